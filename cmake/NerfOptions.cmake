@@ -1,0 +1,40 @@
+# Compiler settings as interface targets: nerf::options (everyone) carries language level, warnings and sanitizers.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+find_program(NERF_CCACHE ccache)
+if(NERF_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # time_macros and pch sloppiness let ccache see through precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+      "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${NERF_CCACHE}")
+endif()
+
+add_library(nerf_options INTERFACE)
+add_library(nerf::options ALIAS nerf_options)
+target_include_directories(nerf_options INTERFACE "${CMAKE_SOURCE_DIR}")
+target_compile_options(nerf_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Werror=return-type)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # The base build runs on every x86-64 of the last fifteen years; Highway dispatches to AVX2 and AVX-512 at run time.
+  target_compile_options(nerf_options INTERFACE -march=x86-64-v2)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(nerf_options INTERFACE -Wthread-safety)
+endif()
+if(NERF_SANITIZE)
+  target_compile_options(nerf_options INTERFACE -fsanitize=${NERF_SANITIZE} -fno-omit-frame-pointer
+                                                -fno-sanitize-recover=all)
+  target_link_options(nerf_options INTERFACE -fsanitize=${NERF_SANITIZE})
+endif()
+find_program(NERF_MOLD mold)
+if(NERF_MOLD)
+  target_link_options(nerf_options INTERFACE -fuse-ld=mold)
+endif()

@@ -1,0 +1,46 @@
+# One target per folder. Functions:
+#   nerf_may_include(word...)                                what a folder may include; read by tests/check_includes.py
+#   nerf_library(name SRCS ... [DEPS ...] [PRIVATE_DEPS ...])  static library nerf_<name>, alias nerf::<name>
+#   nerf_binary(name SRCS ... DEPS ...)                      executable in build/<preset>/bin
+#   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]) GoogleTest binary, one ctest entry
+include(GNUInstallDirs)
+
+# Words: a folder of ours ("common", "engine/base") or a library ("absl", "json"). A no-op for CMake; the include check parses it.
+function(nerf_may_include)
+endfunction()
+
+function(nerf_library name)
+  cmake_parse_arguments(arg "" "" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
+  if(arg_SRCS)
+    add_library(nerf_${name} STATIC ${arg_SRCS})
+    target_link_libraries(nerf_${name} PUBLIC nerf::options ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
+  else()
+    add_library(nerf_${name} INTERFACE)
+    target_link_libraries(nerf_${name} INTERFACE nerf::options ${arg_DEPS})
+  endif()
+  add_library(nerf::${name} ALIAS nerf_${name})
+endfunction()
+
+function(nerf_binary name)
+  cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  target_link_libraries(${name} PRIVATE nerf::options ${arg_DEPS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+function(nerf_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  target_link_libraries(${name} PRIVATE nerf::options ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE NERF_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                                             NERF_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace nerf {
+
+enum class DeviceKind { kCpu, kCuda };
+
+// Where a Buffer's bytes come from. The one for CUDA devices lives in kernels/cuda.
+class BufferAllocator {
+ public:
+  virtual ~BufferAllocator() = default;
+  // Returns `byte_size` zeroed bytes aligned to 64. Throws std::bad_alloc.
+  virtual void* Allocate(size_t byte_size) = 0;
+  virtual void Free(void* bytes, size_t byte_size) = 0;
+  virtual DeviceKind device() const = 0;
+};
+
+// Host memory; large blocks ask for huge pages. Never null, lives for ever, thread-safe.
+BufferAllocator* HostAllocator();
+
+// A fixed number of elements in host or device memory, 64-byte aligned, zeroed, allocated once. Movable, not copyable.
+// Element access is for host buffers only.
+template <typename T>
+class Buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  Buffer() = default;
+  explicit Buffer(size_t size, BufferAllocator* allocator = HostAllocator())
+      : size_(size), allocator_(allocator) {
+    if (size_ > 0) elements_ = static_cast<T*>(allocator_->Allocate(byte_size()));
+  }
+  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(elements_, other.elements_);
+    std::swap(size_, other.size_);
+    std::swap(allocator_, other.allocator_);
+    return *this;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (elements_ != nullptr) allocator_->Free(elements_, byte_size());
+  }
+
+  T* data() { return elements_; }
+  const T* data() const { return elements_; }
+  size_t size() const { return size_; }
+  size_t byte_size() const { return size_ * sizeof(T); }
+  bool empty() const { return size_ == 0; }
+  DeviceKind device() const { return allocator_ ? allocator_->device() : DeviceKind::kCpu; }
+
+  T& operator[](size_t i) {
+    NERF_DCHECK(i < size_);
+    return elements_[i];
+  }
+  const T& operator[](size_t i) const {
+    NERF_DCHECK(i < size_);
+    return elements_[i];
+  }
+  T* begin() { return elements_; }
+  T* end() { return elements_ + size_; }
+  const T* begin() const { return elements_; }
+  const T* end() const { return elements_ + size_; }
+  std::span<T> span() { return {elements_, size_}; }
+  std::span<const T> span() const { return {elements_, size_}; }
+  void SetZero() {
+    if (size_ > 0) std::memset(static_cast<void*>(elements_), 0, byte_size());
+  }
+
+ private:
+  T* elements_ = nullptr;
+  size_t size_ = 0;
+  BufferAllocator* allocator_ = nullptr;
+};
+
+}  // namespace nerf

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace nerf {
+
+// Flushes denormals to zero in the calling thread (FTZ and DAZ). Without it the MLP backward pass spends most of its time
+// in microcode once gradients get small.
+void FlushDenormals();
+
+// A fixed team of threads; the caller is one of them. The only source of threads in the engine. ParallelFor may be called
+// from one thread at a time. Results must not depend on n_threads: tasks own their outputs.
+class ThreadPool {
+ public:
+  // n_threads 0 takes one for each core that this process may run on.
+  explicit ThreadPool(int n_threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int n_threads() const { return static_cast<int>(threads_.size()) + 1; }
+
+  // Calls task(index, thread) for each index in [0, n), in no particular order, thread in [0, n_threads). Returns when all
+  // are done. An exception of a task ends the process: kernels do not throw.
+  void ParallelFor(int64_t n, const std::function<void(int64_t index, int thread)>& task);
+
+ private:
+  void Work(int thread);
+  void RunTasks(int thread) noexcept;
+
+  std::vector<std::thread> threads_;
+  std::mutex mu_;
+  std::condition_variable start_;
+  std::condition_variable finished_;
+  uint64_t generation_ = 0;  // guarded by mu_
+  int busy_ = 0;             // guarded by mu_
+  bool stopping_ = false;    // guarded by mu_
+  const std::function<void(int64_t, int)>* task_ = nullptr;
+  int64_t n_tasks_ = 0;
+  std::atomic<int64_t> next_task_{0};
+};
+
+}  // namespace nerf

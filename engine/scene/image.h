@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace nerf {
+
+// An 8-bit sRGB image, rows top to bottom, channels interleaved: [height][width][n_channels]. n_channels is 1 (grey), 3 (RGB)
+// or 4 (RGB with straight alpha).
+struct ImageU8 {
+  int width = 0;
+  int height = 0;
+  int n_channels = 3;
+  std::vector<uint8_t> pixels;
+
+  const uint8_t* Pixel(int x, int y) const {
+    return pixels.data() + (static_cast<size_t>(y) * width + x) * n_channels;
+  }
+};
+
+}  // namespace nerf
