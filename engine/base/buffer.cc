@@ -5,8 +5,9 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kAlignment = 64;             // one cache line, one AVX-512 vector
-constexpr size_t kHugePage = size_t{2} << 20;  // hash tables are read at random: huge pages save most TLB misses
+constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
+constexpr size_t kHugePage =
+    size_t{2} << 20;  // hash tables are read at random: huge pages save most TLB misses
 
 class HostBufferAllocator : public BufferAllocator {
  public:
@@ -15,7 +16,8 @@ class HostBufferAllocator : public BufferAllocator {
     const size_t rounded = (byte_size + alignment - 1) / alignment * alignment;
     void* bytes = std::aligned_alloc(alignment, rounded);
     if (bytes == nullptr) throw std::bad_alloc();
-    if (alignment == kHugePage) madvise(bytes, rounded, MADV_HUGEPAGE);  // a hint: failure only costs speed
+    if (alignment == kHugePage)
+      madvise(bytes, rounded, MADV_HUGEPAGE);  // a hint: failure only costs speed
     std::memset(bytes, 0, rounded);
     return bytes;
   }

@@ -27,8 +27,8 @@ class BufferAllocator {
 // Host memory; large blocks ask for huge pages. Never null, lives for ever, thread-safe.
 BufferAllocator* HostAllocator();
 
-// A fixed number of elements in host or device memory, 64-byte aligned, zeroed, allocated once. Movable, not copyable.
-// Element access is for host buffers only.
+// A fixed number of elements in host or device memory, 64-byte aligned, zeroed, allocated once.
+// Movable, not copyable. Element access is for host buffers only.
 template <typename T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -10,12 +10,13 @@
 
 namespace nerf {
 
-// Flushes denormals to zero in the calling thread (FTZ and DAZ). Without it the MLP backward pass spends most of its time
-// in microcode once gradients get small.
+// Flushes denormals to zero in the calling thread (FTZ and DAZ). Without it the MLP backward pass
+// spends most of its time in microcode once gradients get small.
 void FlushDenormals();
 
-// A fixed team of threads; the caller is one of them. The only source of threads in the engine. ParallelFor may be called
-// from one thread at a time. Results must not depend on n_threads: tasks own their outputs.
+// A fixed team of threads; the caller is one of them. The only source of threads in the engine.
+// ParallelFor may be called from one thread at a time. Results must not depend on n_threads: tasks
+// own their outputs.
 class ThreadPool {
  public:
   // n_threads 0 takes one for each core that this process may run on.
@@ -26,8 +27,9 @@ class ThreadPool {
 
   int n_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Calls task(index, thread) for each index in [0, n), in no particular order, thread in [0, n_threads). Returns when all
-  // are done. An exception of a task ends the process: kernels do not throw.
+  // Calls task(index, thread) for each index in [0, n), in no particular order, thread in [0,
+  // n_threads). Returns when all are done. An exception of a task ends the process: kernels do not
+  // throw.
   void ParallelFor(int64_t n, const std::function<void(int64_t index, int thread)>& task);
 
  private:

@@ -14,10 +14,9 @@ NERF_HD inline std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counte
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53u} * counter[0];
     const uint64_t product1 = uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0,
-               static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1,
-               static_cast<uint32_t>(product0)};
+    counter = {
+        static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
+        static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
@@ -25,7 +24,13 @@ NERF_HD inline std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counte
 }
 
 // What a stream of random numbers is for: the last counter word, so that no two uses share numbers.
-enum class RandomUse : uint32_t { kRayPixel = 0, kRayJitter = 1, kGridCell = 2, kInit = 3, kTest = 4 };
+enum class RandomUse : uint32_t {
+  kRayPixel = 0,
+  kRayJitter = 1,
+  kGridCell = 2,
+  kInit = 3,
+  kTest = 4
+};
 
 // Random words of (seed, use, step, index).
 NERF_HD inline std::array<uint32_t, 4> RandomWords(uint64_t seed, RandomUse use, uint32_t step,
@@ -34,7 +39,9 @@ NERF_HD inline std::array<uint32_t, 4> RandomWords(uint64_t seed, RandomUse use,
 }
 
 // Uniform in [0, 1): the top 24 bits, so that every value is exact in a float.
-NERF_HD inline float UniformFloat(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+NERF_HD inline float UniformFloat(uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1p-24f;
+}
 
 // Uniform in [0, n), by multiply-shift.
 NERF_HD inline uint32_t UniformIndex(uint32_t word, uint32_t n) {

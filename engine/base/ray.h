@@ -4,7 +4,8 @@
 
 namespace nerf {
 
-// The half line origin + t * direction for t in [t_near, t_far]. direction has unit length; t in scene units.
+// The half line origin + t * direction for t in [t_near, t_far]. direction has unit length; t in
+// scene units.
 struct Ray {
   Vec3 origin;
   Vec3 direction;

@@ -28,8 +28,9 @@ NERF_HD inline float Norm(Vec3 a) { return std::sqrt(Dot(a, a)); }
 // Requires: a is not zero.
 NERF_HD inline Vec3 Normalized(Vec3 a) { return a * (1.0f / Norm(a)); }
 
-// Row-major 3x4 affine map: the left 3x3 block is linear, the last column a translation. As a camera-to-world
-// matrix its columns are the camera's right, up, backward axes (OpenGL) and its centre.
+// Row-major 3x4 affine map: the left 3x3 block is linear, the last column a translation. As a
+// camera-to-world matrix its columns are the camera's right, up, backward axes (OpenGL) and its
+// centre.
 struct Mat34 {
   float m[3][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}};
 
