@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include "engine/base/vec3.h"
+
+namespace nerf {
+
+// A learned scene: density and colour of points in the training frame. Implementations are
+// immutable while they are read; each thread brings its own Workspace, so calls from several
+// threads are safe.
+class RadianceField {
+ public:
+  // Scratch memory of one thread for batches of up to max_samples.
+  class Workspace {
+   public:
+    virtual ~Workspace() = default;
+  };
+
+  virtual ~RadianceField() = default;
+  virtual std::unique_ptr<Workspace> NewWorkspace(int max_samples) const = 0;
+
+  // sigmas[i] = density at positions[i], in 1 / training unit. Outside of the field's box it is 0.
+  virtual void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const = 0;
+
+  // Density, and sRGB colour in [0, 1] seen along directions[i] (unit length), at positions[i].
+  virtual void DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
+                                Vec3* colours, Workspace* workspace) const = 0;
+};
+
+}  // namespace nerf

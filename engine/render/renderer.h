@@ -1,0 +1,35 @@
+#pragma once
+
+#include <stop_token>
+#include <vector>
+
+#include "engine/base/parallel_for.h"
+#include "engine/field/occupancy_grid.h"
+#include "engine/field/radiance_field.h"
+#include "engine/scene/camera.h"
+#include "engine/scene/scene.h"
+
+namespace nerf {
+
+// A rendered view. Rows top to bottom.
+struct RenderedView {
+  int width = 0, height = 0;
+  std::vector<Vec3> colours;     // [height * width] sRGB, composited on the background
+  std::vector<float> opacities;  // [height * width] sum of weights, 0 to 1
+  std::vector<float> depths;  // [height * width] expected distance along the ray, training units; 0
+                              // where opacity is 0
+};
+
+struct RenderOptions {
+  Vec3 background{1, 1, 1};
+  float min_transmittance = 1e-4f;  // a ray stops where less light than this is left
+};
+
+// Renders `camera` (training frame) by marching the occupied cells of `grid`. Bytes do not depend
+// on the pool's size. Returns false when `stop` was requested before the end; the view is then
+// incomplete. Sources: Mildenhall et al. 2020, eq. 3; Mueller et al. 2022, section 5.
+bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
+                const SceneGeometry& geometry, const Camera& camera, const RenderOptions& options,
+                ThreadPool* pool, std::stop_token stop, RenderedView* view);
+
+}  // namespace nerf

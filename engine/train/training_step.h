@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "engine/field/occupancy_grid.h"
+#include "engine/field/radiance_field.h"
+#include "engine/train/batch.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// What a step did. Sums over its rays.
+struct StepResult {
+  double loss = 0;  // mean over rays of the loss, the three channels averaged; without penalties
+  double squared_error = 0;  // mean over rays and channels
+  int64_t n_rays = 0;
+  int64_t n_marched = 0;  // samples whose density was evaluated
+  int64_t n_trained = 0;  // of these, in front of the transmittance limit with a non-zero gradient
+};
+
+// A trained state in the form that files hold and renders use.
+struct TrainedModel {
+  std::unique_ptr<RadianceField> field;
+  OccupancyGrid grid;
+};
+
+// One optimiser step of a method: the seam between the trainer and everything that knows how a
+// field is trained. Used from one thread; threads come from the pool given at construction.
+class TrainingStep {
+ public:
+  virtual ~TrainingStep() = default;
+
+  // Marches, evaluates, composites, takes the gradient of the mean loss and updates the parameters,
+  // and the occupancy grid where it is due. Deterministic: equal state and batch give equal bytes
+  // for any number of threads.
+  virtual StepResult Run(const Batch& batch) = 0;
+
+  // Tensors of the whole state (parameters, moments, moving average, occupancy grid), F32 but for
+  // what is exact otherwise. Loading them in a fresh step of the same config continues bit for bit.
+  virtual void Save(TensorFile* file) const = 0;
+  // Errors: InvalidArgument naming the tensor that is missing or of another shape; nothing is
+  // changed then.
+  virtual absl::Status Load(const TensorFile& file) = 0;
+
+  // Tensors of a model: the evaluation weights (moving average) in F16, and the occupancy grid's
+  // bits.
+  virtual void SaveModel(TensorFile* file) const = 0;
+  // Parameters (and occupancy grid where it has the same levels) of a model or checkpoint;
+  // optimiser state starts anew.
+  virtual absl::Status Initialize(const TensorFile& file) = 0;
+
+  // A copy of the current evaluation weights, rounded as SaveModel rounds them.
+  virtual TrainedModel Snapshot() const = 0;
+
+  // For the watchdog. Share of occupied cells; marks every cell occupied.
+  virtual double OccupiedFraction() const = 0;
+  virtual void ReopenGrid() = 0;
+};
+
+}  // namespace nerf
