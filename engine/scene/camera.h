@@ -7,27 +7,32 @@ namespace nerf {
 
 enum class LensModel { kPinhole, kOpenCv };
 
-// A posed camera. Pixel (x, y) covers [x, x+1) x [y, y+1), its centre is at +0.5; y grows downwards. Lengths in pixels.
+// A posed camera. Pixel (x, y) covers [x, x+1) x [y, y+1), its centre is at +0.5; y grows
+// downwards. Lengths in pixels.
 struct Camera {
   int width = 0;
   int height = 0;
   float fl_x = 0, fl_y = 0;  // focal lengths
   float cx = 0, cy = 0;      // principal point
   LensModel lens = LensModel::kPinhole;
-  float k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0;  // OpenCV radial and tangential distortion, used with kOpenCv
-  Mat34 camera_to_world;                         // OpenGL axes: +X right, +Y up, looks along -Z
+  float k1 = 0, k2 = 0, k3 = 0, p1 = 0,
+        p2 = 0;           // OpenCV radial and tangential distortion, used with kOpenCv
+  Mat34 camera_to_world;  // OpenGL axes: +X right, +Y up, looks along -Z
 
   bool operator==(const Camera&) const = default;
 };
 
-// The ray through image position (x, y), in pixels (a pixel's centre is its index + 0.5), in the camera's world frame.
-// direction has unit length; t_near and t_far are left at their defaults. Distortion is undone by Newton's method.
+// The ray through image position (x, y), in pixels (a pixel's centre is its index + 0.5), in the
+// camera's world frame. direction has unit length; t_near and t_far are left at their defaults.
+// Distortion is undone by Newton's method.
 Ray CameraRay(const Camera& camera, float x, float y);
 
-// Distorts normalised image coordinates (u, v) (y downwards, unit focal length) with the OpenCV model.
+// Distorts normalised image coordinates (u, v) (y downwards, unit focal length) with the OpenCV
+// model.
 void Distort(const Camera& camera, float u, float v, float* distorted_u, float* distorted_v);
 
-// Inverse of Distort: at most 10 Newton steps from the distorted point. Falls back to the input where it does not converge.
+// Inverse of Distort: at most 10 Newton steps from the distorted point. Falls back to the input
+// where it does not converge.
 void Undistort(const Camera& camera, float distorted_u, float distorted_v, float* u, float* v);
 
 // The same view at another size: intrinsics scale with the picture.

@@ -5,8 +5,8 @@
 
 namespace nerf {
 
-// An 8-bit sRGB image, rows top to bottom, channels interleaved: [height][width][n_channels]. n_channels is 1 (grey), 3 (RGB)
-// or 4 (RGB with straight alpha).
+// An 8-bit sRGB image, rows top to bottom, channels interleaved: [height][width][n_channels].
+// n_channels is 1 (grey), 3 (RGB) or 4 (RGB with straight alpha).
 struct ImageU8 {
   int width = 0;
   int height = 0;

@@ -14,13 +14,15 @@ enum class SceneFlavour { kBlender, kInstantNgp, kNerfstudio, kColmap };
 
 // One photograph with its camera.
 struct View {
-  std::string file;  // relative to the data set's folder, as its list names it after the extension was found
+  std::string file;  // relative to the data set's folder, as its list names it after the extension
+                     // was found
   Camera camera;     // in the training frame
   ImageU8 image;
 };
 
 // The similarity that carried the data set's own frame into the training frame:
-//   training = scale * linear * own + translation, linear orthonormal (a rotation or an axis permutation).
+//   training = scale * linear * own + translation, linear orthonormal (a rotation or an axis
+//   permutation).
 // It is stored with checkpoints and undone in everything that leaves (cameras, depth).
 struct SceneFrame {
   Mat34 own_to_training;  // linear part includes the scale
@@ -28,25 +30,27 @@ struct SceneFrame {
   bool operator==(const SceneFrame&) const = default;
 };
 
-// The part of a scene that training and rendering need beside its pictures, and that checkpoints keep.
+// The part of a scene that training and rendering need beside its pictures, and that checkpoints
+// keep.
 struct SceneGeometry {
   SceneFlavour flavour = SceneFlavour::kBlender;
   SceneFrame frame;
-  Aabb box;            // level-0 box of the occupancy grid, training frame; level l is box scaled by 2^l
-  int n_levels = 1;    // occupancy grid levels
-  float near = 0;      // training units
-  float step = 0;      // marching step: diagonal of box / 1024
-  float cone = 0;      // step grows with t: max(step, t * cone)
-  Vec3 mean_up{0, 0, 1};         // mean of the cameras' up vectors, training frame, for orbits
-  float median_distance = 0;     // of the cameras from the centre of the box, training units
-  float median_height = 0;       // of the cameras above that centre along mean_up, training units
+  Aabb box;  // level-0 box of the occupancy grid, training frame; level l is box scaled by 2^l
+  int n_levels = 1;           // occupancy grid levels
+  float near = 0;             // training units
+  float step = 0;             // marching step: diagonal of box / 1024
+  float cone = 0;             // step grows with t: max(step, t * cone)
+  Vec3 mean_up{0, 0, 1};      // mean of the cameras' up vectors, training frame, for orbits
+  float median_distance = 0;  // of the cameras from the centre of the box, training units
+  float median_height = 0;    // of the cameras above that centre along mean_up, training units
   bool operator==(const SceneGeometry&) const = default;
 };
 
 // A posed data set, decoded. Views are sorted by file name.
 struct Scene {
   SceneGeometry geometry;
-  bool has_alpha = false;   // any image has an alpha channel: training default background is random, else black
+  bool has_alpha =
+      false;  // any image has an alpha channel: training default background is random, else black
   std::vector<View> train;
   std::vector<View> test;
   std::vector<std::string> warnings;  // shown to the user once
