@@ -32,8 +32,8 @@ Camera MakeDistortedCamera() {
 
 TEST(CameraTest, DistortThenUndistortIsIdentity) {
   const Camera camera = MakeDistortedCamera();
-  for (float v = -0.9f; v <= 0.9f; v += 0.15f) {
-    for (float u = -0.9f; u <= 0.9f; u += 0.15f) {
+  for (float v = -0.75f; v <= 0.76f; v += 0.15f) {
+    for (float u = -0.75f; u <= 0.76f; u += 0.15f) {
       float distorted_u, distorted_v, again_u, again_v;
       Undistort(camera, u, v, &distorted_u, &distorted_v);
       Distort(camera, distorted_u, distorted_v, &again_u, &again_v);

@@ -197,7 +197,7 @@ std::vector<HostileModel> HostileModels() {
       {"BinNoImages", ".bin", camera, Bytes(uint64_t{0}), "no image is posed"},
       {"BinHugeImageCount", ".bin", camera, Bytes(uint64_t{1} << 60) + image.substr(8),
        "says it has 1152921504606846976 images"},
-      {"BinCutImage", ".bin", camera, image.substr(0, 76), "the file is cut off"},
+      {"BinCutImage", ".bin", camera, image.substr(0, 76), "says it has 1 images, too many"},
       {"BinCutSecondImage", ".bin", camera,
        Bytes(uint64_t{2}) + BinaryImage(1, 1, "a.png") +
            BinaryImage(2, 1, "b c.png").substr(0, 70) + std::string(12, 'x'),

@@ -226,7 +226,8 @@ TEST(ImageIoTest, DamageAnywhereNeverCrashes) {
   for (const std::string& good : {MakePng(12, 9, 4), MakeJpeg(24, 16)}) {
     for (size_t i = 0; i < good.size(); ++i) {
       const auto truncated = DecodeImageBytes(std::string_view(good).substr(0, i));
-      if (i + 3 < good.size()) EXPECT_FALSE(truncated.ok()) << i;
+      // The last bytes are an end mark, which a decoder may do without.
+      EXPECT_TRUE(!truncated.ok() || i + 3 >= good.size()) << i;
       std::string flipped = good;
       flipped[i] = static_cast<char>(flipped[i] ^ 0xff);
       ImageLimits limits;
