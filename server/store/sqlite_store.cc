@@ -278,6 +278,11 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   return status;
 }
 
+void SqliteStore::LimitPagesForTest(uint32_t max_pages) {
+  MutexLock lock(mu_);
+  (void)SqliteExec(db_, fmt::format("PRAGMA max_page_count = {}", max_pages).c_str());
+}
+
 absl::Status SqliteStore::Commit(const StoreWrite& write) {
   MutexLock lock(mu_);
   if (!broken_.ok()) return broken_;

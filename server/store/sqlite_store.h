@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,9 @@ class SqliteStore final : public JobStore {
 
   absl::StatusOr<StoredState> Load() override;
   absl::Status Commit(const StoreWrite& write) override;
+
+  // Lets the file grow to this many pages: how tests fill the disk.
+  void LimitPagesForTest(uint32_t max_pages);
 
  private:
   explicit SqliteStore(sqlite3* db);
