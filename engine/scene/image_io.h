@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/scene/image.h"
+
+namespace nerf {
+
+enum class ImageFormat { kPng, kJpeg };
+
+// What an image file says about itself before anything is decoded.
+struct ImageHeader {
+  ImageFormat format = ImageFormat::kPng;
+  int width = 0;
+  int height = 0;
+  int n_channels = 3;  // of the decoded image: 4 with alpha or a transparent colour, else 3
+
+  // Of the decoded image.
+  uint64_t DecodedBytes() const {
+    return uint64_t{static_cast<uint32_t>(width)} * static_cast<uint32_t>(height) *
+           static_cast<uint32_t>(n_channels);
+  }
+  bool operator==(const ImageHeader&) const = default;
+};
+
+// Checked against the header, before any memory is taken for pixels.
+struct ImageLimits {
+  int max_side = 16384;
+  int64_t max_pixels = 128'000'000;  // a 100-megapixel photograph passes
+  uint64_t max_file_bytes = uint64_t{512} << 20;
+};
+
+// Reads as little of the file as the header needs. Errors: NotFound when the file is missing,
+// InvalidArgument when it is no PNG or JPEG, is cut off before its pixels, or is of a kind we do
+// not read (CMYK, 12-bit JPEG). Messages of the functions with a path start with it.
+absl::StatusOr<ImageHeader> ReadImageHeader(const std::string& path);
+absl::StatusOr<ImageHeader> ParseImageHeader(std::string_view bytes);
+
+// InvalidArgument with the numbers where the header exceeds the limits.
+absl::Status CheckImageLimits(const ImageHeader& header, const ImageLimits& limits);
+
+// Decodes a PNG or JPEG to 8-bit RGB, or RGBA with straight alpha where the header says so. Grey
+// and palette images become RGB, 16 bits are rounded to 8; colour profiles, gamma and EXIF
+// orientation are ignored, so that pixels stay where the poses were estimated. Errors as
+// ReadImageHeader, and InvalidArgument for damaged or truncated pixels.
+absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& limits = {});
+absl::StatusOr<ImageU8> DecodeImageBytes(std::string_view bytes, const ImageLimits& limits = {});
+
+// 8-bit PNG of 1 (grey), 3 (RGB) or 4 (RGBA) channels. Equal images give equal bytes.
+// Requires: pixels.size() == width * height * n_channels, else InvalidArgument.
+absl::StatusOr<std::string> EncodePng(const ImageU8& image);
+
+// 16-bit grey PNG. grey: [height * width], rows top to bottom.
+absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> grey);
+
+// Baseline JPEG of 1 or 3 channels without chroma subsampling; quality in [1, 100].
+absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality = 90);
+
+// Encode and replace `path` whole or not at all.
+absl::Status WritePng(const std::string& path, const ImageU8& image);
+absl::Status WritePng16(const std::string& path, int width, int height,
+                        std::span<const uint16_t> grey);
+
+}  // namespace nerf
