@@ -9,20 +9,9 @@
 #include "engine/base/parallel_for.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene.h"
+#include "engine/scene/scene_problem.h"
 
 namespace nerf {
-
-// Something wrong in a data set that has to be put right before it can be used.
-struct SceneProblem {
-  std::string file;   // relative to the data set's folder; empty: the folder itself
-  std::string field;  // "frames[3].transform_matrix", "line 12", "camera 2"; empty: the whole file
-  std::string message;  // what is wrong and what would be right
-
-  bool operator==(const SceneProblem&) const = default;
-};
-
-// "file: field: message", control characters replaced.
-std::string ToString(const SceneProblem& problem);
 
 struct SceneOptions {
   // Where the data set gives no split: every Nth image by sorted name, the first included, is a

@@ -1,0 +1,89 @@
+#include "engine/scene/camera_file.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/scene/scene_files.h"
+#include "engine/scene/transforms_json.h"
+
+namespace nerf {
+namespace {
+
+constexpr uint64_t kMaxCameraFileBytes = uint64_t{64} << 20;
+constexpr int kMaxPictureSide = 16384;
+
+// A whole picture size, or a problem.
+std::optional<int> PictureSide(const std::optional<double>& side, const std::string& field,
+                               const JsonProblems& out) {
+  if (!side) {
+    out.Add(field, "is missing: the size of the picture in pixels");
+    return std::nullopt;
+  }
+  if (*side > kMaxPictureSide || *side != static_cast<int>(*side)) {
+    out.Add(field, absl::StrCat(*side, " must be a whole number up to ", kMaxPictureSide));
+    return std::nullopt;
+  }
+  return static_cast<int>(*side);
+}
+
+std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& prefix,
+                               const Intrinsics& shared, const JsonProblems& out) {
+  const Intrinsics intrinsics = ReadIntrinsics(frame, shared, prefix, out);
+  double uniform_scale = 1;
+  const std::optional<Pose> pose = ReadPose(frame, prefix, out, &uniform_scale);
+  if (intrinsics.is_broken) return std::nullopt;
+  const std::optional<int> width = PictureSide(intrinsics.width, prefix + "w", out);
+  const std::optional<int> height = PictureSide(intrinsics.height, prefix + "h", out);
+  if (!width || !height || !pose) return std::nullopt;
+  bool is_rescaled = false;
+  std::optional<Camera> camera = ResolveCamera(intrinsics, *width, *height, out.file, "the picture",
+                                               &is_rescaled, out.problems);
+  if (camera) camera->camera_to_world = ToMat34(*pose);
+  return camera;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
+                                                 std::string_view source) {
+  std::vector<SceneProblem> problems;
+  const JsonProblems out{std::string(source), &problems};
+  std::vector<Camera> cameras;
+  if (const auto root = ParseJsonObject(json_text, out)) {
+    const Intrinsics shared = ReadIntrinsics(*root, Intrinsics(), "", out);
+    if (const nlohmann::json* frames = FindFrames(*root, out)) {
+      for (size_t i = 0; i < frames->size(); ++i) {
+        const nlohmann::json& frame = (*frames)[i];
+        const std::string field = absl::StrCat("frames[", i, "]");
+        if (!frame.is_object()) {
+          out.Add(field, absl::StrCat("must be an object, is ", frame.type_name()));
+          continue;
+        }
+        if (const auto camera = CameraOf(frame, field + ".", shared, out)) {
+          cameras.push_back(*camera);
+        }
+      }
+    }
+  }
+  if (!problems.empty()) return absl::InvalidArgumentError(SummaryOf(problems));
+  return cameras;
+}
+
+absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadRegularFile(path, kMaxCameraFileBytes);
+  if (!text.ok()) return WithPrefix(text.status(), path);
+  return ParseCameras(*text, path);
+}
+
+Camera ToTrainingFrame(const Camera& own, const SceneFrame& frame) {
+  Camera camera = own;
+  camera.camera_to_world = ToMat34(FromSceneFrame(frame).ApplyToPose(ToPose(own.camera_to_world)));
+  return camera;
+}
+
+Camera ToOwnFrame(const Camera& training, const SceneFrame& frame) {
+  Camera camera = training;
+  camera.camera_to_world =
+      ToMat34(Inverse(FromSceneFrame(frame)).ApplyToPose(ToPose(training.camera_to_world)));
+  return camera;
+}
+
+}  // namespace nerf

@@ -1,0 +1,93 @@
+#include "engine/scene/check_report.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "engine/scene/scene_files.h"
+#include "nlohmann/json.hpp"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMaxModelsInText = 3;
+
+const char* BackgroundOf(const SceneDescription& description) {
+  return description.has_alpha ? "random for training, white for evaluation" : "black";
+}
+
+size_t ViewCount(const SceneDescription& description) {
+  return description.train.size() + description.test.size();
+}
+
+std::string CameraModelsText(const std::vector<std::string>& models) {
+  if (models.size() > kMaxModelsInText) return absl::StrCat(models.size(), " kinds of camera");
+  return absl::StrJoin(models, ", ");
+}
+
+}  // namespace
+
+std::string CheckReportText(const SceneDescription& description) {
+  std::string text;
+  if (description.source.empty()) {
+    text = "no data set";
+  } else {
+    absl::StrAppendFormat(&text, "%s · %s · %d of %d images posed and present",
+                          SceneFlavourName(description.geometry.flavour), description.source,
+                          ViewCount(description), description.n_listed);
+    if (description.n_missing > 0) absl::StrAppend(&text, ", ", description.n_missing, " missing");
+    if (!description.camera_models.empty()) {
+      absl::StrAppend(&text, " · ", CameraModelsText(description.camera_models));
+    }
+    if (ViewCount(description) > 0) {
+      absl::StrAppendFormat(&text, " · %d train, %d test (%s) · %.1f MiB decoded · background %s",
+                            description.train.size(), description.test.size(), description.split,
+                            std::ldexp(static_cast<double>(description.image_bytes), -20),
+                            BackgroundOf(description));
+    }
+  }
+  text += description.ok()
+              ? " · OK\n"
+              : absl::StrCat(" · ", description.problems.size(),
+                             description.problems.size() == 1 ? " problem\n" : " problems\n");
+  for (const SceneProblem& problem : description.problems) {
+    absl::StrAppend(&text, "error  ", ToString(problem), "\n");
+  }
+  for (const std::string& warning : description.warnings) {
+    absl::StrAppend(&text, "warn   ", Printable(warning), "\n");
+  }
+  return text;
+}
+
+std::string CheckReportJson(const SceneDescription& description) {
+  nlohmann::ordered_json report;
+  report["event"] = "done";
+  report["ok"] = description.ok();
+  report["flavour"] = description.source.empty()
+                          ? nlohmann::ordered_json(nullptr)
+                          : nlohmann::ordered_json(SceneFlavourName(description.geometry.flavour));
+  report["source"] = description.source;
+  report["listed"] = description.n_listed;
+  report["missing"] = description.n_missing;
+  report["unposed"] = description.n_unposed;
+  report["train"] = description.train.size();
+  report["test"] = description.test.size();
+  report["split"] = description.split;
+  report["camera_models"] = description.camera_models;
+  report["image_bytes"] = description.image_bytes;
+  report["has_alpha"] = description.has_alpha;
+  report["background_train"] = description.has_alpha ? "random" : "black";
+  report["background_eval"] = description.has_alpha ? "white" : "black";
+  report["levels"] = description.geometry.n_levels;
+  report["problems"] = nlohmann::ordered_json::array();
+  for (const SceneProblem& problem : description.problems) {
+    report["problems"].push_back(
+        {{"file", problem.file}, {"field", problem.field}, {"message", problem.message}});
+  }
+  report["warnings"] = description.warnings;
+  // Names from files need not be UTF-8.
+  return report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace nerf

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/scene/image_io.h"
+
+// The format-specific halves of image_io: libpng in png_codec.cc, TurboJPEG in jpeg_codec.cc.
+namespace nerf {
+
+// Requires: header is what ParseImageHeader said of the same bytes, and within limits.
+absl::StatusOr<ImageU8> DecodePng(std::string_view bytes, const ImageHeader& header);
+absl::StatusOr<ImageU8> DecodeJpeg(std::string_view bytes, const ImageHeader& header);
+
+// pixels: [height][width][n_channels] of bit_depth 8 or 16 (native byte order); n_channels 1, 3
+// or 4.
+absl::StatusOr<std::string> EncodePngRows(int width, int height, int n_channels, int bit_depth,
+                                          const uint8_t* pixels);
+absl::StatusOr<std::string> EncodeJpegPixels(const ImageU8& image, int quality);
+
+}  // namespace nerf

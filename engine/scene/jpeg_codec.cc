@@ -1,0 +1,73 @@
+#include <turbojpeg.h>
+
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/scene/image_codecs.h"
+
+namespace nerf {
+namespace {
+
+struct DestroyCodec {
+  void operator()(void* codec) const { tjDestroy(codec); }
+};
+using Codec = std::unique_ptr<void, DestroyCodec>;
+
+// Some cameras leave padding between segments; every other warning means lost pixels.
+bool IsHarmless(tjhandle codec, std::string_view bytes) {
+  if (tjGetErrorCode(codec) != TJERR_WARNING) return false;
+  if (!absl::StrContains(tjGetErrorStr2(codec), "extraneous bytes")) return false;
+  // Only the first warning is reported, so look for the end of the picture ourselves.
+  const size_t end_marker = bytes.rfind("\xff\xd9");
+  return end_marker != std::string_view::npos && end_marker >= bytes.size() / 2;
+}
+
+}  // namespace
+
+absl::StatusOr<ImageU8> DecodeJpeg(std::string_view bytes, const ImageHeader& header) {
+  Codec codec(tjInitDecompress());
+  if (codec == nullptr) return absl::ResourceExhaustedError("memory for a JPEG reader");
+  const auto* input = reinterpret_cast<const unsigned char*>(bytes.data());
+  int width = 0, height = 0, subsampling = 0, color_space = 0;
+  if (tjDecompressHeader3(codec.get(), input, bytes.size(), &width, &height, &subsampling,
+                          &color_space) != 0 &&
+      !IsHarmless(codec.get(), bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("JPEG is damaged: ", tjGetErrorStr2(codec.get())));
+  }
+  if (width != header.width || height != header.height) {
+    return absl::InvalidArgumentError("JPEG is damaged: header and pixels disagree");
+  }
+  ImageU8 image;
+  image.width = width;
+  image.height = height;
+  image.n_channels = 3;
+  image.pixels.resize(header.DecodedBytes());
+  // LIMITSCANS: a small progressive file can otherwise ask for thousands of passes.
+  if (tjDecompress2(codec.get(), input, bytes.size(), image.pixels.data(), width, 0, height,
+                    TJPF_RGB, TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS) != 0 &&
+      !IsHarmless(codec.get(), bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("JPEG is damaged: ", tjGetErrorStr2(codec.get())));
+  }
+  return image;
+}
+
+absl::StatusOr<std::string> EncodeJpegPixels(const ImageU8& image, int quality) {
+  Codec codec(tjInitCompress());
+  if (codec == nullptr) return absl::ResourceExhaustedError("memory for a JPEG writer");
+  const bool is_grey = image.n_channels == 1;
+  unsigned char* output = nullptr;
+  unsigned long output_size = 0;  // NOLINT: TurboJPEG's type
+  const int result = tjCompress2(codec.get(), image.pixels.data(), image.width, 0, image.height,
+                                 is_grey ? TJPF_GRAY : TJPF_RGB, &output, &output_size,
+                                 is_grey ? TJSAMP_GRAY : TJSAMP_444, quality, TJFLAG_ACCURATEDCT);
+  const std::unique_ptr<unsigned char, void (*)(unsigned char*)> owned(output, tjFree);
+  if (result != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("JPEG encoder: ", tjGetErrorStr2(codec.get())));
+  }
+  return std::string(reinterpret_cast<const char*>(output), output_size);
+}
+
+}  // namespace nerf

@@ -1,0 +1,390 @@
+#include "engine/scene/scene_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/scene/colmap_reader.h"
+#include "engine/scene/listed_views.h"
+#include "engine/scene/scene_files.h"
+#include "engine/scene/transforms_reader.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kDefaultTestEvery = 8;
+constexpr int kOuterLevels = 4;  // of nerfstudio and COLMAP scenes: the outermost box is +-8
+constexpr float kStepsPerDiagonal = 1024;
+constexpr float kCone = 1.0f / 256;
+// Largest distance, in pixels, between a picture's corner and where undistorting and distorting
+// leads.
+constexpr float kMaxCornerError = 0.5f;
+
+// A description and what decoding needs beside it.
+struct Described {
+  SceneDescription description;
+  std::optional<SceneFolder> folder;
+};
+
+// Places the views and fills the geometry but for its statistics.
+Similarity Place(const ListedViews& listed, SceneGeometry* geometry,
+                 std::vector<std::string>* warnings) {
+  geometry->flavour = listed.flavour;
+  Similarity placement;
+  switch (listed.flavour) {
+    case SceneFlavour::kBlender:
+      geometry->box = {{-1.5f, -1.5f, -1.5f}, {1.5f, 1.5f, 1.5f}};
+      geometry->n_levels = 1;
+      geometry->near = 0;
+      break;
+    case SceneFlavour::kInstantNgp:
+      placement = NgpPlacement(listed.ngp_scale, listed.ngp_offset);
+      geometry->box = {{0, 0, 0}, {1, 1, 1}};
+      geometry->n_levels = 1;
+      for (int scale = listed.aabb_scale; scale > 1; scale /= 2) ++geometry->n_levels;
+      geometry->near = 0.1f;
+      break;
+    case SceneFlavour::kNerfstudio:
+    case SceneFlavour::kColmap: {
+      Similarity world;
+      if (listed.flavour == SceneFlavour::kColmap) world = ColmapWorldToZUp();
+      std::vector<Pose> poses;
+      for (const ListedView& view : listed.views) poses.push_back(world.ApplyToPose(view.pose));
+      placement = Compose(NormalizingPlacement(poses), world);
+      if (poses.size() > 1 && placement.scale == 1) {
+        bool is_one_place = true;
+        for (const Pose& pose : poses) {
+          for (int i = 0; i < 3; ++i) {
+            is_one_place = is_one_place && std::abs(pose.m[i][3] - poses[0].m[i][3]) < 1e-9;
+          }
+        }
+        if (is_one_place) {
+          warnings->push_back("all cameras stand at one place: depth cannot be learned");
+        }
+      }
+      geometry->box = {{-1, -1, -1}, {1, 1, 1}};
+      geometry->n_levels = kOuterLevels;
+      geometry->near = 0.05f;
+      break;
+    }
+  }
+  geometry->step = geometry->box.Diagonal() / kStepsPerDiagonal;
+  geometry->cone = geometry->n_levels > 1 ? kCone : 0;
+  geometry->frame = ToSceneFrame(placement);
+  return placement;
+}
+
+float MedianOf(std::vector<float> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void FillCameraStatistics(const SceneDescription& description, SceneGeometry* geometry) {
+  double up[3] = {0, 0, 0};
+  std::vector<Vec3> positions;
+  for (const auto* views : {&description.train, &description.test}) {
+    for (const ViewDescription& view : *views) {
+      for (int i = 0; i < 3; ++i) up[i] += view.camera.camera_to_world.m[i][1];
+      positions.push_back(view.camera.camera_to_world.Column(3));
+    }
+  }
+  const double length = std::sqrt(up[0] * up[0] + up[1] * up[1] + up[2] * up[2]);
+  if (length > 1e-6 * static_cast<double>(positions.size())) {
+    geometry->mean_up = {static_cast<float>(up[0] / length), static_cast<float>(up[1] / length),
+                         static_cast<float>(up[2] / length)};
+  }
+  std::vector<float> distances, heights;
+  for (const Vec3 position : positions) {
+    const Vec3 from_center = position - geometry->box.Center();
+    distances.push_back(Norm(from_center));
+    heights.push_back(Dot(from_center, geometry->mean_up));
+  }
+  geometry->median_distance = MedianOf(std::move(distances));
+  geometry->median_height = MedianOf(std::move(heights));
+}
+
+// True where the lens model can be undone over the whole picture.
+bool CanUndistort(const Camera& camera) {
+  if (camera.lens == LensModel::kPinhole) return true;
+  for (const float x : {0.0f, static_cast<float>(camera.width)}) {
+    for (const float y : {0.0f, static_cast<float>(camera.height)}) {
+      const float distorted_u = (x - camera.cx) / camera.fl_x;
+      const float distorted_v = (y - camera.cy) / camera.fl_y;
+      float u, v, again_u, again_v;
+      Undistort(camera, distorted_u, distorted_v, &u, &v);
+      Distort(camera, u, v, &again_u, &again_v);
+      const float error =
+          std::hypot((again_u - distorted_u) * camera.fl_x, (again_v - distorted_v) * camera.fl_y);
+      if (!(error <= kMaxCornerError)) return false;
+    }
+  }
+  return true;
+}
+
+// Decides the test views of a sorted list.
+void Split(const SceneOptions& options, ListedViews* listed, SceneDescription* description) {
+  if (!listed->given_split.empty()) {
+    description->split = listed->given_split;
+    if (options.test_every) {
+      description->warnings.push_back(absl::StrCat("the data set gives its own split (",
+                                                   listed->given_split,
+                                                   "); test_every has no effect"));
+    }
+    return;
+  }
+  const int every = options.test_every.value_or(kDefaultTestEvery);
+  if (every < 0 || every == 1) {
+    AddProblem(&description->problems, "", "test_every",
+               absl::StrCat(every, every == 1 ? " leaves nothing to train on" : " is negative",
+                            "; 0 or at least 2 can be used"));
+    return;
+  }
+  description->split = every == 0   ? "all images train"
+                       : every == 8 ? "every 8th image"
+                                    : absl::StrCat("one image in ", every);
+  for (size_t i = 0; i < listed->views.size(); ++i) {
+    const bool is_test =
+        every > 0 && listed->views.size() > 1 && i % static_cast<size_t>(every) == 0;
+    listed->views[i].split = is_test ? ViewSplit::kTest : ViewSplit::kTrain;
+  }
+}
+
+// The headers of all views, read in parallel; problems in the order of the views. Unread ones have
+// no width.
+std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedViews& listed,
+                                     const ImageLimits& limits, ThreadPool* pool,
+                                     std::vector<SceneProblem>* problems) {
+  std::vector<ImageHeader> headers(listed.views.size());
+  std::vector<std::string> messages(listed.views.size());
+  pool->ParallelFor(static_cast<int64_t>(headers.size()), [&](int64_t index, int) {
+    const auto i = static_cast<size_t>(index);
+    const std::string path = folder.PathOf(listed.views[i].file);
+    absl::StatusOr<ImageHeader> header = ReadImageHeader(path);
+    absl::Status status = header.ok() ? CheckImageLimits(*header, limits) : header.status();
+    if (status.ok()) {
+      headers[i] = *header;
+      return;
+    }
+    messages[i] = std::string(status.message());
+    // The problem names the file already.
+    if (messages[i].compare(0, path.size() + 2, path + ": ") == 0) {
+      messages[i].erase(0, path.size() + 2);
+    }
+  });
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].empty()) AddProblem(problems, listed.views[i].file, "", messages[i]);
+  }
+  return headers;
+}
+
+Described Describe(const std::string& dir, const SceneOptions& options, ThreadPool* pool) {
+  Described result;
+  SceneDescription& description = result.description;
+  std::vector<SceneProblem>* problems = &description.problems;
+  absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir);
+  if (!folder.ok()) {
+    AddProblem(problems, "", "", std::string(folder.status().message()));
+    return result;
+  }
+  result.folder = *folder;
+  ListedViews listed;
+  if (HasTransforms(*folder)) {
+    listed = ReadTransforms(*folder, problems);
+  } else if (HasColmapModel(*folder)) {
+    listed = ReadColmap(*folder, problems);
+  } else {
+    AddProblem(problems, "", "",
+               "holds neither transforms_train.json, transforms.json nor a COLMAP model in "
+               "sparse/0, sparse or colmap/sparse/0");
+    return result;
+  }
+  description.geometry.flavour = listed.flavour;
+  description.source = listed.source;
+  description.n_listed = listed.n_listed;
+  description.n_missing = listed.n_missing;
+  description.n_unposed = listed.n_unposed;
+  description.warnings = std::move(listed.warnings);
+  if (listed.n_missing > 0 && listed.n_missing < listed.n_listed) {
+    description.warnings.push_back(absl::StrCat(
+        listed.n_missing, " of ", listed.n_listed,
+        " listed images do not exist and were skipped, e.g. ", Printable(listed.first_missing)));
+  }
+  if (listed.n_unposed > 0) {
+    description.warnings.push_back(
+        absl::StrCat(listed.n_unposed, " images in images/ have no pose and are not used"));
+  }
+  if (listed.n_missing > 0 && listed.n_missing == listed.n_listed) {
+    AddProblem(problems, listed.source, listed.flavour == SceneFlavour::kColmap ? "" : "frames",
+               absl::StrCat("none of the ", listed.n_listed, " listed images exists, e.g. ",
+                            Printable(listed.first_missing)));
+  }
+
+  std::stable_sort(listed.views.begin(), listed.views.end(),
+                   [](const ListedView& a, const ListedView& b) { return a.file < b.file; });
+  Split(options, &listed, &description);
+  std::erase_if(listed.views,
+                [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
+  const std::vector<ImageHeader> headers =
+      ReadHeaders(*folder, listed, options.image_limits, pool, problems);
+  const Similarity placement = Place(listed, &description.geometry, &description.warnings);
+
+  std::set<std::string> models, train_files;
+  int n_rescaled = 0, n_folded = 0, n_shared = 0;
+  for (size_t i = 0; i < listed.views.size(); ++i) {
+    const ListedView& view = listed.views[i];
+    if (headers[i].width == 0) continue;
+    bool is_rescaled = false;
+    std::optional<Camera> camera =
+        ResolveCamera(view.intrinsics, headers[i].width, headers[i].height, view.list_file,
+                      view.file, &is_rescaled, problems);
+    if (!camera) continue;
+    camera->camera_to_world = ToMat34(placement.ApplyToPose(view.pose));
+    n_rescaled += is_rescaled;
+    n_folded += !CanUndistort(*camera);
+    models.insert(
+        absl::StrCat(CameraModelName(view.intrinsics), " ", camera->width, "x", camera->height));
+    description.has_alpha = description.has_alpha || headers[i].n_channels == 4;
+    description.image_bytes += headers[i].DecodedBytes();
+    if (view.split == ViewSplit::kTrain) train_files.insert(view.file);
+    auto& views = view.split == ViewSplit::kTest ? description.test : description.train;
+    views.push_back({view.file, *camera, headers[i]});
+  }
+  description.camera_models.assign(models.begin(), models.end());
+  for (const ViewDescription& view : description.test) n_shared += train_files.contains(view.file);
+  if (n_rescaled > 0) {
+    description.warnings.push_back(
+        absl::StrCat(n_rescaled,
+                     " images have another size than the file says; their intrinsics "
+                     "were rescaled"));
+  }
+  if (n_folded > 0) {
+    description.warnings.push_back(absl::StrCat(
+        n_folded, " images have a distortion that cannot be undone up to their corners"));
+  }
+  if (n_shared > 0) {
+    description.warnings.push_back(absl::StrCat(n_shared, " test views are training views, too"));
+  }
+  if (problems->empty() && description.train.empty()) {
+    AddProblem(problems, listed.source, "", "no training view is left");
+  }
+  FillCameraStatistics(description, &description.geometry);
+  return result;
+}
+
+// Decodes every view; stores the pictures in views[i] where `scene_views` is given. Damaged images
+// become problems.
+void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& descriptions,
+                 const ImageLimits& limits, ThreadPool* pool, std::vector<View>* views,
+                 std::vector<SceneProblem>* problems) {
+  if (views != nullptr) views->resize(descriptions.size());
+  std::vector<std::string> messages(descriptions.size());
+  pool->ParallelFor(static_cast<int64_t>(descriptions.size()), [&](int64_t index, int) {
+    const auto i = static_cast<size_t>(index);
+    const ViewDescription& description = descriptions[i];
+    absl::StatusOr<std::string> bytes =
+        ReadRegularFile(folder.PathOf(description.file), limits.max_file_bytes);
+    if (!bytes.ok()) {
+      messages[i] = std::string(bytes.status().message());
+      return;
+    }
+    absl::StatusOr<ImageU8> image = DecodeImageBytes(*bytes, limits);
+    if (!image.ok()) {
+      messages[i] = std::string(image.status().message());
+      return;
+    }
+    if (image->width != description.header.width || image->height != description.header.height ||
+        image->n_channels != description.header.n_channels) {
+      messages[i] = "the file changed while it was read";
+      return;
+    }
+    if (views != nullptr) (*views)[i].image = *std::move(image);
+  });
+  for (size_t i = 0; i < descriptions.size(); ++i) {
+    if (!messages[i].empty()) AddProblem(problems, descriptions[i].file, "", messages[i]);
+    if (views != nullptr) {
+      (*views)[i].file = descriptions[i].file;
+      (*views)[i].camera = descriptions[i].camera;
+    }
+  }
+}
+
+// The caller's pool, or one of our own for the call.
+class PoolHolder {
+ public:
+  explicit PoolHolder(const SceneOptions& options) : pool_(options.pool) {
+    if (pool_ != nullptr) return;
+    own_ = std::make_unique<ThreadPool>(options.n_threads);
+    pool_ = own_.get();
+  }
+  ThreadPool* get() const { return pool_; }
+
+ private:
+  std::unique_ptr<ThreadPool> own_;
+  ThreadPool* pool_;
+};
+
+}  // namespace
+
+SceneDescription DescribeScene(const std::string& dir, const SceneOptions& options) {
+  const PoolHolder pool(options);
+  Described described = Describe(dir, options, pool.get());
+  SceneDescription& description = described.description;
+  if (options.decode_images && described.folder) {
+    for (const auto* views : {&description.train, &description.test}) {
+      DecodeViews(*described.folder, *views, options.image_limits, pool.get(), nullptr,
+                  &description.problems);
+    }
+  }
+  return std::move(description);
+}
+
+absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& options,
+                                std::vector<SceneProblem>* problems) {
+  const PoolHolder pool(options);
+  Described described = Describe(dir, options, pool.get());
+  SceneDescription& description = described.description;
+  const auto refuse = [&] {
+    if (problems != nullptr) *problems = description.problems;
+    return absl::InvalidArgumentError(SummaryOf(description.problems));
+  };
+  if (!described.folder) {
+    if (problems != nullptr) *problems = description.problems;
+    return absl::NotFoundError(SummaryOf(description.problems));
+  }
+  if (!description.ok()) return refuse();
+  if (options.decode_images && options.memory_limit_bytes > 0 &&
+      description.image_bytes > options.memory_limit_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("%s: the %d images need %d bytes (%.1f MiB) decoded; the limit is %d bytes "
+                        "(%.1f MiB)",
+                        dir, description.train.size() + description.test.size(),
+                        description.image_bytes, std::ldexp(description.image_bytes, -20),
+                        options.memory_limit_bytes, std::ldexp(options.memory_limit_bytes, -20)));
+  }
+  Scene scene;
+  scene.geometry = description.geometry;
+  scene.has_alpha = description.has_alpha;
+  scene.warnings = description.warnings;
+  const auto fill = [&](const std::vector<ViewDescription>& descriptions,
+                        std::vector<View>* views) {
+    if (options.decode_images) {
+      DecodeViews(*described.folder, descriptions, options.image_limits, pool.get(), views,
+                  &description.problems);
+      return;
+    }
+    for (const ViewDescription& view : descriptions) {
+      views->push_back({view.file, view.camera, ImageU8()});
+    }
+  };
+  fill(description.train, &scene.train);
+  fill(description.test, &scene.test);
+  if (!description.ok()) return refuse();
+  return scene;
+}
+
+}  // namespace nerf

@@ -1,0 +1,318 @@
+#include "engine/scene/transforms_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "engine/scene/scene_files.h"
+
+namespace nerf {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kMaxSide = 65536;
+constexpr double kMaxDistortion = 100;
+constexpr double kMaxCoordinate = 1e9;
+constexpr double kMaxBottomRowError = 1e-3;
+
+// Keeps the first error that the parser meets.
+struct ErrorCatcher : nlohmann::json_sax<Json> {
+  size_t position = 0;
+  std::string message;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t at, const std::string&, const Json::exception& error) override {
+    position = at;
+    message = error.what();
+    return false;
+  }
+};
+
+// Without the library's own prefix: "[json.exception.parse_error.101] parse error at line 1, column
+// 2: ".
+std::string WithoutPrefix(const std::string& message) {
+  size_t start = message.find("column ");
+  if (start != std::string::npos) start = message.find(": ", start);
+  if (start == std::string::npos) start = message.find("] ");
+  return Printable(start == std::string::npos ? message : message.substr(start + 2));
+}
+
+struct NumberRange {
+  double min, max;
+  const char* rule;
+};
+constexpr NumberRange kSideRange = {1, kMaxSide, "must be between 1 and 65536"};
+constexpr NumberRange kFocalRange = {1e-6, 1e9, "must be greater than 0"};
+constexpr NumberRange kDegreesRange = {1e-3, 179.99, "must be between 0 and 180 degrees"};
+constexpr NumberRange kRadiansRange = {1e-5, std::numbers::pi - 1e-4,
+                                       "must be between 0 and pi radians"};
+constexpr NumberRange kCenterRange = {-1e6, 1e6, "is absurd"};
+constexpr NumberRange kDistortionRange = {-kMaxDistortion, kMaxDistortion, "is absurd"};
+
+// Reads the keys of one object, remembering whether any was bad.
+class FieldReader {
+ public:
+  FieldReader(const Json& object, std::string_view prefix, const JsonProblems& out)
+      : object_(object), prefix_(prefix), out_(out) {}
+
+  std::optional<double> Number(const char* key, const NumberRange& range) {
+    const std::optional<double> number = ReadNumber(object_, key, prefix_, out_, &is_broken_);
+    if (number && !(*number >= range.min && *number <= range.max)) {
+      Broken(key, absl::StrFormat("%g %s", *number, range.rule));
+      return std::nullopt;
+    }
+    return number;
+  }
+  void NumberInto(const char* key, const NumberRange& range, double* target) {
+    if (const std::optional<double> number = Number(key, range)) *target = *number;
+  }
+  void NumberInto(const char* key, const NumberRange& range, std::optional<double>* target) {
+    if (const std::optional<double> number = Number(key, range)) *target = number;
+  }
+  // Present, and neither false nor 0.
+  bool IsSet(const char* key) const {
+    const auto found = object_.find(key);
+    if (found == object_.end() || found->is_null()) return false;
+    if (found->is_boolean()) return found->get<bool>();
+    if (found->is_number()) return found->get<double>() != 0;
+    return true;
+  }
+  bool Has(const char* key) const { return object_.contains(key); }
+  std::string Field(std::string_view key) const {
+    return absl::StrCat(std::string(prefix_), std::string(key));
+  }
+  void Broken(std::string_view key, std::string_view message) {
+    out_.Add(Field(key), message);
+    is_broken_ = true;
+  }
+  bool is_broken() const { return is_broken_; }
+
+ private:
+  const Json& object_;
+  std::string_view prefix_;
+  const JsonProblems& out_;
+  bool is_broken_ = false;
+};
+
+void ReadCameraModel(const Json& object, FieldReader* reader, Intrinsics* intrinsics) {
+  static constexpr const char* kSupported[] = {"PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL",
+                                               "RADIAL", "OPENCV"};
+  const auto model = object.find("camera_model");
+  if (model != object.end() && !model->is_null()) {
+    if (!model->is_string()) {
+      reader->Broken("camera_model", "must be a text such as \"OPENCV\"");
+      return;
+    }
+    intrinsics->model = model->get<std::string>();
+    const bool is_supported =
+        std::any_of(std::begin(kSupported), std::end(kSupported),
+                    [&](const char* name) { return intrinsics->model == name; });
+    if (!is_supported) {
+      reader->Broken("camera_model",
+                     absl::StrCat("camera model \"", Printable(intrinsics->model),
+                                  "\" is not supported; PINHOLE, SIMPLE_PINHOLE, SIMPLE_RADIAL, "
+                                  "RADIAL and OPENCV are"));
+    }
+  }
+  for (const char* lens :
+       {"is_fisheye", "ftheta_p0", "latlong", "equirectangular", "orthographic"}) {
+    if (reader->IsSet(lens)) {
+      reader->Broken(lens, "this lens is not supported; pinhole and OPENCV lenses are");
+    }
+  }
+}
+
+void ReadDistortion(const Json& object, FieldReader* reader, Intrinsics* intrinsics) {
+  const auto params = object.find("distortion_params");
+  if (params != object.end() && !params->is_null()) {
+    // k1, k2, k3, k4, p1, p2
+    double values[6] = {};
+    bool is_good = params->is_array() && params->size() <= 6;
+    for (size_t i = 0; is_good && i < params->size(); ++i) {
+      is_good = (*params)[i].is_number();
+      if (is_good) values[i] = (*params)[i].get<double>();
+      is_good = is_good && std::abs(values[i]) <= kMaxDistortion;
+    }
+    if (!is_good) {
+      reader->Broken("distortion_params", "must be up to 6 numbers: k1, k2, k3, k4, p1, p2");
+    } else if (values[3] != 0) {
+      reader->Broken("distortion_params", "k4 is not supported; k1, k2, k3, p1, p2 are");
+    } else {
+      intrinsics->k1 = values[0];
+      intrinsics->k2 = values[1];
+      intrinsics->k3 = values[2];
+      intrinsics->p1 = values[4];
+      intrinsics->p2 = values[5];
+    }
+  }
+  reader->NumberInto("k1", kDistortionRange, &intrinsics->k1);
+  reader->NumberInto("k2", kDistortionRange, &intrinsics->k2);
+  reader->NumberInto("k3", kDistortionRange, &intrinsics->k3);
+  reader->NumberInto("p1", kDistortionRange, &intrinsics->p1);
+  reader->NumberInto("p2", kDistortionRange, &intrinsics->p2);
+  const bool is_perspective = !reader->is_broken();
+  if (is_perspective && reader->Number("k4", kDistortionRange).value_or(0) != 0) {
+    reader->Broken("k4", "k4 is not supported; k1, k2, k3, p1, p2 are");
+  }
+}
+
+}  // namespace
+
+std::optional<Json> ParseJsonObject(std::string_view text, const JsonProblems& out) {
+  Json root = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false,
+                          /*ignore_comments=*/true);
+  if (root.is_discarded()) {
+    ErrorCatcher catcher;
+    Json::sax_parse(text.begin(), text.end(), &catcher, Json::input_format_t::json,
+                    /*strict=*/true, /*ignore_comments=*/true);
+    const size_t position = std::min(catcher.position, text.size());
+    const auto before = text.substr(0, position > 0 ? position - 1 : 0);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    out.Add(absl::StrCat("line ", line), absl::StrCat("not valid JSON at byte ", position, ": ",
+                                                      WithoutPrefix(catcher.message)));
+    return std::nullopt;
+  }
+  if (!root.is_object()) {
+    out.Add("", absl::StrCat("must be a JSON object, is ", root.type_name()));
+    return std::nullopt;
+  }
+  return root;
+}
+
+const Json* FindFrames(const Json& root, const JsonProblems& out) {
+  const auto frames = root.find("frames");
+  if (frames == root.end()) {
+    out.Add("frames", "is missing: a list with one entry for each image");
+  } else if (!frames->is_array()) {
+    out.Add("frames", absl::StrCat("must be a list, is ", frames->type_name()));
+  } else if (frames->empty()) {
+    out.Add("frames", "is empty: no image is listed");
+  } else if (frames->size() > kMaxFrames) {
+    out.Add("frames",
+            absl::StrCat("lists ", frames->size(), " images; at most ", kMaxFrames, " are read"));
+  } else {
+    return &*frames;
+  }
+  return nullptr;
+}
+
+std::optional<double> ReadNumber(const Json& object, const char* key, std::string_view prefix,
+                                 const JsonProblems& out, bool* is_broken) {
+  const auto found = object.find(key);
+  if (found == object.end()) return std::nullopt;
+  const std::string field = absl::StrCat(std::string(prefix), key);
+  if (!found->is_number()) {
+    out.Add(field, absl::StrCat("must be a number, is ", found->type_name()));
+    *is_broken = true;
+    return std::nullopt;
+  }
+  return found->get<double>();
+}
+
+Intrinsics ReadIntrinsics(const Json& object, const Intrinsics& inherited, std::string_view prefix,
+                          const JsonProblems& out) {
+  Intrinsics intrinsics = inherited;
+  FieldReader reader(object, prefix, out);
+  ReadCameraModel(object, &reader, &intrinsics);
+  reader.NumberInto("w", kSideRange, &intrinsics.width);
+  reader.NumberInto("h", kSideRange, &intrinsics.height);
+  if (intrinsics.size_field.empty() || reader.Has("w")) intrinsics.size_field = reader.Field("w");
+  reader.NumberInto("cx", kCenterRange, &intrinsics.cx);
+  reader.NumberInto("cy", kCenterRange, &intrinsics.cy);
+
+  // The first of three that is there wins: this is instant-ngp's order, degrees and radians as its
+  // files have them.
+  static constexpr const char* kKeys[2][3] = {{"x_fov", "fl_x", "camera_angle_x"},
+                                              {"y_fov", "fl_y", "camera_angle_y"}};
+  for (int axis = 0; axis < 2; ++axis) {
+    const std::optional<double> degrees = reader.Number(kKeys[axis][0], kDegreesRange);
+    const std::optional<double> focal = reader.Number(kKeys[axis][1], kFocalRange);
+    const std::optional<double> radians = reader.Number(kKeys[axis][2], kRadiansRange);
+    if (!degrees && !focal && !radians) continue;
+    intrinsics.focal[axis].reset();
+    intrinsics.angle[axis].reset();
+    intrinsics.focal_field[axis] = reader.Field(kKeys[axis][degrees ? 0 : focal ? 1 : 2]);
+    if (degrees) {
+      intrinsics.angle[axis] = *degrees * std::numbers::pi / 180;
+    } else if (focal) {
+      intrinsics.focal[axis] = focal;
+    } else {
+      intrinsics.angle[axis] = radians;
+    }
+  }
+  ReadDistortion(object, &reader, &intrinsics);
+  intrinsics.is_broken = inherited.is_broken || reader.is_broken();
+  return intrinsics;
+}
+
+bool HasFullIntrinsics(const Json& object) {
+  static constexpr const char* kKeys[] = {"fl_x", "fl_y", "cx", "cy", "w",     "h",
+                                          "k1",   "k2",   "p1", "p2", "x_fov", "distortion_params"};
+  return std::any_of(std::begin(kKeys), std::end(kKeys),
+                     [&](const char* key) { return object.contains(key); });
+}
+
+std::optional<Pose> ReadPose(const Json& frame, std::string_view prefix, const JsonProblems& out,
+                             double* uniform_scale) {
+  const std::string field = absl::StrCat(std::string(prefix), "transform_matrix");
+  const auto matrix = frame.find("transform_matrix");
+  if (matrix == frame.end()) {
+    out.Add(field, "is missing: 4 rows of 4 numbers, camera to world");
+    return std::nullopt;
+  }
+  const bool has_rows = matrix->is_array() && (matrix->size() == 3 || matrix->size() == 4);
+  if (!has_rows) {
+    out.Add(field, "must have 4 rows of 4 numbers (3 rows are accepted)");
+    return std::nullopt;
+  }
+  Pose pose;
+  for (size_t row = 0; row < matrix->size(); ++row) {
+    const Json& values = (*matrix)[row];
+    if (!values.is_array() || values.size() != 4) {
+      out.Add(field, absl::StrCat("row ", row, " must have 4 numbers"));
+      return std::nullopt;
+    }
+    for (size_t column = 0; column < 4; ++column) {
+      if (!values[column].is_number()) {
+        out.Add(field, absl::StrCat("row ", row, ", column ", column, " must be a number, is ",
+                                    values[column].type_name()));
+        return std::nullopt;
+      }
+      const double value = values[column].get<double>();
+      if (!(std::abs(value) <= kMaxCoordinate)) {
+        out.Add(field, absl::StrFormat("row %d, column %d is %g; coordinates up to 1e9 are read",
+                                       row, column, value));
+        return std::nullopt;
+      }
+      if (row < 3) {
+        pose.m[row][column] = value;
+      } else if (std::abs(value - (column == 3 ? 1 : 0)) > kMaxBottomRowError) {
+        out.Add(field, "the last row must be 0 0 0 1");
+        return std::nullopt;
+      }
+    }
+  }
+  if (!Orthonormalize(&pose, uniform_scale)) {
+    out.Add(field,
+            "the first 3 columns are no rotation (mirrored, sheared, zero or unequally scaled)");
+    return std::nullopt;
+  }
+  return pose;
+}
+
+}  // namespace nerf

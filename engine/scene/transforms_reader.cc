@@ -1,0 +1,297 @@
+#include "engine/scene/transforms_reader.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/scene/transforms_json.h"
+
+namespace nerf {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kTrainFile = "transforms_train.json";
+constexpr const char* kValFile = "transforms_val.json";
+constexpr const char* kTestFile = "transforms_test.json";
+constexpr const char* kSingleFile = "transforms.json";
+constexpr int kMaxAabbScale = 128;
+// Above it a matrix with a scale in its rotation is worth a warning.
+constexpr double kMaxSilentScale = 1e-3;
+
+// Reads one transforms file into a ListedViews.
+class TransformsFile {
+ public:
+  TransformsFile(const SceneFolder& folder, const char* name, ViewSplit split, ListedViews* listed,
+                 std::vector<SceneProblem>* problems)
+      : folder_(folder), split_(split), listed_(*listed), out_{name, problems} {}
+
+  // is_first: flavour and placement are taken from this file.
+  void Read(bool is_first) {
+    absl::StatusOr<std::string> text = ReadRegularFile(folder_.PathOf(out_.file), kMaxJsonBytes);
+    if (!text.ok()) {
+      out_.Add("", std::string(text.status().message()));
+      return;
+    }
+    const std::optional<Json> root = ParseJsonObject(*text, out_);
+    if (!root) return;
+    const Json* frames = FindFrames(*root, out_);
+    const SceneFlavour flavour = FlavourOf(*root, frames);
+    if (is_first) {
+      listed_.flavour = flavour;
+      if (flavour == SceneFlavour::kInstantNgp) ReadPlacement(*root);
+    } else if (flavour != listed_.flavour) {
+      listed_.warnings.push_back(absl::StrCat(out_.file, " looks like ", SceneFlavourName(flavour),
+                                              "; placed like the training views, as ",
+                                              SceneFlavourName(listed_.flavour)));
+    }
+    const Intrinsics shared = ReadIntrinsics(*root, Intrinsics(), "", out_);
+    if (frames == nullptr) return;
+    for (size_t i = 0; i < frames->size(); ++i) {
+      ReadFrame((*frames)[i], absl::StrCat("frames[", i, "]"), shared);
+    }
+    ReadFilenameSplits(*root);
+    WarnOfIgnored(*root);
+  }
+
+ private:
+  static SceneFlavour FlavourOf(const Json& root, const Json* frames) {
+    for (const char* key : {"aabb_scale", "scale", "offset", "aabb"}) {
+      if (root.contains(key)) return SceneFlavour::kInstantNgp;
+    }
+    if (root.contains("camera_model") || HasFullIntrinsics(root)) return SceneFlavour::kNerfstudio;
+    if (frames != nullptr) {
+      for (const Json& frame : *frames) {
+        if (frame.is_object() && HasFullIntrinsics(frame)) return SceneFlavour::kNerfstudio;
+      }
+    }
+    return SceneFlavour::kBlender;
+  }
+
+  // Reads `count` numbers of an array, or reports the field.
+  bool ReadVector(const Json& values, std::string_view field, Vec3d* vector) {
+    bool is_good = values.is_array() && values.size() == 3;
+    for (size_t i = 0; is_good && i < 3; ++i) {
+      is_good = values[i].is_number() && std::abs(values[i].get<double>()) <= 1e9;
+      if (is_good) (*vector)[i] = values[i].get<double>();
+    }
+    if (!is_good) out_.Add(field, "must be 3 numbers");
+    return is_good;
+  }
+
+  void ReadPlacement(const Json& root) {
+    bool is_broken = false;
+    if (const auto scale = ReadNumber(root, "scale", "", out_, &is_broken)) {
+      listed_.ngp_scale = *scale;
+      if (!(*scale > 1e-9 && *scale < 1e9)) {
+        out_.Add("scale", absl::StrFormat("%g must be greater than 0", *scale));
+        listed_.ngp_scale = 1;
+      }
+    }
+    if (const auto offset = root.find("offset"); offset != root.end()) {
+      if (offset->is_number()) {
+        listed_.ngp_offset.fill(offset->get<double>());
+      } else {
+        ReadVector(*offset, "offset", &listed_.ngp_offset);
+      }
+    }
+    if (const auto aabb = root.find("aabb"); aabb != root.end()) ReadAabb(*aabb);
+    if (const auto aabb_scale = ReadNumber(root, "aabb_scale", "", out_, &is_broken)) {
+      const bool is_integer = *aabb_scale >= 1 && *aabb_scale <= kMaxAabbScale &&
+                              *aabb_scale == std::floor(*aabb_scale);
+      const int value = is_integer ? static_cast<int>(*aabb_scale) : 0;
+      if (value == 0 || (value & (value - 1)) != 0) {
+        out_.Add("aabb_scale", absl::StrFormat("%g must be a power of two from 1 to %d",
+                                               *aabb_scale, kMaxAabbScale));
+      } else {
+        listed_.aabb_scale = value;
+      }
+    }
+    const auto mitsuba = root.find("from_mitsuba");
+    if (mitsuba != root.end() && *mitsuba != Json(false)) {
+      out_.Add("from_mitsuba", "Mitsuba's camera frame is not supported");
+    }
+  }
+
+  // The box is carried into the unit cube; it overrides scale and offset.
+  void ReadAabb(const Json& aabb) {
+    Vec3d low, high;
+    if (!aabb.is_array() || aabb.size() != 2) {
+      out_.Add("aabb", "must be 2 corners of 3 numbers");
+      return;
+    }
+    if (!ReadVector(aabb[0], "aabb", &low) || !ReadVector(aabb[1], "aabb", &high)) return;
+    double length = 0;
+    for (int i = 0; i < 3; ++i) length = std::max(length, std::abs(high[i] - low[i]));
+    if (length < 1e-6) {
+      out_.Add("aabb", "the box is empty");
+      return;
+    }
+    listed_.ngp_scale = 1 / length;
+    for (int i = 0; i < 3; ++i) {
+      listed_.ngp_offset[i] = 0.5 - 0.5 * (low[i] + high[i]) * listed_.ngp_scale;
+    }
+  }
+
+  void ReadFrame(const Json& frame, const std::string& field, const Intrinsics& shared) {
+    ++listed_.n_listed;
+    if (!frame.is_object()) {
+      out_.Add(field, absl::StrCat("must be an object, is ", frame.type_name()));
+      return;
+    }
+    const std::string prefix = field + ".";
+    ListedView view;
+    view.list_file = out_.file;
+    view.field = field;
+    view.split = split_;
+    view.intrinsics = ReadIntrinsics(frame, shared, prefix, out_);
+    double uniform_scale = 1;
+    const std::optional<Pose> pose = ReadPose(frame, prefix, out_, &uniform_scale);
+    if (pose && std::abs(uniform_scale - 1) > kMaxSilentScale) {
+      if (n_scaled_++ == 0) first_scale_ = uniform_scale;
+    }
+
+    const auto path = frame.find("file_path");
+    if (path == frame.end() || !path->is_string()) {
+      out_.Add(prefix + "file_path", path == frame.end()
+                                         ? "is missing: the image, relative to the folder"
+                                         : absl::StrCat("must be a text, is ", path->type_name()));
+      return;
+    }
+    const auto& name = path->get_ref<const std::string&>();
+    absl::StatusOr<std::string> file = folder_.FindImage(name);
+    if (absl::IsNotFound(file.status())) {
+      if (listed_.n_missing++ == 0) listed_.first_missing = name;
+      return;
+    }
+    if (!file.ok()) {
+      out_.Add(prefix + "file_path", std::string(file.status().message()));
+      return;
+    }
+    const auto [first, is_new] = seen_.emplace(*file, field);
+    if (!is_new) {
+      out_.Add(prefix + "file_path",
+               absl::StrCat(Printable(*file), " is listed twice, first in ", first->second));
+      return;
+    }
+    if (!pose) return;
+    view.file = *std::move(file);
+    view.pose = *pose;
+    listed_.views.push_back(std::move(view));
+  }
+
+  // nerfstudio's train_filenames, val_filenames, test_filenames.
+  void ReadFilenameSplits(const Json& root) {
+    std::set<std::string> train, val, test;
+    const bool has_train = ReadNames(root, "train_filenames", &train);
+    const bool has_val = ReadNames(root, "val_filenames", &val);
+    const bool has_test = ReadNames(root, "test_filenames", &test);
+    if (split_ != ViewSplit::kUndecided || !(has_train || has_val || has_test)) return;
+    const std::set<std::string>& held_out = has_test ? test : val;
+    const bool has_held_out = has_test || has_val;
+    for (ListedView& view : listed_.views) {
+      if (held_out.contains(view.file)) {
+        view.split = ViewSplit::kTest;
+      } else if (train.contains(view.file)) {
+        view.split = ViewSplit::kTrain;
+      } else if (!has_train && !val.contains(view.file)) {
+        view.split = ViewSplit::kTrain;
+      } else {
+        view.split = has_held_out ? ViewSplit::kUnused : ViewSplit::kTest;
+      }
+    }
+    for (const char* key : {"train_filenames", "val_filenames", "test_filenames"}) {
+      if (!root.contains(key)) continue;
+      absl::StrAppend(&listed_.given_split, listed_.given_split.empty() ? "" : ", ", key);
+    }
+  }
+
+  bool ReadNames(const Json& root, const char* key, std::set<std::string>* names) {
+    const auto list = root.find(key);
+    if (list == root.end()) return false;
+    bool is_good = list->is_array();
+    for (size_t i = 0; is_good && i < list->size(); ++i) {
+      is_good = (*list)[i].is_string();
+      if (!is_good) break;
+      absl::StatusOr<std::string> file =
+          folder_.FindImage((*list)[i].get_ref<const std::string&>());
+      if (file.ok()) names->insert(*std::move(file));
+    }
+    if (!is_good) out_.Add(key, "must be a list of file names");
+    return is_good;
+  }
+
+  void WarnOfIgnored(const Json& root) {
+    if (n_scaled_ > 0) {
+      listed_.warnings.push_back(
+          absl::StrFormat("%s: %d matrices have a scale in their rotation (the first %g); it was "
+                          "taken out",
+                          out_.file, n_scaled_, first_scale_));
+    }
+    const Json& first_frame = root["frames"][0];
+    if (first_frame.is_object() && first_frame.contains("mask_path")) {
+      listed_.warnings.push_back(absl::StrCat(out_.file, ": mask_path is not used"));
+    }
+    const auto shutter = root.find("rolling_shutter");
+    if (shutter != root.end()) {
+      listed_.warnings.push_back(absl::StrCat(out_.file, ": rolling_shutter is not used"));
+    }
+    const auto orientation = root.find("orientation_override");
+    if (orientation != root.end() && *orientation != Json("up")) {
+      listed_.warnings.push_back(
+          absl::StrCat(out_.file,
+                       ": orientation_override is not used; the mean up vector of the "
+                       "cameras is"));
+    }
+  }
+
+  const SceneFolder& folder_;
+  const ViewSplit split_;
+  ListedViews& listed_;
+  const JsonProblems out_;
+  std::map<std::string, std::string> seen_;  // image to the frame that lists it
+  int n_scaled_ = 0;
+  double first_scale_ = 1;
+};
+
+}  // namespace
+
+bool HasTransforms(const SceneFolder& folder) {
+  // A link that leaves the folder counts, so that it is reported and not passed over.
+  for (const char* name : {kTrainFile, kValFile, kTestFile, kSingleFile}) {
+    if (!absl::IsNotFound(folder.FindFile(name).status())) return true;
+  }
+  return false;
+}
+
+ListedViews ReadTransforms(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
+  ListedViews listed;
+  const auto check = [&](const char* name) {
+    const absl::Status status = folder.FindFile(name).status();
+    if (!status.ok() && !absl::IsNotFound(status)) {
+      AddProblem(problems, name, "", std::string(status.message()));
+    }
+    return status.ok();
+  };
+  const bool has_train = check(kTrainFile), has_val = check(kValFile), has_test = check(kTestFile);
+  if (has_train) {
+    const char* held_out = has_test ? kTestFile : has_val ? kValFile : nullptr;
+    TransformsFile(folder, kTrainFile, ViewSplit::kTrain, &listed, problems).Read(true);
+    if (held_out != nullptr) {
+      TransformsFile(folder, held_out, ViewSplit::kTest, &listed, problems).Read(false);
+    }
+    listed.source = held_out ? absl::StrCat(kTrainFile, " + ", held_out) : kTrainFile;
+    listed.given_split = held_out ? held_out : "no test views are listed";
+  } else if (check(kSingleFile)) {
+    TransformsFile(folder, kSingleFile, ViewSplit::kUndecided, &listed, problems).Read(true);
+    listed.source = kSingleFile;
+  } else if (has_val || has_test) {
+    listed.source = has_test ? kTestFile : kValFile;
+    AddProblem(problems, kTrainFile, "", "is missing: there is nothing to train on");
+  }
+  return listed;
+}
+
+}  // namespace nerf
