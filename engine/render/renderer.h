@@ -6,6 +6,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/field/radiance_field.h"
+#include "engine/kernels/ray_marching.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/scene.h"
 
@@ -24,6 +25,9 @@ struct RenderOptions {
   Vec3 background{1, 1, 1};
   float min_transmittance = 1e-4f;  // a ray stops where less light than this is left
 };
+
+// The grid as marchers read it; borrows its bits.
+kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid);
 
 // Renders `camera` (training frame) by marching the occupied cells of `grid`. Bytes do not depend
 // on the pool's size. Returns false when `stop` was requested before the end; the view is then

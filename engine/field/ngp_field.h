@@ -1,0 +1,31 @@
+#pragma once
+
+#include "engine/base/buffer.h"
+#include "engine/field/ngp_network.h"
+#include "engine/field/radiance_field.h"
+
+namespace nerf {
+
+// The ngp field with parameters of its own, for evaluation and rendering. Immutable after
+// construction; thread-safe. Source: Mueller et al. 2022.
+class NgpField : public RadianceField {
+ public:
+  // table [n_levels][entries][2], weights [kNgpWeights] in the order of kNgpLayers; box is the
+  // outermost box.
+  NgpField(const kernels::HashGridShape& shape, const Aabb& box, Buffer<float> table,
+           Buffer<float> weights);
+
+  std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
+  void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
+  void DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
+                        Vec3* colours, Workspace* workspace) const override;
+
+  size_t byte_size() const { return table_.byte_size() + weights_.byte_size(); }
+
+ private:
+  Buffer<float> table_;
+  Buffer<float> weights_;
+  NgpNetwork network_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,59 @@
+#include "engine/field/ngp_network.h"
+
+#include "engine/kernels/activation.h"
+#include "engine/kernels/dense_layer.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kBaseResolution = 16;
+constexpr int kFinestResolution = 2048;
+
+void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, float* outputs,
+           bool relu) {
+  const NgpLayer& l = kNgpLayers[layer];
+  kernels::cpu::DenseForward({.n_rows = n,
+                              .n_in = l.n_in,
+                              .n_out = l.n_out,
+                              .inputs = inputs,
+                              .input_stride = l.n_in,
+                              .weights = network.layer(layer),
+                              .outputs = outputs,
+                              .output_stride = l.n_out,
+                              .relu = relu});
+}
+
+}  // namespace
+
+kernels::HashGridShape NgpHashGridShape(int log2_hashmap_size, int n_occupancy_levels) {
+  return kernels::MakeHashGridShape(kernels::kMaxHashLevels, log2_hashmap_size, kBaseResolution,
+                                    kFinestResolution << (n_occupancy_levels - 1));
+}
+
+void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit) {
+  const Vec3 size = box.Size();
+  const Vec3 scale{1 / size.x, 1 / size.y, 1 / size.z};
+  for (int i = 0; i < n; ++i) unit[i] = (positions[i] - box.min) * scale;
+}
+
+void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
+                       float* hidden, float* geometry) {
+  kernels::cpu::HashEncodeForward({.shape = &network.shape,
+                                   .table = network.table,
+                                   .n = n,
+                                   .positions = unit,
+                                   .features = encodings,
+                                   .stride = kEncodingWidth});
+  Layer(network, 0, n, encodings, hidden, true);
+  Layer(network, 1, n, hidden, geometry, false);
+}
+
+void NgpColourForward(const NgpNetwork& network, int n, const float* inputs, float* hidden0,
+                      float* hidden1, float* colours) {
+  Layer(network, 2, n, inputs, hidden0, true);
+  Layer(network, 3, n, hidden0, hidden1, true);
+  Layer(network, 4, n, hidden1, colours, false);
+  kernels::cpu::Sigmoid({.n = n * kColourWidth, .values = colours});
+}
+
+}  // namespace nerf

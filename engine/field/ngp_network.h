@@ -1,0 +1,61 @@
+#pragma once
+
+#include "engine/base/aabb.h"
+#include "engine/kernels/hash_encoding.h"
+
+namespace nerf {
+
+// Sizes of the ngp field: hash encoding -> density MLP 32-64-16 -> colour MLP 32-64-64-3 on
+// (spherical harmonics of the direction, the density MLP's outputs).
+inline constexpr int kEncodingWidth = 32;
+inline constexpr int kHiddenWidth = 64;
+inline constexpr int kGeometryWidth =
+    16;  // outputs of the density MLP; output 0 is the density's exponent
+inline constexpr int kDirectionWidth = 16;
+inline constexpr int kColourInputWidth = kDirectionWidth + kGeometryWidth;
+inline constexpr int kColourWidth = 16;  // three, padded to a vector with zero weights
+
+// One layer's weights in the MLP's buffer, [n_in][n_out] row-major. `n_out_used` is less than n_out
+// where columns are padding.
+struct NgpLayer {
+  const char* tensor_name;
+  int offset, n_in, n_out, n_out_used;
+};
+inline constexpr NgpLayer kNgpLayers[5] = {
+    {"field.density_mlp.0", 0, kEncodingWidth, kHiddenWidth, kHiddenWidth},
+    {"field.density_mlp.1", 2048, kHiddenWidth, kGeometryWidth, kGeometryWidth},
+    {"field.colour_mlp.0", 3072, kColourInputWidth, kHiddenWidth, kHiddenWidth},
+    {"field.colour_mlp.1", 5120, kHiddenWidth, kHiddenWidth, kHiddenWidth},
+    {"field.colour_mlp.2", 9216, kHiddenWidth, kColourWidth, 3},
+};
+inline constexpr int kNgpWeights = 10240;  // floats of the MLP's buffer
+inline constexpr const char* kHashTableName = "field.hash_table";
+
+// Resolution of the finest hash level: 2048 cells along the level-0 box's side, however many boxes
+// nest around it.
+kernels::HashGridShape NgpHashGridShape(int log2_hashmap_size, int n_occupancy_levels);
+
+// A view of the ngp field's parameters. Borrows them.
+struct NgpNetwork {
+  kernels::HashGridShape shape;
+  Aabb box;                        // the outermost box; mapped to the unit cube
+  const float* table = nullptr;    // [n_levels][entries][2]
+  const float* weights = nullptr;  // [kNgpWeights], layers as in kNgpLayers
+
+  const float* layer(int i) const { return weights + kNgpLayers[i].offset; }
+};
+
+// Positions in the training frame to the unit cube, in place of `unit` [n].
+void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);
+
+// Encoding and density MLP of n points of the unit cube. Shapes: encodings [n][32], hidden [n][64],
+// geometry [n][16].
+void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
+                       float* hidden, float* geometry);
+
+// Colour MLP. Shapes: inputs [n][32] (16 harmonics, then 16 geometry features), hidden0 and hidden1
+// [n][64], colours [n][16] of which the first three are sRGB in [0, 1].
+void NgpColourForward(const NgpNetwork& network, int n, const float* inputs, float* hidden0,
+                      float* hidden1, float* colours);
+
+}  // namespace nerf

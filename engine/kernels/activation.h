@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/check.h"
+
+namespace nerf::kernels {
+
+// Density of the MLP's first output: exp(min(x - 1, 15)). The shift makes space start thin, the
+// clamp keeps exp finite.
+inline constexpr float kDensityShift = 1.0f;
+inline constexpr float kDensityMaxExponent = 15.0f;
+NERF_HD inline float DensityFromOutput(float x) {
+  return std::exp(std::min(x - kDensityShift, kDensityMaxExponent));
+}
+
+// Opacity of a sample of length delta: 1 - exp(-sigma delta).
+NERF_HD inline float AlphaFromDensity(float sigma, float delta) {
+  return -std::expm1(-sigma * delta);  // expm1: thin samples keep their digits
+}
+
+// sigmas[i] = DensityFromOutput(outputs[i * stride]); alphas[i] = AlphaFromDensity(sigmas[i],
+// deltas[i]) where alphas is not null.
+struct DensityActivationParams {
+  int n = 0;
+  const float* outputs = nullptr;
+  int stride = 0;
+  const float* deltas = nullptr;
+  float* sigmas = nullptr;
+  float* alphas = nullptr;
+};
+
+// In place: values[i] = 1 / (1 + exp(-values[i])).
+struct SigmoidParams {
+  int n = 0;
+  float* values = nullptr;
+};
+
+namespace cpu {
+void DensityActivation(const DensityActivationParams& params);
+void Sigmoid(const SigmoidParams& params);
+}  // namespace cpu
+
+}  // namespace nerf::kernels

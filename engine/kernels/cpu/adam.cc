@@ -1,0 +1,133 @@
+#include "engine/kernels/adam.h"
+
+#include <cstddef>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/adam.cc"
+#include "hwy/foreach_target.h"
+// foreach_target must come before highway.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nerf::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kLine = 16;  // floats of a cache line
+
+template <class D>
+struct AdamStep {
+  using V = hn::Vec<D>;
+  D d;
+  V beta1, beta2, rest1, rest2, rate, correction2, epsilon, l2;
+
+  explicit AdamStep(const AdamSettings& s)
+      : beta1(hn::Set(d, s.beta1)),
+        beta2(hn::Set(d, s.beta2)),
+        rest1(hn::Set(d, 1 - s.beta1)),
+        rest2(hn::Set(d, 1 - s.beta2)),
+        rate(hn::Set(d, s.learning_rate * s.correction1)),
+        correction2(hn::Set(d, s.correction2)),
+        epsilon(hn::Set(d, s.epsilon)),
+        l2(hn::Set(d, s.l2)) {}
+
+  HWY_INLINE void Update(V gradient, V* parameter, V* first, V* second) const {
+    *first = hn::MulAdd(beta1, *first, hn::Mul(rest1, gradient));
+    *second = hn::MulAdd(beta2, *second, hn::Mul(rest2, hn::Mul(gradient, gradient)));
+    const V root = hn::Add(hn::Sqrt(hn::Mul(*second, correction2)), epsilon);
+    *parameter = hn::Sub(*parameter, hn::Div(hn::Mul(rate, *first), root));
+  }
+};
+
+void AdamDense(const AdamDenseParams& params) {
+  const hn::ScalableTag<float> d;
+  const AdamStep<decltype(d)> step(params.settings);
+  const int64_t lanes = hn::Lanes(d);
+  const auto update = [&](float* p, float* m, float* v, const float* g) HWY_ATTR {
+    auto parameter = hn::LoadU(d, p), first = hn::LoadU(d, m), second = hn::LoadU(d, v);
+    step.Update(hn::MulAdd(step.l2, parameter, hn::LoadU(d, g)), &parameter, &first, &second);
+    hn::StoreU(parameter, d, p);
+    hn::StoreU(first, d, m);
+    hn::StoreU(second, d, v);
+  };
+  int64_t i = 0;
+  for (; i + lanes <= params.n; i += lanes) {
+    update(params.parameters + i, params.first_moments + i, params.second_moments + i,
+           params.gradients + i);
+  }
+  if (i == params.n) return;
+  constexpr int kMost = HWY_MAX_BYTES / sizeof(float);
+  float tail[4][kMost] = {};
+  const size_t bytes = (params.n - i) * sizeof(float);
+  std::memcpy(tail[0], params.parameters + i, bytes);
+  std::memcpy(tail[1], params.first_moments + i, bytes);
+  std::memcpy(tail[2], params.second_moments + i, bytes);
+  std::memcpy(tail[3], params.gradients + i, bytes);
+  update(tail[0], tail[1], tail[2], tail[3]);
+  std::memcpy(params.parameters + i, tail[0], bytes);
+  std::memcpy(params.first_moments + i, tail[1], bytes);
+  std::memcpy(params.second_moments + i, tail[2], bytes);
+}
+
+void AdamSparse(const AdamSparseParams& params) {
+  const hn::CappedTag<float, kLine> d;
+  const AdamStep<decltype(d)> step(params.settings);
+  const int64_t lanes = hn::Lanes(d);
+  const auto zero = hn::Zero(d);
+  for (int64_t group = 0; group < params.n_lines; group += 8) {
+    uint64_t flags;
+    std::memcpy(&flags, params.touched + group, 8);
+    if (flags == 0) continue;
+    for (int64_t line = group; line < group + 8; ++line) {
+      if (params.touched[line] == 0) continue;
+      for (int64_t i = line * kLine; i < (line + 1) * kLine; i += lanes) {
+        const auto gradient = hn::Load(d, params.gradients + i);
+        const auto seen = hn::Ne(gradient, zero);
+        const auto old_parameter = hn::Load(d, params.parameters + i);
+        const auto old_first = hn::Load(d, params.first_moments + i);
+        const auto old_second = hn::Load(d, params.second_moments + i);
+        auto parameter = old_parameter, first = old_first, second = old_second;
+        step.Update(gradient, &parameter, &first, &second);
+        hn::Store(hn::IfThenElse(seen, parameter, old_parameter), d, params.parameters + i);
+        hn::Store(hn::IfThenElse(seen, first, old_first), d, params.first_moments + i);
+        hn::Store(hn::IfThenElse(seen, second, old_second), d, params.second_moments + i);
+        hn::Store(zero, d, params.gradients + i);
+      }
+    }
+    std::memset(params.touched + group, 0, 8);
+  }
+}
+
+void MovingAverage(const MovingAverageParams& params) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = hn::Lanes(d);
+  const auto keep = hn::Set(d, params.decay), take = hn::Set(d, 1 - params.decay);
+  int64_t i = 0;
+  for (; i + lanes <= params.n; i += lanes) {
+    const auto average = hn::LoadU(d, params.averages + i);
+    hn::StoreU(hn::MulAdd(keep, average, hn::Mul(take, hn::LoadU(d, params.parameters + i))), d,
+               params.averages + i);
+  }
+  for (; i < params.n; ++i) {
+    params.averages[i] =
+        params.decay * params.averages[i] + (1 - params.decay) * params.parameters[i];
+  }
+}
+
+}  // namespace nerf::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nerf::kernels {
+HWY_EXPORT(AdamDense);
+HWY_EXPORT(AdamSparse);
+HWY_EXPORT(MovingAverage);
+namespace cpu {
+void AdamDense(const AdamDenseParams& params) { HWY_DYNAMIC_DISPATCH(AdamDense)(params); }
+void AdamSparse(const AdamSparseParams& params) { HWY_DYNAMIC_DISPATCH(AdamSparse)(params); }
+void MovingAverage(const MovingAverageParams& params) {
+  HWY_DYNAMIC_DISPATCH(MovingAverage)(params);
+}
+}  // namespace cpu
+}  // namespace nerf::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "engine/base/check.h"
+#include "engine/base/vec3.h"
+
+namespace nerf::kernels {
+
+inline constexpr int kMaxHashLevels = 16;
+
+// Multiresolution hash encoding: level l overlays the unit cube with a grid of resolution[l]^3
+// cells whose corners index a table of 2^log2_hashmap_size entries of two features; a point takes
+// the trilinear mean of its cell's eight corners. A level whose corners all fit is indexed
+// directly, a finer one by a spatial hash.
+// Source: Mueller et al. 2022, "Instant neural graphics primitives with a multiresolution hash
+// encoding", section 3, eq. 2-4.
+struct HashGridShape {
+  int n_levels = kMaxHashLevels;
+  int log2_hashmap_size = 18;
+  int resolution[kMaxHashLevels] = {};  // cells along a side
+
+  uint32_t entries() const { return uint32_t{1} << log2_hashmap_size; }
+  bool IsDense(int level) const {
+    const uint64_t corners = static_cast<uint64_t>(resolution[level]) + 1;
+    return corners * corners * corners <= entries();
+  }
+};
+
+// Resolutions in geometric progression from base to finest.
+inline HashGridShape MakeHashGridShape(int n_levels, int log2_hashmap_size, int base, int finest) {
+  HashGridShape shape{n_levels, log2_hashmap_size, {}};
+  for (int level = 0; level < n_levels; ++level) {
+    const double fraction = n_levels > 1 ? static_cast<double>(level) / (n_levels - 1) : 0;
+    shape.resolution[level] = static_cast<int>(
+        std::floor(base * std::pow(static_cast<double>(finest) / base, fraction) + 1e-6));
+  }
+  return shape;
+}
+
+// Entry of corner (x, y, z) of a level.
+NERF_HD inline uint32_t HashGridEntry(uint32_t x, uint32_t y, uint32_t z, uint32_t corners,
+                                      bool dense, uint32_t mask) {
+  if (dense) return x + corners * (y + corners * z);
+  return (x ^ (y * 2654435761u) ^ (z * 805459861u)) & mask;  // the primes of eq. 4
+}
+
+// features[i * stride + 2 l + f] for i in [0, n), l in [0, n_levels), f in {0, 1}.
+// Shapes: positions [n] in [0, 1]^3 (others are clamped); table [n_levels][entries][2]; stride >= 2
+// n_levels, in floats. Requires: features does not alias the table.
+struct HashEncodeForwardParams {
+  const HashGridShape* shape = nullptr;
+  const float* table = nullptr;
+  int n = 0;
+  const Vec3* positions = nullptr;
+  float* features = nullptr;
+  int stride = 0;
+};
+
+// Adds the gradient of one level: grad_table[entry(corner)] += weight(corner) * grad_features[i *
+// stride + 2 level + f], samples in order. grad_table [entries][2] of that level. touched[entry /
+// 8] = 1 for each entry added to: the cache lines that an optimiser has to visit.
+struct HashEncodeBackwardParams {
+  const HashGridShape* shape = nullptr;
+  int level = 0;
+  int n = 0;
+  const Vec3* positions = nullptr;
+  const float* grad_features = nullptr;
+  int stride = 0;
+  float* grad_table = nullptr;
+  uint8_t* touched = nullptr;
+};
+
+namespace cpu {
+void HashEncodeForward(const HashEncodeForwardParams& params);
+void HashEncodeBackward(const HashEncodeBackwardParams& params);
+}  // namespace cpu
+
+}  // namespace nerf::kernels

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "engine/base/check.h"
+#include "engine/base/ray.h"
+
+namespace nerf::kernels {
+
+// The occupancy grid as the marcher reads it: nested cubes about `center`, level l of half side
+// half_side * 2^l, each of resolution^3 cells, in blocks of 4x4x4 cells of one 64-bit word (bit x +
+// 4 y + 16 z), blocks row-major, levels one after another.
+struct MarchGrid {
+  const uint64_t* blocks = nullptr;
+  Vec3 center;
+  float half_side = 1;
+  int n_levels = 1;
+  int resolution = 128;
+};
+
+// Step lengths along a ray: max(step, t * cone), in scene units.
+struct MarchSteps {
+  float step = 0;
+  float cone = 0;
+
+  // "Stepping space": n(t) grows by one a step. Linear up to step / cone, logarithmic beyond, so a
+  // jump over empty space is one subtraction.
+  NERF_HD float ToSteps(float t) const {
+    if (cone <= 0) return t / step;
+    const float turn = step / cone;
+    return t <= turn ? t / step : turn / step + std::log(t / turn) / std::log1p(cone);
+  }
+  NERF_HD float FromSteps(float n) const {
+    if (cone <= 0) return n * step;
+    const float turn = step / cone;
+    return n <= turn / step ? n * step : turn * std::exp((n - turn / step) * std::log1p(cone));
+  }
+  NERF_HD float Delta(float t) const { return std::max(step, t * cone); }
+};
+
+// A ray on its way through the grid.
+struct MarchRay {
+  Vec3 origin, direction, inverse_direction;
+  float t = 0;        // start of the next interval
+  float t_exit = -1;  // where the ray leaves the outermost box; nothing left when t >= t_exit
+};
+
+// Starts a ray where it enters the outermost box, shifted by `jitter` (in [0, 1)) steps.
+NERF_HD inline MarchRay StartMarch(const MarchGrid& grid, const MarchSteps& steps, const Ray& ray,
+                                   float jitter) {
+  MarchRay march{ray.origin, ray.direction, {}, 0, -1};
+  const float half = grid.half_side * static_cast<float>(1 << (grid.n_levels - 1));
+  float t_enter = ray.t_near, t_exit = ray.t_far;
+  for (int axis = 0; axis < 3; ++axis) {
+    const float d = ray.direction[axis];
+    // A finite stand-in for 1 / 0 keeps 0 * inverse from being NaN.
+    const float inverse = std::abs(d) > 1e-12f ? 1.0f / d : (d < 0 ? -1e12f : 1e12f);
+    march.inverse_direction[axis] = inverse;
+    const float a = (grid.center[axis] - half - ray.origin[axis]) * inverse;
+    const float b = (grid.center[axis] + half - ray.origin[axis]) * inverse;
+    t_enter = std::max(t_enter, std::min(a, b));
+    t_exit = std::min(t_exit, std::max(a, b));
+  }
+  march.t = steps.FromSteps(steps.ToSteps(t_enter) + jitter);
+  march.t_exit = t_enter < t_exit ? t_exit : -1;
+  return march;
+}
+
+// Finds the next up to max_samples intervals whose middle lies in an occupied cell: their middles
+// and lengths, in scene units. Returns how many; fewer than max_samples means that the ray has left
+// the grid. Sources: Amanatides and Woo 1987 for the cell exits; Mueller et al. 2022, appendix E,
+// for step lengths and nested grids.
+NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, int max_samples,
+                                MarchRay* ray, float* t_middles, float* deltas) {
+  const int side = grid.resolution / 4;
+  const float cells_per_unit0 = grid.resolution / (2 * grid.half_side);
+  int n = 0;
+  float t = ray->t;
+  while (n < max_samples) {
+    const float delta = steps.Delta(t);
+    const float middle = t + 0.5f * delta;
+    if (middle >= ray->t_exit) {
+      ray->t_exit = -1;
+      break;
+    }
+    const Vec3 p = ray->origin + ray->direction * middle - grid.center;
+    int level = 0;
+    if (grid.n_levels > 1) {
+      const float reach =
+          std::max(std::abs(p.x), std::max(std::abs(p.y), std::abs(p.z))) / grid.half_side;
+      if (reach > 1) level = std::min(grid.n_levels - 1, std::ilogb(reach) + 1);
+    }
+    const float half = grid.half_side * static_cast<float>(1 << level);
+    const float cells_per_unit = cells_per_unit0 / static_cast<float>(1 << level);
+    int cell[3];
+    for (int axis = 0; axis < 3; ++axis) {
+      const int c = static_cast<int>((p[axis] + half) * cells_per_unit);
+      cell[axis] = std::clamp(c, 0, grid.resolution - 1);
+    }
+    const size_t block =
+        ((static_cast<size_t>(level) * side + cell[2] / 4) * side + cell[1] / 4) * side +
+        cell[0] / 4;
+    const uint64_t bits = grid.blocks[block];
+    const int bit = (cell[0] & 3) + 4 * (cell[1] & 3) + 16 * (cell[2] & 3);
+    if ((bits >> bit) & 1) {
+      t_middles[n] = middle;
+      deltas[n] = delta;
+      ++n;
+      t += delta;
+      continue;
+    }
+    // Jump out of the empty cell, or of the whole block when all of it is empty.
+    const int size = bits == 0 ? 4 : 1;
+    float t_out = ray->t_exit;
+    for (int axis = 0; axis < 3; ++axis) {
+      const int low = cell[axis] & ~(size - 1);
+      const float face =
+          static_cast<float>(ray->direction[axis] > 0 ? low + size : low) / cells_per_unit - half;
+      t_out = std::min(
+          t_out, (face + grid.center[axis] - ray->origin[axis]) * ray->inverse_direction[axis]);
+    }
+    const float n_now = steps.ToSteps(t);
+    const float jump = std::max(1.0f, std::ceil(steps.ToSteps(std::max(t_out, t)) - n_now - 0.5f));
+    t = steps.FromSteps(n_now + jump);
+  }
+  ray->t = t;
+  return n;
+}
+
+}  // namespace nerf::kernels

@@ -1,0 +1,137 @@
+#include "engine/render/renderer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "engine/kernels/activation.h"
+#include "engine/kernels/ray_marching.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kTileSide = 16;  // pixels: rays of a tile meet the same cells
+constexpr int kTileRays = kTileSide * kTileSide;
+constexpr int kWaveSamples = 4;        // of a ray between two looks at its transmittance
+constexpr float kRenderJitter = 0.5f;  // the mean of the jitters that training drew
+
+struct RayState {
+  kernels::MarchRay march;
+  Vec3 colour;
+  float transmittance = 1;
+  float depth = 0;
+  bool done = false;
+};
+
+// One thread's scratch for a tile.
+struct TileWorkspace {
+  explicit TileWorkspace(const RadianceField& field)
+      : field(field.NewWorkspace(kTileRays * kWaveSamples)) {}
+  std::unique_ptr<RadianceField::Workspace> field;
+  RayState rays[kTileRays];
+  Vec3 positions[kTileRays * kWaveSamples], directions[kTileRays * kWaveSamples],
+      colours[kTileRays * kWaveSamples];
+  float sigmas[kTileRays * kWaveSamples], t_middles[kTileRays * kWaveSamples],
+      deltas[kTileRays * kWaveSamples];
+  int ray_of[kTileRays * kWaveSamples];
+};
+
+struct RenderJob {
+  const RadianceField& field;
+  kernels::MarchGrid grid;
+  kernels::MarchSteps steps;
+  float near;
+  const Camera& camera;
+  const RenderOptions& options;
+  RenderedView* view;
+};
+
+int MarchWave(const RenderJob& job, int n_rays, TileWorkspace* w) {
+  int n = 0;
+  for (int r = 0; r < n_rays; ++r) {
+    RayState& ray = w->rays[r];
+    if (ray.done) continue;
+    const int found = kernels::MarchSamples(job.grid, job.steps, kWaveSamples, &ray.march,
+                                            w->t_middles + n, w->deltas + n);
+    if (found < kWaveSamples) ray.done = true;
+    for (int i = n; i < n + found; ++i) {
+      w->positions[i] = ray.march.origin + ray.march.direction * w->t_middles[i];
+      w->directions[i] = ray.march.direction;
+      w->ray_of[i] = r;
+    }
+    n += found;
+  }
+  return n;
+}
+
+void CompositeWave(const RenderJob& job, int n, TileWorkspace* w) {
+  for (int i = 0; i < n; ++i) {
+    RayState& ray = w->rays[w->ray_of[i]];
+    if (ray.transmittance < job.options.min_transmittance) continue;
+    const float alpha = kernels::AlphaFromDensity(w->sigmas[i], w->deltas[i]);
+    const float weight = ray.transmittance * alpha;
+    ray.colour = ray.colour + w->colours[i] * weight;
+    ray.depth += weight * w->t_middles[i];
+    ray.transmittance *= 1 - alpha;
+    if (ray.transmittance < job.options.min_transmittance) ray.done = true;
+  }
+}
+
+void RenderTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) {
+  const int x0 = tile_x * kTileSide, y0 = tile_y * kTileSide;
+  const int width = std::min(kTileSide, job.camera.width - x0);
+  const int height = std::min(kTileSide, job.camera.height - y0);
+  const int n_rays = width * height;
+  for (int r = 0; r < n_rays; ++r) {
+    Ray ray = CameraRay(job.camera, x0 + r % width + 0.5f, y0 + r / width + 0.5f);
+    ray.t_near = job.near;
+    w->rays[r] = {};
+    w->rays[r].march = kernels::StartMarch(job.grid, job.steps, ray, kRenderJitter);
+  }
+  while (const int n = MarchWave(job, n_rays, w)) {
+    job.field.DensityAndColour(n, w->positions, w->directions, w->sigmas, w->colours,
+                               w->field.get());
+    CompositeWave(job, n, w);
+  }
+  for (int r = 0; r < n_rays; ++r) {
+    const RayState& ray = w->rays[r];
+    const size_t pixel = static_cast<size_t>(y0 + r / width) * job.camera.width + x0 + r % width;
+    const float opacity = 1 - ray.transmittance;
+    job.view->colours[pixel] = ray.colour + job.options.background * ray.transmittance;
+    job.view->opacities[pixel] = opacity;
+    job.view->depths[pixel] = opacity > 0 ? ray.depth / opacity : 0;
+  }
+}
+
+}  // namespace
+
+kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid) {
+  return {grid.occupied_blocks.data(), grid.box.Center(), 0.5f * grid.box.Size().x, grid.n_levels,
+          grid.resolution};
+}
+
+bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
+                const SceneGeometry& geometry, const Camera& camera, const RenderOptions& options,
+                ThreadPool* pool, std::stop_token stop, RenderedView* view) {
+  view->width = camera.width;
+  view->height = camera.height;
+  const size_t n_pixels = static_cast<size_t>(camera.width) * camera.height;
+  view->colours.assign(n_pixels, {});
+  view->opacities.assign(n_pixels, 0);
+  view->depths.assign(n_pixels, 0);
+  const RenderJob job{
+      field, MarchGridOf(grid), {geometry.step, geometry.cone}, geometry.near, camera, options,
+      view};
+  const int tiles_x = (camera.width + kTileSide - 1) / kTileSide;
+  const int tiles_y = (camera.height + kTileSide - 1) / kTileSide;
+  std::vector<std::unique_ptr<TileWorkspace>> workspaces(pool->n_threads());
+  pool->ParallelFor(static_cast<int64_t>(tiles_x) * tiles_y, [&](int64_t tile, int thread) {
+    if (stop.stop_requested()) return;
+    if (!workspaces[thread]) workspaces[thread] = std::make_unique<TileWorkspace>(field);
+    RenderTile(job, static_cast<int>(tile % tiles_x), static_cast<int>(tile / tiles_x),
+               workspaces[thread].get());
+  });
+  return !stop.stop_requested();
+}
+
+}  // namespace nerf

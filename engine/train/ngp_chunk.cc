@@ -1,0 +1,283 @@
+#include "engine/train/ngp_chunk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/kernels/activation.h"
+#include "engine/kernels/dense_layer.h"
+#include "engine/kernels/spherical_harmonics.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kMinWaveSamples = 8;  // of a ray between two looks at its transmittance
+constexpr int kMinWaveRows = 128;   // so that few long rays still make full batches
+constexpr int kBackwardRows =
+    128;  // rows whose activations (1.1 KB each) go through the backward pass together
+constexpr int kMaxSamplesPerRay = 2048;
+
+template <typename T>
+void Grow(Buffer<T>* buffer, size_t old_size, size_t new_size) {
+  Buffer<T> grown(new_size);
+  if (old_size > 0) std::memcpy(grown.data(), buffer->data(), old_size * sizeof(T));
+  *buffer = std::move(grown);
+}
+
+template <int width>
+void CopyRow(Buffer<float>* buffer, int from, int to) {
+  std::memcpy(buffer->data() + size_t{width} * to, buffer->data() + size_t{width} * from,
+              width * sizeof(float));
+}
+
+// Loss of one colour channel and its derivative by the residual. Huber 1964.
+struct ChannelLoss {
+  float value, derivative;
+};
+ChannelLoss LossOf(const TrainConfig& config, float residual) {
+  const float size = std::abs(residual);
+  if (config.loss == Loss::kMse || size <= config.huber_delta)
+    return {0.5f * residual * residual, residual};
+  return {config.huber_delta * (size - 0.5f * config.huber_delta),
+          std::copysign(config.huber_delta, residual)};
+}
+
+}  // namespace
+
+void LaneOutput::Clear() {
+  positions.clear();
+  grad_encodings.clear();
+  loss = squared_error = 0;
+  n_marched = n_trained = 0;
+}
+
+NgpChunk::NgpChunk() { Reserve(1024); }
+
+void NgpChunk::Reserve(int n_rows) {
+  if (n_rows <= capacity_) return;
+  const size_t old_rows = n_rows_, rows = std::max(n_rows, 2 * capacity_);
+  Grow(&positions_, old_rows, rows);
+  Grow(&ray_of_, old_rows, rows);
+  for (Buffer<float>* column : {&t_middles_, &deltas_, &sigmas_, &alphas_, &weights_})
+    Grow(column, old_rows, rows);
+  Grow(&encodings_, old_rows * kEncodingWidth, rows * kEncodingWidth);
+  Grow(&hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
+  Grow(&geometry_, old_rows * kGeometryWidth, rows * kGeometryWidth);
+  // Colour and gradients are written after the last growth.
+  inputs_ = Buffer<float>(rows * kColourInputWidth);
+  hidden0_ = Buffer<float>(rows * kHiddenWidth);
+  hidden1_ = Buffer<float>(rows * kHiddenWidth);
+  colours_ = Buffer<float>(rows * kColourWidth);
+  grad_geometry_ = Buffer<float>(rows * kGeometryWidth);
+  capacity_ = static_cast<int>(rows);
+}
+
+void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* output) {
+  const Batch& batch = *input.batch;
+  rays_.resize(end - begin);
+  n_rows_ = 0;
+  n_marched_ = 0;
+  for (int r = 0; r < end - begin; ++r) {
+    RayState& ray = rays_[r];
+    ray.march = kernels::StartMarch(input.grid, input.steps, batch.rays[begin + r],
+                                    batch.jitters[begin + r]);
+    ray.transmittance = 1;
+    ray.done = false;
+    ray.colour = {};
+    kernels::SphericalHarmonics4(batch.rays[begin + r].direction, ray.harmonics);
+  }
+  March(input);
+  ForwardColour(input);
+  CompositeAndLoss(input, begin, output);
+  CompositeBackward();
+  for (int row = 0; row < n_rows_; row += kBackwardRows) {
+    BackwardRows(input, row, std::min(kBackwardRows, n_rows_ - row), output);
+  }
+  output->n_marched += n_marched_;
+  output->n_trained += n_rows_;
+}
+
+void NgpChunk::March(const ChunkInput& input) {
+  const int wave_samples = std::max(kMinWaveSamples, kMinWaveRows / static_cast<int>(rays_.size()));
+  for (int marched = 0; marched < kMaxSamplesPerRay; marched += wave_samples) {
+    Reserve(n_rows_ + wave_samples * static_cast<int>(rays_.size()));
+    const int n = MarchWave(input, wave_samples);
+    if (n == 0) return;
+    n_marched_ += n;
+    const size_t row = n_rows_;
+    NgpDensityForward(input.network, n, positions_.data() + row,
+                      encodings_.data() + row * kEncodingWidth, hidden_.data() + row * kHiddenWidth,
+                      geometry_.data() + row * kGeometryWidth);
+    kernels::cpu::DensityActivation({.n = n,
+                                     .outputs = geometry_.data() + row * kGeometryWidth,
+                                     .stride = kGeometryWidth,
+                                     .deltas = deltas_.data() + row,
+                                     .sigmas = sigmas_.data() + row,
+                                     .alphas = alphas_.data() + row});
+    n_rows_ = DropHidden(input, n_rows_, n_rows_ + n);
+  }
+}
+
+int NgpChunk::MarchWave(const ChunkInput& input, int wave_samples) {
+  int row = n_rows_;
+  for (size_t r = 0; r < rays_.size(); ++r) {
+    RayState& ray = rays_[r];
+    if (ray.done) continue;
+    const int found = kernels::MarchSamples(input.grid, input.steps, wave_samples, &ray.march,
+                                            t_middles_.data() + row, deltas_.data() + row);
+    if (found < wave_samples) ray.done = true;
+    for (int i = row; i < row + found; ++i) {
+      positions_[i] = ray.march.origin + ray.march.direction * t_middles_[i];
+      ray_of_[i] = static_cast<int>(r);
+    }
+    row += found;
+  }
+  const int n = row - n_rows_;
+  ToUnitCube(input.network.box, n, positions_.data() + n_rows_, positions_.data() + n_rows_);
+  return n;
+}
+
+// Advances each ray's transmittance over its new samples and closes the gaps that samples behind
+// the limit leave. Returns the new number of rows.
+int NgpChunk::DropHidden(const ChunkInput& input, int begin, int end) {
+  int kept = begin;
+  for (int row = begin; row < end; ++row) {
+    RayState& ray = rays_[ray_of_[row]];
+    if (ray.transmittance < input.config->min_transmittance) continue;
+    if (alphas_[row] < input.config->alpha_threshold) continue;
+    if (kept != row) MoveRow(row, kept);
+    weights_[kept] = ray.transmittance * alphas_[kept];
+    ray.transmittance *= 1 - alphas_[kept];
+    if (ray.transmittance < input.config->min_transmittance) ray.done = true;
+    ++kept;
+  }
+  return kept;
+}
+
+void NgpChunk::MoveRow(int from, int to) {
+  positions_[to] = positions_[from];
+  ray_of_[to] = ray_of_[from];
+  deltas_[to] = deltas_[from];
+  sigmas_[to] = sigmas_[from];
+  alphas_[to] = alphas_[from];
+  CopyRow<kEncodingWidth>(&encodings_, from, to);
+  CopyRow<kHiddenWidth>(&hidden_, from, to);
+  CopyRow<kGeometryWidth>(&geometry_, from, to);
+}
+
+void NgpChunk::ForwardColour(const ChunkInput& input) {
+  for (int row = 0; row < n_rows_; row += kBackwardRows) {
+    const int n = std::min(kBackwardRows, n_rows_ - row);
+    for (int i = row; i < row + n; ++i) {
+      float* out = inputs_.data() + size_t{kColourInputWidth} * i;
+      std::memcpy(out, rays_[ray_of_[i]].harmonics, kDirectionWidth * sizeof(float));
+      std::memcpy(out + kDirectionWidth, geometry_.data() + size_t{kGeometryWidth} * i,
+                  kGeometryWidth * sizeof(float));
+    }
+    NgpColourForward(input.network, n, inputs_.data() + size_t{kColourInputWidth} * row,
+                     hidden0_.data() + size_t{kHiddenWidth} * row,
+                     hidden1_.data() + size_t{kHiddenWidth} * row,
+                     colours_.data() + size_t{kColourWidth} * row);
+  }
+}
+
+void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output) {
+  const Batch& batch = *input.batch;
+  for (int row = 0; row < n_rows_; ++row) {
+    RayState& ray = rays_[ray_of_[row]];
+    const float* colour = colours_.data() + size_t{kColourWidth} * row;
+    ray.colour = ray.colour + Vec3{colour[0], colour[1], colour[2]} * weights_[row];
+  }
+  const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
+  for (size_t r = 0; r < rays_.size(); ++r) {
+    RayState& ray = rays_[r];
+    ray.behind = ray.colour + batch.backgrounds[begin + r] * ray.transmittance;
+    for (int channel = 0; channel < 3; ++channel) {
+      const float residual = ray.behind[channel] - batch.targets[begin + r][channel];
+      const ChannelLoss loss = LossOf(*input.config, residual);
+      ray.grad_colour[channel] = scale * loss.derivative;
+      output->loss += loss.value / 3.0;
+      output->squared_error += static_cast<double>(residual) * residual / 3.0;
+    }
+  }
+}
+
+// From the gradient of a ray's colour to those of its samples' colours (before the sigmoid) and
+// density exponents.
+//   d colour_i: weight_i * g;   d sigma_i: delta_i * g . (T_{i+1} c_i - behind_i),  behind_i what
+//   the samples after i and the background add.
+void NgpChunk::CompositeBackward() {
+  for (RayState& ray : rays_) ray.transmittance = 1;
+  for (int row = 0; row < n_rows_; ++row) {
+    RayState& ray = rays_[ray_of_[row]];
+    float* output = colours_.data() + size_t{kColourWidth} * row;
+    const Vec3 colour{output[0], output[1], output[2]};
+    ray.transmittance *= 1 - alphas_[row];
+    ray.behind = ray.behind - colour * weights_[row];
+    const Vec3 difference = colour * ray.transmittance - ray.behind;
+    const float grad_sigma = deltas_[row] * Dot(ray.grad_colour, difference);
+    std::fill_n(output, kColourWidth, 0.0f);
+    for (int channel = 0; channel < 3; ++channel) {
+      const float c = colour[channel];
+      output[channel] = weights_[row] * ray.grad_colour[channel] * c * (1 - c);
+    }
+    // d sigma / d exponent is sigma itself; where the exponent was clamped too, so that a density
+    // that ran away can come back.
+    grad_geometry_[size_t{kGeometryWidth} * row] = grad_sigma * sigmas_[row];
+  }
+}
+
+void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output) {
+  const auto rows = [&](Buffer<float>& buffer, int width) {
+    return buffer.data() + size_t(width) * begin;
+  };
+  float* const grad_colours = rows(colours_, kColourWidth);
+  float* const grad_geometry = rows(grad_geometry_, kGeometryWidth);
+  float* const encodings = rows(encodings_, kEncodingWidth);
+  float* const hidden = rows(hidden_, kHiddenWidth);
+  float* const inputs = rows(inputs_, kColourInputWidth);
+  float* const hidden0 = rows(hidden0_, kHiddenWidth);
+  float* const hidden1 = rows(hidden1_, kHiddenWidth);
+
+  // Gradient of a layer's weights, then of its inputs; those overwrite the inputs, whose sign is
+  // their own ReLU's gate.
+  const auto layer_backward = [&](int layer, float* layer_inputs, const float* grad_outputs,
+                                  bool gated, float* grad_inputs) {
+    const NgpLayer& l = kNgpLayers[layer];
+    kernels::cpu::DenseBackwardWeights({.n_rows = n,
+                                        .n_in = l.n_in,
+                                        .n_out = l.n_out,
+                                        .inputs = layer_inputs,
+                                        .input_stride = l.n_in,
+                                        .grad_outputs = grad_outputs,
+                                        .grad_output_stride = l.n_out,
+                                        .grad_weights = output->weight_gradients + l.offset});
+    kernels::cpu::DenseBackwardInput({.n_rows = n,
+                                      .n_in = l.n_in,
+                                      .n_out = l.n_out,
+                                      .grad_outputs = grad_outputs,
+                                      .grad_output_stride = l.n_out,
+                                      .weights = input.transposed_weights + l.offset,
+                                      .gate = gated ? layer_inputs : nullptr,
+                                      .gate_stride = l.n_in,
+                                      .grad_inputs = grad_inputs,
+                                      .grad_input_stride = l.n_in});
+  };
+  layer_backward(4, hidden1, grad_colours, true, hidden1);
+  layer_backward(3, hidden0, hidden1, true, hidden0);
+  layer_backward(2, inputs, hidden0, false, inputs);
+  for (int i = 0; i < n; ++i) {
+    const float* from_colour = inputs + size_t{kColourInputWidth} * i + kDirectionWidth;
+    float* grad = grad_geometry + size_t{kGeometryWidth} * i;
+    grad[0] += from_colour[0];
+    for (int j = 1; j < kGeometryWidth; ++j) grad[j] = from_colour[j];
+  }
+  layer_backward(1, hidden, grad_geometry, true, hidden);
+  output->positions.insert(output->positions.end(), positions_.data() + begin,
+                           positions_.data() + begin + n);
+  const size_t written = output->grad_encodings.size();
+  output->grad_encodings.resize(written + size_t{kEncodingWidth} * n);
+  layer_backward(0, encodings, hidden, false, output->grad_encodings.data() + written);
+}
+
+}  // namespace nerf

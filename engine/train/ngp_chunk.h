@@ -1,0 +1,82 @@
+#pragma once
+
+#include <vector>
+
+#include "engine/base/buffer.h"
+#include "engine/config/train_config.h"
+#include "engine/field/ngp_network.h"
+#include "engine/kernels/ray_marching.h"
+#include "engine/train/batch.h"
+
+namespace nerf {
+
+// What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
+// hash table the position of each trained sample (unit cube) with the gradient of its encoding
+// [kEncodingWidth]. Sums are in double, in chunk order.
+struct LaneOutput {
+  float* weight_gradients = nullptr;  // [kNgpWeights], added to
+  std::vector<Vec3> positions;
+  std::vector<float> grad_encodings;
+  double loss = 0;
+  double squared_error = 0;
+  int64_t n_marched = 0;
+  int64_t n_trained = 0;
+
+  void Clear();
+};
+
+// What a chunk reads; the same for all chunks of a step.
+struct ChunkInput {
+  const TrainConfig* config = nullptr;
+  NgpNetwork network;
+  const float* transposed_weights = nullptr;
+  kernels::MarchGrid grid;
+  kernels::MarchSteps steps;
+  const Batch* batch = nullptr;
+};
+
+// Forward and backward pass of a few rays, with every activation in buffers small enough for the L2
+// cache: march a few samples of each ray, encode, density, drop what lies behind the transmittance
+// limit, repeat until all rays are through; then colour of the surviving samples, composite, loss
+// and the whole backward pass. One for each thread. Sources: Mueller et al. 2022 (method), Max 1995
+// (compositing).
+class NgpChunk {
+ public:
+  NgpChunk();
+  // Rays [begin, end) of the batch.
+  void Run(const ChunkInput& input, int begin, int end, LaneOutput* output);
+
+ private:
+  struct RayState {
+    kernels::MarchRay march;
+    float transmittance = 1;
+    bool done = false;
+    float harmonics[kDirectionWidth];
+    Vec3 colour;       // composited so far, without the background
+    Vec3 grad_colour;  // of the loss
+    Vec3 behind;  // colour of what lies behind the sample at hand, background included, weighted
+  };
+
+  void Reserve(int n_rows);
+  void March(const ChunkInput& input);
+  int MarchWave(const ChunkInput& input, int wave_samples);
+  int DropHidden(const ChunkInput& input, int begin, int end);
+  void MoveRow(int from, int to);
+  void ForwardColour(const ChunkInput& input);
+  void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
+  void CompositeBackward();
+  void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
+
+  std::vector<RayState> rays_;
+  int n_rows_ = 0;    // samples kept so far
+  int capacity_ = 0;  // rows that the buffers hold
+  int64_t n_marched_ = 0;
+  Buffer<Vec3> positions_;  // unit cube
+  Buffer<int> ray_of_;
+  Buffer<float> t_middles_, deltas_, sigmas_, alphas_, weights_;
+  Buffer<float> encodings_, hidden_, geometry_;         // density
+  Buffer<float> inputs_, hidden0_, hidden1_, colours_;  // colour
+  Buffer<float> grad_geometry_;
+};
+
+}  // namespace nerf

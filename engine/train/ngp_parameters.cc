@@ -1,0 +1,302 @@
+#include "engine/train/ngp_parameters.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "engine/base/philox.h"
+#include "engine/config/tensor_shapes.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+static_assert(kEncodingWidth == kHashLevels * kHashFeatures && kHiddenWidth == kHidden &&
+              kGeometryWidth == kDensityOutputs && kDirectionWidth == kShFeatures);
+
+constexpr float kTableInit = 1e-4f;
+constexpr int kAverageBlock = 1 << 16;  // floats of one task of the moving average
+
+std::string AverageName(std::string_view name) { return fmt::format("average.{}", name); }
+std::string FirstMomentName(std::string_view name) { return fmt::format("adam.first.{}", name); }
+std::string SecondMomentName(std::string_view name) { return fmt::format("adam.second.{}", name); }
+
+std::vector<uint32_t> TableShape(const kernels::HashGridShape& shape) {
+  return {static_cast<uint32_t>(shape.n_levels), shape.entries(), 2};
+}
+
+std::vector<uint32_t> LayerShape(const NgpLayer& layer) {
+  return {static_cast<uint32_t>(layer.n_out_used), static_cast<uint32_t>(layer.n_in)};
+}
+
+// Files hold a layer as [n_out][n_in] without padding.
+Tensor LayerTensor(const NgpLayer& layer, const float* weights, DType dtype) {
+  std::vector<float> rows(static_cast<size_t>(layer.n_out_used) * layer.n_in);
+  for (int out = 0; out < layer.n_out_used; ++out) {
+    for (int in = 0; in < layer.n_in; ++in) {
+      rows[static_cast<size_t>(out) * layer.n_in + in] =
+          weights[layer.offset + in * layer.n_out + out];
+    }
+  }
+  return TensorFromFloats(rows.data(), LayerShape(layer), dtype);
+}
+
+absl::StatusOr<const Tensor*> Find(const TensorFile& file, const std::string& name,
+                                   const std::vector<uint32_t>& shape) {
+  const auto found = file.tensors.find(name);
+  if (found == file.tensors.end()) {
+    return absl::InvalidArgumentError(fmt::format("tensor {} is missing", name));
+  }
+  const Tensor& tensor = found->second;
+  if (tensor.shape != shape) {
+    return absl::InvalidArgumentError(fmt::format("tensor {} is [{}], expected [{}]", name,
+                                                  fmt::join(tensor.shape, ", "),
+                                                  fmt::join(shape, ", ")));
+  }
+  if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kF16) {
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {} is {}, expected F32 or F16", name, DTypeName(tensor.dtype)));
+  }
+  return &tensor;
+}
+
+// One kind of tensors (parameters, moments, averages) of the whole field, read into table and
+// weights.
+template <typename NameOf>
+absl::Status ReadField(const TensorFile& file, const kernels::HashGridShape& shape, NameOf name_of,
+                       Buffer<float>* table, Buffer<float>* weights) {
+  absl::StatusOr<const Tensor*> tensor = Find(file, name_of(kHashTableName), TableShape(shape));
+  if (!tensor.ok()) return tensor.status();
+  const std::vector<float> entries = ToFloats(**tensor);
+  *table = Buffer<float>(entries.size());
+  std::memcpy(table->data(), entries.data(), table->byte_size());
+  *weights = Buffer<float>(kNgpWeights);
+  for (const NgpLayer& layer : kNgpLayers) {
+    tensor = Find(file, name_of(layer.tensor_name), LayerShape(layer));
+    if (!tensor.ok()) return tensor.status();
+    const std::vector<float> rows = ToFloats(**tensor);
+    for (int out = 0; out < layer.n_out_used; ++out) {
+      for (int in = 0; in < layer.n_in; ++in) {
+        (*weights)[layer.offset + in * layer.n_out + out] =
+            rows[static_cast<size_t>(out) * layer.n_in + in];
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename NameOf>
+void WriteField(const kernels::HashGridShape& shape, NameOf name_of, const Buffer<float>& table,
+                const Buffer<float>& weights, DType dtype, TensorFile* file) {
+  file->tensors[name_of(kHashTableName)] = TensorFromFloats(table.data(), TableShape(shape), dtype);
+  for (const NgpLayer& layer : kNgpLayers) {
+    file->tensors[name_of(layer.tensor_name)] = LayerTensor(layer, weights.data(), dtype);
+  }
+}
+
+std::string PlainName(std::string_view name) { return std::string(name); }
+
+Buffer<float> Rounded(const Buffer<float>& values) {
+  Buffer<float> rounded(values.size());
+  for (size_t i = 0; i < values.size(); ++i) rounded[i] = RoundToHalf(values[i]);
+  return rounded;
+}
+
+}  // namespace
+
+NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridShape& shape)
+    : config_(config),
+      shape_(shape),
+      table_(LevelSize() * shape.n_levels),
+      table_gradients_(table_.size()),
+      table_first_(table_.size()),
+      table_second_(table_.size()),
+      table_average_(table_.size()),
+      touched_(table_.size() / 16),
+      weights_(kNgpWeights),
+      transposed_(kNgpWeights),
+      weights_first_(kNgpWeights),
+      weights_second_(kNgpWeights),
+      weights_average_(kNgpWeights),
+      weight_gradients_(size_t{kNgpWeights} * kGradientLanes) {}
+
+size_t NgpParameters::ByteSize(const TrainConfig& config) {
+  const size_t table = size_t{2} * kHashLevels << config.log2_hashmap_size;
+  return table * 5 * sizeof(float) + table / 16 +
+         kNgpWeights * (5 + kGradientLanes) * sizeof(float);
+}
+
+void NgpParameters::InitializeRandomly() {
+  uint32_t counter = 0;
+  const auto uniform = [&](uint32_t stream, uint32_t index, float reach) {
+    const uint32_t word = RandomWords(config_.seed, RandomUse::kInit, stream, index / 4)[index % 4];
+    return (2 * UniformFloat(word) - 1) * reach;
+  };
+  for (size_t i = 0; i < table_.size(); i += 4) {
+    const auto words = RandomWords(config_.seed, RandomUse::kInit, 0, counter++);
+    for (int j = 0; j < 4; ++j) table_[i + j] = (2 * UniformFloat(words[j]) - 1) * kTableInit;
+  }
+  uint32_t stream = 1;
+  for (const NgpLayer& layer : kNgpLayers) {
+    const float reach = std::sqrt(6.0f / (layer.n_in + layer.n_out_used));
+    for (int in = 0; in < layer.n_in; ++in) {
+      for (int out = 0; out < layer.n_out_used; ++out) {
+        weights_[layer.offset + in * layer.n_out + out] =
+            uniform(stream, in * layer.n_out + out, reach);
+      }
+    }
+    ++stream;
+  }
+  RestartMoments();
+}
+
+void NgpParameters::RestartMoments() {
+  for (Buffer<float>* moments :
+       {&table_first_, &table_second_, &weights_first_, &weights_second_}) {
+    moments->SetZero();
+  }
+  std::memcpy(table_average_.data(), table_.data(), table_.byte_size());
+  std::memcpy(weights_average_.data(), weights_.data(), weights_.byte_size());
+  Transpose();
+}
+
+void NgpParameters::Transpose() {
+  for (const NgpLayer& layer : kNgpLayers) {
+    for (int in = 0; in < layer.n_in; ++in) {
+      for (int out = 0; out < layer.n_out; ++out) {
+        transposed_[layer.offset + out * layer.n_in + in] =
+            weights_[layer.offset + in * layer.n_out + out];
+      }
+    }
+  }
+}
+
+kernels::AdamSettings NgpParameters::Adam(float learning_rate, int t) const {
+  return {
+      .learning_rate = learning_rate,
+      .beta1 = config_.beta1,
+      .beta2 = config_.beta2,
+      .epsilon = config_.epsilon,
+      .correction1 = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config_.beta1), t))),
+      .correction2 = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config_.beta2), t)))};
+}
+
+void NgpParameters::UpdateTableLevel(int level, float learning_rate, int t) {
+  const size_t begin = LevelSize() * level;
+  kernels::cpu::AdamSparse({.settings = Adam(learning_rate, t),
+                            .n_lines = static_cast<int64_t>(LevelSize() / 16),
+                            .touched = touched(level),
+                            .parameters = table_.data() + begin,
+                            .first_moments = table_first_.data() + begin,
+                            .second_moments = table_second_.data() + begin,
+                            .gradients = table_gradients_.data() + begin});
+}
+
+void NgpParameters::UpdateWeights(float learning_rate, int t) {
+  float* sum = weight_gradients(0);
+  for (int lane = 1; lane < kGradientLanes; ++lane) {
+    const float* gradients = weight_gradients(lane);
+    for (int i = 0; i < kNgpWeights; ++i) sum[i] += gradients[i];
+  }
+  kernels::AdamSettings settings = Adam(learning_rate, t);
+  settings.l2 = config_.mlp_l2 * config_.loss_scale;  // gradients are scaled, so the penalty is too
+  kernels::cpu::AdamDense({.settings = settings,
+                           .n = kNgpWeights,
+                           .parameters = weights_.data(),
+                           .first_moments = weights_first_.data(),
+                           .second_moments = weights_second_.data(),
+                           .gradients = sum});
+  weight_gradients_.SetZero();
+  Transpose();
+}
+
+void NgpParameters::UpdateAverages(int n_steps, ThreadPool* pool) {
+  const float decay = static_cast<float>(std::pow(static_cast<double>(config_.ema_decay), n_steps));
+  const int64_t n_blocks = (table_.size() + kAverageBlock - 1) / kAverageBlock;
+  pool->ParallelFor(n_blocks, [&](int64_t block, int) {
+    const int64_t begin = block * kAverageBlock;
+    kernels::cpu::MovingAverage({.decay = decay,
+                                 .n = std::min<int64_t>(kAverageBlock, table_.size() - begin),
+                                 .parameters = table_.data() + begin,
+                                 .averages = table_average_.data() + begin});
+  });
+  kernels::cpu::MovingAverage({.decay = decay,
+                               .n = kNgpWeights,
+                               .parameters = weights_.data(),
+                               .averages = weights_average_.data()});
+}
+
+void NgpParameters::Save(TensorFile* file) const {
+  WriteField(shape_, PlainName, table_, weights_, DType::kF32, file);
+  WriteField(shape_, FirstMomentName, table_first_, weights_first_, DType::kF32, file);
+  WriteField(shape_, SecondMomentName, table_second_, weights_second_, DType::kF32, file);
+  WriteField(shape_, AverageName, table_average_, weights_average_, DType::kF32, file);
+}
+
+absl::Status NgpParameters::Load(const TensorFile& file) {
+  Buffer<float> table[4], weights[4];
+  const auto read = [&](auto name_of, int i) {
+    return ReadField(file, shape_, name_of, &table[i], &weights[i]);
+  };
+  for (const absl::Status& status : {read(PlainName, 0), read(FirstMomentName, 1),
+                                     read(SecondMomentName, 2), read(AverageName, 3)}) {
+    if (!status.ok()) return status;
+  }
+  table_ = std::move(table[0]);
+  table_first_ = std::move(table[1]);
+  table_second_ = std::move(table[2]);
+  table_average_ = std::move(table[3]);
+  weights_ = std::move(weights[0]);
+  weights_first_ = std::move(weights[1]);
+  weights_second_ = std::move(weights[2]);
+  weights_average_ = std::move(weights[3]);
+  Transpose();
+  return absl::OkStatus();
+}
+
+void NgpParameters::SaveModel(TensorFile* file) const {
+  WriteField(shape_, PlainName, table_average_, weights_average_, DType::kF16, file);
+}
+
+absl::Status NgpParameters::Initialize(const TensorFile& file) {
+  Buffer<float> table, weights;
+  if (absl::Status status = ReadField(file, shape_, PlainName, &table, &weights); !status.ok())
+    return status;
+  table_ = std::move(table);
+  weights_ = std::move(weights);
+  RestartMoments();
+  return absl::OkStatus();
+}
+
+Buffer<float> NgpParameters::EvaluationTable() const { return Rounded(table_average_); }
+Buffer<float> NgpParameters::EvaluationWeights() const { return Rounded(weights_average_); }
+
+absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(const TensorFile& file) {
+  const bool is_checkpoint = file.tensors.contains(AverageName(kHashTableName));
+  const auto name_of = [&](std::string_view name) {
+    return is_checkpoint ? AverageName(name) : PlainName(name);
+  };
+  const auto table = file.tensors.find(name_of(kHashTableName));
+  if (table == file.tensors.end()) {
+    return absl::InvalidArgumentError(fmt::format("tensor {} is missing", kHashTableName));
+  }
+  const std::vector<uint32_t>& held = table->second.shape;
+  if (held.size() != 3 || !std::has_single_bit(held[1]) || held[1] < 4096 || held[1] > (1u << 22)) {
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {} is [{}], not a hash table", table->first, fmt::join(held, ", ")));
+  }
+  NgpEvaluationParameters parameters;
+  parameters.log2_hashmap_size = std::countr_zero(held[1]);
+  const kernels::HashGridShape shape = NgpHashGridShape(parameters.log2_hashmap_size, 1);
+  if (absl::Status status = ReadField(file, shape, name_of, &parameters.table, &parameters.weights);
+      !status.ok()) {
+    return status;
+  }
+  if (is_checkpoint) {
+    parameters.table = Rounded(parameters.table);
+    parameters.weights = Rounded(parameters.weights);
+  }
+  return parameters;
+}
+
+}  // namespace nerf

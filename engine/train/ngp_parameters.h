@@ -1,0 +1,86 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/base/buffer.h"
+#include "engine/base/parallel_for.h"
+#include "engine/config/train_config.h"
+#include "engine/field/ngp_network.h"
+#include "engine/kernels/adam.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// Gradients of a step are summed in this many lanes: chunk i adds to lane i mod 8 in order, and
+// lanes are summed in order, so that the result does not depend on how many threads there are.
+inline constexpr int kGradientLanes = 8;
+
+// Trainable parameters of the ngp field with everything that Adam and the moving average keep for
+// each. MLP buffers have the layout of kNgpLayers.
+class NgpParameters {
+ public:
+  NgpParameters(const TrainConfig& config, const kernels::HashGridShape& shape);
+
+  // Table uniform in +-1e-4, MLP weights by Glorot and Bengio 2010, from the config's seed.
+  void InitializeRandomly();
+
+  const kernels::HashGridShape& shape() const { return shape_; }
+  const float* table() const { return table_.data(); }
+  const float* weights() const { return weights_.data(); }
+  // Weights of each layer as [n_out][n_in], for the backward pass; follow weights() after each
+  // update.
+  const float* transposed_weights() const { return transposed_.data(); }
+
+  // Where a step's gradients go: [kGradientLanes][kNgpWeights], and a level of the table with its
+  // touched lines (kernels/hash_encoding.h).
+  float* weight_gradients(int lane) {
+    return weight_gradients_.data() + size_t{kNgpWeights} * lane;
+  }
+  float* table_gradients(int level) { return table_gradients_.data() + LevelSize() * level; }
+  uint8_t* touched(int level) { return touched_.data() + LevelSize() / 16 * level; }
+
+  // Adam on one level of the table, after its gradients are complete. t counts updates from 1.
+  void UpdateTableLevel(int level, float learning_rate, int t);
+  // Sums the lanes, adds the L2 penalty, applies Adam and clears the lanes.
+  void UpdateWeights(float learning_rate, int t);
+  // Takes the parameters into the moving average, n_steps after the last time.
+  void UpdateAverages(int n_steps, ThreadPool* pool);
+
+  // State tensors as TrainingStep::Save and Load describe them.
+  void Save(TensorFile* file) const;
+  absl::Status Load(const TensorFile& file);
+  // The averages in F16.
+  void SaveModel(TensorFile* file) const;
+  // Parameters from a model or checkpoint; moments start at zero, averages at the parameters.
+  absl::Status Initialize(const TensorFile& file);
+
+  // Copies of the evaluation weights, rounded to half precision.
+  Buffer<float> EvaluationTable() const;
+  Buffer<float> EvaluationWeights() const;
+
+  // Bytes that the constructor allocates.
+  static size_t ByteSize(const TrainConfig& config);
+
+ private:
+  size_t LevelSize() const { return size_t{2} * shape_.entries(); }
+  kernels::AdamSettings Adam(float learning_rate, int t) const;
+  void Transpose();
+  void RestartMoments();
+
+  const TrainConfig config_;
+  const kernels::HashGridShape shape_;
+  Buffer<float> table_, table_gradients_, table_first_, table_second_, table_average_;
+  Buffer<uint8_t> touched_;
+  Buffer<float> weights_, transposed_, weights_first_, weights_second_, weights_average_;
+  Buffer<float> weight_gradients_;
+};
+
+// The evaluation parameters that a model or checkpoint holds, rounded to half precision, in the
+// layout of NgpField.
+struct NgpEvaluationParameters {
+  Buffer<float> table;
+  Buffer<float> weights;
+  int log2_hashmap_size = 0;
+};
+absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(const TensorFile& file);
+
+}  // namespace nerf

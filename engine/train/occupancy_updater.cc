@@ -1,0 +1,158 @@
+#include "engine/train/occupancy_updater.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/base/philox.h"
+#include "engine/kernels/activation.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kBlockCells = 64;
+constexpr size_t kTaskBlocks = 64;  // blocks that one task samples
+constexpr uint32_t kWarmUpSteps =
+    256;  // while the field still takes shape, cells are sampled more often
+constexpr uint32_t kFullUpdates = 2;  // the first updates sample every cell
+
+// Bits of a block with (bit + shift) % period == phase.
+uint64_t EveryNth(int period, int phase) {
+  uint64_t mask = 0;
+  for (int bit = phase; bit < 64; bit += period) mask |= uint64_t{1} << bit;
+  return mask;
+}
+
+}  // namespace
+
+struct OccupancyUpdater::Workspace {
+  static constexpr int kBatch = 512;
+  Buffer<Vec3> positions{kBatch};
+  Buffer<size_t> cells{kBatch};
+  Buffer<float> encodings{size_t{kEncodingWidth} * kBatch};
+  Buffer<float> hidden{size_t{kHiddenWidth} * kBatch};
+  Buffer<float> geometry{size_t{kGeometryWidth} * kBatch};
+  Buffer<float> sigmas{kBatch};
+  int n = 0;
+};
+
+OccupancyUpdater::OccupancyUpdater(const TrainConfig& config, const SceneGeometry& geometry)
+    : config_(config),
+      step_length_(config.step > 0 ? config.step : geometry.step),
+      grid_(FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution)),
+      values_(grid_.occupied_blocks.size() * kBlockCells) {}
+
+bool OccupancyUpdater::IsDue(uint32_t step) const {
+  return step > 0 && step % static_cast<uint32_t>(config_.grid_update_interval) == 0;
+}
+
+void OccupancyUpdater::Reopen() {
+  std::fill(grid_.occupied_blocks.begin(), grid_.occupied_blocks.end(), ~uint64_t{0});
+  values_.SetZero();
+}
+
+// The middle half of an outer level's side: blocks side/4 .. 3 side/4.
+bool OccupancyUpdater::IsCovered(int level, size_t block) const {
+  if (level == 0) return false;
+  const size_t side = grid_.resolution / 4;
+  const size_t coordinates[3] = {block % side, block / side % side, block / (side * side)};
+  return std::all_of(coordinates, coordinates + 3,
+                     [&](size_t c) { return c >= side / 4 && c < side - side / 4; });
+}
+
+uint64_t OccupancyUpdater::DueCells(uint32_t step, size_t block, uint64_t occupied) const {
+  const uint32_t update = step / config_.grid_update_interval;
+  if (update <= kFullUpdates) return ~uint64_t{0};
+  const int period = step < kWarmUpSteps ? 4 : 16;
+  // Odd multipliers walk the phases of neighbouring blocks apart.
+  const auto phase = [&](int n) { return static_cast<int>((update + 5 * block) % n); };
+  return EveryNth(period, phase(period)) | (occupied & EveryNth(2, phase(2)));
+}
+
+void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool) {
+  std::vector<std::unique_ptr<Workspace>> workspaces(pool->n_threads());
+  const size_t n_blocks = grid_.occupied_blocks.size();
+  pool->ParallelFor((n_blocks + kTaskBlocks - 1) / kTaskBlocks, [&](int64_t task, int thread) {
+    if (!workspaces[thread]) workspaces[thread] = std::make_unique<Workspace>();
+    const size_t begin = task * kTaskBlocks;
+    SampleBlocks(network, step, begin, std::min(begin + kTaskBlocks, n_blocks),
+                 workspaces[thread].get());
+  });
+  SetBits(pool);
+}
+
+void OccupancyUpdater::SampleBlocks(const NgpNetwork& network, uint32_t step, size_t begin,
+                                    size_t end, Workspace* w) {
+  const size_t side = grid_.resolution / 4;
+  const size_t level_blocks = side * side * side;
+  const auto flush = [&] {
+    if (w->n == 0) return;
+    NgpDensityForward(network, w->n, w->positions.data(), w->encodings.data(), w->hidden.data(),
+                      w->geometry.data());
+    kernels::cpu::DensityActivation({.n = w->n,
+                                     .outputs = w->geometry.data(),
+                                     .stride = kGeometryWidth,
+                                     .sigmas = w->sigmas.data()});
+    for (int i = 0; i < w->n; ++i) {
+      float& value = values_[w->cells[i]];
+      value = std::max(value * config_.grid_decay, w->sigmas[i] * step_length_);
+    }
+    w->n = 0;
+  };
+  const Vec3 outer_size = network.box.Size();
+  for (size_t b = begin; b < end; ++b) {
+    const int level = static_cast<int>(b / level_blocks);
+    const size_t block = b % level_blocks;
+    if (IsCovered(level, block)) continue;
+    const Aabb box = grid_.box.Scaled(static_cast<float>(1 << level));
+    const float cell_size = box.Size().x / grid_.resolution;
+    const size_t x0 = block % side * 4, y0 = block / side % side * 4,
+                 z0 = block / (side * side) * 4;
+    for (uint64_t due = DueCells(step, b, grid_.occupied_blocks[b]); due != 0; due &= due - 1) {
+      const int bit = std::countr_zero(due);
+      const size_t cell = b * kBlockCells + bit;
+      const auto words =
+          RandomWords(config_.seed, RandomUse::kGridCell, step, static_cast<uint32_t>(cell));
+      const Vec3 corner{static_cast<float>(x0 + (bit & 3)),
+                        static_cast<float>(y0 + ((bit >> 2) & 3)),
+                        static_cast<float>(z0 + (bit >> 4))};
+      const Vec3 jitter{UniformFloat(words[0]), UniformFloat(words[1]), UniformFloat(words[2])};
+      const Vec3 offset = box.min + (corner + jitter) * cell_size - network.box.min;
+      w->positions[w->n] = {offset.x / outer_size.x, offset.y / outer_size.y,
+                            offset.z / outer_size.z};
+      w->cells[w->n] = cell;
+      if (++w->n == Workspace::kBatch) flush();
+    }
+  }
+  flush();
+}
+
+void OccupancyUpdater::SetBits(ThreadPool* pool) {
+  const size_t n_blocks = grid_.occupied_blocks.size();
+  const size_t n_tasks = (n_blocks + kTaskBlocks - 1) / kTaskBlocks;
+  const auto for_blocks = [&](auto visit) {
+    pool->ParallelFor(n_tasks, [&](int64_t task, int) {
+      const size_t begin = task * kTaskBlocks;
+      visit(task, begin, std::min(begin + kTaskBlocks, n_blocks));
+    });
+  };
+  std::vector<double> sums(n_tasks);
+  for_blocks([&](int64_t task, size_t begin, size_t end) {
+    for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
+      sums[task] += values_[cell];
+  });
+  double sum = 0;
+  for (double s : sums) sum += s;
+  const float mean = static_cast<float>(sum / values_.size());
+  const float threshold = std::min(mean, config_.grid_threshold);
+  for_blocks([&](int64_t, size_t begin, size_t end) {
+    for (size_t block = begin; block < end; ++block) {
+      uint64_t bits = 0;
+      for (size_t i = 0; i < kBlockCells; ++i) {
+        bits |= static_cast<uint64_t>(values_[block * kBlockCells + i] > threshold) << i;
+      }
+      grid_.occupied_blocks[block] = bits;
+    }
+  });
+}
+
+}  // namespace nerf

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/base/buffer.h"
+#include "engine/base/parallel_for.h"
+#include "engine/config/train_config.h"
+#include "engine/field/ngp_network.h"
+#include "engine/field/occupancy_grid.h"
+#include "engine/scene/scene.h"
+
+namespace nerf {
+
+// Keeps the occupancy grid true to a field in training: densities of cells, sampled at random
+// points, decay and follow the field; a cell is occupied while its density * step exceeds the
+// threshold (or the mean, where that is lower). Cells of the middle of an outer level are not kept:
+// the level below covers them. Source: Mueller et al. 2022, appendix E.
+class OccupancyUpdater {
+ public:
+  OccupancyUpdater(const TrainConfig& config, const SceneGeometry& geometry);
+
+  // Whether an update is due before step `step` (counted from 0).
+  bool IsDue(uint32_t step) const;
+  // Samples a share of the cells and sets the grid's bits anew. Deterministic in (seed, step).
+  void Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool);
+
+  const OccupancyGrid& grid() const { return grid_; }
+  void Reopen();
+
+  // Density * step of each cell, in the order of the grid's bits: [n_levels][resolution^3]. For
+  // checkpoints.
+  Buffer<float>& values() { return values_; }
+  const Buffer<float>& values() const { return values_; }
+  std::vector<uint64_t>& bits() { return grid_.occupied_blocks; }
+
+ private:
+  struct Workspace;
+  void SampleBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
+                    Workspace* workspace);
+  bool IsCovered(int level, size_t block) const;
+  uint64_t DueCells(uint32_t step, size_t block, uint64_t occupied) const;
+  void SetBits(ThreadPool* pool);
+
+  const TrainConfig config_;
+  const float step_length_;
+  OccupancyGrid grid_;
+  Buffer<float> values_;
+};
+
+}  // namespace nerf
