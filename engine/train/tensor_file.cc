@@ -218,7 +218,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(double, const std::string&) override { return WrongType("a fraction"); }
   bool null() override { return WrongType("null"); }
   bool boolean(bool) override { return WrongType("true or false"); }
-  bool binary(std::vector<uint8_t>&) override { return WrongType("binary"); }
+  bool binary(nlohmann::json::binary_t&) override { return WrongType("binary"); }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception&) override {
     return Fail(fmt::format("no valid JSON at byte {}", position));
