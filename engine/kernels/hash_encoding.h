@@ -58,16 +58,17 @@ struct HashEncodeForwardParams {
   int stride = 0;
 };
 
-// Adds the gradient of one level: grad_table[entry(corner)] += weight(corner) * grad_features[i *
-// stride + 2 level + f], samples in order. grad_table [entries][2] of that level. touched[entry /
-// 8] = 1 for each entry added to: the cache lines that an optimiser has to visit.
+// Adds the gradient of one level: grad_table[entry(corner)][f] += weight(corner) * grad_features[i * stride + f], f in {0, 1}, samples in order (the
+// contributions of consecutive samples of one cell are added up first).
+// Shapes: positions [n] in [0, 1]^3; grad_table [entries][2] of that level; stride in floats.
+// touched[entry / 8] = 1 for each entry added to: the cache lines that an optimiser has to visit.
 struct HashEncodeBackwardParams {
   const HashGridShape* shape = nullptr;
   int level = 0;
   int n = 0;
   const Vec3* positions = nullptr;
   const float* grad_features = nullptr;
-  int stride = 0;
+  int stride = 2;
   float* grad_table = nullptr;
   uint8_t* touched = nullptr;
 };

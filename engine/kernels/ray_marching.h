@@ -73,7 +73,8 @@ NERF_HD inline MarchRay StartMarch(const MarchGrid& grid, const MarchSteps& step
 // the grid. Sources: Amanatides and Woo 1987 for the cell exits; Mueller et al. 2022, appendix E,
 // for step lengths and nested grids.
 NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, int max_samples,
-                                MarchRay* ray, float* t_middles, float* deltas) {
+                                MarchRay* ray, float* t_middles, float* deltas,
+                                uint32_t* cells = nullptr) {
   const int side = grid.resolution / 4;
   const float cells_per_unit0 = grid.resolution / (2 * grid.half_side);
   int n = 0;
@@ -107,6 +108,7 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
     if ((bits >> bit) & 1) {
       t_middles[n] = middle;
       deltas[n] = delta;
+      if (cells != nullptr) cells[n] = static_cast<uint32_t>(64 * block + bit);
       ++n;
       t += delta;
       continue;

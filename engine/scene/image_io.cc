@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
 #include "engine/scene/image_codecs.h"
 #include "engine/scene/scene_files.h"
 
@@ -256,14 +257,14 @@ absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality) {
 absl::Status WritePng(const std::string& path, const ImageU8& image) {
   absl::StatusOr<std::string> bytes = EncodePng(image);
   if (!bytes.ok()) return bytes.status();
-  return ReplaceFile(path, *bytes);
+  return WriteFileAtomically(path, *bytes);
 }
 
 absl::Status WritePng16(const std::string& path, int width, int height,
                         std::span<const uint16_t> grey) {
   absl::StatusOr<std::string> bytes = EncodePng16(width, height, grey);
   if (!bytes.ok()) return bytes.status();
-  return ReplaceFile(path, *bytes);
+  return WriteFileAtomically(path, *bytes);
 }
 
 }  // namespace nerf

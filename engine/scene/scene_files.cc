@@ -24,7 +24,6 @@ absl::Status StatusFromErrno(int error, std::string_view doing) {
       absl::StrCat("cannot ", std::string(doing), ": ", std::strerror(error));
   if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
   return absl::InvalidArgumentError(message);
 }
 
@@ -94,27 +93,6 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t ma
   }
   bytes.resize(n_read);
   return bytes;
-}
-
-absl::Status ReplaceFile(const std::string& path, std::string_view bytes) {
-  std::string temporary = path + ".XXXXXX";
-  FileDescriptor file(mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.get() < 0) return WithPrefix(StatusFromErrno(errno, "create"), path);
-  int error = 0;
-  for (size_t n_written = 0; n_written < bytes.size() && error == 0;) {
-    const ssize_t n = write(file.get(), bytes.data() + n_written, bytes.size() - n_written);
-    if (n >= 0) {
-      n_written += static_cast<size_t>(n);
-    } else if (errno != EINTR) {
-      error = errno;
-    }
-  }
-  // mkostemp makes files that only their owner can read.
-  if (error == 0 && fchmod(file.get(), 0644) != 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return absl::OkStatus();
-  unlink(temporary.c_str());
-  return WithPrefix(StatusFromErrno(error, "write"), path);
 }
 
 absl::Status WithPrefix(const absl::Status& status, std::string_view prefix) {

@@ -36,9 +36,6 @@ absl::StatusOr<FileDescriptor> OpenRegularFile(const std::string& path);
 // The whole of it; InvalidArgument when it has more than max_bytes. Otherwise as OpenRegularFile.
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t max_bytes);
 
-// Writes beside `path` and renames over it, so that readers see the old or the new content.
-absl::Status ReplaceFile(const std::string& path, std::string_view bytes);
-
 // "prefix: message" with the same code.
 absl::Status WithPrefix(const absl::Status& status, std::string_view prefix);
 

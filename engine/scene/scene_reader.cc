@@ -197,6 +197,10 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
     listed = ReadTransforms(*folder, problems);
   } else if (HasColmapModel(*folder)) {
     listed = ReadColmap(*folder, problems);
+  } else if (folder->HasFile("poses_bounds.npy")) {
+    AddProblem(problems, "poses_bounds.npy", "",
+               "LLFF poses are not supported; a COLMAP model or transforms.json is");
+    return result;
   } else {
     AddProblem(problems, "", "",
                "holds neither transforms_train.json, transforms.json nor a COLMAP model in "

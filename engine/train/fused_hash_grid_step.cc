@@ -141,19 +141,23 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
 void FusedHashGridStep::UpdateParameters(const Batch& batch) {
   const int t = static_cast<int>(++n_updates_);
   const kernels::HashGridShape& shape = parameters_.shape();
-  // Task 0 is the MLP; then levels from the finest, which miss the caches most.
-  pool_->ParallelFor(shape.n_levels + 1, [&](int64_t task, int) {
-    if (task == 0) {
+  // Levels from the finest, which miss the caches most; then the small tasks.
+  pool_->ParallelFor(shape.n_levels + 2, [&](int64_t task, int) {
+    if (task == shape.n_levels) {
+      for (const LaneOutput& lane : lanes_) occupancy_.Observe(lane.cells, lane.sigmas);
+      return;
+    }
+    if (task == shape.n_levels + 1) {
       parameters_.UpdateWeights(batch.learning_rate, t);
       return;
     }
-    const int level = shape.n_levels - static_cast<int>(task);
+    const int level = shape.n_levels - 1 - static_cast<int>(task);
     for (const LaneOutput& lane : lanes_) {
       kernels::cpu::HashEncodeBackward({.shape = &shape,
                                         .level = level,
                                         .n = static_cast<int>(lane.positions.size()),
                                         .positions = lane.positions.data(),
-                                        .grad_features = lane.grad_encodings.data(),
+                                        .grad_features = lane.grad_encodings.data() + 2 * level,
                                         .stride = kEncodingWidth,
                                         .grad_table = parameters_.table_gradients(level),
                                         .touched = parameters_.touched(level)});

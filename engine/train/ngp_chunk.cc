@@ -47,6 +47,8 @@ ChannelLoss LossOf(const TrainConfig& config, float residual) {
 void LaneOutput::Clear() {
   positions.clear();
   grad_encodings.clear();
+  cells.clear();
+  sigmas.clear();
   loss = squared_error = 0;
   n_marched = n_trained = 0;
 }
@@ -76,7 +78,6 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
   const Batch& batch = *input.batch;
   rays_.resize(end - begin);
   n_rows_ = 0;
-  n_marched_ = 0;
   for (int r = 0; r < end - begin; ++r) {
     RayState& ray = rays_[r];
     ray.march = kernels::StartMarch(input.grid, input.steps, batch.rays[begin + r],
@@ -86,24 +87,23 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
     ray.colour = {};
     kernels::SphericalHarmonics4(batch.rays[begin + r].direction, ray.harmonics);
   }
-  March(input);
+  March(input, output);
   ForwardColour(input);
   CompositeAndLoss(input, begin, output);
   CompositeBackward();
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
     BackwardRows(input, row, std::min(kBackwardRows, n_rows_ - row), output);
   }
-  output->n_marched += n_marched_;
   output->n_trained += n_rows_;
 }
 
-void NgpChunk::March(const ChunkInput& input) {
+void NgpChunk::March(const ChunkInput& input, LaneOutput* output) {
   const int wave_samples = std::max(kMinWaveSamples, kMinWaveRows / static_cast<int>(rays_.size()));
   for (int marched = 0; marched < kMaxSamplesPerRay; marched += wave_samples) {
     Reserve(n_rows_ + wave_samples * static_cast<int>(rays_.size()));
-    const int n = MarchWave(input, wave_samples);
+    const int n = MarchWave(input, wave_samples, output);
     if (n == 0) return;
-    n_marched_ += n;
+    output->n_marched += n;
     const size_t row = n_rows_;
     NgpDensityForward(input.network, n, positions_.data() + row,
                       encodings_.data() + row * kEncodingWidth, hidden_.data() + row * kHiddenWidth,
@@ -114,17 +114,20 @@ void NgpChunk::March(const ChunkInput& input) {
                                      .deltas = deltas_.data() + row,
                                      .sigmas = sigmas_.data() + row,
                                      .alphas = alphas_.data() + row});
+    output->sigmas.insert(output->sigmas.end(), sigmas_.data() + row, sigmas_.data() + row + n);
     n_rows_ = DropHidden(input, n_rows_, n_rows_ + n);
   }
 }
 
-int NgpChunk::MarchWave(const ChunkInput& input, int wave_samples) {
+int NgpChunk::MarchWave(const ChunkInput& input, int wave_samples, LaneOutput* output) {
+  output->cells.resize(output->n_marched + wave_samples * rays_.size());
+  uint32_t* cells = output->cells.data() + output->n_marched - n_rows_;
   int row = n_rows_;
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
     if (ray.done) continue;
     const int found = kernels::MarchSamples(input.grid, input.steps, wave_samples, &ray.march,
-                                            t_middles_.data() + row, deltas_.data() + row);
+                                            t_middles_.data() + row, deltas_.data() + row, cells + row);
     if (found < wave_samples) ray.done = true;
     for (int i = row; i < row + found; ++i) {
       positions_[i] = ray.march.origin + ray.march.direction * t_middles_[i];

@@ -17,6 +17,8 @@ struct LaneOutput {
   float* weight_gradients = nullptr;  // [kNgpWeights], added to
   std::vector<Vec3> positions;
   std::vector<float> grad_encodings;
+  std::vector<uint32_t> cells;  // of the occupancy grid, of every marched sample
+  std::vector<float> sigmas;    // and its density
   double loss = 0;
   double squared_error = 0;
   int64_t n_marched = 0;
@@ -58,8 +60,8 @@ class NgpChunk {
   };
 
   void Reserve(int n_rows);
-  void March(const ChunkInput& input);
-  int MarchWave(const ChunkInput& input, int wave_samples);
+  void March(const ChunkInput& input, LaneOutput* output);
+  int MarchWave(const ChunkInput& input, int wave_samples, LaneOutput* output);
   int DropHidden(const ChunkInput& input, int begin, int end);
   void MoveRow(int from, int to);
   void ForwardColour(const ChunkInput& input);
@@ -70,7 +72,6 @@ class NgpChunk {
   std::vector<RayState> rays_;
   int n_rows_ = 0;    // samples kept so far
   int capacity_ = 0;  // rows that the buffers hold
-  int64_t n_marched_ = 0;
   Buffer<Vec3> positions_;  // unit cube
   Buffer<int> ray_of_;
   Buffer<float> t_middles_, deltas_, sigmas_, alphas_, weights_;

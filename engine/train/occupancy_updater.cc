@@ -10,10 +10,12 @@ namespace nerf {
 namespace {
 
 constexpr size_t kBlockCells = 64;
-constexpr size_t kTaskBlocks = 64;  // blocks that one task samples
-constexpr uint32_t kWarmUpSteps =
-    256;  // while the field still takes shape, cells are sampled more often
-constexpr uint32_t kFullUpdates = 2;  // the first updates sample every cell
+constexpr size_t kTaskBlocks = 64;  // blocks of one task
+// Every cell is probed in the first updates, then every 8th while the field still takes shape, then every 32nd.
+constexpr uint32_t kFullUpdates = 2;
+constexpr uint32_t kWarmUpSteps = 256;
+constexpr int kWarmUpPeriod = 8;
+constexpr int kPeriod = 32;
 
 // Bits of a block with (bit + shift) % period == phase.
 uint64_t EveryNth(int period, int phase) {
@@ -59,13 +61,19 @@ bool OccupancyUpdater::IsCovered(int level, size_t block) const {
                      [&](size_t c) { return c >= side / 4 && c < side - side / 4; });
 }
 
-uint64_t OccupancyUpdater::DueCells(uint32_t step, size_t block, uint64_t occupied) const {
+uint64_t OccupancyUpdater::DueCells(uint32_t step, size_t block) const {
   const uint32_t update = step / config_.grid_update_interval;
   if (update <= kFullUpdates) return ~uint64_t{0};
-  const int period = step < kWarmUpSteps ? 4 : 16;
-  // Odd multipliers walk the phases of neighbouring blocks apart.
-  const auto phase = [&](int n) { return static_cast<int>((update + 5 * block) % n); };
-  return EveryNth(period, phase(period)) | (occupied & EveryNth(2, phase(2)));
+  const int period = step < kWarmUpSteps ? kWarmUpPeriod : kPeriod;
+  // An odd multiplier walks the phases of neighbouring blocks apart.
+  return EveryNth(period, static_cast<int>((update + 5 * block) % period));
+}
+
+void OccupancyUpdater::Observe(std::span<const uint32_t> cells, std::span<const float> sigmas) {
+  for (size_t i = 0; i < sigmas.size(); ++i) {
+    float& value = values_[cells[i]];
+    value = std::max(value, sigmas[i] * step_length_);
+  }
 }
 
 void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool) {
@@ -74,13 +82,15 @@ void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPo
   pool->ParallelFor((n_blocks + kTaskBlocks - 1) / kTaskBlocks, [&](int64_t task, int thread) {
     if (!workspaces[thread]) workspaces[thread] = std::make_unique<Workspace>();
     const size_t begin = task * kTaskBlocks;
-    SampleBlocks(network, step, begin, std::min(begin + kTaskBlocks, n_blocks),
+    const size_t end = std::min(begin + kTaskBlocks, n_blocks);
+    for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell) values_[cell] *= config_.grid_decay;
+    ProbeBlocks(network, step, begin, std::min(begin + kTaskBlocks, n_blocks),
                  workspaces[thread].get());
   });
   SetBits(pool);
 }
 
-void OccupancyUpdater::SampleBlocks(const NgpNetwork& network, uint32_t step, size_t begin,
+void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin,
                                     size_t end, Workspace* w) {
   const size_t side = grid_.resolution / 4;
   const size_t level_blocks = side * side * side;
@@ -94,7 +104,7 @@ void OccupancyUpdater::SampleBlocks(const NgpNetwork& network, uint32_t step, si
                                      .sigmas = w->sigmas.data()});
     for (int i = 0; i < w->n; ++i) {
       float& value = values_[w->cells[i]];
-      value = std::max(value * config_.grid_decay, w->sigmas[i] * step_length_);
+      value = std::max(value, w->sigmas[i] * step_length_);
     }
     w->n = 0;
   };
@@ -107,7 +117,7 @@ void OccupancyUpdater::SampleBlocks(const NgpNetwork& network, uint32_t step, si
     const float cell_size = box.Size().x / grid_.resolution;
     const size_t x0 = block % side * 4, y0 = block / side % side * 4,
                  z0 = block / (side * side) * 4;
-    for (uint64_t due = DueCells(step, b, grid_.occupied_blocks[b]); due != 0; due &= due - 1) {
+    for (uint64_t due = DueCells(step, b); due != 0; due &= due - 1) {
       const int bit = std::countr_zero(due);
       const size_t cell = b * kBlockCells + bit;
       const auto words =

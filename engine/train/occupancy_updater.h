@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/base/buffer.h"
@@ -22,8 +23,10 @@ class OccupancyUpdater {
 
   // Whether an update is due before step `step` (counted from 0).
   bool IsDue(uint32_t step) const;
-  // Samples a share of the cells and sets the grid's bits anew. Deterministic in (seed, step).
+  // Decays all cells, probes a share of them and sets the grid's bits anew. Deterministic in (seed, step).
   void Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool);
+  // Takes in densities that training has evaluated in cells (64 * block + bit). Their order does not matter.
+  void Observe(std::span<const uint32_t> cells, std::span<const float> sigmas);
 
   const OccupancyGrid& grid() const { return grid_; }
   void Reopen();
@@ -36,10 +39,10 @@ class OccupancyUpdater {
 
  private:
   struct Workspace;
-  void SampleBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
+  void ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
                     Workspace* workspace);
   bool IsCovered(int level, size_t block) const;
-  uint64_t DueCells(uint32_t step, size_t block, uint64_t occupied) const;
+  uint64_t DueCells(uint32_t step, size_t block) const;
   void SetBits(ThreadPool* pool);
 
   const TrainConfig config_;

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 machine to novel views: installs what is missing, builds the four binaries, starts nerfd, trains the sample scene
+# (examples/mic, 100 photographs of 200x200) on the CPU through the server, and renders it.
+#   scripts/demo.sh [OUTPUT_FOLDER]     default: demo-output
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:-demo-output}
+
+scripts/setup.sh
+mkdir -p build
+echo "demo: building (a few minutes the first time)"
+# Tests and LibTorch are left as an earlier build had them; a first build does without.
+options=()
+[ -f build/release/CMakeCache.txt ] || options=(-DNERF_BUILD_TESTS=OFF -DNERF_ENABLE_TORCH=OFF)
+cmake --preset release "${options[@]}" >build/configure-release.log 2>&1 ||
+  { cat build/configure-release.log >&2; exit 1; }
+cmake --build --preset release -j "$(nproc)" --target nerfd nerf-worker nerf-engine nerfctl >build/build-release.log 2>&1 ||
+  { tail -n 40 build/build-release.log >&2; exit 1; }
+bin=$PWD/build/release/bin
+
+scratch=$(mktemp -d)
+server_pid=
+stop() {
+  if [ -n "$server_pid" ] && kill -0 "$server_pid" 2>/dev/null; then
+    kill -TERM "$server_pid" 2>/dev/null || true
+    wait "$server_pid" 2>/dev/null || true
+  fi
+  rm -rf "$scratch"
+}
+trap stop EXIT
+
+echo "demo: starting nerfd"
+"$bin/nerfd" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --data-dir "$scratch/data" >"$scratch/nerfd.log" 2>&1 &
+server_pid=$!
+for _ in $(seq 100); do
+  [ -s "$scratch/data/nerfd.ports" ] && break
+  kill -0 "$server_pid" 2>/dev/null || { cat "$scratch/nerfd.log" >&2; exit 1; }
+  sleep 0.1
+done
+NERFCTL_SERVER=$(sed -n 's/.*"listen"[^"]*"\([^"]*\)".*/\1/p' "$scratch/data/nerfd.ports")
+export NERFCTL_SERVER
+
+job=job-demo-$$
+"$bin/nerfctl" train examples/mic --samples 30000000 --background white --job-id "$job"
+mkdir -p "$out"
+"$bin/nerfctl" model promote "$job" --model-id demo
+"$bin/nerfctl" render --model demo --orbit 8 --width 400 --height 400 --channels rgb,depth --out "$out"
+"$bin/nerfctl" model download demo --out "$out/model.safetensors"
+"$bin/nerf-engine" eval "$out/model.safetensors" examples/mic --background white | tail -n 1
+echo "demo: pictures in $out"

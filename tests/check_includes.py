@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Checks that every include points along the arrows of docs/design.md.
+
+What a folder may include stands in its CMakeLists.txt as nerf_may_include(word...): folders of ours ("common", "engine/base") and
+libraries (LIBRARIES below). std, and the folder itself, are always allowed. Prints each wrong include and exits 1.
+"""
+import pathlib
+import re
+import sys
+
+ROOTS = ["common", "engine", "server", "worker", "client"]
+LIBRARIES = [  # word, pattern of the include path
+    ("absl", r"absl/"), ("fmt", r"fmt/"), ("spdlog", r"spdlog/"), ("libcrypto", r"openssl/"),
+    ("grpc", r"grpc(pp)?/"), ("proto", r"(nerf/v1/|google/)"), ("json", r"nlohmann/"), ("libpng", r"png\.h"),
+    ("turbojpeg", r"turbojpeg\.h"), ("highway", r"hwy/"), ("sqlite", r"sqlite3\.h"), ("prometheus", r"prometheus/"),
+    ("cli11", r"CLI/"), ("torch", r"(torch|ATen|c10)/"), ("dlopen", r"dlfcn\.h"),
+]
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
+
+
+def allowances(source):
+    """Folder -> set of words, for every folder whose CMakeLists.txt states one."""
+    result = {}
+    for root in ROOTS:
+        for cmake in (source / root).rglob("CMakeLists.txt"):
+            stated = re.search(r"nerf_may_include\(([^)]*)\)", cmake.read_text())
+            if stated:
+                result[cmake.parent.relative_to(source).as_posix()] = set(stated.group(1).split())
+    return result
+
+
+def home(path, folders):
+    """The innermost folder with an allowance that holds the path."""
+    for parent in pathlib.PurePosixPath(path).parents:
+        if parent.as_posix() in folders:
+            return parent.as_posix()
+    return None
+
+
+def word_for(path, folders):
+    """What an include needs: a folder, a library, or None for std."""
+    if path.split("/")[0] in ROOTS:
+        return home(path, folders) or path
+    for word, pattern in LIBRARIES:
+        if re.match(pattern, path):
+            return word
+    return None
+
+
+def main():
+    source = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    folders = allowances(source)
+    wrong, n_files = [], 0
+    for root in ROOTS:
+        for file in sorted((source / root).rglob("*")):
+            if file.suffix not in (".h", ".cc", ".cu", ".cuh"):
+                continue
+            n_files += 1
+            name = file.relative_to(source).as_posix()
+            own = home(name, folders)
+            if own is None:
+                wrong.append(f"{name}: its folder's CMakeLists.txt states no nerf_may_include(...)")
+                continue
+            for _, path in INCLUDE.findall(file.read_text()):
+                needed = word_for(path, folders)
+                if needed is not None and needed != own and needed not in folders[own]:
+                    wrong.append(f'{name} includes "{path}": {own} may include {", ".join(sorted(folders[own])) or "std alone"}')
+    print("\n".join(wrong))
+    print(f"{n_files} files read, {len(wrong)} wrong includes")
+    return 1 if wrong or n_files == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

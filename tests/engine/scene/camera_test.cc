@@ -1,0 +1,109 @@
+#include "engine/scene/camera.h"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+
+namespace nerf {
+namespace {
+
+Camera MakeCamera() {
+  Camera camera;
+  camera.width = 200;
+  camera.height = 100;
+  camera.fl_x = 150;
+  camera.fl_y = 140;
+  camera.cx = 100;
+  camera.cy = 50;
+  return camera;
+}
+
+// The coefficients of the fox capture: strong enough that one fixed-point step would not do.
+Camera MakeDistortedCamera() {
+  Camera camera = MakeCamera();
+  camera.lens = LensModel::kOpenCv;
+  camera.k1 = 0.0578421f;
+  camera.k2 = -0.0805099f;
+  camera.k3 = 0.01f;
+  camera.p1 = -0.000980296f;
+  camera.p2 = 0.00015575f;
+  return camera;
+}
+
+TEST(CameraTest, DistortThenUndistortIsIdentity) {
+  const Camera camera = MakeDistortedCamera();
+  for (float v = -0.75f; v <= 0.76f; v += 0.15f) {
+    for (float u = -0.75f; u <= 0.76f; u += 0.15f) {
+      float distorted_u, distorted_v, again_u, again_v;
+      Undistort(camera, u, v, &distorted_u, &distorted_v);
+      Distort(camera, distorted_u, distorted_v, &again_u, &again_v);
+      EXPECT_NEAR(again_u, u, 1e-5f) << u << " " << v;
+      EXPECT_NEAR(again_v, v, 1e-5f) << u << " " << v;
+    }
+  }
+}
+
+TEST(CameraTest, DistortMatchesHandWorkedExample) {
+  Camera camera = MakeCamera();
+  camera.k1 = 0.1f;
+  camera.k2 = 0.01f;
+  camera.p1 = 0.002f;
+  camera.p2 = 0.003f;
+  float u, v;
+  Distort(camera, 0.5f, 0.2f, &u, &v);
+  // r2 = 0.29, radial = 1 + 0.029 + 0.000841.
+  EXPECT_NEAR(u, 0.5 * 1.029841 + 2 * 0.002 * 0.1 + 0.003 * (0.29 + 0.5), 1e-6);
+  EXPECT_NEAR(v, 0.2 * 1.029841 + 0.002 * (0.29 + 0.08) + 2 * 0.003 * 0.1, 1e-6);
+}
+
+TEST(CameraTest, UndistortBeyondTheFoldFallsBackToItsInput) {
+  Camera camera = MakeCamera();
+  camera.k1 = -1;  // r (1 - r^2) never exceeds 0.385
+  float u, v;
+  Undistort(camera, 0.9f, 0.0f, &u, &v);
+  EXPECT_EQ(u, 0.9f);
+  EXPECT_EQ(v, 0.0f);
+}
+
+TEST(CameraTest, RayThroughThePrincipalPointLooksAlongMinusZ) {
+  const Ray ray = CameraRay(MakeCamera(), 100, 50);
+  EXPECT_NEAR(ray.direction.x, 0, 1e-7);
+  EXPECT_NEAR(ray.direction.y, 0, 1e-7);
+  EXPECT_NEAR(ray.direction.z, -1, 1e-7);
+}
+
+TEST(CameraTest, RayThroughAPixelCentreFollowsThePinholeFormula) {
+  Camera camera = MakeCamera();
+  camera.camera_to_world = {{{0, 0, 1, 7}, {1, 0, 0, 8}, {0, 1, 0, 9}}};
+  const Ray ray = CameraRay(camera, 10.5f, 20.5f);
+  const Vec3 in_camera = Normalized({(10.5f - 100) / 150, -(20.5f - 50) / 140, -1});
+  EXPECT_EQ(ray.origin, (Vec3{7, 8, 9}));
+  EXPECT_NEAR(ray.direction.x, in_camera.z, 1e-6);
+  EXPECT_NEAR(ray.direction.y, in_camera.x, 1e-6);
+  EXPECT_NEAR(ray.direction.z, in_camera.y, 1e-6);
+  EXPECT_NEAR(Norm(ray.direction), 1, 1e-6);
+}
+
+TEST(CameraTest, RayOfADistortedLensHitsThePointThatProjectsThere) {
+  const Camera camera = MakeDistortedCamera();
+  const float u = 0.31f, v = -0.22f;
+  float distorted_u, distorted_v;
+  Distort(camera, u, v, &distorted_u, &distorted_v);
+  const Ray ray = CameraRay(camera, distorted_u * 150 + 100, distorted_v * 140 + 50);
+  EXPECT_NEAR(ray.direction.x / -ray.direction.z, u, 1e-5);
+  EXPECT_NEAR(ray.direction.y / -ray.direction.z, -v, 1e-5);
+}
+
+TEST(CameraTest, ResizedKeepsTheRayOfTheSamePlaceInThePicture) {
+  const Camera camera = MakeDistortedCamera();
+  const Camera small = Resized(camera, 50, 20);
+  EXPECT_EQ(small.width, 50);
+  EXPECT_EQ(small.height, 20);
+  const Ray expected = CameraRay(camera, 40, 75);
+  const Ray actual = CameraRay(small, 10, 15);
+  EXPECT_NEAR(actual.direction.x, expected.direction.x, 1e-6);
+  EXPECT_NEAR(actual.direction.y, expected.direction.y, 1e-6);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,279 @@
+#include "engine/scene/colmap_reader.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "engine/scene/scene_reader.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/scene/scene_fixture.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr char kCamerasText[] = "# comment\n3 OPENCV 40 30 50 51 20 15 0.1 0.01 0.001 0.002\n";
+// Two images, ids neither ordered nor contiguous; no points for the first, two for the second; a
+// name with a space.
+constexpr char kImagesText[] =
+    "# IMAGE_ID, QW, QX, QY, QZ, TX, TY, TZ, CAMERA_ID, NAME\n"
+    "9 1 0 0 0 1 2 3 3 b c.png\n"
+    "\n"
+    "4 0.70710678118654757 0.70710678118654757 0 0 -1 0 5 3 a.png\n"
+    "1.5 2.5 -1 3.5 4.5 17\n";
+
+std::string BinaryCamera(uint32_t id, int32_t model, uint64_t width, uint64_t height,
+                         const std::vector<double>& params) {
+  std::string bytes = Bytes(id, model, width, height);
+  for (const double param : params) bytes += Bytes(param);
+  return bytes;
+}
+
+std::string BinaryImage(uint32_t id, uint32_t camera_id, const std::string& name, double qw = 1,
+                        uint64_t n_points = 0) {
+  return Bytes(id, qw, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, camera_id) + name + '\0' + Bytes(n_points);
+}
+
+const std::vector<double> kPinhole = {50, 51, 20, 15};
+
+// images/a.png and images/"b c.png" of 40x30.
+void WriteImages(const TempFolder& folder) {
+  folder.Write("images/a.png", MakePng(40, 30));
+  folder.Write("images/b c.png", MakePng(40, 30));
+}
+
+ListedViews ReadFolder(const TempFolder& folder, std::vector<SceneProblem>* problems) {
+  return ReadColmap(SceneFolder::Open(folder.path()).value(), problems);
+}
+
+TEST(ColmapReaderTest, TextModelGivesOpenGlPoses) {
+  const TempFolder folder;
+  WriteImages(folder);
+  folder.Write("sparse/0/cameras.txt", kCamerasText);
+  folder.Write("sparse/0/images.txt", kImagesText);
+  std::vector<SceneProblem> problems;
+  const ListedViews listed = ReadFolder(folder, &problems);
+  EXPECT_EQ(SummaryOf(problems), "");
+  ASSERT_EQ(listed.views.size(), 2u);
+  const ListedView& straight = listed.views[0];
+  EXPECT_EQ(straight.file, "images/b c.png");
+  // Identity rotation: centre -t, y and z axes turned round.
+  const double expected[3][4] = {{1, 0, 0, -1}, {0, -1, 0, -2}, {0, 0, -1, -3}};
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 4; ++j) EXPECT_DOUBLE_EQ(straight.pose.m[i][j], expected[i][j]);
+  }
+  // A quarter turn about x: R = [[1,0,0],[0,0,-1],[0,1,0]], centre -R^T t = (1, -5, 0).
+  const ListedView& turned = listed.views[1];
+  const double expected_turned[3][4] = {{1, 0, 0, 1}, {0, 0, -1, -5}, {0, 1, 0, 0}};
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      EXPECT_NEAR(turned.pose.m[i][j], expected_turned[i][j], 1e-12) << i << j;
+    }
+  }
+  EXPECT_EQ(turned.intrinsics.p2, 0.002);
+}
+
+TEST(ColmapReaderTest, BinaryModelIsPreferredAndReadsTheSame) {
+  const TempFolder folder;
+  WriteImages(folder);
+  folder.Write("sparse/cameras.txt", kCamerasText);
+  folder.Write("sparse/images.txt", kImagesText);
+  folder.Write("sparse/cameras.bin", Bytes(uint64_t{1}) + BinaryCamera(3, 1, 40, 30, kPinhole));
+  folder.Write("sparse/images.bin",
+               Bytes(uint64_t{1}) + BinaryImage(7, 3, "a.png", 1, 2) + std::string(48, '\1'));
+  std::vector<SceneProblem> problems;
+  const ListedViews listed = ReadFolder(folder, &problems);
+  EXPECT_EQ(SummaryOf(problems), "");
+  EXPECT_EQ(listed.source, "sparse (binary)");
+  ASSERT_EQ(listed.views.size(), 1u);
+  EXPECT_EQ(listed.views[0].intrinsics.focal[1], 51);
+  EXPECT_EQ(listed.views[0].pose.m[1][3], -2);
+  EXPECT_EQ(listed.n_unposed, 1);
+}
+
+TEST(ColmapReaderTest, EachSupportedModelPutsItsParametersInPlace) {
+  struct Case {
+    const char* line;
+    double fl_y, cx, k1, k2, p1;
+  };
+  const Case cases[] = {
+      {"SIMPLE_PINHOLE 40 30 50 20 15", 50, 20, 0, 0, 0},
+      {"PINHOLE 40 30 50 51 20 15", 51, 20, 0, 0, 0},
+      {"SIMPLE_RADIAL 40 30 50 20 15 0.1", 50, 20, 0.1, 0, 0},
+      {"RADIAL 40 30 50 20 15 0.1 0.2", 50, 20, 0.1, 0.2, 0},
+      {"OPENCV 40 30 50 51 20 15 0.1 0.2 0.3 0.4", 51, 20, 0.1, 0.2, 0.3},
+  };
+  for (const Case& model : cases) {
+    const TempFolder folder;
+    WriteImages(folder);
+    folder.Write("sparse/0/cameras.txt", absl::StrCat("1 ", model.line, "\n"));
+    folder.Write("sparse/0/images.txt", "1 1 0 0 0 0 0 0 1 a.png\n\n");
+    std::vector<SceneProblem> problems;
+    const ListedViews listed = ReadFolder(folder, &problems);
+    EXPECT_EQ(SummaryOf(problems), "") << model.line;
+    ASSERT_EQ(listed.views.size(), 1u);
+    const Intrinsics& intrinsics = listed.views[0].intrinsics;
+    EXPECT_EQ(intrinsics.focal[0], 50);
+    EXPECT_EQ(intrinsics.focal[1], model.fl_y);
+    EXPECT_EQ(intrinsics.cx, model.cx);
+    EXPECT_EQ(intrinsics.cy, 15);
+    EXPECT_EQ(intrinsics.k1, model.k1);
+    EXPECT_EQ(intrinsics.k2, model.k2);
+    EXPECT_EQ(intrinsics.p1, model.p1);
+  }
+}
+
+TEST(ColmapReaderTest, MissingPicturesAndFurtherModelsAreWarnedOf) {
+  const TempFolder folder;
+  folder.Write("images/a.png", MakePng(40, 30));
+  folder.Write("images/unposed.jpg", MakeJpeg(40, 30));
+  folder.Write("sparse/0/cameras.txt", kCamerasText);
+  folder.Write("sparse/0/images.txt", kImagesText);
+  folder.Write("sparse/1/images.txt", "");
+  const SceneDescription scene = DescribeScene(folder.path());
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.n_missing, 1);
+  EXPECT_THAT(scene.warnings, Contains(HasSubstr("1 of 2 listed images do not exist")));
+  EXPECT_THAT(scene.warnings, Contains(HasSubstr("1 images in images/ have no pose")));
+  EXPECT_THAT(scene.warnings, Contains(HasSubstr("sparse/1")));
+}
+
+// The two files of a model beside images/a.png and images/"b c.png", and what check must say.
+struct HostileModel {
+  const char* name;
+  const char* ending;
+  std::string cameras;
+  std::string images;
+  const char* words;
+};
+
+void PrintTo(const HostileModel& model, std::ostream* out) { *out << model.name; }
+
+class HostileModelTest : public ::testing::TestWithParam<HostileModel> {};
+
+TEST_P(HostileModelTest, IsRefusedWithFileFieldAndReason) {
+  const TempFolder folder;
+  WriteImages(folder);
+  const HostileModel& model = GetParam();
+  folder.Write(absl::StrCat("sparse/0/cameras", model.ending), model.cameras);
+  folder.Write(absl::StrCat("sparse/0/images", model.ending), model.images);
+  const auto scene = LoadScene(folder.path());
+  EXPECT_EQ(scene.status().code(), absl::StatusCode::kInvalidArgument) << scene.status();
+  EXPECT_THAT(std::string(scene.status().message()), HasSubstr(model.words));
+}
+
+std::vector<HostileModel> HostileModels() {
+  const std::string text_camera = "1 PINHOLE 40 30 50 51 20 15\n";
+  const std::string text_image = "1 1 0 0 0 0 0 0 1 a.png\n\n";
+  const uint64_t one = 1;
+  const std::string camera = Bytes(one) + BinaryCamera(1, 1, 40, 30, kPinhole);
+  const std::string image = Bytes(one) + BinaryImage(1, 1, "a.png");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  return {
+      {"BinEmptyCameras", ".bin", "", image, "sparse/0/cameras.bin: the file is cut off at byte 0"},
+      {"BinCutCamera", ".bin", camera.substr(0, camera.size() - 3), image,
+       "cameras.bin: camera 1: the file is cut off"},
+      {"BinHugeCameraCount", ".bin", Bytes(~uint64_t{0}) + camera.substr(8), image,
+       "says it has 18446744073709551615 cameras"},
+      {"BinUnknownModel", ".bin", Bytes(one) + BinaryCamera(1, 57, 40, 30, kPinhole), image,
+       "camera 1: unknown camera model 57"},
+      {"BinFisheye", ".bin", Bytes(one) + BinaryCamera(1, 5, 40, 30, {50, 51, 20, 15, 0, 0, 0, 0}),
+       image, "camera 1: camera model OPENCV_FISHEYE is not supported"},
+      {"BinZeroSize", ".bin", Bytes(one) + BinaryCamera(1, 1, 0, 30, kPinhole), image,
+       "camera 1: picture of 0x30"},
+      {"BinFocalNan", ".bin", Bytes(one) + BinaryCamera(1, 1, 40, 30, {nan, 51, 20, 15}), image,
+       "camera 1: a parameter is not a finite number"},
+      {"BinFocalNegative", ".bin", Bytes(one) + BinaryCamera(1, 1, 40, 30, {50, -51, 20, 15}),
+       image, "camera 1: focal length -51 must be greater than 0"},
+      {"BinFocalAbsurd", ".bin", Bytes(one) + BinaryCamera(1, 1, 40, 30, {1e9, 1e9, 20, 15}), image,
+       "camera 1: focal length of 1e+09 pixels is absurd"},
+      {"BinCameraTwice", ".bin",
+       Bytes(uint64_t{2}) + BinaryCamera(1, 1, 40, 30, kPinhole) +
+           BinaryCamera(1, 1, 40, 30, kPinhole),
+       image, "camera id 1 is there twice"},
+      {"BinNoImages", ".bin", camera, Bytes(uint64_t{0}), "no image is posed"},
+      {"BinHugeImageCount", ".bin", camera, Bytes(uint64_t{1} << 60) + image.substr(8),
+       "says it has 1152921504606846976 images"},
+      {"BinCutImage", ".bin", camera, image.substr(0, 76), "says it has 1 images, too many"},
+      {"BinCutSecondImage", ".bin", camera,
+       Bytes(uint64_t{2}) + BinaryImage(1, 1, "a.png") +
+           BinaryImage(2, 1, "b c.png").substr(0, 70) + std::string(12, 'x'),
+       "images.bin: image number 2: the file is cut off"},
+      {"BinHugePointCount", ".bin", camera,
+       Bytes(one) + BinaryImage(1, 1, "a.png", 1, uint64_t{1} << 62), "the file is cut off"},
+      {"BinBadCameraId", ".bin", camera, Bytes(one) + BinaryImage(1, 8, "a.png"),
+       "image 1: camera id 8 is not in sparse/0/cameras.bin"},
+      {"BinZeroQuaternion", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "a.png", 0),
+       "image 1: the pose is no rotation"},
+      {"BinInfiniteQuaternion", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "a.png", infinity),
+       "image 1: the pose is no rotation"},
+      {"BinNameLeaves", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "../../x.png"),
+       "leaves the data set's folder"},
+      {"BinNameAbsolute", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "/etc/passwd"),
+       "is absolute"},
+      {"BinNameEmpty", ".bin", camera, Bytes(one) + BinaryImage(1, 1, ""), "image has no name"},
+      {"BinNameTwice", ".bin", camera,
+       Bytes(uint64_t{2}) + BinaryImage(1, 1, "a.png") + BinaryImage(2, 1, "a.png"),
+       "image 2: images/a.png is listed twice, first in image 1"},
+      {"BinAllMissing", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "z.png"),
+       "none of the 1 listed images exists, e.g. images/z.png"},
+      {"BinOtherShape", ".bin", Bytes(one) + BinaryCamera(1, 1, 30, 40, kPinhole), image,
+       "images/a.png is 40 x 30 but the file says 30 x 40"},
+      {"TextEmptyCameras", ".txt", "# nothing\n", text_image, "camera id 1 is not in"},
+      {"TextCameraWords", ".txt", "1 PINHOLE forty 30 50 51 20 15\n", text_image,
+       "cameras.txt: line 1: must be CAMERA_ID MODEL"},
+      {"TextModelUnknown", ".txt", "1 MAGIC 40 30 50 51 20 15\n", text_image,
+       "line 1: unknown camera model MAGIC"},
+      {"TextModelUnsupported", ".txt", "1 FULL_OPENCV 40 30 1 2 3 4 5 6 7 8 9 10 11 12\n",
+       text_image, "line 1: camera model FULL_OPENCV is not supported"},
+      {"TextTooFewParameters", ".txt", "1 PINHOLE 40 30 50 51 20\n", text_image,
+       "line 1: PINHOLE has 4 parameters, not 3"},
+      {"TextParameterIsText", ".txt", "1 PINHOLE 40 30 50 x 20 15\n", text_image,
+       "line 1: parameter 2 is not a number"},
+      {"TextParameterIsNan", ".txt", "1 PINHOLE 40 30 50 nan 20 15\n", text_image,
+       "line 1: a parameter is not a finite number"},
+      {"TextImageWords", ".txt", text_camera, "# c\n1 1 0 0 x 0 0 0 1 a.png\n\n",
+       "images.txt: line 2: must be IMAGE_ID"},
+      {"TextImageWithoutName", ".txt", text_camera, "1 1 0 0 0 0 0 0 1\n\n",
+       "line 1: must be IMAGE_ID"},
+      {"TextPointsLineLeftOut", ".txt", text_camera,
+       "1 1 0 0 0 0 0 0 1 a.png\n2 1 0 0 0 0 0 0 1 b.png\n", "line 2: must be the points"},
+      {"TextTranslationInfinite", ".txt", text_camera, "1 1 0 0 0 inf 0 0 1 a.png\n\n",
+       "line 1: the pose is no rotation"},
+      {"TextNoImages", ".txt", text_camera, "# Number of images: 0\n", "no image is posed"},
+      {"TextBinaryContent", ".txt", text_camera, std::string(300, '\xee'),
+       "line 1: must be IMAGE_ID"},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HostileModelTest, ::testing::ValuesIn(HostileModels()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ColmapReaderTest, OneFileOfTheModelMissingIsNamed) {
+  const TempFolder folder;
+  WriteImages(folder);
+  folder.Write("sparse/0/images.txt", kImagesText);
+  EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems),
+              HasSubstr("sparse/0/cameras.txt: is missing"));
+}
+
+TEST(ColmapReaderTest, EveryTruncationOfABinaryModelIsRefused) {
+  const std::string cameras = Bytes(uint64_t{1}) + BinaryCamera(1, 1, 40, 30, kPinhole);
+  const std::string images = Bytes(uint64_t{2}) + BinaryImage(1, 1, "a.png") +
+                             BinaryImage(2, 1, "b c.png", 1, 1) + std::string(24, '\0');
+  const TempFolder folder;
+  WriteImages(folder);
+  folder.Write("sparse/0/cameras.bin", cameras);
+  for (size_t size = 0; size < images.size(); ++size) {
+    folder.Write("sparse/0/images.bin", images.substr(0, size));
+    std::vector<SceneProblem> problems;
+    ReadFolder(folder, &problems);
+    EXPECT_FALSE(problems.empty()) << size;
+  }
+}
+
+}  // namespace
+}  // namespace nerf

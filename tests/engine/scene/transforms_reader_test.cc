@@ -1,0 +1,183 @@
+#include "engine/scene/transforms_reader.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/scene/scene_reader.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/scene/scene_fixture.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A transforms.json beside two good images a.png and b.png (20x20), and what check must say about
+// it.
+struct HostileTransforms {
+  const char* name;
+  std::string json;
+  const char* words;
+};
+
+void PrintTo(const HostileTransforms& transforms, std::ostream* out) { *out << transforms.name; }
+
+class HostileTransformsTest : public ::testing::TestWithParam<HostileTransforms> {};
+
+TEST_P(HostileTransformsTest, IsRefusedWithFileFieldAndReason) {
+  const TempFolder folder;
+  folder.Write("data/a.png", MakePng(20, 20));
+  folder.Write("data/b.png", MakePng(20, 20));
+  folder.Write("outside.png", MakePng(20, 20));
+  folder.Write("data/transforms.json", GetParam().json);
+  const auto scene = LoadScene(folder.PathOf("data"));
+  EXPECT_EQ(scene.status().code(), absl::StatusCode::kInvalidArgument) << scene.status();
+  const std::string message(scene.status().message());
+  EXPECT_THAT(message, HasSubstr(GetParam().words));
+  EXPECT_THAT(message, HasSubstr("transforms.json: "));
+}
+
+std::string WithFrames(const std::string& keys, const std::string& frames) {
+  return "{" + keys + "\"frames\":[" + frames + "]}";
+}
+
+// One frame of a.png with this matrix.
+std::string WithMatrix(const std::string& matrix) {
+  return WithFrames("\"fl_x\":20,",
+                    "{\"file_path\":\"a.png\",\"transform_matrix\":" + matrix + "}");
+}
+
+std::string WithPath(const std::string& path) {
+  return WithFrames("\"fl_x\":20,", FrameJson(path, 0, 0, 0));
+}
+
+std::vector<HostileTransforms> AllHostileTransforms() {
+  const std::string a = FrameJson("a.png", 0, 0, 0), b = FrameJson("b.png", 1, 0, 0);
+  std::string deep(100'000, '[');
+  std::string many = a;
+  for (int i = 0; i < 100'000; ++i) many += ",0";
+  const std::string angle = "\"camera_angle_x\":0.7,";
+  return {
+      {"Empty", "", "line 1: not valid JSON"},
+      {"Truncated", "{\"fl_x\": 20,\n\"frames\": [\n{\"file_path\": \"a.p",
+       "line 3: not valid JSON"},
+      {"NotANumber", WithMatrix("[[NaN,0,0,0],[0,1,0,0],[0,0,1,0]]"), "line 1: not valid JSON"},
+      {"NumberTooLarge", WithFrames("\"fl_x\":1e999,", a), "number overflow"},
+      {"BadUtf8", "{\"frames\":\"\xff\xfe\"}", "line 1: not valid JSON"},
+      {"DeepNesting", deep, "not valid JSON"},
+      {"TrailingGarbage", WithFrames(angle, a) + "}", "not valid JSON"},
+      {"NoObject", "[1,2]", "must be a JSON object, is array"},
+      {"FramesMissing", "{\"fl_x\":20}", "frames: is missing"},
+      {"FramesNotAList", "{\"fl_x\":20,\"frames\":{\"a\":1}}", "frames: must be a list, is object"},
+      {"FramesEmpty", WithFrames("\"fl_x\":20,", ""), "frames: is empty"},
+      {"FramesTooMany", WithFrames("\"fl_x\":20,", many), "at most 100000"},
+      {"FrameIsNoObject", WithFrames("\"fl_x\":20,", a + ",null"), "frames[1]: must be an object"},
+      {"MatrixMissing", WithFrames("\"fl_x\":20,", a + ",{\"file_path\":\"b.png\"}"),
+       "frames[1].transform_matrix: is missing"},
+      {"MatrixIsText", WithMatrix("\"identity\""), "must have 4 rows"},
+      {"MatrixHasTwoRows", WithMatrix("[[1,0,0,0],[0,1,0,0]]"), "must have 4 rows"},
+      {"MatrixRowIsShort", WithMatrix("[[1,0,0,0],[0,1,0],[0,0,1,0]]"),
+       "row 1 must have 4 numbers"},
+      {"MatrixHoldsText", WithMatrix("[[1,0,0,0],[0,1,0,\"x\"],[0,0,1,0]]"),
+       "row 1, column 3 must be a number, is string"},
+      {"MatrixHoldsNull", WithMatrix("[[null,0,0,0],[0,1,0,0],[0,0,1,0]]"),
+       "row 0, column 0 must be a number, is null"},
+      {"MatrixTooFar", WithMatrix("[[1,0,0,1e30],[0,1,0,0],[0,0,1,0]]"),
+       "row 0, column 3 is 1e+30"},
+      {"MatrixIsZero", WithMatrix("[[0,0,0,0],[0,0,0,0],[0,0,0,0]]"), "no rotation"},
+      {"MatrixIsMirrored", WithMatrix("[[-1,0,0,0],[0,1,0,0],[0,0,1,0]]"), "no rotation"},
+      {"MatrixIsSheared", WithMatrix("[[1,0.2,0,0],[0,1,0,0],[0,0,1,0]]"), "no rotation"},
+      {"MatrixLastRow", WithMatrix("[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,1,1]]"), "last row"},
+      {"FocalZero", WithFrames("\"fl_x\":0,", a), "fl_x: 0 must be greater than 0"},
+      {"FocalNegative", WithFrames("\"fl_x\":20,\"fl_y\":-20,", a), "fl_y: -20 must be greater"},
+      {"FocalAbsurd", WithFrames("\"fl_x\":0.001,", a),
+       "fl_x: focal length of 0.001 pixels is absurd"},
+      {"FocalIsText", WithFrames("\"fl_x\":\"20\",", a), "fl_x: must be a number, is string"},
+      {"AngleZero", WithFrames("\"camera_angle_x\":0,", a), "camera_angle_x: 0 must be between"},
+      {"AngleInDegrees", WithFrames("\"camera_angle_x\":45,", a), "between 0 and pi radians"},
+      {"FovOfHalfTurn", WithFrames("\"x_fov\":180,", a), "between 0 and 180 degrees"},
+      {"FrameFocal", WithFrames("", FrameJson("a.png", 0, 0, 0, ",\"fl_x\":-3")),
+       "frames[0].fl_x: -3 must be"},
+      {"IntrinsicsMissing", WithFrames("", a), "camera_angle_x: intrinsics are missing"},
+      {"SizeNegative", WithFrames("\"fl_x\":20,\"w\":-20,\"h\":20,", a), "w: -20 must be between"},
+      {"SizeOfAnotherShape", WithFrames("\"fl_x\":20,\"w\":40,\"h\":20,", a),
+       "w: a.png is 20 x 20 but the file says 40 x 20"},
+      {"PrincipalPointFarOut", WithFrames("\"fl_x\":20,\"cx\":500,", a), "cx: principal point 500"},
+      {"DistortionAbsurd", WithFrames("\"fl_x\":20,\"k1\":1e6,", a), "k1: 1e+06 is absurd"},
+      {"DistortionParams", WithFrames("\"fl_x\":20,\"distortion_params\":[1,2,3,4,5,6,7],", a),
+       "distortion_params: must be up to 6"},
+      {"FourthRadialTerm", WithFrames("\"fl_x\":20,\"k4\":0.1,", a), "k4 is not supported"},
+      {"CameraModelUnknown", WithFrames("\"fl_x\":20,\"camera_model\":\"EQUIRECTANGULAR\",", a),
+       "camera_model: camera model \"EQUIRECTANGULAR\" is not supported"},
+      {"CameraModelIsNumber", WithFrames("\"fl_x\":20,\"camera_model\":4,", a), "must be a text"},
+      {"NgpFisheye", WithFrames("\"fl_x\":20,\"is_fisheye\":true,", a), "is_fisheye: this lens"},
+      {"AabbScaleNotPowerOfTwo", WithFrames("\"fl_x\":20,\"aabb_scale\":3,", a),
+       "aabb_scale: 3 must be a power of two"},
+      {"AabbScaleTooLarge", WithFrames("\"fl_x\":20,\"aabb_scale\":256,", a), "aabb_scale: 256"},
+      {"ScaleZero", WithFrames("\"fl_x\":20,\"scale\":0,", a), "scale: 0 must be greater"},
+      {"OffsetOfTwo", WithFrames("\"fl_x\":20,\"offset\":[1,2],", a), "offset: must be 3 numbers"},
+      {"AabbEmpty", WithFrames("\"fl_x\":20,\"aabb\":[[1,1,1],[1,1,1]],", a),
+       "aabb: the box is empty"},
+      {"PathMissing",
+       WithFrames("\"fl_x\":20,", "{\"transform_matrix\":" + MatrixJson(0, 0, 0) + "}"),
+       "frames[0].file_path: is missing"},
+      {"PathIsNumber",
+       WithFrames("\"fl_x\":20,",
+                  "{\"file_path\":7,\"transform_matrix\":" + MatrixJson(0, 0, 0) + "}"),
+       "frames[0].file_path: must be a text, is number"},
+      {"PathEmpty", WithPath(""), "frames[0].file_path: the name is empty"},
+      {"PathAbsolute", WithPath("/etc/passwd"), "frames[0].file_path: \"/etc/passwd\" is absolute"},
+      {"PathOfADrive", WithPath("C:\\\\images\\\\a.png"), "is absolute"},
+      {"PathLeavesTheFolder", WithPath("../outside.png"), "leaves the data set's folder"},
+      {"PathLeavesTheFolderByBackslash", WithPath("x\\\\..\\\\..\\\\outside.png"),
+       "leaves the data set's folder"},
+      {"PathHoldsZero", WithPath("a.png\\u0000.jpg"), "holds a zero byte"},
+      {"PathTooLong", WithPath(std::string(5000, 'x')), "a name of 5000 bytes"},
+      {"PathTwice", WithFrames("\"fl_x\":20,", a + "," + FrameJson("./a.png", 1, 0, 0)),
+       "frames[1].file_path: a.png is listed twice, first in frames[0]"},
+      {"AllMissing", WithPath("nowhere.png"),
+       "none of the 1 listed images exists, e.g. nowhere.png"},
+      {"TrainNamesNoList", WithFrames("\"fl_x\":20,\"train_filenames\":7,", a),
+       "train_filenames: must be a list"},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HostileTransformsTest, ::testing::ValuesIn(AllHostileTransforms()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(TransformsReaderTest, ProblemsOfAllFramesAreListedAtOnceAndFileLevelOnesOnce) {
+  const TempFolder folder;
+  folder.Write("a.png", MakePng(20, 20));
+  std::string frames;
+  for (int i = 0; i < 20; ++i)
+    frames += (i > 0 ? "," : "") + std::string("{\"file_path\":\"a.png\"}");
+  folder.Write("transforms.json", WithFrames("\"fl_x\":-1,", frames));
+  const SceneDescription scene = DescribeScene(folder.path());
+  int n_focal = 0, n_matrix = 0;
+  for (const SceneProblem& problem : scene.problems) {
+    n_focal += problem.field == "fl_x";
+    n_matrix += problem.field.find("transform_matrix") != std::string::npos;
+  }
+  EXPECT_EQ(n_focal, 1);
+  EXPECT_EQ(n_matrix, 20);
+}
+
+TEST(TransformsReaderTest, TestFileAloneHasNothingToTrainOn) {
+  const TempFolder folder;
+  folder.Write("a.png", MakePng(20, 20));
+  folder.Write("transforms_test.json",
+               WithFrames("\"camera_angle_x\":0.7,", FrameJson("a", 0, 0, 4)));
+  EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems),
+              HasSubstr("transforms_train.json: is missing"));
+}
+
+TEST(TransformsReaderTest, ProblemsOfTrainAndTestFileAreBothListed) {
+  const TempFolder folder;
+  folder.Write("transforms_train.json", "{");
+  folder.Write("transforms_test.json", "[]");
+  const std::string summary = SummaryOf(DescribeScene(folder.path()).problems);
+  EXPECT_THAT(summary, HasSubstr("transforms_train.json: line 1: not valid JSON"));
+  EXPECT_THAT(summary, HasSubstr("transforms_test.json: must be a JSON object"));
+}
+
+}  // namespace
+}  // namespace nerf

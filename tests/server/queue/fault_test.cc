@@ -1,0 +1,131 @@
+// A store that fails at its Nth commit, for every N: what was acknowledged is there after a
+// restart, and what was refused has left no trace in memory.
+#include <fmt/format.h>
+
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+// Everything that can be asked of a queue, as text.
+std::string Describe(QueueHarness& harness) {
+  std::string text;
+  const auto jobs = harness.queue->List({"default", 1000, ""});
+  for (const Job& job : jobs->records) {
+    text += fmt::format("{} {} {} w={} e={} a={} c={} s={} n={} p={} ", job.key.id,
+                        JobStateName(job.state), QueueReasonName(job.queue_reason),
+                        job.lease.worker, job.lease.epoch, job.attempt, job.crashes_in_row,
+                        job.last_event_sequence, job.checkpoints.size(), job.progress.step);
+    for (const auto& checkpoint : job.checkpoints) {
+      text += fmt::format("{}{},", checkpoint.step, checkpoint.promoted ? "*" : "");
+    }
+    text += "\n";
+  }
+  for (const auto& scene : harness.scenes->List({"default", 1000, ""})->records) {
+    text += "scene " + scene.key.id + "\n";
+  }
+  for (const auto& model : harness.models->List({"default", 1000, ""})->records) {
+    text += "model " + model.key.id + "\n";
+  }
+  const QueueStats stats = harness.queue->Stats();
+  return text + fmt::format("queued={} leases={}\n", stats.n_queued, stats.n_leases);
+}
+
+// A life of two jobs; each step is one call. Steps tolerate that earlier ones failed.
+std::vector<std::function<absl::Status(QueueHarness&)>> Story() {
+  const auto lease = [](const std::string& id, uint64_t epoch) {
+    return LeaseRef{{"default", id}, "worker-a", epoch};
+  };
+  return {
+      [](auto& h) {
+        SceneSpec spec{"default", "scene", kRequestA, "", {{"a", QueueHarness::Blob("a")}}};
+        return h.scenes->Create(spec).status();
+      },
+      [](auto& h) { return h.queue->Create(h.Spec("one")).status(); },
+      [](auto& h) { return h.queue->Create(h.Spec("two")).status(); },
+      [](auto& h) { return h.queue->Acquire("worker-a").status(); },
+      [=](auto& h) { return h.queue->Renew(lease("one", 1), WorkPhase::kRunning).status(); },
+      [=](auto& h) {
+        return h.queue->CommitCheckpoint(lease("one", 1), QueueHarness::Checkpoint(1)).status();
+      },
+      [=](auto& h) { return h.queue->ReportEngineCrash(lease("one", 1), "x").status(); },
+      [](auto& h) { return h.queue->Acquire("worker-a").status(); },
+      [](auto& h) {
+        h.clock.Advance(absl::Seconds(31));
+        return h.queue->Tick();
+      },
+      [=](auto& h) { return h.queue->Renew(lease("one", 2), WorkPhase::kRunning).status(); },
+      [](auto& h) {
+        ModelSpec spec{"default", "model", kRequestB, "", {{"default", "one"}, {}}};
+        return h.models->Promote(spec).status();
+      },
+      [=](auto& h) { return h.queue->Finish(lease("one", 2), {}).status(); },
+      [](auto& h) {
+        return h.models->Delete({"default", "model"});
+      },
+      [](auto& h) {
+        return h.queue->Cancel({"default", "two"}).status();
+      },
+      [](auto& h) {
+        return h.scenes->Delete({"default", "scene"});
+      },
+  };
+}
+
+TEST(FaultTest, FailureOfAnyCommitChangesNothingAndLosesNothing) {
+  const auto story = Story();
+  int n_commits = 0;
+  {
+    QueueHarness harness;
+    for (const auto& step : story) ASSERT_THAT(step(harness), IsOk());
+    n_commits = harness.memory_store.n_commits();
+  }
+  ASSERT_GE(n_commits, 15);
+  for (int fail_at = 1; fail_at <= n_commits; ++fail_at) {
+    QueueHarness harness;
+    harness.memory_store.before_commit = [&](int n) {
+      return n == fail_at ? absl::UnavailableError("injected") : absl::OkStatus();
+    };
+    for (const auto& step : story) {
+      const std::string before = Describe(harness);
+      const int commits_before = harness.memory_store.n_commits();
+      const absl::Status status = step(harness);
+      const bool failed_here =
+          harness.memory_store.n_commits() >= fail_at && commits_before < fail_at;
+      if (failed_here) {
+        EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable)) << "commit " << fail_at;
+        if (harness.memory_store.n_commits() == commits_before + 1) {
+          EXPECT_EQ(Describe(harness), before) << "commit " << fail_at;
+        }
+        EXPECT_THAT(step(harness), IsOk()) << "trying again works, commit " << fail_at;
+      } else {
+        EXPECT_THAT(status, IsOk()) << "commit " << fail_at;
+      }
+      // What the living queue says is what a restarted one says.
+      const std::string alive = Describe(harness);
+      QueueHarness reborn(&harness.memory_store);
+      EXPECT_EQ(Describe(reborn), alive);
+    }
+  }
+}
+
+TEST(FaultTest, ProgressGoesOnWhenTheStoreIsFull) {
+  QueueHarness harness;
+  harness.AddScene();
+  const LeaseRef lease = harness.Running("one");
+  const auto watcher = *harness.queue->Watch(lease.job, "", [] {});
+  (void)watcher->TryNext();
+  harness.memory_store.before_commit = [](int) { return absl::UnavailableError("full"); };
+  harness.clock.Advance(absl::Seconds(20));
+  JobProgress progress;
+  progress.step = 9;
+  EXPECT_THAT(harness.queue->ReportProgress(lease, progress), IsOkAndHolds(LeaseOrder::kTrain));
+  EXPECT_EQ(watcher->TryNext()->job.progress.step, 9u);
+  EXPECT_THAT(harness.queue->Cancel(lease.job), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(harness.StateOf("one"), JobState::kRunning);
+  EXPECT_THAT(harness.queue->Renew(lease, WorkPhase::kRunning), IsOk());
+}
+
+}  // namespace
+}  // namespace nerf

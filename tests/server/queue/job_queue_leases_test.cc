@@ -1,0 +1,330 @@
+#include "common/error_reason.h"
+#include "server/queue/job_queue.h"
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+using enum JobState;
+
+const auto kFenced = [] {
+  return FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced);
+};
+
+class LeaseTest : public testing::Test {
+ protected:
+  LeaseTest() { harness_.AddScene(); }
+  JobQueue& queue() { return *harness_.queue; }
+  void Expire() {
+    harness_.clock.Advance(harness_.options.lease_ttl);
+    ASSERT_THAT(queue().Tick(), IsOk());
+  }
+  QueueHarness harness_;
+};
+
+TEST_F(LeaseTest, GrantsAreInOrderOfSubmissionWithAFreshEpoch) {
+  (void)queue().Create(harness_.Spec("one"));
+  (void)queue().Create(harness_.Spec("two"));
+  const auto grant = queue().Acquire("worker-a");
+  ASSERT_THAT(grant, IsOk());
+  EXPECT_EQ((*grant)->lease.job.id, "one");
+  EXPECT_EQ((*grant)->lease.epoch, 1u);
+  EXPECT_EQ((*grant)->job.state, kPreparing);
+  EXPECT_EQ((*grant)->job.attempt, 1u);
+  EXPECT_EQ((*grant)->scene.files.size(), 2u);
+  EXPECT_FALSE((*grant)->resume.has_value());
+  EXPECT_EQ((*grant)->ttl, absl::Seconds(30));
+  EXPECT_EQ(harness_.Grant("worker-b").job.id, "two");
+  EXPECT_THAT(queue().Acquire("worker-c"), IsOkAndHolds(testing::Eq(std::nullopt)));
+}
+
+TEST_F(LeaseTest, RenewedLeaseLivesOnAndTheWallClockDoesNotMatter) {
+  const LeaseRef lease = harness_.Running("one");
+  for (int i = 0; i < 20; ++i) {
+    harness_.clock.Advance(absl::Seconds(29));
+    harness_.clock.JumpWall(i % 2 == 0 ? absl::Hours(24) : -absl::Hours(25));
+    ASSERT_THAT(queue().Tick(), IsOk());
+    ASSERT_THAT(queue().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kTrain));
+  }
+  EXPECT_EQ(harness_.StateOf("one"), kRunning);
+  EXPECT_EQ(harness_.observer.n_expired, 0);
+}
+
+TEST_F(LeaseTest, ExpiryRequeuesAndTheNextGrantFencesTheOldHolder) {
+  const LeaseRef old_lease = harness_.Running("one", "worker-a");
+  ASSERT_THAT(queue().CommitCheckpoint(old_lease, QueueHarness::Checkpoint(100)), IsOk());
+  Expire();
+  EXPECT_EQ(harness_.StateOf("one"), kQueued);
+  EXPECT_EQ(harness_.Get("one").queue_reason, QueueReason::kWorkerLost);
+  EXPECT_EQ(harness_.observer.n_expired, 1);
+  const auto grant = queue().Acquire("worker-b");
+  EXPECT_EQ((*grant)->lease.epoch, 2u);
+  EXPECT_EQ((*grant)->job.attempt, 2u);
+  EXPECT_EQ((*grant)->resume->step, 100u);
+  // Every write of the old holder is refused and changes nothing.
+  const Job before = harness_.Get("one");
+  EXPECT_THAT(queue().Renew(old_lease, WorkPhase::kRunning), kFenced());
+  EXPECT_THAT(queue().ReportProgress(old_lease, {}), kFenced());
+  EXPECT_THAT(queue().CommitCheckpoint(old_lease, QueueHarness::Checkpoint(200)), kFenced());
+  EXPECT_THAT(queue().Finish(old_lease, {}), kFenced());
+  EXPECT_THAT(queue().Release(old_lease), kFenced());
+  EXPECT_THAT(queue().ReportEngineCrash(old_lease, "x"), kFenced());
+  EXPECT_THAT(queue().GetGrant(old_lease), kFenced());
+  EXPECT_EQ(harness_.observer.n_fenced, 7);
+  EXPECT_EQ(harness_.Get("one").last_event_sequence, before.last_event_sequence);
+  EXPECT_EQ(GetReason(queue().Release(old_lease).status())->metadata.at("current_epoch"), "2");
+}
+
+TEST_F(LeaseTest, ExpiredLeaseThatNobodyTookIsTakenUpAtTheSameEpoch) {
+  const LeaseRef lease = harness_.Running("one");
+  Expire();
+  ASSERT_EQ(harness_.StateOf("one"), kQueued);
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kTrain));
+  const Job job = harness_.Get("one");
+  EXPECT_EQ(job.state, kRunning);
+  EXPECT_EQ(job.lease.epoch, lease.epoch);
+  EXPECT_EQ(job.attempt, 1u);
+  EXPECT_THAT(queue().Acquire("worker-b"), IsOkAndHolds(testing::Eq(std::nullopt)));
+}
+
+TEST_F(LeaseTest, ACommitAfterExpiryCountsWhenNobodyElseWasGranted) {
+  const LeaseRef lease = harness_.Running("one");
+  Expire();
+  ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(7)), IsOk());
+  EXPECT_EQ(harness_.StateOf("one"), kRunning);
+  Expire();
+  EXPECT_EQ(queue().Finish(lease, {})->state, kSucceeded);
+}
+
+TEST_F(LeaseTest, EpochIsTheProofAndAStatedWorkerMustMatch) {
+  LeaseRef lease = harness_.Running("one", "worker-a");
+  lease.worker = "worker-b";
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), kFenced());
+  lease.worker = "";
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), IsOk());
+  lease.epoch = 2;
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), kFenced());
+  lease.epoch = 0;
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), kFenced());
+}
+
+TEST_F(LeaseTest, AJobThatWasNeverGrantedHasNoHolder) {
+  (void)queue().Create(harness_.Spec("one"));
+  EXPECT_THAT(queue().Renew({{"default", "one"}, "", 0}, WorkPhase::kRunning), kFenced());
+  EXPECT_EQ(harness_.StateOf("one"), kQueued);
+}
+
+TEST_F(LeaseTest, RestartKeepsLeasesForOneTtlAndEpochsForEver) {
+  const LeaseRef lease = harness_.Running("one");
+  harness_.clock.Advance(absl::Hours(2));  // the server was away
+  harness_.Restart();
+  ASSERT_THAT(queue().Tick(), IsOk());
+  EXPECT_EQ(harness_.StateOf("one"), kRunning);
+  EXPECT_THAT(queue().Acquire("worker-b"), IsOkAndHolds(testing::Eq(std::nullopt)));
+  harness_.clock.Advance(harness_.options.lease_ttl - absl::Seconds(1));
+  ASSERT_THAT(queue().Tick(), IsOk());
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kTrain));
+  Expire();
+  EXPECT_EQ(harness_.StateOf("one"), kQueued);
+  EXPECT_EQ(harness_.Grant("worker-b").epoch, 2u);
+}
+
+TEST_F(LeaseTest, RestartAfterExpiryLetsTheHolderBackIn) {
+  const LeaseRef lease = harness_.Running("one");
+  Expire();
+  harness_.Restart();
+  EXPECT_THAT(queue().ReportProgress(lease, {}), IsOk());
+  EXPECT_EQ(harness_.StateOf("one"), kRunning);
+}
+
+TEST_F(LeaseTest, LostWorkerEndsWhatWasAskedFor) {
+  const LeaseRef cancelled = harness_.Running("cancel");
+  const LeaseRef paused = harness_.Running("pause");
+  (void)queue().Cancel(cancelled.job);
+  (void)queue().Pause(paused.job);
+  Expire();
+  EXPECT_EQ(harness_.StateOf("cancel"), kCancelled);
+  EXPECT_EQ(harness_.StateOf("pause"), kPaused);
+  EXPECT_THAT(queue().Renew(paused, WorkPhase::kRunning), kFenced());
+  // The holder comes back and says what it did: heard, nothing changes.
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kCancelled;
+  EXPECT_THAT(queue().Finish(cancelled, outcome), IsOk());
+}
+
+TEST_F(LeaseTest, AttachLosesWhatTheWorkerNoLongerHolds) {
+  const LeaseRef kept = harness_.Running("kept");
+  harness_.Running("lost");
+  const LeaseRef other = harness_.Running("other", "worker-b");
+  ASSERT_THAT(queue().Attach("worker-a", std::span(&kept, 1)), IsOk());
+  EXPECT_EQ(harness_.StateOf("kept"), kRunning);
+  EXPECT_EQ(harness_.StateOf("lost"), kQueued);
+  EXPECT_EQ(harness_.Get("lost").queue_reason, QueueReason::kWorkerLost);
+  EXPECT_EQ(harness_.StateOf("other"), kRunning);
+  EXPECT_THAT(queue().Renew(other, WorkPhase::kRunning), IsOk());
+}
+
+TEST_F(LeaseTest, ReleaseHandsTheJobToTheNextWorkerWithItsCheckpoint) {
+  const LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(5)), IsOk());
+  const auto released = queue().Release(lease);
+  ASSERT_THAT(released, IsOk());
+  EXPECT_EQ(released->queue_reason, QueueReason::kWorkerDrained);
+  EXPECT_EQ(released->crashes_in_row, 0u);
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), kFenced()) << "handed back for good";
+  EXPECT_EQ((*queue().Acquire("worker-b"))->resume->step, 5u);
+}
+
+TEST_F(LeaseTest, ThreeCrashesInARowWithoutACheckpointFailTheJob) {
+  (void)queue().Create(harness_.Spec("poison"));
+  (void)queue().Create(harness_.Spec("other"));
+  for (int i = 0; i < 2; ++i) {
+    const LeaseRef lease = harness_.Grant();
+    ASSERT_EQ(lease.job.id, "poison") << "it keeps its place";
+    EXPECT_EQ(queue().ReportEngineCrash(lease, "signal 11")->state, kQueued);
+    EXPECT_EQ(harness_.Get("poison").queue_reason, QueueReason::kEngineCrashed);
+  }
+  const auto failed = queue().ReportEngineCrash(harness_.Grant(), "signal 11");
+  ASSERT_THAT(failed, IsOk());
+  EXPECT_EQ(failed->state, kFailed);
+  EXPECT_EQ(failed->error.reason, reason::kEngineCrashed);
+  EXPECT_THAT(failed->error.message, testing::HasSubstr("3 times"));
+  EXPECT_THAT(failed->error.message, testing::HasSubstr("signal 11"));
+  EXPECT_EQ(harness_.Grant().job.id, "other");
+}
+
+TEST_F(LeaseTest, ACheckpointOrARestartInBetween) {
+  (void)queue().Create(harness_.Spec("one"));
+  for (int i = 1; i <= 6; ++i) {
+    const LeaseRef lease = harness_.Grant();
+    if (i % 2 == 0) {
+      ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(i)), IsOk());
+    }
+    EXPECT_EQ(queue().ReportEngineCrash(lease, "x")->state, kQueued) << i;
+    harness_.Restart();  // the count survives
+  }
+  EXPECT_EQ(harness_.Get("one").crashes_in_row, 1u);
+  EXPECT_EQ(harness_.Get("one").attempt, 6u);
+}
+
+TEST_F(LeaseTest, LostWorkersDoNotCountAsCrashes) {
+  (void)queue().Create(harness_.Spec("one"));
+  for (int i = 0; i < 10; ++i) {
+    harness_.Grant();
+    Expire();
+  }
+  EXPECT_EQ(harness_.StateOf("one"), kQueued);
+}
+
+TEST_F(LeaseTest, CrashWhileCancellingOrPausingEndsWhatWasAskedFor) {
+  const LeaseRef cancelled = harness_.Running("cancel");
+  const LeaseRef paused = harness_.Running("pause");
+  (void)queue().Cancel(cancelled.job);
+  (void)queue().Pause(paused.job);
+  EXPECT_EQ(queue().ReportEngineCrash(cancelled, "x")->state, kCancelled);
+  EXPECT_EQ(queue().ReportEngineCrash(paused, "x")->state, kPaused);
+}
+
+TEST_F(LeaseTest, CheckpointCommitsOnceAndOnlyForward) {
+  const LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(10, 30.0)), IsOk());
+  const uint64_t sequence = harness_.Get("one").last_event_sequence;
+  // The reply was lost and the worker repeats itself.
+  const auto again = queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(10, 30.0));
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->checkpoint.step, 10u);
+  EXPECT_EQ(harness_.Get("one").last_event_sequence, sequence);
+  CheckpointRecord other = QueueHarness::Checkpoint(10);
+  other.checkpoint_blob = QueueHarness::Blob("other");
+  const auto conflict = FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict);
+  EXPECT_THAT(queue().CommitCheckpoint(lease, other), conflict);
+  EXPECT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(9)), conflict);
+  EXPECT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(0)),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+}
+
+TEST_F(LeaseTest, CheckpointWithoutItsBlobsIsRefused) {
+  const LeaseRef lease = harness_.Running("one");
+  harness_.blobs.missing.insert(QueueHarness::Blob("model 10").sha256);
+  EXPECT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(10)),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kBlobsMissing));
+  EXPECT_TRUE(harness_.Get("one").checkpoints.empty());
+}
+
+TEST_F(LeaseTest, RetiredCheckpointsAreNamedAndNoLongerReachable) {
+  const LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(1, 20.0)), IsOk());
+  ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(2, 35.0)), IsOk());
+  for (uint32_t step : {3, 4}) {
+    ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(step, 25.0)), IsOk());
+  }
+  const auto commit = queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(5, 26.0));
+  ASSERT_THAT(commit, IsOk());
+  EXPECT_THAT(commit->retired, testing::IsEmpty());
+  EXPECT_THAT(QueueHarness::Steps(harness_.Get("one")), testing::ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(harness_.Get("one").best_preview_psnr, 35.0);
+  const auto reachable = harness_.state->ReachableBlobs();
+  EXPECT_FALSE(reachable.contains(QueueHarness::Blob("checkpoint 1").sha256));
+  EXPECT_TRUE(reachable.contains(QueueHarness::Blob("model 2").sha256));
+}
+
+TEST_F(LeaseTest, FinishIsHeardAgainWhenItsReplyWasLost) {
+  const LeaseRef lease = harness_.Running("one");
+  JobOutcome outcome;
+  outcome.final_psnr = 33.1;
+  EXPECT_EQ(queue().Finish(lease, outcome)->state, kSucceeded);
+  harness_.Restart();
+  const auto again = queue().Finish(lease, outcome);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->final_psnr, 33.1);
+  EXPECT_EQ(harness_.observer.n_finished, 1);
+  EXPECT_THAT(queue().Finish({lease.job, lease.worker, 7}, outcome), kFenced());
+}
+
+TEST_F(LeaseTest, FailureKeepsItsCauseWhole) {
+  const LeaseRef lease = harness_.Running("one");
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kFailed;
+  outcome.error = {StatusCode::kInvalidArgument,
+                   "FIELD_INVALID",
+                   "bad scene",
+                   {{"k", "v"}},
+                   {{"transforms_train.json", "frames[3]", "no image"}}};
+  ASSERT_THAT(queue().Finish(lease, outcome), IsOk());
+  EXPECT_EQ(harness_.Get("one").error, outcome.error);
+}
+
+TEST_F(LeaseTest, StopThatNobodyAskedForIsRefused) {
+  const LeaseRef lease = harness_.Running("one");
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kCancelled;
+  EXPECT_THAT(queue().Finish(lease, outcome),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
+  EXPECT_EQ(harness_.StateOf("one"), kRunning);
+}
+
+TEST_F(LeaseTest, SuccessThatCrossesACancelEndsCancelled) {
+  const LeaseRef lease = harness_.Running("one");
+  (void)queue().Cancel(lease.job);
+  EXPECT_EQ(queue().Finish(lease, {})->state, kCancelled);
+}
+
+TEST_F(LeaseTest, SubscribersHearOfNewWorkAndOfTheirOrders) {
+  int heard_a = 0, heard_b = 0;
+  const auto a = queue().SubscribeWork("worker-a", [&] { ++heard_a; });
+  auto b = queue().SubscribeWork("worker-b", [&] { ++heard_b; });
+  const LeaseRef lease = harness_.Running("one", "worker-a");
+  EXPECT_EQ(heard_a, 1);
+  EXPECT_EQ(heard_b, 1);
+  (void)queue().Cancel(lease.job);
+  EXPECT_EQ(heard_a, 2);
+  EXPECT_EQ(heard_b, 1) << "not its lease";
+  b.reset();
+  (void)queue().Create(harness_.Spec());
+  EXPECT_EQ(heard_b, 1);
+}
+
+}  // namespace
+}  // namespace nerf

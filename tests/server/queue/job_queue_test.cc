@@ -1,0 +1,230 @@
+#include "server/queue/job_queue.h"
+
+#include <set>
+
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+using enum JobState;
+
+class JobQueueTest : public testing::Test {
+ protected:
+  JobQueueTest() { harness_.AddScene(); }
+  QueueHarness harness_;
+  JobQueue& queue() { return *harness_.queue; }
+};
+
+TEST_F(JobQueueTest, CreatedJobIsQueuedAndEchoesEverything) {
+  const auto job = queue().Create(harness_.Spec());
+  ASSERT_THAT(job, IsOk());
+  EXPECT_TRUE(IsResourceId(job->key.id));
+  EXPECT_EQ(job->state, kQueued);
+  EXPECT_EQ(job->attempt, 0u);
+  EXPECT_EQ(job->config, harness_.Spec().config);
+  EXPECT_EQ(job->last_event_sequence, 1u);
+  EXPECT_EQ(harness_.Get(job->key.id).display_name, "a job");
+  EXPECT_EQ(harness_.observer.n_created, 1);
+}
+
+TEST_F(JobQueueTest, SameRequestIdAndBodyGivesTheSameJobAlsoAfterARestart) {
+  JobSpec spec = harness_.Spec();
+  spec.request_id = kRequestA;
+  const auto first = queue().Create(spec);
+  ASSERT_THAT(first, IsOk());
+  EXPECT_EQ(queue().Create(spec)->key, first->key);
+  (void)queue().Cancel(first->key);
+  harness_.Restart();
+  const auto again = queue().Create(spec);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->key, first->key);
+  EXPECT_EQ(again->state, kCancelled) << "as it is now";
+  EXPECT_EQ(harness_.observer.n_created, 1);
+}
+
+TEST_F(JobQueueTest, SameRequestIdWithAnotherBodyIsRefused) {
+  JobSpec spec = harness_.Spec();
+  spec.request_id = kRequestA;
+  ASSERT_THAT(queue().Create(spec), IsOk());
+  const auto changed = [&](auto change) {
+    JobSpec other = spec;
+    change(other);
+    return queue().Create(other);
+  };
+  const auto refused = FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused);
+  EXPECT_THAT(changed([](JobSpec& s) { s.config.seed = 2; }), refused);
+  EXPECT_THAT(changed([](JobSpec& s) { s.config.budget_amount = 1; }), refused);
+  EXPECT_THAT(changed([](JobSpec& s) { s.config.settings["x"] = "1"; }), refused);
+  EXPECT_THAT(changed([](JobSpec& s) { s.id = "other"; }), refused);
+  EXPECT_THAT(changed([](JobSpec& s) { s.requested_config = "x"; }), refused);
+  EXPECT_THAT(changed([](JobSpec& s) { s.request_id = kRequestB; }), IsOk());
+  // The id is also taken for other kinds of requests.
+  SceneSpec scene;
+  scene.project = "default";
+  scene.request_id = kRequestA;
+  scene.files = {{"a", QueueHarness::Blob("a")}};
+  EXPECT_THAT(harness_.scenes->Create(scene), refused);
+}
+
+TEST_F(JobQueueTest, RequestIdsAreForgottenAfterSevenDaysAndNotBefore) {
+  JobSpec spec = harness_.Spec();
+  spec.request_id = kRequestA;
+  const auto first = queue().Create(spec);
+  harness_.clock.Advance(absl::Hours(24 * 7) - absl::Minutes(1));
+  ASSERT_THAT(queue().Tick(), IsOk());
+  EXPECT_EQ(queue().Create(spec)->key, first->key);
+  harness_.clock.Advance(absl::Hours(2));
+  ASSERT_THAT(queue().Tick(), IsOk());
+  EXPECT_NE(queue().Create(spec)->key, first->key);
+}
+
+TEST_F(JobQueueTest, EveryBadFieldIsNamedAndNothingIsStored) {
+  JobSpec spec = harness_.Spec("Bad Id");
+  spec.request_id = "7";
+  spec.display_name = std::string(129, 'x') + "\n";
+  spec.scene = "../scene";
+  const int before = harness_.memory_store.n_commits();
+  const auto job = queue().Create(spec);
+  EXPECT_THAT(job, FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  std::set<std::string> fields;
+  for (const auto& violation : GetFieldViolations(job.status())) fields.insert(violation.field);
+  EXPECT_THAT(fields, testing::ElementsAre("request_id", "training_job.display_name",
+                                           "training_job.scene", "training_job_id"));
+  EXPECT_EQ(harness_.memory_store.n_commits(), before);
+}
+
+TEST_F(JobQueueTest, MissingSceneInitAndProjectAreNotFound) {
+  const auto not_found = FailsWith(StatusCode::kNotFound, reason::kResourceNotFound);
+  JobSpec spec = harness_.Spec();
+  spec.scene = "other";
+  EXPECT_THAT(queue().Create(spec), not_found);
+  spec = harness_.Spec();
+  spec.project = "other";
+  EXPECT_THAT(queue().Create(spec), not_found);
+  spec = harness_.Spec();
+  spec.init = InitReference{InitReference::Kind::kModel, {"default", "m"}, 0, "all", {}};
+  EXPECT_THAT(queue().Create(spec), not_found);
+  spec.init = InitReference{InitReference::Kind::kCheckpoint, {"default", "j"}, 5, "all", {}};
+  EXPECT_THAT(queue().Create(spec), not_found);
+  spec.init->source.project = "other";
+  EXPECT_THAT(queue().Create(spec), FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  EXPECT_THAT(queue().Get({"default", "none"}), not_found);
+  EXPECT_THAT(queue().Cancel({"default", "none"}), not_found);
+}
+
+TEST_F(JobQueueTest, TakenIdIsRefused) {
+  ASSERT_THAT(queue().Create(harness_.Spec("one")), IsOk());
+  EXPECT_THAT(queue().Create(harness_.Spec("one")),
+              FailsWith(StatusCode::kAlreadyExists, reason::kAlreadyExists));
+}
+
+TEST_F(JobQueueTest, ValidateOnlyStoresNothing) {
+  const int before = harness_.memory_store.n_commits();
+  EXPECT_THAT(queue().Create(harness_.Spec("one"), /*validate_only=*/true), IsOk());
+  EXPECT_EQ(harness_.memory_store.n_commits(), before);
+  EXPECT_THAT(queue().Get({"default", "one"}), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(JobQueueTest, FullQueueRefusesMore) {
+  QueueOptions options;
+  options.max_queued_jobs = 2;
+  QueueHarness harness(nullptr, options);
+  harness.AddScene();
+  ASSERT_THAT(harness.queue->Create(harness.Spec()), IsOk());
+  ASSERT_THAT(harness.queue->Create(harness.Spec()), IsOk());
+  EXPECT_THAT(harness.queue->Create(harness.Spec()),
+              FailsWith(StatusCode::kResourceExhausted, reason::kQueueFull));
+  harness.Grant();
+  EXPECT_THAT(harness.queue->Create(harness.Spec()), IsOk());
+}
+
+TEST_F(JobQueueTest, PagesAreNewestFirstCompleteAndWithoutRepetition) {
+  for (int i = 0; i < 7; ++i) (void)queue().Create(harness_.Spec("job-" + std::to_string(i)));
+  PageRequest request{"default", 3, ""};
+  std::vector<std::string> seen;
+  int n_pages = 0;
+  do {
+    const auto page = queue().List(request);
+    ASSERT_THAT(page, IsOk());
+    for (const Job& job : page->records) seen.push_back(job.key.id);
+    request.page_token = page->next_page_token;
+    // A job that comes in between belongs to no later page.
+    (void)queue().Create(harness_.Spec("late-" + std::to_string(n_pages)));
+    ++n_pages;
+  } while (!request.page_token.empty());
+  EXPECT_EQ(n_pages, 3);
+  EXPECT_THAT(seen,
+              testing::ElementsAre("job-6", "job-5", "job-4", "job-3", "job-2", "job-1", "job-0"));
+}
+
+TEST_F(JobQueueTest, BadPagesAreRefused) {
+  for (int i = 0; i < 3; ++i) (void)queue().Create(harness_.Spec());
+  const auto bad = FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid);
+  EXPECT_THAT(queue().List({"default", -1, ""}), bad);
+  EXPECT_THAT(queue().List({"default", 0, "%%%"}), bad);
+  EXPECT_THAT(queue().List({"default", 0, "AAAA"}), bad);
+  const std::string token = queue().List({"default", 1, ""})->next_page_token;
+  EXPECT_THAT(queue().List({"other", 1, token}), bad) << "token of another project";
+  EXPECT_THAT(harness_.scenes->List({"default", 1, token}), bad) << "token of another list";
+  EXPECT_THAT(queue().List({"default", 1 << 30, token}), IsOk()) << "lowered to the maximum";
+}
+
+TEST_F(JobQueueTest, CancelIsImmediateWhenQueuedAndMayBeRepeated) {
+  const auto job = queue().Create(harness_.Spec());
+  EXPECT_EQ(queue().Cancel(job->key)->state, kCancelled);
+  EXPECT_EQ(queue().Cancel(job->key)->state, kCancelled);
+  EXPECT_THAT(queue().Acquire("worker-a"), IsOkAndHolds(testing::Eq(std::nullopt)));
+  EXPECT_EQ(harness_.observer.n_finished, 1);
+}
+
+TEST_F(JobQueueTest, CancelOfARunningJobGoesThroughItsWorker) {
+  const LeaseRef lease = harness_.Running("one");
+  EXPECT_EQ(queue().Cancel(lease.job)->state, kCancelling);
+  EXPECT_EQ(queue().Cancel(lease.job)->state, kCancelling);
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kCancel));
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kCancelled;
+  EXPECT_EQ(queue().Finish(lease, outcome)->state, kCancelled);
+}
+
+TEST_F(JobQueueTest, EndedJobCannotBeCancelled) {
+  const LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(queue().Finish(lease, {}), IsOk());
+  EXPECT_THAT(queue().Cancel(lease.job),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
+}
+
+TEST_F(JobQueueTest, PauseAndResumeGoThroughTheirStates) {
+  const LeaseRef lease = harness_.Running("one");
+  EXPECT_EQ(queue().Pause(lease.job)->state, kPausing);
+  EXPECT_THAT(queue().Resume(lease.job), StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kPause));
+  ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(10)), IsOk());
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kPaused;
+  EXPECT_EQ(queue().Finish(lease, outcome)->state, kPaused);
+  EXPECT_THAT(queue().Renew(lease, WorkPhase::kRunning),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
+  EXPECT_EQ(queue().Resume(lease.job)->state, kQueued);
+  const auto grant = queue().Acquire("worker-b");
+  ASSERT_THAT(grant, IsOk());
+  EXPECT_EQ((*grant)->resume->step, 10u);
+}
+
+TEST_F(JobQueueTest, StatsCountStatesLeasesAndAge) {
+  harness_.Running("one");
+  (void)queue().Create(harness_.Spec("two"));
+  harness_.clock.Advance(absl::Seconds(90));
+  const QueueStats stats = queue().Stats();
+  EXPECT_EQ(stats.jobs.at({"default", kRunning}), 1u);
+  EXPECT_EQ(stats.jobs.at({"default", kQueued}), 1u);
+  EXPECT_EQ(stats.n_queued, 1u);
+  EXPECT_EQ(stats.n_leases, 1u);
+  EXPECT_EQ(stats.oldest_queued_age, absl::Seconds(90));
+}
+
+}  // namespace
+}  // namespace nerf

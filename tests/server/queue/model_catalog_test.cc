@@ -1,0 +1,98 @@
+#include "server/queue/model_catalog.h"
+
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+
+class ModelCatalogTest : public testing::Test {
+ protected:
+  ModelCatalogTest() {
+    harness_.AddScene();
+    lease_ = harness_.Running("one");
+    Commit(1);
+  }
+  void Commit(uint32_t step) {
+    ASSERT_THAT(harness_.queue->CommitCheckpoint(lease_, QueueHarness::Checkpoint(step)), IsOk());
+  }
+  ModelSpec Spec(const std::string& id, std::optional<uint32_t> step) {
+    return {"default", id, "", "", {{"default", "one"}, step}};
+  }
+  QueueHarness harness_;
+  LeaseRef lease_;
+};
+
+TEST_F(ModelCatalogTest, PromotedCheckpointBecomesAModelAndIsNeverRetired) {
+  const auto model = harness_.models->Promote(Spec("model", 1));
+  ASSERT_THAT(model, IsOk());
+  EXPECT_EQ(model->blob, QueueHarness::Blob("model 1"));
+  EXPECT_EQ(model->tensors.size(), 2u);
+  for (uint32_t step = 2; step <= 6; ++step) Commit(step);
+  EXPECT_THAT(QueueHarness::Steps(harness_.Get("one")), testing::ElementsAre(1, 4, 5, 6));
+  harness_.Restart();
+  EXPECT_THAT(harness_.models->Get({"default", "model"}), IsOkAndHolds(*model));
+  // With the last model of it gone, the checkpoint is one among others.
+  ASSERT_THAT(harness_.models->Delete({"default", "model"}), IsOk());
+  Commit(7);
+  EXPECT_THAT(QueueHarness::Steps(harness_.Get("one")), testing::ElementsAre(5, 6, 7));
+}
+
+TEST_F(ModelCatalogTest, WithoutAStepTheNewestIsPromoted) {
+  Commit(2);
+  EXPECT_EQ(harness_.models->Promote(Spec("model", std::nullopt))->step, 2u);
+}
+
+TEST_F(ModelCatalogTest, WhatIsNotThereCannotBePromoted) {
+  const auto not_found = FailsWith(StatusCode::kNotFound, reason::kResourceNotFound);
+  EXPECT_THAT(harness_.models->Promote(Spec("model", 9)), not_found);
+  ModelSpec spec = Spec("model", 1);
+  spec.checkpoint.job.id = "other";
+  EXPECT_THAT(harness_.models->Promote(spec), not_found);
+  spec.checkpoint.job = {"elsewhere", "one"};
+  EXPECT_THAT(harness_.models->Promote(spec),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+}
+
+TEST_F(ModelCatalogTest, RepeatedRequestGivesTheSameModel) {
+  ModelSpec spec = Spec("", std::nullopt);
+  spec.request_id = kRequestA;
+  const auto first = harness_.models->Promote(spec);
+  ASSERT_THAT(first, IsOk());
+  Commit(2);  // "the newest" means another one by now
+  EXPECT_THAT(harness_.models->Promote(spec), IsOkAndHolds(*first));
+  spec.display_name = "other";
+  EXPECT_THAT(harness_.models->Promote(spec),
+              FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused));
+  ASSERT_THAT(harness_.models->Promote(Spec("taken", 1)), IsOk());
+  EXPECT_THAT(harness_.models->Promote(Spec("taken", 1)),
+              FailsWith(StatusCode::kAlreadyExists, reason::kAlreadyExists));
+}
+
+TEST_F(ModelCatalogTest, ModelThatAJobStartsFromStaysUntilTheJobIsFinal) {
+  ASSERT_THAT(harness_.models->Promote(Spec("model", 1)), IsOk());
+  JobSpec spec = harness_.Spec("two");
+  spec.init = InitReference{InitReference::Kind::kModel, {"default", "model"}, 0, "all", {}};
+  const auto job = harness_.queue->Create(spec);
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->init->blob, QueueHarness::Blob("model 1"));
+  EXPECT_THAT(harness_.models->Delete({"default", "model"}),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
+  (void)harness_.queue->Cancel(job->key);
+  EXPECT_THAT(harness_.models->Delete({"default", "model"}), IsOk());
+}
+
+TEST_F(ModelCatalogTest, InitFromACheckpointKeepsItsFileAfterItIsRetired) {
+  JobSpec spec = harness_.Spec("two");
+  spec.init = InitReference{InitReference::Kind::kCheckpoint, {"default", "one"}, 1, "all", {}};
+  ASSERT_THAT(harness_.queue->Create(spec), IsOk());
+  for (uint32_t step = 2; step <= 6; ++step) Commit(step);
+  EXPECT_TRUE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("model 1").sha256));
+  (void)harness_.queue->Cancel({"default", "two"});
+  EXPECT_FALSE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("model 1").sha256));
+}
+
+}  // namespace
+}  // namespace nerf

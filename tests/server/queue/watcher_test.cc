@@ -1,0 +1,202 @@
+#include "server/queue/watcher.h"
+
+#include "absl/strings/escaping.h"
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+using enum JobState;
+
+class WatcherTest : public testing::Test {
+ protected:
+  WatcherTest() { harness_.AddScene(); }
+  JobQueue& queue() { return *harness_.queue; }
+  std::unique_ptr<Watcher> Watch(const std::string& token = "") {
+    return *queue().Watch({"default", "one"}, token, [this] { ++n_woken_; });
+  }
+  static JobProgress At(uint32_t step) {
+    JobProgress progress;
+    progress.step = step;
+    return progress;
+  }
+  QueueHarness harness_;
+  int n_woken_ = 0;
+};
+
+TEST_F(WatcherTest, SnapshotFirstThenEveryChangeInOrderUntilTheEnd) {
+  (void)queue().Create(harness_.Spec("one"));
+  const auto watcher = Watch();
+  const LeaseRef lease = harness_.Grant();
+  (void)queue().Renew(lease, WorkPhase::kRunning);
+  (void)queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(5));
+  (void)queue().Finish(lease, {});
+  EXPECT_FALSE(watcher->finished());
+  const auto events = QueueHarness::Drain(*watcher);
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[0].kind, WatchEventKind::kSnapshot);
+  EXPECT_EQ(events[0].sequence, 1u);
+  const JobState states[] = {kPreparing, kRunning, kRunning, kSucceeded};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(events[i + 1].sequence, static_cast<uint64_t>(i + 2));
+    EXPECT_EQ(events[i + 1].job.state, states[i]) << "as it was right after the event";
+  }
+  EXPECT_EQ(events[3].kind, WatchEventKind::kCheckpointCommitted);
+  EXPECT_EQ(events[1].job.end_time, absl::InfinitePast());
+  EXPECT_NE(events[4].job.end_time, absl::InfinitePast());
+  EXPECT_TRUE(watcher->finished());
+  EXPECT_EQ(n_woken_, 4);
+}
+
+TEST_F(WatcherTest, EveryTokenResumesWithExactlyTheEventsAfterItAlsoAfterARestart) {
+  (void)queue().Create(harness_.Spec("one"));
+  std::vector<WatchEvent> all;
+  {
+    const auto watcher = Watch();
+    const LeaseRef lease = harness_.Grant();
+    (void)queue().Renew(lease, WorkPhase::kRunning);
+    for (uint32_t step = 1; step <= 5; ++step) {
+      harness_.clock.Advance(absl::Seconds(11));
+      (void)queue().ReportProgress(lease, At(step));
+    }
+    (void)queue().Finish(lease, {});
+    all = QueueHarness::Drain(*watcher);
+  }
+  ASSERT_EQ(all.back().sequence, 9u);
+  harness_.Restart();
+  for (const WatchEvent& from : all) {
+    const auto watcher = Watch(from.token);
+    const auto events = QueueHarness::Drain(*watcher);
+    ASSERT_FALSE(events.empty());
+    EXPECT_EQ(events[0].kind, WatchEventKind::kSnapshot);
+    EXPECT_FALSE(events[0].gap);
+    EXPECT_EQ(events[0].sequence, from.sequence);
+    ASSERT_EQ(events.size(), 1 + 9 - from.sequence);
+    for (size_t i = 1; i < events.size(); ++i) {
+      EXPECT_EQ(events[i].sequence, from.sequence + i);
+    }
+    EXPECT_TRUE(watcher->finished());
+  }
+}
+
+TEST_F(WatcherTest, LiveProgressIsCoalescedToTheLatestAndStateChangesAreNot) {
+  const LeaseRef lease = harness_.Running("one");
+  const auto slow = Watch();
+  (void)slow->TryNext();
+  for (uint32_t step = 1; step <= 5; ++step) {
+    harness_.clock.Advance(absl::Seconds(1));
+    (void)queue().ReportProgress(lease, At(step));
+  }
+  auto events = QueueHarness::Drain(*slow);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, WatchEventKind::kProgress);
+  EXPECT_EQ(events[0].job.progress.step, 5u);
+  EXPECT_EQ(events[0].sequence, 3u) << "carries the last stored one";
+  EXPECT_EQ(n_woken_, 5);
+
+  (void)queue().ReportProgress(lease, At(6));
+  (void)queue().Cancel(lease.job);
+  events = QueueHarness::Drain(*slow);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].job.state, kCancelling);
+  EXPECT_EQ(events[0].job.progress.step, 6u) << "a stored event carries the progress before it";
+}
+
+TEST_F(WatcherTest, ProgressIsStoredOnceInTenSeconds) {
+  const LeaseRef lease = harness_.Running("one");
+  const int before = harness_.memory_store.n_commits();
+  for (uint32_t step = 1; step <= 30; ++step) {
+    harness_.clock.Advance(absl::Seconds(1));
+    (void)queue().ReportProgress(lease, At(step));
+  }
+  EXPECT_EQ(harness_.memory_store.n_commits() - before, 3);
+  harness_.Restart();
+  EXPECT_EQ(harness_.Get("one").progress.step, 30u);
+}
+
+TEST_F(WatcherTest, TokenOlderThanTheLogGivesASnapshotWithAGap) {
+  QueueOptions options;
+  options.max_events_per_job = 4;
+  QueueHarness harness(nullptr, options);
+  harness.AddScene();
+  const LeaseRef lease = harness.Running("one");
+  const auto watch = [&](const std::string& token) {
+    return *harness.queue->Watch({"default", "one"}, token, [] {});
+  };
+  const std::string old_token = watch("")->Token();
+  const auto stalled = watch("");
+  (void)stalled->TryNext();
+  for (uint32_t step = 1; step <= 6; ++step) {
+    (void)harness.queue->CommitCheckpoint(lease, QueueHarness::Checkpoint(step));
+  }
+  const auto events = QueueHarness::Drain(*watch(old_token));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, WatchEventKind::kSnapshot);
+  EXPECT_TRUE(events[0].gap);
+  EXPECT_EQ(events[0].sequence, 9u);
+  // A reader that stalled for as long learns it the same way.
+  const auto late = QueueHarness::Drain(*stalled);
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_TRUE(late[0].gap);
+}
+
+TEST_F(WatcherTest, TrimmedLogIsTheSameAfterARestart) {
+  QueueOptions options;
+  options.max_events_per_job = 4;
+  QueueHarness harness(nullptr, options);
+  harness.AddScene();
+  const LeaseRef lease = harness.Running("one");
+  for (uint32_t step = 1; step <= 6; ++step) {
+    (void)harness.queue->CommitCheckpoint(lease, QueueHarness::Checkpoint(step));
+  }
+  harness.Restart();
+  const WatchPosition at = {"epoch-1", {"default", "one"}, 5};
+  const auto kept = *harness.queue->Watch({"default", "one"}, EncodeWatchToken(at), [] {});
+  EXPECT_EQ(QueueHarness::Drain(*kept).size(), 5u) << "a snapshot and the four that are kept";
+  const WatchPosition before = {"epoch-1", {"default", "one"}, 4};
+  const auto gap = *harness.queue->Watch({"default", "one"}, EncodeWatchToken(before), [] {});
+  EXPECT_TRUE(gap->TryNext()->gap);
+}
+
+TEST_F(WatcherTest, ForeignTokensAreRefused) {
+  (void)queue().Create(harness_.Spec("one"));
+  (void)queue().Create(harness_.Spec("two"));
+  const std::string token = Watch()->Token();
+  const auto watch = [&](const std::string& id, const std::string& with) {
+    return queue().Watch({"default", id}, with, [] {}).status();
+  };
+  const auto invalid = FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid);
+  EXPECT_THAT(watch("two", token), invalid) << "of another job";
+  for (std::string bad : {std::string("x"), std::string("!!!"), token.substr(1), token + "A",
+                          absl::WebSafeBase64Escape("6:watch1"), std::string(100'000, 'A')}) {
+    EXPECT_THAT(watch("one", bad), invalid) << bad.substr(0, 50);
+  }
+  const auto lost = FailsWith(StatusCode::kDataLoss, reason::kEpochMismatch);
+  EXPECT_THAT(watch("one", EncodeWatchToken({"epoch-1", {"default", "one"}, 99})), lost)
+      << "ahead of this store";
+  harness_.memory_store.set_store_epoch("epoch-2");
+  harness_.Restart();
+  EXPECT_THAT(watch("one", token), lost);
+}
+
+TEST_F(WatcherTest, DestroyedWatcherIsNeverCalledAgain) {
+  (void)queue().Create(harness_.Spec("one"));
+  Watch().reset();
+  (void)queue().Cancel({"default", "one"});
+  EXPECT_EQ(n_woken_, 0);
+  EXPECT_EQ(queue().Stats().n_watchers, 0u);
+}
+
+TEST_F(WatcherTest, BookmarkTokenIsThatOfTheLastEvent) {
+  const LeaseRef lease = harness_.Running("one");
+  const auto watcher = Watch();
+  const auto event = watcher->TryNext();
+  EXPECT_EQ(watcher->Token(), event->token);
+  (void)queue().ReportProgress(lease, At(3));
+  EXPECT_EQ(watcher->TryNext()->token, event->token) << "live progress moves no position";
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,56 @@
+#include "server/queue/worker_table.h"
+
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+WorkerDescription Describe(const std::string& id) {
+  return {id, "session-1", "cpu", "2 threads", "0.1.0", "host"};
+}
+
+TEST(WorkerTableTest, StatesFollowWhatIsHeard) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  const auto connection = table.Connect(Describe("worker-a"));
+  ASSERT_THAT(connection, IsOk());
+  EXPECT_EQ(table.Get("worker-a")->state, WorkerState::kIdle);
+  EXPECT_TRUE(table.Heard("worker-a", *connection, false, ResourceKey{"default", "one"}));
+  EXPECT_EQ(table.Get("worker-a")->state, WorkerState::kBusy);
+  EXPECT_EQ(table.WorkerOf({"default", "one"}), "worker-a");
+  EXPECT_TRUE(table.Heard("worker-a", *connection, true, std::nullopt));
+  EXPECT_EQ(table.Get("worker-a")->state, WorkerState::kDraining);
+  clock.Advance(absl::Seconds(31));
+  EXPECT_EQ(table.Get("worker-a")->state, WorkerState::kLost);
+  EXPECT_FALSE(table.Get("worker-b").has_value());
+}
+
+TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  const auto first = table.Connect(Describe("worker-a"));
+  const auto second = table.Connect(Describe("worker-a"));
+  EXPECT_FALSE(table.Heard("worker-a", *first, false, std::nullopt));
+  EXPECT_TRUE(table.Heard("worker-a", *second, false, ResourceKey{"default", "one"}));
+  table.Disconnect("worker-a", *first);
+  EXPECT_TRUE(table.Get("worker-a")->connected);
+  table.Disconnect("worker-a", *second);
+  EXPECT_FALSE(table.Get("worker-a")->connected);
+  EXPECT_FALSE(table.WorkerOf({"default", "one"}).has_value());
+  EXPECT_EQ(table.List().size(), 1u);
+}
+
+TEST(WorkerTableTest, HostileDescriptionsAreRefused) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  EXPECT_FALSE(table.Connect(Describe("../a")).ok());
+  WorkerDescription description = Describe("worker-a");
+  description.host = std::string(257, 'x');
+  description.device = "cpu\n";
+  EXPECT_EQ(GetFieldViolations(table.Connect(description).status()).size(), 2u);
+  EXPECT_TRUE(table.List().empty());
+}
+
+}  // namespace
+}  // namespace nerf

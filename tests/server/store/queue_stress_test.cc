@@ -1,0 +1,210 @@
+// Many threads at one queue, one store and one blob store; meant for ThreadSanitizer. Asserts what
+// must hold whatever the order: one effect per job, no event lost or out of order, blobs whole.
+#include <atomic>
+#include <thread>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/sha256.h"
+#include "server/queue/job_queue.h"
+#include "server/queue/model_catalog.h"
+#include "server/queue/scene_catalog.h"
+#include "server/store/blob_store.h"
+#include "server/store/sqlite_store.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kJobs = 40;
+
+class QueueStressTest : public testing::Test {
+ protected:
+  QueueStressTest() {
+    store_ = *SqliteStore::Open(dir_ / "nerfd.db", random_);
+    blobs_ = *BlobStore::Open(dir_ / "blobs", {}, &clock_);
+    QueueOptions options;
+    options.lease_ttl = absl::Milliseconds(50);  // some leases expire under way
+    options.progress_store_interval = absl::Milliseconds(5);
+    options.max_events_per_job = 10'000;
+    state_ = *QueueState::Open(options, {&clock_, &random_, store_.get(), blobs_.get(), nullptr});
+    queue_ = std::make_unique<JobQueue>(state_.get());
+  }
+
+  void Work(const std::string& worker, std::stop_token stop) {
+    SystemRandom random;
+    while (!stop.stop_requested()) {
+      const auto grant = queue_->Acquire(worker);
+      if (!grant.ok() || !grant->has_value()) {
+        std::this_thread::yield();
+        continue;
+      }
+      const LeaseRef lease = (*grant)->lease;
+      const uint32_t first = (*grant)->resume.has_value() ? (*grant)->resume->step : 0;
+      for (uint32_t step = first + 1; step <= first + 3; ++step) {
+        JobProgress progress;
+        progress.step = step;
+        (void)queue_->ReportProgress(lease, progress);
+        CheckpointRecord checkpoint;
+        checkpoint.step = step;
+        const std::string content = lease.job.id + " " + std::to_string(step);
+        checkpoint.checkpoint_blob = *blobs_->Put(content);
+        checkpoint.model_blob = *blobs_->Put(content + " model");
+        (void)queue_->CommitCheckpoint(lease, checkpoint);
+      }
+      uint8_t die = 0;
+      random.Fill(std::span(&die, 1));
+      if (die < 32) {
+        (void)queue_->ReportEngineCrash(lease, "crash");
+      } else if (die < 64) {
+        (void)queue_->Release(lease);
+      } else if (die < 80) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(60));  // loses its lease
+        (void)queue_->Finish(lease, {});
+      } else {
+        (void)queue_->Finish(lease, {});
+      }
+    }
+  }
+
+  // Follows a job to its end over reconnects and checks the order of what it hears.
+  void Follow(const ResourceKey& key, std::stop_token stop) {
+    std::string token;
+    uint64_t last = 0;
+    while (!stop.stop_requested()) {
+      std::atomic<bool> woken{true};
+      auto watcher = *queue_->Watch(key, token, [&] { woken = true; });
+      for (int n = 0; n < 7 && !stop.stop_requested();) {
+        const auto event = watcher->TryNext();
+        if (!event.has_value()) {
+          if (watcher->finished()) {
+            EXPECT_TRUE(IsFinal(queue_->Get(key)->state));
+            return;
+          }
+          while (!woken.exchange(false) && !stop.stop_requested()) std::this_thread::yield();
+          continue;
+        }
+        ++n;
+        EXPECT_FALSE(event->gap);
+        if (!token.empty() && event->kind != WatchEventKind::kSnapshot) {
+          EXPECT_TRUE(event->sequence == last + 1 ||
+                      (event->kind == WatchEventKind::kProgress && event->sequence == last))
+              << event->sequence << " after " << last;
+        }
+        last = event->sequence;
+        token = event->token;
+      }
+    }
+  }
+
+  TempDir dir_;
+  RealClock clock_;
+  SystemRandom random_;
+  std::unique_ptr<SqliteStore> store_;
+  std::unique_ptr<BlobStore> blobs_;
+  std::unique_ptr<QueueState> state_;
+  std::unique_ptr<JobQueue> queue_;
+};
+
+TEST_F(QueueStressTest, EveryJobEndsOnceAndEveryWatcherSeesItAll) {
+  SceneCatalog scenes(state_.get());
+  ModelCatalog models(state_.get());
+  SceneSpec scene{"default", "scene", "", "", {{"a", *blobs_->Put("a")}}};
+  ASSERT_THAT(scenes.Create(scene), IsOk());
+  std::atomic<int> n_woken{0};
+  std::vector<std::jthread> background;
+  for (const char* worker : {"worker-a", "worker-b", "worker-c"}) {
+    background.emplace_back([this, worker, &n_woken](std::stop_token stop) {
+      const auto subscription = queue_->SubscribeWork(worker, [&n_woken] { ++n_woken; });
+      Work(worker, stop);
+    });
+  }
+  background.emplace_back([this](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      EXPECT_THAT(queue_->Tick(), IsOk());
+      (void)blobs_->Collect(state_->ReachableBlobs());
+      (void)queue_->Stats();
+      (void)blobs_->Stats();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  std::vector<std::jthread> followers;
+  for (int i = 0; i < kJobs; ++i) {
+    JobSpec spec;
+    spec.project = "default";
+    spec.id = "job-" + std::to_string(i);
+    spec.scene = "scene";
+    const auto job = queue_->Create(spec);
+    ASSERT_THAT(job, IsOk());
+    if (i % 4 == 0) {
+      followers.emplace_back([this, key = job->key](std::stop_token stop) { Follow(key, stop); });
+    }
+    if (i % 10 == 9) (void)queue_->Cancel({"default", "job-" + std::to_string(i - 5)});
+    if (i % 10 == 5) {
+      (void)models.Promote(
+          {"default", "", "", "", {{"default", "job-" + std::to_string(i - 5)}, {}}});
+    }
+  }
+  const auto all_final = [&] {
+    for (const Job& job : queue_->List({"default", 1000, ""})->records) {
+      if (!IsFinal(job.state)) return false;
+    }
+    return true;
+  };
+  const SteadyTime deadline = clock_.Now() + absl::Seconds(120);
+  while (!all_final() && clock_.Now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(all_final());
+  if (!all_final()) {
+    for (std::jthread& follower : followers) follower.request_stop();
+  }
+  followers.clear();
+  background.clear();
+  EXPECT_GE(n_woken, kJobs);
+
+  // The store tells the same story, and every kept checkpoint's bytes are there.
+  const auto stored = store_->Load();
+  ASSERT_THAT(stored, IsOk());
+  ASSERT_EQ(stored->jobs.size(), static_cast<size_t>(kJobs));
+  for (const Job& job : stored->jobs) {
+    EXPECT_TRUE(IsFinal(job.state));
+    EXPECT_EQ(job.state, queue_->Get(job.key)->state);
+    for (const CheckpointRecord& checkpoint : job.checkpoints) {
+      const auto content = blobs_->Read(checkpoint.checkpoint_blob, 0, 1000);
+      ASSERT_THAT(content, IsOk());
+      EXPECT_EQ(Sha256Hex(*content), checkpoint.checkpoint_blob.sha256);
+    }
+  }
+}
+
+TEST_F(QueueStressTest, WritersOfOneUploadTakeTurns) {
+  constexpr char kUpload[] = "0b8f2c9e-5a4d-4c3b-9a27-6f1e0d2c3b4a";
+  std::string content;
+  for (int i = 0; i < 2000; ++i) content += std::to_string(i);
+  const BlobRef blob{Sha256Hex(content), content.size()};
+  std::vector<std::jthread> writers;
+  for (int i = 0; i < 4; ++i) {
+    writers.emplace_back([&] {
+      for (int n = 0; n < 10'000; ++n) {
+        const auto status = blobs_->GetUpload(kUpload, blob);
+        ASSERT_THAT(status, IsOk());
+        if (status->complete) return;
+        if (status->committed_size == blob.byte_size) {
+          const absl::Status finished = blobs_->Finish(kUpload, blob);
+          EXPECT_TRUE(finished.ok() || absl::IsUnavailable(finished)) << finished.ToString();
+          continue;
+        }
+        (void)blobs_->Append(kUpload, blob, status->committed_size,
+                             content.substr(status->committed_size, 97));
+      }
+      ADD_FAILURE() << "never finished";
+    });
+  }
+  writers.clear();
+  EXPECT_THAT(blobs_->Read(blob, 0, 1 << 20), IsOkAndHolds(content));
+}
+
+}  // namespace
+}  // namespace nerf

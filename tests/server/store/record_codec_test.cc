@@ -1,0 +1,141 @@
+#include "server/store/record_codec.h"
+
+#include <cmath>
+#include <limits>
+
+#include "server/store/record_io.h"
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+// A job with something in every field.
+Job FullJob() {
+  Job job;
+  job.display_name = "na\"me\n:7:";
+  job.scene = "scene";
+  job.config = {"ngp", 7, "seconds", 0.1, "random", 0, {{"a", "1"}, {"b", std::string("\0", 1)}}};
+  job.requested_config = std::string("\x08\x00\xff", 3);
+  job.init = InitReference{
+      InitReference::Kind::kCheckpoint, {"default", "x"}, 9, "all", QueueHarness::Blob("init")};
+  job.request_id = kRequestA;
+  job.queue_reason = QueueReason::kWorkerDrained;
+  job.attempt = 4;
+  job.crashes_in_row = 2;
+  job.progress = {12,  0.1, 1e15, 3, 4,  std::nan(""), 30.25,
+                  1e6, 2e6, 61.5, 9, 10, 31.5,         QueueHarness::Blob("preview")};
+  job.checkpoints = {QueueHarness::Checkpoint(5), QueueHarness::Checkpoint(6, 0.1 + 0.2)};
+  job.checkpoints[0].create_time = absl::FromUnixMicros(1234567);
+  job.checkpoints[1].create_time = absl::UnixEpoch();
+  job.checkpoints[1].promoted = true;
+  job.best_preview_psnr = 0.1 + 0.2;
+  job.final_psnr = std::numeric_limits<double>::infinity();
+  job.error = {absl::StatusCode::kAborted,
+               "TRAINING_DIVERGED",
+               "loss",
+               {{"step", "7"}},
+               {{"f", "g", "h"}, {"", "", ""}}};
+  job.create_time = absl::FromUnixMicros(-5);
+  job.end_time = absl::FromUnixMicros(99);
+  job.last_event_sequence = 1ull << 40;
+  return job;
+}
+
+TEST(RecordCodecTest, JobComesBackToTheBit) {
+  const Job job = FullJob();
+  Job read;
+  ASSERT_THAT(DecodeJobBody(EncodeJobBody(job), &read), IsOk());
+  EXPECT_TRUE(std::isnan(read.progress.loss));
+  read.progress.loss = 0;
+  JobProgress progress = job.progress;
+  progress.loss = 0;
+  EXPECT_EQ(read.progress, progress);
+  EXPECT_EQ(read.config, job.config);
+  EXPECT_EQ(read.init, job.init);
+  EXPECT_EQ(read.checkpoints, job.checkpoints);
+  EXPECT_EQ(read.error, job.error);
+  EXPECT_EQ(read.best_preview_psnr, job.best_preview_psnr);
+  EXPECT_EQ(read.final_psnr, job.final_psnr);
+  EXPECT_EQ(read.requested_config, job.requested_config);
+  EXPECT_EQ(read.create_time, job.create_time);
+  EXPECT_EQ(read.start_time, absl::InfinitePast());
+  EXPECT_EQ(EncodeJobBody(read).size(), EncodeJobBody(job).size() - 2) << "nan, 0 apart";
+}
+
+TEST(RecordCodecTest, EmptyRecordIsADefaultJob) {
+  Job read;
+  ASSERT_THAT(DecodeJobBody("", &read), IsOk());
+  EXPECT_FALSE(read.init.has_value());
+  EXPECT_EQ(read.error, JobError());
+}
+
+TEST(RecordCodecTest, KeysOfANewerVersionAreIgnored) {
+  RecordWriter newer;
+  newer.Put("display_name", "x");
+  newer.Put("a_field_of_tomorrow", "y");
+  Job read;
+  ASSERT_THAT(DecodeJobBody(newer.Finish(), &read), IsOk());
+  EXPECT_EQ(read.display_name, "x");
+}
+
+TEST(RecordCodecTest, DamagedRecordsAreRefusedOrReadButNeverCrash) {
+  const std::string body = EncodeJobBody(FullJob());
+  int n_refused = 0;
+  for (size_t length = 0; length < body.size(); ++length) {
+    Job read;
+    n_refused += !DecodeJobBody(body.substr(0, length), &read).ok();
+  }
+  for (size_t i = 0; i < body.size(); ++i) {
+    for (int bit : {0, 3, 6}) {
+      std::string flipped = body;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      Job read;
+      n_refused += !DecodeJobBody(flipped, &read).ok();
+    }
+  }
+  EXPECT_GT(n_refused, static_cast<int>(body.size())) << "most truncations and many flips";
+  Job read;
+  EXPECT_THAT(DecodeJobBody("garbage", &read),
+              FailsWith(absl::StatusCode::kDataLoss, reason::kStoreCorrupt));
+}
+
+TEST(RecordCodecTest, EventSceneAndModelComeBack) {
+  JobEvent event;
+  event.time = absl::FromUnixMicros(17);
+  event.state = JobState::kPausing;
+  event.queue_reason = QueueReason::kPreempted;
+  event.attempt = 3;
+  event.worker = "worker-a";
+  event.progress.step = 5;
+  event.checkpoint_step = 4;
+  JobEvent read_event;
+  ASSERT_THAT(DecodeEventBody(EncodeEventBody(event), &read_event), IsOk());
+  EXPECT_EQ(read_event, event);
+
+  SceneRecord scene;
+  scene.display_name = "x";
+  scene.request_id = kRequestB;
+  scene.files = {{"a", QueueHarness::Blob("a")}, {"b:1:", QueueHarness::Blob("bb")}};
+  scene.byte_size = 3;
+  scene.create_time = absl::FromUnixMicros(8);
+  SceneRecord read_scene;
+  ASSERT_THAT(DecodeSceneBody(EncodeSceneBody(scene), &read_scene), IsOk());
+  EXPECT_EQ(read_scene, scene);
+
+  ModelRecord model;
+  model.display_name = "m";
+  model.job = "one";
+  model.step = 5;
+  model.method = "ngp";
+  model.blob = QueueHarness::Blob("m");
+  model.preview_psnr = 31.0;
+  model.tensors = QueueHarness::Checkpoint(1).tensors;
+  model.create_time = absl::FromUnixMicros(8);
+  ModelRecord read_model;
+  ASSERT_THAT(DecodeModelBody(EncodeModelBody(model), &read_model), IsOk());
+  EXPECT_EQ(read_model, model);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,232 @@
+#include "server/store/sqlite_store.h"
+
+#include <sqlite3.h>
+
+#include <filesystem>
+
+#include "common/atomic_file.h"
+#include "common/file_io.h"
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+
+class SqliteStoreTest : public testing::Test {
+ protected:
+  std::unique_ptr<SqliteStore> Open(const std::string& name = "nerfd.db") {
+    auto store = SqliteStore::Open(dir_ / name, random_);
+    EXPECT_THAT(store, IsOk());
+    return *std::move(store);
+  }
+  // What the disk holds while the store is open and in use: what a kill leaves.
+  void CopyAsIs(const std::string& to) {
+    for (const char* suffix : {"", "-wal"}) {
+      const std::string from = dir_ / ("nerfd.db" + std::string(suffix));
+      if (std::filesystem::exists(from)) {
+        std::filesystem::copy_file(from, dir_ / (to + suffix),
+                                   std::filesystem::copy_options::overwrite_existing);
+      }
+    }
+  }
+  void Sql(const std::string& name, const char* sql) {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open((dir_ / name).c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+    sqlite3_close(db);
+  }
+  static Job NewJob(const std::string& id, uint64_t sequence) {
+    Job job;
+    job.key = {"default", id};
+    job.scene = "scene";
+    job.create_sequence = sequence;
+    return job;
+  }
+
+  TempDir dir_;
+  FakeRandom random_;
+};
+
+TEST_F(SqliteStoreTest, QueueLivesThroughAKillAtEveryMoment) {
+  auto store = Open();
+  QueueHarness harness(store.get());
+  harness.AddScene();
+  const auto check = [&](const std::string& id) {
+    CopyAsIs("copy.db");
+    auto copy = Open("copy.db");
+    QueueHarness reborn(copy.get());
+    const Job job = reborn.Get(id), expected = harness.Get(id);
+    EXPECT_EQ(job.state, expected.state);
+    EXPECT_EQ(job.lease, expected.lease);
+    EXPECT_EQ(job.checkpoints.size(), expected.checkpoints.size());
+    EXPECT_EQ(job.last_event_sequence, expected.last_event_sequence);
+    EXPECT_EQ(job.config, expected.config);
+    const auto watcher = *reborn.queue->Watch(
+        {"default", id}, EncodeWatchToken({reborn.state->store_epoch, {"default", id}, 0}), [] {});
+    EXPECT_EQ(QueueHarness::Drain(*watcher).size(), expected.last_event_sequence + 1);
+  };
+  JobSpec spec = harness.Spec("one");
+  spec.request_id = kRequestA;
+  ASSERT_THAT(harness.queue->Create(spec), IsOk());
+  check("one");
+  const LeaseRef lease = harness.Grant();
+  check("one");
+  ASSERT_THAT(harness.queue->Renew(lease, WorkPhase::kRunning), IsOk());
+  for (uint32_t step = 1; step <= 5; ++step) {
+    ASSERT_THAT(harness.queue->CommitCheckpoint(lease, QueueHarness::Checkpoint(step)), IsOk());
+    check("one");
+  }
+  ModelSpec model{"default", "model", kRequestB, "", {{"default", "one"}, 4}};
+  ASSERT_THAT(harness.models->Promote(model), IsOk());
+  ASSERT_THAT(harness.queue->Finish(lease, {}), IsOk());
+  check("one");
+  CopyAsIs("copy.db");
+  auto copy = Open("copy.db");
+  QueueHarness reborn(copy.get());
+  EXPECT_EQ(reborn.queue->Create(spec)->key.id, "one");
+  EXPECT_EQ(reborn.models->Get({"default", "model"})->step, 4u);
+  EXPECT_EQ(reborn.scenes->Get({"default", "scene"})->files.size(), 2u);
+}
+
+TEST_F(SqliteStoreTest, StoreEpochIsDrawnOnceForAFile) {
+  const std::string epoch = Open()->Load()->store_epoch;
+  EXPECT_TRUE(IsUuid4(epoch));
+  EXPECT_EQ(Open()->Load()->store_epoch, epoch);
+  EXPECT_NE(Open("other.db")->Load()->store_epoch, epoch);
+}
+
+TEST_F(SqliteStoreTest, WriteWithAStaleEpochIsFencedWholly) {
+  auto store = Open();
+  StoreWrite insert;
+  insert.jobs.push_back({NewJob("one", 1), std::nullopt});
+  ASSERT_THAT(store->Commit(insert), IsOk());
+  StoreWrite write;
+  Job changed = NewJob("one", 1);
+  changed.lease.epoch = 1;
+  write.jobs.push_back({changed, 0});
+  ASSERT_THAT(store->Commit(write), IsOk());
+  // A second write decided on the old epoch, with other changes beside it.
+  StoreWrite stale;
+  stale.jobs.push_back({NewJob("two", 2), std::nullopt});
+  stale.events.emplace_back(ResourceKey{"default", "two"}, JobEvent{.sequence = 1});
+  stale.jobs.push_back({changed, 0});
+  const absl::Status status = store->Commit(stale);
+  EXPECT_THAT(status, FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
+  EXPECT_EQ(GetReason(status)->metadata.at("current_epoch"), "1");
+  EXPECT_EQ(store->Load()->jobs.size(), 1u);
+  EXPECT_TRUE(store->Load()->events.empty());
+  EXPECT_THAT(store->Commit(insert), StatusIs(StatusCode::kAlreadyExists));
+  StoreWrite unknown;
+  unknown.jobs.push_back({NewJob("none", 9), 0});
+  EXPECT_THAT(store->Commit(unknown),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
+}
+
+TEST_F(SqliteStoreTest, SecondServerOnTheSameFileIsRefused) {
+  auto store = Open();
+  EXPECT_THAT(SqliteStore::Open(dir_ / "nerfd.db", random_),
+              FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  EXPECT_THAT(store->Commit({}), IsOk());
+}
+
+TEST_F(SqliteStoreTest, FileOfANewerProgramIsRefusedUntouched) {
+  Open();
+  Sql("nerfd.db", "PRAGMA user_version = 99");
+  EXPECT_THAT(SqliteStore::Open(dir_ / "nerfd.db", random_),
+              StatusIs(StatusCode::kFailedPrecondition, "99"));
+}
+
+TEST_F(SqliteStoreTest, WhatIsNoDatabaseIsDataLoss) {
+  ASSERT_THAT(WriteFileAtomically(dir_ / "nerfd.db", std::string(8192, 'x')), IsOk());
+  EXPECT_THAT(SqliteStore::Open(dir_ / "nerfd.db", random_),
+              FailsWith(StatusCode::kDataLoss, reason::kStoreCorrupt));
+  EXPECT_THAT(SqliteStore::Open(dir_ / "no/nerfd.db", random_),
+              FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+}
+
+TEST_F(SqliteStoreTest, UnreadableRecordsAreDataLossAtTheStart) {
+  {
+    auto store = Open();
+    StoreWrite insert;
+    insert.jobs.push_back({NewJob("one", 1), std::nullopt});
+    ASSERT_THAT(store->Commit(insert), IsOk());
+  }
+  const auto corrupt = FailsWith(StatusCode::kDataLoss, reason::kStoreCorrupt);
+  Sql("nerfd.db", "UPDATE jobs SET state = 'DANCING'");
+  EXPECT_THAT(Open()->Load(), corrupt);
+  Sql("nerfd.db", "UPDATE jobs SET state = 'QUEUED', body = x'ff00'");
+  EXPECT_THAT(Open()->Load(), corrupt);
+  Sql("nerfd.db", "DELETE FROM jobs; DELETE FROM meta");
+  EXPECT_THAT(Open()->Load(), corrupt);
+}
+
+TEST_F(SqliteStoreTest, TornPagesNeverGiveAStoreThatLies) {
+  {
+    auto store = Open();
+    QueueHarness harness(store.get());
+    harness.AddScene();
+    for (int i = 0; i < 20; ++i) ASSERT_THAT(harness.queue->Create(harness.Spec()), IsOk());
+  }
+  const std::string whole = *ReadFile(dir_ / "nerfd.db", 1 << 24);
+  int n_refused = 0;
+  for (size_t page = 0; page < whole.size(); page += 4096) {
+    std::string torn = whole;
+    std::fill_n(torn.begin() + static_cast<ptrdiff_t>(page), 512, '\0');
+    ASSERT_THAT(WriteFileAtomically(dir_ / "torn.db", torn), IsOk());
+    const auto store = SqliteStore::Open(dir_ / "torn.db", random_);
+    const absl::Status status = store.ok() ? (*store)->Load().status() : store.status();
+    if (status.ok()) {
+      EXPECT_EQ((*store)->Load()->jobs.size(), 20u) << "page at " << page;
+    } else {
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status.ToString();
+      ++n_refused;
+    }
+  }
+  EXPECT_GT(n_refused, 0);
+}
+
+TEST_F(SqliteStoreTest, EventsAndRequestsAreTrimmedAndForgotten) {
+  auto store = Open();
+  const ResourceKey key{"default", "one"};
+  StoreWrite write;
+  write.jobs.push_back({NewJob("one", 1), std::nullopt});
+  for (uint64_t i = 1; i <= 5; ++i) write.events.emplace_back(key, JobEvent{.sequence = i});
+  write.new_requests = {
+      {RequestRecord::Kind::kJob, "default", kRequestA, "one", "f", absl::FromUnixSeconds(10)},
+      {RequestRecord::Kind::kScene, "default", kRequestB, "s", "g", absl::FromUnixSeconds(20)}};
+  ASSERT_THAT(store->Commit(write), IsOk());
+  StoreWrite trim;
+  trim.trimmed_events.emplace_back(key, 3);
+  trim.forget_requests_before = absl::FromUnixSeconds(15);
+  ASSERT_THAT(store->Commit(trim), IsOk());
+  const auto stored = store->Load();
+  ASSERT_EQ(stored->events.size(), 2u);
+  EXPECT_EQ(stored->events[0].second.sequence, 4u);
+  ASSERT_EQ(stored->requests.size(), 1u);
+  EXPECT_EQ(stored->requests[0].request_id, kRequestB);
+  EXPECT_EQ(stored->requests[0].kind, RequestRecord::Kind::kScene);
+}
+
+TEST_F(SqliteStoreTest, FullDiskRefusesWritesAndRecoversByItself) {
+  auto store = Open();
+  StoreWrite insert;
+  insert.jobs.push_back({NewJob("one", 1), std::nullopt});
+  ASSERT_THAT(store->Commit(insert), IsOk());
+  // As many pages as there are now and no more: what a full disk looks like to SQLite.
+  store->LimitPagesForTest(1);
+  StoreWrite big;
+  Job job = NewJob("big", 2);
+  job.requested_config = std::string(1 << 20, 'x');
+  big.jobs.push_back({job, std::nullopt});
+  EXPECT_THAT(store->Commit(big), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  EXPECT_EQ(store->Load()->jobs.size(), 1u);
+  store->LimitPagesForTest(1 << 30);
+  EXPECT_THAT(store->Commit(big), IsOk());
+  EXPECT_EQ(store->Load()->jobs.size(), 2u);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "common/mutex.h"
+#include "server/queue/blob_ref.h"
+#include "server/queue/job_store.h"
+
+namespace nerf {
+
+// A store in memory that keeps the contract of job_store.h. Hand the same object to a second
+// QueueState to play a restart. Faults are injected through `before_commit`. Thread-safe.
+class MemoryJobStore final : public JobStore {
+ public:
+  // Asked before every commit with its number, from 1; an error is returned and nothing stored.
+  std::function<absl::Status(int)> before_commit;
+
+  absl::StatusOr<StoredState> Load() override {
+    MutexLock lock(mu_);
+    StoredState stored;
+    stored.store_epoch = store_epoch_;
+    for (const auto& [key, job] : jobs_) stored.jobs.push_back(job);
+    for (const auto& [key, event] : events_) stored.events.emplace_back(key.first, event);
+    for (const auto& [key, scene] : scenes_) stored.scenes.push_back(scene);
+    for (const auto& [key, model] : models_) stored.models.push_back(model);
+    for (const auto& [key, request] : requests_) stored.requests.push_back(request);
+    return stored;
+  }
+
+  absl::Status Commit(const StoreWrite& write) override {
+    MutexLock lock(mu_);
+    ++n_commits_;
+    if (before_commit) {
+      if (absl::Status status = before_commit(n_commits_); !status.ok()) return status;
+    }
+    for (const JobWrite& job : write.jobs) {
+      const auto found = jobs_.find(job.job.key);
+      if (!job.expected_epoch.has_value()) {
+        if (found != jobs_.end()) return absl::AlreadyExistsError("job");
+      } else if (found == jobs_.end() || found->second.lease.epoch != *job.expected_epoch) {
+        return WithReason(absl::FailedPreconditionError("epoch"), reason::kLeaseFenced);
+      }
+    }
+    for (const JobWrite& job : write.jobs) jobs_[job.job.key] = job.job;
+    for (const auto& [key, event] : write.events) events_[{key, event.sequence}] = event;
+    for (const auto& [key, sequence] : write.trimmed_events) {
+      std::erase_if(events_, [&, &key = key, sequence = sequence](const auto& item) {
+        return item.first.first == key && item.first.second <= sequence;
+      });
+    }
+    for (const SceneRecord& scene : write.new_scenes) scenes_[scene.key] = scene;
+    for (const ResourceKey& key : write.deleted_scenes) scenes_.erase(key);
+    for (const ModelRecord& model : write.new_models) models_[model.key] = model;
+    for (const ResourceKey& key : write.deleted_models) models_.erase(key);
+    for (const RequestRecord& request : write.new_requests) {
+      requests_[{request.project, request.request_id}] = request;
+    }
+    if (write.forget_requests_before.has_value()) {
+      std::erase_if(requests_, [&](const auto& item) {
+        return item.second.create_time < *write.forget_requests_before;
+      });
+    }
+    return absl::OkStatus();
+  }
+
+  int n_commits() const {
+    MutexLock lock(mu_);
+    return n_commits_;
+  }
+  void set_store_epoch(std::string epoch) {
+    MutexLock lock(mu_);
+    store_epoch_ = std::move(epoch);
+  }
+
+ private:
+  mutable Mutex mu_;
+  int n_commits_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string store_epoch_ ABSL_GUARDED_BY(mu_) = "epoch-1";
+  std::map<ResourceKey, Job> jobs_ ABSL_GUARDED_BY(mu_);
+  std::map<std::pair<ResourceKey, uint64_t>, JobEvent> events_ ABSL_GUARDED_BY(mu_);
+  std::map<ResourceKey, SceneRecord> scenes_ ABSL_GUARDED_BY(mu_);
+  std::map<ResourceKey, ModelRecord> models_ ABSL_GUARDED_BY(mu_);
+  std::map<std::pair<std::string, std::string>, RequestRecord> requests_ ABSL_GUARDED_BY(mu_);
+};
+
+// Holds every blob but those that a test says are missing.
+class FakeBlobIndex final : public BlobIndex {
+ public:
+  std::set<std::string> missing;  // sha256
+
+  std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override {
+    std::vector<BlobRef> result;
+    for (const BlobRef& blob : blobs) {
+      if (missing.contains(blob.sha256)) result.push_back(blob);
+    }
+    return result;
+  }
+};
+
+}  // namespace nerf

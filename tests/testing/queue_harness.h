@@ -1,0 +1,130 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/sha256.h"
+#include "server/queue/job_queue.h"
+#include "server/queue/model_catalog.h"
+#include "server/queue/scene_catalog.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_random.h"
+#include "tests/testing/memory_job_store.h"
+
+namespace nerf {
+
+// A queue on fakes, with the short ways that its tests take. Restart() plays a kill and a new start
+// on the same store.
+class QueueHarness {
+ public:
+  explicit QueueHarness(JobStore* other_store = nullptr, QueueOptions queue_options = {})
+      : options(queue_options), store_(other_store != nullptr ? other_store : &memory_store) {
+    Restart();
+  }
+
+  void Restart() {
+    queue.reset();
+    scenes.reset();
+    models.reset();
+    state = *QueueState::Open(options, {&clock, &random, store_, &blobs, &observer});
+    queue.emplace(state.get());
+    scenes.emplace(state.get());
+    models.emplace(state.get());
+  }
+
+  static BlobRef Blob(const std::string& content) { return {Sha256Hex(content), content.size()}; }
+
+  std::string AddScene(const std::string& id = "scene") {
+    SceneSpec spec;
+    spec.project = "default";
+    spec.id = id;
+    spec.files = {{"transforms_train.json", Blob("json")}, {"train/r_0.png", Blob("png")}};
+    return scenes->Create(spec)->key.id;
+  }
+
+  JobSpec Spec(const std::string& id = "") const {
+    JobSpec spec;
+    spec.project = "default";
+    spec.id = id;
+    spec.display_name = "a job";
+    spec.scene = "scene";
+    spec.config.method = "ngp";
+    spec.config.budget_kind = "samples";
+    spec.config.budget_amount = 40e6;
+    spec.config.background = "white";
+    spec.config.settings = {{"learning_rate", "0.01"}};
+    return spec;
+  }
+
+  static ResourceKey Key(const std::string& id) { return {"default", id}; }
+  Job Get(const std::string& id) { return *queue->Get(Key(id)); }
+  JobState StateOf(const std::string& id) { return Get(id).state; }
+
+  // Grants the oldest queued job.
+  LeaseRef Grant(const std::string& worker = "worker-a") {
+    return (*queue->Acquire(worker))->lease;
+  }
+  // A job of its own scene that runs on `worker`.
+  LeaseRef Running(const std::string& id, const std::string& worker = "worker-a") {
+    (void)queue->Create(Spec(id));
+    const LeaseRef lease = Grant(worker);
+    (void)queue->Renew(lease, WorkPhase::kRunning);
+    return lease;
+  }
+
+  static CheckpointRecord Checkpoint(uint32_t step, std::optional<double> psnr = std::nullopt) {
+    CheckpointRecord checkpoint;
+    checkpoint.step = step;
+    checkpoint.checkpoint_blob = Blob("checkpoint " + std::to_string(step));
+    checkpoint.model_blob = Blob("model " + std::to_string(step));
+    checkpoint.preview_psnr = psnr;
+    checkpoint.tensors = {{"table", "F16", {16, 4096, 2}}, {"scalar", "F32", {}}};
+    return checkpoint;
+  }
+
+  static std::vector<uint32_t> Steps(const Job& job) {
+    std::vector<uint32_t> steps;
+    for (const CheckpointRecord& checkpoint : job.checkpoints) steps.push_back(checkpoint.step);
+    return steps;
+  }
+
+  // Everything a watcher has to say now.
+  static std::vector<WatchEvent> Drain(Watcher& watcher) {
+    std::vector<WatchEvent> events;
+    while (auto event = watcher.TryNext()) events.push_back(*std::move(event));
+    return events;
+  }
+
+  struct CountingObserver final : QueueObserver {
+    int n_created = 0, n_finished = 0, n_expired = 0, n_fenced = 0;
+    std::vector<std::string> attempts;
+    void OnJobCreated(const Job&) override { ++n_created; }
+    void OnJobFinished(const Job&) override { ++n_finished; }
+    void OnAttemptEnded(const Job&, std::string_view result) override {
+      attempts.emplace_back(result);
+    }
+    void OnLeaseExpired(const Job&) override { ++n_expired; }
+    void OnFencedWrite(std::string_view) override { ++n_fenced; }
+  };
+
+  QueueOptions options;
+  FakeClock clock;
+  FakeRandom random;
+  MemoryJobStore memory_store;
+  FakeBlobIndex blobs;
+  CountingObserver observer;
+  std::unique_ptr<QueueState> state;
+  std::optional<JobQueue> queue;
+  std::optional<SceneCatalog> scenes;
+  std::optional<ModelCatalog> models;
+
+ private:
+  JobStore* store_;
+};
+
+inline constexpr char kRequestA[] = "0b8f2c9e-5a4d-4c3b-9a27-6f1e0d2c3b4a";
+inline constexpr char kRequestB[] = "7d1e4f60-1c2b-4e5f-8a9b-0c1d2e3f4a5b";
+
+}  // namespace nerf
