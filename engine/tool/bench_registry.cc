@@ -1,0 +1,54 @@
+#include "engine/tool/bench_registry.h"
+
+#include <memory>
+
+#include "engine/tool/synthetic_scene.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/ngp.h"
+#include "engine/train/ray_count_controller.h"
+#include "engine/train/ray_sampler.h"
+
+namespace nerf {
+namespace {
+
+// A whole step of method ngp on a small scene, past the first hundreds of steps, where the
+// occupancy grid has found the ball.
+std::function<BenchWork()> PrepareTrainingStep(ThreadPool* pool) {
+  constexpr uint32_t kStepsBefore = 200;
+  struct Training {
+    Scene scene = SyntheticBallScene(16, 0, 128);
+    TrainConfig config;
+    std::unique_ptr<TrainingStep> step;
+    std::unique_ptr<RaySampler> sampler;
+    std::unique_ptr<RayCountController> ray_count;
+    Batch batch;
+    uint32_t n_steps = 0;
+  };
+  auto training = std::make_shared<Training>();
+  Training& t = *training;
+  t.step = NewFusedHashGridStep(t.config, t.scene.geometry, pool);
+  t.sampler = std::make_unique<RaySampler>(t.scene.train, Background::kRandom,
+                                           t.scene.geometry.near, t.config.seed);
+  t.ray_count = std::make_unique<RayCountController>(
+      RayCountOptions{t.config.target_samples, t.config.initial_rays, t.config.max_rays});
+  auto run = [training, pool]() -> BenchWork {
+    Training& now = *training;
+    now.sampler->Fill(now.n_steps++, now.ray_count->n_rays(), pool, &now.batch);
+    now.batch.learning_rate = now.config.learning_rate;
+    const StepResult result = now.step->Run(now.batch);
+    now.ray_count->Update(result);
+    return {static_cast<double>(result.n_trained)};
+  };
+  for (uint32_t i = 0; i < kStepsBefore; ++i) run();
+  return run;
+}
+
+}  // namespace
+
+std::vector<Bench> AllBenches() {
+  return {
+      {"training_step", "trained samples", PrepareTrainingStep},
+  };
+}
+
+}  // namespace nerf

@@ -1,0 +1,60 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "engine/scene/check_report.h"
+#include "engine/scene/scene_reader.h"
+#include "engine/tool/command.h"
+#include "engine/tool/engine_runner.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+struct CheckFlags {
+  std::string dataset;
+  int threads = 0, test_every = 8;
+  bool json = false;
+};
+
+int RunCheck(const CheckFlags& flags) {
+  bool ok = false;
+  const absl::Status status = Guarded([&]() -> absl::Status {
+    std::error_code ignored;
+    if (!std::filesystem::exists(flags.dataset, ignored)) {
+      return absl::NotFoundError(fmt::format("{}: there is no such folder", flags.dataset));
+    }
+    SceneOptions options;
+    options.n_threads = flags.threads;
+    options.test_every = flags.test_every;
+    const SceneDescription description = DescribeScene(flags.dataset, options);
+    ok = description.ok();
+    if (flags.json) {
+      fmt::print("{}\n", CheckReportJson(description));
+    } else {
+      fmt::print("{}", CheckReportText(description));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return ReportError(status, flags.json);
+  return ok ? kOk : kBadData;
+}
+
+}  // namespace
+
+void AddCheckCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<CheckFlags>();
+  CLI::App* command = app->add_subcommand("check", "Read a data set and list every problem in it");
+  command->add_option("DIR", flags->dataset, "data set")->required();
+  command
+      ->add_option("--test-every", flags->test_every,
+                   "hold out every Nth view where the data set has no split; 0: none")
+      ->check(CLI::Range(0, 1'000'000));
+  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
+      ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->callback([=] { *chosen = [flags] { return RunCheck(*flags); }; });
+}
+
+}  // namespace nerf

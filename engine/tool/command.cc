@@ -1,0 +1,26 @@
+#include "engine/tool/command.h"
+
+#include <cstdio>
+
+#include "engine/tool/json_lines.h"
+#include "fmt/format.h"
+
+namespace nerf {
+
+int ReportError(const absl::Status& status, bool json, bool usage) {
+  const std::string reason = ReasonOf(status);
+  fmt::print(stderr, "error: {}\n", std::string(status.message()));
+  if (json) {
+    JsonObject line;
+    line["event"] = "failed";
+    line["code"] = CodeName(status.code());
+    line["reason"] = reason;
+    line["message"] = std::string(status.message());
+    fmt::print("{}", JsonLine(line));
+  }
+  if (usage || status.code() == absl::StatusCode::kUnimplemented) return kUsage;
+  if (status.code() == absl::StatusCode::kAborted) return kJobFailed;
+  return ExitCodeFor(status.code());
+}
+
+}  // namespace nerf

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "CLI/App.hpp"
+#include "absl/status/status.h"
+#include "common/exit_code.h"
+
+namespace nerf {
+
+// Runs the chosen subcommand; returns the exit code of the process.
+using CommandBody = std::function<int()>;
+
+// Each adds one subcommand to the program; when it is chosen, *chosen becomes its body.
+void AddTrainCommand(CLI::App* app, CommandBody* chosen);
+void AddEvalCommand(CLI::App* app, CommandBody* chosen);
+void AddRenderCommand(CLI::App* app, CommandBody* chosen);
+void AddInspectCommand(CLI::App* app, CommandBody* chosen);
+void AddCheckCommand(CLI::App* app, CommandBody* chosen);
+void AddBenchCommand(CLI::App* app, CommandBody* chosen);
+void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
+void AddServeCommand(CLI::App* app, CommandBody* chosen);
+
+// Prints the error on stderr, and with `json` as {"event":"failed",...} on stdout; returns the exit
+// code for it. A wrong flag (`usage`) or a feature that is not built is 2, a training that failed
+// is 3.
+int ReportError(const absl::Status& status, bool json, bool usage = false);
+
+}  // namespace nerf

@@ -1,0 +1,67 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "engine/base/parallel_for.h"
+#include "engine/kernels/simd_path.h"
+#include "engine/tool/command.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/tool/json_lines.h"
+#include "engine/tool/machine.h"
+#include "engine/train/memory_estimate.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+// Below this a small scene already swaps.
+constexpr uint64_t kLittleMemoryBytes = uint64_t{1} << 30;
+
+int RunDoctor(bool json) {
+  const int n_threads = ThreadPool().n_threads();
+  const std::optional<uint64_t> memory = AvailableMemoryBytes();
+  std::error_code ignored;
+  const bool autograd = std::filesystem::exists(AutogradLibraryPath(), ignored);
+  std::vector<std::string> problems;
+  if (memory.has_value() && *memory < kLittleMemoryBytes) {
+    problems.push_back(fmt::format("only {} MiB of memory are available", *memory >> 20));
+  }
+  if (json) {
+    JsonObject line;
+    line["event"] = "done";
+    line["version"] = NERF_VERSION;
+    line["devices"] = JsonObject::array({"cpu"});
+    line["cpu"] = CpuModel();
+    line["simd"] = kernels::cpu::SimdPath();
+    line["threads"] = n_threads;
+    line["memory_available_bytes"] = memory.has_value() ? JsonObject(*memory) : JsonObject(nullptr);
+    line["cuda"] = "not built";
+    line["autograd"] = autograd;
+    line["problems"] = problems;
+    fmt::print("{}", JsonLine(line));
+    return kOk;
+  }
+  fmt::print("nerf-engine {}\n", NERF_VERSION);
+  fmt::print("cpu       {}, {} threads, {} kernels\n", CpuModel(), n_threads,
+             kernels::cpu::SimdPath());
+  fmt::print("memory    {}\n",
+             memory.has_value() ? fmt::format("{} MiB available", *memory >> 20) : "unknown");
+  fmt::print("cuda      not built (NERF_ENABLE_CUDA is OFF); the CPU engine is used\n");
+  fmt::print("autograd  {}\n", autograd ? AutogradLibraryPath() : "not installed");
+  for (const std::string& problem : problems) fmt::print("problem   {}\n", problem);
+  if (problems.empty()) fmt::print("no problems found\n");
+  return kOk;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App* app, CommandBody* chosen) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app->add_subcommand("doctor", "Show devices, instruction set and problems");
+  command->add_flag("--json", *json, "one JSON object on stdout");
+  command->callback([=] { *chosen = [json] { return RunDoctor(*json); }; });
+}
+
+}  // namespace nerf

@@ -1,0 +1,113 @@
+#include "engine/tool/engine_runner.h"
+
+#include <dlfcn.h>
+
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "engine/train/ngp.h"
+#include "engine/train/tensor_file.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kAutogradMethod[] = "ngp-autograd";
+constexpr char kAutogradLibrary[] = "libnerf_autograd.so";
+constexpr char kAutogradFactory[] = "NerfNewAutogradStep";
+
+// Exported by libnerf_autograd.so with C linkage. Does not throw.
+using AutogradFactory = void (*)(const TrainConfig* config, const SceneGeometry* geometry,
+                                 ThreadPool* pool,
+                                 absl::StatusOr<std::unique_ptr<TrainingStep>>* step);
+
+absl::Status NotBuilt(std::string message) {
+  return WithReason(absl::UnimplementedError(message), reason::kFeatureNotBuilt);
+}
+
+absl::StatusOr<AutogradFactory> OpenAutograd() {
+  const std::string path = AutogradLibraryPath();
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return NotBuilt(
+        fmt::format("method {} needs {}, which is not there: build with "
+                    "NERF_ENABLE_TORCH, or use method ngp",
+                    kAutogradMethod, path));
+  }
+  // Never closed: its threads and static objects live as long as the process.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return NotBuilt(fmt::format("cannot open {}: {}", path, dlerror()));
+  void* symbol = dlsym(library, kAutogradFactory);
+  if (symbol == nullptr) return NotBuilt(fmt::format("{} has no {}", path, kAutogradFactory));
+  return reinterpret_cast<AutogradFactory>(symbol);
+}
+
+}  // namespace
+
+absl::Status Guarded(const std::function<absl::Status()>& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return WithReason(absl::ResourceExhaustedError("out of memory"), "OUT_OF_MEMORY");
+  } catch (const std::exception& e) {
+    return absl::InternalError(e.what());
+  } catch (...) {
+    return absl::InternalError("unknown exception");
+  }
+}
+
+absl::Status CheckDevice(std::string_view device) {
+  if (device == "cpu") return absl::OkStatus();
+  if (device.substr(0, 5) == "cuda:" || device == "cuda") {
+    return NotBuilt(
+        fmt::format("device {}: this build has no CUDA; use --device cpu", device.substr(0, 32)));
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("device: '{}' is neither cpu nor cuda:N", device.substr(0, 32)));
+}
+
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
+                                                              const SceneGeometry& geometry,
+                                                              ThreadPool* pool) {
+  if (config.method != kAutogradMethod) return NewFusedHashGridStep(config, geometry, pool);
+  absl::StatusOr<AutogradFactory> factory = OpenAutograd();
+  if (!factory.ok()) return factory.status();
+  absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
+  (*factory)(&config, &geometry, pool, &step);
+  return step;
+}
+
+uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
+                           int n_threads) {
+  return FusedHashGridStepBytes(config, geometry, n_threads);
+}
+
+std::string AutogradLibraryPath() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return kAutogradLibrary;
+  return (program.parent_path().parent_path() / "lib" / kAutogradLibrary).string();
+}
+
+absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path) {
+  absl::StatusOr<TensorFile> file = ReadTensorFile(path);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<StoredTrainState> stored = LoadTrainState(*file, path);
+  if (!stored.ok()) return stored.status();
+  // Both methods train the same field and store it alike.
+  absl::StatusOr<TrainedModel> model = LoadNgpModel(*file, stored->state.geometry);
+  if (!model.ok()) {
+    return absl::Status(
+        model.status().code(),
+        absl::string_view(fmt::format("{}: {}", path, std::string(model.status().message()))));
+  }
+  LoadedModel loaded{std::move(stored->state), stored->kind, *std::move(model), 0};
+  for (const auto& [name, tensor] : file->tensors) loaded.byte_size += tensor.bytes.size();
+  return loaded;
+}
+
+}  // namespace nerf

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/parallel_for.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/training_step.h"
+
+namespace nerf {
+
+// The border between libraries that throw and a program that reports Status, and the one place that
+// knows which methods and devices there are.
+
+// Runs `body`. What it throws becomes ResourceExhausted OUT_OF_MEMORY (std::bad_alloc) or Internal.
+absl::Status Guarded(const std::function<absl::Status()>& body);
+
+// OK for "cpu". Unimplemented FEATURE_NOT_BUILT for "cuda:N", InvalidArgument for everything else.
+absl::Status CheckDevice(std::string_view device);
+
+// The step of config.method. The method ngp-autograd lives in libnerf_autograd.so, which is opened
+// here: Unimplemented FEATURE_NOT_BUILT where it is not there. pool outlives the step.
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
+                                                              const SceneGeometry& geometry,
+                                                              ThreadPool* pool);
+
+// Bytes that such a step will take.
+uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_threads);
+
+// Where libnerf_autograd.so is looked for: ../lib of this program's folder.
+std::string AutogradLibraryPath();
+
+// A model or checkpoint, ready to render.
+struct LoadedModel {
+  TrainState state;
+  TrainFileKind kind = TrainFileKind::kModel;
+  TrainedModel model;
+  uint64_t byte_size = 0;  // of its tensors
+};
+// Errors: NotFound, DataLoss or InvalidArgument, naming the path.
+absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path);
+
+}  // namespace nerf

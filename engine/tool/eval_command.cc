@@ -1,0 +1,142 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "engine/scene/camera_file.h"
+#include "engine/scene/image_io.h"
+#include "engine/scene/scene_reader.h"
+#include "engine/tool/command.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/tool/json_lines.h"
+#include "engine/tool/signal_watcher.h"
+#include "engine/tool/training_session.h"
+#include "engine/train/evaluation.h"
+#include "engine/train/memory_estimate.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+struct EvalFlags {
+  std::string model, dataset, split = "test", background, images, device = "cpu";
+  int threads = 0, test_every = 8;
+  bool has_test_every = false, json = false;
+};
+
+// The model knows the frame it was trained in; the data set may have been placed otherwise since.
+void MoveToFrame(const SceneFrame& from, const SceneFrame& to, std::vector<View>* views) {
+  if (from == to) return;
+  for (View& view : *views) view.camera = ToTrainingFrame(ToOwnFrame(view.camera, from), to);
+}
+
+absl::Status WriteNamedImage(const std::string& folder, const View& view, const ImageU8& image) {
+  std::string name = std::filesystem::path(view.file).replace_extension("").string();
+  for (char& c : name) {
+    if (c == '/' || c == '\\') c = '_';
+  }
+  return WritePng(folder + "/" + name + ".png", image);
+}
+
+void PrintResult(const EvaluationResult& result, Background background, bool json) {
+  if (!json) {
+    for (const ImageScore& image : result.images) {
+      fmt::print("{:6.2f} dB  {:.4f}  {}\n", image.psnr, image.ssim, image.file);
+    }
+    fmt::print("SSIM {:.4f}\nPSNR {:.2f} dB ({} background, {} test views)\n", result.ssim,
+               result.psnr, BackgroundName(background), result.images.size());
+    return;
+  }
+  JsonObject line;
+  line["event"] = "done";
+  line["psnr"] = JsonNumber(result.psnr);
+  line["ssim"] = JsonNumber(result.ssim);
+  line["images"] = result.images.size();
+  line["background"] = BackgroundName(background);
+  line["seconds_per_image"] = JsonNumber(result.seconds_per_image);
+  JsonObject per_image = JsonObject::array();
+  for (const ImageScore& image : result.images) {
+    JsonObject entry;
+    entry["file"] = image.file;
+    entry["psnr"] = JsonNumber(image.psnr);
+    entry["ssim"] = JsonNumber(image.ssim);
+    per_image.push_back(std::move(entry));
+  }
+  line["per_image"] = std::move(per_image);
+  fmt::print("{}", JsonLine(line));
+}
+
+absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
+  const RealClock clock;
+  ThreadPool pool(flags.threads);
+  absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model);
+  if (!model.ok()) return model.status();
+  SceneOptions scene_options;
+  scene_options.test_every =
+      flags.has_test_every ? flags.test_every : model->state.config.test_every;
+  scene_options.pool = &pool;
+  scene_options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
+  absl::StatusOr<Scene> scene = LoadScene(flags.dataset, scene_options);
+  if (!scene.ok()) return scene.status();
+  for (const std::string& warning : scene->warnings) fmt::print(stderr, "warning: {}\n", warning);
+  std::vector<View>& views = flags.split == "train" ? scene->train : scene->test;
+  if (views.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} has no {} views", flags.dataset, flags.split));
+  }
+  MoveToFrame(scene->geometry.frame, model->state.geometry.frame, &views);
+
+  EvaluationOptions options;
+  options.background = model->state.evaluation_background;
+  if (flags.background == "white") options.background = Background::kWhite;
+  if (flags.background == "black") options.background = Background::kBlack;
+  options.min_transmittance = model->state.config.min_transmittance;
+  if (!flags.images.empty()) {
+    if (absl::Status status = CreateFolder(flags.images); !status.ok()) return status;
+    options.on_image = [&](const View& view, const ImageU8& image) {
+      return WriteNamedImage(flags.images, view, image);
+    };
+  }
+  absl::StatusOr<EvaluationResult> result =
+      EvaluateViews(model->model, model->state.geometry, views, options, &pool, clock, stop);
+  if (!result.ok()) return result.status();
+  PrintResult(*result, options.background, flags.json);
+  return absl::OkStatus();
+}
+
+int RunEval(const EvalFlags& flags) {
+  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
+    return ReportError(status, flags.json, true);
+  }
+  SignalWatcher signals;
+  const absl::Status status = Guarded([&] { return Eval(flags, signals.token()); });
+  if (status.ok()) return kOk;
+  const int code = ReportError(status, flags.json);
+  return signals.exit_code() != 0 ? signals.exit_code() : code;
+}
+
+}  // namespace
+
+void AddEvalCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<EvalFlags>();
+  CLI::App* command = app->add_subcommand("eval", "Compare a model's views with pictures");
+  command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
+  command->add_option("DIR", flags->dataset, "data set")->required();
+  command->add_option("--split", flags->split, "which views")
+      ->check(CLI::IsMember({"test", "train"}))
+      ->capture_default_str();
+  command->add_option("--background", flags->background, "default: the one stored in the model")
+      ->check(CLI::IsMember({"white", "black"}));
+  auto* test_every = command->add_option("--test-every", flags->test_every,
+                                         "default: the one the model was trained with");
+  command->add_option("--images", flags->images, "write the rendered views to this folder");
+  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
+  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->callback([=] {
+    flags->has_test_every = test_every->count() > 0;
+    *chosen = [flags] { return RunEval(*flags); };
+  });
+}
+
+}  // namespace nerf

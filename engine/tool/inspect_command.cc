@@ -1,0 +1,77 @@
+#include <cstdio>
+#include <memory>
+
+#include "engine/tool/command.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/tool/json_lines.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/tensor_file.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+struct InspectFlags {
+  std::string file;
+  bool json = false;
+};
+
+void PrintTable(const std::string& path, const TensorFile& file, const StoredTrainState& stored) {
+  const TrainState& state = stored.state;
+  const TrainConfig& config = state.config;
+  fmt::print("{}: {}, method {}, step {}\n", path,
+             stored.kind == TrainFileKind::kModel ? "model" : "checkpoint", config.method,
+             state.step);
+  fmt::print("budget {} {}, seed {}, {} M samples, {} M rays\n", config.budget.amount,
+             BudgetKindName(config.budget.kind), config.seed, state.n_trained / 1'000'000,
+             state.n_rays / 1'000'000);
+  fmt::print("{} scene, {} training and {} test views, {} background, {} grid levels\n",
+             SceneFlavourName(state.geometry.flavour), state.n_train_views, state.n_test_views,
+             BackgroundName(state.evaluation_background), state.geometry.n_levels);
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    fmt::print("  {:<28} {:<5} [{}]\n", name, DTypeName(tensor.dtype),
+               fmt::join(tensor.shape, ", "));
+    bytes += tensor.bytes.size();
+  }
+  fmt::print("{} tensors, {:.1f} MiB, digests match\n", file.tensors.size(),
+             static_cast<double>(bytes) / (1 << 20));
+}
+
+absl::Status Inspect(const InspectFlags& flags) {
+  absl::StatusOr<TensorFile> file = ReadTensorFile(flags.file);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<StoredTrainState> stored = LoadTrainState(*file, flags.file);
+  if (!stored.ok()) return stored.status();
+  if (!flags.json) {
+    PrintTable(flags.file, *file, *stored);
+    return absl::OkStatus();
+  }
+  JsonObject line;
+  line["event"] = "done";
+  line["kind"] = stored->kind == TrainFileKind::kModel ? "model" : "checkpoint";
+  line["method"] = stored->state.config.method;
+  line["step"] = stored->state.step;
+  line["samples"] = stored->state.n_trained;
+  line["metadata"] = file->metadata;
+  line["tensors"] = TensorList(*file);
+  fmt::print("{}", JsonLine(line));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddInspectCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* command = app->add_subcommand("inspect", "Show what a model or checkpoint holds");
+  command->add_option("FILE", flags->file, "model or checkpoint file")->required();
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->callback([=] {
+    *chosen = [flags]() -> int {
+      const absl::Status status = Guarded([&] { return Inspect(*flags); });
+      return status.ok() ? kOk : ReportError(status, flags->json);
+    };
+  });
+}
+
+}  // namespace nerf

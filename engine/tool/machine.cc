@@ -1,0 +1,24 @@
+#include "engine/tool/machine.h"
+
+#include "common/file_io.h"
+#include "engine/kernels/simd_path.h"
+
+namespace nerf {
+
+std::string CpuModel() {
+  constexpr char kKey[] = "model name";
+  constexpr uint64_t kMaxBytes = 16 << 20;
+  const absl::StatusOr<std::string> text = ReadFile("/proc/cpuinfo", kMaxBytes);
+  if (text.ok()) {
+    const size_t key = text->find(kKey);
+    const size_t colon = key == std::string::npos ? key : text->find(": ", key);
+    if (colon != std::string::npos) {
+      return text->substr(colon + 2, text->find('\n', colon) - colon - 2);
+    }
+  }
+  return "unknown processor";
+}
+
+std::string DeviceDescription() { return CpuModel() + ", " + kernels::cpu::SimdPath(); }
+
+}  // namespace nerf

@@ -1,0 +1,133 @@
+#include "engine/tool/mailbox.h"
+
+#include <utility>
+
+namespace nerf {
+namespace {
+
+// Beyond this the other side does not wait for answers, and is told so.
+constexpr size_t kMaxWaitingBytes = size_t{64} << 20;
+// No message of ours nests deeper; writing a value out again costs stack for each level.
+constexpr int kMaxDepth = 32;
+
+bool NestsTooDeep(const std::string& line) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+std::string TextAt(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+void Mailbox::PutLine(const std::string& line) {
+  if (NestsTooDeep(line)) return PutError("a message nests more than 32 levels");
+  nlohmann::json message = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (message.is_discarded()) return PutError("a line is no JSON");
+  if (!message.is_object()) return PutError("a message is no JSON object");
+  const auto type = message.find("type");
+  if (type == message.end() || !type->is_string()) {
+    return PutError("a message has no type, or one that is no string");
+  }
+  MutexLock lock(mu_);
+  if (*type == "cancel") return Cancel(TextAt(message, "id"));
+  if (*type == "stop" && !job_.empty() && TextAt(message, "job") == job_) {
+    job_source_.request_stop();
+  }
+  Put({std::move(message), "", line.size()});
+}
+
+void Mailbox::PutError(std::string error) {
+  MutexLock lock(mu_);
+  Put({nullptr, std::move(error), 0});
+}
+
+void Mailbox::Put(Mail mail) {
+  if (waiting_bytes_ + mail.byte_size > kMaxWaitingBytes) {
+    mail = {nullptr, "too many messages wait", 0};
+  }
+  // Errors alone may flood, too: one stands for those behind it.
+  if (!mail.error.empty() && waiting_.size() > 1000 && !waiting_.back().error.empty()) return;
+  waiting_bytes_ += mail.byte_size;
+  waiting_.push_back(std::move(mail));
+  changed_.NotifyAll();
+}
+
+void Mailbox::Cancel(const std::string& id) {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const std::string type = it->error.empty() ? TextAt(it->message, "type") : "";
+    if ((type == "render" || type == "check") && TextAt(it->message, "id") == id) {
+      waiting_bytes_ -= it->byte_size;
+      it = waiting_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void Mailbox::End() {
+  {
+    MutexLock lock(mu_);
+    ended_ = true;
+    job_source_.request_stop();
+    changed_.NotifyAll();
+  }
+  end_source_.request_stop();
+}
+
+std::optional<Mail> Mailbox::Pop() {
+  if (waiting_.empty() || ended_) return std::nullopt;
+  Mail mail = std::move(waiting_.front());
+  waiting_.pop_front();
+  waiting_bytes_ -= mail.byte_size;
+  return mail;
+}
+
+std::optional<Mail> Mailbox::TryTake() {
+  MutexLock lock(mu_);
+  return Pop();
+}
+
+std::optional<Mail> Mailbox::WaitTake() {
+  MutexLock lock(mu_);
+  while (waiting_.empty() && !ended_) changed_.Wait(mu_);
+  return Pop();
+}
+
+std::stop_token Mailbox::BeginJob(const std::string& job) {
+  MutexLock lock(mu_);
+  job_ = job;
+  job_source_ = std::stop_source();
+  if (ended_) job_source_.request_stop();
+  // A stop may have come while the job itself still waited.
+  for (const Mail& mail : waiting_) {
+    if (mail.error.empty() && TextAt(mail.message, "type") == "stop" &&
+        TextAt(mail.message, "job") == job) {
+      job_source_.request_stop();
+    }
+  }
+  return job_source_.get_token();
+}
+
+void Mailbox::EndJob() {
+  MutexLock lock(mu_);
+  job_.clear();
+}
+
+}  // namespace nerf

@@ -1,0 +1,49 @@
+#include <cstdio>
+#include <exception>
+
+#include "CLI/CLI.hpp"
+#include "common/exit_code.h"
+#include "common/logging.h"
+#include "engine/tool/command.h"
+#include "fmt/format.h"
+
+namespace {
+
+int Run(int argc, char** argv) {
+  CLI::App app{"Trains, evaluates and renders neural radiance fields.", "nerf-engine"};
+  app.set_version_flag("--version", "nerf-engine " NERF_VERSION);
+  app.require_subcommand(1);
+  std::string log_level = "info";
+  app.add_option("--log-level", log_level, "debug, info, warning, error or off")
+      ->capture_default_str();
+  nerf::CommandBody chosen;
+  nerf::AddTrainCommand(&app, &chosen);
+  nerf::AddEvalCommand(&app, &chosen);
+  nerf::AddRenderCommand(&app, &chosen);
+  nerf::AddInspectCommand(&app, &chosen);
+  nerf::AddCheckCommand(&app, &chosen);
+  nerf::AddBenchCommand(&app, &chosen);
+  nerf::AddDoctorCommand(&app, &chosen);
+  nerf::AddServeCommand(&app, &chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    // Help and version come this way, too, with exit code 0.
+    return app.exit(e) == 0 ? nerf::kOk : nerf::kUsage;
+  }
+  if (absl::Status status = nerf::InitLogging("nerf-engine", log_level); !status.ok()) {
+    return nerf::ReportError(status, false, true);
+  }
+  return chosen();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return nerf::kBug;
+  }
+}

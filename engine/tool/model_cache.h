@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/tool/engine_runner.h"
+
+namespace nerf {
+
+// Models that were loaded for renders, the least recently used forgotten first when their bytes
+// pass the limit. The one asked for last is always kept. A file that was replaced is read again.
+// Not thread-safe.
+class ModelCache {
+ public:
+  explicit ModelCache(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // The model of a file. Errors as LoadModelFile. shared_ptr: it may be in use while others come.
+  absl::StatusOr<std::shared_ptr<const LoadedModel>> Get(const std::string& path);
+
+  uint64_t byte_size() const { return byte_size_; }
+  size_t n_models() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::string identity;  // path, inode, size and time of change
+    std::shared_ptr<const LoadedModel> model;
+  };
+
+  const uint64_t max_bytes_;
+  uint64_t byte_size_ = 0;
+  std::list<Entry> entries_;  // most recently used first
+};
+
+}  // namespace nerf

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "common/atomic_file.h"
+#include "common/clock.h"
+#include "common/file_io.h"
+#include "engine/render/renderer.h"
+#include "engine/scene/image_io.h"
+#include "engine/tool/command.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/tool/json_lines.h"
+#include "engine/tool/signal_watcher.h"
+#include "engine/tool/training_session.h"
+#include "engine/tool/view_request.h"
+#include "engine/tool/view_writer.h"
+#include "engine/train/image_metrics.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr uint64_t kMaxCameraFileBytes = uint64_t{64} << 20;
+
+struct RenderFlags {
+  std::string model, camera, out, device = "cpu";
+  int orbit = 0, width = 0, height = 0, threads = 0;
+  std::vector<std::string> channels = {"rgb"};
+  bool json = false;
+};
+
+// Depths of a whole set until its farthest point is known, on disk: a path can have thousands of
+// views.
+class DepthSpool {
+ public:
+  DepthSpool() : file_(std::tmpfile()) {}
+  ~DepthSpool() {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+  DepthSpool(const DepthSpool&) = delete;
+  DepthSpool& operator=(const DepthSpool&) = delete;
+
+  absl::Status Append(int width, int height, const std::vector<float>& depths) {
+    if (file_ == nullptr ||
+        std::fwrite(depths.data(), sizeof(float), depths.size(), file_) != depths.size()) {
+      return absl::UnavailableError("cannot write a temporary file for depths");
+    }
+    for (float depth : depths) largest_ = std::max(largest_, depth);
+    sizes_.push_back({width, height});
+    return absl::OkStatus();
+  }
+
+  // depth_NNNN.png of each view, and depth.json.
+  absl::Status WriteImages(const std::string& out) {
+    if (sizes_.empty()) return absl::OkStatus();
+    const float far = FarOf(largest_);
+    std::rewind(file_);
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      std::vector<float> depths(static_cast<size_t>(sizes_[i].width) * sizes_[i].height);
+      if (std::fread(depths.data(), sizeof(float), depths.size(), file_) != depths.size()) {
+        return absl::UnavailableError("cannot read the temporary file for depths");
+      }
+      absl::Status status = WritePng16(fmt::format("{}/depth_{:04}.png", out, i), sizes_[i].width,
+                                       sizes_[i].height, DepthToGrey(depths, far));
+      if (!status.ok()) return status;
+    }
+    JsonObject meta;
+    meta["far"] = far;
+    meta["unit"] = "scene units of the data set";
+    meta["encoding"] = "depth / far * 65535";
+    return WriteFileAtomically(out + "/depth.json", JsonLine(meta));
+  }
+
+ private:
+  struct Size {
+    int width, height;
+  };
+  std::FILE* file_;
+  std::vector<Size> sizes_;
+  float largest_ = 0;
+};
+
+absl::StatusOr<std::vector<Camera>> CamerasOf(const RenderFlags& flags, const LoadedModel& model) {
+  if (flags.camera.empty()) {
+    return CamerasOfOrbit(model.state, model.model.grid, flags.orbit, flags.width, flags.height);
+  }
+  absl::StatusOr<std::string> text = ReadFile(flags.camera, kMaxCameraFileBytes);
+  if (!text.ok()) return text.status();
+  return CamerasFromText(*text, flags.camera, model.state, flags.width, flags.height);
+}
+
+absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_token stop) {
+  const RealClock clock;
+  ThreadPool pool(flags.threads);
+  absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model);
+  if (!model.ok()) return model.status();
+  absl::StatusOr<std::vector<Camera>> cameras = CamerasOf(flags, *model);
+  if (!cameras.ok()) return cameras.status();
+  if (absl::Status status = CreateFolder(flags.out); !status.ok()) return status;
+
+  RenderOptions options;
+  options.background = BackgroundColour(model->state.evaluation_background);
+  options.min_transmittance = model->state.config.min_transmittance;
+  const SceneGeometry& geometry = model->state.geometry;
+  DepthSpool depths;
+  absl::Duration rendering;
+  for (size_t i = 0; i < cameras->size(); ++i) {
+    const SteadyTime begin = clock.Now();
+    RenderedView view;
+    if (!RenderView(*model->model.field, model->model.grid, geometry, (*cameras)[i], options, &pool,
+                    stop, &view)) {
+      return absl::CancelledError("rendering was interrupted");
+    }
+    rendering += clock.Now() - begin;
+    absl::Status status;
+    if (channels.rgb) {
+      status = WritePng(fmt::format("{}/rgb_{:04}.png", flags.out, i), QuantisedColours(view));
+    }
+    if (status.ok() && channels.opacity) {
+      status = WritePng(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view));
+    }
+    if (status.ok() && channels.depth) {
+      status = depths.Append(view.width, view.height, OwnDepths(view, geometry.frame.scale));
+    }
+    if (!status.ok()) return status;
+  }
+  if (absl::Status status = depths.WriteImages(flags.out); !status.ok()) return status;
+
+  const double seconds = absl::ToDoubleSeconds(rendering);
+  if (flags.json) {
+    JsonObject line;
+    line["event"] = "done";
+    line["images"] = cameras->size();
+    line["out"] = flags.out;
+    line["seconds_per_image"] =
+        JsonNumber(seconds / static_cast<double>(std::max<size_t>(cameras->size(), 1)));
+    fmt::print("{}", JsonLine(line));
+  } else {
+    fmt::print("rendered {} views in {:.2f} s to {}\n", cameras->size(), seconds, flags.out);
+  }
+  return absl::OkStatus();
+}
+
+int RunRender(const RenderFlags& flags) {
+  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
+    return ReportError(status, flags.json, true);
+  }
+  absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
+  if (!channels.ok()) return ReportError(channels.status(), flags.json, true);
+  SignalWatcher signals;
+  const absl::Status status = Guarded([&] { return Render(flags, *channels, signals.token()); });
+  if (status.ok()) return kOk;
+  const int code = ReportError(status, flags.json);
+  return signals.exit_code() != 0 ? signals.exit_code() : code;
+}
+
+}  // namespace
+
+void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<RenderFlags>();
+  CLI::App* command = app->add_subcommand("render", "Render views of a model");
+  command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
+  auto* views = command->add_option_group("views");
+  views->add_option("--camera", flags->camera, "camera file: JSON of the transforms.json shape");
+  views->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
+      ->check(CLI::Range(1, 100'000));
+  views->require_option(1);
+  command->add_option("--width", flags->width, "pixels; default: the camera's")
+      ->check(CLI::Range(1, kMaxViewSide));
+  command->add_option("--height", flags->height, "pixels; default: the camera's")
+      ->check(CLI::Range(1, kMaxViewSide));
+  command->add_option("--out", flags->out, "folder for the images")->required();
+  command->add_option("--channels", flags->channels, "of rgb, depth, opacity; comma-separated")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
+  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->callback([=] { *chosen = [flags] { return RunRender(*flags); }; });
+}
+
+}  // namespace nerf

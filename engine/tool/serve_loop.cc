@@ -1,0 +1,443 @@
+#include "engine/tool/serve_loop.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "common/atomic_file.h"
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "engine/render/renderer.h"
+#include "engine/scene/image_io.h"
+#include "engine/scene/scene_reader.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/tool/machine.h"
+#include "engine/tool/view_request.h"
+#include "engine/tool/view_writer.h"
+#include "engine/train/evaluation.h"
+#include "engine/train/image_metrics.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kHeartbeat = absl::Seconds(1);
+
+// A part of a file name that an id of any characters gives.
+std::string FileStem(const std::string& id) {
+  std::string stem;
+  for (char c : id.substr(0, 64)) {
+    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '-' || c == '_';
+    stem += safe ? c : '_';
+  }
+  return stem;
+}
+
+struct WrittenView {
+  JsonObject files = JsonObject::object();
+  float far = 0;
+};
+
+absl::StatusOr<WrittenView> WriteView(const RenderedView& view, const RenderMessage& message,
+                                      float scale) {
+  if (absl::Status status = CreateFolder(message.out); !status.ok()) return status;
+  const std::string prefix = message.out + "/" + FileStem(message.id);
+  WrittenView written;
+  if (message.channels.rgb) {
+    const ImageU8 image = QuantisedColours(view);
+    absl::StatusOr<std::string> bytes = message.jpeg ? EncodeJpeg(image) : EncodePng(image);
+    if (!bytes.ok()) return bytes.status();
+    const std::string path = prefix + "_rgb." + (message.jpeg ? "jpg" : "png");
+    if (absl::Status status = WriteFileAtomically(path, *bytes); !status.ok()) return status;
+    written.files["rgb"] = path;
+  }
+  if (message.channels.depth) {
+    const std::vector<float> depths = OwnDepths(view, scale);
+    float largest = 0;
+    for (float depth : depths) largest = std::max(largest, depth);
+    written.far = FarOf(largest);
+    const std::string path = prefix + "_depth.png";
+    absl::Status status =
+        WritePng16(path, view.width, view.height, DepthToGrey(depths, written.far));
+    if (!status.ok()) return status;
+    written.files["depth"] = path;
+  }
+  if (message.channels.opacity) {
+    const std::string path = prefix + "_opacity.png";
+    if (absl::Status status = WritePng(path, OpacityImage(view)); !status.ok()) return status;
+    written.files["opacity"] = path;
+  }
+  return written;
+}
+
+}  // namespace
+
+// The job in work: what the trainer tells goes out as messages, and between its steps what waits in
+// the mailbox is answered.
+class ServeLoop::Job final : public TrainerObserver {
+ public:
+  Job(ServeLoop* loop, const TrainMessage& message, std::stop_token stop)
+      : loop_(loop), message_(message), stop_(std::move(stop)) {}
+
+  const std::string& name() const { return message_.job; }
+  std::stop_token stop() const { return stop_; }
+  void RequestStop(bool checkpoint) { stop_mode_checkpoint_ = checkpoint; }
+  // Unset until a stop was asked for.
+  std::optional<bool> stop_mode_checkpoint() const { return stop_mode_checkpoint_; }
+
+  void Begin(TrainingSession* session, Trainer* trainer) {
+    session_ = session;
+    trainer_ = trainer;
+  }
+  void Finish() {
+    session_ = nullptr;
+    trainer_ = nullptr;
+    rendered_model_.reset();
+  }
+  const Trainer* trainer() const { return trainer_; }
+
+  // The weights as they stand, as files would hold them; nullptr before the first step can be
+  // taken. Copied once for all renders of the same step.
+  const TrainedModel* CurrentModel() {
+    if (trainer_ == nullptr) return nullptr;
+    if (!rendered_model_.has_value() || rendered_step_ != trainer_->state().step) {
+      rendered_model_ = session_->step->Snapshot();
+      rendered_step_ = trainer_->state().step;
+    }
+    return &*rendered_model_;
+  }
+
+  void OnProgress(const TrainProgress& progress) override {
+    last_progress_ = Reply("progress", "job", name());
+    SetProgress(progress, &last_progress_);
+    last_progress_["fraction"] = JsonNumber(progress.fraction);
+    last_progress_["eta_seconds"] = JsonNumber(progress.eta_seconds);
+    RepeatProgress();
+  }
+
+  // Says that the job is alive where no step is taken for a while.
+  void RepeatProgress() {
+    if (last_progress_.is_null()) return;
+    loop_->Send(last_progress_);
+    last_sent_ = loop_->clock_->Now();
+  }
+
+  absl::Status OnPreview(const TrainPreview& preview) override {
+    const std::string path = fmt::format("{}/preview_{:08}.png", message_.out, preview.step);
+    if (absl::Status status = WritePng(path, preview.image); !status.ok()) return status;
+    JsonObject reply = Reply("preview", "job", name());
+    reply["step"] = preview.step;
+    reply["psnr"] = JsonNumber(preview.psnr);
+    reply["image"] = path;
+    loop_->Send(reply);
+    return absl::OkStatus();
+  }
+
+  absl::Status OnCheckpointDue() override { return WriteCheckpoint(); }
+
+  absl::Status WriteCheckpoint() {
+    const uint32_t step = trainer_->state().step;
+    checkpoint_ = fmt::format("{}/checkpoint_{:08}.safetensors", message_.out, step);
+    model_ = fmt::format("{}/model_{:08}.safetensors", message_.out, step);
+    // A stop waits for the files, not for a picture.
+    const std::optional<TrainPreview> preview = trainer_->Preview(stop_);
+    const TensorFile model = trainer_->Model();
+    if (absl::Status status = WriteTensorFile(model, model_); !status.ok()) return status;
+    if (absl::Status status = WriteTensorFile(trainer_->Checkpoint(), checkpoint_); !status.ok()) {
+      return status;
+    }
+    JsonObject reply = Reply("checkpoint", "job", name());
+    reply["step"] = step;
+    reply["checkpoint"] = checkpoint_;
+    reply["model"] = model_;
+    reply["tensors"] = TensorList(model);
+    reply["psnr"] = preview.has_value() ? JsonNumber(preview->psnr) : JsonObject(nullptr);
+    loop_->Send(reply);
+    return absl::OkStatus();
+  }
+
+  void OnWarning(const std::string& text) override { LogWarning(text, {{"job", name()}}); }
+
+  absl::Status BetweenSteps() override {
+    while (const std::optional<Mail> mail = loop_->mailbox_.TryTake()) loop_->Handle(*mail, this);
+    return absl::OkStatus();
+  }
+
+  absl::Status BetweenEvaluatedViews() {
+    if (loop_->clock_->Now() - last_sent_ >= kHeartbeat) RepeatProgress();
+    return BetweenSteps();
+  }
+
+  const std::string& checkpoint() const { return checkpoint_; }
+  const std::string& model() const { return model_; }
+
+ private:
+  ServeLoop* const loop_;
+  const TrainMessage& message_;
+  const std::stop_token stop_;
+  TrainingSession* session_ = nullptr;
+  Trainer* trainer_ = nullptr;
+  std::optional<bool> stop_mode_checkpoint_;
+  std::optional<TrainedModel> rendered_model_;
+  uint32_t rendered_step_ = 0;
+  JsonObject last_progress_;
+  SteadyTime last_sent_;
+  std::string checkpoint_, model_;  // the last ones written
+};
+
+ServeLoop::ServeLoop(ServeOptions options, ThreadPool* pool, const Clock* clock)
+    : options_(std::move(options)),
+      pool_(pool),
+      clock_(clock),
+      socket_(options_.fd),
+      models_(options_.model_cache_bytes) {}
+
+ServeLoop::~ServeLoop() = default;
+
+void ServeLoop::ReadUntilEnd() {
+  socket_.ReadLines([this](const std::string& line) { mailbox_.PutLine(line); },
+                    [this] { mailbox_.PutError("a line of more than 1 MiB"); });
+  mailbox_.End();
+  if (options_.exit_grace == absl::InfiniteDuration()) return;
+  const SteadyTime deadline = clock_->Now() + options_.exit_grace;
+  MutexLock lock(mu_);
+  while (!done_) {
+    const absl::Duration left = deadline - clock_->Now();
+    // Nobody is left to hear an answer; files are whole or not there.
+    if (left <= absl::ZeroDuration()) _exit(0);
+    done_changed_.WaitFor(mu_, left);
+  }
+}
+
+void ServeLoop::Run() {
+  JsonObject hello = Reply("hello", "version", NERF_VERSION);
+  hello["device"] = options_.device;
+  hello["description"] = DeviceDescription();
+  hello["threads"] = pool_->n_threads();
+  Send(hello);
+  std::thread reader([this] { ReadUntilEnd(); });
+  while (const std::optional<Mail> mail = mailbox_.WaitTake()) Handle(*mail, nullptr);
+  {
+    MutexLock lock(mu_);
+    done_ = true;
+    done_changed_.NotifyAll();
+  }
+  reader.join();
+}
+
+void ServeLoop::Send(const JsonObject& message) {
+  // A peer that is gone ends the reading side, too, and with it everything.
+  if (!socket_.Write(JsonLine(message))) socket_.Shutdown();
+}
+
+void ServeLoop::Handle(const Mail& mail, Job* job) {
+  if (!mail.error.empty()) {
+    Send(ErrorReply("", "", absl::InvalidArgumentError(mail.error)));
+    return;
+  }
+  const nlohmann::json& message = mail.message;
+  const std::string type = TextOf(message, "type");
+  if (type == "train") {
+    HandleTrain(message, job);
+  } else if (type == "stop") {
+    HandleStop(message, job);
+  } else if (type == "render") {
+    HandleRender(message, job);
+  } else if (type == "check") {
+    HandleCheck(message);
+  } else {
+    Send(ErrorReply(
+        TextOf(message, "id"), TextOf(message, "job"),
+        absl::InvalidArgumentError(fmt::format("type: '{}' is not known", type.substr(0, 64)))));
+  }
+}
+
+void ServeLoop::HandleTrain(const nlohmann::json& message, Job* job) {
+  const std::string name = TextOf(message, "job");
+  if (job != nullptr) {
+    Send(ErrorReply(
+        "", name,
+        WithReason(absl::FailedPreconditionError(fmt::format("job {} is in training", job->name())),
+                   "BUSY")));
+    return;
+  }
+  absl::StatusOr<TrainMessage> train = ReadTrainMessage(message);
+  if (!train.ok()) {
+    // Without a name there is no job that could fail.
+    Send(name.empty() || name.size() > 1024 ? ErrorReply("", name, train.status())
+                                            : FailedReply(name, train.status(), {}));
+    return;
+  }
+  Job work(this, *train, mailbox_.BeginJob(name));
+  std::vector<SceneProblem> problems;
+  const absl::Status status = Guarded([&] { return Train(*train, &work, &problems); });
+  work.Finish();
+  mailbox_.EndJob();
+  if (!status.ok()) Send(FailedReply(name, status, problems));
+}
+
+absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
+                              std::vector<SceneProblem>* problems) {
+  if (absl::Status status = CreateFolder(message.out); !status.ok()) return status;
+  auto session = OpenTrainingSession(message.request, pool_, problems);
+  if (!session.ok()) return session.status();
+  TrainingSession& s = **session;
+  TrainerOptions options;
+  options.checkpoint_interval = message.checkpoint_interval;
+  options.preview_interval = message.preview_interval;
+  const int64_t first_trained = s.state.n_trained;
+  const double first_seconds = s.state.seconds;
+  Trainer trainer(&s.scene, s.state, s.step.get(), pool_, clock_, options, job);
+
+  JsonObject started = Reply("started", "job", message.job);
+  started["config"] = ConfigObject(s.state.config);
+  started["scene"] = JsonObject{{"flavour", SceneFlavourName(s.scene.geometry.flavour)},
+                                {"train", s.scene.train.size()},
+                                {"test", s.scene.test.size()},
+                                {"warnings", s.scene.warnings}};
+  started["step"] = s.state.step;
+  Send(started);
+  job->Begin(&s, &trainer);
+
+  const auto stopped = [&]() -> absl::Status {
+    // The message that asked for it may still wait.
+    if (absl::Status status = job->BetweenSteps(); !status.ok()) return status;
+    if (job->stop_mode_checkpoint().value_or(false)) {
+      if (absl::Status status = job->WriteCheckpoint(); !status.ok()) return status;
+    }
+    JsonObject reply = Reply("stopped", "job", message.job);
+    reply["step"] = trainer.state().step;
+    Send(reply);
+    return absl::OkStatus();
+  };
+
+  absl::StatusOr<TrainOutcome> outcome = trainer.Run(job->stop());
+  if (!outcome.ok()) return outcome.status();
+  if (*outcome == TrainOutcome::kStopped) return stopped();
+  if (absl::Status status = job->WriteCheckpoint(); !status.ok()) return status;
+
+  TrainSummary summary{&trainer.state(), 0, std::numeric_limits<double>::quiet_NaN(),
+                       job->checkpoint(), job->model()};
+  if (!s.scene.test.empty()) {
+    EvaluationOptions evaluation;
+    evaluation.background = trainer.state().evaluation_background;
+    evaluation.min_transmittance = trainer.state().config.min_transmittance;
+    evaluation.with_ssim = false;
+    evaluation.on_image = [&](const View&, const ImageU8&) { return job->BetweenEvaluatedViews(); };
+    const TrainedModel model = s.step->Snapshot();
+    absl::StatusOr<EvaluationResult> result = EvaluateViews(
+        model, trainer.state().geometry, s.scene.test, evaluation, pool_, *clock_, job->stop());
+    if (!result.ok() && absl::IsCancelled(result.status())) return stopped();
+    if (!result.ok()) return result.status();
+    summary.psnr = result->psnr;
+  }
+  const double seconds = trainer.state().seconds - first_seconds;
+  if (seconds > 0) {
+    summary.samples_per_second =
+        static_cast<double>(trainer.state().n_trained - first_trained) / seconds;
+  }
+  JsonObject done = Reply("done", "job", message.job);
+  SetSummary(summary, &done);
+  Send(done);
+  return absl::OkStatus();
+}
+
+void ServeLoop::HandleStop(const nlohmann::json& message, Job* job) {
+  absl::StatusOr<StopMessage> stop = ReadStopMessage(message);
+  if (!stop.ok()) {
+    Send(ErrorReply("", TextOf(message, "job"), stop.status()));
+  } else if (job == nullptr || job->name() != stop->job) {
+    Send(ErrorReply(
+        "", stop->job,
+        absl::NotFoundError(fmt::format("job {} is not in training", stop->job.substr(0, 64)))));
+  } else {
+    job->RequestStop(stop->checkpoint);
+  }
+}
+
+void ServeLoop::HandleRender(const nlohmann::json& message, Job* job) {
+  const std::string id = TextOf(message, "id");
+  absl::StatusOr<RenderMessage> render = ReadRenderMessage(message);
+  absl::StatusOr<JsonObject> reply = absl::InternalError("not rendered");
+  if (render.ok()) {
+    const absl::Status status = Guarded([&] {
+      reply = Render(*render, job);
+      return reply.status();
+    });
+    if (!status.ok()) reply = status;
+  } else {
+    reply = render.status();
+  }
+  Send(reply.ok() ? *reply : ErrorReply(id, "", reply.status()));
+}
+
+absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* job) {
+  std::shared_ptr<const LoadedModel> loaded;  // keeps `model` alive
+  const TrainState* state = nullptr;
+  const TrainedModel* model = nullptr;
+  if (!message.file.empty()) {
+    auto found = models_.Get(message.file);
+    if (!found.ok()) return found.status();
+    loaded = *found;
+    state = &loaded->state;
+    model = &loaded->model;
+  } else if (job != nullptr && job->name() == message.job && job->trainer() != nullptr) {
+    state = &job->trainer()->state();
+    model = job->CurrentModel();
+  } else {
+    return absl::NotFoundError(fmt::format("job {} is not in training", message.job.substr(0, 64)));
+  }
+
+  absl::StatusOr<std::vector<Camera>> cameras =
+      message.camera.empty()
+          ? CamerasOfOrbit(*state, model->grid, message.orbit_count, message.width, message.height)
+          : CamerasFromText(message.camera, "camera", *state, message.width, message.height);
+  if (!cameras.ok()) return cameras.status();
+  if (!message.camera.empty() && cameras->size() != 1) {
+    return absl::InvalidArgumentError("camera.frames: must hold one frame");
+  }
+  const Camera& camera =
+      (*cameras)[message.camera.empty() ? static_cast<size_t>(message.orbit_index) : 0];
+
+  const SteadyTime begin = clock_->Now();
+  RenderOptions options;
+  options.background = BackgroundColour(state->evaluation_background);
+  options.min_transmittance = state->config.min_transmittance;
+  RenderedView view;
+  if (!RenderView(*model->field, model->grid, state->geometry, camera, options, pool_,
+                  mailbox_.end_token(), &view)) {
+    return absl::CancelledError("the connection has ended");
+  }
+  absl::StatusOr<WrittenView> written = WriteView(view, message, state->geometry.frame.scale);
+  if (!written.ok()) return written.status();
+  JsonObject reply = Reply("rendered", "id", message.id);
+  reply["files"] = written->files;
+  reply["width"] = view.width;
+  reply["height"] = view.height;
+  reply["far"] = JsonNumber(written->far);
+  reply["step"] = state->step;
+  reply["seconds"] = JsonNumber(absl::ToDoubleSeconds(clock_->Now() - begin));
+  return reply;
+}
+
+void ServeLoop::HandleCheck(const nlohmann::json& message) {
+  const absl::StatusOr<CheckMessage> check = ReadCheckMessage(message);
+  if (!check.ok()) {
+    Send(ErrorReply(TextOf(message, "id"), "", check.status()));
+    return;
+  }
+  JsonObject reply;
+  const absl::Status status = Guarded([&] {
+    SceneOptions options;
+    options.pool = pool_;
+    reply = CheckedReply(check->id, DescribeScene(check->dataset, options));
+    return absl::OkStatus();
+  });
+  Send(status.ok() ? reply : ErrorReply(check->id, "", status));
+}
+
+}  // namespace nerf

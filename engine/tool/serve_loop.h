@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "engine/base/parallel_for.h"
+#include "engine/tool/line_socket.h"
+#include "engine/tool/mailbox.h"
+#include "engine/tool/model_cache.h"
+#include "engine/tool/serve_messages.h"
+#include "engine/train/trainer.h"
+
+namespace nerf {
+
+struct ServeOptions {
+  int fd = 3;  // one end of a stream socket pair
+  std::string device = "cpu";
+  uint64_t model_cache_bytes = uint64_t{1} << 30;
+  // After the connection's end what is still at work may go on for this long, then the process
+  // exits. Infinite in tests, where the process is theirs.
+  absl::Duration exit_grace = absl::Seconds(10);
+};
+
+// The engine's side of the message protocol (docs/engine.md). One thread reads requests into a
+// mailbox, the caller's thread works: it trains one job at a time and serves renders and checks, in
+// training between two steps. Nothing that comes over the connection ends the process but its end.
+class ServeLoop {
+ public:
+  // pool and clock outlive the loop.
+  ServeLoop(ServeOptions options, ThreadPool* pool, const Clock* clock);
+  ~ServeLoop();
+
+  // Returns when the connection has ended. Called once.
+  void Run();
+
+ private:
+  class Job;
+
+  void ReadUntilEnd();
+  void Send(const JsonObject& message);
+  // Answers one message. While a job is in work, `job` is it.
+  void Handle(const Mail& mail, Job* job);
+  void HandleTrain(const nlohmann::json& message, Job* job);
+  void HandleStop(const nlohmann::json& message, Job* job);
+  void HandleRender(const nlohmann::json& message, Job* job);
+  void HandleCheck(const nlohmann::json& message);
+  absl::Status Train(const TrainMessage& message, Job* job, std::vector<SceneProblem>* problems);
+  absl::StatusOr<JsonObject> Render(const RenderMessage& message, Job* job);
+
+  const ServeOptions options_;
+  ThreadPool* const pool_;
+  const Clock* const clock_;
+  LineSocket socket_;
+  Mailbox mailbox_;
+  ModelCache models_;
+  Mutex mu_;
+  CondVar done_changed_;
+  bool done_ ABSL_GUARDED_BY(mu_) = false;  // Run is about to return
+};
+
+}  // namespace nerf

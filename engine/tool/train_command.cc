@@ -1,0 +1,269 @@
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "engine/scene/image_io.h"
+#include "engine/tool/command.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/tool/json_lines.h"
+#include "engine/tool/signal_watcher.h"
+#include "engine/tool/training_session.h"
+#include "engine/train/evaluation.h"
+#include "engine/train/trainer.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+// On a terminal the line is redrawn each second; a log gets one less often.
+constexpr double kLogIntervalSeconds = 5;
+
+struct TrainFlags {
+  std::string dataset, out, method = "ngp", device = "cpu", background = "auto";
+  double steps = 0, samples = 0, seconds = 0;
+  uint32_t stop_after = 0, seed = 1;
+  int threads = 0, test_every = 8;
+  std::string resume, init, init_scope = "all";
+  std::vector<std::string> settings;  // key=value
+  bool json = false;
+  bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
+};
+
+absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
+  TrainConfig config;
+  config.method = flags.method;
+  config.seed = flags.seed;
+  config.test_every = flags.test_every;
+  absl::StatusOr<Background> background = ParseBackground(flags.background);
+  if (!background.ok()) return background.status();
+  config.background = *background;
+  if (flags.has_steps) config.budget = {BudgetKind::kSteps, flags.steps};
+  if (flags.has_samples) config.budget = {BudgetKind::kSamples, flags.samples};
+  if (flags.has_seconds) config.budget = {BudgetKind::kSeconds, flags.seconds};
+  for (const std::string& setting : flags.settings) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      return absl::InvalidArgumentError(
+          fmt::format("--set {}: must be key=value", setting.substr(0, 64)));
+    }
+    const std::string_view text = setting;
+    absl::Status set = SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config);
+    if (!set.ok()) return set;
+  }
+  if (absl::Status status = ValidateConfig(config); !status.ok()) return status;
+  if (flags.init_scope != "all") {
+    return absl::InvalidArgumentError(
+        fmt::format("--init-scope {}: only all is known", flags.init_scope.substr(0, 32)));
+  }
+  return config;
+}
+
+std::string Clock(double seconds) {
+  const auto whole = static_cast<int64_t>(std::lround(std::min(seconds, 1e9)));
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+// Prints progress for people on stderr, or as JSON lines on stdout; previews become files.
+class Console final : public TrainerObserver {
+ public:
+  Console(std::string out, bool json)
+      : out_(std::move(out)), json_(json), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+  void OnProgress(const TrainProgress& progress) override {
+    last_rate_ = progress.samples_per_second;
+    if (json_) {
+      JsonObject line;
+      line["event"] = "progress";
+      SetProgress(progress, &line);
+      Print(line);
+      return;
+    }
+    if (!terminal_ && progress.seconds - last_line_seconds_ < kLogIntervalSeconds) return;
+    last_line_seconds_ = progress.seconds;
+    fmt::print(stderr,
+               "{}step {}  {:.0f}%  loss {:.5f}  train {:.1f} dB  {:.2f} M samples/s  eta {}{}",
+               terminal_ ? "\r" : "", progress.step, progress.fraction * 100, progress.loss,
+               progress.psnr_train, progress.samples_per_second / 1e6, Clock(progress.eta_seconds),
+               terminal_ ? "\x1b[K" : "\n");
+  }
+
+  absl::Status OnPreview(const TrainPreview& preview) override {
+    const std::string path = fmt::format("{}/preview_{:06}.png", out_, preview.step);
+    if (absl::Status status = WritePng(path, preview.image); !status.ok()) return status;
+    if (json_) {
+      JsonObject line;
+      line["event"] = "preview";
+      line["step"] = preview.step;
+      line["psnr"] = JsonNumber(preview.psnr);
+      line["image"] = path;
+      Print(line);
+    } else {
+      Note(fmt::format("preview {:.2f} dB  {}", preview.psnr, path));
+    }
+    return absl::OkStatus();
+  }
+
+  void OnWarning(const std::string& text) override { Note("warning: " + text); }
+
+  // A line of its own, whatever stands on the terminal.
+  void Note(const std::string& text) const {
+    fmt::print(stderr, "{}{}\n", terminal_ && !json_ ? "\r\x1b[K" : "", text);
+  }
+  void Print(const JsonObject& line) const {
+    fmt::print("{}", JsonLine(line));
+    std::fflush(stdout);
+  }
+
+ private:
+  const std::string out_;
+  const bool json_, terminal_;
+  double last_line_seconds_ = -kLogIntervalSeconds;
+  double last_rate_ = 0;
+};
+
+absl::StatusOr<double> FinalPsnr(const TrainingSession& session, const Trainer& trainer,
+                                 ThreadPool* pool, const RealClock& clock, std::stop_token stop) {
+  if (session.scene.test.empty()) return std::numeric_limits<double>::quiet_NaN();
+  EvaluationOptions options;
+  options.background = trainer.state().evaluation_background;
+  options.min_transmittance = trainer.state().config.min_transmittance;
+  options.with_ssim = false;
+  const TrainedModel model = session.step->Snapshot();
+  absl::StatusOr<EvaluationResult> result = EvaluateViews(
+      model, trainer.state().geometry, session.scene.test, options, pool, clock, stop);
+  if (!result.ok()) return result.status();
+  return result->psnr;
+}
+
+absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWatcher* signals) {
+  const RealClock clock;
+  ThreadPool pool(flags.threads);
+  if (absl::Status status = CreateFolder(flags.out); !status.ok()) return status;
+  TrainRequest request{flags.dataset, config, flags.resume, flags.init};
+  std::vector<SceneProblem> problems;
+  auto session = OpenTrainingSession(request, &pool, &problems);
+  if (!session.ok()) {
+    for (const SceneProblem& problem : problems) {
+      fmt::print(stderr, "error  {}\n", ToString(problem));
+    }
+    return session.status();
+  }
+  TrainingSession& s = **session;
+  Console console(flags.out, flags.json);
+  for (const std::string& warning : s.scene.warnings) console.Note("warning: " + warning);
+  if (!flags.json) {
+    console.Note(fmt::format("{} scene, {} training and {} test views, {} threads{}",
+                             SceneFlavourName(s.scene.geometry.flavour), s.scene.train.size(),
+                             s.scene.test.size(), pool.n_threads(),
+                             s.state.step > 0 ? fmt::format(", from step {}", s.state.step) : ""));
+  }
+  const int64_t first_trained = s.state.n_trained;
+  const double first_seconds = s.state.seconds;
+  TrainerOptions options;
+  if (flags.has_stop_after) options.stop_after = flags.stop_after;
+  Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &console);
+  absl::StatusOr<TrainOutcome> outcome = trainer.Run(signals->token());
+  if (!outcome.ok()) return outcome.status();
+
+  const std::string checkpoint = flags.out + "/checkpoint.safetensors";
+  const std::string model = flags.out + "/model.safetensors";
+  if (absl::Status status = WriteTrainingFiles(trainer, checkpoint, model); !status.ok()) {
+    return status;
+  }
+  console.Note(fmt::format("wrote {} and {} at step {}", checkpoint, model, trainer.state().step));
+  const std::string resume_hint = "interrupted; --resume " + checkpoint + " goes on";
+  if (*outcome == TrainOutcome::kStopped) return absl::CancelledError(resume_hint);
+  absl::StatusOr<double> psnr = FinalPsnr(s, trainer, &pool, clock, signals->token());
+  if (!psnr.ok()) return psnr.status();
+
+  TrainSummary summary{&trainer.state(), 0, *psnr, checkpoint, model};
+  const double seconds = trainer.state().seconds - first_seconds;
+  if (seconds > 0) {
+    summary.samples_per_second =
+        static_cast<double>(trainer.state().n_trained - first_trained) / seconds;
+  }
+  if (flags.json) {
+    JsonObject line;
+    line["event"] = "done";
+    SetSummary(summary, &line);
+    console.Print(line);
+    return absl::OkStatus();
+  }
+  fmt::print("trained {} steps, {:.1f} M samples in {} ({:.2f} M samples/s)\n",
+             trainer.state().step, static_cast<double>(trainer.state().n_trained) / 1e6,
+             Clock(trainer.state().seconds), summary.samples_per_second / 1e6);
+  if (std::isnan(*psnr)) {
+    fmt::print("no test views, no PSNR\n");
+  } else {
+    fmt::print("PSNR {:.2f} dB ({} background, {} test views)\n", *psnr,
+               BackgroundName(trainer.state().evaluation_background), s.scene.test.size());
+  }
+  return absl::OkStatus();
+}
+
+int RunTrain(const TrainFlags& flags) {
+  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
+    return ReportError(status, flags.json, true);
+  }
+  absl::StatusOr<TrainConfig> config = ConfigOf(flags);
+  if (!config.ok()) return ReportError(config.status(), flags.json, true);
+  SignalWatcher signals;
+  const absl::Status status = Guarded([&] { return Train(flags, *config, &signals); });
+  if (status.ok()) return kOk;
+  const int code = ReportError(status, flags.json);
+  return signals.exit_code() != 0 ? signals.exit_code() : code;
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<TrainFlags>();
+  CLI::App* command = app->add_subcommand("train", "Train a field on a folder of posed images");
+  command->add_option("DIR", flags->dataset, "data set: transforms*.json or a COLMAP model")
+      ->required();
+  command->add_option("--out", flags->out, "folder for checkpoint, model and previews")->required();
+  auto* method = command->add_option("--method", flags->method, "ngp or ngp-autograd");
+  auto* steps = command->add_option("--steps", flags->steps, "budget: optimiser steps");
+  auto* samples =
+      command->add_option("--samples", flags->samples, "budget: trained samples (default 40e6)");
+  auto* seconds = command->add_option("--seconds", flags->seconds, "budget: seconds of training");
+  steps->excludes(samples)->excludes(seconds);
+  samples->excludes(seconds);
+  auto* stop_after = command->add_option("--stop-after", flags->stop_after,
+                                         "end early at this step with a checkpoint");
+  auto* seed = command->add_option("--seed", flags->seed, "random seed")->capture_default_str();
+  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
+  auto* resume = command->add_option("--resume", flags->resume,
+                                     "continue this checkpoint with its own config and budget");
+  auto* init = command->add_option("--init", flags->init,
+                                   "start from the weights of this model or checkpoint");
+  command->add_option("--init-scope", flags->init_scope, "what to take from it: all")->needs(init);
+  auto* background =
+      command->add_option("--background", flags->background, "auto, white, black or random");
+  auto* test_every = command->add_option("--test-every", flags->test_every,
+                                         "hold out every Nth view where the data set has no split; "
+                                         "0: none");
+  auto* set = command->add_option("--set", flags->settings, "key=value, repeatable")
+                  ->allow_extra_args(false);
+  for (CLI::Option* option :
+       {method, steps, samples, seconds, seed, init, background, test_every, set}) {
+    resume->excludes(option);
+  }
+  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->callback([=] {
+    flags->has_steps = steps->count() > 0;
+    flags->has_samples = samples->count() > 0;
+    flags->has_seconds = seconds->count() > 0;
+    flags->has_stop_after = stop_after->count() > 0;
+    *chosen = [flags] { return RunTrain(*flags); };
+  });
+}
+
+}  // namespace nerf

@@ -1,0 +1,245 @@
+#include "engine/tool/training_session.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/file_io.h"
+#include "engine/config/tensor_shapes.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/train/memory_estimate.h"
+#include "engine/train/tensor_file.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr std::string_view kDatasetInvalidReason = "DATASET_INVALID";
+constexpr std::string_view kInitInvalidReason = "INIT_INVALID";
+// Weights, two moments and the moving average, each as F32.
+constexpr uint64_t kSavedBytesPerParameter = 4 * 4;
+// The placement may differ by rounding between versions of the reader, not by more.
+constexpr float kSameBoxTolerance = 1e-3f;
+
+absl::Status ProblemsToStatus(const std::string& dataset,
+                              const std::vector<SceneProblem>& problems) {
+  constexpr size_t kMaxInMessage = 5;
+  std::string message = fmt::format("{}: ", dataset);
+  for (size_t i = 0; i < std::min(problems.size(), kMaxInMessage); ++i) {
+    message += (i == 0 ? "" : "; ") + ToString(problems[i]);
+  }
+  if (problems.size() > kMaxInMessage) {
+    message += fmt::format("; and {} more (nerf-engine check lists them)",
+                           problems.size() - kMaxInMessage);
+  }
+  return WithReason(absl::InvalidArgumentError(message), kDatasetInvalidReason);
+}
+
+MemoryEstimate Estimate(const TrainConfig& config, const SceneDescription& description,
+                        int n_threads) {
+  MemoryEstimate estimate;
+  estimate.image_bytes = description.image_bytes;
+  estimate.step_bytes = TrainingStepBytes(config, description.geometry, n_threads);
+  uint64_t n_parameters = 0;
+  for (const TensorShape& tensor : FieldTensorShapes(config)) {
+    uint64_t n = 1;
+    for (uint32_t size : tensor.shape) n *= size;
+    n_parameters += n;
+  }
+  const auto resolution = static_cast<uint64_t>(config.grid_resolution);
+  const uint64_t grid_cells =
+      resolution * resolution * resolution * static_cast<uint64_t>(description.geometry.n_levels);
+  estimate.snapshot_bytes = 2 * (n_parameters * kSavedBytesPerParameter + grid_cells * 4);
+  uint64_t most_pixels = 0;
+  for (const ViewDescription& view : description.test) {
+    most_pixels = std::max(most_pixels, static_cast<uint64_t>(view.camera.width) *
+                                            static_cast<uint64_t>(view.camera.height));
+  }
+  estimate.view_bytes = ViewBytes(most_pixels);
+  return estimate;
+}
+
+bool Close(Vec3 a, Vec3 b, float tolerance) {
+  return std::abs(a.x - b.x) <= tolerance && std::abs(a.y - b.y) <= tolerance &&
+         std::abs(a.z - b.z) <= tolerance;
+}
+
+// A checkpoint of another data set would train on, and on nonsense.
+absl::Status CheckSameScene(const TrainState& stored, const Scene& scene,
+                            const std::string& dataset) {
+  const SceneGeometry& there = stored.geometry;
+  const SceneGeometry& here = scene.geometry;
+  const float tolerance = kSameBoxTolerance * there.box.Diagonal();
+  const float scale_ratio = here.frame.scale / there.frame.scale;
+  std::string difference;
+  if (there.flavour != here.flavour) {
+    difference = fmt::format("flavour {}, not {}", SceneFlavourName(here.flavour),
+                             SceneFlavourName(there.flavour));
+  } else if (stored.n_train_views != scene.train.size() ||
+             stored.n_test_views != scene.test.size()) {
+    difference = fmt::format("{} + {} views, not {} + {}", scene.train.size(), scene.test.size(),
+                             stored.n_train_views, stored.n_test_views);
+  } else if (there.n_levels != here.n_levels || !Close(there.box.min, here.box.min, tolerance) ||
+             !Close(there.box.max, here.box.max, tolerance) ||
+             std::abs(scale_ratio - 1) > kSameBoxTolerance) {
+    difference = "another box or scale";
+  }
+  if (difference.empty()) return absl::OkStatus();
+  return WithReason(
+      absl::InvalidArgumentError(
+          fmt::format("{} is not the data set of the checkpoint: it has {}", dataset, difference)),
+      kDatasetInvalidReason);
+}
+
+struct StartingPoint {
+  std::optional<TensorFile> file;
+  std::optional<TrainState> resumed;
+  TrainConfig config;
+};
+
+absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const std::string& path) {
+  std::vector<TensorShape> held;
+  for (const auto& [name, tensor] : file.tensors) {
+    held.push_back({name, std::string(DTypeName(tensor.dtype)), tensor.shape});
+  }
+  absl::Status fits = CheckInitFits(config, held);
+  if (fits.ok()) return fits;
+  return WithReason(
+      absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(fits.message()))),
+      kInitInvalidReason);
+}
+
+absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
+  StartingPoint start;
+  start.config = request.config;
+  if (!request.resume.empty() && !request.init.empty()) {
+    return absl::InvalidArgumentError("resume and init exclude one another");
+  }
+  const std::string& path = request.resume.empty() ? request.init : request.resume;
+  if (!path.empty()) {
+    absl::StatusOr<TensorFile> file = ReadTensorFile(path);
+    if (!file.ok()) return file.status();
+    start.file = *std::move(file);
+  }
+  if (!request.resume.empty()) {
+    absl::StatusOr<StoredTrainState> stored = LoadTrainState(*start.file, path);
+    if (!stored.ok()) return stored.status();
+    if (stored->kind != TrainFileKind::kCheckpoint) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} is a model, which cannot be continued; --init starts from it", path));
+    }
+    start.config = stored->state.config;
+    start.resumed = std::move(stored->state);
+  }
+  if (absl::Status status = ValidateConfig(start.config); !status.ok()) {
+    return WithReason(status, reason::kFieldInvalid);
+  }
+  if (!request.init.empty()) {
+    if (absl::Status status = CheckInit(start.config, *start.file, path); !status.ok()) {
+      return status;
+    }
+  }
+  return start;
+}
+
+absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainConfig& config,
+                                        ThreadPool* pool, std::vector<SceneProblem>* problems) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(dataset, ignored)) {
+    return absl::NotFoundError(fmt::format("{}: there is no such folder", dataset));
+  }
+  SceneOptions options;
+  options.test_every = config.test_every;
+  options.pool = pool;
+  options.decode_images = false;
+  const SceneDescription description = DescribeScene(dataset, options);
+  if (!description.ok()) {
+    *problems = description.problems;
+    return ProblemsToStatus(dataset, *problems);
+  }
+  const std::optional<uint64_t> available = AvailableMemoryBytes();
+  if (absl::Status status = CheckFits(Estimate(config, description, pool->n_threads()), available);
+      !status.ok()) {
+    return status;
+  }
+  options.decode_images = true;
+  options.memory_limit_bytes = available.value_or(0);
+  absl::StatusOr<Scene> scene = LoadScene(dataset, options, problems);
+  if (!scene.ok() && !problems->empty()) return ProblemsToStatus(dataset, *problems);
+  if (scene.ok() && scene->train.empty()) {
+    problems->push_back({"", "", "holds no training views"});
+    return ProblemsToStatus(dataset, *problems);
+  }
+  return scene;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
+    const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems) {
+  absl::StatusOr<StartingPoint> start = ReadStartingPoint(request);
+  if (!start.ok()) return start.status();
+  absl::StatusOr<Scene> scene = LoadSceneThatFits(request.dataset, start->config, pool, problems);
+  if (!scene.ok()) return scene.status();
+
+  auto session = std::make_unique<TrainingSession>();
+  session->scene = *std::move(scene);
+  TrainState& state = session->state;
+  if (start->resumed.has_value()) {
+    if (absl::Status status = CheckSameScene(*start->resumed, session->scene, request.dataset);
+        !status.ok()) {
+      return status;
+    }
+    state = *std::move(start->resumed);
+  } else {
+    const Scene& s = session->scene;
+    state.config = start->config;
+    state.geometry = EffectiveGeometry(state.config, s.geometry);
+    state.evaluation_background = EvaluationBackground(state.config.background, s.has_alpha);
+    state.reference_camera =
+        s.test.empty() ? s.train[s.train.size() / 2].camera : s.test[s.test.size() / 2].camera;
+    state.n_train_views = static_cast<uint32_t>(s.train.size());
+    state.n_test_views = static_cast<uint32_t>(s.test.size());
+  }
+  auto step = NewTrainingStep(state.config, state.geometry, pool);
+  if (!step.ok()) return step.status();
+  session->step = *std::move(step);
+  if (!start->file.has_value()) return session;
+  const bool resume = !request.resume.empty();
+  absl::Status loaded =
+      resume ? session->step->Load(*start->file) : session->step->Initialize(*start->file);
+  if (loaded.ok()) return session;
+  return absl::Status(
+      loaded.code(), absl::string_view(fmt::format("{}: {}", resume ? request.resume : request.init,
+                                                   std::string(loaded.message()))));
+}
+
+absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,
+                                const std::string& model_path) {
+  // The model first: where the checkpoint is there, so is its model.
+  if (absl::Status status = WriteTensorFile(trainer.Model(), model_path); !status.ok()) {
+    return status;
+  }
+  return WriteTensorFile(trainer.Checkpoint(), checkpoint_path);
+}
+
+absl::Status CreateFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return ErrnoToStatus(error.value(), "create folder " + path);
+  return absl::OkStatus();
+}
+
+int64_t PeakRssBytes() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace nerf

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/field/occupancy_grid.h"
+#include "engine/scene/camera.h"
+#include "engine/train/checkpoint.h"
+
+namespace nerf {
+
+// Largest side and most pixels of a view that is rendered.
+inline constexpr int kMaxViewSide = 16384;
+inline constexpr int64_t kMaxViewPixels = 64'000'000;
+
+// The cameras of a camera file's text, carried into the training frame of `state` and resized.
+// width and height of 0 take the camera's; one alone keeps the aspect. Errors: InvalidArgument
+// naming the field.
+absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
+                                                    std::string_view source,
+                                                    const TrainState& state, int width, int height);
+
+// `count` cameras on a circle around the centre of the occupied box, with the lens of the scene's
+// own cameras.
+absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,
+                                                   const OccupancyGrid& grid, int count, int width,
+                                                   int height);
+
+}  // namespace nerf

@@ -1,0 +1,60 @@
+#include "engine/tool/view_writer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fmt/format.h"
+
+namespace nerf {
+
+absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words) {
+  ViewChannels channels;
+  for (const std::string& word : words) {
+    bool* channel = word == "rgb"       ? &channels.rgb
+                    : word == "depth"   ? &channels.depth
+                    : word == "opacity" ? &channels.opacity
+                                        : nullptr;
+    if (channel == nullptr) {
+      return absl::InvalidArgumentError(
+          fmt::format("channels: '{}' is not one of rgb, depth, opacity", word.substr(0, 32)));
+    }
+    *channel = true;
+  }
+  if (words.empty()) return absl::InvalidArgumentError("channels: none is asked for");
+  return channels;
+}
+
+std::vector<float> OwnDepths(const RenderedView& view, float scale) {
+  std::vector<float> depths = view.depths;
+  for (float& depth : depths) depth /= scale;
+  return depths;
+}
+
+float FarOf(float largest_depth) {
+  if (!(largest_depth > 0) || !std::isfinite(largest_depth)) return 1;
+  const double unit = std::pow(10.0, std::floor(std::log10(largest_depth)) - 1);
+  const auto far = static_cast<float>(std::ceil(largest_depth / unit) * unit);
+  return std::max(far, largest_depth);
+}
+
+std::vector<uint16_t> DepthToGrey(const std::vector<float>& depths, float far) {
+  std::vector<uint16_t> grey;
+  grey.reserve(depths.size());
+  for (float depth : depths) {
+    const float share = std::clamp(depth / far, 0.0f, 1.0f);
+    grey.push_back(static_cast<uint16_t>(std::lround(share * 65535)));
+  }
+  return grey;
+}
+
+ImageU8 OpacityImage(const RenderedView& view) {
+  ImageU8 image{view.width, view.height, 1, {}};
+  image.pixels.reserve(view.opacities.size());
+  for (float opacity : view.opacities) {
+    image.pixels.push_back(
+        static_cast<uint8_t>(std::lround(std::clamp(opacity, 0.0f, 1.0f) * 255)));
+  }
+  return image;
+}
+
+}  // namespace nerf

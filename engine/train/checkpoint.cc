@@ -1,0 +1,324 @@
+#include "engine/train/checkpoint.h"
+
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kFormat[] = "nerfd";
+constexpr char kFormatVersion[] = "1";
+constexpr char kSettingPrefix[] = "setting.";
+
+constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the level-0 one
+constexpr int kMaxImageSide = 16384;
+constexpr float kMaxLength = 1e9f;  // of anything in a scene
+constexpr double kMaxCount = 1e18;
+
+std::string_view KindName(TrainFileKind kind) {
+  return kind == TrainFileKind::kCheckpoint ? "checkpoint" : "model";
+}
+
+// Numbers as the shortest text that reads back to the same bits, separated by spaces.
+template <typename... Numbers>
+std::string Text(Numbers... numbers) {
+  std::string text;
+  ((text += fmt::format("{}{}", text.empty() ? "" : " ", numbers)), ...);
+  return text;
+}
+
+std::string Text(Vec3 v) { return Text(v.x, v.y, v.z); }
+
+std::string Text(const Mat34& matrix) {
+  std::string text;
+  for (const auto& row : matrix.m) {
+    for (float value : row) text += fmt::format("{}{}", text.empty() ? "" : " ", value);
+  }
+  return text;
+}
+
+// Reads typed values of the metadata and keeps the first thing that is wrong.
+class MetadataReader {
+ public:
+  MetadataReader(const TensorFile& file, const std::string& path) : file_(file), path_(path) {}
+
+  absl::Status status;
+
+  void Fail(std::string_view key, std::string_view what) {
+    if (status.ok()) {
+      status = absl::InvalidArgumentError(fmt::format("{}: {}: {}", path_, key, what));
+    }
+  }
+
+  const std::string& String(const std::string& key) {
+    static const auto& empty = *new std::string();
+    const auto found = file_.metadata.find(key);
+    if (found == file_.metadata.end()) {
+      Fail(key, "is missing");
+      return empty;
+    }
+    return found->second;
+  }
+
+  // n numbers in [min, max], separated by single spaces.
+  template <typename Number>
+  void Numbers(const std::string& key, Number min, Number max, std::initializer_list<Number*> out) {
+    const std::string& text = String(key);
+    if (!status.ok()) return;
+    const char* at = text.data();
+    const char* end = text.data() + text.size();
+    bool first = true;
+    for (Number* value : out) {
+      if (!std::exchange(first, false)) {
+        if (at == end || *at != ' ') return Fail(key, "too few numbers");
+        ++at;
+      }
+      const auto result = std::from_chars(at, end, *value);
+      if (result.ec != std::errc()) return Fail(key, "is no number");
+      at = result.ptr;
+      if (!(*value >= min && *value <= max)) {
+        return Fail(key, fmt::format("{} is not between {} and {}", *value, min, max));
+      }
+    }
+    if (at != end) Fail(key, "too many characters");
+  }
+
+  template <typename Number>
+  void One(const std::string& key, Number min, Number max, Number* value) {
+    Numbers<Number>(key, min, max, {value});
+  }
+  void Lengths(const std::string& key, Vec3* v) {
+    Numbers<float>(key, -kMaxLength, kMaxLength, {&v->x, &v->y, &v->z});
+  }
+  void Matrix(const std::string& key, Mat34* matrix) {
+    auto& m = matrix->m;
+    Numbers<float>(key, -kMaxLength, kMaxLength,
+                   {&m[0][0], &m[0][1], &m[0][2], &m[0][3], &m[1][0], &m[1][1], &m[1][2], &m[1][3],
+                    &m[2][0], &m[2][1], &m[2][2], &m[2][3]});
+  }
+  void Count(const std::string& key, int64_t* value) {
+    One<int64_t>(key, 0, static_cast<int64_t>(kMaxCount), value);
+  }
+
+ private:
+  const TensorFile& file_;
+  const std::string& path_;
+};
+
+void StoreConfig(const TrainConfig& config, std::map<std::string, std::string>* metadata) {
+  auto& m = *metadata;
+  m["method"] = config.method;
+  m["seed"] = Text(config.seed);
+  m["budget"] = fmt::format("{} {}", BudgetKindName(config.budget.kind), config.budget.amount);
+  m["background"] = BackgroundName(config.background);
+  m["test_every"] = Text(config.test_every);
+  for (auto& [key, value] : ConfigSettings(config)) m[kSettingPrefix + key] = value;
+}
+
+void LoadConfig(const TensorFile& file, MetadataReader* reader, TrainConfig* config) {
+  config->method = reader->String("method");
+  reader->One<uint32_t>("seed", 0, UINT32_MAX, &config->seed);
+  const std::string& budget = reader->String("budget");
+  const size_t space = budget.find(' ');
+  auto kind = ParseBudgetKind(std::string_view(budget).substr(0, space));
+  if (space == std::string::npos || !kind.ok()) {
+    reader->Fail("budget", "is not a kind and an amount");
+  } else {
+    config->budget.kind = *kind;
+    const char* end = budget.data() + budget.size();
+    const auto result = std::from_chars(budget.data() + space + 1, end, config->budget.amount);
+    if (result.ec != std::errc() || result.ptr != end) reader->Fail("budget", "is no number");
+  }
+  auto background = ParseBackground(reader->String("background"));
+  if (background.ok()) {
+    config->background = *background;
+  } else {
+    reader->Fail("background", "is none that is known");
+  }
+  reader->One<int>("test_every", 0, 1'000'000, &config->test_every);
+  // Settings that the file lacks keep their defaults: it may be older than they are.
+  const std::string prefix = kSettingPrefix;
+  for (auto it = file.metadata.lower_bound(prefix);
+       it != file.metadata.end() && it->first.compare(0, prefix.size(), prefix) == 0; ++it) {
+    const absl::Status set =
+        SetConfigField(std::string_view(it->first).substr(prefix.size()), it->second, config);
+    if (!set.ok()) reader->Fail(it->first, std::string(set.message()));
+  }
+  const absl::Status valid = ValidateConfig(*config);
+  if (!valid.ok()) reader->Fail("config", std::string(valid.message()));
+}
+
+void StoreGeometry(const SceneGeometry& geometry, std::map<std::string, std::string>* metadata) {
+  auto& m = *metadata;
+  m["scene.flavour"] = SceneFlavourName(geometry.flavour);
+  m["scene.own_to_training"] = Text(geometry.frame.own_to_training);
+  m["scene.scale"] = Text(geometry.frame.scale);
+  m["scene.box_min"] = Text(geometry.box.min);
+  m["scene.box_max"] = Text(geometry.box.max);
+  m["scene.n_levels"] = Text(geometry.n_levels);
+  m["scene.march"] = Text(geometry.near, geometry.step, geometry.cone);
+  m["scene.mean_up"] = Text(geometry.mean_up);
+  m["scene.median"] = Text(geometry.median_distance, geometry.median_height);
+}
+
+void LoadGeometry(MetadataReader* reader, SceneGeometry* geometry) {
+  const auto flavour = SceneFlavourFromName(reader->String("scene.flavour"));
+  if (flavour.has_value()) {
+    geometry->flavour = *flavour;
+  } else {
+    reader->Fail("scene.flavour", "is none that is known");
+  }
+  reader->Matrix("scene.own_to_training", &geometry->frame.own_to_training);
+  reader->One<float>("scene.scale", 1e-9f, kMaxLength, &geometry->frame.scale);
+  reader->Lengths("scene.box_min", &geometry->box.min);
+  reader->Lengths("scene.box_max", &geometry->box.max);
+  for (int axis = 0; axis < 3; ++axis) {
+    if (!(geometry->box.min[axis] < geometry->box.max[axis])) {
+      reader->Fail("scene.box_max", "is not above scene.box_min");
+    }
+  }
+  reader->One<int>("scene.n_levels", 1, kMaxGridLevels, &geometry->n_levels);
+  reader->Numbers<float>("scene.march", 0, kMaxLength,
+                         {&geometry->near, &geometry->step, &geometry->cone});
+  // A march that never ends is no model: at most 2^20 steps through the level-0 box.
+  if (!(geometry->step > geometry->box.Diagonal() * 0x1p-20f)) {
+    reader->Fail("scene.march", "the step is too short for the box");
+  }
+  reader->Lengths("scene.mean_up", &geometry->mean_up);
+  reader->Numbers<float>("scene.median", -kMaxLength, kMaxLength,
+                         {&geometry->median_distance, &geometry->median_height});
+}
+
+void StoreCamera(const Camera& camera, std::map<std::string, std::string>* metadata) {
+  auto& m = *metadata;
+  m["camera.size"] = Text(camera.width, camera.height);
+  m["camera.lens"] = camera.lens == LensModel::kPinhole ? "pinhole" : "opencv";
+  m["camera.intrinsics"] = Text(camera.fl_x, camera.fl_y, camera.cx, camera.cy);
+  m["camera.distortion"] = Text(camera.k1, camera.k2, camera.k3, camera.p1, camera.p2);
+  m["camera.camera_to_world"] = Text(camera.camera_to_world);
+}
+
+void LoadCamera(MetadataReader* reader, Camera* camera) {
+  reader->Numbers<int>("camera.size", 1, kMaxImageSide, {&camera->width, &camera->height});
+  const std::string& lens = reader->String("camera.lens");
+  if (lens == "opencv") {
+    camera->lens = LensModel::kOpenCv;
+  } else if (lens != "pinhole") {
+    reader->Fail("camera.lens", "is neither pinhole nor opencv");
+  }
+  reader->Numbers<float>("camera.intrinsics", -kMaxLength, kMaxLength,
+                         {&camera->fl_x, &camera->fl_y, &camera->cx, &camera->cy});
+  if (!(camera->fl_x > 0 && camera->fl_y > 0)) {
+    reader->Fail("camera.intrinsics", "focal lengths are not above 0");
+  }
+  reader->Numbers<float>("camera.distortion", -kMaxLength, kMaxLength,
+                         {&camera->k1, &camera->k2, &camera->k3, &camera->p1, &camera->p2});
+  reader->Matrix("camera.camera_to_world", &camera->camera_to_world);
+}
+
+}  // namespace
+
+Background EvaluationBackground(Background configured, bool has_alpha) {
+  if (configured == Background::kWhite || configured == Background::kBlack) return configured;
+  return has_alpha ? Background::kWhite : Background::kBlack;
+}
+
+Background TrainingBackground(Background configured, bool has_alpha) {
+  if (configured != Background::kAuto) return configured;
+  return has_alpha ? Background::kRandom : Background::kBlack;
+}
+
+Vec3 BackgroundColour(Background white_or_black) {
+  return white_or_black == Background::kWhite ? Vec3{1, 1, 1} : Vec3{0, 0, 0};
+}
+
+SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& geometry) {
+  SceneGeometry effective = geometry;
+  if (config.near >= 0) effective.near = config.near;
+  if (config.step > 0) effective.step = config.step;
+  if (config.cone >= 0) effective.cone = config.cone;
+  return effective;
+}
+
+void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* file) {
+  auto& m = file->metadata;
+  m["format"] = kFormat;
+  m["format_version"] = kFormatVersion;
+  m["kind"] = KindName(kind);
+  StoreConfig(state.config, &m);
+  StoreGeometry(state.geometry, &m);
+  StoreCamera(state.reference_camera, &m);
+  m["evaluation_background"] = BackgroundName(state.evaluation_background);
+  m["views"] = Text(state.n_train_views, state.n_test_views);
+  m["step"] = Text(state.step);
+  m["samples"] = Text(state.n_trained);
+  m["marched"] = Text(state.n_marched);
+  m["rays"] = Text(state.n_rays);
+  if (kind == TrainFileKind::kModel) return;
+  const RayCountState& ray_count = state.ray_count;
+  m["ray_count.next"] = Text(ray_count.n_rays);
+  m["ray_count.sums"] = Text(ray_count.n_trained, ray_count.n_marched, ray_count.n_summed_rays);
+  const WatchdogState& watchdog = state.watchdog;
+  m["watchdog.loss"] = Text(watchdog.smoothed_loss, watchdog.best_loss);
+  m["watchdog.counts"] =
+      Text(watchdog.n_smoothed, watchdog.n_without_samples, watchdog.n_recoveries);
+  m["watchdog.rate_factor"] = Text(watchdog.rate_factor);
+  if (state.config.budget.kind == BudgetKind::kSeconds) m["seconds"] = Text(state.seconds);
+}
+
+absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const std::string& path) {
+  MetadataReader reader(file, path);
+  if (reader.String("format") != kFormat) reader.Fail("format", "is no file of nerfd");
+  if (reader.String("format_version") != kFormatVersion) {
+    reader.Fail("format_version", fmt::format("'{}' is not known; this version reads 1",
+                                              reader.String("format_version").substr(0, 16)));
+  }
+  if (!reader.status.ok()) return reader.status;
+
+  StoredTrainState stored;
+  const std::string& kind = reader.String("kind");
+  if (kind == KindName(TrainFileKind::kCheckpoint)) {
+    stored.kind = TrainFileKind::kCheckpoint;
+  } else if (kind != KindName(TrainFileKind::kModel)) {
+    reader.Fail("kind", "is neither checkpoint nor model");
+  }
+  TrainState& state = stored.state;
+  LoadConfig(file, &reader, &state.config);
+  LoadGeometry(&reader, &state.geometry);
+  LoadCamera(&reader, &state.reference_camera);
+  const std::string& background = reader.String("evaluation_background");
+  if (background == BackgroundName(Background::kBlack)) {
+    state.evaluation_background = Background::kBlack;
+  } else if (background != BackgroundName(Background::kWhite)) {
+    reader.Fail("evaluation_background", "is neither white nor black");
+  }
+  reader.Numbers<uint32_t>("views", 0, UINT32_MAX, {&state.n_train_views, &state.n_test_views});
+  reader.One<uint32_t>("step", 0, UINT32_MAX, &state.step);
+  reader.Count("samples", &state.n_trained);
+  reader.Count("marched", &state.n_marched);
+  reader.Count("rays", &state.n_rays);
+  if (stored.kind == TrainFileKind::kCheckpoint) {
+    RayCountState& ray_count = state.ray_count;
+    reader.One<int>("ray_count.next", 1, 1 << 24, &ray_count.n_rays);
+    reader.Numbers<double>("ray_count.sums", 0, kMaxCount,
+                           {&ray_count.n_trained, &ray_count.n_marched, &ray_count.n_summed_rays});
+    WatchdogState& watchdog = state.watchdog;
+    reader.Numbers<double>("watchdog.loss", 0, 1e30,
+                           {&watchdog.smoothed_loss, &watchdog.best_loss});
+    reader.Numbers<int>(
+        "watchdog.counts", 0, 1 << 20,
+        {&watchdog.n_smoothed, &watchdog.n_without_samples, &watchdog.n_recoveries});
+    reader.One<float>("watchdog.rate_factor", 1e-6f, 1, &watchdog.rate_factor);
+    if (state.config.budget.kind == BudgetKind::kSeconds) {
+      reader.One<double>("seconds", 0, 1e12, &state.seconds);
+    }
+  }
+  if (!reader.status.ok()) return reader.status;
+  return stored;
+}
+
+}  // namespace nerf

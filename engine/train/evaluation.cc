@@ -1,0 +1,57 @@
+#include "engine/train/evaluation.h"
+
+#include <cmath>
+#include <limits>
+
+#include "engine/base/check.h"
+#include "engine/render/renderer.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/image_metrics.h"
+
+namespace nerf {
+
+absl::StatusOr<EvaluationResult> EvaluateViews(const TrainedModel& model,
+                                               const SceneGeometry& geometry,
+                                               std::span<const View> views,
+                                               const EvaluationOptions& options, ThreadPool* pool,
+                                               const Clock& clock, std::stop_token stop) {
+  NERF_CHECK(!views.empty());
+  const Vec3 background = BackgroundColour(options.background);
+  RenderOptions render_options;
+  render_options.background = background;
+  render_options.min_transmittance = options.min_transmittance;
+
+  EvaluationResult result;
+  absl::Duration rendering;
+  double ssim_sum = 0;
+  int n_with_ssim = 0;
+  for (const View& view : views) {
+    const SteadyTime begin = clock.Now();
+    RenderedView rendered;
+    if (!RenderView(*model.field, model.grid, geometry, view.camera, render_options, pool, stop,
+                    &rendered)) {
+      return absl::CancelledError("evaluation was interrupted");
+    }
+    rendering += clock.Now() - begin;
+    const ImageU8 image = QuantisedColours(rendered);
+    const ImageU8 truth = CompositedOn(view.image, background);
+    ImageScore score{view.file, Psnr(image, truth), std::numeric_limits<double>::quiet_NaN()};
+    if (options.with_ssim) score.ssim = Ssim(image, truth, pool);
+    result.psnr += score.psnr;
+    if (!std::isnan(score.ssim)) {
+      ssim_sum += score.ssim;
+      ++n_with_ssim;
+    }
+    result.images.push_back(score);
+    if (options.on_image) {
+      if (absl::Status status = options.on_image(view, image); !status.ok()) return status;
+    }
+  }
+  const auto n = static_cast<double>(views.size());
+  result.psnr /= n;
+  result.ssim = n_with_ssim > 0 ? ssim_sum / n_with_ssim : std::numeric_limits<double>::quiet_NaN();
+  result.seconds_per_image = absl::ToDoubleSeconds(rendering) / n;
+  return result;
+}
+
+}  // namespace nerf

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "engine/base/parallel_for.h"
+#include "engine/config/train_config.h"
+#include "engine/scene/scene.h"
+#include "engine/train/training_step.h"
+
+namespace nerf {
+
+struct ImageScore {
+  std::string file;  // of the view
+  double psnr = 0;   // dB
+  double ssim = 0;   // NaN where the image is smaller than the window, or it was not asked for
+};
+
+struct EvaluationResult {
+  std::vector<ImageScore> images;
+  double psnr = 0;               // mean over images
+  double ssim = 0;               // mean over the images that have one; NaN where none has
+  double seconds_per_image = 0;  // of rendering
+};
+
+struct EvaluationOptions {
+  Background background = Background::kWhite;  // kWhite or kBlack
+  float min_transmittance = 1e-4f;
+  bool with_ssim = true;
+  // Called with each rendered view, 8 bits, on the background.
+  std::function<absl::Status(const View&, const ImageU8&)> on_image;
+};
+
+// Renders each view and compares it, rounded to 8 bits, with the view's picture composited on the
+// same background. Requires views. Errors: Cancelled when `stop` was requested before the end;
+// those of on_image.
+absl::StatusOr<EvaluationResult> EvaluateViews(const TrainedModel& model,
+                                               const SceneGeometry& geometry,
+                                               std::span<const View> views,
+                                               const EvaluationOptions& options, ThreadPool* pool,
+                                               const Clock& clock, std::stop_token stop);
+
+}  // namespace nerf

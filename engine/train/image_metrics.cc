@@ -1,0 +1,139 @@
+#include "engine/train/image_metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "engine/base/check.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kWindow = 11;
+constexpr double kSigma = 1.5;
+constexpr double kC1 = (0.01 * 255) * (0.01 * 255);
+constexpr double kC2 = (0.03 * 255) * (0.03 * 255);
+
+std::array<double, kWindow> GaussianWindow() {
+  std::array<double, kWindow> weights{};
+  double sum = 0;
+  for (int i = 0; i < kWindow; ++i) {
+    const double x = i - kWindow / 2;
+    weights[i] = std::exp(-x * x / (2 * kSigma * kSigma));
+    sum += weights[i];
+  }
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+// Weighted means of a, b, a^2, b^2 and a b.
+struct Moments {
+  double a = 0, b = 0, aa = 0, bb = 0, ab = 0;
+
+  void Add(double weight, const Moments& other) {
+    a += weight * other.a;
+    b += weight * other.b;
+    aa += weight * other.aa;
+    bb += weight * other.bb;
+    ab += weight * other.ab;
+  }
+};
+
+double SsimOf(const Moments& m) {
+  const double variance_a = m.aa - m.a * m.a, variance_b = m.bb - m.b * m.b;
+  const double covariance = m.ab - m.a * m.b;
+  return (2 * m.a * m.b + kC1) * (2 * covariance + kC2) /
+         ((m.a * m.a + m.b * m.b + kC1) * (variance_a + variance_b + kC2));
+}
+
+// Sum over one row of windows whose top is `row`. Columns first, then along the row.
+double SsimRowSum(const ImageU8& a, const ImageU8& b, int row,
+                  const std::array<double, kWindow>& weights, std::vector<Moments>* columns) {
+  double sum = 0;
+  columns->resize(static_cast<size_t>(a.width));
+  for (int channel = 0; channel < 3; ++channel) {
+    for (int x = 0; x < a.width; ++x) {
+      Moments column;
+      for (int i = 0; i < kWindow; ++i) {
+        const double va = a.Pixel(x, row + i)[channel], vb = b.Pixel(x, row + i)[channel];
+        column.Add(weights[i], {va, vb, va * va, vb * vb, va * vb});
+      }
+      (*columns)[x] = column;
+    }
+    for (int x = 0; x + kWindow <= a.width; ++x) {
+      Moments window;
+      for (int i = 0; i < kWindow; ++i) window.Add(weights[i], (*columns)[x + i]);
+      sum += SsimOf(window);
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+ImageU8 QuantisedColours(const RenderedView& view) {
+  ImageU8 image{view.width, view.height, 3, {}};
+  image.pixels.reserve(view.colours.size() * 3);
+  for (const Vec3& colour : view.colours) {
+    for (int c = 0; c < 3; ++c) {
+      image.pixels.push_back(
+          static_cast<uint8_t>(std::lround(std::clamp(colour[c], 0.0f, 1.0f) * 255)));
+    }
+  }
+  return image;
+}
+
+ImageU8 CompositedOn(const ImageU8& image, Vec3 background) {
+  ImageU8 result{image.width, image.height, 3, {}};
+  const size_t n_pixels = static_cast<size_t>(image.width) * image.height;
+  result.pixels.resize(n_pixels * 3);
+  for (size_t i = 0; i < n_pixels; ++i) {
+    const uint8_t* pixel = image.pixels.data() + i * image.n_channels;
+    const unsigned alpha = image.n_channels == 4 ? pixel[3] : 255u;
+    for (int c = 0; c < 3; ++c) {
+      const unsigned behind = static_cast<unsigned>(std::lround(background[c] * 255));
+      const unsigned value = pixel[image.n_channels < 3 ? 0 : c];
+      result.pixels[3 * i + c] =
+          static_cast<uint8_t>((value * alpha + behind * (255 - alpha) + 127) / 255);
+    }
+  }
+  return result;
+}
+
+double PsnrFromSquaredError(double mean_squared_error) {
+  if (!(mean_squared_error > 1e-10)) return kMaxPsnr;
+  return -10 * std::log10(mean_squared_error);
+}
+
+double Psnr(const ImageU8& a, const ImageU8& b) {
+  NERF_CHECK(a.n_channels == 3 && b.n_channels == 3 && a.pixels.size() == b.pixels.size());
+  NERF_CHECK(!a.pixels.empty());
+  uint64_t sum = 0;
+  for (size_t i = 0; i < a.pixels.size(); ++i) {
+    const int difference = a.pixels[i] - b.pixels[i];
+    sum += static_cast<uint64_t>(difference * difference);
+  }
+  return PsnrFromSquaredError(static_cast<double>(sum) /
+                              (255.0 * 255.0 * static_cast<double>(a.pixels.size())));
+}
+
+double Ssim(const ImageU8& a, const ImageU8& b, ThreadPool* pool) {
+  NERF_CHECK(a.n_channels == 3 && b.n_channels == 3);
+  NERF_CHECK(a.width == b.width && a.height == b.height);
+  if (a.width < kWindow || a.height < kWindow) return std::numeric_limits<double>::quiet_NaN();
+  const std::array<double, kWindow> weights = GaussianWindow();
+  const int n_rows = a.height - kWindow + 1, n_columns = a.width - kWindow + 1;
+  std::vector<double> row_sums(static_cast<size_t>(n_rows));
+  std::vector<std::vector<Moments>> columns(static_cast<size_t>(pool->n_threads()));
+  pool->ParallelFor(n_rows, [&](int64_t row, int thread) {
+    row_sums[static_cast<size_t>(row)] =
+        SsimRowSum(a, b, static_cast<int>(row), weights, &columns[static_cast<size_t>(thread)]);
+  });
+  double sum = 0;
+  for (double row_sum : row_sums) sum += row_sum;
+  return sum / (3.0 * n_rows * n_columns);
+}
+
+}  // namespace nerf

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace nerf {
+
+// What a training will take, in bytes.
+struct MemoryEstimate {
+  uint64_t image_bytes = 0;     // decoded pictures
+  uint64_t step_bytes = 0;      // parameters, moments, grid, scratch
+  uint64_t snapshot_bytes = 0;  // the watchdog's copy and a checkpoint on its way to the disk
+  uint64_t view_bytes = 0;      // one rendered view with its ground truth
+
+  uint64_t Total() const { return image_bytes + step_bytes + snapshot_bytes + view_bytes; }
+};
+
+// Of rendering a view of this many pixels and comparing it with a picture.
+uint64_t ViewBytes(uint64_t n_pixels);
+
+// Bytes that this process may still take: the least of MemAvailable and what the memory limits
+// (cgroup v2) of its group and the groups above leave. `root` is "" but in tests. nullopt where
+// nothing of it can be read.
+std::optional<uint64_t> AvailableMemoryBytes(const std::string& root = "");
+
+// ResourceExhausted OUT_OF_MEMORY with all the numbers where the estimate does not fit.
+absl::Status CheckFits(const MemoryEstimate& estimate, std::optional<uint64_t> available_bytes);
+
+}  // namespace nerf

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "engine/train/training_step.h"
+
+namespace nerf {
+
+// What a RayCountController remembers; part of a checkpoint.
+struct RayCountState {
+  int n_rays = 0;  // of the next step
+  // Sums over the steps so far, older ones fading.
+  double n_trained = 0, n_marched = 0, n_summed_rays = 0;
+  bool operator==(const RayCountState&) const = default;
+};
+
+struct RayCountOptions {
+  int target_samples = 16384;  // trained samples a step
+  int initial_rays = 256;
+  int max_rays = 65536;
+};
+
+// Chooses the number of rays of each step so that a step trains about target_samples samples,
+// marches at most 16 times as many, and grows at most twofold from one step to the next. A multiple
+// of 64, from 64 to max_rays (max_rays itself where that is below 64). A pure function of its state
+// and the steps' results.
+class RayCountController {
+ public:
+  explicit RayCountController(const RayCountOptions& options);
+
+  int n_rays() const { return state_.n_rays; }
+  void Update(const StepResult& result);
+
+  const RayCountState& state() const { return state_; }
+  void Restore(const RayCountState& state);
+
+ private:
+  int Clamped(double n_rays) const;
+
+  RayCountOptions options_;
+  RayCountState state_;
+};
+
+}  // namespace nerf

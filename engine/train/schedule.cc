@@ -1,0 +1,33 @@
+#include "engine/train/schedule.h"
+
+#include <algorithm>
+
+namespace nerf {
+namespace {
+
+constexpr double kWarmupStart = 0.01;
+constexpr double kDecay = 0.33;
+constexpr double kMilestones[] = {0.5, 0.75, 0.9};
+
+}  // namespace
+
+double FractionSpent(const Budget& budget, uint32_t step, int64_t n_trained, double seconds) {
+  double spent = seconds;
+  if (budget.kind == BudgetKind::kSteps) spent = step;
+  if (budget.kind == BudgetKind::kSamples) spent = static_cast<double>(n_trained);
+  return std::clamp(spent / budget.amount, 0.0, 1.0);
+}
+
+float LearningRate(const TrainConfig& config, uint32_t step, double fraction) {
+  double rate = config.learning_rate;
+  const auto warmup_steps = static_cast<uint32_t>(config.warmup_steps);
+  if (step < warmup_steps) {
+    rate *= kWarmupStart + (1 - kWarmupStart) * step / warmup_steps;
+  }
+  for (double milestone : kMilestones) {
+    if (fraction >= milestone) rate *= kDecay;
+  }
+  return static_cast<float>(rate);
+}
+
+}  // namespace nerf

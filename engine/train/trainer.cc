@@ -1,0 +1,208 @@
+#include "engine/train/trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/render/renderer.h"
+#include "engine/train/image_metrics.h"
+#include "engine/train/schedule.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+// Copying the whole state takes tens of milliseconds: each 500 steps that is well below 1%.
+constexpr uint32_t kSnapshotSteps = 500;
+// Previews may take at most this share of the time, however large the view is.
+constexpr double kMaxPreviewShare = 0.1;
+// The occupied share changes only when the grid is updated.
+constexpr uint32_t kGridCheckSteps = 16;
+
+}  // namespace
+
+Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, ThreadPool* pool,
+                 const Clock* clock, TrainerOptions options, TrainerObserver* observer)
+    : scene_(scene),
+      state_(std::move(state)),
+      step_(step),
+      pool_(pool),
+      clock_(clock),
+      options_(options),
+      observer_(observer),
+      sampler_(scene->train, TrainingBackground(state_.config.background, scene->has_alpha),
+               state_.geometry.near, state_.config.seed),
+      ray_count_(
+          {state_.config.target_samples, state_.config.initial_rays, state_.config.max_rays}),
+      watchdog_(static_cast<uint32_t>(state_.config.warmup_steps)) {
+  if (state_.ray_count.n_rays > 0) ray_count_.Restore(state_.ray_count);
+  state_.ray_count = ray_count_.state();
+  watchdog_.Restore(state_.watchdog);
+}
+
+double Trainer::Fraction() const {
+  return FractionSpent(state_.config.budget, state_.step, state_.n_trained, state_.seconds);
+}
+
+absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
+  first_fraction_ = Fraction();
+  first_seconds_ = state_.seconds;
+  last_progress_ = last_checkpoint_ = clock_->Now();
+  next_preview_ = last_progress_ + options_.preview_interval;
+  TakeSnapshot();
+  TrainOutcome outcome = TrainOutcome::kFinished;
+  while (Fraction() < 1) {
+    if (stop.stop_requested()) {
+      outcome = TrainOutcome::kStopped;
+      break;
+    }
+    if (options_.stop_after.has_value() && state_.step >= *options_.stop_after) {
+      outcome = TrainOutcome::kStoppedAfter;
+      break;
+    }
+    const StepResult result = RunStep();
+    if (absl::Status status = Watch(result); !status.ok()) return status;
+    if (absl::Status status = TellObserver(stop); !status.ok()) return status;
+  }
+  ReportProgress();
+  return outcome;
+}
+
+StepResult Trainer::RunStep() {
+  const SteadyTime begin = clock_->Now();
+  sampler_.Fill(state_.step, ray_count_.n_rays(), pool_, &batch_);
+  batch_.learning_rate =
+      LearningRate(state_.config, state_.step, Fraction()) * watchdog_.state().rate_factor;
+  const StepResult result = step_->Run(batch_);
+  const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
+
+  ++state_.step;
+  state_.n_trained += result.n_trained;
+  state_.n_marched += result.n_marched;
+  state_.n_rays += result.n_rays;
+  state_.seconds += seconds;
+  ray_count_.Update(result);
+  state_.ray_count = ray_count_.state();
+
+  ++interval_.n_steps;
+  interval_.loss += result.loss;
+  interval_.squared_error += result.squared_error;
+  interval_.n_trained += result.n_trained;
+  interval_.n_rays += result.n_rays;
+  interval_.seconds += seconds;
+  return result;
+}
+
+absl::Status Trainer::Watch(const StepResult& result) {
+  const bool check_grid = state_.step % kGridCheckSteps == 0 || result.n_marched == 0;
+  const Watchdog::Verdict verdict =
+      watchdog_.Observe(state_.step, result, check_grid ? step_->OccupiedFraction() : 1.0);
+  if (verdict == Watchdog::Verdict::kHealthy) {
+    state_.watchdog = watchdog_.state();
+    if (state_.step % kSnapshotSteps == 0) TakeSnapshot();
+    return absl::OkStatus();
+  }
+  // A grid that is empty for the first time may just have been pruned too early: the weights stay.
+  const bool reopen = verdict == Watchdog::Verdict::kGridEmpty;
+  const bool restore = !reopen || watchdog_.state().n_recoveries > 0;
+  if (absl::Status status = watchdog_.BeginRecovery(verdict, state_.step, restore); !status.ok()) {
+    return status;
+  }
+  if (restore) {
+    if (absl::Status status = step_->Load(snapshot_); !status.ok()) return status;
+  }
+  if (reopen) step_->ReopenGrid();
+  state_.watchdog = watchdog_.state();
+  interval_ = {};  // its loss may be NaN
+  observer_->OnWarning(fmt::format("step {}: {}; {}{} (recovery {} of {})", state_.step,
+                                   VerdictText(verdict),
+                                   restore ? "going back to the last good weights at half the rate"
+                                           : "opening the occupancy grid again",
+                                   restore && reopen ? ", with an open grid" : "",
+                                   watchdog_.state().n_recoveries, Watchdog::kMaxRecoveries));
+  return absl::OkStatus();
+}
+
+void Trainer::TakeSnapshot() {
+  snapshot_.tensors.clear();
+  step_->Save(&snapshot_);
+}
+
+void Trainer::ReportProgress() {
+  if (interval_.n_steps == 0) return;
+  TrainProgress progress;
+  progress.step = state_.step;
+  progress.n_trained = state_.n_trained;
+  progress.n_marched = state_.n_marched;
+  progress.n_rays = state_.n_rays;
+  progress.loss = interval_.loss / interval_.n_steps;
+  progress.psnr_train = PsnrFromSquaredError(interval_.squared_error / interval_.n_steps);
+  if (interval_.seconds > 0) {
+    progress.samples_per_second = static_cast<double>(interval_.n_trained) / interval_.seconds;
+    progress.rays_per_second = static_cast<double>(interval_.n_rays) / interval_.seconds;
+  }
+  progress.seconds = state_.seconds;
+  progress.fraction = Fraction();
+  const double spent = progress.fraction - first_fraction_;
+  if (spent > 0) {
+    progress.eta_seconds = (1 - progress.fraction) * (state_.seconds - first_seconds_) / spent;
+  }
+  interval_ = {};
+  observer_->OnProgress(progress);
+}
+
+absl::Status Trainer::TellObserver(std::stop_token stop) {
+  const SteadyTime now = clock_->Now();
+  if (now - last_progress_ >= options_.progress_interval) {
+    last_progress_ = now;
+    ReportProgress();
+  }
+  if (now >= next_preview_ && !scene_->test.empty() && !stop.stop_requested()) {
+    const std::optional<TrainPreview> preview = Preview(stop);
+    if (preview.has_value()) {
+      if (absl::Status status = observer_->OnPreview(*preview); !status.ok()) return status;
+    }
+    const SteadyTime after = clock_->Now();
+    next_preview_ = after + std::max(options_.preview_interval, (after - now) / kMaxPreviewShare);
+  }
+  if (now - last_checkpoint_ >= options_.checkpoint_interval && !stop.stop_requested()) {
+    if (absl::Status status = observer_->OnCheckpointDue(); !status.ok()) return status;
+    last_checkpoint_ = clock_->Now();
+  }
+  return observer_->BetweenSteps();
+}
+
+TensorFile Trainer::Checkpoint() const {
+  TensorFile file;
+  step_->Save(&file);
+  StoreTrainState(state_, TrainFileKind::kCheckpoint, &file);
+  return file;
+}
+
+TensorFile Trainer::Model() const {
+  TensorFile file;
+  step_->SaveModel(&file);
+  StoreTrainState(state_, TrainFileKind::kModel, &file);
+  return file;
+}
+
+std::optional<TrainPreview> Trainer::Preview(std::stop_token stop) const {
+  if (scene_->test.empty()) return std::nullopt;
+  const View& view = scene_->test[scene_->test.size() / 2];
+  const TrainedModel model = step_->Snapshot();
+  RenderOptions options;
+  options.background = BackgroundColour(state_.evaluation_background);
+  options.min_transmittance = state_.config.min_transmittance;
+  RenderedView rendered;
+  if (!RenderView(*model.field, model.grid, state_.geometry, view.camera, options, pool_, stop,
+                  &rendered)) {
+    return std::nullopt;
+  }
+  TrainPreview preview;
+  preview.step = state_.step;
+  preview.image = QuantisedColours(rendered);
+  preview.psnr = Psnr(preview.image, CompositedOn(view.image, options.background));
+  return preview;
+}
+
+}  // namespace nerf

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "engine/base/parallel_for.h"
+#include "engine/scene/scene.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/ray_sampler.h"
+#include "engine/train/training_step.h"
+
+namespace nerf {
+
+// Where a training stands.
+struct TrainProgress {
+  uint32_t step = 0;  // finished
+  int64_t n_trained = 0, n_marched = 0, n_rays = 0;
+  double loss = 0;                // mean over the steps since the last report
+  double psnr_train = 0;          // dB, of the mean squared error of these steps
+  double samples_per_second = 0;  // trained samples, over the same steps
+  double rays_per_second = 0;
+  double seconds = 0;      // of training, without evaluation, previews and file output
+  double fraction = 0;     // of the budget, in [0, 1]
+  double eta_seconds = 0;  // of training, at the rate of this run
+};
+
+// One test view, always the same.
+struct TrainPreview {
+  uint32_t step = 0;
+  double psnr = 0;  // dB, on the evaluation background
+  ImageU8 image;    // RGB
+};
+
+// Told what happens, always between two steps and on the thread that trains. The time it takes does
+// not count as training.
+class TrainerObserver {
+ public:
+  virtual ~TrainerObserver() = default;
+  virtual void OnProgress(const TrainProgress&) {}
+  // An error ends the training with it.
+  virtual absl::Status OnPreview(const TrainPreview&) { return absl::OkStatus(); }
+  // The checkpoint interval has passed: Trainer::Checkpoint() may be called.
+  virtual absl::Status OnCheckpointDue() { return absl::OkStatus(); }
+  // Something the user should know: a recovery, for example.
+  virtual void OnWarning(const std::string&) {}
+  // After each step. Other work of the same thread pool belongs here.
+  virtual absl::Status BetweenSteps() { return absl::OkStatus(); }
+};
+
+struct TrainerOptions {
+  std::optional<uint32_t> stop_after;  // end early at this step; changes no schedule
+  absl::Duration progress_interval = absl::Seconds(1);
+  absl::Duration preview_interval = absl::Seconds(10);
+  absl::Duration checkpoint_interval = absl::InfiniteDuration();
+};
+
+enum class TrainOutcome {
+  kFinished,      // the budget is spent
+  kStoppedAfter,  // TrainerOptions::stop_after was reached before
+  kStopped        // a stop was requested
+};
+
+// Runs a TrainingStep until its budget is spent. Draws batches, follows the schedules, recovers
+// from what the watchdog finds, tells the observer. Everything that shapes the weights is in
+// state() and in the step's tensors, so that a run that was interrupted and continued gives the
+// same bytes (budgets in seconds excepted, and recoveries: the copy of the weights that they go
+// back to is kept in memory only). Used from one thread.
+class Trainer {
+ public:
+  // `state` is fresh or of a checkpoint that `step` has loaded. Everything pointed to outlives the
+  // trainer. scene->train is not empty.
+  Trainer(const Scene* scene, TrainState state, TrainingStep* step, ThreadPool* pool,
+          const Clock* clock, TrainerOptions options, TrainerObserver* observer);
+
+  // Errors: Aborted TRAINING_DIVERGED or GRID_EMPTY when the watchdog gives up; those of the
+  // observer. Called once.
+  absl::StatusOr<TrainOutcome> Run(std::stop_token stop);
+
+  // The training as it stands, between two steps.
+  const TrainState& state() const { return state_; }
+  TensorFile Checkpoint() const;
+  TensorFile Model() const;
+
+  // Renders the preview view from the weights as they stand: the middle test view. nullopt without
+  // test views, or when a stop was requested meanwhile.
+  std::optional<TrainPreview> Preview(std::stop_token stop) const;
+
+ private:
+  // Sums since the last progress report.
+  struct Interval {
+    int n_steps = 0;
+    double loss = 0, squared_error = 0, seconds = 0;
+    int64_t n_trained = 0, n_rays = 0;
+  };
+
+  double Fraction() const;
+  StepResult RunStep();
+  absl::Status Watch(const StepResult& result);
+  void TakeSnapshot();
+  void ReportProgress();
+  absl::Status TellObserver(std::stop_token stop);
+
+  const Scene* const scene_;
+  TrainState state_;
+  TrainingStep* const step_;
+  ThreadPool* const pool_;
+  const Clock* const clock_;
+  const TrainerOptions options_;
+  TrainerObserver* const observer_;
+
+  RaySampler sampler_;
+  RayCountController ray_count_;
+  Watchdog watchdog_;
+  Batch batch_;
+  TensorFile snapshot_;  // the last good weights
+  Interval interval_;
+  double first_fraction_ = 0, first_seconds_ = 0;  // at the start of this run, for the ETA
+  SteadyTime last_progress_, next_preview_, last_checkpoint_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "engine/train/training_step.h"
+
+namespace nerf {
+
+// What a Watchdog remembers; part of a checkpoint.
+struct WatchdogState {
+  double smoothed_loss = 0;  // bias-corrected by n_smoothed
+  double best_loss = 0;      // lowest smoothed loss after the warm-up; 0: none yet
+  int n_smoothed = 0;
+  int n_without_samples = 0;  // steps in a row that marched nothing
+  int n_recoveries = 0;
+  float rate_factor = 1;  // multiplies the learning rate; halved by recoveries
+  bool operator==(const WatchdogState&) const = default;
+};
+
+// Judges each step. Pure: the trainer acts on the verdict, by restoring weights or re-opening the
+// grid.
+class Watchdog {
+ public:
+  enum class Verdict {
+    kHealthy,
+    kNotFinite,  // the loss is NaN or infinite
+    kDiverging,  // the smoothed loss is above 4 times its best, and above an absolute floor
+    kGridEmpty,  // no cell is occupied, or no sample was marched for 16 steps
+  };
+  static constexpr int kMaxRecoveries = 3;
+
+  explicit Watchdog(uint32_t warmup_steps) : warmup_steps_(warmup_steps) {}
+
+  // `step` counts the finished steps, this one included.
+  Verdict Observe(uint32_t step, const StepResult& result, double occupied_fraction);
+
+  // Counts a recovery and, where `halve_rate`, halves the rate; what was smoothed starts anew.
+  // Aborted with reason TRAINING_DIVERGED or GRID_EMPTY when all recoveries are used up.
+  absl::Status BeginRecovery(Verdict verdict, uint32_t step, bool halve_rate);
+
+  const WatchdogState& state() const { return state_; }
+  void Restore(const WatchdogState& state) { state_ = state; }
+
+ private:
+  const uint32_t warmup_steps_;
+  WatchdogState state_;
+};
+
+// "the loss is not finite", ...
+std::string_view VerdictText(Watchdog::Verdict verdict);
+
+}  // namespace nerf
