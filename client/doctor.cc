@@ -107,7 +107,7 @@ std::vector<DoctorFinding> ReadEngineReport(const std::string& output, int exit_
   }
   if (!findings.empty()) return findings;
   std::string detail;
-  for (const char* key : {"version", "device", "description", "simd", "threads"}) {
+  for (const char* key : {"version", "cpu", "simd", "threads", "cuda"}) {
     const auto value = report.find(key);
     if (value == report.end() || value->is_structured() || value->is_null()) continue;
     detail += fmt::format("{}{} {}", detail.empty() ? "" : ", ", key,

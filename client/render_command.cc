@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_split.h"
 #include "client/commands.h"
+#include "client/depth_spool.h"
 #include "client/names.h"
 #include "client/progress_display.h"
 #include "client/resource_printers.h"
@@ -122,10 +123,11 @@ absl::StatusOr<v1::RenderImageResponse> RenderView(Session& session, v1::RenderS
   }
 }
 
-// Writes the images of one view under the names that nerf-engine gives them.
-absl::Status WriteView(const std::filesystem::path& out, size_t index,
-                       const std::vector<Channel>& channels, const char* ending,
-                       const v1::RenderImageResponse& response, std::vector<std::string>* written) {
+// Writes the images of one view under the names that nerf-engine gives them; depth waits in *depths
+// for the other views.
+absl::Status WriteView(const std::string& out, size_t index, const std::vector<Channel>& channels,
+                       const char* ending, const v1::RenderImageResponse& response,
+                       DepthSpool* depths, std::vector<std::string>* written) {
   for (const Channel& channel : channels) {
     const auto image =
         std::find_if(response.images().begin(), response.images().end(),
@@ -133,12 +135,12 @@ absl::Status WriteView(const std::filesystem::path& out, size_t index,
     if (image == response.images().end() || image->content().empty()) {
       return absl::InternalError(fmt::format("the server sent no {} image", channel.name));
     }
-    const std::string path =
-        (out / fmt::format("{}_{:04}.{}", channel.name, index, ending)).string();
-    if (absl::Status status = WriteFileAtomically(path, image->content()); !status.ok()) {
-      return status;
-    }
-    written->push_back(path);
+    const std::string path = fmt::format("{}/{}_{:04}.{}", out, channel.name, index, ending);
+    const absl::Status status = channel.value == v1::DEPTH
+                                    ? depths->Append(image->content(), response.far())
+                                    : WriteFileAtomically(path, image->content());
+    if (!status.ok()) return status;
+    if (channel.value != v1::DEPTH) written->push_back(path);
   }
   return absl::OkStatus();
 }
@@ -202,7 +204,8 @@ int Render(Session& session, const RenderFlags& flags) {
   request.set_width(flags.width);
   request.set_height(flags.height);
 
-  const std::filesystem::path out = flags.out;
+  std::string out = flags.out;
+  while (out.size() > 1 && out.back() == '/') out.pop_back();
   std::error_code error;
   std::filesystem::create_directories(out, error);
   if (error || !std::filesystem::is_directory(out, error)) {
@@ -213,9 +216,10 @@ int Render(Session& session, const RenderFlags& flags) {
   const size_t n_views = cameras.empty() ? flags.orbit : cameras.size();
   const auto stub = session.Stub<v1::RenderService>();
   ProgressDisplay display(session.io(), session.flags().progress);
+  DepthSpool depths;
   std::vector<std::string> written;
-  double far = 0;
-  for (size_t i = 0; i < n_views; ++i) {
+  absl::Status status;
+  for (size_t i = 0; i < n_views && status.ok(); ++i) {
     if (cameras.empty()) {
       request.mutable_orbit()->set_index(static_cast<uint32_t>(i));
       request.mutable_orbit()->set_count(flags.orbit);
@@ -223,25 +227,13 @@ int Render(Session& session, const RenderFlags& flags) {
       *request.mutable_camera() = ToProto(cameras[i]);
     }
     const absl::StatusOr<v1::RenderImageResponse> response = RenderView(session, *stub, request);
-    absl::Status status = response.status();
-    // One number explains the depth of all views.
-    if (status.ok() && depth && i > 0 && response->far() != far) {
-      status = absl::InternalError("the views differ in what their depth means");
-    }
-    if (status.ok()) {
-      far = response->far();
-      status = WriteView(out, i, *channels, jpeg ? "jpg" : "png", *response, &written);
-    }
-    // Written with the first view, so that no depth map ever lies there unexplained.
-    if (status.ok() && depth && i == 0) {
-      const std::string path = (out / "depth.json").string();
-      status = WriteFileAtomically(path, nlohmann::json{{"far", far}}.dump() + "\n");
-      if (status.ok()) written.push_back(path);
-    }
+    status = response.ok()
+                 ? WriteView(out, i, *channels, jpeg ? "jpg" : "png", *response, &depths, &written)
+                 : response.status();
     if (!status.ok()) {
       display.Clear();
       if (i > 0) session.Say(fmt::format("{} of {} views were rendered", i, n_views));
-      return session.Fail(status);
+      break;
     }
     display.Update(
         {.fraction = static_cast<double>(i + 1) / static_cast<double>(n_views),
@@ -250,8 +242,10 @@ int Render(Session& session, const RenderFlags& flags) {
                                 response->seconds()),
          .json = fmt::format(R"({{"event":"render","view":{},"views":{}}})", i + 1, n_views)});
   }
+  if (status.ok() && depth) status = depths.WriteImages(out, &written);
+  if (!status.ok()) return session.Fail(status);
   display.Finish();
-  PrintWritten(session.printer(), written, flags.out, n_views, far);
+  PrintWritten(session.printer(), written, flags.out, n_views, depths.far());
   return kOk;
 }
 

@@ -29,7 +29,7 @@ class DoctorTest : public testing::Test {
  protected:
   DoctorTest() {
     for (const char* name : {"nerfd", "nerf-worker"}) WriteScript(dir_ / name, "exit 0");
-    SetEngine(R"(echo '{"event":"done","device":"cpu","threads":2,"problems":[]}')");
+    SetEngine(R"(echo '{"event":"done","cpu":"EPYC","threads":2,"problems":[]}')");
     v1::Worker worker;
     worker.set_name("workers/w-1");
     worker.set_state(v1::Worker::IDLE);
@@ -52,7 +52,7 @@ TEST_F(DoctorTest, HealthySetUpHasNoProblems) {
   EXPECT_EQ(result.exit_code, kOk) << result.out;
   EXPECT_THAT(result.out, HasSubstr("answers and serves"));
   EXPECT_THAT(result.out, HasSubstr("1 connected"));
-  EXPECT_THAT(result.out, HasSubstr("device cpu, threads 2"));
+  EXPECT_THAT(result.out, HasSubstr("cpu EPYC, threads 2"));
   EXPECT_THAT(result.out, Not(HasSubstr("problem")));
 }
 

@@ -10,6 +10,7 @@
 #include "common/error_reason.h"
 #include "common/rpc/status_conversion.h"
 #include "common/sha256.h"
+#include "engine/scene/image_io.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -209,11 +210,14 @@ class FakeRender final : public v1::RenderService::Service {
     for (const int channel : request->channels()) {
       v1::RenderedImage* image = response->add_images();
       image->set_channel(static_cast<v1::RenderChannel>(channel));
-      image->set_content(fmt::format("image {} of call {}", channel, index));
+      // A depth map of one pixel: half of this view's far.
+      image->set_content(channel == v1::DEPTH
+                             ? EncodePng16(1, 1, std::vector<uint16_t>{32768}).value()
+                             : fmt::format("image {} of call {}", channel, index));
     }
     response->set_width(8);
     response->set_height(6);
-    response->set_far(6.5);
+    response->set_far(request->orbit().index() == 1 ? 6.5 : 3.25);
     return grpc::Status::OK;
   }
 

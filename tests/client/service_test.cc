@@ -457,7 +457,13 @@ TEST_F(ServiceTest, RenderWritesTheFilesOfAnOrbit) {
   EXPECT_THAT(names,
               ElementsAre("depth.json", "depth_0000.png", "depth_0001.png", "opacity_0000.png",
                           "opacity_0001.png", "rgb_0000.png", "rgb_0001.png"));
-  EXPECT_EQ(ReadFile(dir / "deep/views/depth_0001.png", 1000).value(), "image 2 of call 2");
+  EXPECT_EQ(ReadFile(dir / "deep/views/opacity_0001.png", 1000).value(), "image 3 of call 2");
+  // Both depth maps are scaled to the larger far.
+  const auto depth_of = [&](const char* name) {
+    return DecodePng16(ReadFile(dir / "deep/views" + "/" + name, 1000).value())->pixels[0];
+  };
+  EXPECT_EQ(depth_of("depth_0000.png"), 16384);
+  EXPECT_EQ(depth_of("depth_0001.png"), 32768);
   const auto depth = nlohmann::json::parse(ReadFile(dir / "deep/views/depth.json", 1000).value());
   EXPECT_EQ(depth["far"], 6.5);
   ASSERT_EQ(state_.render.size(), 2u);
