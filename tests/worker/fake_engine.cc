@@ -186,7 +186,10 @@ int main(int argc, char** argv) {
     if (!training || hanging) continue;
     if (knobs.contains("hostile")) BeHostile(job);
     ++job.step;
-    if (job.step == Knob("crash-at", -1)) raise(SIGSEGV);
+    if (job.step == Knob("crash-at", -1)) {
+      signal(SIGSEGV, SIG_DFL);  // sanitizers would turn it into an exit code
+      raise(SIGSEGV);
+    }
     if (job.step == Knob("exit-at", -1)) return 3;
     if (job.step == Knob("hang-at", -1)) hanging = true;
     Json progress = Counters(job);
