@@ -1,0 +1,95 @@
+#include "common/error_reason.h"
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kReasonUrl[] = "nerfd/error_reason";
+constexpr char kViolationsUrl[] = "nerfd/field_violations";
+// A message names this many problems; the payload carries all of them.
+constexpr size_t kMaxProblemsInMessage = 8;
+
+// A payload is a row of strings, each as "<length>:<bytes>": any byte may occur in a value.
+std::string Pack(const std::vector<std::string>& strings) {
+  std::string packed;
+  for (const std::string& s : strings) absl::StrAppend(&packed, s.size(), ":", s);
+  return packed;
+}
+
+std::optional<std::vector<std::string>> Unpack(std::string_view packed) {
+  std::vector<std::string> strings;
+  while (!packed.empty()) {
+    size_t length = 0, i = 0;
+    for (; i < packed.size() && packed[i] >= '0' && packed[i] <= '9' && i < 9; ++i) {
+      length = length * 10 + static_cast<size_t>(packed[i] - '0');
+    }
+    if (i == 0 || i == packed.size() || packed[i] != ':') return std::nullopt;
+    packed.remove_prefix(i + 1);
+    if (length > packed.size()) return std::nullopt;
+    strings.emplace_back(packed.substr(0, length));
+    packed.remove_prefix(length);
+  }
+  return strings;
+}
+
+std::optional<std::vector<std::string>> GetStrings(const absl::Status& status, const char* url) {
+  const auto payload = status.GetPayload(url);
+  if (!payload.has_value()) return std::nullopt;
+  return Unpack(std::string(*payload));
+}
+
+}  // namespace
+
+absl::Status WithReason(absl::Status status, std::string_view reason, ErrorMetadata metadata) {
+  if (status.ok()) return status;
+  std::vector<std::string> strings = {std::string(reason)};
+  for (auto& [key, value] : metadata) {
+    strings.push_back(key);
+    strings.push_back(value);
+  }
+  status.SetPayload(kReasonUrl, absl::Cord(Pack(strings)));
+  return status;
+}
+
+std::optional<ErrorReason> GetReason(const absl::Status& status) {
+  const auto strings = GetStrings(status, kReasonUrl);
+  if (!strings.has_value() || strings->size() % 2 != 1) return std::nullopt;
+  ErrorReason result{(*strings)[0], {}};
+  for (size_t i = 1; i < strings->size(); i += 2) {
+    result.metadata.emplace((*strings)[i], (*strings)[i + 1]);
+  }
+  return result;
+}
+
+absl::Status InvalidFieldsError(std::vector<FieldViolation> violations) {
+  std::string message;
+  std::vector<std::string> strings;
+  for (size_t i = 0; i < violations.size(); ++i) {
+    if (i < kMaxProblemsInMessage) {
+      absl::StrAppend(&message, i == 0 ? "" : "; ", violations[i].field, ": ",
+                      violations[i].description);
+    }
+    strings.push_back(violations[i].field);
+    strings.push_back(violations[i].description);
+  }
+  if (violations.size() > kMaxProblemsInMessage) {
+    absl::StrAppend(&message, "; and ", violations.size() - kMaxProblemsInMessage, " more");
+  }
+  absl::Status status = absl::InvalidArgumentError(message);
+  status.SetPayload(kViolationsUrl, absl::Cord(Pack(strings)));
+  return WithReason(std::move(status), reason::kFieldInvalid);
+}
+
+std::vector<FieldViolation> GetFieldViolations(const absl::Status& status) {
+  const auto strings = GetStrings(status, kViolationsUrl);
+  std::vector<FieldViolation> violations;
+  if (!strings.has_value()) return violations;
+  for (size_t i = 0; i + 1 < strings->size(); i += 2) {
+    violations.push_back({(*strings)[i], (*strings)[i + 1]});
+  }
+  return violations;
+}
+
+}  // namespace nerf

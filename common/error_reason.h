@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace nerf {
+
+// Machine-readable reasons of errors: google.rpc.ErrorInfo.reason of the API, one word per cause.
+namespace reason {
+inline constexpr std::string_view kFieldInvalid = "FIELD_INVALID";
+inline constexpr std::string_view kResourceNotFound = "RESOURCE_NOT_FOUND";
+inline constexpr std::string_view kTokenMissing = "TOKEN_MISSING";
+inline constexpr std::string_view kTokenInvalid = "TOKEN_INVALID";
+inline constexpr std::string_view kAlreadyExists = "ALREADY_EXISTS";
+inline constexpr std::string_view kRequestIdReused = "REQUEST_ID_REUSED";
+inline constexpr std::string_view kStateConflict = "STATE_CONFLICT";
+inline constexpr std::string_view kBlobsMissing = "BLOBS_MISSING";
+inline constexpr std::string_view kInitMismatch = "INIT_MISMATCH";
+inline constexpr std::string_view kQueueFull = "QUEUE_FULL";
+inline constexpr std::string_view kSizeLimit = "SIZE_LIMIT";
+inline constexpr std::string_view kNoWorker = "NO_WORKER";
+inline constexpr std::string_view kWorkerLost = "WORKER_LOST";
+inline constexpr std::string_view kDraining = "DRAINING";
+inline constexpr std::string_view kNotReady = "NOT_READY";
+inline constexpr std::string_view kStoreReadOnly = "STORE_READ_ONLY";
+inline constexpr std::string_view kCheckpointCorrupt = "CHECKPOINT_CORRUPT";
+inline constexpr std::string_view kStoreCorrupt = "STORE_CORRUPT";
+inline constexpr std::string_view kEpochMismatch = "EPOCH_MISMATCH";
+inline constexpr std::string_view kLeaseFenced = "LEASE_FENCED";
+inline constexpr std::string_view kEngineCrashed = "ENGINE_CRASHED";
+inline constexpr std::string_view kTrainingDiverged = "TRAINING_DIVERGED";
+inline constexpr std::string_view kGpuOutOfMemory = "GPU_OUT_OF_MEMORY";
+inline constexpr std::string_view kFeatureNotBuilt = "FEATURE_NOT_BUILT";
+inline constexpr std::string_view kOffsetOutOfRange = "OFFSET_OUT_OF_RANGE";
+}  // namespace reason
+
+using ErrorMetadata = std::map<std::string, std::string>;
+
+struct ErrorReason {
+  std::string reason;      // one of nerf::reason
+  ErrorMetadata metadata;  // facts a program can use, e.g. current_epoch
+};
+
+// One wrong field of a request: `field` is its path ("files[3].path"), `description` what it must
+// be.
+struct FieldViolation {
+  std::string field;
+  std::string description;
+};
+
+// Attaches reason and metadata to an error as a payload; an OK status stays as it is. A second call
+// replaces what the first one attached.
+absl::Status WithReason(absl::Status status, std::string_view reason, ErrorMetadata metadata = {});
+
+// What WithReason attached; nullopt when nothing (readable) is attached.
+std::optional<ErrorReason> GetReason(const absl::Status& status);
+
+// InvalidArgument FIELD_INVALID that lists every violation, in its message and as a payload.
+// Requires: at least one violation.
+absl::Status InvalidFieldsError(std::vector<FieldViolation> violations);
+
+// The violations of InvalidFieldsError; empty for every other status.
+std::vector<FieldViolation> GetFieldViolations(const absl::Status& status);
+
+}  // namespace nerf

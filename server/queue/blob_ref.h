@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nerf {
+
+// A content-addressed blob: lower-case hexadecimal SHA-256 (64 characters) and size in bytes.
+struct BlobRef {
+  std::string sha256;
+  uint64_t byte_size = 0;
+
+  auto operator<=>(const BlobRef&) const = default;
+};
+
+// Which blobs are present. The queue asks before it accepts a scene or a checkpoint. Thread-safe.
+class BlobIndex {
+ public:
+  virtual ~BlobIndex() = default;
+
+  // Those of `blobs` that are not here (with that size), without repetition. What is here stays for
+  // at least the collector's grace age after this call.
+  virtual std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) = 0;
+};
+
+}  // namespace nerf

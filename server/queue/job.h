@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/queue/blob_ref.h"
+#include "server/queue/job_state.h"
+#include "server/queue/resource_key.h"
+
+namespace nerf {
+
+// The effective config of a job, every default filled in. The queue keeps it and never reads it:
+// words and numbers mean what engine/config says, and were checked there before.
+struct JobConfig {
+  std::string method;  // "ngp"
+  uint32_t seed = 1;
+  std::string budget_kind;  // "steps", "samples" or "seconds"
+  double budget_amount = 0;
+  std::string background;                       // "auto", "white", "black" or "random"
+  uint32_t test_every = 8;                      // 0 holds out no test views
+  std::map<std::string, std::string> settings;  // every key of the field table
+
+  bool operator==(const JobConfig&) const = default;
+};
+
+// Where a job's parameters come from when it does not start from scratch.
+struct InitReference {
+  enum class Kind { kModel, kCheckpoint };
+  Kind kind = Kind::kModel;
+  ResourceKey source;  // the model, or the checkpoint's job
+  uint32_t step = 0;   // of the checkpoint; unused for a model
+  std::string scope = "all";
+  BlobRef blob;  // the model file that it resolves to; filled by Create, kept while the job lives
+
+  bool operator==(const InitReference&) const = default;
+};
+
+// One tensor of a model file.
+struct TensorRecord {
+  std::string name;
+  std::string dtype;  // F32, F16, BF16, I32 or U8
+  std::vector<uint32_t> shape;
+
+  bool operator==(const TensorRecord&) const = default;
+};
+
+// A committed state that training can go on from. Never changes but for `promoted`.
+struct CheckpointRecord {
+  uint32_t step = 0;  // steps finished; grows from checkpoint to checkpoint of a job
+  BlobRef checkpoint_blob;
+  BlobRef model_blob;
+  std::optional<double> preview_psnr;  // dB, always the same view; unset without test views
+  std::vector<TensorRecord> tensors;   // of the model file
+  absl::Time create_time;
+  bool promoted = false;  // a model was made of it: never retired
+
+  bool operator==(const CheckpointRecord&) const = default;
+};
+
+// Where training stands, as the worker measured it. Counts are doubles, exact to 2^53.
+struct JobProgress {
+  uint32_t step = 0;    // steps finished, counted after the optimiser update
+  double fraction = 0;  // of the budget, 0 to 1
+  double samples = 0, marched = 0, rays = 0;
+  double loss = 0, psnr_train = 0;  // over the last second; PSNR in dB
+  double samples_per_second = 0, rays_per_second = 0;
+  double seconds = 0;      // of training, without evaluation and file output
+  double eta_seconds = 0;  // 0 when unknown
+  // The last preview image (PNG); unset before the first. psnr in dB where the view is a test view.
+  std::optional<uint32_t> preview_step;
+  std::optional<double> preview_psnr;
+  std::optional<BlobRef> preview_image;
+
+  bool operator==(const JobProgress&) const = default;
+};
+
+// One problem of a scene that made a job fail.
+struct JobProblem {
+  std::string file, field, message;
+  bool operator==(const JobProblem&) const = default;
+};
+
+// Why a job failed: a canonical code, a machine-readable reason and words.
+struct JobError {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::string reason;
+  std::string message;
+  std::map<std::string, std::string> metadata;
+  std::vector<JobProblem> problems;
+
+  bool operator==(const JobError&) const = default;
+};
+
+// The right to run a job. HoldsLease(job.state) says whether it is held now. In QUEUED a worker
+// that is still named is the holder of an expired lease, who may take it up again at the same epoch
+// until somebody else is granted the job. In a final state it names the last holder.
+struct JobLease {
+  std::string worker;  // empty: nobody, or handed back
+  uint64_t epoch = 0;  // fencing number; grows by one with every grant, never shrinks
+  bool operator==(const JobLease&) const = default;
+};
+
+// One submission, all of it. What a store keeps and a reader gets is a copy.
+struct Job {
+  ResourceKey key;
+  uint64_t create_sequence = 0;  // order of submission in this store, from 1
+  std::string display_name;
+  std::string scene;  // id, in the same project
+  JobConfig config;
+  std::string requested_config;  // as the client sent it: opaque bytes, echoed by the service
+  std::optional<InitReference> init;
+  std::string request_id;  // empty without one
+
+  JobState state = JobState::kQueued;
+  QueueReason queue_reason = QueueReason::kNone;  // set only in QUEUED
+  uint32_t attempt = 0;                           // placements on a worker; 0 before the first
+  uint32_t crashes_in_row = 0;  // engine crashes since the last committed checkpoint
+  JobLease lease;
+  JobProgress progress;
+  std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
+  std::optional<double> best_preview_psnr;    // dB, over all checkpoints ever committed
+  std::optional<double> final_psnr;           // dB, over all test views; set in SUCCEEDED
+  JobError error;                             // set in FAILED
+  absl::Time create_time = absl::InfinitePast();
+  absl::Time start_time = absl::InfinitePast();  // first RUNNING; InfinitePast before
+  absl::Time end_time = absl::InfinitePast();    // final; InfinitePast before
+  uint64_t last_event_sequence = 0;              // of its last stored event
+};
+
+}  // namespace nerf

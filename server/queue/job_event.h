@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/queue/job.h"
+
+namespace nerf {
+
+enum class JobEventKind { kStateChanged, kProgress, kCheckpointCommitted };
+
+// "STATE_CHANGED", "PROGRESS", "CHECKPOINT_COMMITTED".
+std::string_view JobEventKindName(JobEventKind kind);
+absl::StatusOr<JobEventKind> ParseJobEventKind(std::string_view name);
+
+// One stored event of a job: what the job's moving parts were right after it.
+struct JobEvent {
+  uint64_t sequence = 0;  // 1, 2, 3... of this job, without a gap
+  JobEventKind kind = JobEventKind::kStateChanged;
+  absl::Time time;
+  JobState state = JobState::kQueued;
+  QueueReason queue_reason = QueueReason::kNone;
+  uint32_t attempt = 0;
+  std::string worker;
+  JobProgress progress;
+  uint32_t checkpoint_step = 0;  // with kCheckpointCommitted
+
+  bool operator==(const JobEvent&) const = default;
+};
+
+}  // namespace nerf

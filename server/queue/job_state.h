@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace nerf {
+
+// Where a job stands. Legal moves:
+//
+//   QUEUED --grant--> PREPARING --> RUNNING --> SUCCEEDED
+//     ^ ^                |            |
+//     | +----------------+------------+      with a QueueReason
+//     +-- holder takes its expired lease up again: QUEUED -> RUNNING (same lease epoch)
+//   RUNNING -> PAUSING -> PAUSED -> QUEUED
+//   QUEUED, PAUSED -> CANCELLED
+//   PREPARING, RUNNING, PAUSING -> CANCELLING -> CANCELLED
+//   any state that is not final -> FAILED
+enum class JobState {
+  kQueued,
+  kPreparing,
+  kRunning,
+  kPausing,
+  kPaused,
+  kCancelling,
+  kSucceeded,
+  kFailed,
+  kCancelled
+};
+
+inline constexpr std::array kAllJobStates = {
+    JobState::kQueued,    JobState::kPreparing, JobState::kRunning,
+    JobState::kPausing,   JobState::kPaused,    JobState::kCancelling,
+    JobState::kSucceeded, JobState::kFailed,    JobState::kCancelled};
+
+// Why a job that was placed before is queued (again).
+enum class QueueReason { kNone, kWorkerLost, kWorkerDrained, kPreempted, kEngineCrashed, kResumed };
+
+// True where the diagram above has an arrow.
+bool IsLegalTransition(JobState from, JobState to);
+
+// SUCCEEDED, FAILED, CANCELLED: never left again.
+bool IsFinal(JobState state);
+
+// PREPARING, RUNNING, PAUSING, CANCELLING: a worker holds the job's lease.
+bool HoldsLease(JobState state);
+
+// "QUEUED", ...
+std::string_view JobStateName(JobState state);
+absl::StatusOr<JobState> ParseJobState(std::string_view name);
+
+// "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED", "RESUMED".
+std::string_view QueueReasonName(QueueReason reason);
+absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name);
+
+}  // namespace nerf

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/queue/job.h"
+#include "server/queue/job_event.h"
+#include "server/queue/model_record.h"
+#include "server/queue/resource_key.h"
+#include "server/queue/scene_record.h"
+
+namespace nerf {
+
+// A remembered request: which resource it made and of what body. Kept at least seven days.
+struct RequestRecord {
+  enum class Kind { kJob, kScene, kModel };
+  Kind kind = Kind::kJob;
+  std::string project;
+  std::string request_id;
+  std::string resource_id;
+  std::string fingerprint;  // SHA-256 of the request's body
+  absl::Time create_time;
+};
+
+// A changed job. The store replaces the job's row (checkpoints included).
+struct JobWrite {
+  Job job;
+  // The fence: the stored lease epoch that the change was decided on. nullopt inserts a new job.
+  std::optional<uint64_t> expected_epoch;
+};
+
+// One transaction: everything in it happens, or nothing.
+struct StoreWrite {
+  std::vector<JobWrite> jobs;
+  std::vector<std::pair<ResourceKey, JobEvent>> events;          // appended
+  std::vector<std::pair<ResourceKey, uint64_t>> trimmed_events;  // drop events up to this sequence
+  std::vector<SceneRecord> new_scenes;
+  std::vector<ResourceKey> deleted_scenes;
+  std::vector<ModelRecord> new_models;
+  std::vector<ResourceKey> deleted_models;
+  std::vector<RequestRecord> new_requests;
+  std::optional<absl::Time> forget_requests_before;
+};
+
+// Everything that a store holds, for a start.
+struct StoredState {
+  std::string store_epoch;  // random, drawn when the store was made; part of every watch token
+  std::vector<Job> jobs;
+  std::vector<std::pair<ResourceKey, JobEvent>> events;  // per job by sequence
+  std::vector<SceneRecord> scenes;
+  std::vector<ModelRecord> models;
+  std::vector<RequestRecord> requests;
+};
+
+// What makes the queue durable. Thread-safe.
+class JobStore {
+ public:
+  virtual ~JobStore() = default;
+
+  // Everything committed so far. DataLoss STORE_CORRUPT when it cannot be read.
+  virtual absl::StatusOr<StoredState> Load() = 0;
+
+  // Commits a transaction; OK means that it survives a power cut. Errors (nothing changed):
+  // FailedPrecondition LEASE_FENCED when a job's stored lease epoch is not the expected one,
+  // AlreadyExists for an insert that is there, Unavailable STORE_READ_ONLY when the disk is full or
+  // has failed, DataLoss STORE_CORRUPT. After any other error the change may be there after a
+  // restart, and the store refuses every later commit until then.
+  virtual absl::Status Commit(const StoreWrite& write) = 0;
+};
+
+}  // namespace nerf

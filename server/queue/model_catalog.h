@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/queue/model_record.h"
+#include "server/queue/page.h"
+#include "server/queue/queue_state.h"
+
+namespace nerf {
+
+struct ModelSpec {
+  std::string project;
+  std::string id;          // empty: drawn ("m-7f3k2c81")
+  std::string request_id;  // empty, or a UUID4
+  std::string display_name;
+  CheckpointKey checkpoint;  // what to promote, of the same project; without a step the newest
+};
+
+// The models: checkpoints that were given a name. Thread-safe; shares the queue's lock. `state`
+// outlives it. Common errors: NotFound RESOURCE_NOT_FOUND, Unavailable STORE_READ_ONLY.
+class ModelCatalog {
+ public:
+  explicit ModelCatalog(QueueState* state) : state_(*state) {}
+
+  // Makes a model of a checkpoint, which from then on is kept. The same request_id with the same
+  // spec returns the earlier model. Errors: InvalidArgument FIELD_INVALID; AlreadyExists
+  // ALREADY_EXISTS or REQUEST_ID_REUSED.
+  absl::StatusOr<ModelRecord> Promote(const ModelSpec& spec);
+  absl::StatusOr<ModelRecord> Get(const ResourceKey& key);
+  // Newest first.
+  absl::StatusOr<Page<ModelRecord>> List(const PageRequest& request);
+  // Its checkpoint may be retired again unless another model is made of it. FailedPrecondition
+  // STATE_CONFLICT while a job that is not final starts from it.
+  absl::Status Delete(const ResourceKey& key);
+
+ private:
+  QueueState& state_;
+};
+
+}  // namespace nerf

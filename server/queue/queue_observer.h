@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "server/queue/job.h"
+
+namespace nerf {
+
+// Hears what happens in the queue, for metrics. Called with the queue's lock held: implementations
+// are quick, thread-safe and never call back. The base class ignores everything.
+class QueueObserver {
+ public:
+  virtual ~QueueObserver() = default;
+
+  virtual void OnJobCreated(const Job& job) {}
+  // The job is final.
+  virtual void OnJobFinished(const Job& job) {}
+  // A placement ended; `result` is completed, lease_expired, drained, preempted, engine_crash,
+  // failed or cancelled.
+  virtual void OnAttemptEnded(const Job& job, std::string_view result) {}
+  virtual void OnLeaseExpired(const Job& job) {}
+  // A write with a stale epoch was refused; `call` is the queue's method.
+  virtual void OnFencedWrite(std::string_view call) {}
+  // A store transaction took this long (by the injected clock).
+  virtual void OnCommit(absl::Duration duration, bool ok) {}
+};
+
+}  // namespace nerf

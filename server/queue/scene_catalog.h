@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/queue/page.h"
+#include "server/queue/queue_state.h"
+#include "server/queue/scene_record.h"
+
+namespace nerf {
+
+inline constexpr size_t kMaxSceneFiles = 20'000;
+inline constexpr size_t kMaxScenePathLength = 512;  // bytes
+inline constexpr size_t kMaxScenePathDepth = 16;
+inline constexpr uint64_t kMaxSceneFileSize = uint64_t{1} << 32;
+inline constexpr size_t kMaxDisplayNameLength = 128;  // bytes
+
+// Checks a manifest: file count; every path relative, UTF-8, with '/' between parts and no '.',
+// '..', empty part, backslash or control character, within the limits above; no path twice and none
+// that is another one's folder; digests well-formed, sizes within the limit. InvalidArgument
+// FIELD_INVALID that lists every problem with its place ("files[3].path").
+absl::Status CheckManifest(const std::vector<SceneFileRecord>& files);
+
+struct SceneSpec {
+  std::string project;
+  std::string id;          // empty: drawn ("s-7f3k2c81")
+  std::string request_id;  // empty, or a UUID4
+  std::string display_name;
+  std::vector<SceneFileRecord> files;
+};
+
+// The scenes. Thread-safe; shares the queue's lock. `state` outlives it.
+// Common errors: NotFound RESOURCE_NOT_FOUND, Unavailable STORE_READ_ONLY.
+class SceneCatalog {
+ public:
+  explicit SceneCatalog(QueueState* state) : state_(*state) {}
+
+  // Creates a scene of blobs that are present. The same request_id with the same spec returns the
+  // earlier scene. Errors: InvalidArgument FIELD_INVALID; FailedPrecondition BLOBS_MISSING
+  // (metadata missing: the count; the first hashes in the message); AlreadyExists ALREADY_EXISTS or
+  // REQUEST_ID_REUSED.
+  absl::StatusOr<SceneRecord> Create(const SceneSpec& spec);
+  absl::StatusOr<SceneRecord> Get(const ResourceKey& key);
+  // Newest first; files are left out.
+  absl::StatusOr<Page<SceneRecord>> List(const PageRequest& request);
+  // FailedPrecondition STATE_CONFLICT while a job that is not final uses it.
+  absl::Status Delete(const ResourceKey& key);
+
+ private:
+  QueueState& state_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "server/queue/job_event.h"
+
+namespace nerf {
+
+// A callback that can be taken back: after Disarm returns it is not running and never runs again.
+// Thread-safe. The callback may call into the queue; it must not destroy what owns the signal.
+class WatchSignal {
+ public:
+  explicit WatchSignal(std::function<void()> callback) : callback_(std::move(callback)) {}
+  void Fire() ABSL_LOCKS_EXCLUDED(mu_);
+  void Disarm() ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  Mutex mu_;
+  std::function<void()> callback_ ABSL_GUARDED_BY(mu_);
+};
+
+// Signals to fire once the queue's lock is free: declare it before the lock, so that it dies after.
+class PendingSignals {
+ public:
+  PendingSignals() = default;
+  ~PendingSignals();
+  PendingSignals(const PendingSignals&) = delete;
+  PendingSignals& operator=(const PendingSignals&) = delete;
+  void Add(std::shared_ptr<WatchSignal> signal) { signals_.push_back(std::move(signal)); }
+
+ private:
+  std::vector<std::shared_ptr<WatchSignal>> signals_;
+};
+
+// The recent stored events of one job, and who wants to hear of new ones. Events are contiguous in
+// sequence. Not thread-safe: lives under the queue's lock.
+class WatchLog {
+ public:
+  // Requires: event.sequence is the last one's + 1 (any for the first).
+  void Append(JobEvent event);
+  // Drops the oldest events until `max_events` are left.
+  void Trim(size_t max_events);
+
+  // The first kept event after `sequence`; null when there is none.
+  const JobEvent* After(uint64_t sequence) const;
+  // True when an event after `sequence` was dropped, given the job's last event.
+  bool HasGapAfter(uint64_t sequence, uint64_t last_sequence) const;
+  uint64_t first_sequence() const { return events_.empty() ? 0 : events_.front().sequence; }
+  size_t size() const { return events_.size(); }
+
+  // Progress that is newer than the last event and not stored: counted, so that a watcher sees each
+  // version once and only the latest.
+  void SetLiveProgress() { ++live_version_; }
+  uint64_t live_version() const { return live_version_; }
+
+  void Subscribe(std::shared_ptr<WatchSignal> signal);
+  void Unsubscribe(const std::shared_ptr<WatchSignal>& signal);
+  void SignalAll(PendingSignals& pending) const;
+  size_t n_watchers() const { return signals_.size(); }
+
+ private:
+  std::deque<JobEvent> events_;
+  uint64_t live_version_ = 0;
+  std::vector<std::shared_ptr<WatchSignal>> signals_;
+};
+
+// Where a watch stands: the text behind an opaque token.
+struct WatchPosition {
+  std::string store_epoch;
+  ResourceKey job;
+  uint64_t sequence = 0;
+};
+std::string EncodeWatchToken(const WatchPosition& position);
+// InvalidArgument FIELD_INVALID for what is no token of ours.
+absl::StatusOr<WatchPosition> ParseWatchToken(std::string_view token);
+
+}  // namespace nerf

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "server/queue/job.h"
+#include "server/queue/queue_state.h"
+
+namespace nerf {
+
+enum class WatchEventKind { kSnapshot, kStateChanged, kProgress, kCheckpointCommitted };
+
+// One message of a watch.
+struct WatchEvent {
+  WatchEventKind kind = WatchEventKind::kSnapshot;
+  std::string token;      // resumes after this message
+  uint64_t sequence = 0;  // of the stored event; live progress carries the last one before it
+  bool gap = false;       // on a snapshot: events before it were dropped unseen
+  Job job;                // as it was right after the event
+};
+
+// One reader's place in a job's events. Pulled: it holds a position and no buffer, so a slow reader
+// costs nothing and gets progress coalesced (the latest), state changes and checkpoints all.
+//
+// The first event is a snapshot of now. Without a token the events after it follow; with a token
+// the snapshot carries the token's sequence and every event after the token follows, also those
+// that the snapshot's job shows already (their sequence is not above job.last_event_sequence). When
+// events after the position were dropped from the log, a snapshot with gap = true stands in their
+// place.
+//
+// Thread-safe, but meant for one reader. The queue outlives it.
+class Watcher {
+ public:
+  ~Watcher();
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  // The next event, or nullopt when nothing is new: the callback given to Watch runs when that
+  // changes. Never blocks on I/O of the store for longer than the queue does.
+  std::optional<WatchEvent> TryNext();
+
+  // A token of the present position, for a BOOKMARK.
+  std::string Token();
+
+  // True once the job is final and its last event has been returned.
+  bool finished();
+
+ private:
+  friend class JobQueue;
+  Watcher(QueueState* state, ResourceKey key, std::shared_ptr<WatchSignal> signal);
+
+  QueueState& state_;
+  const ResourceKey key_;
+  const std::shared_ptr<WatchSignal> signal_;
+  uint64_t position_ ABSL_GUARDED_BY(state_.mu) = 0;  // last sequence that was returned
+  uint64_t live_version_ ABSL_GUARDED_BY(state_.mu) = 0;
+  bool snapshot_due_ ABSL_GUARDED_BY(state_.mu) = true;
+  bool ended_ ABSL_GUARDED_BY(state_.mu) = false;
+};
+
+}  // namespace nerf

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "common/mutex.h"
+#include "server/queue/resource_key.h"
+
+namespace nerf {
+
+// What a worker says of itself when it connects.
+struct WorkerDescription {
+  std::string id;       // stable, IsResourceId
+  std::string session;  // random id of its process
+  std::string device;   // cpu or cuda:N
+  std::string device_description;
+  std::string version;
+  std::string host;
+};
+
+enum class WorkerState { kIdle, kBusy, kDraining, kLost };
+
+// "IDLE", "BUSY", "DRAINING", "LOST".
+std::string_view WorkerStateName(WorkerState state);
+
+struct WorkerRecord {
+  WorkerDescription description;
+  WorkerState state = WorkerState::kIdle;
+  std::optional<ResourceKey> job;  // that it trains
+  absl::Time last_seen = absl::InfinitePast();
+};
+
+// The workers that this server has heard of since it started, for people and for routing renders.
+// Knows nothing of leases: those prove themselves by their epoch. Thread-safe. The clock outlives
+// it.
+class WorkerTable {
+ public:
+  // A worker is lost when nothing was heard of it for `ttl`.
+  WorkerTable(Clock* clock, absl::Duration ttl) : clock_(*clock), ttl_(ttl) {}
+
+  // Registers a connection. Returns its number; a newer connection of the same worker makes older
+  // numbers stale. InvalidArgument FIELD_INVALID for a bad id.
+  absl::StatusOr<uint64_t> Connect(const WorkerDescription& description);
+  // Something was heard. False when `connection` is stale: the caller ends that stream with
+  // ABORTED.
+  bool Heard(const std::string& worker, uint64_t connection, bool draining,
+             const std::optional<ResourceKey>& job);
+  // The stream ended. A stale connection changes nothing.
+  void Disconnect(const std::string& worker, uint64_t connection);
+
+  std::optional<WorkerRecord> Get(const std::string& worker) const;
+  // By id.
+  std::vector<WorkerRecord> List() const;
+  // The connected worker that says it trains `job`.
+  std::optional<std::string> WorkerOf(const ResourceKey& job) const;
+
+ private:
+  struct Entry {
+    WorkerDescription description;
+    uint64_t connection = 0;
+    bool connected = false;
+    bool draining = false;
+    std::optional<ResourceKey> job;
+    SteadyTime last_seen;
+    absl::Time last_seen_wall;
+  };
+  WorkerRecord ToRecord(const Entry& entry) const;
+
+  Clock& clock_;
+  const absl::Duration ttl_;
+  mutable Mutex mu_;
+  std::map<std::string, Entry> workers_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_connection_ ABSL_GUARDED_BY(mu_) = 1;
+};
+
+}  // namespace nerf

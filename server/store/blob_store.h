@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "common/mutex.h"
+#include "server/queue/blob_ref.h"
+
+namespace nerf {
+
+struct BlobStoreOptions {
+  uint64_t max_blob_size = uint64_t{1} << 32;  // bytes
+  uint64_t max_chunk_size = uint64_t{1} << 20;
+  uint64_t min_free_bytes = uint64_t{64} << 20;    // uploads are refused below this
+  absl::Duration collect_grace = absl::Hours(24);  // younger blobs and uploads are never collected
+};
+
+struct BlobStoreStats {
+  uint64_t n_blobs = 0;
+  uint64_t byte_size = 0;   // of all blobs
+  uint64_t free_bytes = 0;  // that the disk has left for us
+};
+
+struct UploadStatus {
+  uint64_t committed_size = 0;  // bytes that need not be sent again
+  bool complete = false;        // the blob is stored
+};
+
+// Content-addressed files in a folder:
+//   <root>/blobs/<first two digits>/<sha256>      whole, verified, never changed
+//   <root>/uploads/<uuid>                         what was received so far
+// A blob appears by rename after its digest and size were verified and its bytes synced; a crash at
+// any point leaves at most an upload to go on with. Uploads survive a restart. Thread-safe; uploads
+// of different ids run in parallel, two writers of one upload take turns. The clock outlives it.
+class BlobStore final : public BlobIndex {
+ public:
+  // Makes the folders where missing.
+  static absl::StatusOr<std::unique_ptr<BlobStore>> Open(const std::string& root,
+                                                         const BlobStoreOptions& options,
+                                                         const Clock* clock);
+
+  // --- Uploads. Errors of all three: InvalidArgument FIELD_INVALID (upload id no UUID4, digest not
+  // 64 lower-case hex digits, size over the limit). ---
+
+  // How far an upload is; 0 for one that is not known. Complete when the blob is present.
+  absl::StatusOr<UploadStatus> GetUpload(const std::string& upload_id, const BlobRef& blob);
+  // Appends a chunk at `offset`, which is the committed size; bytes before it that are sent again
+  // are skipped. Errors: InvalidArgument FIELD_INVALID (offset beyond the committed size),
+  // SIZE_LIMIT as ResourceExhausted (chunk or upload larger than stated), Unavailable
+  // STORE_READ_ONLY (disk full). An upload whose blob is present already takes nothing and is
+  // complete.
+  absl::StatusOr<UploadStatus> Append(const std::string& upload_id, const BlobRef& blob,
+                                      uint64_t offset, std::string_view chunk);
+  // Verifies and stores. InvalidArgument FIELD_INVALID when size or digest differ: the upload is
+  // then thrown away and nothing stored. Repeating it succeeds.
+  absl::Status Finish(const std::string& upload_id, const BlobRef& blob);
+
+  // --- Blobs. ---
+
+  // Stores bytes that are at hand (previews).
+  absl::StatusOr<BlobRef> Put(std::string_view content);
+  bool Has(const BlobRef& blob);
+  std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override;
+  // Up to `limit` bytes from `offset` (fewer at the end). NotFound RESOURCE_NOT_FOUND; OutOfRange
+  // OFFSET_OUT_OF_RANGE when offset is beyond the size; DataLoss CHECKPOINT_CORRUPT when the file
+  // is not as long as the blob.
+  absl::StatusOr<std::string> Read(const BlobRef& blob, uint64_t offset, uint64_t limit);
+  // OK also when it is not there.
+  absl::Status Delete(const BlobRef& blob);
+
+  // Deletes blobs whose sha256 is not in `reachable`, and idle uploads, all older than the grace
+  // age. Returns how many files went. A blob that FindMissing, Append or Finish touched meanwhile
+  // stays.
+  absl::StatusOr<size_t> Collect(const std::set<std::string>& reachable);
+
+  BlobStoreStats Stats();
+
+ private:
+  struct Upload;
+  BlobStore(std::string root, const BlobStoreOptions& options, const Clock* clock);
+  absl::Status ScanSizes();
+  absl::Status CheckUpload(const std::string& upload_id, const BlobRef& blob) const;
+  std::shared_ptr<Upload> OpenUpload(const std::string& upload_id);
+  void DropUpload(const std::string& upload_id);
+  std::string BlobPath(const std::string& sha256) const;
+  std::string UploadPath(const std::string& upload_id) const;
+  // True when present with that size; makes it young again.
+  bool Touch(const BlobRef& blob);
+  absl::Status Store(const std::string& temporary_path, const BlobRef& blob);
+  absl::Status RequireSpace(uint64_t byte_size) const;
+
+  const std::string root_;
+  const BlobStoreOptions options_;
+  const Clock& clock_;
+  Mutex mu_;  // names in the folders, sizes, the table of uploads; never held while bytes move
+  std::map<std::string, std::shared_ptr<Upload>> uploads_ ABSL_GUARDED_BY(mu_);
+  uint64_t n_blobs_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t byte_size_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace nerf

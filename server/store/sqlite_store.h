@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "common/mutex.h"
+#include "server/queue/job_store.h"
+
+struct sqlite3;
+
+namespace nerf {
+
+// The queue's store in one SQLite file: write-ahead log, synchronous=FULL, so that an OK survives a
+// power cut. One connection behind one mutex. The schema carries a version (PRAGMA user_version):
+// older files are migrated in one transaction when opened, newer ones refused.
+// Thread-safe.
+class SqliteStore final : public JobStore {
+ public:
+  // Opens or makes the file. `random` draws the store epoch of a new one. Errors: DataLoss
+  // STORE_CORRUPT (not a database, or damaged), FailedPrecondition (of a newer version, or open in
+  // another process), Unavailable STORE_READ_ONLY.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path,
+                                                           RandomSource& random);
+  ~SqliteStore() override;
+
+  absl::StatusOr<StoredState> Load() override;
+  absl::Status Commit(const StoreWrite& write) override;
+
+ private:
+  explicit SqliteStore(sqlite3* db);
+  absl::Status Prepare(RandomSource& random) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status WriteAll(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Mutex mu_;
+  sqlite3* const db_ ABSL_PT_GUARDED_BY(mu_);
+  struct Statements;
+  std::unique_ptr<Statements> statements_ ABSL_GUARDED_BY(mu_);
+  // Set after an error that leaves the file's state unknown: no commit may be acknowledged any
+  // more.
+  absl::Status broken_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace nerf

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/mutex.h"
+
+namespace nerf {
+
+// A clock that stands still until told to move. Used by every test about leases, watches and ages.
+// Thread-safe.
+class FakeClock final : public Clock {
+ public:
+  SteadyTime Now() const override {
+    MutexLock lock(mu_);
+    return now_;
+  }
+  absl::Time WallNow() const override {
+    MutexLock lock(mu_);
+    return wall_now_;
+  }
+
+  // Moves both clocks forward.
+  void Advance(absl::Duration delta) {
+    MutexLock lock(mu_);
+    now_ = now_ + delta;
+    wall_now_ += delta;
+  }
+  // Moves the wall clock alone, either way: somebody set the time.
+  void JumpWall(absl::Duration delta) {
+    MutexLock lock(mu_);
+    wall_now_ += delta;
+  }
+
+ private:
+  mutable Mutex mu_;
+  SteadyTime now_ ABSL_GUARDED_BY(mu_) = SteadyTime(absl::Hours(1));
+  absl::Time wall_now_ ABSL_GUARDED_BY(mu_) = absl::FromUnixSeconds(1'790'000'000);
+};
+
+}  // namespace nerf
