@@ -2,6 +2,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/packed_strings.h"
 
 namespace nerf {
 namespace {
@@ -11,33 +12,10 @@ constexpr char kViolationsUrl[] = "nerfd/field_violations";
 // A message names this many problems; the payload carries all of them.
 constexpr size_t kMaxProblemsInMessage = 8;
 
-// A payload is a row of strings, each as "<length>:<bytes>": any byte may occur in a value.
-std::string Pack(const std::vector<std::string>& strings) {
-  std::string packed;
-  for (const std::string& s : strings) absl::StrAppend(&packed, s.size(), ":", s);
-  return packed;
-}
-
-std::optional<std::vector<std::string>> Unpack(std::string_view packed) {
-  std::vector<std::string> strings;
-  while (!packed.empty()) {
-    size_t length = 0, i = 0;
-    for (; i < packed.size() && packed[i] >= '0' && packed[i] <= '9' && i < 9; ++i) {
-      length = length * 10 + static_cast<size_t>(packed[i] - '0');
-    }
-    if (i == 0 || i == packed.size() || packed[i] != ':') return std::nullopt;
-    packed.remove_prefix(i + 1);
-    if (length > packed.size()) return std::nullopt;
-    strings.emplace_back(packed.substr(0, length));
-    packed.remove_prefix(length);
-  }
-  return strings;
-}
-
 std::optional<std::vector<std::string>> GetStrings(const absl::Status& status, const char* url) {
   const auto payload = status.GetPayload(url);
   if (!payload.has_value()) return std::nullopt;
-  return Unpack(std::string(*payload));
+  return UnpackStrings(std::string(*payload));
 }
 
 }  // namespace
@@ -49,7 +27,7 @@ absl::Status WithReason(absl::Status status, std::string_view reason, ErrorMetad
     strings.push_back(key);
     strings.push_back(value);
   }
-  status.SetPayload(kReasonUrl, absl::Cord(Pack(strings)));
+  status.SetPayload(kReasonUrl, absl::Cord(PackStrings(strings)));
   return status;
 }
 
@@ -78,7 +56,7 @@ absl::Status InvalidFieldsError(std::vector<FieldViolation> violations) {
     absl::StrAppend(&message, "; and ", violations.size() - kMaxProblemsInMessage, " more");
   }
   absl::Status status = absl::InvalidArgumentError(message);
-  status.SetPayload(kViolationsUrl, absl::Cord(Pack(strings)));
+  status.SetPayload(kViolationsUrl, absl::Cord(PackStrings(strings)));
   return WithReason(std::move(status), reason::kFieldInvalid);
 }
 

@@ -132,4 +132,16 @@ struct Job {
   uint64_t last_event_sequence = 0;              // of its last stored event
 };
 
+// The one door between states: changes the job's state, queue reason and times. Internal when the
+// diagram of job_state.h has no such arrow, and then nothing changes. `now` is wall time, for
+// display.
+absl::Status Transition(Job& job, JobState to, absl::Time now,
+                        QueueReason reason = QueueReason::kNone);
+
+// Which of a job's checkpoints (oldest first) are to be retired: all but the last `n_kept`, the
+// best by preview PSNR (the newer of equals) and the promoted ones. Removes them from
+// `checkpoints`.
+std::vector<CheckpointRecord> RetireCheckpoints(std::vector<CheckpointRecord>& checkpoints,
+                                                size_t n_kept);
+
 }  // namespace nerf

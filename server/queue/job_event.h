@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/queue/job.h"
 

@@ -32,10 +32,11 @@ struct JobSpec {
   std::optional<InitReference> init;  // blob is filled by the queue
 };
 
-// A lease as its holder names it in every write.
+// A lease as its holder names it in every write. The epoch is the proof; the worker is compared too
+// where it is stated.
 struct LeaseRef {
   ResourceKey job;
-  std::string worker;
+  std::string worker;  // may be empty in a write
   uint64_t epoch = 0;
 };
 
@@ -175,28 +176,28 @@ class JobQueue {
   QueueStats Stats();
 
  private:
-  friend class JobQueuePeer;  // tests
-
-  // Finds the entry of a lease and takes an expired lease up again; LEASE_FENCED otherwise. `call`
-  // names the method for the observer.
-  absl::StatusOr<JobEntry*> FindLeased(const LeaseRef& lease, std::string_view call,
-                                       PendingSignals& pending)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::StatusOr<JobEntry*> Find(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // What becomes of a leased job whose placement ended without an outcome.
-  absl::Status EndPlacement(JobEntry& entry, QueueReason reason, bool keep_holder,
+  // The entry of a lease, renewed; an expired lease is taken up again, into `state_if_retaken`.
+  // LEASE_FENCED otherwise. `call` names the method for the observer.
+  absl::StatusOr<JobEntry*> FindLeased(const LeaseRef& lease, std::string_view call,
+                                       JobState state_if_retaken, PendingSignals& pending)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  absl::Status ResolveInit(const std::string& project, InitReference& init)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Ends a placement that has no outcome of its own: queued again for `reason`, or PAUSED or
+  // CANCELLED where that was asked for. With `keep_holder` the holder may take the lease up again.
+  absl::Status EndPlacement(JobEntry& entry, Job changed, QueueReason reason, bool keep_holder,
                             PendingSignals& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Commits `changed` (a copy of entry's job, one event added) and then makes it the truth.
-  absl::Status Apply(JobEntry& entry, Job changed, JobEventKind kind, uint32_t checkpoint_step,
-                     PendingSignals& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Moves a copy of the entry's job through Transition and applies it.
+  absl::Status Move(JobEntry& entry, JobState to, PendingSignals& pending)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Commits `changed` (a changed copy of the entry's job) with one event, then makes it the truth
+  // and tells whoever waits.
+  absl::Status Apply(JobEntry& entry, Job changed, JobEventKind kind, PendingSignals& pending,
+                     uint32_t checkpoint_step = 0) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;
 };
-
-// The one door between states: changes `job.state`, its queue reason and its times. Internal when
-// the diagram of job_state.h has no such arrow, and then nothing changes.
-absl::Status Transition(Job& job, JobState to, absl::Time now,
-                        QueueReason reason = QueueReason::kNone);
 
 }  // namespace nerf

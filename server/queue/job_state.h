@@ -35,7 +35,7 @@ inline constexpr std::array kAllJobStates = {
     JobState::kSucceeded, JobState::kFailed,    JobState::kCancelled};
 
 // Why a job that was placed before is queued (again).
-enum class QueueReason { kNone, kWorkerLost, kWorkerDrained, kPreempted, kEngineCrashed, kResumed };
+enum class QueueReason { kNone, kWorkerLost, kWorkerDrained, kPreempted, kEngineCrashed };
 
 // True where the diagram above has an arrow.
 bool IsLegalTransition(JobState from, JobState to);
@@ -50,7 +50,7 @@ bool HoldsLease(JobState state);
 std::string_view JobStateName(JobState state);
 absl::StatusOr<JobState> ParseJobState(std::string_view name);
 
-// "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED", "RESUMED".
+// "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED".
 std::string_view QueueReasonName(QueueReason reason);
 absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name);
 

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,6 +27,7 @@ struct QueueOptions {
   size_t n_kept_checkpoints = 3;      // beside the best and the promoted ones
   absl::Duration progress_store_interval = absl::Seconds(10);
   absl::Duration request_retention = absl::Hours(24 * 7);
+  std::set<std::string> projects = {"default"};  // those that exist
 };
 
 // A job in memory: the stored record and what only lives while the process does.
@@ -64,17 +64,18 @@ class QueueState {
   // Commits and reports the time it took. OK means durable.
   absl::Status Commit(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // Takes the earlier answer of a request id, if it is known: the resource's id. AlreadyExists
-  // REQUEST_ID_REUSED when the body differs. Empty request ids are never known.
-  absl::StatusOr<std::optional<std::string>> FindRequest(RequestRecord::Kind kind,
-                                                         const std::string& project,
-                                                         const std::string& request_id,
-                                                         const std::string& fingerprint)
+  // Finds what an earlier request with this id made; nullopt for an empty or unknown id.
+  // AlreadyExists REQUEST_ID_REUSED when that request was another one (project, kind and
+  // fingerprint are compared).
+  absl::StatusOr<std::optional<std::string>> FindRequest(const RequestRecord& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  void RememberRequest(RequestRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void RememberRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Keeps the indexes true after a job's state changed (or, without an old state, it is new).
+  void Reindex(const JobEntry& entry, std::optional<JobState> old_state)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // FailedPrecondition BLOBS_MISSING naming those that are not here.
-  absl::Status RequireBlobs(const std::vector<BlobRef>& blobs);
+  // FailedPrecondition BLOBS_MISSING naming some of those that are not here.
+  absl::Status RequireBlobs(const std::vector<BlobRef>& needed);
 
   const QueueOptions options;
   Clock& clock;
@@ -94,15 +95,16 @@ class QueueState {
   std::map<uint64_t, ResourceKey> scene_order ABSL_GUARDED_BY(mu);
   std::map<ResourceKey, ModelRecord> models ABSL_GUARDED_BY(mu);
   std::map<uint64_t, ResourceKey> model_order ABSL_GUARDED_BY(mu);
-  std::map<std::tuple<RequestRecord::Kind, std::string, std::string>, RequestRecord> requests
-      ABSL_GUARDED_BY(mu);
+  // By project and request id.
+  std::map<std::pair<std::string, std::string>, RequestRecord> requests ABSL_GUARDED_BY(mu);
+  SteadyTime requests_swept_at ABSL_GUARDED_BY(mu);
   // Who waits for work or for orders, by worker id.
   std::multimap<std::string, std::shared_ptr<WatchSignal>> work_signals ABSL_GUARDED_BY(mu);
   uint64_t next_sequence ABSL_GUARDED_BY(mu) = 1;
 
  private:
   QueueState(const QueueOptions& options, const Dependencies& dependencies);
-  void Restore(StoredState stored);
+  absl::Status Restore(StoredState stored) ABSL_LOCKS_EXCLUDED(mu);
 };
 
 }  // namespace nerf

@@ -15,7 +15,6 @@ inline constexpr size_t kMaxSceneFiles = 20'000;
 inline constexpr size_t kMaxScenePathLength = 512;  // bytes
 inline constexpr size_t kMaxScenePathDepth = 16;
 inline constexpr uint64_t kMaxSceneFileSize = uint64_t{1} << 32;
-inline constexpr size_t kMaxDisplayNameLength = 128;  // bytes
 
 // Checks a manifest: file count; every path relative, UTF-8, with '/' between parts and no '.',
 // '..', empty part, backslash or control character, within the limits above; no path twice and none

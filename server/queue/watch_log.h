@@ -12,11 +12,13 @@
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
 #include "server/queue/job_event.h"
+#include "server/queue/resource_key.h"
 
 namespace nerf {
 
 // A callback that can be taken back: after Disarm returns it is not running and never runs again.
-// Thread-safe. The callback may call into the queue; it must not destroy what owns the signal.
+// Thread-safe. The callback should only wake a reader: it may read the queue, but neither change it
+// nor destroy what owns the signal.
 class WatchSignal {
  public:
   explicit WatchSignal(std::function<void()> callback) : callback_(std::move(callback)) {}
@@ -61,6 +63,8 @@ class WatchLog {
   // version once and only the latest.
   void SetLiveProgress() { ++live_version_; }
   uint64_t live_version() const { return live_version_; }
+  // The version that the last event includes.
+  uint64_t event_version() const { return event_version_; }
 
   void Subscribe(std::shared_ptr<WatchSignal> signal);
   void Unsubscribe(const std::shared_ptr<WatchSignal>& signal);
@@ -70,6 +74,7 @@ class WatchLog {
  private:
   std::deque<JobEvent> events_;
   uint64_t live_version_ = 0;
+  uint64_t event_version_ = 0;
   std::vector<std::shared_ptr<WatchSignal>> signals_;
 };
 

@@ -49,15 +49,15 @@ class Watcher {
 
  private:
   friend class JobQueue;
-  Watcher(QueueState* state, ResourceKey key, std::shared_ptr<WatchSignal> signal);
+  Watcher(QueueState* state, ResourceKey key, std::shared_ptr<WatchSignal> signal,
+          uint64_t position);
 
   QueueState& state_;
   const ResourceKey key_;
   const std::shared_ptr<WatchSignal> signal_;
-  uint64_t position_ ABSL_GUARDED_BY(state_.mu) = 0;  // last sequence that was returned
+  uint64_t position_ ABSL_GUARDED_BY(state_.mu);  // last sequence that was returned
   uint64_t live_version_ ABSL_GUARDED_BY(state_.mu) = 0;
   bool snapshot_due_ ABSL_GUARDED_BY(state_.mu) = true;
-  bool ended_ ABSL_GUARDED_BY(state_.mu) = false;
 };
 
 }  // namespace nerf

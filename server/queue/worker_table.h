@@ -33,6 +33,7 @@ struct WorkerRecord {
   WorkerDescription description;
   WorkerState state = WorkerState::kIdle;
   std::optional<ResourceKey> job;  // that it trains
+  bool connected = false;          // a stream is open; a worker stays known without one
   absl::Time last_seen = absl::InfinitePast();
 };
 

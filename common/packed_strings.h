@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nerf {
+
+// A row of strings as one: each as "<length>:<bytes>", so that any byte may occur in a value.
+std::string PackStrings(const std::vector<std::string>& strings);
+
+// The inverse; nullopt for bytes that PackStrings cannot have written.
+std::optional<std::vector<std::string>> UnpackStrings(std::string_view packed);
+
+}  // namespace nerf

@@ -1,0 +1,40 @@
+#include "server/queue/job.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace nerf {
+
+absl::Status Transition(Job& job, JobState to, absl::Time now, QueueReason reason) {
+  if (!IsLegalTransition(job.state, to)) {
+    return absl::InternalError(fmt::format("{} cannot go from {} to {}", JobName(job.key),
+                                           JobStateName(job.state), JobStateName(to)));
+  }
+  job.state = to;
+  job.queue_reason = to == JobState::kQueued ? reason : QueueReason::kNone;
+  if (to == JobState::kRunning && job.start_time == absl::InfinitePast()) job.start_time = now;
+  if (IsFinal(to)) job.end_time = now;
+  return absl::OkStatus();
+}
+
+std::vector<CheckpointRecord> RetireCheckpoints(std::vector<CheckpointRecord>& checkpoints,
+                                                size_t n_kept) {
+  size_t best = checkpoints.size();
+  for (size_t i = 0; i < checkpoints.size(); ++i) {
+    if (!checkpoints[i].preview_psnr.has_value()) continue;
+    if (best == checkpoints.size() ||
+        *checkpoints[i].preview_psnr >= *checkpoints[best].preview_psnr) {
+      best = i;
+    }
+  }
+  std::vector<CheckpointRecord> kept, retired;
+  for (size_t i = 0; i < checkpoints.size(); ++i) {
+    const bool keep = i + n_kept >= checkpoints.size() || i == best || checkpoints[i].promoted;
+    (keep ? kept : retired).push_back(std::move(checkpoints[i]));
+  }
+  checkpoints = std::move(kept);
+  return retired;
+}
+
+}  // namespace nerf

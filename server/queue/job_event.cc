@@ -1,0 +1,27 @@
+#include "server/queue/job_event.h"
+
+#include <fmt/format.h>
+
+namespace nerf {
+
+std::string_view JobEventKindName(JobEventKind kind) {
+  switch (kind) {
+    case JobEventKind::kStateChanged:
+      return "STATE_CHANGED";
+    case JobEventKind::kProgress:
+      return "PROGRESS";
+    case JobEventKind::kCheckpointCommitted:
+      return "CHECKPOINT_COMMITTED";
+  }
+  return "";
+}
+
+absl::StatusOr<JobEventKind> ParseJobEventKind(std::string_view name) {
+  for (JobEventKind kind :
+       {JobEventKind::kStateChanged, JobEventKind::kProgress, JobEventKind::kCheckpointCommitted}) {
+    if (JobEventKindName(kind) == name) return kind;
+  }
+  return absl::InvalidArgumentError(fmt::format("no event is called {}", name));
+}
+
+}  // namespace nerf

@@ -1,0 +1,341 @@
+#include "server/queue/job_queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "server/queue/request_check.h"
+#include "server/queue/resource_error.h"
+
+namespace nerf {
+namespace {
+
+std::string FingerprintOf(const JobSpec& spec) {
+  Fingerprint fingerprint;
+  const JobConfig& config = spec.config;
+  fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.scene);
+  fingerprint.Add(config.method).Add(uint64_t{config.seed}).Add(config.budget_kind);
+  fingerprint.AddDouble(config.budget_amount).Add(config.background);
+  fingerprint.Add(uint64_t{config.test_every}).Add(config.settings.size());
+  for (const auto& [key, value] : config.settings) fingerprint.Add(key).Add(value);
+  fingerprint.Add(spec.requested_config).Add(spec.init.has_value() ? "init" : "scratch");
+  if (spec.init.has_value()) {
+    fingerprint.Add(static_cast<uint64_t>(spec.init->kind)).Add(spec.init->source.project);
+    fingerprint.Add(spec.init->source.id).Add(uint64_t{spec.init->step}).Add(spec.init->scope);
+  }
+  return fingerprint.Hex();
+}
+
+absl::Status CheckSpec(const JobSpec& spec) {
+  RequestCheck check;
+  check.RequireId("parent", spec.project);
+  check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
+  check.RequireRequestId("request_id", spec.request_id);
+  check.RequireDisplayName("training_job.display_name", spec.display_name);
+  check.RequireId("training_job.scene", spec.scene);
+  if (spec.init.has_value()) {
+    check.Require(spec.init->source.project == spec.project, "training_job.config.init",
+                  "must be of the same project");
+  }
+  return check.Result();
+}
+
+JobEvent MakeEvent(const Job& job, JobEventKind kind, uint32_t checkpoint_step, absl::Time now) {
+  JobEvent event;
+  event.sequence = job.last_event_sequence;
+  event.kind = kind;
+  event.time = now;
+  event.state = job.state;
+  event.queue_reason = job.queue_reason;
+  event.attempt = job.attempt;
+  event.worker = job.lease.worker;
+  event.progress = job.progress;
+  event.checkpoint_step = checkpoint_step;
+  return event;
+}
+
+}  // namespace
+
+absl::StatusOr<JobEntry*> JobQueue::Find(const ResourceKey& key) {
+  const auto found = state_.jobs.find(key);
+  if (found == state_.jobs.end()) return ResourceNotFound(JobName(key));
+  return &found->second;
+}
+
+absl::Status JobQueue::ResolveInit(const std::string& project, InitReference& init) {
+  if (init.kind == InitReference::Kind::kModel) {
+    const auto model = state_.models.find(init.source);
+    if (model == state_.models.end()) return ResourceNotFound(ModelName(init.source));
+    init.blob = model->second.blob;
+    return absl::OkStatus();
+  }
+  const auto job = state_.jobs.find(init.source);
+  if (job != state_.jobs.end()) {
+    for (const CheckpointRecord& checkpoint : job->second.job.checkpoints) {
+      if (checkpoint.step != init.step) continue;
+      init.blob = checkpoint.model_blob;
+      return absl::OkStatus();
+    }
+  }
+  return ResourceNotFound(CheckpointName(init.source, init.step));
+}
+
+absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
+  if (absl::Status status = CheckSpec(spec); !status.ok()) return status;
+  PendingSignals pending;
+  MutexLock lock(state_.mu);
+  if (!state_.options.projects.contains(spec.project)) {
+    return ResourceNotFound("projects/" + spec.project);
+  }
+  const absl::Time now = state_.clock.WallNow();
+  RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
+                        FingerprintOf(spec),       now};
+  const auto earlier = state_.FindRequest(request);
+  if (!earlier.ok()) return earlier.status();
+  if (earlier->has_value()) {
+    const auto entry = Find({spec.project, **earlier});
+    if (!entry.ok()) return entry.status();
+    return (*entry)->job;
+  }
+
+  Job job;
+  job.key = {spec.project, spec.id};
+  job.display_name = spec.display_name;
+  job.scene = spec.scene;
+  job.config = spec.config;
+  job.requested_config = spec.requested_config;
+  job.init = spec.init;
+  job.request_id = spec.request_id;
+  job.create_time = now;
+  job.create_sequence = state_.next_sequence;
+  job.last_event_sequence = 1;
+  const ResourceKey scene = {spec.project, spec.scene};
+  if (!state_.scenes.contains(scene)) return ResourceNotFound(SceneName(scene));
+  if (job.init.has_value()) {
+    if (absl::Status status = ResolveInit(spec.project, *job.init); !status.ok()) return status;
+  }
+  if (!spec.id.empty() && state_.jobs.contains(job.key)) return ResourceExists(JobName(job.key));
+  if (state_.queued_jobs.size() >= state_.options.max_queued_jobs) {
+    return WithReason(absl::ResourceExhaustedError(
+                          fmt::format("{} jobs are queued already", state_.queued_jobs.size())),
+                      reason::kQueueFull);
+  }
+  while (job.key.id.empty() || (spec.id.empty() && state_.jobs.contains(job.key))) {
+    job.key.id = NewShortId("j", state_.random);
+  }
+  if (validate_only) return job;
+
+  request.resource_id = job.key.id;
+  StoreWrite write;
+  write.jobs.push_back({job, std::nullopt});
+  JobEvent event = MakeEvent(job, JobEventKind::kStateChanged, 0, now);
+  write.events.emplace_back(job.key, event);
+  if (!request.request_id.empty()) write.new_requests.push_back(request);
+  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+
+  ++state_.next_sequence;
+  JobEntry& entry = state_.jobs[job.key];
+  entry.job = job;
+  entry.progress_stored_at = state_.clock.Now();
+  entry.log.Append(std::move(event));
+  state_.job_order.emplace(job.create_sequence, job.key);
+  state_.RememberRequest(request);
+  state_.Reindex(entry, std::nullopt);
+  state_.observer.OnJobCreated(job);
+  for (const auto& [worker, signal] : state_.work_signals) pending.Add(signal);
+  LogInfo("job created", {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.scene}});
+  return job;
+}
+
+absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
+  MutexLock lock(state_.mu);
+  const auto entry = Find(key);
+  if (!entry.ok()) return entry.status();
+  return (*entry)->job;
+}
+
+absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request) {
+  const auto size = EffectivePageSize(request.page_size);
+  if (!size.ok()) return size.status();
+  const auto before = ParsePageToken("jobs", request.project, request.page_token);
+  if (!before.ok()) return before.status();
+  MutexLock lock(state_.mu);
+  Page<Job> page;
+  for (auto it = state_.job_order.lower_bound(*before); it != state_.job_order.begin();) {
+    --it;
+    if (it->second.project != request.project) continue;
+    if (page.records.size() == *size) {
+      page.next_page_token =
+          EncodePageToken("jobs", request.project, page.records.back().create_sequence);
+      break;
+    }
+    page.records.push_back(state_.jobs.at(it->second).job);
+  }
+  return page;
+}
+
+absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key) {
+  PendingSignals pending;
+  MutexLock lock(state_.mu);
+  const auto found = Find(key);
+  if (!found.ok()) return found.status();
+  JobEntry& entry = **found;
+  const JobState state = entry.job.state;
+  if (state == JobState::kCancelling || state == JobState::kCancelled) return entry.job;
+  if (IsFinal(state)) {
+    return StateConflict(fmt::format("{} has {} already", JobName(key), JobStateName(state)),
+                         {{"state", std::string(JobStateName(state))}});
+  }
+  const JobState to = HoldsLease(state) ? JobState::kCancelling : JobState::kCancelled;
+  if (absl::Status status = Move(entry, to, pending); !status.ok()) return status;
+  return entry.job;
+}
+
+absl::StatusOr<Job> JobQueue::Pause(const ResourceKey& key) {
+  PendingSignals pending;
+  MutexLock lock(state_.mu);
+  const auto found = Find(key);
+  if (!found.ok()) return found.status();
+  JobEntry& entry = **found;
+  const JobState state = entry.job.state;
+  if (state == JobState::kPausing || state == JobState::kPaused) return entry.job;
+  if (state != JobState::kRunning) {
+    return StateConflict(fmt::format("{} is {}, not RUNNING", JobName(key), JobStateName(state)),
+                         {{"state", std::string(JobStateName(state))}});
+  }
+  if (absl::Status status = Move(entry, JobState::kPausing, pending); !status.ok()) return status;
+  return entry.job;
+}
+
+absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
+  PendingSignals pending;
+  MutexLock lock(state_.mu);
+  const auto found = Find(key);
+  if (!found.ok()) return found.status();
+  JobEntry& entry = **found;
+  const JobState state = entry.job.state;
+  if (state == JobState::kQueued || state == JobState::kPreparing || state == JobState::kRunning) {
+    return entry.job;
+  }
+  if (state != JobState::kPaused) {
+    return StateConflict(fmt::format("{} is {}, not PAUSED", JobName(key), JobStateName(state)),
+                         {{"state", std::string(JobStateName(state))}});
+  }
+  if (absl::Status status = Move(entry, JobState::kQueued, pending); !status.ok()) return status;
+  return entry.job;
+}
+
+absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,
+                                                         std::optional<uint32_t> step) {
+  MutexLock lock(state_.mu);
+  const auto found = Find(job);
+  if (!found.ok()) return found.status();
+  const std::vector<CheckpointRecord>& checkpoints = (*found)->job.checkpoints;
+  if (!step.has_value()) {
+    if (checkpoints.empty()) return ResourceNotFound(JobName(job) + "/checkpoints/-");
+    return checkpoints.back();
+  }
+  for (const CheckpointRecord& checkpoint : checkpoints) {
+    if (checkpoint.step == *step) return checkpoint;
+  }
+  return ResourceNotFound(CheckpointName(job, *step));
+}
+
+absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
+                                                         std::string_view token,
+                                                         std::function<void()> on_new) {
+  std::optional<WatchPosition> position;
+  if (!token.empty()) {
+    auto parsed = ParseWatchToken(token);
+    if (!parsed.ok()) return parsed.status();
+    position = *std::move(parsed);
+  }
+  MutexLock lock(state_.mu);
+  const auto found = Find(key);
+  if (!found.ok()) return found.status();
+  JobEntry& entry = **found;
+  const uint64_t last = entry.job.last_event_sequence;
+  if (position.has_value()) {
+    if (position->job != key) {
+      return InvalidFieldsError({{"resume_token", "belongs to another job"}});
+    }
+    // A position that this store has not reached means that it was set back (an old backup).
+    if (position->store_epoch != state_.store_epoch || position->sequence > last) {
+      return WithReason(absl::DataLossError("the token is of another store: watch without it"),
+                        reason::kEpochMismatch);
+    }
+  }
+  auto signal = std::make_shared<WatchSignal>(std::move(on_new));
+  entry.log.Subscribe(signal);
+  return std::unique_ptr<Watcher>(new Watcher(&state_, key, std::move(signal),
+                                              position.has_value() ? position->sequence : last));
+}
+
+absl::Status JobQueue::Move(JobEntry& entry, JobState to, PendingSignals& pending) {
+  Job changed = entry.job;
+  absl::Status status = Transition(changed, to, state_.clock.WallNow());
+  if (!status.ok()) return status;
+  return Apply(entry, std::move(changed), JobEventKind::kStateChanged, pending);
+}
+
+absl::Status JobQueue::Apply(JobEntry& entry, Job changed, JobEventKind kind,
+                             PendingSignals& pending, uint32_t checkpoint_step) {
+  const Job& old = entry.job;
+  changed.last_event_sequence = old.last_event_sequence + 1;
+  JobEvent event = MakeEvent(changed, kind, checkpoint_step, state_.clock.WallNow());
+  StoreWrite write;
+  write.jobs.push_back({changed, old.lease.epoch});
+  write.events.emplace_back(changed.key, event);
+  const size_t max_events = state_.options.max_events_per_job;
+  if (entry.log.size() >= max_events) {
+    write.trimmed_events.emplace_back(changed.key, event.sequence - max_events);
+  }
+  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+
+  const JobState old_state = old.state;
+  entry.job = std::move(changed);
+  entry.log.Append(std::move(event));
+  entry.log.Trim(max_events);
+  entry.progress_stored_at = state_.clock.Now();
+  state_.Reindex(entry, old_state);
+  entry.log.SignalAll(pending);
+  const Job& job = entry.job;
+  if (job.state == old_state) return absl::OkStatus();
+
+  const bool is_order = job.state == JobState::kPausing || job.state == JobState::kCancelling;
+  for (const auto& [worker, signal] : state_.work_signals) {
+    if (job.state == JobState::kQueued || (is_order && worker == job.lease.worker)) {
+      pending.Add(signal);
+    }
+  }
+  if (IsFinal(job.state)) state_.observer.OnJobFinished(job);
+  LogInfo("job moved", {{"project", job.key.project},
+                        {"job", job.key.id},
+                        {"from", JobStateName(old_state)},
+                        {"to", JobStateName(job.state)},
+                        {"reason", QueueReasonName(job.queue_reason)},
+                        {"worker", job.lease.worker},
+                        {"lease_epoch", job.lease.epoch}});
+  return absl::OkStatus();
+}
+
+QueueStats JobQueue::Stats() {
+  MutexLock lock(state_.mu);
+  QueueStats stats;
+  const absl::Time now = state_.clock.WallNow();
+  for (const auto& [key, entry] : state_.jobs) {
+    ++stats.jobs[{key.project, entry.job.state}];
+    stats.n_watchers += entry.log.n_watchers();
+    if (entry.job.state == JobState::kQueued) {
+      stats.oldest_queued_age = std::max(stats.oldest_queued_age, now - entry.job.create_time);
+    }
+  }
+  stats.n_queued = state_.queued_jobs.size();
+  stats.n_leases = state_.leased_jobs.size();
+  return stats;
+}
+
+}  // namespace nerf

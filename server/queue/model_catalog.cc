@@ -1,0 +1,169 @@
+#include "server/queue/model_catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/logging.h"
+#include "server/queue/request_check.h"
+#include "server/queue/resource_error.h"
+
+namespace nerf {
+namespace {
+
+std::string FingerprintOf(const ModelSpec& spec) {
+  const CheckpointKey& checkpoint = spec.checkpoint;
+  Fingerprint fingerprint;
+  fingerprint.Add("model").Add(spec.id).Add(spec.display_name).Add(checkpoint.job.id);
+  fingerprint.Add(checkpoint.step.has_value() ? std::to_string(*checkpoint.step) : "-");
+  return fingerprint.Hex();
+}
+
+absl::Status CheckSpec(const ModelSpec& spec) {
+  RequestCheck check;
+  check.RequireId("name", spec.project);
+  check.RequireId("model_id", spec.id, /*may_be_empty=*/true);
+  check.RequireRequestId("request_id", spec.request_id);
+  check.RequireDisplayName("display_name", spec.display_name);
+  check.Require(spec.checkpoint.job.project == spec.project, "name",
+                "must be a checkpoint of the same project");
+  return check.Result();
+}
+
+}  // namespace
+
+absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
+  if (absl::Status status = CheckSpec(spec); !status.ok()) return status;
+  MutexLock lock(state_.mu);
+  ModelRecord model;
+  model.create_time = state_.clock.WallNow();
+  RequestRecord request{RequestRecord::Kind::kModel, spec.project,     spec.request_id, "",
+                        FingerprintOf(spec),         model.create_time};
+  const auto earlier = state_.FindRequest(request);
+  if (!earlier.ok()) return earlier.status();
+  if (earlier->has_value()) {
+    const auto found = state_.models.find({spec.project, **earlier});
+    if (found == state_.models.end()) return ResourceNotFound(ModelName({spec.project, **earlier}));
+    return found->second;
+  }
+
+  const ResourceKey& job_key = spec.checkpoint.job;
+  const auto job_entry = state_.jobs.find(job_key);
+  if (job_entry == state_.jobs.end()) return ResourceNotFound(JobName(job_key));
+  Job changed = job_entry->second.job;
+  auto checkpoint = changed.checkpoints.end();
+  if (spec.checkpoint.step.has_value()) {
+    checkpoint = std::find_if(changed.checkpoints.begin(), changed.checkpoints.end(),
+                              [&](const auto& c) { return c.step == *spec.checkpoint.step; });
+  } else if (!changed.checkpoints.empty()) {
+    checkpoint = std::prev(changed.checkpoints.end());
+  }
+  if (checkpoint == changed.checkpoints.end()) {
+    const std::string step =
+        spec.checkpoint.step.has_value() ? std::to_string(*spec.checkpoint.step) : "-";
+    return ResourceNotFound(fmt::format("{}/checkpoints/{}", JobName(job_key), step));
+  }
+
+  model.key = {spec.project, spec.id};
+  if (!spec.id.empty() && state_.models.contains(model.key)) {
+    return ResourceExists(ModelName(model.key));
+  }
+  while (model.key.id.empty() || (spec.id.empty() && state_.models.contains(model.key))) {
+    model.key.id = NewShortId("m", state_.random);
+  }
+  model.create_sequence = state_.next_sequence;
+  model.display_name = spec.display_name;
+  model.request_id = spec.request_id;
+  model.job = job_key.id;
+  model.step = checkpoint->step;
+  model.method = changed.config.method;
+  model.blob = checkpoint->model_blob;
+  model.preview_psnr = checkpoint->preview_psnr;
+  model.tensors = checkpoint->tensors;
+  checkpoint->promoted = true;
+  request.resource_id = model.key.id;
+
+  StoreWrite write;
+  write.new_models.push_back(model);
+  write.jobs.push_back({changed, changed.lease.epoch});
+  if (!request.request_id.empty()) write.new_requests.push_back(request);
+  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+
+  ++state_.next_sequence;
+  job_entry->second.job = std::move(changed);
+  state_.model_order.emplace(model.create_sequence, model.key);
+  state_.models.emplace(model.key, model);
+  state_.RememberRequest(request);
+  LogInfo("checkpoint promoted", {{"project", model.key.project},
+                                  {"model", model.key.id},
+                                  {"job", model.job},
+                                  {"step", model.step}});
+  return model;
+}
+
+absl::StatusOr<ModelRecord> ModelCatalog::Get(const ResourceKey& key) {
+  MutexLock lock(state_.mu);
+  const auto found = state_.models.find(key);
+  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
+  return found->second;
+}
+
+absl::StatusOr<Page<ModelRecord>> ModelCatalog::List(const PageRequest& request) {
+  const auto size = EffectivePageSize(request.page_size);
+  if (!size.ok()) return size.status();
+  const auto before = ParsePageToken("models", request.project, request.page_token);
+  if (!before.ok()) return before.status();
+  MutexLock lock(state_.mu);
+  Page<ModelRecord> page;
+  for (auto it = state_.model_order.lower_bound(*before); it != state_.model_order.begin();) {
+    --it;
+    if (it->second.project != request.project) continue;
+    if (page.records.size() == *size) {
+      page.next_page_token =
+          EncodePageToken("models", request.project, page.records.back().create_sequence);
+      break;
+    }
+    page.records.push_back(state_.models.at(it->second));
+  }
+  return page;
+}
+
+absl::Status ModelCatalog::Delete(const ResourceKey& key) {
+  MutexLock lock(state_.mu);
+  const auto found = state_.models.find(key);
+  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
+  const ModelRecord& model = found->second;
+  for (const auto& [job_key, entry] : state_.jobs) {
+    const auto& init = entry.job.init;
+    if (!IsFinal(entry.job.state) && init.has_value() &&
+        init->kind == InitReference::Kind::kModel && init->source == key) {
+      return StateConflict(fmt::format("{} is used by {}", ModelName(key), JobName(job_key)));
+    }
+  }
+  const bool is_last_of_checkpoint =
+      std::none_of(state_.models.begin(), state_.models.end(), [&](const auto& item) {
+        const ModelRecord& other = item.second;
+        return other.key != key && other.key.project == key.project && other.job == model.job &&
+               other.step == model.step;
+      });
+  StoreWrite write;
+  write.deleted_models.push_back(key);
+  const auto job_entry = state_.jobs.find({key.project, model.job});
+  std::optional<Job> changed;
+  if (is_last_of_checkpoint && job_entry != state_.jobs.end()) {
+    changed = job_entry->second.job;
+    for (CheckpointRecord& checkpoint : changed->checkpoints) {
+      if (checkpoint.step == model.step) checkpoint.promoted = false;
+    }
+    write.jobs.push_back({*changed, changed->lease.epoch});
+  }
+  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  if (changed.has_value()) job_entry->second.job = *std::move(changed);
+  state_.model_order.erase(model.create_sequence);
+  state_.models.erase(found);
+  LogInfo("model deleted", {{"project", key.project}, {"model", key.id}});
+  return absl::OkStatus();
+}
+
+}  // namespace nerf

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/error_reason.h"
+#include "common/sha256.h"
+
+namespace nerf {
+
+// Collects what is wrong with a request, so that all of it is said at once.
+class RequestCheck {
+ public:
+  void Require(bool ok, std::string_view field, std::string_view description);
+  // IsResourceId; an empty id is allowed where the queue draws one.
+  void RequireId(std::string_view field, std::string_view id, bool may_be_empty = false);
+  // Empty or a UUID4.
+  void RequireRequestId(std::string_view field, std::string_view request_id);
+  // At most kMaxDisplayNameLength bytes of UTF-8 without control characters.
+  void RequireDisplayName(std::string_view field, std::string_view name);
+
+  // Takes over the violations of an InvalidFieldsError.
+  void Add(const absl::Status& status);
+
+  // OK, or InvalidArgument FIELD_INVALID with every problem.
+  absl::Status Result() const;
+
+ private:
+  std::vector<FieldViolation> violations_;
+};
+
+inline constexpr size_t kMaxDisplayNameLength = 128;  // bytes
+
+// True for well-formed UTF-8 (no overlong forms, no surrogates) without control characters.
+bool IsPlainText(std::string_view text);
+
+// The digest of a request's body, part by part: equal parts give equal digests, and no two
+// different rows of parts run together.
+class Fingerprint {
+ public:
+  Fingerprint& Add(std::string_view part);
+  Fingerprint& Add(uint64_t part) { return Add(std::to_string(part)); }
+  Fingerprint& AddDouble(double part);
+  std::string Hex() const { return sha_.HexDigest(); }
+
+ private:
+  Sha256 sha_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,211 @@
+#include "server/queue/scene_catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/logging.h"
+#include "common/sha256.h"
+#include "server/queue/request_check.h"
+#include "server/queue/resource_error.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMaxPathPartLength = 255;  // what file systems take
+
+// What is wrong with a path, or nothing.
+std::string_view PathProblem(std::string_view path) {
+  if (path.empty()) return "must not be empty";
+  if (path.size() > kMaxScenePathLength) return "is longer than 512 bytes";
+  if (!IsPlainText(path)) return "must be UTF-8 without control characters";
+  if (path.find('\\') != std::string_view::npos) return "must separate parts with '/'";
+  if (path.front() == '/') return "must be relative";
+  size_t depth = 0;
+  while (true) {
+    const size_t slash = path.find('/');
+    const std::string_view part = path.substr(0, slash);
+    if (part.empty()) return "must not have empty parts";
+    if (part == "." || part == "..") return "must not have '.' or '..' as a part";
+    if (part.size() > kMaxPathPartLength) return "has a part longer than 255 bytes";
+    if (++depth > kMaxScenePathDepth) return "is deeper than 16 parts";
+    if (slash == std::string_view::npos) return {};
+    path.remove_prefix(slash + 1);
+  }
+}
+
+std::string FingerprintOf(const SceneSpec& spec) {
+  Fingerprint fingerprint;
+  fingerprint.Add("scene").Add(spec.id).Add(spec.display_name).Add(spec.files.size());
+  for (const SceneFileRecord& file : spec.files) {
+    fingerprint.Add(file.path).Add(file.blob.sha256).Add(file.blob.byte_size);
+  }
+  return fingerprint.Hex();
+}
+
+// A path that no printer stumbles over, for messages.
+std::string Quoted(std::string_view path) {
+  constexpr size_t kMaxShown = 80;
+  return LogValue(path.substr(0, kMaxShown));
+}
+
+}  // namespace
+
+absl::Status CheckManifest(const std::vector<SceneFileRecord>& files) {
+  constexpr size_t kMaxViolations = 100;
+  if (files.empty() || files.size() > kMaxSceneFiles) {
+    return InvalidFieldsError(
+        {{"files", fmt::format("must be 1 to {} files, not {}", kMaxSceneFiles, files.size())}});
+  }
+  std::vector<FieldViolation> violations;
+  const auto report = [&](size_t i, std::string_view member, std::string description) {
+    if (violations.size() < kMaxViolations) {
+      violations.push_back({fmt::format("files[{}].{}", i, member), std::move(description)});
+    }
+  };
+  std::set<std::string_view> paths;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const SceneFileRecord& file = files[i];
+    if (const std::string_view problem = PathProblem(file.path); !problem.empty()) {
+      report(i, "path", fmt::format("{} {}", Quoted(file.path), problem));
+    } else if (!paths.insert(file.path).second) {
+      report(i, "path", fmt::format("{} stands twice in the manifest", Quoted(file.path)));
+    }
+    if (!IsSha256Hex(file.blob.sha256)) {
+      report(i, "blob.sha256", "must be 64 lower-case hexadecimal digits");
+    }
+    if (file.blob.byte_size > kMaxSceneFileSize) {
+      report(i, "blob.size_bytes", fmt::format("must be at most {}", kMaxSceneFileSize));
+    }
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    // A file that is also another file's folder could not be laid out.
+    const std::string_view path = files[i].path;
+    for (size_t slash = path.find('/'); slash != std::string_view::npos;
+         slash = path.find('/', slash + 1)) {
+      if (slash > 0 && paths.contains(path.substr(0, slash))) {
+        report(i, "path", fmt::format("{} lies in a folder that is a file", Quoted(path)));
+        break;
+      }
+    }
+  }
+  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
+}
+
+absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
+  RequestCheck check;
+  check.RequireId("parent", spec.project);
+  check.RequireId("scene_id", spec.id, /*may_be_empty=*/true);
+  check.RequireRequestId("request_id", spec.request_id);
+  check.RequireDisplayName("scene.display_name", spec.display_name);
+  check.Add(CheckManifest(spec.files));
+  if (absl::Status status = check.Result(); !status.ok()) return status;
+
+  SceneRecord scene;
+  scene.key = {spec.project, spec.id};
+  scene.display_name = spec.display_name;
+  scene.request_id = spec.request_id;
+  scene.files = spec.files;
+  std::sort(scene.files.begin(), scene.files.end(),
+            [](const SceneFileRecord& a, const SceneFileRecord& b) { return a.path < b.path; });
+  std::vector<BlobRef> blobs;
+  for (const SceneFileRecord& file : scene.files) {
+    scene.byte_size += file.blob.byte_size;
+    blobs.push_back(file.blob);
+  }
+  // Before the lock: a look at every file takes a while, and what is seen stays.
+  if (absl::Status status = state_.RequireBlobs(blobs); !status.ok()) return status;
+
+  MutexLock lock(state_.mu);
+  if (!state_.options.projects.contains(spec.project)) {
+    return ResourceNotFound("projects/" + spec.project);
+  }
+  scene.create_time = state_.clock.WallNow();
+  RequestRecord request{RequestRecord::Kind::kScene, spec.project,     spec.request_id, "",
+                        FingerprintOf(spec),         scene.create_time};
+  const auto earlier = state_.FindRequest(request);
+  if (!earlier.ok()) return earlier.status();
+  if (earlier->has_value()) {
+    const auto found = state_.scenes.find({spec.project, **earlier});
+    if (found == state_.scenes.end()) return ResourceNotFound(SceneName({spec.project, **earlier}));
+    return found->second;
+  }
+  if (!spec.id.empty() && state_.scenes.contains(scene.key)) {
+    return ResourceExists(SceneName(scene.key));
+  }
+  while (scene.key.id.empty() || (spec.id.empty() && state_.scenes.contains(scene.key))) {
+    scene.key.id = NewShortId("s", state_.random);
+  }
+  scene.create_sequence = state_.next_sequence;
+  request.resource_id = scene.key.id;
+  StoreWrite write;
+  write.new_scenes.push_back(scene);
+  if (!request.request_id.empty()) write.new_requests.push_back(request);
+  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+
+  ++state_.next_sequence;
+  state_.scene_order.emplace(scene.create_sequence, scene.key);
+  state_.scenes.emplace(scene.key, scene);
+  state_.RememberRequest(request);
+  LogInfo("scene created", {{"project", scene.key.project},
+                            {"scene", scene.key.id},
+                            {"files", scene.files.size()},
+                            {"bytes", scene.byte_size}});
+  return scene;
+}
+
+absl::StatusOr<SceneRecord> SceneCatalog::Get(const ResourceKey& key) {
+  MutexLock lock(state_.mu);
+  const auto found = state_.scenes.find(key);
+  if (found == state_.scenes.end()) return ResourceNotFound(SceneName(key));
+  return found->second;
+}
+
+absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request) {
+  const auto size = EffectivePageSize(request.page_size);
+  if (!size.ok()) return size.status();
+  const auto before = ParsePageToken("scenes", request.project, request.page_token);
+  if (!before.ok()) return before.status();
+  MutexLock lock(state_.mu);
+  Page<SceneRecord> page;
+  for (auto it = state_.scene_order.lower_bound(*before); it != state_.scene_order.begin();) {
+    --it;
+    if (it->second.project != request.project) continue;
+    if (page.records.size() == *size) {
+      page.next_page_token =
+          EncodePageToken("scenes", request.project, page.records.back().create_sequence);
+      break;
+    }
+    const SceneRecord& scene = state_.scenes.at(it->second);
+    page.records.push_back({scene.key,
+                            scene.create_sequence,
+                            scene.display_name,
+                            scene.request_id,
+                            {},
+                            scene.byte_size,
+                            scene.create_time});
+  }
+  return page;
+}
+
+absl::Status SceneCatalog::Delete(const ResourceKey& key) {
+  MutexLock lock(state_.mu);
+  const auto found = state_.scenes.find(key);
+  if (found == state_.scenes.end()) return ResourceNotFound(SceneName(key));
+  for (const auto& [job_key, entry] : state_.jobs) {
+    if (job_key.project == key.project && entry.job.scene == key.id && !IsFinal(entry.job.state)) {
+      return StateConflict(fmt::format("{} is used by {}", SceneName(key), JobName(job_key)));
+    }
+  }
+  StoreWrite write;
+  write.deleted_scenes.push_back(key);
+  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  state_.scene_order.erase(found->second.create_sequence);
+  state_.scenes.erase(found);
+  LogInfo("scene deleted", {{"project", key.project}, {"scene", key.id}});
+  return absl::OkStatus();
+}
+
+}  // namespace nerf

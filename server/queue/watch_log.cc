@@ -1,0 +1,82 @@
+#include "server/queue/watch_log.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "absl/strings/escaping.h"
+#include "common/error_reason.h"
+#include "common/packed_strings.h"
+
+namespace nerf {
+namespace {
+constexpr char kTokenVersion[] = "watch1";
+}
+
+void WatchSignal::Fire() {
+  MutexLock lock(mu_);
+  if (callback_) callback_();
+}
+
+void WatchSignal::Disarm() {
+  MutexLock lock(mu_);
+  callback_ = nullptr;
+}
+
+PendingSignals::~PendingSignals() {
+  for (const auto& signal : signals_) signal->Fire();
+}
+
+void WatchLog::Append(JobEvent event) {
+  events_.push_back(std::move(event));
+  event_version_ = live_version_;
+}
+
+void WatchLog::Trim(size_t max_events) {
+  while (events_.size() > max_events) events_.pop_front();
+}
+
+const JobEvent* WatchLog::After(uint64_t sequence) const {
+  if (events_.empty() || sequence >= events_.back().sequence) return nullptr;
+  const uint64_t first = events_.front().sequence;
+  return &events_[sequence < first ? 0 : sequence - first + 1];
+}
+
+bool WatchLog::HasGapAfter(uint64_t sequence, uint64_t last_sequence) const {
+  if (sequence >= last_sequence) return false;
+  return events_.empty() || events_.front().sequence > sequence + 1;
+}
+
+void WatchLog::Subscribe(std::shared_ptr<WatchSignal> signal) {
+  signals_.push_back(std::move(signal));
+}
+
+void WatchLog::Unsubscribe(const std::shared_ptr<WatchSignal>& signal) {
+  signals_.erase(std::remove(signals_.begin(), signals_.end(), signal), signals_.end());
+}
+
+void WatchLog::SignalAll(PendingSignals& pending) const {
+  for (const auto& signal : signals_) pending.Add(signal);
+}
+
+std::string EncodeWatchToken(const WatchPosition& position) {
+  return absl::WebSafeBase64Escape(
+      PackStrings({kTokenVersion, position.store_epoch, position.job.project, position.job.id,
+                   std::to_string(position.sequence)}));
+}
+
+absl::StatusOr<WatchPosition> ParseWatchToken(std::string_view token) {
+  const absl::Status bad =
+      InvalidFieldsError({{"resume_token", "must be a token of an earlier watch, unchanged"}});
+  std::string packed;
+  if (!absl::WebSafeBase64Unescape(std::string(token), &packed)) return bad;
+  auto parts = UnpackStrings(packed);
+  if (!parts.has_value() || parts->size() != 5 || (*parts)[0] != kTokenVersion) return bad;
+  const std::string& digits = (*parts)[4];
+  WatchPosition position{(*parts)[1], {(*parts)[2], (*parts)[3]}, 0};
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), position.sequence);
+  if (error != std::errc() || end != digits.data() + digits.size()) return bad;
+  return position;
+}
+
+}  // namespace nerf

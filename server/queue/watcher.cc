@@ -1,0 +1,95 @@
+#include "server/queue/watcher.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nerf {
+namespace {
+
+// The job as it was right after a stored event: later errors, checkpoints and times are taken out.
+Job JobAt(const Job& job, const JobEvent& event) {
+  Job then = job;
+  then.state = event.state;
+  then.queue_reason = event.queue_reason;
+  then.attempt = event.attempt;
+  then.lease.worker = event.worker;
+  then.progress = event.progress;
+  then.last_event_sequence = event.sequence;
+  if (!IsFinal(event.state)) {
+    then.error = {};
+    then.final_psnr.reset();
+    then.end_time = absl::InfinitePast();
+  }
+  std::erase_if(then.checkpoints, [&](const CheckpointRecord& checkpoint) {
+    return checkpoint.create_time > event.time;
+  });
+  return then;
+}
+
+WatchEventKind ToWatchKind(JobEventKind kind) {
+  switch (kind) {
+    case JobEventKind::kStateChanged:
+      return WatchEventKind::kStateChanged;
+    case JobEventKind::kProgress:
+      return WatchEventKind::kProgress;
+    case JobEventKind::kCheckpointCommitted:
+      return WatchEventKind::kCheckpointCommitted;
+  }
+  return WatchEventKind::kSnapshot;
+}
+
+}  // namespace
+
+Watcher::Watcher(QueueState* state, ResourceKey key, std::shared_ptr<WatchSignal> signal,
+                 uint64_t position)
+    : state_(*state), key_(std::move(key)), signal_(std::move(signal)), position_(position) {}
+
+Watcher::~Watcher() {
+  signal_->Disarm();
+  MutexLock lock(state_.mu);
+  state_.jobs.at(key_).log.Unsubscribe(signal_);
+}
+
+std::optional<WatchEvent> Watcher::TryNext() {
+  MutexLock lock(state_.mu);
+  const JobEntry& entry = state_.jobs.at(key_);
+  WatchEvent next;
+  const bool gap = entry.log.HasGapAfter(position_, entry.job.last_event_sequence);
+  if (snapshot_due_ || gap) {
+    snapshot_due_ = false;
+    next.kind = WatchEventKind::kSnapshot;
+    next.gap = gap;
+    next.job = entry.job;
+    if (gap) position_ = entry.job.last_event_sequence;
+    live_version_ = entry.log.live_version();
+  } else if (const JobEvent* event = entry.log.After(position_); event != nullptr) {
+    next.kind = ToWatchKind(event->kind);
+    next.job = JobAt(entry.job, *event);
+    position_ = event->sequence;
+    if (position_ == entry.job.last_event_sequence) {
+      live_version_ = std::max(live_version_, entry.log.event_version());
+    }
+  } else if (live_version_ < entry.log.live_version() && !IsFinal(entry.job.state)) {
+    next.kind = WatchEventKind::kProgress;
+    next.job = entry.job;
+    live_version_ = entry.log.live_version();
+  } else {
+    return std::nullopt;
+  }
+  next.sequence = position_;
+  next.token = EncodeWatchToken({state_.store_epoch, key_, position_});
+  return next;
+}
+
+std::string Watcher::Token() {
+  MutexLock lock(state_.mu);
+  return EncodeWatchToken({state_.store_epoch, key_, position_});
+}
+
+bool Watcher::finished() {
+  MutexLock lock(state_.mu);
+  const Job& job = state_.jobs.at(key_).job;
+  return !snapshot_due_ && IsFinal(job.state) && position_ >= job.last_event_sequence;
+}
+
+}  // namespace nerf
