@@ -13,7 +13,8 @@ namespace nerf {
 absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
     const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources) {
   // The listener's library takes lists and options in this string; an address has none of that.
-  if (address.empty() || address.find_first_not_of("0123456789abcdefABCDEF.:[]") != std::string::npos) {
+  if (address.empty() ||
+      address.find_first_not_of("0123456789abcdefABCDEF.:[]") != std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("metrics address '", address, "' is not NUMERIC-HOST:PORT"));
   }

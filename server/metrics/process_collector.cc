@@ -92,8 +92,8 @@ std::vector<prometheus::MetricFamily> ProcessCollector::Collect() const {
   }
   if (open_fds > 0) {
     // One of them is the listing itself.
-    families.push_back(OneValue("process_open_fds", "Open file descriptors.", MetricType::Gauge,
-                                open_fds - 1));
+    families.push_back(
+        OneValue("process_open_fds", "Open file descriptors.", MetricType::Gauge, open_fds - 1));
   }
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {

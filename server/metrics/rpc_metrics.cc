@@ -12,23 +12,11 @@ namespace nerf {
 namespace {
 
 // By number, as other gRPC implementations spell them in this label.
-constexpr std::array kCodes = {"OK",
-                               "Canceled",
-                               "Unknown",
-                               "InvalidArgument",
-                               "DeadlineExceeded",
-                               "NotFound",
-                               "AlreadyExists",
-                               "PermissionDenied",
-                               "ResourceExhausted",
-                               "FailedPrecondition",
-                               "Aborted",
-                               "OutOfRange",
-                               "Unimplemented",
-                               "Internal",
-                               "Unavailable",
-                               "DataLoss",
-                               "Unauthenticated"};
+constexpr std::array kCodes = {
+    "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
+    "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
+    "Aborted",  "OutOfRange",     "Unimplemented",    "Internal",          "Unavailable",
+    "DataLoss", "Unauthenticated"};
 constexpr size_t kUnknownCode = 2;
 
 const char* TypeName(RpcType type) {

@@ -25,8 +25,8 @@ using prometheus::Registry;
 // There is one queue and one priority until an API asks for more; the labels are here for
 // dashboards.
 const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
-constexpr const char* kJobStates[] = {"QUEUED", "PREPARING",  "RUNNING",   "PAUSING",  "PAUSED",
-                                      "CANCELLING", "SUCCEEDED", "FAILED", "CANCELLED"};
+constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
+                                      "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
 constexpr const char* kAttemptResults[] = {"completed", "lease_expired", "preempted",
                                            "drained",   "engine_crash",  "oom",
                                            "failed",    "cancelled"};
@@ -36,9 +36,8 @@ const Histogram::BucketBoundaries kCommitSeconds = {0.0005, 0.001, 0.0025, 0.005
                                                     0.05,   0.1,   0.25,   0.5,   1,    2.5};
 const Histogram::BucketBoundaries kStepSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
                                                   0.1,    0.25,  0.5,    1,     2.5,  5,     10};
-const Histogram::BucketBoundaries kRenderSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-                                                    0.1,   0.25,   0.5,   1,    2.5,   5,
-                                                    10,    30,     60};
+const Histogram::BucketBoundaries kRenderSeconds = {
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 
 Family<Counter>& NewCounter(Registry& registry, const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
@@ -78,8 +77,7 @@ struct ServerMetrics::Families {
                                     "Time of a transaction of the store, sync included.")),
         blob_size(NewGauge(r, "nerfd_blob_store_size_bytes", "Size of all blobs.")),
         blob_free(NewGauge(r, "nerfd_blob_store_free_bytes", "Space left for blobs.")),
-        blob_received(
-            NewCounter(r, "nerfd_blob_received_bytes_total", "Bytes of blobs received.")),
+        blob_received(NewCounter(r, "nerfd_blob_received_bytes_total", "Bytes of blobs received.")),
         blob_sent(NewCounter(r, "nerfd_blob_sent_bytes_total", "Bytes of blobs sent.")),
         upload_failures(
             NewCounter(r, "nerfd_blob_upload_failures_total", "Uploads that ended in an error.")),
@@ -88,8 +86,7 @@ struct ServerMetrics::Families {
         step_seconds(NewHistogram(r, "nerfd_train_step_duration_seconds",
                                   "Time of a training step; means of a second at a time.")),
         train_loss(NewGauge(r, "nerfd_train_loss", "Last training loss heard.")),
-        train_psnr(
-            NewGauge(r, "nerfd_train_psnr_decibels", "Last PSNR of training rays heard.")),
+        train_psnr(NewGauge(r, "nerfd_train_psnr_decibels", "Last PSNR of training rays heard.")),
         train_last_step(NewGauge(r, "nerfd_train_last_step_timestamp_seconds",
                                  "Unix time at which training steps were last heard of.")),
         render_requests(NewCounter(r, "nerfd_render_requests_total", "Renders, by result.")),
@@ -271,8 +268,7 @@ void ServerMetrics::TrainReported(std::string_view device, const TrainReport& re
   families_->train_last_step.Add(labels).Set(report.unix_now);
 }
 
-void ServerMetrics::RenderFinished(std::string_view kind, std::string_view result,
-                                   double seconds) {
+void ServerMetrics::RenderFinished(std::string_view kind, std::string_view result, double seconds) {
   families_->render_requests
       .Add({{"kind", std::string(kind)}, {"result", families_->reasons.Cap(result)}})
       .Increment();
