@@ -82,7 +82,7 @@ WorkerStream* WorkerStream::Begin(const ServiceContext& services, WorkerStreams*
     return stream.get();
   }
   services.live_calls.Add(stream);
-  stream->StartRead(&stream->request_);
+  stream->ReadNext();
   return stream.get();
 }
 
@@ -112,13 +112,13 @@ void WorkerStream::HandleMessage() {
     if (ended) services_.broker.Detach(worker, this);
   }
   if (request_.has_reply()) services_.broker.HandleReply(this, request_.reply());
-  // The reaction to a read after the end fails; gRPC forbids none before OnDone.
-  bool ended = false;
-  {
-    MutexLock lock(mu_);
-    ended = ended_;
-  }
-  if (!ended) StartRead(&request_);
+  ReadNext();
+}
+
+void WorkerStream::ReadNext() {
+  // Under the lock: once the stream has ended it may be gone before a read could begin.
+  MutexLock lock(mu_);
+  if (!ended_) StartRead(&request_);
 }
 
 void WorkerStream::SendRequest(const v1::ServerRequest& request) {

@@ -56,6 +56,7 @@ class WorkerStream final
  private:
   WorkerStream(const ServiceContext& services, WorkerStreams* streams);
   void HandleMessage();
+  void ReadNext();
   void Enqueue(v1::SynchronizeResponse response);
   void MaybeWrite();
 
