@@ -38,7 +38,7 @@ struct UploadStatus {
 
 // Content-addressed files in a folder:
 //   <root>/blobs/<first two digits>/<sha256>      whole, verified, never changed
-//   <root>/uploads/<uuid>                         what was received so far
+//   <root>/uploads/<uuid>.<sha256>                what was received so far
 // A blob appears by rename after its digest and size were verified and its bytes synced; a crash at
 // any point leaves at most an upload to go on with. Uploads survive a restart. Thread-safe; uploads
 // of different ids run in parallel, two writers of one upload take turns. The clock outlives it.
@@ -89,21 +89,33 @@ class BlobStore final : public BlobIndex {
   struct Upload;
   BlobStore(std::string root, const BlobStoreOptions& options, const Clock* clock);
   absl::Status ScanSizes();
+  absl::Status CheckBlob(const BlobRef& blob) const;
   absl::Status CheckUpload(const std::string& upload_id, const BlobRef& blob) const;
-  std::shared_ptr<Upload> OpenUpload(const std::string& upload_id);
-  void DropUpload(const std::string& upload_id);
-  std::string BlobPath(const std::string& sha256) const;
-  std::string UploadPath(const std::string& upload_id) const;
-  // True when present with that size; makes it young again.
-  bool Touch(const BlobRef& blob);
-  absl::Status Store(const std::string& temporary_path, const BlobRef& blob);
   absl::Status RequireSpace(uint64_t byte_size) const;
+  std::string BlobPath(const std::string& sha256) const;
+  std::string UploadPath(const std::string& upload_id, const BlobRef& blob) const;
+
+  // Uploads are known by their path.
+  std::shared_ptr<Upload> FindUpload(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
+  // Removes file and entry. Requires the upload's lock, and its `dropped` set.
+  void DropUpload(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
+  // Renames a synced file into its place.
+  absl::Status MoveIn(const std::string& path, const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // True when present with that size; makes it young again.
+  bool Touch(const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
+  bool TouchLocked(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status DeleteLocked(const std::string& sha256) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string root_;
   const BlobStoreOptions options_;
   const Clock& clock_;
-  Mutex mu_;  // names in the folders, sizes, the table of uploads; never held while bytes move
+  Mutex mu_;  // taken after an upload's lock; never held while bytes move
   std::map<std::string, std::shared_ptr<Upload>> uploads_ ABSL_GUARDED_BY(mu_);
+  // When a blob was last asked for or stored in this process.
+  std::map<std::string, SteadyTime> touched_ ABSL_GUARDED_BY(mu_);
+  // Renamed into place, but the folder is not synced yet: as good as absent.
+  std::set<std::string> unsynced_ ABSL_GUARDED_BY(mu_);
   uint64_t n_blobs_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t byte_size_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -20,8 +20,8 @@ namespace nerf {
 class SqliteStore final : public JobStore {
  public:
   // Opens or makes the file. `random` draws the store epoch of a new one. Errors: DataLoss
-  // STORE_CORRUPT (not a database, or damaged), FailedPrecondition (of a newer version, or open in
-  // another process), Unavailable STORE_READ_ONLY.
+  // STORE_CORRUPT (not a database, or damaged), FailedPrecondition (of a newer version),
+  // Unavailable STORE_READ_ONLY (cannot be written, or open in another process).
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path,
                                                            RandomSource& random);
   ~SqliteStore() override;
@@ -31,15 +31,16 @@ class SqliteStore final : public JobStore {
 
  private:
   explicit SqliteStore(sqlite3* db);
-  absl::Status Prepare(RandomSource& random) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status Prepare() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status WriteAll(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status WriteJob(const JobWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  struct Statements;
 
   Mutex mu_;
   sqlite3* const db_ ABSL_PT_GUARDED_BY(mu_);
-  struct Statements;
   std::unique_ptr<Statements> statements_ ABSL_GUARDED_BY(mu_);
-  // Set after an error that leaves the file's state unknown: no commit may be acknowledged any
-  // more.
+  // Set by an error that leaves the file's state unknown: nothing is acknowledged any more.
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -1,0 +1,447 @@
+#include "server/store/blob_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/file_io.h"
+#include "common/ids.h"
+#include "common/logging.h"
+#include "common/sha256.h"
+
+namespace nerf {
+
+namespace fs = std::filesystem;
+
+// What was received of one upload. The file is the truth; the digest runs along with it.
+struct BlobStore::Upload {
+  // Reads what was received before a restart, once: its digest has to be made up for.
+  absl::Status Open(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  Mutex mu;  // held while bytes move: two writers of one upload take turns
+  bool opened ABSL_GUARDED_BY(mu) = false;
+  // Finished or thrown away while somebody waited for the lock: the file is another upload's now.
+  bool dropped ABSL_GUARDED_BY(mu) = false;
+  uint64_t byte_size ABSL_GUARDED_BY(mu) = 0;
+  Sha256 sha ABSL_GUARDED_BY(mu);
+};
+
+namespace {
+
+absl::Status MakeFolder(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
+    return ErrnoToStatus(errno, "create folder " + path);
+  }
+  return absl::OkStatus();
+}
+
+// The size of a regular file; nullopt when there is none.
+std::optional<uint64_t> FileSize(const std::string& path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return static_cast<uint64_t>(status.st_size);
+}
+
+absl::Time FileTime(const std::string& path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0) return absl::InfiniteFuture();
+  return absl::TimeFromTimespec(status.st_mtim);
+}
+
+void SetFileTime(const std::string& path, absl::Time time) {
+  const timespec times[2] = {absl::ToTimespec(time), absl::ToTimespec(time)};
+  utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
+}
+
+absl::Status UploadGone() {
+  return WithReason(absl::UnavailableError("the upload ended meanwhile: ask for its state"),
+                    reason::kNotReady);
+}
+
+std::string BlobName(const BlobRef& blob) {
+  return fmt::format("blobs/{}/{}", blob.sha256, blob.byte_size);
+}
+
+}  // namespace
+
+BlobStore::BlobStore(std::string root, const BlobStoreOptions& options, const Clock* clock)
+    : root_(std::move(root)), options_(options), clock_(*clock) {}
+
+absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(const std::string& root,
+                                                           const BlobStoreOptions& options,
+                                                           const Clock* clock) {
+  auto store = std::unique_ptr<BlobStore>(new BlobStore(root, options, clock));
+  for (const std::string& folder : {root, root + "/blobs", root + "/uploads"}) {
+    if (absl::Status status = MakeFolder(folder); !status.ok()) return status;
+  }
+  if (absl::Status status = FsyncDirectory(root); !status.ok()) return status;
+  if (absl::Status status = store->ScanSizes(); !status.ok()) return status;
+  return store;
+}
+
+absl::Status BlobStore::ScanSizes() {
+  MutexLock lock(mu_);
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(root_ + "/blobs", error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string path = it->path().string();
+    const std::optional<uint64_t> size = FileSize(path);
+    if (!size.has_value() || !IsSha256Hex(it->path().filename().string())) continue;
+    ++n_blobs_;
+    byte_size_ += *size;
+  }
+  return error ? ErrnoToStatus(error.value(), "list " + root_ + "/blobs") : absl::OkStatus();
+}
+
+std::string BlobStore::BlobPath(const std::string& sha256) const {
+  return fmt::format("{}/blobs/{}/{}", root_, sha256.substr(0, 2), sha256);
+}
+
+// The digest is part of the name, so that an id used for two blobs mixes nothing.
+std::string BlobStore::UploadPath(const std::string& upload_id, const BlobRef& blob) const {
+  return fmt::format("{}/uploads/{}.{}", root_, upload_id, blob.sha256);
+}
+
+absl::Status BlobStore::CheckBlob(const BlobRef& blob) const {
+  std::vector<FieldViolation> violations;
+  if (!IsSha256Hex(blob.sha256)) {
+    violations.push_back({"sha256", "must be 64 lower-case hexadecimal digits"});
+  }
+  if (blob.byte_size > options_.max_blob_size) {
+    violations.push_back({"size", fmt::format("must be at most {}", options_.max_blob_size)});
+  }
+  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
+}
+
+absl::Status BlobStore::CheckUpload(const std::string& upload_id, const BlobRef& blob) const {
+  if (!IsUuid4(upload_id)) {
+    return InvalidFieldsError({{"upload", "must be named by a version 4 UUID"}});
+  }
+  return CheckBlob(blob);
+}
+
+absl::Status BlobStore::RequireSpace(uint64_t byte_size) const {
+  struct statvfs disk;
+  if (statvfs(root_.c_str(), &disk) != 0) return ErrnoToStatus(errno, "statvfs " + root_);
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (free >= options_.min_free_bytes && free - options_.min_free_bytes >= byte_size) {
+    return absl::OkStatus();
+  }
+  return WithReason(absl::UnavailableError(fmt::format(
+                        "{} more bytes do not fit on the disk: {} are free, {} stay free",
+                        byte_size, free, options_.min_free_bytes)),
+                    reason::kStoreReadOnly);
+}
+
+bool BlobStore::TouchLocked(const BlobRef& blob) {
+  if (!IsSha256Hex(blob.sha256) || unsynced_.contains(blob.sha256)) return false;
+  const std::string path = BlobPath(blob.sha256);
+  if (FileSize(path) != blob.byte_size) return false;
+  touched_[blob.sha256] = clock_.Now();
+  SetFileTime(path, clock_.WallNow());
+  return true;
+}
+
+bool BlobStore::Touch(const BlobRef& blob) {
+  MutexLock lock(mu_);
+  return TouchLocked(blob);
+}
+
+std::shared_ptr<BlobStore::Upload> BlobStore::FindUpload(const std::string& path) {
+  MutexLock lock(mu_);
+  std::shared_ptr<Upload>& upload = uploads_[path];
+  if (upload == nullptr) upload = std::make_shared<Upload>();
+  return upload;
+}
+
+void BlobStore::DropUpload(const std::string& path) {
+  MutexLock lock(mu_);
+  unlink(path.c_str());
+  uploads_.erase(path);
+}
+
+absl::Status BlobStore::Upload::Open(const std::string& path) {
+  if (opened) return absl::OkStatus();
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.ok() && errno != ENOENT) return ErrnoToStatus(errno, "open upload");
+  sha = Sha256();
+  byte_size = 0;
+  std::vector<char> buffer(size_t{1} << 18);
+  while (fd.ok()) {
+    const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoToStatus(errno, "read upload");
+    if (n == 0) break;
+    sha.Update({buffer.data(), static_cast<size_t>(n)});
+    byte_size += static_cast<uint64_t>(n);
+  }
+  opened = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UploadStatus> BlobStore::GetUpload(const std::string& upload_id,
+                                                  const BlobRef& blob) {
+  if (absl::Status status = CheckUpload(upload_id, blob); !status.ok()) return status;
+  if (Touch(blob)) return UploadStatus{blob.byte_size, true};
+  const std::string path = UploadPath(upload_id, blob);
+  if (!FileSize(path).has_value()) return UploadStatus{};
+  const std::shared_ptr<Upload> upload = FindUpload(path);
+  MutexLock lock(upload->mu);  // half a chunk is not committed
+  return UploadStatus{FileSize(path).value_or(0), false};
+}
+
+absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, const BlobRef& blob,
+                                               uint64_t offset, std::string_view chunk) {
+  if (absl::Status status = CheckUpload(upload_id, blob); !status.ok()) return status;
+  if (chunk.size() > options_.max_chunk_size) {
+    return WithReason(
+        absl::ResourceExhaustedError(fmt::format("a chunk may have {} bytes, not {}",
+                                                 options_.max_chunk_size, chunk.size())),
+        reason::kSizeLimit);
+  }
+  if (Touch(blob)) return UploadStatus{blob.byte_size, true};
+  const std::string path = UploadPath(upload_id, blob);
+  const std::shared_ptr<Upload> upload = FindUpload(path);
+  MutexLock lock(upload->mu);
+  if (upload->dropped) {
+    if (Touch(blob)) return UploadStatus{blob.byte_size, true};
+    return UploadGone();
+  }
+  if (absl::Status status = upload->Open(path); !status.ok()) return status;
+  if (offset > upload->byte_size) {
+    return InvalidFieldsError(
+        {{"write_offset", fmt::format("must be at most the committed size, {}, not {}",
+                                      upload->byte_size, offset)}});
+  }
+  if (offset > blob.byte_size || chunk.size() > blob.byte_size - offset) {
+    return WithReason(absl::ResourceExhaustedError(fmt::format(
+                          "the upload goes beyond the stated {} bytes", blob.byte_size)),
+                      reason::kSizeLimit);
+  }
+  // Sent before and received: only what is new counts.
+  chunk.remove_prefix(std::min<uint64_t>(chunk.size(), upload->byte_size - offset));
+  if (chunk.empty()) return UploadStatus{upload->byte_size, false};
+  absl::Status status = RequireSpace(blob.byte_size - upload->byte_size);
+  if (!status.ok()) return status;
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!fd.ok()) return ErrnoToStatus(errno, "open upload");
+  status = WriteFully(fd.get(), chunk, upload->byte_size, "upload");
+  if (!status.ok()) {
+    // Half a chunk is no chunk: the file goes back to what was acknowledged.
+    if (ftruncate(fd.get(), static_cast<off_t>(upload->byte_size)) != 0) upload->opened = false;
+    return status;
+  }
+  upload->sha.Update(chunk);
+  upload->byte_size += chunk.size();
+  SetFileTime(path, clock_.WallNow());
+  return UploadStatus{upload->byte_size, false};
+}
+
+absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob) {
+  if (absl::Status status = CheckUpload(upload_id, blob); !status.ok()) return status;
+  const std::string path = UploadPath(upload_id, blob);
+  const std::shared_ptr<Upload> upload = FindUpload(path);
+  MutexLock lock(upload->mu);
+  if (upload->dropped) return Touch(blob) ? absl::OkStatus() : UploadGone();
+  if (Touch(blob)) {
+    upload->dropped = true;
+    DropUpload(path);
+    return absl::OkStatus();
+  }
+  if (absl::Status status = upload->Open(path); !status.ok()) return status;
+  const std::string sha256 = upload->sha.HexDigest();
+  if (upload->byte_size != blob.byte_size || sha256 != blob.sha256) {
+    const uint64_t received = upload->byte_size;
+    upload->dropped = true;
+    DropUpload(path);
+    return InvalidFieldsError(
+        {{"upload", fmt::format("holds {} bytes of digest {}, not {} of {}", received, sha256,
+                                blob.byte_size, blob.sha256)}});
+  }
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!fd.ok()) return ErrnoToStatus(errno, "open upload");
+  if (fsync(fd.get()) != 0) {
+    // What is on the disk now is unknown: the client starts over.
+    const int error = errno;
+    upload->dropped = true;
+    DropUpload(path);
+    return ErrnoToStatus(error, "fsync upload");
+  }
+  if (absl::Status status = MoveIn(path, blob); !status.ok()) return status;
+  upload->dropped = true;
+  DropUpload(path);
+  return absl::OkStatus();
+}
+
+absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
+  const std::string folder = fmt::format("{}/blobs/{}", root_, blob.sha256.substr(0, 2));
+  if (mkdir(folder.c_str(), 0755) == 0) {
+    if (absl::Status status = FsyncDirectory(root_ + "/blobs"); !status.ok()) return status;
+  } else if (errno != EEXIST) {
+    return ErrnoToStatus(errno, "create folder of blobs");
+  }
+  {
+    MutexLock lock(mu_);
+    if (TouchLocked(blob)) return absl::OkStatus();  // uploaded twice at once
+    const std::string target = BlobPath(blob.sha256);
+    const std::optional<uint64_t> replaced = FileSize(target);
+    if (rename(path.c_str(), target.c_str()) != 0) return ErrnoToStatus(errno, "store blob");
+    n_blobs_ += replaced.has_value() ? 0 : 1;
+    byte_size_ += blob.byte_size - replaced.value_or(0);
+    unsynced_.insert(blob.sha256);
+  }
+  const absl::Status status = FsyncDirectory(folder);
+  MutexLock lock(mu_);
+  // Nobody may build on the name before it is durable; after a failed sync nobody knows, so it
+  // goes.
+  unsynced_.erase(blob.sha256);
+  if (!status.ok()) {
+    (void)DeleteLocked(blob.sha256);
+    return status;
+  }
+  TouchLocked(blob);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content) {
+  const BlobRef blob{Sha256Hex(content), content.size()};
+  if (absl::Status status = CheckBlob(blob); !status.ok()) return status;
+  if (Touch(blob)) return blob;
+  if (absl::Status status = RequireSpace(content.size()); !status.ok()) return status;
+  SystemRandom random;
+  const std::string path = UploadPath(NewUuid4(random), blob);
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd.ok()) return ErrnoToStatus(errno, "create blob");
+  absl::Status status = WriteFully(fd.get(), content, 0, "blob");
+  if (status.ok() && fsync(fd.get()) != 0) status = ErrnoToStatus(errno, "fsync blob");
+  if (status.ok()) status = MoveIn(path, blob);
+  unlink(path.c_str());  // gone already when it was moved in
+  if (!status.ok()) return status;
+  return blob;
+}
+
+bool BlobStore::Has(const BlobRef& blob) { return Touch(blob); }
+
+std::vector<BlobRef> BlobStore::FindMissing(std::span<const BlobRef> blobs) {
+  MutexLock lock(mu_);
+  std::set<BlobRef> missing;
+  for (const BlobRef& blob : blobs) {
+    if (!TouchLocked(blob)) missing.insert(blob);
+  }
+  return {missing.begin(), missing.end()};
+}
+
+absl::StatusOr<std::string> BlobStore::Read(const BlobRef& blob, uint64_t offset, uint64_t limit) {
+  if (absl::Status status = CheckBlob(blob); !status.ok()) return status;
+  const UniqueFd fd(open(BlobPath(blob.sha256).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.ok() && errno != ENOENT) return ErrnoToStatus(errno, "open " + BlobName(blob));
+  struct stat status;
+  if (!fd.ok() || fstat(fd.get(), &status) != 0 ||
+      static_cast<uint64_t>(status.st_size) != blob.byte_size) {
+    return WithReason(absl::NotFoundError(BlobName(blob) + " not found"),
+                      reason::kResourceNotFound);
+  }
+  if (offset > blob.byte_size) {
+    return WithReason(absl::OutOfRangeError(fmt::format("offset {} is beyond the {} bytes of {}",
+                                                        offset, blob.byte_size, BlobName(blob))),
+                      reason::kOffsetOutOfRange);
+  }
+  std::string content(std::min(limit, blob.byte_size - offset), '\0');
+  size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n = pread(fd.get(), content.data() + done, content.size() - done,
+                            static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoToStatus(errno, "read " + BlobName(blob));
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  content.resize(done);
+  return content;
+}
+
+absl::Status BlobStore::Delete(const BlobRef& blob) {
+  if (absl::Status status = CheckBlob(blob); !status.ok()) return status;
+  MutexLock lock(mu_);
+  return DeleteLocked(blob.sha256);
+}
+
+absl::Status BlobStore::DeleteLocked(const std::string& sha256) {
+  const std::string path = BlobPath(sha256);
+  const std::optional<uint64_t> size = FileSize(path);
+  if (!size.has_value()) return absl::OkStatus();
+  if (unlink(path.c_str()) != 0) return ErrnoToStatus(errno, "delete blob");
+  touched_.erase(sha256);
+  --n_blobs_;
+  byte_size_ -= *size;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable) {
+  const absl::Time wall_limit = clock_.WallNow() - options_.collect_grace;
+  const SteadyTime now = clock_.Now();
+  size_t n_deleted = 0;
+  std::error_code error;
+  std::vector<std::string> candidates;
+  for (fs::recursive_directory_iterator it(root_ + "/blobs", error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (IsSha256Hex(name) && !reachable.contains(name)) candidates.push_back(name);
+  }
+  if (error) return ErrnoToStatus(error.value(), "list blobs");
+  for (const std::string& sha256 : candidates) {
+    // Looked at under the lock: who asked for the blob meanwhile has made it young.
+    MutexLock lock(mu_);
+    const auto touched = touched_.find(sha256);
+    // The steady clock counts too, so that a jump of the wall clock ages nothing.
+    if (touched != touched_.end() && now - touched->second < options_.collect_grace) continue;
+    if (FileTime(BlobPath(sha256)) > wall_limit) continue;
+    if (absl::Status status = DeleteLocked(sha256); !status.ok()) return status;
+    ++n_deleted;
+  }
+  std::vector<std::string> uploads;
+  for (fs::directory_iterator it(root_ + "/uploads", error), end; !error && it != end;
+       it.increment(error)) {
+    uploads.push_back(it->path().string());
+  }
+  if (error) return ErrnoToStatus(error.value(), "list uploads");
+  for (const std::string& path : uploads) {
+    if (FileTime(path) > wall_limit) continue;
+    const std::shared_ptr<Upload> upload = FindUpload(path);
+    MutexLock lock(upload->mu);
+    if (upload->dropped || FileTime(path) > wall_limit) continue;
+    upload->dropped = true;
+    DropUpload(path);
+    ++n_deleted;
+  }
+  MutexLock lock(mu_);
+  // Idle uploads are found again in their files.
+  std::erase_if(uploads_, [](const auto& item) { return item.second.use_count() == 1; });
+  std::erase_if(touched_,
+                [&](const auto& item) { return now - item.second >= options_.collect_grace; });
+  return n_deleted;
+}
+
+BlobStoreStats BlobStore::Stats() {
+  BlobStoreStats stats;
+  struct statvfs disk;
+  if (statvfs(root_.c_str(), &disk) == 0) {
+    stats.free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
+  }
+  MutexLock lock(mu_);
+  stats.n_blobs = n_blobs_;
+  stats.byte_size = byte_size_;
+  return stats;
+}
+
+}  // namespace nerf

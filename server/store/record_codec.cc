@@ -1,0 +1,332 @@
+#include "server/store/record_codec.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <utility>
+
+#include "server/store/record_io.h"
+
+namespace nerf {
+namespace {
+
+void PutBlob(RecordWriter& writer, const std::string& key, const BlobRef& blob) {
+  writer.Put(key + ".sha256", blob.sha256);
+  writer.PutNumber(key + ".size", blob.byte_size);
+}
+
+BlobRef GetBlob(RecordReader& reader, const std::string& key) {
+  return {reader.Get(key + ".sha256"), reader.GetNumber<uint64_t>(key + ".size")};
+}
+
+void PutOptional(RecordWriter& writer, std::string_view key, const std::optional<double>& value) {
+  if (value.has_value()) writer.PutDouble(key, *value);
+}
+
+std::optional<double> GetOptional(RecordReader& reader, std::string_view key) {
+  if (!reader.Has(key)) return std::nullopt;
+  return reader.GetDouble(key);
+}
+
+// Name, type and shape ("3x4x5"; empty for a scalar) of each tensor in turn.
+std::vector<std::string> EncodeTensors(const std::vector<TensorRecord>& tensors) {
+  std::vector<std::string> strings;
+  for (const TensorRecord& tensor : tensors) {
+    strings.insert(strings.end(),
+                   {tensor.name, tensor.dtype, fmt::format("{}", fmt::join(tensor.shape, "x"))});
+  }
+  return strings;
+}
+
+template <typename Integer>
+bool ParseInteger(std::string_view text, Integer* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+void DecodeTensors(RecordReader& reader, std::string_view key, std::vector<TensorRecord>* tensors) {
+  const std::vector<std::string> strings = reader.GetList(key);
+  for (size_t i = 0; i + 2 < strings.size(); i += 3) {
+    TensorRecord tensor{strings[i], strings[i + 1], {}};
+    std::string_view shape = strings[i + 2];
+    while (!shape.empty()) {
+      const size_t cross = shape.find('x');
+      if (!ParseInteger(shape.substr(0, cross), &tensor.shape.emplace_back())) reader.Fail(key);
+      shape = cross == std::string_view::npos ? std::string_view() : shape.substr(cross + 1);
+    }
+    tensors->push_back(std::move(tensor));
+  }
+}
+
+std::string EncodeProgress(const JobProgress& progress) {
+  RecordWriter writer;
+  writer.PutNumber("step", progress.step);
+  writer.PutDouble("fraction", progress.fraction);
+  writer.PutDouble("samples", progress.samples);
+  writer.PutDouble("marched", progress.marched);
+  writer.PutDouble("rays", progress.rays);
+  writer.PutDouble("loss", progress.loss);
+  writer.PutDouble("psnr_train", progress.psnr_train);
+  writer.PutDouble("samples_per_second", progress.samples_per_second);
+  writer.PutDouble("rays_per_second", progress.rays_per_second);
+  writer.PutDouble("seconds", progress.seconds);
+  writer.PutDouble("eta_seconds", progress.eta_seconds);
+  if (progress.preview_step.has_value()) writer.PutNumber("preview_step", *progress.preview_step);
+  PutOptional(writer, "preview_psnr", progress.preview_psnr);
+  if (progress.preview_image.has_value()) PutBlob(writer, "preview", *progress.preview_image);
+  return writer.Finish();
+}
+
+absl::Status DecodeProgress(std::string_view record, JobProgress* progress) {
+  RecordReader reader(record);
+  progress->step = reader.GetNumber<uint32_t>("step");
+  progress->fraction = reader.GetDouble("fraction");
+  progress->samples = reader.GetDouble("samples");
+  progress->marched = reader.GetDouble("marched");
+  progress->rays = reader.GetDouble("rays");
+  progress->loss = reader.GetDouble("loss");
+  progress->psnr_train = reader.GetDouble("psnr_train");
+  progress->samples_per_second = reader.GetDouble("samples_per_second");
+  progress->rays_per_second = reader.GetDouble("rays_per_second");
+  progress->seconds = reader.GetDouble("seconds");
+  progress->eta_seconds = reader.GetDouble("eta_seconds");
+  if (reader.Has("preview_step")) {
+    progress->preview_step = reader.GetNumber<uint32_t>("preview_step");
+  }
+  progress->preview_psnr = GetOptional(reader, "preview_psnr");
+  if (reader.Has("preview.sha256")) progress->preview_image = GetBlob(reader, "preview");
+  return reader.status();
+}
+
+std::string EncodeCheckpoint(const CheckpointRecord& checkpoint) {
+  RecordWriter writer;
+  writer.PutNumber("step", checkpoint.step);
+  PutBlob(writer, "checkpoint", checkpoint.checkpoint_blob);
+  PutBlob(writer, "model", checkpoint.model_blob);
+  PutOptional(writer, "preview_psnr", checkpoint.preview_psnr);
+  writer.PutList("tensors", EncodeTensors(checkpoint.tensors));
+  writer.PutTime("create_time", checkpoint.create_time);
+  writer.PutNumber("promoted", checkpoint.promoted ? 1 : 0);
+  return writer.Finish();
+}
+
+absl::Status DecodeCheckpoint(std::string_view record, CheckpointRecord* checkpoint) {
+  RecordReader reader(record);
+  checkpoint->step = reader.GetNumber<uint32_t>("step");
+  checkpoint->checkpoint_blob = GetBlob(reader, "checkpoint");
+  checkpoint->model_blob = GetBlob(reader, "model");
+  checkpoint->preview_psnr = GetOptional(reader, "preview_psnr");
+  DecodeTensors(reader, "tensors", &checkpoint->tensors);
+  checkpoint->create_time = reader.GetTime("create_time");
+  checkpoint->promoted = reader.GetNumber<uint32_t>("promoted") != 0;
+  return reader.status();
+}
+
+std::string EncodeInit(const InitReference& init) {
+  RecordWriter writer;
+  writer.Put("kind", init.kind == InitReference::Kind::kModel ? "model" : "checkpoint");
+  writer.Put("project", init.source.project);
+  writer.Put("source", init.source.id);
+  writer.PutNumber("step", init.step);
+  writer.Put("scope", init.scope);
+  PutBlob(writer, "blob", init.blob);
+  return writer.Finish();
+}
+
+absl::Status DecodeInit(std::string_view record, InitReference* init) {
+  RecordReader reader(record);
+  init->kind = reader.Get("kind") == "checkpoint" ? InitReference::Kind::kCheckpoint
+                                                  : InitReference::Kind::kModel;
+  init->source = {reader.Get("project"), reader.Get("source")};
+  init->step = reader.GetNumber<uint32_t>("step");
+  init->scope = reader.Get("scope");
+  init->blob = GetBlob(reader, "blob");
+  return reader.status();
+}
+
+std::string EncodeError(const JobError& error) {
+  RecordWriter writer;
+  if (error == JobError()) return {};
+  writer.PutNumber("code", static_cast<uint64_t>(error.code));
+  writer.Put("reason", error.reason);
+  writer.Put("message", error.message);
+  writer.PutMap("metadata", error.metadata);
+  std::vector<std::string> problems;
+  for (const JobProblem& problem : error.problems) {
+    problems.insert(problems.end(), {problem.file, problem.field, problem.message});
+  }
+  writer.PutList("problems", problems);
+  return writer.Finish();
+}
+
+absl::Status DecodeError(std::string_view record, JobError* error) {
+  RecordReader reader(record);
+  error->code = static_cast<absl::StatusCode>(reader.GetNumber<int>("code"));
+  error->reason = reader.Get("reason");
+  error->message = reader.Get("message");
+  error->metadata = reader.GetMap("metadata");
+  const std::vector<std::string> problems = reader.GetList("problems");
+  for (size_t i = 0; i + 2 < problems.size(); i += 3) {
+    error->problems.push_back({problems[i], problems[i + 1], problems[i + 2]});
+  }
+  return reader.status();
+}
+
+void PutConfig(RecordWriter& writer, const JobConfig& config) {
+  writer.Put("config.method", config.method);
+  writer.PutNumber("config.seed", config.seed);
+  writer.Put("config.budget_kind", config.budget_kind);
+  writer.PutDouble("config.budget_amount", config.budget_amount);
+  writer.Put("config.background", config.background);
+  writer.PutNumber("config.test_every", config.test_every);
+  writer.PutMap("config.settings", config.settings);
+}
+
+JobConfig GetConfig(RecordReader& reader) {
+  JobConfig config;
+  config.method = reader.Get("config.method");
+  config.seed = reader.GetNumber<uint32_t>("config.seed");
+  config.budget_kind = reader.Get("config.budget_kind");
+  config.budget_amount = reader.GetDouble("config.budget_amount");
+  config.background = reader.Get("config.background");
+  config.test_every = reader.GetNumber<uint32_t>("config.test_every");
+  config.settings = reader.GetMap("config.settings");
+  return config;
+}
+
+}  // namespace
+
+std::string EncodeJobBody(const Job& job) {
+  RecordWriter writer;
+  writer.Put("display_name", job.display_name);
+  writer.Put("scene", job.scene);
+  PutConfig(writer, job.config);
+  writer.Put("requested_config", job.requested_config);
+  if (job.init.has_value()) writer.Put("init", EncodeInit(*job.init));
+  writer.Put("request_id", job.request_id);
+  writer.Put("queue_reason", QueueReasonName(job.queue_reason));
+  writer.PutNumber("attempt", job.attempt);
+  writer.PutNumber("crashes_in_row", job.crashes_in_row);
+  writer.Put("progress", EncodeProgress(job.progress));
+  std::vector<std::string> checkpoints;
+  for (const CheckpointRecord& checkpoint : job.checkpoints) {
+    checkpoints.push_back(EncodeCheckpoint(checkpoint));
+  }
+  writer.PutList("checkpoints", checkpoints);
+  PutOptional(writer, "best_preview_psnr", job.best_preview_psnr);
+  PutOptional(writer, "final_psnr", job.final_psnr);
+  writer.Put("error", EncodeError(job.error));
+  writer.PutTime("create_time", job.create_time);
+  writer.PutTime("start_time", job.start_time);
+  writer.PutTime("end_time", job.end_time);
+  writer.PutNumber("last_event_sequence", job.last_event_sequence);
+  return writer.Finish();
+}
+
+absl::Status DecodeJobBody(std::string_view body, Job* job) {
+  RecordReader reader(body);
+  job->display_name = reader.Get("display_name");
+  job->scene = reader.Get("scene");
+  job->config = GetConfig(reader);
+  job->requested_config = reader.Get("requested_config");
+  if (reader.Has("init")) reader.Take(DecodeInit(reader.Get("init"), &job->init.emplace()));
+  job->request_id = reader.Get("request_id");
+  job->queue_reason = reader.GetNamed<QueueReason>("queue_reason", ParseQueueReason);
+  job->attempt = reader.GetNumber<uint32_t>("attempt");
+  job->crashes_in_row = reader.GetNumber<uint32_t>("crashes_in_row");
+  reader.Take(DecodeProgress(reader.Get("progress"), &job->progress));
+  for (const std::string& record : reader.GetList("checkpoints")) {
+    reader.Take(DecodeCheckpoint(record, &job->checkpoints.emplace_back()));
+  }
+  job->best_preview_psnr = GetOptional(reader, "best_preview_psnr");
+  job->final_psnr = GetOptional(reader, "final_psnr");
+  reader.Take(DecodeError(reader.Get("error"), &job->error));
+  job->create_time = reader.GetTime("create_time");
+  job->start_time = reader.GetTime("start_time");
+  job->end_time = reader.GetTime("end_time");
+  job->last_event_sequence = reader.GetNumber<uint64_t>("last_event_sequence");
+  return reader.status();
+}
+
+std::string EncodeEventBody(const JobEvent& event) {
+  RecordWriter writer;
+  writer.PutTime("time", event.time);
+  writer.Put("state", JobStateName(event.state));
+  writer.Put("queue_reason", QueueReasonName(event.queue_reason));
+  writer.PutNumber("attempt", event.attempt);
+  writer.Put("worker", event.worker);
+  writer.Put("progress", EncodeProgress(event.progress));
+  writer.PutNumber("checkpoint_step", event.checkpoint_step);
+  return writer.Finish();
+}
+
+absl::Status DecodeEventBody(std::string_view body, JobEvent* event) {
+  RecordReader reader(body);
+  event->time = reader.GetTime("time");
+  event->state = reader.GetNamed<JobState>("state", ParseJobState);
+  event->queue_reason = reader.GetNamed<QueueReason>("queue_reason", ParseQueueReason);
+  event->attempt = reader.GetNumber<uint32_t>("attempt");
+  event->worker = reader.Get("worker");
+  reader.Take(DecodeProgress(reader.Get("progress"), &event->progress));
+  event->checkpoint_step = reader.GetNumber<uint32_t>("checkpoint_step");
+  return reader.status();
+}
+
+std::string EncodeSceneBody(const SceneRecord& scene) {
+  RecordWriter writer;
+  writer.Put("display_name", scene.display_name);
+  writer.Put("request_id", scene.request_id);
+  writer.PutTime("create_time", scene.create_time);
+  std::vector<std::string> files;
+  for (const SceneFileRecord& file : scene.files) {
+    files.insert(files.end(), {file.path, file.blob.sha256, std::to_string(file.blob.byte_size)});
+  }
+  writer.PutList("files", files);
+  return writer.Finish();
+}
+
+absl::Status DecodeSceneBody(std::string_view body, SceneRecord* scene) {
+  RecordReader reader(body);
+  scene->display_name = reader.Get("display_name");
+  scene->request_id = reader.Get("request_id");
+  scene->create_time = reader.GetTime("create_time");
+  std::vector<std::string> files = reader.GetList("files");
+  scene->byte_size = 0;
+  for (size_t i = 0; i + 2 < files.size(); i += 3) {
+    SceneFileRecord file{std::move(files[i]), {std::move(files[i + 1]), 0}};
+    if (!ParseInteger(files[i + 2], &file.blob.byte_size)) reader.Fail("files");
+    scene->byte_size += file.blob.byte_size;
+    scene->files.push_back(std::move(file));
+  }
+  return reader.status();
+}
+
+std::string EncodeModelBody(const ModelRecord& model) {
+  RecordWriter writer;
+  writer.Put("display_name", model.display_name);
+  writer.Put("request_id", model.request_id);
+  writer.Put("job", model.job);
+  writer.PutNumber("step", model.step);
+  writer.Put("method", model.method);
+  PutBlob(writer, "blob", model.blob);
+  PutOptional(writer, "preview_psnr", model.preview_psnr);
+  writer.PutList("tensors", EncodeTensors(model.tensors));
+  writer.PutTime("create_time", model.create_time);
+  return writer.Finish();
+}
+
+absl::Status DecodeModelBody(std::string_view body, ModelRecord* model) {
+  RecordReader reader(body);
+  model->display_name = reader.Get("display_name");
+  model->request_id = reader.Get("request_id");
+  model->job = reader.Get("job");
+  model->step = reader.GetNumber<uint32_t>("step");
+  model->method = reader.Get("method");
+  model->blob = GetBlob(reader, "blob");
+  model->preview_psnr = GetOptional(reader, "preview_psnr");
+  DecodeTensors(reader, "tensors", &model->tensors);
+  model->create_time = reader.GetTime("create_time");
+  return reader.status();
+}
+
+}  // namespace nerf

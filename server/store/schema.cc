@@ -1,0 +1,99 @@
+#include "server/store/schema.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "server/store/sqlite_statement.h"
+
+namespace nerf {
+namespace {
+
+// kMigrations[v] turns a file of version v into one of version v + 1. What SQL compares or sorts by
+// has a column; the rest of a record is its body (record_codec.h).
+constexpr const char* kMigrations[] = {
+    // 0 -> 1
+    R"sql(
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE jobs (
+      project TEXT NOT NULL,
+      id TEXT NOT NULL,
+      create_sequence INTEGER NOT NULL UNIQUE,
+      state TEXT NOT NULL,
+      lease_worker TEXT NOT NULL,
+      lease_epoch INTEGER NOT NULL,
+      body BLOB NOT NULL,
+      PRIMARY KEY (project, id)) STRICT, WITHOUT ROWID;
+    CREATE TABLE job_events (
+      project TEXT NOT NULL,
+      job TEXT NOT NULL,
+      sequence INTEGER NOT NULL,
+      kind TEXT NOT NULL,
+      body BLOB NOT NULL,
+      PRIMARY KEY (project, job, sequence)) STRICT, WITHOUT ROWID;
+    CREATE TABLE scenes (
+      project TEXT NOT NULL,
+      id TEXT NOT NULL,
+      create_sequence INTEGER NOT NULL UNIQUE,
+      body BLOB NOT NULL,
+      PRIMARY KEY (project, id)) STRICT, WITHOUT ROWID;
+    CREATE TABLE models (
+      project TEXT NOT NULL,
+      id TEXT NOT NULL,
+      create_sequence INTEGER NOT NULL UNIQUE,
+      body BLOB NOT NULL,
+      PRIMARY KEY (project, id)) STRICT, WITHOUT ROWID;
+    CREATE TABLE requests (
+      project TEXT NOT NULL,
+      request_id TEXT NOT NULL,
+      kind INTEGER NOT NULL,
+      resource_id TEXT NOT NULL,
+      fingerprint TEXT NOT NULL,
+      create_time INTEGER NOT NULL,
+      PRIMARY KEY (project, request_id)) STRICT, WITHOUT ROWID;
+    )sql",
+};
+static_assert(std::size(kMigrations) == kSchemaVersion);
+
+absl::StatusOr<int> ReadVersion(sqlite3* db) {
+  auto statement = SqliteStatement::Prepare(db, "PRAGMA user_version");
+  if (!statement.ok()) return statement.status();
+  const auto row = statement->Step();
+  if (!row.ok()) return row.status();
+  return *row ? static_cast<int>(statement->Number(0)) : 0;
+}
+
+absl::Status Migrate(sqlite3* db, int version, RandomSource& random) {
+  const bool is_new = version == 0;
+  for (; version < kSchemaVersion; ++version) {
+    if (absl::Status status = SqliteExec(db, kMigrations[version]); !status.ok()) return status;
+  }
+  if (is_new) {
+    auto insert =
+        SqliteStatement::Prepare(db, "INSERT INTO meta (key, value) VALUES ('store_epoch', ?)");
+    if (!insert.ok()) return insert.status();
+    const auto changes = insert->Bind(NewUuid4(random)).Run();
+    if (!changes.ok()) return changes.status();
+  }
+  return SqliteExec(db, fmt::format("PRAGMA user_version = {}", kSchemaVersion).c_str());
+}
+
+}  // namespace
+
+absl::Status MigrateSchema(sqlite3* db, RandomSource& random) {
+  const absl::StatusOr<int> version = ReadVersion(db);
+  if (!version.ok()) return version.status();
+  if (*version == kSchemaVersion) return absl::OkStatus();
+  if (*version > kSchemaVersion || *version < 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("the store has schema version {}, this program knows up to {}: run a newer one",
+                    *version, kSchemaVersion));
+  }
+  if (absl::Status status = SqliteExec(db, "BEGIN IMMEDIATE"); !status.ok()) return status;
+  absl::Status status = Migrate(db, *version, random);
+  if (status.ok()) status = SqliteExec(db, "COMMIT");
+  if (!status.ok()) (void)SqliteExec(db, "ROLLBACK");
+  return status;
+}
+
+}  // namespace nerf

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "common/ids.h"
+
+struct sqlite3;
+
+namespace nerf {
+
+// The newest schema this program knows (PRAGMA user_version of the file).
+inline constexpr int kSchemaVersion = 1;
+
+// Brings a store to kSchemaVersion, one version at a time, all in one transaction; a new file gets
+// its store epoch. FailedPrecondition for a file of a newer program.
+absl::Status MigrateSchema(sqlite3* db, RandomSource& random);
+
+}  // namespace nerf

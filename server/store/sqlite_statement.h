@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace nerf {
+
+// A status for a result code of SQLite, with the connection's words: Unavailable STORE_READ_ONLY
+// (disk full, read-only, I/O error, busy), DataLoss STORE_CORRUPT (damaged, not a database),
+// AlreadyExists (constraint), otherwise Internal.
+absl::Status SqliteError(sqlite3* db, int code, std::string_view action);
+
+// Runs statements without parameters or rows.
+absl::Status SqliteExec(sqlite3* db, const char* sql);
+
+// One prepared statement. Bind in order, then Run or Step through the rows; both begin anew after
+// the end. Not thread-safe: belongs to the connection's lock.
+class SqliteStatement {
+ public:
+  static absl::StatusOr<SqliteStatement> Prepare(sqlite3* db, std::string_view sql);
+  SqliteStatement() = default;
+  ~SqliteStatement();
+  SqliteStatement(SqliteStatement&& other) noexcept;
+  SqliteStatement& operator=(SqliteStatement&& other) noexcept;
+
+  SqliteStatement& Bind(std::string_view text);
+  SqliteStatement& BindBlob(std::string_view bytes);
+  SqliteStatement& Bind(uint64_t number);
+  SqliteStatement& BindInt(int64_t number);
+
+  // Runs to the end. The number of rows that changed.
+  absl::StatusOr<int> Run();
+  // The next row: true, or false at the end.
+  absl::StatusOr<bool> Step();
+  std::string Text(int column) const;
+  uint64_t Number(int column) const;
+
+  void Reset();
+
+ private:
+  SqliteStatement(sqlite3* db, sqlite3_stmt* statement) : db_(db), statement_(statement) {}
+  void Check(int code);
+
+  sqlite3* db_ = nullptr;
+  sqlite3_stmt* statement_ = nullptr;
+  int n_bound_ = 0;
+  int bind_error_ = 0;
+};
+
+}  // namespace nerf

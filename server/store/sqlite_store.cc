@@ -1,0 +1,309 @@
+#include "server/store/sqlite_store.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "server/store/record_codec.h"
+#include "server/store/schema.h"
+#include "server/store/sqlite_statement.h"
+
+namespace nerf {
+
+struct SqliteStore::Statements {
+  SqliteStatement begin, commit, rollback;
+  SqliteStatement insert_job, update_job, job_epoch;
+  SqliteStatement insert_event, trim_events;
+  SqliteStatement insert_scene, delete_scene, insert_model, delete_model;
+  SqliteStatement insert_request, forget_requests;
+};
+
+namespace {
+
+absl::Status Ran(const absl::StatusOr<int>& result) { return result.status(); }
+
+absl::Status QuickCheck(sqlite3* db) {
+  auto check = SqliteStatement::Prepare(db, "PRAGMA quick_check(1)");
+  if (!check.ok()) return check.status();
+  const auto row = check->Step();
+  if (!row.ok()) return row.status();
+  if (*row && check->Text(0) != "ok") {
+    return WithReason(absl::DataLossError("the store is damaged: " + check->Text(0)),
+                      reason::kStoreCorrupt);
+  }
+  return absl::OkStatus();
+}
+
+// Calls `visit` for every row of a query.
+template <typename Visit>
+absl::Status ForEachRow(sqlite3* db, std::string_view sql, Visit visit) {
+  auto statement = SqliteStatement::Prepare(db, sql);
+  if (!statement.ok()) return statement.status();
+  while (true) {
+    const auto row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    if (absl::Status status = visit(*statement); !status.ok()) return status;
+  }
+}
+
+absl::Status LoadJobs(sqlite3* db, StoredState* stored) {
+  return ForEachRow(
+      db,
+      "SELECT project, id, create_sequence, state, lease_worker, lease_epoch, body FROM jobs "
+      "ORDER BY create_sequence",
+      [&](const SqliteStatement& row) {
+        Job& job = stored->jobs.emplace_back();
+        job.key = {row.Text(0), row.Text(1)};
+        job.create_sequence = row.Number(2);
+        const auto state = ParseJobState(row.Text(3));
+        if (!state.ok()) {
+          return WithReason(absl::DataLossError(state.status().message()), reason::kStoreCorrupt);
+        }
+        job.state = *state;
+        job.lease = {row.Text(4), row.Number(5)};
+        return DecodeJobBody(row.Text(6), &job);
+      });
+}
+
+absl::Status LoadEvents(sqlite3* db, StoredState* stored) {
+  return ForEachRow(
+      db,
+      "SELECT project, job, sequence, kind, body FROM job_events ORDER BY project, job, sequence",
+      [&](const SqliteStatement& row) {
+        auto& [key, event] = stored->events.emplace_back();
+        key = {row.Text(0), row.Text(1)};
+        event.sequence = row.Number(2);
+        const auto kind = ParseJobEventKind(row.Text(3));
+        if (!kind.ok()) {
+          return WithReason(absl::DataLossError(kind.status().message()), reason::kStoreCorrupt);
+        }
+        event.kind = *kind;
+        return DecodeEventBody(row.Text(4), &event);
+      });
+}
+
+absl::Status LoadCatalogs(sqlite3* db, StoredState* stored) {
+  absl::Status status = ForEachRow(
+      db, "SELECT project, id, create_sequence, body FROM scenes ORDER BY create_sequence",
+      [&](const SqliteStatement& row) {
+        SceneRecord& scene = stored->scenes.emplace_back();
+        scene.key = {row.Text(0), row.Text(1)};
+        scene.create_sequence = row.Number(2);
+        return DecodeSceneBody(row.Text(3), &scene);
+      });
+  if (!status.ok()) return status;
+  status = ForEachRow(
+      db, "SELECT project, id, create_sequence, body FROM models ORDER BY create_sequence",
+      [&](const SqliteStatement& row) {
+        ModelRecord& model = stored->models.emplace_back();
+        model.key = {row.Text(0), row.Text(1)};
+        model.create_sequence = row.Number(2);
+        return DecodeModelBody(row.Text(3), &model);
+      });
+  if (!status.ok()) return status;
+  return ForEachRow(
+      db, "SELECT project, request_id, kind, resource_id, fingerprint, create_time FROM requests",
+      [&](const SqliteStatement& row) {
+        stored->requests.push_back({static_cast<RequestRecord::Kind>(row.Number(2)), row.Text(0),
+                                    row.Text(1), row.Text(3), row.Text(4),
+                                    absl::FromUnixMicros(static_cast<int64_t>(row.Number(5)))});
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace
+
+SqliteStore::SqliteStore(sqlite3* db) : db_(db) {}
+
+SqliteStore::~SqliteStore() {
+  MutexLock lock(mu_);
+  statements_.reset();
+  sqlite3_close(db_);
+}
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
+                                                               RandomSource& random) {
+  sqlite3* db = nullptr;
+  const int code = sqlite3_open_v2(
+      path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (code != SQLITE_OK) {
+    absl::Status status = SqliteError(db, code, "open " + path);
+    sqlite3_close(db);
+    return status;
+  }
+  auto store = std::unique_ptr<SqliteStore>(new SqliteStore(db));
+  sqlite3_busy_timeout(db, 1000);
+  // Exclusive: a second server on the same folder is refused here and not found out later.
+  // Defensive: a crafted file cannot reach beyond its own tables.
+  absl::Status status = SqliteExec(db, "PRAGMA locking_mode = EXCLUSIVE");
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  if (status.ok()) status = SqliteExec(db, "PRAGMA journal_mode = WAL");
+  if (status.ok()) status = SqliteExec(db, "PRAGMA synchronous = FULL");
+  if (status.ok()) status = SqliteExec(db, "BEGIN IMMEDIATE; COMMIT");  // takes the lock now
+  if (status.ok()) status = QuickCheck(db);
+  if (status.ok()) status = MigrateSchema(db, random);
+  if (status.ok()) status = store->Prepare();
+  if (!status.ok()) return status;
+  return store;
+}
+
+absl::Status SqliteStore::Prepare() {
+  MutexLock lock(mu_);
+  statements_ = std::make_unique<Statements>();
+  const std::pair<SqliteStatement*, std::string_view> all[] = {
+      {&statements_->begin, "BEGIN IMMEDIATE"},
+      {&statements_->commit, "COMMIT"},
+      {&statements_->rollback, "ROLLBACK"},
+      {&statements_->insert_job,
+       "INSERT INTO jobs (state, lease_worker, lease_epoch, body, project, id, create_sequence) "
+       "VALUES (?, ?, ?, ?, ?, ?, ?)"},
+      {&statements_->update_job,
+       "UPDATE jobs SET state = ?, lease_worker = ?, lease_epoch = ?, body = ? "
+       "WHERE project = ? AND id = ? AND lease_epoch = ?"},
+      {&statements_->job_epoch, "SELECT lease_epoch FROM jobs WHERE project = ? AND id = ?"},
+      {&statements_->insert_event,
+       "INSERT INTO job_events (project, job, sequence, kind, body) VALUES (?, ?, ?, ?, ?)"},
+      {&statements_->trim_events,
+       "DELETE FROM job_events WHERE project = ? AND job = ? AND sequence <= ?"},
+      {&statements_->insert_scene,
+       "INSERT INTO scenes (project, id, create_sequence, body) VALUES (?, ?, ?, ?)"},
+      {&statements_->delete_scene, "DELETE FROM scenes WHERE project = ? AND id = ?"},
+      {&statements_->insert_model,
+       "INSERT INTO models (project, id, create_sequence, body) VALUES (?, ?, ?, ?)"},
+      {&statements_->delete_model, "DELETE FROM models WHERE project = ? AND id = ?"},
+      {&statements_->insert_request,
+       "INSERT INTO requests (project, request_id, kind, resource_id, fingerprint, create_time) "
+       "VALUES (?, ?, ?, ?, ?, ?)"},
+      {&statements_->forget_requests, "DELETE FROM requests WHERE create_time < ?"},
+  };
+  for (const auto& [statement, sql] : all) {
+    auto prepared = SqliteStatement::Prepare(db_, sql);
+    if (!prepared.ok()) return prepared.status();
+    *statement = *std::move(prepared);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StoredState> SqliteStore::Load() {
+  MutexLock lock(mu_);
+  StoredState stored;
+  absl::Status status =
+      ForEachRow(db_, "SELECT value FROM meta WHERE key = 'store_epoch'", [&](const auto& row) {
+        stored.store_epoch = row.Text(0);
+        return absl::OkStatus();
+      });
+  if (status.ok() && stored.store_epoch.empty()) {
+    status = WithReason(absl::DataLossError("the store has no epoch"), reason::kStoreCorrupt);
+  }
+  if (status.ok()) status = LoadJobs(db_, &stored);
+  if (status.ok()) status = LoadEvents(db_, &stored);
+  if (status.ok()) status = LoadCatalogs(db_, &stored);
+  if (!status.ok()) return status;
+  return stored;
+}
+
+absl::Status SqliteStore::WriteJob(const JobWrite& write) {
+  const Job& job = write.job;
+  const bool is_new = !write.expected_epoch.has_value();
+  SqliteStatement& statement = is_new ? statements_->insert_job : statements_->update_job;
+  statement.Bind(JobStateName(job.state)).Bind(job.lease.worker).Bind(job.lease.epoch);
+  statement.BindBlob(EncodeJobBody(job)).Bind(job.key.project).Bind(job.key.id);
+  statement.Bind(is_new ? job.create_sequence : *write.expected_epoch);
+  const absl::StatusOr<int> changes = statement.Run();
+  if (!changes.ok()) return changes.status();
+  if (*changes == 1) return absl::OkStatus();
+
+  SqliteStatement& query = statements_->job_epoch;
+  const auto row = query.Bind(job.key.project).Bind(job.key.id).Step();
+  if (!row.ok()) return row.status();
+  const std::string current = *row ? std::to_string(query.Number(0)) : "none";
+  query.Reset();
+  return WithReason(
+      absl::FailedPreconditionError(fmt::format("{} is at lease epoch {}, not {}", JobName(job.key),
+                                                current, *write.expected_epoch)),
+      reason::kLeaseFenced, {{"current_epoch", current}});
+}
+
+absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
+  Statements& s = *statements_;
+  absl::Status status;
+  for (const JobWrite& job : write.jobs) {
+    status = WriteJob(job);
+    if (!status.ok()) return status;
+  }
+  for (const auto& [key, event] : write.events) {
+    s.insert_event.Bind(key.project).Bind(key.id).Bind(event.sequence);
+    status = Ran(
+        s.insert_event.Bind(JobEventKindName(event.kind)).BindBlob(EncodeEventBody(event)).Run());
+    if (!status.ok()) return status;
+  }
+  for (const auto& [key, sequence] : write.trimmed_events) {
+    status = Ran(s.trim_events.Bind(key.project).Bind(key.id).Bind(sequence).Run());
+    if (!status.ok()) return status;
+  }
+  for (const SceneRecord& scene : write.new_scenes) {
+    s.insert_scene.Bind(scene.key.project).Bind(scene.key.id).Bind(scene.create_sequence);
+    status = Ran(s.insert_scene.BindBlob(EncodeSceneBody(scene)).Run());
+    if (!status.ok()) return status;
+  }
+  for (const ResourceKey& key : write.deleted_scenes) {
+    status = Ran(s.delete_scene.Bind(key.project).Bind(key.id).Run());
+    if (!status.ok()) return status;
+  }
+  for (const ModelRecord& model : write.new_models) {
+    s.insert_model.Bind(model.key.project).Bind(model.key.id).Bind(model.create_sequence);
+    status = Ran(s.insert_model.BindBlob(EncodeModelBody(model)).Run());
+    if (!status.ok()) return status;
+  }
+  for (const ResourceKey& key : write.deleted_models) {
+    status = Ran(s.delete_model.Bind(key.project).Bind(key.id).Run());
+    if (!status.ok()) return status;
+  }
+  for (const RequestRecord& request : write.new_requests) {
+    s.insert_request.Bind(request.project).Bind(request.request_id);
+    s.insert_request.Bind(static_cast<uint64_t>(request.kind)).Bind(request.resource_id);
+    s.insert_request.Bind(request.fingerprint).BindInt(absl::ToUnixMicros(request.create_time));
+    status = Ran(s.insert_request.Run());
+    if (!status.ok()) return status;
+  }
+  if (write.forget_requests_before.has_value()) {
+    s.forget_requests.BindInt(absl::ToUnixMicros(*write.forget_requests_before));
+    status = Ran(s.forget_requests.Run());
+  }
+  return status;
+}
+
+absl::Status SqliteStore::Commit(const StoreWrite& write) {
+  MutexLock lock(mu_);
+  if (!broken_.ok()) return broken_;
+  absl::Status status = Ran(statements_->begin.Run());
+  if (!status.ok()) return status;
+  status = WriteAll(write);
+  if (status.ok()) status = Ran(statements_->commit.Run());
+  if (status.ok()) return status;
+
+  const int code = sqlite3_extended_errcode(db_);
+  const bool rolled_back = sqlite3_get_autocommit(db_) != 0 || statements_->rollback.Run().ok();
+  // After a failed fsync the kernel may have dropped the pages and report success next time:
+  // whoever tries again loses data. Only a restart, which reads what is really there, makes this
+  // good.
+  const bool is_disk_error = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CORRUPT;
+  if (!rolled_back || is_disk_error) {
+    LogError("the store is out of order: no more writes until a restart",
+             {{"error", std::string(status.message())}});
+    broken_ = absl::IsDataLoss(status) ? status
+                                       : WithReason(absl::UnavailableError(fmt::format(
+                                                        "the store failed and needs a restart: {}",
+                                                        std::string(status.message()))),
+                                                    reason::kStoreReadOnly);
+    return broken_;
+  }
+  return status;
+}
+
+}  // namespace nerf
