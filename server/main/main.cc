@@ -211,6 +211,7 @@ int Main(int argc, char** argv) {
   std::string lease_ttl = "30s", checkpoint_interval = "30s";
   CLI::App app("Queues training jobs for radiance fields, serves scenes, models and renders.",
                "nerfd");
+  app.option_defaults()->take_last();  // as shells with aliases expect
   app.set_version_flag("--version", NERF_VERSION);
   app.add_option("--listen", flags.listen, "Address of the gRPC server, HOST:PORT; port 0: any")
       ->envname("NERFD_LISTEN")

@@ -202,6 +202,8 @@ TEST_F(NerfdTest, HealthAnswersServingOverTheWire) {
   grpc::ClientContext context;
   PrepareCall(kLong, "", &context);
   grpc::CompletionQueue queue;
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
   const auto check = [&] {
     auto stub =
         std::make_unique<grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>>(channel);
