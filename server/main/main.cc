@@ -151,8 +151,8 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   ListenAddress metrics = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
   // The listener's library wants numbers.
   if (metrics.host == "localhost") metrics.host = "127.0.0.1";
-  auto listener = MetricsListener::Start(
-      metrics.ToString(), {server->metrics->registry(), std::make_shared<ProcessCollector>()});
+  auto listener = MetricsListener::Start(metrics.ToString(),
+                                         {server->metrics->collectable(), MakeProcessCollector()});
   if (!listener.ok()) return listener.status();
   server->metrics_listener = *std::move(listener);
   server->clockwork = std::make_unique<Clockwork>(

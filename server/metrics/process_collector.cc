@@ -1,5 +1,6 @@
 #include "server/metrics/process_collector.h"
 
+#include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,7 +10,9 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <system_error>
+#include <vector>
 
 namespace nerf {
 namespace {
@@ -67,7 +70,10 @@ std::optional<double> ReadBootTime() {
   return std::nullopt;
 }
 
-}  // namespace
+class ProcessCollector final : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override;
+};
 
 std::vector<prometheus::MetricFamily> ProcessCollector::Collect() const {
   using prometheus::MetricType;
@@ -101,6 +107,12 @@ std::vector<prometheus::MetricFamily> ProcessCollector::Collect() const {
                                 MetricType::Gauge, static_cast<double>(limit.rlim_cur)));
   }
   return families;
+}
+
+}  // namespace
+
+std::shared_ptr<prometheus::Collectable> MakeProcessCollector() {
+  return std::make_shared<ProcessCollector>();
 }
 
 }  // namespace nerf

@@ -1,16 +1,14 @@
 #pragma once
 
-#include <prometheus/collectable.h>
+#include <memory>
 
-#include <string>
-#include <vector>
+namespace prometheus {
+class Collectable;
+}
 
 namespace nerf {
 
 // The process_* metrics of this process, read from /proc at each scrape.
-class ProcessCollector final : public prometheus::Collectable {
- public:
-  std::vector<prometheus::MetricFamily> Collect() const override;
-};
+std::shared_ptr<prometheus::Collectable> MakeProcessCollector();
 
 }  // namespace nerf

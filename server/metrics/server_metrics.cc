@@ -170,6 +170,8 @@ ServerMetrics::ServerMetrics(const BuildInfo& build)
 
 ServerMetrics::~ServerMetrics() = default;
 
+std::shared_ptr<prometheus::Collectable> ServerMetrics::collectable() const { return registry_; }
+
 void ServerMetrics::JobCreated(std::string_view project) {
   families_->jobs_created.Add({{"project", families_->projects.Cap(project)}}).Increment();
 }

@@ -9,8 +9,9 @@
 #include <utility>
 
 namespace prometheus {
+class Collectable;
 class Registry;
-}
+}  // namespace prometheus
 
 namespace nerf {
 
@@ -30,8 +31,10 @@ class ServerMetrics {
   explicit ServerMetrics(const BuildInfo& build);
   ~ServerMetrics();
 
-  // What a listener serves; rpc_metrics.h adds its families to the same registry.
+  // Where rpc_metrics.h adds its families.
   const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
+  // The registry as a listener takes it.
+  std::shared_ptr<prometheus::Collectable> collectable() const;
 
   // Jobs. `result` is succeeded, failed or cancelled; `reason` is empty unless failed.
   void JobCreated(std::string_view project);

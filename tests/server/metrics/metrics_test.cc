@@ -56,8 +56,8 @@ class MetricsTest : public testing::Test {
   MetricsTest() : rpc_(*metrics_.registry()) {
     rpc_.AddMethod(RpcType::kUnary, "nerf.v1.SceneService", "GetScene");
     rpc_.AddMethod(RpcType::kBidiStream, "nerf.v1.WorkerService", "Synchronize");
-    auto listener = MetricsListener::Start(
-        "127.0.0.1:0", {metrics_.registry(), std::make_shared<ProcessCollector>()});
+    auto listener =
+        MetricsListener::Start("127.0.0.1:0", {metrics_.collectable(), MakeProcessCollector()});
     EXPECT_THAT(listener, IsOk());
     if (listener.ok()) listener_ = *std::move(listener);
   }
