@@ -16,9 +16,11 @@ namespace {
 constexpr uint64_t kMaxTokenBytes = 4096;
 
 // UNAVAILABLE alone is safe to repeat: the call never reached the server's logic or the server said
-// so.
+// so. Workers bring their own stream back, so it is not retried underneath them.
 constexpr char kServiceConfig[] = R"({
   "methodConfig": [{
+    "name": [{"service": "nerf.v1.WorkerService", "method": "Synchronize"}]
+  }, {
     "name": [{}],
     "retryPolicy": {
       "maxAttempts": 4,

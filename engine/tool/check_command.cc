@@ -15,7 +15,7 @@ namespace {
 struct CheckFlags {
   std::string dataset;
   int threads = 0, test_every = 8;
-  bool json = false;
+  bool has_test_every = false, json = false;
 };
 
 int RunCheck(const CheckFlags& flags) {
@@ -27,7 +27,7 @@ int RunCheck(const CheckFlags& flags) {
     }
     SceneOptions options;
     options.n_threads = flags.threads;
-    options.test_every = flags.test_every;
+    if (flags.has_test_every) options.test_every = flags.test_every;
     const SceneDescription description = DescribeScene(flags.dataset, options);
     ok = description.ok();
     if (flags.json) {
@@ -47,14 +47,18 @@ void AddCheckCommand(CLI::App* app, CommandBody* chosen) {
   auto flags = std::make_shared<CheckFlags>();
   CLI::App* command = app->add_subcommand("check", "Read a data set and list every problem in it");
   command->add_option("DIR", flags->dataset, "data set")->required();
-  command
-      ->add_option("--test-every", flags->test_every,
-                   "hold out every Nth view where the data set has no split; 0: none")
-      ->check(CLI::Range(0, 1'000'000));
+  auto* test_every =
+      command
+          ->add_option("--test-every", flags->test_every,
+                       "hold out every Nth view where the data set has no split; 0: none")
+          ->check(CLI::Range(0, 1'000'000));
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--json", flags->json, "one JSON object on stdout");
-  command->callback([=] { *chosen = [flags] { return RunCheck(*flags); }; });
+  command->callback([=] {
+    flags->has_test_every = test_every->count() > 0;
+    *chosen = [flags] { return RunCheck(*flags); };
+  });
 }
 
 }  // namespace nerf

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "CLI/App.hpp"
+#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "common/exit_code.h"
 

@@ -37,13 +37,14 @@ absl::Status WriteNamedImage(const std::string& folder, const View& view, const 
   return WritePng(folder + "/" + name + ".png", image);
 }
 
-void PrintResult(const EvaluationResult& result, Background background, bool json) {
+void PrintResult(const EvaluationResult& result, Background background, const std::string& split,
+                 bool json) {
   if (!json) {
     for (const ImageScore& image : result.images) {
       fmt::print("{:6.2f} dB  {:.4f}  {}\n", image.psnr, image.ssim, image.file);
     }
-    fmt::print("SSIM {:.4f}\nPSNR {:.2f} dB ({} background, {} test views)\n", result.ssim,
-               result.psnr, BackgroundName(background), result.images.size());
+    fmt::print("SSIM {:.4f}\nPSNR {:.2f} dB ({} background, {} {} views)\n", result.ssim,
+               result.psnr, BackgroundName(background), result.images.size(), split);
     return;
   }
   JsonObject line;
@@ -71,8 +72,10 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model);
   if (!model.ok()) return model.status();
   SceneOptions scene_options;
-  scene_options.test_every =
-      flags.has_test_every ? flags.test_every : model->state.config.test_every;
+  const int test_every = flags.has_test_every ? flags.test_every : model->state.config.test_every;
+  if (flags.has_test_every || test_every != TrainConfig().test_every) {
+    scene_options.test_every = test_every;
+  }
   scene_options.pool = &pool;
   scene_options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
   absl::StatusOr<Scene> scene = LoadScene(flags.dataset, scene_options);
@@ -99,7 +102,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   absl::StatusOr<EvaluationResult> result =
       EvaluateViews(model->model, model->state.geometry, views, options, &pool, clock, stop);
   if (!result.ok()) return result.status();
-  PrintResult(*result, options.background, flags.json);
+  PrintResult(*result, options.background, flags.split, flags.json);
   return absl::OkStatus();
 }
 

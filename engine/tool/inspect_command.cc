@@ -22,9 +22,9 @@ void PrintTable(const std::string& path, const TensorFile& file, const StoredTra
   fmt::print("{}: {}, method {}, step {}\n", path,
              stored.kind == TrainFileKind::kModel ? "model" : "checkpoint", config.method,
              state.step);
-  fmt::print("budget {} {}, seed {}, {} M samples, {} M rays\n", config.budget.amount,
-             BudgetKindName(config.budget.kind), config.seed, state.n_trained / 1'000'000,
-             state.n_rays / 1'000'000);
+  fmt::print("budget {} {}, seed {}, {:.1f} M samples, {:.1f} M rays\n", config.budget.amount,
+             BudgetKindName(config.budget.kind), config.seed,
+             static_cast<double>(state.n_trained) / 1e6, static_cast<double>(state.n_rays) / 1e6);
   fmt::print("{} scene, {} training and {} test views, {} background, {} grid levels\n",
              SceneFlavourName(state.geometry.flavour), state.n_train_views, state.n_test_views,
              BackgroundName(state.evaluation_background), state.geometry.n_levels);

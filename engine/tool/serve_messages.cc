@@ -8,6 +8,7 @@
 #include "common/error_reason.h"
 #include "engine/scene/check_report.h"
 #include "engine/tool/view_request.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {

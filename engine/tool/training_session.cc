@@ -155,7 +155,8 @@ absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainC
     return absl::NotFoundError(fmt::format("{}: there is no such folder", dataset));
   }
   SceneOptions options;
-  options.test_every = config.test_every;
+  // Left unset where it is the default: asking for it in vain is worth a warning.
+  if (config.test_every != TrainConfig().test_every) options.test_every = config.test_every;
   options.pool = pool;
   options.decode_images = false;
   const SceneDescription description = DescribeScene(dataset, options);
