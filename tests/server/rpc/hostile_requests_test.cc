@@ -42,11 +42,10 @@ struct HostileCase {
 };
 
 std::string Expand(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"$SHA", kSha},
-                                    {"$UUID", kUuid},
-                                    {"$VIEW", kView},
-                                    {"$CAMERA", kCamera},
-                                    {"$BIG", std::string(200, 'x')}});
+  const std::string big(200, 'x');
+  return absl::StrReplaceAll(
+      text,
+      {{"$SHA", kSha}, {"$UUID", kUuid}, {"$VIEW", kView}, {"$CAMERA", kCamera}, {"$BIG", big}});
 }
 
 class HostileRequestsTest : public testing::Test {
@@ -613,12 +612,11 @@ const std::vector<HostileCase>& Cases() {
 
 TEST_F(HostileRequestsTest, EachIsRefusedWithCodeReasonAndFieldsAndChangesNothing) {
   const v1::BlobRef present = server_->Put("{}");
+  const std::string present_ref = "sha256:'" + present.sha256() + "' size_bytes:2";
+  const std::string present_name = BlobResourceName(present) + "'";
   const auto expand = [&](const std::string& text) {
-    return absl::StrReplaceAll(
-        Expand(absl::StrReplaceAll(
-            text, {{"$PRESENT_REF", "sha256:'" + present.sha256() + "' size_bytes:2"},
-                   {"$PRESENT'", BlobResourceName(present) + "'"}})),
-        {});
+    return Expand(
+        absl::StrReplaceAll(text, {{"$PRESENT_REF", present_ref}, {"$PRESENT'", present_name}}));
   };
   EXPECT_GE(Cases().size(), 70u);
   for (const HostileCase& hostile : Cases()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <grpcpp/channel.h>
 #include <gtest/gtest.h>
 
 #include <memory>
