@@ -61,7 +61,7 @@ absl::Status DepthSpool::WriteImages(const std::string& out, std::vector<std::st
       return status;
     }
   }
-  // The same keys as nerf-engine's. Distances are floats there; as such they print short.
+  // The same keys and, of a float, the same digits as nerf-engine writes.
   nlohmann::ordered_json meta;
   meta["far"] = static_cast<float>(far_);
   meta["unit"] = "scene units of the data set";

@@ -11,7 +11,7 @@ namespace nerf {
 void PrintError(const absl::Status& status, std::ostream& err) {
   const std::vector<FieldViolation> violations = GetFieldViolations(status);
   const std::optional<ErrorReason> reason = GetReason(status);
-  std::string message = PlainText({status.message().data(), status.message().size()});
+  std::string message = PlainLines({status.message().data(), status.message().size()});
   // The message of several violations is the list that follows anyway.
   if (violations.size() > 1) message = fmt::format("{} fields are wrong", violations.size());
   if (message.empty()) message = "the call failed without a message";

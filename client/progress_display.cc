@@ -13,6 +13,7 @@ namespace {
 constexpr absl::Duration kBarInterval = absl::Milliseconds(100);
 constexpr absl::Duration kPlainInterval = absl::Seconds(5);
 constexpr double kPlainFraction = 0.05;
+constexpr absl::Duration kPlainMinInterval = absl::Seconds(1);  // however fast it goes
 constexpr int kMinBarColumns = 8, kMaxBarColumns = 30;
 
 // The first `columns` code points.
@@ -77,7 +78,7 @@ void ProgressDisplay::Update(const ProgressLine& line) {
     drawn_ = true;
   } else {
     if (shown_once_ && since < kPlainInterval &&
-        std::abs(line.fraction - shown_fraction_) < kPlainFraction) {
+        (since < kPlainMinInterval || std::abs(line.fraction - shown_fraction_) < kPlainFraction)) {
       return;
     }
     *io_.err << PlainLine(last_) << std::flush;

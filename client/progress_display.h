@@ -17,7 +17,7 @@ struct ProgressLine {
 };
 
 // Shows progress on standard error: a bar redrawn at most ten times a second, or a line every 5 s
-// or 5 %, or JSON lines, or nothing. Not thread-safe.
+// or 5 % (at most one a second), or JSON lines, or nothing. Not thread-safe.
 class ProgressDisplay {
  public:
   // `io` outlives the display.

@@ -274,8 +274,7 @@ void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers
 
 void PrintValidation(const Printer& printer, const v1::ValidateSceneResponse& validation) {
   if (PrintJson(printer, validation)) return;
-  printer.out << PlainText(validation.summary()) << "   " << (validation.ok() ? "OK" : "BAD")
-              << '\n';
+  printer.out << PlainText(validation.summary()) << '\n';
   for (const v1::SceneProblem& problem : validation.problems()) {
     printer.out << "error  " << ProblemText(problem) << '\n';
   }

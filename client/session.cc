@@ -94,7 +94,7 @@ int Session::FailUsage(const absl::Status& status) const {
              << PlainText(violation.description) << '\n';
   }
   if (violations.empty()) {
-    *io_.err << "nerfctl: " << PlainText({status.message().data(), status.message().size()})
+    *io_.err << "nerfctl: " << PlainLines({status.message().data(), status.message().size()})
              << '\n';
   }
   return kUsage;

@@ -61,6 +61,17 @@ std::string PlainText(std::string_view text) {
   return plain;
 }
 
+std::string PlainLines(std::string_view text) {
+  std::string lines;
+  while (true) {
+    const size_t end = text.find('\n');
+    lines += PlainText(text.substr(0, end));
+    if (end == std::string_view::npos || end + 1 == text.size()) return lines;
+    lines += "\n  ";
+    text.remove_prefix(end + 1);
+  }
+}
+
 size_t DisplayWidth(std::string_view text) {
   size_t width = 0;
   for (const char c : text) width += (static_cast<unsigned char>(c) & 0xC0) != 0x80;

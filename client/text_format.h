@@ -12,6 +12,9 @@ namespace nerf {
 // and bytes that are no UTF-8 become '?'.
 std::string PlainText(std::string_view text);
 
+// PlainText of each line; lines after the first are indented by two blanks.
+std::string PlainLines(std::string_view text);
+
 // Columns that `text` takes, counting each code point as one.
 size_t DisplayWidth(std::string_view text);
 

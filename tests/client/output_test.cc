@@ -186,6 +186,8 @@ TEST(OutputTest, ErrorsNameMessageAndReason) {
       ErrorText(WithReason(absl::NotFoundError("job j-1 not found"), reason::kResourceNotFound)),
       "nerfctl: job j-1 not found (RESOURCE_NOT_FOUND)\n");
   EXPECT_EQ(ErrorText(absl::InternalError("oh\x1b[31m no")), "nerfctl: oh?[31m no (INTERNAL)\n");
+  EXPECT_EQ(ErrorText(absl::InvalidArgumentError("a: bad\nb: bad\n")),
+            "nerfctl: a: bad\n  b: bad (INVALID_ARGUMENT)\n");
   EXPECT_EQ(ErrorText(absl::InternalError("")),
             "nerfctl: the call failed without a message (INTERNAL)\n");
 }

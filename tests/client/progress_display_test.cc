@@ -34,6 +34,9 @@ TEST_F(ProgressDisplayTest, PlainLinesComeEveryFiveSecondsOrFivePercent) {
   EXPECT_EQ(Taken(), "step  10   10%  loss 1\n");
   display.Update({.fraction = 0.12, .label = "step  12", .details = "", .json = ""});
   EXPECT_EQ(Taken(), "");
+  display.Update({.fraction = 0.5, .label = "too soon", .details = "", .json = ""});
+  EXPECT_EQ(Taken(), "");
+  clock_.Advance(absl::Seconds(1));
   display.Update({.fraction = 0.151, .label = "step  15", .details = "x", .json = ""});
   EXPECT_EQ(Taken(), "step  15   15%  x\n");
   clock_.Advance(absl::Seconds(5));
