@@ -17,7 +17,8 @@ void CopyInto(const ImageU8& image, int left, int top, ImageU8* sheet) {
     for (int x = 0; x < image.width; ++x) {
       const uint8_t* from = image.Pixel(x, y);
       uint8_t* to = sheet->pixels.data() + (size_t(top + y) * sheet->width + left + x) * 3;
-      for (int channel = 0; channel < 3; ++channel) to[channel] = from[image.n_channels < 3 ? 0 : channel];
+      for (int channel = 0; channel < 3; ++channel)
+        to[channel] = from[image.n_channels < 3 ? 0 : channel];
     }
   }
 }
@@ -43,8 +44,9 @@ absl::Status WriteContactSheet(const std::vector<std::string>& files, const std:
       sheet.pixels.assign(size_t{3} * sheet.width * sheet.height, 255);
     }
     if (image->width != width || image->height != height) {
-      return absl::InvalidArgumentError(fmt::format("{}: is {}x{}, the first image is {}x{}", files[i], image->width,
-                                                    image->height, width, height));
+      return absl::InvalidArgumentError(fmt::format("{}: is {}x{}, the first image is {}x{}",
+                                                    files[i], image->width, image->height, width,
+                                                    height));
     }
     CopyInto(*image, i % columns * (width + kGap), i / columns * (height + kGap), &sheet);
   }

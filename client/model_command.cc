@@ -56,8 +56,10 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
   const auto model = session.Call(*stub, &ModelStub::GetModel, request);
   if (!model.ok()) return session.Fail(model.status());
   BlobClient blobs(session.channel(), {});
-  if (absl::Status status = blobs.DownloadToFile(model->blob(), path); !status.ok()) return session.Fail(status);
-  PrintDone(session.printer(), path, fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
+  if (absl::Status status = blobs.DownloadToFile(model->blob(), path); !status.ok())
+    return session.Fail(status);
+  PrintDone(session.printer(), path,
+            fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
   session.SayNext(fmt::format("nerf-engine render {} --orbit 8 --out views", PlainText(path)));
   return kOk;
 }
@@ -121,7 +123,8 @@ void AddModelCommands(CLI::App& app, Command* selected) {
   auto path = std::make_shared<std::string>();
   download->add_option("model", *wanted, "Name of the model")->required();
   download->add_option("--out", *path, "File to write")->type_name("FILE")->required();
-  download->callback([=] { *selected = [=](Session& s) { return DownloadModel(s, *wanted, *path); }; });
+  download->callback(
+      [=] { *selected = [=](Session& s) { return DownloadModel(s, *wanted, *path); }; });
 
   CLI::App* rm = model->add_subcommand("rm", "Delete models");
   auto removed = std::make_shared<std::vector<std::string>>();

@@ -255,9 +255,10 @@ int Render(Session& session, const RenderFlags& flags) {
   display.Finish();
   if (flags.sheet) {
     std::vector<std::string> views;
-    std::copy_if(written.begin(), written.end(), std::back_inserter(views), [](const std::string& path) {
-      return std::filesystem::path(path).filename().string().starts_with("rgb_");
-    });
+    std::copy_if(written.begin(), written.end(), std::back_inserter(views),
+                 [](const std::string& path) {
+                   return std::filesystem::path(path).filename().string().starts_with("rgb_");
+                 });
     const std::string sheet = (std::filesystem::path(out) / "sheet.png").string();
     if (status = WriteContactSheet(views, sheet); !status.ok()) return session.Fail(status);
     written.push_back(sheet);
@@ -304,7 +305,8 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
   render->add_option("--out", flags->out, "Folder for the images; made where it is missing")
       ->type_name("DIR")
       ->required();
-  render->add_flag("--sheet", flags->sheet, "Also write all colour views into one picture, sheet.png");
+  render->add_flag("--sheet", flags->sheet,
+                   "Also write all colour views into one picture, sheet.png");
   render->callback([=] { *selected = [flags](Session& s) { return Render(s, *flags); }; });
 }
 
