@@ -35,10 +35,10 @@ struct TrainConfig {
   int test_every = 8;  // where the data set has no split of its own; 0 holds out none
 
   // Field.
-  int log2_hashmap_size = 18;
+  int log2_hashmap_size = 17;
   // Sampling. A negative value takes the scene's own.
   float near = -1, step = -1, cone = -1;
-  int target_samples = 16384;
+  int target_samples = 8192;
   int initial_rays = 256;
   int max_rays = 65536;
   float min_transmittance = 1e-4f;
@@ -46,7 +46,7 @@ struct TrainConfig {
   // Occupancy grid.
   int grid_resolution = 128;
   int grid_update_interval = 16;
-  float grid_decay = 0.95f;
+  float grid_decay = 0.85f;
   float grid_threshold = 0.01f;
   // Optimisation.
   Loss loss = Loss::kHuber;

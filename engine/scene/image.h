@@ -18,4 +18,11 @@ struct ImageU8 {
   }
 };
 
+// A 16-bit grey image, as depth maps are: [height][width], rows top to bottom.
+struct GreyImage16 {
+  int width = 0;
+  int height = 0;
+  std::vector<uint16_t> pixels;
+};
+
 }  // namespace nerf

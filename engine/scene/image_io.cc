@@ -238,6 +238,16 @@ absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const u
                        reinterpret_cast<const uint8_t*>(grey.data()));
 }
 
+absl::StatusOr<GreyImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits) {
+  const absl::StatusOr<ImageHeader> header = ParseImageHeader(bytes);
+  if (!header.ok()) return header.status();
+  if (absl::Status status = CheckImageLimits(*header, limits); !status.ok()) return status;
+  if (header->format != ImageFormat::kPng) {
+    return absl::InvalidArgumentError("not a 16-bit grey PNG");
+  }
+  return DecodePngGrey16(bytes, *header);
+}
+
 absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality) {
   if (image.n_channels != 1 && image.n_channels != 3) {
     return absl::InvalidArgumentError(

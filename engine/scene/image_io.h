@@ -58,6 +58,10 @@ absl::StatusOr<std::string> EncodePng(const ImageU8& image);
 // 16-bit grey PNG. grey: [height * width], rows top to bottom.
 absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> grey);
 
+// Inverse of EncodePng16. Errors: InvalidArgument for every other kind of image, also a PNG that is
+// damaged or beyond the limits.
+absl::StatusOr<GreyImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits = {});
+
 // Baseline JPEG of 1 or 3 channels without chroma subsampling; quality in [1, 100].
 absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality = 90);
 

@@ -45,10 +45,8 @@ void ReadBytes(png_structp png, png_bytep out, size_t size) {
   reader->next += size;
 }
 
-// Reads up to the pixels and asks for 8-bit RGB or RGBA. Returns the bytes of an output row, 0 on
-// error.
-size_t StartReading(PngReader* reader, const ImageHeader& expected) {
-  if (setjmp(png_jmpbuf(reader->png)) != 0) return 0;
+// Reads up to the pixels.
+void ReadHeader(PngReader* reader, const ImageHeader& expected) {
   png_structp png = reader->png;
   png_set_user_limits(png, static_cast<png_uint_32>(expected.width),
                       static_cast<png_uint_32>(expected.height));
@@ -58,18 +56,56 @@ size_t StartReading(PngReader* reader, const ImageHeader& expected) {
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_read_fn(png, reader, ReadBytes);
   png_read_info(png, reader->header);
-  png_set_scale_16(png);
-  png_set_expand(png);  // palette, 1-4 bit grey and tRNS
-  png_set_gray_to_rgb(png);
+}
+
+// Ends the preparations: the rows must come out as expected.
+size_t CheckRows(PngReader* reader, const ImageHeader& expected, int n_channels, int bit_depth) {
+  png_structp png = reader->png;
   png_set_interlace_handling(png);
   png_read_update_info(png, reader->header);
   if (png_get_image_width(png, reader->header) != static_cast<png_uint_32>(expected.width) ||
       png_get_image_height(png, reader->header) != static_cast<png_uint_32>(expected.height) ||
-      png_get_channels(png, reader->header) != expected.n_channels ||
-      png_get_bit_depth(png, reader->header) != 8) {
+      png_get_channels(png, reader->header) != n_channels ||
+      png_get_bit_depth(png, reader->header) != bit_depth) {
     png_error(png, "header and pixels disagree");
   }
   return png_get_rowbytes(png, reader->header);
+}
+
+// Reads up to the pixels and asks for 8-bit RGB or RGBA. Returns the bytes of an output row, 0 on
+// error.
+size_t StartReading(PngReader* reader, const ImageHeader& expected) {
+  if (setjmp(png_jmpbuf(reader->png)) != 0) return 0;
+  ReadHeader(reader, expected);
+  png_set_scale_16(reader->png);
+  png_set_expand(reader->png);  // palette, 1-4 bit grey and tRNS
+  png_set_gray_to_rgb(reader->png);
+  return CheckRows(reader, expected, expected.n_channels, 8);
+}
+
+// The same for 16-bit grey in native byte order, and nothing else.
+size_t StartReadingGrey16(PngReader* reader, const ImageHeader& expected) {
+  if (setjmp(png_jmpbuf(reader->png)) != 0) return 0;
+  ReadHeader(reader, expected);
+  if (png_get_color_type(reader->png, reader->header) != PNG_COLOR_TYPE_GRAY ||
+      png_get_bit_depth(reader->png, reader->header) != 16) {
+    png_error(reader->png, "not 16-bit grey");
+  }
+  if (std::endian::native == std::endian::little) png_set_swap(reader->png);
+  return CheckRows(reader, expected, 1, 16);
+}
+
+// Makes a reader of `bytes`. Returns false without memory.
+bool Open(std::string_view bytes, PngReader* reader) {
+  reader->next = bytes.data();
+  reader->end = bytes.data() + bytes.size();
+  reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader->error, OnError, OnWarning);
+  if (reader->png != nullptr) reader->header = png_create_info_struct(reader->png);
+  return reader->header != nullptr;
+}
+
+absl::Status Damaged(const PngReader& reader) {
+  return absl::InvalidArgumentError(absl::StrCat("PNG is damaged: ", reader.error.message));
 }
 
 bool ReadRows(PngReader* reader, png_bytepp rows) {
@@ -117,15 +153,9 @@ bool WriteRows(PngWriter* writer, int width, int height, int color_type, int bit
 
 absl::StatusOr<ImageU8> DecodePng(std::string_view bytes, const ImageHeader& header) {
   PngReader reader;
-  reader.next = bytes.data();
-  reader.end = bytes.data() + bytes.size();
-  reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader.error, OnError, OnWarning);
-  if (reader.png != nullptr) reader.header = png_create_info_struct(reader.png);
-  if (reader.header == nullptr) return absl::ResourceExhaustedError("memory for a PNG reader");
+  if (!Open(bytes, &reader)) return absl::ResourceExhaustedError("memory for a PNG reader");
   const size_t row_bytes = StartReading(&reader, header);
-  if (row_bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("PNG is damaged: ", reader.error.message));
-  }
+  if (row_bytes == 0) return Damaged(reader);
   ImageU8 image;
   image.width = header.width;
   image.height = header.height;
@@ -133,9 +163,22 @@ absl::StatusOr<ImageU8> DecodePng(std::string_view bytes, const ImageHeader& hea
   image.pixels.resize(row_bytes * static_cast<size_t>(header.height));
   std::vector<png_bytep> rows(static_cast<size_t>(header.height));
   for (size_t y = 0; y < rows.size(); ++y) rows[y] = image.pixels.data() + y * row_bytes;
-  if (!ReadRows(&reader, rows.data())) {
-    return absl::InvalidArgumentError(absl::StrCat("PNG is damaged: ", reader.error.message));
+  if (!ReadRows(&reader, rows.data())) return Damaged(reader);
+  return image;
+}
+
+absl::StatusOr<GreyImage16> DecodePngGrey16(std::string_view bytes, const ImageHeader& header) {
+  PngReader reader;
+  if (!Open(bytes, &reader)) return absl::ResourceExhaustedError("memory for a PNG reader");
+  if (StartReadingGrey16(&reader, header) == 0) return Damaged(reader);
+  GreyImage16 image{header.width, header.height, {}};
+  const auto width = static_cast<size_t>(header.width);
+  image.pixels.resize(width * static_cast<size_t>(header.height));
+  std::vector<png_bytep> rows(static_cast<size_t>(header.height));
+  for (size_t y = 0; y < rows.size(); ++y) {
+    rows[y] = reinterpret_cast<png_bytep>(image.pixels.data() + y * width);
   }
+  if (!ReadRows(&reader, rows.data())) return Damaged(reader);
   return image;
 }
 

@@ -240,5 +240,24 @@ TEST(ImageIoTest, DamageAnywhereNeverCrashes) {
   }
 }
 
+TEST(ImageIoTest, GreyOf16BitsComesBackAndNothingElsePasses) {
+  const std::vector<uint16_t> grey = {0, 1, 255, 256, 40000, 65535};
+  const std::string bytes = EncodePng16(3, 2, grey).value();
+  const auto image = DecodePng16(bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->width, 3);
+  EXPECT_EQ(image->height, 2);
+  EXPECT_EQ(image->pixels, grey);
+  const ImageU8 rgb{.width = 1, .height = 1, .n_channels = 3, .pixels = {1, 2, 3}};
+  const ImageU8 grey8{.width = 1, .height = 1, .n_channels = 1, .pixels = {1}};
+  for (const std::string& other :
+       {EncodePng(rgb).value(), EncodePng(grey8).value(), EncodeJpeg(rgb).value(), std::string(),
+        bytes.substr(0, bytes.size() / 2)}) {
+    EXPECT_EQ(DecodePng16(other).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(DecodePng16(bytes, {.max_side = 2}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace nerf

@@ -22,10 +22,12 @@ std::string Describe(QueueHarness& harness) {
     }
     text += "\n";
   }
-  for (const auto& scene : harness.scenes->List({"default", 1000, ""})->records) {
+  const auto scenes = harness.scenes->List({"default", 1000, ""});
+  for (const auto& scene : scenes->records) {
     text += "scene " + scene.key.id + "\n";
   }
-  for (const auto& model : harness.models->List({"default", 1000, ""})->records) {
+  const auto models = harness.models->List({"default", 1000, ""});
+  for (const auto& model : models->records) {
     text += "model " + model.key.id + "\n";
   }
   const QueueStats stats = harness.queue->Stats();

@@ -147,7 +147,8 @@ TEST_F(QueueStressTest, EveryJobEndsOnceAndEveryWatcherSeesItAll) {
     }
   }
   const auto all_final = [&] {
-    for (const Job& job : queue_->List({"default", 1000, ""})->records) {
+    const auto jobs = queue_->List({"default", 1000, ""});
+    for (const Job& job : jobs->records) {
       if (!IsFinal(job.state)) return false;
     }
     return true;

@@ -46,6 +46,12 @@ class SqliteStoreTest : public testing::Test {
     return job;
   }
 
+  static JobEvent EventAt(uint64_t sequence) {
+    JobEvent event;
+    event.sequence = sequence;
+    return event;
+  }
+
   TempDir dir_;
   FakeRandom random_;
 };
@@ -111,7 +117,7 @@ TEST_F(SqliteStoreTest, WriteWithAStaleEpochIsFencedWholly) {
   // A second write decided on the old epoch, with other changes beside it.
   StoreWrite stale;
   stale.jobs.push_back({NewJob("two", 2), std::nullopt});
-  stale.events.emplace_back(ResourceKey{"default", "two"}, JobEvent{.sequence = 1});
+  stale.events.emplace_back(ResourceKey{"default", "two"}, EventAt(1));
   stale.jobs.push_back({changed, 0});
   const absl::Status status = store->Commit(stale);
   EXPECT_THAT(status, FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
@@ -193,7 +199,7 @@ TEST_F(SqliteStoreTest, EventsAndRequestsAreTrimmedAndForgotten) {
   const ResourceKey key{"default", "one"};
   StoreWrite write;
   write.jobs.push_back({NewJob("one", 1), std::nullopt});
-  for (uint64_t i = 1; i <= 5; ++i) write.events.emplace_back(key, JobEvent{.sequence = i});
+  for (uint64_t i = 1; i <= 5; ++i) write.events.emplace_back(key, EventAt(i));
   write.new_requests = {
       {RequestRecord::Kind::kJob, "default", kRequestA, "one", "f", absl::FromUnixSeconds(10)},
       {RequestRecord::Kind::kScene, "default", kRequestB, "s", "g", absl::FromUnixSeconds(20)}};

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace nerf {
+
+// Depth maps of one render until all have come: each is scaled to a far distance of its own, and
+// the files share the largest one. Kept in a temporary file, because a path can have thousands of
+// views. Not thread-safe.
+class DepthSpool {
+ public:
+  DepthSpool();
+  ~DepthSpool();
+  DepthSpool(const DepthSpool&) = delete;
+  DepthSpool& operator=(const DepthSpool&) = delete;
+
+  // png: a 16-bit grey PNG in which 65535 stands for the distance `far`. Errors: Internal where
+  // `far` is not above 0; Unavailable when the disk is full.
+  absl::Status Append(const std::string& png, double far);
+
+  // Writes depth_NNNN.png of each view and then depth.json into the folder `out`; appends the paths
+  // to *written. Maps with another `far` are scaled to the common one, others stay byte for byte.
+  absl::Status WriteImages(const std::string& out, std::vector<std::string>* written);
+
+  double far() const { return far_; }
+
+ private:
+  struct Entry {
+    size_t byte_size;
+    double far;
+  };
+  std::FILE* const file_;
+  std::vector<Entry> entries_;
+  double far_ = 0;  // the largest so far
+};
+
+}  // namespace nerf

@@ -1,0 +1,102 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "client/commands.h"
+#include "client/doctor.h"
+#include "client/session.h"
+#include "client/text_format.h"
+#include "common/exit_code.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+const char* WordFor(CheckResult result) {
+  switch (result) {
+    case CheckResult::kOk:
+      return "ok";
+    case CheckResult::kNote:
+      return "note";
+    case CheckResult::kProblem:
+      return "problem";
+  }
+  return "";
+}
+
+bool IsLocal(const std::string& server) {
+  const std::string host = server.substr(0, server.rfind(':'));
+  return server.rfind("unix:", 0) == 0 || host == "localhost" || host == "[::1]" ||
+         host.rfind("127.", 0) == 0;
+}
+
+void PrintFindings(const Printer& printer, const std::vector<DoctorFinding>& findings) {
+  const bool json = printer.format == OutputFormat::kJson;
+  if (json || printer.format == OutputFormat::kJsonLines) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const DoctorFinding& finding : findings) {
+      list.push_back({{"check", finding.check},
+                      {"result", WordFor(finding.result)},
+                      {"detail", finding.detail},
+                      {"remedy", finding.remedy}});
+    }
+    constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+    if (json) {
+      printer.out << list.dump(2, ' ', false, kReplace) << '\n';
+    } else {
+      for (const auto& entry : list) printer.out << entry.dump(-1, ' ', false, kReplace) << '\n';
+    }
+    return;
+  }
+  for (const DoctorFinding& finding : findings) {
+    printer.out << fmt::format("{:<8} {:<9} {}{}{}\n", WordFor(finding.result), finding.check,
+                               PlainText(finding.detail), finding.remedy.empty() ? "" : ": ",
+                               PlainText(finding.remedy));
+  }
+}
+
+int Doctor(Session& session, const DoctorOptions& options) {
+  std::vector<DoctorFinding> findings;
+  const auto add = [&](std::vector<DoctorFinding> more) {
+    findings.insert(findings.end(), more.begin(), more.end());
+  };
+  session.Say(fmt::format("nerfctl {} examines {}", NERF_VERSION, session.flags().server));
+  add(ExamineServer(session));
+  add(ExamineBinaries(options, IsLocal(session.flags().server)));
+  add(ExamineDataDir(options));
+  PrintFindings(session.printer(), findings);
+
+  int exit_code = kOk;
+  size_t n_problems = 0;
+  for (const DoctorFinding& finding : findings) {
+    if (finding.result != CheckResult::kProblem) continue;
+    ++n_problems;
+    if (finding.check == "server") exit_code = kUnreachable;
+    if (exit_code == kOk) exit_code = kWrongState;
+  }
+  session.Say(n_problems == 0   ? "no problems"
+              : n_problems == 1 ? "1 problem"
+                                : fmt::format("{} problems", n_problems));
+  return exit_code;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, Command* selected) {
+  CLI::App* doctor = app.add_subcommand("doctor", "Say what is wrong with a set-up");
+  auto options = std::make_shared<DoctorOptions>();
+  options->data_dir = DefaultDataDir();
+  options->binary_dir = OwnBinaryDir();
+  doctor->add_option("--data-dir", options->data_dir, "Data folder of nerfd")
+      ->type_name("DIR")
+      ->capture_default_str();
+  doctor->add_option("--bin-dir", options->binary_dir, "Folder of the other binaries")
+      ->type_name("DIR")
+      ->capture_default_str();
+  doctor->callback([=] { *selected = [options](Session& s) { return Doctor(s, *options); }; });
+}
+
+}  // namespace nerf

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <iosfwd>
+#include <stop_token>
+
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "common/ids.h"
+
+namespace nerf {
+
+class Interrupt;
+
+// The world as a command sees it. Everything is borrowed and outlives the command; tests hand in
+// streams and clocks of their own.
+struct Io {
+  std::ostream* out = nullptr;  // results alone
+  std::ostream* err = nullptr;  // everything else
+  bool out_is_terminal = false;
+  bool err_is_terminal = false;
+  int columns = 80;           // of the terminal behind err
+  bool unicode = false;       // the terminal shows UTF-8
+  bool dumb_terminal = true;  // no colours, no cursor movement
+  const Clock* clock = nullptr;
+  RandomSource* random = nullptr;
+  const Interrupt* interrupt = nullptr;
+  // First wait before a call that found no server is tried again; doubles up to 25 times that.
+  absl::Duration first_retry_delay = absl::Milliseconds(200);
+};
+
+}  // namespace nerf

@@ -1,0 +1,125 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <memory>
+
+#include "client/commands.h"
+#include "client/job_create.h"
+#include "client/job_flags.h"
+#include "client/job_watch.h"
+#include "client/names.h"
+#include "client/paging.h"
+#include "client/resource_printers.h"
+#include "client/session.h"
+#include "common/exit_code.h"
+#include "fmt/format.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+using JobStub = v1::TrainingService::Stub;
+
+int CreateJob(Session& session, const JobFlags& flags, const std::string& scene, bool watch) {
+  if (flags.help_settings) {
+    PrintSettings(session.printer());
+    return kOk;
+  }
+  absl::StatusOr<v1::CreateTrainingJobRequest> request =
+      BuildJobRequest(flags, session.flags().project, *session.io().random);
+  if (!request.ok()) return session.FailUsage(request.status());
+  if (scene.empty()) {
+    return session.FailUsage(absl::InvalidArgumentError("job create needs the name of a scene"));
+  }
+  const auto scene_name = ExpandName(ResourceKind::kScene, scene, session.flags().project);
+  if (!scene_name.ok()) return session.FailUsage(scene_name.status());
+  request->mutable_training_job()->set_scene(*scene_name);
+  return SubmitJob(session, *request, watch);
+}
+
+int ListJobs(Session& session, int limit) {
+  const auto stub = session.Stub<v1::TrainingService>();
+  const auto jobs = ListAll<v1::TrainingJob, v1::ListTrainingJobsRequest>(
+      session, *stub, &JobStub::ListTrainingJobs, limit,
+      [](auto& page) { return page.mutable_training_jobs(); });
+  if (!jobs.ok()) return session.Fail(jobs.status());
+  PrintJobs(session.printer(), *jobs);
+  return kOk;
+}
+
+int ShowJob(Session& session, const std::string& text) {
+  const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  v1::GetTrainingJobRequest request;
+  request.set_name(*name);
+  const auto stub = session.Stub<v1::TrainingService>();
+  const auto job = session.Call(*stub, &JobStub::GetTrainingJob, request);
+  if (!job.ok()) return session.Fail(job.status());
+  PrintJob(session.printer(), *job);
+  return kOk;
+}
+
+int CancelJob(Session& session, const std::string& text) {
+  const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  v1::CancelTrainingJobRequest request;
+  request.set_name(*name);
+  const auto stub = session.Stub<v1::TrainingService>();
+  const auto job = session.Call(*stub, &JobStub::CancelTrainingJob, request);
+  if (!job.ok()) return session.Fail(job.status());
+  const Printer printer = session.printer();
+  if (!PrintJson(printer, *job)) {
+    PrintDone(printer, job->name(),
+              fmt::format("{}  {}", StateText(job->state()), ShortName(job->name())));
+  }
+  session.SayNext(fmt::format("nerfctl job show {}", ShortName(job->name())));
+  return kOk;
+}
+
+int WatchNamedJob(Session& session, const std::string& text) {
+  const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  return WatchJobToTheEnd(session, *name);
+}
+
+}  // namespace
+
+void AddJobCommands(CLI::App& app, Command* selected) {
+  CLI::App* job = app.add_subcommand("job", "Training jobs");
+  job->require_subcommand(1);
+
+  CLI::App* create = job->add_subcommand("create", "Queue a job on a scene");
+  auto flags = std::make_shared<JobFlags>();
+  auto scene = std::make_shared<std::string>();
+  auto watch = std::make_shared<bool>(false);
+  create->add_option("scene,--scene", *scene, "Name of the scene");
+  AddJobFlags(*create, flags.get());
+  CLI::Option* watch_flag = create->add_flag("--watch", *watch, "Follow the job to its end");
+  CLI::Option* detach_flag =
+      create->add_flag("--detach", flags->detach, "Return once the job is queued (the default)");
+  watch_flag->excludes(detach_flag);
+  detach_flag->excludes(watch_flag);
+  create->callback(
+      [=] { *selected = [=](Session& s) { return CreateJob(s, *flags, *scene, *watch); }; });
+
+  CLI::App* ls = job->add_subcommand("ls", "List jobs, newest first");
+  auto limit = AddLimitFlag(*ls);
+  ls->callback([=] { *selected = [limit](Session& s) { return ListJobs(s, *limit); }; });
+
+  struct Verb {
+    const char* name;
+    const char* text;
+    int (*run)(Session&, const std::string&);
+  };
+  for (const Verb& verb : {Verb{"show", "Show one job with its checkpoints", ShowJob},
+                           Verb{"watch", "Follow a job to its end", WatchNamedJob},
+                           Verb{"cancel", "Stop a job for good", CancelJob}}) {
+    CLI::App* command = job->add_subcommand(verb.name, verb.text);
+    auto name = std::make_shared<std::string>();
+    command->add_option("job", *name, "Name of the job")->required();
+    command->callback(
+        [=, run = verb.run] { *selected = [=](Session& s) { return run(s, *name); }; });
+  }
+}
+
+}  // namespace nerf

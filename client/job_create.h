@@ -1,0 +1,12 @@
+#pragma once
+
+#include "nerf/v1/training_service.pb.h"
+
+namespace nerf {
+
+class Session;
+
+// Sends a complete request, prints the job and follows it where `watch`. Returns the exit code.
+int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, bool watch);
+
+}  // namespace nerf

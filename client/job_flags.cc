@@ -1,0 +1,293 @@
+#include "client/job_flags.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "client/names.h"
+#include "client/text_table.h"
+#include "common/error_reason.h"
+#include "engine/config/train_config.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMaxDisplayNameBytes = 128;
+constexpr int kMaxTestEvery = 1'000'000;
+
+// "40000000", "4e7", "40M": above 0.
+bool ParseAmount(std::string text, double* amount) {
+  double factor = 1;
+  if (!text.empty()) {
+    const char unit = text.back();
+    factor = unit == 'k' ? 1e3 : unit == 'M' ? 1e6 : unit == 'G' ? 1e9 : 1;
+    if (factor != 1) text.pop_back();
+  }
+  if (!absl::SimpleAtod(text, amount)) return false;
+  *amount *= factor;
+  return std::isfinite(*amount) && *amount > 0;
+}
+
+class Violations {
+ public:
+  void Add(std::string_view flag, std::string description) {
+    violations_.push_back({std::string(flag), std::move(description)});
+  }
+  // Takes "field: words" of a status apart, so that the flag stands in front.
+  void Add(std::string_view flag, const absl::Status& status) {
+    Add(flag, std::string(status.message()));
+  }
+  bool empty() const { return violations_.empty(); }
+  absl::Status ToStatus() const { return InvalidFieldsError(violations_); }
+
+ private:
+  std::vector<FieldViolation> violations_;
+};
+
+std::string Quoted(std::string_view text) { return fmt::format("'{}'", text.substr(0, 64)); }
+
+void SetBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+  double amount = 0;
+  if (!flags.steps.empty()) {
+    if (ParseAmount(flags.steps, &amount) && amount == std::floor(amount) &&
+        amount <= std::numeric_limits<uint32_t>::max()) {
+      config->set_steps(static_cast<uint32_t>(amount));
+    } else {
+      violations->Add("--steps", Quoted(flags.steps) + " is not a whole number from 1 to 2^32 - 1");
+    }
+  }
+  if (!flags.samples.empty()) {
+    if (ParseAmount(flags.samples, &amount)) {
+      config->set_samples(amount);
+    } else {
+      violations->Add("--samples", Quoted(flags.samples) + " is not a number above 0, such as 40M");
+    }
+  }
+  if (!flags.seconds.empty()) {
+    if (ParseAmount(flags.seconds, &amount)) {
+      config->set_seconds(amount);
+    } else {
+      violations->Add("--seconds", Quoted(flags.seconds) + " is not a number above 0");
+    }
+  }
+}
+
+void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+  if (flags.background.empty()) return;
+  const absl::StatusOr<Background> background = ParseBackground(flags.background);
+  if (!background.ok()) {
+    violations->Add("--background",
+                    Quoted(flags.background) + " is not one of auto, white, black, random");
+    return;
+  }
+  switch (*background) {
+    case Background::kAuto:
+      break;
+    case Background::kWhite:
+      config->set_background(v1::TrainingConfig::WHITE);
+      break;
+    case Background::kBlack:
+      config->set_background(v1::TrainingConfig::BLACK);
+      break;
+    case Background::kRandom:
+      config->set_background(v1::TrainingConfig::RANDOM);
+      break;
+  }
+}
+
+void SetInit(const JobFlags& flags, const std::string& project, v1::TrainingConfig* config,
+             Violations* violations) {
+  if (flags.init.empty()) return;
+  if (LooksLikeCheckpoint(flags.init)) {
+    const auto name = ExpandCheckpointName(flags.init, project, /*newest_allowed=*/false);
+    if (!name.ok()) return violations->Add("--init", name.status());
+    config->mutable_init()->set_checkpoint(*name);
+  } else {
+    const auto name = ExpandName(ResourceKind::kModel, flags.init, project);
+    if (!name.ok()) {
+      violations->Add("--init",
+                      Quoted(flags.init) + " is neither a model nor a checkpoint JOB/STEP");
+      return;
+    }
+    config->mutable_init()->set_model(*name);
+  }
+}
+
+void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+  TrainConfig checked;
+  std::set<std::string> seen;
+  for (const std::string& setting : flags.settings) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      violations->Add("--set", Quoted(setting) + " is not of the form key=value");
+      continue;
+    }
+    const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
+    if (!seen.insert(key).second) {
+      violations->Add("--set", Quoted(key) + " is given twice");
+      continue;
+    }
+    if (absl::Status status = SetConfigField(key, value, &checked); !status.ok()) {
+      violations->Add("--set", status);
+      continue;
+    }
+    (*config->mutable_settings())[key] = value;
+  }
+}
+
+// What the server would refuse for the sake of the whole config.
+void CheckWhole(const v1::TrainingConfig& config, Violations* violations) {
+  TrainConfig whole;
+  if (!config.method().empty()) whole.method = config.method();
+  if (absl::Status status = ValidateConfig(whole); !status.ok())
+    violations->Add("--method", status);
+}
+
+}  // namespace
+
+void AddJobFlags(CLI::App& app, JobFlags* flags) {
+  app.add_option("--method", flags->method, "Training method: ngp (default) or ngp-autograd")
+      ->type_name("NAME");
+  CLI::Option* steps =
+      app.add_option("--steps", flags->steps, "Train for this many optimiser steps")
+          ->type_name("N");
+  CLI::Option* samples =
+      app.add_option("--samples", flags->samples, "Train on this many samples, such as 40M")
+          ->type_name("N");
+  CLI::Option* seconds =
+      app.add_option("--seconds", flags->seconds, "Train for this many seconds")->type_name("S");
+  steps->excludes(samples)->excludes(seconds);
+  samples->excludes(steps)->excludes(seconds);
+  seconds->excludes(steps)->excludes(samples);
+  app.add_option("--seed", flags->seed, "Seed of every random choice (default 1)")->type_name("N");
+  app.add_option("--background", flags->background,
+                 "auto (default), white, black or random, for images with alpha")
+      ->type_name("NAME");
+  app.add_option("--test-every", flags->test_every,
+                 "Hold out every Nth view where the data set has no split (default 8; 0: none)")
+      ->type_name("N");
+  app.add_option("--init", flags->init, "Start from a model, or from a checkpoint JOB/STEP")
+      ->type_name("NAME");
+  app.add_option("--set", flags->settings, "Change a setting; --help-settings lists them")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->delimiter(',');
+  app.add_option("--display-name", flags->display_name, "A name for people")->type_name("TEXT");
+  app.add_option("--id", flags->id, "Wanted id of the job (default: the server makes one)")
+      ->type_name("ID");
+  app.add_option("--request-id", flags->request_id,
+                 "UUID4 that makes repeating this command safe (default: a new one)")
+      ->type_name("UUID");
+  app.add_flag("--validate-only", flags->validate_only, "Check everything, create nothing");
+  app.add_flag("--help-settings", flags->help_settings, "List the settings of --set and exit");
+}
+
+absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource& random) {
+  if (text.empty()) return NewUuid4(random);
+  if (IsUuid4(text)) return text;
+  return absl::InvalidArgumentError(fmt::format("--request-id: {} is not a UUID4", Quoted(text)));
+}
+
+absl::StatusOr<int> ParseTestEvery(const std::string& text) {
+  int n = 0;
+  if (text.empty()) return -1;
+  if (absl::SimpleAtoi(text, &n) && n >= 0 && n <= kMaxTestEvery) return n;
+  return absl::InvalidArgumentError(
+      fmt::format("{} is not a whole number from 0 to {}", Quoted(text), kMaxTestEvery));
+}
+
+absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
+                                                             const std::string& project,
+                                                             RandomSource& random) {
+  Violations violations;
+  v1::CreateTrainingJobRequest request;
+  v1::TrainingJob& job = *request.mutable_training_job();
+  v1::TrainingConfig& config = *job.mutable_config();
+
+  if (absl::StatusOr<std::string> parent = ProjectName(project); parent.ok()) {
+    request.set_parent(*parent);
+  } else {
+    violations.Add("--project", parent.status());
+  }
+  config.set_method(flags.method);
+  SetBudget(flags, &config, &violations);
+  config.set_seed(TrainConfig().seed);
+  if (uint32_t seed = 0; flags.seed.empty()) {
+  } else if (absl::SimpleAtoi(flags.seed, &seed)) {
+    config.set_seed(seed);
+  } else {
+    violations.Add("--seed", Quoted(flags.seed) + " is not a whole number from 0 to 2^32 - 1");
+  }
+  SetBackground(flags, &config, &violations);
+  if (absl::StatusOr<int> test_every = ParseTestEvery(flags.test_every); !test_every.ok()) {
+    violations.Add("--test-every", test_every.status());
+  } else if (*test_every >= 0) {
+    config.set_test_every(static_cast<uint32_t>(*test_every));
+  }
+  SetInit(flags, project, &config, &violations);
+  SetSettings(flags, &config, &violations);
+  CheckWhole(config, &violations);
+
+  if (flags.display_name.size() > kMaxDisplayNameBytes) {
+    violations.Add("--display-name", fmt::format("has {} bytes, more than {}",
+                                                 flags.display_name.size(), kMaxDisplayNameBytes));
+  }
+  job.set_display_name(flags.display_name);
+  if (!flags.id.empty() && !IsResourceId(flags.id)) {
+    violations.Add("--id", Quoted(flags.id) +
+                               " is not 1 to 63 of a-z, 0-9 and -, beginning with a "
+                               "letter");
+  }
+  request.set_training_job_id(flags.id);
+  if (absl::StatusOr<std::string> id = RequestIdOrNew(flags.request_id, random); id.ok()) {
+    request.set_request_id(*id);
+  } else {
+    violations.Add("--request-id", Quoted(flags.request_id) + " is not a UUID4");
+  }
+  request.set_validate_only(flags.validate_only);
+  if (!violations.empty()) return violations.ToStatus();
+  return request;
+}
+
+void PrintSettings(const Printer& printer) {
+  const std::map<std::string, std::string> defaults = ConfigSettings(TrainConfig());
+  const auto default_of = [&](const ConfigField& field) {
+    const auto found = defaults.find(std::string(field.key));
+    return found == defaults.end() ? std::string() : found->second;
+  };
+  const bool json = printer.format == OutputFormat::kJson;
+  if (json || printer.format == OutputFormat::kJsonLines) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const ConfigField& field : TrainConfigFields()) {
+      nlohmann::ordered_json entry = {{"key", field.key}, {"default", default_of(field)}};
+      if (field.max > field.min) {
+        entry["min"] = field.min;
+        entry["max"] = field.max;
+      }
+      entry["text"] = field.text;
+      if (!json) printer.out << entry.dump() << '\n';
+      list.push_back(std::move(entry));
+    }
+    if (json) printer.out << list.dump(2) << '\n';
+    return;
+  }
+  if (printer.format == OutputFormat::kName) {
+    for (const ConfigField& field : TrainConfigFields()) printer.out << field.key << '\n';
+    return;
+  }
+  TextTable table({"KEY", "DEFAULT", "RANGE", "MEANING"});
+  for (const ConfigField& field : TrainConfigFields()) {
+    table.AddRow({std::string(field.key), default_of(field),
+                  field.max > field.min ? fmt::format("{:g} to {:g}", field.min, field.max) : "",
+                  std::string(field.text)});
+  }
+  table.Print(printer.out);
+}
+
+}  // namespace nerf

@@ -1,0 +1,229 @@
+#include "client/job_watch.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "client/interrupt.h"
+#include "client/names.h"
+#include "client/progress_display.h"
+#include "client/resource_printers.h"
+#include "client/session.h"
+#include "client/text_format.h"
+#include "common/error_reason.h"
+#include "common/exit_code.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "fmt/format.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+constexpr double kMaxRetryFactor = 25;
+constexpr double kRetryGrowth = 1.6;
+
+ProgressLine ProgressOf(const v1::TrainingJob& job) {
+  const v1::Progress& progress = job.progress();
+  std::string details;
+  const auto add = [&](std::string part) { details += (details.empty() ? "" : "  ") + part; };
+  if (progress.loss() > 0) add(fmt::format("loss {:.4f}", progress.loss()));
+  if (const std::string psnr = PsnrText(job); !psnr.empty()) add(fmt::format("val {} dB", psnr));
+  if (progress.samples_per_second() > 0) {
+    add(FormatCount(progress.samples_per_second()) + " samples/s");
+  }
+  if (progress.eta_seconds() > 0) add("eta " + FormatClock(progress.eta_seconds()));
+  // The percentage stands beside the bar anyway.
+  std::string step = StepText(job);
+  step = step.substr(0, step.find(' '));
+  return {.fraction = progress.fraction(),
+          .label = fmt::format("step  {}", step),
+          .details = std::move(details),
+          .json = ToJson(progress, /*pretty=*/false)};
+}
+
+// What a change of state is called for people; "" where it is shown otherwise.
+std::string StateLine(const v1::TrainingJob& job) {
+  const std::string id = ShortName(job.name());
+  std::string line = fmt::format("job {} {}", id, StateText(job.state()));
+  if (job.state() == v1::TrainingJob::QUEUED && !job.queue_reason().empty()) {
+    line += fmt::format(" again: {}", job.queue_reason());
+  }
+  const bool on_worker =
+      job.state() == v1::TrainingJob::PREPARING || job.state() == v1::TrainingJob::RUNNING;
+  if (on_worker && !job.worker().empty()) line += fmt::format(" on {}", ShortName(job.worker()));
+  if (on_worker && job.attempt() > 1) line += fmt::format(", attempt {}", job.attempt());
+  return line;
+}
+
+// One watch over as many streams as it takes.
+class JobWatcher {
+ public:
+  JobWatcher(Session& session, std::string name, const WatchOptions& options)
+      : session_(session),
+        name_(std::move(name)),
+        options_(options),
+        stub_(session.Stub<v1::TrainingService>()),
+        display_(session.io(), session.flags().progress) {}
+
+  absl::StatusOr<v1::TrainingJob> Run() {
+    const absl::Duration first_delay = session_.io().first_retry_delay;
+    absl::Duration delay = first_delay;
+    while (true) {
+      heard_ = false;
+      const absl::Status status = FollowStream();
+      if (status.ok() && IsFinal(job_.state())) {
+        if (job_.state() == v1::TrainingJob::SUCCEEDED) {
+          display_.Finish();
+        } else {
+          display_.Clear();
+        }
+        return job_;
+      }
+      if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
+      const std::optional<ErrorReason> why = GetReason(status);
+      if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
+        display_.Say("the server was set up anew: watching from now on");
+        token_.clear();
+        continue;
+      }
+      // An end of the stream before the job's end is a server that went away politely.
+      const bool may_retry = (status.ok() || absl::IsUnavailable(status)) &&
+                             (seen_any_ || options_.patient_from_start);
+      // A watch has no other deadline than --timeout.
+      if (absl::IsDeadlineExceeded(status) || session_.TimeLeft() <= absl::ZeroDuration()) {
+        return TimeIsOver();
+      }
+      if (!may_retry) {
+        return status.ok() ? absl::UnavailableError(
+                                 "the server ended the watch before its first "
+                                 "message")
+                           : status;
+      }
+      if (heard_) delay = first_delay;
+      if (!told_) display_.Say("connection lost; the job goes on, trying again");
+      told_ = true;
+      if (!session_.Sleep(delay)) {
+        return session_.io().interrupt->requested() ? absl::CancelledError("interrupted")
+                                                    : TimeIsOver();
+      }
+      delay = std::min(delay * kRetryGrowth, first_delay * kMaxRetryFactor);
+    }
+  }
+
+  // The last job seen; its name is empty before the first message.
+  const v1::TrainingJob& job() const { return job_; }
+
+ private:
+  static absl::Status TimeIsOver() {
+    return absl::DeadlineExceededError("--timeout is over; the job keeps running");
+  }
+
+  absl::Status FollowStream() {
+    v1::WatchTrainingJobRequest request;
+    request.set_name(name_);
+    request.set_resume_token(token_);
+    grpc::ClientContext context;
+    PrepareCall(session_.TimeLeft(), "", &context);
+    const std::stop_callback cancel(session_.stop(), [&context] { context.TryCancel(); });
+    const auto reader = stub_->WatchTrainingJob(&context, request);
+    v1::WatchTrainingJobResponse message;
+    while (reader->Read(&message)) Take(message);
+    return FromGrpcStatus(reader->Finish());
+  }
+
+  void Take(const v1::WatchTrainingJobResponse& message) {
+    if (told_) display_.Say("connected again");
+    told_ = false;
+    heard_ = seen_any_ = true;
+    if (!message.resume_token().empty()) token_ = message.resume_token();
+    if (session_.flags().output == OutputFormat::kJsonLines) {
+      *session_.io().out << ToJson(message, /*pretty=*/false) << '\n' << std::flush;
+    }
+    if (!message.has_training_job()) return;
+    const v1::TrainingJob& job = message.training_job();
+    const bool changed =
+        job_.name().empty() || job.state() != job_.state() || job.attempt() != job_.attempt();
+    if (changed) display_.Say(StateLine(job));
+    if (message.kind() == v1::WatchTrainingJobResponse::CHECKPOINT_COMMITTED &&
+        job.checkpoints_size() > 0) {
+      const v1::Checkpoint& checkpoint = job.checkpoints(job.checkpoints_size() - 1);
+      display_.Say(fmt::format("checkpoint {}", ShortName(checkpoint.name())));
+    }
+    job_ = job;
+    if (job.has_progress() &&
+        (!IsFinal(job.state()) || job.state() == v1::TrainingJob::SUCCEEDED)) {
+      display_.Update(ProgressOf(job));
+    }
+  }
+
+  Session& session_;
+  const std::string name_;
+  const WatchOptions options_;
+  const std::unique_ptr<v1::TrainingService::Stub> stub_;
+  ProgressDisplay display_;
+  std::string token_;
+  v1::TrainingJob job_;
+  bool seen_any_ = false;  // a message, ever
+  bool heard_ = false;     // a message on the last stream
+  bool told_ = false;      // the user knows that the connection is gone
+};
+
+void PrintEnd(Session& session, const v1::TrainingJob& job) {
+  const std::string id = ShortName(job.name());
+  if (session.flags().output == OutputFormat::kTable) {
+    std::string line =
+        fmt::format("{}  {}  step {}", StateText(job.state()), id, job.progress().step());
+    if (job.has_final_psnr()) {
+      line += fmt::format("  PSNR {:.2f} dB over the test views", job.final_psnr());
+    } else if (const std::string psnr = PsnrText(job); !psnr.empty()) {
+      line += fmt::format("  PSNR {} dB of the preview", psnr);
+    }
+    if (job.progress().seconds() > 0) {
+      line += fmt::format("  {} of training", FormatClock(job.progress().seconds()));
+    }
+    *session.io().out << PlainText(line) << '\n';
+  } else if (session.flags().output != OutputFormat::kJsonLines) {
+    PrintJob(session.printer(), job);  // jsonl has printed every message
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TrainingJob> WatchJob(Session& session, const std::string& name,
+                                         const WatchOptions& options) {
+  return JobWatcher(session, name, options).Run();
+}
+
+int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptions& options) {
+  const absl::StatusOr<v1::TrainingJob> job = WatchJob(session, name, options);
+  const std::string id = ShortName(name);
+  if (!job.ok()) {
+    if (session.io().interrupt->requested()) {
+      session.err() << fmt::format("job {0} keeps running; nerfctl job cancel {0} stops it\n", id);
+      return session.io().interrupt->exit_code();
+    }
+    return session.Fail(job.status());
+  }
+  PrintEnd(session, *job);
+  if (job->state() == v1::TrainingJob::SUCCEEDED) {
+    session.SayNext(fmt::format(
+        "nerfctl render --job {0} --orbit 8 --out views   (nerfctl model promote {0} keeps it)",
+        id));
+    return kOk;
+  }
+  if (job->state() == v1::TrainingJob::FAILED) {
+    for (const v1::SceneProblem& problem : job->problems()) {
+      session.err() << "error  " << ProblemText(problem) << '\n';
+    }
+    const absl::Status error = FromRpcStatus(job->error());
+    const std::optional<ErrorReason> why = GetReason(error);
+    session.err() << fmt::format(
+        "nerfctl: job {} failed: {} ({})\n", id, PlainText(job->error().message()),
+        why.has_value() ? PlainText(why->reason) : absl::StatusCodeToString(error.code()));
+  } else {
+    session.err() << fmt::format("nerfctl: job {} was cancelled\n", id);
+  }
+  return kJobFailed;
+}
+
+}  // namespace nerf

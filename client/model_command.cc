@@ -1,0 +1,123 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <memory>
+
+#include "client/commands.h"
+#include "client/job_flags.h"
+#include "client/names.h"
+#include "client/paging.h"
+#include "client/resource_printers.h"
+#include "client/session.h"
+#include "common/exit_code.h"
+#include "common/ids.h"
+#include "fmt/format.h"
+#include "nerf/v1/model_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+using ModelStub = v1::ModelService::Stub;
+
+struct PromoteFlags {
+  std::string checkpoint, id, display_name, request_id;
+};
+
+int ListModels(Session& session, int limit) {
+  const auto stub = session.Stub<v1::ModelService>();
+  const auto models =
+      ListAll<v1::Model, v1::ListModelsRequest>(session, *stub, &ModelStub::ListModels, limit,
+                                                [](auto& page) { return page.mutable_models(); });
+  if (!models.ok()) return session.Fail(models.status());
+  PrintModels(session.printer(), *models);
+  return kOk;
+}
+
+int ShowModel(Session& session, const std::string& text) {
+  const auto name = ExpandName(ResourceKind::kModel, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  v1::GetModelRequest request;
+  request.set_name(*name);
+  const auto stub = session.Stub<v1::ModelService>();
+  const auto model = session.Call(*stub, &ModelStub::GetModel, request);
+  if (!model.ok()) return session.Fail(model.status());
+  PrintModel(session.printer(), *model);
+  return kOk;
+}
+
+int RemoveModels(Session& session, const std::vector<std::string>& texts) {
+  return RemoveEach(session, ResourceKind::kModel, texts, [&](const std::string& name) {
+    v1::DeleteModelRequest request;
+    request.set_name(name);
+    const auto stub = session.Stub<v1::ModelService>();
+    return session.Call(*stub, &ModelStub::DeleteModel, request).status();
+  });
+}
+
+int PromoteCheckpoint(Session& session, const PromoteFlags& flags) {
+  const auto name =
+      ExpandCheckpointName(flags.checkpoint, session.flags().project, /*newest_allowed=*/true);
+  if (!name.ok()) return session.FailUsage(name.status());
+  const auto request_id = RequestIdOrNew(flags.request_id, *session.io().random);
+  if (!request_id.ok()) return session.FailUsage(request_id.status());
+  if (!flags.id.empty()) {
+    if (absl::Status status = CheckResourceId("--id", flags.id); !status.ok()) {
+      return session.FailUsage(status);
+    }
+  }
+  v1::PromoteCheckpointRequest request;
+  request.set_name(*name);
+  request.set_model_id(flags.id);
+  request.set_display_name(flags.display_name);
+  request.set_request_id(*request_id);
+  const auto stub = session.Stub<v1::ModelService>();
+  const auto model = session.Call(*stub, &ModelStub::PromoteCheckpoint, request);
+  if (!model.ok()) return session.Fail(model.status());
+  const Printer printer = session.printer();
+  if (!PrintJson(printer, *model)) {
+    PrintDone(
+        printer, model->name(),
+        fmt::format("model {} from {}", ShortName(model->name()), ShortName(model->checkpoint())));
+  }
+  session.SayNext(
+      fmt::format("nerfctl render --model {} --orbit 8 --out views", ShortName(model->name())));
+  return kOk;
+}
+
+}  // namespace
+
+void AddModelCommands(CLI::App& app, Command* selected) {
+  CLI::App* model = app.add_subcommand("model", "Trained fields, ready to render");
+  model->require_subcommand(1);
+
+  CLI::App* ls = model->add_subcommand("ls", "List models, newest first");
+  auto limit = AddLimitFlag(*ls);
+  ls->callback([=] { *selected = [limit](Session& s) { return ListModels(s, *limit); }; });
+
+  CLI::App* show = model->add_subcommand("show", "Show one model with its tensors");
+  auto shown = std::make_shared<std::string>();
+  show->add_option("model", *shown, "Name of the model")->required();
+  show->callback([=] { *selected = [shown](Session& s) { return ShowModel(s, *shown); }; });
+
+  CLI::App* rm = model->add_subcommand("rm", "Delete models");
+  auto removed = std::make_shared<std::vector<std::string>>();
+  rm->add_option("model", *removed, "Names of models")->required();
+  rm->callback([=] { *selected = [removed](Session& s) { return RemoveModels(s, *removed); }; });
+
+  CLI::App* promote = model->add_subcommand("promote", "Make a model of a checkpoint");
+  auto flags = std::make_shared<PromoteFlags>();
+  promote->add_option("checkpoint", flags->checkpoint, "JOB/STEP, or JOB for its newest checkpoint")
+      ->required();
+  promote->add_option("--id", flags->id, "Wanted id (default: the server makes one)")
+      ->type_name("ID");
+  promote->add_option("--display-name", flags->display_name, "A name for people")
+      ->type_name("TEXT");
+  promote
+      ->add_option("--request-id", flags->request_id,
+                   "UUID4 that makes repeating this command safe (default: a new one)")
+      ->type_name("UUID");
+  promote->callback(
+      [=] { *selected = [flags](Session& s) { return PromoteCheckpoint(s, *flags); }; });
+}
+
+}  // namespace nerf

@@ -1,0 +1,48 @@
+#include "client/printer.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace nerf {
+
+std::string ToJson(const google::protobuf::Message& message, bool pretty) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.add_whitespace = pretty;
+  std::string json;
+  // Fails only for messages of types that we do not send (Any without its type).
+  if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) return "{}";
+  while (!json.empty() && json.back() == '\n') json.pop_back();
+  return json;
+}
+
+std::string JsonString(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool PrintJson(const Printer& printer, const google::protobuf::Message& message) {
+  if (printer.format != OutputFormat::kJson && printer.format != OutputFormat::kJsonLines) {
+    return false;
+  }
+  printer.out << ToJson(message, printer.format == OutputFormat::kJson) << '\n';
+  return true;
+}
+
+bool PrintJsonList(const Printer& printer,
+                   const std::vector<const google::protobuf::Message*>& messages) {
+  if (printer.format == OutputFormat::kJsonLines) {
+    for (const auto* message : messages) printer.out << ToJson(*message, false) << '\n';
+    return true;
+  }
+  if (printer.format != OutputFormat::kJson) return false;
+  printer.out << '[';
+  for (size_t i = 0; i < messages.size(); ++i) {
+    printer.out << (i == 0 ? "\n" : ",\n") << ToJson(*messages[i], false);
+  }
+  printer.out << (messages.empty() ? "]\n" : "\n]\n");
+  return true;
+}
+
+}  // namespace nerf

@@ -1,0 +1,292 @@
+#include "client/resource_printers.h"
+
+#include <google/protobuf/empty.pb.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "client/names.h"
+#include "client/text_format.h"
+#include "client/text_table.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+absl::Time ToTime(const google::protobuf::Timestamp& timestamp) {
+  return absl::FromUnixSeconds(timestamp.seconds()) + absl::Nanoseconds(timestamp.nanos());
+}
+
+std::string TimeText(const google::protobuf::Timestamp& timestamp) {
+  if (timestamp.seconds() == 0) return "";
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", ToTime(timestamp), absl::UTCTimeZone());
+}
+
+std::string BlobText(const v1::BlobRef& blob) {
+  if (blob.sha256().empty()) return "";
+  return fmt::format("{} ({})", blob.sha256(), FormatBytes(blob.size_bytes()));
+}
+
+std::string DbText(double psnr) { return fmt::format("{:.2f}", psnr); }
+
+std::string Coloured(const Printer& printer, v1::TrainingJob::State state) {
+  const std::string text = StateText(state);
+  if (!printer.colour) return text;
+  const int colour = state == v1::TrainingJob::SUCCEEDED ? 32
+                     : state == v1::TrainingJob::FAILED  ? 31
+                     : state == v1::TrainingJob::RUNNING ? 36
+                     : state == v1::TrainingJob::CANCELLED || v1::TrainingJob::CANCELLING == state
+                         ? 33
+                         : 0;
+  return colour == 0 ? text : fmt::format("\x1b[{}m{}\x1b[0m", colour, text);
+}
+
+std::string BudgetText(const v1::TrainingConfig& config) {
+  switch (config.budget_case()) {
+    case v1::TrainingConfig::kSteps:
+      return fmt::format("{} steps", config.steps());
+    case v1::TrainingConfig::kSamples:
+      return fmt::format("{} samples", FormatCount(config.samples()));
+    case v1::TrainingConfig::kSeconds:
+      return fmt::format("{:g} s of training", config.seconds());
+    case v1::TrainingConfig::BUDGET_NOT_SET:
+      break;
+  }
+  return "";
+}
+
+std::string BackgroundText(v1::TrainingConfig::Background background) {
+  switch (background) {
+    case v1::TrainingConfig::WHITE:
+      return "white";
+    case v1::TrainingConfig::BLACK:
+      return "black";
+    case v1::TrainingConfig::RANDOM:
+      return "random";
+    default:
+      return "auto";
+  }
+}
+
+// Prints names alone where the format asks for that.
+template <typename Message>
+bool PrintNames(const Printer& printer, const std::vector<Message>& messages) {
+  if (printer.format != OutputFormat::kName) return false;
+  for (const Message& message : messages) printer.out << PlainText(message.name()) << '\n';
+  return true;
+}
+
+template <typename Message>
+bool PrintForPrograms(const Printer& printer, const Message& message) {
+  return PrintNames(printer, std::vector<Message>{message}) || PrintJson(printer, message);
+}
+
+}  // namespace
+
+bool IsFinal(v1::TrainingJob::State state) {
+  return state == v1::TrainingJob::SUCCEEDED || state == v1::TrainingJob::FAILED ||
+         state == v1::TrainingJob::CANCELLED;
+}
+
+std::string StateText(v1::TrainingJob::State state) {
+  const std::string& name = v1::TrainingJob::State_Name(state);
+  return name.empty() ? fmt::format("STATE_{}", static_cast<int>(state)) : name;
+}
+
+std::string StepText(const v1::TrainingJob& job) {
+  if (!job.has_progress()) return "";
+  const v1::TrainingConfig& config =
+      job.has_effective_config() ? job.effective_config() : job.config();
+  if (config.budget_case() == v1::TrainingConfig::kSteps) {
+    return fmt::format("{}/{}", job.progress().step(), config.steps());
+  }
+  const double percent = 100 * std::clamp(job.progress().fraction(), 0.0, 1.0);
+  return fmt::format("{} ({:.0f}%)", job.progress().step(), percent);
+}
+
+std::string PsnrText(const v1::TrainingJob& job) {
+  if (job.has_final_psnr()) return DbText(job.final_psnr());
+  if (job.progress().has_psnr_preview()) return DbText(job.progress().psnr_preview());
+  return "";
+}
+
+std::string ProblemText(const v1::SceneProblem& problem) {
+  std::string text;
+  for (const std::string* part : {&problem.file(), &problem.field(), &problem.message()}) {
+    if (part->empty()) continue;
+    if (!text.empty()) text += ": ";
+    text += PlainText(*part);
+  }
+  return text;
+}
+
+void PrintScenes(const Printer& printer, const std::vector<v1::Scene>& scenes) {
+  if (PrintNames(printer, scenes) || PrintJsonList(printer, scenes)) return;
+  TextTable table({"ID", "NAME", "SIZE", "AGE"});
+  for (const v1::Scene& scene : scenes) {
+    table.AddRow({ShortName(scene.name()), scene.display_name(), FormatBytes(scene.size_bytes()),
+                  FormatAge(ToTime(scene.create_time()), printer.now)});
+  }
+  table.Print(printer.out);
+}
+
+void PrintScene(const Printer& printer, const v1::Scene& scene) {
+  if (PrintForPrograms(printer, scene)) return;
+  TextFields fields;
+  fields.Add("name", scene.name());
+  fields.Add("display name", scene.display_name());
+  fields.Add("created", TimeText(scene.create_time()));
+  fields.Add("size", FormatBytes(scene.size_bytes()));
+  fields.Add("files", fmt::format("{}", scene.files_size()));
+  fields.Print(printer.out);
+  if (scene.files_size() == 0) return;
+  printer.out << '\n';
+  TextTable table({"PATH", "SIZE", "SHA256"});
+  for (const v1::SceneFile& file : scene.files()) {
+    table.AddRow(
+        {file.path(), FormatBytes(file.blob().size_bytes()), file.blob().sha256().substr(0, 12)});
+  }
+  table.Print(printer.out);
+}
+
+void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs) {
+  if (PrintNames(printer, jobs) || PrintJsonList(printer, jobs)) return;
+  TextTable table({"ID", "NAME", "STATE", "STEP", "VAL dB", "WORKER", "AGE", "ETA"});
+  for (const v1::TrainingJob& job : jobs) {
+    table.AddRow({ShortName(job.name()), job.display_name(), StateText(job.state()), StepText(job),
+                  PsnrText(job), ShortName(job.worker()),
+                  FormatAge(ToTime(job.create_time()), printer.now),
+                  IsFinal(job.state()) ? "" : FormatClock(job.progress().eta_seconds())});
+  }
+  table.Print(printer.out);
+}
+
+void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
+  if (PrintForPrograms(printer, job)) return;
+  printer.out << Coloured(printer, job.state()) << "  " << PlainText(job.name()) << '\n';
+  TextFields fields;
+  const v1::TrainingConfig& config =
+      job.has_effective_config() ? job.effective_config() : job.config();
+  const v1::Progress& progress = job.progress();
+  fields.Add("display name", job.display_name());
+  fields.Add("scene", job.scene());
+  if (!job.queue_reason().empty()) fields.Add("queued because", job.queue_reason());
+  if (job.has_error()) fields.Add("error", job.error().message());
+  fields.Add("worker", job.worker());
+  if (job.attempt() > 0) fields.Add("attempt", fmt::format("{}", job.attempt()));
+  fields.Add("step", StepText(job));
+  if (job.has_progress()) {
+    fields.Add("samples", FormatCount(progress.samples()));
+    if (progress.loss() > 0) fields.Add("loss", fmt::format("{:.5f}", progress.loss()));
+    if (progress.psnr_train() > 0) fields.Add("train PSNR", DbText(progress.psnr_train()) + " dB");
+    if (progress.has_psnr_preview()) {
+      fields.Add("preview PSNR", DbText(progress.psnr_preview()) + " dB");
+    }
+    if (!IsFinal(job.state())) {
+      fields.Add("speed", FormatCount(progress.samples_per_second()) + " samples/s");
+      fields.Add("eta", FormatClock(progress.eta_seconds()));
+    }
+    fields.Add("trained for", FormatClock(progress.seconds()));
+  }
+  if (job.has_final_psnr()) fields.Add("final PSNR", DbText(job.final_psnr()) + " dB");
+  fields.Add("method", config.method());
+  fields.Add("budget", BudgetText(config));
+  fields.Add("seed", fmt::format("{}", config.seed()));
+  fields.Add("background", BackgroundText(config.background()));
+  if (config.has_init()) {
+    fields.Add("init", config.init().model() + config.init().checkpoint());
+  }
+  fields.Add("created", TimeText(job.create_time()));
+  fields.Add("started", TimeText(job.start_time()));
+  fields.Add("ended", TimeText(job.end_time()));
+  fields.Print(printer.out);
+
+  for (const v1::SceneProblem& problem : job.problems()) {
+    printer.out << "problem  " << ProblemText(problem) << '\n';
+  }
+  if (!job.config().settings().empty()) {
+    // The map's own order differs from run to run.
+    std::vector<std::pair<std::string, std::string>> settings(job.config().settings().begin(),
+                                                              job.config().settings().end());
+    std::sort(settings.begin(), settings.end());
+    for (const auto& [key, value] : settings) {
+      printer.out << "set      " << PlainText(key) << '=' << PlainText(value) << '\n';
+    }
+  }
+  if (job.checkpoints_size() == 0) return;
+  printer.out << '\n';
+  TextTable table({"CHECKPOINT", "STEP", "VAL dB", "SIZE", "AGE"});
+  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
+    table.AddRow({ShortName(checkpoint.name()), fmt::format("{}", checkpoint.step()),
+                  checkpoint.has_psnr() ? DbText(checkpoint.psnr()) : "",
+                  FormatBytes(checkpoint.checkpoint_blob().size_bytes()),
+                  FormatAge(ToTime(checkpoint.create_time()), printer.now)});
+  }
+  table.Print(printer.out);
+}
+
+void PrintModels(const Printer& printer, const std::vector<v1::Model>& models) {
+  if (PrintNames(printer, models) || PrintJsonList(printer, models)) return;
+  TextTable table({"ID", "NAME", "JOB", "STEP", "VAL dB", "SIZE", "AGE"});
+  for (const v1::Model& model : models) {
+    table.AddRow({ShortName(model.name()), model.display_name(), ShortName(model.training_job()),
+                  fmt::format("{}", model.step()), model.has_psnr() ? DbText(model.psnr()) : "",
+                  FormatBytes(model.blob().size_bytes()),
+                  FormatAge(ToTime(model.create_time()), printer.now)});
+  }
+  table.Print(printer.out);
+}
+
+void PrintModel(const Printer& printer, const v1::Model& model) {
+  if (PrintForPrograms(printer, model)) return;
+  TextFields fields;
+  fields.Add("name", model.name());
+  fields.Add("display name", model.display_name());
+  fields.Add("checkpoint", model.checkpoint());
+  fields.Add("job", model.training_job());
+  fields.Add("step", fmt::format("{}", model.step()));
+  if (model.has_psnr()) fields.Add("preview PSNR", DbText(model.psnr()) + " dB");
+  fields.Add("file", BlobText(model.blob()));
+  fields.Add("created", TimeText(model.create_time()));
+  fields.Print(printer.out);
+  if (model.tensors_size() == 0) return;
+  printer.out << '\n';
+  TextTable table({"TENSOR", "TYPE", "SHAPE"});
+  for (const v1::TensorSpec& tensor : model.tensors()) {
+    table.AddRow(
+        {tensor.name(), tensor.dtype(), fmt::format("{}", fmt::join(tensor.shape(), "x"))});
+  }
+  table.Print(printer.out);
+}
+
+void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers) {
+  if (PrintNames(printer, workers) || PrintJsonList(printer, workers)) return;
+  TextTable table({"ID", "STATE", "DEVICE", "JOB", "SEEN", "HOST", "VERSION", "DESCRIPTION"});
+  for (const v1::Worker& worker : workers) {
+    const std::string& state = v1::Worker::State_Name(worker.state());
+    table.AddRow({ShortName(worker.name()), state, worker.device(),
+                  ShortName(worker.training_job()),
+                  FormatAge(ToTime(worker.last_seen_time()), printer.now), worker.host(),
+                  worker.version(), worker.device_description()});
+  }
+  table.Print(printer.out);
+}
+
+void PrintValidation(const Printer& printer, const v1::ValidateSceneResponse& validation) {
+  if (PrintJson(printer, validation)) return;
+  printer.out << PlainText(validation.summary()) << "   " << (validation.ok() ? "OK" : "BAD")
+              << '\n';
+  for (const v1::SceneProblem& problem : validation.problems()) {
+    printer.out << "error  " << ProblemText(problem) << '\n';
+  }
+  for (const std::string& warning : validation.warnings()) {
+    printer.out << "warn   " << PlainText(warning) << '\n';
+  }
+}
+
+void PrintDone(const Printer& printer, const std::string& name, const std::string& words) {
+  if (PrintJson(printer, google::protobuf::Empty())) return;
+  printer.out << PlainText(printer.format == OutputFormat::kName ? name : words) << '\n';
+}
+
+}  // namespace nerf

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/printer.h"
+#include "nerf/v1/admin_service.pb.h"
+#include "nerf/v1/model_service.pb.h"
+#include "nerf/v1/scene_service.pb.h"
+#include "nerf/v1/training_service.pb.h"
+
+namespace nerf {
+
+// Results as --output wants them: a table or lines for people, JSON, or bare resource names.
+void PrintScenes(const Printer& printer, const std::vector<v1::Scene>& scenes);
+void PrintScene(const Printer& printer, const v1::Scene& scene);
+void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs);
+void PrintJob(const Printer& printer, const v1::TrainingJob& job);
+void PrintModels(const Printer& printer, const std::vector<v1::Model>& models);
+void PrintModel(const Printer& printer, const v1::Model& model);
+void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers);
+void PrintValidation(const Printer& printer, const v1::ValidateSceneResponse& validation);
+// What became of a delete or another call without a result: `words` for people, {} in JSON.
+void PrintDone(const Printer& printer, const std::string& name, const std::string& words);
+
+// "12400/20000" with a budget in steps, else "12400 (62%)"; empty before the first progress.
+std::string StepText(const v1::TrainingJob& job);
+// The PSNR that says most: over all test views, else of the last preview; "" without any.
+std::string PsnrText(const v1::TrainingJob& job);
+// "file: field: message" without the parts that are empty, safe for terminals.
+std::string ProblemText(const v1::SceneProblem& problem);
+bool IsFinal(v1::TrainingJob::State state);
+// "RUNNING", as the API calls it; a number where this build does not know it.
+std::string StateText(v1::TrainingJob::State state);
+
+}  // namespace nerf

@@ -1,0 +1,178 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+
+#include "client/commands.h"
+#include "client/job_flags.h"
+#include "client/names.h"
+#include "client/paging.h"
+#include "client/resource_printers.h"
+#include "client/scene_upload.h"
+#include "client/session.h"
+#include "common/exit_code.h"
+#include "common/ids.h"
+#include "engine/scene/check_report.h"
+#include "fmt/format.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+using SceneStub = v1::SceneService::Stub;
+
+struct CreateFlags {
+  std::string dir, display_name, id, request_id;
+};
+
+int CreateScene(Session& session, const CreateFlags& flags) {
+  const absl::StatusOr<std::string> request_id =
+      RequestIdOrNew(flags.request_id, *session.io().random);
+  if (!request_id.ok()) return session.FailUsage(request_id.status());
+  if (!flags.id.empty()) {
+    if (absl::Status status = CheckResourceId("--id", flags.id); !status.ok()) {
+      return session.FailUsage(status);
+    }
+  }
+  session.Say(fmt::format("checking {}", flags.dir));
+  SceneDescription description;
+  if (!CheckLocalScene(session, flags.dir, -1, &description)) return kBadData;
+  const absl::StatusOr<v1::Scene> scene = CreateSceneFromFolder(session,
+                                                                {.dir = flags.dir,
+                                                                 .display_name = flags.display_name,
+                                                                 .id = flags.id,
+                                                                 .request_id = *request_id},
+                                                                description);
+  if (!scene.ok()) return session.Fail(scene.status());
+  PrintScene(session.printer(), *scene);
+  session.SayNext(fmt::format("nerfctl job create {} --watch", ShortName(scene->name())));
+  return kOk;
+}
+
+int CheckFolder(Session& session, const std::string& dir, int test_every) {
+  SceneOptions options;
+  if (test_every >= 0) options.test_every = test_every;
+  const SceneDescription description = DescribeScene(dir, options);
+  std::ostream& out = *session.io().out;
+  switch (session.flags().output) {
+    case OutputFormat::kJson:
+    case OutputFormat::kJsonLines:
+      out << CheckReportJson(description) << '\n';
+      break;
+    case OutputFormat::kName:
+      out << dir << '\n';
+      break;
+    case OutputFormat::kTable:
+      out << CheckReportText(description);
+      break;
+  }
+  if (!description.ok()) return kBadData;
+  session.SayNext(fmt::format("nerfctl train {}", dir));
+  return kOk;
+}
+
+int CheckStoredScene(Session& session, const std::string& text) {
+  const auto name = ExpandName(ResourceKind::kScene, text, session.flags().project);
+  if (!name.ok()) {
+    return session.FailUsage(absl::InvalidArgumentError(
+        fmt::format("'{}' is neither a folder nor a scene", text.substr(0, 128))));
+  }
+  v1::ValidateSceneRequest request;
+  request.set_name(*name);
+  const auto stub = session.Stub<v1::SceneService>();
+  const auto validation = session.Call(*stub, &SceneStub::ValidateScene, request, kRenderTimeout);
+  if (!validation.ok()) return session.Fail(validation.status());
+  PrintValidation(session.printer(), *validation);
+  return validation->ok() ? kOk : kBadData;
+}
+
+int CheckScene(Session& session, const std::string& target, const std::string& test_every_text) {
+  const absl::StatusOr<int> test_every = ParseTestEvery(test_every_text);
+  if (!test_every.ok()) {
+    return session.FailUsage(absl::InvalidArgumentError(
+        fmt::format("--test-every: {}", std::string(test_every.status().message()))));
+  }
+  // A folder wins over an id of the same name; a path that is not there is a bad data set.
+  std::error_code ignored;
+  const bool is_path = std::filesystem::exists(target, ignored) ||
+                       (!IsResourceId(target) && target.rfind("projects/", 0) != 0);
+  return is_path ? CheckFolder(session, target, *test_every) : CheckStoredScene(session, target);
+}
+
+int ListScenes(Session& session, int limit) {
+  const auto stub = session.Stub<v1::SceneService>();
+  const auto scenes =
+      ListAll<v1::Scene, v1::ListScenesRequest>(session, *stub, &SceneStub::ListScenes, limit,
+                                                [](auto& page) { return page.mutable_scenes(); });
+  if (!scenes.ok()) return session.Fail(scenes.status());
+  PrintScenes(session.printer(), *scenes);
+  return kOk;
+}
+
+int ShowScene(Session& session, const std::string& text) {
+  const auto name = ExpandName(ResourceKind::kScene, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  v1::GetSceneRequest request;
+  request.set_name(*name);
+  const auto stub = session.Stub<v1::SceneService>();
+  const auto scene = session.Call(*stub, &SceneStub::GetScene, request);
+  if (!scene.ok()) return session.Fail(scene.status());
+  PrintScene(session.printer(), *scene);
+  return kOk;
+}
+
+int RemoveScenes(Session& session, const std::vector<std::string>& texts) {
+  return RemoveEach(session, ResourceKind::kScene, texts, [&](const std::string& name) {
+    v1::DeleteSceneRequest request;
+    request.set_name(name);
+    const auto stub = session.Stub<v1::SceneService>();
+    return session.Call(*stub, &SceneStub::DeleteScene, request).status();
+  });
+}
+
+}  // namespace
+
+void AddSceneCommands(CLI::App& app, Command* selected) {
+  CLI::App* scene = app.add_subcommand("scene", "Data sets: posed photographs");
+  scene->require_subcommand(1);
+
+  CLI::App* create = scene->add_subcommand("create", "Check a folder and upload it");
+  auto flags = std::make_shared<CreateFlags>();
+  create->add_option("dir", flags->dir, "Folder with transforms.json or a COLMAP model")
+      ->required();
+  create->add_option("--display-name", flags->display_name, "A name for people")->type_name("TEXT");
+  create->add_option("--id", flags->id, "Wanted id (default: the server makes one)")
+      ->type_name("ID");
+  create
+      ->add_option("--request-id", flags->request_id,
+                   "UUID4 that makes repeating this command safe (default: a new one)")
+      ->type_name("UUID");
+  create->callback([=] { *selected = [flags](Session& s) { return CreateScene(s, *flags); }; });
+
+  CLI::App* check = scene->add_subcommand(
+      "check", "List everything wrong with a folder, or with a scene on the server");
+  auto target = std::make_shared<std::string>();
+  auto test_every = std::make_shared<std::string>();
+  check->add_option("target", *target, "Folder, or name of a scene")->required();
+  check->add_option("--test-every", *test_every, "As in train")->type_name("N");
+  check->callback(
+      [=] { *selected = [=](Session& s) { return CheckScene(s, *target, *test_every); }; });
+
+  CLI::App* ls = scene->add_subcommand("ls", "List scenes, newest first");
+  auto limit = AddLimitFlag(*ls);
+  ls->callback([=] { *selected = [limit](Session& s) { return ListScenes(s, *limit); }; });
+
+  CLI::App* show = scene->add_subcommand("show", "Show one scene with its files");
+  auto shown = std::make_shared<std::string>();
+  show->add_option("scene", *shown, "Name of the scene")->required();
+  show->callback([=] { *selected = [shown](Session& s) { return ShowScene(s, *shown); }; });
+
+  CLI::App* rm = scene->add_subcommand("rm", "Delete scenes");
+  auto removed = std::make_shared<std::vector<std::string>>();
+  rm->add_option("scene", *removed, "Names of scenes")->required();
+  rm->callback([=] { *selected = [removed](Session& s) { return RemoveScenes(s, *removed); }; });
+}
+
+}  // namespace nerf

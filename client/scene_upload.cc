@@ -1,0 +1,234 @@
+#include "client/scene_upload.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <ostream>
+#include <set>
+#include <thread>
+
+#include "client/names.h"
+#include "client/progress_display.h"
+#include "client/session.h"
+#include "client/text_format.h"
+#include "common/error_reason.h"
+#include "common/mutex.h"
+#include "common/rpc/blob_client.h"
+#include "engine/scene/check_report.h"
+#include "fmt/format.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMaxPathBytes = 512;
+constexpr size_t kMaxNamedFiles = 8;
+constexpr int kParallelUploads = 4;
+// A create of more files than this would pass the limit on messages (4 MiB).
+constexpr size_t kMaxFiles = 20'000;
+
+constexpr const char* kTransformsFiles[] = {"transforms_train.json", "transforms_val.json",
+                                            "transforms_test.json"};
+constexpr const char* kColmapFolders[] = {"sparse/0", "sparse", "colmap/sparse/0"};
+constexpr const char* kColmapFiles[] = {"cameras.bin", "images.bin", "cameras.txt", "images.txt"};
+
+bool IsFile(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+// The lists of views: those that the reader picks, found by the rule that it picks them by.
+std::vector<std::string> ListFiles(const std::filesystem::path& dir, SceneFlavour flavour) {
+  std::vector<std::string> files;
+  if (flavour != SceneFlavour::kColmap) {
+    for (const char* name : kTransformsFiles) {
+      if (IsFile(dir / name)) files.push_back(name);
+    }
+    if (files.empty()) files.push_back("transforms.json");
+    return files;
+  }
+  for (const char* folder : kColmapFolders) {
+    for (const char* name : kColmapFiles) {
+      if (IsFile(dir / folder / name)) files.push_back(fmt::format("{}/{}", folder, name));
+    }
+    if (!files.empty()) return files;
+  }
+  return files;
+}
+
+// Calls work(i) for i below n on up to n_threads threads until one fails or `stop` is requested.
+// Returns the first failure.
+absl::Status ForEach(size_t n, int n_threads, std::stop_token stop,
+                     const std::function<absl::Status(size_t)>& work) {
+  std::atomic<size_t> next = 0;
+  Mutex mutex;
+  absl::Status failure;
+  std::atomic<bool> failed = false;
+  const auto run = [&] {
+    for (size_t i = next++; i < n && !failed && !stop.stop_requested(); i = next++) {
+      absl::Status status = work(i);
+      if (status.ok()) continue;
+      MutexLock lock(mutex);
+      if (failure.ok()) failure = std::move(status);
+      failed = true;
+    }
+  };
+  std::vector<std::jthread> threads;
+  const size_t wanted = std::min(n, static_cast<size_t>(std::max(1, n_threads)));
+  for (size_t i = 1; i < wanted; ++i) threads.emplace_back(run);
+  run();
+  threads.clear();
+  if (stop.stop_requested()) return absl::CancelledError("interrupted");
+  return failure;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ListSceneFiles(const std::string& dir,
+                                                        const SceneDescription& description) {
+  std::set<std::string> files;
+  for (std::string& name : ListFiles(dir, description.geometry.flavour)) files.insert(name);
+  for (const auto* views : {&description.train, &description.test}) {
+    for (const ViewDescription& view : *views) files.insert(view.file);
+  }
+  std::string refused;
+  size_t n_refused = 0;
+  for (const std::string& file : files) {
+    const bool bad = file.size() > kMaxPathBytes || PlainText(file) != file;
+    if (!bad || n_refused++ >= kMaxNamedFiles) continue;
+    refused += fmt::format("{}{}", refused.empty() ? "" : ", ", PlainText(file.substr(0, 80)));
+  }
+  if (n_refused > 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} file names are longer than {} bytes, not UTF-8 or hold control "
+                    "characters: {}",
+                    n_refused, kMaxPathBytes, refused));
+  }
+  if (files.size() > kMaxFiles) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} files, more than the {} that a scene may have", files.size(), kMaxFiles));
+  }
+  return std::vector<std::string>(files.begin(), files.end());
+}
+
+absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir,
+                                                          const std::vector<std::string>& files,
+                                                          std::stop_token stop) {
+  std::vector<v1::SceneFile> hashed(files.size());
+  const int n_threads = static_cast<int>(std::thread::hardware_concurrency());
+  absl::Status status = ForEach(files.size(), n_threads, stop, [&](size_t i) {
+    absl::StatusOr<v1::BlobRef> blob = BlobOfFile((std::filesystem::path(dir) / files[i]).string());
+    if (!blob.ok()) return blob.status();
+    hashed[i].set_path(files[i]);
+    *hashed[i].mutable_blob() = *std::move(blob);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return hashed;
+}
+
+absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::string& dir,
+                                                const std::vector<v1::SceneFile>& files) {
+  // Two files of one content are one blob.
+  std::map<std::string, const v1::SceneFile*> by_digest;
+  for (const v1::SceneFile& file : files) by_digest.emplace(file.blob().sha256(), &file);
+  std::vector<v1::BlobRef> blobs;
+  for (const auto& [digest, file] : by_digest) blobs.push_back(file->blob());
+
+  BlobClient client(session.channel(), {});
+  const absl::StatusOr<std::vector<v1::BlobRef>> missing = client.FindMissing(blobs);
+  if (!missing.ok()) return missing.status();
+  UploadCounts counts{.files = blobs.size(), .files_sent = missing->size()};
+  for (const v1::BlobRef& blob : *missing) counts.bytes_sent += blob.size_bytes();
+  if (missing->empty()) return counts;
+
+  Mutex mutex;
+  ProgressDisplay display(session.io(), session.flags().progress);
+  double bytes_done = 0;
+  size_t files_done = 0;
+  std::vector<double> sent(missing->size(), 0);
+  const auto show = [&](size_t i, double bytes, bool done) {
+    MutexLock lock(mutex);
+    bytes_done += bytes - sent[i];
+    sent[i] = bytes;
+    files_done += done;
+    display.Update(
+        {.fraction = counts.bytes_sent > 0 ? bytes_done / counts.bytes_sent : 1,
+         .label = fmt::format("upload  {}/{} files", files_done, missing->size()),
+         .details =
+             fmt::format("{} of {}", FormatBytes(bytes_done), FormatBytes(counts.bytes_sent)),
+         .json = fmt::format(R"({{"event":"upload","bytes":{:.0f},"totalBytes":{:.0f}}})",
+                             bytes_done, counts.bytes_sent)});
+  };
+  absl::Status status =
+      ForEach(missing->size(), kParallelUploads, session.stop(), [&](size_t i) -> absl::Status {
+        const v1::BlobRef& blob = (*missing)[i];
+        const auto file = by_digest.find(blob.sha256());
+        if (file == by_digest.end()) {
+          return absl::InternalError("the server misses a blob that nobody asked for");
+        }
+        if (session.TimeLeft() <= absl::ZeroDuration()) {
+          return absl::DeadlineExceededError("--timeout is over while files are being sent");
+        }
+        absl::Status uploaded = client.UploadFile(
+            (std::filesystem::path(dir) / file->second->path()).string(), blob, session.stop(),
+            [&](uint64_t bytes) { show(i, static_cast<double>(bytes), false); });
+        if (uploaded.ok()) show(i, blob.size_bytes(), true);
+        return uploaded;
+      });
+  if (!status.ok()) return status;
+  display.Finish();
+  return counts;
+}
+
+bool CheckLocalScene(Session& session, const std::string& dir, int test_every,
+                     SceneDescription* description) {
+  SceneOptions options;
+  if (test_every >= 0) options.test_every = test_every;
+  *description = DescribeScene(dir, options);
+  const std::string report = CheckReportText(*description);
+  if (!description->ok()) {
+    session.err() << report;
+    session.err() << "nerfctl: " << PlainText(dir) << ": " << description->problems.size()
+                  << " problems in the data set; nothing was sent (DATASET_INVALID)\n";
+    return false;
+  }
+  session.Say(std::string_view(report).substr(0, report.size() - 1));
+  return true;
+}
+
+absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,
+                                                const SceneDescription& description) {
+  const absl::StatusOr<std::vector<std::string>> names = ListSceneFiles(upload.dir, description);
+  if (!names.ok()) return names.status();
+  const absl::StatusOr<std::vector<v1::SceneFile>> files =
+      HashSceneFiles(upload.dir, *names, session.stop());
+  if (!files.ok()) return files.status();
+
+  v1::CreateSceneRequest request;
+  const absl::StatusOr<std::string> parent = ProjectName(session.flags().project);
+  if (!parent.ok()) return parent.status();
+  request.set_parent(*parent);
+  request.set_scene_id(upload.id);
+  request.set_request_id(upload.request_id);
+  request.mutable_scene()->set_display_name(upload.display_name);
+  for (const v1::SceneFile& file : *files) *request.mutable_scene()->add_files() = file;
+
+  const auto stub = session.Stub<v1::SceneService>();
+  absl::StatusOr<v1::Scene> scene = absl::UnknownError("");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const absl::StatusOr<UploadCounts> counts = UploadMissingFiles(session, upload.dir, *files);
+    if (!counts.ok()) return counts.status();
+    session.Say(counts->files_sent == 0
+                    ? fmt::format("all {} files are on the server already", counts->files)
+                    : fmt::format("sent {} of {} files, {}", counts->files_sent, counts->files,
+                                  FormatBytes(counts->bytes_sent)));
+    scene = session.Call(*stub, &v1::SceneService::Stub::CreateScene, request);
+    // A file that was there may have been cleaned up before the scene took hold of it.
+    const std::optional<ErrorReason> why = GetReason(scene.status());
+    if (!why.has_value() || why->reason != reason::kBlobsMissing) break;
+  }
+  return scene;
+}
+
+}  // namespace nerf

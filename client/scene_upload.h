@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/scene/scene_reader.h"
+#include "nerf/v1/scene_service.pb.h"
+
+namespace nerf {
+
+class Session;
+
+// The files of a data set that its reader uses, relative to the folder, sorted: the transforms
+// files or COLMAP's cameras and images, and the pictures of all views. Errors: InvalidArgument for
+// names that the API does not take (too long, control characters), all of them in the message.
+absl::StatusOr<std::vector<std::string>> ListSceneFiles(const std::string& dir,
+                                                        const SceneDescription& description);
+
+// Digests of those files, computed on all cores. Errors: those of the file system; Cancelled.
+absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir,
+                                                          const std::vector<std::string>& files,
+                                                          std::stop_token stop);
+
+struct UploadCounts {
+  size_t files = 0;       // distinct contents
+  size_t files_sent = 0;  // of those, not there before
+  double bytes_sent = 0;
+};
+
+// Sends what the server does not hold, several files at a time, and shows how far it is. An upload
+// that was cut goes on where it stopped. Errors: those of the server; Cancelled.
+absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::string& dir,
+                                                const std::vector<v1::SceneFile>& files);
+
+// Reads the data set and prints what it holds; prints all problems where there are any. Returns
+// false then.
+bool CheckLocalScene(Session& session, const std::string& dir, int test_every,
+                     SceneDescription* description);
+
+struct SceneUpload {
+  std::string dir;
+  std::string display_name;
+  std::string id;          // empty: the server makes one
+  std::string request_id;  // UUID4
+};
+
+// Hashes, uploads and creates a scene of a folder that was checked. Files that vanish on the server
+// meanwhile are sent once more.
+absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,
+                                                const SceneDescription& description);
+
+}  // namespace nerf

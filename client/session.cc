@@ -1,0 +1,131 @@
+#include "client/session.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <ostream>
+
+#include "client/error_printer.h"
+#include "client/interrupt.h"
+#include "client/text_format.h"
+#include "common/error_reason.h"
+#include "common/exit_code.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "fmt/format.h"
+
+namespace nerf {
+
+Session::Session(const GlobalFlags& flags, const Io& io)
+    : flags_(flags), io_(io), start_(io.clock->Now()) {}
+
+Printer Session::printer() const {
+  return {*io_.out, flags_.output, flags_.colour, io_.clock->WallNow()};
+}
+
+std::stop_token Session::stop() const { return io_.interrupt->token(); }
+
+const std::shared_ptr<grpc::Channel>& Session::channel() {
+  if (channel_ == nullptr) channel_ = MakeChannel({.address = flags_.server});
+  return channel_;
+}
+
+absl::Duration Session::TimeLeft(absl::Duration limit) const {
+  if (flags_.timeout == absl::InfiniteDuration()) return limit;
+  return std::clamp(flags_.timeout - (io_.clock->Now() - start_), absl::ZeroDuration(), limit);
+}
+
+absl::Status Session::CallWith(absl::Duration limit,
+                               const std::function<grpc::Status(grpc::ClientContext*)>& call) {
+  if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
+  const absl::Duration allowed = TimeLeft(limit);
+  grpc::ClientContext context;
+  PrepareCall(allowed, "", &context);
+  absl::Status status;
+  {
+    const std::stop_callback cancel(stop(), [&context] { context.TryCancel(); });
+    status = FromGrpcStatus(call(&context));
+  }
+  if (status.ok()) return status;
+  if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
+  // gRPC's own words for it say nothing.
+  if (absl::IsDeadlineExceeded(status) && !GetReason(status).has_value()) {
+    return absl::DeadlineExceededError(
+        fmt::format("{} gave no answer within {}", flags_.server, absl::FormatDuration(allowed)));
+  }
+  return status;
+}
+
+bool Session::Sleep(absl::Duration duration) const {
+  const absl::Duration allowed = TimeLeft(duration);
+  std::mutex mutex;
+  std::condition_variable_any woken;
+  std::unique_lock lock(mutex);
+  woken.wait_for(lock, stop(), absl::ToChronoMilliseconds(allowed), [] { return false; });
+  return !io_.interrupt->requested() && allowed == duration;
+}
+
+void Session::Say(std::string_view line) const {
+  if (!flags_.quiet) *io_.err << line << '\n' << std::flush;
+}
+
+void Session::SayNext(std::string_view command) const {
+  if (flags_.output == OutputFormat::kTable) Say(fmt::format("next: {}", command));
+}
+
+int Session::Fail(const absl::Status& status) const {
+  if (absl::IsCancelled(status) && io_.interrupt->requested()) {
+    *io_.err << "nerfctl: interrupted\n";
+    return io_.interrupt->exit_code();
+  }
+  PrintError(status, *io_.err);
+  // Without a reason the words are gRPC's own: nobody answered.
+  if (absl::IsUnavailable(status) && !GetReason(status).has_value()) {
+    *io_.err << "  no nerfd answered at " << PlainText(flags_.server)
+             << ": start one with `nerfd`, or name another with --server HOST:PORT\n";
+  }
+  return ExitCodeFor(status.code());
+}
+
+int Session::FailUsage(const absl::Status& status) const {
+  const std::vector<FieldViolation> violations = GetFieldViolations(status);
+  for (const FieldViolation& violation : violations) {
+    *io_.err << "nerfctl: " << PlainText(violation.field) << ": "
+             << PlainText(violation.description) << '\n';
+  }
+  if (violations.empty()) {
+    *io_.err << "nerfctl: " << PlainText({status.message().data(), status.message().size()})
+             << '\n';
+  }
+  return kUsage;
+}
+
+absl::Status CheckServerAddress(std::string_view address) {
+  const auto error = [&](std::string_view why) {
+    return absl::InvalidArgumentError(
+        fmt::format("--server: '{}' {}; expected HOST:PORT, such as "
+                    "127.0.0.1:50051",
+                    address.substr(0, 128), why));
+  };
+  if (address.substr(0, 5) == "unix:") {
+    return address.size() > 5 ? absl::OkStatus() : error("names no socket");
+  }
+  if (address.find("://") != std::string_view::npos) return error("is a URL");
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos) return error("has no port");
+  const std::string_view host = address.substr(0, colon), port = address.substr(colon + 1);
+  const bool digits = !port.empty() && port.size() <= 5 &&
+                      port.find_first_not_of("0123456789") == std::string_view::npos;
+  const int number = digits ? std::stoi(std::string(port)) : 0;
+  if (number < 1 || number > 65535) return error("has no port from 1 to 65535");
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string_view allowed = bracketed ? "0123456789abcdefABCDEF:.%[]"
+                                             : "0123456789abcdefghijklmnopqrstuvwxyz"
+                                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-_";
+  if (host.empty() || host.find_first_not_of(allowed) != std::string_view::npos) {
+    return error("has no host name before the port");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nerf

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/global_flags.h"
+#include "client/io.h"
+#include "client/printer.h"
+
+namespace nerf {
+
+// A single call gets this long unless --timeout leaves less.
+inline constexpr absl::Duration kCallTimeout = absl::Seconds(30);
+// A render may wait for an engine to start and a model to load.
+inline constexpr absl::Duration kRenderTimeout = absl::Seconds(120);
+
+// What a running command works with: flags, streams, the connection, the time that is left. Used
+// from one thread, but for Call(), which any may use once the channel was asked for.
+class Session {
+ public:
+  // `io` outlives the session.
+  Session(const GlobalFlags& flags, const Io& io);
+
+  const GlobalFlags& flags() const { return flags_; }
+  const Io& io() const { return io_; }
+  std::ostream& err() const { return *io_.err; }
+  Printer printer() const;
+  std::stop_token stop() const;
+
+  // Connects on first use. Requires: CheckServerAddress(flags().server).ok().
+  const std::shared_ptr<grpc::Channel>& channel();
+  template <typename Service>
+  std::unique_ptr<typename Service::Stub> Stub() {
+    return Service::NewStub(channel());
+  }
+
+  // One unary call within `limit` and --timeout, ended early by Ctrl-C. `method` is a member of the
+  // generated stub. Errors: those of the server; Cancelled after Ctrl-C; DeadlineExceeded.
+  template <typename StubType, typename Request, typename Response>
+  absl::StatusOr<Response> Call(StubType& stub,
+                                grpc::Status (StubType::*method)(grpc::ClientContext*,
+                                                                 const Request&, Response*),
+                                const Request& request, absl::Duration limit = kCallTimeout) {
+    Response response;
+    absl::Status status = CallWith(limit, [&](grpc::ClientContext* context) {
+      return (stub.*method)(context, request, &response);
+    });
+    if (!status.ok()) return status;
+    return response;
+  }
+  absl::Status CallWith(absl::Duration limit,
+                        const std::function<grpc::Status(grpc::ClientContext*)>& call);
+
+  // What is left of --timeout, at most `limit`.
+  absl::Duration TimeLeft(absl::Duration limit = absl::InfiniteDuration()) const;
+  // Waits; returns false early when stopped or when --timeout is over.
+  bool Sleep(absl::Duration duration) const;
+
+  // A line for people on standard error, unless --quiet.
+  void Say(std::string_view line) const;
+  // Names the next command, for people alone.
+  void SayNext(std::string_view command) const;
+
+  // Prints an error of a call and returns the exit code that it stands for.
+  int Fail(const absl::Status& status) const;
+  // The same for what was wrong on the command line.
+  int FailUsage(const absl::Status& status) const;
+
+ private:
+  const GlobalFlags flags_;
+  const Io io_;
+  const SteadyTime start_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+// OK for HOST:PORT, [IPV6]:PORT and unix:PATH. Errors: InvalidArgument that says what is wrong.
+absl::Status CheckServerAddress(std::string_view address);
+
+}  // namespace nerf

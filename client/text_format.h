@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+
+namespace nerf {
+
+// Text from elsewhere made safe for a terminal: control characters (escape sequences, line ends)
+// and bytes that are no UTF-8 become '?'.
+std::string PlainText(std::string_view text);
+
+// Columns that `text` takes, counting each code point as one.
+size_t DisplayWidth(std::string_view text);
+
+// "0 B", "812 B", "3.4 MB", "1.2 GB" (powers of ten).
+std::string FormatBytes(double bytes);
+// "950", "12.4k", "3.2M", "1.5G".
+std::string FormatCount(double count);
+// Whole number with its digits as they are, "-" when negative or not finite.
+std::string FormatWhole(double number);
+// "5s", "12m", "3h", "4d"; "-" when unknown (zero time) or in the future by more than a minute.
+std::string FormatAge(absl::Time then, absl::Time now);
+// "0:48", "12:05", "1:02:03"; "-" when not positive or not finite.
+std::string FormatClock(double seconds);
+
+}  // namespace nerf

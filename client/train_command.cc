@@ -1,0 +1,95 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <memory>
+
+#include "client/commands.h"
+#include "client/job_create.h"
+#include "client/job_flags.h"
+#include "client/names.h"
+#include "client/resource_printers.h"
+#include "client/scene_upload.h"
+#include "client/session.h"
+#include "common/exit_code.h"
+#include "common/rpc/rpc_status.h"
+#include "common/sha256.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+// The scene's request id follows from the job's: a `train` that is repeated with its --request-id
+// finds both again.
+std::string SceneRequestId(const std::string& job_request_id) {
+  std::string hex = Sha256Hex("scene of " + job_request_id);
+  hex[12] = '4';  // version and variant of a UUID4
+  hex[16] = 'a';
+  return fmt::format("{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4),
+                     hex.substr(16, 4), hex.substr(20, 12));
+}
+
+// The folder's own name, for display.
+std::string FolderName(std::string dir) {
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
+  const std::string name = dir.substr(dir.rfind('/') + 1);
+  return name == "." || name == ".." ? "" : name.substr(0, 64);
+}
+
+int Train(Session& session, const JobFlags& flags, const std::string& dir) {
+  if (flags.help_settings) {
+    PrintSettings(session.printer());
+    return kOk;
+  }
+  absl::StatusOr<v1::CreateTrainingJobRequest> request =
+      BuildJobRequest(flags, session.flags().project, *session.io().random);
+  if (!request.ok()) return session.FailUsage(request.status());
+  if (dir.empty()) {
+    return session.FailUsage(
+        absl::InvalidArgumentError("train needs a folder with a data set; try examples/mic"));
+  }
+  session.Say(fmt::format("checking {}", dir));
+  const int test_every = flags.test_every.empty() ? -1 : *ParseTestEvery(flags.test_every);
+  SceneDescription description;
+  if (!CheckLocalScene(session, dir, test_every, &description)) return kBadData;
+  if (flags.validate_only) {
+    const Printer printer = session.printer();
+    if (!PrintJson(printer, request->training_job())) {
+      PrintDone(printer, dir, "valid; nothing was sent");
+    }
+    return kOk;
+  }
+
+  const std::string display_name =
+      flags.display_name.empty() ? FolderName(dir) : flags.display_name;
+  request->mutable_training_job()->set_display_name(ToUtf8(display_name));
+  const absl::StatusOr<v1::Scene> scene =
+      CreateSceneFromFolder(session,
+                            {.dir = dir,
+                             .display_name = request->training_job().display_name(),
+                             .id = "",
+                             .request_id = SceneRequestId(request->request_id())},
+                            description);
+  if (!scene.ok()) {
+    if (absl::IsCancelled(scene.status())) {
+      session.Say("no job was created; files that were sent are not sent again next time");
+    }
+    return session.Fail(scene.status());
+  }
+  request->mutable_training_job()->set_scene(scene->name());
+  return SubmitJob(session, *request, /*watch=*/!flags.detach);
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App& app, Command* selected) {
+  CLI::App* train =
+      app.add_subcommand("train", "Check a folder, upload what is missing, train and watch");
+  auto flags = std::make_shared<JobFlags>();
+  auto dir = std::make_shared<std::string>();
+  train->add_option("dir", *dir, "Folder with transforms.json or a COLMAP model");
+  AddJobFlags(*train, flags.get());
+  train->add_flag("--detach", flags->detach, "Return once the job is queued");
+  train->callback([=] { *selected = [=](Session& s) { return Train(s, *flags, *dir); }; });
+}
+
+}  // namespace nerf

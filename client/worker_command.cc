@@ -1,0 +1,35 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "client/commands.h"
+#include "client/paging.h"
+#include "client/resource_printers.h"
+#include "client/session.h"
+#include "common/exit_code.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+int ListWorkers(Session& session, int limit) {
+  const auto stub = session.Stub<v1::AdminService>();
+  const auto workers = ListPages<v1::Worker>(session, *stub, &v1::AdminService::Stub::ListWorkers,
+                                             v1::ListWorkersRequest(), limit,
+                                             [](auto& page) { return page.mutable_workers(); });
+  if (!workers.ok()) return session.Fail(workers.status());
+  PrintWorkers(session.printer(), *workers);
+  return kOk;
+}
+
+}  // namespace
+
+void AddWorkerCommands(CLI::App& app, Command* selected) {
+  CLI::App* worker = app.add_subcommand("worker", "Processes that train and render");
+  worker->require_subcommand(1);
+  CLI::App* ls = worker->add_subcommand("ls", "List workers");
+  auto limit = AddLimitFlag(*ls);
+  ls->callback([=] { *selected = [limit](Session& s) { return ListWorkers(s, *limit); }; });
+}
+
+}  // namespace nerf

@@ -1,0 +1,309 @@
+#include "common/rpc/blob_client.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <utility>
+
+#include "common/atomic_file.h"
+#include "common/error_reason.h"
+#include "common/file_io.h"
+#include "common/ids.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "common/sha256.h"
+#include "google/bytestream/bytestream.grpc.pb.h"
+#include "nerf/v1/blob_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kUnaryTimeout = absl::Seconds(30);
+constexpr int kMaxBlobsPerCall = 10'000;              // the server's limit on FindMissingBlobs
+constexpr double kMaxBlobBytes = 9007199254740992.0;  // 2^53
+constexpr uint64_t kProgressEveryBytes = 1 << 20;
+
+// Slow lines get their time, a stuck call still ends.
+absl::Duration TransferTimeout(double byte_size) {
+  return absl::Seconds(60) + absl::Seconds(byte_size / (16 << 10));
+}
+
+// Cancels a call when stop is requested; for the scope of the call.
+class CallCanceller {
+ public:
+  CallCanceller(grpc::ClientContext& context, const std::stop_token& stop)
+      : callback_(stop, [&context] { context.TryCancel(); }) {}
+
+ private:
+  std::stop_callback<std::function<void()>> callback_;
+};
+
+std::string UploadId(const std::string& writer_id, const std::string& sha256) {
+  std::string hex = Sha256Hex(fmt::format("{}/{}", writer_id, sha256));
+  hex[12] = '4';  // version and variant of a UUID4
+  hex[16] = 'a';
+  return fmt::format("{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4),
+                     hex.substr(16, 4), hex.substr(20, 12));
+}
+
+bool MayTryAgain(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
+}
+
+BlobClientOptions WithWriterId(BlobClientOptions options) {
+  if (options.writer_id.empty()) {
+    SystemRandom random;
+    options.writer_id = NewUuid4(random);
+  }
+  return options;
+}
+
+}  // namespace
+
+BlobClient::BlobClient(std::shared_ptr<grpc::Channel> channel, BlobClientOptions options)
+    : channel_(std::move(channel)), options_(WithWriterId(std::move(options))) {}
+
+absl::StatusOr<std::vector<v1::BlobRef>> BlobClient::FindMissing(
+    const std::vector<v1::BlobRef>& blobs) {
+  const auto stub = v1::BlobService::NewStub(channel_);
+  std::vector<v1::BlobRef> missing;
+  for (size_t begin = 0; begin < blobs.size(); begin += kMaxBlobsPerCall) {
+    v1::FindMissingBlobsRequest request;
+    const size_t end = std::min(blobs.size(), begin + kMaxBlobsPerCall);
+    for (size_t i = begin; i < end; ++i) *request.add_blobs() = blobs[i];
+    grpc::ClientContext context;
+    PrepareCall(kUnaryTimeout, options_.token, &context);
+    v1::FindMissingBlobsResponse response;
+    const grpc::Status status = stub->FindMissingBlobs(&context, request, &response);
+    if (!status.ok()) return FromGrpcStatus(status);
+    missing.insert(missing.end(), response.missing().begin(), response.missing().end());
+  }
+  return missing;
+}
+
+absl::Status BlobClient::UploadBytes(std::string_view bytes, const v1::BlobRef& blob,
+                                     std::stop_token stop) {
+  return Upload(
+      [bytes](uint64_t offset, size_t max_bytes) -> absl::StatusOr<std::string> {
+        return std::string(bytes.substr(std::min<uint64_t>(offset, bytes.size()), max_bytes));
+      },
+      blob, std::move(stop), {});
+}
+
+absl::Status BlobClient::UploadFile(const std::string& path, const v1::BlobRef& blob,
+                                    std::stop_token stop,
+                                    const std::function<void(uint64_t)>& on_progress) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoToStatus(errno, "open " + path);
+  return Upload(
+      [&](uint64_t offset, size_t max_bytes) -> absl::StatusOr<std::string> {
+        std::string chunk(max_bytes, '\0');
+        size_t filled = 0;
+        while (filled < max_bytes) {
+          const ssize_t n = pread(fd.get(), chunk.data() + filled, max_bytes - filled,
+                                  static_cast<off_t>(offset + filled));
+          if (n < 0 && errno == EINTR) continue;
+          if (n < 0) return ErrnoToStatus(errno, "read " + path);
+          if (n == 0) break;
+          filled += static_cast<size_t>(n);
+        }
+        chunk.resize(filled);
+        return chunk;
+      },
+      blob, std::move(stop), on_progress);
+}
+
+absl::Status BlobClient::Upload(const Source& source, const v1::BlobRef& blob, std::stop_token stop,
+                                const std::function<void(uint64_t)>& on_progress) {
+  if (absl::Status status = CheckBlobRef("blob", blob); !status.ok()) return status;
+  const std::string resource = fmt::format(
+      "uploads/{}/{}", UploadId(options_.writer_id, blob.sha256()), BlobResourceName(blob));
+  absl::Status status;
+  for (int attempt = 0; attempt < options_.max_attempts; ++attempt) {
+    if (stop.stop_requested()) return absl::CancelledError("upload stopped");
+    status =
+        UploadOnce(source, resource, static_cast<uint64_t>(blob.size_bytes()), stop, on_progress);
+    if (stop.stop_requested() && !status.ok()) return absl::CancelledError("upload stopped");
+    if (status.ok() || !MayTryAgain(status)) return status;
+  }
+  return status;
+}
+
+absl::Status BlobClient::UploadOnce(const Source& source, const std::string& resource,
+                                    uint64_t byte_size, std::stop_token stop,
+                                    const std::function<void(uint64_t)>& on_progress) {
+  const auto stub = google::bytestream::ByteStream::NewStub(channel_);
+  uint64_t offset = 0;
+  {
+    grpc::ClientContext context;
+    PrepareCall(kUnaryTimeout, options_.token, &context);
+    const CallCanceller canceller(context, stop);
+    google::bytestream::QueryWriteStatusRequest request;
+    request.set_resource_name(resource);
+    google::bytestream::QueryWriteStatusResponse response;
+    const absl::Status status =
+        FromGrpcStatus(stub->QueryWriteStatus(&context, request, &response));
+    if (status.ok()) {
+      if (response.complete()) return absl::OkStatus();
+      if (response.committed_size() < 0 ||
+          static_cast<uint64_t>(response.committed_size()) > byte_size) {
+        return absl::InternalError(
+            fmt::format("server says that {} of {} bytes of {} are committed",
+                        response.committed_size(), byte_size, resource));
+      }
+      offset = static_cast<uint64_t>(response.committed_size());
+    } else if (!absl::IsNotFound(status)) {
+      return status;
+    }
+  }
+
+  grpc::ClientContext context;
+  PrepareCall(TransferTimeout(static_cast<double>(byte_size)), options_.token, &context);
+  const CallCanceller canceller(context, stop);
+  google::bytestream::WriteResponse response;
+  const auto writer = stub->Write(&context, &response);
+  google::bytestream::WriteRequest request;
+  request.set_resource_name(resource);
+  absl::Status source_status;
+  uint64_t next_progress = offset;
+  while (true) {
+    const size_t want =
+        static_cast<size_t>(std::min<uint64_t>(kBlobChunkBytes, byte_size - offset));
+    absl::StatusOr<std::string> chunk = source(offset, want);
+    if (chunk.ok() && chunk->size() < want) {
+      chunk = absl::InvalidArgumentError(
+          fmt::format("content ends at byte {} of {}", offset + chunk->size(), byte_size));
+    }
+    if (!chunk.ok()) {
+      source_status = chunk.status();
+      context.TryCancel();
+      break;
+    }
+    request.set_write_offset(static_cast<int64_t>(offset));
+    request.set_data(*std::move(chunk));
+    offset += want;
+    request.set_finish_write(offset == byte_size);
+    // A failed write means that the server has answered early: the blob may be there already.
+    if (!writer->Write(request)) break;
+    if (offset == byte_size) break;
+    request.clear_resource_name();
+    if (on_progress && offset >= next_progress) {
+      on_progress(offset);
+      next_progress = offset + kProgressEveryBytes;
+    }
+  }
+  writer->WritesDone();
+  const absl::Status status = FromGrpcStatus(writer->Finish());
+  if (!source_status.ok()) return source_status;
+  if (!status.ok()) return status;
+  if (static_cast<uint64_t>(response.committed_size()) != byte_size) {
+    return absl::UnavailableError(
+        fmt::format("upload was cut at byte {} of {}", response.committed_size(), byte_size));
+  }
+  if (on_progress) on_progress(byte_size);
+  return absl::OkStatus();
+}
+
+absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
+                              std::stop_token stop) {
+  if (absl::Status status = CheckBlobRef("blob", blob); !status.ok()) return status;
+  const auto stub = google::bytestream::ByteStream::NewStub(channel_);
+  const uint64_t byte_size = static_cast<uint64_t>(blob.size_bytes());
+  uint64_t received = 0;
+  absl::Status status;
+  for (int attempt = 0; attempt < options_.max_attempts; ++attempt) {
+    grpc::ClientContext context;
+    PrepareCall(TransferTimeout(blob.size_bytes()), options_.token, &context);
+    const CallCanceller canceller(context, stop);
+    google::bytestream::ReadRequest request;
+    request.set_resource_name(BlobResourceName(blob));
+    request.set_read_offset(static_cast<int64_t>(received));
+    const auto reader = stub->Read(&context, request);
+    google::bytestream::ReadResponse response;
+    absl::Status sink_status;
+    while (sink_status.ok() && reader->Read(&response)) {
+      received += response.data().size();
+      sink_status = received > byte_size
+                        ? absl::DataLossError(fmt::format("{} is longer than its name says",
+                                                          BlobResourceName(blob)))
+                        : sink(response.data());
+    }
+    if (!sink_status.ok()) context.TryCancel();
+    status = FromGrpcStatus(reader->Finish());
+    if (!sink_status.ok()) return sink_status;
+    if (stop.stop_requested() && !status.ok()) return absl::CancelledError("download stopped");
+    if (status.ok() || !MayTryAgain(status)) break;
+  }
+  if (!status.ok()) return status;
+  if (received != byte_size) {
+    return absl::DataLossError(
+        fmt::format("{}: the server sent {} bytes", BlobResourceName(blob), received));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BlobClient::DownloadToFile(const v1::BlobRef& blob, const std::string& path,
+                                        std::stop_token stop) {
+  absl::StatusOr<AtomicFile> file = AtomicFile::Create(path);
+  if (!file.ok()) return file.status();
+  Sha256 sha256;
+  absl::Status status = Read(
+      blob,
+      [&](std::string_view bytes) {
+        sha256.Update(bytes);
+        return file->Append(bytes);
+      },
+      std::move(stop));
+  if (!status.ok()) return status;
+  if (sha256.HexDigest() != blob.sha256()) {
+    return absl::DataLossError(
+        fmt::format("{}: the bytes that came have another digest", BlobResourceName(blob)));
+  }
+  return file->Commit();
+}
+
+absl::StatusOr<v1::BlobRef> BlobOfFile(const std::string& path) {
+  absl::StatusOr<std::string> sha256 = Sha256OfFile(path);
+  if (!sha256.ok()) return sha256.status();
+  struct stat file_stat;
+  if (stat(path.c_str(), &file_stat) != 0) return ErrnoToStatus(errno, "stat " + path);
+  v1::BlobRef blob;
+  blob.set_sha256(*std::move(sha256));
+  blob.set_size_bytes(static_cast<double>(file_stat.st_size));
+  return blob;
+}
+
+v1::BlobRef BlobOfBytes(std::string_view bytes) {
+  v1::BlobRef blob;
+  blob.set_sha256(Sha256Hex(bytes));
+  blob.set_size_bytes(static_cast<double>(bytes.size()));
+  return blob;
+}
+
+std::string BlobResourceName(const v1::BlobRef& blob) {
+  return fmt::format("blobs/{}/{:.0f}", blob.sha256(), blob.size_bytes());
+}
+
+absl::Status CheckBlobRef(std::string_view field, const v1::BlobRef& blob) {
+  std::vector<FieldViolation> violations;
+  if (!IsSha256Hex(blob.sha256())) {
+    violations.push_back(
+        {fmt::format("{}.sha256", field), "must be 64 lower-case hexadecimal characters"});
+  }
+  // The comparison is false for NaN.
+  if (!(blob.size_bytes() >= 0 && blob.size_bytes() <= kMaxBlobBytes) ||
+      blob.size_bytes() != std::floor(blob.size_bytes())) {
+    violations.push_back(
+        {fmt::format("{}.size_bytes", field), "must be a whole number from 0 to 2^53"});
+  }
+  return violations.empty() ? absl::OkStatus() : InvalidFieldsError(std::move(violations));
+}
+
+}  // namespace nerf

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nerf/v1/common.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace nerf {
+
+// Bytes of one WriteRequest and of one ReadResponse.
+inline constexpr size_t kBlobChunkBytes = size_t{64} << 10;
+
+struct BlobClientOptions {
+  std::string token;  // sent as Bearer token unless empty
+  // Names the writer: uploads of the same content by the same writer share an upload id, so that an
+  // upload goes on where it was cut, even from another process. Empty: random for each client.
+  std::string writer_id;
+  // An upload that was cut is taken up this many times before it fails.
+  int max_attempts = 4;
+};
+
+// Moves content-addressed blobs between files and a server. Every call blocks. Thread-safe.
+class BlobClient {
+ public:
+  using ReadChunk = std::function<absl::Status(std::string_view bytes)>;
+
+  BlobClient(std::shared_ptr<grpc::Channel> channel, BlobClientOptions options);
+
+  // Those of `blobs` that the server does not hold, in any number.
+  absl::StatusOr<std::vector<v1::BlobRef>> FindMissing(const std::vector<v1::BlobRef>& blobs);
+
+  // Uploads content unless it is present. `blob` must be its digest and size. An upload that was
+  // cut goes on from the committed size. `on_progress` hears the committed bytes now and then.
+  // Errors: those of the server; Cancelled when `stop` was requested; InvalidArgument where a file
+  // is not what `blob` says.
+  absl::Status UploadBytes(std::string_view bytes, const v1::BlobRef& blob,
+                           std::stop_token stop = {});
+  absl::Status UploadFile(const std::string& path, const v1::BlobRef& blob,
+                          std::stop_token stop = {},
+                          const std::function<void(uint64_t)>& on_progress = {});
+
+  // Streams a blob into `sink` in order. Does not check the digest. An error of the sink ends the
+  // download and is returned. Errors: those of the server; DataLoss when the size is not blob's;
+  // Cancelled.
+  absl::Status Read(const v1::BlobRef& blob, const ReadChunk& sink, std::stop_token stop = {});
+
+  // Downloads to `path`, which appears only whole, durable and with the right digest. Errors: as
+  // Read; DataLoss when the digest is wrong.
+  absl::Status DownloadToFile(const v1::BlobRef& blob, const std::string& path,
+                              std::stop_token stop = {});
+
+ private:
+  using Source = std::function<absl::StatusOr<std::string>(uint64_t offset, size_t max_bytes)>;
+  absl::Status Upload(const Source& source, const v1::BlobRef& blob, std::stop_token stop,
+                      const std::function<void(uint64_t)>& on_progress);
+  absl::Status UploadOnce(const Source& source, const std::string& resource, uint64_t byte_size,
+                          std::stop_token stop, const std::function<void(uint64_t)>& on_progress);
+
+  // Const after construction.
+  const std::shared_ptr<grpc::Channel> channel_;
+  const BlobClientOptions options_;
+};
+
+// The digest and size of a file or of bytes.
+absl::StatusOr<v1::BlobRef> BlobOfFile(const std::string& path);
+v1::BlobRef BlobOfBytes(std::string_view bytes);
+
+// "blobs/{sha256}/{size}".
+std::string BlobResourceName(const v1::BlobRef& blob);
+
+// OK when sha256 is 64 lower-case hexadecimal characters and the size a whole number from 0 to
+// 2^53; otherwise InvalidArgument FIELD_INVALID naming `field`.
+absl::Status CheckBlobRef(std::string_view field, const v1::BlobRef& blob);
+
+}  // namespace nerf

@@ -1,0 +1,83 @@
+#include "common/rpc/channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <chrono>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/file_io.h"
+
+namespace nerf {
+namespace {
+
+constexpr uint64_t kMaxTokenBytes = 4096;
+
+// UNAVAILABLE alone is safe to repeat: the call never reached the server's logic or the server said
+// so. Workers bring their own stream back, so it is not retried underneath them.
+constexpr char kServiceConfig[] = R"({
+  "methodConfig": [{
+    "name": [{"service": "nerf.v1.WorkerService", "method": "Synchronize"}]
+  }, {
+    "name": [{}],
+    "retryPolicy": {
+      "maxAttempts": 4,
+      "initialBackoff": "0.1s",
+      "maxBackoff": "5s",
+      "backoffMultiplier": 3,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }],
+  "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
+})";
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(kKeepaliveInterval)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(options.max_reconnect_backoff)));
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 1);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetServiceConfigJSON(kServiceConfig);
+  // A proxy of the environment must never see traffic to a server that was named by address.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void PrepareCall(absl::Duration timeout, const std::string& token, grpc::ClientContext* context) {
+  if (timeout != absl::InfiniteDuration()) {
+    context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+  }
+  if (!token.empty()) context->AddMetadata("authorization", "Bearer " + token);
+}
+
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  absl::StatusOr<std::string> content = ReadFile(path, kMaxTokenBytes);
+  if (!content.ok()) {
+    if (content.status().code() == absl::StatusCode::kResourceExhausted) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": longer than a token can be"));
+    }
+    return content.status();
+  }
+  const std::string token(absl::StripAsciiWhitespace(*content));
+  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": holds no token"));
+  for (const char c : token) {
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": the token is not printable ASCII"));
+    }
+  }
+  return token;
+}
+
+}  // namespace nerf

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "google/rpc/status.pb.h"
+
+namespace nerf {
+
+// Domain of every google.rpc.ErrorInfo of ours.
+inline constexpr std::string_view kErrorDomain = "nerfd";
+
+// FailedPrecondition BLOBS_MISSING that lists blobs by name ("blobs/{sha256}/{size}"), in its
+// message and as a payload. Requires: at least one.
+absl::Status BlobsMissingError(const std::vector<std::string>& blob_names);
+
+// The blobs of BlobsMissingError; empty for every other status.
+std::vector<std::string> GetMissingBlobs(const absl::Status& status);
+
+// The form that errors have on the wire: code, message and as details ErrorInfo (reason and
+// metadata of common/error_reason.h), BadRequest (field violations) and PreconditionFailure of type
+// MISSING (missing blobs), where there are any. Bytes that are not UTF-8 become '?'.
+google::rpc::Status ToRpcStatus(const absl::Status& status);
+
+// Inverse. Details of other kinds or domains are dropped; an unknown code becomes kUnknown.
+absl::Status FromRpcStatus(const google::rpc::Status& rpc_status);
+
+// `text` with every byte that is not part of valid UTF-8 replaced by '?'; protobuf strings must be
+// UTF-8.
+std::string ToUtf8(std::string_view text);
+
+}  // namespace nerf

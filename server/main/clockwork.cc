@@ -1,0 +1,69 @@
+#include "server/main/clockwork.h"
+
+#include "common/clock.h"
+#include "common/logging.h"
+#include "server/rpc/queue_metrics.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
+constexpr int kTicksPerGauges = 4;
+constexpr absl::Duration kCollectInterval = absl::Minutes(10);
+// A store that refuses is worth a line now and then, not four a second.
+constexpr absl::Duration kErrorLogInterval = absl::Seconds(10);
+
+}  // namespace
+
+Clockwork::Clockwork(const Parts& parts)
+    : parts_(parts), ticker_([this] { RunTicks(); }), collector_([this] { RunCollector(); }) {}
+
+Clockwork::~Clockwork() {
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  ticker_.join();
+  collector_.join();
+}
+
+bool Clockwork::Sleep(absl::Duration duration) {
+  RealClock clock;
+  const SteadyTime end = clock.Now() + duration;
+  MutexLock lock(mu_);
+  while (!stopping_ && clock.Now() < end) wake_.WaitFor(mu_, end - clock.Now());
+  return !stopping_;
+}
+
+void Clockwork::RunTicks() {
+  RealClock clock;
+  SteadyTime next_error_log = clock.Now();
+  int ticks = 0;
+  do {
+    if (absl::Status status = parts_.queue->Tick(); !status.ok() && clock.Now() >= next_error_log) {
+      LogError("the queue's tick failed", {{"error", status.ToString()}});
+      next_error_log = clock.Now() + kErrorLogInterval;
+    }
+    parts_.rpc->Tick();
+    if (ticks++ % kTicksPerGauges == 0) PublishGauges();
+  } while (Sleep(kTickInterval));
+}
+
+void Clockwork::PublishGauges() {
+  nerf::PublishGauges(parts_.queue->Stats(), parts_.workers->List(), parts_.blobs->Stats(),
+                      parts_.metrics);
+}
+
+void Clockwork::RunCollector() {
+  while (Sleep(kCollectInterval)) {
+    const absl::StatusOr<size_t> n_files = parts_.blobs->Collect(parts_.state->ReachableBlobs());
+    if (!n_files.ok()) {
+      LogError("blobs could not be collected", {{"error", n_files.status().ToString()}});
+    } else if (*n_files > 0) {
+      LogInfo("blobs collected", {{"files", *n_files}});
+    }
+  }
+}
+
+}  // namespace nerf

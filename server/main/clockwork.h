@@ -1,0 +1,48 @@
+#pragma once
+
+#include <thread>
+
+#include "absl/time/time.h"
+#include "common/mutex.h"
+#include "server/metrics/server_metrics.h"
+#include "server/queue/job_queue.h"
+#include "server/queue/queue_state.h"
+#include "server/queue/worker_table.h"
+#include "server/rpc/rpc_server.h"
+#include "server/store/blob_store.h"
+
+namespace nerf {
+
+// What happens by itself: leases run out, silent workers are dropped, gauges are set, and blobs
+// that nothing refers to are collected. Two threads, so that a long collection delays no lease.
+class Clockwork {
+ public:
+  struct Parts {
+    QueueState* state = nullptr;
+    JobQueue* queue = nullptr;
+    WorkerTable* workers = nullptr;
+    BlobStore* blobs = nullptr;
+    RpcServer* rpc = nullptr;
+    ServerMetrics* metrics = nullptr;
+  };
+  // All outlive it.
+  explicit Clockwork(const Parts& parts);
+  ~Clockwork();
+  Clockwork(const Clockwork&) = delete;
+  Clockwork& operator=(const Clockwork&) = delete;
+
+ private:
+  void RunTicks();
+  void RunCollector();
+  void PublishGauges();
+  // False when it is time to end.
+  bool Sleep(absl::Duration duration) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const Parts parts_;
+  Mutex mu_;
+  CondVar wake_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread ticker_, collector_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,70 @@
+#include "server/main/data_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/escaping.h"
+#include "common/atomic_file.h"
+#include "common/logging.h"
+#include "common/rpc/channel.h"
+
+namespace nerf {
+
+absl::StatusOr<DataDir> DataDir::Open(const std::string& path) {
+  std::error_code error;
+  const bool existed = std::filesystem::exists(path, error);
+  std::filesystem::create_directories(path, error);
+  if (error) return ErrnoToStatus(error.value(), "create " + path);
+  // The token lies in it. A folder that was there keeps the rights that somebody gave it.
+  if (!existed) chmod(path.c_str(), 0700);
+  const std::string lock_path = path + "/nerfd.lock";
+  UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.ok()) return ErrnoToStatus(errno, "open " + lock_path);
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return ErrnoToStatus(errno, "lock " + lock_path);
+    return absl::FailedPreconditionError(fmt::format(
+        "{} belongs to a nerfd that is running; give this one another --data-dir", path));
+  }
+  return DataDir(path, std::move(lock));
+}
+
+absl::StatusOr<std::string> DataDir::WorkerToken(RandomSource& random) {
+  const std::string path = File("worker.token");
+  absl::StatusOr<std::string> token = ReadTokenFile(path);
+  if (token.ok()) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
+      LogWarning("the worker token could be read by others; its mode is 0600 now",
+                 {{"file", path}});
+      chmod(path.c_str(), 0600);
+    }
+    return token;
+  }
+  if (!absl::IsNotFound(token.status())) return token.status();
+  std::array<uint8_t, 32> bytes;
+  random.Fill(bytes);
+  const std::string drawn =
+      absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (absl::Status s = WriteFileAtomically(path, drawn + "\n", 0600); !s.ok()) return s;
+  return drawn;
+}
+
+absl::Status DataDir::WriteAddresses(const ServedAddresses& addresses) {
+  // Addresses were checked to hold nothing that JSON would have to escape, but for unix paths.
+  return WriteFileAtomically(
+      File("nerfd.ports"),
+      fmt::format("{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\"}}\n", getpid(),
+                  absl::Utf8SafeCEscape(addresses.grpc), addresses.metrics));
+}
+
+void DataDir::RemoveAddresses() { unlink(File("nerfd.ports").c_str()); }
+
+}  // namespace nerf

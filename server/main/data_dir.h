@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/file_io.h"
+#include "common/ids.h"
+
+namespace nerf {
+
+// What is served where, for scripts: <data>/nerfd.ports, one JSON object.
+struct ServedAddresses {
+  std::string grpc;     // host:port
+  std::string metrics;  // host:port
+};
+
+// nerfd's folder, held by one process at a time; the lock ends with the process, however it dies.
+//   <data>/nerfd.lock  worker.token  nerfd.ports  queue.db  blobs/  uploads/  worker/
+// Movable.
+class DataDir {
+ public:
+  // Makes the folder (mode 0700) where it is missing. Errors: FailedPrecondition when another nerfd
+  // holds it; those of the system.
+  static absl::StatusOr<DataDir> Open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+  // The worker token, drawn once and kept in worker.token with mode 0600.
+  absl::StatusOr<std::string> WorkerToken(RandomSource& random);
+
+  absl::Status WriteAddresses(const ServedAddresses& addresses);
+  void RemoveAddresses();
+
+ private:
+  DataDir(std::string path, UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  std::string path_;
+  UniqueFd lock_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,274 @@
+// nerfd: queues and serves radiance fields. See docs/design.md.
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "common/clock.h"
+#include "common/exit_code.h"
+#include "common/ids.h"
+#include "common/logging.h"
+#include "server/main/clockwork.h"
+#include "server/main/data_dir.h"
+#include "server/main/local_worker.h"
+#include "server/main/server_flags.h"
+#include "server/metrics/metrics_listener.h"
+#include "server/metrics/process_collector.h"
+#include "server/metrics/server_metrics.h"
+#include "server/queue/job_queue.h"
+#include "server/queue/model_catalog.h"
+#include "server/queue/queue_state.h"
+#include "server/queue/scene_catalog.h"
+#include "server/queue/worker_table.h"
+#include "server/rpc/queue_metrics.h"
+#include "server/rpc/rpc_server.h"
+#include "server/store/blob_store.h"
+#include "server/store/sqlite_store.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The worker checkpoints and hands back its lease in this time; the contract of nerf-worker.
+constexpr absl::Duration kWorkerStopGrace = absl::Seconds(25);
+constexpr absl::Duration kRpcStopGrace = absl::Seconds(2);
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "nerfd: %s\n", std::string(status.message()).c_str());
+  return ExitCodeFor(status.code());
+}
+
+int FailUsage(const absl::Status& status) {
+  std::fprintf(stderr, "nerfd: %s\n", std::string(status.message()).c_str());
+  return kUsage;
+}
+
+// Blocks the signals that end a server in every thread, so that they come out of Wait alone.
+// Construct before the first thread starts.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&signals_);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals_, number);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+  }
+
+  // Returns at the first signal. A second one ends the process on the spot.
+  void Wait() {
+    int number = 0;
+    sigwait(&signals_, &number);
+    LogInfo("shutting down", {{"signal", number}});
+    std::thread([signals = signals_] {
+      int second = 0;
+      sigwait(&signals, &second);
+      _exit(128 + second);
+    }).detach();
+  }
+
+ private:
+  sigset_t signals_;
+};
+
+std::string ProgramBesideThis(const char* name) {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? std::string(name) : (self.parent_path() / name).string();
+}
+
+// Everything of a running server, in the order in which it is built.
+struct Server {
+  RealClock clock;
+  SystemRandom random;
+  std::unique_ptr<ServerMetrics> metrics;
+  std::unique_ptr<QueueMetrics> queue_metrics;
+  std::unique_ptr<BlobStore> blobs;
+  std::unique_ptr<SqliteStore> store;
+  std::unique_ptr<QueueState> state;
+  std::unique_ptr<JobQueue> queue;
+  std::unique_ptr<SceneCatalog> scenes;
+  std::unique_ptr<ModelCatalog> models;
+  std::unique_ptr<WorkerTable> workers;
+  std::unique_ptr<RpcServer> rpc;
+  std::unique_ptr<MetricsListener> metrics_listener;
+  std::unique_ptr<Clockwork> clockwork;
+};
+
+absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* server) {
+  server->metrics = std::make_unique<ServerMetrics>(
+      BuildInfo{NERF_VERSION, NERF_REVISION, NERF_CUDA, grpc::Version()});
+  server->queue_metrics = std::make_unique<QueueMetrics>(server->metrics.get());
+  auto blobs = BlobStore::Open(data.path(), BlobStoreOptions(), &server->clock);
+  if (!blobs.ok()) return blobs.status();
+  server->blobs = *std::move(blobs);
+  auto store = SqliteStore::Open(data.File("queue.db"), server->random);
+  if (!store.ok()) return store.status();
+  server->store = *std::move(store);
+  QueueOptions options;
+  options.lease_ttl = flags.lease_ttl;
+  auto state = QueueState::Open(options, {.clock = &server->clock,
+                                          .random = &server->random,
+                                          .store = server->store.get(),
+                                          .blobs = server->blobs.get(),
+                                          .observer = server->queue_metrics.get()});
+  if (!state.ok()) return state.status();
+  server->state = *std::move(state);
+  server->queue = std::make_unique<JobQueue>(server->state.get());
+  server->scenes = std::make_unique<SceneCatalog>(server->state.get());
+  server->models = std::make_unique<ModelCatalog>(server->state.get());
+  server->workers = std::make_unique<WorkerTable>(&server->clock, flags.lease_ttl);
+  return absl::OkStatus();
+}
+
+absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* server) {
+  RpcServerOptions options;
+  options.listen = flags.listen;
+  options.worker_token = token;
+  options.times.lease_ttl = flags.lease_ttl;
+  // Five heartbeats may be lost before a lease runs out.
+  options.times.heartbeat_interval = std::min(absl::Seconds(5), flags.lease_ttl / 6);
+  options.times.checkpoint_interval = flags.checkpoint_interval;
+  auto rpc = RpcServer::Start(options, {.clock = &server->clock,
+                                        .random = &server->random,
+                                        .queue = server->queue.get(),
+                                        .scenes = server->scenes.get(),
+                                        .models = server->models.get(),
+                                        .workers = server->workers.get(),
+                                        .blobs = server->blobs.get(),
+                                        .metrics = server->metrics.get()});
+  if (!rpc.ok()) return rpc.status();
+  server->rpc = *std::move(rpc);
+  ListenAddress metrics = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
+  // The listener's library wants numbers.
+  if (metrics.host == "localhost") metrics.host = "127.0.0.1";
+  auto listener = MetricsListener::Start(metrics.ToString(),
+                                         {server->metrics->collectable(), MakeProcessCollector()});
+  if (!listener.ok()) return listener.status();
+  server->metrics_listener = *std::move(listener);
+  server->clockwork = std::make_unique<Clockwork>(
+      Clockwork::Parts{server->state.get(), server->queue.get(), server->workers.get(),
+                       server->blobs.get(), server->rpc.get(), server->metrics.get()});
+  return absl::OkStatus();
+}
+
+int Run(const ServerFlags& flags, EndSignals& signals) {
+  absl::StatusOr<DataDir> data = DataDir::Open(flags.data_dir);
+  if (!data.ok()) return Fail(data.status());
+  Server server;
+  const absl::StatusOr<std::string> token = data->WorkerToken(server.random);
+  if (!token.ok()) return Fail(token.status());
+  if (absl::Status status = OpenStores(flags, *data, &server); !status.ok()) return Fail(status);
+  if (absl::Status status = Serve(flags, *token, &server); !status.ok()) return Fail(status);
+
+  ListenAddress grpc_address = *ParseListenAddress("--listen", flags.listen);
+  ListenAddress metrics_address = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
+  if (!grpc_address.is_unix) grpc_address.port = server.rpc->port();
+  metrics_address.port = server.metrics_listener->port();
+  const ServedAddresses served = {grpc_address.ToString(), metrics_address.ToString()};
+  if (absl::Status status = data->WriteAddresses(served); !status.ok()) return Fail(status);
+  std::printf("nerfd: grpc on %s\nnerfd: metrics on http://%s/metrics\nnerfd: data in %s\n",
+              served.grpc.c_str(), served.metrics.c_str(), data->path().c_str());
+  std::fflush(stdout);
+  LogInfo("serving", {{"grpc", served.grpc},
+                      {"metrics", served.metrics},
+                      {"data_dir", data->path()},
+                      {"version", NERF_VERSION}});
+
+  std::unique_ptr<LocalWorker> worker;
+  if (!flags.no_local_worker) {
+    worker = std::make_unique<LocalWorker>(
+        LocalWorkerOptions{.program = ProgramBesideThis("nerf-worker"),
+                           .server = ConnectAddress(grpc_address),
+                           .cache_dir = data->File("worker"),
+                           .token_file = data->File("worker.token"),
+                           .log_level = flags.log_level});
+  }
+  signals.Wait();
+  server.rpc->SetServing(false);
+  // The worker first: it needs the server to hand in its checkpoint and its lease.
+  if (worker != nullptr) worker->Stop(kWorkerStopGrace);
+  server.clockwork.reset();
+  server.rpc->Shutdown(kRpcStopGrace);
+  data->RemoveAddresses();
+  LogInfo("ended");
+  return kOk;
+}
+
+int Main(int argc, char** argv) {
+  EndSignals signals;
+  ServerFlags flags;
+  flags.data_dir = DefaultDataDir();
+  std::string lease_ttl = "30s", checkpoint_interval = "30s";
+  CLI::App app("Queues training jobs for radiance fields, serves scenes, models and renders.",
+               "nerfd");
+  app.option_defaults()->take_last();  // as shells with aliases expect
+  app.set_version_flag("--version", NERF_VERSION);
+  app.add_option("--listen", flags.listen, "Address of the gRPC server, HOST:PORT; port 0: any")
+      ->envname("NERFD_LISTEN")
+      ->capture_default_str();
+  app.add_option("--metrics-listen", flags.metrics_listen, "Address of /metrics, HOST:PORT")
+      ->envname("NERFD_METRICS_LISTEN")
+      ->capture_default_str();
+  app.add_option("--data-dir", flags.data_dir, "Folder of the queue, the blobs and the token")
+      ->envname("NERFD_DATA_DIR")
+      ->capture_default_str();
+  app.add_flag("--no-local-worker", flags.no_local_worker, "Start no nerf-worker on this machine")
+      ->envname("NERFD_NO_LOCAL_WORKER");
+  app.add_option("--lease-ttl", lease_ttl, "Time without a word after which a worker is lost")
+      ->envname("NERFD_LEASE_TTL")
+      ->capture_default_str();
+  app.add_option("--checkpoint-interval", checkpoint_interval, "Time between checkpoints of a job")
+      ->envname("NERFD_CHECKPOINT_INTERVAL")
+      ->capture_default_str();
+  app.add_flag("--insecure", flags.insecure, "Allow to listen beyond this machine without TLS")
+      ->envname("NERFD_INSECURE");
+  app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off")
+      ->envname("NERFD_LOG_LEVEL")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kOk : kUsage;
+  }
+  const auto parse_duration = [](const char* flag, const std::string& text,
+                                 absl::Duration* value) -> absl::Status {
+    if (absl::ParseDuration(text, value)) return absl::OkStatus();
+    return absl::InvalidArgumentError(std::string(flag) + ": '" + text +
+                                      "' is not a duration such as 30s or 1m30s");
+  };
+  if (auto s = parse_duration("--lease-ttl", lease_ttl, &flags.lease_ttl); !s.ok()) {
+    return FailUsage(s);
+  }
+  if (auto s =
+          parse_duration("--checkpoint-interval", checkpoint_interval, &flags.checkpoint_interval);
+      !s.ok()) {
+    return FailUsage(s);
+  }
+  if (auto s = InitLogging("nerfd", flags.log_level); !s.ok()) return FailUsage(s);
+  if (auto s = CheckFlags(flags); !s.ok()) return FailUsage(s);
+  std::error_code error;
+  flags.data_dir = fs::absolute(flags.data_dir, error).lexically_normal().string();
+  return Run(flags, signals);
+}
+
+}  // namespace
+}  // namespace nerf
+
+int main(int argc, char** argv) {
+  try {
+    return nerf::Main(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "nerfd: %s\n", e.what());
+    return nerf::kBug;
+  }
+}

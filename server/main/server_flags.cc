@@ -1,0 +1,106 @@
+#include "server/main/server_flags.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+
+namespace nerf {
+namespace {
+
+constexpr std::string_view kUnixPrefix = "unix:";
+
+absl::Status CheckListen(std::string_view flag, const std::string& text, bool insecure) {
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(flag, text);
+  if (!address.ok()) return address.status();
+  if (insecure || IsLoopback(*address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: {} can be reached from other machines, and connections are neither encrypted "
+      "nor authenticated. Listen on 127.0.0.1, or say --insecure if a proxy or the "
+      "network protects it",
+      flag, text));
+}
+
+absl::Status CheckDuration(std::string_view flag, absl::Duration value) {
+  if (value >= absl::Milliseconds(100) && value <= absl::Hours(24)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: must be from 100ms to 24h, not {}", flag, absl::FormatDuration(value)));
+}
+
+}  // namespace
+
+std::string ListenAddress::ToString() const {
+  if (is_unix) return host;
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
+                                             : fmt::format("[{}]:{}", host, port);
+}
+
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, const std::string& text) {
+  const absl::Status bad = absl::InvalidArgumentError(
+      fmt::format("{}: '{}' is not HOST:PORT (as in 127.0.0.1:50051 or [::1]:50051)", flag, text));
+  ListenAddress address;
+  if (text.starts_with(kUnixPrefix)) {
+    if (text.size() == kUnixPrefix.size()) return bad;
+    address.host = text;
+    address.is_unix = true;
+    return address;
+  }
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return bad;
+  address.host = text.substr(0, colon);
+  const bool bracketed = address.host.front() == '[' && address.host.back() == ']';
+  if (bracketed) address.host = address.host.substr(1, address.host.size() - 2);
+  if (!bracketed && address.host.find(':') != std::string::npos) return bad;
+  if (address.host.empty() ||
+      address.host.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz"
+                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ.:-_") != std::string::npos) {
+    return bad;
+  }
+  const char* const begin = text.data() + colon + 1;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(begin, end, address.port);
+  if (begin == end || error != std::errc() || last != end || address.port < 0 ||
+      address.port > 65535) {
+    return bad;
+  }
+  return address;
+}
+
+bool IsLoopback(const ListenAddress& address) {
+  if (address.is_unix || address.host == "localhost") return true;
+  in_addr v4{};
+  if (inet_pton(AF_INET, address.host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  in6_addr v6{};
+  return inet_pton(AF_INET6, address.host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+std::string ConnectAddress(const ListenAddress& address) {
+  ListenAddress result = address;
+  if (address.host == "0.0.0.0") result.host = "127.0.0.1";
+  if (address.host == "::") result.host = "::1";
+  return result.ToString();
+}
+
+absl::Status CheckFlags(const ServerFlags& flags) {
+  if (absl::Status s = CheckListen("--listen", flags.listen, flags.insecure); !s.ok()) return s;
+  if (absl::Status s = CheckListen("--metrics-listen", flags.metrics_listen, flags.insecure);
+      !s.ok()) {
+    return s;
+  }
+  if (flags.metrics_listen.starts_with(kUnixPrefix)) {
+    return absl::InvalidArgumentError("--metrics-listen: must be HOST:PORT");
+  }
+  if (absl::Status s = CheckDuration("--lease-ttl", flags.lease_ttl); !s.ok()) return s;
+  return CheckDuration("--checkpoint-interval", flags.checkpoint_interval);
+}
+
+std::string DefaultDataDir() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data == '/') return std::string(data) + "/nerfd";
+  const char* home = std::getenv("HOME");
+  return (home != nullptr && *home == '/' ? std::string(home) : std::string("/var/tmp")) +
+         "/.local/share/nerfd";
+}
+
+}  // namespace nerf

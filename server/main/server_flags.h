@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace nerf {
+
+// What nerfd was asked to do: flags, else NERFD_* variables, else defaults.
+struct ServerFlags {
+  std::string listen = "127.0.0.1:50051";
+  std::string metrics_listen = "127.0.0.1:9464";
+  std::string data_dir;  // absolute
+  bool no_local_worker = false;
+  absl::Duration lease_ttl = absl::Seconds(30);
+  absl::Duration checkpoint_interval = absl::Seconds(30);
+  bool insecure = false;
+  std::string log_level = "info";
+};
+
+// A place to listen on.
+struct ListenAddress {
+  std::string host;  // without brackets; empty for a unix socket
+  int port = 0;
+  bool is_unix = false;
+
+  // "host:port", with brackets where the host has colons.
+  std::string ToString() const;
+};
+
+// "host:port", "[v6]:port" or "unix:PATH". InvalidArgument naming `flag`.
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, const std::string& text);
+
+// True when nobody outside of this machine can connect: localhost, 127.0.0.0/8, ::1, unix sockets.
+bool IsLoopback(const ListenAddress& address);
+
+// The address at which a process on this machine reaches a server that listens on `address`.
+std::string ConnectAddress(const ListenAddress& address);
+
+// Checks what CLI11 cannot: addresses (beyond loopback only with insecure), durations in range.
+// InvalidArgument in words for the user.
+absl::Status CheckFlags(const ServerFlags& flags);
+
+// $XDG_DATA_HOME/nerfd, else $HOME/.local/share/nerfd.
+std::string DefaultDataDir();
+
+}  // namespace nerf

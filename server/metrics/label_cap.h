@@ -1,0 +1,32 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "common/mutex.h"
+
+namespace nerf {
+
+// Keeps a label from growing without bound: the first `max_values` different values pass, every
+// later one becomes "other". Thread-safe.
+class LabelCap {
+ public:
+  explicit LabelCap(size_t max_values = 100) : max_values_(max_values) {}
+
+  std::string Cap(std::string_view value) {
+    MutexLock lock(mu_);
+    std::string text(value);
+    if (values_.contains(text)) return text;
+    if (values_.size() >= max_values_) return "other";
+    values_.insert(text);
+    return text;
+  }
+
+ private:
+  const size_t max_values_;
+  Mutex mu_;
+  std::set<std::string> values_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace nerf

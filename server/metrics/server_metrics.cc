@@ -1,0 +1,281 @@
+#include "server/metrics/server_metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "common/mutex.h"
+#include "server/metrics/label_cap.h"
+
+namespace nerf {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Registry;
+
+// There is one queue and one priority until an API asks for more; the labels are here for
+// dashboards.
+const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
+constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
+                                      "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
+constexpr const char* kAttemptResults[] = {"completed", "lease_expired", "preempted",
+                                           "drained",   "engine_crash",  "oom",
+                                           "failed",    "cancelled"};
+constexpr const char* kWorkerStates[] = {"idle", "busy", "draining", "unhealthy", "lost"};
+
+const Histogram::BucketBoundaries kCommitSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                                    0.05,   0.1,   0.25,   0.5,   1,    2.5};
+const Histogram::BucketBoundaries kStepSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                                  0.1,    0.25,  0.5,    1,     2.5,  5,     10};
+const Histogram::BucketBoundaries kRenderSeconds = {
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+
+Family<Counter>& NewCounter(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+Family<Gauge>& NewGauge(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+Family<Histogram>& NewHistogram(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+// Counters refuse what is no amount.
+double Amount(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
+
+}  // namespace
+
+struct ServerMetrics::Families {
+  explicit Families(Registry& r)
+      : build_info(NewGauge(r, "nerfd_build_info", "Always 1; the labels say what was built.")),
+        jobs(NewGauge(r, "nerfd_jobs", "Training jobs that are kept, by state.")),
+        jobs_created(NewCounter(r, "nerfd_jobs_created_total", "Training jobs accepted.")),
+        jobs_finished(
+            NewCounter(r, "nerfd_jobs_finished_total", "Training jobs that became final.")),
+        queue_jobs(NewGauge(r, "nerfd_queue_jobs", "Training jobs that wait for a worker.")),
+        queue_oldest_age(NewGauge(r, "nerfd_queue_oldest_job_age_seconds",
+                                  "Time that the oldest waiting job has waited.")),
+        attempts(NewCounter(r, "nerfd_job_attempts_total",
+                            "Placements of a job on a worker that ended, by how.")),
+        leases(NewGauge(r, "nerfd_leases", "Leases that workers hold.")),
+        lease_expirations(NewCounter(r, "nerfd_lease_expirations_total",
+                                     "Leases that ran out because nothing was heard.")),
+        fenced_writes(NewCounter(r, "nerfd_lease_fenced_writes_total",
+                                 "Writes of workers refused because their lease was stale.")),
+        workers(NewGauge(r, "nerfd_workers", "Workers that this server knows, by state.")),
+        watchers(NewGauge(r, "nerfd_watchers", "Open watch streams.")),
+        commit_seconds(NewHistogram(r, "nerfd_store_commit_duration_seconds",
+                                    "Time of a transaction of the store, sync included.")),
+        blob_size(NewGauge(r, "nerfd_blob_store_size_bytes", "Size of all blobs.")),
+        blob_free(NewGauge(r, "nerfd_blob_store_free_bytes", "Space left for blobs.")),
+        blob_received(NewCounter(r, "nerfd_blob_received_bytes_total", "Bytes of blobs received.")),
+        blob_sent(NewCounter(r, "nerfd_blob_sent_bytes_total", "Bytes of blobs sent.")),
+        upload_failures(
+            NewCounter(r, "nerfd_blob_upload_failures_total", "Uploads that ended in an error.")),
+        train_steps(NewCounter(r, "nerfd_train_steps_total", "Training steps done by workers.")),
+        train_rays(NewCounter(r, "nerfd_train_rays_total", "Rays trained on by workers.")),
+        step_seconds(NewHistogram(r, "nerfd_train_step_duration_seconds",
+                                  "Time of a training step; means of a second at a time.")),
+        train_loss(NewGauge(r, "nerfd_train_loss", "Last training loss heard.")),
+        train_psnr(NewGauge(r, "nerfd_train_psnr_decibels", "Last PSNR of training rays heard.")),
+        train_last_step(NewGauge(r, "nerfd_train_last_step_timestamp_seconds",
+                                 "Unix time at which training steps were last heard of.")),
+        render_requests(NewCounter(r, "nerfd_render_requests_total", "Renders, by result.")),
+        render_seconds(NewHistogram(r, "nerfd_render_duration_seconds",
+                                    "Time from a render's request to its reply.")) {
+    queue_jobs.Add(kQueueLabels);
+    queue_oldest_age.Add(kQueueLabels);
+    for (const char* result : kAttemptResults) attempts.Add({{"result", result}});
+    for (const char* state : kWorkerStates) workers.Add({{"state", state}});
+    for (const char* state : kJobStates) jobs.Add({{"state", state}, {"project", "default"}});
+    jobs_created.Add({{"project", "default"}});
+    for (const char* result : {"succeeded", "failed", "cancelled"}) {
+      jobs_finished.Add({{"project", "default"}, {"result", result}, {"reason", ""}});
+    }
+    leases.Add({});
+    lease_expirations.Add({});
+    fenced_writes.Add({{"rpc", "Synchronize"}});
+    fenced_writes.Add({{"rpc", "CommitCheckpoint"}});
+    watchers.Add({{"kind", "training_job"}});
+    commit = &commit_seconds.Add({}, kCommitSeconds);
+    blob_size.Add({});
+    blob_free.Add({});
+    received = &blob_received.Add({});
+    sent = &blob_sent.Add({});
+    upload_failures.Add({{"reason", "FIELD_INVALID"}});
+    train_steps.Add({{"device", "cpu"}});
+    train_rays.Add({{"device", "cpu"}});
+    step_seconds.Add({{"device", "cpu"}}, kStepSeconds);
+    train_loss.Add({{"device", "cpu"}});
+    train_psnr.Add({{"device", "cpu"}});
+    train_last_step.Add({{"device", "cpu"}});
+    render_requests.Add({{"kind", "image"}, {"result", "ok"}});
+    render_seconds.Add({{"kind", "image"}}, kRenderSeconds);
+  }
+
+  Family<Gauge>& build_info;
+  Family<Gauge>& jobs;
+  Family<Counter>& jobs_created;
+  Family<Counter>& jobs_finished;
+  Family<Gauge>& queue_jobs;
+  Family<Gauge>& queue_oldest_age;
+  Family<Counter>& attempts;
+  Family<Gauge>& leases;
+  Family<Counter>& lease_expirations;
+  Family<Counter>& fenced_writes;
+  Family<Gauge>& workers;
+  Family<Gauge>& watchers;
+  Family<Histogram>& commit_seconds;
+  Family<Gauge>& blob_size;
+  Family<Gauge>& blob_free;
+  Family<Counter>& blob_received;
+  Family<Counter>& blob_sent;
+  Family<Counter>& upload_failures;
+  Family<Counter>& train_steps;
+  Family<Counter>& train_rays;
+  Family<Histogram>& step_seconds;
+  Family<Gauge>& train_loss;
+  Family<Gauge>& train_psnr;
+  Family<Gauge>& train_last_step;
+  Family<Counter>& render_requests;
+  Family<Histogram>& render_seconds;
+
+  Histogram* commit = nullptr;
+  Counter* received = nullptr;
+  Counter* sent = nullptr;
+
+  LabelCap projects, reasons, devices;
+  Mutex mu;
+  std::set<std::string> projects_seen ABSL_GUARDED_BY(mu) = {"default"};
+};
+
+ServerMetrics::ServerMetrics(const BuildInfo& build)
+    : registry_(std::make_shared<Registry>()), families_(std::make_unique<Families>(*registry_)) {
+  families_->build_info
+      .Add({{"version", build.version},
+            {"revision", build.revision},
+            {"cuda", build.cuda},
+            {"grpc", build.grpc}})
+      .Set(1);
+}
+
+ServerMetrics::~ServerMetrics() = default;
+
+std::shared_ptr<prometheus::Collectable> ServerMetrics::collectable() const { return registry_; }
+
+void ServerMetrics::JobCreated(std::string_view project) {
+  families_->jobs_created.Add({{"project", families_->projects.Cap(project)}}).Increment();
+}
+
+void ServerMetrics::JobFinished(std::string_view project, std::string_view result,
+                                std::string_view reason) {
+  families_->jobs_finished
+      .Add({{"project", families_->projects.Cap(project)},
+            {"result", std::string(result)},
+            {"reason", families_->reasons.Cap(reason)}})
+      .Increment();
+}
+
+void ServerMetrics::AttemptEnded(std::string_view result) {
+  families_->attempts.Add({{"result", std::string(result)}}).Increment();
+}
+
+void ServerMetrics::LeaseExpired() { families_->lease_expirations.Add({}).Increment(); }
+
+void ServerMetrics::WriteFenced(std::string_view rpc) {
+  families_->fenced_writes.Add({{"rpc", std::string(rpc)}}).Increment();
+}
+
+void ServerMetrics::StoreCommitted(double seconds) { families_->commit->Observe(Amount(seconds)); }
+
+void ServerMetrics::SetJobs(const std::map<std::pair<std::string, std::string>, size_t>& jobs) {
+  // Projects beyond the cap share a series, so sums are made before anything is set.
+  std::map<std::pair<std::string, std::string>, size_t> sums;
+  MutexLock lock(families_->mu);
+  for (const auto& [key, count] : jobs) {
+    const std::string project = families_->projects.Cap(key.first);
+    families_->projects_seen.insert(project);
+    sums[{project, key.second}] += count;
+  }
+  for (const std::string& project : families_->projects_seen) {
+    for (const char* state : kJobStates) {
+      const auto found = sums.find({project, state});
+      families_->jobs.Add({{"state", state}, {"project", project}})
+          .Set(found == sums.end() ? 0 : static_cast<double>(found->second));
+    }
+  }
+}
+
+void ServerMetrics::SetQueue(size_t n_queued, double oldest_age_seconds) {
+  families_->queue_jobs.Add(kQueueLabels).Set(static_cast<double>(n_queued));
+  families_->queue_oldest_age.Add(kQueueLabels).Set(oldest_age_seconds);
+}
+
+void ServerMetrics::SetLeases(size_t n_leases) {
+  families_->leases.Add({}).Set(static_cast<double>(n_leases));
+}
+
+void ServerMetrics::SetWorkers(const std::map<std::string, size_t>& by_state) {
+  for (const char* state : kWorkerStates) {
+    const auto found = by_state.find(state);
+    families_->workers.Add({{"state", state}})
+        .Set(found == by_state.end() ? 0 : static_cast<double>(found->second));
+  }
+}
+
+void ServerMetrics::SetWatchers(size_t n_watchers) {
+  families_->watchers.Add({{"kind", "training_job"}}).Set(static_cast<double>(n_watchers));
+}
+
+void ServerMetrics::SetBlobStore(uint64_t byte_size, uint64_t free_bytes) {
+  families_->blob_size.Add({}).Set(static_cast<double>(byte_size));
+  families_->blob_free.Add({}).Set(static_cast<double>(free_bytes));
+}
+
+void ServerMetrics::BlobReceived(size_t bytes) {
+  families_->received->Increment(static_cast<double>(bytes));
+}
+void ServerMetrics::BlobSent(size_t bytes) {
+  families_->sent->Increment(static_cast<double>(bytes));
+}
+void ServerMetrics::BlobUploadFailed(std::string_view reason) {
+  families_->upload_failures.Add({{"reason", families_->reasons.Cap(reason)}}).Increment();
+}
+
+void ServerMetrics::TrainReported(std::string_view device, const TrainReport& report) {
+  const prometheus::Labels labels = {{"device", families_->devices.Cap(device)}};
+  families_->train_rays.Add(labels).Increment(Amount(report.rays));
+  if (!(Amount(report.steps) > 0)) return;
+  families_->train_steps.Add(labels).Increment(report.steps);
+  if (Amount(report.step_seconds) > 0) {
+    // A worker sends the mean of many steps: all of them go into the mean's bucket.
+    std::vector<double> increments(kStepSeconds.size() + 1, 0);
+    const auto bucket =
+        std::lower_bound(kStepSeconds.begin(), kStepSeconds.end(), report.step_seconds);
+    increments[static_cast<size_t>(bucket - kStepSeconds.begin())] = report.steps;
+    families_->step_seconds.Add(labels, kStepSeconds)
+        .ObserveMultiple(increments, report.steps * report.step_seconds);
+  }
+  families_->train_loss.Add(labels).Set(report.loss);
+  families_->train_psnr.Add(labels).Set(report.psnr);
+  families_->train_last_step.Add(labels).Set(report.unix_now);
+}
+
+void ServerMetrics::RenderFinished(std::string_view kind, std::string_view result, double seconds) {
+  families_->render_requests
+      .Add({{"kind", std::string(kind)}, {"result", families_->reasons.Cap(result)}})
+      .Increment();
+  families_->render_seconds.Add({{"kind", std::string(kind)}}, kRenderSeconds)
+      .Observe(Amount(seconds));
+}
+
+}  // namespace nerf

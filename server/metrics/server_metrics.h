@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace prometheus {
+class Collectable;
+class Registry;
+}  // namespace prometheus
+
+namespace nerf {
+
+// Labels of nerfd_build_info.
+struct BuildInfo {
+  std::string version;
+  std::string revision;
+  std::string cuda;  // "none" where nothing was built for CUDA
+  std::string grpc;  // version of the library
+};
+
+// The nerfd_* families. Every series that can be known beforehand exists, at 0, from the start, so
+// that a rate over it is never empty. No label carries a job, a path or a peer; labels whose values
+// come from outside are capped. Thread-safe, and quick enough for callers that hold locks.
+class ServerMetrics {
+ public:
+  explicit ServerMetrics(const BuildInfo& build);
+  ~ServerMetrics();
+
+  // Where rpc_metrics.h adds its families.
+  const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
+  // The registry as a listener takes it.
+  std::shared_ptr<prometheus::Collectable> collectable() const;
+
+  // Jobs. `result` is succeeded, failed or cancelled; `reason` is empty unless failed.
+  void JobCreated(std::string_view project);
+  void JobFinished(std::string_view project, std::string_view result, std::string_view reason);
+  void AttemptEnded(std::string_view result);
+  void LeaseExpired();
+  void WriteFenced(std::string_view rpc);
+  void StoreCommitted(double seconds);
+
+  // Gauges, set now and then. Jobs by (project, state); a series that is missing later becomes 0.
+  void SetJobs(const std::map<std::pair<std::string, std::string>, size_t>& jobs);
+  void SetQueue(size_t n_queued, double oldest_age_seconds);
+  void SetLeases(size_t n_leases);
+  void SetWorkers(const std::map<std::string, size_t>& by_state);
+  void SetWatchers(size_t n_watchers);
+  void SetBlobStore(uint64_t byte_size, uint64_t free_bytes);
+
+  // Blobs.
+  void BlobReceived(size_t bytes);
+  void BlobSent(size_t bytes);
+  void BlobUploadFailed(std::string_view reason);
+
+  // What a worker measured since its last message.
+  struct TrainReport {
+    double steps = 0;
+    double rays = 0;
+    double step_seconds = 0;  // mean of those steps
+    double loss = 0;
+    double psnr = 0;      // dB
+    double unix_now = 0;  // seconds
+  };
+  void TrainReported(std::string_view device, const TrainReport& report);
+
+  // `kind` is image; `result` is ok or the error's reason.
+  void RenderFinished(std::string_view kind, std::string_view result, double seconds);
+
+ private:
+  struct Families;
+  const std::shared_ptr<prometheus::Registry> registry_;
+  const std::unique_ptr<Families> families_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,35 @@
+#include "server/rpc/admin_service.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "server/rpc/convert_worker.h"
+#include "server/rpc/paging.h"
+#include "server/rpc/unary_call.h"
+
+namespace nerf {
+
+grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext* context,
+                                                    const v1::ListWorkersRequest* request,
+                                                    v1::ListWorkersResponse* response) {
+  return AnswerUnary(
+      services_.authorizer, services_.executor, "nerf.v1.AdminService/ListWorkers", context,
+      [=, this]() -> absl::Status {
+        RequestCheck check;
+        const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
+        // A token counts the workers of the pages before: they are few and hardly ever change.
+        const uint64_t token = TakeOr(ParsePageToken("workers", "", request->page_token()), check);
+        if (absl::Status status = check.Result(); !status.ok()) return status;
+        const std::vector<WorkerRecord> workers = services_.workers.List();
+        const size_t begin =
+            request->page_token().empty() ? 0 : std::min<size_t>(token, workers.size());
+        const size_t end = std::min(begin + size, workers.size());
+        for (size_t i = begin; i < end; ++i) *response->add_workers() = ToProto(workers[i]);
+        if (end < workers.size()) {
+          response->set_next_page_token(EncodePageToken("workers", "", end));
+        }
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace nerf

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "nerf/v1/admin_service.grpc.pb.h"
+#include "server/rpc/service_context.h"
+
+namespace nerf {
+
+// nerf.v1.AdminService: what operators ask.
+class AdminService final : public v1::AdminService::CallbackService {
+ public:
+  explicit AdminService(const ServiceContext* services) : services_(*services) {}
+
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
+                                        const v1::ListWorkersRequest* request,
+                                        v1::ListWorkersResponse* response) override;
+
+ private:
+  const ServiceContext& services_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,45 @@
+#include "server/rpc/blob_service.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "server/queue/request_check.h"
+#include "server/rpc/convert_common.h"
+#include "server/rpc/unary_call.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kMaxBlobs = 10'000;
+
+absl::StatusOr<std::vector<BlobRef>> ParseBlobs(const v1::FindMissingBlobsRequest& request) {
+  RequestCheck check;
+  check.Require(request.blobs_size() <= kMaxBlobs, "blobs",
+                fmt::format("must be at most {}, not {}", kMaxBlobs, request.blobs_size()));
+  if (absl::Status status = check.Result(); !status.ok()) return status;
+  std::vector<BlobRef> blobs;
+  for (int i = 0; i < request.blobs_size(); ++i) {
+    blobs.push_back(TakeOr(FromProto(fmt::format("blobs[{}]", i), request.blobs(i)), check));
+  }
+  if (absl::Status status = check.Result(); !status.ok()) return status;
+  return blobs;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerContext* context,
+                                                        const v1::FindMissingBlobsRequest* request,
+                                                        v1::FindMissingBlobsResponse* response) {
+  return AnswerUnary(services_.authorizer, services_.executor,
+                     "nerf.v1.BlobService/FindMissingBlobs", context, [=, this]() -> absl::Status {
+                       const auto blobs = ParseBlobs(*request);
+                       if (!blobs.ok()) return blobs.status();
+                       for (const BlobRef& blob : services_.blobs.FindMissing(*blobs)) {
+                         *response->add_missing() = ToProto(blob);
+                       }
+                       return absl::OkStatus();
+                     });
+}
+
+}  // namespace nerf

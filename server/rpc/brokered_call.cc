@@ -1,0 +1,71 @@
+#include "server/rpc/brokered_call.h"
+
+#include <utility>
+
+#include "common/rpc/status_conversion.h"
+
+namespace nerf {
+
+grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
+                                              std::string_view method,
+                                              grpc::CallbackServerContext* context, Prepare prepare,
+                                              Complete complete) {
+  std::shared_ptr<BrokeredCall> call(new BrokeredCall(services, std::move(complete)));
+  {
+    MutexLock lock(call->mu_);
+    call->self_ = call;
+  }
+  if (absl::Status status = services.authorizer.Check(method, *context); !status.ok()) {
+    call->Finish(ToGrpcStatus(status));
+    return call.get();
+  }
+  services.executor.Post([call, prepare = std::move(prepare)] { call->Run(prepare); });
+  return call.get();
+}
+
+void BrokeredCall::Run(const Prepare& prepare) {
+  absl::StatusOr<BrokerRequest> request = prepare();
+  if (!request.ok()) return FinishOnce(request.status());
+  const absl::StatusOr<uint64_t> number = services_.broker.Start(
+      *std::move(request), [call = shared_from_this()](absl::StatusOr<BrokerReply> reply) {
+        call->FinishOnce(std::move(reply));
+      });
+  if (!number.ok()) return FinishOnce(number.status());
+  bool cancelled = false;
+  {
+    MutexLock lock(mu_);
+    number_ = *number;
+    cancelled = cancelled_;
+  }
+  if (cancelled) services_.broker.Cancel(*number, absl::CancelledError("the caller is gone"));
+}
+
+void BrokeredCall::OnCancel() {
+  std::optional<uint64_t> number;
+  {
+    MutexLock lock(mu_);
+    cancelled_ = true;
+    number = number_;
+  }
+  if (number.has_value()) {
+    services_.broker.Cancel(*number, absl::CancelledError("the caller is gone"));
+  }
+}
+
+void BrokeredCall::FinishOnce(absl::StatusOr<BrokerReply> reply) {
+  {
+    MutexLock lock(mu_);
+    if (std::exchange(finished_, true)) return;
+  }
+  Finish(ToGrpcStatus(complete_(std::move(reply))));
+}
+
+void BrokeredCall::OnDone() {
+  std::shared_ptr<BrokeredCall> self;
+  {
+    MutexLock lock(mu_);
+    self.swap(self_);
+  }
+}
+
+}  // namespace nerf

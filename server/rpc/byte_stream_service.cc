@@ -1,0 +1,203 @@
+#include "server/rpc/byte_stream_service.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/rpc/blob_client.h"
+#include "server/rpc/blob_resource.h"
+#include "server/rpc/unary_call.h"
+
+namespace nerf {
+namespace {
+
+using google::bytestream::ReadRequest;
+using google::bytestream::ReadResponse;
+using google::bytestream::WriteRequest;
+using google::bytestream::WriteResponse;
+
+// Sends a blob chunk by chunk, one write outstanding. Each step runs on the executor and begins the
+// next one, so nothing here is touched by two threads at once.
+class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
+ public:
+  ReadCall(const ServiceContext& services, const ReadRequest& request)
+      : services_(services), request_(request) {}
+
+  void Begin() {
+    services_.executor.Post([this] {
+      absl::Status status = Open();
+      if (!status.ok()) return Finish(ToGrpcStatus(status));
+      SendNext();
+    });
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status(grpc::CANCELLED, "the reader is gone"));
+    services_.metrics.BlobSent(response_.data().size());
+    services_.executor.Post([this] { SendNext(); });
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  absl::Status Open() {
+    const absl::StatusOr<BlobRef> blob = ParseBlobName(request_.resource_name());
+    if (!blob.ok()) return blob.status();
+    if (request_.read_limit() < 0) {
+      return InvalidFieldsError({{"read_limit", "must not be negative"}});
+    }
+    blob_ = *blob;
+    // A negative offset becomes one that no blob reaches: the store refuses it as such.
+    offset_ = request_.read_offset() < 0 ? std::numeric_limits<uint64_t>::max()
+                                         : static_cast<uint64_t>(request_.read_offset());
+    left_ = request_.read_limit() == 0 ? std::numeric_limits<uint64_t>::max()
+                                       : static_cast<uint64_t>(request_.read_limit());
+    return absl::OkStatus();
+  }
+
+  void SendNext() {
+    absl::StatusOr<std::string> chunk =
+        services_.blobs.Read(blob_, offset_, std::min<uint64_t>(left_, kBlobChunkBytes));
+    if (!chunk.ok()) return Finish(ToGrpcStatus(chunk.status()));
+    if (chunk->empty()) return Finish(grpc::Status::OK);
+    offset_ += chunk->size();
+    left_ -= chunk->size();
+    response_.set_data(*std::move(chunk));
+    if (left_ == 0 || offset_ >= blob_.byte_size) {
+      services_.metrics.BlobSent(response_.data().size());
+      return StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
+    }
+    StartWrite(&response_);
+  }
+
+  const ServiceContext& services_;
+  const ReadRequest request_;
+  BlobRef blob_;
+  uint64_t offset_ = 0, left_ = 0;
+  ReadResponse response_;
+};
+
+// Takes an upload chunk by chunk, one read outstanding. Steps follow each other as in ReadCall.
+class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
+ public:
+  WriteCall(const ServiceContext& services, WriteResponse* response)
+      : services_(services), response_(*response) {}
+
+  void Begin() { StartRead(&request_); }
+
+  void OnReadDone(bool ok) override {
+    services_.executor.Post([this, ok] {
+      if (!ok) return End();
+      absl::StatusOr<bool> done = Take();
+      if (!done.ok()) return Fail(done.status());
+      if (*done) return Finish(grpc::Status::OK);
+      StartRead(&request_);
+    });
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  // Handles one message. True when the blob is stored.
+  absl::StatusOr<bool> Take() {
+    if (!name_.has_value()) {
+      absl::StatusOr<UploadName> name = ParseUploadName(request_.resource_name());
+      if (!name.ok()) return name.status();
+      name_ = *std::move(name);
+      resource_name_ = request_.resource_name();
+    } else if (!request_.resource_name().empty() && request_.resource_name() != resource_name_) {
+      return InvalidFieldsError({{"resource_name", "must stay the same, or be left out"}});
+    }
+    if (request_.write_offset() < 0) {
+      return InvalidFieldsError({{"write_offset", "must not be negative"}});
+    }
+    const absl::StatusOr<UploadStatus> status =
+        services_.blobs.Append(name_->upload_id, name_->blob,
+                               static_cast<uint64_t>(request_.write_offset()), request_.data());
+    if (!status.ok()) return status.status();
+    services_.metrics.BlobReceived(request_.data().size());
+    response_.set_committed_size(static_cast<int64_t>(status->committed_size));
+    if (status->complete) {
+      response_.set_committed_size(static_cast<int64_t>(name_->blob.byte_size));
+      return true;
+    }
+    if (!request_.finish_write()) return false;
+    absl::Status finished = services_.blobs.Finish(name_->upload_id, name_->blob);
+    if (!finished.ok()) return finished;
+    return true;
+  }
+
+  // The writer stopped before the end: what it sent is kept, to go on later.
+  void End() {
+    if (!name_.has_value()) {
+      return Fail(InvalidFieldsError({{"resource_name", "is missing: nothing was sent"}}));
+    }
+    Finish(grpc::Status::OK);
+  }
+
+  void Fail(const absl::Status& status) {
+    const auto found = GetReason(status);
+    services_.metrics.BlobUploadFailed(found.has_value() ? found->reason : "OTHER");
+    Finish(ToGrpcStatus(status));
+  }
+
+  const ServiceContext& services_;
+  WriteResponse& response_;
+  WriteRequest request_;
+  std::optional<UploadName> name_;
+  std::string resource_name_;
+};
+
+// Ends a call at once.
+class RefusedRead final : public grpc::ServerWriteReactor<ReadResponse> {
+ public:
+  explicit RefusedRead(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+class RefusedWrite final : public grpc::ServerReadReactor<WriteRequest> {
+ public:
+  explicit RefusedWrite(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<ReadResponse>* ByteStreamService::Read(
+    grpc::CallbackServerContext* context, const ReadRequest* request) {
+  const absl::Status allowed =
+      services_.authorizer.Check("google.bytestream.ByteStream/Read", *context);
+  if (!allowed.ok()) return new RefusedRead(allowed);
+  auto* call = new ReadCall(services_, *request);
+  call->Begin();
+  return call;
+}
+
+grpc::ServerReadReactor<WriteRequest>* ByteStreamService::Write(
+    grpc::CallbackServerContext* context, WriteResponse* response) {
+  const absl::Status allowed =
+      services_.authorizer.Check("google.bytestream.ByteStream/Write", *context);
+  if (!allowed.ok()) return new RefusedWrite(allowed);
+  auto* call = new WriteCall(services_, response);
+  call->Begin();
+  return call;
+}
+
+grpc::ServerUnaryReactor* ByteStreamService::QueryWriteStatus(
+    grpc::CallbackServerContext* context,
+    const google::bytestream::QueryWriteStatusRequest* request,
+    google::bytestream::QueryWriteStatusResponse* response) {
+  return AnswerUnary(services_.authorizer, services_.executor,
+                     "google.bytestream.ByteStream/QueryWriteStatus", context,
+                     [=, this]() -> absl::Status {
+                       const auto name = ParseUploadName(request->resource_name());
+                       if (!name.ok()) return name.status();
+                       const auto upload = services_.blobs.GetUpload(name->upload_id, name->blob);
+                       if (!upload.ok()) return upload.status();
+                       response->set_committed_size(static_cast<int64_t>(upload->committed_size));
+                       response->set_complete(upload->complete);
+                       return absl::OkStatus();
+                     });
+}
+
+}  // namespace nerf

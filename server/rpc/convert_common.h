@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "nerf/v1/common.pb.h"
+#include "nerf/v1/model_service.pb.h"
+#include "server/queue/blob_ref.h"
+#include "server/queue/job.h"
+#include "server/queue/request_check.h"
+
+namespace nerf {
+
+// Lists are cut into smaller pages, and uploads of manifests refused, so that no message passes
+// gRPC's 4 MiB.
+inline constexpr size_t kMaxListBytes = size_t{3} << 20;
+inline constexpr size_t kMaxManifestBytes = (size_t{7} << 20) / 2;
+
+// The value, or an empty one with its violations added to `check`.
+template <typename T>
+T TakeOr(absl::StatusOr<T> value, RequestCheck& check) {
+  if (value.ok()) return *std::move(value);
+  check.Add(value.status());
+  return T();
+}
+
+google::protobuf::Timestamp ToProto(absl::Time time);
+google::protobuf::Duration ToProto(absl::Duration duration);
+
+v1::BlobRef ToProto(const BlobRef& blob);
+// InvalidArgument FIELD_INVALID naming `field`.
+absl::StatusOr<BlobRef> FromProto(std::string_view field, const v1::BlobRef& blob);
+
+v1::TensorSpec ToProto(const TensorRecord& tensor);
+TensorRecord FromProto(const v1::TensorSpec& tensor);
+
+v1::SceneProblem ToProto(const JobProblem& problem);
+
+// "workers/{id}", the name of a worker; empty for none.
+std::string WorkerName(std::string_view id);
+
+// A whole number that came as a double.
+absl::StatusOr<uint64_t> WholeNumber(std::string_view field, double value);
+
+}  // namespace nerf

@@ -1,0 +1,168 @@
+#include "server/rpc/convert_config.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "server/queue/resource_key.h"
+#include "server/rpc/convert_common.h"
+
+namespace nerf {
+namespace {
+
+// Longest number that anybody writes; more is no setting.
+constexpr size_t kMaxSettingLength = 64;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+std::optional<Background> ParseBackground(v1::TrainingConfig::Background background) {
+  switch (background) {
+    case v1::TrainingConfig::BACKGROUND_UNSPECIFIED:
+      return Background::kAuto;
+    case v1::TrainingConfig::WHITE:
+      return Background::kWhite;
+    case v1::TrainingConfig::BLACK:
+      return Background::kBlack;
+    case v1::TrainingConfig::RANDOM:
+      return Background::kRandom;
+    default:
+      return std::nullopt;
+  }
+}
+
+v1::TrainingConfig::Background ToProtoBackground(std::string_view name) {
+  if (name == "white") return v1::TrainingConfig::WHITE;
+  if (name == "black") return v1::TrainingConfig::BLACK;
+  if (name == "random") return v1::TrainingConfig::RANDOM;
+  return v1::TrainingConfig::BACKGROUND_UNSPECIFIED;
+}
+
+Budget ParseBudget(const v1::TrainingConfig& proto, std::string* field) {
+  *field = "budget";
+  switch (proto.budget_case()) {
+    case v1::TrainingConfig::kSteps:
+      *field = "steps";
+      return {BudgetKind::kSteps, static_cast<double>(proto.steps())};
+    case v1::TrainingConfig::kSamples:
+      *field = "samples";
+      return {BudgetKind::kSamples, proto.samples()};
+    case v1::TrainingConfig::kSeconds:
+      *field = "seconds";
+      return {BudgetKind::kSeconds, proto.seconds()};
+    case v1::TrainingConfig::BUDGET_NOT_SET:
+      break;
+  }
+  return Budget();
+}
+
+}  // namespace
+
+TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& proto,
+                             RequestCheck& check) {
+  TrainConfig config;
+  const auto require_valid = [&](std::string_view name, const TrainConfig& changed) {
+    const absl::Status status = ValidateConfig(changed);
+    check.Require(status.ok(), fmt::format("{}.{}", field, name), Message(status));
+  };
+  // One field at a time, each on top of the defaults: the check stops at the first problem.
+  if (!proto.method().empty()) {
+    TrainConfig changed;
+    changed.method = config.method = proto.method();
+    require_valid("method", changed);
+  }
+  {
+    TrainConfig changed;
+    std::string name;
+    changed.budget = config.budget = ParseBudget(proto, &name);
+    require_valid(name, changed);
+  }
+  if (proto.has_test_every()) {
+    TrainConfig changed;
+    // Beyond an int there is nothing that could be right either.
+    changed.test_every = config.test_every =
+        static_cast<int>(std::min<uint32_t>(proto.test_every(), INT32_MAX));
+    require_valid("test_every", changed);
+  }
+  config.seed = proto.seed();
+  const std::optional<Background> background = ParseBackground(proto.background());
+  check.Require(background.has_value(), fmt::format("{}.background", field),
+                "is not a background that this server knows");
+  config.background = background.value_or(Background::kAuto);
+  for (const auto& [key, value] : proto.settings()) {
+    const std::string name =
+        fmt::format("{}.settings[{}]", field, key.substr(0, kMaxSettingLength));
+    if (key.size() > kMaxSettingLength || value.size() > kMaxSettingLength) {
+      check.Require(false, name,
+                    fmt::format("key and value must be at most {} bytes", kMaxSettingLength));
+      continue;
+    }
+    const absl::Status status = SetConfigField(key, value, &config);
+    check.Require(status.ok(), name, Message(status));
+  }
+  return config;
+}
+
+std::optional<InitReference> ParseInit(std::string_view field, const v1::TrainingConfig& proto,
+                                       RequestCheck& check) {
+  if (!proto.has_init()) return std::nullopt;
+  const v1::Init& init = proto.init();
+  InitReference reference;
+  if (init.has_model()) {
+    reference.kind = InitReference::Kind::kModel;
+    reference.source =
+        TakeOr(ParseModelName(fmt::format("{}.init.model", field), init.model()), check);
+  } else if (init.has_checkpoint()) {
+    const std::string name = fmt::format("{}.init.checkpoint", field);
+    reference.kind = InitReference::Kind::kCheckpoint;
+    const CheckpointKey key = TakeOr(ParseCheckpointName(name, init.checkpoint()), check);
+    reference.source = key.job;
+    reference.step = key.step.value_or(0);
+    check.Require(key.step.has_value() || key.job.id.empty(), name,
+                  "must name a step, so that the job stays what it is");
+  } else {
+    check.Require(false, fmt::format("{}.init", field), "must name a model or a checkpoint");
+  }
+  check.Require(init.scope().empty() || init.scope() == "all", fmt::format("{}.init.scope", field),
+                "must be all (or empty)");
+  return reference;
+}
+
+JobConfig ToJobConfig(const TrainConfig& config) {
+  JobConfig result;
+  result.method = config.method;
+  result.seed = config.seed;
+  result.budget_kind = std::string(BudgetKindName(config.budget.kind));
+  result.budget_amount = config.budget.amount;
+  result.background = std::string(BackgroundName(config.background));
+  result.test_every = static_cast<uint32_t>(config.test_every);
+  result.settings = ConfigSettings(config);
+  return result;
+}
+
+v1::TrainingConfig ToProto(const JobConfig& config, const std::optional<InitReference>& init) {
+  v1::TrainingConfig proto;
+  proto.set_method(config.method);
+  proto.set_seed(config.seed);
+  if (config.budget_kind == BudgetKindName(BudgetKind::kSteps)) {
+    proto.set_steps(static_cast<uint32_t>(config.budget_amount));
+  } else if (config.budget_kind == BudgetKindName(BudgetKind::kSeconds)) {
+    proto.set_seconds(config.budget_amount);
+  } else {
+    proto.set_samples(config.budget_amount);
+  }
+  proto.set_background(ToProtoBackground(config.background));
+  proto.set_test_every(config.test_every);
+  for (const auto& [key, value] : config.settings) (*proto.mutable_settings())[key] = value;
+  if (init.has_value()) {
+    v1::Init* added = proto.mutable_init();
+    if (init->kind == InitReference::Kind::kModel) {
+      added->set_model(ModelName(init->source));
+    } else {
+      added->set_checkpoint(CheckpointName(init->source, init->step));
+    }
+    added->set_scope(init->scope);
+  }
+  return proto;
+}
+
+}  // namespace nerf

@@ -1,0 +1,291 @@
+#include "server/rpc/convert_job.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/rpc/rpc_status.h"
+#include "server/queue/request_check.h"
+#include "server/queue/resource_key.h"
+#include "server/rpc/convert_common.h"
+#include "server/rpc/convert_config.h"
+#include "server/rpc/convert_scene.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kConfigField[] = "training_job.config";
+
+// What is kept of a failure: enough for any person, and a job still fits a message.
+constexpr int kMaxProblems = 500;
+constexpr size_t kMaxProblemTextLength = 1024;
+constexpr size_t kMaxErrorLength = 4096;
+constexpr size_t kMaxErrorMetadata = 32;
+
+std::string Cut(const std::string& text, size_t max_length) {
+  if (text.size() <= max_length) return text;
+  size_t length = max_length;
+  while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
+  return text.substr(0, length);
+}
+
+double Finite(double value) { return std::isfinite(value) ? value : 0; }
+
+v1::TrainingJob::State ToProtoState(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return v1::TrainingJob::QUEUED;
+    case JobState::kPreparing:
+      return v1::TrainingJob::PREPARING;
+    case JobState::kRunning:
+      return v1::TrainingJob::RUNNING;
+    case JobState::kPausing:
+      return v1::TrainingJob::PAUSING;
+    case JobState::kPaused:
+      return v1::TrainingJob::PAUSED;
+    case JobState::kCancelling:
+      return v1::TrainingJob::CANCELLING;
+    case JobState::kSucceeded:
+      return v1::TrainingJob::SUCCEEDED;
+    case JobState::kFailed:
+      return v1::TrainingJob::FAILED;
+    case JobState::kCancelled:
+      return v1::TrainingJob::CANCELLED;
+  }
+  return v1::TrainingJob::STATE_UNSPECIFIED;
+}
+
+v1::WatchTrainingJobResponse::Kind ToProtoKind(WatchEventKind kind) {
+  switch (kind) {
+    case WatchEventKind::kSnapshot:
+      return v1::WatchTrainingJobResponse::SNAPSHOT;
+    case WatchEventKind::kStateChanged:
+      return v1::WatchTrainingJobResponse::STATE_CHANGED;
+    case WatchEventKind::kProgress:
+      return v1::WatchTrainingJobResponse::PROGRESS;
+    case WatchEventKind::kCheckpointCommitted:
+      return v1::WatchTrainingJobResponse::CHECKPOINT_COMMITTED;
+  }
+  return v1::WatchTrainingJobResponse::KIND_UNSPECIFIED;
+}
+
+google::rpc::Status ToProtoError(const JobError& error) {
+  absl::Status status(error.code, error.message);
+  if (!error.reason.empty()) status = WithReason(std::move(status), error.reason, error.metadata);
+  return ToRpcStatus(status);
+}
+
+// Bytes that are the same for equal messages: maps in the order of their keys.
+std::string SerializeDeterministically(const google::protobuf::MessageLite& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+}  // namespace
+
+v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint) {
+  v1::Checkpoint proto;
+  proto.set_name(CheckpointName(job, checkpoint.step));
+  proto.set_step(checkpoint.step);
+  *proto.mutable_checkpoint_blob() = ToProto(checkpoint.checkpoint_blob);
+  *proto.mutable_model_blob() = ToProto(checkpoint.model_blob);
+  if (checkpoint.preview_psnr.has_value()) proto.set_psnr(*checkpoint.preview_psnr);
+  *proto.mutable_create_time() = ToProto(checkpoint.create_time);
+  return proto;
+}
+
+v1::Progress ToProto(const JobProgress& progress) {
+  v1::Progress proto;
+  proto.set_step(progress.step);
+  proto.set_fraction(progress.fraction);
+  proto.set_samples(progress.samples);
+  proto.set_marched(progress.marched);
+  proto.set_rays(progress.rays);
+  proto.set_loss(progress.loss);
+  proto.set_psnr_train(progress.psnr_train);
+  if (progress.preview_psnr.has_value()) proto.set_psnr_preview(*progress.preview_psnr);
+  proto.set_samples_per_second(progress.samples_per_second);
+  proto.set_rays_per_second(progress.rays_per_second);
+  proto.set_seconds(progress.seconds);
+  proto.set_eta_seconds(progress.eta_seconds);
+  if (progress.preview_step.has_value()) proto.set_preview_step(*progress.preview_step);
+  if (progress.preview_image.has_value()) {
+    *proto.mutable_preview_image() = ToProto(*progress.preview_image);
+  }
+  return proto;
+}
+
+v1::TrainingJob ToProto(const Job& job) {
+  v1::TrainingJob proto;
+  proto.set_name(JobName(job.key));
+  proto.set_display_name(job.display_name);
+  proto.set_scene(SceneName({job.key.project, job.scene}));
+  // What cannot be read back is left out, as if nothing had been asked for.
+  if (!proto.mutable_config()->ParseFromString(job.requested_config)) proto.clear_config();
+  *proto.mutable_effective_config() = ToProto(job.config, job.init);
+  proto.set_state(ToProtoState(job.state));
+  proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
+  proto.set_attempt(job.attempt);
+  if (HoldsLease(job.state)) proto.set_worker(WorkerName(job.lease.worker));
+  if (job.progress != JobProgress()) *proto.mutable_progress() = ToProto(job.progress);
+  if (job.state == JobState::kFailed) *proto.mutable_error() = ToProtoError(job.error);
+  for (const CheckpointRecord& checkpoint : job.checkpoints) {
+    *proto.add_checkpoints() = ToProto(job.key, checkpoint);
+  }
+  *proto.mutable_create_time() = ToProto(job.create_time);
+  if (job.start_time != absl::InfinitePast()) *proto.mutable_start_time() = ToProto(job.start_time);
+  if (job.end_time != absl::InfinitePast()) *proto.mutable_end_time() = ToProto(job.end_time);
+  proto.set_last_event_sequence(static_cast<double>(job.last_event_sequence));
+  for (const JobProblem& problem : job.error.problems) *proto.add_problems() = ToProto(problem);
+  if (job.final_psnr.has_value()) proto.set_final_psnr(*job.final_psnr);
+  return proto;
+}
+
+v1::WatchTrainingJobResponse ToProto(const WatchEvent& event) {
+  v1::WatchTrainingJobResponse proto;
+  proto.set_kind(ToProtoKind(event.kind));
+  proto.set_resume_token(event.token);
+  proto.set_sequence(static_cast<double>(event.sequence));
+  proto.set_gap(event.gap);
+  *proto.mutable_training_job() = ToProto(event.job);
+  return proto;
+}
+
+v1::DesiredJob ToProto(const LeaseGrant& grant) {
+  v1::DesiredJob proto;
+  proto.set_action(v1::DesiredJob::TRAIN);
+  proto.set_training_job(JobName(grant.lease.job));
+  proto.set_lease_epoch(static_cast<double>(grant.lease.epoch));
+  *proto.mutable_lease_ttl() = ToProto(grant.ttl);
+  AddManifest(grant.scene, proto.mutable_files());
+  *proto.mutable_config() = ToProto(grant.job.config, grant.job.init);
+  if (grant.resume.has_value()) *proto.mutable_resume() = ToProto(grant.lease.job, *grant.resume);
+  if (grant.job.init.has_value()) *proto.mutable_init_blob() = ToProto(grant.job.init->blob);
+  return proto;
+}
+
+absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
+  RequestCheck check;
+  JobSpec spec;
+  const v1::TrainingJob& job = request.training_job();
+  spec.project = TakeOr(ParseProjectName("parent", request.parent()), check);
+  spec.id = request.training_job_id();
+  check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
+  spec.request_id = request.request_id();
+  check.RequireRequestId("request_id", spec.request_id);
+  spec.display_name = job.display_name();
+  check.RequireDisplayName("training_job.display_name", spec.display_name);
+  const absl::StatusOr<ResourceKey> scene = ParseSceneName("training_job.scene", job.scene());
+  if (scene.ok()) {
+    spec.scene = scene->id;
+    check.Require(spec.project.empty() || scene->project == spec.project, "training_job.scene",
+                  "must be of the project in parent");
+  } else {
+    check.Add(scene.status());
+  }
+  spec.config = ToJobConfig(ParseTrainConfig(kConfigField, job.config(), check));
+  spec.requested_config = SerializeDeterministically(job.config());
+  spec.init = ParseInit(kConfigField, job.config(), check);
+  if (spec.init.has_value() && !spec.init->source.project.empty()) {
+    check.Require(spec.project.empty() || spec.init->source.project == spec.project,
+                  "training_job.config.init", "must be of the project in parent");
+  }
+  if (absl::Status status = check.Result(); !status.ok()) return status;
+  return spec;
+}
+
+TrainConfig EffectiveConfig(const v1::CreateTrainingJobRequest& request) {
+  RequestCheck ignored;
+  return ParseTrainConfig(kConfigField, request.training_job().config(), ignored);
+}
+
+absl::StatusOr<JobProgress> FromProto(const v1::Progress& proto) {
+  JobProgress progress;
+  progress.step = proto.step();
+  progress.fraction = Finite(proto.fraction());
+  progress.samples = Finite(proto.samples());
+  progress.marched = Finite(proto.marched());
+  progress.rays = Finite(proto.rays());
+  progress.loss = Finite(proto.loss());
+  progress.psnr_train = Finite(proto.psnr_train());
+  progress.samples_per_second = Finite(proto.samples_per_second());
+  progress.rays_per_second = Finite(proto.rays_per_second());
+  progress.seconds = Finite(proto.seconds());
+  progress.eta_seconds = Finite(proto.eta_seconds());
+  if (proto.has_psnr_preview()) progress.preview_psnr = Finite(proto.psnr_preview());
+  if (proto.has_preview_step()) progress.preview_step = proto.preview_step();
+  if (proto.has_preview_image()) {
+    absl::StatusOr<BlobRef> image = FromProto("job.progress.preview_image", proto.preview_image());
+    if (!image.ok()) return image.status();
+    progress.preview_image = *std::move(image);
+  }
+  return progress;
+}
+
+JobError ToJobError(const v1::JobReport& report) {
+  JobError error;
+  const absl::Status status = FromRpcStatus(report.error());
+  error.code = status.ok() ? absl::StatusCode::kUnknown : status.code();
+  error.message = Cut(std::string(status.message()), kMaxErrorLength);
+  if (const auto found = GetReason(status); found.has_value()) {
+    error.reason = Cut(found->reason, 63);
+    for (const auto& [key, value] : found->metadata) {
+      if (error.metadata.size() == kMaxErrorMetadata) break;
+      error.metadata[Cut(key, kMaxProblemTextLength)] = Cut(value, kMaxProblemTextLength);
+    }
+  }
+  for (const v1::SceneProblem& problem : report.problems()) {
+    if (error.problems.size() == kMaxProblems) {
+      error.problems.push_back(
+          {"", "", fmt::format("and {} more", report.problems_size() - kMaxProblems)});
+      break;
+    }
+    error.problems.push_back({Cut(problem.file(), kMaxProblemTextLength),
+                              Cut(problem.field(), kMaxProblemTextLength),
+                              Cut(problem.message(), kMaxProblemTextLength)});
+  }
+  return error;
+}
+
+absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request) {
+  constexpr int kMaxTensors = 1000;
+  RequestCheck check;
+  CheckpointRecord checkpoint;
+  checkpoint.step = request.step();
+  checkpoint.checkpoint_blob =
+      TakeOr(FromProto("checkpoint_blob", request.checkpoint_blob()), check);
+  checkpoint.model_blob = TakeOr(FromProto("model_blob", request.model_blob()), check);
+  check.Require(request.tensors_size() <= kMaxTensors, "tensors",
+                fmt::format("must be at most {}", kMaxTensors));
+  check.Require(!request.has_psnr() || std::isfinite(request.psnr()), "psnr",
+                "must be a finite number");
+  if (absl::Status status = check.Result(); !status.ok()) return status;
+  if (request.has_psnr()) checkpoint.preview_psnr = request.psnr();
+  for (const v1::TensorSpec& tensor : request.tensors()) {
+    checkpoint.tensors.push_back(FromProto(tensor));
+  }
+  return checkpoint;
+}
+
+absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,
+                                    double lease_epoch) {
+  const std::string prefix = field.empty() ? "" : fmt::format("{}.", field);
+  RequestCheck check;
+  LeaseRef lease;
+  lease.job = TakeOr(ParseJobName(prefix + "training_job", training_job), check);
+  lease.epoch = TakeOr(WholeNumber(prefix + "lease_epoch", lease_epoch), check);
+  if (absl::Status status = check.Result(); !status.ok()) return status;
+  return lease;
+}
+
+}  // namespace nerf

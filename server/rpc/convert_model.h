@@ -1,0 +1,14 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "nerf/v1/model_service.pb.h"
+#include "server/queue/model_catalog.h"
+
+namespace nerf {
+
+v1::Model ToProto(const ModelRecord& model);
+
+// Every wrong field at once.
+absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request);
+
+}  // namespace nerf

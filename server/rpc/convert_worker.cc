@@ -1,0 +1,49 @@
+#include "server/rpc/convert_worker.h"
+
+#include "server/queue/resource_key.h"
+#include "server/rpc/convert_common.h"
+
+namespace nerf {
+namespace {
+
+v1::Worker::State ToProtoState(WorkerState state) {
+  switch (state) {
+    case WorkerState::kIdle:
+      return v1::Worker::IDLE;
+    case WorkerState::kBusy:
+      return v1::Worker::BUSY;
+    case WorkerState::kDraining:
+      return v1::Worker::DRAINING;
+    case WorkerState::kLost:
+      return v1::Worker::LOST;
+  }
+  return v1::Worker::STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+v1::Worker ToProto(const WorkerRecord& worker) {
+  v1::Worker proto;
+  proto.set_name(WorkerName(worker.description.id));
+  proto.set_state(ToProtoState(worker.state));
+  proto.set_device(worker.description.device);
+  proto.set_device_description(worker.description.device_description);
+  proto.set_version(worker.description.version);
+  if (worker.job.has_value()) proto.set_training_job(JobName(*worker.job));
+  *proto.mutable_last_seen_time() = ToProto(worker.last_seen);
+  proto.set_host(worker.description.host);
+  return proto;
+}
+
+WorkerDescription FromProto(const v1::WorkerHello& hello) {
+  return {hello.worker_id(),          hello.session_id(), hello.device(),
+          hello.device_description(), hello.version(),    hello.host()};
+}
+
+ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now) {
+  return {metrics.train_steps(),  metrics.train_rays(),
+          metrics.step_seconds(), metrics.loss(),
+          metrics.psnr(),         absl::ToDoubleSeconds(now - absl::UnixEpoch())};
+}
+
+}  // namespace nerf

@@ -1,0 +1,95 @@
+#include "server/rpc/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/mutex.h"
+
+namespace nerf {
+
+struct Executor::State {
+  using Time = std::chrono::steady_clock::time_point;
+
+  void Work() {
+    while (true) {
+      std::function<void()> task;
+      {
+        MutexLock lock(mu);
+        while (tasks.empty() && !stopping) work_there.Wait(mu);
+        if (tasks.empty()) return;
+        task = std::move(tasks.front());
+        tasks.pop_front();
+      }
+      task();
+    }
+  }
+
+  void Keep() {
+    MutexLock lock(mu);
+    while (!stopping) {
+      if (timers.empty()) {
+        timer_there.Wait(mu);
+        continue;
+      }
+      const Time now = std::chrono::steady_clock::now();
+      const auto first = timers.begin();
+      if (first->first > now) {
+        timer_there.WaitFor(mu, absl::FromChrono(first->first - now));
+        continue;
+      }
+      tasks.push_back(std::move(first->second));
+      timers.erase(first);
+      work_there.NotifyOne();
+    }
+  }
+
+  Mutex mu;
+  CondVar work_there, timer_there;
+  std::deque<std::function<void()>> tasks ABSL_GUARDED_BY(mu);
+  std::multimap<Time, std::function<void()>> timers ABSL_GUARDED_BY(mu);
+  bool stopping ABSL_GUARDED_BY(mu) = false;
+  std::vector<std::thread> threads;
+};
+
+Executor::Executor(int n_threads) : state_(std::make_unique<State>()) {
+  for (int i = 0; i < n_threads; ++i) state_->threads.emplace_back([this] { state_->Work(); });
+  state_->threads.emplace_back([this] { state_->Keep(); });
+}
+
+Executor::~Executor() {
+  std::multimap<State::Time, std::function<void()>> dropped;
+  {
+    MutexLock lock(state_->mu);
+    state_->stopping = true;
+    dropped.swap(state_->timers);
+  }
+  state_->work_there.NotifyAll();
+  state_->timer_there.NotifyAll();
+  for (std::thread& thread : state_->threads) thread.join();
+}
+
+void Executor::Post(std::function<void()> task) {
+  {
+    MutexLock lock(state_->mu);
+    state_->tasks.push_back(std::move(task));
+  }
+  state_->work_there.NotifyOne();
+}
+
+void Executor::PostAfter(absl::Duration delay, std::function<void()> task) {
+  delay = std::clamp(delay, absl::ZeroDuration(), absl::Hours(24 * 365));
+  const State::Time due = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(delay);
+  {
+    MutexLock lock(state_->mu);
+    if (state_->stopping) return;
+    state_->timers.emplace(due, std::move(task));
+  }
+  state_->timer_there.NotifyOne();
+}
+
+}  // namespace nerf

@@ -1,0 +1,131 @@
+#include "server/rpc/job_watch.h"
+
+#include <optional>
+#include <utility>
+
+#include "common/rpc/status_conversion.h"
+#include "server/queue/resource_key.h"
+#include "server/rpc/convert_job.h"
+
+namespace nerf {
+
+JobWatch* JobWatch::Begin(const ServiceContext& services, grpc::CallbackServerContext* context,
+                          const v1::WatchTrainingJobRequest& request) {
+  std::shared_ptr<JobWatch> watch(new JobWatch(services));
+  {
+    MutexLock lock(watch->mu_);
+    watch->self_ = watch;
+  }
+  const absl::Status allowed =
+      services.authorizer.Check("nerf.v1.TrainingService/WatchTrainingJob", *context);
+  if (!allowed.ok()) {
+    watch->End(allowed);
+    return watch.get();
+  }
+  services.live_calls.Add(watch);
+  services.executor.Post([watch, request] { watch->Open(request); });
+  return watch.get();
+}
+
+void JobWatch::Open(const v1::WatchTrainingJobRequest& request) {
+  const absl::StatusOr<ResourceKey> key = ParseJobName("name", request.name());
+  if (!key.ok()) return End(key.status());
+  // The queue calls from whatever thread changed the job: only wake up there.
+  auto on_new = [weak = weak_from_this(), &executor = services_.executor] {
+    executor.Post([weak] {
+      if (const auto watch = weak.lock()) watch->Pump();
+    });
+  };
+  auto watcher = services_.queue.Watch(*key, request.resume_token(), std::move(on_new));
+  if (!watcher.ok()) return End(watcher.status());
+  {
+    MutexLock lock(mu_);
+    if (ended_) return;
+    watcher_ = *std::move(watcher);
+  }
+  ArmBookmark();
+  Pump();
+}
+
+void JobWatch::ArmBookmark() {
+  services_.executor.PostAfter(services_.times.bookmark_interval, [weak = weak_from_this()] {
+    const auto watch = weak.lock();
+    if (watch == nullptr) return;
+    {
+      MutexLock lock(watch->mu_);
+      if (watch->ended_) return;
+      watch->bookmark_due_ = !std::exchange(watch->sent_since_bookmark_, false);
+    }
+    watch->Pump();
+    watch->ArmBookmark();
+  });
+}
+
+void JobWatch::Pump() {
+  bool finished = false;
+  {
+    MutexLock lock(mu_);
+    if (ended_ || writing_ || watcher_ == nullptr) return;
+    if (const std::optional<WatchEvent> event = watcher_->TryNext(); event.has_value()) {
+      response_ = ToProto(*event);
+      last_sequence_ = response_.sequence();
+    } else if (watcher_->finished()) {
+      finished = true;
+    } else if (bookmark_due_) {
+      response_.Clear();
+      response_.set_kind(v1::WatchTrainingJobResponse::BOOKMARK);
+      response_.set_resume_token(watcher_->Token());
+      response_.set_sequence(last_sequence_);
+    } else {
+      return;
+    }
+    if (!finished) {
+      writing_ = true;
+      sent_since_bookmark_ = true;
+      bookmark_due_ = false;
+    }
+  }
+  if (finished) return End(absl::OkStatus());
+  StartWrite(&response_);
+}
+
+void JobWatch::OnWriteDone(bool ok) {
+  std::optional<absl::Status> end;
+  {
+    MutexLock lock(mu_);
+    writing_ = false;
+    if (ended_) {
+      end = end_status_;
+    } else if (!ok) {
+      ended_ = true;
+      end = absl::CancelledError("the reader is gone");
+    }
+  }
+  if (end.has_value()) return Finish(ToGrpcStatus(*end));
+  services_.executor.Post([watch = shared_from_this()] { watch->Pump(); });
+}
+
+void JobWatch::End(const absl::Status& status) {
+  {
+    MutexLock lock(mu_);
+    if (ended_) return;
+    ended_ = true;
+    end_status_ = status;
+    if (writing_) return;  // OnWriteDone finishes: a write that is not done may not be overtaken
+  }
+  Finish(ToGrpcStatus(status));
+}
+
+void JobWatch::OnCancel() { End(absl::CancelledError("the reader is gone")); }
+
+void JobWatch::OnDone() {
+  std::shared_ptr<JobWatch> self;
+  std::unique_ptr<Watcher> watcher;
+  {
+    MutexLock lock(mu_);
+    watcher.swap(watcher_);
+    self.swap(self_);
+  }
+}
+
+}  // namespace nerf

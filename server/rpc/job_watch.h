@@ -1,0 +1,50 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+
+#include "common/mutex.h"
+#include "nerf/v1/training_service.pb.h"
+#include "server/queue/watcher.h"
+#include "server/rpc/live_calls.h"
+#include "server/rpc/service_context.h"
+
+namespace nerf {
+
+// One WatchTrainingJob stream: pulls events from its watcher, one write outstanding, so that a slow
+// reader holds nothing but the message on its way. Owns itself until gRPC is done with it.
+class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>,
+                       public LiveCall,
+                       public std::enable_shared_from_this<JobWatch> {
+ public:
+  static JobWatch* Begin(const ServiceContext& services, grpc::CallbackServerContext* context,
+                         const v1::WatchTrainingJobRequest& request);
+
+  void End(const absl::Status& status) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  explicit JobWatch(const ServiceContext& services) : services_(services) {}
+  void Open(const v1::WatchTrainingJobRequest& request);
+  // Sends the next event, if there is one and nothing is on its way.
+  void Pump();
+  void ArmBookmark();
+
+  const ServiceContext& services_;
+  Mutex mu_;
+  std::shared_ptr<JobWatch> self_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<Watcher> watcher_ ABSL_GUARDED_BY(mu_);
+  v1::WatchTrainingJobResponse response_;  // belongs to gRPC while a write is on its way
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status end_status_ ABSL_GUARDED_BY(mu_);
+  bool bookmark_due_ ABSL_GUARDED_BY(mu_) = false;
+  bool sent_since_bookmark_ ABSL_GUARDED_BY(mu_) = false;
+  double last_sequence_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace nerf

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "nerf/v1/model_service.grpc.pb.h"
+#include "server/rpc/service_context.h"
+
+namespace nerf {
+
+// nerf.v1.ModelService on top of the model catalog and the jobs' checkpoints.
+class ModelService final : public v1::ModelService::CallbackService {
+ public:
+  explicit ModelService(const ServiceContext* services) : services_(*services) {}
+
+  grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context,
+                                            const v1::ListCheckpointsRequest* request,
+                                            v1::ListCheckpointsResponse* response) override;
+  grpc::ServerUnaryReactor* PromoteCheckpoint(grpc::CallbackServerContext* context,
+                                              const v1::PromoteCheckpointRequest* request,
+                                              v1::Model* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
+                                     const v1::GetModelRequest* request,
+                                     v1::Model* response) override;
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
+                                       const v1::ListModelsRequest* request,
+                                       v1::ListModelsResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteModel(grpc::CallbackServerContext* context,
+                                        const v1::DeleteModelRequest* request,
+                                        google::protobuf::Empty* response) override;
+
+ private:
+  template <typename Body>
+  grpc::ServerUnaryReactor* Answer(const char* method, grpc::CallbackServerContext* context,
+                                   Body body);
+  const ServiceContext& services_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/queue/page.h"
+#include "server/queue/request_check.h"
+#include "server/queue/resource_key.h"
+#include "server/rpc/convert_common.h"
+
+namespace nerf {
+
+// Answers a List request of a project: `list` takes a PageRequest and returns a Page, `add` puts
+// one record into the response. A page that would pass the message limit is made again with half as
+// many records.
+template <typename Request, typename Response, typename List, typename Add>
+absl::Status AnswerList(const Request& request, Response* response, List list, Add add) {
+  RequestCheck check;
+  PageRequest page_request;
+  page_request.project = TakeOr(ParseProjectName("parent", request.parent()), check);
+  page_request.page_size = request.page_size();
+  page_request.page_token = request.page_token();
+  const size_t size = TakeOr(EffectivePageSize(request.page_size()), check);
+  if (absl::Status status = check.Result(); !status.ok()) return status;
+  for (size_t wanted = size;; wanted /= 2) {
+    page_request.page_size = static_cast<int>(std::max<size_t>(wanted, 1));
+    const auto page = list(page_request);
+    if (!page.ok()) return page.status();
+    response->Clear();
+    for (const auto& record : page->records) add(record, response);
+    response->set_next_page_token(page->next_page_token);
+    if (response->ByteSizeLong() <= kMaxListBytes || wanted <= 1) return absl::OkStatus();
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,163 @@
+#include "server/rpc/render_request.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "common/error_reason.h"
+#include "server/queue/request_check.h"
+#include "server/queue/resource_key.h"
+#include "server/rpc/convert_common.h"
+
+namespace nerf {
+namespace {
+
+constexpr uint32_t kMaxSide = 16384;                // pixels
+constexpr uint64_t kMaxPixels = uint64_t{1} << 26;  // 8192 x 8192
+constexpr size_t kMaxReplyBytes = size_t{3} << 20;
+
+void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
+  const auto require_side = [&](std::string_view field, uint32_t side) {
+    check.Require(side >= 1 && side <= kMaxSide, field, fmt::format("must be 1 to {}", kMaxSide));
+  };
+  require_side("camera.width", camera.width());
+  require_side("camera.height", camera.height());
+  check.Require(std::isfinite(camera.fl_x()) && camera.fl_x() > 0, "camera.fl_x",
+                "must be a number above 0");
+  check.Require(std::isfinite(camera.fl_y()) && camera.fl_y() >= 0, "camera.fl_y",
+                "must be a number above 0, or 0 for fl_x");
+  const auto require_finite = [&](std::string_view field, double value) {
+    check.Require(std::isfinite(value), field, "must be a finite number");
+  };
+  require_finite("camera.cx", camera.cx());
+  require_finite("camera.cy", camera.cy());
+  require_finite("camera.k1", camera.k1());
+  require_finite("camera.k2", camera.k2());
+  require_finite("camera.k3", camera.k3());
+  require_finite("camera.p1", camera.p1());
+  require_finite("camera.p2", camera.p2());
+  check.Require(v1::LensModel_IsValid(camera.lens()), "camera.lens",
+                "is not a lens that this server knows");
+  check.Require(camera.transform_matrix_size() == 16, "camera.transform_matrix",
+                fmt::format("must be 16 numbers, not {}", camera.transform_matrix_size()));
+  for (int i = 0; i < std::min(camera.transform_matrix_size(), 16); ++i) {
+    require_finite(fmt::format("camera.transform_matrix[{}]", i), camera.transform_matrix(i));
+  }
+}
+
+// The newest weights of a job: where it runs, those in training, else its newest checkpoint.
+absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
+                    BrokerRequest* request) {
+  v1::RenderTask& task = *request->message.mutable_render();
+  const absl::StatusOr<Job> job = services.queue.Get(key);
+  if (!job.ok()) return job.status();
+  if (job->state == JobState::kRunning || job->state == JobState::kPausing) {
+    request->worker = services.workers.WorkerOf(key);
+    if (request->worker.has_value()) {
+      task.set_training_job(JobName(key));
+      return absl::OkStatus();
+    }
+  }
+  if (job->checkpoints.empty()) {
+    return WithReason(
+        absl::FailedPreconditionError(fmt::format("{} is {} and has no checkpoint yet",
+                                                  JobName(key), JobStateName(job->state))),
+        reason::kStateConflict, {{"state", std::string(JobStateName(job->state))}});
+  }
+  *task.mutable_file() = ToProto(job->checkpoints.back().model_blob);
+  return absl::OkStatus();
+}
+
+absl::Status UseSource(const ServiceContext& services, const v1::RenderImageRequest& source,
+                       BrokerRequest* request) {
+  v1::RenderTask& task = *request->message.mutable_render();
+  if (source.has_model()) {
+    const auto key = ParseModelName("model", source.model());
+    if (!key.ok()) return key.status();
+    const auto model = services.models.Get(*key);
+    if (!model.ok()) return model.status();
+    *task.mutable_file() = ToProto(model->blob);
+    return absl::OkStatus();
+  }
+  if (source.has_checkpoint()) {
+    const auto key = ParseCheckpointName("checkpoint", source.checkpoint());
+    if (!key.ok()) return key.status();
+    const auto checkpoint = services.queue.GetCheckpoint(key->job, key->step);
+    if (!checkpoint.ok()) return checkpoint.status();
+    *task.mutable_file() = ToProto(checkpoint->model_blob);
+    return absl::OkStatus();
+  }
+  const auto key = ParseJobName("training_job", source.training_job());
+  if (!key.ok()) return key.status();
+  return UseJob(services, *key, request);
+}
+
+// Form alone, so that a bad name is said together with a bad camera.
+void CheckSourceName(const v1::RenderImageRequest& request, RequestCheck& check) {
+  switch (request.source_case()) {
+    case v1::RenderImageRequest::kModel:
+      check.Add(ParseModelName("model", request.model()).status());
+      return;
+    case v1::RenderImageRequest::kCheckpoint:
+      check.Add(ParseCheckpointName("checkpoint", request.checkpoint()).status());
+      return;
+    case v1::RenderImageRequest::kTrainingJob:
+      check.Add(ParseJobName("training_job", request.training_job()).status());
+      return;
+    case v1::RenderImageRequest::SOURCE_NOT_SET:
+      check.Require(false, "source", "must be one of model, checkpoint and training_job");
+      return;
+  }
+}
+
+}  // namespace
+
+absl::Status CheckView(const v1::RenderImageRequest& request) {
+  RequestCheck check;
+  CheckSourceName(request, check);
+  check.Require(request.has_camera() != request.has_orbit(), "camera",
+                "exactly one of camera and orbit must be given");
+  if (request.has_camera()) CheckCamera(request.camera(), check);
+  if (request.has_orbit()) {
+    constexpr uint32_t kMaxOrbitViews = 1'000'000;
+    const v1::OrbitView& orbit = request.orbit();
+    check.Require(orbit.count() >= 1 && orbit.count() <= kMaxOrbitViews, "orbit.count",
+                  fmt::format("must be 1 to {}", kMaxOrbitViews));
+    check.Require(orbit.index() < std::max(orbit.count(), 1u), "orbit.index",
+                  "must be below count");
+  }
+  check.Require(request.width() <= kMaxSide, "width", fmt::format("must be at most {}", kMaxSide));
+  check.Require(request.height() <= kMaxSide, "height",
+                fmt::format("must be at most {}", kMaxSide));
+  check.Require(uint64_t{request.width()} * request.height() <= kMaxPixels, "width",
+                fmt::format("width times height must be at most {}", kMaxPixels));
+  check.Require(v1::ImageFormat_IsValid(request.format()), "format",
+                "is not a format that this server knows");
+  std::set<int> seen;
+  for (int i = 0; i < request.channels_size() && i < 16; ++i) {
+    const std::string field = fmt::format("channels[{}]", i);
+    const v1::RenderChannel channel = request.channels(i);
+    check.Require(v1::RenderChannel_IsValid(channel) && channel != v1::RENDER_CHANNEL_UNSPECIFIED,
+                  field, "must be RGB, DEPTH or OPACITY");
+    check.Require(seen.insert(channel).second, field, "is asked for twice");
+    check.Require(channel != v1::DEPTH || request.format() != v1::JPEG, field,
+                  "DEPTH has 16 bits, which JPEG cannot hold");
+  }
+  return check.Result();
+}
+
+absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
+                                            const v1::RenderImageRequest& request) {
+  if (absl::Status status = CheckView(request); !status.ok()) return status;
+  BrokerRequest result;
+  result.max_reply_bytes = kMaxReplyBytes;
+  result.timeout = services.times.request_timeout;
+  if (absl::Status status = UseSource(services, request, &result); !status.ok()) return status;
+  v1::RenderImageRequest* view = result.message.mutable_render()->mutable_view();
+  *view = request;
+  view->clear_source();
+  return result;
+}
+
+}  // namespace nerf

@@ -1,0 +1,175 @@
+#include "server/rpc/request_broker.h"
+
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/error_reason.h"
+#include "common/rpc/rpc_status.h"
+
+namespace nerf {
+namespace {
+
+// More than this only waits in the worker, and its caller does better to hear so.
+constexpr size_t kMaxOpenPerWorker = 64;
+
+absl::Status NoWorkerError(std::string_view why) {
+  return WithReason(absl::UnavailableError(std::string(why)), reason::kNoWorker);
+}
+
+v1::ServerRequest CancelMessage(const std::string& request_id) {
+  v1::ServerRequest message;
+  message.set_request_id(request_id);
+  message.set_cancel(true);
+  return message;
+}
+
+}  // namespace
+
+RequestBroker::RequestBroker(const WorkerTable* workers, Executor* executor, RandomSource* random)
+    : workers_(*workers), executor_(*executor), nonce_(NewShortId("q", *random)) {}
+
+std::string RequestBroker::RequestId(uint64_t number) const {
+  return absl::StrCat(nonce_, "-", number);
+}
+
+void RequestBroker::Attach(const std::string& worker, std::shared_ptr<WorkerLink> link) {
+  const WorkerLink* old = nullptr;
+  {
+    MutexLock lock(mu_);
+    const auto found = attached_.find(worker);
+    if (found != attached_.end()) old = found->second.link.get();
+  }
+  if (old != nullptr) Detach(worker, old);
+  MutexLock lock(mu_);
+  attached_[worker] = Attached{std::move(link), 0};
+}
+
+void RequestBroker::Detach(const std::string& worker, const WorkerLink* link) {
+  std::vector<Open> lost;
+  {
+    MutexLock lock(mu_);
+    const auto found = attached_.find(worker);
+    if (found != attached_.end() && found->second.link.get() == link) attached_.erase(found);
+    std::vector<uint64_t> numbers;
+    for (const auto& [number, open] : open_) {
+      if (open.link.get() == link) numbers.push_back(number);
+    }
+    for (const uint64_t number : numbers) lost.push_back(*TakeLocked(number));
+  }
+  for (Open& open : lost) {
+    open.done(WithReason(absl::UnavailableError("the worker was lost on the way; try again"),
+                         reason::kWorkerLost));
+  }
+}
+
+std::optional<RequestBroker::Open> RequestBroker::TakeLocked(uint64_t number) {
+  const auto found = open_.find(number);
+  if (found == open_.end()) return std::nullopt;
+  Open open = std::move(found->second);
+  open_.erase(found);
+  const auto attached = attached_.find(open.worker);
+  if (attached != attached_.end() && attached->second.link == open.link) {
+    --attached->second.n_open;
+  }
+  return open;
+}
+
+std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::string>& wanted) {
+  if (wanted.has_value()) {
+    return attached_.contains(*wanted) ? wanted : std::nullopt;
+  }
+  std::optional<std::string> best;
+  std::pair<size_t, bool> best_load;  // answers owed, then whether it trains
+  for (const WorkerRecord& worker : workers_.List()) {
+    const auto found = attached_.find(worker.description.id);
+    const bool can = worker.state == WorkerState::kIdle || worker.state == WorkerState::kBusy;
+    if (found == attached_.end() || !can) continue;
+    const std::pair load(found->second.n_open, worker.state == WorkerState::kBusy);
+    // An idle worker that owes something still beats one in training.
+    const bool better = !best.has_value() || std::pair(load.second, load.first) <
+                                                 std::pair(best_load.second, best_load.first);
+    if (!better) continue;
+    best = worker.description.id;
+    best_load = load;
+  }
+  return best;
+}
+
+absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) {
+  uint64_t number = 0;
+  std::shared_ptr<WorkerLink> link;
+  {
+    MutexLock lock(mu_);
+    const std::optional<std::string> worker = PickWorker(request.worker);
+    if (!worker.has_value()) {
+      return NoWorkerError(request.worker.has_value() ? "the job's worker is not connected"
+                                                      : "no worker is connected");
+    }
+    Attached& attached = attached_.at(*worker);
+    if (attached.n_open >= kMaxOpenPerWorker) {
+      return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                            "the worker has ", attached.n_open, " requests to answer already")),
+                        reason::kQueueFull);
+    }
+    number = next_number_++;
+    link = attached.link;
+    ++attached.n_open;
+    open_[number] = Open{*worker, link, request.max_reply_bytes, "", std::move(done)};
+  }
+  executor_.PostAfter(request.timeout, [this, number] {
+    Cancel(number, absl::DeadlineExceededError("the worker took too long"));
+  });
+  request.message.set_request_id(RequestId(number));
+  link->SendRequest(request.message);
+  return number;
+}
+
+void RequestBroker::Cancel(uint64_t number, const absl::Status& why) {
+  std::optional<Open> open;
+  {
+    MutexLock lock(mu_);
+    open = TakeLocked(number);
+  }
+  if (!open.has_value()) return;
+  open->link->SendRequest(CancelMessage(RequestId(number)));
+  open->done(why);
+}
+
+void RequestBroker::HandleReply(const WorkerLink* from, const v1::WorkerReply& reply) {
+  const std::string prefix = absl::StrCat(nonce_, "-");
+  const std::string& id = reply.request_id();
+  if (!id.starts_with(prefix)) return;
+  uint64_t number = 0;
+  const char* const end = id.data() + id.size();
+  if (std::from_chars(id.data() + prefix.size(), end, number).ptr != end) return;
+
+  std::optional<Open> open;
+  bool too_large = false;
+  {
+    MutexLock lock(mu_);
+    const auto found = open_.find(number);
+    if (found == open_.end() || found->second.link.get() != from) return;
+    Open& entry = found->second;
+    too_large = entry.bytes.size() + reply.chunk().size() > entry.max_reply_bytes;
+    if (!too_large && !reply.has_error()) entry.bytes += reply.chunk();
+    if (!too_large && !reply.last()) return;
+    open = TakeLocked(number);
+  }
+  if (too_large) {
+    if (!reply.last()) open->link->SendRequest(CancelMessage(id));
+    open->done(WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                              "the reply is larger than ", open->max_reply_bytes, " bytes")),
+                          reason::kSizeLimit));
+    return;
+  }
+  absl::Status error = FromRpcStatus(reply.error());
+  if (!error.ok()) {
+    open->done(std::move(error));
+    return;
+  }
+  open->done(BrokerReply{std::move(open->bytes), open->worker});
+}
+
+}  // namespace nerf

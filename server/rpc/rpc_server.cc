@@ -1,0 +1,182 @@
+#include "server/rpc/rpc_server.h"
+
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "server/metrics/rpc_metrics.h"
+#include "server/rpc/admin_service.h"
+#include "server/rpc/blob_service.h"
+#include "server/rpc/byte_stream_service.h"
+#include "server/rpc/call_interceptor.h"
+#include "server/rpc/model_service.h"
+#include "server/rpc/render_service.h"
+#include "server/rpc/scene_service.h"
+#include "server/rpc/training_service.h"
+#include "server/rpc/worker_service.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kMaxConcurrentStreams = 100;  // a connection
+constexpr int kMaxMetadataBytes = 8 << 10;
+// Clients ping every 30 s; more than one ping in this time is abuse.
+constexpr int kMinPingIntervalMs = 10'000;
+constexpr int kKeepaliveMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+
+constexpr const char* kServices[] = {"nerf.v1.SceneService",         "nerf.v1.BlobService",
+                                     "google.bytestream.ByteStream", "nerf.v1.TrainingService",
+                                     "nerf.v1.ModelService",         "nerf.v1.RenderService",
+                                     "nerf.v1.AdminService",         "nerf.v1.WorkerService"};
+
+RpcType TypeOf(const google::protobuf::MethodDescriptor& method) {
+  if (method.client_streaming()) {
+    return method.server_streaming() ? RpcType::kBidiStream : RpcType::kClientStream;
+  }
+  return method.server_streaming() ? RpcType::kServerStream : RpcType::kUnary;
+}
+
+void AddMethods(RpcMetrics* metrics) {
+  for (const char* name : kServices) {
+    const auto* service =
+        google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+    for (int i = 0; service != nullptr && i < service->method_count(); ++i) {
+      metrics->AddMethod(TypeOf(*service->method(i)), name, service->method(i)->name());
+    }
+  }
+}
+
+// Once for the process: the library's switches are global.
+void EnableHealthAndReflection() {
+  static const bool enabled = [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  static_cast<void>(enabled);
+}
+
+}  // namespace
+
+struct RpcServer::State {
+  State(const RpcServerOptions& options, const Dependencies& d)
+      : authorizer(options.worker_token),
+        rpc_metrics(*d.metrics->registry()),
+        random(*d.random),
+        executor(std::make_unique<Executor>(options.n_threads)),
+        broker(d.workers, executor.get(), d.random),
+        context{*d.clock,   *d.queue,   *d.scenes, *d.models, *d.workers, *d.blobs,
+                *d.metrics, authorizer, *executor, broker,    live_calls, options.times},
+        scenes(&context),
+        blobs(&context),
+        byte_stream(&context),
+        training(&context),
+        models(&context),
+        render(&context),
+        admin(&context),
+        workers(&context) {}
+
+  absl::Status Serve(const std::string& listen) {
+    EnableHealthAndReflection();
+    AddMethods(&rpc_metrics);
+    grpc::ServerBuilder builder;
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.SetMaxSendMessageSize(kMaxMessageBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                               kMinPingIntervalMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    // A second server on the same port must fail, not share it.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    if (!listen.empty()) {
+      builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+    }
+    for (grpc::Service* service : std::initializer_list<grpc::Service*>{
+             &scenes, &blobs, &byte_stream, &training, &models, &render, &admin, &workers}) {
+      builder.RegisterService(service);
+    }
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
+    factories.push_back(std::make_unique<CallInterceptorFactory>(&rpc_metrics, &random));
+    builder.experimental().SetInterceptorCreators(std::move(factories));
+    server = builder.BuildAndStart();
+    if (server == nullptr || (!listen.empty() && port == 0)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "cannot listen on ", listen, ": the address is in use or not one of this machine's"));
+    }
+    return absl::OkStatus();
+  }
+
+  // In the order of construction: what calls use outlives the executor that runs them.
+  const Authorizer authorizer;
+  RpcMetrics rpc_metrics;
+  RandomSource& random;
+  LiveCalls live_calls;
+  std::unique_ptr<Executor> executor;
+  RequestBroker broker;
+  const ServiceContext context;
+  SceneService scenes;
+  BlobService blobs;
+  ByteStreamService byte_stream;
+  TrainingService training;
+  ModelService models;
+  RenderService render;
+  AdminService admin;
+  WorkerService workers;
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;
+  bool is_shut_down = false;
+};
+
+RpcServer::RpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
+                                                            const Dependencies& dependencies) {
+  auto state = std::make_unique<State>(options, dependencies);
+  if (absl::Status status = state->Serve(options.listen); !status.ok()) return status;
+  std::unique_ptr<RpcServer> server(new RpcServer(std::move(state)));
+  server->SetServing(true);
+  return server;
+}
+
+RpcServer::~RpcServer() {
+  Shutdown(absl::ZeroDuration());
+  state_->server.reset();
+  // Tasks may still use everything else.
+  state_->executor.reset();
+}
+
+int RpcServer::port() const { return state_->port; }
+
+std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
+  return state_->server->InProcessChannel(grpc::ChannelArguments());
+}
+
+void RpcServer::SetServing(bool serving) {
+  grpc::HealthCheckServiceInterface* health = state_->server->GetHealthCheckService();
+  if (health == nullptr) return;
+  health->SetServingStatus(serving);
+  for (const char* service : kServices) health->SetServingStatus(service, serving);
+}
+
+void RpcServer::Tick() { state_->workers.Tick(); }
+
+void RpcServer::Shutdown(absl::Duration grace) {
+  if (std::exchange(state_->is_shut_down, true)) return;
+  state_->live_calls.EndAll();
+  state_->server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(grace));
+  state_->server->Wait();
+}
+
+}  // namespace nerf

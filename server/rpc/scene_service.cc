@@ -1,0 +1,101 @@
+#include "server/rpc/scene_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/rpc/rpc_status.h"
+#include "server/queue/resource_key.h"
+#include "server/rpc/brokered_call.h"
+#include "server/rpc/convert_scene.h"
+#include "server/rpc/missing_blobs.h"
+#include "server/rpc/paging.h"
+#include "server/rpc/unary_call.h"
+
+namespace nerf {
+
+template <typename Body>
+grpc::ServerUnaryReactor* SceneService::Answer(const char* method,
+                                               grpc::CallbackServerContext* context, Body body) {
+  return AnswerUnary(services_.authorizer, services_.executor, method, context, std::move(body));
+}
+
+grpc::ServerUnaryReactor* SceneService::CreateScene(grpc::CallbackServerContext* context,
+                                                    const v1::CreateSceneRequest* request,
+                                                    v1::Scene* response) {
+  return Answer("nerf.v1.SceneService/CreateScene", context, [=, this]() -> absl::Status {
+    const absl::StatusOr<SceneSpec> spec = FromProto(*request);
+    if (!spec.ok()) return spec.status();
+    std::vector<BlobRef> blobs;
+    for (const SceneFileRecord& file : spec->files) blobs.push_back(file.blob);
+    if (absl::Status status = RequireBlobs(services_.blobs, blobs); !status.ok()) return status;
+    const absl::StatusOr<SceneRecord> scene = services_.scenes.Create(*spec);
+    if (!scene.ok()) return scene.status();
+    *response = ToProto(*scene);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* SceneService::GetScene(grpc::CallbackServerContext* context,
+                                                 const v1::GetSceneRequest* request,
+                                                 v1::Scene* response) {
+  return Answer("nerf.v1.SceneService/GetScene", context, [=, this]() -> absl::Status {
+    const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
+    if (!key.ok()) return key.status();
+    const absl::StatusOr<SceneRecord> scene = services_.scenes.Get(*key);
+    if (!scene.ok()) return scene.status();
+    *response = ToProto(*scene);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* SceneService::ListScenes(grpc::CallbackServerContext* context,
+                                                   const v1::ListScenesRequest* request,
+                                                   v1::ListScenesResponse* response) {
+  return Answer("nerf.v1.SceneService/ListScenes", context, [=, this]() -> absl::Status {
+    return AnswerList(
+        *request, response, [this](const PageRequest& page) { return services_.scenes.List(page); },
+        [](const SceneRecord& scene, v1::ListScenesResponse* list) {
+          *list->add_scenes() = ToProto(scene);
+        });
+  });
+}
+
+grpc::ServerUnaryReactor* SceneService::DeleteScene(grpc::CallbackServerContext* context,
+                                                    const v1::DeleteSceneRequest* request,
+                                                    google::protobuf::Empty* /*response*/) {
+  return Answer("nerf.v1.SceneService/DeleteScene", context, [=, this]() -> absl::Status {
+    const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
+    if (!key.ok()) return key.status();
+    return services_.scenes.Delete(*key);
+  });
+}
+
+grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContext* context,
+                                                      const v1::ValidateSceneRequest* request,
+                                                      v1::ValidateSceneResponse* response) {
+  return BrokeredCall::Begin(
+      services_, "nerf.v1.SceneService/ValidateScene", context,
+      [=, this]() -> absl::StatusOr<BrokerRequest> {
+        const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
+        if (!key.ok()) return key.status();
+        const absl::StatusOr<SceneRecord> scene = services_.scenes.Get(*key);
+        if (!scene.ok()) return scene.status();
+        BrokerRequest task;
+        task.timeout = services_.times.request_timeout;
+        AddManifest(*scene, task.message.mutable_validate()->mutable_files());
+        return task;
+      },
+      [response](absl::StatusOr<BrokerReply> reply) -> absl::Status {
+        if (!reply.ok()) return reply.status();
+        if (!response->ParseFromString(reply->bytes)) {
+          return absl::InternalError(fmt::format("worker {} sent no answer", reply->worker));
+        }
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace nerf

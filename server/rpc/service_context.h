@@ -1,0 +1,44 @@
+#pragma once
+
+#include "absl/time/time.h"
+#include "common/clock.h"
+#include "server/metrics/server_metrics.h"
+#include "server/queue/job_queue.h"
+#include "server/queue/model_catalog.h"
+#include "server/queue/scene_catalog.h"
+#include "server/queue/worker_table.h"
+#include "server/rpc/authorizer.h"
+#include "server/rpc/executor.h"
+#include "server/rpc/live_calls.h"
+#include "server/rpc/request_broker.h"
+#include "server/store/blob_store.h"
+
+namespace nerf {
+
+// How the services behave in time.
+struct ServiceTimes {
+  absl::Duration lease_ttl = absl::Seconds(30);
+  absl::Duration heartbeat_interval = absl::Seconds(5);
+  absl::Duration checkpoint_interval = absl::Seconds(30);
+  absl::Duration bookmark_interval = absl::Seconds(10);
+  // What a render or validation may take whose caller sets no deadline.
+  absl::Duration request_timeout = absl::Minutes(10);
+};
+
+// What the services work with. Everything outlives them.
+struct ServiceContext {
+  Clock& clock;
+  JobQueue& queue;
+  SceneCatalog& scenes;
+  ModelCatalog& models;
+  WorkerTable& workers;
+  BlobStore& blobs;
+  ServerMetrics& metrics;
+  const Authorizer& authorizer;
+  Executor& executor;
+  RequestBroker& broker;
+  LiveCalls& live_calls;
+  const ServiceTimes times;
+};
+
+}  // namespace nerf

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "nerf/v1/training_service.grpc.pb.h"
+#include "server/rpc/service_context.h"
+
+namespace nerf {
+
+// nerf.v1.TrainingService on top of the job queue.
+class TrainingService final : public v1::TrainingService::CallbackService {
+ public:
+  explicit TrainingService(const ServiceContext* services) : services_(*services) {}
+
+  grpc::ServerUnaryReactor* CreateTrainingJob(grpc::CallbackServerContext* context,
+                                              const v1::CreateTrainingJobRequest* request,
+                                              v1::TrainingJob* response) override;
+  grpc::ServerUnaryReactor* GetTrainingJob(grpc::CallbackServerContext* context,
+                                           const v1::GetTrainingJobRequest* request,
+                                           v1::TrainingJob* response) override;
+  grpc::ServerUnaryReactor* ListTrainingJobs(grpc::CallbackServerContext* context,
+                                             const v1::ListTrainingJobsRequest* request,
+                                             v1::ListTrainingJobsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelTrainingJob(grpc::CallbackServerContext* context,
+                                              const v1::CancelTrainingJobRequest* request,
+                                              v1::TrainingJob* response) override;
+  grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* WatchTrainingJob(
+      grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) override;
+
+ private:
+  template <typename Body>
+  grpc::ServerUnaryReactor* Answer(const char* method, grpc::CallbackServerContext* context,
+                                   Body body);
+  absl::Status CheckInit(const JobSpec& spec, const v1::CreateTrainingJobRequest& request) const;
+  const ServiceContext& services_;
+};
+
+}  // namespace nerf

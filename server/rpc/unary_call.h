@@ -1,0 +1,31 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <string_view>
+#include <utility>
+
+#include "common/rpc/status_conversion.h"
+#include "server/rpc/authorizer.h"
+#include "server/rpc/executor.h"
+
+namespace nerf {
+
+// Answers a unary call: asks for permission, runs `body` (which fills the response and returns a
+// Status) on the executor and finishes with what it returned.
+template <typename Body>
+grpc::ServerUnaryReactor* AnswerUnary(const Authorizer& authorizer, Executor& executor,
+                                      std::string_view method, grpc::CallbackServerContext* context,
+                                      Body body) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (absl::Status status = authorizer.Check(method, *context); !status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
+  executor.Post(
+      [reactor, body = std::move(body)]() mutable { reactor->Finish(ToGrpcStatus(body())); });
+  return reactor;
+}
+
+}  // namespace nerf

@@ -1,0 +1,40 @@
+#include "server/rpc/worker_service.h"
+
+#include <array>
+
+#include "server/queue/request_check.h"
+#include "server/rpc/convert_common.h"
+#include "server/rpc/convert_job.h"
+#include "server/rpc/missing_blobs.h"
+#include "server/rpc/unary_call.h"
+
+namespace nerf {
+
+grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>*
+WorkerService::Synchronize(grpc::CallbackServerContext* context) {
+  return WorkerStream::Begin(services_, &streams_, context);
+}
+
+grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
+    grpc::CallbackServerContext* context, const v1::CommitCheckpointRequest* request,
+    v1::CommitCheckpointResponse* response) {
+  return AnswerUnary(
+      services_.authorizer, services_.executor, "nerf.v1.WorkerService/CommitCheckpoint", context,
+      [=, this]() -> absl::Status {
+        RequestCheck check;
+        const LeaseRef lease =
+            TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);
+        const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
+        if (absl::Status status = check.Result(); !status.ok()) return status;
+        const std::array blobs = {checkpoint.checkpoint_blob, checkpoint.model_blob};
+        if (absl::Status status = RequireBlobs(services_.blobs, blobs); !status.ok()) {
+          return status;
+        }
+        const auto committed = services_.queue.CommitCheckpoint(lease, checkpoint);
+        if (!committed.ok()) return committed.status();
+        *response->mutable_checkpoint() = ToProto(lease.job, committed->checkpoint);
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace nerf

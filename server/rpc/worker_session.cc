@@ -1,0 +1,256 @@
+#include "server/rpc/worker_session.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "server/queue/resource_key.h"
+#include "server/rpc/convert_common.h"
+#include "server/rpc/convert_job.h"
+#include "server/rpc/convert_worker.h"
+
+namespace nerf {
+namespace {
+
+bool IsEnd(v1::JobReport::Phase phase) {
+  return phase != v1::JobReport::PREPARING && phase != v1::JobReport::RUNNING;
+}
+
+bool SameLease(const LeaseRef& a, const LeaseRef& b) {
+  return a.job == b.job && a.epoch == b.epoch;
+}
+
+// True for errors that mean "not your job any more", as opposed to "try again".
+bool IsFenced(const absl::Status& status) {
+  const auto found = GetReason(status);
+  return found.has_value() &&
+         (found->reason == reason::kLeaseFenced || found->reason == reason::kResourceNotFound);
+}
+
+v1::DesiredJob MakeOrder(v1::DesiredJob::Action action, const LeaseRef& lease, absl::Duration ttl) {
+  v1::DesiredJob order;
+  order.set_action(action);
+  order.set_training_job(JobName(lease.job));
+  order.set_lease_epoch(static_cast<double>(lease.epoch));
+  *order.mutable_lease_ttl() = ToProto(ttl);
+  return order;
+}
+
+}  // namespace
+
+WorkerSession::~WorkerSession() { Close(); }
+
+std::optional<std::string> WorkerSession::worker() const {
+  MutexLock lock(mu_);
+  if (connection_ == 0) return std::nullopt;
+  return description_.id;
+}
+
+bool WorkerSession::silent() const {
+  MutexLock lock(mu_);
+  return connection_ != 0 && services_.clock.Now() - last_heard_ > services_.times.lease_ttl;
+}
+
+void WorkerSession::Close() {
+  std::unique_ptr<WorkSubscription> subscription;
+  {
+    MutexLock lock(mu_);
+    if (std::exchange(closed_, true)) return;
+    if (connection_ != 0) services_.workers.Disconnect(description_.id, connection_);
+    subscription.swap(subscription_);
+  }
+}
+
+absl::Status WorkerSession::Connect(const v1::SynchronizeRequest& message,
+                                    std::function<void()> on_work) {
+  if (!message.has_hello()) {
+    return InvalidFieldsError({{"hello", "must come with the first message of a stream"}});
+  }
+  description_ = FromProto(message.hello());
+  std::vector<LeaseRef> held;
+  if (message.has_job()) {
+    absl::StatusOr<LeaseRef> lease =
+        ParseLease("job", message.job().training_job(), message.job().lease_epoch());
+    if (!lease.ok()) return lease.status();
+    held.push_back(*std::move(lease));
+  }
+  const absl::StatusOr<uint64_t> connection = services_.workers.Connect(description_);
+  if (!connection.ok()) return connection.status();
+  connection_ = *connection;
+  subscription_ = services_.queue.SubscribeWork(description_.id, std::move(on_work));
+  LogInfo("worker connected", {{"worker", description_.id},
+                               {"session", description_.session},
+                               {"device", description_.device},
+                               {"held_leases", held.size()}});
+  return services_.queue.Attach(description_.id, held);
+}
+
+absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message,
+                                          std::function<void()> on_work) {
+  MutexLock lock(mu_);
+  if (closed_) return absl::OkStatus();
+  if (connection_ == 0) {
+    if (absl::Status status = Connect(message, std::move(on_work)); !status.ok()) return status;
+  }
+  last_heard_ = services_.clock.Now();
+  draining_ = message.draining();
+  if (message.has_metrics()) {
+    services_.metrics.TrainReported(description_.device,
+                                    FromProto(message.metrics(), services_.clock.WallNow()));
+  }
+
+  held_.reset();
+  v1::SynchronizeResponse response;
+  if (message.has_job()) {
+    const v1::JobReport& report = message.job();
+    absl::StatusOr<LeaseRef> lease = ParseLease("job", report.training_job(), report.lease_epoch());
+    if (!lease.ok()) return lease.status();
+    lease->worker = description_.id;
+    if (granted_.has_value() && SameLease(*granted_, *lease)) granted_.reset();
+    if (!IsEnd(report.phase())) held_ = *lease;
+    if (absl::Status status = HandleReport(report, &response); !status.ok()) return status;
+  }
+  std::optional<ResourceKey> job;
+  if (held_.has_value()) job = held_->job;
+  if (!services_.workers.Heard(description_.id, connection_, draining_, job)) {
+    return absl::AbortedError("a newer stream of this worker has taken over");
+  }
+  if (!message.has_job()) {
+    // A failing store is no reason to cut the stream: the next heartbeat tries again.
+    if (absl::Status status = Grant(&response); !status.ok()) {
+      LogWarning("no grant", {{"worker", description_.id}, {"error", status.ToString()}});
+    }
+  }
+  SendIntervals(std::move(response));
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSession::HandleReport(const v1::JobReport& report,
+                                         v1::SynchronizeResponse* response) {
+  absl::StatusOr<LeaseRef> parsed = ParseLease("job", report.training_job(), report.lease_epoch());
+  if (!parsed.ok()) return parsed.status();
+  LeaseRef lease = *std::move(parsed);
+  lease.worker = description_.id;
+
+  if (IsEnd(report.phase())) {
+    const absl::Status stored = StoreEnd(lease, report);
+    const bool try_again = stored.code() == absl::StatusCode::kUnavailable;
+    if (stored.code() == absl::StatusCode::kInvalidArgument) return stored;
+    if (try_again) return absl::OkStatus();  // not acknowledged, so the worker says it again
+    if (!stored.ok()) {
+      LogWarning("the end of a job was refused", {{"worker", description_.id},
+                                                  {"job", report.training_job()},
+                                                  {"lease_epoch", lease.epoch},
+                                                  {"error", stored.ToString()}});
+    }
+    response->set_finished_acknowledged(report.training_job());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
+  if (report.phase() == v1::JobReport::RUNNING && report.has_progress()) {
+    const absl::StatusOr<JobProgress> progress = FromProto(report.progress());
+    if (!progress.ok()) return progress.status();
+    order = services_.queue.ReportProgress(lease, *progress);
+  } else {
+    order = services_.queue.Renew(lease, report.phase() == v1::JobReport::RUNNING
+                                             ? WorkPhase::kRunning
+                                             : WorkPhase::kPreparing);
+  }
+  const absl::Duration ttl = services_.times.lease_ttl;
+  if (order.ok()) {
+    *response->mutable_desired_job() = MakeOrder(
+        *order == LeaseOrder::kCancel ? v1::DesiredJob::CANCEL : v1::DesiredJob::ACTION_UNSPECIFIED,
+        lease, ttl);
+  } else if (IsFenced(order.status())) {
+    held_.reset();
+    *response->mutable_desired_job() =
+        MakeOrder(v1::DesiredJob::ABANDON, lease, absl::ZeroDuration());
+  } else if (order.status().code() != absl::StatusCode::kUnavailable) {
+    return order.status();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSession::StoreEnd(const LeaseRef& lease, const v1::JobReport& report) {
+  JobOutcome outcome;
+  if (report.has_progress()) {
+    absl::StatusOr<JobProgress> progress = FromProto(report.progress());
+    if (!progress.ok()) return progress.status();
+    outcome.progress = *std::move(progress);
+  }
+  if (report.has_final_psnr() && std::isfinite(report.final_psnr())) {
+    outcome.final_psnr = report.final_psnr();
+  }
+  switch (report.phase()) {
+    case v1::JobReport::SUCCEEDED:
+      outcome.kind = JobOutcome::Kind::kSucceeded;
+      break;
+    case v1::JobReport::FAILED:
+      outcome.kind = JobOutcome::Kind::kFailed;
+      outcome.error = ToJobError(report);
+      break;
+    case v1::JobReport::CANCELLED:
+      outcome.kind = JobOutcome::Kind::kCancelled;
+      break;
+    case v1::JobReport::RELEASED:
+      return services_.queue.Release(lease).status();
+    case v1::JobReport::ENGINE_CRASHED:
+      return services_.queue.ReportEngineCrash(lease, ToJobError(report).message).status();
+    default:
+      return InvalidFieldsError({{"job.phase", "must be a phase that this server knows"}});
+  }
+  return services_.queue.Finish(lease, outcome).status();
+}
+
+absl::Status WorkerSession::Grant(v1::SynchronizeResponse* response) {
+  if (closed_ || draining_ || held_.has_value()) return absl::OkStatus();
+  if (granted_.has_value()) {
+    // Until its TTL is over the grant may just be on its way.
+    if (services_.clock.Now() - granted_at_ <= services_.times.lease_ttl) return absl::OkStatus();
+    granted_.reset();
+  }
+  absl::StatusOr<std::optional<LeaseGrant>> grant = services_.queue.Acquire(description_.id);
+  if (!grant.ok()) return grant.status();
+  if (!grant->has_value()) return absl::OkStatus();
+  granted_ = (*grant)->lease;
+  granted_at_ = services_.clock.Now();
+  *response->mutable_desired_job() = ToProto(**grant);
+  return absl::OkStatus();
+}
+
+void WorkerSession::HandleWork() {
+  MutexLock lock(mu_);
+  if (closed_ || connection_ == 0) return;
+  v1::SynchronizeResponse response;
+  const std::optional<LeaseRef> lease = held_.has_value() ? held_ : granted_;
+  if (lease.has_value()) {
+    const absl::StatusOr<Job> job = services_.queue.Get(lease->job);
+    if (!job.ok()) return;
+    if (job->lease.epoch != lease->epoch) {
+      *response.mutable_desired_job() =
+          MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());
+    } else if (job->state == JobState::kCancelling) {
+      *response.mutable_desired_job() =
+          MakeOrder(v1::DesiredJob::CANCEL, *lease, services_.times.lease_ttl);
+    } else {
+      return;
+    }
+  } else {
+    if (absl::Status status = Grant(&response); !status.ok()) {
+      LogWarning("no grant", {{"worker", description_.id}, {"error", status.ToString()}});
+    }
+    if (!response.has_desired_job()) return;
+  }
+  SendIntervals(std::move(response));
+}
+
+void WorkerSession::SendIntervals(v1::SynchronizeResponse response) {
+  *response.mutable_heartbeat_interval() = ToProto(services_.times.heartbeat_interval);
+  *response.mutable_checkpoint_interval() = ToProto(services_.times.checkpoint_interval);
+  send_(std::move(response));
+}
+
+}  // namespace nerf

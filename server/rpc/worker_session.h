@@ -1,0 +1,79 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "nerf/v1/worker_service.pb.h"
+#include "server/queue/job_queue.h"
+#include "server/rpc/service_context.h"
+
+namespace nerf {
+
+// What the server makes of one worker's stream, without the stream: messages go in, answers come
+// out through `send`.
+//
+//   hello -> attach (leases that the worker does not name are lost) -> report, report, ...
+//   report of work:  renew the lease; answer with its TTL, CANCEL or ABANDON
+//   report of an end: store it; answer with finished_acknowledged
+//   no job:          grant the oldest queued one, now or as soon as there is one
+//
+// Thread-safe. `send` runs with the session's lock held and must not call back. Queue, table and
+// metrics of `services` outlive it.
+class WorkerSession {
+ public:
+  using Send = std::function<void(v1::SynchronizeResponse)>;
+
+  WorkerSession(const ServiceContext& services, Send send)
+      : services_(services), send_(std::move(send)) {}
+  ~WorkerSession();
+
+  // Handles the next message. `on_work` runs, on any thread, when HandleWork should be called. An
+  // error ends the stream: InvalidArgument FIELD_INVALID; Aborted when a newer stream of the worker
+  // has taken over; Unavailable when the store refuses.
+  absl::Status HandleMessage(const v1::SynchronizeRequest& message, std::function<void()> on_work);
+
+  // Grants or takes away what the queue has changed since the last message.
+  void HandleWork();
+
+  // The stream is over: nothing is sent and nothing granted any more.
+  void Close();
+
+  // The worker, once it has said hello.
+  std::optional<std::string> worker() const;
+
+  // True when nothing was heard for longer than a lease lives.
+  bool silent() const;
+
+ private:
+  absl::Status Connect(const v1::SynchronizeRequest& message, std::function<void()> on_work)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status HandleReport(const v1::JobReport& report, v1::SynchronizeResponse* response)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status StoreEnd(const LeaseRef& lease, const v1::JobReport& report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Puts a grant into the response, when the worker is free and a job waits.
+  absl::Status Grant(v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendIntervals(v1::SynchronizeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const ServiceContext& services_;
+  const Send send_;
+  mutable Mutex mu_;
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  WorkerDescription description_ ABSL_GUARDED_BY(mu_);
+  uint64_t connection_ ABSL_GUARDED_BY(mu_) = 0;  // of the worker table; 0 before hello
+  std::unique_ptr<WorkSubscription> subscription_ ABSL_GUARDED_BY(mu_);
+  SteadyTime last_heard_ ABSL_GUARDED_BY(mu_);
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  // The lease that the worker says it works on.
+  std::optional<LeaseRef> held_ ABSL_GUARDED_BY(mu_);
+  // A lease that was granted here and that no report has named yet: messages that crossed the grant
+  // on the way still say that there is no job.
+  std::optional<LeaseRef> granted_ ABSL_GUARDED_BY(mu_);
+  SteadyTime granted_at_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace nerf

@@ -1,0 +1,192 @@
+#include "server/rpc/worker_stream.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/rpc/status_conversion.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kMethod[] = "nerf.v1.WorkerService/Synchronize";
+
+// True when `newer` says everything that `older`, still unsent, says.
+bool Supersedes(const v1::SynchronizeResponse& newer, const v1::SynchronizeResponse& older) {
+  if (older.has_request() || newer.has_request()) return false;
+  if (!older.finished_acknowledged().empty() &&
+      older.finished_acknowledged() != newer.finished_acknowledged()) {
+    return false;
+  }
+  if (!older.has_desired_job()) return true;
+  // A grant must go out whole; what only renews or repeats an order need not go out twice.
+  return older.desired_job().action() != v1::DesiredJob::TRAIN && newer.has_desired_job() &&
+         older.desired_job().action() == newer.desired_job().action() &&
+         older.desired_job().training_job() == newer.desired_job().training_job() &&
+         older.desired_job().lease_epoch() == newer.desired_job().lease_epoch();
+}
+
+}  // namespace
+
+void WorkerStreams::Register(const std::string& worker,
+                             const std::shared_ptr<WorkerStream>& stream) {
+  std::shared_ptr<WorkerStream> older;
+  {
+    MutexLock lock(mu_);
+    std::weak_ptr<WorkerStream>& entry = streams_[worker];
+    older = entry.lock();
+    entry = stream;
+  }
+  if (older != nullptr) {
+    older->End(absl::AbortedError("a newer stream of this worker has taken over"));
+  }
+}
+
+void WorkerStreams::EndSilent() {
+  std::vector<std::shared_ptr<WorkerStream>> streams;
+  {
+    MutexLock lock(mu_);
+    for (auto it = streams_.begin(); it != streams_.end();) {
+      if (auto stream = it->second.lock()) {
+        streams.push_back(std::move(stream));
+        ++it;
+      } else {
+        it = streams_.erase(it);
+      }
+    }
+  }
+  for (const auto& stream : streams) {
+    if (stream->silent()) {
+      stream->End(absl::UnavailableError("nothing was heard for longer than a lease lives"));
+    }
+  }
+}
+
+WorkerStream::WorkerStream(const ServiceContext& services, WorkerStreams* streams)
+    : services_(services),
+      streams_(*streams),
+      session_(services,
+               [this](v1::SynchronizeResponse response) { Enqueue(std::move(response)); }) {}
+
+WorkerStream* WorkerStream::Begin(const ServiceContext& services, WorkerStreams* streams,
+                                  grpc::CallbackServerContext* context) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(services, streams));
+  {
+    MutexLock lock(stream->mu_);
+    stream->self_ = stream;
+  }
+  if (absl::Status status = services.authorizer.Check(kMethod, *context); !status.ok()) {
+    stream->End(status);
+    return stream.get();
+  }
+  services.live_calls.Add(stream);
+  stream->ReadNext();
+  return stream.get();
+}
+
+void WorkerStream::OnReadDone(bool ok) {
+  if (!ok) return End(absl::OkStatus());
+  services_.executor.Post([stream = shared_from_this()] { stream->HandleMessage(); });
+}
+
+void WorkerStream::HandleMessage() {
+  const absl::Status status =
+      session_.HandleMessage(request_, [weak = weak_from_this(), &executor = services_.executor] {
+        executor.Post([weak] {
+          if (const auto stream = weak.lock()) stream->session_.HandleWork();
+        });
+      });
+  if (!status.ok()) return End(status);
+  if (!std::exchange(registered_, true)) {
+    const std::string worker = *session_.worker();
+    streams_.Register(worker, shared_from_this());
+    services_.broker.Attach(worker, shared_from_this());
+    // The stream may have ended meanwhile, before there was anything to detach.
+    bool ended = false;
+    {
+      MutexLock lock(mu_);
+      ended = ended_;
+    }
+    if (ended) services_.broker.Detach(worker, this);
+  }
+  if (request_.has_reply()) services_.broker.HandleReply(this, request_.reply());
+  ReadNext();
+}
+
+void WorkerStream::ReadNext() {
+  // Under the lock: once the stream has ended it may be gone before a read could begin.
+  MutexLock lock(mu_);
+  if (!ended_) StartRead(&request_);
+}
+
+void WorkerStream::SendRequest(const v1::ServerRequest& request) {
+  v1::SynchronizeResponse response;
+  *response.mutable_request() = request;
+  Enqueue(std::move(response));
+}
+
+void WorkerStream::Enqueue(v1::SynchronizeResponse response) {
+  {
+    MutexLock lock(mu_);
+    if (ended_) return;
+    if (!outbox_.empty() && Supersedes(response, outbox_.back())) outbox_.pop_back();
+    outbox_.push_back(std::move(response));
+  }
+  MaybeWrite();
+}
+
+void WorkerStream::MaybeWrite() {
+  {
+    MutexLock lock(mu_);
+    if (ended_ || writing_ || outbox_.empty()) return;
+    response_ = std::move(outbox_.front());
+    outbox_.pop_front();
+    writing_ = true;
+  }
+  StartWrite(&response_);
+}
+
+void WorkerStream::OnWriteDone(bool ok) {
+  std::optional<absl::Status> end;
+  {
+    MutexLock lock(mu_);
+    writing_ = false;
+    if (ended_) end = end_status_;
+  }
+  if (end.has_value()) return Finish(ToGrpcStatus(*end));
+  if (!ok) return End(absl::CancelledError("the worker is gone"));
+  MaybeWrite();
+}
+
+void WorkerStream::End(const absl::Status& status) {
+  bool finish_now = false;
+  {
+    MutexLock lock(mu_);
+    if (ended_) return;
+    ended_ = true;
+    end_status_ = status;
+    finish_now = !writing_;  // otherwise OnWriteDone finishes
+    outbox_.clear();
+  }
+  // Before the session closes: a call that fails here may pick another worker.
+  if (const auto worker = session_.worker(); worker.has_value()) {
+    services_.broker.Detach(*worker, this);
+    LogInfo("worker disconnected", {{"worker", *worker}, {"status", status.ToString()}});
+  }
+  session_.Close();
+  if (finish_now) Finish(ToGrpcStatus(status));
+}
+
+void WorkerStream::OnCancel() { End(absl::CancelledError("the worker is gone")); }
+
+void WorkerStream::OnDone() {
+  std::shared_ptr<WorkerStream> self;
+  {
+    MutexLock lock(mu_);
+    self.swap(self_);
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/mutex.h"
+#include "nerf/v1/worker_service.pb.h"
+#include "server/rpc/live_calls.h"
+#include "server/rpc/request_broker.h"
+#include "server/rpc/service_context.h"
+#include "server/rpc/worker_session.h"
+
+namespace nerf {
+
+class WorkerStream;
+
+// The open streams by worker. Thread-safe.
+class WorkerStreams {
+ public:
+  // The stream has said who it is; an older one of the same worker ends with ABORTED.
+  void Register(const std::string& worker, const std::shared_ptr<WorkerStream>& stream);
+  // Ends the streams of workers that went silent, so that what they owe fails now.
+  void EndSilent();
+
+ private:
+  Mutex mu_;
+  std::map<std::string, std::weak_ptr<WorkerStream>> streams_ ABSL_GUARDED_BY(mu_);
+};
+
+// One Synchronize stream: moves messages between gRPC, the session and the broker. One read and one
+// write are on their way at most; answers that wait are merged where the newer one says it all.
+// Owns itself until gRPC is done with it.
+class WorkerStream final
+    : public grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>,
+      public LiveCall,
+      public WorkerLink,
+      public std::enable_shared_from_this<WorkerStream> {
+ public:
+  static WorkerStream* Begin(const ServiceContext& services, WorkerStreams* streams,
+                             grpc::CallbackServerContext* context);
+
+  void End(const absl::Status& status) override;
+  void SendRequest(const v1::ServerRequest& request) override;
+  bool silent() const { return session_.silent(); }
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  WorkerStream(const ServiceContext& services, WorkerStreams* streams);
+  void HandleMessage();
+  void ReadNext();
+  void Enqueue(v1::SynchronizeResponse response);
+  void MaybeWrite();
+
+  const ServiceContext& services_;
+  WorkerStreams& streams_;
+  WorkerSession session_;
+  v1::SynchronizeRequest request_;  // belongs to gRPC while a read is on its way
+  bool registered_ = false;         // used by the one message handler that runs at a time
+
+  Mutex mu_;
+  std::shared_ptr<WorkerStream> self_ ABSL_GUARDED_BY(mu_);
+  v1::SynchronizeResponse response_;  // belongs to gRPC while a write is on its way
+  std::deque<v1::SynchronizeResponse> outbox_ ABSL_GUARDED_BY(mu_);
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status end_status_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace nerf

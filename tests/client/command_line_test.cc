@@ -1,0 +1,215 @@
+// Whole command lines that never reach a server, each with its exit code and words; every one is
+// run in process and again with the binary.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "common/exit_code.h"
+#include "nlohmann/json.hpp"
+#include "tests/client/run_command.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+struct Case {
+  std::vector<std::string> args;
+  int exit_code;
+  std::string words;  // in standard error
+};
+
+std::vector<std::string> Render(std::vector<std::string> more) {
+  std::vector<std::string> args = {"render", "--out", "/nonexistent/out"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::vector<Case> HostileCases() {
+  const std::string uuid1 = "6f1c2a34-8a1b-1c5d-9e0f-123456789abc";  // version 1
+  return {
+      {{}, kUsage, "A subcommand is required"},
+      {{"frobnicate"}, kUsage, "no such command: 'frobnicate'"},
+      {{"scene"}, kUsage, "A subcommand is required"},
+      {{"scene", "frobnicate"}, kUsage, "`nerfctl scene --help`"},
+      {{"job", "ls", "--frob"}, kUsage, "--frob"},
+      {{"job", "ls", "extra"}, kUsage, "extra"},
+      {{"job", "show"}, kUsage, "job is required"},
+      {{"job", "watch", "a", "b"}, kUsage, "b"},
+      {{"\x1b[31mred"}, kUsage, "?[31mred"},
+      {{"--server", "http://x:1", "job", "ls"}, kUsage, "is a URL"},
+      {{"--server", "localhost", "job", "ls"}, kUsage, "has no port"},
+      {{"job", "ls", "--server", ":50051"}, kUsage, "no host name"},
+      {{"job", "ls", "--server=x:99999"}, kUsage, "port from 1 to 65535"},
+      {{"--project", "../x", "job", "ls"}, kUsage, "--project"},
+      {{"--project", "UPPER", "job", "ls"}, kUsage, "--project"},
+      {{"-o", "yaml", "job", "ls"}, kUsage, "table, json, jsonl, name"},
+      {{"--json", "-o", "table", "job", "ls"}, kUsage, "excludes"},
+      {{"--progress", "loud", "job", "ls"}, kUsage, "auto, bar, plain, json, none"},
+      {{"--timeout", "0", "job", "ls"}, kUsage, "--timeout"},
+      {{"--timeout=-5s", "job", "ls"}, kUsage, "--timeout"},
+      {{"--timeout", "nan", "job", "ls"}, kUsage, "--timeout"},
+      {{"--timeout", "inf", "job", "ls"}, kUsage, "--timeout"},
+      {{"--timeout", "5parsecs", "job", "ls"}, kUsage, "5parsecs"},
+      {{"job", "ls", "--limit", "-1"}, kUsage, "--limit"},
+      {{"job", "ls", "--limit", "many"}, kUsage, "--limit"},
+      {{"train"}, kUsage, "needs a folder"},
+      {{"train", "x", "--steps", "0"}, kUsage, "--steps"},
+      {{"train", "x", "--steps", "4294967296"}, kUsage, "--steps"},
+      {{"train", "x", "--steps", "1.5"}, kUsage, "--steps"},
+      {{"train", "x", "--steps", "1e400"}, kUsage, "--steps"},
+      {{"train", "x", "--samples", "nan"}, kUsage, "--samples"},
+      {{"train", "x", "--samples", "inf"}, kUsage, "--samples"},
+      {{"train", "x", "--seconds=-1"}, kUsage, "--seconds"},
+      {{"train", "x", "--steps", "5", "--seconds", "5"}, kUsage, "excludes"},
+      {{"train", "x", "--seed", "4294967296"}, kUsage, "--seed"},
+      {{"train", "x", "--background", "pink"}, kUsage, "auto, white, black, random"},
+      {{"train", "x", "--test-every", "eight"}, kUsage, "--test-every"},
+      {{"train", "x", "--set", "nonsense"}, kUsage, "key=value"},
+      {{"train", "x", "--set", "lerning_rate=1"}, kUsage, "did you mean learning_rate"},
+      {{"train", "x", "--set", "beta1=2"}, kUsage, "between 0 and 0.9999"},
+      {{"train", "x", "--set", "loss=mse,loss=mse"}, kUsage, "twice"},
+      {{"train", "x", "--init", "../../etc/passwd"}, kUsage, "--init"},
+      {{"train", "x", "--request-id", uuid1}, kUsage, "UUID4"},
+      {{"train", "x", "--id", "Bad_Id"}, kUsage, "--id"},
+      {{"train", "x", "--display-name", std::string(129, 'x')}, kUsage, "129 bytes"},
+      {{"train", "x", "--method", "gaussians"}, kUsage, "--method"},
+      {{"train", "/nonexistent"}, kBadData, "DATASET_INVALID"},
+      {{"scene", "create", "/nonexistent"}, kBadData, "DATASET_INVALID"},
+      {{"scene", "check", "x", "--test-every", "-3"}, kUsage, "--test-every"},
+      {{"job", "create"}, kUsage, "name of a scene"},
+      {{"job", "create", "projects/p/models/m"}, kUsage, "not the name of a scene"},
+      {{"job", "create", "s-1", "--watch", "--detach"}, kUsage, "excludes"},
+      {{"job", "show", "projects/p/scenes/s"}, kUsage, "not the name of a job"},
+      {{"job", "cancel", "j-1/../../x"}, kUsage, "not the name of a job"},
+      {{"model", "promote", "j-1/last"}, kUsage, "not the name of a checkpoint"},
+      {{"model", "rm", "good", "BAD"}, kUsage, "'BAD'"},
+      {{"render", "--model", "m", "--orbit", "2"}, kUsage, "--out is required"},
+      {Render({"--orbit", "2"}), kUsage, "--model, --checkpoint and --job"},
+      {Render({"--model", "m", "--job", "j", "--orbit", "2"}), kUsage, "excludes"},
+      {Render({"--model", "m"}), kUsage, "--camera or --orbit"},
+      {Render({"--model", "m", "--orbit", "0"}), kUsage, "--orbit"},
+      {Render({"--model", "m", "--orbit", "2", "--camera", "x"}), kUsage, "excludes"},
+      {Render({"--model", "m", "--orbit", "2", "--width", "0"}), kUsage, "--width"},
+      {Render({"--model", "m", "--orbit", "2", "--height", "99999"}), kUsage, "--height"},
+      {Render({"--model", "m", "--orbit", "2", "--channels", "rgb,alpha"}), kUsage, "'alpha'"},
+      {Render({"--model", "m", "--orbit", "2", "--channels", "rgb,rgb"}), kUsage, "twice"},
+      {Render({"--model", "m", "--orbit", "2", "--channels", "rgb,"}), kUsage, "--channels"},
+      {Render({"--model", "m", "--orbit", "2", "--format", "gif"}), kUsage, "png, jpeg"},
+      {Render({"--model", "m", "--orbit", "2", "--format", "jpeg", "--channels", "depth"}), kUsage,
+       "16 bits"},
+      {Render({"--checkpoint", "j-1", "--orbit", "2"}), kUsage, "JOB/STEP"},
+      {Render({"--model", "m", "--camera", "/nonexistent.json"}), kNotFound, "/nonexistent.json"},
+      {{"render", "--model", "m", "--orbit", "1", "--out", "/proc/nerfctl/x"}, kUsage, "--out"},
+  };
+}
+
+TEST(CommandLineTest, HostileCommandLinesEndWithTheirCodeAndWords) {
+  for (const Case& c : HostileCases()) {
+    std::string line;
+    for (const std::string& arg : c.args) line += arg + " ";
+    SCOPED_TRACE(line);
+    for (const CommandResult& result : {RunCommand(c.args), RunBinary(c.args)}) {
+      EXPECT_EQ(result.exit_code, c.exit_code);
+      EXPECT_THAT(result.err, HasSubstr(c.words));
+      EXPECT_THAT(result.err, Not(HasSubstr("\x1b")));
+      EXPECT_THAT(result.out, IsEmpty());
+    }
+  }
+}
+
+TEST(CommandLineTest, BrokenCameraFileIsBadData) {
+  const TempDir dir;
+  std::ofstream(dir / "camera.json") << R"({"frames": [{"transform_matrix": [[1]]}]})";
+  const CommandResult result =
+      RunCommand({"render", "--model", "m", "--camera", dir / "camera.json", "--out", dir / "out"});
+  EXPECT_EQ(result.exit_code, kBadData);
+  EXPECT_THAT(result.err, HasSubstr("transform_matrix"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "out")) << "nothing may stay behind";
+}
+
+TEST(CommandLineTest, NobodyAtTheAddressIsUnreachableWithARemedy) {
+  const CommandResult result = RunCommand({"--server", "127.0.0.1:1", "job", "ls"});
+  EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_THAT(result.err, HasSubstr("start one with `nerfd`"));
+  EXPECT_THAT(result.out, IsEmpty());
+}
+
+TEST(CommandLineTest, HelpAndVersionGoToStandardOutput) {
+  CommandResult result = RunCommand({"--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("Subcommands:"));
+  EXPECT_THAT(result.err, IsEmpty());
+  result = RunCommand({"job", "watch", "--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("Follow a job"));
+  EXPECT_EQ(RunCommand({"version"}).out, "nerfctl " NERF_VERSION "\n");
+  EXPECT_EQ(RunCommand({"--version"}).out, "nerfctl " NERF_VERSION "\n");
+  EXPECT_EQ(nlohmann::json::parse(RunCommand({"version", "--json"}).out)["version"], NERF_VERSION);
+}
+
+TEST(CommandLineTest, HelpOfSettingsNeedsNoFolder) {
+  const CommandResult result = RunCommand({"train", "--help-settings", "-o", "json"});
+  EXPECT_EQ(result.exit_code, 0);
+  const auto table = nlohmann::json::parse(result.out);
+  EXPECT_GT(table.size(), 10u);
+  EXPECT_TRUE(table[0].contains("default"));
+}
+
+TEST(CommandLineTest, EnvironmentGivesFlagsAndTheCommandLineComesFirst) {
+  const ScopedEnvironment output("NERFCTL_OUTPUT", "json");
+  EXPECT_EQ(RunCommand({"version"}).out, "{\"version\":\"" NERF_VERSION "\"}\n");
+  EXPECT_EQ(RunCommand({"version", "-o", "table"}).out, "nerfctl " NERF_VERSION "\n");
+}
+
+TEST(CommandLineTest, VariableThatAFlagExcludesIsOverruledByTheFlag) {
+  const ScopedEnvironment output("NERFCTL_JSON", "true");
+  const ScopedEnvironment steps("NERFCTL_STEPS", "5");
+  EXPECT_EQ(RunCommand({"version", "-o", "table"}).out, "nerfctl " NERF_VERSION "\n");
+  const CommandResult result =
+      RunCommand({"train", NERF_SOURCE_DIR "/examples/mic", "--seconds", "3", "--validate-only"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["config"]["seconds"], 3);
+}
+
+TEST(CommandLineTest, BadVariableOfAnotherCommandDoesNotMatter) {
+  const ScopedEnvironment limit("NERFCTL_LIMIT", "many");
+  EXPECT_EQ(RunCommand({"version"}).exit_code, 0);
+  const CommandResult result = RunCommand({"job", "ls"});
+  EXPECT_EQ(result.exit_code, kUsage);
+  EXPECT_THAT(result.err, AnyOf(HasSubstr("many"), HasSubstr("--limit")));
+}
+
+TEST(CommandLineTest, ValueOfAFlagThatLooksLikeANounIsNoNoun) {
+  const ScopedEnvironment limit("NERFCTL_LIMIT", "many");
+  EXPECT_EQ(RunCommand({"--project", "train", "job", "ls"}).exit_code, kUsage);
+}
+
+TEST(CommandLineTest, CheckOfAFolderPrintsTheReport) {
+  CommandResult result = RunCommand({"scene", "check", NERF_SOURCE_DIR "/examples/mic"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("100 train, 25 test"));
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl train"));
+  result = RunCommand({"scene", "check", NERF_SOURCE_DIR "/examples/mic", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(result.out)["ok"], true);
+  const TempDir dir;
+  result = RunCommand({"scene", "check", dir.path()});
+  EXPECT_EQ(result.exit_code, kBadData);
+  EXPECT_THAT(result.out, HasSubstr("error  "));
+}
+
+TEST(CommandLineTest, FullStandardOutputIsAnError) {
+  const std::string line = "exec '" NERF_BIN_DIR "/nerfctl' train --help-settings > /dev/full 2>&1";
+  const int status = std::system(("bash -c \"" + line + "\"").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), kBug);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,129 @@
+#include "client/doctor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/exit_code.h"
+#include "tests/client/fake_server.h"
+#include "tests/client/run_command.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+void WriteScript(const std::string& path, const std::string& body) {
+  std::ofstream(path) << "#!/bin/sh\n" << body << '\n';
+  chmod(path.c_str(), 0755);
+}
+
+class DoctorTest : public testing::Test {
+ protected:
+  DoctorTest() {
+    for (const char* name : {"nerfd", "nerf-worker"}) WriteScript(dir_ / name, "exit 0");
+    SetEngine(R"(echo '{"event":"done","cpu":"EPYC","threads":2,"problems":[]}')");
+    v1::Worker worker;
+    worker.set_name("workers/w-1");
+    worker.set_state(v1::Worker::IDLE);
+    worker.set_version(NERF_VERSION);
+    state_.workers.push_back(worker);
+  }
+  void SetEngine(const std::string& body) { WriteScript(dir_ / "nerf-engine", body); }
+  CommandResult Run(const std::string& server) {
+    return RunCommand(
+        {"doctor", "--server", server, "--bin-dir", dir_.path(), "--data-dir", dir_ / "data"});
+  }
+
+  TempDir dir_;
+  FakeState state_;
+  FakeServer server_{&state_};
+};
+
+TEST_F(DoctorTest, HealthySetUpHasNoProblems) {
+  const CommandResult result = Run(server_.address());
+  EXPECT_EQ(result.exit_code, kOk) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("answers and serves"));
+  EXPECT_THAT(result.out, HasSubstr("1 connected"));
+  EXPECT_THAT(result.out, HasSubstr("cpu EPYC, threads 2"));
+  EXPECT_THAT(result.out, Not(HasSubstr("problem")));
+}
+
+TEST_F(DoctorTest, UnreachableServerIsNamedWithARemedyAndTheRestIsExamined) {
+  const CommandResult result = Run("127.0.0.1:1");
+  EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_THAT(result.out, HasSubstr("nothing answers at 127.0.0.1:1: start `nerfd`"));
+  EXPECT_THAT(result.out, HasSubstr("engine"));
+}
+
+TEST_F(DoctorTest, LostAndOutdatedWorkersAreNamed) {
+  state_.workers[0].set_state(v1::Worker::LOST);
+  CommandResult result = Run(server_.address());
+  EXPECT_EQ(result.exit_code, kWrongState);
+  EXPECT_THAT(result.out, HasSubstr("no worker is connected"));
+  state_.workers[0].set_state(v1::Worker::IDLE);
+  state_.workers[0].set_version("0.0.9");
+  result = Run(server_.address());
+  EXPECT_EQ(result.exit_code, kWrongState);
+  EXPECT_THAT(result.out, HasSubstr("worker w-1 has version 0.0.9"));
+}
+
+TEST_F(DoctorTest, TokenThatOthersCanReadIsAProblem) {
+  std::filesystem::create_directory(dir_ / "data");
+  std::ofstream(dir_ / "data/worker.token") << "secret";
+  chmod((dir_ / "data/worker.token").c_str(), 0644);
+  CommandResult result = Run(server_.address());
+  EXPECT_EQ(result.exit_code, kWrongState);
+  EXPECT_THAT(result.out, HasSubstr("(mode 0644): chmod 600 "));
+  chmod((dir_ / "data/worker.token").c_str(), 0600);
+  EXPECT_THAT(Run(server_.address()).out, HasSubstr("belongs to its owner alone"));
+}
+
+TEST_F(DoctorTest, ProblemsOfTheEngineArePassedOn) {
+  SetEngine(
+      R"(echo '{"event":"done","problems":["no AVX2",{"message":"driver too old"}]}'; exit 7)");
+  const CommandResult result = Run(server_.address());
+  EXPECT_EQ(result.exit_code, kWrongState);
+  EXPECT_THAT(result.out, HasSubstr("no AVX2"));
+  EXPECT_THAT(result.out, HasSubstr("driver too old"));
+}
+
+TEST_F(DoctorTest, EngineThatIsMissingOrSaysNonsenseIsAProblem) {
+  SetEngine("echo hello; exit 1");
+  EXPECT_THAT(Run(server_.address()).out, HasSubstr("nothing readable (exit 1)"));
+  SetEngine("kill -SEGV $$");
+  EXPECT_THAT(Run(server_.address()).out, HasSubstr("ended by signal 11"));
+  std::filesystem::remove(dir_ / "nerf-engine");
+  const CommandResult result = Run(server_.address());
+  EXPECT_EQ(result.exit_code, kWrongState);
+  EXPECT_THAT(result.out, HasSubstr("nerf-engine is not there"));
+}
+
+TEST_F(DoctorTest, JsonListsEveryFinding) {
+  const CommandResult result = RunCommand({"doctor", "--json", "--server", server_.address(),
+                                           "--bin-dir", dir_.path(), "--data-dir", dir_ / "data"});
+  const auto findings = nlohmann::json::parse(result.out);
+  ASSERT_TRUE(findings.is_array());
+  EXPECT_EQ(findings[0]["check"], "server");
+  EXPECT_EQ(findings[0]["result"], "ok");
+}
+
+TEST(RunForOutputTest, SlowProgramIsEnded) {
+  int exit_code = 0;
+  const absl::Time start = absl::Now();
+  EXPECT_THAT(RunForOutput({"/bin/sleep", "20"}, absl::Milliseconds(100), &exit_code),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, "did not end"));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_THAT(RunForOutput({"/nonexistent"}, absl::Seconds(1), &exit_code),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace nerf

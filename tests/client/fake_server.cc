@@ -1,0 +1,320 @@
+#include "tests/client/fake_server.h"
+
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <thread>
+
+#include "common/error_reason.h"
+#include "common/rpc/status_conversion.h"
+#include "common/sha256.h"
+#include "engine/scene/image_io.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+// Counts the call; the next scripted error of the method, or OK.
+grpc::Status NextError(FakeState* state, const std::string& method) {
+  MutexLock lock(state->mu);
+  ++state->calls[method];
+  std::vector<absl::Status>& errors = state->errors[method];
+  if (errors.empty()) return grpc::Status::OK;
+  const absl::Status error = errors.front();
+  errors.erase(errors.begin());
+  return ToGrpcStatus(error);
+}
+
+#define RETURN_SCRIPTED_ERROR(method) \
+  if (grpc::Status scripted = NextError(state_, method); !scripted.ok()) return scripted
+
+// "…/blobs/{sha256}/{size}" -> sha256.
+std::string DigestOf(const std::string& resource) {
+  const size_t blobs = resource.find("blobs/");
+  return blobs == std::string::npos ? "" : resource.substr(blobs + 6, 64);
+}
+
+class FakeScenes final : public v1::SceneService::Service {
+ public:
+  explicit FakeScenes(FakeState* state) : state_(state) {}
+
+  grpc::Status CreateScene(grpc::ServerContext*, const v1::CreateSceneRequest* request,
+                           v1::Scene* response) override {
+    {
+      MutexLock lock(state_->mu);
+      state_->create_scene.push_back(*request);
+    }
+    RETURN_SCRIPTED_ERROR("CreateScene");
+    *response = request->scene();
+    response->set_name(request->parent() + "/scenes/s-fake");
+    double size = 0;
+    for (const v1::SceneFile& file : request->scene().files()) size += file.blob().size_bytes();
+    response->set_size_bytes(size);
+    return grpc::Status::OK;
+  }
+  grpc::Status GetScene(grpc::ServerContext*, const v1::GetSceneRequest* request,
+                        v1::Scene* response) override {
+    RETURN_SCRIPTED_ERROR("GetScene");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    response->set_name(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status ListScenes(grpc::ServerContext*, const v1::ListScenesRequest*,
+                          v1::ListScenesResponse*) override {
+    RETURN_SCRIPTED_ERROR("ListScenes");
+    return grpc::Status::OK;
+  }
+  grpc::Status DeleteScene(grpc::ServerContext*, const v1::DeleteSceneRequest* request,
+                           google::protobuf::Empty*) override {
+    {
+      MutexLock lock(state_->mu);
+      state_->names.push_back(request->name());
+    }
+    RETURN_SCRIPTED_ERROR("DeleteScene");
+    return grpc::Status::OK;
+  }
+  grpc::Status ValidateScene(grpc::ServerContext*, const v1::ValidateSceneRequest* request,
+                             v1::ValidateSceneResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ValidateScene");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    *response = state_->validation;
+    return grpc::Status::OK;
+  }
+
+ private:
+  FakeState* const state_;
+};
+
+class FakeTraining final : public v1::TrainingService::Service {
+ public:
+  explicit FakeTraining(FakeState* state) : state_(state) {}
+
+  grpc::Status CreateTrainingJob(grpc::ServerContext*, const v1::CreateTrainingJobRequest* request,
+                                 v1::TrainingJob* response) override {
+    {
+      MutexLock lock(state_->mu);
+      state_->create_job.push_back(*request);
+    }
+    RETURN_SCRIPTED_ERROR("CreateTrainingJob");
+    *response = request->training_job();
+    response->set_name(request->parent() + "/trainingJobs/j-fake");
+    response->set_state(v1::TrainingJob::QUEUED);
+    return grpc::Status::OK;
+  }
+  grpc::Status GetTrainingJob(grpc::ServerContext*, const v1::GetTrainingJobRequest* request,
+                              v1::TrainingJob* response) override {
+    RETURN_SCRIPTED_ERROR("GetTrainingJob");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    for (const v1::TrainingJob& job : state_->jobs) {
+      if (job.name() == request->name()) *response = job;
+    }
+    response->set_name(request->name());
+    return grpc::Status::OK;
+  }
+  // Page tokens are indices.
+  grpc::Status ListTrainingJobs(grpc::ServerContext*, const v1::ListTrainingJobsRequest* request,
+                                v1::ListTrainingJobsResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListTrainingJobs");
+    MutexLock lock(state_->mu);
+    state_->list_jobs.push_back(*request);
+    size_t i = request->page_token().empty() ? 0 : std::stoul(request->page_token());
+    size_t room =
+        std::min<size_t>(static_cast<size_t>(request->page_size()), state_->page_size_limit);
+    for (; i < state_->jobs.size() && room > 0; ++i, --room) {
+      *response->add_training_jobs() = state_->jobs[i];
+    }
+    if (i < state_->jobs.size()) response->set_next_page_token(std::to_string(i));
+    return grpc::Status::OK;
+  }
+  grpc::Status CancelTrainingJob(grpc::ServerContext*, const v1::CancelTrainingJobRequest* request,
+                                 v1::TrainingJob* response) override {
+    RETURN_SCRIPTED_ERROR("CancelTrainingJob");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    response->set_name(request->name());
+    response->set_state(v1::TrainingJob::CANCELLING);
+    return grpc::Status::OK;
+  }
+  grpc::Status WatchTrainingJob(grpc::ServerContext* context,
+                                const v1::WatchTrainingJobRequest* request,
+                                grpc::ServerWriter<v1::WatchTrainingJobResponse>* writer) override {
+    RETURN_SCRIPTED_ERROR("WatchTrainingJob");
+    WatchScript script;
+    std::function<void()> on_message;
+    {
+      MutexLock lock(state_->mu);
+      state_->watch.push_back(*request);
+      on_message = state_->on_watch_message;
+      if (state_->watch_scripts.empty()) {
+        return ToGrpcStatus(absl::InternalError("no script is left"));
+      }
+      script = state_->watch_scripts.front();
+      state_->watch_scripts.erase(state_->watch_scripts.begin());
+    }
+    for (const auto& message : script.messages) {
+      writer->Write(message);
+      if (on_message) on_message();
+    }
+    while (script.hang && !context->IsCancelled()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return ToGrpcStatus(script.end);
+  }
+
+ private:
+  FakeState* const state_;
+};
+
+class FakeModels final : public v1::ModelService::Service {
+ public:
+  explicit FakeModels(FakeState* state) : state_(state) {}
+
+  grpc::Status PromoteCheckpoint(grpc::ServerContext*, const v1::PromoteCheckpointRequest* request,
+                                 v1::Model* response) override {
+    RETURN_SCRIPTED_ERROR("PromoteCheckpoint");
+    MutexLock lock(state_->mu);
+    state_->promote.push_back(*request);
+    response->set_name("projects/default/models/" +
+                       (request->model_id().empty() ? "m-fake" : request->model_id()));
+    response->set_checkpoint(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
+                          v1::ListModelsResponse*) override {
+    RETURN_SCRIPTED_ERROR("ListModels");
+    return grpc::Status::OK;
+  }
+
+ private:
+  FakeState* const state_;
+};
+
+class FakeRender final : public v1::RenderService::Service {
+ public:
+  explicit FakeRender(FakeState* state) : state_(state) {}
+
+  grpc::Status RenderImage(grpc::ServerContext*, const v1::RenderImageRequest* request,
+                           v1::RenderImageResponse* response) override {
+    size_t index = 0;
+    {
+      MutexLock lock(state_->mu);
+      state_->render.push_back(*request);
+      index = state_->render.size();
+    }
+    RETURN_SCRIPTED_ERROR("RenderImage");
+    for (const int channel : request->channels()) {
+      v1::RenderedImage* image = response->add_images();
+      image->set_channel(static_cast<v1::RenderChannel>(channel));
+      // A depth map of one pixel: half of this view's far.
+      image->set_content(channel == v1::DEPTH
+                             ? EncodePng16(1, 1, std::vector<uint16_t>{32768}).value()
+                             : fmt::format("image {} of call {}", channel, index));
+    }
+    response->set_width(8);
+    response->set_height(6);
+    response->set_far(request->orbit().index() == 1 ? 6.5 : 3.25);
+    return grpc::Status::OK;
+  }
+
+ private:
+  FakeState* const state_;
+};
+
+class FakeBlobs final : public v1::BlobService::Service {
+ public:
+  explicit FakeBlobs(FakeState* state) : state_(state) {}
+
+  grpc::Status FindMissingBlobs(grpc::ServerContext*, const v1::FindMissingBlobsRequest* request,
+                                v1::FindMissingBlobsResponse* response) override {
+    RETURN_SCRIPTED_ERROR("FindMissingBlobs");
+    MutexLock lock(state_->mu);
+    for (const v1::BlobRef& blob : request->blobs()) {
+      if (!state_->blobs.contains(blob.sha256())) *response->add_missing() = blob;
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  FakeState* const state_;
+};
+
+class FakeByteStream final : public google::bytestream::ByteStream::Service {
+ public:
+  explicit FakeByteStream(FakeState* state) : state_(state) {}
+
+  grpc::Status Write(grpc::ServerContext*,
+                     grpc::ServerReader<google::bytestream::WriteRequest>* reader,
+                     google::bytestream::WriteResponse* response) override {
+    RETURN_SCRIPTED_ERROR("Write");
+    google::bytestream::WriteRequest request;
+    std::string digest, content;
+    while (reader->Read(&request)) {
+      if (digest.empty()) digest = DigestOf(request.resource_name());
+      content += request.data();
+    }
+    if (Sha256Hex(content) != digest) {
+      return ToGrpcStatus(absl::InvalidArgumentError("the digest is wrong"));
+    }
+    response->set_committed_size(static_cast<int64_t>(content.size()));
+    MutexLock lock(state_->mu);
+    state_->writes.push_back(digest);
+    state_->blobs[digest] = std::move(content);
+    return grpc::Status::OK;
+  }
+  grpc::Status QueryWriteStatus(grpc::ServerContext*,
+                                const google::bytestream::QueryWriteStatusRequest* request,
+                                google::bytestream::QueryWriteStatusResponse* response) override {
+    MutexLock lock(state_->mu);
+    response->set_complete(state_->blobs.contains(DigestOf(request->resource_name())));
+    return grpc::Status::OK;
+  }
+
+ private:
+  FakeState* const state_;
+};
+
+class FakeAdmin final : public v1::AdminService::Service {
+ public:
+  explicit FakeAdmin(FakeState* state) : state_(state) {}
+
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                           v1::ListWorkersResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListWorkers");
+    MutexLock lock(state_->mu);
+    for (const v1::Worker& worker : state_->workers) *response->add_workers() = worker;
+    return grpc::Status::OK;
+  }
+
+ private:
+  FakeState* const state_;
+};
+
+}  // namespace
+
+FakeServer::FakeServer(FakeState* state) {
+  grpc::EnableDefaultHealthCheckService(true);
+  services_.push_back(std::make_unique<FakeScenes>(state));
+  services_.push_back(std::make_unique<FakeTraining>(state));
+  services_.push_back(std::make_unique<FakeModels>(state));
+  services_.push_back(std::make_unique<FakeRender>(state));
+  services_.push_back(std::make_unique<FakeBlobs>(state));
+  services_.push_back(std::make_unique<FakeByteStream>(state));
+  services_.push_back(std::make_unique<FakeAdmin>(state));
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  for (const auto& service : services_) builder.RegisterService(service.get());
+  server_ = builder.BuildAndStart();
+  address_ = fmt::format("127.0.0.1:{}", port);
+}
+
+FakeServer::~FakeServer() {
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+}
+
+}  // namespace nerf

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "google/bytestream/bytestream.grpc.pb.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
+#include "nerf/v1/blob_service.grpc.pb.h"
+#include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/render_service.grpc.pb.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+
+// One stream of a watch: what it sends and how it ends.
+struct WatchScript {
+  std::vector<v1::WatchTrainingJobResponse> messages;
+  absl::Status end;
+  bool hang = false;  // stay open after the messages until the client leaves
+};
+
+// What the fake was asked and what it answers. Fields are read and written under `mu` while a
+// command runs, freely otherwise.
+struct FakeState {
+  Mutex mu;
+  // By the method's name: errors to return, one a call, before it answers as usual.
+  std::map<std::string, std::vector<absl::Status>> errors;
+  std::map<std::string, int> calls;
+
+  std::map<std::string, std::string> blobs;  // content by digest
+  std::vector<std::string> writes;           // digests that were uploaded
+  std::vector<v1::CreateSceneRequest> create_scene;
+  std::vector<v1::CreateTrainingJobRequest> create_job;
+  std::vector<v1::WatchTrainingJobRequest> watch;
+  std::vector<v1::RenderImageRequest> render;
+  std::vector<v1::PromoteCheckpointRequest> promote;
+  std::vector<std::string> names;  // of get, delete, cancel and validate calls
+  std::vector<v1::ListTrainingJobsRequest> list_jobs;
+
+  std::vector<v1::TrainingJob> jobs;  // of listings, and of get by name
+  std::vector<v1::Worker> workers;
+  std::vector<WatchScript> watch_scripts;  // one a stream
+  v1::ValidateSceneResponse validation;
+  size_t page_size_limit = 1000;
+  std::function<void()> on_watch_message;  // after each message of a watch was sent
+};
+
+// A nerfd on a loopback port that does as FakeState says.
+class FakeServer {
+ public:
+  explicit FakeServer(FakeState* state);
+  ~FakeServer();
+  const std::string& address() const { return address_; }
+
+ private:
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+}  // namespace nerf

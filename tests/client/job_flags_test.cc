@@ -1,0 +1,88 @@
+#include "client/job_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "engine/config/train_config.h"
+#include "tests/testing/fake_random.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+absl::StatusOr<v1::CreateTrainingJobRequest> Build(const JobFlags& flags) {
+  FakeRandom random;
+  return BuildJobRequest(flags, "default", random);
+}
+
+TEST(JobFlagsTest, NoFlagsGiveDefaultsAndARequestId) {
+  const auto request = Build({});
+  ASSERT_THAT(request, IsOk());
+  EXPECT_TRUE(IsUuid4(request->request_id()));
+  EXPECT_EQ(request->parent(), "projects/default");
+  const v1::TrainingConfig& config = request->training_job().config();
+  EXPECT_EQ(config.seed(), TrainConfig().seed);
+  EXPECT_EQ(config.budget_case(), v1::TrainingConfig::BUDGET_NOT_SET);
+  EXPECT_FALSE(config.has_test_every());
+  EXPECT_FALSE(config.has_init());
+}
+
+TEST(JobFlagsTest, FlagsBecomeTheConfig) {
+  JobFlags flags;
+  flags.samples = "40M";
+  flags.seed = "7";
+  flags.background = "white";
+  flags.test_every = "0";
+  flags.init = "j-1/200";
+  flags.settings = {"loss=mse", "log2_hashmap_size=14"};
+  flags.display_name = "Mic";
+  flags.request_id = "6f1c2a34-8a1b-4c5d-9e0f-123456789abc";
+  const auto request = Build(flags);
+  ASSERT_THAT(request, IsOk());
+  const v1::TrainingConfig& config = request->training_job().config();
+  EXPECT_EQ(config.samples(), 40e6);
+  EXPECT_EQ(config.seed(), 7u);
+  EXPECT_EQ(config.background(), v1::TrainingConfig::WHITE);
+  EXPECT_TRUE(config.has_test_every());
+  EXPECT_EQ(config.test_every(), 0u);
+  EXPECT_EQ(config.init().checkpoint(), "projects/default/trainingJobs/j-1/checkpoints/200");
+  EXPECT_EQ(config.settings().at("loss"), "mse");
+  EXPECT_EQ(config.settings_size(), 2);
+  EXPECT_EQ(request->request_id(), flags.request_id);
+  EXPECT_EQ(request->training_job().display_name(), "Mic");
+}
+
+TEST(JobFlagsTest, EveryWrongFlagIsNamedAtOnce) {
+  JobFlags flags;
+  flags.steps = "0";
+  flags.seed = "-1";
+  flags.background = "pink";
+  flags.test_every = "x";
+  flags.init = "a b";
+  flags.settings = {"nonsense", "betta1=0.5", "loss=huber", "loss=mse"};
+  flags.id = "Bad";
+  flags.request_id = "1";
+  flags.method = "gauss";
+  const auto request = Build(flags);
+  ASSERT_FALSE(request.ok());
+  std::multiset<std::string> fields;
+  for (const FieldViolation& violation : GetFieldViolations(request.status())) {
+    fields.insert(violation.field);
+  }
+  EXPECT_EQ(fields, (std::multiset<std::string>{"--steps", "--seed", "--background", "--test-every",
+                                                "--init", "--set", "--set", "--set", "--id",
+                                                "--request-id", "--method"}));
+}
+
+TEST(JobFlagsTest, SettingsTableListsEveryKeyWithItsDefault) {
+  std::ostringstream out;
+  PrintSettings({out, OutputFormat::kTable, false, absl::UnixEpoch()});
+  for (const ConfigField& field : TrainConfigFields()) {
+    EXPECT_NE(out.str().find("\n" + std::string(field.key) + " "), std::string::npos) << field.key;
+  }
+  EXPECT_NE(out.str().find("log2_hashmap_size     18       12 to 22"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace nerf

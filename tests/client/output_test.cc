@@ -1,0 +1,213 @@
+// Golden texts of everything that is printed: tables, JSON, errors, numbers.
+#include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "client/error_printer.h"
+#include "client/resource_printers.h"
+#include "client/session.h"
+#include "client/text_format.h"
+#include "client/text_table.h"
+#include "common/error_reason.h"
+#include "common/exit_code.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int64_t kNow = 1'790'000'000;
+
+template <typename Message>
+Message FromJson(const std::string& json) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(json, &message).ok()) << json;
+  return message;
+}
+
+template <typename Print>
+std::string Printed(OutputFormat format, const Print& print) {
+  std::ostringstream out;
+  print(Printer{out, format, false, absl::FromUnixSeconds(kNow)});
+  return out.str();
+}
+
+v1::TrainingJob RunningJob() {
+  auto job = FromJson<v1::TrainingJob>(R"({
+    "name": "projects/default/trainingJobs/j-7f3k2c81", "displayName": "fox", "state": "RUNNING",
+    "scene": "projects/default/scenes/s-1", "worker": "workers/gpu-0", "attempt": 1,
+    "config": {"seed": 1, "steps": 20000},
+    "progress": {"step": 12400, "fraction": 0.62, "psnrPreview": 26.91, "etaSeconds": 41,
+                 "samples": 4e7, "loss": 0.00213, "seconds": 71}})");
+  job.mutable_create_time()->set_seconds(kNow - 71);
+  return job;
+}
+
+TEST(OutputTest, JobTable) {
+  auto failed = FromJson<v1::TrainingJob>(R"({
+    "name": "projects/default/trainingJobs/j-2", "state": "FAILED", "config": {"samples": 1e6},
+    "progress": {"step": 7, "fraction": 0.5, "etaSeconds": 9}})");
+  const std::string text = Printed(OutputFormat::kTable, [&](const Printer& printer) {
+    PrintJobs(printer, {RunningJob(), failed});
+  });
+  EXPECT_EQ(text,
+            "ID          NAME  STATE    STEP         VAL dB  WORKER  AGE  ETA\n"
+            "j-7f3k2c81  fox   RUNNING  12400/20000  26.91   gpu-0   71s  0:41\n"
+            "j-2         -     FAILED   7 (50%)      -       -       -    -\n");
+}
+
+TEST(OutputTest, OneJobForPeople) {
+  v1::TrainingJob job = RunningJob();
+  *job.add_checkpoints() = FromJson<v1::Checkpoint>(
+      R"({"name": "projects/default/trainingJobs/j-7f3k2c81/checkpoints/12000", "step": 12000,
+          "checkpointBlob": {"sizeBytes": 56000000}, "psnr": 26.5})");
+  const std::string text =
+      Printed(OutputFormat::kTable, [&](const Printer& printer) { PrintJob(printer, job); });
+  EXPECT_THAT(text, HasSubstr("RUNNING  projects/default/trainingJobs/j-7f3k2c81\n"));
+  EXPECT_THAT(text, HasSubstr("scene:         projects/default/scenes/s-1\n"));
+  EXPECT_THAT(text, HasSubstr("step:          12400/20000\n"));
+  EXPECT_THAT(text, HasSubstr("CHECKPOINT        STEP   VAL dB  SIZE     AGE\n"
+                              "j-7f3k2c81/12000  12000  26.50   56.0 MB  -\n"));
+}
+
+TEST(OutputTest, EmptyListsAreAnEmptyArrayAHeaderOrNothing) {
+  const auto print = [](const Printer& printer) { PrintScenes(printer, {}); };
+  EXPECT_EQ(Printed(OutputFormat::kJson, print), "[]\n");
+  EXPECT_EQ(Printed(OutputFormat::kJsonLines, print), "");
+  EXPECT_EQ(Printed(OutputFormat::kName, print), "");
+  EXPECT_EQ(Printed(OutputFormat::kTable, print), "ID  NAME  SIZE  AGE\n");
+}
+
+TEST(OutputTest, JsonIsTheProtobufMappingWithDefaultsAndNumbersAsNumbers) {
+  const std::string text = Printed(
+      OutputFormat::kJson, [](const Printer& printer) { PrintJobs(printer, {RunningJob()}); });
+  const auto json = nlohmann::json::parse(text);
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["progress"]["step"], 12400);
+  EXPECT_EQ(json[0]["progress"]["samples"], 4e7);
+  EXPECT_EQ(json[0]["state"], "RUNNING");
+  EXPECT_EQ(json[0]["queueReason"], "");
+  EXPECT_FALSE(json[0].contains("finalPsnr")) << "unset must stay unset";
+}
+
+TEST(OutputTest, JsonLinesAndNamesAreOneALine) {
+  v1::Model a, b;
+  a.set_name("projects/default/models/a");
+  b.set_name("projects/default/models/b");
+  const auto print = [&](const Printer& printer) { PrintModels(printer, {a, b}); };
+  EXPECT_EQ(Printed(OutputFormat::kName, print),
+            "projects/default/models/a\nprojects/default/models/b\n");
+  std::istringstream lines(Printed(OutputFormat::kJsonLines, print));
+  std::string line;
+  int n = 0;
+  for (; std::getline(lines, line); ++n) {
+    EXPECT_TRUE(nlohmann::json::parse(line).contains("displayName"));
+  }
+  EXPECT_EQ(n, 2);
+}
+
+TEST(OutputTest, WorkerAndSceneTables) {
+  auto worker = FromJson<v1::Worker>(R"({"name": "workers/w-1", "state": "BUSY", "device": "cpu",
+      "deviceDescription": "2 threads", "version": "0.1.0", "host": "box",
+      "trainingJob": "projects/default/trainingJobs/j-1"})");
+  worker.mutable_last_seen_time()->set_seconds(kNow - 3);
+  EXPECT_EQ(Printed(OutputFormat::kTable, [&](const Printer& p) { PrintWorkers(p, {worker}); }),
+            "ID   STATE  DEVICE  JOB  SEEN  HOST  VERSION  DESCRIPTION\n"
+            "w-1  BUSY   cpu     j-1  3s    box   0.1.0    2 threads\n");
+  auto scene = FromJson<v1::Scene>(R"({"name": "projects/default/scenes/s-1",
+      "displayName": "mic", "sizeBytes": 3400000})");
+  scene.mutable_create_time()->set_seconds(kNow - 3 * 3600);
+  EXPECT_EQ(Printed(OutputFormat::kTable, [&](const Printer& p) { PrintScenes(p, {scene}); }),
+            "ID   NAME  SIZE    AGE\n"
+            "s-1  mic   3.4 MB  3h\n");
+}
+
+TEST(OutputTest, EscapeSequencesOfOthersNeverReachTheTerminal) {
+  v1::Scene scene;
+  scene.set_name("projects/default/scenes/s-1");
+  scene.set_display_name(
+      "\x1b[2J\x1b]0;owned\x07 two\nlines \xC2\x9B"
+      "31m \xE2\x80\xAE right");
+  const std::string text =
+      Printed(OutputFormat::kTable, [&](const Printer& p) { PrintScenes(p, {scene}); });
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("\x07")));
+  EXPECT_THAT(text, Not(HasSubstr("\xC2\x9B")));
+  EXPECT_THAT(text, Not(HasSubstr("\xE2\x80\xAE")));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+}
+
+TEST(OutputTest, ColumnsLineUpWithWideCharacters) {
+  TextTable table({"A", "B"});
+  table.AddRow({"\xC3\xA4\xC3\xB6", "1"});
+  table.AddRow({"abcd", ""});
+  std::ostringstream out;
+  table.Print(out);
+  EXPECT_EQ(out.str(), "A     B\n\xC3\xA4\xC3\xB6    1\nabcd  -\n");
+}
+
+TEST(OutputTest, Numbers) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(999), "999 B");
+  EXPECT_EQ(FormatBytes(1000), "1.0 kB");
+  EXPECT_EQ(FormatBytes(999'999), "1.0 MB");
+  EXPECT_EQ(FormatBytes(-1), "-");
+  EXPECT_EQ(FormatCount(950), "950");
+  EXPECT_EQ(FormatCount(2'310'000), "2.3M");
+  EXPECT_EQ(FormatCount(std::numeric_limits<double>::quiet_NaN()), "-");
+  EXPECT_EQ(FormatClock(48), "0:48");
+  EXPECT_EQ(FormatClock(59.7), "1:00");
+  EXPECT_EQ(FormatClock(3723), "1:02:03");
+  EXPECT_EQ(FormatClock(0), "-");
+  EXPECT_EQ(FormatClock(std::numeric_limits<double>::infinity()), "-");
+  const absl::Time now = absl::FromUnixSeconds(kNow);
+  EXPECT_EQ(FormatAge(now - absl::Seconds(119), now), "119s");
+  EXPECT_EQ(FormatAge(now - absl::Minutes(5), now), "5m");
+  EXPECT_EQ(FormatAge(now - absl::Hours(47), now), "47h");
+  EXPECT_EQ(FormatAge(now - absl::Hours(72), now), "3d");
+  EXPECT_EQ(FormatAge(now + absl::Seconds(10), now), "0s");
+  EXPECT_EQ(FormatAge(absl::UnixEpoch(), now), "-");
+}
+
+std::string ErrorText(const absl::Status& status) {
+  std::ostringstream err;
+  PrintError(status, err);
+  return err.str();
+}
+
+TEST(OutputTest, ErrorsNameMessageAndReason) {
+  EXPECT_EQ(
+      ErrorText(WithReason(absl::NotFoundError("job j-1 not found"), reason::kResourceNotFound)),
+      "nerfctl: job j-1 not found (RESOURCE_NOT_FOUND)\n");
+  EXPECT_EQ(ErrorText(absl::InternalError("oh\x1b[31m no")), "nerfctl: oh?[31m no (INTERNAL)\n");
+  EXPECT_EQ(ErrorText(absl::InternalError("")),
+            "nerfctl: the call failed without a message (INTERNAL)\n");
+}
+
+TEST(OutputTest, SeveralViolationsComeOneALineAndOneIsNotRepeated) {
+  EXPECT_EQ(ErrorText(InvalidFieldsError({{"config.steps", "must be above 0"}})),
+            "nerfctl: config.steps: must be above 0 (FIELD_INVALID)\n");
+  EXPECT_EQ(ErrorText(InvalidFieldsError({{"a", "bad"}, {"b", "worse"}})),
+            "nerfctl: 2 fields are wrong (FIELD_INVALID)\n  a: bad\n  b: worse\n");
+}
+
+TEST(OutputTest, ServerAddresses) {
+  for (const char* good : {"127.0.0.1:50051", "localhost:1", "[::1]:65535", "gpu-1.lab:50051",
+                           "unix:/run/nerfd.sock"}) {
+    EXPECT_THAT(CheckServerAddress(good), IsOk()) << good;
+  }
+  for (const char* bad : {"", "localhost", "http://x:1", ":50051", "x:", "x:0", "x:65536", "x:5a",
+                          "a b:1", "x:1/y", "unix:", "dns:///x:1", "x:-1", "::1:5x"}) {
+    EXPECT_THAT(CheckServerAddress(bad), StatusIs(absl::StatusCode::kInvalidArgument, "--server"))
+        << bad;
+  }
+}
+
+}  // namespace
+}  // namespace nerf

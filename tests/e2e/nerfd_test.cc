@@ -1,0 +1,241 @@
+// The built nerfd: how it starts, what it refuses, how it ends, what it keeps.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "common/rpc/blob_client.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+#include "nerf/v1/worker_service.grpc.pb.h"
+#include "tests/e2e/nerfd_process.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr absl::Duration kLong = absl::Seconds(20);
+
+template <typename Stub, typename Request, typename Response>
+absl::Status Call(Stub& stub,
+                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                  const Request& request, Response* response, const std::string& token = "") {
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  PrepareCall(kLong, token, &context);
+  return FromGrpcStatus((stub.*method)(&context, request, response));
+}
+
+// Uploads one file, makes a scene of it and queues a job; returns the job's name.
+std::string QueueJob(const std::string& address) {
+  const auto channel = MakeChannel({.address = address});
+  BlobClient blobs(channel, {});
+  const v1::BlobRef blob = BlobOfBytes("{}");
+  EXPECT_THAT(blobs.UploadBytes("{}", blob), IsOk());
+  v1::CreateSceneRequest scene_request;
+  auto* file = scene_request.mutable_scene()->add_files();
+  file->set_path("transforms.json");
+  *file->mutable_blob() = blob;
+  v1::Scene scene;
+  const auto scenes = v1::SceneService::NewStub(channel);
+  EXPECT_THAT(Call(*scenes, &v1::SceneService::Stub::CreateScene, scene_request, &scene), IsOk());
+  v1::CreateTrainingJobRequest job_request;
+  job_request.mutable_training_job()->set_scene(scene.name());
+  v1::TrainingJob job;
+  const auto training = v1::TrainingService::NewStub(channel);
+  EXPECT_THAT(Call(*training, &v1::TrainingService::Stub::CreateTrainingJob, job_request, &job),
+              IsOk());
+  return job.name();
+}
+
+absl::StatusOr<v1::TrainingJob> GetJob(const std::string& address, const std::string& name) {
+  const auto stub = v1::TrainingService::NewStub(MakeChannel({.address = address}));
+  v1::GetTrainingJobRequest request;
+  request.set_name(name);
+  v1::TrainingJob job;
+  const absl::Status status =
+      Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, request, &job);
+  if (!status.ok()) return status;
+  return job;
+}
+
+class NerfdTest : public testing::Test {
+ protected:
+  // Starts nerfd without a worker and returns its exit code.
+  int RunToEnd(std::vector<std::string> flags, std::string* errors,
+               std::vector<std::string> environment = {}) {
+    flags.push_back("--no-local-worker");
+    NerfdProcess nerfd(dir_.path(), flags, environment);
+    const auto code = nerfd.Wait(kLong);
+    *errors = nerfd.errors();
+    return code.value_or(-1);
+  }
+  TempDir dir_;
+};
+
+TEST_F(NerfdTest, SaysWhereItListensAndEndsCleanlyOnSigterm) {
+  NerfdProcess nerfd(dir_.path(), {"--no-local-worker"});
+  const std::string grpc_address = nerfd.WaitForAddress();
+  ASSERT_NE(grpc_address, "") << nerfd.errors();
+  const std::string metrics_address = nerfd.WaitForAddress("metrics");
+  EXPECT_THAT(nerfd.output(), HasSubstr("grpc on " + grpc_address + "\n"));
+  EXPECT_THAT(nerfd.output(), HasSubstr("metrics on http://" + metrics_address + "/metrics\n"));
+  EXPECT_THAT(nerfd.output(), HasSubstr("data in " + dir_.path() + "\n"));
+  EXPECT_THAT(grpc_address, testing::Not(testing::EndsWith(":0")));
+  EXPECT_NE(QueueJob(grpc_address), "");
+  nerfd.Kill(SIGTERM);
+  EXPECT_EQ(nerfd.Wait(kLong), 0) << nerfd.errors();
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "nerfd.ports"));
+}
+
+TEST_F(NerfdTest, TokenIsMadeOnceIsSecretAndOpensTheWorkersDoor) {
+  std::string token;
+  for (int round = 0; round < 2; ++round) {
+    NerfdProcess nerfd(dir_.path(), {"--no-local-worker"});
+    const std::string address = nerfd.WaitForAddress();
+    ASSERT_NE(address, "") << nerfd.errors();
+    const absl::StatusOr<std::string> read = ReadTokenFile(dir_ / "worker.token");
+    ASSERT_THAT(read, IsOk());
+    if (round == 0) token = *read;
+    EXPECT_EQ(*read, token);
+    EXPECT_GE(token.size(), 32u);
+    struct stat status {};
+    ASSERT_EQ(stat((dir_ / "worker.token").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600u);
+    EXPECT_THAT(nerfd.errors() + nerfd.output(), testing::Not(HasSubstr(token)));
+    const auto stub = v1::WorkerService::NewStub(MakeChannel({.address = address}));
+    v1::CommitCheckpointResponse ignored;
+    const auto commit = [&](const std::string& with) {
+      return Call(*stub, &v1::WorkerService::Stub::CommitCheckpoint, v1::CommitCheckpointRequest(),
+                  &ignored, with);
+    };
+    EXPECT_THAT(commit(""), StatusIs(absl::StatusCode::kUnauthenticated));
+    EXPECT_THAT(commit("wrong"), StatusIs(absl::StatusCode::kUnauthenticated));
+    EXPECT_THAT(commit(token), StatusIs(absl::StatusCode::kInvalidArgument));
+    nerfd.Kill(SIGTERM);
+    ASSERT_EQ(nerfd.Wait(kLong), 0);
+  }
+}
+
+TEST_F(NerfdTest, BeyondLoopbackIsRefusedWithoutInsecure) {
+  std::string errors;
+  EXPECT_EQ(RunToEnd({"--listen", "0.0.0.0:0"}, &errors), 2);
+  EXPECT_THAT(errors, HasSubstr("--insecure"));
+  EXPECT_EQ(RunToEnd({"--metrics-listen", "[::]:0"}, &errors), 2);
+  EXPECT_THAT(errors, HasSubstr("--metrics-listen"));
+  EXPECT_EQ(RunToEnd({}, &errors, {"NERFD_LEASE_TTL=soon"}), 2);
+  NerfdProcess open(dir_.path(), {"--no-local-worker", "--listen", "0.0.0.0:0", "--insecure"});
+  EXPECT_NE(open.WaitForAddress(), "") << open.errors();
+}
+
+TEST_F(NerfdTest, BadFlagsAreUsageErrorsThatNameTheFlag) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--listen", "nowhere"}, "--listen"},
+      {{"--listen", "127.0.0.1:99999"}, "--listen"},
+      {{"--lease-ttl", "soon"}, "--lease-ttl"},
+      {{"--lease-ttl", "-5s"}, "--lease-ttl"},
+      {{"--checkpoint-interval", "0"}, "--checkpoint-interval"},
+      {{"--log-level", "loud"}, "loud"},
+      {{"--frobnicate"}, "frobnicate"},
+  };
+  for (const auto& [flags, word] : cases) {
+    std::string errors;
+    EXPECT_EQ(RunToEnd(flags, &errors), 2) << word;
+    EXPECT_THAT(errors, HasSubstr(word));
+  }
+}
+
+TEST_F(NerfdTest, SecondServerOnTheSameFolderOrPortIsRefused) {
+  NerfdProcess first(dir_.path(), {"--no-local-worker"});
+  const std::string address = first.WaitForAddress();
+  ASSERT_NE(address, "") << first.errors();
+  TempDir logs;
+  {
+    // The same folder: its files are the first one's, so only the code is looked at.
+    std::vector<std::string> flags = {"--no-local-worker", "--data-dir", dir_.path()};
+    NerfdProcess second(logs.path(), flags);
+    EXPECT_EQ(second.Wait(kLong), 7);
+    EXPECT_THAT(second.errors(), HasSubstr(dir_.path()));
+  }
+  {
+    NerfdProcess second(logs.path(), {"--no-local-worker", "--listen", address});
+    EXPECT_EQ(second.Wait(kLong), 7);
+    EXPECT_THAT(second.errors(), HasSubstr(address));
+  }
+  EXPECT_NE(QueueJob(address), "") << "the first one must not have noticed";
+}
+
+TEST_F(NerfdTest, JobsOutliveSigtermAndKill) {
+  std::vector<std::string> jobs;
+  for (int round = 0; round < 4; ++round) {
+    NerfdProcess nerfd(dir_.path(), {"--no-local-worker"});
+    const std::string address = nerfd.WaitForAddress();
+    ASSERT_NE(address, "") << nerfd.errors();
+    for (const std::string& name : jobs) {
+      const auto job = GetJob(address, name);
+      ASSERT_THAT(job, IsOk());
+      EXPECT_EQ(job->state(), v1::TrainingJob::QUEUED);
+    }
+    jobs.push_back(QueueJob(address));
+    nerfd.Kill(round % 2 == 0 ? SIGKILL : SIGTERM);
+    ASSERT_TRUE(nerfd.Wait(kLong).has_value());
+  }
+  EXPECT_EQ(jobs.size(), 4u);
+}
+
+TEST_F(NerfdTest, HealthAnswersServingOverTheWire) {
+  NerfdProcess nerfd(dir_.path(), {"--no-local-worker"});
+  const std::string address = nerfd.WaitForAddress();
+  ASSERT_NE(address, "") << nerfd.errors();
+  // grpc.health.v1.HealthCheckRequest{service = 1}, HealthCheckResponse{status = 1}: an empty
+  // request asks for the whole server, and SERVING is 1.
+  const auto channel = MakeChannel({.address = address});
+  grpc::ClientContext context;
+  PrepareCall(kLong, "", &context);
+  grpc::CompletionQueue queue;
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  const auto check = [&] {
+    auto stub =
+        std::make_unique<grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>>(channel);
+    auto call = stub->PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(),
+                                       &queue);
+    call->StartCall();
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    call->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    std::vector<grpc::Slice> slices;
+    response.Dump(&slices);
+    std::string bytes;
+    for (const grpc::Slice& slice : slices) bytes.append(slice.begin(), slice.end());
+    return bytes;
+  };
+  EXPECT_EQ(check(), std::string("\x08\x01", 2));
+}
+
+// A stand-in for nerf-worker beside the binary is not possible, so the worker that is found there
+// (or not) must neither keep nerfd from serving nor from ending.
+TEST_F(NerfdTest, ServesAndEndsWhateverBecomesOfTheLocalWorker) {
+  NerfdProcess nerfd(dir_.path(), {});
+  const std::string address = nerfd.WaitForAddress();
+  ASSERT_NE(address, "") << nerfd.errors();
+  EXPECT_NE(QueueJob(address), "");
+  nerfd.Kill(SIGTERM);
+  EXPECT_EQ(nerfd.Wait(absl::Seconds(40)), 0) << nerfd.errors();
+}
+
+}  // namespace
+}  // namespace nerf

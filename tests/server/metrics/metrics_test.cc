@@ -1,0 +1,266 @@
+// The metrics as a scraper sees them: over HTTP, linted by promtool, without series that grow with
+// what clients send.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/registry.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "server/metrics/metrics_listener.h"
+#include "server/metrics/process_collector.h"
+#include "server/metrics/rpc_metrics.h"
+#include "server/metrics/server_metrics.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// The answer to a GET, head and body; empty when nobody listens.
+std::string HttpGet(int port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+  std::string answer;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+    const std::string request =
+        "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    if (write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
+      char buffer[4096];
+      for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;) {
+        answer.append(buffer, static_cast<size_t>(n));
+      }
+    }
+  }
+  close(fd);
+  return answer;
+}
+
+class MetricsTest : public testing::Test {
+ protected:
+  MetricsTest() : rpc_(*metrics_.registry()) {
+    rpc_.AddMethod(RpcType::kUnary, "nerf.v1.SceneService", "GetScene");
+    rpc_.AddMethod(RpcType::kBidiStream, "nerf.v1.WorkerService", "Synchronize");
+    auto listener =
+        MetricsListener::Start("127.0.0.1:0", {metrics_.collectable(), MakeProcessCollector()});
+    EXPECT_THAT(listener, IsOk());
+    if (listener.ok()) listener_ = *std::move(listener);
+  }
+
+  std::string Scrape() {
+    const std::string answer = HttpGet(listener_->port(), "/metrics");
+    EXPECT_THAT(answer, HasSubstr("200 OK"));
+    const size_t body = answer.find("\r\n\r\n");
+    return body == std::string::npos ? "" : answer.substr(body + 4);
+  }
+
+  // Something of everything.
+  void Exercise() {
+    metrics_.JobCreated("default");
+    metrics_.JobFinished("default", "failed", "TRAINING_DIVERGED");
+    metrics_.AttemptEnded("completed");
+    metrics_.LeaseExpired();
+    metrics_.WriteFenced("CommitCheckpoint");
+    metrics_.StoreCommitted(0.003);
+    metrics_.SetJobs({{{"default", "QUEUED"}, 3}, {{"default", "RUNNING"}, 1}});
+    metrics_.SetQueue(3, 12.5);
+    metrics_.SetLeases(1);
+    metrics_.SetWorkers({{"idle", 2}});
+    metrics_.SetWatchers(4);
+    metrics_.SetBlobStore(1000, 2000);
+    metrics_.BlobReceived(10);
+    metrics_.BlobSent(20);
+    metrics_.BlobUploadFailed("FIELD_INVALID");
+    metrics_.TrainReported("cpu", {100, 5000, 0.02, 0.5, 22.5, 1.7e9});
+    metrics_.RenderFinished("image", "ok", 0.5);
+    metrics_.RenderFinished("image", "WORKER_LOST", 0.1);
+    RpcMethodMetrics* method = rpc_.Find("/nerf.v1.SceneService/GetScene");
+    method->Started();
+    method->MessageReceived();
+    method->Handled(5, 0.01);
+  }
+
+  ServerMetrics metrics_{BuildInfo{"0.1.0", "abc", "none", "1.51"}};
+  RpcMetrics rpc_;
+  std::unique_ptr<MetricsListener> listener_;
+};
+
+TEST_F(MetricsTest, EveryFamilyThatIsDueIsThereFromTheStart) {
+  const std::string body = Scrape();
+  for (const char* name : {"nerfd_build_info",
+                           "nerfd_jobs",
+                           "nerfd_jobs_created_total",
+                           "nerfd_jobs_finished_total",
+                           "nerfd_queue_jobs",
+                           "nerfd_queue_oldest_job_age_seconds",
+                           "nerfd_job_attempts_total",
+                           "nerfd_leases",
+                           "nerfd_lease_expirations_total",
+                           "nerfd_lease_fenced_writes_total",
+                           "nerfd_workers",
+                           "nerfd_watchers",
+                           "nerfd_store_commit_duration_seconds",
+                           "nerfd_blob_store_size_bytes",
+                           "nerfd_blob_store_free_bytes",
+                           "nerfd_blob_received_bytes_total",
+                           "nerfd_blob_sent_bytes_total",
+                           "nerfd_blob_upload_failures_total",
+                           "nerfd_train_steps_total",
+                           "nerfd_train_rays_total",
+                           "nerfd_train_step_duration_seconds",
+                           "nerfd_train_loss",
+                           "nerfd_train_psnr_decibels",
+                           "nerfd_train_last_step_timestamp_seconds",
+                           "nerfd_render_requests_total",
+                           "nerfd_render_duration_seconds",
+                           "grpc_server_started_total",
+                           "grpc_server_handled_total",
+                           "grpc_server_msg_received_total",
+                           "grpc_server_msg_sent_total",
+                           "grpc_server_handling_seconds",
+                           "process_cpu_seconds_total",
+                           "process_resident_memory_bytes",
+                           "process_open_fds",
+                           "process_max_fds",
+                           "process_start_time_seconds"}) {
+    EXPECT_THAT(body, HasSubstr(std::string("# HELP ") + name + " "));
+    EXPECT_THAT(body, HasSubstr(std::string("# TYPE ") + name + " "));
+    EXPECT_TRUE(body.find(std::string("\n") + name + "{") != std::string::npos ||
+                body.find(std::string("\n") + name + " ") != std::string::npos ||
+                body.find(std::string("\n") + name + "_count") != std::string::npos)
+        << name << " has no series";
+  }
+}
+
+TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
+  Exercise();
+  const std::string body = Scrape();
+  for (
+      const char* line :
+      {R"(nerfd_jobs{project="default",state="QUEUED"} 3)",
+       R"(nerfd_jobs_finished_total{project="default",reason="TRAINING_DIVERGED",result="failed"} 1)",
+       R"(nerfd_queue_jobs{priority_class="normal",queue="default"} 3)",
+       R"(nerfd_queue_oldest_job_age_seconds{priority_class="normal",queue="default"} 12.5)",
+       R"(nerfd_job_attempts_total{result="completed"} 1)",
+       R"(nerfd_lease_fenced_writes_total{rpc="CommitCheckpoint"} 1)",
+       R"(nerfd_workers{state="idle"} 2)", R"(nerfd_watchers{kind="training_job"} 4)",
+       R"(nerfd_train_steps_total{device="cpu"} 100)",
+       R"(nerfd_train_step_duration_seconds_bucket{device="cpu",le="0.01"} 0)",
+       R"(nerfd_train_step_duration_seconds_bucket{device="cpu",le="0.025"} 100)",
+       R"(nerfd_train_step_duration_seconds_sum{device="cpu"} 2)",
+       R"(nerfd_render_requests_total{kind="image",result="WORKER_LOST"} 1)",
+       R"(nerfd_render_duration_seconds_count{kind="image"} 2)"}) {
+    EXPECT_THAT(body, HasSubstr(line));
+  }
+  // A series that is set no more falls to 0 instead of keeping its last value.
+  metrics_.SetJobs({});
+  EXPECT_THAT(Scrape(), HasSubstr(R"(nerfd_jobs{project="default",state="QUEUED"} 0)"));
+}
+
+TEST_F(MetricsTest, EveryMethodAndCodeHasASeriesBeforeTheFirstCall) {
+  const std::string body = Scrape();
+  size_t n_codes = 0;
+  for (size_t at = 0; (at = body.find("grpc_server_handled_total{", at)) != std::string::npos;
+       ++at) {
+    const std::string line = body.substr(at, body.find('\n', at) - at);
+    if (line.find(R"(grpc_method="GetScene")") != std::string::npos) {
+      EXPECT_THAT(line, HasSubstr(R"(grpc_service="nerf.v1.SceneService")"));
+      EXPECT_THAT(line, HasSubstr(R"(grpc_type="unary")"));
+      ++n_codes;
+    }
+  }
+  EXPECT_EQ(n_codes, 17u);
+  EXPECT_THAT(body, HasSubstr(R"(grpc_type="bidi_stream")"));
+  EXPECT_EQ(rpc_.Find("/evil.Service/Attack-1"), rpc_.Find("/evil.Service/Attack-2"));
+}
+
+TEST_F(MetricsTest, LabelsFromOutsideAreCapped) {
+  for (int i = 0; i < 1000; ++i) {
+    metrics_.JobCreated("project-" + std::to_string(i));
+    metrics_.JobFinished("default", "failed", "REASON_" + std::to_string(i));
+    metrics_.TrainReported("cuda:" + std::to_string(i), {1, 1, 0.1, 1, 1, 1});
+  }
+  const std::string body = Scrape();
+  EXPECT_THAT(body, HasSubstr(R"(nerfd_jobs_created_total{project="other"} 900)"));
+  EXPECT_THAT(body, Not(HasSubstr("project-500")));
+  EXPECT_THAT(body, Not(HasSubstr("REASON_500")));
+  EXPECT_THAT(body, Not(HasSubstr("cuda:500")));
+}
+
+TEST_F(MetricsTest, WorkerThatReportsNonsenseCorruptsNoCounter) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  metrics_.TrainReported("cpu", {nan, -5, nan, nan, nan, 0});
+  metrics_.TrainReported("cpu", {-1, std::numeric_limits<double>::infinity(), -1, 0, 0, 0});
+  const std::string body = Scrape();
+  EXPECT_THAT(body, HasSubstr(R"(nerfd_train_steps_total{device="cpu"} 0)"));
+  EXPECT_THAT(body, HasSubstr(R"(nerfd_train_rays_total{device="cpu"} 0)"));
+}
+
+TEST_F(MetricsTest, ProcessFiguresAreThoseOfThisProcess) {
+  const std::string body = Scrape();
+  const auto value = [&](const std::string& name) {
+    const size_t at = body.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::strtod(body.c_str() + at + name.size() + 2, nullptr);
+  };
+  EXPECT_GT(value("process_resident_memory_bytes"), 1e6);
+  EXPECT_GE(value("process_cpu_seconds_total"), 0);
+  EXPECT_GE(value("process_open_fds"), 4);
+  EXPECT_GT(value("process_max_fds"), value("process_open_fds"));
+  const double age = static_cast<double>(time(nullptr)) - value("process_start_time_seconds");
+  EXPECT_GE(age, -2);
+  EXPECT_LT(age, 3600);
+}
+
+TEST_F(MetricsTest, PromtoolHasNothingToSay) {
+  std::string promtool = std::string(NERF_SOURCE_DIR) + "/build/tools/usr/bin/promtool";
+  if (!std::filesystem::exists(promtool)) promtool = "promtool";
+  if (std::system((promtool + " --version >/dev/null 2>&1").c_str()) != 0) {
+    GTEST_SKIP() << "no promtool; scripts/setup.sh --test unpacks one";
+  }
+  Exercise();
+  TempDir dir;
+  std::ofstream(dir / "metrics") << Scrape();
+  const std::string command = promtool + " check metrics < " + (dir / "metrics") + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string said;
+  char buffer[1024];
+  while (fgets(buffer, sizeof(buffer), pipe) != nullptr) said += buffer;
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_EQ(said, "");
+}
+
+TEST_F(MetricsTest, OtherPathsShowNothing) {
+  EXPECT_THAT(HttpGet(listener_->port(), "/"), HasSubstr("404"));
+  EXPECT_THAT(HttpGet(listener_->port(), "/etc/passwd"), HasSubstr("404"));
+  EXPECT_THAT(HttpGet(listener_->port(), "/../../../etc/passwd"), Not(HasSubstr("root:")));
+}
+
+TEST_F(MetricsTest, PortInUseIsAnErrorThatNamesTheAddress) {
+  const std::string address = "127.0.0.1:" + std::to_string(listener_->port());
+  EXPECT_THAT(MetricsListener::Start(address, {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, address));
+  EXPECT_THAT(MetricsListener::Start("192.0.2.1:0", {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "192.0.2.1:0"));
+  for (const char* bad : {"", "localhost:1,document_root=/", "a b", "127.0.0.1:0s"}) {
+    EXPECT_THAT(MetricsListener::Start(bad, {}), StatusIs(absl::StatusCode::kInvalidArgument))
+        << bad;
+  }
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,691 @@
+// Every RPC with requests that a careless or malicious client might send: each gets its code, its
+// reason and words that name what is wrong, and changes nothing.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "common/error_reason.h"
+#include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+
+constexpr char kSha[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+constexpr char kUuid[] = "0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f";
+constexpr char kView[] = "orbit{count:8} width:32 height:32";
+constexpr char kCamera[] =
+    "camera{width:8 height:8 fl_x:10 transform_matrix:[1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1]}";
+
+template <typename Message>
+Message Parse(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+struct HostileCase {
+  std::string method;   // of the table in Send
+  std::string request;  // text format; $SHA, $UUID, $VIEW, $CAMERA, $BIG stand for what they say
+  StatusCode code;
+  std::string_view reason;
+  std::vector<std::string> words;  // in the field names and texts of the violations, or the message
+};
+
+std::string Expand(const std::string& text) {
+  const std::string big(200, 'x');
+  return absl::StrReplaceAll(
+      text,
+      {{"$SHA", kSha}, {"$UUID", kUuid}, {"$VIEW", kView}, {"$CAMERA", kCamera}, {"$BIG", big}});
+}
+
+class HostileRequestsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server_ = new RpcTestServer();
+    server_->CreateScene("lego");
+    server_->CreateJob("projects/default/scenes/lego", "queued");
+    const v1::TrainingJob done = server_->CreateJob("projects/default/scenes/lego", "done");
+    // A job that succeeded.
+    v1::CancelTrainingJobRequest cancel;
+    v1::TrainingJob ignored;
+    cancel.set_name(done.name());
+    ASSERT_TRUE(RpcTestServer::Call(*server_->training_stub,
+                                    &v1::TrainingService::Stub::CancelTrainingJob, cancel, &ignored)
+                    .ok());
+  }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+
+  template <typename Stub, typename Request, typename Response>
+  static absl::Status Unary(Stub& stub,
+                            grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                         Response*),
+                            const std::string& text, const std::string& token = "") {
+    Response response;
+    return RpcTestServer::Call(stub, method, Parse<Request>(text), &response, token);
+  }
+
+  static absl::Status Write(const std::string& text) {
+    grpc::ClientContext context;
+    PrepareCall(absl::Seconds(20), "", &context);
+    google::bytestream::WriteResponse response;
+    const auto writer = server_->bytes_stub->Write(&context, &response);
+    for (const auto piece : absl::StrSplit(text, "---", absl::SkipWhitespace())) {
+      if (!writer->Write(Parse<google::bytestream::WriteRequest>(std::string(piece)))) break;
+    }
+    writer->WritesDone();
+    return FromGrpcStatus(writer->Finish());
+  }
+
+  static absl::Status Read(const std::string& text) {
+    grpc::ClientContext context;
+    PrepareCall(absl::Seconds(20), "", &context);
+    const auto reader =
+        server_->bytes_stub->Read(&context, Parse<google::bytestream::ReadRequest>(text));
+    google::bytestream::ReadResponse response;
+    while (reader->Read(&response)) {
+    }
+    return FromGrpcStatus(reader->Finish());
+  }
+
+  static absl::Status Watch(const std::string& text) {
+    grpc::ClientContext context;
+    PrepareCall(absl::Seconds(20), "", &context);
+    const auto reader = server_->training_stub->WatchTrainingJob(
+        &context, Parse<v1::WatchTrainingJobRequest>(text));
+    v1::WatchTrainingJobResponse response;
+    while (reader->Read(&response)) {
+    }
+    return FromGrpcStatus(reader->Finish());
+  }
+
+  static absl::Status Synchronize(const std::string& text, const std::string& token) {
+    grpc::ClientContext context;
+    PrepareCall(absl::Seconds(20), token, &context);
+    const auto stream = server_->worker_stub->Synchronize(&context);
+    stream->Write(Parse<v1::SynchronizeRequest>(text));
+    stream->WritesDone();
+    v1::SynchronizeResponse response;
+    while (stream->Read(&response)) {
+    }
+    return FromGrpcStatus(stream->Finish());
+  }
+
+  static absl::Status Send(const std::string& method, const std::string& text) {
+    const std::string token = RpcTestServer::kToken;
+    RpcTestServer& s = *server_;
+    const std::map<std::string, std::function<absl::Status()>> calls = {
+        {"CreateScene",
+         [&] { return Unary(*s.scene_stub, &v1::SceneService::Stub::CreateScene, text); }},
+        {"GetScene", [&] { return Unary(*s.scene_stub, &v1::SceneService::Stub::GetScene, text); }},
+        {"ListScenes",
+         [&] { return Unary(*s.scene_stub, &v1::SceneService::Stub::ListScenes, text); }},
+        {"DeleteScene",
+         [&] { return Unary(*s.scene_stub, &v1::SceneService::Stub::DeleteScene, text); }},
+        {"ValidateScene",
+         [&] { return Unary(*s.scene_stub, &v1::SceneService::Stub::ValidateScene, text); }},
+        {"FindMissingBlobs",
+         [&] { return Unary(*s.blob_stub, &v1::BlobService::Stub::FindMissingBlobs, text); }},
+        {"CreateTrainingJob",
+         [&] {
+           return Unary(*s.training_stub, &v1::TrainingService::Stub::CreateTrainingJob, text);
+         }},
+        {"GetTrainingJob",
+         [&] { return Unary(*s.training_stub, &v1::TrainingService::Stub::GetTrainingJob, text); }},
+        {"ListTrainingJobs",
+         [&] {
+           return Unary(*s.training_stub, &v1::TrainingService::Stub::ListTrainingJobs, text);
+         }},
+        {"CancelTrainingJob",
+         [&] {
+           return Unary(*s.training_stub, &v1::TrainingService::Stub::CancelTrainingJob, text);
+         }},
+        {"ListCheckpoints",
+         [&] { return Unary(*s.model_stub, &v1::ModelService::Stub::ListCheckpoints, text); }},
+        {"PromoteCheckpoint",
+         [&] { return Unary(*s.model_stub, &v1::ModelService::Stub::PromoteCheckpoint, text); }},
+        {"GetModel", [&] { return Unary(*s.model_stub, &v1::ModelService::Stub::GetModel, text); }},
+        {"ListModels",
+         [&] { return Unary(*s.model_stub, &v1::ModelService::Stub::ListModels, text); }},
+        {"DeleteModel",
+         [&] { return Unary(*s.model_stub, &v1::ModelService::Stub::DeleteModel, text); }},
+        {"RenderImage",
+         [&] { return Unary(*s.render_stub, &v1::RenderService::Stub::RenderImage, text); }},
+        {"ListWorkers",
+         [&] { return Unary(*s.admin_stub, &v1::AdminService::Stub::ListWorkers, text); }},
+        {"CommitCheckpoint",
+         [&] {
+           return Unary(*s.worker_stub, &v1::WorkerService::Stub::CommitCheckpoint, text, token);
+         }},
+        {"CommitCheckpoint without token",
+         [&] { return Unary(*s.worker_stub, &v1::WorkerService::Stub::CommitCheckpoint, text); }},
+        {"CommitCheckpoint with wrong token",
+         [&] {
+           return Unary(*s.worker_stub, &v1::WorkerService::Stub::CommitCheckpoint, text, "guess");
+         }},
+        {"QueryWriteStatus",
+         [&] {
+           return Unary(*s.bytes_stub, &google::bytestream::ByteStream::Stub::QueryWriteStatus,
+                        text);
+         }},
+        {"Read", [&] { return Read(text); }},
+        {"Write", [&] { return Write(text); }},
+        {"WatchTrainingJob", [&] { return Watch(text); }},
+        {"Synchronize", [&] { return Synchronize(text, token); }},
+        {"Synchronize without token", [&] { return Synchronize(text, ""); }},
+        {"Synchronize with wrong token", [&] { return Synchronize(text, token + "x"); }},
+    };
+    return calls.at(method)();
+  }
+
+  static RpcTestServer* server_;
+};
+RpcTestServer* HostileRequestsTest::server_ = nullptr;
+
+const std::vector<HostileCase>& Cases() {
+  static const auto& cases = *new std::vector<HostileCase>{
+      // Scenes.
+      {"CreateScene", "", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"files"}},
+      {"CreateScene",
+       "parent:'projects/No' scene_id:'-a' request_id:'1' scene{display_name:'$BIG' "
+       "files{path:'../x' blob{sha256:'$SHA'}} files{path:'ok' blob{sha256:'zz'}}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"parent", "scene_id", "request_id", "scene.display_name", "scene.files[0].path",
+        "scene.files[1].blob"}},
+      {"CreateScene",
+       "scene{files{path:'/etc/passwd' blob{sha256:'$SHA'}}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"scene.files[0].path"}},
+      {"CreateScene",
+       "scene{files{path:'a' blob{sha256:'$SHA'}} files{path:'a' blob{sha256:'$SHA'}}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"scene.files[1].path"}},
+      {"CreateScene",
+       "scene{files{path:'a' blob{sha256:'$SHA' size_bytes:-1}}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"scene.files[0].blob"}},
+      {"CreateScene",
+       "scene{files{path:'a' blob{sha256:'$SHA' size_bytes:nan}}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"scene.files[0].blob"}},
+      {"CreateScene",
+       "scene{files{path:'a' blob{sha256:'$SHA' size_bytes:17}}}",
+       StatusCode::kFailedPrecondition,
+       reason::kBlobsMissing,
+       {"blobs/$SHA/17"}},
+      {"GetScene", "name:'lego'", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"name"}},
+      {"GetScene",
+       "name:'projects/default/scenes/..'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"name"}},
+      {"GetScene",
+       "name:'projects/default/scenes/no'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"projects/default/scenes/no"}},
+      {"GetScene",
+       "name:'projects/other/scenes/lego'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"projects/other/scenes/lego"}},
+      {"ListScenes",
+       "page_size:-1",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"page_size"}},
+      {"ListScenes",
+       "page_token:'garbage'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"page_token"}},
+      {"ListScenes",
+       "parent:'lego' page_size:-7",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"parent", "page_size"}},
+      {"DeleteScene",
+       "name:'projects/default/scenes/no'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"no"}},
+      {"DeleteScene",
+       "name:'projects/default/scenes/lego'",
+       StatusCode::kFailedPrecondition,
+       reason::kStateConflict,
+       {"lego"}},
+      {"ValidateScene",
+       "name:'projects/default/scenes/lego'",
+       StatusCode::kUnavailable,
+       reason::kNoWorker,
+       {"no worker"}},
+      {"ValidateScene", "name:''", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"name"}},
+      // Blobs.
+      {"FindMissingBlobs",
+       "blobs{sha256:'$SHA' size_bytes:0.5} blobs{sha256:'E3'}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"blobs[0]", "blobs[1]"}},
+      {"Read",
+       "resource_name:'blobs/../../etc/passwd'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"resource_name"}},
+      {"Read",
+       "resource_name:'blobs/$SHA/0x10'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"resource_name"}},
+      {"Read",
+       "resource_name:'blobs/$SHA/99'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"$SHA"}},
+      {"Read",
+       "resource_name:'blobs/$SHA/99' read_limit:-1",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"read_limit"}},
+      {"Read",
+       "resource_name:'$PRESENT' read_offset:3",
+       StatusCode::kOutOfRange,
+       reason::kOffsetOutOfRange,
+       {}},
+      {"Read",
+       "resource_name:'$PRESENT' read_offset:-1",
+       StatusCode::kOutOfRange,
+       reason::kOffsetOutOfRange,
+       {}},
+      {"QueryWriteStatus",
+       "resource_name:'uploads/1/blobs/$SHA/0'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"resource_name"}},
+      {"Write", "", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"resource_name"}},
+      {"Write",
+       "data:'abc'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"resource_name"}},
+      {"Write",
+       "resource_name:'uploads/$UUID/blobs/$SHA/-1'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"resource_name"}},
+      {"Write",
+       "resource_name:'uploads/$UUID/blobs/$SHA/3' write_offset:-1",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"write_offset"}},
+      {"Write",
+       "resource_name:'uploads/$UUID/blobs/$SHA/3' write_offset:2 data:'c'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"offset"}},
+      {"Write",
+       "resource_name:'uploads/$UUID/blobs/$SHA/3' data:'abcd'",
+       StatusCode::kResourceExhausted,
+       reason::kSizeLimit,
+       {}},
+      {"Write",
+       "resource_name:'uploads/$UUID/blobs/$SHA/3' data:'abc' finish_write:true",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"$SHA"}},
+      {"Write",
+       "resource_name:'uploads/$UUID/blobs/$SHA/3' data:'a' --- "
+       "resource_name:'uploads/$UUID/blobs/$SHA/4' write_offset:1 data:'b'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"resource_name"}},
+      // Jobs.
+      {"CreateTrainingJob",
+       "",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"training_job.scene"}},
+      {"CreateTrainingJob",
+       "parent:'x' training_job_id:'A' request_id:'u' training_job{scene:'lego' "
+       "display_name:'\\n' config{method:'gan' steps:0 test_every:1 background:77 "
+       "settings{key:'learning_rat' value:'1'} settings{key:'beta1' value:'2'} "
+       "settings{key:'loss' value:'hinge'} init{scope:'half'}}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"parent", "training_job_id", "request_id", "training_job.scene",
+        "training_job.display_name", "training_job.config.method", "training_job.config.steps",
+        "training_job.config.test_every", "training_job.config.background",
+        "training_job.config.settings[learning_rat]", "training_job.config.settings[beta1]",
+        "training_job.config.settings[loss]", "training_job.config.init",
+        "training_job.config.init.scope"}},
+      {"CreateTrainingJob",
+       "training_job{scene:'projects/default/scenes/lego' config{seconds:nan}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"training_job.config.seconds"}},
+      {"CreateTrainingJob",
+       "training_job{scene:'projects/default/scenes/lego' config{samples:-4}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"training_job.config.samples"}},
+      {"CreateTrainingJob",
+       "training_job{scene:'projects/default/scenes/lego' config{settings{key:'$BIG' value:'1'}}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"training_job.config.settings["}},
+      {"CreateTrainingJob",
+       "training_job{scene:'projects/other/scenes/lego'}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"training_job.scene"}},
+      {"CreateTrainingJob",
+       "training_job{scene:'projects/default/scenes/none'}",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"projects/default/scenes/none"}},
+      {"CreateTrainingJob",
+       "parent:'projects/other' training_job{scene:'projects/other/scenes/lego'}",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"projects/other"}},
+      {"CreateTrainingJob",
+       "training_job{scene:'projects/default/scenes/lego' "
+       "config{init{model:'projects/default/models/none'}}}",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"models/none"}},
+      {"CreateTrainingJob",
+       "training_job{scene:'projects/default/scenes/lego' "
+       "config{init{checkpoint:'projects/default/trainingJobs/queued/checkpoints/-'}}}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"init.checkpoint"}},
+      {"CreateTrainingJob",
+       "training_job_id:'queued' training_job{scene:'projects/default/scenes/lego'}",
+       StatusCode::kAlreadyExists,
+       reason::kAlreadyExists,
+       {"queued"}},
+      {"GetTrainingJob",
+       "name:'projects/default/trainingJobs/a/b'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"name"}},
+      {"GetTrainingJob",
+       "name:'projects/default/trainingJobs/no'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"no"}},
+      {"ListTrainingJobs",
+       "page_size:-1",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"page_size"}},
+      {"ListTrainingJobs",
+       "page_token:'cGFnZTE'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"page_token"}},
+      {"CancelTrainingJob",
+       "name:'projects/default/trainingJobs/no'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"no"}},
+      {"WatchTrainingJob",
+       "name:'x'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"name"}},
+      {"WatchTrainingJob",
+       "name:'projects/default/trainingJobs/no'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"no"}},
+      {"WatchTrainingJob",
+       "name:'projects/default/trainingJobs/queued' resume_token:'%%%'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"resume_token"}},
+      // Models.
+      {"ListCheckpoints",
+       "parent:'projects/default'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"parent"}},
+      {"ListCheckpoints",
+       "parent:'projects/default/trainingJobs/queued' page_size:-1 page_token:'x'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"page_size", "page_token"}},
+      {"PromoteCheckpoint",
+       "name:'projects/default/trainingJobs/queued' model_id:'M' request_id:'x'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"name", "model_id", "request_id"}},
+      {"PromoteCheckpoint",
+       "name:'projects/default/trainingJobs/queued/checkpoints/-'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"checkpoints/-"}},
+      {"PromoteCheckpoint",
+       "name:'projects/default/trainingJobs/queued/checkpoints/4294967296'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"name"}},
+      {"GetModel",
+       "name:'projects/default/models/no'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"no"}},
+      {"ListModels",
+       "page_size:-2147483648",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"page_size"}},
+      {"DeleteModel",
+       "name:'projects/default/models/no'",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"no"}},
+      // Renders.
+      {"RenderImage",
+       "",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"source", "camera"}},
+      {"RenderImage",
+       "model:'projects/default/models/no' $VIEW $CAMERA",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"camera"}},
+      {"RenderImage",
+       "model:'m' camera{width:0 height:99999 fl_x:nan cx:inf transform_matrix:[1,2,nan]} "
+       "channels:[RGB,RGB,DEPTH] format:JPEG width:20000",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"model", "camera.width", "camera.height", "camera.fl_x", "camera.cx",
+        "camera.transform_matrix", "camera.transform_matrix[2]", "channels[1]", "channels[2]",
+        "width"}},
+      {"RenderImage",
+       "model:'projects/default/models/no' orbit{index:3 count:3}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"orbit.index"}},
+      {"RenderImage",
+       "model:'projects/default/models/no' $VIEW",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"models/no"}},
+      {"RenderImage",
+       "checkpoint:'projects/default/trainingJobs/queued/checkpoints/9' $VIEW",
+       StatusCode::kNotFound,
+       reason::kResourceNotFound,
+       {"checkpoints/9"}},
+      {"RenderImage",
+       "training_job:'projects/default/trainingJobs/queued' $VIEW",
+       StatusCode::kFailedPrecondition,
+       reason::kStateConflict,
+       {"checkpoint"}},
+      // Operators.
+      {"ListWorkers",
+       "page_size:-1 page_token:'zzz'",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"page_size", "page_token"}},
+      // Workers. Permission comes before everything else.
+      {"CommitCheckpoint without token",
+       "training_job:'x'",
+       StatusCode::kUnauthenticated,
+       reason::kTokenMissing,
+       {"worker token"}},
+      {"CommitCheckpoint with wrong token",
+       "training_job:'x'",
+       StatusCode::kUnauthenticated,
+       reason::kTokenInvalid,
+       {}},
+      {"CommitCheckpoint",
+       "training_job:'x' lease_epoch:-1 checkpoint_blob{sha256:'q'} psnr:nan",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"training_job", "lease_epoch", "checkpoint_blob", "model_blob", "psnr"}},
+      {"CommitCheckpoint",
+       "training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+       "checkpoint_blob{sha256:'$SHA' size_bytes:5} model_blob{sha256:'$SHA' size_bytes:6}",
+       StatusCode::kFailedPrecondition,
+       reason::kBlobsMissing,
+       {"blobs/$SHA/5"}},
+      {"CommitCheckpoint",
+       "training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+       "checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
+       StatusCode::kFailedPrecondition,
+       reason::kLeaseFenced,
+       {"lease"}},
+      {"Synchronize without token",
+       "hello{worker_id:'w'}",
+       StatusCode::kUnauthenticated,
+       reason::kTokenMissing,
+       {}},
+      {"Synchronize with wrong token",
+       "hello{worker_id:'w'}",
+       StatusCode::kUnauthenticated,
+       reason::kTokenInvalid,
+       {}},
+      {"Synchronize",
+       "draining:true",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"hello"}},
+      {"Synchronize",
+       "hello{worker_id:'../w' host:'a\\nb'} draining:true",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"hello.worker_id", "hello.host"}},
+      {"Synchronize",
+       "hello{worker_id:'w'} draining:true job{training_job:'j' lease_epoch:0.5}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"job.training_job", "job.lease_epoch"}},
+      {"Synchronize",
+       "hello{worker_id:'w'} draining:true "
+       "job{training_job:'projects/default/trainingJobs/queued' lease_epoch:1 phase:99}",
+       StatusCode::kInvalidArgument,
+       reason::kFieldInvalid,
+       {"job.phase"}},
+  };
+  return cases;
+}
+
+TEST_F(HostileRequestsTest, EachIsRefusedWithCodeReasonAndFieldsAndChangesNothing) {
+  const v1::BlobRef present = server_->Put("{}");
+  const std::string present_ref = "sha256:'" + present.sha256() + "' size_bytes:2";
+  const std::string present_name = BlobResourceName(present) + "'";
+  const auto expand = [&](const std::string& text) {
+    return Expand(
+        absl::StrReplaceAll(text, {{"$PRESENT_REF", present_ref}, {"$PRESENT'", present_name}}));
+  };
+  EXPECT_GE(Cases().size(), 70u);
+  for (const HostileCase& hostile : Cases()) {
+    const std::string request = expand(hostile.request);
+    SCOPED_TRACE(hostile.method + " {" + request.substr(0, 300) + "}");
+    const absl::Status status = Send(hostile.method, request);
+    EXPECT_THAT(status, FailsWith(hostile.code, hostile.reason));
+    std::string said(status.message());
+    std::vector<std::string> fields;
+    for (const FieldViolation& violation : GetFieldViolations(status)) {
+      fields.push_back(violation.field);
+      said += "\n" + violation.field + ": " + violation.description;
+    }
+    EXPECT_EQ(hostile.code == StatusCode::kInvalidArgument, !fields.empty());
+    for (const std::string& word : hostile.words) {
+      EXPECT_THAT(said, testing::HasSubstr(expand(word)));
+    }
+  }
+  v1::ListTrainingJobsResponse jobs;
+  ASSERT_THAT(
+      RpcTestServer::Call(*server_->training_stub, &v1::TrainingService::Stub::ListTrainingJobs,
+                          v1::ListTrainingJobsRequest(), &jobs),
+      IsOk());
+  EXPECT_EQ(jobs.training_jobs_size(), 2);
+  v1::ListScenesResponse scenes;
+  ASSERT_THAT(RpcTestServer::Call(*server_->scene_stub, &v1::SceneService::Stub::ListScenes,
+                                  v1::ListScenesRequest(), &scenes),
+              IsOk());
+  EXPECT_EQ(scenes.scenes_size(), 1);
+  EXPECT_EQ(server_->GetJob("projects/default/trainingJobs/queued").state(),
+            v1::TrainingJob::QUEUED);
+}
+
+// A message over gRPC's limit never reaches a handler, and the server lives on.
+TEST_F(HostileRequestsTest, MessageOverTheLimitIsRefusedAndTheServerLivesOn) {
+  v1::GetSceneRequest request;
+  request.set_name(std::string(5 << 20, 'x'));
+  v1::Scene scene;
+  EXPECT_THAT(
+      RpcTestServer::Call(*server_->scene_stub, &v1::SceneService::Stub::GetScene, request, &scene),
+      StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_EQ(server_->GetJob("projects/default/trainingJobs/queued").state(),
+            v1::TrainingJob::QUEUED);
+}
+
+TEST_F(HostileRequestsTest, TooManyBlobsInOneQuestionAreRefused) {
+  v1::FindMissingBlobsRequest request;
+  for (int i = 0; i < 10'001; ++i) request.add_blobs()->set_sha256(kSha);
+  v1::FindMissingBlobsResponse response;
+  EXPECT_THAT(RpcTestServer::Call(*server_->blob_stub, &v1::BlobService::Stub::FindMissingBlobs,
+                                  request, &response),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+}
+
+// A manifest that fits a request but not the message to a worker would only fail later.
+TEST_F(HostileRequestsTest, ManifestThatNoWorkerCouldReceiveIsRefused) {
+  v1::CreateSceneRequest request;
+  for (int i = 0; i < 7'000; ++i) {
+    v1::SceneFile* file = request.mutable_scene()->add_files();
+    std::string path = "f" + std::to_string(i) + "/";
+    path.resize(480, 'p');
+    file->set_path(path);
+    file->mutable_blob()->set_sha256(kSha);
+  }
+  v1::Scene scene;
+  EXPECT_THAT(RpcTestServer::Call(*server_->scene_stub, &v1::SceneService::Stub::CreateScene,
+                                  request, &scene),
+              FailsWith(StatusCode::kResourceExhausted, reason::kSizeLimit));
+}
+
+}  // namespace
+}  // namespace nerf

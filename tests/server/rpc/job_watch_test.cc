@@ -1,0 +1,234 @@
+// Watches over the wire: snapshot first, every state change, resumable by token, bookmarks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "tests/server/rpc/fake_worker.h"
+#include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+using v1::WatchTrainingJobResponse;
+
+class Watch {
+ public:
+  Watch(v1::TrainingService::Stub& stub, const std::string& job, const std::string& token = "") {
+    v1::WatchTrainingJobRequest request;
+    request.set_name(job);
+    request.set_resume_token(token);
+    PrepareCall(absl::Seconds(30), "", &context_);
+    reader_ = stub.WatchTrainingJob(&context_, request);
+  }
+  ~Watch() {
+    context_.TryCancel();
+    if (!finished_) reader_->Finish();
+  }
+  // The next message that is no bookmark; KIND_UNSPECIFIED at the end.
+  WatchTrainingJobResponse Next() {
+    WatchTrainingJobResponse message;
+    while (reader_->Read(&message)) {
+      if (message.kind() != WatchTrainingJobResponse::BOOKMARK) return message;
+    }
+    return {};
+  }
+  WatchTrainingJobResponse NextBookmark() {
+    WatchTrainingJobResponse message;
+    while (reader_->Read(&message)) {
+      if (message.kind() == WatchTrainingJobResponse::BOOKMARK) return message;
+    }
+    return {};
+  }
+  absl::Status Finish() {
+    finished_ = true;
+    return FromGrpcStatus(reader_->Finish());
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<WatchTrainingJobResponse>> reader_;
+  bool finished_ = false;
+};
+
+class JobWatchTest : public testing::Test {
+ protected:
+  void SetUp() override { job_ = server_.CreateJob(server_.CreateScene()).name(); }
+
+  void Cancel() {
+    v1::CancelTrainingJobRequest request;
+    request.set_name(job_);
+    v1::TrainingJob ignored;
+    ASSERT_THAT(
+        RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::CancelTrainingJob,
+                            request, &ignored),
+        IsOk());
+  }
+
+  RpcTestServer server_;
+  std::string job_;
+};
+
+TEST_F(JobWatchTest, SnapshotComesFirstThenEveryChangeUntilTheJobIsFinal) {
+  Watch watch(*server_.training_stub, job_);
+  const auto snapshot = watch.Next();
+  EXPECT_EQ(snapshot.kind(), WatchTrainingJobResponse::SNAPSHOT);
+  EXPECT_EQ(snapshot.training_job().state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(snapshot.sequence(), 1);
+  EXPECT_FALSE(snapshot.gap());
+  Cancel();
+  const auto change = watch.Next();
+  EXPECT_EQ(change.kind(), WatchTrainingJobResponse::STATE_CHANGED);
+  EXPECT_EQ(change.training_job().state(), v1::TrainingJob::CANCELLED);
+  EXPECT_EQ(change.sequence(), 2);
+  EXPECT_EQ(watch.Next().kind(), WatchTrainingJobResponse::KIND_UNSPECIFIED);
+  EXPECT_THAT(watch.Finish(), IsOk());
+}
+
+TEST_F(JobWatchTest, TwoWatchersSeeTheSameEventsInTheSameOrder) {
+  Watch first(*server_.training_stub, job_), second(*server_.training_stub, job_);
+  first.Next();
+  second.Next();
+  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+  const auto grant = worker.TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING));
+  ASSERT_TRUE(worker.WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));
+  ASSERT_TRUE(worker.WaitForAcknowledgement(job_));
+  std::vector<std::pair<double, int>> seen[2];
+  for (int i = 0; i < 2; ++i) {
+    Watch& watch = i == 0 ? first : second;
+    while (true) {
+      const auto message = watch.Next();
+      if (message.kind() == WatchTrainingJobResponse::KIND_UNSPECIFIED) break;
+      if (message.kind() != WatchTrainingJobResponse::STATE_CHANGED) continue;
+      seen[i].emplace_back(message.sequence(), message.training_job().state());
+    }
+    EXPECT_THAT(watch.Finish(), IsOk());
+  }
+  EXPECT_THAT(seen[0], testing::ElementsAre(testing::Pair(2, v1::TrainingJob::PREPARING),
+                                            testing::Pair(3, v1::TrainingJob::RUNNING),
+                                            testing::Pair(4, v1::TrainingJob::SUCCEEDED)));
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST_F(JobWatchTest, TokenResumesWithoutGapOrRepetitionAlsoAfterARestart) {
+  std::string token;
+  {
+    Watch watch(*server_.training_stub, job_);
+    token = watch.Next().resume_token();
+  }
+  {
+    FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+    const auto grant = worker.TakeJob();
+    ASSERT_TRUE(grant.has_value());
+    worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING));
+    ASSERT_TRUE(worker.WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+    worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));
+    ASSERT_TRUE(worker.WaitForAcknowledgement(job_));
+  }
+  for (int round = 0; round < 2; ++round) {
+    SCOPED_TRACE(round);
+    Watch watch(*server_.training_stub, job_, token);
+    const auto snapshot = watch.Next();
+    EXPECT_EQ(snapshot.kind(), WatchTrainingJobResponse::SNAPSHOT);
+    EXPECT_FALSE(snapshot.gap());
+    for (int sequence = 2; sequence <= 4; ++sequence) EXPECT_EQ(watch.Next().sequence(), sequence);
+    EXPECT_EQ(watch.Next().kind(), WatchTrainingJobResponse::KIND_UNSPECIFIED);
+    EXPECT_THAT(watch.Finish(), IsOk());
+    server_.Stop();
+    server_.Start();
+  }
+}
+
+TEST_F(JobWatchTest, LiveProgressReachesTheWatcherWithTheSequenceBeforeIt) {
+  Watch watch(*server_.training_stub, job_);
+  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+  const auto grant = worker.TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 42));
+  WatchTrainingJobResponse message;
+  do {
+    message = watch.Next();
+  } while (message.kind() != WatchTrainingJobResponse::PROGRESS &&
+           message.kind() != WatchTrainingJobResponse::KIND_UNSPECIFIED);
+  EXPECT_EQ(message.training_job().progress().step(), 42u);
+  EXPECT_EQ(message.sequence(), 3) << "queued, preparing, running are stored; progress is not";
+}
+
+TEST_F(JobWatchTest, QuietWatchGetsBookmarksWhoseTokensResume) {
+  Watch watch(*server_.training_stub, job_);
+  const auto bookmark = watch.NextBookmark();
+  ASSERT_EQ(bookmark.kind(), WatchTrainingJobResponse::BOOKMARK);
+  EXPECT_EQ(bookmark.sequence(), 1);
+  Cancel();
+  Watch resumed(*server_.training_stub, job_, bookmark.resume_token());
+  EXPECT_EQ(resumed.Next().kind(), WatchTrainingJobResponse::SNAPSHOT);
+  EXPECT_EQ(resumed.Next().sequence(), 2);
+}
+
+TEST_F(JobWatchTest, TokenOfAnotherJobOrStoreIsRefused) {
+  Watch watch(*server_.training_stub, job_);
+  const std::string token = watch.Next().resume_token();
+  const std::string other = server_.CreateJob(server_.CreateScene("other")).name();
+  Watch of_other_job(*server_.training_stub, other, token);
+  EXPECT_EQ(of_other_job.Next().kind(), WatchTrainingJobResponse::KIND_UNSPECIFIED);
+  EXPECT_THAT(of_other_job.Finish(),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+
+  RpcTestServer elsewhere;
+  v1::TrainingJob same_name = elsewhere.CreateJob(elsewhere.CreateScene(), "same");
+  Watch foreign(*elsewhere.training_stub, same_name.name());
+  const std::string foreign_token = foreign.Next().resume_token();
+  server_.CreateJob(server_.CreateScene("third"), "same");
+  Watch of_other_store(*server_.training_stub, same_name.name(), foreign_token);
+  EXPECT_EQ(of_other_store.Next().kind(), WatchTrainingJobResponse::KIND_UNSPECIFIED);
+  EXPECT_THAT(of_other_store.Finish(), FailsWith(StatusCode::kDataLoss, reason::kEpochMismatch));
+}
+
+// A reader that never reads holds one message, and the job moves on without it.
+TEST_F(JobWatchTest, ReaderThatStallsDelaysNobodyAndLaterSeesEveryStateButNotEveryProgress) {
+  Watch stalled(*server_.training_stub, job_);
+  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+  const auto grant = worker.TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  constexpr int kReports = 500;
+  for (int step = 1; step <= kReports; ++step) {
+    worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, step));
+  }
+  worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED, kReports));
+  ASSERT_TRUE(worker.WaitForAcknowledgement(job_));
+  int n_progress = 0;
+  std::vector<int> states;
+  for (auto message = stalled.Next(); message.kind() != 0; message = stalled.Next()) {
+    if (message.kind() == WatchTrainingJobResponse::PROGRESS) ++n_progress;
+    if (message.kind() == WatchTrainingJobResponse::STATE_CHANGED) {
+      states.push_back(message.training_job().state());
+    }
+  }
+  EXPECT_LT(n_progress, kReports / 2);
+  EXPECT_EQ(states.back(), v1::TrainingJob::SUCCEEDED);
+  EXPECT_THAT(stalled.Finish(), IsOk());
+}
+
+TEST_F(JobWatchTest, ShutdownEndsAWatchWithDrainingAndAWorkerStreamToo) {
+  Watch watch(*server_.training_stub, job_);
+  watch.Next();
+  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+  ASSERT_TRUE(worker.TakeJob().has_value());
+  server_.rpc->Shutdown(absl::Seconds(5));
+  while (watch.Next().kind() != WatchTrainingJobResponse::KIND_UNSPECIFIED) {
+  }
+  EXPECT_THAT(watch.Finish(), FailsWith(StatusCode::kUnavailable, reason::kDraining));
+  EXPECT_THAT(worker.WaitForEnd(), FailsWith(StatusCode::kUnavailable, reason::kDraining));
+}
+
+}  // namespace
+}  // namespace nerf

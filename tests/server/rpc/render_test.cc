@@ -1,0 +1,238 @@
+// Renders and validations through the broker: a fake worker answers in pieces, late, wrongly or
+// never.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+#include <thread>
+
+#include "common/error_reason.h"
+#include "tests/server/rpc/fake_worker.h"
+#include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+
+class RenderTest : public testing::Test {
+ protected:
+  // A job with one checkpoint, whose worker says that it trains.
+  void SetUp() override {
+    job_ = server_.CreateJob(server_.CreateScene("lego")).name();
+    worker_ = std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, "w-1");
+    grant_ = *worker_->TakeJob();
+    v1::CommitCheckpointRequest commit;
+    commit.set_training_job(job_);
+    commit.set_lease_epoch(grant_.lease_epoch());
+    commit.set_step(10);
+    *commit.mutable_checkpoint_blob() = server_.Put("checkpoint");
+    *commit.mutable_model_blob() = model_blob_ = server_.Put("model");
+    ASSERT_THAT(worker_->Commit(commit), IsOk());
+    worker_->SendReport(FakeWorker::Report(grant_, v1::JobReport::RUNNING, 10));
+    ASSERT_TRUE(worker_->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  }
+
+  static v1::RenderImageRequest View() {
+    v1::RenderImageRequest request;
+    request.mutable_orbit()->set_count(4);
+    request.set_width(8);
+    request.set_height(8);
+    return request;
+  }
+
+  struct Outcome {
+    absl::Status status;
+    v1::RenderImageResponse response;
+  };
+  std::future<Outcome> Render(const v1::RenderImageRequest& request,
+                              absl::Duration timeout = absl::Seconds(20)) {
+    return std::async(std::launch::async, [this, request, timeout] {
+      Outcome outcome;
+      grpc::ClientContext context;
+      PrepareCall(timeout, "", &context);
+      outcome.status =
+          FromGrpcStatus(server_.render_stub->RenderImage(&context, request, &outcome.response));
+      return outcome;
+    });
+  }
+
+  void Reply(const std::string& id, const std::string& chunk, bool last) {
+    v1::SynchronizeRequest message;
+    *message.mutable_job() = FakeWorker::Report(grant_, v1::JobReport::RUNNING, 11);
+    message.mutable_reply()->set_request_id(id);
+    message.mutable_reply()->set_chunk(chunk);
+    message.mutable_reply()->set_last(last);
+    worker_->Send(message);
+  }
+
+  RpcTestServer server_;
+  std::string job_;
+  v1::DesiredJob grant_;
+  v1::BlobRef model_blob_;
+  std::unique_ptr<FakeWorker> worker_;
+};
+
+TEST_F(RenderTest, RunningJobIsRenderedByItsWorkerAndPiecesArePutTogether) {
+  v1::RenderImageRequest request = View();
+  request.set_training_job(job_);
+  auto outcome = Render(request);
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  EXPECT_EQ(task->render().training_job(), job_);
+  EXPECT_FALSE(task->render().has_file());
+  EXPECT_EQ(task->render().view().orbit().count(), 4u);
+  EXPECT_EQ(task->render().view().source_case(), v1::RenderImageRequest::SOURCE_NOT_SET);
+
+  v1::RenderImageResponse image;
+  image.set_width(8);
+  image.set_height(8);
+  image.set_step(10);
+  std::string content(2'500'000, '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 31);
+  image.add_images()->set_content(content);
+  const std::string bytes = image.SerializeAsString();
+  for (size_t begin = 0; begin < bytes.size(); begin += 1 << 20) {
+    Reply(task->request_id(), bytes.substr(begin, 1 << 20), begin + (1 << 20) >= bytes.size());
+  }
+  const Outcome result = outcome.get();
+  ASSERT_THAT(result.status, IsOk());
+  EXPECT_EQ(result.response.worker(), "workers/w-1");
+  ASSERT_EQ(result.response.images_size(), 1);
+  EXPECT_EQ(result.response.images(0).content(), content);
+}
+
+TEST_F(RenderTest, CheckpointAndModelAreRenderedFromTheirFile) {
+  v1::PromoteCheckpointRequest promote;
+  promote.set_name(job_ + "/checkpoints/-");
+  promote.set_model_id("lego");
+  v1::Model model;
+  ASSERT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::PromoteCheckpoint,
+                                  promote, &model),
+              IsOk());
+  for (int i = 0; i < 2; ++i) {
+    v1::RenderImageRequest request = View();
+    if (i == 0) request.set_checkpoint(job_ + "/checkpoints/10");
+    if (i == 1) request.set_model(model.name());
+    auto outcome = Render(request);
+    const auto task = worker_->WaitForRequest();
+    ASSERT_TRUE(task.has_value());
+    EXPECT_EQ(task->render().file().sha256(), model_blob_.sha256());
+    EXPECT_EQ(task->render().training_job(), "");
+    Reply(task->request_id(), v1::RenderImageResponse().SerializeAsString(), true);
+    EXPECT_THAT(outcome.get().status, IsOk());
+  }
+}
+
+TEST_F(RenderTest, WorkerLostOnTheWayIsUnavailableWorkerLost) {
+  v1::RenderImageRequest request = View();
+  request.set_training_job(job_);
+  auto outcome = Render(request);
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  Reply(task->request_id(), "half of a pict", false);
+  worker_->Cancel();
+  EXPECT_THAT(outcome.get().status, FailsWith(StatusCode::kUnavailable, reason::kWorkerLost));
+}
+
+TEST_F(RenderTest, CallerThatGivesUpIsForwardedToTheWorker) {
+  v1::RenderImageRequest request = View();
+  request.set_training_job(job_);
+  auto outcome = Render(request, absl::Milliseconds(300));
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  EXPECT_THAT(outcome.get().status, StatusIs(StatusCode::kDeadlineExceeded));
+  const auto cancel = worker_->WaitForRequest();
+  ASSERT_TRUE(cancel.has_value());
+  EXPECT_TRUE(cancel->cancel());
+  EXPECT_EQ(cancel->request_id(), task->request_id());
+  // What comes too late is dropped.
+  Reply(task->request_id(), "x", true);
+  EXPECT_EQ(server_.GetJob(job_).state(), v1::TrainingJob::RUNNING);
+}
+
+TEST_F(RenderTest, ErrorOfTheWorkerReachesTheCallerWithItsReason) {
+  v1::RenderImageRequest request = View();
+  request.set_training_job(job_);
+  auto outcome = Render(request);
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  v1::SynchronizeRequest message;
+  *message.mutable_job() = FakeWorker::Report(grant_, v1::JobReport::RUNNING, 11);
+  message.mutable_reply()->set_request_id(task->request_id());
+  message.mutable_reply()->set_last(true);
+  *message.mutable_reply()->mutable_error() =
+      ToRpcStatus(WithReason(absl::DataLossError("bad checksum"), reason::kCheckpointCorrupt));
+  worker_->Send(message);
+  EXPECT_THAT(outcome.get().status, FailsWith(StatusCode::kDataLoss, reason::kCheckpointCorrupt));
+}
+
+TEST_F(RenderTest, ReplyOverThreeMebibytesIsRefusedAndTheWorkerToldToStop) {
+  v1::RenderImageRequest request = View();
+  request.set_training_job(job_);
+  auto outcome = Render(request);
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  for (int i = 0; i < 4; ++i) Reply(task->request_id(), std::string(1 << 20, 'x'), false);
+  EXPECT_THAT(outcome.get().status, FailsWith(StatusCode::kResourceExhausted, reason::kSizeLimit));
+  const auto cancel = worker_->WaitForRequest();
+  ASSERT_TRUE(cancel.has_value());
+  EXPECT_TRUE(cancel->cancel());
+}
+
+// What is wrong inside belongs into the log, not to the caller.
+TEST_F(RenderTest, GarbageFromTheWorkerIsInternalAndSaysNothingOfItsContent) {
+  v1::RenderImageRequest request = View();
+  request.set_training_job(job_);
+  auto outcome = Render(request);
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  Reply(task->request_id(), "\xff\xff/etc/secret", true);
+  const absl::Status status = outcome.get().status;
+  EXPECT_THAT(status, StatusIs(StatusCode::kInternal, "its log has it as r-"));
+  EXPECT_THAT(std::string(status.message()), testing::Not(testing::HasSubstr("w-1")));
+}
+
+TEST_F(RenderTest, ValidateSceneAsksAWorkerAndReturnsEveryProblem) {
+  auto outcome = std::async(std::launch::async, [this] {
+    v1::ValidateSceneRequest request;
+    request.set_name("projects/default/scenes/lego");
+    v1::ValidateSceneResponse response;
+    const absl::Status status = RpcTestServer::Call(
+        *server_.scene_stub, &v1::SceneService::Stub::ValidateScene, request, &response);
+    return std::pair(status, response);
+  });
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  ASSERT_EQ(task->validate().files_size(), 1);
+  v1::ValidateSceneResponse found;
+  found.set_summary("no frames");
+  found.add_problems()->set_file("transforms.json");
+  found.add_problems()->set_field("frames");
+  Reply(task->request_id(), found.SerializeAsString(), true);
+  const auto [status, response] = outcome.get();
+  ASSERT_THAT(status, IsOk());
+  EXPECT_EQ(response.problems_size(), 2);
+  EXPECT_FALSE(response.ok());
+}
+
+TEST_F(RenderTest, FinishedJobIsRenderedFromItsNewestCheckpoint) {
+  worker_->SendReport(FakeWorker::Report(grant_, v1::JobReport::SUCCEEDED, 100));
+  ASSERT_TRUE(worker_->WaitForAcknowledgement(job_));
+  v1::RenderImageRequest request = View();
+  request.set_training_job(job_);
+  auto outcome = Render(request);
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  EXPECT_EQ(task->render().file().sha256(), model_blob_.sha256());
+  v1::SynchronizeRequest message;
+  message.mutable_reply()->set_request_id(task->request_id());
+  message.mutable_reply()->set_last(true);
+  worker_->Send(message);
+  EXPECT_THAT(outcome.get().status, IsOk());
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "common/ids.h"
+#include "common/rpc/blob_client.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "google/bytestream/bytestream.grpc.pb.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
+#include "nerf/v1/blob_service.grpc.pb.h"
+#include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/render_service.grpc.pb.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+#include "nerf/v1/worker_service.grpc.pb.h"
+#include "server/metrics/server_metrics.h"
+#include "server/queue/job_queue.h"
+#include "server/queue/model_catalog.h"
+#include "server/queue/queue_state.h"
+#include "server/queue/scene_catalog.h"
+#include "server/queue/worker_table.h"
+#include "server/rpc/queue_metrics.h"
+#include "server/rpc/rpc_server.h"
+#include "server/store/blob_store.h"
+#include "server/store/sqlite_store.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+
+// All of nerfd but its main, in process: real queue, real stores in a temporary folder, real gRPC
+// over an in-process channel, and a clock that stands still. Used by every test of the services.
+class RpcTestServer {
+ public:
+  static constexpr char kToken[] = "worker-token-of-the-test";
+
+  explicit RpcTestServer(ServiceTimes times = DefaultTimes()) : times_(times) { Start(); }
+  ~RpcTestServer() { Stop(); }
+
+  // Short where the machine's clock is used.
+  static ServiceTimes DefaultTimes() {
+    ServiceTimes times;
+    times.bookmark_interval = absl::Milliseconds(100);
+    return times;
+  }
+
+  void Start() {
+    metrics = std::make_unique<ServerMetrics>(BuildInfo{"0", "test", "none", "1"});
+    observer_ = std::make_unique<QueueMetrics>(metrics.get());
+    blobs = *BlobStore::Open(dir.path(), BlobStoreOptions(), &clock);
+    store_ = *SqliteStore::Open(dir / "queue.db", random);
+    QueueOptions options;
+    options.lease_ttl = times_.lease_ttl;
+    state_ =
+        *QueueState::Open(options, {&clock, &random, store_.get(), blobs.get(), observer_.get()});
+    queue = std::make_unique<JobQueue>(state_.get());
+    scenes_ = std::make_unique<SceneCatalog>(state_.get());
+    models_ = std::make_unique<ModelCatalog>(state_.get());
+    workers = std::make_unique<WorkerTable>(&clock, times_.lease_ttl);
+    RpcServerOptions rpc_options;
+    rpc_options.worker_token = kToken;
+    rpc_options.times = times_;
+    rpc =
+        *RpcServer::Start(rpc_options, {&clock, &random, queue.get(), scenes_.get(), models_.get(),
+                                        workers.get(), blobs.get(), metrics.get()});
+    channel = rpc->InProcessChannel();
+    scene_stub = v1::SceneService::NewStub(channel);
+    blob_stub = v1::BlobService::NewStub(channel);
+    bytes_stub = google::bytestream::ByteStream::NewStub(channel);
+    training_stub = v1::TrainingService::NewStub(channel);
+    model_stub = v1::ModelService::NewStub(channel);
+    render_stub = v1::RenderService::NewStub(channel);
+    admin_stub = v1::AdminService::NewStub(channel);
+    worker_stub = v1::WorkerService::NewStub(channel);
+  }
+
+  void Stop() {
+    rpc.reset();
+    workers.reset();
+    models_.reset();
+    scenes_.reset();
+    queue.reset();
+    state_.reset();
+    store_.reset();
+    blobs.reset();
+  }
+
+  // A unary call with a deadline and, where given, the worker token.
+  template <typename Stub, typename Request, typename Response>
+  static absl::Status Call(
+      Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+      const Request& request, Response* response, const std::string& token = "") {
+    grpc::ClientContext context;
+    PrepareCall(absl::Seconds(20), token, &context);
+    return FromGrpcStatus((stub.*method)(&context, request, response));
+  }
+
+  v1::BlobRef Put(const std::string& content) {
+    const BlobRef blob = *blobs->Put(content);
+    v1::BlobRef proto;
+    proto.set_sha256(blob.sha256);
+    proto.set_size_bytes(static_cast<double>(blob.byte_size));
+    return proto;
+  }
+
+  // A scene of one small file; returns its name.
+  std::string CreateScene(const std::string& id = "") {
+    v1::CreateSceneRequest request;
+    request.set_scene_id(id);
+    v1::SceneFile* file = request.mutable_scene()->add_files();
+    file->set_path("transforms.json");
+    *file->mutable_blob() = Put("{}");
+    v1::Scene scene;
+    const absl::Status status =
+        Call(*scene_stub, &v1::SceneService::Stub::CreateScene, request, &scene);
+    EXPECT_TRUE(status.ok()) << status;
+    return scene.name();
+  }
+
+  v1::TrainingJob CreateJob(const std::string& scene, const std::string& id = "") {
+    v1::CreateTrainingJobRequest request;
+    request.set_training_job_id(id);
+    request.mutable_training_job()->set_scene(scene);
+    request.mutable_training_job()->mutable_config()->set_steps(100);
+    v1::TrainingJob job;
+    const absl::Status status =
+        Call(*training_stub, &v1::TrainingService::Stub::CreateTrainingJob, request, &job);
+    EXPECT_TRUE(status.ok()) << status;
+    return job;
+  }
+
+  v1::TrainingJob GetJob(const std::string& name) {
+    v1::GetTrainingJobRequest request;
+    request.set_name(name);
+    v1::TrainingJob job;
+    const absl::Status status =
+        Call(*training_stub, &v1::TrainingService::Stub::GetTrainingJob, request, &job);
+    EXPECT_TRUE(status.ok()) << status;
+    return job;
+  }
+
+  // What the clockwork does.
+  void Tick() {
+    EXPECT_TRUE(queue->Tick().ok());
+    rpc->Tick();
+  }
+
+  TempDir dir;
+  FakeClock clock;
+  SystemRandom random;
+  std::unique_ptr<ServerMetrics> metrics;
+  std::unique_ptr<BlobStore> blobs;
+  std::unique_ptr<JobQueue> queue;
+  std::unique_ptr<WorkerTable> workers;
+  std::unique_ptr<RpcServer> rpc;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::SceneService::Stub> scene_stub;
+  std::unique_ptr<v1::BlobService::Stub> blob_stub;
+  std::unique_ptr<google::bytestream::ByteStream::Stub> bytes_stub;
+  std::unique_ptr<v1::TrainingService::Stub> training_stub;
+  std::unique_ptr<v1::ModelService::Stub> model_stub;
+  std::unique_ptr<v1::RenderService::Stub> render_stub;
+  std::unique_ptr<v1::AdminService::Stub> admin_stub;
+  std::unique_ptr<v1::WorkerService::Stub> worker_stub;
+
+ private:
+  const ServiceTimes times_;
+  std::unique_ptr<QueueMetrics> observer_;
+  std::unique_ptr<SqliteStore> store_;
+  std::unique_ptr<QueueState> state_;
+  std::unique_ptr<SceneCatalog> scenes_;
+  std::unique_ptr<ModelCatalog> models_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,309 @@
+// A fake worker speaks Synchronize and CommitCheckpoint through the whole stack: grants, renewals,
+// fences, ends, cancels, reconnects.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/error_reason.h"
+#include "tests/server/rpc/fake_worker.h"
+#include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+
+class WorkerProtocolTest : public testing::Test {
+ protected:
+  std::unique_ptr<FakeWorker> NewWorker(const std::string& id = "w-1") {
+    return std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, id);
+  }
+
+  v1::CommitCheckpointRequest Checkpoint(const v1::DesiredJob& lease, uint32_t step) {
+    v1::CommitCheckpointRequest request;
+    request.set_training_job(lease.training_job());
+    request.set_lease_epoch(lease.lease_epoch());
+    request.set_step(step);
+    *request.mutable_checkpoint_blob() = server_.Put("checkpoint " + std::to_string(step));
+    *request.mutable_model_blob() = server_.Put("model " + std::to_string(step));
+    request.set_psnr(20 + step / 100.0);
+    return request;
+  }
+
+  absl::Status Cancel(const std::string& job) {
+    v1::CancelTrainingJobRequest request;
+    request.set_name(job);
+    v1::TrainingJob ignored;
+    return RpcTestServer::Call(*server_.training_stub,
+                               &v1::TrainingService::Stub::CancelTrainingJob, request, &ignored);
+  }
+
+  RpcTestServer server_;
+};
+
+TEST_F(WorkerProtocolTest, IdleWorkerIsGrantedTheJobWithEverythingItNeeds) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker();
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->training_job(), job.name());
+  EXPECT_EQ(grant->lease_epoch(), 1);
+  EXPECT_EQ(grant->lease_ttl().seconds(), 30);
+  ASSERT_EQ(grant->files_size(), 1);
+  EXPECT_EQ(grant->files(0).path(), "transforms.json");
+  EXPECT_EQ(grant->config().steps(), 100);
+  EXPECT_EQ(grant->config().method(), "ngp");
+  EXPECT_GT(grant->config().settings_size(), 10) << "every default must be filled in";
+  EXPECT_FALSE(grant->has_resume());
+  const v1::TrainingJob now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::TrainingJob::PREPARING);
+  EXPECT_EQ(now.worker(), "workers/w-1");
+  EXPECT_EQ(now.attempt(), 1u);
+}
+
+TEST_F(WorkerProtocolTest, JobCreatedLaterIsPushedToTheIdleWorkerAtOnce) {
+  auto worker = NewWorker();
+  worker->Hello();
+  ASSERT_TRUE(worker->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const auto grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->training_job(), job.name());
+}
+
+TEST_F(WorkerProtocolTest, ProgressCheckpointAndSuccessReachTheJob) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker();
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::PREPARING));
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 50));
+  const auto renewed = worker->WaitFor([](const auto& m) {
+    return m.has_desired_job() && m.desired_job().lease_ttl().seconds() == 30 &&
+           m.desired_job().action() == v1::DesiredJob::ACTION_UNSPECIFIED;
+  });
+  ASSERT_TRUE(renewed.has_value());
+  ASSERT_THAT(worker->Commit(Checkpoint(*grant, 50)), IsOk());
+  ASSERT_THAT(worker->Commit(Checkpoint(*grant, 50)), IsOk()) << "a repeated commit is fine";
+  ASSERT_THAT(worker->Commit(Checkpoint(*grant, 100)), IsOk());
+  v1::TrainingJob now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::TrainingJob::RUNNING);
+  EXPECT_EQ(now.progress().step(), 50u);
+  ASSERT_EQ(now.checkpoints_size(), 2);
+  EXPECT_EQ(now.checkpoints(1).name(), job.name() + "/checkpoints/100");
+
+  v1::JobReport end = FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED, 100);
+  end.set_final_psnr(31.5);
+  worker->SendReport(end);
+  ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
+  now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::TrainingJob::SUCCEEDED);
+  EXPECT_EQ(now.final_psnr(), 31.5);
+  EXPECT_EQ(now.worker(), "");
+  // The worker repeats what it has not seen acknowledged.
+  worker->SendReport(end);
+  EXPECT_TRUE(worker->WaitForAcknowledgement(job.name()));
+}
+
+TEST_F(WorkerProtocolTest, CancelReachesTheWorkerWithinASecondAndItsWordEndsTheJob) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker();
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 5));
+  ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  ASSERT_THAT(Cancel(job.name()), IsOk());
+  // Nothing was sent meanwhile: the order does not wait for a heartbeat.
+  const auto order = worker->WaitForOrder(v1::DesiredJob::CANCEL, absl::Seconds(1));
+  ASSERT_TRUE(order.has_value());
+  EXPECT_EQ(order->training_job(), job.name());
+  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::CANCELLING);
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::CANCELLED, 6));
+  ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
+  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::CANCELLED);
+}
+
+TEST_F(WorkerProtocolTest, CancelBeforeTheFirstReportFollowsTheGrant) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker();
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  ASSERT_THAT(Cancel(job.name()), IsOk());
+  EXPECT_TRUE(worker->WaitForOrder(v1::DesiredJob::CANCEL, absl::Seconds(1)));
+}
+
+TEST_F(WorkerProtocolTest, MessageThatCrossedAGrantGetsNoSecondJob) {
+  const std::string scene = server_.CreateScene();
+  const v1::TrainingJob first = server_.CreateJob(scene);
+  const v1::TrainingJob second = server_.CreateJob(scene);
+  auto worker = NewWorker();
+  ASSERT_TRUE(worker->TakeJob().has_value());
+  worker->Idle();
+  worker->Idle();
+  EXPECT_FALSE(worker->WaitForOrder(v1::DesiredJob::TRAIN, absl::Milliseconds(300)));
+  EXPECT_EQ(server_.GetJob(second.name()).state(), v1::TrainingJob::QUEUED);
+}
+
+TEST_F(WorkerProtocolTest, ExpiredLeaseGoesToAnotherWorkerAndTheFirstOneIsFenced) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto slow = NewWorker("w-slow");
+  const auto old_grant = slow->TakeJob();
+  ASSERT_TRUE(old_grant.has_value());
+  slow->SendReport(FakeWorker::Report(*old_grant, v1::JobReport::RUNNING, 5));
+  ASSERT_TRUE(slow->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+
+  server_.clock.Advance(absl::Seconds(31));
+  ASSERT_THAT(server_.queue->Tick(), IsOk());
+  v1::TrainingJob now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(now.queue_reason(), "WORKER_LOST");
+
+  auto other = NewWorker("w-other");
+  const auto new_grant = other->TakeJob();
+  ASSERT_TRUE(new_grant.has_value());
+  EXPECT_GT(new_grant->lease_epoch(), old_grant->lease_epoch());
+  // The slow one still believes in its lease: every one of its writes is refused.
+  EXPECT_THAT(slow->Commit(Checkpoint(*old_grant, 10)),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
+  slow->SendReport(FakeWorker::Report(*old_grant, v1::JobReport::RUNNING, 10));
+  EXPECT_TRUE(slow->WaitForOrder(v1::DesiredJob::ABANDON));
+  slow->SendReport(FakeWorker::Report(*old_grant, v1::JobReport::SUCCEEDED, 100));
+  EXPECT_TRUE(slow->WaitForAcknowledgement(job.name())) << "or it would repeat it forever";
+  now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::TrainingJob::PREPARING);
+  EXPECT_EQ(now.worker(), "workers/w-other");
+  EXPECT_EQ(now.checkpoints_size(), 0);
+}
+
+TEST_F(WorkerProtocolTest, SilentWorkerIsDroppedAndListedAsLost) {
+  auto worker = NewWorker();
+  worker->Hello();
+  ASSERT_TRUE(worker->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
+  server_.clock.Advance(absl::Seconds(31));
+  server_.Tick();
+  EXPECT_THAT(worker->WaitForEnd(), StatusIs(StatusCode::kUnavailable));
+  v1::ListWorkersResponse workers;
+  ASSERT_THAT(RpcTestServer::Call(*server_.admin_stub, &v1::AdminService::Stub::ListWorkers,
+                                  v1::ListWorkersRequest(), &workers),
+              IsOk());
+  ASSERT_EQ(workers.workers_size(), 1);
+  EXPECT_EQ(workers.workers(0).name(), "workers/w-1");
+  EXPECT_EQ(workers.workers(0).state(), v1::Worker::LOST);
+  EXPECT_EQ(workers.workers(0).device(), "cpu");
+}
+
+TEST_F(WorkerProtocolTest, NewerStreamOfTheSameWorkerEndsTheOlderAndKeepsTheLease) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto older = NewWorker();
+  const auto grant = older->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  auto newer = NewWorker();
+  newer->Hello(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 7));
+  EXPECT_THAT(older->WaitForEnd(), StatusIs(StatusCode::kAborted, "newer stream"));
+  ASSERT_TRUE(newer->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  const v1::TrainingJob now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::TrainingJob::RUNNING);
+  EXPECT_EQ(now.attempt(), 1u);
+  EXPECT_EQ(now.progress().step(), 7u);
+}
+
+TEST_F(WorkerProtocolTest, WorkerThatComesBackWithoutItsJobLosesItAtOnceAndGetsItAnew) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto before = NewWorker();
+  const auto grant = before->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  ASSERT_THAT(before->Commit(Checkpoint(*grant, 40)), IsOk());
+  before->Cancel();
+  before.reset();
+  auto after = NewWorker();
+  const auto again = after->TakeJob();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->lease_epoch(), grant->lease_epoch() + 1);
+  ASSERT_TRUE(again->has_resume());
+  EXPECT_EQ(again->resume().step(), 40u);
+  EXPECT_EQ(server_.GetJob(job.name()).attempt(), 2u);
+}
+
+TEST_F(WorkerProtocolTest, ReleaseAndCrashQueueTheJobAgainWithTheirReasons) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker();
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  v1::SynchronizeRequest leaving;
+  *leaving.mutable_job() = FakeWorker::Report(*grant, v1::JobReport::RELEASED, 3);
+  leaving.set_draining(true);
+  worker->Send(leaving);
+  ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
+  EXPECT_EQ(server_.GetJob(job.name()).queue_reason(), "WORKER_DRAINED");
+
+  worker->Idle();  // stays after all
+  const auto second = worker->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(second.has_value());
+  v1::JobReport crash = FakeWorker::Report(*second, v1::JobReport::ENGINE_CRASHED, 3);
+  crash.mutable_error()->set_code(13);
+  crash.mutable_error()->set_message("signal 11");
+  worker->SendReport(crash);
+  ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
+  EXPECT_EQ(server_.GetJob(job.name()).queue_reason(), "ENGINE_CRASHED");
+}
+
+TEST_F(WorkerProtocolTest, DrainingWorkerIsGrantedNothing) {
+  auto worker = NewWorker();
+  v1::SynchronizeRequest hello;
+  hello.mutable_hello()->set_worker_id("w-1");
+  hello.set_draining(true);
+  worker->Send(hello);
+  ASSERT_TRUE(worker->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  EXPECT_FALSE(worker->WaitForOrder(v1::DesiredJob::TRAIN, absl::Milliseconds(300)));
+  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::QUEUED);
+}
+
+TEST_F(WorkerProtocolTest, FailureWithProblemsIsStoredWithAllOfThem) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker();
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  v1::JobReport failure = FakeWorker::Report(*grant, v1::JobReport::FAILED);
+  *failure.mutable_error() = ToRpcStatus(WithReason(absl::InvalidArgumentError("2 problems"),
+                                                    reason::kFieldInvalid, {{"problems", "2"}}));
+  for (int i = 0; i < 2; ++i) {
+    v1::SceneProblem* problem = failure.add_problems();
+    problem->set_file("transforms.json");
+    problem->set_field("frames[" + std::to_string(i) + "].transform_matrix");
+    problem->set_message("holds NaN");
+  }
+  worker->SendReport(failure);
+  ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
+  const v1::TrainingJob now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::TrainingJob::FAILED);
+  EXPECT_THAT(FromRpcStatus(now.error()),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  ASSERT_EQ(now.problems_size(), 2);
+  EXPECT_EQ(now.problems(1).field(), "frames[1].transform_matrix");
+}
+
+TEST_F(WorkerProtocolTest, ServerRestartKeepsTheLeaseOfAWorkerThatComesBack) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  std::optional<v1::DesiredJob> grant;
+  {
+    auto worker = NewWorker();
+    grant = worker->TakeJob();
+    ASSERT_TRUE(grant.has_value());
+    worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 5));
+    ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  }
+  server_.Stop();
+  server_.Start();
+  auto worker = NewWorker();
+  worker->Hello(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 9));
+  ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  const v1::TrainingJob now = server_.GetJob(job.name());
+  EXPECT_EQ(now.state(), v1::TrainingJob::RUNNING);
+  EXPECT_EQ(now.attempt(), 1u);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,181 @@
+// The agent with real processes (fake_engine), real threads and the real clock; the server in
+// memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <thread>
+
+#include "common/clock.h"
+#include "tests/worker/agent_fixture.h"
+#include "worker/engine_process.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::SizeIs;
+
+class AgentEngineTest : public ::testing::Test {
+ protected:
+  void Start(std::vector<std::string> knobs) {
+    fs::create_directories(dir_ / "blobs");
+    cache_ = std::make_unique<BlobCache>(dir_ / "blobs", 1 << 30, server_);
+    engines_ = std::make_unique<EngineProcessLauncher>(
+        EngineProcessOptions{FAKE_ENGINE, std::move(knobs)});
+    tasks_ = std::make_unique<ThreadTaskRunner>(mailbox_);
+    AgentOptions options = TestOptions(dir_.path());
+    options.heartbeat_interval = absl::Milliseconds(20);
+    options.min_progress_interval = absl::Milliseconds(5);
+    options.min_backoff = absl::Milliseconds(5);
+    options.max_backoff = absl::Milliseconds(20);
+    options.job.retry_delay = absl::Milliseconds(10);
+    options.job.discard_timeout = absl::Milliseconds(300);
+    options.job.training_silence = absl::Milliseconds(400);
+    agent_ = std::make_unique<Agent>(options, AgentContext{.clock = clock_,
+                                                           .random = random_,
+                                                           .mailbox = mailbox_,
+                                                           .tasks = *tasks_,
+                                                           .cache = *cache_,
+                                                           .blobs = server_,
+                                                           .server = server_,
+                                                           .engines = *engines_});
+  }
+  ~AgentEngineTest() override {
+    agent_.reset();
+    tasks_.reset();
+  }
+
+  // Runs the agent until `condition` holds; fails after 20 s.
+  template <typename Condition>
+  bool RunUntil(Condition condition) {
+    const SteadyTime begin = clock_.Now();
+    while (!condition()) {
+      if (clock_.Now() - begin > absl::Seconds(20)) return false;
+      agent_->Tick();
+      mailbox_.Wait(absl::Milliseconds(2));
+      mailbox_.RunAll();
+    }
+    return true;
+  }
+  bool RunUntilPhase(v1::JobReport::Phase phase) {
+    return RunUntil([&] { return server_.phase() == phase; });
+  }
+  void StartTraining(std::vector<std::string> knobs, uint32_t steps = 100'000) {
+    Start(std::move(knobs));
+    ASSERT_TRUE(RunUntil([&] { return server_.open() && !server_.messages().empty(); }));
+    server_.Send(Grant(server_, 1, steps));
+    ASSERT_TRUE(RunUntilPhase(v1::JobReport::RUNNING));
+  }
+
+  TempDir dir_;
+  RealClock clock_;
+  FakeRandom random_;
+  Mailbox mailbox_;
+  FakeServer server_;
+  std::unique_ptr<BlobCache> cache_;
+  std::unique_ptr<EngineProcessLauncher> engines_;
+  std::unique_ptr<ThreadTaskRunner> tasks_;
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(AgentEngineTest, TrainsToTheEndAndCommitsTheLastCheckpoint) {
+  StartTraining({"--step-ms=1"}, 30);
+  ASSERT_TRUE(RunUntilPhase(v1::JobReport::SUCCEEDED));
+  ASSERT_FALSE(server_.commits().empty());
+  const v1::CommitCheckpointRequest last = server_.commits().back();
+  EXPECT_EQ(last.step(), 30u);
+  EXPECT_EQ(last.tensors(0).name(), "grid");
+  EXPECT_EQ(server_.Blob(last.checkpoint_blob().sha256()), "checkpoint of step 30");
+  EXPECT_EQ(server_.last_report()->final_psnr(), 30.25);
+  EXPECT_EQ(server_.last_report()->progress().psnr_preview(), 21.5);
+}
+
+TEST_F(AgentEngineTest, CancelIsReportedWithinASecond) {
+  StartTraining({"--step-ms=20"});
+  const SteadyTime begin = clock_.Now();
+  server_.Send(Order(v1::DesiredJob::CANCEL, 1));
+  ASSERT_TRUE(RunUntilPhase(v1::JobReport::CANCELLED));
+  EXPECT_LT(clock_.Now() - begin, absl::Seconds(1));
+}
+
+TEST_F(AgentEngineTest, EngineThatIgnoresStopIsKilled) {
+  StartTraining({"--ignore-stop"});
+  server_.Send(Order(v1::DesiredJob::CANCEL, 1));
+  EXPECT_TRUE(RunUntilPhase(v1::JobReport::CANCELLED));
+}
+
+TEST_F(AgentEngineTest, CrashingEngineIsReportedAndReplaced) {
+  StartTraining({"--crash-at=15", "--step-ms=1"});
+  ASSERT_TRUE(RunUntilPhase(v1::JobReport::ENGINE_CRASHED));
+  EXPECT_THAT(server_.last_report()->error().message(), ::testing::HasSubstr("signal 11"));
+  EXPECT_EQ(server_.commits().back().step(), 10u);
+  // The next attempt goes on behind the crash, from the committed checkpoint.
+  v1::SynchronizeResponse grant = Grant(server_, 2, 40);
+  v1::Checkpoint* resume = grant.mutable_desired_job()->mutable_resume();
+  *resume->mutable_checkpoint_blob() = server_.AddBlob("at 20");
+  server_.Send(Acknowledge());
+  server_.Send(grant);
+  ASSERT_TRUE(RunUntilPhase(v1::JobReport::SUCCEEDED));
+  EXPECT_EQ(server_.last_report()->lease_epoch(), 2);
+}
+
+TEST_F(AgentEngineTest, HangingEngineIsKilledAndReported) {
+  StartTraining({"--hang-at=5", "--step-ms=1"});
+  EXPECT_TRUE(RunUntilPhase(v1::JobReport::ENGINE_CRASHED));
+}
+
+TEST_F(AgentEngineTest, HostileEngineOutputIsSurvived) {
+  StartTraining({"--hostile", "--step-ms=1"}, 10);
+  ASSERT_TRUE(RunUntilPhase(v1::JobReport::SUCCEEDED));
+  for (const v1::CommitCheckpointRequest& commit : server_.commits()) {
+    EXPECT_EQ(server_.Blob(commit.model_blob().sha256()),
+              "model of step " + std::to_string(commit.step()));
+  }
+  EXPECT_EQ(server_.commits().back().step(), 10u);
+}
+
+TEST_F(AgentEngineTest, TrainsOnThroughAnOutageAndComesBackAtTheSameEpoch) {
+  StartTraining({"--step-ms=1", "--checkpoint-every=5"}, 60);
+  server_.SetAway(true);
+  // It trains to its end with nobody listening.
+  ASSERT_TRUE(RunUntil([&] {
+    return agent_->job() != nullptr && agent_->job()->stage() == JobRun::Stage::kCommitting;
+  }));
+  server_.SetAway(false);
+  ASSERT_TRUE(RunUntilPhase(v1::JobReport::SUCCEEDED));
+  EXPECT_EQ(server_.last_report()->lease_epoch(), 1);
+  EXPECT_EQ(server_.commits().back().step(), 60u);
+}
+
+TEST_F(AgentEngineTest, ShutdownReleasesAfterACheckpointOfTheLastStep) {
+  StartTraining({"--step-ms=2", "--checkpoint-every=1000000"});
+  ASSERT_TRUE(RunUntil([&] { return server_.last_report()->progress().step() > 5; }));
+  agent_->Shutdown();
+  ASSERT_TRUE(RunUntilPhase(v1::JobReport::RELEASED));
+  ASSERT_THAT(server_.commits(), SizeIs(1));
+  EXPECT_GT(server_.commits()[0].step(), 5u);
+  server_.Send(Acknowledge());
+  EXPECT_TRUE(RunUntil([&] { return agent_->result().has_value(); }));
+}
+
+TEST_F(AgentEngineTest, RendersBetweenSteps) {
+  StartTraining({"--step-ms=2"});
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q1");
+  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  server_.Send(message);
+  v1::RenderImageResponse response;
+  ASSERT_TRUE(RunUntil([&] {
+    for (const auto& sent : server_.messages()) {
+      if (sent.has_reply()) return response.ParseFromString(sent.reply().chunk());
+    }
+    return false;
+  }));
+  EXPECT_EQ(response.images(0).content(), "of job");
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+}
+
+}  // namespace
+}  // namespace nerf

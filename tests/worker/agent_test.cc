@@ -1,0 +1,768 @@
+// The agent alone: a clock that stands still, background work done on the spot, the server and the
+// engine in memory. Nothing here waits.
+#include "worker/agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/error_reason.h"
+#include "common/rpc/rpc_status.h"
+#include "nerf/v1/scene_service.pb.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/worker/agent_fixture.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Runs work at once; held back on request, as a slow network would.
+class InlineTasks final : public TaskRunner {
+ public:
+  explicit InlineTasks(Mailbox& mailbox) : mailbox_(mailbox) {}
+  void Run(Lane lane, Action work, Action done) override {
+    if (held_) {
+      waiting_.push_back({std::move(work), std::move(done)});
+      return;
+    }
+    work();
+    mailbox_.Post(std::move(done));
+  }
+  void Hold() { held_ = true; }
+  void LetGo() {
+    held_ = false;
+    for (auto& [work, done] : std::exchange(waiting_, {})) Run(Lane::kFetch, work, done);
+  }
+
+ private:
+  Mailbox& mailbox_;
+  bool held_ = false;
+  std::deque<std::pair<Action, Action>> waiting_;
+};
+
+// Engines whose every word a test says itself.
+class ScriptedEngines final : public EngineLauncher {
+ public:
+  struct State {
+    std::vector<Json> sent;
+    std::vector<Engine::Event> events;
+    std::function<void()> on_readable;
+    bool alive = true;
+    bool killed = false;
+  };
+  class ScriptedEngine final : public Engine {
+   public:
+    explicit ScriptedEngine(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    ~ScriptedEngine() override { state_->alive = false; }
+    void Send(std::string line) override { state_->sent.push_back(Json::parse(line)); }
+    std::vector<Event> Take() override { return std::exchange(state_->events, {}); }
+    void Kill(EngineExit::Kind kind) override {
+      state_->killed = true;
+      state_->events.push_back({"", EngineExit{kind, 9}});
+      state_->on_readable();
+    }
+
+   private:
+    const std::shared_ptr<State> state_;
+  };
+
+  absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) override {
+    ++launches;
+    if (broken) return absl::NotFoundError("run /nowhere: no such file");
+    engine = std::make_shared<State>();
+    engine->on_readable = std::move(on_readable);
+    if (hello) Say({{"type", "hello"}, {"version", "1"}, {"device", "cpu"}, {"description", "d"}});
+    return std::make_unique<ScriptedEngine>(engine);
+  }
+  void Say(const Json& message) {
+    engine->events.push_back({message.dump(), std::nullopt});
+    engine->on_readable();
+  }
+  void Die(EngineExit exit) {
+    engine->events.push_back({"", exit});
+    engine->on_readable();
+  }
+  // The newest message of a type that the engine got.
+  Json Got(const std::string& type) const {
+    for (auto it = engine->sent.rbegin(); it != engine->sent.rend(); ++it) {
+      if ((*it)["type"] == type) return *it;
+    }
+    return nullptr;
+  }
+
+  std::shared_ptr<State> engine;
+  bool hello = true, broken = false;
+  int launches = 0;
+};
+
+class AgentTest : public ::testing::Test {
+ protected:
+  AgentTest() : tasks_(mailbox_) {
+    fs::create_directories(dir_ / "blobs");
+    cache_ = std::make_unique<BlobCache>(dir_ / "blobs", 1 << 30, server_);
+    options_ = TestOptions(dir_.path());
+  }
+
+  void Start() {
+    agent_ = std::make_unique<Agent>(options_, AgentContext{.clock = clock_,
+                                                            .random = random_,
+                                                            .mailbox = mailbox_,
+                                                            .tasks = tasks_,
+                                                            .cache = *cache_,
+                                                            .blobs = server_,
+                                                            .server = server_,
+                                                            .engines = engines_});
+    Settle();
+  }
+  // Lets everything happen that can happen now.
+  void Settle() {
+    for (int i = 0; i < 5; ++i) {
+      agent_->Tick();
+      mailbox_.RunAll();
+    }
+  }
+  void Pass(absl::Duration duration) {
+    clock_.Advance(duration);
+    Settle();
+  }
+  void Send(const v1::SynchronizeResponse& message) {
+    server_.Send(message);
+    Settle();
+  }
+  void Say(const Json& message) {
+    engines_.Say(message);
+    Settle();
+  }
+  std::string Key(double epoch = 1) { return fmt::format("{}@{}", kJob, epoch); }
+  std::string OutDir() { return engines_.Got("train")["out"]; }
+
+  void Started(double epoch = 1) {
+    Say({{"type", "started"},
+         {"job", Key(epoch)},
+         {"config",
+          {{"method", "ngp"},
+           {"seed", 1},
+           {"budget", {{"kind", "steps"}, {"amount", 30}}},
+           {"background", "white"},
+           {"test_every", 8}}},
+         {"scene", {{"flavour", "blender"}}},
+         {"step", 0}});
+  }
+  void Progress(int step, double epoch = 1) {
+    Say({{"type", "progress"},
+         {"job", Key(epoch)},
+         {"step", step},
+         {"samples", step * 100},
+         {"rays", step * 10},
+         {"seconds", step * 0.5},
+         {"fraction", step / 30.0},
+         {"loss", 0.25}});
+  }
+  void SayCheckpoint(int step, double epoch = 1) {
+    for (const char* name : {"c", "m"}) {
+      std::ofstream(fmt::format("{}/{}{}", OutDir(), name, step)) << name << step;
+    }
+    engines_.Say({{"type", "checkpoint"},
+                  {"job", Key(epoch)},
+                  {"step", step},
+                  {"checkpoint", fmt::format("{}/c{}", OutDir(), step)},
+                  {"model", fmt::format("{}/m{}", OutDir(), step)}});
+    Settle();
+  }
+  void SayDone(double epoch = 1) {
+    Say({{"type", "done"},
+         {"job", Key(epoch)},
+         {"step", 30},
+         {"samples", 3000},
+         {"seconds", 15},
+         {"psnr", 31.5}});
+  }
+  // A worker that trains kJob at epoch 1.
+  void StartTraining() {
+    Start();
+    Send(Grant(server_, 1));
+    Started();
+    ASSERT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  }
+
+  TempDir dir_;
+  FakeClock clock_;
+  FakeRandom random_;
+  Mailbox mailbox_;
+  InlineTasks tasks_;
+  FakeServer server_;
+  ScriptedEngines engines_;
+  std::unique_ptr<BlobCache> cache_;
+  AgentOptions options_;
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(AgentTest, FirstMessageSaysHelloAndNamesNoJob) {
+  Start();
+  ASSERT_THAT(server_.messages(), SizeIs(1));
+  const v1::SynchronizeRequest message = server_.messages()[0];
+  EXPECT_EQ(message.hello().worker_id(), "w-test");
+  EXPECT_EQ(message.hello().device_description(), "d");
+  EXPECT_FALSE(message.has_job());
+}
+
+TEST_F(AgentTest, ConnectsOnlyOnceTheEngineIsUp) {
+  engines_.hello = false;
+  Start();
+  EXPECT_EQ(server_.streams(), 0);
+  Say({{"type", "hello"}, {"version", "1"}, {"device", "cpu"}});
+  EXPECT_EQ(server_.streams(), 1);
+}
+
+TEST_F(AgentTest, GrantIsPreparedTrainedCommittedAndReportedUntilAcknowledged) {
+  Start();
+  Send(Grant(server_, 1));
+  const Json train = engines_.Got("train");
+  ASSERT_TRUE(train.is_object());
+  EXPECT_EQ(train["budget"]["amount"], 30);
+  EXPECT_TRUE(fs::exists(train["dataset"].get<std::string>() + "/train/transforms.json"));
+  EXPECT_EQ(server_.phase(), v1::JobReport::PREPARING);
+  Started();
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  EXPECT_EQ(server_.last_report()->effective_config().background(), v1::TrainingConfig::WHITE);
+  SayCheckpoint(30);
+  ASSERT_THAT(server_.commits(), SizeIs(1));
+  const v1::CommitCheckpointRequest commit = server_.commits()[0];
+  EXPECT_EQ(commit.lease_epoch(), 1);
+  EXPECT_EQ(commit.step(), 30u);
+  EXPECT_EQ(server_.Blob(commit.checkpoint_blob().sha256()), "c30");
+  EXPECT_EQ(server_.Blob(commit.model_blob().sha256()), "m30");
+  SayDone();
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  EXPECT_EQ(server_.last_report()->final_psnr(), 31.5);
+  EXPECT_EQ(server_.last_report()->progress().fraction(), 1);
+  const size_t before = server_.messages().size();
+  Pass(absl::Seconds(5));
+  EXPECT_GT(server_.messages().size(), before);
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  Send(Acknowledge());
+  EXPECT_FALSE(server_.last_report().has_value());
+  EXPECT_TRUE(fs::is_empty(dir_ / "jobs"));
+}
+
+TEST_F(AgentTest, TrainOrderThatWasSentBeforeTheAcknowledgementIsIgnoredAfterIt) {
+  StartTraining();
+  SayCheckpoint(30);
+  SayDone();
+  Send(Acknowledge());
+  Send(Grant(server_, 1));
+  EXPECT_EQ(agent_->job(), nullptr);
+  Send(Grant(server_, 2));
+  EXPECT_NE(agent_->job(), nullptr);
+}
+
+TEST_F(AgentTest, SuccessIsReportedOnlyAfterTheLastCommit) {
+  StartTraining();
+  server_.SetCommitResult({absl::StatusCode::kUnavailable, "disk full", "STORE_READ_ONLY"});
+  SayCheckpoint(30);
+  SayDone();
+  Pass(absl::Minutes(5));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  server_.SetCommitResult({});
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+  EXPECT_THAT(server_.commits(), SizeIs(1));
+}
+
+TEST_F(AgentTest, ProgressIsCoalescedToOneMessageInAWhile) {
+  StartTraining();
+  const size_t before = server_.messages().size();
+  for (int step = 1; step <= 50; ++step) Progress(step);
+  EXPECT_EQ(server_.messages().size(), before);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(server_.messages().size(), before + 1);
+  EXPECT_EQ(server_.last_report()->progress().step(), 50u);
+}
+
+TEST_F(AgentTest, MetricsCarryWhatHappenedSinceTheLastMessage) {
+  StartTraining();
+  Progress(10);
+  Progress(14);
+  Pass(absl::Seconds(1));
+  const v1::WorkerMetrics metrics = server_.messages().back().metrics();
+  EXPECT_EQ(metrics.train_steps(), 4);
+  EXPECT_EQ(metrics.train_samples(), 400);
+  EXPECT_EQ(metrics.step_seconds(), 0.5);
+  EXPECT_EQ(metrics.loss(), 0.25);
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(server_.messages().back().metrics().train_steps(), 0);
+}
+
+TEST_F(AgentTest, PreviewImageIsUploadedAndNamedInTheReport) {
+  StartTraining();
+  Progress(1);
+  std::ofstream(OutDir() + "/p.png") << "pixels";
+  Say({{"type", "preview"},
+       {"job", Key()},
+       {"step", 2},
+       {"psnr", 20.5},
+       {"image", OutDir() + "/p.png"}});
+  Progress(3);
+  Pass(absl::Seconds(1));
+  const v1::Progress progress = server_.last_report()->progress();
+  EXPECT_EQ(progress.step(), 3u);
+  EXPECT_EQ(progress.preview_step(), 2u);
+  EXPECT_EQ(progress.psnr_preview(), 20.5);
+  EXPECT_EQ(server_.Blob(progress.preview_image().sha256()), "pixels");
+}
+
+TEST_F(AgentTest, CancelStopsTheEngineAndReportsCancelled) {
+  StartTraining();
+  Send(Order(v1::DesiredJob::CANCEL, 1));
+  EXPECT_EQ(engines_.Got("stop")["mode"], "discard");
+  Say({{"type", "stopped"}, {"job", Key()}, {"step", 3}});
+  EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
+  EXPECT_THAT(server_.commits(), IsEmpty());
+}
+
+TEST_F(AgentTest, EngineThatIgnoresTheStopIsKilledAfterFiveSeconds) {
+  StartTraining();
+  Send(Order(v1::DesiredJob::CANCEL, 1));
+  Pass(absl::Milliseconds(4900));
+  EXPECT_FALSE(engines_.engine->killed);
+  const auto first = engines_.engine;
+  Pass(absl::Milliseconds(200));
+  EXPECT_TRUE(first->killed);
+  EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
+}
+
+TEST_F(AgentTest, CancelWhileFetchingNeedsNoEngine) {
+  Start();
+  tasks_.Hold();
+  Send(Grant(server_, 1));
+  Send(Order(v1::DesiredJob::CANCEL, 1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
+  tasks_.LetGo();
+  Settle();
+  EXPECT_TRUE(engines_.Got("train").is_null());
+}
+
+TEST_F(AgentTest, CancelOfAJobThatIsNotHereIsReportedAsDone) {
+  Start();
+  Send(Order(v1::DesiredJob::CANCEL, 4));
+  EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
+  EXPECT_EQ(server_.last_report()->lease_epoch(), 4);
+}
+
+TEST_F(AgentTest, EngineCrashIsReportedAndTheJobTakenAgainAtAHigherEpoch) {
+  StartTraining();
+  engines_.Die({EngineExit::Kind::kSignal, 11});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_THAT(FromRpcStatus(server_.last_report()->error()),
+              FailsWith(absl::StatusCode::kUnavailable, reason::kEngineCrashed));
+  EXPECT_THAT(server_.last_report()->error().message(), HasSubstr("signal 11"));
+  Send(Acknowledge());
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(engines_.launches, 2);
+  Send(Grant(server_, 2));
+  EXPECT_EQ(engines_.Got("train")["job"], Key(2));
+  Pass(absl::Seconds(5));
+  double restarts = 0;
+  for (const auto& message : server_.messages()) restarts += message.metrics().engine_restarts();
+  EXPECT_EQ(restarts, 1);
+}
+
+TEST_F(AgentTest, CheckpointThatWaitsIsCommittedBeforeACrashIsReported) {
+  StartTraining();
+  server_.SetCommitResult({absl::StatusCode::kUnavailable, "busy", ""});
+  SayCheckpoint(10);
+  engines_.Die({EngineExit::Kind::kSignal, 11});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  server_.SetCommitResult({});
+  Pass(absl::Seconds(2));
+  EXPECT_THAT(server_.commits(), SizeIs(1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+}
+
+TEST_F(AgentTest, SilentEngineIsKilledAndCountsAsCrashed) {
+  StartTraining();
+  Pass(absl::Seconds(301));
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_THAT(server_.last_report()->error().message(), HasSubstr("silent"));
+}
+
+TEST_F(AgentTest, LongIdleTimeBeforeAGrantIsNoHang) {
+  Start();
+  Pass(absl::Hours(3));
+  Send(Grant(server_, 1));
+  Started();
+  Pass(absl::Seconds(100));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  EXPECT_EQ(engines_.launches, 1);
+}
+
+TEST_F(AgentTest, FencedCommitAbandonsTheJob) {
+  StartTraining();
+  server_.SetCommitResult(
+      {absl::StatusCode::kFailedPrecondition, "stale", std::string(reason::kLeaseFenced)});
+  SayCheckpoint(10);
+  EXPECT_EQ(engines_.Got("stop")["mode"], "discard");
+  EXPECT_FALSE(server_.last_report().has_value());
+  EXPECT_EQ(agent_->job(), nullptr);
+}
+
+TEST_F(AgentTest, AbandonOfAnEarlierEpochIsIgnored) {
+  Start();
+  Send(Grant(server_, 5));
+  Started(5);
+  Send(Order(v1::DesiredJob::ABANDON, 4));
+  ASSERT_NE(agent_->job(), nullptr);
+  Send(Order(v1::DesiredJob::ABANDON, 5));
+  EXPECT_EQ(agent_->job(), nullptr);
+}
+
+TEST_F(AgentTest, NextJobWaitsUntilTheEngineHasLeftTheAbandonedOne) {
+  StartTraining();
+  Send(Order(v1::DesiredJob::ABANDON, 1));
+  Send(Grant(server_, 2));
+  EXPECT_EQ(engines_.Got("train")["job"], Key(1));
+  Say({{"type", "stopped"}, {"job", Key(1)}, {"step", 3}});
+  EXPECT_EQ(engines_.Got("train")["job"], Key(2));
+}
+
+TEST_F(AgentTest, OutageDisturbsNothingAndTheStreamComesBackAtTheSameEpoch) {
+  StartTraining();
+  server_.SetAway(true);
+  Settle();
+  SayCheckpoint(10);
+  Progress(12);
+  Pass(absl::Minutes(2));
+  EXPECT_TRUE(agent_->lease_doubtful());
+  SayCheckpoint(20);  // takes the place of the one of step 10
+  EXPECT_TRUE(engines_.Got("stop").is_null());
+  server_.SetAway(false);
+  Pass(absl::Seconds(6));
+  const v1::SynchronizeRequest first = server_.messages().back();
+  EXPECT_TRUE(first.has_hello());
+  EXPECT_EQ(first.job().training_job(), kJob);
+  EXPECT_EQ(first.job().lease_epoch(), 1);
+  EXPECT_EQ(first.job().phase(), v1::JobReport::RUNNING);
+  EXPECT_EQ(first.job().progress().step(), 12u);
+  ASSERT_THAT(server_.commits(), SizeIs(1));
+  EXPECT_EQ(server_.commits()[0].step(), 20u);
+  Send(Grant(server_, 1));
+  EXPECT_FALSE(agent_->lease_doubtful());
+  EXPECT_EQ(engines_.launches, 1);
+}
+
+TEST_F(AgentTest, ReconnectsWithGrowingPauses) {
+  Start();
+  server_.SetAway(true);
+  Settle();
+  for (int i = 0; i < 600; ++i) Pass(absl::Milliseconds(100));
+  // 60 s at pauses that grow to 2.5 to 5 s.
+  EXPECT_GT(server_.streams(), 10);
+  EXPECT_LT(server_.streams(), 32);
+}
+
+TEST_F(AgentTest, OrphanedJobCheckpointsAndStopsAfterTheGraceTime) {
+  StartTraining();
+  server_.SetAway(true);
+  Settle();
+  for (int minute = 0; minute < 31; ++minute) {
+    Progress(minute);
+    Pass(absl::Minutes(1));
+  }
+  EXPECT_EQ(engines_.Got("stop")["mode"], "checkpoint");
+  SayCheckpoint(29);
+  Say({{"type", "stopped"}, {"job", Key()}, {"step", 29}});
+  server_.SetAway(false);
+  Pass(absl::Seconds(6));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+}
+
+TEST_F(AgentTest, ShutdownCheckpointsCommitsReleasesAndEndsOnAcknowledgement) {
+  StartTraining();
+  agent_->Shutdown();
+  Settle();
+  EXPECT_TRUE(server_.messages().back().draining());
+  EXPECT_EQ(engines_.Got("stop")["mode"], "checkpoint");
+  SayCheckpoint(7);
+  Say({{"type", "stopped"}, {"job", Key()}, {"step", 7}});
+  ASSERT_THAT(server_.commits(), SizeIs(1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  EXPECT_FALSE(agent_->result().has_value());
+  Send(Acknowledge());
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_TRUE(agent_->result()->ok());
+}
+
+TEST_F(AgentTest, ShutdownEndsWithinTwentyFiveSecondsWhateverIsMissing) {
+  StartTraining();
+  server_.SetAway(true);
+  agent_->Shutdown();
+  Pass(absl::Seconds(25));
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_TRUE(agent_->result()->ok());
+}
+
+TEST_F(AgentTest, IdleWorkerShutsDownAtOnce) {
+  Start();
+  agent_->Shutdown();
+  Settle();
+  EXPECT_TRUE(agent_->result().has_value());
+}
+
+TEST_F(AgentTest, DrainingWorkerHandsAGrantStraightBack) {
+  Start();
+  Send(Grant(server_, 1));
+  agent_->Shutdown();
+  Send(Order(v1::DesiredJob::ABANDON, 1));
+  server_.Send(Grant(server_, 2));
+  mailbox_.RunAll();
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  EXPECT_EQ(server_.last_report()->lease_epoch(), 2);
+}
+
+TEST_F(AgentTest, FailureOfTheEngineCarriesReasonAndProblems) {
+  Start();
+  Send(Grant(server_, 1));
+  Say({{"type", "failed"},
+       {"job", Key()},
+       {"code", "INVALID_ARGUMENT"},
+       {"reason", "DATASET_INVALID"},
+       {"message", "2 problems"},
+       {"problems", {{{"file", "a.png"}, {"message", "broken"}}}}});
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_THAT(FromRpcStatus(server_.last_report()->error()),
+              FailsWith(absl::StatusCode::kInvalidArgument, "DATASET_INVALID"));
+  ASSERT_EQ(server_.last_report()->problems_size(), 1);
+  EXPECT_EQ(server_.last_report()->problems(0).file(), "a.png");
+}
+
+TEST_F(AgentTest, ResumeFileIsFetchedAndHandedToTheEngine) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 2);
+  *grant.mutable_desired_job()->mutable_resume()->mutable_checkpoint_blob() =
+      server_.AddBlob("weights");
+  Send(grant);
+  const std::string resume = engines_.Got("train")["resume"];
+  EXPECT_THAT(ReadFile(resume, 100), IsOkAndHolds("weights"));
+}
+
+TEST_F(AgentTest, SceneFileOutsideTheSceneFailsTheJob) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 1);
+  grant.mutable_desired_job()->mutable_files(0)->set_path("../../lock");
+  Send(grant);
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_EQ(server_.last_report()->error().code(), 3);
+  EXPECT_TRUE(engines_.Got("train").is_null());
+}
+
+TEST_F(AgentTest, BlobWithWrongBytesIsFetchedAgainAndThenFailsTheJob) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 1);
+  server_.CorruptBlob(grant.desired_job().files(0).blob(), "{\"frames\": [!]");
+  Send(grant);
+  EXPECT_EQ(server_.phase(), v1::JobReport::PREPARING);
+  for (int i = 0; i < 3; ++i) Pass(absl::Seconds(2));
+  EXPECT_EQ(server_.reads(), 3);
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_EQ(server_.last_report()->error().code(), 15);
+}
+
+TEST_F(AgentTest, PathsOutsideTheOutFolderAreRefused) {
+  StartTraining();
+  std::ofstream(dir_ / "secret") << "secret";
+  fs::create_symlink(dir_ / "secret", OutDir() + "/link");
+  for (const std::string& path :
+       {dir_ / "secret", OutDir() + "/../../../secret", OutDir() + "/link", std::string()}) {
+    Say({{"type", "checkpoint"},
+         {"job", Key()},
+         {"step", 3},
+         {"checkpoint", path},
+         {"model", path}});
+    Say({{"type", "preview"}, {"job", Key()}, {"step", 3}, {"image", path}});
+  }
+  Pass(absl::Seconds(2));
+  EXPECT_THAT(server_.commits(), IsEmpty());
+  EXPECT_FALSE(server_.last_report()->progress().has_preview_image());
+  EXPECT_FALSE(server_.Blob(Sha256Hex("secret")).has_value());
+  EXPECT_TRUE(fs::exists(dir_ / "secret"));
+}
+
+TEST_F(AgentTest, EngineThatNeverStartsEndsTheWorkerWithTheReason) {
+  engines_.broken = true;
+  Start();
+  for (int i = 0; i < 10; ++i) Pass(absl::Seconds(5));
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_THAT(agent_->result()->message, HasSubstr("/nowhere"));
+}
+
+TEST_F(AgentTest, RefusedTokenEndsAWorkerThatNeverConnected) {
+  server_.SetOpenResult({absl::StatusCode::kUnauthenticated, "bad token", "TOKEN_INVALID"});
+  Start();
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_EQ(agent_->result()->code, absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(AgentTest, LeftoverJobFoldersOfAnEarlierProcessAreRemoved) {
+  fs::create_directories(dir_ / "jobs/7/scene");
+  Start();
+  EXPECT_TRUE(fs::is_empty(dir_ / "jobs"));
+}
+
+v1::SynchronizeResponse RenderOf(const v1::BlobRef& file, const std::string& id = "q1") {
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id(id);
+  v1::RenderTask* task = message.mutable_request()->mutable_render();
+  *task->mutable_file() = file;
+  task->mutable_view()->mutable_orbit()->set_count(8);
+  return message;
+}
+
+std::vector<v1::WorkerReply> Replies(const FakeServer& server) {
+  std::vector<v1::WorkerReply> replies;
+  for (const auto& message : server.messages()) {
+    if (message.has_reply()) replies.push_back(message.reply());
+  }
+  return replies;
+}
+
+TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  const Json render = engines_.Got("render");
+  ASSERT_TRUE(render.is_object());
+  EXPECT_THAT(ReadFile(render["file"], 100), IsOkAndHolds("model"));
+  const std::string image = std::string((1 << 20) + 10, 'i');
+  std::ofstream(render["out"].get<std::string>() + "/rgb_0000.png") << image;
+  Say({{"type", "rendered"},
+       {"id", render["id"]},
+       {"width", 8},
+       {"height", 6},
+       {"files", {{"rgb", render["out"].get<std::string>() + "/rgb_0000.png"}}}});
+  const auto replies = Replies(server_);
+  ASSERT_THAT(replies, SizeIs(2));
+  EXPECT_FALSE(replies[0].last());
+  EXPECT_TRUE(replies[1].last());
+  v1::RenderImageResponse response;
+  ASSERT_TRUE(response.ParseFromString(replies[0].chunk() + replies[1].chunk()));
+  EXPECT_EQ(response.images(0).content(), image);
+  EXPECT_EQ(response.width(), 8u);
+  EXPECT_EQ(response.worker(), "workers/w-test");
+  EXPECT_TRUE(fs::is_empty(dir_ / "requests"));
+}
+
+TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
+  StartTraining();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q1");
+  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  Send(message);
+  EXPECT_EQ(engines_.Got("render")["job"], Key());
+}
+
+TEST_F(AgentTest, RenderOfAJobThatIsElsewhereIsRefused) {
+  Start();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q1");
+  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  Send(message);
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, reason::kStateConflict));
+}
+
+TEST_F(AgentTest, EngineDeathEndsRendersWithWorkerLost) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  engines_.Die({EngineExit::Kind::kSignal, 11});
+  Settle();
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
+              FailsWith(absl::StatusCode::kUnavailable, reason::kWorkerLost));
+}
+
+TEST_F(AgentTest, CancelledRenderIsForgotten) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  v1::SynchronizeResponse cancel;
+  cancel.mutable_request()->set_request_id("q1");
+  cancel.mutable_request()->set_cancel(true);
+  Send(cancel);
+  EXPECT_EQ(engines_.Got("cancel")["id"], engines_.Got("render")["id"]);
+  Say({{"type", "rendered"}, {"id", "r1"}, {"files", Json::object()}, {"width", 1}, {"height", 1}});
+  EXPECT_THAT(Replies(server_), IsEmpty());
+}
+
+TEST_F(AgentTest, RenderedFileOutsideTheRequestFolderIsRefused) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  Say({{"type", "rendered"},
+       {"id", "r1"},
+       {"files", {{"rgb", "/etc/passwd"}}},
+       {"width", 1},
+       {"height", 1}});
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_EQ(Replies(server_)[0].error().code(), 13);
+}
+
+TEST_F(AgentTest, ErrorOfARenderOfTheJobDoesNotTouchTheJob) {
+  StartTraining();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q1");
+  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  Send(message);
+  Say({{"type", "error"},
+       {"id", "r1"},
+       {"job", Key()},
+       {"code", "INVALID_ARGUMENT"},
+       {"message", "no camera"}});
+  EXPECT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+}
+
+TEST_F(AgentTest, ValidationLaysTheSceneOutAndReturnsWhatTheEngineFound) {
+  Start();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q2");
+  v1::SceneManifestEntry* file = message.mutable_request()->mutable_validate()->add_files();
+  file->set_path("transforms.json");
+  *file->mutable_blob() = server_.AddBlob("{}");
+  Send(message);
+  const Json check = engines_.Got("check");
+  ASSERT_TRUE(check.is_object());
+  EXPECT_TRUE(fs::exists(check["dataset"].get<std::string>() + "/transforms.json"));
+  Say({{"type", "checked"},
+       {"id", check["id"]},
+       {"ok", false},
+       {"summary", "s"},
+       {"problems", {{{"file", "transforms.json"}, {"field", "frames"}, {"message", "missing"}}}}});
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  v1::ValidateSceneResponse response;
+  ASSERT_TRUE(response.ParseFromString(Replies(server_)[0].chunk()));
+  EXPECT_EQ(response.problems(0).field(), "frames");
+}
+
+TEST_F(AgentTest, RequestsEndWithTheirStream) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  server_.SetAway(true);
+  Settle();
+  EXPECT_TRUE(engines_.Got("cancel").is_object());
+  server_.SetAway(false);
+  Pass(absl::Seconds(6));
+  EXPECT_THAT(Replies(server_), IsEmpty());
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,144 @@
+// EngineProcess against fake_engine.
+#include "worker/engine_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "common/clock.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+#include "worker/engine_messages.h"
+#include "worker/mailbox.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EngineProcessTest : public ::testing::Test {
+ protected:
+  void Start(std::vector<std::string> knobs) {
+    EngineProcessLauncher launcher({FAKE_ENGINE, std::move(knobs)});
+    auto engine = launcher.Launch([this] { readable_.Post([] {}); });
+    ASSERT_THAT(engine, IsOk());
+    engine_ = *std::move(engine);
+  }
+  // Takes events until one matches, for at most 20 s.
+  template <typename Match>
+  bool TakeUntil(Match match) {
+    const RealClock clock;
+    const SteadyTime begin = clock.Now();
+    while (clock.Now() - begin < absl::Seconds(20)) {
+      for (Engine::Event& event : engine_->Take()) {
+        ++events_;
+        if (event.exit.has_value()) exit_ = event.exit;
+        last_ = event;
+        if (match(event)) return true;
+      }
+      readable_.Wait(absl::Milliseconds(100));
+      readable_.RunAll();
+    }
+    return false;
+  }
+  bool TakeUntilExit() {
+    return TakeUntil([](const Engine::Event& event) { return event.exit.has_value(); });
+  }
+  std::string Train(const std::string& out) {
+    TrainCommand command;
+    command.job = "j@1";
+    command.dataset = command.out = out;
+    command.config.set_steps(1000);
+    return TrainLine(command);
+  }
+
+  Mailbox readable_;
+  std::unique_ptr<Engine> engine_;
+  Engine::Event last_;
+  std::optional<EngineExit> exit_;
+  int events_ = 0;
+};
+
+TEST_F(EngineProcessTest, FirstLineIsHello) {
+  Start({});
+  ASSERT_TRUE(TakeUntil([](const Engine::Event& event) { return true; }));
+  const auto message = ParseEngineMessage(last_.line);
+  ASSERT_THAT(message, IsOk());
+  EXPECT_EQ(std::get<EngineHello>(*message).description, "fake device");
+}
+
+TEST_F(EngineProcessTest, ExitCodeAndSignalAreToldApart) {
+  Start({"--exit-at-start"});
+  ASSERT_TRUE(TakeUntilExit());
+  EXPECT_EQ(exit_->kind, EngineExit::Kind::kCode);
+  EXPECT_EQ(exit_->code, 4);
+
+  TempDir dir;
+  Start({"--crash-at=2", "--step-ms=1"});
+  engine_->Send(Train(dir.path()));
+  ASSERT_TRUE(TakeUntilExit());
+  EXPECT_EQ(exit_->kind, EngineExit::Kind::kSignal);
+  EXPECT_EQ(exit_->code, SIGSEGV);
+}
+
+TEST_F(EngineProcessTest, KilledEngineEndsAsWhatItWasKilledFor) {
+  Start({});
+  engine_->Kill(EngineExit::Kind::kHang);
+  ASSERT_TRUE(TakeUntilExit());
+  EXPECT_EQ(exit_->kind, EngineExit::Kind::kHang);
+}
+
+TEST_F(EngineProcessTest, OverlongLinesAreDroppedAndTheNextOnesRead) {
+  TempDir dir;
+  Start({"--hostile", "--step-ms=1"});
+  engine_->Send(Train(dir.path()));
+  size_t longest = 0;
+  EXPECT_TRUE(TakeUntil([&](const Engine::Event& event) {
+    longest = std::max(longest, event.line.size());
+    return event.line.find("\"step\":3") != std::string::npos;
+  }));
+  EXPECT_LE(longest, kMaxEngineLineBytes);
+}
+
+TEST_F(EngineProcessTest, FloodWaitsInTheSocketUntilItIsTaken) {
+  Start({"--flood=20000"});
+  // Nobody takes for a while: what is handed out at once stays small.
+  poll(nullptr, 0, 200);
+  EXPECT_LE(engine_->Take().size(), 1000u);
+  events_ = 0;
+  EXPECT_TRUE(TakeUntil([&](const Engine::Event& event) { return events_ > 15'000; }));
+}
+
+TEST_F(EngineProcessTest, LongCommandsArriveWhole) {
+  Start({});
+  std::string dataset(500'000, 'd');
+  engine_->Send(CheckLine("r1", dataset));
+  EXPECT_TRUE(TakeUntil(
+      [](const Engine::Event& event) { return event.line.find("checked") != std::string::npos; }));
+}
+
+TEST_F(EngineProcessTest, MissingProgramIsAClearError) {
+  EngineProcessLauncher launcher({"/nowhere/nerf-engine", {}});
+  EXPECT_THAT(launcher.Launch([] {}),
+              StatusIs(absl::StatusCode::kNotFound, "/nowhere/nerf-engine"));
+}
+
+TEST_F(EngineProcessTest, ProgramThatCannotBeExecutedEndsWithACode) {
+  TempDir dir;
+  std::ofstream(dir / "engine") << "not a program";
+  std::filesystem::permissions(dir / "engine", std::filesystem::perms::owner_all);
+  EngineProcessLauncher launcher({dir / "engine", {}});
+  auto engine = launcher.Launch([this] { readable_.Post([] {}); });
+  ASSERT_THAT(engine, IsOk());
+  engine_ = *std::move(engine);
+  ASSERT_TRUE(TakeUntilExit());
+  EXPECT_EQ(exit_->code, 127);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,215 @@
+// A stand-in for `nerf-engine serve`: speaks docs/engine.md on file descriptor 3 and misbehaves on
+// request. Used by engine_process_test and agent_engine_test.
+//   --step-ms=N            a step takes N ms (default 5)
+//   --checkpoint-every=N   steps between checkpoints (default 10)
+//   --crash-at=N           raise SIGSEGV at step N     --exit-at=N   exit with code 3 at step N
+//   --hang-at=N            say nothing from step N on  --ignore-stop
+//   --exit-at-start        exit with code 4 before hello
+//   --hostile              garbage, overlong lines, unknown types, foreign paths before each step
+//   --flood=N              N lines right after hello
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFd = 3;
+
+std::map<std::string, std::string> knobs;
+
+int Knob(const std::string& name, int otherwise) {
+  const auto it = knobs.find(name);
+  return it == knobs.end() ? otherwise : std::atoi(it->second.c_str());
+}
+
+void SendText(const std::string& text) {
+  size_t sent = 0;
+  while (sent < text.size()) {
+    const ssize_t n = send(kFd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (n < 0) _exit(0);
+    sent += static_cast<size_t>(n);
+  }
+}
+
+void SendMessage(const Json& message) { SendText(message.dump() + "\n"); }
+
+void WriteTo(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+struct Job {
+  std::string key, out;
+  int step = 0, steps = 0;
+};
+
+void Checkpoint(const Job& job) {
+  const std::string base = job.out + "/step" + std::to_string(job.step);
+  WriteTo(base + ".checkpoint", "checkpoint of step " + std::to_string(job.step));
+  WriteTo(base + ".model", "model of step " + std::to_string(job.step));
+  SendMessage({{"type", "checkpoint"},
+               {"job", job.key},
+               {"step", job.step},
+               {"checkpoint", base + ".checkpoint"},
+               {"model", base + ".model"},
+               {"tensors", Json::array({{{"name", "grid"}, {"dtype", "F16"}, {"shape", {4, 2}}}})},
+               {"psnr", nullptr}});
+}
+
+Json Counters(const Job& job) {
+  return {{"job", job.key},
+          {"step", job.step},
+          {"samples", job.step * 100.0},
+          {"rays", job.step * 10.0},
+          {"loss", 0.5},
+          {"psnr_train", 20.0},
+          {"samples_per_second", 1e5},
+          {"seconds", job.step * 0.01},
+          {"fraction", double(job.step) / job.steps}};
+}
+
+void BeHostile(const Job& job) {
+  SendText("no json at all\n{\"type\":\n[1,2]\n\n{\"type\":\"progress\",\"step\":-1}\n");
+  SendText(std::string("\xff\xfe\x00 binary", 10) + "\n");
+  SendText(std::string(3 << 20, 'x') + "\n");
+  SendMessage({{"type", "sudo"}, {"job", job.key}});
+  SendMessage({{"type", "done"},
+               {"job", "projects/default/trainingJobs/other@1"},
+               {"step", 1},
+               {"samples", 1},
+               {"seconds", 1}});
+  SendMessage({{"type", "preview"}, {"job", job.key}, {"step", 1}, {"image", "/etc/passwd"}});
+  SendMessage({{"type", "checkpoint"},
+               {"job", job.key},
+               {"step", 1},
+               {"checkpoint", job.out + "/../scene/transforms.json"},
+               {"model", "/etc/passwd"}});
+  SendMessage({{"type", "rendered"},
+               {"id", "r1"},
+               {"files", {{"rgb", "/etc/passwd"}}},
+               {"width", 1},
+               {"height", 1}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    if (argument.compare(0, 2, "--") != 0) continue;
+    knobs[argument.substr(2, equals == std::string::npos ? equals : equals - 2)] =
+        equals == std::string::npos ? "1" : argument.substr(equals + 1);
+  }
+  if (knobs.contains("exit-at-start")) return 4;
+  SendMessage({{"type", "hello"},
+               {"version", "fake"},
+               {"device", "cpu"},
+               {"description", "fake device"},
+               {"threads", 1}});
+  for (int i = 0; i < Knob("flood", 0); ++i) SendText(std::string(1000, 'f') + "\n");
+
+  bool training = false, hanging = false;
+  Job job;
+  std::string incoming;
+  while (true) {
+    pollfd fd = {kFd, POLLIN, 0};
+    poll(&fd, 1, training && !hanging ? Knob("step-ms", 5) : -1);
+    if (fd.revents != 0) {
+      char buffer[65536];
+      const ssize_t n = recv(kFd, buffer, sizeof(buffer), 0);
+      if (n <= 0) return 0;
+      incoming.append(buffer, static_cast<size_t>(n));
+    }
+    for (size_t end; (end = incoming.find('\n')) != std::string::npos;) {
+      const Json message = Json::parse(incoming.substr(0, end));
+      incoming.erase(0, end + 1);
+      const std::string type = message["type"];
+      if (type == "train") {
+        job = {message["job"], message["out"], 0, message["budget"]["amount"].get<int>()};
+        if (message.contains("resume")) {
+          std::string words;
+          std::ifstream resume(message["resume"].get<std::string>());
+          while (resume >> words) job.step = std::atoi(words.c_str());
+        }
+        training = true;
+        SendMessage({{"type", "started"},
+                     {"job", job.key},
+                     {"config",
+                      {{"method", message["method"]},
+                       {"seed", message["seed"]},
+                       {"budget", message["budget"]},
+                       {"background", "white"},
+                       {"test_every", 8},
+                       {"settings", {{"ema_decay", "0.95"}}}}},
+                     {"scene", {{"flavour", "blender"}, {"train", 1}, {"test", 0}}},
+                     {"step", job.step}});
+      } else if (type == "stop") {
+        if (knobs.contains("ignore-stop")) continue;
+        if (!training) {
+          SendMessage({{"type", "error"}, {"job", message["job"]}, {"code", "NOT_FOUND"}});
+          continue;
+        }
+        if (message["mode"] == "checkpoint") Checkpoint(job);
+        training = false;
+        SendMessage({{"type", "stopped"}, {"job", job.key}, {"step", job.step}});
+      } else if (type == "render") {
+        const std::string path = message["out"].get<std::string>() + "/rgb_0000.png";
+        WriteTo(path, message.contains("file") ? "of file" : "of job");
+        SendMessage({{"type", "rendered"},
+                     {"id", message["id"]},
+                     {"files", {{"rgb", path}}},
+                     {"width", 4},
+                     {"height", 3},
+                     {"step", job.step},
+                     {"seconds", 0.1}});
+      } else if (type == "check") {
+        SendMessage({{"type", "checked"},
+                     {"id", message["id"]},
+                     {"ok", true},
+                     {"summary", "fine"},
+                     {"problems", Json::array()},
+                     {"warnings", Json::array({"a warning"})}});
+      }
+    }
+    if (!training || hanging) continue;
+    if (knobs.contains("hostile")) BeHostile(job);
+    ++job.step;
+    if (job.step == Knob("crash-at", -1)) {
+      signal(SIGSEGV, SIG_DFL);  // sanitizers would turn it into an exit code
+      raise(SIGSEGV);
+    }
+    if (job.step == Knob("exit-at", -1)) return 3;
+    if (job.step == Knob("hang-at", -1)) hanging = true;
+    Json progress = Counters(job);
+    progress["type"] = "progress";
+    SendMessage(progress);
+    if (job.step == 2) {
+      WriteTo(job.out + "/preview.png", "preview");
+      SendMessage({{"type", "preview"},
+                   {"job", job.key},
+                   {"step", job.step},
+                   {"psnr", 21.5},
+                   {"image", job.out + "/preview.png"}});
+    }
+    if (job.step % Knob("checkpoint-every", 10) == 0 || job.step == job.steps) Checkpoint(job);
+    if (job.step >= job.steps) {
+      training = false;
+      Json done = Counters(job);
+      done["type"] = "done";
+      done["psnr"] = 30.25;
+      SendMessage(done);
+    }
+  }
+}

@@ -1,0 +1,430 @@
+#include "worker/agent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kTickInterval = absl::Milliseconds(50);
+
+absl::Duration FromProto(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+// An empty folder `name`: whatever an earlier process left in it belongs to nobody.
+void ResetFolder(const std::string& name) {
+  std::error_code error;
+  std::filesystem::remove_all(name, error);
+  std::filesystem::create_directories(name, error);
+}
+
+}  // namespace
+
+Agent::Agent(AgentOptions options, AgentContext context)
+    : options_(std::move(options)),
+      context_(context),
+      next_connect_(context_.clock.Now()),
+      last_write_(context_.clock.Now()),
+      last_server_message_(context_.clock.Now()),
+      backoff_(options_.min_backoff),
+      heartbeat_interval_(options_.heartbeat_interval),
+      checkpoint_interval_(options_.job.checkpoint_interval),
+      lease_ttl_(absl::InfiniteDuration()) {
+  ResetFolder(options_.cache_dir + "/jobs");
+  ResetFolder(options_.cache_dir + "/requests");
+  requests_ = std::make_unique<RequestBoard>(
+      RequestBoardOptions{.folder = options_.cache_dir + "/requests",
+                          .worker_id = options_.worker_id},
+      RequestContext{.tasks = context_.tasks,
+                     .cache = context_.cache,
+                     .engine_ready = [this] { return engine_->ready(); },
+                     .send_to_engine = [this](std::string line) { engine_->Send(std::move(line)); },
+                     .training_key = [this](const std::string& job) -> std::optional<std::string> {
+                       if (job_ == nullptr || job_->name() != job ||
+                           job_->stage() != JobRun::Stage::kTraining) {
+                         return std::nullopt;
+                       }
+                       return job_->key();
+                     },
+                     .reply_ready = [] {}});
+  engine_ = std::make_unique<EngineSupervisor>(
+      options_.engine, context_.clock, context_.engines, context_.mailbox,
+      EngineSupervisor::Listener{
+          .on_ready = [this] { OnEngineReady(); },
+          .on_message = [this](const EngineMessage& message) { OnEngineMessage(message); },
+          .on_exit = [this](const EngineExit& exit) { OnEngineExit(exit); }});
+}
+
+Agent::~Agent() {
+  ++generation_;
+  context_.server.Close();
+}
+
+void Agent::Tick() {
+  if (result_.has_value()) return;
+  engine_->Tick();
+  const SteadyTime now = context_.clock.Now();
+  if (engine_->failed_starts() >= options_.max_failed_starts && job_ != nullptr) {
+    job_->OnEngineHopeless(engine_->last_failure());
+  } else if (engine_->failed_starts() >= options_.max_failed_starts) {
+    result_ = CallResult{absl::StatusCode::kInternal,
+                         fmt::format("the engine does not start: {}", engine_->last_failure()), ""};
+    return;
+  }
+  // The hello describes the device, so the engine comes first. One that fails while jobs exist must
+  // not keep the worker from reporting.
+  const bool may_connect = ever_connected_ || engine_->ready();
+  if (stream_ == Stream::kClosed && may_connect && now >= next_connect_) Connect();
+  TickJobs();
+  TickShutdown();
+  SendDue();
+}
+
+// ---- The stream.
+
+void Agent::Connect() {
+  const int generation = ++generation_;
+  stream_ = Stream::kOpen;
+  write_in_flight_ = false;
+  said_hello_ = false;
+  report_due_ = true;
+  Mailbox& mailbox = context_.mailbox;
+  context_.server.Open(
+      {.on_message =
+           [this, generation, &mailbox](v1::SynchronizeResponse message) {
+             mailbox.Post([this, generation, message = std::move(message)] {
+               OnMessage(generation, message);
+             });
+           },
+       .on_written = [this, generation,
+                      &mailbox] { mailbox.Post([this, generation] { OnWritten(generation); }); },
+       .on_closed =
+           [this, generation, &mailbox](CallResult result) {
+             mailbox.Post(
+                 [this, generation, result = std::move(result)] { OnClosed(generation, result); });
+           }});
+}
+
+void Agent::OnMessage(int generation, const v1::SynchronizeResponse& message) {
+  if (generation != generation_) return;
+  if (!ever_connected_) LogInfo("connected", {{"worker", options_.worker_id}});
+  ever_connected_ = true;
+  backoff_ = options_.min_backoff;
+  last_server_message_ = context_.clock.Now();
+  told_doubtful_ = false;
+  if (message.has_heartbeat_interval()) {
+    heartbeat_interval_ = std::clamp(FromProto(message.heartbeat_interval()),
+                                     absl::Milliseconds(10), absl::Seconds(60));
+  }
+  if (message.has_checkpoint_interval()) {
+    checkpoint_interval_ =
+        std::max(FromProto(message.checkpoint_interval()), absl::Milliseconds(10));
+  }
+  if (!message.finished_acknowledged().empty() && job_ != nullptr &&
+      job_->stage() == JobRun::Stage::kFinal && job_->name() == message.finished_acknowledged()) {
+    finished_job_ = job_->name();
+    finished_epoch_ = job_->lease_epoch();
+    job_.reset();
+    report_due_ = true;
+  }
+  if (message.has_desired_job()) HandleDesired(message.desired_job());
+  if (message.has_request()) requests_->Handle(message.request());
+  SendDue();
+}
+
+void Agent::OnWritten(int generation) {
+  if (generation != generation_) return;
+  write_in_flight_ = false;
+  metrics_in_flight_.Clear();
+  in_flight_step_seconds_sum_ = 0;
+  SendDue();
+}
+
+void Agent::OnClosed(int generation, const CallResult& result) {
+  if (generation != generation_) return;
+  stream_ = Stream::kClosed;
+  requests_->DropAll();
+  if (write_in_flight_) {
+    // What may not have arrived is counted again with the next message.
+    metrics_.set_train_steps(metrics_.train_steps() + metrics_in_flight_.train_steps());
+    metrics_.set_train_rays(metrics_.train_rays() + metrics_in_flight_.train_rays());
+    metrics_.set_train_samples(metrics_.train_samples() + metrics_in_flight_.train_samples());
+    metrics_.set_engine_restarts(metrics_.engine_restarts() + metrics_in_flight_.engine_restarts());
+    step_seconds_sum_ += in_flight_step_seconds_sum_;
+    metrics_in_flight_.Clear();
+    in_flight_step_seconds_sum_ = 0;
+    write_in_flight_ = false;
+  }
+  const bool refused = result.code == absl::StatusCode::kUnauthenticated ||
+                       result.code == absl::StatusCode::kPermissionDenied ||
+                       result.code == absl::StatusCode::kUnimplemented ||
+                       result.code == absl::StatusCode::kInvalidArgument;
+  if (refused && !ever_connected_) {
+    result_ = result;  // a wrong token or server does not heal by waiting
+    return;
+  }
+  // Jitter keeps a fleet from coming back in step: 50 to 100 % of the backoff.
+  std::array<uint8_t, 1> random_byte;
+  context_.random.Fill(random_byte);
+  next_connect_ = context_.clock.Now() + backoff_ * (0.5 + random_byte[0] / 510.0);
+  LogWarning("the server is away",
+             {{"error", result.message}, {"retry_seconds", absl::ToDoubleSeconds(backoff_)}});
+  backoff_ = std::min(backoff_ * 2, options_.max_backoff);
+}
+
+void Agent::SendDue() {
+  if (stream_ != Stream::kOpen || write_in_flight_) return;
+  const absl::Duration since_write = context_.clock.Now() - last_write_;
+  const bool due = !said_hello_ || report_due_ || requests_->HasReply() ||
+                   (progress_due_ && since_write >= options_.min_progress_interval) ||
+                   since_write >= heartbeat_interval_;
+  if (!due) return;
+  v1::SynchronizeRequest message = NextMessage();
+  write_in_flight_ = true;
+  last_write_ = context_.clock.Now();
+  context_.server.Write(std::move(message));
+}
+
+v1::SynchronizeRequest Agent::NextMessage() {
+  v1::SynchronizeRequest message;
+  if (!said_hello_) {
+    v1::WorkerHello* hello = message.mutable_hello();
+    hello->set_worker_id(options_.worker_id);
+    hello->set_session_id(options_.session_id);
+    hello->set_device(options_.device);
+    hello->set_device_description(engine_->last_hello().description);
+    hello->set_version(options_.version);
+    hello->set_host(options_.host);
+    said_hello_ = true;
+  }
+  // A given-up job is no longer this worker's, even while its engine still stops.
+  if (job_ != nullptr && !job_->abandoned()) *message.mutable_job() = job_->report();
+  message.set_draining(draining_);
+  if (requests_->HasReply()) *message.mutable_reply() = requests_->TakeReply();
+  const int restarts = engine_->restarts();
+  metrics_.set_engine_restarts(metrics_.engine_restarts() + (restarts - counted_restarts_));
+  counted_restarts_ = restarts;
+  if (metrics_.train_steps() > 0) {
+    metrics_.set_step_seconds(step_seconds_sum_ / metrics_.train_steps());
+  }
+  *message.mutable_metrics() = metrics_;
+  metrics_in_flight_ = metrics_;
+  in_flight_step_seconds_sum_ = std::exchange(step_seconds_sum_, 0);
+  metrics_.set_train_steps(0);
+  metrics_.set_train_rays(0);
+  metrics_.set_train_samples(0);
+  metrics_.set_engine_restarts(0);
+  report_due_ = progress_due_ = false;
+  return message;
+}
+
+// ---- The job.
+
+void Agent::HandleDesired(const v1::DesiredJob& desired) {
+  if (desired.has_lease_ttl()) lease_ttl_ = FromProto(desired.lease_ttl());
+  const bool ours = job_ != nullptr && job_->name() == desired.training_job();
+  switch (desired.action()) {
+    case v1::DesiredJob::TRAIN:
+      if (ours && desired.lease_epoch() <= job_->lease_epoch()) return;  // go on
+      // A word sent before the server had stored the end.
+      if (desired.training_job() == finished_job_ && desired.lease_epoch() <= finished_epoch_) {
+        return;
+      }
+      // Another job, or this one granted anew: the lease that we knew of is over.
+      if (job_ != nullptr) LeaveJob();
+      StartJob(desired);
+      return;
+    case v1::DesiredJob::CANCEL:
+      if (ours && desired.lease_epoch() >= job_->lease_epoch()) {
+        job_->Cancel();
+      } else if (job_ == nullptr && (desired.training_job() != finished_job_ ||
+                                     desired.lease_epoch() > finished_epoch_)) {
+        // Not here, so it is stopped: say so, or the server would wait.
+        StartJob(desired);
+      }
+      return;
+    case v1::DesiredJob::ABANDON:
+      if (ours && desired.lease_epoch() >= job_->lease_epoch()) LeaveJob();
+      return;
+    default:
+      return;
+  }
+}
+
+void Agent::StartJob(const v1::DesiredJob& desired) {
+  JobRunOptions options = options_.job;
+  options.checkpoint_interval = checkpoint_interval_;
+  job_ = std::make_shared<JobRun>(
+      options,
+      JobContext{.clock = context_.clock,
+                 .tasks = context_.tasks,
+                 .cache = context_.cache,
+                 .blobs = context_.blobs,
+                 .server = context_.server,
+                 .send_to_engine = [this](std::string line) { engine_->Send(std::move(line)); },
+                 .kill_engine = [this](EngineExit::Kind kind) { engine_->Kill(kind); },
+                 .report_changed = [this] { report_due_ = true; },
+                 .progress_changed = [this] { progress_due_ = true; }},
+      desired, fmt::format("{}/jobs/{}", options_.cache_dir, ++job_serial_));
+  report_due_ = true;
+  LogInfo("job granted", {{"job", desired.training_job()}, {"lease_epoch", desired.lease_epoch()}});
+  if (desired.action() == v1::DesiredJob::CANCEL) {
+    job_->Cancel();
+  } else if (draining_) {
+    job_->Release();
+  } else {
+    job_->Start();
+  }
+}
+
+void Agent::LeaveJob() {
+  LogInfo("job given up", {{"job", job_->name()}, {"lease_epoch", job_->lease_epoch()}});
+  job_->Abandon();
+  if (job_->in_engine()) leaving_.push_back(job_);
+  job_.reset();
+  report_due_ = true;
+}
+
+bool Agent::lease_doubtful() const {
+  return job_ != nullptr && context_.clock.Now() - last_server_message_ > lease_ttl_;
+}
+
+void Agent::TickJobs() {
+  if (job_ != nullptr) job_->Tick();
+  for (const auto& run : leaving_) run->Tick();
+  // A run gives itself up when a commit is fenced.
+  if (job_ != nullptr && job_->abandoned()) LeaveJob();
+  std::erase_if(leaving_, [](const auto& run) { return !run->in_engine(); });
+  if (job_ != nullptr && job_->stage() == JobRun::Stage::kWaiting && engine_->ready() &&
+      leaving_.empty()) {
+    job_->Train();
+  }
+
+  const absl::Duration server_silence = context_.clock.Now() - last_server_message_;
+  if (lease_doubtful() && !std::exchange(told_doubtful_, true)) {
+    LogWarning("no word from the server, the lease may be gone; training on",
+               {{"job", job_->name()}, {"silent_seconds", absl::ToDoubleSeconds(server_silence)}});
+  }
+  if (job_ != nullptr && !job_->ending() && server_silence > options_.orphan_grace) {
+    LogWarning("no word from the server for too long, stopping the job", {{"job", job_->name()}});
+    job_->Release();
+  }
+
+  absl::Duration allowed = absl::InfiniteDuration();
+  if (job_ != nullptr) allowed = job_->allowed_silence();
+  if (requests_->InEngine()) allowed = std::min(allowed, options_.request_silence);
+  const SteadyTime now = context_.clock.Now();
+  if (allowed == absl::InfiniteDuration()) {
+    engine_owes_since_.reset();
+  } else if (!engine_owes_since_.has_value()) {
+    engine_owes_since_ = now;
+  } else if (engine_->ready() &&
+             now - std::max(*engine_owes_since_, engine_->last_message()) > allowed) {
+    LogError("the engine went silent, killing it");
+    engine_owes_since_.reset();
+    engine_->Kill(EngineExit::Kind::kHang);
+  }
+}
+
+// ---- The engine.
+
+JobRun* Agent::RunOfKey(const std::string& key) {
+  if (job_ != nullptr && job_->key() == key) return job_.get();
+  for (const auto& run : leaving_) {
+    if (run->key() == key) return run.get();
+  }
+  return nullptr;
+}
+
+void Agent::OnEngineReady() {
+  requests_->OnEngineReady();
+  TickJobs();
+}
+
+void Agent::OnEngineMessage(const EngineMessage& message) {
+  const std::string* key = std::visit(
+      [](const auto& m) -> const std::string* {
+        if constexpr (requires { m.job; }) return &m.job;
+        return nullptr;
+      },
+      message);
+  // An error about a render of the job names both; it is the render's.
+  const auto* error = std::get_if<EngineError>(&message);
+  if (error != nullptr && !error->id.empty()) key = nullptr;
+  if (const auto* progress = std::get_if<EngineProgress>(&message)) CountProgress(*progress);
+  if (key != nullptr && !key->empty()) {
+    if (JobRun* run = RunOfKey(*key); run != nullptr) run->OnEngineMessage(message);
+  } else {
+    requests_->OnEngineMessage(message);
+  }
+  TickJobs();
+  SendDue();
+}
+
+void Agent::OnEngineExit(const EngineExit& exit) {
+  for (const auto& run : leaving_) run->OnEngineExit(exit);
+  if (job_ != nullptr) job_->OnEngineExit(exit);
+  requests_->OnEngineExit();
+  TickJobs();
+  SendDue();
+}
+
+void Agent::CountProgress(const EngineProgress& progress) {
+  const v1::Progress& now = progress.progress;
+  if (counted_key_ == progress.job && now.step() >= counted_.step()) {
+    const auto add = [](double later, double earlier) { return std::max(0.0, later - earlier); };
+    metrics_.set_train_steps(metrics_.train_steps() + (now.step() - counted_.step()));
+    metrics_.set_train_rays(metrics_.train_rays() + add(now.rays(), counted_.rays()));
+    metrics_.set_train_samples(metrics_.train_samples() + add(now.samples(), counted_.samples()));
+    step_seconds_sum_ += add(now.seconds(), counted_.seconds());
+  }
+  metrics_.set_loss(now.loss());
+  metrics_.set_psnr(now.psnr_train());
+  counted_key_ = progress.job;
+  counted_ = now;
+}
+
+// ---- The end.
+
+void Agent::Shutdown() {
+  if (draining_) return;
+  draining_ = true;
+  drain_begin_ = context_.clock.Now();
+  report_due_ = true;
+  LogInfo("shutting down", {{"job", job_ != nullptr ? job_->name() : "none"}});
+  if (job_ != nullptr) job_->Release();
+  SendDue();
+}
+
+void Agent::TickShutdown() {
+  if (!draining_) return;
+  const absl::Duration elapsed = context_.clock.Now() - drain_begin_;
+  const bool requests_done = requests_->empty() || elapsed >= options_.shutdown_request_timeout;
+  const bool done = job_ == nullptr && leaving_.empty() && requests_done && !write_in_flight_;
+  if (done || elapsed >= options_.shutdown_timeout) {
+    if (!done) LogWarning("shutting down with work left; the last committed checkpoint stands");
+    context_.server.Close();
+    result_ = CallResult{};
+  }
+}
+
+CallResult RunAgent(Agent& agent, Mailbox& mailbox, const std::function<bool()>& shutdown) {
+  while (true) {
+    agent.Tick();
+    if (agent.result().has_value()) return *agent.result();
+    mailbox.Wait(kTickInterval);
+    mailbox.RunAll();
+    if (shutdown()) agent.Shutdown();
+  }
+}
+
+}  // namespace nerf

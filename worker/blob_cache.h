@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "nerf/v1/common.pb.h"
+
+namespace nerf {
+
+// How blobs move. Calls block; thread-safe.
+class BlobTransport {
+ public:
+  using ReadChunk = std::function<absl::Status(std::string_view bytes)>;
+  virtual ~BlobTransport() = default;
+
+  // Streams a blob into `sink`; the caller checks the digest.
+  virtual absl::Status Read(const v1::BlobRef& blob, const ReadChunk& sink,
+                            std::stop_token stop) = 0;
+  // Uploads a file whose digest and size are `blob`'s; a present blob is a success.
+  virtual absl::Status Upload(const std::string& path, const v1::BlobRef& blob,
+                              std::stop_token stop) = 0;
+};
+
+// Downloaded blobs in a folder, one file each under its digest, least recently used ones removed
+// above a limit. Files are read-only and meant to be linked, so that removal never hurts a user.
+// Every file's digest is checked when it comes and once again in each process that finds it.
+// Thread-safe; no lock is held while bytes move.
+class BlobCache {
+ public:
+  // Takes over the files in `folder`, which exists, and removes leftovers of cut downloads.
+  // `transport` outlives this.
+  BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& transport);
+
+  // The path of the blob's file, downloaded when needed. A pinned file stays until Unpin.
+  // Errors: those of the transport; DataLoss when the bytes that came are not the blob's;
+  // InvalidArgument for a malformed blob.
+  absl::StatusOr<std::string> Fetch(const v1::BlobRef& blob, bool pin, std::stop_token stop);
+  void Unpin(const std::string& sha256);
+
+  uint64_t byte_size() const;
+
+ private:
+  struct Entry {
+    uint64_t byte_size = 0;
+    bool verified = false;
+    int pins = 0;
+    std::list<std::string>::iterator use;
+  };
+  std::string PathOf(const std::string& sha256) const;
+  absl::Status Download(const v1::BlobRef& blob, std::stop_token stop);
+  void Touch(const std::string& sha256, uint64_t byte_size, bool pin)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::vector<std::string> Shrink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Const after construction.
+  const std::string folder_;
+  const uint64_t max_bytes_;
+  BlobTransport& transport_;
+
+  mutable Mutex mu_;
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mu_);
+  std::list<std::string> uses_ ABSL_GUARDED_BY(mu_);  // most recent first
+  uint64_t byte_size_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace nerf

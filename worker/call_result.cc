@@ -1,0 +1,35 @@
+#include "worker/call_result.h"
+
+#include "common/error_reason.h"
+
+namespace nerf {
+
+CallResult ToCallResult(const absl::Status& status) {
+  CallResult result{status.code(), std::string(status.message()), ""};
+  if (auto found = GetReason(status); found.has_value()) result.reason = found->reason;
+  return result;
+}
+
+absl::Status ToStatus(const CallResult& result) {
+  const absl::Status status(result.code, result.message);
+  return result.reason.empty() ? status : WithReason(status, result.reason);
+}
+
+bool IsTransient(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace nerf

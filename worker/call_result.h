@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace nerf {
+
+// An absl::Status as plain values: results of background work cross threads in this form.
+struct CallResult {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::string message;
+  std::string reason;  // one of nerf::reason, or empty
+
+  bool ok() const { return code == absl::StatusCode::kOk; }
+};
+
+CallResult ToCallResult(const absl::Status& status);
+absl::Status ToStatus(const CallResult& result);
+
+// True for errors that may pass by themselves: no server, deadline, lost race.
+bool IsTransient(absl::StatusCode code);
+
+}  // namespace nerf

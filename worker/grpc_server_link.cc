@@ -1,0 +1,183 @@
+#include "worker/grpc_server_link.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <functional>
+#include <utility>
+
+#include "common/rpc/blob_client.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "nerf/v1/worker_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kCommitTimeout = absl::Seconds(30);
+
+absl::StatusOr<std::string> Token(const std::string& token_file) {
+  if (token_file.empty()) return std::string();
+  return ReadTokenFile(token_file);
+}
+
+}  // namespace
+
+// One stream. Keeps itself alive from Start to OnDone. A hold keeps the call open while writes may
+// come from outside of its reactions; it is given back when the reading side has ended.
+class GrpcServerLink::StreamReactor final
+    : public grpc::ClientBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>,
+      public std::enable_shared_from_this<StreamReactor> {
+ public:
+  StreamReactor(std::shared_ptr<grpc::Channel> channel, Listener listener)
+      : stub_(v1::WorkerService::NewStub(std::move(channel))), listener_(std::move(listener)) {}
+
+  void Start(const std::string& token) {
+    self_ = shared_from_this();
+    // A stream lives as long as the worker; keepalive finds a dead connection.
+    PrepareCall(absl::InfiniteDuration(), token, &context_);
+    stub_->async()->Synchronize(&context_, this);
+    AddHold();
+    StartRead(&incoming_);
+    StartCall();
+  }
+
+  // The stream could not be opened at all.
+  void Fail(CallResult result) {
+    listener_.on_closed(std::move(result));
+    MutexLock lock(mu_);
+    done_ = true;
+  }
+
+  void Write(v1::SynchronizeRequest message) {
+    {
+      MutexLock lock(mu_);
+      if (reading_ended_) return;  // on_closed is on its way
+      // Keeps the call until the write has been handed over.
+      AddHold();
+    }
+    outgoing_ = std::move(message);
+    StartWrite(&outgoing_);
+    RemoveHold();
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void WaitUntilDone() {
+    MutexLock lock(mu_);
+    while (!done_) changed_.Wait(mu_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      {
+        MutexLock lock(mu_);
+        reading_ended_ = true;
+      }
+      RemoveHold();
+      return;
+    }
+    listener_.on_message(std::move(incoming_));
+    incoming_.Clear();
+    StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) {
+      listener_.on_written();
+    } else {
+      context_.TryCancel();
+    }
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    CallResult result = ToCallResult(FromGrpcStatus(status));
+    if (result.ok()) result = {absl::StatusCode::kUnavailable, "the server ended the stream", ""};
+    listener_.on_closed(std::move(result));
+    const std::shared_ptr<StreamReactor> self = std::move(self_);
+    {
+      MutexLock lock(mu_);
+      done_ = true;
+      changed_.NotifyAll();
+    }
+  }
+
+ private:
+  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+  const Listener listener_;
+  grpc::ClientContext context_;
+  v1::SynchronizeResponse incoming_;
+  v1::SynchronizeRequest outgoing_;  // one write at a time
+  std::shared_ptr<StreamReactor> self_;
+
+  Mutex mu_;
+  CondVar changed_;
+  bool reading_ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool done_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+GrpcServerLink::GrpcServerLink(std::shared_ptr<grpc::Channel> channel, std::string token_file)
+    : channel_(std::move(channel)), token_file_(std::move(token_file)) {}
+
+GrpcServerLink::~GrpcServerLink() {
+  if (stream_ == nullptr) return;
+  stream_->Cancel();
+  stream_->WaitUntilDone();
+}
+
+void GrpcServerLink::Open(Listener listener) {
+  stream_ = std::make_shared<StreamReactor>(channel_, std::move(listener));
+  const absl::StatusOr<std::string> token = Token(token_file_);
+  if (token.ok()) {
+    stream_->Start(*token);
+  } else {
+    stream_->Fail(ToCallResult(token.status()));
+  }
+}
+
+void GrpcServerLink::Write(v1::SynchronizeRequest message) {
+  if (stream_ != nullptr) stream_->Write(std::move(message));
+}
+
+void GrpcServerLink::Close() {
+  if (stream_ != nullptr) stream_->Cancel();
+}
+
+CallResult GrpcServerLink::Commit(const v1::CommitCheckpointRequest& request,
+                                  std::stop_token stop) {
+  const absl::StatusOr<std::string> token = Token(token_file_);
+  if (!token.ok()) return ToCallResult(token.status());
+  const auto stub = v1::WorkerService::NewStub(channel_);
+  grpc::ClientContext context;
+  PrepareCall(kCommitTimeout, *token, &context);
+  const std::stop_callback canceller(stop, [&context] { context.TryCancel(); });
+  v1::CommitCheckpointResponse response;
+  return ToCallResult(FromGrpcStatus(stub->CommitCheckpoint(&context, request, &response)));
+}
+
+GrpcBlobTransport::GrpcBlobTransport(std::shared_ptr<grpc::Channel> channel, std::string token_file,
+                                     std::string writer_id)
+    : channel_(std::move(channel)),
+      token_file_(std::move(token_file)),
+      writer_id_(std::move(writer_id)) {}
+
+absl::StatusOr<BlobClient> GrpcBlobTransport::Client() const {
+  absl::StatusOr<std::string> token = Token(token_file_);
+  if (!token.ok()) return token.status();
+  return BlobClient(channel_, {.token = *std::move(token), .writer_id = writer_id_});
+}
+
+absl::Status GrpcBlobTransport::Read(const v1::BlobRef& blob, const ReadChunk& sink,
+                                     std::stop_token stop) {
+  absl::StatusOr<BlobClient> client = Client();
+  return client.ok() ? client->Read(blob, sink, std::move(stop)) : client.status();
+}
+
+absl::Status GrpcBlobTransport::Upload(const std::string& path, const v1::BlobRef& blob,
+                                       std::stop_token stop) {
+  absl::StatusOr<BlobClient> client = Client();
+  return client.ok() ? client->UploadFile(path, blob, std::move(stop)) : client.status();
+}
+
+}  // namespace nerf

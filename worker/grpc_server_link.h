@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/mutex.h"
+#include "worker/blob_cache.h"
+#include "worker/server_link.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace nerf {
+
+class BlobClient;
+
+// ServerLink over gRPC. The token file is read anew for each call, so that a new token needs no
+// restart; an empty path sends none.
+class GrpcServerLink final : public ServerLink {
+ public:
+  GrpcServerLink(std::shared_ptr<grpc::Channel> channel, std::string token_file);
+  // Ends the stream and waits until the last callback has returned.
+  ~GrpcServerLink() override;
+
+  void Open(Listener listener) override;
+  void Write(v1::SynchronizeRequest message) override;
+  void Close() override;
+  CallResult Commit(const v1::CommitCheckpointRequest& request, std::stop_token stop) override;
+
+ private:
+  class StreamReactor;
+
+  // Const after construction.
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::string token_file_;
+
+  std::shared_ptr<StreamReactor> stream_;  // of the caller's thread
+};
+
+// BlobTransport over gRPC.
+class GrpcBlobTransport final : public BlobTransport {
+ public:
+  // `writer_id` names this worker's uploads, so that they can go on after a restart.
+  GrpcBlobTransport(std::shared_ptr<grpc::Channel> channel, std::string token_file,
+                    std::string writer_id);
+
+  absl::Status Read(const v1::BlobRef& blob, const ReadChunk& sink, std::stop_token stop) override;
+  absl::Status Upload(const std::string& path, const v1::BlobRef& blob,
+                      std::stop_token stop) override;
+
+ private:
+  absl::StatusOr<BlobClient> Client() const;
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::string token_file_, writer_id_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,544 @@
+#include "worker/job_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/rpc/rpc_status.h"
+#include "common/sha256.h"
+#include "worker/scene_folder.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+// An error of the engine that the server did not expect to see as such.
+constexpr absl::StatusCode kEngineProblem = absl::StatusCode::kInternal;
+
+absl::StatusOr<v1::BlobRef> DescribeFile(const std::string& path) {
+  absl::StatusOr<std::string> sha256 = Sha256OfFile(path);
+  if (!sha256.ok()) return sha256.status();
+  std::error_code error;
+  const auto byte_size = fs::file_size(path, error);
+  if (error) return absl::InternalError(fmt::format("{}: {}", path, error.message()));
+  v1::BlobRef blob;
+  blob.set_sha256(*std::move(sha256));
+  blob.set_size_bytes(static_cast<double>(byte_size));
+  return blob;
+}
+
+absl::StatusOr<v1::BlobRef> UploadFile(BlobTransport& blobs, const std::string& path,
+                                       const std::stop_token& stop) {
+  absl::StatusOr<v1::BlobRef> blob = DescribeFile(path);
+  if (!blob.ok()) return blob;
+  if (absl::Status status = blobs.Upload(path, *blob, stop); !status.ok()) return status;
+  return blob;
+}
+
+void RemoveFile(const std::string& path) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+}  // namespace
+
+struct JobRun::PendingCheckpoint {
+  v1::CommitCheckpointRequest request;  // without the blobs
+  std::string checkpoint_path, model_path;
+  CallResult result;  // written by the background work
+
+  ~PendingCheckpoint() {
+    RemoveFile(checkpoint_path);
+    RemoveFile(model_path);
+  }
+};
+
+struct JobRun::FetchResult {
+  CallResult result;
+  std::string resume_path, init_path;
+};
+
+JobRun::JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, std::string folder)
+    : options_(options),
+      context_(std::move(context)),
+      grant_(std::move(grant)),
+      folder_(std::move(folder)),
+      key_(fmt::format("{}@{:.0f}", grant_.training_job(), grant_.lease_epoch())),
+      next_fetch_(context_.clock.Now()),
+      next_commit_(context_.clock.Now()) {
+  report_.set_training_job(grant_.training_job());
+  report_.set_lease_epoch(grant_.lease_epoch());
+  report_.set_phase(v1::JobReport::PREPARING);
+}
+
+JobRun::~JobRun() {
+  transfers_.request_stop();
+  // In the lane, because a large scene takes a while to remove and fetching still may write to it.
+  context_.tasks.Run(
+      Lane::kFetch,
+      [folder = folder_] {
+        std::error_code ignored;
+        fs::remove_all(folder, ignored);
+      },
+      [] {});
+}
+
+void JobRun::Start() { Fetch(); }
+
+bool JobRun::in_engine() const {
+  return stage_ == Stage::kStarting || stage_ == Stage::kTraining || stage_ == Stage::kStopping;
+}
+
+absl::Duration JobRun::allowed_silence() const {
+  if (stage_ == Stage::kStarting) return options_.reading_silence;
+  if (stage_ != Stage::kTraining) return absl::InfiniteDuration();
+  // Spent budget: the engine evaluates all test views, which can take minutes.
+  return report_.progress().fraction() >= 1 ? options_.reading_silence : options_.training_silence;
+}
+
+void JobRun::Fetch() {
+  fetch_in_flight_ = true;
+  auto result = std::make_shared<FetchResult>();
+  context_.tasks.Run(
+      Lane::kFetch,
+      [result, grant = grant_, folder = folder_, &cache = context_.cache,
+       stop = transfers_.get_token()] {
+        const auto fetch = [&]() -> absl::Status {
+          std::error_code error;
+          fs::remove_all(folder, error);
+          for (const char* name : {"/out", "/commit"}) {
+            fs::create_directories(folder + name, error);
+            if (error) return absl::InternalError(fmt::format("{}: {}", folder, error.message()));
+          }
+          absl::Status status = LayOutScene(grant.files(), folder + "/scene", cache, stop);
+          if (!status.ok()) return status;
+          const auto link = [&](const v1::BlobRef& blob, const char* name,
+                                std::string* path) -> absl::Status {
+            const auto file = cache.Fetch(blob, /*pin=*/true, stop);
+            if (!file.ok()) return file.status();
+            *path = fmt::format("{}/{}", folder, name);
+            absl::Status linked = LinkFile(*file, *path);
+            cache.Unpin(blob.sha256());
+            return linked;
+          };
+          if (grant.has_resume()) {
+            return link(grant.resume().checkpoint_blob(), "resume.safetensors",
+                        &result->resume_path);
+          }
+          if (grant.has_init_blob()) {
+            return link(grant.init_blob(), "init.safetensors", &result->init_path);
+          }
+          return absl::OkStatus();
+        };
+        result->result = ToCallResult(fetch());
+      },
+      [self = weak_from_this(), result] {
+        if (const auto run = self.lock()) run->OnFetched(*result);
+      });
+}
+
+void JobRun::OnFetched(const FetchResult& result) {
+  fetch_in_flight_ = false;
+  if (stage_ != Stage::kFetching) return;
+  if (result.result.ok()) {
+    resume_path_ = result.resume_path;
+    init_path_ = result.init_path;
+    stage_ = Stage::kWaiting;
+    return;
+  }
+  LogWarning("cannot fetch the job's files", {{"job", name()}, {"error", result.result.message}});
+  const bool corrupt = result.result.code == absl::StatusCode::kDataLoss;
+  if (corrupt) ++corrupt_fetches_;
+  if (IsTransient(result.result.code) ||
+      (corrupt && corrupt_fetches_ < options_.max_corrupt_fetches)) {
+    next_fetch_ = context_.clock.Now() + options_.retry_delay;
+    return;
+  }
+  FinishFailed(result.result.code, result.result.reason,
+               fmt::format("fetching the job's files: {}", result.result.message));
+}
+
+void JobRun::Train() {
+  TrainCommand command;
+  command.job = key_;
+  command.dataset = folder_ + "/scene";
+  command.out = folder_ + "/out";
+  command.config = grant_.config();
+  command.resume = resume_path_;
+  command.init = init_path_;
+  command.checkpoint_interval_seconds = absl::ToDoubleSeconds(options_.checkpoint_interval);
+  command.preview_interval_seconds = absl::ToDoubleSeconds(options_.preview_interval);
+  stage_ = Stage::kStarting;
+  context_.send_to_engine(TrainLine(command));
+}
+
+void JobRun::OnEngineMessage(const EngineMessage& message) {
+  if (!in_engine()) return;
+  // What ends the engine's work counts whatever was asked for; the rest is nothing to a run that is
+  // given up.
+  if (stop_ == Stop::kCancel || stop_ == Stop::kAbandon) {
+    if (std::holds_alternative<EngineStopped>(message) ||
+        std::holds_alternative<EngineDone>(message) ||
+        std::holds_alternative<EngineFailed>(message) ||
+        std::holds_alternative<EngineError>(message)) {
+      StopNow(stop_);
+    } else if (const auto* checkpoint = std::get_if<EngineCheckpoint>(&message)) {
+      // Taken and dropped, so that the files go.
+      for (const std::string& path : {checkpoint->checkpoint, checkpoint->model}) {
+        if (auto file = CheckInsideFolder(folder_ + "/out", path); file.ok()) RemoveFile(*file);
+      }
+    }
+    return;
+  }
+  std::visit(
+      [this](const auto& m) {
+        using Message = std::decay_t<decltype(m)>;
+        if constexpr (std::is_same_v<Message, EngineStarted>) {
+          OnStarted(m);
+        } else if constexpr (std::is_same_v<Message, EngineProgress>) {
+          OnProgress(m);
+        } else if constexpr (std::is_same_v<Message, EnginePreview>) {
+          OnPreview(m);
+        } else if constexpr (std::is_same_v<Message, EngineCheckpoint>) {
+          OnCheckpoint(m);
+        } else if constexpr (std::is_same_v<Message, EngineStopped>) {
+          OnStopped();
+        } else if constexpr (std::is_same_v<Message, EngineDone>) {
+          OnDone(m);
+        } else if constexpr (std::is_same_v<Message, EngineFailed>) {
+          OnFailed(m);
+        } else if constexpr (std::is_same_v<Message, EngineError>) {
+          OnError(m);
+        }
+      },
+      message);
+}
+
+void JobRun::OnStarted(const EngineStarted& started) {
+  if (stage_ == Stage::kStarting) stage_ = Stage::kTraining;
+  *report_.mutable_effective_config() = started.config;
+  if (grant_.config().has_init()) {
+    *report_.mutable_effective_config()->mutable_init() = grant_.config().init();
+  }
+  report_.set_phase(v1::JobReport::RUNNING);
+  LogInfo("training", {{"job", name()},
+                       {"step", started.step},
+                       {"flavour", started.flavour},
+                       {"train_views", started.train_views},
+                       {"test_views", started.test_views}});
+  context_.report_changed();
+}
+
+void JobRun::OnProgress(const EngineProgress& progress) {
+  v1::Progress* reported = report_.mutable_progress();
+  v1::Progress next = progress.progress;
+  if (reported->has_psnr_preview()) next.set_psnr_preview(reported->psnr_preview());
+  if (reported->has_preview_step()) next.set_preview_step(reported->preview_step());
+  if (reported->has_preview_image()) *next.mutable_preview_image() = reported->preview_image();
+  *reported = std::move(next);
+  context_.progress_changed();
+}
+
+absl::StatusOr<std::string> JobRun::TakeFile(const std::string& path, const std::string& name) {
+  absl::StatusOr<std::string> file = CheckInsideFolder(folder_ + "/out", path);
+  if (!file.ok()) return file;
+  // Moved, so that a later file of the same name cannot change what is being uploaded.
+  std::string target = fmt::format("{}/commit/{}", folder_, name);
+  std::error_code error;
+  fs::rename(*file, target, error);
+  if (error) return absl::InternalError(fmt::format("{}: {}", path, error.message()));
+  return target;
+}
+
+void JobRun::OnPreview(const EnginePreview& preview) {
+  const auto image = TakeFile(preview.image, fmt::format("preview-{}", preview.step));
+  if (!image.ok()) {
+    LogWarning("ignored a preview",
+               {{"job", name()}, {"problem", std::string(image.status().message())}});
+    return;
+  }
+  if (pending_preview_.has_value()) RemoveFile(pending_preview_->image);
+  pending_preview_ = preview;
+  pending_preview_->image = *image;
+  UploadNextPreview();
+}
+
+void JobRun::UploadNextPreview() {
+  if (preview_in_flight_ || !pending_preview_.has_value()) return;
+  preview_in_flight_ = true;
+  struct Upload {
+    EnginePreview preview;
+    v1::BlobRef blob;
+    CallResult result;
+  };
+  auto upload = std::make_shared<Upload>();
+  upload->preview = *std::move(pending_preview_);
+  pending_preview_.reset();
+  context_.tasks.Run(
+      Lane::kPreview,
+      [upload, &blobs = context_.blobs, stop = transfers_.get_token()] {
+        const auto blob = UploadFile(blobs, upload->preview.image, stop);
+        upload->result = ToCallResult(blob.status());
+        if (blob.ok()) upload->blob = *blob;
+        RemoveFile(upload->preview.image);
+      },
+      [self = weak_from_this(), upload] {
+        const auto run = self.lock();
+        if (run == nullptr) return;
+        run->preview_in_flight_ = false;
+        if (upload->result.ok()) {
+          v1::Progress* progress = run->report_.mutable_progress();
+          progress->set_preview_step(upload->preview.step);
+          *progress->mutable_preview_image() = upload->blob;
+          if (upload->preview.psnr.has_value()) progress->set_psnr_preview(*upload->preview.psnr);
+          run->context_.progress_changed();
+        }
+        run->UploadNextPreview();
+      });
+}
+
+void JobRun::OnCheckpoint(const EngineCheckpoint& checkpoint) {
+  auto next = std::make_shared<PendingCheckpoint>();
+  auto checkpoint_path =
+      TakeFile(checkpoint.checkpoint, fmt::format("checkpoint-{}", checkpoint.step));
+  if (checkpoint_path.ok()) next->checkpoint_path = *checkpoint_path;
+  auto model_path = TakeFile(checkpoint.model, fmt::format("model-{}", checkpoint.step));
+  if (model_path.ok()) next->model_path = *model_path;
+  if (!checkpoint_path.ok() || !model_path.ok()) {
+    const absl::Status& status =
+        checkpoint_path.ok() ? model_path.status() : checkpoint_path.status();
+    LogWarning("ignored a checkpoint",
+               {{"job", name()}, {"problem", std::string(status.message())}});
+    return;
+  }
+  v1::CommitCheckpointRequest& request = next->request;
+  request.set_training_job(name());
+  request.set_lease_epoch(lease_epoch());
+  request.set_step(checkpoint.step);
+  for (const v1::TensorSpec& tensor : checkpoint.tensors) *request.add_tensors() = tensor;
+  if (checkpoint.psnr.has_value()) request.set_psnr(*checkpoint.psnr);
+  any_checkpoint_ = true;
+  // Only the newest matters; an older one that still waits goes, with its files.
+  pending_ = std::move(next);
+  next_commit_ = context_.clock.Now();
+  CommitNext();
+}
+
+void JobRun::CommitNext() {
+  if (commit_in_flight_ || pending_ == nullptr || context_.clock.Now() < next_commit_) return;
+  commit_in_flight_ = true;
+  auto checkpoint = std::exchange(pending_, nullptr);
+  context_.tasks.Run(
+      Lane::kCheckpoint,
+      [checkpoint, &blobs = context_.blobs, &server = context_.server,
+       stop = transfers_.get_token()] {
+        const auto commit = [&]() -> CallResult {
+          v1::CommitCheckpointRequest request = checkpoint->request;
+          const auto full = UploadFile(blobs, checkpoint->checkpoint_path, stop);
+          if (!full.ok()) return ToCallResult(full.status());
+          const auto model = UploadFile(blobs, checkpoint->model_path, stop);
+          if (!model.ok()) return ToCallResult(model.status());
+          *request.mutable_checkpoint_blob() = *full;
+          *request.mutable_model_blob() = *model;
+          return server.Commit(request, stop);
+        };
+        checkpoint->result = commit();
+      },
+      [self = weak_from_this(), checkpoint] {
+        if (const auto run = self.lock()) run->OnCommitted(checkpoint, checkpoint->result);
+      });
+}
+
+void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const CallResult& result) {
+  commit_in_flight_ = false;
+  if (stop_ == Stop::kCancel || stop_ == Stop::kAbandon || stage_ >= Stage::kFinal) return;
+  if (result.ok()) {
+    LogInfo("checkpoint committed", {{"job", name()}, {"step", checkpoint->request.step()}});
+  } else if (result.reason == reason::kLeaseFenced || result.code == absl::StatusCode::kNotFound) {
+    LogWarning("the lease is another's, giving the job up",
+               {{"job", name()}, {"lease_epoch", lease_epoch()}, {"error", result.message}});
+    Abandon();
+    return;
+  } else if (IsTransient(result.code) || result.reason == reason::kBlobsMissing) {
+    LogWarning("cannot commit a checkpoint, trying again",
+               {{"job", name()}, {"error", result.message}});
+    // A newer one takes its place.
+    if (pending_ == nullptr) pending_ = std::move(checkpoint);
+    next_commit_ = context_.clock.Now() + options_.retry_delay;
+  } else {
+    LogError("the server refused a checkpoint", {{"job", name()}, {"error", result.message}});
+    if (final_phase_ == v1::JobReport::SUCCEEDED) {
+      // The job's result is this checkpoint; without it there is no success.
+      pending_ = nullptr;
+      FinishFailed(result.code, result.reason,
+                   fmt::format("the server refused the last checkpoint: {}", result.message));
+      return;
+    }
+  }
+  CommitNext();
+  if (stage_ == Stage::kCommitting && !commit_in_flight_ && pending_ == nullptr) EnterFinal();
+}
+
+void JobRun::OnStopped() {
+  if (stop_ == Stop::kRelease) {
+    Finish(v1::JobReport::RELEASED);
+  } else {
+    FinishFailed(kEngineProblem, "", "the engine stopped without being asked to");
+  }
+}
+
+void JobRun::OnDone(const EngineDone& done) {
+  OnProgress({done.job, done.progress});
+  if (!any_checkpoint_) {
+    FinishFailed(kEngineProblem, "", "the engine ended without a checkpoint");
+    return;
+  }
+  if (done.psnr.has_value()) report_.set_final_psnr(*done.psnr);
+  Finish(v1::JobReport::SUCCEEDED);
+}
+
+void JobRun::OnFailed(const EngineFailed& failed) {
+  for (const v1::SceneProblem& problem : failed.problems) {
+    v1::SceneProblem* added = report_.add_problems();
+    added->set_file(ToUtf8(problem.file()));
+    added->set_field(ToUtf8(problem.field()));
+    added->set_message(ToUtf8(problem.message()));
+  }
+  FinishFailed(failed.code, failed.reason, failed.message);
+}
+
+void JobRun::OnError(const EngineError& error) {
+  if (stop_ == Stop::kRelease) {
+    // It knows no such job any more: there is nothing left to stop.
+    Finish(v1::JobReport::RELEASED);
+    return;
+  }
+  FinishFailed(error.code, error.reason, error.message);
+}
+
+void JobRun::OnEngineExit(const EngineExit& exit) {
+  if (!in_engine()) return;
+  if (stop_ == Stop::kCancel || stop_ == Stop::kAbandon) {
+    StopNow(stop_);
+  } else if (stop_ == Stop::kRelease) {
+    Finish(v1::JobReport::RELEASED);
+  } else {
+    FinishCrashed(exit.Describe());
+  }
+}
+
+void JobRun::OnEngineHopeless(const std::string& why) {
+  if (stage_ <= Stage::kWaiting) FinishCrashed(why);
+}
+
+void JobRun::FinishCrashed(const std::string& how) {
+  *report_.mutable_error() = ToRpcStatus(
+      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}", how)),
+                 reason::kEngineCrashed));
+  Finish(v1::JobReport::ENGINE_CRASHED);
+}
+
+void JobRun::Cancel() {
+  if (stage_ >= Stage::kFinal || stop_ == Stop::kCancel || stop_ == Stop::kAbandon) return;
+  StopEngine(Stop::kCancel);
+}
+
+void JobRun::Release() {
+  if (stop_ != Stop::kNone || stage_ >= Stage::kCommitting) return;
+  StopEngine(Stop::kRelease);
+}
+
+void JobRun::Abandon() {
+  if (stop_ == Stop::kAbandon) return;
+  const bool already_stopping = stage_ == Stage::kStopping && stop_ == Stop::kCancel;
+  if (already_stopping) {
+    stop_ = Stop::kAbandon;
+    return;
+  }
+  StopEngine(Stop::kAbandon);
+}
+
+void JobRun::StopEngine(Stop stop) {
+  stop_ = stop;
+  if (stop != Stop::kRelease) {
+    transfers_.request_stop();
+    pending_ = nullptr;
+  }
+  if (!in_engine()) {
+    StopNow(stop);
+    return;
+  }
+  // A data set that is being read has no state worth a checkpoint.
+  const bool checkpoint = stop == Stop::kRelease && stage_ == Stage::kTraining;
+  stop_deadline_ =
+      context_.clock.Now() + (checkpoint ? options_.checkpoint_timeout : options_.discard_timeout);
+  stage_ = Stage::kStopping;
+  context_.send_to_engine(StopLine(key_, checkpoint));
+}
+
+void JobRun::StopNow(Stop stop) {
+  switch (stop) {
+    case Stop::kNone:
+      break;
+    case Stop::kCancel:
+      report_.clear_error();
+      final_phase_ = v1::JobReport::CANCELLED;
+      EnterFinal();
+      break;
+    case Stop::kRelease:
+      Finish(v1::JobReport::RELEASED);
+      break;
+    case Stop::kAbandon:
+      stage_ = Stage::kGone;
+      context_.report_changed();
+      break;
+  }
+}
+
+void JobRun::Finish(v1::JobReport::Phase phase) {
+  final_phase_ = phase;
+  stage_ = Stage::kCommitting;
+  // A result is worth waiting for as long as it takes; a job that will run again is not.
+  commit_deadline_ =
+      context_.clock.Now() +
+      (phase == v1::JobReport::SUCCEEDED ? absl::InfiniteDuration() : options_.last_commit_timeout);
+  if (!commit_in_flight_ && pending_ == nullptr) EnterFinal();
+}
+
+void JobRun::FinishFailed(absl::StatusCode code, const std::string& reason,
+                          const std::string& message) {
+  const absl::Status status(code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : code,
+                            message);
+  *report_.mutable_error() = ToRpcStatus(reason.empty() ? status : WithReason(status, reason));
+  LogWarning("job failed", {{"job", name()}, {"reason", reason}, {"error", message}});
+  Finish(v1::JobReport::FAILED);
+}
+
+void JobRun::EnterFinal() {
+  stage_ = Stage::kFinal;
+  transfers_.request_stop();
+  pending_ = nullptr;
+  report_.set_phase(final_phase_);
+  LogInfo("job ended here", {{"job", name()}, {"phase", v1::JobReport::Phase_Name(final_phase_)}});
+  context_.report_changed();
+}
+
+void JobRun::Tick() {
+  const SteadyTime now = context_.clock.Now();
+  if (stage_ == Stage::kFetching && !fetch_in_flight_ && now >= next_fetch_) Fetch();
+  if (stage_ == Stage::kStopping && !killing_ && now >= stop_deadline_) {
+    killing_ = true;
+    LogWarning("the engine does not stop, killing it", {{"job", name()}});
+    context_.kill_engine(EngineExit::Kind::kKilled);
+  }
+  if (stage_ <= Stage::kCommitting) CommitNext();
+  if (stage_ == Stage::kCommitting && now >= commit_deadline_) EnterFinal();
+}
+
+}  // namespace nerf

@@ -1,0 +1,230 @@
+// nerf-worker: trains and renders for a nerfd. See docs/design.md.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/exit_code.h"
+#include "common/ids.h"
+#include "common/logging.h"
+#include "common/rpc/channel.h"
+#include "worker/agent.h"
+#include "worker/blob_cache.h"
+#include "worker/engine_process.h"
+#include "worker/grpc_server_link.h"
+#include "worker/mailbox.h"
+#include "worker/task_runner.h"
+#include "worker/worker_lock.h"
+
+#ifndef NERF_VERSION
+#define NERF_VERSION "0.1.0"
+#endif
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxCacheBytes = uint64_t{8} << 30;
+
+struct Flags {
+  std::string server;
+  std::string device = "cpu";
+  std::string cache_dir;
+  std::string token_file;
+  std::string engine;
+  std::string log_level = "info";
+  int threads = 0;
+};
+
+std::string DefaultCacheDir() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return std::string(cache) + "/nerf-worker";
+  const char* home = std::getenv("HOME");
+  return (home != nullptr && *home != '\0' ? std::string(home) : std::string("/var/tmp")) +
+         "/.cache/nerf-worker";
+}
+
+std::string EngineBesideThis() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? "nerf-engine" : (self.parent_path() / "nerf-engine").string();
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+bool IsDevice(const std::string& device) {
+  if (device == "cpu") return true;
+  if (device.compare(0, 5, "cuda:") != 0 || device.size() < 6 || device.size() > 8) return false;
+  return device.find_first_not_of("0123456789", 5) == std::string::npos;
+}
+
+// Says on stderr why the worker ends, and how.
+int Fail(const CallResult& result) {
+  std::fprintf(stderr, "nerf-worker: %s\n", result.message.c_str());
+  if (result.code == absl::StatusCode::kUnauthenticated) {
+    std::fprintf(stderr,
+                 "nerf-worker: workers need the token of the server's worker.token file; "
+                 "name a copy with --token-file\n");
+  }
+  return ExitCodeFor(result.code);
+}
+
+// Waits for SIGTERM and SIGINT on a thread of its own: the first asks for a clean end, the second
+// ends the process on the spot.
+class SignalWatcher {
+ public:
+  // All threads must inherit the mask: construct before the first one starts.
+  SignalWatcher() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+  }
+
+  void Start(Mailbox& mailbox) {
+    std::thread([this, &mailbox] {
+      int signal_number = 0;
+      sigwait(&signals_, &signal_number);
+      requested_ = true;
+      mailbox.Post([] {});
+      sigwait(&signals_, &signal_number);
+      _exit(128 + signal_number);
+    }).detach();
+  }
+
+  bool requested() const { return requested_; }
+
+ private:
+  sigset_t signals_;
+  std::atomic<bool> requested_ = false;
+};
+
+int Run(const Flags& flags) {
+  // Static: the signal thread outlives this function.
+  static SignalWatcher* const signals = new SignalWatcher;
+  static Mailbox* const mailbox = new Mailbox;
+  RealClock clock;
+  SystemRandom random;
+
+  const absl::StatusOr<WorkerLock> lock = WorkerLock::Acquire(flags.cache_dir, random);
+  if (!lock.ok()) return Fail(ToCallResult(lock.status()));
+  if (!flags.token_file.empty()) {
+    const absl::StatusOr<std::string> token = ReadTokenFile(flags.token_file);
+    if (!token.ok()) return Fail(ToCallResult(token.status()));
+  }
+  const std::string blobs_dir = flags.cache_dir + "/blobs";
+  std::error_code error;
+  fs::create_directories(blobs_dir, error);
+  if (error) return Fail({absl::StatusCode::kInternal, blobs_dir + ": " + error.message(), ""});
+  signals->Start(*mailbox);
+
+  EngineProcessOptions engine_options{flags.engine, {"serve", "--device", flags.device}};
+  if (flags.threads > 0) {
+    engine_options.arguments.insert(engine_options.arguments.end(),
+                                    {"--threads", std::to_string(flags.threads)});
+  }
+  EngineProcessLauncher engines(engine_options);
+  const auto channel = MakeChannel({.address = flags.server});
+  GrpcBlobTransport blobs(channel, flags.token_file, lock->worker_id());
+  GrpcServerLink server(channel, flags.token_file);
+  BlobCache cache(blobs_dir, kMaxCacheBytes, blobs);
+  ThreadTaskRunner tasks(*mailbox);
+
+  AgentOptions options;
+  options.worker_id = lock->worker_id();
+  options.session_id = NewUuid4(random);
+  options.device = flags.device;
+  options.version = NERF_VERSION;
+  options.host = HostName();
+  options.cache_dir = flags.cache_dir;
+  LogInfo("worker starts", {{"worker", options.worker_id},
+                            {"server", flags.server},
+                            {"device", flags.device},
+                            {"cache_dir", flags.cache_dir}});
+  CallResult result;
+  {
+    Agent agent(options, {.clock = clock,
+                          .random = random,
+                          .mailbox = *mailbox,
+                          .tasks = tasks,
+                          .cache = cache,
+                          .blobs = blobs,
+                          .server = server,
+                          .engines = engines});
+    result = RunAgent(agent, *mailbox, [] { return signals->requested(); });
+  }
+  if (!result.ok()) return Fail(result);
+  LogInfo("worker ends");
+  return kOk;
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  flags.cache_dir = DefaultCacheDir();
+  flags.engine = EngineBesideThis();
+  CLI::App app("Trains and renders for a nerfd server.", "nerf-worker");
+  app.set_version_flag("--version", NERF_VERSION);
+  app.add_option("--server", flags.server, "Address of the server, host:port or unix:PATH")
+      ->envname("NERF_WORKER_SERVER")
+      ->required();
+  app.add_option("--device", flags.device, "cpu or cuda:N")
+      ->envname("NERF_WORKER_DEVICE")
+      ->check([](const std::string& value) {
+        return IsDevice(value) ? std::string() : "must be cpu or cuda:N";
+      })
+      ->capture_default_str();
+  app.add_option("--cache-dir", flags.cache_dir, "Folder for downloaded files and the worker's id")
+      ->envname("NERF_WORKER_CACHE_DIR")
+      ->capture_default_str();
+  app.add_option("--token-file", flags.token_file, "File with the server's worker token")
+      ->envname("NERF_WORKER_TOKEN_FILE");
+  app.add_option("--engine", flags.engine, "The nerf-engine program")
+      ->envname("NERF_WORKER_ENGINE")
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads, "Threads of the engine; 0: one for each core")
+      ->envname("NERF_WORKER_THREADS")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off")
+      ->envname("NERF_WORKER_LOG_LEVEL")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kOk : kUsage;
+  }
+  if (absl::Status status = InitLogging("nerf-worker", flags.log_level); !status.ok()) {
+    std::fprintf(stderr, "--log-level: %s\n", std::string(status.message()).c_str());
+    return kUsage;
+  }
+  std::error_code error;
+  flags.cache_dir = fs::absolute(flags.cache_dir, error).lexically_normal().string();
+  return Run(flags);
+}
+
+}  // namespace
+}  // namespace nerf
+
+int main(int argc, char** argv) {
+  try {
+    return nerf::Main(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "nerf-worker: %s\n", e.what());
+    return nerf::kBug;
+  }
+}

@@ -1,0 +1,334 @@
+#include "worker/request_board.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "common/file_io.h"
+#include "common/rpc/rpc_status.h"
+#include "nerf/v1/scene_service.pb.h"
+#include "worker/scene_folder.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status WorkerLost(std::string_view what) {
+  return WithReason(absl::UnavailableError(std::string(what)), reason::kWorkerLost);
+}
+
+}  // namespace
+
+RequestBoard::RequestBoard(RequestBoardOptions options, RequestContext context)
+    : options_(std::move(options)),
+      context_(std::move(context)),
+      self_(std::make_shared<RequestBoard*>(this)) {}
+
+RequestBoard::~RequestBoard() {
+  *self_ = nullptr;
+  while (!requests_.empty()) Forget(requests_.begin());
+}
+
+bool RequestBoard::InEngine() const {
+  return std::any_of(requests_.begin(), requests_.end(),
+                     [](const auto& entry) { return entry.second.stage == Stage::kInEngine; });
+}
+
+v1::WorkerReply RequestBoard::TakeReply() {
+  v1::WorkerReply reply = std::move(replies_.front());
+  replies_.pop_front();
+  return reply;
+}
+
+void RequestBoard::Handle(const v1::ServerRequest& request) {
+  if (request.action_case() == v1::ServerRequest::kCancel) {
+    std::erase_if(replies_, [&](const v1::WorkerReply& reply) {
+      return reply.request_id() == request.request_id();
+    });
+    for (auto it = requests_.begin(); it != requests_.end(); ++it) {
+      if (it->second.request.request_id() != request.request_id()) continue;
+      if (it->second.stage == Stage::kInEngine) context_.send_to_engine(CancelLine(it->first));
+      Forget(it);
+      break;
+    }
+    return;
+  }
+  const std::string id = fmt::format("r{}", ++serial_);
+  Request& added = requests_[id];
+  added.request = request;
+  added.folder = fmt::format("{}/{}", options_.folder, id);
+  if (requests_.size() > options_.max_requests) {
+    ReplyError(requests_.find(id),
+               WithReason(absl::ResourceExhaustedError("the worker has too many requests"),
+                          reason::kQueueFull));
+    return;
+  }
+  switch (request.action_case()) {
+    case v1::ServerRequest::kRender:
+      FetchModel(id, added);
+      break;
+    case v1::ServerRequest::kValidate:
+      FetchScene(id, added);
+      break;
+    default:
+      ReplyError(requests_.find(id), absl::UnimplementedError("unknown kind of request"));
+  }
+}
+
+void RequestBoard::FetchModel(const std::string& id, Request& request) {
+  const v1::RenderTask& task = request.request.render();
+  struct Fetched {
+    CallResult result;
+    std::string path;
+  };
+  auto fetched = std::make_shared<Fetched>();
+  // The engine keeps models by path: the cache's own path stays the same from render to render.
+  if (task.has_file()) request.pinned = task.file().sha256();
+  context_.tasks.Run(
+      Lane::kRequest,
+      [fetched, task, folder = request.folder, &cache = context_.cache,
+       stop = request.stop.get_token()] {
+        const auto fetch = [&]() -> absl::Status {
+          std::error_code error;
+          fs::create_directories(folder, error);
+          if (error) return absl::InternalError(fmt::format("{}: {}", folder, error.message()));
+          if (!task.has_file()) return absl::OkStatus();
+          auto path = cache.Fetch(task.file(), /*pin=*/true, stop);
+          if (path.ok()) fetched->path = *std::move(path);
+          return path.status();
+        };
+        fetched->result = ToCallResult(fetch());
+      },
+      [self = self_, id, fetched, &cache = context_.cache, sha256 = request.pinned] {
+        if (*self != nullptr && (*self)->requests_.contains(id)) {
+          (*self)->OnFetched(id, fetched->result, fetched->path);
+        } else if (!fetched->path.empty()) {
+          cache.Unpin(sha256);
+        }
+      });
+}
+
+void RequestBoard::FetchScene(const std::string& id, Request& request) {
+  auto result = std::make_shared<CallResult>();
+  context_.tasks.Run(
+      Lane::kRequest,
+      [result, files = request.request.validate().files(), folder = request.folder,
+       &cache = context_.cache, stop = request.stop.get_token()] {
+        *result = ToCallResult(LayOutScene(files, folder + "/scene", cache, stop));
+      },
+      [self = self_, id, result] {
+        if (*self != nullptr && (*self)->requests_.contains(id))
+          (*self)->OnFetched(id, *result, "");
+      });
+}
+
+void RequestBoard::OnFetched(const std::string& id, const CallResult& result,
+                             const std::string& file) {
+  const auto it = requests_.find(id);
+  Request& request = it->second;
+  if (file.empty()) request.pinned.clear();
+  if (!result.ok()) {
+    ReplyError(it, ToStatus(result));
+    return;
+  }
+  request.file = file;
+  request.stage = Stage::kWaiting;
+  if (context_.engine_ready()) AskEngine(id, request);
+}
+
+void RequestBoard::AskEngine(const std::string& id, Request& request) {
+  if (request.request.has_validate()) {
+    request.stage = Stage::kInEngine;
+    context_.send_to_engine(CheckLine(id, request.folder + "/scene"));
+    return;
+  }
+  RenderCommand command;
+  command.id = id;
+  command.out = request.folder;
+  command.view = request.request.render().view();
+  command.file = request.file;
+  if (command.file.empty()) {
+    const std::string& job = request.request.render().training_job();
+    const std::optional<std::string> key = context_.training_key(job);
+    if (!key.has_value()) {
+      ReplyError(requests_.find(id), WithReason(absl::FailedPreconditionError(fmt::format(
+                                                    "{} is not in training on this worker", job)),
+                                                reason::kStateConflict));
+      return;
+    }
+    command.job = *key;
+  }
+  request.stage = Stage::kInEngine;
+  context_.send_to_engine(RenderLine(command));
+}
+
+void RequestBoard::OnEngineReady() {
+  std::vector<std::string> waiting;
+  for (const auto& [id, request] : requests_) {
+    if (request.stage == Stage::kWaiting) waiting.push_back(id);
+  }
+  for (const std::string& id : waiting) AskEngine(id, requests_.at(id));
+}
+
+void RequestBoard::OnEngineExit() {
+  std::vector<std::string> lost;
+  for (const auto& [id, request] : requests_) {
+    if (request.stage == Stage::kInEngine) lost.push_back(id);
+  }
+  for (const std::string& id : lost) {
+    ReplyError(requests_.find(id), WorkerLost("the engine died on the way; try again"));
+  }
+}
+
+void RequestBoard::OnEngineMessage(const EngineMessage& message) {
+  if (const auto* rendered = std::get_if<EngineRendered>(&message)) {
+    OnRendered(*rendered);
+  } else if (const auto* checked = std::get_if<EngineChecked>(&message)) {
+    OnChecked(*checked);
+  } else if (const auto* error = std::get_if<EngineError>(&message)) {
+    const auto it = requests_.find(error->id);
+    if (it == requests_.end() || it->second.stage != Stage::kInEngine) return;
+    const absl::Status status(error->code, error->message);
+    ReplyError(it, error->reason.empty() ? status : WithReason(status, error->reason));
+  }
+}
+
+void RequestBoard::OnRendered(const EngineRendered& rendered) {
+  const auto it = requests_.find(rendered.id);
+  if (it == requests_.end() || it->second.stage != Stage::kInEngine ||
+      !it->second.request.has_render()) {
+    return;
+  }
+  Request& request = it->second;
+  request.stage = Stage::kReading;
+  struct Read {
+    CallResult result;
+    std::string reply;
+  };
+  auto read = std::make_shared<Read>();
+  context_.tasks.Run(
+      Lane::kRequest,
+      [read, rendered, view = request.request.render().view(), folder = request.folder,
+       worker = options_.worker_id, max_bytes = options_.max_reply_bytes] {
+        const auto assemble = [&]() -> absl::Status {
+          v1::RenderImageResponse response;
+          response.set_width(rendered.width);
+          response.set_height(rendered.height);
+          response.set_far(rendered.far);
+          response.set_step(rendered.step);
+          response.set_seconds(rendered.seconds);
+          response.set_worker("workers/" + worker);
+          std::vector<v1::RenderChannel> channels;
+          for (const int channel : view.channels()) {
+            channels.push_back(static_cast<v1::RenderChannel>(channel));
+          }
+          if (channels.empty()) channels.push_back(v1::RGB);
+          for (const v1::RenderChannel channel : channels) {
+            const auto file = rendered.files.find(std::string(ChannelName(channel)));
+            if (file == rendered.files.end()) {
+              return absl::InternalError(
+                  fmt::format("the engine rendered no {}", ChannelName(channel)));
+            }
+            const auto path = CheckInsideFolder(folder, file->second);
+            if (!path.ok()) return absl::InternalError(std::string(path.status().message()));
+            auto content = ReadFile(*path, max_bytes);
+            if (!content.ok()) return content.status();
+            v1::RenderedImage* image = response.add_images();
+            image->set_channel(channel);
+            image->set_content(*std::move(content));
+          }
+          read->reply = response.SerializeAsString();
+          if (read->reply.size() > max_bytes) {
+            return WithReason(
+                absl::ResourceExhaustedError(
+                    fmt::format("the images have {} bytes, a reply may have {}; ask for a smaller "
+                                "view, fewer channels or JPEG",
+                                read->reply.size(), max_bytes)),
+                reason::kSizeLimit);
+          }
+          return absl::OkStatus();
+        };
+        read->result = ToCallResult(assemble());
+      },
+      [self = self_, id = rendered.id, read] {
+        if (*self == nullptr) return;
+        const auto found = (*self)->requests_.find(id);
+        if (found == (*self)->requests_.end()) return;
+        if (read->result.ok()) {
+          (*self)->Reply(found, read->reply);
+        } else {
+          (*self)->ReplyError(found, ToStatus(read->result));
+        }
+      });
+}
+
+void RequestBoard::OnChecked(const EngineChecked& checked) {
+  const auto it = requests_.find(checked.id);
+  if (it == requests_.end() || it->second.stage != Stage::kInEngine ||
+      !it->second.request.has_validate()) {
+    return;
+  }
+  v1::ValidateSceneResponse response;
+  response.set_ok(checked.ok);
+  response.set_summary(ToUtf8(checked.summary));
+  for (const v1::SceneProblem& problem : checked.problems) *response.add_problems() = problem;
+  for (const std::string& warning : checked.warnings) response.add_warnings(ToUtf8(warning));
+  Reply(it, response.SerializeAsString());
+}
+
+void RequestBoard::Reply(Requests::iterator it, const std::string& bytes) {
+  const std::string& request_id = it->second.request.request_id();
+  size_t begin = 0;
+  do {
+    v1::WorkerReply& reply = replies_.emplace_back();
+    reply.set_request_id(request_id);
+    reply.set_chunk(bytes.substr(begin, options_.chunk_bytes));
+    begin += options_.chunk_bytes;
+    reply.set_last(begin >= bytes.size());
+  } while (begin < bytes.size());
+  Forget(it);
+  context_.reply_ready();
+}
+
+void RequestBoard::ReplyError(Requests::iterator it, const absl::Status& status) {
+  v1::WorkerReply& reply = replies_.emplace_back();
+  reply.set_request_id(it->second.request.request_id());
+  reply.set_last(true);
+  *reply.mutable_error() = ToRpcStatus(status);
+  Forget(it);
+  context_.reply_ready();
+}
+
+void RequestBoard::Forget(Requests::iterator it) {
+  Request& request = it->second;
+  request.stop.request_stop();
+  // Work in flight unpins for itself when it finds the request gone.
+  if (!request.pinned.empty() && request.stage != Stage::kFetching) {
+    context_.cache.Unpin(request.pinned);
+  }
+  context_.tasks.Run(
+      Lane::kRequest,
+      [folder = request.folder] {
+        std::error_code ignored;
+        fs::remove_all(folder, ignored);
+      },
+      [] {});
+  requests_.erase(it);
+}
+
+void RequestBoard::DropAll() {
+  replies_.clear();
+  while (!requests_.empty()) {
+    const auto it = requests_.begin();
+    if (it->second.stage == Stage::kInEngine) context_.send_to_engine(CancelLine(it->first));
+    Forget(it);
+  }
+}
+
+}  // namespace nerf

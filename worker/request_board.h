@@ -1,0 +1,93 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "nerf/v1/worker_service.pb.h"
+#include "worker/blob_cache.h"
+#include "worker/call_result.h"
+#include "worker/engine_messages.h"
+#include "worker/task_runner.h"
+
+namespace nerf {
+
+struct RequestBoardOptions {
+  std::string folder;     // for scenes and images of requests; exists
+  std::string worker_id;  // named in replies
+  size_t max_requests = 64;
+  size_t chunk_bytes = size_t{1} << 20;
+  // A rendered reply above this is refused: it would not pass as one message to the caller.
+  size_t max_reply_bytes = size_t{3} << 20;
+};
+
+struct RequestContext {
+  TaskRunner& tasks;
+  BlobCache& cache;
+  std::function<bool()> engine_ready;
+  std::function<void(std::string)> send_to_engine;
+  // The engine's key of a job in training here; nullopt when it is not.
+  std::function<std::optional<std::string>(const std::string& training_job)> training_key;
+  std::function<void()> reply_ready;
+};
+
+// Renders and validations that the server asked for, from request to reply: fetch the files, ask
+// the engine, read its images, cut the reply into chunks. A request ends with its stream; one whose
+// engine dies ends with UNAVAILABLE WORKER_LOST. Lives on the agent's thread.
+class RequestBoard {
+ public:
+  // What the context names outlives this.
+  RequestBoard(RequestBoardOptions options, RequestContext context);
+  ~RequestBoard();
+
+  void Handle(const v1::ServerRequest& request);
+  // The stream is over: nobody waits any more.
+  void DropAll();
+
+  void OnEngineReady();
+  void OnEngineMessage(const EngineMessage& message);
+  void OnEngineExit();
+
+  bool HasReply() const { return !replies_.empty(); }
+  v1::WorkerReply TakeReply();  // Requires: HasReply()
+  bool empty() const { return requests_.empty() && replies_.empty(); }
+  // True while the engine owes an answer.
+  bool InEngine() const;
+
+ private:
+  enum class Stage { kFetching, kWaiting, kInEngine, kReading };
+  struct Request {
+    v1::ServerRequest request;
+    Stage stage = Stage::kFetching;
+    std::string file;    // path of the model
+    std::string pinned;  // digest of the model
+    std::string folder;
+    std::stop_source stop;
+  };
+  using Requests = std::map<std::string, Request>;  // by the engine's id
+
+  void FetchModel(const std::string& id, Request& request);
+  void FetchScene(const std::string& id, Request& request);
+  void OnFetched(const std::string& id, const CallResult& result, const std::string& file);
+  void AskEngine(const std::string& id, Request& request);
+  void OnRendered(const EngineRendered& rendered);
+  void OnChecked(const EngineChecked& checked);
+  void Reply(Requests::iterator it, const std::string& bytes);
+  void ReplyError(Requests::iterator it, const absl::Status& status);
+  void Forget(Requests::iterator it);
+
+  const RequestBoardOptions options_;
+  const RequestContext context_;
+  // Background work asks this whether the board is still there.
+  const std::shared_ptr<RequestBoard*> self_;
+  int serial_ = 0;
+  Requests requests_;
+  std::deque<v1::WorkerReply> replies_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,91 @@
+#include "worker/scene_folder.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxPathBytes = 512;
+
+}  // namespace
+
+absl::Status CheckScenePath(std::string_view path) {
+  const auto bad = [&](std::string_view problem) {
+    return absl::InvalidArgumentError(fmt::format("scene file \"{}\": {}", path, problem));
+  };
+  if (path.empty() || path.size() > kMaxPathBytes) return bad("must have 1 to 512 bytes");
+  for (const char c : path) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '\\') {
+      return bad("must not hold control characters or backslashes");
+    }
+  }
+  while (true) {
+    const size_t slash = path.find('/');
+    const std::string_view part = path.substr(0, slash);
+    if (part.empty() || part == "." || part == "..") return bad("must stay inside the scene");
+    if (slash == std::string_view::npos) return absl::OkStatus();
+    path.remove_prefix(slash + 1);
+  }
+}
+
+absl::Status LinkFile(const std::string& source, const std::string& target) {
+  std::error_code error;
+  fs::create_hard_link(source, target, error);
+  if (!error) return absl::OkStatus();
+  if (error == std::errc::file_exists) {
+    return absl::InvalidArgumentError(fmt::format("{} is there twice", target));
+  }
+  fs::copy_file(source, target, error);
+  if (error) return absl::InternalError(fmt::format("{}: {}", target, error.message()));
+  return absl::OkStatus();
+}
+
+absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, BlobCache& cache,
+                         std::stop_token stop) {
+  for (const v1::SceneManifestEntry& file : files) {
+    if (absl::Status status = CheckScenePath(file.path()); !status.ok()) return status;
+  }
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return absl::InternalError(fmt::format("{}: {}", folder, error.message()));
+  for (const v1::SceneManifestEntry& file : files) {
+    if (stop.stop_requested()) return absl::CancelledError("stopped");
+    const absl::StatusOr<std::string> blob = cache.Fetch(file.blob(), /*pin=*/true, stop);
+    if (!blob.ok()) {
+      return absl::Status(blob.status().code(),
+                          fmt::format("{}: {}", file.path(), std::string(blob.status().message())));
+    }
+    const fs::path target = fs::path(folder) / file.path();
+    fs::create_directories(target.parent_path(), error);
+    const absl::Status linked =
+        error ? absl::InvalidArgumentError(fmt::format("{}: {}", file.path(), error.message()))
+              : LinkFile(*blob, target.string());
+    cache.Unpin(file.blob().sha256());
+    if (!linked.ok()) return linked;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> CheckInsideFolder(const std::string& folder, const std::string& path) {
+  const auto refuse = [&] {
+    return absl::PermissionDeniedError(
+        fmt::format("the engine named \"{}\", which is no file inside its folder", path));
+  };
+  if (path.find('\0') != std::string::npos) return refuse();
+  std::error_code error;
+  const fs::path base = fs::canonical(folder, error);
+  if (error) return refuse();
+  if (!fs::is_regular_file(fs::symlink_status(path, error)) || error) return refuse();
+  const fs::path canonical = fs::canonical(path, error);
+  if (error) return refuse();
+  const std::string prefix = base.string() + "/";
+  if (canonical.string().compare(0, prefix.size(), prefix) != 0) return refuse();
+  return canonical.string();
+}
+
+}  // namespace nerf

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <google/protobuf/repeated_field.h>
+
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nerf/v1/worker_service.pb.h"
+#include "worker/blob_cache.h"
+
+namespace nerf {
+
+using SceneManifest = google::protobuf::RepeatedPtrField<v1::SceneManifestEntry>;
+
+// OK for a path that stays inside a scene's folder: relative, '/' between parts, no '.', '..' or
+// empty part, no control character or backslash, at most 512 bytes. InvalidArgument otherwise.
+absl::Status CheckScenePath(std::string_view path);
+
+// Fetches every blob of a manifest and lays the files out under `folder` (which must not exist) as
+// hard links into the cache. Errors: InvalidArgument for a bad path or one that two files need;
+// those of BlobCache::Fetch, naming the file.
+absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, BlobCache& cache,
+                         std::stop_token stop);
+
+// Links `source` as `target`, or copies where the file system cannot link.
+absl::Status LinkFile(const std::string& source, const std::string& target);
+
+// The canonical form of `path` when it is a regular file, no link, inside `folder`. The engine
+// reads untrusted files, so what it says about paths is not believed. Errors: PermissionDenied.
+absl::StatusOr<std::string> CheckInsideFolder(const std::string& folder, const std::string& path);
+
+}  // namespace nerf
