@@ -9,8 +9,10 @@
 #include "client/paging.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
+#include "client/text_format.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
+#include "common/rpc/blob_client.h"
 #include "fmt/format.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 
@@ -42,6 +44,21 @@ int ShowModel(Session& session, const std::string& text) {
   const auto model = session.Call(*stub, &ModelStub::GetModel, request);
   if (!model.ok()) return session.Fail(model.status());
   PrintModel(session.printer(), *model);
+  return kOk;
+}
+
+int DownloadModel(Session& session, const std::string& text, const std::string& path) {
+  const auto name = ExpandName(ResourceKind::kModel, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  v1::GetModelRequest request;
+  request.set_name(*name);
+  const auto stub = session.Stub<v1::ModelService>();
+  const auto model = session.Call(*stub, &ModelStub::GetModel, request);
+  if (!model.ok()) return session.Fail(model.status());
+  BlobClient blobs(session.channel(), {});
+  if (absl::Status status = blobs.DownloadToFile(model->blob(), path); !status.ok()) return session.Fail(status);
+  PrintDone(session.printer(), path, fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
+  session.SayNext(fmt::format("nerf-engine render {} --orbit 8 --out views", PlainText(path)));
   return kOk;
 }
 
@@ -98,6 +115,13 @@ void AddModelCommands(CLI::App& app, Command* selected) {
   auto shown = std::make_shared<std::string>();
   show->add_option("model", *shown, "Name of the model")->required();
   show->callback([=] { *selected = [shown](Session& s) { return ShowModel(s, *shown); }; });
+
+  CLI::App* download = model->add_subcommand("download", "Fetch a model's file, for nerf-engine");
+  auto wanted = std::make_shared<std::string>();
+  auto path = std::make_shared<std::string>();
+  download->add_option("model", *wanted, "Name of the model")->required();
+  download->add_option("--out", *path, "File to write")->type_name("FILE")->required();
+  download->callback([=] { *selected = [=](Session& s) { return DownloadModel(s, *wanted, *path); }; });
 
   CLI::App* rm = model->add_subcommand("rm", "Delete models");
   auto removed = std::make_shared<std::vector<std::string>>();

@@ -3,12 +3,14 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "absl/strings/str_split.h"
 #include "client/commands.h"
+#include "client/contact_sheet.h"
 #include "client/depth_spool.h"
 #include "client/names.h"
 #include "client/progress_display.h"
@@ -38,6 +40,7 @@ struct RenderFlags {
   std::string channels = "rgb";
   std::string format = "png";
   std::string out;
+  bool sheet = false;
 };
 
 struct Channel {
@@ -186,6 +189,11 @@ int Render(Session& session, const RenderFlags& flags) {
     return session.FailUsage(
         absl::InvalidArgumentError("--format: depth has 16 bits and needs png, not jpeg"));
   }
+  const bool colour = std::any_of(channels->begin(), channels->end(),
+                                  [](const Channel& c) { return c.value == v1::RGB; });
+  if (flags.sheet && !colour) {
+    return session.FailUsage(absl::InvalidArgumentError("--sheet: needs rgb among --channels"));
+  }
   if (flags.camera.empty() == (flags.orbit == 0)) {
     return session.FailUsage(absl::InvalidArgumentError("render needs --camera or --orbit"));
   }
@@ -245,6 +253,15 @@ int Render(Session& session, const RenderFlags& flags) {
   if (status.ok() && depth) status = depths.WriteImages(out, &written);
   if (!status.ok()) return session.Fail(status);
   display.Finish();
+  if (flags.sheet) {
+    std::vector<std::string> views;
+    std::copy_if(written.begin(), written.end(), std::back_inserter(views), [](const std::string& path) {
+      return std::filesystem::path(path).filename().string().starts_with("rgb_");
+    });
+    const std::string sheet = (std::filesystem::path(out) / "sheet.png").string();
+    if (status = WriteContactSheet(views, sheet); !status.ok()) return session.Fail(status);
+    written.push_back(sheet);
+  }
   PrintWritten(session.printer(), written, flags.out, n_views, depths.far());
   return kOk;
 }
@@ -287,6 +304,7 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
   render->add_option("--out", flags->out, "Folder for the images; made where it is missing")
       ->type_name("DIR")
       ->required();
+  render->add_flag("--sheet", flags->sheet, "Also write all colour views into one picture, sheet.png");
   render->callback([=] { *selected = [flags](Session& s) { return Render(s, *flags); }; });
 }
 

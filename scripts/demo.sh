@@ -37,14 +37,14 @@ for _ in $(seq 100); do
   kill -0 "$server_pid" 2>/dev/null || { cat "$scratch/nerfd.log" >&2; exit 1; }
   sleep 0.1
 done
-NERFCTL_SERVER=$(sed -n 's/.*"listen"[^"]*"\([^"]*\)".*/\1/p' "$scratch/data/nerfd.ports")
+NERFCTL_SERVER=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/data/nerfd.ports")
 export NERFCTL_SERVER
 
-job=job-demo-$$
-"$bin/nerfctl" train examples/mic --samples 30000000 --background white --job-id "$job"
+echo "demo: training examples/mic"
+"$bin/nerfctl" train examples/mic --samples 40M --background white --id demo
+"$bin/nerfctl" model promote demo --id demo
 mkdir -p "$out"
-"$bin/nerfctl" model promote "$job" --model-id demo
-"$bin/nerfctl" render --model demo --orbit 8 --width 400 --height 400 --channels rgb,depth --out "$out"
+"$bin/nerfctl" render --model demo --orbit 9 --width 400 --height 400 --channels rgb,depth --sheet --out "$out"
 "$bin/nerfctl" model download demo --out "$out/model.safetensors"
-"$bin/nerf-engine" eval "$out/model.safetensors" examples/mic --background white | tail -n 1
-echo "demo: pictures in $out"
+"$bin/nerf-engine" eval "$out/model.safetensors" examples/mic --background white | tee "$out/psnr.txt" | tail -n 1
+echo "demo: novel views in $out/sheet.png, depth in $out/depth_0000.png, the model in $out/model.safetensors"

@@ -45,6 +45,8 @@ constexpr std::array kFields = {
     ConfigField{"min_transmittance", &C::min_transmittance, 0, 0.5,
                 "a ray stops where less light than this is left"},
     ConfigField{"mlp_l2", &C::mlp_l2, 0, 1, "L2 penalty on the MLPs' weights"},
+    ConfigField{"mlp_rate", &C::mlp_rate, 1e-4, 100,
+                "Adam: learning rate of the MLPs over that of the hash table"},
     ConfigField{"near", &C::near, -1, 1e6, "rays start here, training units; -1: the scene's own"},
     ConfigField{"step", &C::step, -1, 1e6, "marching step, training units; -1: the scene's own"},
     ConfigField{"target_samples", &C::target_samples, 256, 4194304,

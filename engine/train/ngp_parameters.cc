@@ -198,7 +198,7 @@ void NgpParameters::UpdateWeights(float learning_rate, int t) {
     const float* gradients = weight_gradients(lane);
     for (int i = 0; i < kNgpWeights; ++i) sum[i] += gradients[i];
   }
-  kernels::AdamSettings settings = Adam(learning_rate, t);
+  kernels::AdamSettings settings = Adam(learning_rate * config_.mlp_rate, t);
   settings.l2 = config_.mlp_l2 * config_.loss_scale;  // gradients are scaled, so the penalty is too
   kernels::cpu::AdamDense({.settings = settings,
                            .n = kNgpWeights,
