@@ -33,7 +33,8 @@ std::vector<float> OwnDepths(const RenderedView& view, float scale) {
 float FarOf(float largest_depth) {
   if (!(largest_depth > 0) || !std::isfinite(largest_depth)) return 1;
   const double unit = std::pow(10.0, std::floor(std::log10(largest_depth)) - 1);
-  const auto far = static_cast<float>(std::ceil(largest_depth / unit) * unit);
+  // 4.3f is a little above 4.3 and means 4.3.
+  const auto far = static_cast<float>(std::ceil(largest_depth / unit - 1e-5) * unit);
   return std::max(far, largest_depth);
 }
 

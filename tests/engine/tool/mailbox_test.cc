@@ -1,0 +1,95 @@
+#include "engine/tool/mailbox.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace nerf {
+namespace {
+
+std::string IdOf(const std::optional<Mail>& mail) {
+  return mail.has_value() && mail->message.is_object() ? mail->message.value("id", "") : "none";
+}
+
+TEST(MailboxTest, KeepsOrderAndTurnsBadLinesIntoErrors) {
+  Mailbox mailbox;
+  mailbox.PutLine(R"({"type":"render","id":"a"})");
+  mailbox.PutLine("garbage");
+  mailbox.PutLine(R"({"type":"check","id":"b"})");
+  EXPECT_EQ(IdOf(mailbox.TryTake()), "a");
+  EXPECT_FALSE(mailbox.TryTake()->error.empty());
+  EXPECT_EQ(IdOf(mailbox.TryTake()), "b");
+  EXPECT_EQ(mailbox.TryTake(), std::nullopt);
+}
+
+TEST(MailboxTest, CancelRemovesRendersAndChecksThatStillWait) {
+  Mailbox mailbox;
+  mailbox.PutLine(R"({"type":"render","id":"a"})");
+  mailbox.PutLine(R"({"type":"render","id":"b"})");
+  mailbox.PutLine(R"({"type":"check","id":"a"})");
+  mailbox.PutLine(R"({"type":"train","job":"a","id":"a"})");
+  mailbox.PutLine(R"({"type":"cancel","id":"a"})");
+  mailbox.PutLine(R"({"type":"cancel","id":"unknown"})");
+  EXPECT_EQ(IdOf(mailbox.TryTake()), "b");
+  EXPECT_EQ(mailbox.TryTake()->message["type"], "train");
+  EXPECT_EQ(mailbox.TryTake(), std::nullopt);
+}
+
+TEST(MailboxTest, StopOfTheJobInWorkActsAtOnceAndIsStillDelivered) {
+  Mailbox mailbox;
+  const std::stop_token stop = mailbox.BeginJob("j");
+  mailbox.PutLine(R"({"type":"stop","job":"other","mode":"discard"})");
+  EXPECT_FALSE(stop.stop_requested());
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
+  EXPECT_TRUE(stop.stop_requested());
+  mailbox.TryTake();
+  EXPECT_EQ(mailbox.TryTake()->message["job"], "j");
+}
+
+TEST(MailboxTest, StopThatWaitedBeforeItsJobBeganCounts) {
+  Mailbox mailbox;
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
+  EXPECT_TRUE(mailbox.BeginJob("j").stop_requested());
+}
+
+TEST(MailboxTest, JobThatEndedCannotStopTheNext) {
+  Mailbox mailbox;
+  mailbox.BeginJob("j");
+  mailbox.EndJob();
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
+  mailbox.TryTake();
+  EXPECT_FALSE(mailbox.BeginJob("k").stop_requested());
+}
+
+TEST(MailboxTest, EndWakesWaitersAndStopsTheJob) {
+  Mailbox mailbox;
+  const std::stop_token stop = mailbox.BeginJob("j");
+  std::thread ender([&] { mailbox.End(); });
+  EXPECT_EQ(mailbox.WaitTake(), std::nullopt);
+  ender.join();
+  EXPECT_TRUE(stop.stop_requested());
+  EXPECT_TRUE(mailbox.end_token().stop_requested());
+  EXPECT_TRUE(mailbox.BeginJob("late").stop_requested());
+}
+
+TEST(MailboxTest, FloodIsRefusedAndNotStored) {
+  Mailbox mailbox;
+  const std::string line =
+      R"({"type":"render","id":"x","pad":")" + std::string(1 << 20, 'p') + "\"}";
+  for (int i = 0; i < 70; ++i) mailbox.PutLine(line);
+  int n_messages = 0, n_errors = 0;
+  while (const auto mail = mailbox.TryTake()) ++(mail->error.empty() ? n_messages : n_errors);
+  EXPECT_EQ(n_messages, 63);  // of a little more than 1 MiB each, in 64 MiB
+  EXPECT_EQ(n_errors, 7);
+}
+
+TEST(MailboxTest, DeepNestingIsRefusedBracketsInStringsAreNot) {
+  Mailbox mailbox;
+  mailbox.PutLine(R"({"type":"check","id":")" + std::string(100, '[') + "\\\"" + "{\"}");
+  EXPECT_TRUE(mailbox.TryTake()->error.empty());
+  mailbox.PutLine(R"({"type":"check","id":)" + std::string(100, '[') + std::string(100, ']') + "}");
+  EXPECT_FALSE(mailbox.TryTake()->error.empty());
+}
+
+}  // namespace
+}  // namespace nerf

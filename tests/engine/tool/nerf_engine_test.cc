@@ -1,0 +1,273 @@
+// Runs the built nerf-engine as its users do: arguments, output, exit codes, signals.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "common/file_io.h"
+#include "engine/scene/image_io.h"
+#include "tests/engine/tool/ball_dataset.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+
+  // The last line of the output, as JSON.
+  Json Last() const {
+    std::string text = out.substr(0, out.find_last_not_of('\n') + 1);
+    const size_t newline = text.rfind('\n');
+    return Json::parse(newline == std::string::npos ? text : text.substr(newline + 1), nullptr,
+                       false);
+  }
+};
+
+class NerfEngineTest : public ::testing::Test {
+ protected:
+  NerfEngineTest() { WriteBallDataset(dataset_); }
+
+  Outcome Run(const std::string& arguments) {
+    const std::string out = dir_ / "out.txt", err = dir_ / "err.txt";
+    const std::string command =
+        std::string(NERF_BIN_DIR) + "/nerf-engine " + arguments + " >" + out + " 2>" + err;
+    const int status = std::system(command.c_str());
+    Outcome outcome;
+    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    outcome.out = ReadFile(out, 1 << 24).value_or("");
+    outcome.err = ReadFile(err, 1 << 24).value_or("");
+    return outcome;
+  }
+
+  // A training that takes a second or less.
+  std::string Train(const std::string& out, int steps) {
+    return "train " + dataset_ + " --out " + (dir_ / out) + " --steps " + std::to_string(steps) +
+           " --threads 1 --set log2_hashmap_size=12 --set grid_resolution=32" +
+           " --set target_samples=512 --set initial_rays=64 --set warmup_steps=10 --set step=0.05";
+  }
+
+  std::string Bytes(const std::string& path) {
+    const auto bytes = ReadFile(dir_ / path, 1 << 30);
+    EXPECT_THAT(bytes, IsOk());
+    return bytes.value_or("");
+  }
+
+  TempDir dir_;
+  const std::string dataset_ = dir_ / "ball";
+};
+
+TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
+  const Outcome trained = Run(Train("o", 40) + " --json");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Json done = trained.Last();
+  EXPECT_EQ(done["event"], "done");
+  EXPECT_EQ(done["step"], 40);
+  for (const char* key :
+       {"samples", "marched", "rays", "seconds", "samples_per_second", "peak_rss_bytes", "psnr"}) {
+    EXPECT_TRUE(done[key].is_number()) << key;
+  }
+  EXPECT_NE(trained.out.find(R"({"event":"progress","step":)"), std::string::npos);
+
+  const Outcome evaluated = Run("eval " + (dir_ / "o/model.safetensors") + " " + dataset_ +
+                                " --json --images " + (dir_ / "images"));
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  const Json score = evaluated.Last();
+  EXPECT_EQ(score["psnr"], done["psnr"]) << "the same digits";
+  EXPECT_EQ(score["images"], 2);
+  EXPECT_EQ(score["per_image"].size(), 2u);
+  EXPECT_TRUE(score["ssim"].is_number());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_ / "images"), {}), 2);
+
+  const Outcome rendered =
+      Run("render " + (dir_ / "o/model.safetensors") + " --orbit 2 --width 20 --out " +
+          (dir_ / "r") + " --channels rgb,depth,opacity --json");
+  ASSERT_EQ(rendered.code, 0) << rendered.err;
+  for (const char* name : {"rgb_0000.png", "rgb_0001.png", "depth_0001.png", "opacity_0000.png"}) {
+    const auto image = DecodeImage(dir_ / ("r/" + std::string(name)));
+    ASSERT_THAT(image, IsOk()) << name;
+    EXPECT_EQ(image->width, 20);
+  }
+  EXPECT_TRUE(Json::parse(Bytes("r/depth.json"))["far"].is_number());
+
+  const Outcome inspected = Run("inspect " + (dir_ / "o/checkpoint.safetensors") + " --json");
+  ASSERT_EQ(inspected.code, 0);
+  EXPECT_EQ(inspected.Last()["kind"], "checkpoint");
+  EXPECT_EQ(inspected.Last()["step"], 40);
+  EXPECT_NE(Run("inspect " + (dir_ / "o/model.safetensors")).out.find("field.hash_table"),
+            std::string::npos);
+
+  // The 30 lines of Python that stand for every other reader of the format.
+  const std::string script = "python3 " NERF_SOURCE_DIR "/tests/testing/read_safetensors.py " +
+                             (dir_ / "o/checkpoint.safetensors") + " > " + (dir_ / "python.txt");
+  ASSERT_EQ(std::system(script.c_str()), 0);
+  EXPECT_NE(Bytes("python.txt").find("kind checkpoint"), std::string::npos);
+}
+
+TEST_F(NerfEngineTest, TextOutputEndsInThePsnrLine) {
+  const Outcome trained = Run(Train("o", 10));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string line = trained.out.substr(trained.out.rfind("PSNR"));
+  EXPECT_THAT(line, ::testing::MatchesRegex(
+                        "PSNR [0-9]+\\.[0-9][0-9] dB \\(white background, 2 test views\\)\n"));
+}
+
+TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
+  ASSERT_EQ(Run(Train("whole", 50)).code, 0);
+  ASSERT_EQ(Run(Train("part", 50) + " --stop-after 20").code, 0);
+  const Outcome resumed = Run("train " + dataset_ + " --out " + (dir_ / "resumed") + " --resume " +
+                              (dir_ / "part/checkpoint.safetensors") + " --threads 3");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(Bytes("whole/checkpoint.safetensors") == Bytes("resumed/checkpoint.safetensors"));
+  EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
+}
+
+TEST_F(NerfEngineTest, InitTakesWeightsOfAModel) {
+  ASSERT_EQ(Run(Train("first", 40)).code, 0);
+  const Outcome second =
+      Run(Train("second", 1) + " --json --init " + (dir_ / "first/model.safetensors"));
+  ASSERT_EQ(second.code, 0) << second.err;
+  const Outcome scratch = Run(Train("scratch", 1) + " --json");
+  EXPECT_EQ(second.Last()["step"], 1);
+  EXPECT_FALSE(Bytes("second/model.safetensors") == Bytes("scratch/model.safetensors"));
+}
+
+TEST_F(NerfEngineTest, ScenesWithoutTestViewsTrainWithoutPsnr) {
+  WriteBallDataset(dir_ / "all", 4, 0);
+  std::filesystem::rename(dir_ / "all/transforms_train.json", dir_ / "all/transforms.json");
+  const Outcome trained = Run("train " + (dir_ / "all") + " --out " + (dir_ / "o") +
+                              " --steps 3 --test-every 0 --json --set log2_hashmap_size=12");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(trained.Last()["psnr"].is_null());
+}
+
+TEST_F(NerfEngineTest, ExitCodesSayWhatWentWrong) {
+  std::ofstream(dir_ / "bad") << "no checkpoint";
+  std::filesystem::create_directory(dir_ / "empty");
+  const std::string train = "train " + dataset_ + " --out " + (dir_ / "o");
+  const struct {
+    std::string arguments;
+    int code;
+  } cases[] = {
+      {"--version", 0},
+      {"--help", 0},
+      {"train --help", 0},
+      {"", 2},
+      {"fly", 2},
+      {"train", 2},
+      {"train " + dataset_, 2},
+      {train + " --steps 5 --seconds 5", 2},
+      {train + " --steps -5", 2},
+      {train + " --steps many", 2},
+      {train + " --steps 1.5", 2},
+      {train + " --set nonsense=1", 2},
+      {train + " --set learning_rate", 2},
+      {train + " --background plaid", 2},
+      {train + " --device cuda:0", 2},
+      {train + " --device toaster", 2},
+      {train + " --method magic", 2},
+      {train + " --init-scope half --init x", 2},
+      {train + " --test-every 1", 2},
+      {train + " --resume x --steps 5", 2},
+      {train + " --resume " + (dir_ / "none"), 5},
+      {train + " --resume " + (dir_ / "bad"), 9},
+      {"train " + (dir_ / "none") + " --out " + (dir_ / "o"), 5},
+      {"train " + (dir_ / "empty") + " --out " + (dir_ / "o"), 9},
+      {"eval " + (dir_ / "none") + " " + dataset_, 5},
+      {"eval " + (dir_ / "bad") + " " + dataset_, 9},
+      {"render " + (dir_ / "bad") + " --orbit 3 --out " + (dir_ / "o"), 9},
+      {"render " + (dir_ / "bad") + " --out " + (dir_ / "o"), 2},
+      {"render " + (dir_ / "bad") + " --orbit 3 --camera x --out " + (dir_ / "o"), 2},
+      {"render " + (dir_ / "bad") + " --orbit 3 --channels normals --out " + (dir_ / "o"), 2},
+      {"inspect " + (dir_ / "bad"), 9},
+      {"inspect " + (dir_ / "none"), 5},
+      {"check " + dataset_, 0},
+      {"check " + (dir_ / "empty"), 9},
+      {"check " + (dir_ / "none"), 5},
+      {"bench --filter '['", 2},
+      {"bench --filter no_such_bench", 0},
+      {"doctor", 0},
+      {"serve", 2},
+      {"serve --device cuda:0", 2},
+  };
+  for (const auto& c : cases) {
+    const Outcome outcome = Run(c.arguments);
+    EXPECT_EQ(outcome.code, c.code) << c.arguments << "\n" << outcome.out << outcome.err;
+    if (c.code != 0) {
+      EXPECT_FALSE((outcome.err + outcome.out).empty()) << c.arguments;
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "o/model.safetensors"));
+}
+
+TEST_F(NerfEngineTest, DoctorAndCheckSpeakJson) {
+  const Json doctor = Run("doctor --json").Last();
+  EXPECT_EQ(doctor["event"], "done");
+  EXPECT_EQ(doctor["devices"], Json({"cpu"}));
+  EXPECT_TRUE(doctor["simd"].is_string());
+  const Json check = Run("check " + dataset_ + " --json").Last();
+  EXPECT_EQ(check["event"], "done");
+  EXPECT_EQ(check["ok"], true);
+}
+
+TEST_F(NerfEngineTest, FailureInJsonModeIsALineToo) {
+  const Json failed = Run("train " + (dir_ / "none") + " --out " + (dir_ / "o") + " --json").Last();
+  EXPECT_EQ(failed["event"], "failed");
+  EXPECT_EQ(failed["code"], "NOT_FOUND");
+}
+
+// Starts a training without end, waits until it trains, and sends `signal`.
+int ExitCodeAfterSignal(const std::string& command, const std::string& out_file, int signal) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const int out = open(out_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  for (int i = 0; i < 6000; ++i) {
+    if (ReadFile(out_file, 1 << 24).value_or("").find("\"progress\"") != std::string::npos) break;
+    if (waitpid(pid, &status, WNOHANG) == pid) return -1;  // ended by itself
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(pid, signal);
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(NerfEngineTest, SignalsWriteACheckpointThatGoesOn) {
+  const std::string engine = std::string(NERF_BIN_DIR) + "/nerf-engine ";
+  EXPECT_EQ(ExitCodeAfterSignal(engine + Train("term", 1000000) + " --json", dir_ / "t", SIGTERM),
+            143);
+  EXPECT_EQ(ExitCodeAfterSignal(engine + Train("int", 1000000) + " --json", dir_ / "i", SIGINT),
+            130);
+  for (const char* out : {"term", "int"}) {
+    const Outcome inspected =
+        Run("inspect --json " + (dir_ / (std::string(out) + "/checkpoint.safetensors")));
+    ASSERT_EQ(inspected.code, 0) << inspected.err;
+    const int step = inspected.Last()["step"];
+    EXPECT_GT(step, 0);
+    const Outcome resumed =
+        Run("train " + dataset_ + " --out " + (dir_ / "on") + " --json --resume " +
+            (dir_ / (std::string(out) + "/checkpoint.safetensors")) + " --stop-after " +
+            std::to_string(step + 1));
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_EQ(resumed.Last()["step"], step + 1);
+  }
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,202 @@
+#include "engine/tool/training_session.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/error_reason.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/tool/model_cache.h"
+#include "tests/engine/tool/ball_dataset.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::absl::StatusCode;
+
+TrainConfig SmallConfig(double steps = 4) {
+  TrainConfig config;
+  config.budget = {BudgetKind::kSteps, steps};
+  config.log2_hashmap_size = 12;
+  config.grid_resolution = 32;
+  config.target_samples = 512;
+  config.initial_rays = 64;
+  config.step = 0.05f;
+  return config;
+}
+
+class TrainingSessionTest : public ::testing::Test {
+ protected:
+  TrainingSessionTest() { WriteBallDataset(dataset_); }
+
+  absl::StatusOr<std::unique_ptr<TrainingSession>> Open(const TrainRequest& request) {
+    problems_.clear();
+    return OpenTrainingSession(request, &pool_, &problems_);
+  }
+
+  // Trains and writes c.safetensors and m.safetensors.
+  void TrainFiles(const TrainRequest& request) {
+    auto session = Open(request);
+    ASSERT_THAT(session, IsOk());
+    TrainerObserver observer;
+    Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), &pool_, &clock_,
+                    {}, &observer);
+    ASSERT_THAT(trainer.Run({}), IsOk());
+    ASSERT_THAT(WriteTrainingFiles(trainer, checkpoint_, model_), IsOk());
+  }
+
+  TempDir dir_;
+  const std::string dataset_ = dir_ / "ball";
+  const std::string checkpoint_ = dir_ / "c.safetensors", model_ = dir_ / "m.safetensors";
+  ThreadPool pool_{1};
+  FakeClock clock_;
+  std::vector<SceneProblem> problems_;
+};
+
+TEST_F(TrainingSessionTest, FreshSessionDescribesTheScene) {
+  const auto session = Open({dataset_, SmallConfig(), "", ""});
+  ASSERT_THAT(session, IsOk());
+  const TrainState& state = (*session)->state;
+  EXPECT_EQ(state.n_train_views, 6u);
+  EXPECT_EQ(state.n_test_views, 2u);
+  EXPECT_EQ(state.evaluation_background, Background::kWhite);
+  EXPECT_EQ(state.reference_camera, (*session)->scene.test[1].camera);
+  EXPECT_EQ(state.step, 0u);
+  EXPECT_TRUE((*session)->scene.warnings.empty());
+}
+
+TEST_F(TrainingSessionTest, BadDatasetListsItsProblemsAndMissingOneIsNotFound) {
+  EXPECT_THAT(Open({dir_ / "none", SmallConfig(), "", ""}), StatusIs(StatusCode::kNotFound));
+  std::filesystem::create_directory(dir_ / "empty");
+  EXPECT_THAT(Open({dir_ / "empty", SmallConfig(), "", ""}),
+              FailsWith(StatusCode::kInvalidArgument, "DATASET_INVALID"));
+  EXPECT_FALSE(problems_.empty());
+  std::ofstream(dataset_ + "/train/r_0.png") << "no picture";
+  EXPECT_THAT(Open({dataset_, SmallConfig(), "", ""}),
+              FailsWith(StatusCode::kInvalidArgument, "DATASET_INVALID"));
+  ASSERT_FALSE(problems_.empty());
+  EXPECT_NE(problems_[0].file.find("r_0"), std::string::npos);
+}
+
+TEST_F(TrainingSessionTest, WhatCannotFitInMemoryIsRefusedWithNumbers) {
+  std::ifstream meminfo("/proc/meminfo");
+  // 16384 x 16384 pixels decode to a gigabyte; the headers of sixty-four say so at once.
+  std::string header;
+  {
+    ImageU8 image{16, 16, 3, std::vector<uint8_t>(768)};
+    header = *EncodePng(image);
+  }
+  header[18] = header[22] = 0x27;  // width and height become 10000
+  for (int i = 0; i < 400; ++i) {
+    std::filesystem::create_directories(dir_ / "big/train");
+    std::ofstream(dir_ / ("big/train/r_" + std::to_string(i) + ".png"), std::ios::binary) << header;
+  }
+  nlohmann::json list = {{"camera_angle_x", 0.7}, {"frames", nlohmann::json::array()}};
+  for (int i = 0; i < 400; ++i) {
+    list["frames"].push_back(
+        {{"file_path", "train/r_" + std::to_string(i)},
+         {"transform_matrix", {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 4}, {0, 0, 0, 1}}}});
+  }
+  std::ofstream(dir_ / "big/transforms_train.json") << list;
+  std::ofstream(dir_ / "big/transforms_test.json") << list;
+  const auto refused = Open({dir_ / "big", SmallConfig(), "", ""});
+  EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
+  EXPECT_THAT(refused, StatusIs(StatusCode::kResourceExhausted, "MiB"));
+}
+
+TEST_F(TrainingSessionTest, ResumeTakesConfigAndStateFromTheCheckpoint) {
+  TrainFiles({dataset_, SmallConfig(), "", ""});
+  TrainConfig ignored;
+  ignored.seed = 99;
+  const auto session = Open({dataset_, ignored, checkpoint_, ""});
+  ASSERT_THAT(session, IsOk());
+  EXPECT_EQ((*session)->state.config, SmallConfig());
+  EXPECT_EQ((*session)->state.step, 4u);
+}
+
+TEST_F(TrainingSessionTest, ResumeRefusesModelsOtherScenesAndDamage) {
+  TrainFiles({dataset_, SmallConfig(), "", ""});
+  EXPECT_THAT(Open({dataset_, {}, model_, ""}),
+              StatusIs(StatusCode::kInvalidArgument, "cannot be continued"));
+  WriteBallDataset(dir_ / "other", 7, 2);
+  EXPECT_THAT(Open({dir_ / "other", {}, checkpoint_, ""}),
+              StatusIs(StatusCode::kInvalidArgument, "not the data set"));
+  EXPECT_THAT(Open({dataset_, {}, dir_ / "none", ""}), StatusIs(StatusCode::kNotFound));
+  std::fstream file(checkpoint_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-10, std::ios::end);
+  file << "damage";
+  file.close();
+  EXPECT_THAT(Open({dataset_, {}, checkpoint_, ""}),
+              FailsWith(StatusCode::kDataLoss, reason::kCheckpointCorrupt));
+}
+
+TEST_F(TrainingSessionTest, InitStartsFromWeightsAndRefusesOtherShapes) {
+  TrainFiles({dataset_, SmallConfig(), "", ""});
+  for (const std::string& file : {model_, checkpoint_}) {
+    const auto session = Open({dataset_, SmallConfig(), "", file});
+    ASSERT_THAT(session, IsOk());
+    EXPECT_EQ((*session)->state.step, 0u);
+  }
+  TrainConfig larger = SmallConfig();
+  larger.log2_hashmap_size = 13;
+  EXPECT_THAT(Open({dataset_, larger, "", model_}),
+              FailsWith(StatusCode::kInvalidArgument, "INIT_INVALID"));
+  EXPECT_THAT(Open({dataset_, larger, "", model_}),
+              StatusIs(StatusCode::kInvalidArgument, "field.hash_table"));
+}
+
+TEST_F(TrainingSessionTest, AutogradWithoutItsLibrarySaysSo) {
+  TrainConfig config = SmallConfig();
+  config.method = "ngp-autograd";
+  if (std::filesystem::exists(AutogradLibraryPath())) GTEST_SKIP() << "the library is built";
+  EXPECT_THAT(Open({dataset_, config, "", ""}),
+              FailsWith(StatusCode::kUnimplemented, reason::kFeatureNotBuilt));
+}
+
+TEST_F(TrainingSessionTest, ModelCacheForgetsTheLeastRecentlyUsedAndSeesReplacedFiles) {
+  TrainFiles({dataset_, SmallConfig(), "", ""});
+  std::filesystem::copy_file(model_, dir_ / "a");
+  std::filesystem::copy_file(model_, dir_ / "b");
+  const auto size = LoadModelFile(model_)->byte_size;
+  ASSERT_GT(size, 0u);
+  ModelCache cache(2 * size);
+  const auto first = cache.Get(model_);
+  ASSERT_THAT(first, IsOk());
+  EXPECT_EQ(*cache.Get(model_), *first) << "loaded once";
+  const auto a = cache.Get(dir_ / "a");
+  ASSERT_THAT(cache.Get(model_), IsOk());
+  ASSERT_THAT(cache.Get(dir_ / "b"), IsOk());  // pushes a out
+  EXPECT_EQ(cache.n_models(), 2u);
+  EXPECT_EQ(cache.byte_size(), 2 * size);
+  EXPECT_EQ(*cache.Get(model_), *first);
+  EXPECT_NE(*cache.Get(dir_ / "a"), *a) << "was read again";
+
+  TrainFiles({dataset_, SmallConfig(6), "", ""});  // replaces the model
+  const auto replaced = cache.Get(model_);
+  ASSERT_THAT(replaced, IsOk());
+  EXPECT_EQ((*replaced)->state.step, 6u);
+  EXPECT_THAT(cache.Get(dir_ / "none"), StatusIs(StatusCode::kNotFound));
+}
+
+TEST(GuardedTest, ExceptionsBecomeStatus) {
+  EXPECT_THAT(Guarded([]() -> absl::Status { throw std::bad_alloc(); }),
+              FailsWith(StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
+  EXPECT_THAT(Guarded([]() -> absl::Status { throw std::runtime_error("boom"); }),
+              StatusIs(StatusCode::kInternal, "boom"));
+  EXPECT_THAT(Guarded([]() -> absl::Status { throw 3; }), StatusIs(StatusCode::kInternal));
+  EXPECT_THAT(Guarded([] { return absl::OkStatus(); }), IsOk());
+}
+
+TEST(CheckDeviceTest, OnlyTheCpuIsBuilt) {
+  EXPECT_THAT(CheckDevice("cpu"), IsOk());
+  EXPECT_THAT(CheckDevice("cuda:0"),
+              FailsWith(StatusCode::kUnimplemented, reason::kFeatureNotBuilt));
+  EXPECT_THAT(CheckDevice("tpu"), StatusIs(StatusCode::kInvalidArgument, "tpu"));
+}
+
+}  // namespace
+}  // namespace nerf

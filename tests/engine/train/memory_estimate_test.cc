@@ -1,0 +1,79 @@
+#include "engine/train/memory_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/error_reason.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+void Write(const std::string& path, const std::string& text) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path) << text;
+}
+
+TEST(AvailableMemoryTest, TakesMemAvailableWhereNoGroupLimits) {
+  TempDir root;
+  Write(root / "proc/meminfo", "MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:   2048 kB\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 2048u * 1024);
+  Write(root / "proc/self/cgroup", "0::/\n");
+  Write(root / "sys/fs/cgroup/memory.max", "max\n");
+  Write(root / "sys/fs/cgroup/memory.current", "100\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 2048u * 1024);
+}
+
+TEST(AvailableMemoryTest, TakesTheTightestGroupAndGivesBackItsFileCache) {
+  TempDir root;
+  Write(root / "proc/meminfo", "MemAvailable:   99999999 kB\n");
+  Write(root / "proc/self/cgroup", "0::/pods/engine\n");
+  Write(root / "sys/fs/cgroup/pods/memory.max", "5000000\n");
+  Write(root / "sys/fs/cgroup/pods/memory.current", "4000000\n");
+  Write(root / "sys/fs/cgroup/pods/engine/memory.max", "8000000\n");
+  Write(root / "sys/fs/cgroup/pods/engine/memory.current", "100\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 1000000u);
+  Write(root / "sys/fs/cgroup/pods/memory.stat", "anon 7\ninactive_file 500000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 1500000u);
+}
+
+TEST(AvailableMemoryTest, GroupAboveItsLimitLeavesNothing) {
+  TempDir root;
+  Write(root / "proc/meminfo", "MemAvailable:   1000 kB\n");
+  Write(root / "proc/self/cgroup", "0::/\n");
+  Write(root / "sys/fs/cgroup/memory.max", "100\n");
+  Write(root / "sys/fs/cgroup/memory.current", "200\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 0u);
+}
+
+TEST(AvailableMemoryTest, UnknownOrGarbledFilesAreNoLimit) {
+  TempDir root;
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), std::nullopt);
+  Write(root / "proc/meminfo", "MemAvailable: lots\n");
+  Write(root / "proc/self/cgroup", "1:memory:/x\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), std::nullopt);
+}
+
+TEST(AvailableMemoryTest, ThisMachineAnswers) {
+  ASSERT_TRUE(AvailableMemoryBytes().has_value());
+  EXPECT_GT(*AvailableMemoryBytes(), uint64_t{16} << 20);
+}
+
+TEST(CheckFitsTest, RefusesWithEveryNumberAndFitsExactly) {
+  const MemoryEstimate estimate{uint64_t{100} << 20, uint64_t{200} << 20, uint64_t{30} << 20,
+                                uint64_t{4} << 20};
+  EXPECT_THAT(CheckFits(estimate, estimate.Total()), IsOk());
+  EXPECT_THAT(CheckFits(estimate, std::nullopt), IsOk());
+  const absl::Status refused = CheckFits(estimate, estimate.Total() - 1);
+  EXPECT_THAT(refused, FailsWith(absl::StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
+  for (const char* number : {"334 MiB", "100 MiB", "200 MiB", "30 MiB"}) {
+    EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, number));
+  }
+  EXPECT_EQ(GetReason(refused)->metadata.at("needed_bytes"), std::to_string(334ull << 20));
+}
+
+}  // namespace
+}  // namespace nerf

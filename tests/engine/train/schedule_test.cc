@@ -1,0 +1,49 @@
+#include "engine/train/schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace nerf {
+namespace {
+
+TrainConfig Config() {
+  TrainConfig config;
+  config.learning_rate = 0.01f;
+  config.warmup_steps = 100;
+  return config;
+}
+
+TEST(ScheduleTest, FractionCountsWhatTheBudgetNames) {
+  EXPECT_EQ(FractionSpent({BudgetKind::kSteps, 200}, 50, 1, 1), 0.25);
+  EXPECT_EQ(FractionSpent({BudgetKind::kSamples, 1000}, 50, 750, 1), 0.75);
+  EXPECT_EQ(FractionSpent({BudgetKind::kSeconds, 60}, 50, 1, 6), 0.1);
+}
+
+TEST(ScheduleTest, FractionIsOneFromTheBudgetsEndOn) {
+  EXPECT_LT(FractionSpent({BudgetKind::kSteps, 200}, 199, 0, 0), 1);
+  EXPECT_EQ(FractionSpent({BudgetKind::kSteps, 200}, 200, 0, 0), 1);
+  EXPECT_EQ(FractionSpent({BudgetKind::kSamples, 1000}, 1, 5000, 0), 1);
+}
+
+TEST(ScheduleTest, WarmUpRisesLinearlyFromOnePercent) {
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 0, 0), 0.0001f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 50, 0.01), 0.00505f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 100, 0.02), 0.01f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.4999), 0.01f);
+}
+
+TEST(ScheduleTest, RateFallsToAThirdAtEachMilestone) {
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.5), 0.0033f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.7499), 0.0033f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.75), 0.01f * 0.33f * 0.33f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.9), 0.01f * 0.33f * 0.33f * 0.33f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 1), 0.01f * 0.33f * 0.33f * 0.33f);
+}
+
+TEST(ScheduleTest, NoWarmUpStepsMeansFullRateAtOnce) {
+  TrainConfig config = Config();
+  config.warmup_steps = 0;
+  EXPECT_FLOAT_EQ(LearningRate(config, 0, 0), 0.01f);
+}
+
+}  // namespace
+}  // namespace nerf

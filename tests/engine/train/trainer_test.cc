@@ -1,0 +1,297 @@
+#include "engine/train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/error_reason.h"
+#include "engine/tool/synthetic_scene.h"
+#include "engine/train/schedule.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_training_step.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+// Remembers what it is told.
+class RecordingObserver final : public TrainerObserver {
+ public:
+  std::vector<TrainProgress> progress;
+  std::vector<TrainPreview> previews;
+  std::vector<std::string> warnings;
+  int n_checkpoints = 0, n_between = 0;
+  std::function<absl::Status()> between = [] { return absl::OkStatus(); };
+  std::function<void()> during_output = [] {};
+
+  void OnProgress(const TrainProgress& p) override { progress.push_back(p); }
+  absl::Status OnPreview(const TrainPreview& p) override {
+    previews.push_back(p);
+    during_output();
+    return absl::OkStatus();
+  }
+  absl::Status OnCheckpointDue() override {
+    ++n_checkpoints;
+    during_output();
+    return absl::OkStatus();
+  }
+  void OnWarning(const std::string& text) override { warnings.push_back(text); }
+  absl::Status BetweenSteps() override {
+    ++n_between;
+    return between();
+  }
+};
+
+// A small scene, a fake step that takes 100 ms of a fake clock, and a trainer around them.
+struct Fixture {
+  Scene scene = SyntheticBallScene(3, 3, 16);
+  TrainState state;
+  FakeTrainingStep step;
+  FakeClock clock;
+  ThreadPool pool{1};
+  RecordingObserver observer;
+  TrainerOptions options;
+  std::unique_ptr<Trainer> trainer;
+
+  explicit Fixture(Budget budget = {BudgetKind::kSteps, 50}) {
+    state.config.budget = budget;
+    state.config.warmup_steps = 10;
+    state.geometry = scene.geometry;
+    state.reference_camera = scene.test[0].camera;
+    step.on_run = [this] { clock.Advance(absl::Milliseconds(100)); };
+  }
+
+  absl::StatusOr<TrainOutcome> Run(std::stop_token stop = {}) {
+    trainer = std::make_unique<Trainer>(&scene, state, &step, &pool, &clock, options, &observer);
+    return trainer->Run(stop);
+  }
+};
+
+TEST(TrainerTest, RunsExactlyTheBudgetOfSteps) {
+  Fixture f;
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  EXPECT_EQ(f.step.n_runs, 50);
+  EXPECT_EQ(f.trainer->state().step, 50u);
+  EXPECT_NEAR(f.trainer->state().seconds, 5.0, 1e-9);
+}
+
+TEST(TrainerTest, SampleBudgetEndsAtTheFirstStepThatReachesIt) {
+  Fixture f({BudgetKind::kSamples, 100'000});
+  std::vector<int64_t> totals;
+  f.observer.between = [&] {
+    totals.push_back(f.trainer->state().n_trained);
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  ASSERT_GE(totals.size(), 2u);
+  EXPECT_GE(totals.back(), 100'000);
+  EXPECT_LT(totals[totals.size() - 2], 100'000);
+}
+
+TEST(TrainerTest, SecondsBudgetCountsTrainingAlone) {
+  Fixture f({BudgetKind::kSeconds, 3});
+  f.options.preview_interval = absl::Seconds(1);
+  f.options.checkpoint_interval = absl::Seconds(1);
+  f.observer.during_output = [&] { f.clock.Advance(absl::Seconds(20)); };
+  f.observer.between = [&] {
+    f.clock.Advance(absl::Milliseconds(500));
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  EXPECT_NEAR(f.trainer->state().seconds, 3.0, 0.11);
+  EXPECT_GE(f.step.n_runs, 30);
+  EXPECT_LE(f.step.n_runs, 31);
+}
+
+TEST(TrainerTest, LearningRateFollowsTheSchedule) {
+  Fixture f({BudgetKind::kSteps, 100});
+  ASSERT_THAT(f.Run(), IsOk());
+  for (uint32_t step = 0; step < 100; ++step) {
+    ASSERT_EQ(f.step.learning_rates[step], LearningRate(f.state.config, step, step / 100.0));
+  }
+}
+
+TEST(TrainerTest, InterruptedAndContinuedGivesTheSameBytes) {
+  Fixture whole({BudgetKind::kSteps, 120});
+  ASSERT_THAT(whole.Run(), IsOk());
+  const std::string expected = SerializeTensorFile(whole.trainer->Checkpoint());
+
+  for (uint32_t stop_after : {1u, 16u, 60u, 119u}) {
+    Fixture first({BudgetKind::kSteps, 120});
+    first.options.stop_after = stop_after;
+    ASSERT_THAT(first.Run(), IsOkAndHolds(TrainOutcome::kStoppedAfter));
+    const std::string bytes = SerializeTensorFile(first.trainer->Checkpoint());
+
+    const auto file = ParseTensorFile(bytes, "checkpoint");
+    ASSERT_THAT(file, IsOk());
+    const auto stored = LoadTrainState(*file, "checkpoint");
+    ASSERT_THAT(stored, IsOk());
+    EXPECT_EQ(stored->state.step, stop_after);
+    Fixture second;
+    second.state = stored->state;
+    ASSERT_THAT(second.step.Load(*file), IsOk());
+    ASSERT_THAT(second.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+    EXPECT_TRUE(SerializeTensorFile(second.trainer->Checkpoint()) == expected) << stop_after;
+    EXPECT_EQ(second.step.n_runs, 120 - static_cast<int>(stop_after));
+  }
+}
+
+TEST(TrainerTest, FreshTrainerCanBeSavedAndLoaded) {
+  Fixture f;
+  f.options.stop_after = 0;
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kStoppedAfter));
+  EXPECT_EQ(f.step.n_runs, 0);
+  EXPECT_THAT(LoadTrainState(f.trainer->Checkpoint(), "f"), IsOk());
+}
+
+TEST(TrainerTest, AnotherSeedGivesOtherBytes) {
+  Fixture a, b;
+  b.state.config.seed = 2;
+  ASSERT_THAT(a.Run(), IsOk());
+  ASSERT_THAT(b.Run(), IsOk());
+  EXPECT_NE(a.trainer->Checkpoint().tensors["weights"].bytes,
+            b.trainer->Checkpoint().tensors["weights"].bytes);
+}
+
+TEST(TrainerTest, ProgressComesOnceASecondAndAtTheEnd) {
+  Fixture f({BudgetKind::kSteps, 25});  // 2.5 seconds
+  ASSERT_THAT(f.Run(), IsOk());
+  ASSERT_EQ(f.observer.progress.size(), 3u);
+  const TrainProgress& first = f.observer.progress[0];
+  EXPECT_EQ(first.step, 10u);
+  EXPECT_NEAR(first.seconds, 1.0, 1e-9);
+  EXPECT_NEAR(first.fraction, 0.4, 1e-9);
+  EXPECT_NEAR(first.eta_seconds, 1.5, 1e-9);
+  EXPECT_NEAR(first.loss, 0.005, 1e-12);
+  EXPECT_NEAR(first.psnr_train, -10 * std::log10(0.005), 1e-9);
+  EXPECT_NEAR(first.samples_per_second, static_cast<double>(first.n_trained), 1e-6);
+  EXPECT_NEAR(first.rays_per_second, static_cast<double>(first.n_rays), 1e-6);
+  EXPECT_EQ(f.observer.progress[2].step, 25u);
+  EXPECT_EQ(f.observer.progress[2].fraction, 1);
+}
+
+TEST(TrainerTest, PreviewIsAlwaysTheMiddleTestView) {
+  Fixture f({BudgetKind::kSteps, 250});  // 25 seconds
+  ASSERT_THAT(f.Run(), IsOk());
+  ASSERT_EQ(f.observer.previews.size(), 2u);
+  EXPECT_EQ(f.observer.previews[0].step, 100u);
+  EXPECT_EQ(f.observer.previews[0].image.width, 16);
+  // An empty field shows white; the middle view's picture on white gives the score.
+  EXPECT_EQ(f.observer.previews[0].image.pixels, std::vector<uint8_t>(16 * 16 * 3, 255));
+  EXPECT_GT(f.observer.previews[0].psnr, 1);
+  EXPECT_EQ(f.observer.previews[0].psnr, f.observer.previews[1].psnr);
+}
+
+TEST(TrainerTest, PreviewsThatTakeLongComeLessOften) {
+  Fixture f({BudgetKind::kSteps, 1000});  // 100 seconds of training
+  // Each preview takes 4 s, so that the next one is due 40 s later, not 10.
+  f.observer.during_output = [&] { f.clock.Advance(absl::Seconds(4)); };
+  ASSERT_THAT(f.Run(), IsOk());
+  EXPECT_EQ(f.observer.previews.size(), 3u);  // at 10, 50 and 90 seconds of training
+}
+
+TEST(TrainerTest, NoTestViewsNoPreview) {
+  Fixture f({BudgetKind::kSteps, 250});
+  f.scene.test.clear();
+  ASSERT_THAT(f.Run(), IsOk());
+  EXPECT_TRUE(f.observer.previews.empty());
+  EXPECT_EQ(f.trainer->Preview({}), std::nullopt);
+}
+
+TEST(TrainerTest, CheckpointIsDueAtItsInterval) {
+  Fixture f({BudgetKind::kSteps, 100});
+  f.options.checkpoint_interval = absl::Seconds(3);
+  ASSERT_THAT(f.Run(), IsOk());
+  EXPECT_EQ(f.observer.n_checkpoints, 3);
+}
+
+TEST(TrainerTest, StopEndsAtTheNextStepBoundary) {
+  Fixture f({BudgetKind::kSteps, 1000});
+  std::stop_source source;
+  f.observer.between = [&] {
+    if (f.observer.n_between == 7) source.request_stop();
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(f.Run(source.get_token()), IsOkAndHolds(TrainOutcome::kStopped));
+  EXPECT_EQ(f.step.n_runs, 7);
+}
+
+TEST(TrainerTest, ObserverErrorEndsTheTraining) {
+  Fixture f;
+  f.observer.between = [] { return absl::UnavailableError("disk full"); };
+  EXPECT_THAT(f.Run(), StatusIs(absl::StatusCode::kUnavailable, "disk full"));
+  EXPECT_EQ(f.step.n_runs, 1);
+}
+
+TEST(TrainerTest, NotFiniteLossGoesBackToTheLastGoodWeightsAtHalfTheRate) {
+  Fixture f({BudgetKind::kSteps, 40});
+  bool failed = false;
+  f.step.loss = [&](const Batch& batch) {
+    if (batch.step != 20 || failed) return 0.005;
+    failed = true;
+    return std::nan("");
+  };
+  EXPECT_THAT(f.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+  EXPECT_EQ(f.step.n_loads, 1);
+  EXPECT_EQ(f.step.n_reopened, 0);
+  ASSERT_EQ(f.observer.warnings.size(), 1u);
+  EXPECT_NE(f.observer.warnings[0].find("not finite"), std::string::npos);
+  // Steps count on: the budget is kept.
+  EXPECT_EQ(f.step.n_runs, 40);
+  EXPECT_EQ(f.step.learning_rates[19], LearningRate(f.state.config, 19, 19 / 40.0));
+  EXPECT_EQ(f.step.learning_rates[21], LearningRate(f.state.config, 21, 21 / 40.0) * 0.5f);
+  for (const TrainProgress& progress : f.observer.progress) {
+    EXPECT_TRUE(std::isfinite(progress.loss));
+  }
+}
+
+TEST(TrainerTest, LossThatStaysNotFiniteFailsAfterThreeRecoveries) {
+  Fixture f({BudgetKind::kSteps, 100});
+  f.step.loss = [](const Batch& batch) { return batch.step < 20 ? 0.005 : INFINITY; };
+  EXPECT_THAT(f.Run(), FailsWith(absl::StatusCode::kAborted, reason::kTrainingDiverged));
+  EXPECT_EQ(f.step.n_loads, 3);
+  EXPECT_EQ(f.step.n_runs, 24);
+}
+
+TEST(TrainerTest, GrowingLossIsRecoveredFrom) {
+  Fixture f({BudgetKind::kSteps, 400});
+  f.step.loss = [](const Batch& batch) {
+    return batch.step >= 200 && batch.step < 280 ? 0.5 : 0.005;
+  };
+  EXPECT_THAT(f.Run(), IsOk());
+  EXPECT_GE(f.step.n_loads, 1);
+  EXPECT_EQ(f.trainer->state().watchdog.n_recoveries, f.step.n_loads);
+}
+
+TEST(TrainerTest, EmptyGridIsOpenedFirstAndWeightsRestoredNext) {
+  Fixture f({BudgetKind::kSteps, 60});
+  f.observer.between = [&] {
+    if (f.trainer->state().step == 20 || f.trainer->state().step == 40) f.step.occupied = 0;
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(f.Run(), IsOk());
+  EXPECT_EQ(f.step.n_reopened, 2);
+  EXPECT_EQ(f.step.n_loads, 1);
+  EXPECT_EQ(f.trainer->state().watchdog.rate_factor, 0.5f);
+}
+
+TEST(TrainerTest, GridThatStaysEmptyFailsWithItsReason) {
+  Fixture f({BudgetKind::kSteps, 500});
+  f.observer.between = [&] {
+    f.step.occupied = 0;
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(f.Run(), FailsWith(absl::StatusCode::kAborted, "GRID_EMPTY"));
+  EXPECT_EQ(f.step.n_reopened, 3);
+}
+
+TEST(TrainerTest, RecoveriesAreCountedAcrossAResume) {
+  Fixture f({BudgetKind::kSteps, 100});
+  f.state.watchdog.n_recoveries = 3;
+  f.step.loss = [](const Batch&) { return NAN; };
+  EXPECT_THAT(f.Run(), FailsWith(absl::StatusCode::kAborted, reason::kTrainingDiverged));
+  EXPECT_EQ(f.step.n_runs, 1);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "engine/train/training_step.h"
+
+namespace nerf {
+
+// Every point has this density and colour. Used where what a field says does not matter.
+class ConstantField final : public RadianceField {
+ public:
+  ConstantField(float sigma, Vec3 colour) : sigma_(sigma), colour_(colour) {}
+
+  std::unique_ptr<Workspace> NewWorkspace(int) const override {
+    return std::make_unique<Workspace>();
+  }
+  void Density(int n, const Vec3*, float* sigmas, Workspace*) const override {
+    for (int i = 0; i < n; ++i) sigmas[i] = sigma_;
+  }
+  void DensityAndColour(int n, const Vec3*, const Vec3*, float* sigmas, Vec3* colours,
+                        Workspace*) const override {
+    for (int i = 0; i < n; ++i) {
+      sigmas[i] = sigma_;
+      colours[i] = colour_;
+    }
+  }
+
+ private:
+  const float sigma_;
+  const Vec3 colour_;
+};
+
+// A step whose weights are a digest of every batch it has seen: whatever changes in a batch (a ray,
+// a colour, the learning rate, the number of rays, the order) changes the tensors. Loss and grid
+// are what the test says. Used by the tests of the trainer and of what stands around it.
+class FakeTrainingStep final : public TrainingStep {
+ public:
+  static constexpr int kWeights = 8;
+
+  // What Run returns beside counts; by the batch's step.
+  std::function<double(const Batch&)> loss = [](const Batch&) { return 0.005; };
+  std::function<void()> on_run = [] {};  // moves a fake clock
+  double occupied = 0.1;
+  int samples_per_ray = 8;
+  int n_runs = 0, n_loads = 0, n_reopened = 0, n_snapshots = 0;
+  std::vector<float> learning_rates;  // of each run
+
+  StepResult Run(const Batch& batch) override {
+    ++n_runs;
+    next_ = 0;  // a step leaves nothing behind but its weights
+    on_run();
+    learning_rates.push_back(batch.learning_rate);
+    Mix(batch.step);
+    Mix(std::bit_cast<uint32_t>(batch.learning_rate));
+    for (size_t i = 0; i < static_cast<size_t>(batch.n_rays); ++i) {
+      Mix(std::bit_cast<uint32_t>(batch.rays[i].direction.x));
+      Mix(std::bit_cast<uint32_t>(batch.jitters[i]));
+      Mix(std::bit_cast<uint32_t>(batch.targets[i].y));
+    }
+    StepResult result;
+    result.loss = loss(batch);
+    result.squared_error = result.loss;
+    result.n_rays = batch.n_rays;
+    // Depends on the weights, so that the ray count does, too.
+    result.n_trained = int64_t{batch.n_rays} * (samples_per_ray + weights_[0] % 3);
+    result.n_marched = occupied > 0 ? 2 * result.n_trained : 0;
+    return result;
+  }
+
+  void Save(TensorFile* file) const override {
+    Tensor tensor{DType::kI32, {kWeights}, std::vector<uint8_t>(kWeights * 4)};
+    std::memcpy(tensor.bytes.data(), weights_.data(), tensor.bytes.size());
+    file->tensors["weights"] = std::move(tensor);
+  }
+  absl::Status Load(const TensorFile& file) override {
+    ++n_loads;
+    const auto found = file.tensors.find("weights");
+    if (found == file.tensors.end() || found->second.bytes.size() != kWeights * 4) {
+      return absl::InvalidArgumentError("tensor weights is missing");
+    }
+    std::memcpy(weights_.data(), found->second.bytes.data(), kWeights * 4);
+    return absl::OkStatus();
+  }
+  void SaveModel(TensorFile* file) const override { Save(file); }
+  absl::Status Initialize(const TensorFile& file) override { return Load(file); }
+
+  TrainedModel Snapshot() const override {
+    ++const_cast<FakeTrainingStep*>(this)->n_snapshots;
+    return {std::make_unique<ConstantField>(0.0f, Vec3{}), FullOccupancyGrid(Aabb{}, 1, 4)};
+  }
+  double OccupiedFraction() const override { return occupied; }
+  void ReopenGrid() override {
+    ++n_reopened;
+    occupied = 1;
+  }
+
+ private:
+  void Mix(uint32_t word) {
+    uint32_t& weight = weights_[next_++ % kWeights];
+    weight = (weight ^ word) * 0x9E3779B1u + (weight >> 15);
+    weights_[0] += weight >> 7;
+  }
+
+  std::array<uint32_t, kWeights> weights_ = {1, 2, 3, 4, 5, 6, 7, 8};
+  uint32_t next_ = 0;
+};
+
+}  // namespace nerf
