@@ -63,8 +63,10 @@ void WorkerSession::Close() {
   }
 }
 
-absl::Status WorkerSession::Connect(const v1::SynchronizeRequest& message,
-                                    std::function<void()> on_work) {
+absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
+                                 std::function<void()> on_work) {
+  MutexLock lock(mu_);
+  if (closed_) return absl::OkStatus();
   if (!message.has_hello()) {
     return InvalidFieldsError({{"hello", "must come with the first message of a stream"}});
   }
@@ -79,6 +81,7 @@ absl::Status WorkerSession::Connect(const v1::SynchronizeRequest& message,
   const absl::StatusOr<uint64_t> connection = services_.workers.Connect(description_);
   if (!connection.ok()) return connection.status();
   connection_ = *connection;
+  last_heard_ = services_.clock.Now();
   subscription_ = services_.queue.SubscribeWork(description_.id, std::move(on_work));
   LogInfo("worker connected", {{"worker", description_.id},
                                {"session", description_.session},
@@ -87,13 +90,9 @@ absl::Status WorkerSession::Connect(const v1::SynchronizeRequest& message,
   return services_.queue.Attach(description_.id, held);
 }
 
-absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message,
-                                          std::function<void()> on_work) {
+absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message) {
   MutexLock lock(mu_);
   if (closed_) return absl::OkStatus();
-  if (connection_ == 0) {
-    if (absl::Status status = Connect(message, std::move(on_work)); !status.ok()) return status;
-  }
   last_heard_ = services_.clock.Now();
   draining_ = message.draining();
   if (message.has_metrics()) {
