@@ -101,6 +101,7 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
   }
 
   held_.reset();
+  end_pending_ = false;
   v1::SynchronizeResponse response;
   if (message.has_job()) {
     const v1::JobReport& report = message.job();
@@ -137,6 +138,7 @@ absl::Status WorkerSession::HandleReport(const v1::JobReport& report,
     const absl::Status stored = StoreEnd(lease, report);
     const bool try_again = stored.code() == absl::StatusCode::kUnavailable;
     if (stored.code() == absl::StatusCode::kInvalidArgument) return stored;
+    end_pending_ = try_again;
     if (try_again) return absl::OkStatus();  // not acknowledged, so the worker says it again
     if (!stored.ok()) {
       LogWarning("the end of a job was refused", {{"worker", description_.id},
@@ -205,7 +207,7 @@ absl::Status WorkerSession::StoreEnd(const LeaseRef& lease, const v1::JobReport&
 }
 
 absl::Status WorkerSession::Grant(v1::SynchronizeResponse* response) {
-  if (closed_ || draining_ || held_.has_value()) return absl::OkStatus();
+  if (closed_ || draining_ || end_pending_ || held_.has_value()) return absl::OkStatus();
   if (granted_.has_value()) {
     // Until its TTL is over the grant may just be on its way.
     if (services_.clock.Now() - granted_at_ <= services_.times.lease_ttl) return absl::OkStatus();

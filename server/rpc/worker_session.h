@@ -72,6 +72,8 @@ class WorkerSession {
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   // The lease that the worker says it works on.
   std::optional<LeaseRef> held_ ABSL_GUARDED_BY(mu_);
+  // The worker waits for us to store the end of its job, and is not free before that.
+  bool end_pending_ ABSL_GUARDED_BY(mu_) = false;
   // A lease that was granted here and that no report has named yet: messages that crossed the grant
   // on the way still say that there is no job.
   std::optional<LeaseRef> granted_ ABSL_GUARDED_BY(mu_);

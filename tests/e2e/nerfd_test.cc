@@ -208,8 +208,7 @@ TEST_F(NerfdTest, HealthAnswersServingOverTheWire) {
   const auto check = [&] {
     auto stub =
         std::make_unique<grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>>(channel);
-    auto call = stub->PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(),
-                                       &queue);
+    auto call = stub->PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
     call->StartCall();
     grpc::ByteBuffer response;
     grpc::Status status;
