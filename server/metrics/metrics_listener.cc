@@ -3,12 +3,39 @@
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/file_io.h"
 
 namespace nerf {
+namespace {
+
+// Connects and hangs up again.
+void Knock(const std::string& host, int port) {
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(static_cast<uint16_t>(port));
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = v4.sin_port;
+  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connect(fd.get(), reinterpret_cast<sockaddr*>(&v4), sizeof(v4));
+  } else if (inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
+    UniqueFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connect(fd.get(), reinterpret_cast<sockaddr*>(&v6), sizeof(v6));
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
     const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources) {
@@ -30,12 +57,24 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
         absl::StrCat("cannot serve metrics on ", address,
                      ": the address is in use or not one of this machine's"));
   }
+  listener->host_ = address.substr(0, address.rfind(':'));
+  if (listener->host_.starts_with('[')) {
+    listener->host_ = listener->host_.substr(1, listener->host_.size() - 2);
+  }
   for (const auto& source : listener->sources_) {
     listener->exposer_->RegisterCollectable(source);
   }
   return listener;
 }
 
-MetricsListener::~MetricsListener() = default;
+MetricsListener::~MetricsListener() {
+  // The library looks only every two seconds whether it should stop, unless somebody knocks.
+  std::thread knocker([this] {
+    absl::SleepFor(absl::Milliseconds(20));
+    if (port_ != 0) Knock(host_, port_);
+  });
+  exposer_.reset();
+  knocker.join();
+}
 
 }  // namespace nerf

@@ -29,6 +29,7 @@ class MetricsListener {
   MetricsListener() = default;
   std::vector<std::shared_ptr<prometheus::Collectable>> sources_;  // the exposer holds weak ones
   std::unique_ptr<prometheus::Exposer> exposer_;
+  std::string host_;  // without brackets
   int port_ = 0;
 };
 

@@ -92,6 +92,7 @@ struct ServerMetrics::Families {
         render_requests(NewCounter(r, "nerfd_render_requests_total", "Renders, by result.")),
         render_seconds(NewHistogram(r, "nerfd_render_duration_seconds",
                                     "Time from a render's request to its reply.")) {
+    projects.Cap("default");  // has its place, however many others come
     queue_jobs.Add(kQueueLabels);
     queue_oldest_age.Add(kQueueLabels);
     for (const char* result : kAttemptResults) attempts.Add({{"result", result}});

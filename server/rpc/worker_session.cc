@@ -63,8 +63,10 @@ void WorkerSession::Close() {
   }
 }
 
-absl::Status WorkerSession::Connect(const v1::SynchronizeRequest& message,
-                                    std::function<void()> on_work) {
+absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
+                                 std::function<void()> on_work) {
+  MutexLock lock(mu_);
+  if (closed_) return absl::OkStatus();
   if (!message.has_hello()) {
     return InvalidFieldsError({{"hello", "must come with the first message of a stream"}});
   }
@@ -79,6 +81,7 @@ absl::Status WorkerSession::Connect(const v1::SynchronizeRequest& message,
   const absl::StatusOr<uint64_t> connection = services_.workers.Connect(description_);
   if (!connection.ok()) return connection.status();
   connection_ = *connection;
+  last_heard_ = services_.clock.Now();
   subscription_ = services_.queue.SubscribeWork(description_.id, std::move(on_work));
   LogInfo("worker connected", {{"worker", description_.id},
                                {"session", description_.session},
@@ -87,13 +90,9 @@ absl::Status WorkerSession::Connect(const v1::SynchronizeRequest& message,
   return services_.queue.Attach(description_.id, held);
 }
 
-absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message,
-                                          std::function<void()> on_work) {
+absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message) {
   MutexLock lock(mu_);
   if (closed_) return absl::OkStatus();
-  if (connection_ == 0) {
-    if (absl::Status status = Connect(message, std::move(on_work)); !status.ok()) return status;
-  }
   last_heard_ = services_.clock.Now();
   draining_ = message.draining();
   if (message.has_metrics()) {
@@ -102,6 +101,7 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message,
   }
 
   held_.reset();
+  end_pending_ = false;
   v1::SynchronizeResponse response;
   if (message.has_job()) {
     const v1::JobReport& report = message.job();
@@ -138,6 +138,7 @@ absl::Status WorkerSession::HandleReport(const v1::JobReport& report,
     const absl::Status stored = StoreEnd(lease, report);
     const bool try_again = stored.code() == absl::StatusCode::kUnavailable;
     if (stored.code() == absl::StatusCode::kInvalidArgument) return stored;
+    end_pending_ = try_again;
     if (try_again) return absl::OkStatus();  // not acknowledged, so the worker says it again
     if (!stored.ok()) {
       LogWarning("the end of a job was refused", {{"worker", description_.id},
@@ -206,7 +207,7 @@ absl::Status WorkerSession::StoreEnd(const LeaseRef& lease, const v1::JobReport&
 }
 
 absl::Status WorkerSession::Grant(v1::SynchronizeResponse* response) {
-  if (closed_ || draining_ || held_.has_value()) return absl::OkStatus();
+  if (closed_ || draining_ || end_pending_ || held_.has_value()) return absl::OkStatus();
   if (granted_.has_value()) {
     // Until its TTL is over the grant may just be on its way.
     if (services_.clock.Now() - granted_at_ <= services_.times.lease_ttl) return absl::OkStatus();

@@ -31,10 +31,14 @@ class WorkerSession {
       : services_(services), send_(std::move(send)) {}
   ~WorkerSession();
 
-  // Handles the next message. `on_work` runs, on any thread, when HandleWork should be called. An
-  // error ends the stream: InvalidArgument FIELD_INVALID; Aborted when a newer stream of the worker
-  // has taken over; Unavailable when the store refuses.
-  absl::Status HandleMessage(const v1::SynchronizeRequest& message, std::function<void()> on_work);
+  // Takes the hello of a stream's first message, which is then handled as every other. `on_work`
+  // runs, on any thread, when HandleWork should be called. Errors end the stream: InvalidArgument
+  // FIELD_INVALID; Unavailable when the store refuses.
+  absl::Status Open(const v1::SynchronizeRequest& message, std::function<void()> on_work);
+
+  // Handles a message. Requires: Open was OK. Errors end the stream: InvalidArgument FIELD_INVALID;
+  // Aborted when a newer stream of the worker has taken over.
+  absl::Status HandleMessage(const v1::SynchronizeRequest& message);
 
   // Grants or takes away what the queue has changed since the last message.
   void HandleWork();
@@ -49,8 +53,6 @@ class WorkerSession {
   bool silent() const;
 
  private:
-  absl::Status Connect(const v1::SynchronizeRequest& message, std::function<void()> on_work)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status HandleReport(const v1::JobReport& report, v1::SynchronizeResponse* response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status StoreEnd(const LeaseRef& lease, const v1::JobReport& report)
@@ -70,6 +72,8 @@ class WorkerSession {
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   // The lease that the worker says it works on.
   std::optional<LeaseRef> held_ ABSL_GUARDED_BY(mu_);
+  // The worker waits for us to store the end of its job, and is not free before that.
+  bool end_pending_ ABSL_GUARDED_BY(mu_) = false;
   // A lease that was granted here and that no report has named yet: messages that crossed the grant
   // on the way still say that there is no job.
   std::optional<LeaseRef> granted_ ABSL_GUARDED_BY(mu_);

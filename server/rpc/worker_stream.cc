@@ -91,26 +91,33 @@ void WorkerStream::OnReadDone(bool ok) {
   services_.executor.Post([stream = shared_from_this()] { stream->HandleMessage(); });
 }
 
-void WorkerStream::HandleMessage() {
-  const absl::Status status =
-      session_.HandleMessage(request_, [weak = weak_from_this(), &executor = services_.executor] {
+absl::Status WorkerStream::Open() {
+  absl::Status status =
+      session_.Open(request_, [weak = weak_from_this(), &executor = services_.executor] {
         executor.Post([weak] {
           if (const auto stream = weak.lock()) stream->session_.HandleWork();
         });
       });
-  if (!status.ok()) return End(status);
-  if (!std::exchange(registered_, true)) {
-    const std::string worker = *session_.worker();
-    streams_.Register(worker, shared_from_this());
-    services_.broker.Attach(worker, shared_from_this());
-    // The stream may have ended meanwhile, before there was anything to detach.
-    bool ended = false;
-    {
-      MutexLock lock(mu_);
-      ended = ended_;
-    }
-    if (ended) services_.broker.Detach(worker, this);
+  if (!status.ok()) return status;
+  const std::optional<std::string> worker = session_.worker();
+  if (!worker.has_value()) return absl::OkStatus();  // ended meanwhile
+  streams_.Register(*worker, shared_from_this());
+  services_.broker.Attach(*worker, shared_from_this());
+  // The stream may have ended before there was anything to detach.
+  bool ended = false;
+  {
+    MutexLock lock(mu_);
+    ended = ended_;
   }
+  if (ended) services_.broker.Detach(*worker, this);
+  return absl::OkStatus();
+}
+
+void WorkerStream::HandleMessage() {
+  if (!std::exchange(open_, true)) {
+    if (absl::Status status = Open(); !status.ok()) return End(status);
+  }
+  if (absl::Status status = session_.HandleMessage(request_); !status.ok()) return End(status);
   if (request_.has_reply()) services_.broker.HandleReply(this, request_.reply());
   ReadNext();
 }

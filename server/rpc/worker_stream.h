@@ -55,6 +55,7 @@ class WorkerStream final
 
  private:
   WorkerStream(const ServiceContext& services, WorkerStreams* streams);
+  absl::Status Open();
   void HandleMessage();
   void ReadNext();
   void Enqueue(v1::SynchronizeResponse response);
@@ -64,7 +65,7 @@ class WorkerStream final
   WorkerStreams& streams_;
   WorkerSession session_;
   v1::SynchronizeRequest request_;  // belongs to gRPC while a read is on its way
-  bool registered_ = false;         // used by the one message handler that runs at a time
+  bool open_ = false;               // used by the one message handler that runs at a time
 
   Mutex mu_;
   std::shared_ptr<WorkerStream> self_ ABSL_GUARDED_BY(mu_);

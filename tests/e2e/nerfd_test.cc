@@ -196,19 +196,19 @@ TEST_F(NerfdTest, HealthAnswersServingOverTheWire) {
   NerfdProcess nerfd(dir_.path(), {"--no-local-worker"});
   const std::string address = nerfd.WaitForAddress();
   ASSERT_NE(address, "") << nerfd.errors();
-  // grpc.health.v1.HealthCheckRequest{service = 1}, HealthCheckResponse{status = 1}: an empty
-  // request asks for the whole server, and SERVING is 1.
+  // grpc.health.v1.HealthCheckRequest{service = 1}, HealthCheckResponse{status = 1}, SERVING = 1.
   const auto channel = MakeChannel({.address = address});
   grpc::ClientContext context;
   PrepareCall(kLong, "", &context);
   grpc::CompletionQueue queue;
-  const grpc::Slice empty;
-  const grpc::ByteBuffer request(&empty, 1);
+  const std::string service = "nerf.v1.TrainingService";
+  const grpc::Slice bytes_of_request("\x0a" + std::string(1, static_cast<char>(service.size())) +
+                                     service);
+  const grpc::ByteBuffer request(&bytes_of_request, 1);
   const auto check = [&] {
     auto stub =
         std::make_unique<grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>>(channel);
-    auto call = stub->PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(),
-                                       &queue);
+    auto call = stub->PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
     call->StartCall();
     grpc::ByteBuffer response;
     grpc::Status status;

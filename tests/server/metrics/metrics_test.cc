@@ -189,6 +189,7 @@ TEST_F(MetricsTest, EveryMethodAndCodeHasASeriesBeforeTheFirstCall) {
   EXPECT_EQ(rpc_.Find("/evil.Service/Attack-1"), rpc_.Find("/evil.Service/Attack-2"));
 }
 
+// 100 values of a label, the default project among them.
 TEST_F(MetricsTest, LabelsFromOutsideAreCapped) {
   for (int i = 0; i < 1000; ++i) {
     metrics_.JobCreated("project-" + std::to_string(i));
@@ -196,10 +197,11 @@ TEST_F(MetricsTest, LabelsFromOutsideAreCapped) {
     metrics_.TrainReported("cuda:" + std::to_string(i), {1, 1, 0.1, 1, 1, 1});
   }
   const std::string body = Scrape();
-  EXPECT_THAT(body, HasSubstr(R"(nerfd_jobs_created_total{project="other"} 900)"));
-  EXPECT_THAT(body, Not(HasSubstr("project-500")));
-  EXPECT_THAT(body, Not(HasSubstr("REASON_500")));
-  EXPECT_THAT(body, Not(HasSubstr("cuda:500")));
+  // Not matchers: the page would fill the screen.
+  EXPECT_NE(body.find(R"(nerfd_jobs_created_total{project="other"} 901)"), std::string::npos);
+  for (const char* beyond : {"project-500", "REASON_500", "cuda:500"}) {
+    EXPECT_EQ(body.find(beyond), std::string::npos) << beyond;
+  }
 }
 
 TEST_F(MetricsTest, WorkerThatReportsNonsenseCorruptsNoCounter) {

@@ -676,9 +676,8 @@ TEST_F(HostileRequestsTest, ManifestThatNoWorkerCouldReceiveIsRefused) {
   v1::CreateSceneRequest request;
   for (int i = 0; i < 7'000; ++i) {
     v1::SceneFile* file = request.mutable_scene()->add_files();
-    std::string path = "f" + std::to_string(i) + "/";
-    path.resize(480, 'p');
-    file->set_path(path);
+    const std::string part(235, 'p');
+    file->set_path("f" + std::to_string(i) + "/" + part + "/" + part);
     file->mutable_blob()->set_sha256(kSha);
   }
   v1::Scene scene;

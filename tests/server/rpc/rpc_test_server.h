@@ -39,7 +39,8 @@ class RpcTestServer {
  public:
   static constexpr char kToken[] = "worker-token-of-the-test";
 
-  explicit RpcTestServer(ServiceTimes times = DefaultTimes()) : times_(times) { Start(); }
+  // In process, or over a loopback socket where the transport matters.
+  explicit RpcTestServer(bool over_socket = false) : over_socket_(over_socket) { Start(); }
   ~RpcTestServer() { Stop(); }
 
   // Short where the machine's clock is used.
@@ -65,10 +66,12 @@ class RpcTestServer {
     RpcServerOptions rpc_options;
     rpc_options.worker_token = kToken;
     rpc_options.times = times_;
+    if (over_socket_) rpc_options.listen = "127.0.0.1:0";
     rpc =
         *RpcServer::Start(rpc_options, {&clock, &random, queue.get(), scenes_.get(), models_.get(),
                                         workers.get(), blobs.get(), metrics.get()});
-    channel = rpc->InProcessChannel();
+    channel = over_socket_ ? MakeChannel({.address = "127.0.0.1:" + std::to_string(rpc->port())})
+                           : rpc->InProcessChannel();
     scene_stub = v1::SceneService::NewStub(channel);
     blob_stub = v1::BlobService::NewStub(channel);
     bytes_stub = google::bytestream::ByteStream::NewStub(channel);
@@ -169,7 +172,8 @@ class RpcTestServer {
   std::unique_ptr<v1::WorkerService::Stub> worker_stub;
 
  private:
-  const ServiceTimes times_;
+  const bool over_socket_;
+  const ServiceTimes times_ = DefaultTimes();
   std::unique_ptr<QueueMetrics> observer_;
   std::unique_ptr<SqliteStore> store_;
   std::unique_ptr<QueueState> state_;

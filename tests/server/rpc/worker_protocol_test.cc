@@ -244,7 +244,10 @@ TEST_F(WorkerProtocolTest, ReleaseAndCrashQueueTheJobAgainWithTheirReasons) {
   v1::JobReport crash = FakeWorker::Report(*second, v1::JobReport::ENGINE_CRASHED, 3);
   crash.mutable_error()->set_code(13);
   crash.mutable_error()->set_message("signal 11");
-  worker->SendReport(crash);
+  v1::SynchronizeRequest leaving_again;
+  *leaving_again.mutable_job() = crash;
+  leaving_again.set_draining(true);  // or it would be granted the job at once
+  worker->Send(leaving_again);
   ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
   EXPECT_EQ(server_.GetJob(job.name()).queue_reason(), "ENGINE_CRASHED");
 }

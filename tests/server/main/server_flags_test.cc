@@ -1,0 +1,55 @@
+#include "server/main/server_flags.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+TEST(ServerFlagsTest, AddressesAreReadAndWrittenTheSameWay) {
+  for (const char* text :
+       {"127.0.0.1:50051", "[::1]:0", "localhost:9", "unix:/tmp/x", "0.0.0.0:1"}) {
+    const auto address = ParseListenAddress("--listen", text);
+    ASSERT_THAT(address, IsOk()) << text;
+    EXPECT_EQ(address->ToString(), text);
+  }
+  for (const char* text : {"", ":1", "host", "host:", "host:-1", "host:65536", "host:1x", "::1:5",
+                           "unix:", "a b:1", "[]:1", "host:99999999999999999999"}) {
+    EXPECT_THAT(ParseListenAddress("--listen", text),
+                StatusIs(absl::StatusCode::kInvalidArgument, "--listen"))
+        << text;
+  }
+}
+
+TEST(ServerFlagsTest, OnlyThisMachineIsLoopback) {
+  for (const char* text : {"127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1", "unix:x"}) {
+    EXPECT_TRUE(IsLoopback(*ParseListenAddress("f", text))) << text;
+  }
+  for (const char* text : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "127.0.0.1.example.com:1",
+                           "example.com:1", "[::ffff:10.0.0.1]:1"}) {
+    EXPECT_FALSE(IsLoopback(*ParseListenAddress("f", text))) << text;
+  }
+}
+
+TEST(ServerFlagsTest, LocalWorkerConnectsToLoopbackWhereTheServerListensEverywhere) {
+  EXPECT_EQ(ConnectAddress(*ParseListenAddress("f", "0.0.0.0:7")), "127.0.0.1:7");
+  EXPECT_EQ(ConnectAddress(*ParseListenAddress("f", "[::]:7")), "[::1]:7");
+  EXPECT_EQ(ConnectAddress(*ParseListenAddress("f", "127.0.0.1:7")), "127.0.0.1:7");
+}
+
+TEST(ServerFlagsTest, BeyondLoopbackNeedsInsecureForMetricsToo) {
+  ServerFlags flags;
+  EXPECT_THAT(CheckFlags(flags), IsOk());
+  flags.metrics_listen = "0.0.0.0:9464";
+  EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--metrics-listen"));
+  flags.listen = "0.0.0.0:1";
+  EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--insecure"));
+  flags.insecure = true;
+  EXPECT_THAT(CheckFlags(flags), IsOk());
+  flags.lease_ttl = absl::ZeroDuration();
+  EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--lease-ttl"));
+}
+
+}  // namespace
+}  // namespace nerf
