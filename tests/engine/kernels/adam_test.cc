@@ -89,6 +89,20 @@ TEST_P(AdamTest, FirstUpdateMovesByTheLearningRateWhateverTheGradient) {
   EXPECT_NEAR(parameters[3], 1.01, 1e-6);
 }
 
+TEST_P(AdamTest, PaddingWithoutAnyGradientStaysZeroAtTheSmallestEpsilon) {
+  float parameters[16] = {}, first[16] = {}, second[16] = {};
+  const float gradients[16] = {};
+  AdamSettings settings = Settings(1);
+  settings.epsilon = 1e-30f;  // the least that a config may ask for
+  cpu::AdamDense({.settings = settings,
+                  .n = 16,
+                  .parameters = parameters,
+                  .first_moments = first,
+                  .second_moments = second,
+                  .gradients = gradients});
+  for (float parameter : parameters) EXPECT_EQ(parameter, 0);
+}
+
 TEST_P(AdamTest, SparseUpdatesWhatWasTouchedAndNothingElse) {
   for (int n_lines : {0, 8, 16, 40}) {
     const size_t n = size_t{16} * n_lines;
