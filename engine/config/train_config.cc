@@ -24,7 +24,7 @@ constexpr std::array kFields = {
                 "step grows with distance by this factor; -1: the scene's own"},
     ConfigField{"ema_decay", &C::ema_decay, 0, 0.9999,
                 "moving average of the weights for evaluation, a step; 0: none"},
-    ConfigField{"epsilon", &C::epsilon, 0, 1, "Adam: added to the root of the second moment"},
+    ConfigField{"epsilon", &C::epsilon, 1e-30, 1, "Adam: added to the root of the second moment"},
     ConfigField{"grid_decay", &C::grid_decay, 0.5, 1,
                 "occupancy grid: decay of a cell at an update"},
     ConfigField{"grid_resolution", &C::grid_resolution, 32, 256,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/kernels/activation.h"
+#include "engine/kernels/composite.h"
 #include "engine/kernels/ray_marching.h"
 
 namespace nerf {
@@ -69,10 +70,9 @@ void CompositeWave(const RenderJob& job, int n, TileWorkspace* w) {
     RayState& ray = w->rays[w->ray_of[i]];
     if (ray.transmittance < job.options.min_transmittance) continue;
     const float alpha = kernels::AlphaFromDensity(w->sigmas[i], w->deltas[i]);
-    const float weight = ray.transmittance * alpha;
+    const float weight = kernels::CompositeForwardStep(alpha, &ray.transmittance);
     ray.colour = ray.colour + w->colours[i] * weight;
     ray.depth += weight * w->t_middles[i];
-    ray.transmittance *= 1 - alpha;
     if (ray.transmittance < job.options.min_transmittance) ray.done = true;
   }
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/kernels/activation.h"
+#include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
 #include "engine/kernels/spherical_harmonics.h"
 
@@ -146,11 +147,12 @@ int NgpChunk::DropHidden(const ChunkInput& input, int begin, int end) {
   int kept = begin;
   for (int row = begin; row < end; ++row) {
     RayState& ray = rays_[ray_of_[row]];
-    if (ray.transmittance < input.config->min_transmittance) continue;
-    if (alphas_[row] < input.config->alpha_threshold) continue;
+    if (!kernels::IsVisible(ray.transmittance, alphas_[row], input.config->min_transmittance,
+                            input.config->alpha_threshold)) {
+      continue;
+    }
     if (kept != row) MoveRow(row, kept);
-    weights_[kept] = ray.transmittance * alphas_[kept];
-    ray.transmittance *= 1 - alphas_[kept];
+    weights_[kept] = kernels::CompositeForwardStep(alphas_[kept], &ray.transmittance);
     if (ray.transmittance < input.config->min_transmittance) ray.done = true;
     ++kept;
   }
@@ -207,18 +209,15 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
 
 // From the gradient of a ray's colour to those of its samples' colours (before the sigmoid) and
 // density exponents.
-//   d colour_i: weight_i * g;   d sigma_i: delta_i * g . (T_{i+1} c_i - behind_i),  behind_i what
-//   the samples after i and the background add.
 void NgpChunk::CompositeBackward() {
   for (RayState& ray : rays_) ray.transmittance = 1;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];
     float* output = colours_.data() + size_t{kColourWidth} * row;
     const Vec3 colour{output[0], output[1], output[2]};
-    ray.transmittance *= 1 - alphas_[row];
-    ray.behind = ray.behind - colour * weights_[row];
-    const Vec3 difference = colour * ray.transmittance - ray.behind;
-    const float grad_sigma = deltas_[row] * Dot(ray.grad_colour, difference);
+    const float grad_sigma =
+        kernels::CompositeBackwardStep(colour, alphas_[row], weights_[row], deltas_[row],
+                                       ray.grad_colour, &ray.transmittance, &ray.behind);
     std::fill_n(output, kColourWidth, 0.0f);
     for (int channel = 0; channel < 3; ++channel) {
       const float c = colour[channel];

@@ -1,0 +1,20 @@
+#include <exception>
+#include <memory>
+#include <new>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/autograd/autograd_step.h"
+
+// What engine/tool looks up by name after it has opened this library. Does not throw.
+extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
+    const nerf::TrainConfig* config, const nerf::SceneGeometry* geometry, nerf::ThreadPool* pool,
+    absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {
+  try {
+    *step = nerf::NewAutogradStep(*config, *geometry, pool);
+  } catch (const std::bad_alloc&) {
+    *step = absl::ResourceExhaustedError("out of memory");
+  } catch (const std::exception& e) {
+    *step = absl::InternalError(e.what());
+  }
+}

@@ -1,0 +1,253 @@
+#include "engine/autograd/autograd_step.h"
+
+#include <torch/torch.h>
+
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <vector>
+
+#include "engine/autograd/composite_op.h"
+#include "engine/autograd/density_activation_op.h"
+#include "engine/autograd/ngp_field_op.h"
+#include "engine/kernels/activation.h"
+#include "engine/kernels/composite.h"
+#include "engine/render/renderer.h"
+#include "engine/train/ngp_state.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kWaveSamples = 8;  // of a ray between two looks at its transmittance
+constexpr int kMaxSamplesPerRay = 2048;
+
+// The samples in front of the transmittance limit, those of a ray one after another, rays in order.
+struct PackedSamples {
+  std::vector<int64_t> ray_offsets;  // [n_rays + 1]
+  std::vector<Vec3> positions;       // unit cube
+  std::vector<float> deltas;
+  int64_t n_marched = 0;
+};
+
+// A ray's way through the grid, with the samples kept so far.
+struct RayState {
+  kernels::MarchRay march;
+  float transmittance = 1;
+  bool done = false;
+  std::vector<Vec3> positions;
+  std::vector<float> deltas;
+};
+
+torch::Tensor View(const std::vector<Vec3>& points) {
+  return torch::from_blob(const_cast<Vec3*>(points.data()),
+                          {static_cast<int64_t>(points.size()), 3}, torch::kFloat32);
+}
+torch::Tensor View(const std::vector<float>& values) {
+  return torch::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
+                          torch::kFloat32);
+}
+
+// Elementwise loss of residuals. Huber 1964.
+torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals) {
+  const torch::Tensor square = 0.5 * residuals * residuals;
+  if (config.loss == Loss::kMse) return square;
+  const torch::Tensor size = residuals.abs();
+  const double delta = config.huber_delta;
+  return torch::where(size <= delta, square, delta * (size - 0.5 * delta));
+}
+
+class AutogradStep : public TrainingStep {
+ public:
+  AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool)
+      : config_(config), pool_(pool), state_(config, geometry) {
+    // The scatter into the table is the only operation that would add in any order.
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+    at::set_num_threads(pool->n_threads());
+  }
+
+  StepResult Run(const Batch& batch) override {
+    try {
+      return RunBatch(batch);
+    } catch (const c10::Error& e) {
+      // LibTorch has no type of its own for this on the CPU.
+      if (std::string_view(e.what()).find("can't allocate memory") != std::string_view::npos)
+        throw std::bad_alloc();
+      throw;
+    }
+  }
+  void Save(TensorFile* file) const override { state_.Save(file); }
+  absl::Status Load(const TensorFile& file) override { return state_.Load(file); }
+  void SaveModel(TensorFile* file) const override { state_.SaveModel(file); }
+  absl::Status Initialize(const TensorFile& file) override { return state_.Initialize(file); }
+  TrainedModel Snapshot() const override { return state_.Snapshot(); }
+  double OccupiedFraction() const override { return state_.occupancy.grid().OccupiedFraction(); }
+  void ReopenGrid() override { state_.occupancy.Reopen(); }
+
+ private:
+  StepResult RunBatch(const Batch& batch);
+  autograd::NgpTensors Parameters() const;
+  PackedSamples March(const Batch& batch, const autograd::NgpTensors& parameters);
+  void MarchWave(const Batch& batch, const autograd::NgpTensors& parameters,
+                 std::vector<RayState>* rays, PackedSamples* samples);
+  torch::Tensor RayColours(const Batch& batch, const autograd::NgpTensors& parameters,
+                           const PackedSamples& samples) const;
+  void UpdateParameters(const Batch& batch, const autograd::NgpTensors& parameters);
+
+  const TrainConfig config_;
+  ThreadPool* const pool_;
+  NgpState state_;
+};
+
+StepResult AutogradStep::RunBatch(const Batch& batch) {
+  if (state_.occupancy.IsDue(batch.step))
+    state_.occupancy.Update(state_.Network(), batch.step, pool_);
+  const autograd::NgpTensors parameters = Parameters();
+  const PackedSamples samples = March(batch, parameters);
+  const torch::Tensor residuals = RayColours(batch, parameters, samples) - View(batch.targets);
+  const torch::Tensor losses = LossOf(config_, residuals);
+  const double n_values = 3.0 * batch.n_rays;
+  StepResult result;
+  result.n_rays = batch.n_rays;
+  result.n_marched = samples.n_marched;
+  result.n_trained = samples.ray_offsets.back();
+  result.loss = losses.sum(torch::kFloat64).item<double>() / n_values;
+  result.squared_error = residuals.detach().square().sum(torch::kFloat64).item<double>() / n_values;
+  if (result.n_trained > 0) (losses.sum() * (config_.loss_scale / n_values)).backward();
+  UpdateParameters(batch, parameters);
+  return result;
+}
+
+// Leaves that view the parameters' own memory.
+autograd::NgpTensors AutogradStep::Parameters() const {
+  const auto leaf = [](const float* values, torch::IntArrayRef shape) {
+    return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32)
+        .requires_grad_(true);
+  };
+  const NgpParameters& p = state_.parameters;
+  autograd::NgpTensors tensors;
+  tensors.table = leaf(p.table(), {p.shape().n_levels, p.shape().entries(), 2});
+  for (const NgpLayer& layer : kNgpLayers)
+    tensors.layers.push_back(leaf(p.weights() + layer.offset, {layer.n_in, layer.n_out}));
+  return tensors;
+}
+
+PackedSamples AutogradStep::March(const Batch& batch, const autograd::NgpTensors& parameters) {
+  const torch::NoGradGuard no_grad;
+  const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
+  std::vector<RayState> rays(batch.n_rays);
+  for (int r = 0; r < batch.n_rays; ++r)
+    rays[r].march = kernels::StartMarch(grid, state_.steps(), batch.rays[r], batch.jitters[r]);
+  PackedSamples samples;
+  for (int marched = 0; marched < kMaxSamplesPerRay; marched += kWaveSamples) {
+    const int64_t before = samples.n_marched;
+    MarchWave(batch, parameters, &rays, &samples);
+    if (samples.n_marched == before) break;
+  }
+  samples.ray_offsets.push_back(0);
+  for (const RayState& ray : rays) {
+    samples.positions.insert(samples.positions.end(), ray.positions.begin(), ray.positions.end());
+    samples.deltas.insert(samples.deltas.end(), ray.deltas.begin(), ray.deltas.end());
+    samples.ray_offsets.push_back(static_cast<int64_t>(samples.deltas.size()));
+  }
+  return samples;
+}
+
+// Finds the next few samples of each ray, takes their densities, and keeps those that are seen.
+void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& parameters,
+                             std::vector<RayState>* rays, PackedSamples* samples) {
+  const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
+  std::vector<Vec3> positions;
+  std::vector<float> deltas;
+  std::vector<uint32_t> cells;
+  std::vector<RayState*> ray_of;
+  for (RayState& ray : *rays) {
+    if (ray.done) continue;
+    float t_middles[kWaveSamples], lengths[kWaveSamples];
+    uint32_t found_cells[kWaveSamples];
+    const int found = kernels::MarchSamples(grid, state_.steps(), kWaveSamples, &ray.march,
+                                            t_middles, lengths, found_cells);
+    ray.done = found < kWaveSamples;
+    for (int i = 0; i < found; ++i)
+      positions.push_back(ray.march.origin + ray.march.direction * t_middles[i]);
+    deltas.insert(deltas.end(), lengths, lengths + found);
+    cells.insert(cells.end(), found_cells, found_cells + found);
+    ray_of.insert(ray_of.end(), found, &ray);
+  }
+  const int n = static_cast<int>(deltas.size());
+  if (n == 0) return;
+  ToUnitCube(state_.Network().box, n, positions.data(), positions.data());
+  const torch::Tensor geometry =
+      autograd::NgpGeometry(state_.parameters.shape(), parameters, View(positions));
+  const torch::Tensor sigmas = autograd::DensityActivation(geometry.select(1, 0)).contiguous();
+  const float* sigma = sigmas.data_ptr<float>();
+  for (int i = 0; i < n; ++i) {
+    RayState& ray = *ray_of[i];
+    const float alpha = kernels::AlphaFromDensity(sigma[i], deltas[i]);
+    if (!kernels::IsVisible(ray.transmittance, alpha, config_.min_transmittance,
+                            config_.alpha_threshold)) {
+      continue;
+    }
+    kernels::CompositeForwardStep(alpha, &ray.transmittance);
+    if (ray.transmittance < config_.min_transmittance) ray.done = true;
+    ray.positions.push_back(positions[i]);
+    ray.deltas.push_back(deltas[i]);
+  }
+  state_.occupancy.Observe(cells, {sigma, static_cast<size_t>(n)});
+  samples->n_marched += n;
+}
+
+// [n_rays, 3], on the rays' backgrounds.
+torch::Tensor AutogradStep::RayColours(const Batch& batch, const autograd::NgpTensors& parameters,
+                                       const PackedSamples& samples) const {
+  const torch::Tensor ray_offsets = torch::from_blob(
+      const_cast<int64_t*>(samples.ray_offsets.data()), {batch.n_rays + 1}, torch::kInt64);
+  std::vector<Vec3> directions;
+  directions.reserve(samples.positions.size());
+  for (int r = 0; r < batch.n_rays; ++r) {
+    directions.insert(directions.end(), samples.ray_offsets[r + 1] - samples.ray_offsets[r],
+                      batch.rays[r].direction);
+  }
+  const torch::Tensor geometry =
+      autograd::NgpGeometry(state_.parameters.shape(), parameters, View(samples.positions));
+  const torch::Tensor sigmas = autograd::DensityActivation(geometry.select(1, 0));
+  const torch::Tensor colours = autograd::NgpColour(parameters, geometry, View(directions));
+  const autograd::Composited composited =
+      autograd::Composite(ray_offsets, sigmas, View(samples.deltas));
+  return autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colours) +
+         composited.transmittance.unsqueeze(1) * View(batch.backgrounds);
+}
+
+// Hands autograd's gradients to the optimiser that the fused step uses.
+void AutogradStep::UpdateParameters(const Batch& batch, const autograd::NgpTensors& parameters) {
+  NgpParameters& p = state_.parameters;
+  const int t = static_cast<int>(++state_.n_updates);
+  for (int i = 0; i < 5; ++i) {
+    const torch::Tensor& gradient = parameters.layers[i].grad();
+    if (!gradient.defined()) continue;
+    std::memcpy(p.weight_gradients(0) + kNgpLayers[i].offset,
+                gradient.contiguous().data_ptr<float>(), gradient.nbytes());
+  }
+  p.UpdateWeights(batch.learning_rate, t);
+  if (parameters.table.grad().defined()) {
+    const torch::Tensor gradient = parameters.table.grad().contiguous();
+    const size_t level_size = size_t{2} * p.shape().entries();
+    pool_->ParallelFor(p.shape().n_levels, [&](int64_t level, int) {
+      const int l = static_cast<int>(level);
+      std::memcpy(p.table_gradients(l), gradient.data_ptr<float>() + level_size * level,
+                  level_size * sizeof(float));
+      // Every line is looked at; elements without a gradient stay as they are.
+      std::memset(p.touched(l), 1, level_size / 16);
+      p.UpdateTableLevel(l, batch.learning_rate, t);
+    });
+  }
+  if (state_.n_updates % kNgpAverageInterval == 0) p.UpdateAverages(kNgpAverageInterval, pool_);
+}
+
+}  // namespace
+
+std::unique_ptr<TrainingStep> NewAutogradStep(const TrainConfig& config,
+                                              const SceneGeometry& geometry, ThreadPool* pool) {
+  return std::make_unique<AutogradStep>(config, geometry, pool);
+}
+
+}  // namespace nerf

@@ -1,0 +1,57 @@
+#include "engine/autograd/hash_encoding_op.h"
+
+namespace nerf::autograd {
+namespace {
+
+constexpr int64_t kPrimeY = 2654435761, kPrimeZ = 805459861;  // Mueller et al. 2022, eq. 4
+
+}  // namespace
+
+torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tensor& table,
+                         const torch::Tensor& positions) {
+  const int64_t n_levels = shape.n_levels, n_entries = shape.entries();
+  TORCH_CHECK(table.sizes() == torch::IntArrayRef({n_levels, n_entries, 2}),
+              "HashEncode: table is ", table.sizes(), ", expected [", n_levels, ", ", n_entries,
+              ", 2]");
+  TORCH_CHECK(positions.dim() == 2 && positions.size(1) == 3, "HashEncode: positions are ",
+              positions.sizes(), ", expected [n, 3]");
+  const auto integers = torch::TensorOptions().dtype(torch::kInt64);
+  torch::Tensor resolution = torch::empty({n_levels}, integers);
+  torch::Tensor dense = torch::empty({n_levels}, torch::TensorOptions().dtype(torch::kBool));
+  for (int level = 0; level < shape.n_levels; ++level) {
+    resolution[level] = shape.resolution[level];
+    dense[level] = shape.IsDense(level);
+  }
+  // [n, levels, 3]: cells, and where in its cell a point lies.
+  const torch::Tensor cells_along = resolution.view({1, n_levels, 1});
+  const torch::Tensor scaled =
+      positions.clamp(0, 1).unsqueeze(1) * cells_along.to(positions.scalar_type());
+  const torch::Tensor cell =
+      torch::minimum(scaled.detach().floor().to(torch::kInt64), cells_along - 1);
+  const torch::Tensor fraction = scaled - cell;
+
+  // [8, 3]: 1 where a corner lies on the far side along the axis.
+  torch::Tensor far = torch::empty({8, 3}, integers);
+  for (int corner = 0; corner < 8; ++corner) {
+    for (int axis = 0; axis < 3; ++axis) far[corner][axis] = (corner >> axis) & 1;
+  }
+  const torch::Tensor is_far = far.to(torch::kBool);
+  const torch::Tensor along_axes =
+      torch::where(is_far, fraction.unsqueeze(2), 1 - fraction.unsqueeze(2));  // [n, levels, 8, 3]
+  const torch::Tensor weights =
+      along_axes.select(3, 0) * along_axes.select(3, 1) * along_axes.select(3, 2);
+
+  const torch::Tensor corners = cell.unsqueeze(2) + far;
+  const torch::Tensor x = corners.select(3, 0), y = corners.select(3, 1), z = corners.select(3, 2);
+  const torch::Tensor side = (resolution + 1).view({1, n_levels, 1});
+  const torch::Tensor row_major = x + side * (y + side * z);
+  const torch::Tensor hashed =
+      torch::bitwise_and(torch::bitwise_xor(torch::bitwise_xor(x, y * kPrimeY), z * kPrimeZ),
+                         torch::Scalar(n_entries - 1));
+  const torch::Tensor entry = torch::where(dense.view({1, n_levels, 1}), row_major, hashed) +
+                              n_entries * torch::arange(n_levels, integers).view({1, n_levels, 1});
+  const torch::Tensor values = table.reshape({-1, 2}).index({entry});  // [n, levels, 8, 2]
+  return (values * weights.unsqueeze(3)).sum(2).reshape({-1, 2 * n_levels});
+}
+
+}  // namespace nerf::autograd

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "engine/field/ngp_network.h"
+
+namespace nerf::autograd {
+
+// Parameters of the ngp field as leaf tensors.
+struct NgpTensors {
+  torch::Tensor table;                // [n_levels, entries, 2]
+  std::vector<torch::Tensor> layers;  // as kNgpLayers: [n_in, n_out], padded columns included
+};
+
+// Density MLP's outputs [n, 16] of positions [n, 3] in the unit cube; column 0 is the density's
+// exponent.
+torch::Tensor NgpGeometry(const kernels::HashGridShape& shape, const NgpTensors& parameters,
+                          const torch::Tensor& positions);
+
+// sRGB colours [n, 3] seen along directions [n, 3] of unit length.
+torch::Tensor NgpColour(const NgpTensors& parameters, const torch::Tensor& geometry,
+                        const torch::Tensor& directions);
+
+}  // namespace nerf::autograd

@@ -1,0 +1,143 @@
+#include "engine/train/ngp_state.h"
+
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "engine/field/ngp_field.h"
+#include "engine/train/ngp.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr const char* kGridValuesName = "occupancy.values";
+constexpr const char* kGridBitsName = "occupancy.bits";
+constexpr const char* kUpdatesName = "step.updates";
+
+std::vector<uint32_t> GridBitsShape(const OccupancyGrid& grid) {
+  return {static_cast<uint32_t>(grid.n_levels), static_cast<uint32_t>(grid.resolution),
+          static_cast<uint32_t>(grid.resolution), static_cast<uint32_t>(grid.resolution / 8)};
+}
+
+Tensor GridBitsTensor(const OccupancyGrid& grid) {
+  Tensor tensor{DType::kU8, GridBitsShape(grid), {}};
+  tensor.bytes.resize(grid.occupied_blocks.size() * 8);
+  std::memcpy(tensor.bytes.data(), grid.occupied_blocks.data(), tensor.bytes.size());
+  return tensor;
+}
+
+absl::StatusOr<OccupancyGrid> GridFromTensor(const TensorFile& file,
+                                             const SceneGeometry& geometry) {
+  const auto found = file.tensors.find(kGridBitsName);
+  if (found == file.tensors.end()) {
+    return absl::InvalidArgumentError(fmt::format("tensor {} is missing", kGridBitsName));
+  }
+  const Tensor& tensor = found->second;
+  const std::vector<uint32_t>& s = tensor.shape;
+  const bool fits = tensor.dtype == DType::kU8 && s.size() == 4 &&
+                    s[0] == static_cast<uint32_t>(geometry.n_levels) && s[1] >= 32 && s[1] <= 256 &&
+                    s[1] % 8 == 0 && s[2] == s[1] && s[3] == s[1] / 8;
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {} is {} [{}], not an occupancy grid of {} levels", kGridBitsName,
+                    DTypeName(tensor.dtype), fmt::join(s, ", "), geometry.n_levels));
+  }
+  OccupancyGrid grid = FullOccupancyGrid(geometry.box, geometry.n_levels, static_cast<int>(s[1]));
+  std::memcpy(grid.occupied_blocks.data(), tensor.bytes.data(), tensor.bytes.size());
+  return grid;
+}
+
+Aabb OuterBoxOf(const SceneGeometry& geometry) {
+  return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
+}
+
+}  // namespace
+
+NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
+    : config(config),
+      geometry(geometry),
+      parameters(config, NgpHashGridShape(config.log2_hashmap_size, geometry.n_levels)),
+      occupancy(config, geometry) {
+  parameters.InitializeRandomly();
+}
+
+Aabb NgpState::OuterBox() const { return OuterBoxOf(geometry); }
+
+NgpNetwork NgpState::Network() const {
+  return {parameters.shape(), OuterBox(), parameters.table(), parameters.weights()};
+}
+
+kernels::MarchSteps NgpState::steps() const {
+  return {config.step > 0 ? config.step : geometry.step,
+          config.cone >= 0 ? config.cone : geometry.cone};
+}
+
+void NgpState::Save(TensorFile* file) const {
+  parameters.Save(file);
+  const auto resolution = static_cast<uint32_t>(occupancy.grid().resolution);
+  file->tensors[kGridValuesName] = TensorFromFloats(
+      occupancy.values().data(),
+      {static_cast<uint32_t>(geometry.n_levels), resolution, resolution, resolution}, DType::kF32);
+  file->tensors[kGridBitsName] = GridBitsTensor(occupancy.grid());
+  file->metadata[kUpdatesName] = std::to_string(n_updates);
+}
+
+absl::Status NgpState::Load(const TensorFile& file) {
+  absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
+  if (!grid.ok()) return grid.status();
+  const auto values = file.tensors.find(kGridValuesName);
+  if (values == file.tensors.end() || values->second.dtype != DType::kF32 ||
+      values->second.n_elements() != occupancy.values().size() ||
+      grid->resolution != occupancy.grid().resolution) {
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {} is missing or does not fit the config", kGridValuesName));
+  }
+  const auto updates = file.metadata.find(kUpdatesName);
+  uint32_t held_updates = 0;
+  if (updates == file.metadata.end() || !absl::SimpleAtoi(updates->second, &held_updates)) {
+    return absl::InvalidArgumentError(
+        fmt::format("metadata {} is missing or not a number", kUpdatesName));
+  }
+  if (absl::Status status = parameters.Load(file); !status.ok()) return status;
+  occupancy.bits() = std::move(grid->occupied_blocks);
+  std::memcpy(occupancy.values().data(), values->second.bytes.data(),
+              occupancy.values().byte_size());
+  n_updates = held_updates;
+  return absl::OkStatus();
+}
+
+void NgpState::SaveModel(TensorFile* file) const {
+  parameters.SaveModel(file);
+  file->tensors[kGridBitsName] = GridBitsTensor(occupancy.grid());
+}
+
+absl::Status NgpState::Initialize(const TensorFile& file) {
+  if (absl::Status status = parameters.Initialize(file); !status.ok()) return status;
+  n_updates = 0;
+  occupancy.Reopen();
+  absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
+  if (grid.ok() && grid->resolution == occupancy.grid().resolution)
+    occupancy.bits() = std::move(grid->occupied_blocks);
+  return absl::OkStatus();
+}
+
+TrainedModel NgpState::Snapshot() const {
+  return {std::make_unique<NgpField>(parameters.shape(), OuterBox(), parameters.EvaluationTable(),
+                                     parameters.EvaluationWeights()),
+          occupancy.grid()};
+}
+
+absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const SceneGeometry& geometry) {
+  absl::StatusOr<NgpEvaluationParameters> held = ReadNgpEvaluationParameters(file);
+  if (!held.ok()) return held.status();
+  absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
+  if (!grid.ok()) return grid.status();
+  TrainedModel model;
+  model.field = std::make_unique<NgpField>(
+      NgpHashGridShape(held->log2_hashmap_size, geometry.n_levels), OuterBoxOf(geometry),
+      std::move(held->table), std::move(held->weights));
+  model.grid = *std::move(grid);
+  return model;
+}
+
+}  // namespace nerf

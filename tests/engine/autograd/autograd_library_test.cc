@@ -1,0 +1,32 @@
+#include <dlfcn.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/base/parallel_for.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tiny_training.h"
+
+namespace nerf {
+namespace {
+
+// The library as nerf-engine finds and opens it.
+TEST(AutogradLibraryTest, OpenedLibraryMakesAStepThatTrains) {
+  void* library = dlopen(NERF_BIN_DIR "/../lib/libnerf_autograd.so", RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  using Factory = void (*)(const TrainConfig*, const SceneGeometry*, ThreadPool*,
+                           absl::StatusOr<std::unique_ptr<TrainingStep>>*);
+  const auto factory = reinterpret_cast<Factory>(dlsym(library, "NerfNewAutogradStep"));
+  ASSERT_NE(factory, nullptr) << dlerror();
+  ThreadPool pool(2);
+  const TrainConfig config = TinyConfig();
+  const SceneGeometry geometry = TinyGeometry();
+  absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
+  factory(&config, &geometry, &pool, &step);
+  ASSERT_THAT(step, IsOk());
+  EXPECT_GT((*step)->Run(TinyBatch(10)).n_trained, 0);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,77 @@
+#include "engine/field/ngp_network.h"
+
+#include "engine/base/buffer.h"
+#include "engine/kernels/activation.h"
+#include "engine/kernels/spherical_harmonics.h"
+#include "gtest/gtest.h"
+#include "tests/testing/random_floats.h"
+#include "tests/testing/reference/ngp_field.h"
+
+namespace nerf {
+namespace {
+
+TEST(NgpNetworkTest, LayersFillTheWeightBufferOneAfterAnother) {
+  int offset = 0;
+  for (const NgpLayer& layer : kNgpLayers) {
+    EXPECT_EQ(layer.offset, offset);
+    EXPECT_EQ(layer.n_out % 16, 0);
+    offset += layer.n_in * layer.n_out;
+  }
+  EXPECT_EQ(offset, kNgpWeights);
+}
+
+TEST(NgpNetworkTest, FinestLevelHas2048CellsAlongTheInnermostBox) {
+  EXPECT_EQ(NgpHashGridShape(18, 1).resolution[15], 2048);
+  EXPECT_EQ(NgpHashGridShape(18, 3).resolution[15], 4 * 2048);
+  EXPECT_EQ(NgpHashGridShape(18, 3).resolution[0], 16);
+}
+
+TEST(NgpNetworkTest, BoxMapsToTheUnitCubeInPlace) {
+  const Aabb box{{-1, 0, 2}, {1, 4, 3}};
+  Vec3 points[] = {{-1, 0, 2}, {1, 4, 3}, {0, 1, 2.5f}, {3, -4, 2}};
+  ToUnitCube(box, 4, points, points);
+  EXPECT_EQ(points[0], Vec3(0, 0, 0));
+  EXPECT_EQ(points[1], Vec3(1, 1, 1));
+  EXPECT_EQ(points[2], Vec3(0.5f, 0.25f, 0.5f));
+  EXPECT_EQ(points[3], Vec3(2, -1, 0));
+}
+
+TEST(NgpNetworkTest, DensityAndColourAgreeWithTheReference) {
+  // Coarse levels only: at 2048 cells a float coordinate is off by 1e-4 of a cell.
+  kernels::HashGridShape shape = kernels::MakeHashGridShape(16, 12, 4, 128);
+  Buffer<float> table(size_t{32} * shape.entries()), weights(kNgpWeights);
+  const std::vector<float> entries = RandomFloats(table.size(), -1, 1, 1);
+  std::copy(entries.begin(), entries.end(), table.begin());
+  for (const NgpLayer& layer : kNgpLayers) {
+    const std::vector<float> values = RandomFloats(layer.n_in * layer.n_out, -0.3f, 0.3f, 2);
+    for (int i = 0; i < layer.n_in * layer.n_out; ++i) {
+      if (i % layer.n_out < layer.n_out_used) weights[layer.offset + i] = values[i];
+    }
+  }
+  const NgpNetwork network{shape, {}, table.data(), weights.data()};
+  for (int n : {0, 1, 4, 33}) {
+    const std::vector<Vec3> unit = RandomPoints(n, 0, 1, 3), directions = RandomDirections(n, 4);
+    std::vector<float> encodings(n * kEncodingWidth), hidden(n * kHiddenWidth),
+        hidden1(n * kHiddenWidth), geometry(n * kGeometryWidth), inputs(n * kColourInputWidth),
+        colours(n * kColourWidth);
+    NgpDensityForward(network, n, unit.data(), encodings.data(), hidden.data(), geometry.data());
+    for (int i = 0; i < n; ++i) {
+      float* input = inputs.data() + i * kColourInputWidth;
+      kernels::SphericalHarmonics4(directions[i], input);
+      std::copy_n(geometry.data() + i * kGeometryWidth, kGeometryWidth, input + kDirectionWidth);
+    }
+    NgpColourForward(network, n, inputs.data(), hidden.data(), hidden1.data(), colours.data());
+    for (int i = 0; i < n; ++i) {
+      const reference::FieldSample expected =
+          reference::NgpFieldAt(network, unit[i], directions[i]);
+      // Encodings are good to 1e-5; three layers of weights around 0.3 carry that on.
+      EXPECT_NEAR(kernels::DensityFromOutput(geometry[i * kGeometryWidth]), expected.sigma,
+                  2e-4 * expected.sigma);
+      for (int c = 0; c < 3; ++c)
+        EXPECT_NEAR(colours[i * kColourWidth + c], expected.colour[c], 2e-4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nerf

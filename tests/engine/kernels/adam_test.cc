@@ -1,0 +1,150 @@
+#include "engine/kernels/adam.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/base/buffer.h"
+#include "tests/testing/random_floats.h"
+#include "tests/testing/reference/adam.h"
+#include "tests/testing/simd_paths.h"
+
+namespace nerf::kernels {
+namespace {
+
+constexpr double kRate = 0.01, kBeta1 = 0.9, kBeta2 = 0.99, kEpsilon = 1e-15;
+// Moments take three roundings, an update about eight more of its own size.
+constexpr double kMomentTolerance = 5e-7;
+constexpr double kUpdateTolerance = 3e-6 * kRate;
+
+AdamSettings Settings(int t, float l2 = 0) {
+  return {.learning_rate = kRate,
+          .beta1 = kBeta1,
+          .beta2 = kBeta2,
+          .epsilon = kEpsilon,
+          .correction1 = static_cast<float>(1 / (1 - std::pow(kBeta1, t))),
+          .correction2 = static_cast<float>(1 / (1 - std::pow(kBeta2, t))),
+          .l2 = l2};
+}
+
+// Parameters with moments as they are after some training, and gradients.
+struct State {
+  explicit State(size_t n) : parameters(n), first(n), second(n), gradients(n) {
+    const auto fill = [n](Buffer<float>& to, float low, float high, uint32_t stream) {
+      const std::vector<float> values = RandomFloats(n, low, high, stream);
+      std::copy(values.begin(), values.end(), to.begin());
+    };
+    fill(parameters, -1, 1, 1);
+    fill(first, -0.1f, 0.1f, 2);
+    fill(second, 0.001f, 0.01f, 3);
+    fill(gradients, -1, 1, 4);
+  }
+  reference::AdamState Expected(size_t i, int t, double l2 = 0) const {
+    return reference::AdamUpdate({parameters[i], first[i], second[i]},
+                                 gradients[i] + l2 * parameters[i], t, kRate, kBeta1, kBeta2,
+                                 kEpsilon);
+  }
+  Buffer<float> parameters, first, second, gradients;
+};
+
+void ExpectNear(const State& state, size_t i, const reference::AdamState& expected) {
+  EXPECT_NEAR(state.first[i], expected.first, kMomentTolerance) << i;
+  EXPECT_NEAR(state.second[i], expected.second, kMomentTolerance) << i;
+  EXPECT_NEAR(state.parameters[i], expected.parameter, kUpdateTolerance + 1.2e-7) << i;
+}
+
+class AdamTest : public SimdPathTest {};
+NERF_INSTANTIATE_SIMD_PATHS(AdamTest);
+
+TEST_P(AdamTest, DenseAgreesWithTheReferenceForAllSizes) {
+  for (int n : {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 100}) {
+    State state(n);
+    const State before(n);
+    cpu::AdamDense({.settings = Settings(3, 0.1f),
+                    .n = n,
+                    .parameters = state.parameters.data(),
+                    .first_moments = state.first.data(),
+                    .second_moments = state.second.data(),
+                    .gradients = state.gradients.data()});
+    for (int i = 0; i < n; ++i) {
+      ExpectNear(state, i, before.Expected(i, 3, 0.1));
+      EXPECT_EQ(state.gradients[i], before.gradients[i]);
+    }
+  }
+}
+
+TEST_P(AdamTest, FirstUpdateMovesByTheLearningRateWhateverTheGradient) {
+  // Worked by hand: m / (1 - beta1) = g and v / (1 - beta2) = g^2, so the step is rate * sign(g).
+  float parameters[] = {1, 1, 1, 1}, first[4] = {}, second[4] = {};
+  const float gradients[] = {1e-6f, -1e-6f, 1e6f, -3};
+  cpu::AdamDense({.settings = Settings(1),
+                  .n = 4,
+                  .parameters = parameters,
+                  .first_moments = first,
+                  .second_moments = second,
+                  .gradients = gradients});
+  EXPECT_NEAR(parameters[0], 0.99, 1e-6);
+  EXPECT_NEAR(parameters[1], 1.01, 1e-6);
+  EXPECT_NEAR(parameters[2], 0.99, 1e-6);
+  EXPECT_NEAR(parameters[3], 1.01, 1e-6);
+}
+
+TEST_P(AdamTest, PaddingWithoutAnyGradientStaysZeroAtTheSmallestEpsilon) {
+  float parameters[16] = {}, first[16] = {}, second[16] = {};
+  const float gradients[16] = {};
+  AdamSettings settings = Settings(1);
+  settings.epsilon = 1e-30f;  // the least that a config may ask for
+  cpu::AdamDense({.settings = settings,
+                  .n = 16,
+                  .parameters = parameters,
+                  .first_moments = first,
+                  .second_moments = second,
+                  .gradients = gradients});
+  for (float parameter : parameters) EXPECT_EQ(parameter, 0);
+}
+
+TEST_P(AdamTest, SparseUpdatesWhatWasTouchedAndNothingElse) {
+  for (int n_lines : {0, 8, 16, 40}) {
+    const size_t n = size_t{16} * n_lines;
+    State state(n), before(n);
+    Buffer<uint8_t> touched(n_lines);
+    // A group of eight untouched lines is skipped as one.
+    for (int line = 0; line < n_lines; ++line) touched[line] = line / 8 != 1 && line % 3 == 0;
+    for (size_t i = 0; i < n; i += 5) state.gradients[i] = before.gradients[i] = 0;
+    const std::vector<uint8_t> was_touched(touched.begin(), touched.end());
+    cpu::AdamSparse({.settings = Settings(2),
+                     .n_lines = n_lines,
+                     .touched = touched.data(),
+                     .parameters = state.parameters.data(),
+                     .first_moments = state.first.data(),
+                     .second_moments = state.second.data(),
+                     .gradients = state.gradients.data()});
+    for (size_t i = 0; i < n; ++i) {
+      if (was_touched[i / 16] && before.gradients[i] != 0) {
+        ExpectNear(state, i, before.Expected(i, 2));
+      } else {
+        EXPECT_EQ(state.parameters[i], before.parameters[i]) << i;
+        EXPECT_EQ(state.first[i], before.first[i]) << i;
+        EXPECT_EQ(state.second[i], before.second[i]) << i;
+      }
+      EXPECT_EQ(state.gradients[i], was_touched[i / 16] ? 0 : before.gradients[i]) << i;
+    }
+    EXPECT_EQ(std::count(touched.begin(), touched.end(), 0), n_lines);
+  }
+}
+
+TEST_P(AdamTest, MovingAverageAgreesWithTheReferenceForAllSizes) {
+  for (int n : {0, 1, 3, 4, 5, 8, 15, 16, 17, 33}) {
+    const std::vector<float> parameters = RandomFloats(n, -1, 1, 1);
+    const std::vector<float> before = RandomFloats(n, -1, 1, 2);
+    std::vector<float> averages = before;
+    cpu::MovingAverage(
+        {.decay = 0.75f, .n = n, .parameters = parameters.data(), .averages = averages.data()});
+    for (int i = 0; i < n; ++i) {
+      EXPECT_NEAR(averages[i], 0.75 * before[i] + 0.25 * parameters[i], 1.2e-7) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nerf::kernels

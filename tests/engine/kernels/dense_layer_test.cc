@@ -1,0 +1,236 @@
+#include "engine/kernels/dense_layer.h"
+
+#include <cmath>
+#include <vector>
+
+#include "tests/testing/random_floats.h"
+#include "tests/testing/reference/dense_layer.h"
+#include "tests/testing/simd_paths.h"
+
+namespace nerf::kernels {
+namespace {
+
+using reference::Matrix;
+
+// Tiles are four rows high; chunks of training have 128.
+constexpr int kRowCounts[] = {0, 1, 3, 4, 5, 17, 127, 128, 129};
+struct LayerSize {
+  int n_in, n_out;
+};
+// The widths of the field's layers, and 48, which is no power of two.
+constexpr LayerSize kLayerSizes[] = {{32, 64}, {64, 16}, {64, 64}, {48, 48}, {16, 16}};
+constexpr int kGap = 5;  // floats between rows, to see that strides are kept
+constexpr float kUntouched = -77;
+
+// A float matrix with gaps between its rows.
+struct Strided {
+  Strided(int n_rows, int n_columns, uint32_t stream)
+      : n_rows(n_rows), n_columns(n_columns), stride(n_columns + kGap) {
+    values = RandomFloats(static_cast<size_t>(n_rows) * stride, -1, 1, stream);
+    for (int r = 0; r < n_rows; ++r) {
+      for (int c = n_columns; c < stride; ++c) values[r * stride + c] = kUntouched;
+    }
+  }
+  Matrix Wide() const {
+    Matrix wide(n_rows, n_columns);
+    for (int r = 0; r < n_rows; ++r)
+      for (int c = 0; c < n_columns; ++c) wide.at(r, c) = values[r * stride + c];
+    return wide;
+  }
+  int n_rows, n_columns, stride;
+  std::vector<float> values;
+};
+
+Matrix Magnitudes(Matrix m) {
+  for (double& v : m.values) v = std::abs(v);
+  return m;
+}
+
+// A sum of n products in floats is off by at most n roundings of the sum of magnitudes.
+void ExpectClose(const Strided& actual, const Matrix& expected, const Matrix& magnitudes, int n) {
+  ASSERT_EQ(actual.n_rows, expected.n_rows);
+  for (int r = 0; r < actual.n_rows; ++r) {
+    for (int c = 0; c < actual.n_columns; ++c) {
+      ASSERT_NEAR(actual.values[r * actual.stride + c], expected.at(r, c),
+                  (n + 1) * 0x1p-24 * magnitudes.at(r, c))
+          << r << ", " << c;
+    }
+    for (int c = actual.n_columns; c < actual.stride; ++c)
+      ASSERT_EQ(actual.values[r * actual.stride + c], kUntouched);
+  }
+}
+
+std::vector<float> Packed(const Matrix& m) { return {m.values.begin(), m.values.end()}; }
+
+Matrix RandomMatrix(int n_rows, int n_columns, uint32_t stream) {
+  const std::vector<float> values =
+      RandomFloats(static_cast<size_t>(n_rows) * n_columns, -1, 1, stream);
+  Matrix m(n_rows, n_columns);
+  m.values.assign(values.begin(), values.end());
+  return m;
+}
+
+Matrix Transposed(const Matrix& m) {
+  Matrix t(m.n_columns, m.n_rows);
+  for (int r = 0; r < m.n_rows; ++r)
+    for (int c = 0; c < m.n_columns; ++c) t.at(c, r) = m.at(r, c);
+  return t;
+}
+
+class DenseLayerTest : public SimdPathTest {};
+NERF_INSTANTIATE_SIMD_PATHS(DenseLayerTest);
+
+TEST_P(DenseLayerTest, ForwardAgreesWithTheReference) {
+  for (const LayerSize& size : kLayerSizes) {
+    const Matrix weights = RandomMatrix(size.n_in, size.n_out, 1);
+    for (int n_rows : kRowCounts) {
+      for (bool relu : {false, true}) {
+        const Strided inputs(n_rows, size.n_in, 2);
+        Strided outputs(n_rows, size.n_out, 3);
+        cpu::DenseForward({.n_rows = n_rows,
+                           .n_in = size.n_in,
+                           .n_out = size.n_out,
+                           .inputs = inputs.values.data(),
+                           .input_stride = inputs.stride,
+                           .weights = Packed(weights).data(),
+                           .outputs = outputs.values.data(),
+                           .output_stride = outputs.stride,
+                           .relu = relu});
+        ExpectClose(outputs, reference::DenseForward(inputs.Wide(), weights, relu),
+                    reference::DenseForward(Magnitudes(inputs.Wide()), Magnitudes(weights), false),
+                    size.n_in);
+      }
+    }
+  }
+}
+
+TEST_P(DenseLayerTest, GradientToInputsAgreesWithTheReferenceAndClosesTheGate) {
+  for (const LayerSize& size : kLayerSizes) {
+    const Matrix weights = RandomMatrix(size.n_in, size.n_out, 1);
+    for (int n_rows : kRowCounts) {
+      for (bool gated : {false, true}) {
+        const Strided grad_outputs(n_rows, size.n_out, 2);
+        Strided gate(n_rows, size.n_in, 4);
+        for (size_t i = 0; i < gate.values.size(); i += 3) gate.values[i] = 0;  // closed, not open
+        Strided grad_inputs(n_rows, size.n_in, 3);
+        cpu::DenseBackwardInput({.n_rows = n_rows,
+                                 .n_in = size.n_in,
+                                 .n_out = size.n_out,
+                                 .grad_outputs = grad_outputs.values.data(),
+                                 .grad_output_stride = grad_outputs.stride,
+                                 .weights = Packed(Transposed(weights)).data(),
+                                 .gate = gated ? gate.values.data() : nullptr,
+                                 .gate_stride = gate.stride,
+                                 .grad_inputs = grad_inputs.values.data(),
+                                 .grad_input_stride = grad_inputs.stride});
+        Matrix expected = reference::DenseBackwardInputs(grad_outputs.Wide(), weights);
+        for (int r = 0; gated && r < n_rows; ++r) {
+          for (int c = 0; c < size.n_in; ++c) {
+            if (gate.values[r * gate.stride + c] <= 0) expected.at(r, c) = 0;
+          }
+        }
+        ExpectClose(
+            grad_inputs, expected,
+            reference::DenseBackwardInputs(Magnitudes(grad_outputs.Wide()), Magnitudes(weights)),
+            size.n_out);
+      }
+    }
+  }
+}
+
+TEST_P(DenseLayerTest, GradientToInputsMayOverwriteItsGate) {
+  // The training step lets a layer's gradient take the place of that layer's inputs.
+  const Matrix weights = RandomMatrix(64, 64, 1);
+  const Strided grad_outputs(9, 64, 2), gate(9, 64, 4);
+  Strided apart(9, 64, 3), in_place = gate;
+  const auto run = [&](const float* gate_values, Strided* grad_inputs) {
+    cpu::DenseBackwardInput({.n_rows = 9,
+                             .n_in = 64,
+                             .n_out = 64,
+                             .grad_outputs = grad_outputs.values.data(),
+                             .grad_output_stride = grad_outputs.stride,
+                             .weights = Packed(Transposed(weights)).data(),
+                             .gate = gate_values,
+                             .gate_stride = gate.stride,
+                             .grad_inputs = grad_inputs->values.data(),
+                             .grad_input_stride = grad_inputs->stride});
+  };
+  run(gate.values.data(), &apart);
+  run(in_place.values.data(), &in_place);
+  EXPECT_EQ(apart.values, in_place.values);
+}
+
+TEST_P(DenseLayerTest, GradientToWeightsIsAddedToWhatIsThere) {
+  for (const LayerSize& size : kLayerSizes) {
+    for (int n_rows : kRowCounts) {
+      const Strided inputs(n_rows, size.n_in, 1), grad_outputs(n_rows, size.n_out, 2);
+      std::vector<float> grad_weights(static_cast<size_t>(size.n_in) * size.n_out, 0.5f);
+      cpu::DenseBackwardWeights({.n_rows = n_rows,
+                                 .n_in = size.n_in,
+                                 .n_out = size.n_out,
+                                 .inputs = inputs.values.data(),
+                                 .input_stride = inputs.stride,
+                                 .grad_outputs = grad_outputs.values.data(),
+                                 .grad_output_stride = grad_outputs.stride,
+                                 .grad_weights = grad_weights.data()});
+      const Matrix expected = reference::DenseBackwardWeights(inputs.Wide(), grad_outputs.Wide());
+      const Matrix magnitudes = reference::DenseBackwardWeights(Magnitudes(inputs.Wide()),
+                                                                Magnitudes(grad_outputs.Wide()));
+      for (size_t i = 0; i < grad_weights.size(); ++i) {
+        ASSERT_NEAR(grad_weights[i], 0.5 + expected.values[i],
+                    (n_rows + 2) * 0x1p-24 * (magnitudes.values[i] + 0.5))
+            << i;
+      }
+    }
+  }
+}
+
+TEST_P(DenseLayerTest, HandWorkedProduct) {
+  // Two inputs, sixteen outputs: weight (k, n) = n for k = 0, 1 for k = 1.
+  std::vector<float> weights(32);
+  for (int n = 0; n < 16; ++n) {
+    weights[n] = static_cast<float>(n);
+    weights[16 + n] = 1;
+  }
+  const float inputs[] = {2, -5};
+  float outputs[16];
+  cpu::DenseForward({.n_rows = 1,
+                     .n_in = 2,
+                     .n_out = 16,
+                     .inputs = inputs,
+                     .input_stride = 2,
+                     .weights = weights.data(),
+                     .outputs = outputs,
+                     .output_stride = 16,
+                     .relu = true});
+  for (int n = 0; n < 16; ++n) EXPECT_EQ(outputs[n], std::max(0, 2 * n - 5));
+}
+
+TEST(DenseLayerReferenceTest, GradientsAgreeWithCentralDifferences) {
+  Matrix inputs = RandomMatrix(3, 4, 1), weights = RandomMatrix(4, 5, 2);
+  const Matrix grad_outputs = RandomMatrix(3, 5, 3);
+  const auto loss = [&] {
+    const Matrix outputs = reference::DenseForward(inputs, weights, false);
+    double sum = 0;
+    for (size_t i = 0; i < outputs.values.size(); ++i)
+      sum += outputs.values[i] * grad_outputs.values[i];
+    return sum;
+  };
+  const auto expect_gradient = [&](Matrix* variable, const Matrix& gradient) {
+    constexpr double kStep = 1e-4;  // the loss is linear: only rounding is left
+    for (size_t i = 0; i < variable->values.size(); ++i) {
+      const double value = variable->values[i];
+      variable->values[i] = value + kStep;
+      const double above = loss();
+      variable->values[i] = value - kStep;
+      const double below = loss();
+      variable->values[i] = value;
+      EXPECT_NEAR(gradient.values[i], (above - below) / (2 * kStep), 1e-10);
+    }
+  };
+  expect_gradient(&inputs, reference::DenseBackwardInputs(grad_outputs, weights));
+  expect_gradient(&weights, reference::DenseBackwardWeights(inputs, grad_outputs));
+}
+
+}  // namespace
+}  // namespace nerf::kernels

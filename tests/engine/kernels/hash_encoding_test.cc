@@ -1,0 +1,224 @@
+#include "engine/kernels/hash_encoding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "engine/base/buffer.h"
+#include "tests/testing/random_floats.h"
+#include "tests/testing/reference/hash_encoding.h"
+#include "tests/testing/simd_paths.h"
+
+namespace nerf::kernels {
+namespace {
+
+// Cells of 16 samples are found together.
+constexpr int kSizes[] = {0, 1, 15, 16, 17, 31, 33, 100};
+constexpr float kUntouched = -77;
+// Cells along the side of the finest grid of the tests: a coordinate times 300 is off by half of
+// 2^-15, which moves a feature by that times the difference between corners, on three axes.
+constexpr int kFinest = 300;
+constexpr double kTolerance = 3 * 2 * 0x1p-16 + 1e-6;
+
+// Five levels, the first two of them dense.
+HashGridShape Shape() { return MakeHashGridShape(5, 12, 4, kFinest); }
+
+Buffer<float> RandomTable(const HashGridShape& shape) {
+  const std::vector<float> values =
+      RandomFloats(size_t{2} * shape.n_levels * shape.entries(), -1, 1, 7);
+  Buffer<float> table(values.size());
+  std::copy(values.begin(), values.end(), table.begin());
+  return table;
+}
+
+// Points all over, some outside of the cube, some on corners and faces of cells, some in one cell
+// one after another, as along a ray.
+std::vector<Vec3> Positions(int n) {
+  std::vector<Vec3> positions = RandomPoints(n, -0.2f, 1.2f, 8);
+  const Vec3 special[] = {{0, 0, 0}, {1, 1, 1}, {0.25f, 0.5f, 0.75f}, {1, 0, 0.5f}, {-3, 9, 0.1f}};
+  for (int i = 0; i < n; ++i) {
+    if (i % 7 == 3) positions[i] = special[i / 7 % 5];
+    if (i % 7 > 4) positions[i] = positions[i - 1] + Vec3{1e-4f, 0, -1e-4f};
+  }
+  return positions;
+}
+
+std::vector<double> Wide(const Buffer<float>& values) { return {values.begin(), values.end()}; }
+
+class HashEncodingTest : public SimdPathTest {};
+NERF_INSTANTIATE_SIMD_PATHS(HashEncodingTest);
+
+TEST_P(HashEncodingTest, ForwardAgreesWithTheReferenceForAllSizes) {
+  const HashGridShape shape = Shape();
+  ASSERT_TRUE(shape.IsDense(0));
+  ASSERT_FALSE(shape.IsDense(4));
+  const Buffer<float> table = RandomTable(shape);
+  const int width = 2 * shape.n_levels, stride = width + 3;
+  for (int n : kSizes) {
+    const std::vector<Vec3> positions = Positions(n);
+    std::vector<float> features(n * stride, kUntouched);
+    cpu::HashEncodeForward({.shape = &shape,
+                            .table = table.data(),
+                            .n = n,
+                            .positions = positions.data(),
+                            .features = features.data(),
+                            .stride = stride});
+    const std::vector<double> expected =
+        reference::HashEncodeForward(shape, Wide(table), positions);
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < width; ++j) {
+        EXPECT_NEAR(features[i * stride + j], expected[i * width + j], kTolerance)
+            << n << ", " << i << ", " << j;
+      }
+      for (int j = width; j < stride; ++j) EXPECT_EQ(features[i * stride + j], kUntouched);
+    }
+  }
+}
+
+TEST_P(HashEncodingTest, BackwardAgreesWithTheReferenceAndNamesEveryTouchedLine) {
+  const HashGridShape shape = Shape();
+  const int width = 2 * shape.n_levels, stride = width + 3;
+  const size_t level_size = size_t{2} * shape.entries();
+  for (int n : kSizes) {
+    const std::vector<Vec3> positions = Positions(n);
+    const std::vector<float> grad_features = RandomFloats(n * stride, -1, 1, 9);
+    std::vector<double> packed;
+    for (int i = 0; i < n; ++i) {
+      packed.insert(packed.end(), grad_features.begin() + i * stride,
+                    grad_features.begin() + i * stride + width);
+    }
+    const std::vector<double> expected = reference::HashEncodeBackward(shape, positions, packed);
+    for (int level = 0; level < shape.n_levels; ++level) {
+      Buffer<float> grad_table(level_size);
+      Buffer<uint8_t> touched(level_size / 16);
+      cpu::HashEncodeBackward({.shape = &shape,
+                               .level = level,
+                               .n = n,
+                               .positions = positions.data(),
+                               .grad_features = grad_features.data() + 2 * level,
+                               .stride = stride,
+                               .grad_table = grad_table.data(),
+                               .touched = touched.data()});
+      for (size_t i = 0; i < level_size; ++i) {
+        // Up to n samples add to an entry, each with the forward pass's error.
+        ASSERT_NEAR(grad_table[i], expected[level_size * level + i], n * kTolerance)
+            << n << ", " << level << ", " << i;
+        ASSERT_TRUE(grad_table[i] == 0 || touched[i / 16] == 1) << i;
+      }
+    }
+  }
+}
+
+TEST_P(HashEncodingTest, BackwardAddsToWhatIsThere) {
+  const HashGridShape shape = MakeHashGridShape(1, 12, 4, 4);
+  const Vec3 corner{0.25f, 0.5f, 0.75f};  // cell corner (1, 2, 3)
+  const float grad[] = {2, 3};
+  Buffer<float> grad_table(size_t{2} * shape.entries());
+  Buffer<uint8_t> touched(shape.entries() / 8);
+  const uint32_t entry = 1 + 5 * (2 + 5 * 3);
+  grad_table[2 * entry] = 10;
+  for (int pass = 0; pass < 2; ++pass) {
+    cpu::HashEncodeBackward({.shape = &shape,
+                             .level = 0,
+                             .n = 1,
+                             .positions = &corner,
+                             .grad_features = grad,
+                             .stride = 2,
+                             .grad_table = grad_table.data(),
+                             .touched = touched.data()});
+  }
+  EXPECT_EQ(grad_table[2 * entry], 14);
+  EXPECT_EQ(grad_table[2 * entry + 1], 6);
+  EXPECT_EQ(touched[entry / 8], 1);
+}
+
+TEST_P(HashEncodingTest, HandWorkedMiddleOfACellIsTheMeanOfItsCorners) {
+  const HashGridShape shape = MakeHashGridShape(1, 12, 2, 2);
+  Buffer<float> table(size_t{2} * shape.entries());
+  // Feature 0 is x of the corner, feature 1 the number of the corner.
+  for (uint32_t entry = 0; entry < 27; ++entry) {
+    table[2 * entry] = static_cast<float>(entry % 3);
+    table[2 * entry + 1] = static_cast<float>(entry);
+  }
+  const Vec3 position{0.75f, 0.25f, 0.25f};  // middle of cell (1, 0, 0)
+  float features[2];
+  cpu::HashEncodeForward({.shape = &shape,
+                          .table = table.data(),
+                          .n = 1,
+                          .positions = &position,
+                          .features = features,
+                          .stride = 2});
+  EXPECT_FLOAT_EQ(features[0], 1.5f);
+  EXPECT_FLOAT_EQ(features[1], (1 + 2 + 4 + 5 + 10 + 11 + 13 + 14) / 8.0f);
+}
+
+TEST_P(HashEncodingTest, NotANumberReadsInsideTheTable) {
+  // Positions come from rays of untrusted scenes; the sanitizer build sees a wild read.
+  const HashGridShape shape = Shape();
+  const Buffer<float> table = RandomTable(shape);
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinity = std::numeric_limits<float>::infinity();
+  const Vec3 positions[] = {{nan, 0.5f, 0.5f}, {0.5f, nan, nan}, {infinity, -infinity, 0.5f}};
+  std::vector<float> features(3 * 2 * shape.n_levels);
+  cpu::HashEncodeForward({.shape = &shape,
+                          .table = table.data(),
+                          .n = 3,
+                          .positions = positions,
+                          .features = features.data(),
+                          .stride = 2 * shape.n_levels});
+  for (int j = 0; j < 2 * shape.n_levels; ++j)
+    EXPECT_TRUE(std::isfinite(features[4 * shape.n_levels + j]));
+}
+
+TEST(HashGridShapeTest, ResolutionsGoFromBaseToFinestInGeometricProgression) {
+  const HashGridShape shape = MakeHashGridShape(16, 18, 16, 2048);
+  EXPECT_EQ(shape.resolution[0], 16);
+  EXPECT_EQ(shape.resolution[15], 2048);
+  for (int level = 1; level < 16; ++level) {
+    const double ratio = static_cast<double>(shape.resolution[level]) / shape.resolution[level - 1];
+    EXPECT_NEAR(ratio, std::pow(128, 1.0 / 15), 0.07) << level;  // floors move it
+  }
+}
+
+TEST(HashGridShapeTest, HashedEntriesStayInTheTable) {
+  const HashGridShape shape = Shape();
+  for (int i = 0; i < 1000; ++i) {
+    const auto w = RandomWords(1, RandomUse::kTest, 0, i);
+    EXPECT_LT(HashGridEntry(w[0], w[1], w[2], 301, false, shape.entries() - 1), shape.entries());
+  }
+}
+
+TEST(HashEncodingReferenceTest, GradientsAgreeWithCentralDifferences) {
+  const HashGridShape shape = MakeHashGridShape(3, 12, 4, 60);
+  const std::vector<float> table_f = RandomFloats(size_t{6} * shape.entries(), -1, 1, 1);
+  std::vector<double> table(table_f.begin(), table_f.end());
+  const std::vector<Vec3> positions = RandomPoints(4, 0, 1, 2);
+  const std::vector<float> grad_f = RandomFloats(4 * 6, -1, 1, 3);
+  const std::vector<double> grad_features(grad_f.begin(), grad_f.end());
+  const std::vector<double> gradient =
+      reference::HashEncodeBackward(shape, positions, grad_features);
+  const auto loss = [&] {
+    const std::vector<double> features = reference::HashEncodeForward(shape, table, positions);
+    double sum = 0;
+    for (size_t i = 0; i < features.size(); ++i) sum += features[i] * grad_features[i];
+    return sum;
+  };
+  constexpr double kStep = 1e-3;  // the loss is linear in the table: only rounding is left
+  int n_checked = 0;
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (gradient[i] == 0 && i % 1000 != 0) continue;
+    const double value = table[i];
+    table[i] = value + kStep;
+    const double above = loss();
+    table[i] = value - kStep;
+    const double below = loss();
+    table[i] = value;
+    EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep), 1e-10) << i;
+    ++n_checked;
+  }
+  EXPECT_GT(n_checked, 100);
+}
+
+}  // namespace
+}  // namespace nerf::kernels

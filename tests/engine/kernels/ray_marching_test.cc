@@ -1,0 +1,206 @@
+#include "engine/kernels/ray_marching.h"
+
+#include <cmath>
+#include <vector>
+
+#include "engine/base/philox.h"
+#include "engine/field/occupancy_grid.h"
+#include "gtest/gtest.h"
+#include "tests/testing/random_floats.h"
+#include "tests/testing/reference/ray_marching.h"
+
+namespace nerf::kernels {
+namespace {
+
+// Middles may drift from the exact lattice by rounding, and by cone / 8 of a step where steps start
+// to grow; a sample nearer than this to a face may fall to either side of it. In steps.
+constexpr double kDrift = 0.05;
+
+struct Samples {
+  std::vector<float> t_middles, deltas;
+  std::vector<uint32_t> cells;
+};
+
+MarchGrid View(const OccupancyGrid& grid) {
+  return {grid.occupied_blocks.data(), grid.box.Center(), 0.5f * grid.box.Size().x, grid.n_levels,
+          grid.resolution};
+}
+
+// Marches to the end, `wave` samples at a time.
+Samples March(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray, float jitter,
+              int wave) {
+  Samples samples;
+  const MarchGrid view = View(grid);
+  MarchRay march = StartMarch(view, steps, ray, jitter);
+  std::vector<float> t_middles(wave), deltas(wave);
+  std::vector<uint32_t> cells(wave);
+  int n = wave;
+  for (int rounds = 0; n == wave && rounds < 100000; ++rounds) {
+    n = MarchSamples(view, steps, wave, &march, t_middles.data(), deltas.data(), cells.data());
+    samples.t_middles.insert(samples.t_middles.end(), t_middles.begin(), t_middles.begin() + n);
+    samples.deltas.insert(samples.deltas.end(), deltas.begin(), deltas.begin() + n);
+    samples.cells.insert(samples.cells.end(), cells.begin(), cells.begin() + n);
+  }
+  return samples;
+}
+
+OccupancyGrid RandomGrid(int n_levels, int resolution, double occupied, uint32_t stream) {
+  OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, n_levels, resolution);
+  for (size_t i = 0; i < grid.occupied_blocks.size(); ++i) {
+    uint64_t bits = 0;
+    const std::vector<float> draws =
+        RandomFloats(64, 0, 1, stream * 100000 + static_cast<uint32_t>(i));
+    for (int bit = 0; bit < 64; ++bit) bits |= uint64_t{draws[bit] < occupied} << bit;
+    grid.occupied_blocks[i] = bits;
+  }
+  return grid;
+}
+
+// Every clear sample of the lattice is found, and nothing else. Returns how many were compared.
+int ExpectMatchesLattice(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray,
+                         float jitter) {
+  const Samples samples = March(grid, steps, ray, jitter, 16);
+  const std::vector<reference::LatticeInterval> lattice =
+      reference::MarchLattice(grid, steps.step, steps.cone, ray, jitter);
+  size_t next = 0;
+  int n_compared = 0;
+  for (const reference::LatticeInterval& interval : lattice) {
+    const bool found =
+        next < samples.t_middles.size() &&
+        std::abs(samples.t_middles[next] - interval.t_middle) < kDrift * interval.delta;
+    if (interval.margin > kDrift) {
+      EXPECT_EQ(found, interval.occupied) << "t " << interval.t_middle << ", delta "
+                                          << interval.delta << ", margin " << interval.margin;
+      ++n_compared;
+    }
+    if (found) {
+      EXPECT_NEAR(samples.deltas[next], interval.delta, kDrift * interval.delta);
+      ++next;
+    }
+  }
+  EXPECT_EQ(next, samples.t_middles.size()) << "samples that are not on the lattice";
+  return n_compared;
+}
+
+// Rays towards the grid from around it and inside, each clearly off the axes' planes.
+std::vector<Ray> Rays(int n, float reach) {
+  const std::vector<Vec3> origins = RandomPoints(n, -reach, reach, 11);
+  const std::vector<Vec3> targets = RandomPoints(n, -0.9f, 0.9f, 12);
+  std::vector<Ray> rays;
+  for (int i = 0; i < n; ++i) {
+    rays.push_back({origins[i], Normalized(targets[i] - origins[i])});
+    rays.back().t_near = 0.05f;
+  }
+  return rays;
+}
+
+TEST(RayMarchingTest, FindsExactlyTheOccupiedPartOfTheLattice) {
+  const MarchSteps steps{.step = 0.04f};
+  for (double occupied : {0.0, 0.002, 0.02, 0.3, 1.0}) {
+    const OccupancyGrid grid = RandomGrid(1, 32, occupied, 1);
+    int n_compared = 0;
+    for (const Ray& ray : Rays(100, 3)) n_compared += ExpectMatchesLattice(grid, steps, ray, 0.37f);
+    EXPECT_GT(n_compared, 1000) << occupied;
+  }
+}
+
+TEST(RayMarchingTest, FindsTheLatticeWithGrowingStepsInNestedGrids) {
+  // Steps grow from t = 1.28 on; the outermost box reaches to 4.
+  const MarchSteps steps{.step = 0.02f, .cone = 1.0f / 64};
+  for (double occupied : {0.0, 0.002, 0.02, 0.3, 1.0}) {
+    const OccupancyGrid grid = RandomGrid(3, 32, occupied, 2);
+    int n_compared = 0;
+    for (const Ray& ray : Rays(100, 5)) n_compared += ExpectMatchesLattice(grid, steps, ray, 0.37f);
+    EXPECT_GT(n_compared, 1000) << occupied;
+  }
+}
+
+TEST(RayMarchingTest, WavesOfAnySizeGiveTheSameBytes) {
+  const MarchSteps steps{.step = 0.02f, .cone = 1.0f / 256};
+  const OccupancyGrid grid = RandomGrid(2, 32, 0.1, 3);
+  size_t n = 0;
+  for (const Ray& ray : Rays(50, 3)) {
+    const Samples whole = March(grid, steps, ray, 0.5f, 4096);
+    for (int wave : {1, 7, 16}) {
+      const Samples waves = March(grid, steps, ray, 0.5f, wave);
+      EXPECT_EQ(waves.t_middles, whole.t_middles);
+      EXPECT_EQ(waves.deltas, whole.deltas);
+      EXPECT_EQ(waves.cells, whole.cells);
+    }
+    n += whole.t_middles.size();
+  }
+  EXPECT_GT(n, 100u);
+}
+
+TEST(RayMarchingTest, NamesTheOccupiedCellOfEachSample) {
+  const MarchSteps steps{.step = 0.03f};
+  const OccupancyGrid grid = RandomGrid(2, 32, 0.2, 4);
+  for (const Ray& ray : Rays(20, 3)) {
+    for (uint32_t cell : March(grid, steps, ray, 0.5f, 64).cells) {
+      ASSERT_LT(cell / 64, grid.occupied_blocks.size());
+      EXPECT_TRUE((grid.occupied_blocks[cell / 64] >> (cell % 64)) & 1);
+    }
+  }
+}
+
+TEST(RayMarchingTest, NearAndFarPlanesLeaveSixSamples) {
+  // nerfacc's example: a full unit cell, planes at 1.2 and 1.5, steps of 0.05.
+  const OccupancyGrid grid = FullOccupancyGrid({{0, 0, 0}, {1, 1, 1}}, 1, 4);
+  Ray ray{{-1, 0, 0}, Normalized({1, 0.01f, 0.01f})};
+  ray.t_near = 1.2f;
+  ray.t_far = 1.5f;
+  const Samples samples = March(grid, {.step = 0.05f}, ray, 0, 100);
+  ASSERT_EQ(samples.t_middles.size(), 6u);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_NEAR(samples.t_middles[i], 1.225 + 0.05 * i, 1e-5);
+    EXPECT_FLOAT_EQ(samples.deltas[i], 0.05f);
+  }
+}
+
+TEST(RayMarchingTest, StepsAndTheirInverseAgree) {
+  for (const MarchSteps& steps : {MarchSteps{0.01f, 0}, MarchSteps{0.01f, 1.0f / 256}}) {
+    for (float t : {0.0f, 0.5f, 2.5f, 2.6f, 40.0f}) {
+      EXPECT_NEAR(steps.FromSteps(steps.ToSteps(t)), t, 1e-5f * t + 1e-6f) << steps.cone;
+      // One step is one unit of stepping space, to the cone / 2 by which it differs at the turn.
+      EXPECT_NEAR(steps.ToSteps(t + steps.Delta(t)) - steps.ToSteps(t), 1, 3e-3) << t;
+    }
+  }
+}
+
+TEST(RayMarchingTest, RaysPastTheGridFindNothing) {
+  const OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 32);
+  const Ray rays[] = {
+      {{-3, 2, 0}, {1, 0, 0}},                     // beside it
+      {{3, 0, 0}, {1, 0, 0}},                      // behind
+      {{0, 0, 0}, {1, 0, 0}, /*t_near=*/5},        // near plane beyond it
+      {{-3, 0, 0}, {1, 0, 0}, 0, /*t_far=*/1.5f},  // far plane in front of it
+  };
+  for (const Ray& ray : rays) EXPECT_TRUE(March(grid, {.step = 0.1f}, ray, 0, 16).deltas.empty());
+}
+
+TEST(RayMarchingTest, AxisParallelRaysCrossTheWholeGrid) {
+  const OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 32);
+  for (int axis = 0; axis < 3; ++axis) {
+    for (float sign : {-1.0f, 1.0f}) {
+      Ray ray{{0.3f, 0.3f, 0.3f}, {}};
+      ray.origin[axis] = -3 * sign;
+      ray.direction[axis] = sign;
+      EXPECT_EQ(March(grid, {.step = 0.1f}, ray, 0, 16).deltas.size(), 20u) << axis;
+    }
+  }
+}
+
+TEST(RayMarchingTest, AxisParallelRaysThroughAnEmptyGridEnd) {
+  OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 2, 32);
+  std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
+  for (int axis = 0; axis < 3; ++axis) {
+    // On a face between cells, where distances to faces are exactly 0.
+    Ray ray{{0, 0, 0}, {}};
+    ray.origin[axis] = -3;
+    ray.direction[axis] = 1;
+    EXPECT_TRUE(March(grid, {.step = 0.01f}, ray, 0, 16).deltas.empty());
+  }
+}
+
+}  // namespace
+}  // namespace nerf::kernels

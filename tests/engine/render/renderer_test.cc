@@ -1,0 +1,199 @@
+#include "engine/render/renderer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "gtest/gtest.h"
+
+namespace nerf {
+namespace {
+
+constexpr float kStep = 0.01f;
+constexpr Vec3 kBlue{0.1f, 0.2f, 0.9f};
+
+// A scene given by formulas. Counts the points it was asked for.
+class FormulaField : public RadianceField {
+ public:
+  using Density1 = std::function<float(Vec3)>;
+  using Colour1 = std::function<Vec3(Vec3 position, Vec3 direction)>;
+  FormulaField(Density1 density, Colour1 colour)
+      : density_(std::move(density)), colour_(std::move(colour)) {}
+
+  std::unique_ptr<Workspace> NewWorkspace(int) const override {
+    return std::make_unique<Workspace>();
+  }
+  void Density(int n, const Vec3* positions, float* sigmas, Workspace*) const override {
+    n_asked_ += n;
+    for (int i = 0; i < n; ++i) sigmas[i] = density_(positions[i]);
+  }
+  void DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
+                        Vec3* colours, Workspace* workspace) const override {
+    Density(n, positions, sigmas, workspace);
+    for (int i = 0; i < n; ++i) colours[i] = colour_(positions[i], directions[i]);
+  }
+  int64_t n_asked() const { return n_asked_; }
+
+ private:
+  Density1 density_;
+  Colour1 colour_;
+  mutable std::atomic<int64_t> n_asked_{0};
+};
+
+Vec3 White(Vec3, Vec3) { return {1, 1, 1}; }
+
+SceneGeometry Geometry() {
+  SceneGeometry geometry;
+  geometry.near = 0.1f;
+  geometry.step = kStep;
+  return geometry;
+}
+
+// Looks along -z from (0, 0, 4) at the box of side 2; 35 x 19 pixels are no whole number of tiles.
+Camera FrontCamera() {
+  Camera camera;
+  camera.width = 35;
+  camera.height = 19;
+  camera.fl_x = camera.fl_y = 60;
+  camera.cx = 17.5f;
+  camera.cy = 9.5f;
+  camera.camera_to_world.m[2][3] = 4;
+  return camera;
+}
+
+constexpr int kMiddlePixel = 9 * 35 + 17;  // its ray runs along the axis
+
+RenderedView Render(const RadianceField& field, const OccupancyGrid& grid,
+                    const RenderOptions& options, int n_threads = 2) {
+  ThreadPool pool(n_threads);
+  RenderedView view;
+  EXPECT_TRUE(RenderView(field, grid, Geometry(), FrontCamera(), options, &pool, {}, &view));
+  return view;
+}
+
+OccupancyGrid FullGrid() { return FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 32); }
+
+TEST(RendererTest, UniformSlabLetsThroughWhatBeersLawSays) {
+  constexpr float kSigma = 0.8f;
+  const FormulaField field([](Vec3) { return kSigma; }, White);
+  const RenderedView view = Render(field, FullGrid(), {.background = kBlue});
+  ASSERT_EQ(view.opacities.size(), 35u * 19);
+  for (int y = 0; y < 19; ++y) {
+    for (int x = 0; x < 35; ++x) {
+      const float u = (x + 0.5f - 17.5f) / 60, v = (y + 0.5f - 9.5f) / 60;
+      const float per_depth = std::sqrt(1 + u * u + v * v);
+      // From z = 1 to z = -1, or out through a side where the ray gets there first.
+      const float exit_depth = std::min(5.0f, 1 / std::max(std::abs(u), std::abs(v)));
+      const float length = std::max(0.0f, exit_depth - 3) * per_depth;
+      const float left = std::exp(-kSigma * length);
+      const size_t pixel = y * 35 + x;
+      // A ray meets the slab in whole steps: up to one step and a half of it is missed.
+      const float tolerance = kSigma * 1.5f * kStep * left + 1e-4f;
+      EXPECT_NEAR(view.opacities[pixel], 1 - left, tolerance) << x << ", " << y;
+      for (int c = 0; c < 3; ++c) {
+        EXPECT_NEAR(view.colours[pixel][c], 1 - left + kBlue[c] * left, tolerance)
+            << x << ", " << y;
+      }
+    }
+  }
+}
+
+TEST(RendererTest, FrontSlabCoversTheBackSlab) {
+  constexpr float kFront = 1.5f, kBack = 3;
+  const FormulaField field([](Vec3 p) { return p.z > 0 ? kFront : kBack; },
+                           [](Vec3 p, Vec3) {
+                             return p.z > 0 ? Vec3{1, 0, 0} : Vec3{0, 1, 0};
+                           });
+  const RenderedView view = Render(field, FullGrid(), {.background = {0, 0, 1}});
+  const float through_front = std::exp(-kFront), through_both = through_front * std::exp(-kBack);
+  const Vec3 colour = view.colours[kMiddlePixel];
+  EXPECT_NEAR(colour.x, 1 - through_front, 1.5f * kFront * kStep);
+  EXPECT_NEAR(colour.y, through_front - through_both, 1.5f * kBack * kStep);
+  EXPECT_NEAR(colour.z, through_both, 1.5f * kBack * kStep * through_both);
+}
+
+TEST(RendererTest, OpaqueSphereHasTheDepthOfItsSurface) {
+  const FormulaField field([](Vec3 p) { return Norm(p) < 0.5f ? 1e5f : 0.0f; }, White);
+  const RenderedView view = Render(field, FullGrid(), {.background = kBlue});
+  int n_hit = 0;
+  for (int y = 0; y < 19; ++y) {
+    for (int x = 0; x < 35; ++x) {
+      const size_t pixel = y * 35 + x;
+      const Vec3 d = Normalized({(x + 0.5f - 17.5f) / 60, (9.5f - y - 0.5f) / 60, -1});
+      const float along = -4 * d.z, inside = 0.25f - (16 - along * along);
+      if (std::abs(inside) < 0.02f) continue;  // the silhouette: steps may miss it
+      if (inside < 0) {
+        EXPECT_EQ(view.opacities[pixel], 0);
+        EXPECT_EQ(view.depths[pixel], 0);
+        EXPECT_EQ(view.colours[pixel], kBlue);
+      } else {
+        EXPECT_NEAR(view.opacities[pixel], 1, 1e-6f);
+        EXPECT_NEAR(view.depths[pixel], along - std::sqrt(inside), 1.5f * kStep);
+        ++n_hit;
+      }
+    }
+  }
+  EXPECT_GT(n_hit, 100);
+}
+
+TEST(RendererTest, ColourIsSeenAlongTheDirectionOfTheRay) {
+  const FormulaField field([](Vec3) { return 1e5f; },
+                           [](Vec3, Vec3 d) {
+                             return d * 0.5f + Vec3{0.5f, 0.5f, 0.5f};
+                           });
+  const RenderedView view = Render(field, FullGrid(), {});
+  const Vec3 along_axis = view.colours[kMiddlePixel];
+  EXPECT_NEAR(along_axis.x, 0.5f, 1e-6f);
+  EXPECT_NEAR(along_axis.y, 0.5f, 1e-6f);
+  EXPECT_NEAR(along_axis.z, 0, 1e-6f);
+  EXPECT_GT(view.colours[9 * 35 + 30].x, 0.55f);  // to the right
+  EXPECT_GT(view.colours[1 * 35 + 17].y, 0.55f);  // upwards
+}
+
+TEST(RendererTest, UnoccupiedCellsAddNothingAndAreNotEvaluated) {
+  OccupancyGrid grid = FullGrid();
+  std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
+  const FormulaField field([](Vec3) { return 1e5f; }, White);
+  const RenderedView view = Render(field, grid, {.background = kBlue});
+  for (const Vec3& colour : view.colours) EXPECT_EQ(colour, kBlue);
+  for (float opacity : view.opacities) EXPECT_EQ(opacity, 0);
+  EXPECT_EQ(field.n_asked(), 0);
+}
+
+TEST(RendererTest, RaysStopBehindAnOpaqueWall) {
+  const FormulaField wall([](Vec3) { return 1e5f; }, White);
+  const FormulaField air([](Vec3) { return 0.0f; }, White);
+  Render(wall, FullGrid(), {});
+  Render(air, FullGrid(), {});
+  EXPECT_LT(wall.n_asked() * 20, air.n_asked());
+}
+
+TEST(RendererTest, BytesDoNotDependOnTheNumberOfThreads) {
+  const FormulaField field([](Vec3 p) { return 3 + 3 * std::sin(9 * p.x) * std::cos(7 * p.y); },
+                           [](Vec3 p, Vec3) {
+                             return Vec3{std::abs(p.x), std::abs(p.y), 0.5f};
+                           });
+  const RenderedView one = Render(field, FullGrid(), {}, 1);
+  for (int n_threads : {2, 5}) {
+    const RenderedView view = Render(field, FullGrid(), {}, n_threads);
+    EXPECT_EQ(view.colours, one.colours);
+    EXPECT_EQ(view.opacities, one.opacities);
+    EXPECT_EQ(view.depths, one.depths);
+  }
+}
+
+TEST(RendererTest, StopEndsTheRenderWithoutAView) {
+  const FormulaField field([](Vec3) { return 1.0f; }, White);
+  std::stop_source stop;
+  stop.request_stop();
+  ThreadPool pool(2);
+  RenderedView view;
+  EXPECT_FALSE(
+      RenderView(field, FullGrid(), Geometry(), FrontCamera(), {}, &pool, stop.get_token(), &view));
+  EXPECT_EQ(field.n_asked(), 0);
+}
+
+}  // namespace
+}  // namespace nerf

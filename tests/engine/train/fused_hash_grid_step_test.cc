@@ -1,0 +1,283 @@
+#include <cmath>
+
+#include "engine/render/renderer.h"
+#include "engine/train/ngp.h"
+#include "engine/train/ngp_parameters.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tiny_training.h"
+#include "tests/testing/training_loss.h"
+
+namespace nerf {
+namespace {
+
+TensorFile Saved(const TrainingStep& step) {
+  TensorFile file;
+  step.Save(&file);
+  return file;
+}
+
+// A config whose loss is smooth: nothing is cut off and nothing is added.
+TrainConfig SmoothConfig(Loss loss) {
+  TrainConfig config = TinyConfig();
+  config.loss = loss;
+  config.min_transmittance = 0;
+  config.mlp_l2 = 0;
+  return config;
+}
+
+struct Case {
+  Loss loss;
+  int n_levels;
+};
+class FusedGradientTest : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Losses, FusedGradientTest,
+                         testing::Values(Case{Loss::kHuber, 1}, Case{Loss::kMse, 1},
+                                         Case{Loss::kMse, 3}));
+
+TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
+  ThreadPool pool(2);
+  const TrainConfig config = SmoothConfig(GetParam().loss);
+  const SceneGeometry geometry = TinyGeometry(GetParam().n_levels);
+  const auto step = NewFusedHashGridStep(config, geometry, &pool);
+  const TensorFile state = LivelyState(*step);
+  ASSERT_THAT(step->Load(state), IsOk());
+  NgpParameters parameters(config, NgpHashGridShape(12, geometry.n_levels));
+  ASSERT_THAT(parameters.Load(state), IsOk());
+  const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
+  const Batch batch = TinyBatch(23);
+  const StepResult expected = reference::TrainingLoss(
+      config, {parameters.shape(), outer, parameters.table(), parameters.weights()},
+      FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
+      {geometry.step, geometry.cone}, batch);
+  const StepResult result = step->Run(batch);
+  EXPECT_EQ(result.n_rays, 23);
+  EXPECT_EQ(result.n_marched, expected.n_marched);
+  EXPECT_EQ(result.n_trained, expected.n_marched);
+  // A float coordinate is off by 1e-4 of one of the finest cells, whose corners differ by about 1.
+  EXPECT_NEAR(result.loss, expected.loss, 3e-4 * expected.loss);
+  EXPECT_NEAR(result.squared_error, expected.squared_error, 3e-4 * expected.squared_error);
+}
+
+TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
+  ThreadPool pool(2);
+  const TrainConfig config = SmoothConfig(GetParam().loss);
+  const auto step = NewFusedHashGridStep(config, TinyGeometry(GetParam().n_levels), &pool);
+  const TensorFile state = LivelyState(*step);
+  const Batch batch = TinyBatch(64, 0, /*learning_rate=*/0);
+  ASSERT_THAT(step->Load(state), IsOk());
+  step->Run(batch);
+  const TensorFile after = Saved(*step);
+  for (const std::string& name : FieldTensorNames()) {
+    // From zero, first moments become (1 - beta1) of the gradient of the scaled loss.
+    std::vector<float> gradient = ToFloats(after.tensors.at("adam.first." + name));
+    double squared = 0;
+    for (float& g : gradient) {
+      g /= (1 - config.beta1) * config.loss_scale;
+      squared += static_cast<double>(g) * g;
+    }
+    const double norm = std::sqrt(squared);
+    ASSERT_GT(norm, 1e-5) << name;
+    // Along the gradient the loss changes fastest, so rounding matters least; the slope is |g|.
+    const double distance = 3e-5 / norm;
+    const auto loss_at = [&](double sign) {
+      TensorFile moved = state;
+      Tensor& tensor = moved.tensors.at(name);
+      std::vector<float> values = ToFloats(tensor);
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] += static_cast<float>(sign * distance * gradient[i] / norm);
+      tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
+      EXPECT_THAT(step->Load(moved), IsOk());
+      return step->Run(batch).loss;
+    };
+    const double slope = (loss_at(1) - loss_at(-1)) / (2 * distance);
+    // The loss moves by 6e-5 and is rounded to 1e-8; curvature and the kinks of ReLU take the rest.
+    EXPECT_NEAR(slope, norm, 0.01 * norm) << name;
+  }
+}
+
+TEST(FusedHashGridStepTest, SameBytesForAnyNumberOfThreads) {
+  const auto run = [](int n_threads) {
+    ThreadPool pool(n_threads);
+    const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(2), &pool);
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    for (uint32_t i = 0; i < 17; ++i) step->Run(TinyBatch(50 + i, i));
+    return Saved(*step);
+  };
+  const TensorFile one = run(1);
+  EXPECT_TRUE(SameContents(run(2), one));
+  EXPECT_TRUE(SameContents(run(5), one));
+}
+
+TEST(FusedHashGridStepTest, LoadingASavedStateContinuesBitForBit) {
+  ThreadPool pool(2);
+  const auto whole = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  for (uint32_t i = 0; i < 6; ++i) whole->Run(TinyBatch(40, i));
+  const auto resumed = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
+  // Past the update of the grid before step 8 and of the moving average after step 16.
+  for (uint32_t i = 6; i < 18; ++i) {
+    const StepResult a = whole->Run(TinyBatch(40, i)), b = resumed->Run(TinyBatch(40, i));
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.n_trained, b.n_trained);
+  }
+  EXPECT_TRUE(SameContents(Saved(*resumed), Saved(*whole)));
+}
+
+TEST(FusedHashGridStepTest, LossFallsOnABatchThatIsRepeated) {
+  ThreadPool pool(2);
+  const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  Batch batch = TinyBatch(40);
+  const double before = step->Run(batch).loss;
+  double after = 0;
+  for (int i = 0; i < 60; ++i) {
+    batch.step = i + 1;
+    after = step->Run(batch).loss;
+  }
+  EXPECT_LT(after, 0.1 * before);
+}
+
+TEST(FusedHashGridStepTest, SamplesBehindTheTransmittanceLimitAreNotTrained) {
+  ThreadPool pool(2);
+  TrainConfig config = TinyConfig();
+  const auto trained_of_marched = [&] {
+    const auto step = NewFusedHashGridStep(config, TinyGeometry(), &pool);
+    TensorFile state = LivelyState(*step);
+    Tensor& layer = state.tensors.at("field.density_mlp.1");
+    std::vector<float> values = ToFloats(layer);
+    for (float& value : values) value *= 30;  // exponents of some tens: walls and air
+    layer = TensorFromFloats(values.data(), layer.shape, DType::kF32);
+    EXPECT_THAT(step->Load(state), IsOk());
+    const StepResult result = step->Run(TinyBatch(64));
+    return static_cast<double>(result.n_trained) / result.n_marched;
+  };
+  config.min_transmittance = 0;
+  EXPECT_EQ(trained_of_marched(), 1);
+  config.min_transmittance = 1e-4f;
+  EXPECT_LT(trained_of_marched(), 0.9);
+}
+
+TEST(FusedHashGridStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
+  ThreadPool pool(1);
+  const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  const TensorFile whole = Saved(*step);
+  step->Run(TinyBatch(20));
+  const TensorFile before = Saved(*step);
+  for (const auto& [name, tensor] : whole.tensors) {
+    TensorFile broken = whole;
+    broken.tensors.erase(name);
+    EXPECT_THAT(step->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
+    broken.tensors[name] = tensor;
+    broken.tensors[name].shape.push_back(2);
+    EXPECT_THAT(step->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
+  }
+  for (const auto& [name, text] : whole.metadata) {
+    TensorFile broken = whole;
+    broken.metadata[name] = "many";
+    EXPECT_THAT(step->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
+  }
+  EXPECT_TRUE(SameContents(Saved(*step), before));
+}
+
+TEST(FusedHashGridStepTest, InitializeStartsTheOptimiserAnew) {
+  ThreadPool pool(1);
+  const auto donor = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  ASSERT_THAT(donor->Load(LivelyState(*donor)), IsOk());
+  TensorFile model;
+  donor->SaveModel(&model);
+  const auto fresh = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  const auto used = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  used->Run(TinyBatch(20));
+  ASSERT_THAT(fresh->Initialize(model), IsOk());
+  ASSERT_THAT(used->Initialize(model), IsOk());
+  EXPECT_TRUE(SameContents(Saved(*used), Saved(*fresh)));
+  for (const std::string& name : FieldTensorNames())
+    EXPECT_EQ(ToFloats(Saved(*used).tensors.at(name)), ToFloats(model.tensors.at(name)));
+}
+
+TEST(FusedHashGridStepTest, InitializeTakesTheGridWhereItFits) {
+  ThreadPool pool(1);
+  const auto donor = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  TensorFile model;
+  donor->SaveModel(&model);
+  std::vector<uint8_t>& bits = model.tensors.at("occupancy.bits").bytes;
+  std::fill(bits.begin(), bits.begin() + bits.size() / 4, 0);
+  const auto same = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  ASSERT_THAT(same->Initialize(model), IsOk());
+  EXPECT_EQ(same->OccupiedFraction(), 0.75);
+  TrainConfig finer = TinyConfig();
+  finer.grid_resolution = 64;
+  const auto other = NewFusedHashGridStep(finer, TinyGeometry(), &pool);
+  ASSERT_THAT(other->Initialize(model), IsOk());
+  EXPECT_EQ(other->OccupiedFraction(), 1);
+  const auto nested = NewFusedHashGridStep(TinyConfig(), TinyGeometry(2), &pool);
+  ASSERT_THAT(nested->Initialize(model), IsOk());
+  EXPECT_EQ(nested->OccupiedFraction(), 1);
+}
+
+TEST(FusedHashGridStepTest, InitializeRefusesAnotherTableSize) {
+  ThreadPool pool(1);
+  TrainConfig larger = TinyConfig();
+  larger.log2_hashmap_size = 13;
+  TensorFile model;
+  NewFusedHashGridStep(larger, TinyGeometry(), &pool)->SaveModel(&model);
+  const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  const TensorFile before = Saved(*step);
+  EXPECT_THAT(step->Initialize(model),
+              StatusIs(absl::StatusCode::kInvalidArgument, "field.hash_table"));
+  EXPECT_TRUE(SameContents(Saved(*step), before));
+}
+
+TEST(FusedHashGridStepTest, ReopenGridOccupiesEveryCellAgain) {
+  ThreadPool pool(2);
+  const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  TensorFile state = Saved(*step);
+  std::fill(state.tensors.at("occupancy.bits").bytes.begin(),
+            state.tensors.at("occupancy.bits").bytes.end(), 0);
+  ASSERT_THAT(step->Load(state), IsOk());
+  EXPECT_EQ(step->OccupiedFraction(), 0);
+  const StepResult nothing = step->Run(TinyBatch(10));
+  EXPECT_EQ(nothing.n_marched, 0);
+  EXPECT_GT(nothing.loss, 0) << "rays that meet nothing still show the background";
+  step->ReopenGrid();
+  EXPECT_EQ(step->OccupiedFraction(), 1);
+  EXPECT_GT(step->Run(TinyBatch(10)).n_marched, 0);
+}
+
+TEST(FusedHashGridStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
+  ThreadPool pool(2);
+  const SceneGeometry geometry = TinyGeometry();
+  const auto step = NewFusedHashGridStep(TinyConfig(), geometry, &pool);
+  ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
+  for (uint32_t i = 0; i < 5; ++i) step->Run(TinyBatch(40, i));
+  Camera camera;
+  camera.width = camera.height = 20;
+  camera.fl_x = camera.fl_y = 20;
+  camera.cx = camera.cy = 10;
+  camera.camera_to_world.m[2][3] = 3;
+  const auto render = [&](const TrainedModel& model) {
+    RenderedView view;
+    EXPECT_TRUE(RenderView(*model.field, model.grid, geometry, camera, {}, &pool, {}, &view));
+    return view.colours;
+  };
+  TensorFile model;
+  step->SaveModel(&model);
+  const auto from_model = LoadNgpModel(model, geometry);
+  const auto from_checkpoint = LoadNgpModel(Saved(*step), geometry);
+  ASSERT_THAT(from_model, IsOk());
+  ASSERT_THAT(from_checkpoint, IsOk());
+  const std::vector<Vec3> expected = render(step->Snapshot());
+  EXPECT_EQ(render(*from_model), expected);
+  EXPECT_EQ(render(*from_checkpoint), expected);
+}
+
+TEST(LoadNgpModelTest, RefusesAGridOfAnotherNumberOfLevels) {
+  ThreadPool pool(1);
+  TensorFile model;
+  NewFusedHashGridStep(TinyConfig(), TinyGeometry(2), &pool)->SaveModel(&model);
+  EXPECT_THAT(LoadNgpModel(model, TinyGeometry(1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, "occupancy.bits"));
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,184 @@
+#include "engine/train/ngp_parameters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "gmock/gmock.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tiny_training.h"
+
+namespace nerf {
+namespace {
+
+using testing::HasSubstr;
+
+kernels::HashGridShape Shape() { return NgpHashGridShape(12, 1); }
+
+NgpParameters RandomParameters(uint32_t seed = 1) {
+  TrainConfig config = TinyConfig();
+  config.seed = seed;
+  NgpParameters parameters(config, Shape());
+  parameters.InitializeRandomly();
+  return parameters;
+}
+
+TensorFile Saved(const NgpParameters& parameters) {
+  TensorFile file;
+  parameters.Save(&file);
+  return file;
+}
+
+TEST(NgpParametersTest, TheTableStartsSmallAndTheWeightsWithinGlorotsReach) {
+  const NgpParameters parameters = RandomParameters();
+  const size_t n = size_t{32} << 12;
+  const auto [low, high] = std::minmax_element(parameters.table(), parameters.table() + n);
+  EXPECT_GE(*low, -1e-4f);
+  EXPECT_LT(*low, -0.9e-4f);
+  EXPECT_LE(*high, 1e-4f);
+  EXPECT_GT(*high, 0.9e-4f);
+  for (const NgpLayer& layer : kNgpLayers) {
+    const float reach = std::sqrt(6.0f / (layer.n_in + layer.n_out_used));
+    float largest = 0;
+    for (int in = 0; in < layer.n_in; ++in) {
+      for (int out = 0; out < layer.n_out; ++out) {
+        const float weight = parameters.weights()[layer.offset + in * layer.n_out + out];
+        largest = std::max(largest, std::abs(weight));
+        EXPECT_TRUE(out < layer.n_out_used || weight == 0) << "padding";
+      }
+    }
+    EXPECT_LE(largest, reach) << layer.tensor_name;
+    EXPECT_GT(largest, 0.9f * reach) << layer.tensor_name;
+  }
+}
+
+TEST(NgpParametersTest, OneSeedIsOneStartAndAnotherSeedAnother) {
+  EXPECT_TRUE(SameContents(Saved(RandomParameters(5)), Saved(RandomParameters(5))));
+  EXPECT_FALSE(SameContents(Saved(RandomParameters(5)), Saved(RandomParameters(6))));
+}
+
+TEST(NgpParametersTest, TransposedWeightsFollowEveryUpdate) {
+  NgpParameters parameters = RandomParameters();
+  for (int i = 0; i < kNgpWeights; ++i) parameters.weight_gradients(3)[i] = 0.1f * (i % 7);
+  parameters.UpdateWeights(0.01f, 1);
+  for (const NgpLayer& layer : kNgpLayers) {
+    for (int in = 0; in < layer.n_in; ++in) {
+      for (int out = 0; out < layer.n_out; ++out) {
+        ASSERT_EQ(parameters.transposed_weights()[layer.offset + out * layer.n_in + in],
+                  parameters.weights()[layer.offset + in * layer.n_out + out]);
+      }
+    }
+  }
+}
+
+TEST(NgpParametersTest, WeightUpdateSumsTheLanesAndClearsThem) {
+  NgpParameters parameters = RandomParameters();
+  float expected = 0;
+  for (int lane = 0; lane < kGradientLanes; ++lane) {
+    parameters.weight_gradients(lane)[5] = 0.25f * (lane + 1);
+    expected += 0.25f * (lane + 1);
+  }
+  parameters.UpdateWeights(0, 1);
+  // First moments are 0.1 of the gradient plus the tiny penalty. Element 5 is (in 0, out 5).
+  const TensorFile file = Saved(parameters);
+  EXPECT_NEAR(ToFloats(file.tensors.at("adam.first.field.density_mlp.0"))[5 * 32], 0.1f * expected,
+              1e-4f);
+  for (int lane = 0; lane < kGradientLanes; ++lane) {
+    EXPECT_TRUE(std::all_of(parameters.weight_gradients(lane),
+                            parameters.weight_gradients(lane) + kNgpWeights,
+                            [](float g) { return g == 0; }));
+  }
+}
+
+TEST(NgpParametersTest, AveragesFollowWithTheDecayOfTheStepsBetween) {
+  ThreadPool pool(2);
+  NgpParameters parameters = RandomParameters();
+  const float before = parameters.weights()[0];
+  parameters.weight_gradients(0)[0] = 1;
+  parameters.UpdateWeights(0.5f, 1);
+  const float after = parameters.weights()[0];
+  parameters.UpdateAverages(16, &pool);
+  const double keep = std::pow(TinyConfig().ema_decay, 16);
+  EXPECT_NEAR(ToFloats(Saved(parameters).tensors.at("average.field.density_mlp.0"))[0],
+              keep * before + (1 - keep) * after, 1e-6);
+}
+
+TEST(NgpParametersTest, LoadRestoresWhatSaveWrote) {
+  const NgpParameters saved = RandomParameters(1);
+  NgpParameters loaded = RandomParameters(2);
+  ASSERT_THAT(loaded.Load(Saved(saved)), IsOk());
+  EXPECT_TRUE(SameContents(Saved(loaded), Saved(saved)));
+  EXPECT_EQ(0, std::memcmp(loaded.transposed_weights(), saved.transposed_weights(),
+                           kNgpWeights * sizeof(float)));
+}
+
+TEST(NgpParametersTest, LoadNamesTheTensorThatIsWrongAndChangesNothing) {
+  const TensorFile whole = Saved(RandomParameters(1));
+  NgpParameters parameters = RandomParameters(2);
+  const TensorFile before = Saved(parameters);
+  for (const auto& [name, tensor] : whole.tensors) {
+    TensorFile broken = whole;
+    broken.tensors.erase(name);
+    EXPECT_THAT(parameters.Load(broken),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(name)));
+    broken.tensors[name] = tensor;
+    broken.tensors[name].shape = {static_cast<uint32_t>(tensor.n_elements())};
+    EXPECT_THAT(parameters.Load(broken),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(name)));
+    broken.tensors[name] = tensor;
+    broken.tensors[name].dtype = DType::kI32;
+    EXPECT_THAT(parameters.Load(broken),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(name)));
+  }
+  EXPECT_TRUE(SameContents(Saved(parameters), before));
+}
+
+TEST(NgpParametersTest, ModelsHoldTheAveragesInHalfPrecision) {
+  const NgpParameters parameters = RandomParameters();
+  TensorFile model;
+  parameters.SaveModel(&model);
+  EXPECT_EQ(model.tensors.size(), FieldTensorNames().size());
+  for (const std::string& name : FieldTensorNames()) {
+    ASSERT_TRUE(model.tensors.contains(name)) << name;
+    EXPECT_EQ(model.tensors[name].dtype, DType::kF16);
+  }
+  const std::vector<float> stored = ToFloats(model.tensors["field.hash_table"]);
+  const Buffer<float> evaluation = parameters.EvaluationTable();
+  EXPECT_TRUE(std::equal(stored.begin(), stored.end(), evaluation.begin(), evaluation.end()));
+}
+
+TEST(NgpParametersTest, ModelAndCheckpointReadBackAsTheSameEvaluationWeights) {
+  const NgpParameters parameters = RandomParameters();
+  TensorFile model;
+  parameters.SaveModel(&model);
+  const auto from_model = ReadNgpEvaluationParameters(model);
+  const auto from_checkpoint = ReadNgpEvaluationParameters(Saved(parameters));
+  ASSERT_THAT(from_model.status(), IsOk());
+  ASSERT_THAT(from_checkpoint.status(), IsOk());
+  EXPECT_EQ(from_model->log2_hashmap_size, 12);
+  EXPECT_TRUE(std::equal(from_model->table.begin(), from_model->table.end(),
+                         from_checkpoint->table.begin(), from_checkpoint->table.end()));
+  EXPECT_TRUE(std::equal(from_model->weights.begin(), from_model->weights.end(),
+                         from_checkpoint->weights.begin(), from_checkpoint->weights.end()));
+}
+
+TEST(NgpParametersTest, InitializeTakesTheParametersAndRestartsTheMoments) {
+  NgpParameters parameters = RandomParameters(1);
+  for (int i = 0; i < kNgpWeights; ++i) parameters.weight_gradients(0)[i] = 1;
+  parameters.UpdateWeights(0.01f, 1);
+  TensorFile model;
+  RandomParameters(2).SaveModel(&model);
+  ASSERT_THAT(parameters.Initialize(model), IsOk());
+  const TensorFile file = Saved(parameters);
+  for (const std::string& name : FieldTensorNames()) {
+    const std::vector<float> wanted = ToFloats(model.tensors.at(name));
+    EXPECT_EQ(ToFloats(file.tensors.at(name)), wanted);
+    EXPECT_EQ(ToFloats(file.tensors.at("average." + name)), wanted);
+    for (const std::string moment : {"adam.first.", "adam.second."}) {
+      for (float value : ToFloats(file.tensors.at(moment + name))) ASSERT_EQ(value, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,52 @@
+#include "tests/testing/reference/ngp_field.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/testing/reference/dense_layer.h"
+#include "tests/testing/reference/hash_encoding.h"
+#include "tests/testing/reference/spherical_harmonics.h"
+
+namespace nerf::reference {
+namespace {
+
+Matrix LayerWeights(const NgpNetwork& network, int i) {
+  const NgpLayer& layer = kNgpLayers[i];
+  Matrix weights(layer.n_in, layer.n_out_used);
+  for (int in = 0; in < layer.n_in; ++in) {
+    for (int out = 0; out < layer.n_out_used; ++out)
+      weights.at(in, out) = network.weights[layer.offset + in * layer.n_out + out];
+  }
+  return weights;
+}
+
+}  // namespace
+
+FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction) {
+  const kernels::HashGridShape& shape = network.shape;
+  const size_t level_size = size_t{2} << shape.log2_hashmap_size;
+  Matrix encoding(1, 2 * shape.n_levels);
+  for (int level = 0; level < shape.n_levels; ++level) {
+    for (const HashCorner& corner : HashCorners(shape, level, unit)) {
+      for (int f = 0; f < 2; ++f) {
+        encoding.at(0, 2 * level + f) +=
+            corner.weight * network.table[level_size * level + 2 * size_t{corner.entry} + f];
+      }
+    }
+  }
+  const Matrix hidden = DenseForward(encoding, LayerWeights(network, 0), true);
+  const Matrix geometry = DenseForward(hidden, LayerWeights(network, 1), false);
+  Matrix inputs(1, kColourInputWidth);
+  const auto harmonics = SphericalHarmonics4(direction.x, direction.y, direction.z);
+  std::copy(harmonics.begin(), harmonics.end(), inputs.values.begin());
+  std::copy(geometry.values.begin(), geometry.values.end(),
+            inputs.values.begin() + kDirectionWidth);
+  const Matrix hidden0 = DenseForward(inputs, LayerWeights(network, 2), true);
+  const Matrix hidden1 = DenseForward(hidden0, LayerWeights(network, 3), true);
+  const Matrix colour = DenseForward(hidden1, LayerWeights(network, 4), false);
+  FieldSample sample{std::exp(std::min(geometry.at(0, 0) - 1, 15.0)), {}};
+  for (int c = 0; c < 3; ++c) sample.colour[c] = 1 / (1 + std::exp(-colour.at(0, c)));
+  return sample;
+}
+
+}  // namespace nerf::reference

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "engine/base/vec3.h"
+#include "engine/field/ngp_network.h"
+
+namespace nerf::reference {
+
+// Density (1 / training unit) and sRGB colour of a point of the ngp field, in double precision.
+struct FieldSample {
+  double sigma;
+  double colour[3];
+};
+// unit: in the unit cube of network.box; direction of unit length.
+FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction);
+
+}  // namespace nerf::reference

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "engine/config/train_config.h"
+#include "engine/scene/scene.h"
+#include "engine/train/batch.h"
+#include "engine/train/tensor_file.h"
+#include "engine/train/training_step.h"
+#include "tests/testing/random_floats.h"
+
+namespace nerf {
+
+// The smallest training there is: a table of 2^12 entries a level, a grid of 32^3 cells, steps of
+// 64 to the box's diagonal. Used by the tests of the training steps.
+inline TrainConfig TinyConfig() {
+  TrainConfig config;
+  config.log2_hashmap_size = 12;
+  config.grid_resolution = 32;
+  config.grid_update_interval = 4;
+  config.target_samples = 1024;
+  config.learning_rate = 1e-2f;
+  return config;
+}
+
+inline SceneGeometry TinyGeometry(int n_levels = 1) {
+  SceneGeometry geometry;
+  geometry.box = {{-1, -1, -1}, {1, 1, 1}};
+  geometry.n_levels = n_levels;
+  geometry.near = 0.05f;
+  geometry.step = geometry.box.Diagonal() / 64;
+  geometry.cone = n_levels > 1 ? 1.0f / 64 : 0;
+  return geometry;
+}
+
+// Rays from a sphere around the box to points in it, with random colours to show.
+inline Batch TinyBatch(int n_rays, uint32_t step = 0, float learning_rate = 1e-2f) {
+  Batch batch;
+  batch.step = step;
+  batch.learning_rate = learning_rate;
+  batch.n_rays = n_rays;
+  const std::vector<Vec3> from = RandomDirections(n_rays, 100 + 4 * step);
+  const std::vector<Vec3> to = RandomPoints(n_rays, -0.7f, 0.7f, 101 + 4 * step);
+  for (int r = 0; r < n_rays; ++r) {
+    const Vec3 origin = from[r] * 2.5f;
+    batch.rays.push_back({origin, Normalized(to[r] - origin), 0.05f});
+  }
+  batch.jitters = RandomFloats(n_rays, 0, 1, 102 + 4 * step);
+  batch.targets = RandomPoints(n_rays, 0, 1, 103 + 4 * step);
+  batch.backgrounds = RandomPoints(n_rays, 0, 1, 1000 + step);
+  return batch;
+}
+
+// The step's state with a table that is far from its small random start, so that colours and
+// densities vary and every gradient is of use. Densities are around 1 / unit.
+inline TensorFile LivelyState(const TrainingStep& step) {
+  TensorFile file;
+  step.Save(&file);
+  for (const std::string name : {"field.hash_table", "average.field.hash_table"}) {
+    Tensor& table = file.tensors.at(name);
+    const std::vector<float> values = RandomFloats(table.n_elements(), -1, 1, 77);
+    table = TensorFromFloats(values.data(), table.shape, DType::kF32);
+  }
+  return file;
+}
+
+inline const std::vector<std::string>& FieldTensorNames() {
+  static const std::vector<std::string> names = {"field.hash_table",    "field.density_mlp.0",
+                                                 "field.density_mlp.1", "field.colour_mlp.0",
+                                                 "field.colour_mlp.1",  "field.colour_mlp.2"};
+  return names;
+}
+
+inline bool SameContents(const TensorFile& a, const TensorFile& b) {
+  if (a.metadata != b.metadata || a.tensors.size() != b.tensors.size()) return false;
+  for (const auto& [name, tensor] : a.tensors) {
+    const auto other = b.tensors.find(name);
+    if (other == b.tensors.end() || other->second.dtype != tensor.dtype ||
+        other->second.shape != tensor.shape || other->second.bytes != tensor.bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace nerf
