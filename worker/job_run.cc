@@ -41,6 +41,13 @@ absl::StatusOr<v1::BlobRef> UploadFile(BlobTransport& blobs, const std::string& 
   return blob;
 }
 
+// A file of ours that is not there says nothing about the job, as the server's NOT_FOUND would.
+CallResult AsOwnTrouble(const absl::Status& status) {
+  CallResult result = ToCallResult(status);
+  if (result.code == absl::StatusCode::kNotFound) result.code = absl::StatusCode::kInternal;
+  return result;
+}
+
 void RemoveFile(const std::string& path) {
   std::error_code ignored;
   fs::remove(path, ignored);
@@ -248,8 +255,9 @@ void JobRun::OnProgress(const EngineProgress& progress) {
 absl::StatusOr<std::string> JobRun::TakeFile(const std::string& path, const std::string& name) {
   absl::StatusOr<std::string> file = CheckInsideFolder(folder_ + "/out", path);
   if (!file.ok()) return file;
-  // Moved, so that a later file of the same name cannot change what is being uploaded.
-  std::string target = fmt::format("{}/commit/{}", folder_, name);
+  // Moved to a name of its own: a later file, even of the same step, must not touch what is being
+  // uploaded.
+  std::string target = fmt::format("{}/commit/{}-{}", folder_, name, ++n_taken_files_);
   std::error_code error;
   fs::rename(*file, target, error);
   if (error) return absl::InternalError(fmt::format("{}: {}", path, error.message()));
@@ -341,9 +349,9 @@ void JobRun::CommitNext() {
         const auto commit = [&]() -> CallResult {
           v1::CommitCheckpointRequest request = checkpoint->request;
           const auto full = UploadFile(blobs, checkpoint->checkpoint_path, stop);
-          if (!full.ok()) return ToCallResult(full.status());
+          if (!full.ok()) return AsOwnTrouble(full.status());
           const auto model = UploadFile(blobs, checkpoint->model_path, stop);
-          if (!model.ok()) return ToCallResult(model.status());
+          if (!model.ok()) return AsOwnTrouble(model.status());
           *request.mutable_checkpoint_blob() = *full;
           *request.mutable_model_blob() = *model;
           return server.Commit(request, stop);

@@ -159,6 +159,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   std::shared_ptr<PendingCheckpoint> pending_;  // newest that is not committed and not in flight
   bool commit_in_flight_ = false;
   bool any_checkpoint_ = false;
+  int n_taken_files_ = 0;
   SteadyTime next_commit_;
   v1::JobReport::Phase final_phase_ = v1::JobReport::PHASE_UNSPECIFIED;
   SteadyTime commit_deadline_;

@@ -418,6 +418,35 @@ TEST_F(AgentTest, FencedCommitAbandonsTheJob) {
   EXPECT_EQ(agent_->job(), nullptr);
 }
 
+TEST_F(AgentTest, SecondCheckpointOfTheSameStepIsCommittedAfterTheFirst) {
+  // The budget may end at the step whose checkpoint is still on its way.
+  StartTraining();
+  tasks_.Hold();
+  SayCheckpoint(30);
+  SayCheckpoint(30);
+  SayDone();
+  tasks_.LetGo();
+  Settle();
+  EXPECT_THAT(server_.commits(), SizeIs(2));
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+}
+
+TEST_F(AgentTest, CheckpointFileThatVanishesIsNotTakenForALostLease) {
+  StartTraining();
+  tasks_.Hold();
+  SayCheckpoint(10);
+  for (const auto& job : fs::directory_iterator(dir_ / "jobs")) {
+    fs::remove_all(job.path() / "commit");
+    fs::create_directory(job.path() / "commit");
+  }
+  tasks_.LetGo();
+  Settle();
+  EXPECT_TRUE(engines_.Got("stop").is_null());
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  SayCheckpoint(20);
+  EXPECT_THAT(server_.commits(), SizeIs(1));
+}
+
 TEST_F(AgentTest, AbandonOfAnEarlierEpochIsIgnored) {
   Start();
   Send(Grant(server_, 5));

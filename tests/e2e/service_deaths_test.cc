@@ -1,0 +1,272 @@
+// What a kill of each process costs while a job trains: at most one checkpoint interval, no job, no
+// second end, and no message of a watch.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/exit_code.h"
+#include "tests/e2e/service_harness.h"
+
+namespace nerf {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class ServiceDeathsTest : public ServiceTest {
+ protected:
+  // nerfd, a job in training with a committed checkpoint, and a watch of it.
+  BinaryProcess& TrainUntilCheckpoint(const std::vector<std::string>& nerfd_flags,
+                                      const std::string& seconds) {
+    EXPECT_TRUE(StartNerfd(nerfd_flags)) << nerfd().err();
+    CreateSmallScene();
+    const CtlResult created = CreateJob("job", {"--seconds", seconds});
+    EXPECT_EQ(created.code, kOk) << created.err;
+    BinaryProcess& watch = StartWatch("job");
+    EXPECT_TRUE(WaitForCheckpoint("job"));
+    EXPECT_EQ(GetJob("job")["state"], "RUNNING");
+    return watch;
+  }
+
+  // The job met `reason` once, went on from a checkpoint at or after `floor`, and ended once.
+  static void ExpectWentOnFrom(const WatchRecord& seen, const std::string& reason, int floor) {
+    seen.ExpectGapFree();
+    int n_succeeded = 0, n_requeued = 0, last_checkpoint = 0, resumed_from = 0;
+    for (const Json& message : seen.messages) {
+      if (!message.contains("trainingJob")) continue;
+      const std::string kind = message["kind"];
+      const Json& job = message["trainingJob"];
+      if (kind == "STATE_CHANGED" && job["state"] == "SUCCEEDED") ++n_succeeded;
+      if (kind == "STATE_CHANGED" && job["state"] == "QUEUED") {
+        ++n_requeued;
+        EXPECT_EQ(job["queueReason"], reason);
+        resumed_from = LastCheckpoint(job);
+        EXPECT_GE(resumed_from, floor);
+      }
+      if (kind == "CHECKPOINT_COMMITTED") {
+        EXPECT_GT(LastCheckpoint(job), last_checkpoint);
+        last_checkpoint = LastCheckpoint(job);
+      }
+      if (kind == "PROGRESS" && job["attempt"] == 2) {
+        EXPECT_GT(StepOf(job), resumed_from) << "it started over";
+      }
+    }
+    EXPECT_EQ(n_requeued, 1);
+    EXPECT_EQ(n_succeeded, 1);
+    EXPECT_GT(resumed_from, 0);
+    EXPECT_THAT(seen.States(),
+                ElementsAre("RUNNING", "QUEUED", "PREPARING", "RUNNING", "SUCCEEDED"));
+    EXPECT_EQ(seen.messages.back()["trainingJob"]["attempt"], 2);
+  }
+
+  // What a watch saw from the first RUNNING on; how it came there differs from run to run.
+  static WatchRecord FromRunning(const BinaryProcess& watch) {
+    WatchRecord seen = Seen(watch);
+    auto& messages = seen.messages;
+    while (!messages.empty() && (!messages[0].contains("trainingJob") ||
+                                 messages[0]["trainingJob"]["state"] != "RUNNING")) {
+      messages.erase(messages.begin());
+    }
+    if (!messages.empty()) messages[0]["kind"] = "SNAPSHOT";
+    return seen;
+  }
+};
+
+TEST_F(ServiceDeathsTest, KilledEngineCostsOneAttemptAndTheJobGoesOnFromItsCheckpoint) {
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "7");
+  const int floor = LastCheckpoint(GetJob("job"));
+  const pid_t worker = WaitForOnly("nerf-worker"), engine = WaitForOnly("nerf-engine");
+  ASSERT_NE(engine, 0);
+  kill(engine, SIGKILL);
+  ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
+  ExpectWentOnFrom(FromRunning(watch), "ENGINE_CRASHED", floor);
+  EXPECT_EQ(WaitForOnly("nerf-worker"), worker);
+  EXPECT_NE(WaitForOnly("nerf-engine", engine), 0);
+}
+
+TEST_F(ServiceDeathsTest, KilledWorkerIsStartedAgainAndTheJobGoesOnFromItsCheckpoint) {
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "7");
+  const int floor = LastCheckpoint(GetJob("job"));
+  const pid_t worker = WaitForOnly("nerf-worker"), engine = WaitForOnly("nerf-engine");
+  ASSERT_NE(worker, 0);
+  kill(worker, SIGKILL);
+  // The engine must not train on for nobody.
+  EXPECT_TRUE(WaitUntil(absl::Seconds(5), [&] {
+    return !testing::Value(MarkedProcesses("nerf-engine"), Contains(engine));
+  }));
+  ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
+  ExpectWentOnFrom(FromRunning(watch), "WORKER_LOST", floor);
+  EXPECT_NE(WaitForOnly("nerf-worker", worker), 0);
+  const CtlResult workers = Ctl({"worker", "ls", "-o", "json"});
+  EXPECT_EQ(workers.json().size(), 1u) << "it came back as itself: " << workers.out;
+}
+
+TEST_F(ServiceDeathsTest, KilledServerFindsItsLivingWorkerAndTheWatchGoesOnWithoutAGap) {
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "10");
+  const pid_t worker = WaitForOnly("nerf-worker"), engine = WaitForOnly("nerf-engine");
+  ASSERT_NE(worker, 0);
+  nerfd().Kill(SIGKILL);
+  ASSERT_TRUE(nerfd().Wait(kLong).has_value());
+  const absl::Duration used = ProcessorTime(engine);
+  EXPECT_TRUE(WaitUntil(kLong, [&] { return ProcessorTime(engine) > used + absl::Seconds(1); }))
+      << "the engine trains on while the server is away";
+
+  ASSERT_TRUE(StartNerfd(SamePorts())) << nerfd().err();
+  EXPECT_EQ(GetJob("job")["state"], "RUNNING") << "nothing is placed anew after a start";
+  ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
+  EXPECT_EQ(WaitForOnly("nerf-worker"), worker);
+  EXPECT_EQ(WaitForOnly("nerf-engine"), engine);
+  EXPECT_THAT(watch.err(), HasSubstr("connected again"));
+
+  // The second stream begins with a snapshot at the token's place; the rest is one row.
+  WatchRecord seen = FromRunning(watch);
+  EXPECT_THAT(seen.States(), ElementsAre("RUNNING", "SUCCEEDED"));
+  seen.ExpectGapFree();
+  const Json job = GetJob("job");
+  EXPECT_EQ(job["attempt"], 1);
+  EXPECT_EQ(job["lastEventSequence"].get<int>(), seen.messages.back()["sequence"].get<int>());
+
+  // The worker is nobody's child now, and still ends with its server.
+  nerfd().Kill(SIGTERM);
+  EXPECT_EQ(nerfd().Wait(absl::Seconds(30)), kOk);
+  EXPECT_THAT(MarkedProcesses(""), testing::IsEmpty());
+}
+
+TEST_F(ServiceDeathsTest, ServerAndWorkerKilledTogetherLoseNoJob) {
+  TrainUntilCheckpoint({"--lease-ttl", "2s"}, "6");
+  ASSERT_EQ(CreateJob("behind", {"--steps", "50"}).code, kOk);
+  const int floor = LastCheckpoint(GetJob("job"));
+  for (const char* name : {"nerfd", "nerf-worker"}) {
+    for (const pid_t pid : MarkedProcesses(name)) kill(pid, SIGKILL);
+  }
+  ASSERT_TRUE(nerfd().Wait(kLong).has_value());
+  auto flags = SamePorts();
+  flags.insert(flags.end(), {"--lease-ttl", "2s"});
+  ASSERT_TRUE(StartNerfd(flags)) << nerfd().err();
+  ASSERT_TRUE(WaitForState("job", "SUCCEEDED"));
+  ASSERT_TRUE(WaitForState("behind", "SUCCEEDED"));
+  const Json job = GetJob("job");
+  EXPECT_EQ(job["attempt"], 2);
+  EXPECT_GT(LastCheckpoint(job), floor);
+  EXPECT_EQ(GetJob("behind")["attempt"], 1);
+}
+
+TEST_F(ServiceDeathsTest, SigtermCommitsACheckpointHandsTheJobBackAndARestartGoesOnFromThere) {
+  // No checkpoint falls due, so the one there is was made by the end.
+  ASSERT_TRUE(StartNerfd({"--checkpoint-interval", "10m"})) << nerfd().err();
+  CreateSmallScene();
+  ASSERT_EQ(CreateJob("job", {"--seconds", "6"}).code, kOk);
+  ASSERT_TRUE(WaitForSteps("job", 100));
+  const int before = StepOf(GetJob("job"));
+  BinaryProcess& watch = StartWatch("job");
+  ASSERT_TRUE(WaitUntil(kLong, [&] { return !watch.lines().empty(); }));
+  const absl::Time begin = absl::Now();
+  nerfd().Kill(SIGTERM);
+  ASSERT_EQ(nerfd().Wait(absl::Seconds(30)), kOk) << nerfd().err();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+  EXPECT_THAT(MarkedProcesses(""), testing::IsEmpty()) << "nobody is left behind";
+  EXPECT_FALSE(std::filesystem::exists(data_dir() + "/nerfd.ports"));
+
+  std::vector<std::string> flags = SamePorts();
+  flags.push_back("--no-local-worker");
+  ASSERT_TRUE(StartNerfd(flags)) << nerfd().err();
+  const Json handed_back = GetJob("job");
+  EXPECT_EQ(handed_back["state"], "QUEUED");
+  EXPECT_EQ(handed_back["queueReason"], "WORKER_DRAINED");
+  EXPECT_EQ(handed_back["attempt"], 1);
+  EXPECT_EQ(handed_back["worker"], "");
+  const int stored = LastCheckpoint(handed_back);
+  EXPECT_GE(stored, before);
+  nerfd().Kill(SIGTERM);
+  ASSERT_EQ(nerfd().Wait(absl::Seconds(30)), kOk);
+
+  flags = SamePorts();
+  flags.insert(flags.end(), {"--checkpoint-interval", "10m"});
+  ASSERT_TRUE(StartNerfd(flags)) << nerfd().err();
+  ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
+  ExpectWentOnFrom(FromRunning(watch), "WORKER_DRAINED", stored);
+  EXPECT_EQ(GetJob("job")["attempt"], 2);
+}
+
+TEST_F(ServiceDeathsTest, ThirdEngineCrashInARowWithoutANewCheckpointFailsTheJob) {
+  ASSERT_TRUE(StartNerfd({"--checkpoint-interval", "10m"})) << nerfd().err();
+  CreateSmallScene();
+  ASSERT_EQ(CreateJob("poison", {"--seconds", "600"}).code, kOk);
+  ASSERT_EQ(CreateJob("next", {"--steps", "50"}).code, kOk);
+  for (int crash = 1; crash <= 3; ++crash) {
+    ASSERT_TRUE(WaitForJob("poison", [&](const Json& job) {
+      return job["state"] == "RUNNING" && job["attempt"] == crash;
+    }));
+    for (const pid_t pid : MarkedProcesses("nerf-engine")) kill(pid, SIGKILL);
+  }
+  ASSERT_TRUE(WaitForState("poison", "FAILED"));
+  const Json job = GetJob("poison");
+  EXPECT_EQ(job["attempt"], 3);
+  EXPECT_THAT(job["error"].dump(), HasSubstr("ENGINE_CRASHED"));
+  EXPECT_TRUE(WaitForState("next", "SUCCEEDED")) << "others do not suffer";
+}
+
+TEST_F(ServiceDeathsTest, WorkerThatWasSilentForLongTakesItsJobUpAgain) {
+  BinaryProcess& watch = TrainUntilCheckpoint({"--lease-ttl", "2s"}, "6");
+  const pid_t worker = WaitForOnly("nerf-worker"), engine = WaitForOnly("nerf-engine");
+  kill(worker, SIGSTOP);
+  ASSERT_TRUE(WaitForState("job", "QUEUED"));
+  EXPECT_EQ(GetJob("job")["queueReason"], "WORKER_LOST");
+  kill(worker, SIGCONT);
+  ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
+  const WatchRecord seen = FromRunning(watch);
+  seen.ExpectGapFree();
+  EXPECT_THAT(seen.States(), ElementsAre("RUNNING", "QUEUED", "RUNNING", "SUCCEEDED"));
+  EXPECT_EQ(GetJob("job")["attempt"], 1) << "nobody else had it";
+  EXPECT_EQ(WaitForOnly("nerf-engine"), engine);
+}
+
+TEST_F(ServiceDeathsTest, CancelOfAJobWhoseWorkerIsLostEndsCancelled) {
+  BinaryProcess& watch = TrainUntilCheckpoint({"--lease-ttl", "2s"}, "600");
+  kill(WaitForOnly("nerf-worker"), SIGSTOP);
+  const CtlResult cancelled = Ctl({"job", "cancel", "job", "-o", "json"});
+  EXPECT_EQ(cancelled.json()["state"], "CANCELLING") << cancelled.err;
+  for (const pid_t pid : MarkedProcesses("nerf-worker")) kill(pid, SIGKILL);
+  EXPECT_EQ(watch.Wait(kLong), kJobFailed);
+  EXPECT_EQ(GetJob("job")["state"], "CANCELLED");
+  ASSERT_EQ(CreateJob("next", {"--steps", "50"}).code, kOk);
+  EXPECT_TRUE(WaitForState("next", "SUCCEEDED"));
+}
+
+TEST_F(ServiceDeathsTest, SigtermToTheWorkerAloneHandsTheJobBackAndAnotherWorkerGoesOn) {
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "6");
+  const int floor = LastCheckpoint(GetJob("job"));
+  const pid_t worker = WaitForOnly("nerf-worker");
+  kill(worker, SIGTERM);
+  ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
+  ExpectWentOnFrom(FromRunning(watch), "WORKER_DRAINED", floor);
+  EXPECT_NE(WaitForOnly("nerf-worker", worker), 0);
+}
+
+TEST_F(ServiceDeathsTest, SecondSigtermEndsTheServerAtOnceAndTheJobIsStillThere) {
+  TrainUntilCheckpoint({}, "8");
+  // The stopped worker cannot answer the first one.
+  const pid_t worker = WaitForOnly("nerf-worker");
+  kill(worker, SIGSTOP);
+  nerfd().Kill(SIGTERM);
+  EXPECT_FALSE(nerfd().Wait(absl::Milliseconds(500)).has_value()) << "it waits for its worker";
+  nerfd().Kill(SIGTERM);
+  EXPECT_EQ(nerfd().Wait(absl::Seconds(2)), 128 + SIGTERM);
+  kill(worker, SIGCONT);
+  ASSERT_TRUE(StartNerfd(SamePorts())) << nerfd().err();
+  EXPECT_TRUE(WaitForState("job", "SUCCEEDED"));
+}
+
+TEST_F(ServiceDeathsTest, InterruptedWatchLeavesTheJobRunning) {
+  BinaryProcess& watch = TrainUntilCheckpoint({}, "600");
+  watch.Kill(SIGINT);
+  EXPECT_EQ(watch.Wait(kLong), kInterrupted);
+  EXPECT_THAT(watch.err(), HasSubstr("keeps running"));
+  EXPECT_EQ(GetJob("job")["state"], "RUNNING");
+  ASSERT_EQ(Ctl({"job", "cancel", "job"}).code, kOk);
+  EXPECT_TRUE(WaitForState("job", "CANCELLED"));
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,423 @@
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+
+using Json = nlohmann::json;
+
+inline std::string ReadWholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// True as soon as `condition` is, false when it is not within `timeout`.
+inline bool WaitUntil(absl::Duration timeout, const std::function<bool()>& condition) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (!condition()) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  return true;
+}
+
+// One of the built binaries, running. Its output goes to files. Killed when this object goes.
+class BinaryProcess {
+ public:
+  // `environment` ("NAME=value") is added to ours; `prefix` is the path that the files of its
+  // output begin with. It is asked to end when the test's process dies.
+  BinaryProcess(const std::string& binary, std::vector<std::string> arguments,
+                std::vector<std::string> environment, const std::string& prefix)
+      : prefix_(prefix), started_(absl::Now()) {
+    arguments.insert(arguments.begin(), std::string(NERF_BIN_DIR) + "/" + binary);
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      environment.push_back(*variable);
+    std::vector<char*> argv, envp;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    for (std::string& variable : environment) envp.push_back(variable.data());
+    envp.push_back(nullptr);
+    const std::string out = prefix + ".out", err = prefix + ".err";
+    pid_ = fork();
+    if (pid_ == 0) {
+      setpgid(0, 0);
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      const int out_fd = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+      const int err_fd = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+      dup2(out_fd, STDOUT_FILENO);
+      dup2(err_fd, STDERR_FILENO);
+      execve(argv[0], argv.data(), envp.data());
+      _exit(127);
+    }
+  }
+  ~BinaryProcess() {
+    if (pid_ <= 0) return;
+    Kill(SIGKILL);
+    Wait(absl::Seconds(5));
+  }
+  BinaryProcess(const BinaryProcess&) = delete;
+  BinaryProcess& operator=(const BinaryProcess&) = delete;
+
+  void Kill(int signal_number) const {
+    if (pid_ > 0) kill(pid_, signal_number);
+  }
+
+  // The exit code (128 + signal when killed); nullopt when it still runs after `timeout`.
+  std::optional<int> Wait(absl::Duration timeout) {
+    if (code_.has_value()) return code_;
+    int status = 0;
+    if (!WaitUntil(timeout, [&] { return waitpid(pid_, &status, WNOHANG) == pid_; }))
+      return std::nullopt;
+    pid_ = 0;
+    code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return code_;
+  }
+
+  pid_t pid() const { return pid_; }
+  absl::Time started() const { return started_; }
+  std::string out() const { return ReadWholeFile(prefix_ + ".out"); }
+  std::string err() const { return ReadWholeFile(prefix_ + ".err"); }
+
+  // Standard output as JSON lines; a last line that is not whole yet is left out.
+  std::vector<Json> lines() const {
+    std::vector<Json> result;
+    const std::string text = out();
+    for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
+         begin = end + 1) {
+      Json line = Json::parse(text.substr(begin, end - begin), nullptr, false);
+      EXPECT_FALSE(line.is_discarded()) << text.substr(begin, end - begin);
+      result.push_back(std::move(line));
+    }
+    return result;
+  }
+
+ private:
+  const std::string prefix_;
+  const absl::Time started_;
+  pid_t pid_ = -1;
+  std::optional<int> code_;
+};
+
+// What a nerfctl that ran to its end left.
+struct CtlResult {
+  int code = -1;  // -1: it did not end in time
+  std::string out, err;
+  absl::Duration took;
+
+  Json json() const { return Json::parse(out, nullptr, false); }
+};
+
+// What a `job watch -o jsonl` has printed.
+struct WatchRecord {
+  std::vector<Json> messages;
+
+  // Messages of stored events that are never left out, as "sequence kind state attempt".
+  std::vector<std::string> Milestones() const {
+    std::vector<std::string> result;
+    for (const Json& message : messages) {
+      const std::string kind = message["kind"];
+      if (kind != "STATE_CHANGED" && kind != "CHECKPOINT_COMMITTED") continue;
+      const Json& job = message["trainingJob"];
+      result.push_back(std::to_string(message["sequence"].get<int>()) + " " + kind + " " +
+                       job["state"].get<std::string>() + " " +
+                       std::to_string(job["attempt"].get<int>()));
+    }
+    return result;
+  }
+
+  // The states in order, each said once.
+  std::vector<std::string> States() const {
+    std::vector<std::string> result;
+    for (const Json& message : messages) {
+      if (!message.contains("trainingJob")) continue;
+      const std::string state = message["trainingJob"]["state"];
+      if (result.empty() || result.back() != state) result.push_back(state);
+    }
+    return result;
+  }
+
+  // No sequence number is missing, none goes back, no message admits a gap.
+  void ExpectGapFree() const {
+    ASSERT_FALSE(messages.empty());
+    EXPECT_EQ(messages[0]["kind"], "SNAPSHOT");
+    int last = messages[0]["sequence"].get<int>();
+    for (const Json& message : messages) {
+      const int sequence = message["sequence"].get<int>();
+      EXPECT_FALSE(message["gap"].get<bool>()) << message;
+      EXPECT_GE(sequence, last);
+      EXPECT_LE(sequence, last + 1) << "events are missing before " << message;
+      const std::string kind = message["kind"];
+      if (kind == "STATE_CHANGED" || kind == "CHECKPOINT_COMMITTED") {
+        EXPECT_EQ(sequence, last + 1) << "told twice: " << message;
+      }
+      last = sequence;
+    }
+  }
+};
+
+// The four binaries as a user runs them: nerfd on a folder of its own and free ports, with the
+// worker and engine that it starts; nerfctl against it. Whatever a test leaves behind is killed at
+// its end: every process carries a mark in its environment.
+class ServiceTest : public testing::Test {
+ protected:
+  static constexpr absl::Duration kLong = absl::Seconds(60);
+
+  ServiceTest() : mark_("NERF_E2E_MARK=" + std::filesystem::path(dir_.path()).filename().string()) {
+    std::filesystem::create_directory(dir_ / "logs");
+  }
+
+  void TearDown() override {
+    if (HasFailure()) {
+      for (int i = 1; i <= n_servers_; ++i) {
+        const std::string log = ReadWholeFile(dir_ / "logs/nerfd-" + std::to_string(i) + ".err");
+        printf("---- nerfd %d\n%s\n", i, log.c_str());
+      }
+    }
+    ctls_.clear();
+    nerfd_.reset();
+    // The worker first, or it would start another engine.
+    for (const char* name : {"nerfd", "nerf-worker", "nerf-engine", "nerfctl"}) {
+      for (const pid_t pid : MarkedProcesses(name)) kill(pid, SIGKILL);
+    }
+    EXPECT_TRUE(WaitUntil(absl::Seconds(10), [&] { return MarkedProcesses("").empty(); }));
+  }
+
+  // Starts nerfd (again) with short times; `flags` win. False when it does not come up.
+  bool StartNerfd(const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> arguments = {
+        "--data-dir",  data_dir(),    "--listen", "127.0.0.1:0",           "--metrics-listen",
+        "127.0.0.1:0", "--lease-ttl", "5s",       "--checkpoint-interval", "1s"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const std::string ports = data_dir() + "/nerfd.ports";
+    unlink(ports.c_str());
+    nerfd_.reset();
+    nerfd_ = std::make_unique<BinaryProcess>("nerfd", arguments, std::vector<std::string>{mark_},
+                                             dir_ / "logs/nerfd-" + std::to_string(++n_servers_));
+    return WaitUntil(absl::Seconds(20), [&] {
+      const Json json = Json::parse(ReadWholeFile(ports), nullptr, false);
+      if (!json.is_object()) return false;
+      address_ = json.value("grpc", "");
+      metrics_address_ = json.value("metrics", "");
+      return true;
+    });
+  }
+
+  // Flags of a nerfd on the ports of the last one.
+  std::vector<std::string> SamePorts() const {
+    return {"--listen", address_, "--metrics-listen", metrics_address_};
+  }
+
+  std::unique_ptr<BinaryProcess> Start(const std::string& binary,
+                                       const std::vector<std::string>& arguments) {
+    return std::make_unique<BinaryProcess>(
+        binary, arguments,
+        std::vector<std::string>{mark_, "NERFCTL_SERVER=" + address_, "NO_COLOR=1"},
+        dir_ / "logs/" + binary + "-" + std::to_string(++n_processes_));
+  }
+
+  // Runs nerfctl to its end.
+  CtlResult Ctl(const std::vector<std::string>& arguments, absl::Duration timeout = kLong) {
+    const auto process = Start("nerfctl", arguments);
+    CtlResult result;
+    result.code = process->Wait(timeout).value_or(-1);
+    result.took = absl::Now() - process->started();
+    result.out = process->out();
+    result.err = process->err();
+    return result;
+  }
+
+  // Starts a nerfctl that runs beside the test; it lives as long as the test.
+  BinaryProcess& StartCtl(const std::vector<std::string>& arguments) {
+    ctls_.push_back(Start("nerfctl", arguments));
+    return *ctls_.back();
+  }
+
+  BinaryProcess& StartWatch(const std::string& job) {
+    return StartCtl({"job", "watch", job, "-o", "jsonl"});
+  }
+
+  static WatchRecord Seen(const BinaryProcess& watch) { return {watch.lines()}; }
+
+  // The sample scene, cut down to a few views so that reading and evaluating it takes no time.
+  std::string SmallScene(int n_train = 16, int n_test = 2) {
+    namespace fs = std::filesystem;
+    const fs::path from = fs::path(NERF_SOURCE_DIR) / "examples/mic";
+    const fs::path to = dir_ / ("scene-" + std::to_string(++n_scenes_));
+    for (const auto& [split, n] : {std::pair("train", n_train), std::pair("test", n_test)}) {
+      fs::create_directories(to / split);
+      const std::string name = std::string("transforms_") + split + ".json";
+      Json transforms = Json::parse(ReadWholeFile(from / name));
+      Json& frames = transforms["frames"];
+      frames.erase(frames.begin() + n, frames.end());
+      for (const Json& frame : frames) {
+        const std::string image = frame["file_path"].get<std::string>() + ".png";
+        fs::copy_file(from / image, to / image);
+      }
+      std::ofstream(to / name) << transforms;
+    }
+    return to;
+  }
+
+  // Uploads a small scene under the name `small`.
+  void CreateSmallScene() {
+    const CtlResult created = Ctl({"scene", "create", SmallScene(), "--id", "small"});
+    ASSERT_EQ(created.code, 0) << created.err;
+  }
+
+  // Queues a job whose steps take milliseconds and whose checkpoints have 2 MB.
+  CtlResult CreateJob(const std::string& id, const std::vector<std::string>& flags,
+                      const std::string& scene = "small") {
+    std::vector<std::string> arguments = {"job", "create", scene, "--id", id, "-o", "json"};
+    for (const char* setting :
+         {"log2_hashmap_size=12", "grid_resolution=32", "grid_update_interval=4", "step=0.02",
+          "target_samples=2048", "initial_rays=16"}) {
+      arguments.insert(arguments.end(), {"--set", setting});
+    }
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return Ctl(arguments);
+  }
+
+  Json GetJob(const std::string& id) {
+    const CtlResult shown = Ctl({"job", "show", id, "-o", "json"});
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    return shown.json();
+  }
+
+  // Polls the job until `condition` holds; its last word otherwise.
+  bool WaitForJob(const std::string& id, const std::function<bool(const Json&)>& condition,
+                  absl::Duration timeout = kLong) {
+    Json job;
+    const bool done = WaitUntil(timeout, [&] { return condition(job = GetJob(id)); });
+    if (!done) ADD_FAILURE() << "waited in vain for job " << id << ": " << job.dump(1);
+    return done;
+  }
+  bool WaitForState(const std::string& id, const std::string& state,
+                    absl::Duration timeout = kLong) {
+    return WaitForJob(
+        id, [&](const Json& job) { return job["state"] == state; }, timeout);
+  }
+  // Training, with steps told.
+  bool WaitForSteps(const std::string& id, int step = 1) {
+    return WaitForJob(
+        id, [&](const Json& job) { return job["state"] == "RUNNING" && StepOf(job) >= step; });
+  }
+  bool WaitForCheckpoint(const std::string& id) {
+    return WaitForJob(id, [&](const Json& job) { return LastCheckpoint(job) > 0; });
+  }
+
+  static int StepOf(const Json& job) {
+    return job.contains("progress") ? job["progress"]["step"].get<int>() : 0;
+  }
+  // Step of the newest checkpoint; 0 without one.
+  static int LastCheckpoint(const Json& job) {
+    const Json& checkpoints = job["checkpoints"];
+    return checkpoints.empty() ? 0 : checkpoints.back()["step"].get<int>();
+  }
+
+  // GET http://metrics/metrics.
+  std::string Metrics() const {
+    const size_t colon = metrics_address_.rfind(':');
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port =
+        htons(static_cast<uint16_t>(std::stoi("0" + metrics_address_.substr(colon + 1))));
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    std::string answer;
+    const std::string request = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+    if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
+        send(fd, request.data(), request.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(request.size())) {
+      char buffer[4096];
+      ssize_t n = 0;
+      while ((n = recv(fd, buffer, sizeof(buffer), 0)) > 0)
+        answer.append(buffer, static_cast<size_t>(n));
+    }
+    close(fd);
+    EXPECT_EQ(answer.substr(0, answer.find('\r')), "HTTP/1.1 200 OK");
+    const size_t body = answer.find("\r\n\r\n");
+    return body == std::string::npos ? "" : answer.substr(body + 4);
+  }
+
+  // Processes of this test by the name of their binary; "" means any.
+  std::vector<pid_t> MarkedProcesses(const std::string& name) const {
+    std::vector<pid_t> result;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+      const std::string number = entry.path().filename();
+      if (number.find_first_not_of("0123456789") != std::string::npos) continue;
+      // Each variable ends with a zero byte. A zombie's is empty: it does nothing any more.
+      const std::string environment = ReadWholeFile(entry.path() / "environ");
+      if (environment.find(mark_ + '\0') == std::string::npos) continue;
+      const auto program = std::filesystem::read_symlink(entry.path() / "exe", ignored);
+      if (!name.empty() && program.filename() != name) continue;
+      result.push_back(std::stoi(number));
+    }
+    return result;
+  }
+
+  // The process of that name, once there is exactly one, other than `other`; 0 when there is none.
+  pid_t WaitForOnly(const std::string& name, pid_t other = 0) const {
+    pid_t pid = 0;
+    WaitUntil(absl::Seconds(20), [&] {
+      const std::vector<pid_t> all = MarkedProcesses(name);
+      pid = all.size() == 1 && all[0] != other ? all[0] : 0;
+      return pid != 0;
+    });
+    return pid;
+  }
+
+  // Processor time that a process has used.
+  static absl::Duration ProcessorTime(pid_t pid) {
+    const std::string stat = ReadWholeFile("/proc/" + std::to_string(pid) + "/stat");
+    const size_t name_end = stat.rfind(')');
+    if (name_end == std::string::npos) return absl::ZeroDuration();
+    std::istringstream fields(stat.substr(name_end + 1));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i) fields >> skipped;
+    double user = 0, system = 0;
+    fields >> user >> system;
+    return absl::Seconds((user + system) / static_cast<double>(sysconf(_SC_CLK_TCK)));
+  }
+
+  std::string data_dir() const { return dir_ / "data"; }
+  BinaryProcess& nerfd() { return *nerfd_; }
+  const std::string& address() const { return address_; }
+
+  TempDir dir_;
+
+ private:
+  const std::string mark_;
+  std::unique_ptr<BinaryProcess> nerfd_;
+  std::vector<std::unique_ptr<BinaryProcess>> ctls_;
+  std::string address_, metrics_address_;
+  int n_servers_ = 0, n_processes_ = 0, n_scenes_ = 0;
+};
+
+}  // namespace nerf
