@@ -58,10 +58,11 @@ struct HashEncodeForwardParams {
   int stride = 0;
 };
 
-// Adds the gradient of one level: grad_table[entry(corner)][f] += weight(corner) * grad_features[i * stride + f], f in {0, 1}, samples in order (the
-// contributions of consecutive samples of one cell are added up first).
-// Shapes: positions [n] in [0, 1]^3; grad_table [entries][2] of that level; stride in floats.
-// touched[entry / 8] = 1 for each entry added to: the cache lines that an optimiser has to visit.
+// Adds the gradient of one level: grad_table[entry(corner)][f] += weight(corner) * grad_features[i
+// * stride + f], f in {0, 1}, samples in order (the contributions of consecutive samples of one
+// cell are added up first). Shapes: positions [n] in [0, 1]^3; grad_table [entries][2] of that
+// level; stride in floats. touched[entry / 8] = 1 for each entry added to: the cache lines that an
+// optimiser has to visit.
 struct HashEncodeBackwardParams {
   const HashGridShape* shape = nullptr;
   int level = 0;

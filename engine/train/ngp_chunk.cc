@@ -127,8 +127,9 @@ int NgpChunk::MarchWave(const ChunkInput& input, int wave_samples, LaneOutput* o
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
     if (ray.done) continue;
-    const int found = kernels::MarchSamples(input.grid, input.steps, wave_samples, &ray.march,
-                                            t_middles_.data() + row, deltas_.data() + row, cells + row);
+    const int found =
+        kernels::MarchSamples(input.grid, input.steps, wave_samples, &ray.march,
+                              t_middles_.data() + row, deltas_.data() + row, cells + row);
     if (found < wave_samples) ray.done = true;
     for (int i = row; i < row + found; ++i) {
       positions_[i] = ray.march.origin + ray.march.direction * t_middles_[i];

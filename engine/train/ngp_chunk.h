@@ -70,8 +70,8 @@ class NgpChunk {
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
 
   std::vector<RayState> rays_;
-  int n_rows_ = 0;    // samples kept so far
-  int capacity_ = 0;  // rows that the buffers hold
+  int n_rows_ = 0;          // samples kept so far
+  int capacity_ = 0;        // rows that the buffers hold
   Buffer<Vec3> positions_;  // unit cube
   Buffer<int> ray_of_;
   Buffer<float> t_middles_, deltas_, sigmas_, alphas_, weights_;

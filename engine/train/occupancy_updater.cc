@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kBlockCells = 64;
 constexpr size_t kTaskBlocks = 64;  // blocks of one task
-// Every cell is probed in the first updates, then every 8th while the field still takes shape, then every 32nd.
+// Every cell is probed in the first updates, then every 8th while the field still takes shape, then
+// every 32nd.
 constexpr uint32_t kFullUpdates = 2;
 constexpr uint32_t kWarmUpSteps = 256;
 constexpr int kWarmUpPeriod = 8;
@@ -83,15 +84,16 @@ void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPo
     if (!workspaces[thread]) workspaces[thread] = std::make_unique<Workspace>();
     const size_t begin = task * kTaskBlocks;
     const size_t end = std::min(begin + kTaskBlocks, n_blocks);
-    for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell) values_[cell] *= config_.grid_decay;
+    for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
+      values_[cell] *= config_.grid_decay;
     ProbeBlocks(network, step, begin, std::min(begin + kTaskBlocks, n_blocks),
-                 workspaces[thread].get());
+                workspaces[thread].get());
   });
   SetBits(pool);
 }
 
 void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin,
-                                    size_t end, Workspace* w) {
+                                   size_t end, Workspace* w) {
   const size_t side = grid_.resolution / 4;
   const size_t level_blocks = side * side * side;
   const auto flush = [&] {

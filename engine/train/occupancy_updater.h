@@ -23,9 +23,11 @@ class OccupancyUpdater {
 
   // Whether an update is due before step `step` (counted from 0).
   bool IsDue(uint32_t step) const;
-  // Decays all cells, probes a share of them and sets the grid's bits anew. Deterministic in (seed, step).
+  // Decays all cells, probes a share of them and sets the grid's bits anew. Deterministic in (seed,
+  // step).
   void Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool);
-  // Takes in densities that training has evaluated in cells (64 * block + bit). Their order does not matter.
+  // Takes in densities that training has evaluated in cells (64 * block + bit). Their order does
+  // not matter.
   void Observe(std::span<const uint32_t> cells, std::span<const float> sigmas);
 
   const OccupancyGrid& grid() const { return grid_; }
@@ -40,7 +42,7 @@ class OccupancyUpdater {
  private:
   struct Workspace;
   void ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
-                    Workspace* workspace);
+                   Workspace* workspace);
   bool IsCovered(int level, size_t block) const;
   uint64_t DueCells(uint32_t step, size_t block) const;
   void SetBits(ThreadPool* pool);

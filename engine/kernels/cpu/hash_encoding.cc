@@ -12,16 +12,18 @@ HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A cell's eight corners are one row of 16 floats: corner c (bit 0 x, bit 1 y, bit 2 z) in lanes 2c and 2c + 1. Consecutive samples of a ray mostly share the
-// cells of coarse levels, so corners are looked up only when the cell changes. Single loads beat gather instructions here: those are split into as many loads
-// and more on every x86 core so far.
+// A cell's eight corners are one row of 16 floats: corner c (bit 0 x, bit 1 y, bit 2 z) in lanes 2c
+// and 2c + 1. Consecutive samples of a ray mostly share the cells of coarse levels, so corners are
+// looked up only when the cell changes. Single loads beat gather instructions here: those are split
+// into as many loads and more on every x86 core so far.
 constexpr int kTile = 16;  // samples whose cells are found together
 constexpr int kCorners = 8;
 constexpr int kRow = 2 * kCorners;
 
 using DRow = hn::CappedTag<float, kRow>;
 using VRow = hn::Vec<DRow>;
-constexpr size_t kVectors = kRow / HWY_MIN(static_cast<size_t>(HWY_MAX_BYTES / sizeof(float)), static_cast<size_t>(kRow));
+constexpr size_t kVectors =
+    kRow / HWY_MIN(static_cast<size_t>(HWY_MAX_BYTES / sizeof(float)), static_cast<size_t>(kRow));
 
 // Which corner a lane belongs to: 1 where the corner lies on the far side along the axis.
 alignas(64) constexpr float kFar[3][kRow] = {
@@ -72,7 +74,8 @@ struct LevelIndex {
   bool dense;
   uint32_t y_factor, z_factor, mask;
 
-  LevelIndex(const HashGridShape& shape, int level) : dense(shape.IsDense(level)), mask(shape.entries() - 1) {
+  LevelIndex(const HashGridShape& shape, int level)
+      : dense(shape.IsDense(level)), mask(shape.entries() - 1) {
     const uint32_t corners = shape.resolution[level] + 1;
     y_factor = dense ? corners : 2654435761u;
     z_factor = dense ? corners * corners : 805459861u;
@@ -242,10 +245,12 @@ void HashEncodeBackward(const HashEncodeBackwardParams& params) {
         for (size_t v = 0; v < kVectors; ++v) sums[v] = hn::Zero(d);
       }
       uint64_t pair;
-      hwy::CopyBytes<8>(params.grad_features + static_cast<size_t>(begin + i) * params.stride, &pair);
+      hwy::CopyBytes<8>(params.grad_features + static_cast<size_t>(begin + i) * params.stride,
+                        &pair);
       const VRow grad = hn::BitCast(d, hn::Set(d64, pair));
       for (size_t v = 0; v < kVectors; ++v) {
-        const VRow weights = Weights(v * lanes, cells.fraction[0][i], cells.fraction[1][i], cells.fraction[2][i]);
+        const VRow weights =
+            Weights(v * lanes, cells.fraction[0][i], cells.fraction[1][i], cells.fraction[2][i]);
         sums[v] = hn::MulAdd(weights, grad, sums[v]);
       }
     }
