@@ -75,7 +75,6 @@ class Console final : public TrainerObserver {
       : out_(std::move(out)), json_(json), terminal_(isatty(STDERR_FILENO) == 1) {}
 
   void OnProgress(const TrainProgress& progress) override {
-    last_rate_ = progress.samples_per_second;
     if (json_) {
       JsonObject line;
       line["event"] = "progress";
@@ -123,7 +122,6 @@ class Console final : public TrainerObserver {
   const std::string out_;
   const bool json_, terminal_;
   double last_line_seconds_ = -kLogIntervalSeconds;
-  double last_rate_ = 0;
 };
 
 absl::StatusOr<double> FinalPsnr(const TrainingSession& session, const Trainer& trainer,

@@ -8,6 +8,7 @@
 #include "common/error_reason.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/model_cache.h"
+#include "engine/train/memory_estimate.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
@@ -83,8 +84,10 @@ TEST_F(TrainingSessionTest, BadDatasetListsItsProblemsAndMissingOneIsNotFound) {
 }
 
 TEST_F(TrainingSessionTest, WhatCannotFitInMemoryIsRefusedWithNumbers) {
-  std::ifstream meminfo("/proc/meminfo");
-  // 16384 x 16384 pixels decode to a gigabyte; the headers of sixty-four say so at once.
+  if (AvailableMemoryBytes().value_or(0) > uint64_t{200} << 30) {
+    GTEST_SKIP() << "this machine has room for it";
+  }
+  // 10000 x 10000 pixels decode to 300 MB; 800 views of them to 240 GB, as their headers say.
   std::string header;
   {
     ImageU8 image{16, 16, 3, std::vector<uint8_t>(768)};
