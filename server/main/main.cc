@@ -175,10 +175,11 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   if (!grpc_address.is_unix) grpc_address.port = server.rpc->port();
   metrics_address.port = server.metrics_listener->port();
   const ServedAddresses served = {grpc_address.ToString(), metrics_address.ToString()};
-  if (absl::Status status = data->WriteAddresses(served); !status.ok()) return Fail(status);
   std::printf("nerfd: grpc on %s\nnerfd: metrics on http://%s/metrics\nnerfd: data in %s\n",
               served.grpc.c_str(), served.metrics.c_str(), data->path().c_str());
   std::fflush(stdout);
+  // Last, so that whoever waits for the file finds everything else done.
+  if (absl::Status status = data->WriteAddresses(served); !status.ok()) return Fail(status);
   LogInfo("serving", {{"grpc", served.grpc},
                       {"metrics", served.metrics},
                       {"data_dir", data->path()},
