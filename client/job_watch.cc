@@ -70,7 +70,7 @@ class JobWatcher {
     absl::Duration delay = first_delay;
     while (true) {
       heard_ = false;
-      const absl::Status status = FollowStream();
+      absl::Status status = FollowStream();
       if (status.ok() && IsFinal(job_.state())) {
         if (job_.state() == v1::TrainingJob::SUCCEEDED) {
           display_.Finish();
@@ -80,6 +80,7 @@ class JobWatcher {
         return job_;
       }
       if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
+      status = WithoutForeignCancel(std::move(status));
       const std::optional<ErrorReason> why = GetReason(status);
       if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
         display_.Say("the server was set up anew: watching from now on");

@@ -48,6 +48,7 @@ absl::Status Session::CallWith(absl::Duration limit,
   }
   if (status.ok()) return status;
   if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
+  status = WithoutForeignCancel(std::move(status));
   // gRPC's own words for it say nothing.
   if (absl::IsDeadlineExceeded(status) && !GetReason(status).has_value()) {
     return absl::DeadlineExceededError(
@@ -98,6 +99,11 @@ int Session::FailUsage(const absl::Status& status) const {
              << '\n';
   }
   return kUsage;
+}
+
+absl::Status WithoutForeignCancel(absl::Status status) {
+  if (!absl::IsCancelled(status) || GetReason(status).has_value()) return status;
+  return absl::UnavailableError("the server dropped the call, as one that is ending does");
 }
 
 absl::Status CheckServerAddress(std::string_view address) {

@@ -83,6 +83,10 @@ class Session {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
+// Where nobody here cancelled, CANCELLED is how gRPC drops a call that reaches a server in the
+// moment of its end: UNAVAILABLE then, for it may be tried again. Other statuses stay.
+absl::Status WithoutForeignCancel(absl::Status status);
+
 // OK for HOST:PORT, [IPV6]:PORT and unix:PATH. Errors: InvalidArgument that says what is wrong.
 absl::Status CheckServerAddress(std::string_view address);
 

@@ -41,10 +41,11 @@ absl::StatusOr<v1::BlobRef> UploadFile(BlobTransport& blobs, const std::string& 
   return blob;
 }
 
-// A file of ours that is not there says nothing about the job, as the server's NOT_FOUND would.
+// A file of ours that is not there says nothing about the job, as the server's NOT_FOUND would, and
+// does not come back by waiting.
 CallResult AsOwnTrouble(const absl::Status& status) {
   CallResult result = ToCallResult(status);
-  if (result.code == absl::StatusCode::kNotFound) result.code = absl::StatusCode::kInternal;
+  if (result.code == absl::StatusCode::kNotFound) result.code = absl::StatusCode::kDataLoss;
   return result;
 }
 
@@ -380,12 +381,12 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
     if (pending_ == nullptr) pending_ = std::move(checkpoint);
     next_commit_ = context_.clock.Now() + options_.retry_delay;
   } else {
-    LogError("the server refused a checkpoint", {{"job", name()}, {"error", result.message}});
+    LogError("a checkpoint cannot be committed", {{"job", name()}, {"error", result.message}});
     if (final_phase_ == v1::JobReport::SUCCEEDED) {
       // The job's result is this checkpoint; without it there is no success.
       pending_ = nullptr;
       FinishFailed(result.code, result.reason,
-                   fmt::format("the server refused the last checkpoint: {}", result.message));
+                   fmt::format("the last checkpoint cannot be committed: {}", result.message));
       return;
     }
   }

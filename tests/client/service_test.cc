@@ -236,6 +236,17 @@ TEST_F(ServiceTest, WatchGoesOnAtItsTokenAfterTheStreamBreaks) {
       << "a state is told once, whatever the streams do";
 }
 
+TEST_F(ServiceTest, WatchThatAnEndingServerDropsGoesOn) {
+  // Nobody here cancelled, so it is the server's end and no interruption.
+  state_.watch_scripts = {
+      {{Message(W::SNAPSHOT, 4, J::RUNNING, 20)}, absl::CancelledError("CANCELLED")},
+      {{Message(W::SNAPSHOT, 4, J::RUNNING, 60), Message(W::STATE_CHANGED, 5, J::SUCCEEDED, 100)},
+       absl::OkStatus()}};
+  const CommandResult result = Run({"job", "watch", "j-fake"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("connected again"));
+}
+
 TEST_F(ServiceTest, WatchOfAnotherStoreBeginsAnew) {
   state_.watch_scripts = {
       {{Message(W::SNAPSHOT, 4, J::RUNNING, 10)}, absl::UnavailableError("x")},

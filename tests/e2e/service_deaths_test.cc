@@ -165,7 +165,9 @@ TEST_F(ServiceDeathsTest, SigtermCommitsACheckpointHandsTheJobBackAndARestartGoe
   nerfd().Kill(SIGTERM);
   ASSERT_EQ(nerfd().Wait(absl::Seconds(30)), kOk) << nerfd().err();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
-  EXPECT_THAT(MarkedProcesses(""), testing::IsEmpty()) << "nobody is left behind";
+  for (const char* name : {"nerfd", "nerf-worker", "nerf-engine"}) {
+    EXPECT_THAT(MarkedProcesses(name), testing::IsEmpty()) << name << " is left behind";
+  }
   EXPECT_FALSE(std::filesystem::exists(data_dir() + "/nerfd.ports"));
 
   std::vector<std::string> flags = SamePorts();

@@ -148,7 +148,7 @@ TEST_F(ServiceJobsTest, TrainChecksUploadsAndWatchesAndItsRequestIdMakesItSafeTo
   EXPECT_THAT(first.out, HasSubstr(" dB"));
   const CtlResult again = Ctl(train);
   EXPECT_EQ(again.code, kOk) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("sent 0 of"));
+  EXPECT_THAT(again.err, HasSubstr("on the server already"));
   EXPECT_EQ(Ctl({"job", "ls", "-o", "json"}).json().size(), 1u);
   EXPECT_EQ(Ctl({"scene", "ls", "-o", "json"}).json().size(), 1u);
 }

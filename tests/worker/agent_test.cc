@@ -445,6 +445,17 @@ TEST_F(AgentTest, CheckpointFileThatVanishesIsNotTakenForALostLease) {
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
   SayCheckpoint(20);
   EXPECT_THAT(server_.commits(), SizeIs(1));
+
+  // Without its last one the job has no result.
+  tasks_.Hold();
+  SayCheckpoint(30);
+  SayDone();
+  for (const auto& job : fs::directory_iterator(dir_ / "jobs")) {
+    fs::remove_all(job.path() / "commit");
+  }
+  tasks_.LetGo();
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
 }
 
 TEST_F(AgentTest, AbandonOfAnEarlierEpochIsIgnored) {
