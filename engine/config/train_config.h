@@ -51,8 +51,8 @@ struct TrainConfig {
   // Optimisation.
   Loss loss = Loss::kHuber;
   float huber_delta = 0.1f;
-  float learning_rate = 1e-2f;
-  float mlp_rate = 0.3f;
+  float learning_rate = 2e-2f;
+  float mlp_rate = 0.2f;
   int warmup_steps = 100;
   float beta1 = 0.9f, beta2 = 0.99f, epsilon = 1e-15f;
   float mlp_l2 = 1e-6f;

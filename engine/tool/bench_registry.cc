@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "engine/tool/op_benches.h"
 #include "engine/tool/synthetic_scene.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/ngp.h"
@@ -46,9 +47,9 @@ std::function<BenchWork()> PrepareTrainingStep(ThreadPool* pool) {
 }  // namespace
 
 std::vector<Bench> AllBenches() {
-  return {
-      {"training_step", "trained samples", PrepareTrainingStep},
-  };
+  std::vector<Bench> benches = OpBenches();
+  benches.push_back({"training_step", "trained samples", PrepareTrainingStep});
+  return benches;
 }
 
 }  // namespace nerf
