@@ -54,6 +54,6 @@ if [ "$with_tests" = yes ] && ! command -v promtool >/dev/null; then
     trap 'rm -rf "$scratch"' EXIT
     chmod 755 "$scratch"
     [ -n "$(apt-cache policy prometheus 2>/dev/null | grep 'Candidate: [0-9]' || true)" ] || "${as_root[@]}" apt-get update -qq
-    (cd "$scratch" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb "$tools")
+    (cd "$scratch" && apt-get -o APT::Sandbox::User=root download -qq prometheus && dpkg-deb -x prometheus_*.deb "$tools")
   fi
 fi

@@ -19,6 +19,9 @@ constexpr int kSamplesPerRay = 8;
 constexpr int kSamples = kRays * kSamplesPerRay;
 constexpr int kBatch = 512;  // samples of one call, as the training step makes them
 
+constexpr size_t kAdamFloats = size_t{1} << 18;  // a level of 2^17 entries
+constexpr size_t kCopyBytes = size_t{64} << 20;
+
 // Short stretches of random rays through the unit cube, a marching step apart: the access pattern
 // of training.
 Buffer<Vec3> RaySamples() {
@@ -122,34 +125,33 @@ std::function<BenchWork()> PrepareDenseBackwardWeights(ThreadPool*) {
 
 std::function<BenchWork()> PrepareAdamSparse(ThreadPool*) {
   struct AdamBench {
-    static constexpr size_t kFloats = size_t{1} << 18;  // a level of 2^17 entries
-    Buffer<float> parameters{kFloats}, first{kFloats}, second{kFloats}, gradients{kFloats};
-    Buffer<uint8_t> touched{kFloats / 16};
+    Buffer<float> parameters{kAdamFloats}, first{kAdamFloats}, second{kAdamFloats},
+        gradients{kAdamFloats};
+    Buffer<uint8_t> touched{kAdamFloats / 16};
   };
   auto bench = std::make_shared<AdamBench>();
   return [bench]() -> BenchWork {
     std::fill(bench->touched.begin(), bench->touched.end(), 1);
     std::fill(bench->gradients.begin(), bench->gradients.end(), 1e-3f);
     kernels::cpu::AdamSparse({.settings = {.learning_rate = 1e-2f},
-                              .n_lines = AdamBench::kFloats / 16,
+                              .n_lines = kAdamFloats / 16,
                               .touched = bench->touched.data(),
                               .parameters = bench->parameters.data(),
                               .first_moments = bench->first.data(),
                               .second_moments = bench->second.data(),
                               .gradients = bench->gradients.data()});
-    return {AdamBench::kFloats, AdamBench::kFloats * 4.0 * 8};
+    return {kAdamFloats, kAdamFloats * 4.0 * 8};
   };
 }
 
 std::function<BenchWork()> PrepareCopy(ThreadPool*) {
   struct CopyBench {
-    static constexpr size_t kBytes = size_t{64} << 20;
-    Buffer<uint8_t> from{kBytes}, to{kBytes};
+    Buffer<uint8_t> from{kCopyBytes}, to{kCopyBytes};
   };
   auto bench = std::make_shared<CopyBench>();
   return [bench]() -> BenchWork {
-    std::memcpy(bench->to.data(), bench->from.data(), CopyBench::kBytes);
-    return {CopyBench::kBytes, 2.0 * CopyBench::kBytes};
+    std::memcpy(bench->to.data(), bench->from.data(), kCopyBytes);
+    return {kCopyBytes, 2.0 * kCopyBytes};
   };
 }
 
