@@ -130,7 +130,7 @@ TEST_F(ServiceDeathsTest, KilledServerFindsItsLivingWorkerAndTheWatchGoesOnWitho
   // The worker is nobody's child now, and still ends with its server.
   nerfd().Kill(SIGTERM);
   EXPECT_EQ(nerfd().Wait(absl::Seconds(30)), kOk);
-  EXPECT_THAT(MarkedProcesses(""), testing::IsEmpty());
+  EXPECT_TRUE(WaitUntil(absl::Seconds(5), [&] { return MarkedProcesses("").empty(); }));
 }
 
 TEST_F(ServiceDeathsTest, ServerAndWorkerKilledTogetherLoseNoJob) {

@@ -151,11 +151,13 @@ struct WatchRecord {
     return result;
   }
 
-  // The states in order, each said once.
+  // The states in order, each said once. The snapshot of a later stream shows the job as it is by
+  // then, ahead of the events that follow its token.
   std::vector<std::string> States() const {
     std::vector<std::string> result;
     for (const Json& message : messages) {
       if (!message.contains("trainingJob")) continue;
+      if (message["kind"] == "SNAPSHOT" && !result.empty()) continue;
       const std::string state = message["trainingJob"]["state"];
       if (result.empty() || result.back() != state) result.push_back(state);
     }

@@ -151,7 +151,9 @@ TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
   EXPECT_EQ(started["config"]["seed"], 3);
   EXPECT_EQ(started["config"]["budget"]["kind"], "steps");
   EXPECT_EQ(started["config"]["settings"]["target_samples"], "512");
-  EXPECT_EQ(started["config"]["settings"]["learning_rate"], "0.01") << "defaults are echoed";
+  EXPECT_EQ(started["config"]["settings"]["learning_rate"],
+            ConfigSettings(TrainConfig())["learning_rate"])
+      << "defaults are echoed";
   EXPECT_EQ(started["scene"]["flavour"], "blender");
   EXPECT_EQ(started["scene"]["train"], 6);
   EXPECT_EQ(started["scene"]["test"], 2);
