@@ -28,7 +28,7 @@ NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, Buffer<
     : table_(std::move(table)),
       weights_(std::move(weights)),
       network_{shape, box, table_.data(), weights_.data()} {
-  NERF_CHECK(table_.size() == size_t{2} * shape.n_levels * shape.entries());
+  NERF_CHECK(table_.size() == shape.level_size() * shape.n_levels);
   NERF_CHECK(weights_.size() == kNgpWeights);
 }
 

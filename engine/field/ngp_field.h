@@ -10,8 +10,8 @@ namespace nerf {
 // construction; thread-safe. Source: Mueller et al. 2022.
 class NgpField : public RadianceField {
  public:
-  // table [n_levels][entries][2], weights [kNgpWeights] in the order of kNgpLayers; box is the
-  // outermost box.
+  // table [n_levels][entries][n_features], weights [kNgpWeights] in the order of kNgpLayers; box is
+  // the outermost box.
   NgpField(const kernels::HashGridShape& shape, const Aabb& box, Buffer<float> table,
            Buffer<float> weights);
 

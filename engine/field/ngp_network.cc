@@ -7,7 +7,6 @@ namespace nerf {
 namespace {
 
 constexpr int kBaseResolution = 16;
-constexpr int kFinestResolution = 2048;
 
 void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, float* outputs,
            bool relu) {
@@ -25,9 +24,11 @@ void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, flo
 
 }  // namespace
 
-kernels::HashGridShape NgpHashGridShape(int log2_hashmap_size, int n_occupancy_levels) {
-  return kernels::MakeHashGridShape(kernels::kMaxHashLevels, log2_hashmap_size, kBaseResolution,
-                                    kFinestResolution << (n_occupancy_levels - 1));
+kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding) {
+  return kernels::MakeHashGridShape(
+      kEncodingWidth / encoding.n_features_per_level, encoding.n_features_per_level,
+      encoding.log2_hashmap_size, kBaseResolution,
+      encoding.finest_resolution << (encoding.n_occupancy_levels - 1));
 }
 
 void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit) {

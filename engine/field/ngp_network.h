@@ -31,15 +31,22 @@ inline constexpr NgpLayer kNgpLayers[5] = {
 inline constexpr int kNgpWeights = 10240;  // floats of the MLP's buffer
 inline constexpr const char* kHashTableName = "field.hash_table";
 
-// Resolution of the finest hash level: 2048 cells along the level-0 box's side, however many boxes
-// nest around it.
-kernels::HashGridShape NgpHashGridShape(int log2_hashmap_size, int n_occupancy_levels);
+// The encoding's levels: 8 of four features or 16 of two, in geometric progression from 16 cells
+// along the outermost box to finest_resolution along the level-0 box, however many boxes nest
+// around that.
+struct NgpEncoding {
+  int log2_hashmap_size = 17;
+  int n_features_per_level = 4;
+  int finest_resolution = 1024;
+  int n_occupancy_levels = 1;
+};
+kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding);
 
 // A view of the ngp field's parameters. Borrows them.
 struct NgpNetwork {
   kernels::HashGridShape shape;
   Aabb box;                        // the outermost box; mapped to the unit cube
-  const float* table = nullptr;    // [n_levels][entries][2]
+  const float* table = nullptr;    // [n_levels][entries][n_features]
   const float* weights = nullptr;  // [kNgpWeights], layers as in kNgpLayers
 
   const float* layer(int i) const { return weights + kNgpLayers[i].offset; }

@@ -99,7 +99,8 @@ absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path) {
   absl::StatusOr<StoredTrainState> stored = LoadTrainState(*file, path);
   if (!stored.ok()) return stored.status();
   // Both methods train the same field and store it alike.
-  absl::StatusOr<TrainedModel> model = LoadNgpModel(*file, stored->state.geometry);
+  absl::StatusOr<TrainedModel> model =
+      LoadNgpModel(*file, stored->state.config, stored->state.geometry);
   if (!model.ok()) {
     return absl::Status(
         model.status().code(),

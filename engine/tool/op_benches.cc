@@ -43,9 +43,9 @@ Buffer<Vec3> RaySamples() {
 }
 
 struct HashBench {
-  kernels::HashGridShape shape = NgpHashGridShape(TrainConfig().log2_hashmap_size, 1);
+  kernels::HashGridShape shape = NgpHashGridShape({});
   Buffer<Vec3> samples = RaySamples();
-  Buffer<float> table{size_t{2} * shape.n_levels * shape.entries()};
+  Buffer<float> table{shape.level_size() * shape.n_levels};
   Buffer<uint8_t> touched{table.size() / 16};
   Buffer<float> features{size_t{kEncodingWidth} * kSamples};
 };
@@ -62,7 +62,7 @@ std::function<BenchWork()> PrepareEncodeForward(ThreadPool*) {
            .features = bench->features.data() + size_t{kEncodingWidth} * i,
            .stride = kEncodingWidth});
     }
-    return {kSamples, kSamples * (16.0 * 8 * 8 + 4 * kEncodingWidth)};
+    return {kSamples, kSamples * (4.0 * 8 * kEncodingWidth + 4 * kEncodingWidth)};
   };
 }
 
@@ -70,17 +70,18 @@ std::function<BenchWork()> PrepareEncodeBackward(ThreadPool*) {
   auto bench = std::make_shared<HashBench>();
   return [bench]() -> BenchWork {
     for (int level = 0; level < bench->shape.n_levels; ++level) {
-      const size_t size = size_t{2} * bench->shape.entries();
-      kernels::cpu::HashEncodeBackward({.shape = &bench->shape,
-                                        .level = level,
-                                        .n = kSamples,
-                                        .positions = bench->samples.data(),
-                                        .grad_features = bench->features.data() + 2 * level,
-                                        .stride = kEncodingWidth,
-                                        .grad_table = bench->table.data() + size * level,
-                                        .touched = bench->touched.data() + size / 16 * level});
+      const size_t size = bench->shape.level_size();
+      kernels::cpu::HashEncodeBackward(
+          {.shape = &bench->shape,
+           .level = level,
+           .n = kSamples,
+           .positions = bench->samples.data(),
+           .grad_features = bench->features.data() + bench->shape.n_features * level,
+           .stride = kEncodingWidth,
+           .grad_table = bench->table.data() + size * level,
+           .touched = bench->touched.data() + size / 16 * level});
     }
-    return {kSamples, kSamples * (16.0 * 8 * 16 + 4 * kEncodingWidth)};
+    return {kSamples, kSamples * (4.0 * 8 * 2 * kEncodingWidth + 4 * kEncodingWidth)};
   };
 }
 

@@ -103,12 +103,24 @@ struct StartingPoint {
   TrainConfig config;
 };
 
+// The shapes of a table do not tell how fine its levels are.
+absl::Status CheckFinestResolution(const TrainConfig& config, const TensorFile& file) {
+  absl::StatusOr<StoredTrainState> stored = LoadTrainState(file, "init");
+  if (!stored.ok()) return stored.status();
+  const int held = stored->state.config.finest_resolution;
+  if (held == config.finest_resolution) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("init: trained with finest_resolution {}, the config wants {}", held,
+                  config.finest_resolution));
+}
+
 absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const std::string& path) {
   std::vector<TensorShape> held;
   for (const auto& [name, tensor] : file.tensors) {
     held.push_back({name, std::string(DTypeName(tensor.dtype)), tensor.shape});
   }
   absl::Status fits = CheckInitFits(config, held);
+  if (fits.ok()) fits = CheckFinestResolution(config, file);
   if (fits.ok()) return fits;
   return WithReason(
       absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(fits.message()))),

@@ -11,7 +11,7 @@ namespace nerf {
 namespace {
 
 constexpr char kFormat[] = "nerfd";
-constexpr char kFormatVersion[] = "1";
+constexpr char kFormatVersion[] = "2";
 constexpr char kSettingPrefix[] = "setting.";
 
 constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the level-0 one
@@ -274,8 +274,9 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
   MetadataReader reader(file, path);
   if (reader.String("format") != kFormat) reader.Fail("format", "is no file of nerfd");
   if (reader.String("format_version") != kFormatVersion) {
-    reader.Fail("format_version", fmt::format("'{}' is not known; this version reads 1",
-                                              reader.String("format_version").substr(0, 16)));
+    reader.Fail("format_version",
+                fmt::format("'{}' is not known; this version reads {}",
+                            reader.String("format_version").substr(0, 16), kFormatVersion));
   }
   if (!reader.status.ok()) return reader.status;
 

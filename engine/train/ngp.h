@@ -18,9 +18,10 @@ std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
 size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                               int n_threads);
 
-// The field and grid of a model or checkpoint file of method `ngp`. A checkpoint's evaluation
-// weights are rounded as a model's are, so that both render the same bytes. Errors: InvalidArgument
-// naming the tensor.
-absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const SceneGeometry& geometry);
+// The field and grid of a model or checkpoint file of method `ngp`, trained with `config`. A
+// checkpoint's evaluation weights are rounded as a model's are, so that both render the same bytes.
+// Errors: InvalidArgument naming the tensor.
+absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const TrainConfig& config,
+                                          const SceneGeometry& geometry);
 
 }  // namespace nerf

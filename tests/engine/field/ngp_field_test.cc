@@ -9,7 +9,7 @@ namespace nerf {
 namespace {
 
 NgpField RandomField() {
-  const kernels::HashGridShape shape = NgpHashGridShape(12, 1);
+  const kernels::HashGridShape shape = NgpHashGridShape({.log2_hashmap_size = 12});
   Buffer<float> table(size_t{32} * shape.entries()), weights(kNgpWeights);
   const std::vector<float> entries = RandomFloats(table.size(), -1, 1, 1);
   std::copy(entries.begin(), entries.end(), table.begin());

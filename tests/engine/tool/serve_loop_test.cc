@@ -177,7 +177,7 @@ TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
     if (tensor["name"] == "field.hash_table") {
       has_table = true;
       EXPECT_EQ(tensor["dtype"], "F16");
-      EXPECT_EQ(tensor["shape"], Json({16, 4096, 2}));
+      EXPECT_EQ(tensor["shape"], Json({8, 4096, 4}));
     }
   }
   EXPECT_TRUE(has_table);
