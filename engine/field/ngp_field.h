@@ -20,8 +20,6 @@ class NgpField : public RadianceField {
   void DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
                         Vec3* colours, Workspace* workspace) const override;
 
-  size_t byte_size() const { return table_.byte_size() + weights_.byte_size(); }
-
  private:
   Buffer<float> table_;
   Buffer<float> weights_;

@@ -54,7 +54,7 @@ std::string ReasonOf(const absl::Status& status) {
     case absl::StatusCode::kDataLoss:
       return std::string(reason::kCheckpointCorrupt);
     case absl::StatusCode::kResourceExhausted:
-      return "OUT_OF_MEMORY";
+      return std::string(reason::kOutOfMemory);
     case absl::StatusCode::kAborted:
       return std::string(reason::kTrainingDiverged);
     default:

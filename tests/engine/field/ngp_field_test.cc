@@ -68,9 +68,5 @@ TEST(NgpFieldTest, ColoursAreBetweenZeroAndOneAndChangeWithTheDirection) {
   }
 }
 
-TEST(NgpFieldTest, ByteSizeCountsTableAndWeights) {
-  EXPECT_EQ(RandomField().byte_size(), 4u * (32 * 4096 + kNgpWeights));
-}
-
 }  // namespace
 }  // namespace nerf

@@ -235,6 +235,37 @@ TEST_F(ServeLoopTest, CheckpointOnTheWayContinuesToTheSameBytes) {
   EXPECT_TRUE(*bytes == *expected);
 }
 
+// A checkpoint is due after every step, so the last step's is written before the end comes.
+TEST_F(ServeLoopTest, EachStepIsCheckpointedOnceAndDoneComesBehindTheLast) {
+  Json train = TrainMessage("j", 5);
+  train["checkpoint_interval_seconds"] = 0.001;
+  train["settings"]["target_samples"] = "8192";  // a step then takes longer than the interval
+  train["settings"]["initial_rays"] = "1024";
+  Send(train);
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  std::vector<int> steps;
+  Json message = ReceiveAnswer();
+  for (; message["type"] == "checkpoint"; message = ReceiveAnswer()) {
+    steps.push_back(message["step"]);
+  }
+  EXPECT_EQ(steps, (std::vector<int>{1, 2, 3, 4, 5}));
+  ASSERT_EQ(message["type"], "done") << message;
+  EXPECT_EQ(message["checkpoint"], dir_ / "j/checkpoint_00000005.safetensors");
+  EXPECT_EQ(message["model"], dir_ / "j/model_00000005.safetensors");
+}
+
+// The step it goes on from has no checkpoint message of this run yet.
+TEST_F(ServeLoopTest, StopBeforeTheFirstStepOfAResumeStillWritesACheckpoint) {
+  const Json done = TrainToTheEnd("j", 20);
+  Json resume = TrainMessage("k", 1);
+  resume["resume"] = done["checkpoint"];
+  SendRaw(resume.dump() + "\n" + R"({"type":"stop","job":"k","mode":"checkpoint"})" + "\n");
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  const Json checkpoint = ReceiveAnswer();
+  ASSERT_EQ(checkpoint["type"], "checkpoint") << checkpoint;
+  EXPECT_EQ(checkpoint["step"], 20);
+}
+
 TEST_F(ServeLoopTest, StopWithDiscardWritesNothing) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
@@ -485,6 +516,12 @@ TEST_F(ServeLoopTest, HostileLinesDoNotDisturbATraining) {
     SendRaw(std::string(line) + "\n");
     EXPECT_EQ(ReceiveAnswer()["type"], "error") << line;
   }
+  Send({{"type", "stop"}, {"job", "busy"}, {"mode", "now"}});
+  EXPECT_EQ(ReceiveAnswer()["type"], "error");
+  Json render = RenderMessage("r");
+  render["job"] = "busy";
+  Send(render);
+  EXPECT_EQ(ReceiveAnswer()["type"], "rendered") << "it trains on";
   Send({{"type", "stop"}, {"job", "busy"}, {"mode", "discard"}});
   EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
 }
