@@ -49,9 +49,30 @@ void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float
   Layer(network, 1, n, hidden, geometry, false);
 }
 
-void NgpColourForward(const NgpNetwork& network, int n, const float* inputs, float* hidden0,
+void NgpDirectionShares(const NgpNetwork& network, int n, const float* harmonics, float* shares) {
+  kernels::cpu::DenseForward({.n_rows = n,
+                              .n_in = kDirectionWidth,
+                              .n_out = kHiddenWidth,
+                              .inputs = harmonics,
+                              .input_stride = kDirectionWidth,
+                              .weights = network.layer(kColourInputLayer),
+                              .outputs = shares,
+                              .output_stride = kHiddenWidth});
+}
+
+void NgpColourForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
                       float* hidden1, float* colours) {
-  Layer(network, 2, n, inputs, hidden0, true);
+  kernels::cpu::DenseForward(
+      {.n_rows = n,
+       .n_in = kGeometryWidth,
+       .n_out = kHiddenWidth,
+       .inputs = geometry,
+       .input_stride = kGeometryWidth,
+       .weights = network.layer(kColourInputLayer) + kDirectionWidth * kHiddenWidth,
+       .outputs = hidden0,
+       .output_stride = kHiddenWidth,
+       .relu = true,
+       .accumulate = true});
   Layer(network, 3, n, hidden0, hidden1, true);
   Layer(network, 4, n, hidden1, colours, false);
   kernels::cpu::Sigmoid({.n = n * kColourWidth, .values = colours});

@@ -22,8 +22,8 @@ class HalfSpaceField {
     const uint32_t corners = shape_.resolution[0] + 1;
     for (uint32_t entry = 0; entry < corners * corners * corners; ++entry) {
       const bool is_inside = entry % corners > corners / 2;
-      table_[2 * entry] = is_inside;
-      table_[2 * entry + 1] = 1;
+      table_[shape_.n_features * entry] = is_inside;
+      table_[shape_.n_features * entry + 1] = 1;
     }
     const NgpLayer &first = kNgpLayers[0], &second = kNgpLayers[1];
     weights_[first.offset + 0 * first.n_out + 0] = 1;  // hidden 0 is feature 0
