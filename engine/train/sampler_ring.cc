@@ -9,7 +9,7 @@ namespace {
 
 // Rays drawn beyond what the last step took, as a share of it: the ray count drifts by a few
 // percent from step to step.
-constexpr int kSpareRays = 8;  // one in eight
+constexpr int kSpareRays = 16;  // one in sixteen
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // Writes a data set of posed RGBA pictures with the statistics of photographs: structure at every
 // scale and the noise of a sensor, so that their PNG files are as large and as slow to decode as a
-// camera's. A rough planet before a cloudy sky, the same from every side, so it can be trained on,
-// too. Equal arguments give equal files.
+// camera's. A rough planet before a cloudy sky; the sky lies outside the training box, so quality
+// is not to be measured on it. Equal arguments give equal files.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
