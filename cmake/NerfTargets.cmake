@@ -2,6 +2,7 @@
 #   nerf_may_include(word...)                                what a folder may include; read by tests/check_includes.py
 #   nerf_library(name SRCS ... [DEPS ...] [PRIVATE_DEPS ...])  static library nerf_<name>, alias nerf::<name>
 #   nerf_binary(name SRCS ... DEPS ...)                      executable in build/<preset>/bin
+#   nerf_bench(name SRCS ... DEPS ...)                       executable in build/<preset>/bench, unknown to ctest
 #   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]) GoogleTest binary, one ctest entry
 # A test whose LABELS name `tsan` runs under ThreadSanitizer, too. It must run no code of gRPC, LibTorch or prometheus-cpp:
 # Debian's builds of them synchronise where ThreadSanitizer cannot see it.
@@ -31,6 +32,13 @@ function(nerf_binary name)
   add_executable(${name} ${arg_SRCS})
   target_link_libraries(${name} PRIVATE nerf::options ${arg_DEPS})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+function(nerf_bench name)
+  cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+  target_link_libraries(${name} PRIVATE nerf::options ${arg_DEPS})
 endfunction()
 
 function(nerf_test name)

@@ -24,6 +24,7 @@ void SetProgress(const TrainProgress& progress, JsonObject* object) {
   o["psnr_train"] = JsonNumber(progress.psnr_train);
   o["samples_per_second"] = JsonNumber(progress.samples_per_second);
   o["rays_per_second"] = JsonNumber(progress.rays_per_second);
+  o["stall_fraction"] = JsonNumber(progress.stall_fraction);
   o["seconds"] = JsonNumber(progress.seconds);
 }
 

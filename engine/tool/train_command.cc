@@ -26,7 +26,7 @@ struct TrainFlags {
   std::string dataset, out, method = "ngp", device = "cpu", background = "auto";
   double steps = 0, samples = 0, seconds = 0;
   uint32_t stop_after = 0, seed = 1;
-  int threads = 0, test_every = 8;
+  int threads = 0, batches_ahead = 0, test_every = 8;
   std::string resume, init, init_scope = "all";
   std::vector<std::string> settings;  // key=value
   double checkpoint_interval = 30;    // seconds
@@ -206,6 +206,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   const int64_t first_trained = s.state.n_trained;
   const double first_seconds = s.state.seconds;
   TrainerOptions options;
+  options.batches_ahead = flags.batches_ahead;
   if (flags.has_stop_after) options.stop_after = flags.stop_after;
   options.checkpoint_interval = absl::Seconds(flags.checkpoint_interval);
   Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &console);
@@ -282,6 +283,11 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   auto* seed = command->add_option("--seed", flags->seed, "random seed")->capture_default_str();
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
+  command
+      ->add_option("--batches-ahead", flags->batches_ahead,
+                   "batches drawn ahead of the step by a thread of their own; changes no result")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
   auto* resume = command->add_option("--resume", flags->resume,
                                      "continue this checkpoint with its own config and budget");

@@ -21,8 +21,12 @@ class RaySampler {
   RaySampler(std::span<const View> views, Background background, float near, uint32_t seed);
 
   // Fills batch->step, n_rays and the four arrays of n_rays elements. Targets are
-  // colour * alpha + background * (1 - alpha), in sRGB values.
+  // colour * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
   void Fill(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) const;
+
+  // Makes a filled batch what Fill with another n_rays would have given: cuts it, or draws the rays
+  // that are missing.
+  void Resize(int n_rays, ThreadPool* pool, Batch* batch) const;
 
  private:
   struct Pixel {
@@ -30,6 +34,7 @@ class RaySampler {
     int x, y;
   };
   Pixel PixelAt(uint64_t index) const;
+  void DrawRays(int begin, int end, Batch* batch) const;
 
   std::span<const View> views_;
   std::vector<uint64_t> first_pixels_;  // [n_views + 1]: pixels of all views before this one

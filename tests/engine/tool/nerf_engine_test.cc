@@ -152,6 +152,24 @@ TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
   EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
 }
 
+TEST_F(NerfEngineTest, BatchesDrawnAheadGiveTheSameBytes) {
+  ASSERT_EQ(Run(Train("between", 50)).code, 0);
+  ASSERT_EQ(Run(Train("ahead", 50) + " --batches-ahead 2").code, 0);
+  EXPECT_TRUE(Bytes("between/checkpoint.safetensors") == Bytes("ahead/checkpoint.safetensors"));
+}
+
+TEST_F(NerfEngineTest, BenchTellsWhatItDidASecond) {
+  const Outcome bench =
+      Run("bench --filter '^dense_forward_64x64$' --seconds 0.01 --threads 2 --json");
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  const Json line = Json::parse(bench.out.substr(0, bench.out.find('\n')));
+  EXPECT_EQ(line["name"], "dense_forward_64x64");
+  const double samples = line["items_per_second"];
+  EXPECT_GT(samples, 0);
+  EXPECT_NEAR(line["flops_per_second"].get<double>(), 2 * 64 * 64 * samples, 1e-6 * samples);
+  EXPECT_NEAR(line["bytes_per_second"].get<double>(), 4 * (64 + 64) * samples, 1e-6 * samples);
+}
+
 TEST_F(NerfEngineTest, InitTakesWeightsOfAModel) {
   ASSERT_EQ(Run(Train("first", 40)).code, 0);
   const Outcome second =

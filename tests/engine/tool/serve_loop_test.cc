@@ -162,8 +162,9 @@ TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
   Json message = Receive();
   while (message["type"] == "progress" || message["type"] == "preview") {
     if (message["type"] == "progress") {
-      for (const char* key : {"step", "samples", "marched", "rays", "loss", "psnr_train", "seconds",
-                              "samples_per_second", "rays_per_second", "fraction", "eta_seconds"}) {
+      for (const char* key :
+           {"step", "samples", "marched", "rays", "loss", "psnr_train", "seconds",
+            "samples_per_second", "rays_per_second", "stall_fraction", "fraction", "eta_seconds"}) {
         EXPECT_TRUE(message[key].is_number()) << key;
       }
     }
