@@ -71,8 +71,8 @@ TEST_F(SqliteStoreTest, QueueLivesThroughAKillAtEveryMoment) {
     EXPECT_EQ(job.last_event_sequence, expected.last_event_sequence);
     EXPECT_EQ(job.config, expected.config);
     const auto watcher = *reborn.queue->Watch(
-        {"default", id}, EncodeWatchToken({reborn.state->store_epoch, {"default", id}, 0}), [] {});
-    EXPECT_EQ(QueueHarness::Drain(*watcher).size(), expected.last_event_sequence + 1);
+        {"default", id}, EncodeWatchToken({reborn.state->store_epoch, {"default", id}, 1}), [] {});
+    EXPECT_EQ(QueueHarness::Drain(*watcher).size(), expected.last_event_sequence);
   };
   JobSpec spec = harness.Spec("one");
   spec.request_id = kRequestA;
