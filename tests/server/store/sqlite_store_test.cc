@@ -169,6 +169,22 @@ TEST_F(SqliteStoreTest, UnreadableRecordsAreDataLossAtTheStart) {
   EXPECT_THAT(Open()->Load(), corrupt);
 }
 
+// A job whose last event is lost would leave its watchers waiting for ever.
+TEST_F(SqliteStoreTest, LostLastEventIsDataLossAtTheStart) {
+  {
+    auto store = Open();
+    QueueHarness harness(store.get());
+    harness.AddScene();
+    (void)harness.Running("one");
+  }
+  Sql("nerfd.db", "DELETE FROM job_events WHERE sequence = 3");
+  auto store = Open();
+  FakeClock clock;
+  FakeBlobIndex blobs;
+  EXPECT_THAT(QueueState::Open({}, {&clock, &random_, store.get(), &blobs, nullptr}),
+              FailsWith(StatusCode::kDataLoss, reason::kStoreCorrupt));
+}
+
 TEST_F(SqliteStoreTest, TornPagesNeverGiveAStoreThatLies) {
   {
     auto store = Open();
