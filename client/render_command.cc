@@ -307,6 +307,11 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
       ->required();
   render->add_flag("--sheet", flags->sheet,
                    "Also write all colour views into one picture, sheet.png");
+  render->footer(
+      "Examples:\n"
+      "  nerfctl render --model mic --orbit 8 --out views --sheet\n"
+      "  nerfctl render --job j-7f3k2c81 --camera examples/mic/transforms_test.json \\\n"
+      "      --width 400 --height 400 --channels rgb,depth --out views");
   render->callback([=] { *selected = [flags](Session& s) { return Render(s, *flags); }; });
 }
 
