@@ -199,7 +199,9 @@ int Render(Session& session, const RenderFlags& flags) {
   }
   std::vector<Camera> cameras;
   if (!flags.camera.empty()) {
-    absl::StatusOr<std::vector<Camera>> read = ReadCameraFile(flags.camera);
+    // Frames that state no size, as Blender's, are seen at the one that is asked for.
+    absl::StatusOr<std::vector<Camera>> read = ReadCameraFile(
+        flags.camera, {static_cast<int>(flags.width), static_cast<int>(flags.height)});
     if (!read.ok()) return session.Fail(read.status());
     cameras = *std::move(read);
     if (cameras.empty()) {

@@ -158,6 +158,28 @@ TEST_F(ServiceTest, RenderSendsEveryFrameOfACameraFile) {
   EXPECT_EQ(state_.render[1].camera().width(), 80u);
 }
 
+TEST_F(ServiceTest, CameraFileWithoutSizesIsSeenAtTheSizeAskedFor) {
+  const TempDir dir;
+  std::ofstream(dir / "transforms_test.json") << R"({"camera_angle_x": 1.5707963267948966,
+    "frames": [{"transform_matrix": [[1,0,0,1],[0,1,0,2],[0,0,1,3],[0,0,0,1]]}]})";
+  std::vector<std::string> args = {
+      "render",  "--model", "m",     "--camera", dir / "transforms_test.json",
+      "--width", "40",      "--out", dir / "out"};
+  const CommandResult half = Run(args);
+  EXPECT_EQ(half.exit_code, kBadData) << "a width alone says nothing about the picture's shape";
+  EXPECT_THAT(half.err, HasSubstr("size of the picture"));
+  args.insert(args.end(), {"--height", "30"});
+  const CommandResult result = Run(args);
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.render.size(), 1u);
+  const v1::Camera& camera = state_.render[0].camera();
+  EXPECT_EQ(camera.width(), 40u);
+  EXPECT_EQ(camera.height(), 30u);
+  EXPECT_NEAR(camera.fl_x(), 20, 1e-4) << "90 degrees over 40 pixels";
+  EXPECT_EQ(camera.cx(), 20);
+  EXPECT_EQ(camera.cy(), 15);
+}
+
 TEST_F(ServiceTest, RenderIsRepeatedWhereTheWorkerWasLost) {
   const TempDir dir;
   state_.errors["RenderImage"] = {
