@@ -13,6 +13,7 @@
 #include "worker/call_result.h"
 #include "worker/engine.h"
 #include "worker/engine_messages.h"
+#include "worker/job_files.h"
 #include "worker/server_link.h"
 #include "worker/task_runner.h"
 
@@ -154,7 +155,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   bool fetch_in_flight_ = false;
   int corrupt_fetches_ = 0;
   SteadyTime next_fetch_;
-  std::string resume_path_, init_path_;
+  JobFiles files_;
 
   std::shared_ptr<PendingCheckpoint> pending_;  // newest that is not committed and not in flight
   bool commit_in_flight_ = false;
