@@ -295,6 +295,7 @@ void JobRun::OnCheckpoint(const EngineCheckpoint& checkpoint) {
   for (const v1::TensorSpec& tensor : checkpoint.tensors) *request.add_tensors() = tensor;
   if (checkpoint.psnr.has_value()) request.set_psnr(*checkpoint.psnr);
   any_checkpoint_ = true;
+  newest_refused_.reset();
   // Only the newest matters; an older one that still waits goes, with its files.
   pending_ = std::move(next);
   next_commit_ = context_.clock.Now();
@@ -345,12 +346,11 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
   } else {
     LogError("a checkpoint cannot be committed", {{"job", name()}, {"error", result.message}});
     if (final_phase_ == v1::JobReport::SUCCEEDED) {
-      // The job's result is this checkpoint; without it there is no success.
       pending_ = nullptr;
-      FinishFailed(result.code, result.reason,
-                   fmt::format("the last checkpoint cannot be committed: {}", result.message));
+      FinishWithoutResult(result);
       return;
     }
+    if (pending_ == nullptr) newest_refused_ = result;
   }
   CommitNext();
   if (stage_ == Stage::kCommitting && !commit_in_flight_ && pending_ == nullptr) EnterFinal();
@@ -368,6 +368,10 @@ void JobRun::OnDone(const EngineDone& done) {
   OnProgress({done.job, done.progress});
   if (!any_checkpoint_) {
     FinishFailed(kEngineProblem, "", "the engine ended without a checkpoint");
+    return;
+  }
+  if (newest_refused_.has_value()) {
+    FinishWithoutResult(*newest_refused_);
     return;
   }
   if (done.psnr.has_value()) report_.set_final_psnr(*done.psnr);
@@ -406,6 +410,11 @@ void JobRun::OnEngineExit(const EngineExit& exit) {
 
 void JobRun::OnEngineHopeless(const std::string& why) {
   if (stage_ <= Stage::kWaiting) FinishCrashed(why);
+}
+
+void JobRun::FinishWithoutResult(const CallResult& refusal) {
+  FinishFailed(refusal.code, refusal.reason,
+               fmt::format("the last checkpoint cannot be committed: {}", refusal.message));
 }
 
 void JobRun::FinishCrashed(const std::string& how) {

@@ -244,6 +244,28 @@ TEST_F(AgentTest, SecondCheckpointOfTheSameStepIsCommittedAfterTheFirst) {
   EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
 }
 
+TEST_F(AgentTest, JobWhoseNewestCheckpointWasRefusedBeforeItsEndFails) {
+  // The engine writes no second checkpoint of its last step: the refused one was the result.
+  StartTraining();
+  SayCheckpoint(20);
+  server_.SetCommitResult({absl::StatusCode::kInvalidArgument, "too large", ""});
+  SayCheckpoint(30);
+  server_.SetCommitResult({});
+  SayDone();
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_THAT(server_.last_report()->error().message(), HasSubstr("too large"));
+}
+
+TEST_F(AgentTest, JobWhoseRefusedCheckpointWasFollowedByAGoodOneSucceeds) {
+  StartTraining();
+  server_.SetCommitResult({absl::StatusCode::kInvalidArgument, "too large", ""});
+  SayCheckpoint(20);
+  server_.SetCommitResult({});
+  SayCheckpoint(30);
+  SayDone();
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+}
+
 TEST_F(AgentTest, CheckpointFileThatVanishesIsNotTakenForALostLease) {
   StartTraining();
   tasks_.Hold();
