@@ -43,6 +43,24 @@ Aabb OccupancyGrid::OccupiedBox() const {
   return occupied;
 }
 
+std::vector<uint64_t> OccupiedSuperblocks(const OccupancyGrid& grid) {
+  if (grid.resolution % (grid.n_levels > 1 ? 64 : 16) != 0) return {};
+  const size_t side = grid.resolution / 4, superside = side / 4;
+  std::vector<uint64_t> superblocks((grid.n_levels * superside * superside * superside + 63) / 64);
+  // Blocks lie in rows of z, y and level; four of a row share a superblock.
+  for (size_t row = 0; row < grid.n_levels * side * side; ++row) {
+    const size_t y = row % side, z_and_level = row / side;
+    const uint64_t* blocks = grid.occupied_blocks.data() + row * side;
+    for (size_t x = 0; x < superside; ++x) {
+      const uint64_t any =
+          blocks[4 * x] | blocks[4 * x + 1] | blocks[4 * x + 2] | blocks[4 * x + 3];
+      const size_t i = (z_and_level / 4 * superside + y / 4) * superside + x;
+      superblocks[i / 64] |= uint64_t{any != 0} << (i % 64);
+    }
+  }
+  return superblocks;
+}
+
 OccupancyGrid FullOccupancyGrid(const Aabb& box, int n_levels, int resolution) {
   NERF_CHECK(resolution % 4 == 0 && n_levels >= 1);
   OccupancyGrid grid{box, n_levels, resolution, {}};

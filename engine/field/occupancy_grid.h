@@ -24,6 +24,10 @@ struct OccupancyGrid {
   Aabb OccupiedBox() const;
 };
 
+// Which cubes of 4x4x4 blocks hold an occupied cell, as kernels::MarchGrid wants to know it; empty
+// where the grid's resolution does not allow it.
+std::vector<uint64_t> OccupiedSuperblocks(const OccupancyGrid& grid);
+
 // A grid with every cell occupied.
 OccupancyGrid FullOccupancyGrid(const Aabb& box, int n_levels, int resolution);
 

@@ -11,13 +11,25 @@ namespace nerf::kernels {
 
 // The occupancy grid as the marcher reads it: nested cubes about `center`, level l of half side
 // half_side * 2^l, each of resolution^3 cells, in blocks of 4x4x4 cells of one 64-bit word (bit x +
-// 4 y + 16 z), blocks row-major, levels one after another.
+// 4 y + 16 z), blocks row-major, levels one after another. superblocks, where there are any, say
+// which cubes of 4x4x4 blocks hold an occupied cell: one bit each, in the same order, so that a ray
+// leaves 16 empty cells at once. They need levels whose middle half is made of whole superblocks:
+// resolution a multiple of 64, or of 16 where there is one level.
 struct MarchGrid {
   const uint64_t* blocks = nullptr;
   Vec3 center;
   float half_side = 1;
   int n_levels = 1;
   int resolution = 128;
+  const uint64_t* superblocks = nullptr;
+
+  // Whether the cube of 16^3 cells around a cell is known to be empty.
+  NERF_HD bool IsSuperblockEmpty(int level, const int (&cell)[3]) const {
+    if (superblocks == nullptr) return false;
+    const int side = resolution / 16;
+    const int i = ((level * side + cell[2] / 16) * side + cell[1] / 16) * side + cell[0] / 16;
+    return ((superblocks[i / 64] >> (i % 64)) & 1) == 0;
+  }
 };
 
 // Step lengths along a ray: max(step, t * cone), in scene units.
@@ -77,6 +89,7 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
                                 uint32_t* cells = nullptr) {
   const int side = grid.resolution / 4;
   const float cells_per_unit0 = grid.resolution / (2 * grid.half_side);
+  const float cell_size0 = 2 * grid.half_side / grid.resolution;
   int n = 0;
   float t = ray->t;
   while (n < max_samples) {
@@ -113,13 +126,14 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
       t += delta;
       continue;
     }
-    // Jump out of the empty cell, or of the whole block when all of it is empty.
-    const int size = bits == 0 ? 4 : 1;
+    // Jump out of the empty cell, or of the whole block or superblock when all of it is empty.
+    const int size = bits != 0 ? 1 : grid.IsSuperblockEmpty(level, cell) ? 16 : 4;
+    const float cell_size = cell_size0 * static_cast<float>(1 << level);
     float t_out = ray->t_exit;
     for (int axis = 0; axis < 3; ++axis) {
       const int low = cell[axis] & ~(size - 1);
       const float face =
-          static_cast<float>(ray->direction[axis] > 0 ? low + size : low) / cells_per_unit - half;
+          static_cast<float>(ray->direction[axis] > 0 ? low + size : low) * cell_size - half;
       t_out = std::min(
           t_out, (face + grid.center[axis] - ray->origin[axis]) * ray->inverse_direction[axis]);
     }

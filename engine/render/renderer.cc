@@ -105,9 +105,13 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) 
 
 }  // namespace
 
-kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid) {
-  return {grid.occupied_blocks.data(), grid.box.Center(), 0.5f * grid.box.Size().x, grid.n_levels,
-          grid.resolution};
+kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid, std::span<const uint64_t> superblocks) {
+  return {.blocks = grid.occupied_blocks.data(),
+          .center = grid.box.Center(),
+          .half_side = 0.5f * grid.box.Size().x,
+          .n_levels = grid.n_levels,
+          .resolution = grid.resolution,
+          .superblocks = superblocks.empty() ? nullptr : superblocks.data()};
 }
 
 bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
@@ -119,9 +123,14 @@ bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
   view->colours.assign(n_pixels, {});
   view->opacities.assign(n_pixels, 0);
   view->depths.assign(n_pixels, 0);
-  const RenderJob job{
-      field, MarchGridOf(grid), {geometry.step, geometry.cone}, geometry.near, camera, options,
-      view};
+  const std::vector<uint64_t> superblocks = OccupiedSuperblocks(grid);
+  const RenderJob job{field,
+                      MarchGridOf(grid, superblocks),
+                      {geometry.step, geometry.cone},
+                      geometry.near,
+                      camera,
+                      options,
+                      view};
   const int tiles_x = (camera.width + kTileSide - 1) / kTileSide;
   const int tiles_y = (camera.height + kTileSide - 1) / kTileSide;
   std::vector<std::unique_ptr<TileWorkspace>> workspaces(pool->n_threads());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -26,8 +27,9 @@ struct RenderOptions {
   float min_transmittance = 1e-4f;  // a ray stops where less light than this is left
 };
 
-// The grid as marchers read it; borrows its bits.
-kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid);
+// The grid as marchers read it; borrows its bits and superblocks (OccupiedSuperblocks, or none).
+kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
+                               std::span<const uint64_t> superblocks = {});
 
 // Renders `camera` (training frame) by marching the occupied cells of `grid`. Bytes do not depend
 // on the pool's size. Returns false when `stop` was requested before the end; the view is then

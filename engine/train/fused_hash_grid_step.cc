@@ -60,10 +60,11 @@ StepResult FusedHashGridStep::Run(const Batch& batch) {
 }
 
 void FusedHashGridStep::RunChunks(const Batch& batch) {
+  const std::vector<uint64_t> superblocks = OccupiedSuperblocks(state_.occupancy.grid());
   ChunkInput input{.config = &config_,
                    .network = state_.Network(),
                    .transposed_weights = state_.parameters.transposed_weights(),
-                   .grid = MarchGridOf(state_.occupancy.grid()),
+                   .grid = MarchGridOf(state_.occupancy.grid(), superblocks),
                    .steps = state_.steps(),
                    .batch = &batch};
   // Long rays make small chunks. A function of the batch alone, so the same for any number of

@@ -24,6 +24,21 @@ TEST(OccupancyGridTest, FullGridIsOccupiedEverywhere) {
   EXPECT_EQ(grid.OccupiedBox(), kBox);
 }
 
+TEST(OccupancyGridTest, SuperblockOfACellIsSetAndNoOther) {
+  OccupancyGrid grid = FullOccupancyGrid(kBox, 2, 64);
+  std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
+  // Cell (50, 17, 35) of level 1: block (12, 4, 8) of 16^3, superblock (3, 1, 2) of 4^3.
+  grid.occupied_blocks[4096 + 12 + 16 * (4 + 16 * 8)] = uint64_t{1} << 63;
+  EXPECT_EQ(OccupiedSuperblocks(grid),
+            (std::vector<uint64_t>{0, uint64_t{1} << (3 + 4 * (1 + 4 * 2))}));
+}
+
+TEST(OccupancyGridTest, NestedGridsThatSuperblocksDoNotAlignWithHaveNone) {
+  EXPECT_TRUE(OccupiedSuperblocks(FullOccupancyGrid(kBox, 2, 32)).empty());
+  EXPECT_TRUE(OccupiedSuperblocks(FullOccupancyGrid(kBox, 1, 8)).empty());
+  EXPECT_EQ(OccupiedSuperblocks(FullOccupancyGrid(kBox, 1, 32)), (std::vector<uint64_t>{0xff}));
+}
+
 TEST(OccupancyGridTest, BitOfACellIsWhereTheLayoutSays) {
   OccupancyGrid grid = EmptyGrid(2);
   // Cell (5, 2, 7) of level 1: block (1, 0, 1) of 2x2x2, place (1, 2, 3) in it.

@@ -21,16 +21,21 @@ struct Samples {
   std::vector<uint32_t> cells;
 };
 
-MarchGrid View(const OccupancyGrid& grid) {
-  return {grid.occupied_blocks.data(), grid.box.Center(), 0.5f * grid.box.Size().x, grid.n_levels,
-          grid.resolution};
+MarchGrid View(const OccupancyGrid& grid, const std::vector<uint64_t>& superblocks) {
+  return {.blocks = grid.occupied_blocks.data(),
+          .center = grid.box.Center(),
+          .half_side = 0.5f * grid.box.Size().x,
+          .n_levels = grid.n_levels,
+          .resolution = grid.resolution,
+          .superblocks = superblocks.empty() ? nullptr : superblocks.data()};
 }
 
 // Marches to the end, `wave` samples at a time.
 Samples March(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray, float jitter,
               int wave) {
   Samples samples;
-  const MarchGrid view = View(grid);
+  const std::vector<uint64_t> superblocks = OccupiedSuperblocks(grid);
+  const MarchGrid view = View(grid, superblocks);
   MarchRay march = StartMarch(view, steps, ray, jitter);
   std::vector<float> t_middles(wave), deltas(wave);
   std::vector<uint32_t> cells(wave);
@@ -112,6 +117,21 @@ TEST(RayMarchingTest, FindsTheLatticeWithGrowingStepsInNestedGrids) {
     int n_compared = 0;
     for (const Ray& ray : Rays(100, 5)) n_compared += ExpectMatchesLattice(grid, steps, ray, 0.37f);
     EXPECT_GT(n_compared, 1000) << occupied;
+  }
+}
+
+TEST(RayMarchingTest, LeapsOverEmptySuperblocksMissNothing) {
+  // A few occupied cells in 64^3: most cubes of 16^3 are empty, and rays meet those that are not.
+  for (int n_levels : {1, 3}) {
+    const OccupancyGrid grid = RandomGrid(n_levels, 64, 1e-4, 5);
+    const std::vector<uint64_t> superblocks = OccupiedSuperblocks(grid);
+    ASSERT_EQ(superblocks.size(), static_cast<size_t>(n_levels));
+    ASSERT_NE(superblocks[0], 0u);
+    ASSERT_NE(superblocks[0], ~uint64_t{0});
+    const MarchSteps steps{.step = 0.01f, .cone = n_levels > 1 ? 1.0f / 128 : 0};
+    int n_compared = 0;
+    for (const Ray& ray : Rays(200, 4)) n_compared += ExpectMatchesLattice(grid, steps, ray, 0.37f);
+    EXPECT_GT(n_compared, 1000) << n_levels;
   }
 }
 
