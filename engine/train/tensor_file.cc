@@ -18,6 +18,7 @@
 #include "common/file_io.h"
 #include "common/sha256.h"
 #include "engine/base/check.h"
+#include "engine/base/half.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -444,41 +445,6 @@ absl::StatusOr<std::pair<Header, uint64_t>> ReadHeader(const OpenFile& file) {
   return std::pair(*std::move(header), payload);
 }
 
-uint32_t FloatBits(float value) { return std::bit_cast<uint32_t>(value); }
-
-// Integer arithmetic throughout: independent of the rounding and denormal modes of the thread.
-uint16_t FloatToHalf(float value) {
-  const uint32_t bits = FloatBits(value);
-  const uint32_t sign = (bits >> 16) & 0x8000u;
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);  // NaN
-  // 65520 lies half way to the next power and rounds to infinity.
-  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
-  if (magnitude >= 0x38800000u) {  // normal in half precision
-    const uint32_t rebased = magnitude - 0x38000000u;
-    return static_cast<uint16_t>(sign | ((rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13));
-  }
-  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);  // up to half the smallest
-  const uint32_t exponent = magnitude >> 23;
-  const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-  const uint32_t shift = 126u - exponent;  // 14 to 24
-  const uint32_t halfway = (1u << (shift - 1)) - 1u;
-  return static_cast<uint16_t>(sign | ((mantissa + halfway + ((mantissa >> shift) & 1u)) >> shift));
-}
-
-float HalfToFloat(uint16_t half) {
-  const uint32_t sign = (half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent > 0)
-    return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
-  if (mantissa == 0) return std::bit_cast<float>(sign);
-  const uint32_t shift = static_cast<uint32_t>(std::countl_zero(mantissa)) - 21u;
-  mantissa = (mantissa << shift) & 0x3ffu;
-  return std::bit_cast<float>(sign | ((113u - shift) << 23) | (mantissa << 13));
-}
-
 }  // namespace
 
 int DTypeSize(DType dtype) {
@@ -599,7 +565,7 @@ Tensor TensorFromFloats(const float* values, std::vector<uint32_t> shape, DType 
     return tensor;
   }
   for (size_t i = 0; i < n; ++i) {
-    const uint16_t half = FloatToHalf(values[i]);
+    const Half half = HalfFromFloat(values[i]);
     std::memcpy(&tensor.bytes[2 * i], &half, 2);
   }
   return tensor;
@@ -616,14 +582,14 @@ std::vector<float> ToFloats(const Tensor& tensor) {
     return values;
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    uint16_t half = 0;
+    Half half;
     std::memcpy(&half, &tensor.bytes[2 * i], 2);
-    values[i] = tensor.dtype == DType::kF16 ? HalfToFloat(half)
-                                            : std::bit_cast<float>(uint32_t{half} << 16);
+    values[i] = tensor.dtype == DType::kF16 ? FloatFromHalf(half)
+                                            : std::bit_cast<float>(uint32_t{half.bits} << 16);
   }
   return values;
 }
 
-float RoundToHalf(float value) { return HalfToFloat(FloatToHalf(value)); }
+float RoundToHalf(float value) { return FloatFromHalf(HalfFromFloat(value)); }
 
 }  // namespace nerf
