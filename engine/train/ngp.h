@@ -18,6 +18,16 @@ std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
 size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                               int n_threads);
 
+// The same step on the CUDA device in use, in half precision or fp32 as the config says. Its bytes
+// are those of equal states, batches and devices where the config asks for a deterministic one.
+// Throws kernels::cuda::CudaOutOfMemory, and so does its Run, which updates no parameter then; both
+// throw kernels::cuda::CudaError.
+std::unique_ptr<TrainingStep> NewCudaHashGridStep(const TrainConfig& config,
+                                                  const SceneGeometry& geometry);
+
+// Device memory that it takes at first. Steps with more rays or samples than usual take more.
+size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry);
+
 // The field and grid of a model or checkpoint file of method `ngp`. A checkpoint's evaluation
 // weights are rounded as a model's are, so that both render the same bytes. Errors: InvalidArgument
 // naming the tensor.

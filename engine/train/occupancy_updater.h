@@ -34,6 +34,8 @@ class OccupancyUpdater {
   // not matter.
   void Observe(std::span<const uint32_t> cells, std::span<const float> sigmas);
 
+  // What a density is multiplied by to become a cell's value.
+  float step_length() const { return step_length_; }
   const OccupancyGrid& grid() const { return grid_; }
   void Reopen();
 

@@ -118,7 +118,8 @@ void Fill(void* device, int byte, size_t byte_size, Stream stream) {
 void Synchronize(Stream stream) { NERF_CUDA_CHECK(cudaStreamSynchronize(Handle(stream))); }
 
 Graph::Graph(Stream stream, const std::function<void()>& record) {
-  NERF_CUDA_CHECK(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeThreadLocal));
+  // Relaxed: a kernel that was not launched before is loaded now, which takes memory.
+  NERF_CUDA_CHECK(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeRelaxed));
   cudaGraph_t graph = nullptr;
   try {
     record();

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <bit>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -58,7 +59,8 @@ struct Waiting {
   bool IsAt(const std::source_location& there, uint32_t with_mask) const {
     return fibre != nullptr && mask == with_mask && site->line() == there.line() &&
            site->column() == there.column() &&
-           std::strcmp(site->file_name(), there.file_name()) == 0;
+           (site->file_name() == there.file_name() ||
+            std::strcmp(site->file_name(), there.file_name()) == 0);
   }
 };
 
@@ -94,6 +96,7 @@ class BlockRunner {
   std::vector<Fibre*> idle_, ready_;
   std::vector<Waiting> waiting_;  // by thread
   unsigned n_begun_ = 0, n_ended_ = 0, n_waiting_at_barrier_ = 0;
+  std::vector<unsigned> n_waiting_in_warp_;
 };
 
 BlockRunner& Runner() {
@@ -163,6 +166,7 @@ void BlockRunner::Run(const char* name, const GridShape& shape, const std::funct
 void BlockRunner::RunBlock() {
   if (shape_.shared_bytes > 0) std::memset(shared_.get(), 0xff, shape_.shared_bytes);
   waiting_.assign(shape_.n_threads, {});
+  n_waiting_in_warp_.assign(shape_.n_threads / kWarp + 1, 0);
   n_begun_ = n_ended_ = n_waiting_at_barrier_ = 0;
   while (n_ended_ < shape_.n_threads) {
     if (!ready_.empty()) {
@@ -192,7 +196,11 @@ void BlockRunner::Wait(const std::source_location& site, uint32_t mask, void* op
   const unsigned end = whole_block ? shape_.n_threads : std::min(first + kWarp, shape_.n_threads);
   waiting_[thread] = {self, &site, mask, operand};
   const auto takes_part = [&](unsigned t) { return whole_block || (mask >> (t - first)) & 1; };
-  bool complete = whole_block ? ++n_waiting_at_barrier_ == shape_.n_threads : true;
+  // Who is there is looked at only when enough are waiting.
+  unsigned& n_waiting = whole_block ? n_waiting_at_barrier_ : n_waiting_in_warp_[thread / kWarp];
+  const unsigned n_expected =
+      whole_block ? shape_.n_threads : static_cast<unsigned>(std::popcount(mask));
+  bool complete = ++n_waiting >= n_expected;
   for (unsigned t = first; complete && t < end; ++t)
     complete = !takes_part(t) || waiting_[t].IsAt(site, mask);
   if (!whole_block && end - first < kWarp && (mask >> (end - first)) != 0) complete = false;
@@ -200,9 +208,8 @@ void BlockRunner::Wait(const std::source_location& site, uint32_t mask, void* op
     Switch(self, &main_);
     return;
   }
-  if (whole_block) {
-    n_waiting_at_barrier_ = 0;
-  } else {
+  n_waiting -= n_expected;
+  if (!whole_block) {
     void* operands[kWarp] = {};
     for (unsigned t = first; t < end; ++t)
       if (takes_part(t)) operands[t - first] = waiting_[t].operand;

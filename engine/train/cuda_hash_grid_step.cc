@@ -1,0 +1,527 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/kernels/cuda/device.h"
+#include "engine/kernels/hash_encoding.h"
+#include "engine/kernels/ngp_mlp.h"
+#include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/spherical_harmonics.h"
+#include "engine/render/renderer.h"
+#include "engine/train/cuda_buffers.h"
+#include "engine/train/cuda_step_shape.h"
+#include "engine/train/ngp.h"
+#include "engine/train/ngp_state.h"
+
+namespace nerf {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+static_assert(cuda::kNgpMlpWeights == kNgpWeights);
+static_assert([] {
+  for (int l = 0; l < 5; ++l) {
+    if (cuda::kNgpMlp[l].offset != kNgpLayers[l].offset ||
+        cuda::kNgpMlp[l].n_in != kNgpLayers[l].n_in ||
+        cuda::kNgpMlp[l].n_out != kNgpLayers[l].n_out)
+      return false;
+  }
+  return true;
+}());
+
+size_t BackwardBlocks(const TrainConfig& config) {
+  return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
+}
+
+// The fused step of the ngp method on a device (docs/engine.md): one recorded graph from rays to
+// updated parameters, whose counts the host sees when it is over. T is Half or float.
+template <typename T>
+class CudaHashGridStep : public TrainingStep {
+ public:
+  CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry);
+
+  StepResult Run(const Batch& batch) override;
+  void Save(TensorFile* file) const override;
+  absl::Status Load(const TensorFile& file) override;
+  void SaveModel(TensorFile* file) const override;
+  absl::Status Initialize(const TensorFile& file) override;
+  TrainedModel Snapshot() const override;
+  double OccupiedFraction() const override { return occupied_fraction_; }
+  void ReopenGrid() override;
+
+ private:
+  void Reshape(const CudaStepShape& shape);
+  void CopyBatch(const Batch& batch);
+  void WriteControl(const Batch& batch);
+  void Record();
+  cuda::MarchParams March();
+  void Encode(const kernels::DeviceRange& range);
+  void TrainSamples(const kernels::DeviceRange& kept);
+  void UpdateParameters();
+  void UpdateAverages();
+  void UpdateGrid(uint32_t step);
+  void ProbeCells(uint32_t step);
+  // Calls copy(device array, host array of the same elements) for all that a file holds.
+  template <typename Self, typename Copy>
+  static void ForEachArray(Self& self, Copy copy);
+  void Upload();
+  void Download() const;
+
+  const TrainConfig config_;
+  // The host's side of the state: its arrays are those of the device after Download().
+  const std::unique_ptr<NgpState> state_;
+  cuda::OwnedStream owned_stream_;
+  const kernels::Stream stream_ = owned_stream_.get();
+  const int n_backward_blocks_;
+  CudaParameters<T> parameters_;
+  CudaGrid grid_;
+  double occupied_fraction_ = 1;
+
+  CudaStepShape shape_;
+  CudaRays<T> rays_;
+  CudaSamples<T> samples_;
+  Buffer<CudaStepControl> control_;
+  Buffer<CudaStepCounts> counts_;
+  // The host's ends of the graph's copies.
+  Buffer<CudaStepControl> host_control_;
+  Buffer<CudaStepCounts> host_counts_;
+  CudaBatch host_batch_;
+  std::unique_ptr<cuda::Graph> graph_;  // of shape_; null after it changed
+};
+
+template <typename T>
+CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry)
+    : config_(config),
+      state_(std::make_unique<NgpState>(config, geometry)),
+      n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
+      parameters_(state_->parameters.arrays().table.size(), config.cuda_deterministic != 0,
+                  n_backward_blocks_, cuda::DeviceAllocator()),
+      grid_(state_->occupancy.bits().size(), cuda::DeviceAllocator()),
+      shape_(InitialCudaStepShape(config)),
+      rays_(shape_.ray_capacity, cuda::DeviceAllocator()),
+      samples_(shape_.sample_capacity, cuda::DeviceAllocator()),
+      control_(1, cuda::DeviceAllocator()),
+      counts_(1, cuda::DeviceAllocator()),
+      host_control_(1, cuda::PinnedAllocator()),
+      host_counts_(1, cuda::PinnedAllocator()),
+      host_batch_(shape_.ray_capacity, cuda::PinnedAllocator()) {
+  Upload();
+}
+
+// ---- a step
+
+template <typename T>
+StepResult CudaHashGridStep<T>::Run(const Batch& batch) {
+  if (state_->occupancy.IsDue(batch.step)) UpdateGrid(batch.step);
+  Reshape(shape_.WithRays(static_cast<uint32_t>(batch.n_rays)));
+  const CudaStepCounts& counts = host_counts_[0];
+  uint64_t n_marched = 0;
+  while (true) {
+    CopyBatch(batch);
+    WriteControl(batch);
+    if (graph_ == nullptr) graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
+    graph_->Launch(stream_);
+    cuda::Synchronize(stream_);
+    n_marched = 0;
+    for (int wave = 0; wave < cuda::kWaves; ++wave) n_marched += counts.samples[wave];
+    if (counts.overflow == 0) break;
+    // Nothing was updated. What was counted is the least that is needed.
+    Reshape(shape_.WithSamples(n_marched));
+  }
+  ++state_->n_updates;
+  if (state_->n_updates % kNgpAverageInterval == 0) UpdateAverages();
+  StepResult result;
+  result.n_rays = batch.n_rays;
+  result.n_marched = static_cast<int64_t>(n_marched);
+  result.n_trained = counts.samples[cuda::kWaves];
+  for (int block = 0; block < cuda::kLossBlocks; ++block) {
+    result.loss += counts.losses[2 * block] / batch.n_rays;
+    result.squared_error += counts.losses[2 * block + 1] / batch.n_rays;
+  }
+  return result;
+}
+
+// Makes room. The old arrays go first, so that the new ones may take their place; where those do
+// not fit, the next step starts from none.
+template <typename T>
+void CudaHashGridStep<T>::Reshape(const CudaStepShape& shape) {
+  if (shape == shape_) return;
+  graph_.reset();
+  if (shape.ray_capacity != shape_.ray_capacity) {
+    shape_.ray_capacity = 0;
+    rays_ = CudaRays<T>(0, cuda::DeviceAllocator());
+    rays_ = CudaRays<T>(shape.ray_capacity, cuda::DeviceAllocator());
+    host_batch_ = CudaBatch(shape.ray_capacity, cuda::PinnedAllocator());
+  }
+  if (shape.sample_capacity != shape_.sample_capacity) {
+    shape_.sample_capacity = 0;
+    samples_ = CudaSamples<T>(0, cuda::DeviceAllocator());
+    samples_ = CudaSamples<T>(shape.sample_capacity, cuda::DeviceAllocator());
+  }
+  shape_ = shape;
+}
+
+template <typename T>
+void CudaHashGridStep<T>::CopyBatch(const Batch& batch) {
+  const auto copy = [](const auto& from, auto& to) {
+    std::copy(from.begin(), from.end(), to.begin());
+  };
+  copy(batch.rays, host_batch_.rays);
+  copy(batch.jitters, host_batch_.jitters);
+  copy(batch.targets, host_batch_.targets);
+  copy(batch.backgrounds, host_batch_.backgrounds);
+}
+
+template <typename T>
+void CudaHashGridStep<T>::WriteControl(const Batch& batch) {
+  const auto n_rays = static_cast<uint32_t>(batch.n_rays);
+  const GradientScale scale = CudaGradientScale(config_, n_rays);
+  const int t = static_cast<int>(state_->n_updates) + 1;
+  const NgpParameters& parameters = state_->parameters;
+  host_control_[0] = {.n_rays = n_rays,
+                      .gradient_scale = scale.scale,
+                      .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
+                      .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Record() {
+  const auto copy = [&](auto& to, const auto& from) {
+    cuda::CopyToDevice(to.data(), from.data(), to.byte_size(), stream_);
+  };
+  copy(control_, host_control_);
+  copy(rays_.batch.rays, host_batch_.rays);
+  copy(rays_.batch.jitters, host_batch_.jitters);
+  copy(rays_.batch.targets, host_batch_.targets);
+  copy(rays_.batch.backgrounds, host_batch_.backgrounds);
+  cuda::Fill(counts_.data(), 0, counts_.byte_size(), stream_);
+
+  cuda::SphericalHarmonics(
+      cuda::SphericalHarmonicsParams<T>{.range = {shape_.ray_capacity, &control_.data()->n_rays},
+                                        .rays = rays_.batch.rays.data(),
+                                        .harmonics = rays_.harmonics.data()},
+      stream_);
+  const cuda::MarchParams march = March();
+  cuda::StartRays(march, stream_);
+  for (int wave = 0; wave < cuda::kWaves; ++wave) {
+    cuda::MarchWave(march, wave, stream_);
+    const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
+    Encode(found);
+    cuda::NgpDensity(cuda::NgpDensityParams<T>{.range = found,
+                                               .weights = parameters_.trained_weights(),
+                                               .encodings = samples_.encodings.data(),
+                                               .stride = shape_.sample_capacity,
+                                               .deltas = samples_.deltas.data(),
+                                               .sigmas = samples_.sigmas.data(),
+                                               .alphas = samples_.alphas.data(),
+                                               .geometry = samples_.geometry.data(),
+                                               .cells = samples_.cells.data(),
+                                               .step_length = state_->occupancy.step_length(),
+                                               .values = grid_.values.data()},
+                     stream_);
+  }
+  cuda::CompactSamples(march, stream_);
+  // Where samples did not fit, none is kept, and what follows has nothing to do.
+  TrainSamples({.capacity = shape_.sample_capacity, .counts = march.counts + cuda::kWaves});
+  UpdateParameters();
+  cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
+}
+
+template <typename T>
+cuda::MarchParams CudaHashGridStep<T>::March() {
+  const Aabb box = state_->OuterBox();
+  const Vec3 size = box.Size();
+  cuda::MarchParams march;
+  march.grid = MarchGridOf(state_->occupancy.grid());
+  march.grid.blocks = grid_.blocks.data();
+  march.steps = state_->steps();
+  march.box_min = box.min;
+  march.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
+  march.min_transmittance = config_.min_transmittance;
+  march.alpha_threshold = config_.alpha_threshold;
+  march.ray_capacity = shape_.ray_capacity;
+  march.n_rays = &control_.data()->n_rays;
+  march.rays = rays_.batch.rays.data();
+  march.jitters = rays_.batch.jitters.data();
+  march.states = rays_.states.data();
+  march.segments = rays_.segments.data();
+  march.sample_capacity = shape_.sample_capacity;
+  march.counts = counts_.data()->samples;
+  march.overflow = &counts_.data()->overflow;
+  march.t_middles = samples_.t_middles.data();
+  march.deltas = samples_.deltas.data();
+  march.cells = samples_.cells.data();
+  march.ray_of = samples_.ray_of.data();
+  march.positions = samples_.positions.data();
+  march.alphas = samples_.alphas.data();
+  march.weights = samples_.weights.data();
+  march.block_sums = rays_.block_sums.data();
+  march.ray_offsets = rays_.offsets.data();
+  march.rows = samples_.rows.data();
+  return march;
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Encode(const kernels::DeviceRange& range) {
+  cuda::HashEncodeForward(cuda::HashEncodeForwardParams<T>{.shape = state_->parameters.shape(),
+                                                           .table = parameters_.trained_table(),
+                                                           .range = range,
+                                                           .positions = samples_.positions.data(),
+                                                           .features = samples_.encodings.data(),
+                                                           .stride = shape_.sample_capacity},
+                          stream_);
+}
+
+// Colour, loss and the whole backward pass of the samples that count.
+template <typename T>
+void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
+  cuda::NgpColour(cuda::NgpColourParams<T>{.range = kept,
+                                           .weights = parameters_.trained_weights(),
+                                           .rows = samples_.rows.data(),
+                                           .ray_of = samples_.ray_of.data(),
+                                           .harmonics = rays_.harmonics.data(),
+                                           .geometry = samples_.geometry.data(),
+                                           .colours = samples_.colours.data()},
+                  stream_);
+  kernels::LossShape loss;
+  if (config_.loss == Loss::kHuber) loss.huber_delta = config_.huber_delta;
+  cuda::CompositeLoss({.n_rays = &control_.data()->n_rays,
+                       .ray_offsets = rays_.offsets.data(),
+                       .rows = samples_.rows.data(),
+                       .alphas = samples_.alphas.data(),
+                       .deltas = samples_.deltas.data(),
+                       .sigmas = samples_.sigmas.data(),
+                       .weights = samples_.weights.data(),
+                       .colours = samples_.colours.data(),
+                       .targets = rays_.batch.targets.data(),
+                       .backgrounds = rays_.batch.backgrounds.data(),
+                       .gradient_scale = &control_.data()->gradient_scale,
+                       .loss = loss,
+                       .grads = samples_.grads.data(),
+                       .losses = counts_.data()->losses},
+                      stream_);
+  cuda::NgpBackward(
+      cuda::NgpBackwardParams<T>{.range = kept,
+                                 .weights = parameters_.trained_weights(),
+                                 .rows = samples_.rows.data(),
+                                 .ray_of = samples_.ray_of.data(),
+                                 .harmonics = rays_.harmonics.data(),
+                                 .encodings = samples_.encodings.data(),
+                                 .stride = shape_.sample_capacity,
+                                 .grads = samples_.grads.data(),
+                                 .grad_encodings = samples_.grad_encodings.data(),
+                                 .grad_stride = shape_.sample_capacity,
+                                 .weight_gradients = parameters_.weight_gradients.data()},
+      stream_);
+  cuda::HashEncodeBackward({.shape = state_->parameters.shape(),
+                            .range = kept,
+                            .positions = samples_.positions.data(),
+                            .rows = samples_.rows.data(),
+                            .grad_features = samples_.grad_encodings.data(),
+                            .stride = shape_.sample_capacity,
+                            .grad_table = parameters_.table_gradients.data(),
+                            .fixed_grad_table = parameters_.fixed_table_gradients.data()},
+                           stream_);
+}
+
+template <typename T>
+void CudaHashGridStep<T>::UpdateParameters() {
+  cuda::AdamSparse({.settings = &control_.data()->table,
+                    .skip = &counts_.data()->overflow,
+                    .n = static_cast<int64_t>(parameters_.table.size()),
+                    .gradients = parameters_.table_gradients.data(),
+                    .fixed_gradients = parameters_.fixed_table_gradients.data(),
+                    .parameters = parameters_.table.data(),
+                    .first_moments = parameters_.table_first.data(),
+                    .second_moments = parameters_.table_second.data(),
+                    .half_copies = parameters_.table_copies.data()},
+                   stream_);
+  cuda::AdamDense({.settings = &control_.data()->weights,
+                   .skip = &counts_.data()->overflow,
+                   .n = kNgpWeights,
+                   .n_parts = n_backward_blocks_,
+                   .gradients = parameters_.weight_gradients.data(),
+                   .parameters = parameters_.weights.data(),
+                   .first_moments = parameters_.weights_first.data(),
+                   .second_moments = parameters_.weights_second.data(),
+                   .half_copies = parameters_.weight_copies.data()},
+                  stream_);
+}
+
+template <typename T>
+void CudaHashGridStep<T>::UpdateAverages() {
+  const float decay = std::pow(config_.ema_decay, static_cast<float>(kNgpAverageInterval));
+  const auto average = [&](const Buffer<float>& parameters, Buffer<float>& averages) {
+    cuda::MovingAverage({.decay = decay,
+                         .n = static_cast<int64_t>(parameters.size()),
+                         .parameters = parameters.data(),
+                         .averages = averages.data()},
+                        stream_);
+  };
+  average(parameters_.table, parameters_.table_average);
+  average(parameters_.weights, parameters_.weights_average);
+}
+
+// ---- the occupancy grid
+
+template <typename T>
+void CudaHashGridStep<T>::UpdateGrid(uint32_t step) {
+  ProbeCells(step);
+  cuda::Fill(grid_.n_occupied.data(), 0, sizeof(uint32_t), stream_);
+  cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(grid_.blocks.size()),
+                         .values = grid_.values.data(),
+                         .threshold = config_.grid_threshold,
+                         .sums = grid_.sums.data(),
+                         .blocks = grid_.blocks.data(),
+                         .n_occupied = grid_.n_occupied.data()},
+                        stream_);
+  uint32_t n_occupied = 0;
+  cuda::CopyToHost(&n_occupied, grid_.n_occupied.data(), sizeof(n_occupied), stream_);
+  cuda::Synchronize(stream_);
+  occupied_fraction_ = n_occupied / (64.0 * grid_.blocks.size());
+}
+
+// As many blocks at a time as the samples' arrays hold points of.
+template <typename T>
+void CudaHashGridStep<T>::ProbeCells(uint32_t step) {
+  const OccupancyUpdater& occupancy = state_->occupancy;
+  const OccupancyGrid& host_grid = occupancy.grid();
+  const Aabb outer = state_->OuterBox();
+  const int period = occupancy.ProbePeriod(step);
+  const auto n_blocks = static_cast<uint32_t>(grid_.blocks.size());
+  const uint32_t at_once = std::max(1u, shape_.sample_capacity / (64 / period));
+  for (uint32_t first = 0; first < n_blocks; first += at_once) {
+    cuda::Fill(grid_.n_points.data(), 0, sizeof(uint32_t), stream_);
+    cuda::ProbeCells({.first_block = first,
+                      .end_block = std::min(first + at_once, n_blocks),
+                      .resolution = host_grid.resolution,
+                      .center = host_grid.box.Center(),
+                      .half_size = host_grid.box.Size() * 0.5f,
+                      .box_min = outer.min,
+                      .box_size = outer.Size(),
+                      .seed = config_.seed,
+                      .step = step,
+                      .update = occupancy.UpdateNumber(step),
+                      .period = period,
+                      .decay = config_.grid_decay,
+                      .values = grid_.values.data(),
+                      .capacity = shape_.sample_capacity,
+                      .count = grid_.n_points.data(),
+                      .positions = samples_.positions.data(),
+                      .cells = samples_.cells.data()},
+                     stream_);
+    const kernels::DeviceRange points{shape_.sample_capacity, grid_.n_points.data()};
+    Encode(points);
+    cuda::NgpDensity(cuda::NgpDensityParams<T>{.range = points,
+                                               .weights = parameters_.trained_weights(),
+                                               .encodings = samples_.encodings.data(),
+                                               .stride = shape_.sample_capacity,
+                                               .sigmas = samples_.sigmas.data(),
+                                               .cells = samples_.cells.data(),
+                                               .step_length = occupancy.step_length(),
+                                               .values = grid_.values.data()},
+                     stream_);
+  }
+}
+
+// ---- files
+
+template <typename T>
+template <typename Self, typename Copy>
+void CudaHashGridStep<T>::ForEachArray(Self& self, Copy copy) {
+  const NgpParameters::Arrays host = self.state_->parameters.arrays();
+  copy(self.parameters_.table, host.table);
+  copy(self.parameters_.table_first, host.table_first);
+  copy(self.parameters_.table_second, host.table_second);
+  copy(self.parameters_.table_average, host.table_average);
+  copy(self.parameters_.weights, host.weights);
+  copy(self.parameters_.weights_first, host.weights_first);
+  copy(self.parameters_.weights_second, host.weights_second);
+  copy(self.parameters_.weights_average, host.weights_average);
+  copy(self.grid_.values, self.state_->occupancy.values().span());
+  copy(self.grid_.blocks, std::span(self.state_->occupancy.bits()));
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Upload() {
+  ForEachArray(*this, [&](auto& device, auto host) {
+    NERF_CHECK(device.size() == host.size());
+    cuda::CopyToDevice(device.data(), host.data(), device.byte_size(), stream_);
+  });
+  const auto copies_of = [&](const Buffer<float>& masters, std::span<const float> host,
+                             Buffer<Half>& copies) {
+    if (copies.empty()) return;
+    std::vector<Half> rounded(masters.size());
+    std::transform(host.begin(), host.end(), rounded.begin(), HalfFromFloat);
+    cuda::CopyToDevice(copies.data(), rounded.data(), copies.byte_size(), stream_);
+    cuda::Synchronize(stream_);
+  };
+  const NgpParameters::Arrays host = state_->parameters.arrays();
+  copies_of(parameters_.table, host.table, parameters_.table_copies);
+  copies_of(parameters_.weights, host.weights, parameters_.weight_copies);
+  cuda::Synchronize(stream_);
+  occupied_fraction_ = state_->occupancy.grid().OccupiedFraction();
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Download() const {
+  ForEachArray(*this, [&](const auto& device, auto host) {
+    cuda::CopyToHost(host.data(), device.data(), device.byte_size(), stream_);
+  });
+  cuda::Synchronize(stream_);
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Save(TensorFile* file) const {
+  Download();
+  state_->Save(file);
+}
+
+template <typename T>
+absl::Status CudaHashGridStep<T>::Load(const TensorFile& file) {
+  if (absl::Status status = state_->Load(file); !status.ok()) return status;
+  Upload();
+  return absl::OkStatus();
+}
+
+template <typename T>
+void CudaHashGridStep<T>::SaveModel(TensorFile* file) const {
+  Download();
+  state_->SaveModel(file);
+}
+
+template <typename T>
+absl::Status CudaHashGridStep<T>::Initialize(const TensorFile& file) {
+  if (absl::Status status = state_->Initialize(file); !status.ok()) return status;
+  Upload();
+  return absl::OkStatus();
+}
+
+template <typename T>
+TrainedModel CudaHashGridStep<T>::Snapshot() const {
+  Download();
+  return state_->Snapshot();
+}
+
+template <typename T>
+void CudaHashGridStep<T>::ReopenGrid() {
+  Download();
+  state_->occupancy.Reopen();
+  Upload();
+}
+
+}  // namespace
+
+std::unique_ptr<TrainingStep> NewCudaHashGridStep(const TrainConfig& config,
+                                                  const SceneGeometry& geometry) {
+  if (config.cuda_fp32 != 0) return std::make_unique<CudaHashGridStep<float>>(config, geometry);
+  return std::make_unique<CudaHashGridStep<Half>>(config, geometry);
+}
+
+size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry) {
+  return CudaStepBytes(config, geometry, InitialCudaStepShape(config), BackwardBlocks(config));
+}
+
+}  // namespace nerf
