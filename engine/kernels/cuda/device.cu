@@ -41,6 +41,7 @@ std::string Version(int version) {
 
 }  // namespace
 
+bool IsBuilt() { return true; }
 bool IsAvailable() { return WhyUnavailable().empty(); }
 
 std::string WhyUnavailable() {

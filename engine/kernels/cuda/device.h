@@ -25,6 +25,8 @@ class CudaOutOfMemory : public std::bad_alloc {
   const char* what() const noexcept override { return "out of device memory"; }
 };
 
+// Whether this build has kernels.
+bool IsBuilt();
 // Whether this build has kernels and this machine a device with a driver that runs them.
 bool IsAvailable();
 // Why not, in one line for people: not built, no driver, driver too old, no device, device too old.

@@ -14,6 +14,7 @@
 
 namespace nerf::kernels::cuda {
 
+bool IsBuilt() { return false; }
 bool IsAvailable() { return false; }
 std::string WhyUnavailable() { return "not built (NERF_ENABLE_CUDA is OFF)"; }
 int DeviceCount() { return 0; }

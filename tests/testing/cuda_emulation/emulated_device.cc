@@ -69,6 +69,7 @@ int GraphsRecorded() { return graphs_recorded; }
 
 namespace kernels::cuda {
 
+bool IsBuilt() { return true; }
 bool IsAvailable() { return true; }
 std::string WhyUnavailable() { return ""; }
 int DeviceCount() { return 1; }
