@@ -106,6 +106,7 @@ absl::Status CheckRenderDevice(std::string_view device) {
 
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
                                                               const SceneGeometry& geometry,
+                                                              const Scene& scene,
                                                               std::string_view device,
                                                               ThreadPool* pool) {
   if (config.method == kAutogradMethod) {
@@ -128,7 +129,10 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
                           needed >> 20, device, free >> 20)),
                       reason::kGpuOutOfMemory);
   }
-  return NewCudaHashGridStep(config, geometry);
+  const RaySource source{scene.train, TrainingBackground(config.background, scene.has_alpha),
+                         geometry.near};
+  const bool draws = !scene.train.empty() && needed + CudaRaySourceBytes(source) <= free;
+  return NewCudaHashGridStep(config, geometry, draws ? &source : nullptr);
 }
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,

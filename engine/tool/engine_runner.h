@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
+#include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/training_step.h"
 
@@ -29,10 +30,12 @@ absl::Status CheckRenderDevice(std::string_view device);
 
 // The step of config.method. The method ngp-autograd lives in libnerf_autograd.so, which is opened
 // here: Unimplemented FEATURE_NOT_BUILT where it is not there. `device` as CheckDevice takes it,
-// with its errors; ResourceExhausted GPU_OUT_OF_MEMORY where a device has too little memory. pool
+// with its errors; ResourceExhausted GPU_OUT_OF_MEMORY where a device has too little memory. A
+// device that has room for the scene's training views draws its rays from a copy of them. pool
 // outlives the step, which is used from this thread.
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
                                                               const SceneGeometry& geometry,
+                                                              const Scene& scene,
                                                               std::string_view device,
                                                               ThreadPool* pool);
 

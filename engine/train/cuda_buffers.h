@@ -11,6 +11,7 @@
 #include "engine/kernels/composite.h"
 #include "engine/kernels/occupancy_update.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/kernels/ray_sampling.h"
 
 namespace nerf {
 
@@ -87,6 +88,17 @@ struct CudaBatch {
   Buffer<Vec3> targets, backgrounds;
 };
 
+// Pictures that rays are drawn from: 8-bit, as they were decoded.
+struct CudaPictures {
+  CudaPictures(size_t n_pictures, size_t n_pixel_bytes, BufferAllocator* from)
+      : pixels(n_pixel_bytes, from),
+        pictures(n_pictures, from),
+        first_pixels(n_pictures > 0 ? n_pictures + 1 : 0, from) {}
+  Buffer<uint8_t> pixels;
+  Buffer<kernels::Picture> pictures;
+  Buffer<uint64_t> first_pixels;
+};
+
 // Of up to `capacity` rays.
 template <typename T>
 struct CudaRays {
@@ -147,6 +159,7 @@ struct CudaGrid {
 // What the host tells a step, and what a step tells the host.
 struct CudaStepControl {
   uint32_t n_rays = 0;
+  uint32_t step = 0;
   float gradient_scale = 0;  // of the loss of one channel of one ray
   kernels::cuda::AdamStepSettings table, weights;
 };

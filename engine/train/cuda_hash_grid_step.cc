@@ -14,6 +14,7 @@
 #include "engine/train/cuda_step_shape.h"
 #include "engine/train/ngp.h"
 #include "engine/train/ngp_state.h"
+#include "engine/train/ray_sampler.h"
 
 namespace nerf {
 namespace {
@@ -31,6 +32,12 @@ static_assert([] {
   return true;
 }());
 
+size_t PixelBytes(std::span<const View> views) {
+  size_t byte_size = 0;
+  for (const View& view : views) byte_size += view.image.pixels.size();
+  return byte_size;
+}
+
 size_t BackwardBlocks(const TrainConfig& config) {
   return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
 }
@@ -40,9 +47,11 @@ size_t BackwardBlocks(const TrainConfig& config) {
 template <typename T>
 class CudaHashGridStep : public TrainingStep {
  public:
-  CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry);
+  CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry,
+                   const RaySource* source);
 
   StepResult Run(const Batch& batch) override;
+  bool DrawsRays() const override { return picture_set_.n_pictures > 0; }
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;
   void SaveModel(TensorFile* file) const override;
@@ -67,6 +76,7 @@ class CudaHashGridStep : public TrainingStep {
   template <typename Self, typename Copy>
   static void ForEachArray(Self& self, Copy copy);
   void Upload();
+  void UploadPictures(const RaySource& source);
   void Download() const;
 
   const TrainConfig config_;
@@ -78,6 +88,8 @@ class CudaHashGridStep : public TrainingStep {
   CudaParameters<T> parameters_;
   CudaGrid grid_;
   double occupied_fraction_ = 1;
+  CudaPictures pictures_;
+  kernels::PictureSet picture_set_;  // on the device; of none where rays come with the batches
 
   CudaStepShape shape_;
   CudaRays<T> rays_;
@@ -92,13 +104,16 @@ class CudaHashGridStep : public TrainingStep {
 };
 
 template <typename T>
-CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry)
+CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry,
+                                      const RaySource* source)
     : config_(config),
       state_(std::make_unique<NgpState>(config, geometry)),
       n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
       parameters_(state_->parameters.arrays().table.size(), config.cuda_deterministic != 0,
                   n_backward_blocks_, cuda::DeviceAllocator()),
       grid_(state_->occupancy.bits().size(), cuda::DeviceAllocator()),
+      pictures_(source == nullptr ? 0 : source->views.size(),
+                source == nullptr ? 0 : PixelBytes(source->views), cuda::DeviceAllocator()),
       shape_(InitialCudaStepShape(config)),
       rays_(shape_.ray_capacity, cuda::DeviceAllocator()),
       samples_(shape_.sample_capacity, cuda::DeviceAllocator()),
@@ -106,7 +121,8 @@ CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeom
       counts_(1, cuda::DeviceAllocator()),
       host_control_(1, cuda::PinnedAllocator()),
       host_counts_(1, cuda::PinnedAllocator()),
-      host_batch_(shape_.ray_capacity, cuda::PinnedAllocator()) {
+      host_batch_(source == nullptr ? shape_.ray_capacity : 0, cuda::PinnedAllocator()) {
+  if (source != nullptr) UploadPictures(*source);
   Upload();
 }
 
@@ -119,7 +135,7 @@ StepResult CudaHashGridStep<T>::Run(const Batch& batch) {
   const CudaStepCounts& counts = host_counts_[0];
   uint64_t n_marched = 0;
   while (true) {
-    CopyBatch(batch);
+    if (!DrawsRays()) CopyBatch(batch);
     WriteControl(batch);
     if (graph_ == nullptr) graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
     graph_->Launch(stream_);
@@ -153,7 +169,7 @@ void CudaHashGridStep<T>::Reshape(const CudaStepShape& shape) {
     shape_.ray_capacity = 0;
     rays_ = CudaRays<T>(0, cuda::DeviceAllocator());
     rays_ = CudaRays<T>(shape.ray_capacity, cuda::DeviceAllocator());
-    host_batch_ = CudaBatch(shape.ray_capacity, cuda::PinnedAllocator());
+    host_batch_ = CudaBatch(DrawsRays() ? 0 : shape.ray_capacity, cuda::PinnedAllocator());
   }
   if (shape.sample_capacity != shape_.sample_capacity) {
     shape_.sample_capacity = 0;
@@ -181,6 +197,7 @@ void CudaHashGridStep<T>::WriteControl(const Batch& batch) {
   const int t = static_cast<int>(state_->n_updates) + 1;
   const NgpParameters& parameters = state_->parameters;
   host_control_[0] = {.n_rays = n_rays,
+                      .step = batch.step,
                       .gradient_scale = scale.scale,
                       .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
                       .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
@@ -192,16 +209,27 @@ void CudaHashGridStep<T>::Record() {
     cuda::CopyToDevice(to.data(), from.data(), to.byte_size(), stream_);
   };
   copy(control_, host_control_);
-  copy(rays_.batch.rays, host_batch_.rays);
-  copy(rays_.batch.jitters, host_batch_.jitters);
-  copy(rays_.batch.targets, host_batch_.targets);
-  copy(rays_.batch.backgrounds, host_batch_.backgrounds);
+  const kernels::DeviceRange rays{shape_.ray_capacity, &control_.data()->n_rays};
+  if (DrawsRays()) {
+    cuda::SampleRays({.range = rays,
+                      .set = picture_set_,
+                      .step = &control_.data()->step,
+                      .rays = rays_.batch.rays.data(),
+                      .jitters = rays_.batch.jitters.data(),
+                      .targets = rays_.batch.targets.data(),
+                      .backgrounds = rays_.batch.backgrounds.data()},
+                     stream_);
+  } else {
+    copy(rays_.batch.rays, host_batch_.rays);
+    copy(rays_.batch.jitters, host_batch_.jitters);
+    copy(rays_.batch.targets, host_batch_.targets);
+    copy(rays_.batch.backgrounds, host_batch_.backgrounds);
+  }
   cuda::Fill(counts_.data(), 0, counts_.byte_size(), stream_);
 
   cuda::SphericalHarmonics(
-      cuda::SphericalHarmonicsParams<T>{.range = {shape_.ray_capacity, &control_.data()->n_rays},
-                                        .rays = rays_.batch.rays.data(),
-                                        .harmonics = rays_.harmonics.data()},
+      cuda::SphericalHarmonicsParams<T>{
+          .range = rays, .rays = rays_.batch.rays.data(), .harmonics = rays_.harmonics.data()},
       stream_);
   const cuda::MarchParams march = March();
   cuda::StartRays(march, stream_);
@@ -466,6 +494,34 @@ void CudaHashGridStep<T>::Upload() {
 }
 
 template <typename T>
+void CudaHashGridStep<T>::UploadPictures(const RaySource& source) {
+  std::vector<kernels::Picture> pictures;
+  std::vector<uint64_t> first_pixels{0};
+  uint8_t* pixels = pictures_.pixels.data();
+  for (const View& view : source.views) {
+    const std::vector<uint8_t>& bytes = view.image.pixels;
+    cuda::CopyToDevice(pixels, bytes.data(), bytes.size(), stream_);
+    pictures.push_back(PictureOf(view));
+    pictures.back().pixels = pixels;
+    pixels += bytes.size();
+    first_pixels.push_back(first_pixels.back() +
+                           static_cast<uint64_t>(view.image.width) * view.image.height);
+  }
+  NERF_CHECK(first_pixels.back() > 0);
+  cuda::CopyToDevice(pictures_.pictures.data(), pictures.data(), pictures_.pictures.byte_size(),
+                     stream_);
+  cuda::CopyToDevice(pictures_.first_pixels.data(), first_pixels.data(),
+                     pictures_.first_pixels.byte_size(), stream_);
+  cuda::Synchronize(stream_);
+  picture_set_ = {.n_pictures = static_cast<int>(pictures.size()),
+                  .pictures = pictures_.pictures.data(),
+                  .first_pixels = pictures_.first_pixels.data(),
+                  .background = BackgroundKindOf(source.background),
+                  .near = source.near,
+                  .seed = config_.seed};
+}
+
+template <typename T>
 void CudaHashGridStep<T>::Download() const {
   ForEachArray(*this, [&](const auto& device, auto host) {
     cuda::CopyToHost(host.data(), device.data(), device.byte_size(), stream_);
@@ -515,9 +571,17 @@ void CudaHashGridStep<T>::ReopenGrid() {
 }  // namespace
 
 std::unique_ptr<TrainingStep> NewCudaHashGridStep(const TrainConfig& config,
-                                                  const SceneGeometry& geometry) {
-  if (config.cuda_fp32 != 0) return std::make_unique<CudaHashGridStep<float>>(config, geometry);
-  return std::make_unique<CudaHashGridStep<Half>>(config, geometry);
+                                                  const SceneGeometry& geometry,
+                                                  const RaySource* source) {
+  if (config.cuda_fp32 != 0)
+    return std::make_unique<CudaHashGridStep<float>>(config, geometry, source);
+  return std::make_unique<CudaHashGridStep<Half>>(config, geometry, source);
+}
+
+size_t CudaRaySourceBytes(const RaySource& source) {
+  MeasuringAllocator measure;
+  CudaPictures(source.views.size(), PixelBytes(source.views), &measure);
+  return measure.byte_size();
 }
 
 size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry) {

@@ -6,6 +6,7 @@
 
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/kernels/ray_sampling.h"
 #include "engine/scene/scene.h"
 #include "engine/train/batch.h"
 
@@ -25,17 +26,14 @@ class RaySampler {
   void Fill(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) const;
 
  private:
-  struct Pixel {
-    const View* view;
-    int x, y;
-  };
-  Pixel PixelAt(uint64_t index) const;
-
-  std::span<const View> views_;
+  std::vector<kernels::Picture> pictures_;
   std::vector<uint64_t> first_pixels_;  // [n_views + 1]: pixels of all views before this one
-  Background background_;
-  float near_;
-  uint32_t seed_;
+  kernels::PictureSet set_;             // of these
 };
+
+// A view as samplers read it; borrows its pixels.
+kernels::Picture PictureOf(const View& view);
+// Requires: not kAuto.
+kernels::BackgroundKind BackgroundKindOf(Background background);
 
 }  // namespace nerf

@@ -70,7 +70,12 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
 
 StepResult Trainer::RunStep() {
   const SteadyTime begin = clock_->Now();
-  sampler_.Fill(state_.step, ray_count_.n_rays(), pool_, &batch_);
+  if (step_->DrawsRays()) {
+    batch_.step = state_.step;
+    batch_.n_rays = ray_count_.n_rays();
+  } else {
+    sampler_.Fill(state_.step, ray_count_.n_rays(), pool_, &batch_);
+  }
   batch_.learning_rate =
       LearningRate(state_.config, state_.step, Fraction()) * watchdog_.state().rate_factor;
   const StepResult result = step_->Run(batch_);

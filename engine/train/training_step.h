@@ -37,6 +37,10 @@ class TrainingStep {
   // for any number of threads.
   virtual StepResult Run(const Batch& batch) = 0;
 
+  // Whether the step draws the rays of its batches itself: Run then takes batches that hold no more
+  // than step, learning_rate and n_rays. Rays are those that a RaySampler would draw.
+  virtual bool DrawsRays() const { return false; }
+
   // Tensors of the whole state (parameters, moments, moving average, occupancy grid), F32 but for
   // what is exact otherwise. Loading them in a fresh step of the same config continues bit for bit.
   virtual void Save(TensorFile* file) const = 0;

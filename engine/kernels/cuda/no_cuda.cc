@@ -8,6 +8,7 @@
 #include "engine/kernels/ngp_mlp.h"
 #include "engine/kernels/occupancy_update.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/kernels/ray_sampling.h"
 #include "engine/kernels/spherical_harmonics.h"
 
 #define NERF_NO_CUDA() ::nerf::CheckFailed("built with CUDA", __FILE__, __LINE__)
@@ -56,6 +57,7 @@ void NgpColour(const NgpColourParams<float>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
 void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
+void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
 void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }

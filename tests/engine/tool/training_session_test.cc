@@ -224,7 +224,7 @@ TEST(CheckDeviceTest, RenderingIsOnTheCpu) {
 TEST(NewTrainingStepTest, ADeviceThatIsNotThereIsAnErrorBeforeAnythingElse) {
   if (kernels::cuda::IsAvailable()) GTEST_SKIP() << "there is a device";
   ThreadPool pool(1);
-  EXPECT_FALSE(NewTrainingStep(TrainConfig(), SceneGeometry(), "cuda:0", &pool).ok());
+  EXPECT_FALSE(NewTrainingStep(TrainConfig(), SceneGeometry(), Scene(), "cuda:0", &pool).ok());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "engine/render/renderer.h"
 #include "engine/train/cuda_step_shape.h"
 #include "engine/train/ngp.h"
+#include "engine/train/ray_sampler.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
@@ -38,6 +39,34 @@ double Difference(const TensorFile& a, const TensorFile& b, const std::string& n
     norm += double{y[i]} * y[i];
   }
   return std::sqrt(error / norm);
+}
+
+// Pictures of noise of each number of channels, one of them through a lens that distorts.
+std::vector<View> TinyViews() {
+  std::vector<View> views(3);
+  for (int v = 0; v < 3; ++v) {
+    const int n_channels[] = {1, 3, 4};
+    ImageU8& image = views[v].image;
+    image.width = 9 + v;
+    image.height = 7;
+    image.n_channels = n_channels[v];
+    for (int i = 0; i < image.width * image.height * image.n_channels; ++i)
+      image.pixels.push_back(static_cast<uint8_t>(
+          RandomWords(1, RandomUse::kTest, v, static_cast<uint32_t>(i))[0] >> 24));
+    Camera& camera = views[v].camera;
+    camera.width = image.width;
+    camera.height = image.height;
+    camera.fl_x = camera.fl_y = 9;
+    camera.cx = 4.5f;
+    camera.cy = 3.5f;
+    camera.camera_to_world.m[2][3] = 2.5f + 0.2f * static_cast<float>(v);
+    if (v == 1) {
+      camera.lens = LensModel::kOpenCv;
+      camera.k1 = 0.1f;
+      camera.p1 = 0.01f;
+    }
+  }
+  return views;
 }
 
 class CudaHashGridStepTest : public CudaTest {
@@ -169,6 +198,35 @@ TEST_P(CudaHashGridStepTest, AStepThatFindsMoreSamplesThanThereIsRoomForIsRunAga
   EXPECT_EQ(Saved(*device).metadata, Saved(*cpu).metadata) << "one update, not two";
 }
 
+TEST_P(CudaHashGridStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
+  TrainConfig config = TinyConfig();
+  config.cuda_deterministic = 1;
+  const std::vector<View> views = TinyViews();
+  ThreadPool pool(1);
+  for (Background background : {Background::kRandom, Background::kWhite}) {
+    const RaySource source{views, background, 0.05f};
+    const auto drawing = NewCudaHashGridStep(config, TinyGeometry(), &source);
+    const auto given = NewCudaHashGridStep(config, TinyGeometry());
+    EXPECT_TRUE(drawing->DrawsRays());
+    EXPECT_FALSE(given->DrawsRays());
+    const RaySampler sampler(views, background, 0.05f, config.seed);
+    for (uint32_t step = 0; step < 2; ++step) {
+      Batch whole, bare;
+      sampler.Fill(step, 12, &pool, &whole);
+      whole.learning_rate = bare.learning_rate = 1e-2f;
+      bare.step = step;
+      bare.n_rays = 12;
+      const StepResult a = drawing->Run(bare), b = given->Run(whole);
+      // A device contracts multiplies and adds that the host does not.
+      EXPECT_NEAR(a.loss, b.loss, 1e-4 * b.loss);
+      EXPECT_NEAR(a.n_trained, b.n_trained, 2);
+    }
+#ifdef NERF_CUDA_EMULATION
+    EXPECT_TRUE(SameContents(Saved(*drawing), Saved(*given)));
+#endif
+  }
+}
+
 TEST_P(CudaHashGridStepTest, RaysThatMeetNothingShowTheirBackground) {
   const auto step = NewCudaHashGridStep(TinyConfig(), TinyGeometry());
   TensorFile state = Saved(*step);
@@ -238,6 +296,11 @@ TEST_P(CudaHashGridStepTest, MemoryIsWhatWasPredicted) {
     step->Run(TinyBatch(20));
     EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
               CudaHashGridStepBytes(config, TinyGeometry()));
+    const std::vector<View> views = TinyViews();
+    const RaySource source{views, Background::kWhite, 0};
+    const auto drawing = NewCudaHashGridStep(config, TinyGeometry(), &source);
+    EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
+              2 * CudaHashGridStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(source));
   }
 }
 
