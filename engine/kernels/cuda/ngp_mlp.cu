@@ -198,6 +198,7 @@ __global__ void __launch_bounds__(kMlpBlock)
   const uint32_t warp = (blockIdx.x * kMlpBlock + threadIdx.x) / kWarp;
   for (uint32_t first = elements.begin + warp * kWarpRows; first < elements.end;
        first += gridDim.x * kBlockRows) {
+    __syncwarp();  // products want the warp together, and stores may have split it
     uint32_t rows[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -248,6 +249,7 @@ __global__ void __launch_bounds__(kMlpBlock)
   const uint32_t warp = (blockIdx.x * kMlpBlock + threadIdx.x) / kWarp;
   for (uint32_t first = elements.begin + warp * kWarpRows; first < elements.end;
        first += gridDim.x * kBlockRows) {
+    __syncwarp();  // products want the warp together, and stores may have split it
     uint32_t rows[2], rays[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -371,6 +373,7 @@ __global__ void __launch_bounds__(kMlpBlock)
   const Elements elements = ElementsOf(p.range);
   for (uint32_t block_first = elements.begin + blockIdx.x * kBlockRows; block_first < elements.end;
        block_first += gridDim.x * kBlockRows) {
+    __syncwarp();  // products want the warp together, and stores may have split it
     const uint32_t first = block_first + warp * kWarpRows;
     uint32_t kept[2], rows[2], rays[2];
 #pragma unroll

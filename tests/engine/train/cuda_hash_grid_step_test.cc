@@ -107,15 +107,20 @@ class CudaHashGridStepTest : public CudaTest {
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaHashGridStepTest, testing::Values(CudaPlaces().front()),
                          CudaPlaceName);
 
-// Sums run in another order, and the CPU's exp is a polynomial: some units in the last place, which
-// Adam carries on where a gradient is nearly nothing.
-constexpr double kFp32Loss = 1e-4, kFp32State = 0.05;
+// Sums run in another order and exp is another polynomial: 1e-7 of the loss and 1e-6 of the state
+// under the emulation. A device contracts multiplies and adds, which moves samples by a rounding.
+constexpr double kFp32Loss = 1e-5, kFp32State = 1e-4;
+// Fixed point drops gradients below 2^-33, of whatever sign, where Adam would still move by its
+// rate.
+constexpr double kFixedPointState = 1e-3;
+// Tables, weights and activations are rounded to 11 bits.
+constexpr double kHalfLoss = 1e-3, kHalfState = 0.05;
 
 TEST_P(CudaHashGridStepTest, OneStepInFp32IsTheCpus) {
   for (Loss loss : {Loss::kHuber, Loss::kMse}) {
     TrainConfig config = Fp32Config();
     config.loss = loss;
-    ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, 1e-5, 5e-4);
+    ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, kFp32Loss, kFp32State);
   }
 }
 
@@ -131,11 +136,11 @@ TEST_P(CudaHashGridStepTest, StepsInFp32FollowTheCpusInNestedGridsWithGrowingSte
 TEST_P(CudaHashGridStepTest, DeterministicStepsInFp32AreTheCpusToo) {
   TrainConfig config = Fp32Config();
   config.cuda_deterministic = 1;
-  ExpectStepsLikeTheCpus(config, TinyGeometry(), 3, kFp32Loss, kFp32State);
+  ExpectStepsLikeTheCpus(config, TinyGeometry(), 3, kFp32Loss, kFixedPointState);
 }
 
 TEST_P(CudaHashGridStepTest, OneStepInHalfPrecisionIsTheCpusToItsRounding) {
-  ExpectStepsLikeTheCpus(TinyConfig(), TinyGeometry(), 1, 0.01, 0.1);
+  ExpectStepsLikeTheCpus(TinyConfig(), TinyGeometry(), 1, kHalfLoss, kHalfState);
 }
 
 TEST_P(CudaHashGridStepTest, LossFallsOnABatchThatIsRepeatedInHalfPrecision) {
