@@ -68,7 +68,7 @@ class CudaHashGridStep : public TrainingStep {
   cuda::MarchParams March();
   void Encode(const kernels::DeviceRange& range);
   void TrainSamples(const kernels::DeviceRange& kept);
-  void UpdateParameters();
+  void UpdateParameters(const kernels::DeviceRange& kept);
   void UpdateAverages();
   void UpdateGrid(uint32_t step);
   void ProbeCells(uint32_t step);
@@ -82,7 +82,7 @@ class CudaHashGridStep : public TrainingStep {
   const TrainConfig config_;
   // The host's side of the state: its arrays are those of the device after Download().
   const std::unique_ptr<NgpState> state_;
-  cuda::OwnedStream owned_stream_;
+  cuda::OwnedStream owned_stream_, side_stream_;
   const kernels::Stream stream_ = owned_stream_.get();
   const int n_backward_blocks_;
   CudaParameters<T> parameters_;
@@ -130,8 +130,10 @@ CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeom
 
 template <typename T>
 StepResult CudaHashGridStep<T>::Run(const Batch& batch) {
+  // As much as at the start, too: a step before may have lost its arrays for want of memory.
+  Reshape(shape_.WithRays(static_cast<uint32_t>(batch.n_rays))
+              .WithSamples(InitialCudaStepShape(config_).sample_capacity));
   if (state_->occupancy.IsDue(batch.step)) UpdateGrid(batch.step);
-  Reshape(shape_.WithRays(static_cast<uint32_t>(batch.n_rays)));
   const CudaStepCounts& counts = host_counts_[0];
   uint64_t n_marched = 0;
   while (true) {
@@ -252,8 +254,9 @@ void CudaHashGridStep<T>::Record() {
   }
   cuda::CompactSamples(march, stream_);
   // Where samples did not fit, none is kept, and what follows has nothing to do.
-  TrainSamples({.capacity = shape_.sample_capacity, .counts = march.counts + cuda::kWaves});
-  UpdateParameters();
+  const kernels::DeviceRange kept{shape_.sample_capacity, march.counts + cuda::kWaves};
+  TrainSamples(kept);
+  UpdateParameters(kept);
   cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
 }
 
@@ -302,7 +305,7 @@ void CudaHashGridStep<T>::Encode(const kernels::DeviceRange& range) {
                           stream_);
 }
 
-// Colour, loss and the whole backward pass of the samples that count.
+// Colour, loss and the backward pass down to the encodings of the samples that count.
 template <typename T>
 void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
   cuda::NgpColour(cuda::NgpColourParams<T>{.range = kept,
@@ -343,6 +346,23 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                                  .grad_stride = shape_.sample_capacity,
                                  .weight_gradients = parameters_.weight_gradients.data()},
       stream_);
+}
+
+// The MLPs' weights in a stream of their own, beside the scatter into the table that takes longer.
+template <typename T>
+void CudaHashGridStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
+  const kernels::Stream side = side_stream_.get();
+  cuda::WaitFor(side, stream_);
+  cuda::AdamDense({.settings = &control_.data()->weights,
+                   .skip = &counts_.data()->overflow,
+                   .n = kNgpWeights,
+                   .n_parts = n_backward_blocks_,
+                   .gradients = parameters_.weight_gradients.data(),
+                   .parameters = parameters_.weights.data(),
+                   .first_moments = parameters_.weights_first.data(),
+                   .second_moments = parameters_.weights_second.data(),
+                   .half_copies = parameters_.weight_copies.data()},
+                  side);
   cuda::HashEncodeBackward({.shape = state_->parameters.shape(),
                             .range = kept,
                             .positions = samples_.positions.data(),
@@ -352,10 +372,6 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                             .grad_table = parameters_.table_gradients.data(),
                             .fixed_grad_table = parameters_.fixed_table_gradients.data()},
                            stream_);
-}
-
-template <typename T>
-void CudaHashGridStep<T>::UpdateParameters() {
   cuda::AdamSparse({.settings = &control_.data()->table,
                     .skip = &counts_.data()->overflow,
                     .n = static_cast<int64_t>(parameters_.table.size()),
@@ -366,16 +382,7 @@ void CudaHashGridStep<T>::UpdateParameters() {
                     .second_moments = parameters_.table_second.data(),
                     .half_copies = parameters_.table_copies.data()},
                    stream_);
-  cuda::AdamDense({.settings = &control_.data()->weights,
-                   .skip = &counts_.data()->overflow,
-                   .n = kNgpWeights,
-                   .n_parts = n_backward_blocks_,
-                   .gradients = parameters_.weight_gradients.data(),
-                   .parameters = parameters_.weights.data(),
-                   .first_moments = parameters_.weights_first.data(),
-                   .second_moments = parameters_.weights_second.data(),
-                   .half_copies = parameters_.weight_copies.data()},
-                  stream_);
+  cuda::WaitFor(stream_, side);
 }
 
 template <typename T>

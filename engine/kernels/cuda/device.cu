@@ -116,6 +116,15 @@ void Fill(void* device, int byte, size_t byte_size, Stream stream) {
   NERF_CUDA_CHECK(cudaMemsetAsync(device, byte, byte_size, Handle(stream)));
 }
 
+void WaitFor(Stream waiter, Stream other) {
+  cudaEvent_t reached = nullptr;
+  NERF_CUDA_CHECK(cudaEventCreateWithFlags(&reached, cudaEventDisableTiming));
+  cudaError_t result = cudaEventRecord(reached, Handle(other));
+  if (result == cudaSuccess) result = cudaStreamWaitEvent(Handle(waiter), reached, 0);
+  cudaEventDestroy(reached);  // lives on until it was waited for
+  NERF_CUDA_CHECK(result);
+}
+
 void Synchronize(Stream stream) { NERF_CUDA_CHECK(cudaStreamSynchronize(Handle(stream))); }
 
 Graph::Graph(Stream stream, const std::function<void()>& record) {

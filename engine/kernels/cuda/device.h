@@ -68,6 +68,9 @@ class OwnedStream {
 void CopyToDevice(void* device, const void* host, size_t byte_size, Stream stream);
 void CopyToHost(void* host, const void* device, size_t byte_size, Stream stream);
 void Fill(void* device, int byte, size_t byte_size, Stream stream);
+// What is put into `waiter` from now on runs after what `other` holds now. While `other` records a
+// graph `waiter` joins the recording; before it ends, `other` has to wait for `waiter` in turn.
+void WaitFor(Stream waiter, Stream other);
 // Returns when everything in the stream is done.
 void Synchronize(Stream stream);
 

@@ -21,6 +21,7 @@ using Work = std::vector<std::function<void()>>;
 
 struct EmulatedStream {
   Work* recording = nullptr;
+  std::vector<EmulatedStream*> joined;  // to this one's recording, and not waited for yet
 };
 
 EmulatedStream* Of(kernels::Stream stream) {
@@ -101,6 +102,17 @@ void CopyToHost(void* host, const void* device, size_t byte_size, Stream stream)
 void Fill(void* device, int byte, size_t byte_size, Stream stream) {
   cuda_emulation::Submit(stream, [=] { std::memset(device, byte, byte_size); });
 }
+void WaitFor(Stream waiter, Stream other) {
+  cuda_emulation::EmulatedStream* const from = cuda_emulation::Of(other);
+  cuda_emulation::EmulatedStream* const to = cuda_emulation::Of(waiter);
+  if (std::erase(to->joined, from) > 0) {
+    from->recording = nullptr;
+  } else if (from->recording != nullptr) {
+    NERF_CHECK(to->recording == nullptr);
+    to->recording = from->recording;
+    from->joined.push_back(to);
+  }
+}
 void Synchronize(Stream stream) {
   NERF_CHECK(cuda_emulation::Of(stream)->recording == nullptr);  // not allowed in a capture
 }
@@ -110,6 +122,7 @@ Graph::Graph(Stream stream, const std::function<void()>& record) {
   handle_ = work;
   cuda_emulation::Of(stream)->recording = work;
   record();
+  NERF_CHECK(cuda_emulation::Of(stream)->joined.empty());  // a device refuses such a graph
   cuda_emulation::Of(stream)->recording = nullptr;
   ++cuda_emulation::graphs_recorded;
 }

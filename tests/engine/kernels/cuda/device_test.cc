@@ -51,5 +51,29 @@ TEST_P(CudaDeviceTest, GraphsReadHostMemoryWhenTheyRun) {
   }
 }
 
+TEST_P(CudaDeviceTest, AGraphMaySplitIntoTwoStreamsAndJoinThemAgain) {
+  const OwnedStream side;
+  Buffer<float> result(2, PinnedAllocator());
+  DeviceArray<float> ones({1.0f}), left(1), right(1);
+  const auto take_half = [&](DeviceArray<float>& average, kernels::Stream stream) {
+    MovingAverage({.decay = 0.5f, .n = 1, .parameters = ones.data(), .averages = average.data()},
+                  stream);
+  };
+  const Graph graph(stream_, [&] {
+    take_half(left, stream_);
+    WaitFor(side.get(), stream_);
+    take_half(right, side.get());
+    take_half(left, stream_);
+    WaitFor(stream_, side.get());
+    CopyToHost(&result[0], left.data(), sizeof(float), stream_);
+    CopyToHost(&result[1], right.data(), sizeof(float), stream_);
+  });
+  EXPECT_EQ(right.Download(side.get())[0], 0) << "recording runs nothing";
+  graph.Launch(stream_);
+  Synchronize(stream_);
+  EXPECT_EQ(result[0], 0.75f);
+  EXPECT_EQ(result[1], 0.5f);
+}
+
 }  // namespace
 }  // namespace nerf::kernels::cuda
