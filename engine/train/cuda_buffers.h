@@ -33,47 +33,48 @@ class MeasuringAllocator : public BufferAllocator {
   size_t byte_size_ = 0;
 };
 
-// Parameters with what the optimiser keeps for them. Gradients of the table are floats, or fixed
-// point where their sums must not depend on the order. Half precision trains on copies.
-template <typename T>
-struct CudaParameters {
-  static constexpr bool kHalf = sizeof(T) == sizeof(Half);
-
-  CudaParameters(size_t table_size, bool fixed_point, size_t n_backward_blocks,
-                 BufferAllocator* from)
+// All that a file holds: parameters with what the optimiser keeps for them, and the occupancy grid.
+struct CudaState {
+  CudaState(size_t table_size, size_t n_grid_blocks, BufferAllocator* from)
       : table(table_size, from),
         table_first(table_size, from),
         table_second(table_size, from),
         table_average(table_size, from),
-        table_gradients(fixed_point ? 0 : table_size, from),
-        fixed_table_gradients(fixed_point ? table_size : 0, from),
-        table_copies(kHalf ? table_size : 0, from),
         weights(kNgpWeights, from),
         weights_first(kNgpWeights, from),
         weights_second(kNgpWeights, from),
         weights_average(kNgpWeights, from),
-        weight_gradients(kNgpWeights * n_backward_blocks, from),
-        weight_copies(kHalf ? kNgpWeights : 0, from) {}
-
-  Buffer<float> table, table_first, table_second, table_average, table_gradients;
-  Buffer<int64_t> fixed_table_gradients;
-  Buffer<Half> table_copies;
+        grid_values(64 * n_grid_blocks, from),
+        grid_blocks(n_grid_blocks, from) {}
+  Buffer<float> table, table_first, table_second, table_average;
   Buffer<float> weights, weights_first, weights_second, weights_average;
+  Buffer<float> grid_values;
+  Buffer<uint64_t> grid_blocks;
+};
+
+// What a step adds to its parameters. Gradients of the table are floats, or fixed point where their
+// sums must not depend on the order. Half precision trains on copies.
+template <typename T>
+struct CudaTraining {
+  static constexpr bool kHalf = sizeof(T) == sizeof(Half);
+
+  CudaTraining(size_t table_size, bool fixed_point, size_t n_backward_blocks, BufferAllocator* from)
+      : table_gradients(fixed_point ? 0 : table_size, from),
+        fixed_table_gradients(fixed_point ? table_size : 0, from),
+        weight_gradients(kNgpWeights * n_backward_blocks, from),
+        table_copies(kHalf ? table_size : 0, from),
+        weight_copies(kHalf ? kNgpWeights : 0, from),
+        grid_sums(kernels::cuda::kMeanBlocks, from),
+        n_points(1, from),
+        n_occupied(1, from) {}
+
+  Buffer<float> table_gradients;
+  Buffer<int64_t> fixed_table_gradients;
   Buffer<float> weight_gradients;  // one row a block of the backward pass
-  Buffer<Half> weight_copies;
-
-  // What the field is evaluated with.
-  const T* trained_table() const { return Chosen(table, table_copies); }
-  const T* trained_weights() const { return Chosen(weights, weight_copies); }
-
- private:
-  static const T* Chosen(const Buffer<float>& masters, const Buffer<Half>& copies) {
-    if constexpr (kHalf) {
-      return copies.data();
-    } else {
-      return masters.data();
-    }
-  }
+  Buffer<Half> table_copies, weight_copies;
+  // Of the grid's update.
+  Buffer<double> grid_sums;
+  Buffer<uint32_t> n_points, n_occupied;
 };
 
 // A batch's rays, up to `capacity` of them; on the host, too, where they come from.
@@ -140,20 +141,6 @@ struct CudaSamples {
   Buffer<T> encodings, geometry;
   Buffer<Vec3> colours;
   Buffer<float> grads, grad_encodings;
-};
-
-// The occupancy grid, and scratch of its update.
-struct CudaGrid {
-  CudaGrid(size_t n_blocks, BufferAllocator* from)
-      : values(64 * n_blocks, from),
-        blocks(n_blocks, from),
-        sums(kernels::cuda::kMeanBlocks, from),
-        n_points(1, from),
-        n_occupied(1, from) {}
-  Buffer<float> values;
-  Buffer<uint64_t> blocks;
-  Buffer<double> sums;
-  Buffer<uint32_t> n_points, n_occupied;
 };
 
 // What the host tells a step, and what a step tells the host.

@@ -42,6 +42,22 @@ size_t BackwardBlocks(const TrainConfig& config) {
   return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
 }
 
+// Calls copy(array of one, array of the other) for everything that a file holds.
+template <typename Arrays, typename Copy>
+void ForEachArray(Arrays& device, NgpState* host, Copy copy) {
+  const NgpParameters::Arrays parameters = host->parameters.arrays();
+  copy(device.table, parameters.table);
+  copy(device.table_first, parameters.table_first);
+  copy(device.table_second, parameters.table_second);
+  copy(device.table_average, parameters.table_average);
+  copy(device.weights, parameters.weights);
+  copy(device.weights_first, parameters.weights_first);
+  copy(device.weights_second, parameters.weights_second);
+  copy(device.weights_average, parameters.weights_average);
+  copy(device.grid_values, host->occupancy.values().span());
+  copy(device.grid_blocks, std::span(host->occupancy.bits()));
+}
+
 // The fused step of the ngp method on a device (docs/engine.md): one recorded graph from rays to
 // updated parameters, whose counts the host sees when it is over. T is Half or float.
 template <typename T>
@@ -57,10 +73,20 @@ class CudaHashGridStep : public TrainingStep {
   void SaveModel(TensorFile* file) const override;
   absl::Status Initialize(const TensorFile& file) override;
   TrainedModel Snapshot() const override;
+  void Remember() override;
+  absl::Status GoBack() override;
   double OccupiedFraction() const override { return occupied_fraction_; }
   void ReopenGrid() override;
 
  private:
+  // What the field is evaluated with: the masters, or their copies in half precision.
+  static const T* Trained(const Buffer<float>& masters, const Buffer<Half>& copies) {
+    if constexpr (CudaTraining<T>::kHalf) {
+      return copies.data();
+    } else {
+      return masters.data();
+    }
+  }
   void Reshape(const CudaStepShape& shape);
   void CopyBatch(const Batch& batch);
   void WriteControl(const Batch& batch);
@@ -72,22 +98,21 @@ class CudaHashGridStep : public TrainingStep {
   void UpdateAverages();
   void UpdateGrid(uint32_t step);
   void ProbeCells(uint32_t step);
-  // Calls copy(device array, host array of the same elements) for all that a file holds.
-  template <typename Self, typename Copy>
-  static void ForEachArray(Self& self, Copy copy);
   void Upload();
   void UploadPictures(const RaySource& source);
-  void Download() const;
+  void Download(const CudaState& arrays) const;
 
   const TrainConfig config_;
-  // The host's side of the state: its arrays are those of the device after Download().
+  // The host's side of the state: its arrays are those of the device after Download(arrays_).
   const std::unique_ptr<NgpState> state_;
   cuda::OwnedStream owned_stream_, side_stream_;
   const kernels::Stream stream_ = owned_stream_.get();
   const int n_backward_blocks_;
-  CudaParameters<T> parameters_;
-  CudaGrid grid_;
+  CudaState arrays_;
+  CudaTraining<T> training_;
   double occupied_fraction_ = 1;
+  CudaState remembered_arrays_;
+  uint32_t remembered_updates_ = 0;
   CudaPictures pictures_;
   kernels::PictureSet picture_set_;  // on the device; of none where rays come with the batches
 
@@ -109,9 +134,11 @@ CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeom
     : config_(config),
       state_(std::make_unique<NgpState>(config, geometry)),
       n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
-      parameters_(state_->parameters.arrays().table.size(), config.cuda_deterministic != 0,
-                  n_backward_blocks_, cuda::DeviceAllocator()),
-      grid_(state_->occupancy.bits().size(), cuda::DeviceAllocator()),
+      arrays_(state_->parameters.arrays().table.size(), state_->occupancy.bits().size(),
+              cuda::DeviceAllocator()),
+      training_(arrays_.table.size(), config.cuda_deterministic != 0, n_backward_blocks_,
+                cuda::DeviceAllocator()),
+      remembered_arrays_(arrays_.table.size(), arrays_.grid_blocks.size(), cuda::DeviceAllocator()),
       pictures_(source == nullptr ? 0 : source->views.size(),
                 source == nullptr ? 0 : PixelBytes(source->views), cuda::DeviceAllocator()),
       shape_(InitialCudaStepShape(config)),
@@ -239,18 +266,19 @@ void CudaHashGridStep<T>::Record() {
     cuda::MarchWave(march, wave, stream_);
     const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
     Encode(found);
-    cuda::NgpDensity(cuda::NgpDensityParams<T>{.range = found,
-                                               .weights = parameters_.trained_weights(),
-                                               .encodings = samples_.encodings.data(),
-                                               .stride = shape_.sample_capacity,
-                                               .deltas = samples_.deltas.data(),
-                                               .sigmas = samples_.sigmas.data(),
-                                               .alphas = samples_.alphas.data(),
-                                               .geometry = samples_.geometry.data(),
-                                               .cells = samples_.cells.data(),
-                                               .step_length = state_->occupancy.step_length(),
-                                               .values = grid_.values.data()},
-                     stream_);
+    cuda::NgpDensity(
+        cuda::NgpDensityParams<T>{.range = found,
+                                  .weights = Trained(arrays_.weights, training_.weight_copies),
+                                  .encodings = samples_.encodings.data(),
+                                  .stride = shape_.sample_capacity,
+                                  .deltas = samples_.deltas.data(),
+                                  .sigmas = samples_.sigmas.data(),
+                                  .alphas = samples_.alphas.data(),
+                                  .geometry = samples_.geometry.data(),
+                                  .cells = samples_.cells.data(),
+                                  .step_length = state_->occupancy.step_length(),
+                                  .values = arrays_.grid_values.data()},
+        stream_);
   }
   cuda::CompactSamples(march, stream_);
   // Where samples did not fit, none is kept, and what follows has nothing to do.
@@ -266,7 +294,7 @@ cuda::MarchParams CudaHashGridStep<T>::March() {
   const Vec3 size = box.Size();
   cuda::MarchParams march;
   march.grid = MarchGridOf(state_->occupancy.grid());
-  march.grid.blocks = grid_.blocks.data();
+  march.grid.blocks = arrays_.grid_blocks.data();
   march.steps = state_->steps();
   march.box_min = box.min;
   march.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
@@ -296,26 +324,28 @@ cuda::MarchParams CudaHashGridStep<T>::March() {
 
 template <typename T>
 void CudaHashGridStep<T>::Encode(const kernels::DeviceRange& range) {
-  cuda::HashEncodeForward(cuda::HashEncodeForwardParams<T>{.shape = state_->parameters.shape(),
-                                                           .table = parameters_.trained_table(),
-                                                           .range = range,
-                                                           .positions = samples_.positions.data(),
-                                                           .features = samples_.encodings.data(),
-                                                           .stride = shape_.sample_capacity},
-                          stream_);
+  cuda::HashEncodeForward(
+      cuda::HashEncodeForwardParams<T>{.shape = state_->parameters.shape(),
+                                       .table = Trained(arrays_.table, training_.table_copies),
+                                       .range = range,
+                                       .positions = samples_.positions.data(),
+                                       .features = samples_.encodings.data(),
+                                       .stride = shape_.sample_capacity},
+      stream_);
 }
 
 // Colour, loss and the backward pass down to the encodings of the samples that count.
 template <typename T>
 void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
-  cuda::NgpColour(cuda::NgpColourParams<T>{.range = kept,
-                                           .weights = parameters_.trained_weights(),
-                                           .rows = samples_.rows.data(),
-                                           .ray_of = samples_.ray_of.data(),
-                                           .harmonics = rays_.harmonics.data(),
-                                           .geometry = samples_.geometry.data(),
-                                           .colours = samples_.colours.data()},
-                  stream_);
+  cuda::NgpColour(
+      cuda::NgpColourParams<T>{.range = kept,
+                               .weights = Trained(arrays_.weights, training_.weight_copies),
+                               .rows = samples_.rows.data(),
+                               .ray_of = samples_.ray_of.data(),
+                               .harmonics = rays_.harmonics.data(),
+                               .geometry = samples_.geometry.data(),
+                               .colours = samples_.colours.data()},
+      stream_);
   kernels::LossShape loss;
   if (config_.loss == Loss::kHuber) loss.huber_delta = config_.huber_delta;
   cuda::CompositeLoss({.n_rays = &control_.data()->n_rays,
@@ -335,7 +365,7 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                       stream_);
   cuda::NgpBackward(
       cuda::NgpBackwardParams<T>{.range = kept,
-                                 .weights = parameters_.trained_weights(),
+                                 .weights = Trained(arrays_.weights, training_.weight_copies),
                                  .rows = samples_.rows.data(),
                                  .ray_of = samples_.ray_of.data(),
                                  .harmonics = rays_.harmonics.data(),
@@ -344,7 +374,7 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                                  .grads = samples_.grads.data(),
                                  .grad_encodings = samples_.grad_encodings.data(),
                                  .grad_stride = shape_.sample_capacity,
-                                 .weight_gradients = parameters_.weight_gradients.data()},
+                                 .weight_gradients = training_.weight_gradients.data()},
       stream_);
 }
 
@@ -357,11 +387,11 @@ void CudaHashGridStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
                    .skip = &counts_.data()->overflow,
                    .n = kNgpWeights,
                    .n_parts = n_backward_blocks_,
-                   .gradients = parameters_.weight_gradients.data(),
-                   .parameters = parameters_.weights.data(),
-                   .first_moments = parameters_.weights_first.data(),
-                   .second_moments = parameters_.weights_second.data(),
-                   .half_copies = parameters_.weight_copies.data()},
+                   .gradients = training_.weight_gradients.data(),
+                   .parameters = arrays_.weights.data(),
+                   .first_moments = arrays_.weights_first.data(),
+                   .second_moments = arrays_.weights_second.data(),
+                   .half_copies = training_.weight_copies.data()},
                   side);
   cuda::HashEncodeBackward({.shape = state_->parameters.shape(),
                             .range = kept,
@@ -369,18 +399,18 @@ void CudaHashGridStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
                             .rows = samples_.rows.data(),
                             .grad_features = samples_.grad_encodings.data(),
                             .stride = shape_.sample_capacity,
-                            .grad_table = parameters_.table_gradients.data(),
-                            .fixed_grad_table = parameters_.fixed_table_gradients.data()},
+                            .grad_table = training_.table_gradients.data(),
+                            .fixed_grad_table = training_.fixed_table_gradients.data()},
                            stream_);
   cuda::AdamSparse({.settings = &control_.data()->table,
                     .skip = &counts_.data()->overflow,
-                    .n = static_cast<int64_t>(parameters_.table.size()),
-                    .gradients = parameters_.table_gradients.data(),
-                    .fixed_gradients = parameters_.fixed_table_gradients.data(),
-                    .parameters = parameters_.table.data(),
-                    .first_moments = parameters_.table_first.data(),
-                    .second_moments = parameters_.table_second.data(),
-                    .half_copies = parameters_.table_copies.data()},
+                    .n = static_cast<int64_t>(arrays_.table.size()),
+                    .gradients = training_.table_gradients.data(),
+                    .fixed_gradients = training_.fixed_table_gradients.data(),
+                    .parameters = arrays_.table.data(),
+                    .first_moments = arrays_.table_first.data(),
+                    .second_moments = arrays_.table_second.data(),
+                    .half_copies = training_.table_copies.data()},
                    stream_);
   cuda::WaitFor(stream_, side);
 }
@@ -395,8 +425,8 @@ void CudaHashGridStep<T>::UpdateAverages() {
                          .averages = averages.data()},
                         stream_);
   };
-  average(parameters_.table, parameters_.table_average);
-  average(parameters_.weights, parameters_.weights_average);
+  average(arrays_.table, arrays_.table_average);
+  average(arrays_.weights, arrays_.weights_average);
 }
 
 // ---- the occupancy grid
@@ -404,18 +434,18 @@ void CudaHashGridStep<T>::UpdateAverages() {
 template <typename T>
 void CudaHashGridStep<T>::UpdateGrid(uint32_t step) {
   ProbeCells(step);
-  cuda::Fill(grid_.n_occupied.data(), 0, sizeof(uint32_t), stream_);
-  cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(grid_.blocks.size()),
-                         .values = grid_.values.data(),
+  cuda::Fill(training_.n_occupied.data(), 0, sizeof(uint32_t), stream_);
+  cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
+                         .values = arrays_.grid_values.data(),
                          .threshold = config_.grid_threshold,
-                         .sums = grid_.sums.data(),
-                         .blocks = grid_.blocks.data(),
-                         .n_occupied = grid_.n_occupied.data()},
+                         .sums = training_.grid_sums.data(),
+                         .blocks = arrays_.grid_blocks.data(),
+                         .n_occupied = training_.n_occupied.data()},
                         stream_);
   uint32_t n_occupied = 0;
-  cuda::CopyToHost(&n_occupied, grid_.n_occupied.data(), sizeof(n_occupied), stream_);
+  cuda::CopyToHost(&n_occupied, training_.n_occupied.data(), sizeof(n_occupied), stream_);
   cuda::Synchronize(stream_);
-  occupied_fraction_ = n_occupied / (64.0 * grid_.blocks.size());
+  occupied_fraction_ = n_occupied / (64.0 * arrays_.grid_blocks.size());
 }
 
 // As many blocks at a time as the samples' arrays hold points of.
@@ -425,10 +455,10 @@ void CudaHashGridStep<T>::ProbeCells(uint32_t step) {
   const OccupancyGrid& host_grid = occupancy.grid();
   const Aabb outer = state_->OuterBox();
   const int period = occupancy.ProbePeriod(step);
-  const auto n_blocks = static_cast<uint32_t>(grid_.blocks.size());
+  const auto n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size());
   const uint32_t at_once = std::max(1u, shape_.sample_capacity / (64 / period));
   for (uint32_t first = 0; first < n_blocks; first += at_once) {
-    cuda::Fill(grid_.n_points.data(), 0, sizeof(uint32_t), stream_);
+    cuda::Fill(training_.n_points.data(), 0, sizeof(uint32_t), stream_);
     cuda::ProbeCells({.first_block = first,
                       .end_block = std::min(first + at_once, n_blocks),
                       .resolution = host_grid.resolution,
@@ -441,47 +471,32 @@ void CudaHashGridStep<T>::ProbeCells(uint32_t step) {
                       .update = occupancy.UpdateNumber(step),
                       .period = period,
                       .decay = config_.grid_decay,
-                      .values = grid_.values.data(),
+                      .values = arrays_.grid_values.data(),
                       .capacity = shape_.sample_capacity,
-                      .count = grid_.n_points.data(),
+                      .count = training_.n_points.data(),
                       .positions = samples_.positions.data(),
                       .cells = samples_.cells.data()},
                      stream_);
-    const kernels::DeviceRange points{shape_.sample_capacity, grid_.n_points.data()};
+    const kernels::DeviceRange points{shape_.sample_capacity, training_.n_points.data()};
     Encode(points);
-    cuda::NgpDensity(cuda::NgpDensityParams<T>{.range = points,
-                                               .weights = parameters_.trained_weights(),
-                                               .encodings = samples_.encodings.data(),
-                                               .stride = shape_.sample_capacity,
-                                               .sigmas = samples_.sigmas.data(),
-                                               .cells = samples_.cells.data(),
-                                               .step_length = occupancy.step_length(),
-                                               .values = grid_.values.data()},
-                     stream_);
+    cuda::NgpDensity(
+        cuda::NgpDensityParams<T>{.range = points,
+                                  .weights = Trained(arrays_.weights, training_.weight_copies),
+                                  .encodings = samples_.encodings.data(),
+                                  .stride = shape_.sample_capacity,
+                                  .sigmas = samples_.sigmas.data(),
+                                  .cells = samples_.cells.data(),
+                                  .step_length = occupancy.step_length(),
+                                  .values = arrays_.grid_values.data()},
+        stream_);
   }
 }
 
 // ---- files
 
 template <typename T>
-template <typename Self, typename Copy>
-void CudaHashGridStep<T>::ForEachArray(Self& self, Copy copy) {
-  const NgpParameters::Arrays host = self.state_->parameters.arrays();
-  copy(self.parameters_.table, host.table);
-  copy(self.parameters_.table_first, host.table_first);
-  copy(self.parameters_.table_second, host.table_second);
-  copy(self.parameters_.table_average, host.table_average);
-  copy(self.parameters_.weights, host.weights);
-  copy(self.parameters_.weights_first, host.weights_first);
-  copy(self.parameters_.weights_second, host.weights_second);
-  copy(self.parameters_.weights_average, host.weights_average);
-  copy(self.grid_.values, self.state_->occupancy.values().span());
-  copy(self.grid_.blocks, std::span(self.state_->occupancy.bits()));
-}
-
-template <typename T>
 void CudaHashGridStep<T>::Upload() {
-  ForEachArray(*this, [&](auto& device, auto host) {
+  ForEachArray(arrays_, state_.get(), [&](auto& device, auto host) {
     NERF_CHECK(device.size() == host.size());
     cuda::CopyToDevice(device.data(), host.data(), device.byte_size(), stream_);
   });
@@ -494,8 +509,8 @@ void CudaHashGridStep<T>::Upload() {
     cuda::Synchronize(stream_);
   };
   const NgpParameters::Arrays host = state_->parameters.arrays();
-  copies_of(parameters_.table, host.table, parameters_.table_copies);
-  copies_of(parameters_.weights, host.weights, parameters_.weight_copies);
+  copies_of(arrays_.table, host.table, training_.table_copies);
+  copies_of(arrays_.weights, host.weights, training_.weight_copies);
   cuda::Synchronize(stream_);
   occupied_fraction_ = state_->occupancy.grid().OccupiedFraction();
 }
@@ -529,16 +544,43 @@ void CudaHashGridStep<T>::UploadPictures(const RaySource& source) {
 }
 
 template <typename T>
-void CudaHashGridStep<T>::Download() const {
-  ForEachArray(*this, [&](const auto& device, auto host) {
+void CudaHashGridStep<T>::Download(const CudaState& arrays) const {
+  ForEachArray(arrays, state_.get(), [&](const auto& device, auto host) {
     cuda::CopyToHost(host.data(), device.data(), device.byte_size(), stream_);
   });
   cuda::Synchronize(stream_);
 }
 
+// On the device, because the copy is made often and hardly ever needed.
+template <typename T>
+void CudaHashGridStep<T>::Remember() {
+  const auto copy = [&](auto& to, const auto& from) {
+    cuda::CopyOnDevice(to.data(), from.data(), from.byte_size(), stream_);
+  };
+  copy(remembered_arrays_.table, arrays_.table);
+  copy(remembered_arrays_.table_first, arrays_.table_first);
+  copy(remembered_arrays_.table_second, arrays_.table_second);
+  copy(remembered_arrays_.table_average, arrays_.table_average);
+  copy(remembered_arrays_.weights, arrays_.weights);
+  copy(remembered_arrays_.weights_first, arrays_.weights_first);
+  copy(remembered_arrays_.weights_second, arrays_.weights_second);
+  copy(remembered_arrays_.weights_average, arrays_.weights_average);
+  copy(remembered_arrays_.grid_values, arrays_.grid_values);
+  copy(remembered_arrays_.grid_blocks, arrays_.grid_blocks);
+  remembered_updates_ = state_->n_updates;
+}
+
+template <typename T>
+absl::Status CudaHashGridStep<T>::GoBack() {
+  Download(remembered_arrays_);
+  state_->n_updates = remembered_updates_;
+  Upload();
+  return absl::OkStatus();
+}
+
 template <typename T>
 void CudaHashGridStep<T>::Save(TensorFile* file) const {
-  Download();
+  Download(arrays_);
   state_->Save(file);
 }
 
@@ -551,7 +593,7 @@ absl::Status CudaHashGridStep<T>::Load(const TensorFile& file) {
 
 template <typename T>
 void CudaHashGridStep<T>::SaveModel(TensorFile* file) const {
-  Download();
+  Download(arrays_);
   state_->SaveModel(file);
 }
 
@@ -564,13 +606,13 @@ absl::Status CudaHashGridStep<T>::Initialize(const TensorFile& file) {
 
 template <typename T>
 TrainedModel CudaHashGridStep<T>::Snapshot() const {
-  Download();
+  Download(arrays_);
   return state_->Snapshot();
 }
 
 template <typename T>
 void CudaHashGridStep<T>::ReopenGrid() {
-  Download();
+  Download(arrays_);
   state_->occupancy.Reopen();
   Upload();
 }

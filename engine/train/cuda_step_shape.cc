@@ -21,10 +21,10 @@ size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
   const size_t table_size = size_t{2} * kernels::kMaxHashLevels << config.log2_hashmap_size;
   const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
                        config.grid_resolution * config.grid_resolution;
-  CudaParameters<T>(table_size, config.cuda_deterministic != 0, n_backward_blocks, &measure);
+  for (int copy = 0; copy < 2; ++copy) CudaState(table_size, cells / 64, &measure);
+  CudaTraining<T>(table_size, config.cuda_deterministic != 0, n_backward_blocks, &measure);
   CudaRays<T>(shape.ray_capacity, &measure);
   CudaSamples<T>(shape.sample_capacity, &measure);
-  CudaGrid(cells / 64, &measure);
   Buffer<CudaStepControl>(1, &measure);
   Buffer<CudaStepCounts>(1, &measure);
   return measure.byte_size();

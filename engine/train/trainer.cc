@@ -49,7 +49,7 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   first_seconds_ = state_.seconds;
   last_progress_ = last_checkpoint_ = clock_->Now();
   next_preview_ = last_progress_ + options_.preview_interval;
-  TakeSnapshot();
+  step_->Remember();
   TrainOutcome outcome = TrainOutcome::kFinished;
   while (Fraction() < 1) {
     if (stop.stop_requested()) {
@@ -104,7 +104,7 @@ absl::Status Trainer::Watch(const StepResult& result) {
       watchdog_.Observe(state_.step, result, check_grid ? step_->OccupiedFraction() : 1.0);
   if (verdict == Watchdog::Verdict::kHealthy) {
     state_.watchdog = watchdog_.state();
-    if (state_.step % kSnapshotSteps == 0) TakeSnapshot();
+    if (state_.step % kSnapshotSteps == 0) step_->Remember();
     return absl::OkStatus();
   }
   // A grid that is empty for the first time may just have been pruned too early: the weights stay.
@@ -114,7 +114,7 @@ absl::Status Trainer::Watch(const StepResult& result) {
     return status;
   }
   if (restore) {
-    if (absl::Status status = step_->Load(snapshot_); !status.ok()) return status;
+    if (absl::Status status = step_->GoBack(); !status.ok()) return status;
   }
   if (reopen) step_->ReopenGrid();
   state_.watchdog = watchdog_.state();
@@ -126,11 +126,6 @@ absl::Status Trainer::Watch(const StepResult& result) {
                                    restore && reopen ? ", with an open grid" : "",
                                    watchdog_.state().n_recoveries, Watchdog::kMaxRecoveries));
   return absl::OkStatus();
-}
-
-void Trainer::TakeSnapshot() {
-  snapshot_.tensors.clear();
-  step_->Save(&snapshot_);
 }
 
 void Trainer::ReportProgress() {

@@ -55,12 +55,23 @@ class TrainingStep {
   // optimiser state starts anew.
   virtual absl::Status Initialize(const TensorFile& file) = 0;
 
+  // Keeps a copy of the whole state, in place of the one before, and goes back to it: for the
+  // watchdog. GoBack needs a Remember before it.
+  virtual void Remember() {
+    remembered_.tensors.clear();
+    Save(&remembered_);
+  }
+  virtual absl::Status GoBack() { return Load(remembered_); }
+
   // A copy of the current evaluation weights, rounded as SaveModel rounds them.
   virtual TrainedModel Snapshot() const = 0;
 
   // For the watchdog. Share of occupied cells; marks every cell occupied.
   virtual double OccupiedFraction() const = 0;
   virtual void ReopenGrid() = 0;
+
+ private:
+  TensorFile remembered_;
 };
 
 }  // namespace nerf

@@ -112,6 +112,10 @@ void CopyToHost(void* host, const void* device, size_t byte_size, Stream stream)
   NERF_CUDA_CHECK(cudaMemcpyAsync(host, device, byte_size, cudaMemcpyDeviceToHost, Handle(stream)));
 }
 
+void CopyOnDevice(void* to, const void* from, size_t byte_size, Stream stream) {
+  NERF_CUDA_CHECK(cudaMemcpyAsync(to, from, byte_size, cudaMemcpyDeviceToDevice, Handle(stream)));
+}
+
 void Fill(void* device, int byte, size_t byte_size, Stream stream) {
   NERF_CUDA_CHECK(cudaMemsetAsync(device, byte, byte_size, Handle(stream)));
 }

@@ -67,6 +67,7 @@ class OwnedStream {
 // done.
 void CopyToDevice(void* device, const void* host, size_t byte_size, Stream stream);
 void CopyToHost(void* host, const void* device, size_t byte_size, Stream stream);
+void CopyOnDevice(void* to, const void* from, size_t byte_size, Stream stream);
 void Fill(void* device, int byte, size_t byte_size, Stream stream);
 // What is put into `waiter` from now on runs after what `other` holds now. While `other` records a
 // graph `waiter` joins the recording; before it ends, `other` has to wait for `waiter` in turn.

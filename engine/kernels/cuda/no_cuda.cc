@@ -27,6 +27,7 @@ OwnedStream::OwnedStream() { NERF_NO_CUDA(); }
 OwnedStream::~OwnedStream() = default;
 void CopyToDevice(void*, const void*, size_t, Stream) { NERF_NO_CUDA(); }
 void CopyToHost(void*, const void*, size_t, Stream) { NERF_NO_CUDA(); }
+void CopyOnDevice(void*, const void*, size_t, Stream) { NERF_NO_CUDA(); }
 void Fill(void*, int, size_t, Stream) { NERF_NO_CUDA(); }
 void WaitFor(Stream, Stream) { NERF_NO_CUDA(); }
 void Synchronize(Stream) { NERF_NO_CUDA(); }

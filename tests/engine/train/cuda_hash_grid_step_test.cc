@@ -268,6 +268,22 @@ TEST_P(CudaHashGridStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere
   EXPECT_EQ(render(device->Snapshot()), render(cpu->Snapshot()));
 }
 
+TEST_P(CudaHashGridStepTest, GoingBackContinuesFromWhatWasRemembered) {
+  TrainConfig config = TinyConfig();
+  config.cuda_deterministic = 1;
+  const auto step = NewCudaHashGridStep(config, TinyGeometry());
+  step->Run(TinyBatch(6, 0));
+  step->Remember();
+  const TensorFile before = Saved(*step);
+  step->Run(TinyBatch(6, 1));
+  const TensorFile once = Saved(*step);
+  EXPECT_FALSE(SameContents(once, before));
+  ASSERT_THAT(step->GoBack(), IsOk());
+  EXPECT_TRUE(SameContents(Saved(*step), before));
+  step->Run(TinyBatch(6, 1));
+  EXPECT_TRUE(SameContents(Saved(*step), once));
+}
+
 TEST_P(CudaHashGridStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
   const auto step = NewCudaHashGridStep(TinyConfig(), TinyGeometry());
   step->Run(TinyBatch(20));

@@ -99,6 +99,9 @@ void CopyToDevice(void* device, const void* host, size_t byte_size, Stream strea
 void CopyToHost(void* host, const void* device, size_t byte_size, Stream stream) {
   cuda_emulation::Submit(stream, [=] { std::memcpy(host, device, byte_size); });
 }
+void CopyOnDevice(void* to, const void* from, size_t byte_size, Stream stream) {
+  cuda_emulation::Submit(stream, [=] { std::memcpy(to, from, byte_size); });
+}
 void Fill(void* device, int byte, size_t byte_size, Stream stream) {
   cuda_emulation::Submit(stream, [=] { std::memset(device, byte, byte_size); });
 }
