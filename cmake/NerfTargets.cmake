@@ -2,8 +2,14 @@
 #   nerf_may_include(word...)                                what a folder may include; read by tests/check_includes.py
 #   nerf_library(name SRCS ... [DEPS ...] [PRIVATE_DEPS ...])  static library nerf_<name>, alias nerf::<name>
 #   nerf_binary(name SRCS ... DEPS ...)                      executable in build/<preset>/bin
+#   nerf_bench(name SRCS ... DEPS ...)                       executable in build/<preset>/bench, unknown to ctest
 #   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]) GoogleTest binary, one ctest entry
+# A test whose LABELS name `tsan` runs under ThreadSanitizer, too. It must run no code of gRPC, LibTorch or prometheus-cpp:
+# Debian's builds of them synchronise where ThreadSanitizer cannot see it.
 include(GNUInstallDirs)
+
+# What preset tsan builds: the tests labelled tsan.
+add_custom_target(tsan_tests)
 
 # Words: a folder of ours ("common", "engine/base") or a library ("absl", "json"). A no-op for CMake; the include check parses it.
 function(nerf_may_include)
@@ -28,6 +34,13 @@ function(nerf_binary name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+function(nerf_bench name)
+  cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SRCS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+  target_link_libraries(${name} PRIVATE nerf::options ${arg_DEPS})
+endfunction()
+
 function(nerf_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SRCS})
@@ -42,5 +55,11 @@ function(nerf_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
+  if(NERF_SANITIZE)
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")  # what sanitized code takes longer, with room
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  if("tsan" IN_LIST arg_LABELS)
+    add_dependencies(tsan_tests ${name})
+  endif()
 endfunction()

@@ -230,15 +230,15 @@ void AutogradStep::UpdateParameters(const Batch& batch, const autograd::NgpTenso
   p.UpdateWeights(batch.learning_rate, t);
   if (parameters.table.grad().defined()) {
     const torch::Tensor gradient = parameters.table.grad().contiguous();
-    const size_t level_size = size_t{2} * p.shape().entries();
-    pool_->ParallelFor(p.shape().n_levels, [&](int64_t level, int) {
-      const int l = static_cast<int>(level);
-      std::memcpy(p.table_gradients(l), gradient.data_ptr<float>() + level_size * level,
-                  level_size * sizeof(float));
+    LevelGradients gradients(p.shape());
+    for (int level = 0; level < p.shape().n_levels; ++level) {
+      std::memcpy(gradients.values.data(),
+                  gradient.data_ptr<float>() + p.shape().level_size() * level,
+                  gradients.values.byte_size());
       // Every line is looked at; elements without a gradient stay as they are.
-      std::memset(p.touched(l), 1, level_size / 16);
-      p.UpdateTableLevel(l, batch.learning_rate, t);
-    });
+      std::memset(gradients.touched.data(), 1, gradients.touched.size());
+      p.UpdateTableLevel(level, batch.learning_rate, t, &gradients);
+    }
   }
   if (state_.n_updates % kNgpAverageInterval == 0) p.UpdateAverages(kNgpAverageInterval, pool_);
 }

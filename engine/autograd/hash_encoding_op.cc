@@ -10,9 +10,10 @@ constexpr int64_t kPrimeY = 2654435761, kPrimeZ = 805459861;  // Mueller et al. 
 torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tensor& table,
                          const torch::Tensor& positions) {
   const int64_t n_levels = shape.n_levels, n_entries = shape.entries();
-  TORCH_CHECK(table.sizes() == torch::IntArrayRef({n_levels, n_entries, 2}),
+  const int64_t n_features = shape.n_features;
+  TORCH_CHECK(table.sizes() == torch::IntArrayRef({n_levels, n_entries, n_features}),
               "HashEncode: table is ", table.sizes(), ", expected [", n_levels, ", ", n_entries,
-              ", 2]");
+              ", ", n_features, "]");
   TORCH_CHECK(positions.dim() == 2 && positions.size(1) == 3, "HashEncode: positions are ",
               positions.sizes(), ", expected [n, 3]");
   const auto integers = torch::TensorOptions().dtype(torch::kInt64);
@@ -50,8 +51,9 @@ torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tenso
                          torch::Scalar(n_entries - 1));
   const torch::Tensor entry = torch::where(dense.view({1, n_levels, 1}), row_major, hashed) +
                               n_entries * torch::arange(n_levels, integers).view({1, n_levels, 1});
-  const torch::Tensor values = table.reshape({-1, 2}).index({entry});  // [n, levels, 8, 2]
-  return (values * weights.unsqueeze(3)).sum(2).reshape({-1, 2 * n_levels});
+  const torch::Tensor values =
+      table.reshape({-1, n_features}).index({entry});  // [n, levels, 8, n_features]
+  return (values * weights.unsqueeze(3)).sum(2).reshape({-1, shape.width()});
 }
 
 }  // namespace nerf::autograd

@@ -10,7 +10,7 @@ namespace nerf::autograd {
 
 // Parameters of the ngp field as leaf tensors.
 struct NgpTensors {
-  torch::Tensor table;                // [n_levels, entries, 2]
+  torch::Tensor table;                // [n_levels, entries, n_features]
   std::vector<torch::Tensor> layers;  // as kNgpLayers: [n_in, n_out], padded columns included
 };
 

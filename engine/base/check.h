@@ -11,7 +11,7 @@ namespace nerf {
 #define NERF_CHECK(condition) \
   ((condition) ? (void)0 : ::nerf::CheckFailed(#condition, __FILE__, __LINE__))
 
-#ifdef NDEBUG
+#if defined(NDEBUG) && !defined(NERF_SANITIZED)
 #define NERF_DCHECK(condition) ((void)0)
 #else
 #define NERF_DCHECK(condition) NERF_CHECK(condition)

@@ -14,9 +14,9 @@ namespace nerf {
 // spends most of its time in microcode once gradients get small.
 void FlushDenormals();
 
-// A fixed team of threads; the caller is one of them. The only source of threads in the engine.
-// ParallelFor may be called from one thread at a time. Results must not depend on n_threads: tasks
-// own their outputs.
+// A fixed team of threads; the caller is one of them. With BackgroundThread the only source of
+// threads in the engine. ParallelFor may be called from one thread at a time. Results must not
+// depend on n_threads: tasks own their outputs.
 class ThreadPool {
  public:
   // n_threads 0 takes one for each core that this process may run on.

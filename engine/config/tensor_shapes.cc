@@ -8,9 +8,10 @@ namespace nerf {
 
 std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config) {
   const uint32_t entries = uint32_t{1} << config.log2_hashmap_size;
+  const auto features = static_cast<uint32_t>(config.n_features_per_level);
   return {
-      {"field.hash_table", "F16", {kHashLevels, entries, kHashFeatures}},
-      {"field.density_mlp.0", "F16", {kHidden, kHashLevels * kHashFeatures}},
+      {"field.hash_table", "F16", {kHashWidth / features, entries, features}},
+      {"field.density_mlp.0", "F16", {kHidden, kHashWidth}},
       {"field.density_mlp.1", "F16", {kDensityOutputs, kHidden}},
       {"field.colour_mlp.0", "F16", {kHidden, kShFeatures + kDensityOutputs}},
       {"field.colour_mlp.1", "F16", {kHidden, kHidden}},

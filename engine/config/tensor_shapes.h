@@ -8,11 +8,7 @@
 namespace nerf {
 
 // Sizes of the ngp field that no setting changes (docs/engine.md).
-inline constexpr int kHashLevels = 16;
-inline constexpr int kHashFeatures = 2;     // a level
-inline constexpr int kBaseResolution = 16;  // of the coarsest hash level
-inline constexpr int kFinestResolution =
-    2048;  // times the side of the outermost box over the level-0 box
+inline constexpr int kHashWidth = 32;  // features of a point, all levels together
 inline constexpr int kHidden = 64;
 inline constexpr int kDensityOutputs = 16;  // output 0 is the density's exponent
 inline constexpr int kShFeatures = 16;      // spherical harmonics of degree 4

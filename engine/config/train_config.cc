@@ -29,6 +29,8 @@ constexpr std::array kFields = {
     ConfigField{"ema_decay", &C::ema_decay, 0, 0.9999,
                 "moving average of the weights for evaluation, a step; 0: none"},
     ConfigField{"epsilon", &C::epsilon, 1e-30, 1, "Adam: added to the root of the second moment"},
+    ConfigField{"finest_resolution", &C::finest_resolution, 32, 16384,
+                "hash encoding: cells of the finest level along the level-0 box"},
     ConfigField{"grid_decay", &C::grid_decay, 0.5, 1,
                 "occupancy grid: decay of a cell at an update"},
     ConfigField{"grid_resolution", &C::grid_resolution, 32, 256,
@@ -51,6 +53,8 @@ constexpr std::array kFields = {
     ConfigField{"mlp_l2", &C::mlp_l2, 0, 1, "L2 penalty on the MLPs' weights"},
     ConfigField{"mlp_rate", &C::mlp_rate, 1e-4, 100,
                 "Adam: learning rate of the MLPs over that of the hash table"},
+    ConfigField{"n_features_per_level", &C::n_features_per_level, 2, 4,
+                "hash encoding: features of an entry, 4 on 8 levels or 2 on 16"},
     ConfigField{"near", &C::near, -1, 1e6, "rays start here, training units; -1: the scene's own"},
     ConfigField{"step", &C::step, -1, 1e6, "marching step, training units; -1: the scene's own"},
     ConfigField{"target_samples", &C::target_samples, 256, 4194304,
@@ -134,9 +138,10 @@ absl::Status SetConfigField(std::string_view key, std::string_view value, TrainC
     return absl::InvalidArgumentError(fmt::format("settings.{}: {} is not between {} and {}", key,
                                                   value.substr(0, 64), field->min, field->max));
   }
-  if (key == "grid_resolution" && (integer & (integer - 1)) != 0) {
+  const bool power_of_two = key == "grid_resolution" || key == "n_features_per_level";
+  if (power_of_two && (integer & (integer - 1)) != 0) {
     return absl::InvalidArgumentError(
-        fmt::format("settings.grid_resolution: {} is not a power of two", integer));
+        fmt::format("settings.{}: {} is not a power of two", key, integer));
   }
   if (whole) {
     config->*std::get<int C::*>(field->member) = integer;

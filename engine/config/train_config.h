@@ -36,6 +36,8 @@ struct TrainConfig {
 
   // Field.
   int log2_hashmap_size = 17;
+  int n_features_per_level = 4;  // 4 on 8 levels or 2 on 16
+  int finest_resolution = 1024;  // cells along the level-0 box
   // Sampling. A negative value takes the scene's own.
   float near = -1, step = -1, cone = -1;
   int target_samples = 8192;

@@ -10,15 +10,18 @@ struct NgpWorkspace : RadianceField::Workspace {
   explicit NgpWorkspace(int max_samples)
       : max_samples(max_samples),
         unit(max_samples),
+        direction_of(max_samples),
         encodings(size_t{kEncodingWidth} * max_samples),
         hidden(size_t{kHiddenWidth} * max_samples),
         hidden1(size_t{kHiddenWidth} * max_samples),
         geometry(size_t{kGeometryWidth} * max_samples),
-        inputs(size_t{kColourInputWidth} * max_samples),
+        harmonics(size_t{kDirectionWidth} * max_samples),
+        shares(size_t{kHiddenWidth} * max_samples),
         colours(size_t{kColourWidth} * max_samples) {}
   int max_samples;
   Buffer<Vec3> unit;
-  Buffer<float> encodings, hidden, hidden1, geometry, inputs, colours;
+  Buffer<int> direction_of;
+  Buffer<float> encodings, hidden, hidden1, geometry, harmonics, shares, colours;
 };
 
 }  // namespace
@@ -28,7 +31,7 @@ NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, Buffer<
     : table_(std::move(table)),
       weights_(std::move(weights)),
       network_{shape, box, table_.data(), weights_.data()} {
-  NERF_CHECK(table_.size() == size_t{2} * shape.n_levels * shape.entries());
+  NERF_CHECK(table_.size() == shape.level_size() * shape.n_levels);
   NERF_CHECK(weights_.size() == kNgpWeights);
 }
 
@@ -53,13 +56,21 @@ void NgpField::DensityAndColour(int n, const Vec3* positions, const Vec3* direct
                                 Vec3* colours, Workspace* workspace) const {
   Density(n, positions, sigmas, workspace);
   auto& w = static_cast<NgpWorkspace&>(*workspace);
+  // Samples of a ray follow one another, so most directions are the one before.
+  int n_directions = 0;
   for (int i = 0; i < n; ++i) {
-    float* input = w.inputs.data() + size_t{kColourInputWidth} * i;
-    kernels::SphericalHarmonics4(directions[i], input);
-    std::copy_n(w.geometry.data() + size_t{kGeometryWidth} * i, kGeometryWidth,
-                input + kDirectionWidth);
+    if (i == 0 || directions[i] != directions[i - 1]) {
+      kernels::SphericalHarmonics4(directions[i],
+                                   w.harmonics.data() + size_t{kDirectionWidth} * n_directions++);
+    }
+    w.direction_of[i] = n_directions - 1;
   }
-  NgpColourForward(network_, n, w.inputs.data(), w.hidden.data(), w.hidden1.data(),
+  NgpDirectionShares(network_, n_directions, w.harmonics.data(), w.shares.data());
+  for (int i = 0; i < n; ++i) {
+    std::copy_n(w.shares.data() + size_t{kHiddenWidth} * w.direction_of[i], kHiddenWidth,
+                w.hidden.data() + size_t{kHiddenWidth} * i);
+  }
+  NgpColourForward(network_, n, w.geometry.data(), w.hidden.data(), w.hidden1.data(),
                    w.colours.data());
   for (int i = 0; i < n; ++i) {
     const float* colour = w.colours.data() + size_t{kColourWidth} * i;

@@ -10,8 +10,8 @@ namespace nerf {
 // construction; thread-safe. Source: Mueller et al. 2022.
 class NgpField : public RadianceField {
  public:
-  // table [n_levels][entries][2], weights [kNgpWeights] in the order of kNgpLayers; box is the
-  // outermost box.
+  // table [n_levels][entries][n_features], weights [kNgpWeights] in the order of kNgpLayers; box is
+  // the outermost box.
   NgpField(const kernels::HashGridShape& shape, const Aabb& box, Buffer<float> table,
            Buffer<float> weights);
 
@@ -19,8 +19,6 @@ class NgpField : public RadianceField {
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
   void DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
                         Vec3* colours, Workspace* workspace) const override;
-
-  size_t byte_size() const { return table_.byte_size() + weights_.byte_size(); }
 
  private:
   Buffer<float> table_;

@@ -7,7 +7,6 @@ namespace nerf {
 namespace {
 
 constexpr int kBaseResolution = 16;
-constexpr int kFinestResolution = 2048;
 
 void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, float* outputs,
            bool relu) {
@@ -25,9 +24,11 @@ void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, flo
 
 }  // namespace
 
-kernels::HashGridShape NgpHashGridShape(int log2_hashmap_size, int n_occupancy_levels) {
-  return kernels::MakeHashGridShape(kernels::kMaxHashLevels, log2_hashmap_size, kBaseResolution,
-                                    kFinestResolution << (n_occupancy_levels - 1));
+kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding) {
+  return kernels::MakeHashGridShape(
+      kEncodingWidth / encoding.n_features_per_level, encoding.n_features_per_level,
+      encoding.log2_hashmap_size, kBaseResolution,
+      encoding.finest_resolution << (encoding.n_occupancy_levels - 1));
 }
 
 void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit) {
@@ -48,9 +49,30 @@ void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float
   Layer(network, 1, n, hidden, geometry, false);
 }
 
-void NgpColourForward(const NgpNetwork& network, int n, const float* inputs, float* hidden0,
+void NgpDirectionShares(const NgpNetwork& network, int n, const float* harmonics, float* shares) {
+  kernels::cpu::DenseForward({.n_rows = n,
+                              .n_in = kDirectionWidth,
+                              .n_out = kHiddenWidth,
+                              .inputs = harmonics,
+                              .input_stride = kDirectionWidth,
+                              .weights = network.layer(kColourInputLayer),
+                              .outputs = shares,
+                              .output_stride = kHiddenWidth});
+}
+
+void NgpColourForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
                       float* hidden1, float* colours) {
-  Layer(network, 2, n, inputs, hidden0, true);
+  kernels::cpu::DenseForward(
+      {.n_rows = n,
+       .n_in = kGeometryWidth,
+       .n_out = kHiddenWidth,
+       .inputs = geometry,
+       .input_stride = kGeometryWidth,
+       .weights = network.layer(kColourInputLayer) + kDirectionWidth * kHiddenWidth,
+       .outputs = hidden0,
+       .output_stride = kHiddenWidth,
+       .relu = true,
+       .accumulate = true});
   Layer(network, 3, n, hidden0, hidden1, true);
   Layer(network, 4, n, hidden1, colours, false);
   kernels::cpu::Sigmoid({.n = n * kColourWidth, .values = colours});

@@ -28,18 +28,26 @@ inline constexpr NgpLayer kNgpLayers[5] = {
     {"field.colour_mlp.1", 5120, kHiddenWidth, kHiddenWidth, kHiddenWidth},
     {"field.colour_mlp.2", 9216, kHiddenWidth, kColourWidth, 3},
 };
-inline constexpr int kNgpWeights = 10240;  // floats of the MLP's buffer
+inline constexpr int kColourInputLayer = 2;  // rows of the direction, then of the geometry
+inline constexpr int kNgpWeights = 10240;    // floats of the MLP's buffer
 inline constexpr const char* kHashTableName = "field.hash_table";
 
-// Resolution of the finest hash level: 2048 cells along the level-0 box's side, however many boxes
-// nest around it.
-kernels::HashGridShape NgpHashGridShape(int log2_hashmap_size, int n_occupancy_levels);
+// The encoding's levels: 8 of four features or 16 of two, in geometric progression from 16 cells
+// along the outermost box to finest_resolution along the level-0 box, however many boxes nest
+// around that.
+struct NgpEncoding {
+  int log2_hashmap_size = 17;
+  int n_features_per_level = 4;
+  int finest_resolution = 1024;
+  int n_occupancy_levels = 1;
+};
+kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding);
 
 // A view of the ngp field's parameters. Borrows them.
 struct NgpNetwork {
   kernels::HashGridShape shape;
   Aabb box;                        // the outermost box; mapped to the unit cube
-  const float* table = nullptr;    // [n_levels][entries][2]
+  const float* table = nullptr;    // [n_levels][entries][n_features]
   const float* weights = nullptr;  // [kNgpWeights], layers as in kNgpLayers
 
   const float* layer(int i) const { return weights + kNgpLayers[i].offset; }
@@ -53,9 +61,14 @@ void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);
 void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
                        float* hidden, float* geometry);
 
-// Colour MLP. Shapes: inputs [n][32] (16 harmonics, then 16 geometry features), hidden0 and hidden1
-// [n][64], colours [n][16] of which the first three are sRGB in [0, 1].
-void NgpColourForward(const NgpNetwork& network, int n, const float* inputs, float* hidden0,
+// The colour MLP's first layer is a sum of two shares, before its ReLU: one of the direction, the
+// same for all samples of a ray, and one of the geometry features. This is the direction's.
+// Shapes: harmonics [n][16], shares [n][64].
+void NgpDirectionShares(const NgpNetwork& network, int n, const float* harmonics, float* shares);
+
+// Colour MLP. Shapes: geometry [n][16], hidden0 and hidden1 [n][64], colours [n][16] of which the
+// first three are sRGB in [0, 1]. hidden0 comes with each sample's direction share.
+void NgpColourForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
                       float* hidden1, float* colours);
 
 }  // namespace nerf

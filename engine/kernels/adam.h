@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "engine/base/half.h"
+#include "engine/base/half_float.h"
 #include "engine/kernels/stream.h"
 
 namespace nerf::kernels {

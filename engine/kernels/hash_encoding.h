@@ -4,26 +4,31 @@
 #include <cstdint>
 
 #include "engine/base/check.h"
-#include "engine/base/half.h"
+#include "engine/base/half_float.h"
 #include "engine/base/vec3.h"
 #include "engine/kernels/stream.h"
 
 namespace nerf::kernels {
 
 inline constexpr int kMaxHashLevels = 16;
+inline constexpr uint32_t kHashPrimeY = 2654435761u, kHashPrimeZ = 805459861u;  // of eq. 4
+inline constexpr int kLineFloats = 16;  // of a cache line, the unit that an optimiser visits
 
 // Multiresolution hash encoding: level l overlays the unit cube with a grid of resolution[l]^3
-// cells whose corners index a table of 2^log2_hashmap_size entries of two features; a point takes
-// the trilinear mean of its cell's eight corners. A level whose corners all fit is indexed
+// cells whose corners index a table of 2^log2_hashmap_size entries of two or four features; a point
+// takes the trilinear mean of its cell's eight corners. A level whose corners all fit is indexed
 // directly, a finer one by a spatial hash.
 // Source: Mueller et al. 2022, "Instant neural graphics primitives with a multiresolution hash
 // encoding", section 3, eq. 2-4.
 struct HashGridShape {
   int n_levels = kMaxHashLevels;
+  int n_features = 2;  // of an entry: 2 or 4
   int log2_hashmap_size = 18;
   int resolution[kMaxHashLevels] = {};  // cells along a side
 
   uint32_t entries() const { return uint32_t{1} << log2_hashmap_size; }
+  size_t level_size() const { return static_cast<size_t>(n_features) << log2_hashmap_size; }
+  int width() const { return n_levels * n_features; }  // features of a point
   bool IsDense(int level) const {
     const uint64_t corners = static_cast<uint64_t>(resolution[level]) + 1;
     return corners * corners * corners <= entries();
@@ -31,8 +36,9 @@ struct HashGridShape {
 };
 
 // Resolutions in geometric progression from base to finest.
-inline HashGridShape MakeHashGridShape(int n_levels, int log2_hashmap_size, int base, int finest) {
-  HashGridShape shape{n_levels, log2_hashmap_size, {}};
+inline HashGridShape MakeHashGridShape(int n_levels, int n_features, int log2_hashmap_size,
+                                       int base, int finest) {
+  HashGridShape shape{n_levels, n_features, log2_hashmap_size, {}};
   for (int level = 0; level < n_levels; ++level) {
     const double fraction = n_levels > 1 ? static_cast<double>(level) / (n_levels - 1) : 0;
     shape.resolution[level] = static_cast<int>(
@@ -45,11 +51,11 @@ inline HashGridShape MakeHashGridShape(int n_levels, int log2_hashmap_size, int 
 NERF_HD inline uint32_t HashGridEntry(uint32_t x, uint32_t y, uint32_t z, uint32_t corners,
                                       bool dense, uint32_t mask) {
   if (dense) return x + corners * (y + corners * z);
-  return (x ^ (y * 2654435761u) ^ (z * 805459861u)) & mask;  // the primes of eq. 4
+  return (x ^ (y * kHashPrimeY) ^ (z * kHashPrimeZ)) & mask;
 }
 
-// features[i * stride + 2 l + f] for i in [0, n), l in [0, n_levels), f in {0, 1}.
-// Shapes: positions [n] in [0, 1]^3 (others are clamped); table [n_levels][entries][2]; stride >= 2
+// features[i * stride + F l + f] for i in [0, n), l in [0, n_levels), f in [0, F), F = n_features.
+// Shapes: positions [n] in [0, 1]^3 (others are clamped); table [n_levels][entries][F]; stride >= F
 // n_levels, in floats. Requires: features does not alias the table.
 struct HashEncodeForwardParams {
   const HashGridShape* shape = nullptr;
@@ -61,10 +67,9 @@ struct HashEncodeForwardParams {
 };
 
 // Adds the gradient of one level: grad_table[entry(corner)][f] += weight(corner) * grad_features[i
-// * stride + f], f in {0, 1}, samples in order (the contributions of consecutive samples of one
-// cell are added up first). Shapes: positions [n] in [0, 1]^3; grad_table [entries][2] of that
-// level; stride in floats. touched[entry / 8] = 1 for each entry added to: the cache lines that an
-// optimiser has to visit.
+// * stride + f], samples in order. Shapes: positions [n] in [0, 1]^3;
+// grad_table [entries][F] of that level; stride in floats. touched[entry * F / 16] = 1 for each
+// entry added to: the cache lines that an optimiser has to visit.
 struct HashEncodeBackwardParams {
   const HashGridShape* shape = nullptr;
   int level = 0;
@@ -81,14 +86,15 @@ void HashEncodeForward(const HashEncodeForwardParams& params);
 void HashEncodeBackward(const HashEncodeBackwardParams& params);
 }  // namespace cpu
 
-// The same op with arrays laid out for a device: features level by level, so that while all samples
-// read one level its table stays in the L2 cache, and neighbouring threads write neighbours. All
+// The same op with arrays laid out for a device: features in planes of two, level after level, so
+// that while all samples read one level its table stays in the L2 cache, and neighbouring threads
+// write neighbours. Plane p holds features 2 p and 2 p + 1 of each sample's F n_levels. All
 // pointers are to device memory.
 namespace cuda {
 
-// features[(l * stride + i) * 2 + f] for i in range. T is float or Half; sums are fp32.
-// Shapes: table [n_levels][entries][2], positions [capacity], features [n_levels][stride][2].
-// Traffic: 8 reads of 2 sizeof(T) a sample and level, 12 bytes of position, one write.
+// features[(p * stride + i) * 2 + f] for i in range. T is float or Half; sums are fp32.
+// Shapes: table [n_levels][entries][F], positions [capacity], features [F n_levels / 2][stride][2].
+// Traffic: 8 reads of F sizeof(T) a sample and level, 12 bytes of position, F sizeof(T) written.
 template <typename T>
 struct HashEncodeForwardParams {
   HashGridShape shape;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/base/half.h"
+#include "engine/base/half_float.h"
 #include "engine/base/vec3.h"
 #include "engine/kernels/stream.h"
 
@@ -22,7 +22,8 @@ inline constexpr int kNgpMlpWeights = 10240;
 
 // T is Half: weights and activations in half precision, sums in fp32 on the tensor cores. Or float:
 // plain fp32, the reference. All pointers are to device memory. Arrays of samples hold `capacity`
-// of them; encodings are level by level, [16][stride][2], as kernels/hash_encoding.h writes them.
+// of them; encodings are planes of two features, [16][stride][2], as kernels/hash_encoding.h writes
+// them.
 
 // Density of the samples in range: sigmas[i], alphas[i] = 1 - exp(-sigmas[i] deltas[i]) where
 // alphas is not null, geometry[16 i + j] all outputs where that is not null. Where values is not
@@ -61,7 +62,7 @@ struct NgpColourParams {
 // Backward pass of both MLPs. The forward activations are computed once more: that is less than to
 // store and load 1.1 KB a sample. grads [k][4] as kernels/composite.h writes them; sample k's
 // encoding stands at rows[k].
-//   grad_encodings[(l * stride + k) * 2 + f] = gradient of its encoding.
+//   grad_encodings[(p * stride + k) * 2 + f] = gradient of its encoding.
 //   weight_gradients[b][kNgpMlpWeights] = sum over the samples of block b, for b in
 //   [0, NgpBackwardBlocks<T>()): whole rows, in an order that never changes. Padding is left alone.
 // Gradients beyond the range of T are cut off at its ends.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/base/check.h"
-#include "engine/base/half.h"
+#include "engine/base/half_float.h"
 #include "engine/base/ray.h"
 #include "engine/base/vec3.h"
 #include "engine/kernels/stream.h"

@@ -14,7 +14,9 @@ constexpr int kMaxPictureSide = 16384;
 std::optional<int> PictureSide(const std::optional<double>& side, const std::string& field,
                                const JsonProblems& out) {
   if (!side) {
-    out.Add(field, "is missing: the size of the picture in pixels");
+    out.Add(field,
+            "is missing: the size of the picture in pixels, where no width and height are "
+            "asked for");
     return std::nullopt;
   }
   if (*side > kMaxPictureSide || *side != static_cast<int>(*side)) {
@@ -25,11 +27,18 @@ std::optional<int> PictureSide(const std::optional<double>& side, const std::str
 }
 
 std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& prefix,
-                               const Intrinsics& shared, const JsonProblems& out) {
-  const Intrinsics intrinsics = ReadIntrinsics(frame, shared, prefix, out);
+                               const Intrinsics& shared, PictureSize absent_size,
+                               const JsonProblems& out) {
+  Intrinsics intrinsics = ReadIntrinsics(frame, shared, prefix, out);
   double uniform_scale = 1;
   const std::optional<Pose> pose = ReadPose(frame, prefix, out, &uniform_scale);
   if (intrinsics.is_broken) return std::nullopt;
+  // A width alone says nothing about the shape of the picture that the intrinsics are for.
+  const bool states_no_size = !intrinsics.width && !intrinsics.height;
+  if (states_no_size && absent_size.width > 0 && absent_size.height > 0) {
+    intrinsics.width = absent_size.width;
+    intrinsics.height = absent_size.height;
+  }
   const std::optional<int> width = PictureSide(intrinsics.width, prefix + "w", out);
   const std::optional<int> height = PictureSide(intrinsics.height, prefix + "h", out);
   if (!width || !height || !pose) return std::nullopt;
@@ -43,7 +52,7 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
 }  // namespace
 
 absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
-                                                 std::string_view source) {
+                                                 std::string_view source, PictureSize absent_size) {
   std::vector<SceneProblem> problems;
   const JsonProblems out{std::string(source), &problems};
   std::vector<Camera> cameras;
@@ -57,7 +66,7 @@ absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
           out.Add(field, absl::StrCat("must be an object, is ", frame.type_name()));
           continue;
         }
-        if (const auto camera = CameraOf(frame, field + ".", shared, out)) {
+        if (const auto camera = CameraOf(frame, field + ".", shared, absent_size, out)) {
           cameras.push_back(*camera);
         }
       }
@@ -67,10 +76,11 @@ absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
   return cameras;
 }
 
-absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path) {
+absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path,
+                                                   PictureSize absent_size) {
   absl::StatusOr<std::string> text = ReadRegularFile(path, kMaxCameraFileBytes);
   if (!text.ok()) return WithPrefix(text.status(), path);
-  return ParseCameras(*text, path);
+  return ParseCameras(*text, path, absent_size);
 }
 
 Camera ToTrainingFrame(const Camera& own, const SceneFrame& frame) {

@@ -174,7 +174,7 @@ absl::StatusOr<ImageHeader> ParseImageHeader(std::string_view bytes) {
 }
 
 absl::StatusOr<ImageHeader> ReadImageHeader(const std::string& path) {
-  absl::StatusOr<FileDescriptor> file = OpenRegularFile(path);
+  absl::StatusOr<UniqueFd> file = OpenRegularFile(path);
   if (!file.ok()) return WithPrefix(file.status(), path);
   absl::StatusOr<ImageHeader> header =
       ParseHeader([&file](uint64_t offset, void* out, size_t size) -> size_t {

@@ -59,13 +59,9 @@ std::optional<std::string> Normalized(std::string_view name) {
 
 }  // namespace
 
-FileDescriptor::~FileDescriptor() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-absl::StatusOr<FileDescriptor> OpenRegularFile(const std::string& path) {
-  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return StatusFromErrno(errno, "open");
+absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path) {
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.ok()) return StatusFromErrno(errno, "open");
   struct stat stat_result;
   if (fstat(file.get(), &stat_result) != 0) return StatusFromErrno(errno, "open");
   if (!S_ISREG(stat_result.st_mode)) return absl::InvalidArgumentError("not a regular file");
@@ -73,7 +69,7 @@ absl::StatusOr<FileDescriptor> OpenRegularFile(const std::string& path) {
 }
 
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t max_bytes) {
-  absl::StatusOr<FileDescriptor> file = OpenRegularFile(path);
+  absl::StatusOr<UniqueFd> file = OpenRegularFile(path);
   if (!file.ok()) return file.status();
   struct stat stat_result;
   if (fstat(file->get(), &stat_result) != 0) return StatusFromErrno(errno, "read");

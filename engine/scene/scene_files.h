@@ -8,30 +8,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/file_io.h"
 
 namespace nerf {
 
-// Owns an open file descriptor.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int descriptor = -1) : descriptor_(descriptor) {}
-  FileDescriptor(FileDescriptor&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~FileDescriptor();
-
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 // Opens for reading. NotFound when missing, PermissionDenied, InvalidArgument when it is no regular
 // file (a pipe would make us wait for ever). Messages do not name the file.
-absl::StatusOr<FileDescriptor> OpenRegularFile(const std::string& path);
+absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path);
 
 // The whole of it; InvalidArgument when it has more than max_bytes. Otherwise as OpenRegularFile.
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t max_bytes);

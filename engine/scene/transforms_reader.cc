@@ -91,11 +91,9 @@ class TransformsFile {
       }
     }
     if (const auto offset = root.find("offset"); offset != root.end()) {
-      if (offset->is_number()) {
-        listed_.ngp_offset.fill(offset->get<double>());
-      } else {
-        ReadVector(*offset, "offset", &listed_.ngp_offset);
-      }
+      // One number stands for all three.
+      ReadVector(offset->is_number() ? Json{*offset, *offset, *offset} : *offset, "offset",
+                 &listed_.ngp_offset);
     }
     if (const auto aabb = root.find("aabb"); aabb != root.end()) ReadAabb(*aabb);
     if (const auto aabb_scale = ReadNumber(root, "aabb_scale", "", out_, &is_broken)) {

@@ -24,7 +24,8 @@ struct BenchFlags {
 
 struct BenchFigures {
   int64_t n_runs = 0;
-  double seconds = 0, items = 0, bytes = 0;
+  double seconds = 0;
+  BenchWork work;
 };
 
 BenchFigures Measure(const Bench& bench, double seconds, ThreadPool* pool) {
@@ -34,9 +35,7 @@ BenchFigures Measure(const Bench& bench, double seconds, ThreadPool* pool) {
   BenchFigures figures;
   const SteadyTime begin = clock.Now();
   do {
-    const BenchWork work = run();
-    figures.items += work.items;
-    figures.bytes += work.bytes;
+    figures.work.Add(run());
     ++figures.n_runs;
     figures.seconds = absl::ToDoubleSeconds(clock.Now() - begin);
   } while (figures.seconds < seconds);
@@ -44,13 +43,15 @@ BenchFigures Measure(const Bench& bench, double seconds, ThreadPool* pool) {
 }
 
 void Print(const Bench& bench, const BenchFigures& figures, bool json) {
-  const double items_per_second = figures.items / figures.seconds;
-  const double bytes_per_second = figures.bytes / figures.seconds;
+  const double items_per_second = figures.work.items / figures.seconds;
+  const double bytes_per_second = figures.work.bytes / figures.seconds;
+  const double flops_per_second = figures.work.flops / figures.seconds;
   if (!json) {
-    fmt::print("{:<28} {:10.3f} ms  {:10.3f} M {}/s", bench.name,
+    fmt::print("{:<30} {:10.3f} ms  {:10.3f} M {}/s", bench.name,
                1e3 * figures.seconds / static_cast<double>(figures.n_runs), items_per_second / 1e6,
                bench.item);
-    if (figures.bytes > 0) fmt::print("  {:8.2f} GB/s", bytes_per_second / 1e9);
+    if (bytes_per_second > 0) fmt::print("  {:8.2f} GB/s", bytes_per_second / 1e9);
+    if (flops_per_second > 0) fmt::print("  {:8.2f} GFLOP/s", flops_per_second / 1e9);
     fmt::print("\n");
   } else {
     JsonObject line;
@@ -61,6 +62,7 @@ void Print(const Bench& bench, const BenchFigures& figures, bool json) {
     line["seconds_per_run"] = JsonNumber(figures.seconds / static_cast<double>(figures.n_runs));
     line["items_per_second"] = JsonNumber(items_per_second);
     line["bytes_per_second"] = JsonNumber(bytes_per_second);
+    line["flops_per_second"] = JsonNumber(flops_per_second);
     fmt::print("{}", JsonLine(line));
   }
   std::fflush(stdout);

@@ -38,13 +38,20 @@ std::function<BenchWork()> PrepareTrainingStep(ThreadPool* pool) {
     now.batch.learning_rate = now.config.learning_rate;
     const StepResult result = now.step->Run(now.batch);
     now.ray_count->Update(result);
-    return {static_cast<double>(result.n_trained)};
+    return {.items = static_cast<double>(result.n_trained)};
   };
   for (uint32_t i = 0; i < kStepsBefore; ++i) run();
   return run;
 }
 
 }  // namespace
+
+void BenchWork::Add(const BenchWork& other) {
+  items += other.items;
+  bytes += other.bytes;
+  flops += other.flops;
+  gathers += other.gathers;
+}
 
 std::vector<Bench> AllBenches() {
   std::vector<Bench> benches = OpBenches();

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -11,6 +13,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "engine/config/tensor_shapes.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/train/ngp.h"
 #include "engine/train/tensor_file.h"
@@ -22,6 +25,11 @@ namespace {
 constexpr char kAutogradMethod[] = "ngp-autograd";
 constexpr char kAutogradLibrary[] = "libnerf_autograd.so";
 constexpr char kAutogradFactory[] = "NerfNewAutogradStep";
+
+// What LibTorch keeps of a sample until the backward pass, most of it the eight corners of sixteen
+// levels; and the samples of a ray through a grid that is still open.
+constexpr uint64_t kAutogradSampleBytes = uint64_t{16} << 10;
+constexpr uint64_t kFirstRaySamples = 400;
 
 // Exported by libnerf_autograd.so with C linkage. Does not throw.
 using AutogradFactory = void (*)(const TrainConfig* config, const SceneGeometry* geometry,
@@ -53,12 +61,25 @@ absl::StatusOr<AutogradFactory> OpenAutograd() {
                     "NERF_ENABLE_TORCH, or use method ngp",
                     kAutogradMethod, path));
   }
+  // LibTorch's OpenMP threads would spin between its operations, on the cores of our own pool; read
+  // once, when the library comes in. What the user has set stands.
+  setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   // Never closed: its threads and static objects live as long as the process.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NotBuilt(fmt::format("cannot open {}: {}", path, dlerror()));
   void* symbol = dlsym(library, kAutogradFactory);
   if (symbol == nullptr) return NotBuilt(fmt::format("{} has no {}", path, kAutogradFactory));
   return reinterpret_cast<AutogradFactory>(symbol);
+}
+
+// The field in whole floats, whatever the file holds beside it and in which precision; the grid.
+uint64_t ModelBytes(const TensorFile& file, const TrainedModel& model) {
+  uint64_t n_parameters = 0;
+  for (const TensorShape& tensor : FieldTensorShapes({})) {
+    const auto found = file.tensors.find(tensor.name);
+    if (found != file.tensors.end()) n_parameters += found->second.n_elements();
+  }
+  return n_parameters * sizeof(float) + model.grid.occupied_blocks.size() * sizeof(uint64_t);
 }
 
 }  // namespace
@@ -69,7 +90,7 @@ absl::Status Guarded(const std::function<absl::Status()>& body) {
   } catch (const kernels::cuda::CudaOutOfMemory& e) {
     return WithReason(absl::ResourceExhaustedError(e.what()), reason::kGpuOutOfMemory);
   } catch (const std::bad_alloc&) {
-    return WithReason(absl::ResourceExhaustedError("out of memory"), "OUT_OF_MEMORY");
+    return WithReason(absl::ResourceExhaustedError("out of memory"), reason::kOutOfMemory);
   } catch (const std::exception& e) {
     return absl::InternalError(e.what());
   } catch (...) {
@@ -137,7 +158,12 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                            int n_threads) {
-  return FusedHashGridStepBytes(config, geometry, n_threads);
+  const uint64_t fused = FusedHashGridStepBytes(config, geometry, n_threads);
+  if (config.method != kAutogradMethod) return fused;
+  // The first step's rays are long, its samples many; later ones are steered to the target.
+  const uint64_t samples = std::max(2 * static_cast<uint64_t>(config.target_samples),
+                                    kFirstRaySamples * static_cast<uint64_t>(config.initial_rays));
+  return fused + samples * kAutogradSampleBytes;
 }
 
 std::string AutogradLibraryPath() {
@@ -153,15 +179,21 @@ absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path) {
   absl::StatusOr<StoredTrainState> stored = LoadTrainState(*file, path);
   if (!stored.ok()) return stored.status();
   // Both methods train the same field and store it alike.
-  absl::StatusOr<TrainedModel> model = LoadNgpModel(*file, stored->state.geometry);
+  absl::StatusOr<TrainedModel> model =
+      LoadNgpModel(*file, stored->state.config, stored->state.geometry);
   if (!model.ok()) {
     return absl::Status(
         model.status().code(),
         absl::string_view(fmt::format("{}: {}", path, std::string(model.status().message()))));
   }
-  LoadedModel loaded{std::move(stored->state), stored->kind, *std::move(model), 0};
-  for (const auto& [name, tensor] : file->tensors) loaded.byte_size += tensor.bytes.size();
-  return loaded;
+  // A march through a grid that no config can ask for was never tried.
+  if (model->grid.resolution != stored->state.config.grid_resolution) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: the occupancy grid has {} cells along a side, its config says {}", path,
+                    model->grid.resolution, stored->state.config.grid_resolution));
+  }
+  const uint64_t byte_size = ModelBytes(*file, *model);
+  return LoadedModel{std::move(stored->state), stored->kind, *std::move(model), byte_size};
 }
 
 }  // namespace nerf

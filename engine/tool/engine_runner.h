@@ -50,7 +50,7 @@ struct LoadedModel {
   TrainState state;
   TrainFileKind kind = TrainFileKind::kModel;
   TrainedModel model;
-  uint64_t byte_size = 0;  // of its tensors
+  uint64_t byte_size = 0;  // that it takes in memory
 };
 // Errors: NotFound, DataLoss or InvalidArgument, naming the path.
 absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path);

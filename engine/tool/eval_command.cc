@@ -1,12 +1,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
+#include "engine/tool/evaluation_progress.h"
 #include "engine/tool/json_lines.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
@@ -95,12 +97,18 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   options.min_transmittance = model->state.config.min_transmittance;
   if (!flags.images.empty()) {
     if (absl::Status status = CreateFolder(flags.images); !status.ok()) return status;
-    options.on_image = [&](const View& view, const ImageU8& image) {
-      return WriteNamedImage(flags.images, view, image);
-    };
   }
+  std::optional<EvaluationProgress> progress;
+  const ProgressStyle style = ConsoleStyle(flags.json);
+  progress.emplace(&clock, style, views.size(), ConsoleStream(style));
+  options.on_image = [&](const View& view, const ImageU8& image) -> absl::Status {
+    progress->Add();
+    if (flags.images.empty()) return absl::OkStatus();
+    return WriteNamedImage(flags.images, view, image);
+  };
   absl::StatusOr<EvaluationResult> result =
       EvaluateViews(model->model, model->state.geometry, views, options, &pool, clock, stop);
+  progress.reset();
   if (!result.ok()) return result.status();
   PrintResult(*result, options.background, flags.split, flags.json);
   return absl::OkStatus();
@@ -129,8 +137,10 @@ void AddEvalCommand(CLI::App* app, CommandBody* chosen) {
       ->capture_default_str();
   command->add_option("--background", flags->background, "default: the one stored in the model")
       ->check(CLI::IsMember({"white", "black"}));
-  auto* test_every = command->add_option("--test-every", flags->test_every,
-                                         "default: the one the model was trained with");
+  auto* test_every = command
+                         ->add_option("--test-every", flags->test_every,
+                                      "default: the one the model was trained with")
+                         ->check(CLI::Range(0, 1'000'000));
   command->add_option("--images", flags->images, "write the rendered views to this folder");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));

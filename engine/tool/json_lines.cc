@@ -24,6 +24,7 @@ void SetProgress(const TrainProgress& progress, JsonObject* object) {
   o["psnr_train"] = JsonNumber(progress.psnr_train);
   o["samples_per_second"] = JsonNumber(progress.samples_per_second);
   o["rays_per_second"] = JsonNumber(progress.rays_per_second);
+  o["stall_fraction"] = JsonNumber(progress.stall_fraction);
   o["seconds"] = JsonNumber(progress.seconds);
 }
 
@@ -54,7 +55,7 @@ std::string ReasonOf(const absl::Status& status) {
     case absl::StatusCode::kDataLoss:
       return std::string(reason::kCheckpointCorrupt);
     case absl::StatusCode::kResourceExhausted:
-      return "OUT_OF_MEMORY";
+      return std::string(reason::kOutOfMemory);
     case absl::StatusCode::kAborted:
       return std::string(reason::kTrainingDiverged);
     default:

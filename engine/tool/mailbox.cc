@@ -34,6 +34,13 @@ std::string TextAt(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// A stop that will not be refused when its turn comes.
+bool IsStopOf(const nlohmann::json& message, const std::string& job) {
+  if (TextAt(message, "type") != "stop" || TextAt(message, "job") != job) return false;
+  const std::string mode = TextAt(message, "mode");
+  return mode == "checkpoint" || mode == "discard";
+}
+
 }  // namespace
 
 void Mailbox::PutLine(const std::string& line) {
@@ -47,9 +54,7 @@ void Mailbox::PutLine(const std::string& line) {
   }
   MutexLock lock(mu_);
   if (*type == "cancel") return Cancel(TextAt(message, "id"));
-  if (*type == "stop" && !job_.empty() && TextAt(message, "job") == job_) {
-    job_source_.request_stop();
-  }
+  if (!job_.empty() && IsStopOf(message, job_)) job_source_.request_stop();
   Put({std::move(message), "", line.size()});
 }
 
@@ -117,10 +122,7 @@ std::stop_token Mailbox::BeginJob(const std::string& job) {
   if (ended_) job_source_.request_stop();
   // A stop may have come while the job itself still waited.
   for (const Mail& mail : waiting_) {
-    if (mail.error.empty() && TextAt(mail.message, "type") == "stop" &&
-        TextAt(mail.message, "job") == job) {
-      job_source_.request_stop();
-    }
+    if (mail.error.empty() && IsStopOf(mail.message, job)) job_source_.request_stop();
   }
   return job_source_.get_token();
 }

@@ -1,5 +1,7 @@
 #include "engine/tool/op_benches.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -9,7 +11,11 @@
 #include "engine/field/ngp_network.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/adam.h"
+#include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
+#include "engine/kernels/ray_marching.h"
+#include "engine/kernels/spherical_harmonics.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {
@@ -18,9 +24,43 @@ constexpr int kRays = 2048;
 constexpr int kSamplesPerRay = 8;
 constexpr int kSamples = kRays * kSamplesPerRay;
 constexpr int kBatch = 512;  // samples of one call, as the training step makes them
+// Calls of a small op in one run: a run of a millisecond or more is not measured with the wake-up
+// of the pool's threads.
+constexpr int kCalls = 64;
 
 constexpr size_t kAdamFloats = size_t{1} << 18;  // a level of 2^17 entries
 constexpr size_t kCopyBytes = size_t{64} << 20;
+constexpr int kLargeTable = 19;  // log2 of the entries
+
+using Run = std::function<BenchWork()>;
+
+// `one`, kCalls times over.
+Run Repeated(std::function<BenchWork()> one) {
+  return [one]() -> BenchWork {
+    BenchWork sum;
+    for (int i = 0; i < kCalls; ++i) sum.Add(one());
+    return sum;
+  };
+}
+
+Vec3 RandomPoint(uint32_t use, uint32_t index) {
+  const auto words = RandomWords(1, RandomUse::kTest, use, index);
+  return {UniformFloat(words[0]), UniformFloat(words[1]), UniformFloat(words[2])};
+}
+
+Vec3 RandomDirection(uint32_t use, uint32_t index) {
+  return Normalized(RandomPoint(use, index) - Vec3{0.5f, 0.5f, 0.5f});
+}
+
+// Values in [0, 1).
+Buffer<float> RandomValues(size_t n) {
+  Buffer<float> values(n);
+  for (size_t i = 0; i < n; ++i) {
+    values[i] =
+        UniformFloat(RandomWords(2, RandomUse::kTest, 0, static_cast<uint32_t>(i / 4))[i % 4]);
+  }
+  return values;
+}
 
 // Short stretches of random rays through the unit cube, a marching step apart: the access pattern
 // of training.
@@ -28,13 +68,9 @@ Buffer<Vec3> RaySamples() {
   constexpr float kStep = 1.7e-3f;
   Buffer<Vec3> samples(kSamples);
   for (int ray = 0; ray < kRays; ++ray) {
-    const auto a = RandomWords(1, RandomUse::kTest, 0, ray);
-    const auto b = RandomWords(1, RandomUse::kTest, 1, ray);
-    const auto at = [](const std::array<uint32_t, 4>& words) {
-      return Vec3{UniformFloat(words[0]), UniformFloat(words[1]), UniformFloat(words[2])};
-    };
-    const Vec3 origin = at(a) * 0.9f + Vec3{0.05f, 0.05f, 0.05f};
-    const Vec3 direction = Normalized(at(b) - Vec3{0.5f, 0.5f, 0.5f});
+    const auto index = static_cast<uint32_t>(ray);
+    const Vec3 origin = RandomPoint(0, index) * 0.9f + Vec3{0.05f, 0.05f, 0.05f};
+    const Vec3 direction = RandomDirection(1, index);
     for (int i = 0; i < kSamplesPerRay; ++i) {
       samples[ray * kSamplesPerRay + i] = origin + direction * (kStep * static_cast<float>(i));
     }
@@ -43,15 +79,19 @@ Buffer<Vec3> RaySamples() {
 }
 
 struct HashBench {
-  kernels::HashGridShape shape = NgpHashGridShape(TrainConfig().log2_hashmap_size, 1);
+  explicit HashBench(int log2_entries)
+      : shape(NgpHashGridShape({.log2_hashmap_size = log2_entries})) {}
+  kernels::HashGridShape shape;
   Buffer<Vec3> samples = RaySamples();
-  Buffer<float> table{size_t{2} * shape.n_levels * shape.entries()};
+  Buffer<float> table{shape.level_size() * shape.n_levels};
   Buffer<uint8_t> touched{table.size() / 16};
   Buffer<float> features{size_t{kEncodingWidth} * kSamples};
+  // Of one sample: entries read, and the bytes of an entry.
+  double n_entries = 8.0 * shape.n_levels, entry_bytes = 4.0 * shape.n_features;
 };
 
-std::function<BenchWork()> PrepareEncodeForward(ThreadPool*) {
-  auto bench = std::make_shared<HashBench>();
+Run PrepareEncodeForward(int log2_entries) {
+  auto bench = std::make_shared<HashBench>(log2_entries);
   return [bench]() -> BenchWork {
     for (int i = 0; i < kSamples; i += kBatch) {
       kernels::cpu::HashEncodeForward(
@@ -62,73 +102,220 @@ std::function<BenchWork()> PrepareEncodeForward(ThreadPool*) {
            .features = bench->features.data() + size_t{kEncodingWidth} * i,
            .stride = kEncodingWidth});
     }
-    return {kSamples, kSamples * (16.0 * 8 * 8 + 4 * kEncodingWidth)};
+    return {.items = kSamples,
+            .bytes = kSamples * (bench->n_entries * bench->entry_bytes + 4 * kEncodingWidth),
+            .gathers = kSamples * bench->n_entries};
   };
 }
 
-std::function<BenchWork()> PrepareEncodeBackward(ThreadPool*) {
-  auto bench = std::make_shared<HashBench>();
+Run PrepareEncodeBackward(int log2_entries) {
+  auto bench = std::make_shared<HashBench>(log2_entries);
   return [bench]() -> BenchWork {
     for (int level = 0; level < bench->shape.n_levels; ++level) {
-      const size_t size = size_t{2} * bench->shape.entries();
-      kernels::cpu::HashEncodeBackward({.shape = &bench->shape,
-                                        .level = level,
-                                        .n = kSamples,
-                                        .positions = bench->samples.data(),
-                                        .grad_features = bench->features.data() + 2 * level,
-                                        .stride = kEncodingWidth,
-                                        .grad_table = bench->table.data() + size * level,
-                                        .touched = bench->touched.data() + size / 16 * level});
+      const size_t size = bench->shape.level_size();
+      kernels::cpu::HashEncodeBackward(
+          {.shape = &bench->shape,
+           .level = level,
+           .n = kSamples,
+           .positions = bench->samples.data(),
+           .grad_features = bench->features.data() + bench->shape.n_features * level,
+           .stride = kEncodingWidth,
+           .grad_table = bench->table.data() + size * level,
+           .touched = bench->touched.data() + size / 16 * level});
     }
-    return {kSamples, kSamples * (16.0 * 8 * 16 + 4 * kEncodingWidth)};
+    return {.items = kSamples,
+            .bytes = kSamples * (bench->n_entries * 2 * bench->entry_bytes + 4 * kEncodingWidth),
+            .gathers = kSamples * bench->n_entries};
   };
 }
 
 struct DenseBench {
-  Buffer<float> inputs{size_t{kHiddenWidth} * kBatch};
-  Buffer<float> outputs{size_t{kHiddenWidth} * kBatch};
-  Buffer<float> weights{size_t{kHiddenWidth} * kHiddenWidth};
+  DenseBench(int n_in, int n_out) : n_in(n_in), n_out(n_out) {}
+  int n_in, n_out;
+  Buffer<float> inputs = RandomValues(static_cast<size_t>(n_in) * kBatch);
+  Buffer<float> outputs{static_cast<size_t>(n_out) * kBatch};
+  Buffer<float> weights = RandomValues(static_cast<size_t>(n_in) * n_out);
 };
 
-// The 64 x 64 layer; the others have the same inner loop.
-template <typename Run>
-std::function<BenchWork()> PrepareDense(Run run) {
-  auto bench = std::make_shared<DenseBench>();
-  return [bench, run]() -> BenchWork {
-    run(*bench);
-    return {2.0 * kBatch * kHiddenWidth * kHiddenWidth};
+// Work of a layer's pass over a batch. Reads and writes are those of activations: weights stay in
+// the first-level cache.
+template <typename Call>
+Run PrepareDense(int n_in, int n_out, Call call) {
+  auto bench = std::make_shared<DenseBench>(n_in, n_out);
+  return Repeated([bench, call]() -> BenchWork {
+    call(*bench);
+    return {.items = kBatch,
+            .bytes = 4.0 * kBatch * (bench->n_in + bench->n_out),
+            .flops = 2.0 * kBatch * bench->n_in * bench->n_out};
+  });
+}
+
+Run PrepareDenseForward(int n_in, int n_out) {
+  return PrepareDense(n_in, n_out, [](DenseBench& b) {
+    kernels::cpu::DenseForward({kBatch, b.n_in, b.n_out, b.inputs.data(), b.n_in, b.weights.data(),
+                                b.outputs.data(), b.n_out, true});
+  });
+}
+
+Run PrepareDenseBackwardInput(int n_in, int n_out) {
+  return PrepareDense(n_in, n_out, [](DenseBench& b) {
+    kernels::cpu::DenseBackwardInput({.n_rows = kBatch,
+                                      .n_in = b.n_in,
+                                      .n_out = b.n_out,
+                                      .grad_outputs = b.outputs.data(),
+                                      .grad_output_stride = b.n_out,
+                                      .weights = b.weights.data(),
+                                      .gate = b.inputs.data(),
+                                      .gate_stride = b.n_in,
+                                      .grad_inputs = b.inputs.data(),
+                                      .grad_input_stride = b.n_in});
+  });
+}
+
+Run PrepareDenseBackwardWeights(int n_in, int n_out) {
+  return PrepareDense(n_in, n_out, [](DenseBench& b) {
+    kernels::cpu::DenseBackwardWeights({kBatch, b.n_in, b.n_out, b.inputs.data(), b.n_in,
+                                        b.outputs.data(), b.n_out, b.weights.data()});
+  });
+}
+
+Run PrepareDensityActivation() {
+  struct ActivationBench {
+    Buffer<float> outputs = RandomValues(size_t{kGeometryWidth} * kBatch);
+    Buffer<float> deltas = RandomValues(kBatch), sigmas{kBatch}, alphas{kBatch};
+  };
+  auto bench = std::make_shared<ActivationBench>();
+  return Repeated([bench]() -> BenchWork {
+    kernels::cpu::DensityActivation({.n = kBatch,
+                                     .outputs = bench->outputs.data(),
+                                     .stride = kGeometryWidth,
+                                     .deltas = bench->deltas.data(),
+                                     .sigmas = bench->sigmas.data(),
+                                     .alphas = bench->alphas.data()});
+    return {.items = kBatch, .bytes = kBatch * 16.0};
+  });
+}
+
+Run PrepareSigmoid() {
+  auto values = std::make_shared<Buffer<float>>(RandomValues(size_t{kColourWidth} * kBatch));
+  return Repeated([values]() -> BenchWork {
+    kernels::cpu::Sigmoid({.n = kColourWidth * kBatch, .values = values->data()});
+    return {.items = kColourWidth * kBatch, .bytes = kColourWidth * kBatch * 8.0};
+  });
+}
+
+struct CompositeBench {
+  Buffer<Vec3> colours = RaySamples();
+  Buffer<float> alphas = RandomValues(kSamples), weights{kSamples}, grad_sigmas{kSamples};
+};
+
+Run PrepareCompositeForward() {
+  auto bench = std::make_shared<CompositeBench>();
+  return Repeated([bench]() -> BenchWork {
+    CompositeBench& b = *bench;
+    for (int ray = 0; ray < kRays; ++ray) {
+      float transmittance = 1;
+      for (int i = ray * kSamplesPerRay; i < (ray + 1) * kSamplesPerRay; ++i) {
+        b.weights[i] = kernels::CompositeForwardStep(b.alphas[i], &transmittance);
+      }
+    }
+    return {.items = kSamples, .bytes = kSamples * 8.0};
+  });
+}
+
+Run PrepareCompositeBackward() {
+  auto bench = std::make_shared<CompositeBench>();
+  return Repeated([bench]() -> BenchWork {
+    CompositeBench& b = *bench;
+    for (int ray = 0; ray < kRays; ++ray) {
+      float transmittance = 1;
+      Vec3 behind{0.5f, 0.5f, 0.5f};
+      for (int i = ray * kSamplesPerRay; i < (ray + 1) * kSamplesPerRay; ++i) {
+        b.grad_sigmas[i] =
+            kernels::CompositeBackwardStep(b.colours[i], b.alphas[i], b.weights[i], 1e-3f,
+                                           {0.1f, 0.2f, 0.3f}, &transmittance, &behind);
+      }
+    }
+    return {.items = kSamples, .bytes = kSamples * 24.0};
+  });
+}
+
+Run PrepareSphericalHarmonics() {
+  struct HarmonicsBench {
+    Buffer<Vec3> directions{kRays};
+    Buffer<float> harmonics{size_t{kDirectionWidth} * kRays};
+  };
+  auto bench = std::make_shared<HarmonicsBench>();
+  for (uint32_t ray = 0; ray < kRays; ++ray) bench->directions[ray] = RandomDirection(1, ray);
+  return Repeated([bench]() -> BenchWork {
+    for (size_t ray = 0; ray < kRays; ++ray) {
+      kernels::SphericalHarmonics4(bench->directions[ray],
+                                   bench->harmonics.data() + kDirectionWidth * ray);
+    }
+    return {.items = kRays, .bytes = kRays * (12.0 + 4 * kDirectionWidth)};
+  });
+}
+
+// Rays from around a grid whose occupied cells form a thick shell, as the surfaces of a trained
+// scene do: empty blocks are jumped over, occupied cells sampled.
+struct MarchBench {
+  static constexpr int kResolution = 128;
+  static constexpr float kInner = 0.5f, kOuter = 0.55f;  // radii of the shell
+  Buffer<uint64_t> blocks{size_t{kResolution} / 4 * kResolution / 4 * kResolution / 4};
+  kernels::MarchGrid grid{blocks.data(), {0, 0, 0}, 1, 1, kResolution};
+  kernels::MarchSteps steps{3.4641f / 1024, 0};
+  std::vector<Ray> rays;
+
+  MarchBench() {
+    constexpr int kSide = kResolution / 4;
+    for (int z = 0; z < kResolution; ++z) {
+      for (int y = 0; y < kResolution; ++y) {
+        for (int x = 0; x < kResolution; ++x) {
+          const auto at = [](int cell) { return (static_cast<float>(cell) + 0.5f) / 64 - 1; };
+          const float radius = Norm(Vec3{at(x), at(y), at(z)});
+          if (radius < kInner || radius > kOuter) continue;
+          const int block = (z / 4 * kSide + y / 4) * kSide + x / 4;
+          blocks[static_cast<size_t>(block)] |= uint64_t{1} << (x % 4 + 4 * (y % 4) + 16 * (z % 4));
+        }
+      }
+    }
+    for (uint32_t ray = 0; ray < kRays; ++ray) {
+      const Vec3 origin = RandomDirection(2, ray) * 3;
+      const Vec3 to = RandomPoint(3, ray) * 1.2f - Vec3{0.6f, 0.6f, 0.6f};
+      rays.push_back({origin, Normalized(to - origin)});
+    }
+  }
+};
+
+Run PrepareMarch() {
+  auto bench = std::make_shared<MarchBench>();
+  return [bench]() -> BenchWork {
+    constexpr int kWave = 16;
+    float t_middles[kWave], deltas[kWave];
+    uint32_t cells[kWave];
+    int64_t n_samples = 0;
+    for (const Ray& ray : bench->rays) {
+      kernels::MarchRay march = kernels::StartMarch(bench->grid, bench->steps, ray, 0.5f);
+      int n = kWave;
+      while (n == kWave) {
+        n = kernels::MarchSamples(bench->grid, bench->steps, kWave, &march, t_middles, deltas,
+                                  cells);
+        n_samples += n;
+      }
+    }
+    return {.items = static_cast<double>(n_samples)};
   };
 }
 
-std::function<BenchWork()> PrepareDenseForward(ThreadPool*) {
-  return PrepareDense([](DenseBench& b) {
-    kernels::cpu::DenseForward({kBatch, kHiddenWidth, kHiddenWidth, b.inputs.data(), kHiddenWidth,
-                                b.weights.data(), b.outputs.data(), kHiddenWidth, true});
-  });
-}
+struct AdamBench {
+  Buffer<float> parameters{kAdamFloats}, first{kAdamFloats}, second{kAdamFloats},
+      gradients{kAdamFloats};
+  Buffer<uint8_t> touched{kAdamFloats / 16};
+};
 
-std::function<BenchWork()> PrepareDenseBackwardInput(ThreadPool*) {
-  return PrepareDense([](DenseBench& b) {
-    kernels::cpu::DenseBackwardInput({kBatch, kHiddenWidth, kHiddenWidth, b.outputs.data(),
-                                      kHiddenWidth, b.weights.data(), b.inputs.data(), kHiddenWidth,
-                                      b.inputs.data(), kHiddenWidth});
-  });
-}
-
-std::function<BenchWork()> PrepareDenseBackwardWeights(ThreadPool*) {
-  return PrepareDense([](DenseBench& b) {
-    kernels::cpu::DenseBackwardWeights({kBatch, kHiddenWidth, kHiddenWidth, b.inputs.data(),
-                                        kHiddenWidth, b.outputs.data(), kHiddenWidth,
-                                        b.weights.data()});
-  });
-}
-
-std::function<BenchWork()> PrepareAdamSparse(ThreadPool*) {
-  struct AdamBench {
-    Buffer<float> parameters{kAdamFloats}, first{kAdamFloats}, second{kAdamFloats},
-        gradients{kAdamFloats};
-    Buffer<uint8_t> touched{kAdamFloats / 16};
-  };
+// Every line is touched. The gradients that the op resets are filled again within the measured
+// time, as the scatter does.
+Run PrepareAdamSparse() {
   auto bench = std::make_shared<AdamBench>();
   return [bench]() -> BenchWork {
     std::fill(bench->touched.begin(), bench->touched.end(), 1);
@@ -140,33 +327,109 @@ std::function<BenchWork()> PrepareAdamSparse(ThreadPool*) {
                               .first_moments = bench->first.data(),
                               .second_moments = bench->second.data(),
                               .gradients = bench->gradients.data()});
-    return {kAdamFloats, kAdamFloats * 4.0 * 8};
+    return {.items = kAdamFloats, .bytes = kAdamFloats * 4.0 * 9};
   };
 }
 
-std::function<BenchWork()> PrepareCopy(ThreadPool*) {
+Run PrepareAdamDense() {
+  auto bench = std::make_shared<AdamBench>();
+  std::fill(bench->gradients.begin(), bench->gradients.end(), 1e-3f);
+  return [bench]() -> BenchWork {
+    kernels::cpu::AdamDense({.settings = {.learning_rate = 1e-2f},
+                             .n = kAdamFloats,
+                             .parameters = bench->parameters.data(),
+                             .first_moments = bench->first.data(),
+                             .second_moments = bench->second.data(),
+                             .gradients = bench->gradients.data()});
+    return {.items = kAdamFloats, .bytes = kAdamFloats * 4.0 * 7};
+  };
+}
+
+Run PrepareMovingAverage() {
+  auto bench = std::make_shared<AdamBench>();
+  return [bench]() -> BenchWork {
+    kernels::cpu::MovingAverage({.decay = 0.95f,
+                                 .n = kAdamFloats,
+                                 .parameters = bench->parameters.data(),
+                                 .averages = bench->first.data()});
+    return {.items = kAdamFloats, .bytes = kAdamFloats * 4.0 * 3, .flops = kAdamFloats * 3.0};
+  };
+}
+
+Run PrepareCopy() {
   struct CopyBench {
     Buffer<uint8_t> from{kCopyBytes}, to{kCopyBytes};
   };
   auto bench = std::make_shared<CopyBench>();
+  std::memset(bench->from.data(), 1, kCopyBytes);  // pages of its own, not the kernel's zero page
   return [bench]() -> BenchWork {
     std::memcpy(bench->to.data(), bench->from.data(), kCopyBytes);
-    return {kCopyBytes, 2.0 * kCopyBytes};
+    return {.items = kCopyBytes, .bytes = 2.0 * kCopyBytes};
   };
+}
+
+// Both directions of the encoding. The forward pass reads all levels' tables for each sample, the
+// backward pass adds to one table after the other: so much memory is gathered from.
+void AddEncodeBenches(int log2_entries, const std::string& suffix, std::vector<Bench>* benches) {
+  const kernels::HashGridShape shape = NgpHashGridShape({.log2_hashmap_size = log2_entries});
+  const auto log2_words = [](size_t floats) { return std::bit_width(floats / 2) - 1; };
+  benches->push_back(OnEveryThread(
+      "hash_encode_forward" + suffix, "samples",
+      [log2_entries] { return PrepareEncodeForward(log2_entries); },
+      log2_words(shape.level_size() * static_cast<size_t>(shape.n_levels))));
+  benches->push_back(OnEveryThread(
+      "hash_encode_backward" + suffix, "samples",
+      [log2_entries] { return PrepareEncodeBackward(log2_entries); },
+      log2_words(shape.level_size())));
+}
+
+template <typename Prepare>
+Bench DenseBenchOf(const char* pass, int n_in, int n_out, Prepare prepare) {
+  return OnEveryThread(fmt::format("dense_{}_{}x{}", pass, n_in, n_out), "samples",
+                       [=] { return prepare(n_in, n_out); });
 }
 
 }  // namespace
 
-std::vector<Bench> OpBenches() {
-  return {
-      {"copy", "bytes copied", PrepareCopy},
-      {"hash_encode_forward", "samples", PrepareEncodeForward},
-      {"hash_encode_backward", "samples", PrepareEncodeBackward},
-      {"dense_forward_64x64", "FLOP", PrepareDenseForward},
-      {"dense_backward_input_64x64", "FLOP", PrepareDenseBackwardInput},
-      {"dense_backward_weights_64x64", "FLOP", PrepareDenseBackwardWeights},
-      {"adam_sparse", "parameters", PrepareAdamSparse},
+Bench OnEveryThread(std::string name, std::string item, std::function<Run()> prepare,
+                    int log2_gathered) {
+  const auto prepare_copies = [prepare](ThreadPool* pool) -> Run {
+    std::vector<Run> copies;
+    for (int i = 0; i < pool->n_threads(); ++i) copies.push_back(prepare());
+    return [copies, pool]() -> BenchWork {
+      std::vector<BenchWork> done(copies.size());
+      pool->ParallelFor(static_cast<int64_t>(copies.size()), [&](int64_t i, int) {
+        done[static_cast<size_t>(i)] = copies[static_cast<size_t>(i)]();
+      });
+      BenchWork sum;
+      for (const BenchWork& work : done) sum.Add(work);
+      return sum;
+    };
   };
+  return {std::move(name), std::move(item), prepare_copies, log2_gathered};
+}
+
+std::vector<Bench> OpBenches() {
+  std::vector<Bench> benches = {OnEveryThread("copy", "bytes copied", PrepareCopy)};
+  AddEncodeBenches(TrainConfig().log2_hashmap_size, "", &benches);
+  AddEncodeBenches(kLargeTable, fmt::format("_2^{}", kLargeTable), &benches);
+  for (const auto& [n_in, n_out] :
+       {std::pair(kEncodingWidth, kHiddenWidth), std::pair(kHiddenWidth, kHiddenWidth),
+        std::pair(kHiddenWidth, kGeometryWidth)}) {
+    benches.push_back(DenseBenchOf("forward", n_in, n_out, PrepareDenseForward));
+    benches.push_back(DenseBenchOf("backward_input", n_in, n_out, PrepareDenseBackwardInput));
+    benches.push_back(DenseBenchOf("backward_weights", n_in, n_out, PrepareDenseBackwardWeights));
+  }
+  benches.push_back(OnEveryThread("density_activation", "samples", PrepareDensityActivation));
+  benches.push_back(OnEveryThread("sigmoid", "values", PrepareSigmoid));
+  benches.push_back(OnEveryThread("spherical_harmonics", "directions", PrepareSphericalHarmonics));
+  benches.push_back(OnEveryThread("march_samples", "marched samples", PrepareMarch));
+  benches.push_back(OnEveryThread("composite_forward", "samples", PrepareCompositeForward));
+  benches.push_back(OnEveryThread("composite_backward", "samples", PrepareCompositeBackward));
+  benches.push_back(OnEveryThread("adam_sparse", "parameters", PrepareAdamSparse));
+  benches.push_back(OnEveryThread("adam_dense", "parameters", PrepareAdamDense));
+  benches.push_back(OnEveryThread("moving_average", "parameters", PrepareMovingAverage));
+  return benches;
 }
 
 }  // namespace nerf

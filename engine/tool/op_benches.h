@@ -6,8 +6,13 @@
 
 namespace nerf {
 
-// One bench for each op of engine/kernels, on one core, and the machine's own rate of copying
-// beside them.
+// Makes a bench of an op, which runs on one core: each thread of the pool runs a copy of its own,
+// all at once. prepare is called once for each.
+Bench OnEveryThread(std::string name, std::string item,
+                    std::function<std::function<BenchWork()>()> prepare, int log2_gathered = 0);
+
+// One bench for each op of engine/kernels at the sizes of the training step, and the machine's own
+// rate of copying beside them.
 std::vector<Bench> OpBenches();
 
 }  // namespace nerf

@@ -4,7 +4,6 @@
 
 #include "common/atomic_file.h"
 #include "common/clock.h"
-#include "common/file_io.h"
 #include "engine/render/renderer.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
@@ -19,8 +18,6 @@
 
 namespace nerf {
 namespace {
-
-constexpr uint64_t kMaxCameraFileBytes = uint64_t{64} << 20;
 
 struct RenderFlags {
   std::string model, camera, out, device = "cpu";
@@ -84,9 +81,7 @@ absl::StatusOr<std::vector<Camera>> CamerasOf(const RenderFlags& flags, const Lo
   if (flags.camera.empty()) {
     return CamerasOfOrbit(model.state, model.model.grid, flags.orbit, flags.width, flags.height);
   }
-  absl::StatusOr<std::string> text = ReadFile(flags.camera, kMaxCameraFileBytes);
-  if (!text.ok()) return text.status();
-  return CamerasFromText(*text, flags.camera, model.state, flags.width, flags.height);
+  return CamerasOfFile(flags.camera, model.state, flags.width, flags.height);
 }
 
 absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_token stop) {

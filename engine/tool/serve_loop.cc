@@ -139,8 +139,11 @@ class ServeLoop::Job final : public TrainerObserver {
 
   absl::Status OnCheckpointDue() override { return WriteCheckpoint(); }
 
+  // Writes the checkpoint of the step that stands, and says so. Once a step: a second one would be
+  // the same bytes, which the worker uploads and commits again.
   absl::Status WriteCheckpoint() {
     const uint32_t step = trainer_->state().step;
+    if (checkpoint_step_ == step) return absl::OkStatus();
     checkpoint_ = fmt::format("{}/checkpoint_{:08}.safetensors", message_.out, step);
     model_ = fmt::format("{}/model_{:08}.safetensors", message_.out, step);
     // A stop waits for the files, not for a picture.
@@ -157,6 +160,7 @@ class ServeLoop::Job final : public TrainerObserver {
     reply["tensors"] = TensorList(model);
     reply["psnr"] = preview.has_value() ? JsonNumber(preview->psnr) : JsonObject(nullptr);
     loop_->Send(reply);
+    checkpoint_step_ = step;
     return absl::OkStatus();
   }
 
@@ -186,7 +190,8 @@ class ServeLoop::Job final : public TrainerObserver {
   uint32_t rendered_step_ = 0;
   JsonObject last_progress_;
   SteadyTime last_sent_;
-  std::string checkpoint_, model_;  // the last ones written
+  std::string checkpoint_, model_;           // the last ones written
+  std::optional<uint32_t> checkpoint_step_;  // theirs, once they are sent
 };
 
 ServeLoop::ServeLoop(ServeOptions options, ThreadPool* pool, const Clock* clock)
@@ -262,7 +267,7 @@ void ServeLoop::HandleTrain(const nlohmann::json& message, Job* job) {
     Send(ErrorReply(
         "", name,
         WithReason(absl::FailedPreconditionError(fmt::format("job {} is in training", job->name())),
-                   "BUSY")));
+                   reason::kBusy)));
     return;
   }
   absl::StatusOr<TrainMessage> train = ReadTrainMessage(message);

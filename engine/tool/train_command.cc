@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -10,6 +8,7 @@
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
+#include "engine/tool/evaluation_progress.h"
 #include "engine/tool/json_lines.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
@@ -27,9 +26,10 @@ struct TrainFlags {
   std::string dataset, out, method = "ngp", device = "cpu", background = "auto";
   double steps = 0, samples = 0, seconds = 0;
   uint32_t stop_after = 0, seed = 1;
-  int threads = 0, test_every = 8;
+  int threads = 0, batches_ahead = 0, test_every = 8;
   std::string resume, init, init_scope = "all";
   std::vector<std::string> settings;  // key=value
+  double checkpoint_interval = 30;    // seconds
   bool json = false;
   bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
 };
@@ -68,11 +68,19 @@ std::string Clock(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-// Prints progress for people on stderr, or as JSON lines on stdout; previews become files.
+// Prints progress for people on stderr, or as JSON lines on stdout; previews and checkpoints become
+// files.
 class Console final : public TrainerObserver {
  public:
-  Console(std::string out, bool json)
-      : out_(std::move(out)), json_(json), terminal_(isatty(STDERR_FILENO) == 1) {}
+  Console(std::string out, ProgressStyle style)
+      : out_(std::move(out)),
+        checkpoint_(out_ + "/checkpoint.safetensors"),
+        model_(out_ + "/model.safetensors"),
+        json_(style == ProgressStyle::kJson),
+        terminal_(style == ProgressStyle::kTerminal) {}
+
+  // Before the first step; the trainer outlives the training.
+  void Begin(const Trainer* trainer) { trainer_ = trainer; }
 
   void OnProgress(const TrainProgress& progress) override {
     if (json_) {
@@ -107,11 +115,37 @@ class Console final : public TrainerObserver {
     return absl::OkStatus();
   }
 
+  absl::Status OnCheckpointDue() override { return WriteFiles(); }
+
+  // Writes checkpoint and model as they stand over those written before. Once a step: the bytes
+  // would be the same.
+  absl::Status WriteFiles() {
+    const uint32_t step = trainer_->state().step;
+    if (written_step_ == step) return absl::OkStatus();
+    if (absl::Status status = WriteTrainingFiles(*trainer_, checkpoint_, model_); !status.ok()) {
+      return status;
+    }
+    written_step_ = step;
+    if (json_) {
+      JsonObject line;
+      line["event"] = "checkpoint";
+      line["step"] = step;
+      line["checkpoint"] = checkpoint_;
+      line["model"] = model_;
+      Print(line);
+    } else {
+      Note(fmt::format("wrote {} and {} at step {}", checkpoint_, model_, step));
+    }
+    return absl::OkStatus();
+  }
+  const std::string& checkpoint() const { return checkpoint_; }
+  const std::string& model() const { return model_; }
+
   void OnWarning(const std::string& text) override { Note("warning: " + text); }
 
   // A line of its own, whatever stands on the terminal.
   void Note(const std::string& text) const {
-    fmt::print(stderr, "{}{}\n", terminal_ && !json_ ? "\r\x1b[K" : "", text);
+    fmt::print(stderr, "{}{}\n", terminal_ ? "\r\x1b[K" : "", text);
   }
   void Print(const JsonObject& line) const {
     fmt::print("{}", JsonLine(line));
@@ -119,18 +153,26 @@ class Console final : public TrainerObserver {
   }
 
  private:
-  const std::string out_;
+  const std::string out_, checkpoint_, model_;
   const bool json_, terminal_;
+  const Trainer* trainer_ = nullptr;
+  std::optional<uint32_t> written_step_;
   double last_line_seconds_ = -kLogIntervalSeconds;
 };
 
 absl::StatusOr<double> FinalPsnr(const TrainingSession& session, const Trainer& trainer,
-                                 ThreadPool* pool, const RealClock& clock, std::stop_token stop) {
+                                 ThreadPool* pool, const RealClock& clock, ProgressStyle style,
+                                 std::stop_token stop) {
   if (session.scene.test.empty()) return std::numeric_limits<double>::quiet_NaN();
+  EvaluationProgress progress(&clock, style, session.scene.test.size(), ConsoleStream(style));
   EvaluationOptions options;
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = trainer.state().config.min_transmittance;
   options.with_ssim = false;
+  options.on_image = [&](const View&, const ImageU8&) {
+    progress.Add();
+    return absl::OkStatus();
+  };
   const TrainedModel model = session.step->Snapshot();
   absl::StatusOr<EvaluationResult> result = EvaluateViews(
       model, trainer.state().geometry, session.scene.test, options, pool, clock, stop);
@@ -152,7 +194,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
     return session.status();
   }
   TrainingSession& s = **session;
-  Console console(flags.out, flags.json);
+  const ProgressStyle style = ConsoleStyle(flags.json);
+  Console console(flags.out, style);
   for (const std::string& warning : s.scene.warnings) console.Note("warning: " + warning);
   if (!flags.json) {
     console.Note(fmt::format("{} scene, {} training and {} test views, {} threads{}",
@@ -163,23 +206,21 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   const int64_t first_trained = s.state.n_trained;
   const double first_seconds = s.state.seconds;
   TrainerOptions options;
+  options.batches_ahead = flags.batches_ahead;
   if (flags.has_stop_after) options.stop_after = flags.stop_after;
+  options.checkpoint_interval = absl::Seconds(flags.checkpoint_interval);
   Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &console);
+  console.Begin(&trainer);
   absl::StatusOr<TrainOutcome> outcome = trainer.Run(signals->token());
   if (!outcome.ok()) return outcome.status();
 
-  const std::string checkpoint = flags.out + "/checkpoint.safetensors";
-  const std::string model = flags.out + "/model.safetensors";
-  if (absl::Status status = WriteTrainingFiles(trainer, checkpoint, model); !status.ok()) {
-    return status;
-  }
-  console.Note(fmt::format("wrote {} and {} at step {}", checkpoint, model, trainer.state().step));
-  const std::string resume_hint = "interrupted; --resume " + checkpoint + " goes on";
+  if (absl::Status status = console.WriteFiles(); !status.ok()) return status;
+  const std::string resume_hint = "interrupted; --resume " + console.checkpoint() + " goes on";
   if (*outcome == TrainOutcome::kStopped) return absl::CancelledError(resume_hint);
-  absl::StatusOr<double> psnr = FinalPsnr(s, trainer, &pool, clock, signals->token());
+  absl::StatusOr<double> psnr = FinalPsnr(s, trainer, &pool, clock, style, signals->token());
   if (!psnr.ok()) return psnr.status();
 
-  TrainSummary summary{&trainer.state(), 0, *psnr, checkpoint, model};
+  TrainSummary summary{&trainer.state(), 0, *psnr, console.checkpoint(), console.model()};
   const double seconds = trainer.state().seconds - first_seconds;
   if (seconds > 0) {
     summary.samples_per_second =
@@ -234,9 +275,19 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   samples->excludes(seconds);
   auto* stop_after = command->add_option("--stop-after", flags->stop_after,
                                          "end early at this step with a checkpoint");
+  command
+      ->add_option("--checkpoint-interval", flags->checkpoint_interval,
+                   "seconds between checkpoints on the way, each over the one before")
+      ->check(CLI::Range(0.001, 1e9))
+      ->capture_default_str();
   auto* seed = command->add_option("--seed", flags->seed, "random seed")->capture_default_str();
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
+  command
+      ->add_option("--batches-ahead", flags->batches_ahead,
+                   "batches drawn ahead of the step by a thread of their own; changes no result")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
   auto* resume = command->add_option("--resume", flags->resume,
                                      "continue this checkpoint with its own config and budget");

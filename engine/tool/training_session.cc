@@ -20,8 +20,6 @@
 namespace nerf {
 namespace {
 
-constexpr std::string_view kDatasetInvalidReason = "DATASET_INVALID";
-constexpr std::string_view kInitInvalidReason = "INIT_INVALID";
 // Weights, two moments and the moving average, each as F32.
 constexpr uint64_t kSavedBytesPerParameter = 4 * 4;
 // The placement may differ by rounding between versions of the reader, not by more.
@@ -38,7 +36,7 @@ absl::Status ProblemsToStatus(const std::string& dataset,
     message += fmt::format("; and {} more (nerf-engine check lists them)",
                            problems.size() - kMaxInMessage);
   }
-  return WithReason(absl::InvalidArgumentError(message), kDatasetInvalidReason);
+  return WithReason(absl::InvalidArgumentError(message), reason::kDatasetInvalid);
 }
 
 MemoryEstimate Estimate(const TrainConfig& config, const SceneDescription& description,
@@ -94,7 +92,7 @@ absl::Status CheckSameScene(const TrainState& stored, const Scene& scene,
   return WithReason(
       absl::InvalidArgumentError(
           fmt::format("{} is not the data set of the checkpoint: it has {}", dataset, difference)),
-      kDatasetInvalidReason);
+      reason::kDatasetInvalid);
 }
 
 struct StartingPoint {
@@ -103,16 +101,28 @@ struct StartingPoint {
   TrainConfig config;
 };
 
+// The shapes of a table do not tell how fine its levels are.
+absl::Status CheckFinestResolution(const TrainConfig& config, const TensorFile& file) {
+  absl::StatusOr<StoredTrainState> stored = LoadTrainState(file, "init");
+  if (!stored.ok()) return stored.status();
+  const int held = stored->state.config.finest_resolution;
+  if (held == config.finest_resolution) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("init: trained with finest_resolution {}, the config wants {}", held,
+                  config.finest_resolution));
+}
+
 absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const std::string& path) {
   std::vector<TensorShape> held;
   for (const auto& [name, tensor] : file.tensors) {
     held.push_back({name, std::string(DTypeName(tensor.dtype)), tensor.shape});
   }
   absl::Status fits = CheckInitFits(config, held);
+  if (fits.ok()) fits = CheckFinestResolution(config, file);
   if (fits.ok()) return fits;
   return WithReason(
       absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(fits.message()))),
-      kInitInvalidReason);
+      reason::kInitInvalid);
 }
 
 absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
@@ -202,6 +212,9 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const Scene& s = session->scene;
     state.config = start->config;
     state.geometry = EffectiveGeometry(state.config, s.geometry);
+    if (absl::Status status = CheckMarchStep(state.geometry); !status.ok()) {
+      return WithReason(status, reason::kFieldInvalid);
+    }
     state.evaluation_background = EvaluationBackground(state.config.background, s.has_alpha);
     state.reference_camera =
         s.test.empty() ? s.train[s.train.size() / 2].camera : s.test[s.test.size() / 2].camera;

@@ -35,13 +35,9 @@ absl::StatusOr<Camera> ResizedTo(const Camera& camera, int width, int height) {
   return Resized(camera, width, height);
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
-                                                    std::string_view source,
+absl::StatusOr<std::vector<Camera>> InTrainingFrame(absl::StatusOr<std::vector<Camera>> own,
                                                     const TrainState& state, int width,
                                                     int height) {
-  absl::StatusOr<std::vector<Camera>> own = ParseCameras(json_text, source);
   if (!own.ok()) return own.status();
   std::vector<Camera> cameras;
   for (const Camera& camera : *own) {
@@ -50,6 +46,20 @@ absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
     cameras.push_back(ToTrainingFrame(*resized, state.geometry.frame));
   }
   return cameras;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Camera>> CamerasOfFile(const std::string& path, const TrainState& state,
+                                                  int width, int height) {
+  return InTrainingFrame(ReadCameraFile(path, {width, height}), state, width, height);
+}
+
+absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
+                                                    std::string_view source,
+                                                    const TrainState& state, int width,
+                                                    int height) {
+  return InTrainingFrame(ParseCameras(json_text, source, {width, height}), state, width, height);
 }
 
 absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,

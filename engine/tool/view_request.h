@@ -15,9 +15,12 @@ namespace nerf {
 inline constexpr int kMaxViewSide = 16384;
 inline constexpr int64_t kMaxViewPixels = 64'000'000;
 
-// The cameras of a camera file's text, carried into the training frame of `state` and resized.
-// width and height of 0 take the camera's; one alone keeps the aspect. Errors: InvalidArgument
-// naming the field.
+// The cameras of a camera file, carried into the training frame of `state` and resized. width and
+// height of 0 take the camera's; one alone keeps the aspect; frames that state no size need both.
+// Errors: NotFound, or InvalidArgument naming the field.
+absl::StatusOr<std::vector<Camera>> CamerasOfFile(const std::string& path, const TrainState& state,
+                                                  int width, int height);
+// The same from the file's text; `source` names it in messages.
 absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
                                                     std::string_view source,
                                                     const TrainState& state, int width, int height);

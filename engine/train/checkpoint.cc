@@ -11,13 +11,16 @@ namespace nerf {
 namespace {
 
 constexpr char kFormat[] = "nerfd";
-constexpr char kFormatVersion[] = "1";
+constexpr char kFormatVersion[] = "2";
 constexpr char kSettingPrefix[] = "setting.";
 
 constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the level-0 one
 constexpr int kMaxImageSide = 16384;
 constexpr float kMaxLength = 1e9f;  // of anything in a scene
 constexpr double kMaxCount = 1e18;
+// The default is 1024. Renders take every step of a ray through occupied cells.
+constexpr float kMaxStepsPerDiagonal = 65536;
+constexpr float kMaxFrameError = 1e-3f;  // relative; what rounding to floats leaves is far below
 
 std::string_view KindName(TrainFileKind kind) {
   return kind == TrainFileKind::kCheckpoint ? "checkpoint" : "model";
@@ -165,6 +168,20 @@ void StoreGeometry(const SceneGeometry& geometry, std::map<std::string, std::str
   m["scene.median"] = Text(geometry.median_distance, geometry.median_height);
 }
 
+// Whether the linear part is scale * (an orthonormal matrix): M M^T = scale^2 I.
+bool IsSimilarity(const SceneFrame& frame) {
+  const auto& m = frame.own_to_training.m;
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      double dot = 0;
+      for (int k = 0; k < 3; ++k) dot += double{m[i][k]} * m[j][k];
+      const double relative = dot / (double{frame.scale} * frame.scale);
+      if (!(std::abs(relative - (i == j ? 1 : 0)) <= kMaxFrameError)) return false;
+    }
+  }
+  return true;
+}
+
 void LoadGeometry(MetadataReader* reader, SceneGeometry* geometry) {
   const auto flavour = SceneFlavourFromName(reader->String("scene.flavour"));
   if (flavour.has_value()) {
@@ -174,6 +191,9 @@ void LoadGeometry(MetadataReader* reader, SceneGeometry* geometry) {
   }
   reader->Matrix("scene.own_to_training", &geometry->frame.own_to_training);
   reader->One<float>("scene.scale", 1e-9f, kMaxLength, &geometry->frame.scale);
+  if (!IsSimilarity(geometry->frame)) {
+    reader->Fail("scene.own_to_training", "is no rotation times scene.scale");
+  }
   reader->Lengths("scene.box_min", &geometry->box.min);
   reader->Lengths("scene.box_max", &geometry->box.max);
   for (int axis = 0; axis < 3; ++axis) {
@@ -181,12 +201,16 @@ void LoadGeometry(MetadataReader* reader, SceneGeometry* geometry) {
       reader->Fail("scene.box_max", "is not above scene.box_min");
     }
   }
+  const Vec3 size = geometry->box.Size();
+  if (std::abs(size.y - size.x) > kMaxFrameError * size.x ||
+      std::abs(size.z - size.x) > kMaxFrameError * size.x) {
+    reader->Fail("scene.box_max", "the box is no cube");
+  }
   reader->One<int>("scene.n_levels", 1, kMaxGridLevels, &geometry->n_levels);
   reader->Numbers<float>("scene.march", 0, kMaxLength,
                          {&geometry->near, &geometry->step, &geometry->cone});
-  // A march that never ends is no model: at most 2^20 steps through the level-0 box.
-  if (!(geometry->step > geometry->box.Diagonal() * 0x1p-20f)) {
-    reader->Fail("scene.march", "the step is too short for the box");
+  if (const absl::Status status = CheckMarchStep(*geometry); !status.ok()) {
+    reader->Fail("scene.march", std::string(status.message()));
   }
   reader->Lengths("scene.mean_up", &geometry->mean_up);
   reader->Numbers<float>("scene.median", -kMaxLength, kMaxLength,
@@ -244,6 +268,17 @@ SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& 
   return effective;
 }
 
+absl::Status CheckMarchStep(const SceneGeometry& geometry) {
+  const float diagonal = geometry.box.Diagonal();
+  if (geometry.step >= diagonal / kMaxStepsPerDiagonal && geometry.step < diagonal) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("settings.step: {} is not between {} and {}, 1/65536 of the box's diagonal and "
+                  "all of it",
+                  geometry.step, diagonal / kMaxStepsPerDiagonal, diagonal));
+}
+
 void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* file) {
   auto& m = file->metadata;
   m["format"] = kFormat;
@@ -274,8 +309,9 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
   MetadataReader reader(file, path);
   if (reader.String("format") != kFormat) reader.Fail("format", "is no file of nerfd");
   if (reader.String("format_version") != kFormatVersion) {
-    reader.Fail("format_version", fmt::format("'{}' is not known; this version reads 1",
-                                              reader.String("format_version").substr(0, 16)));
+    reader.Fail("format_version",
+                fmt::format("'{}' is not known; this version reads {}",
+                            reader.String("format_version").substr(0, 16), kFormatVersion));
   }
   if (!reader.status.ok()) return reader.status;
 

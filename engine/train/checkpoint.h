@@ -46,6 +46,10 @@ Vec3 BackgroundColour(Background white_or_black);
 // The geometry with near, step and cone of the config where it sets them.
 SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& geometry);
 
+// InvalidArgument naming the setting where a march with these steps would be no march: so short
+// that it does not end in reasonable time, or longer than the box. Files are held to it as well.
+absl::Status CheckMarchStep(const SceneGeometry& geometry);
+
 // Writes the state into file->metadata, with format version and kind.
 void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* file);
 

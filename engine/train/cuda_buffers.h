@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/base/buffer.h"
-#include "engine/base/half.h"
+#include "engine/base/half_float.h"
 #include "engine/base/ray.h"
 #include "engine/field/ngp_network.h"
 #include "engine/kernels/adam.h"

@@ -17,7 +17,10 @@ constexpr int kChunkSamples =
 class FusedHashGridStep : public TrainingStep {
  public:
   FusedHashGridStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool)
-      : config_(config), pool_(pool), state_(config, geometry), chunks_(pool->n_threads()) {}
+      : config_(config), pool_(pool), state_(config, geometry), chunks_(pool->n_threads()) {
+    for (int thread = 0; thread < pool->n_threads(); ++thread)
+      level_gradients_.emplace_back(state_.parameters.shape());
+  }
 
   StepResult Run(const Batch& batch) override;
   void Save(TensorFile* file) const override { state_.Save(file); }
@@ -35,7 +38,8 @@ class FusedHashGridStep : public TrainingStep {
   const TrainConfig config_;
   ThreadPool* const pool_;
   NgpState state_;
-  std::vector<NgpChunk> chunks_;  // one a thread
+  std::vector<NgpChunk> chunks_;                 // one a thread
+  std::vector<LevelGradients> level_gradients_;  // one a thread
   LaneOutput lanes_[kGradientLanes];
 };
 
@@ -83,7 +87,7 @@ void FusedHashGridStep::UpdateParameters(const Batch& batch) {
   const int t = static_cast<int>(++state_.n_updates);
   const kernels::HashGridShape& shape = state_.parameters.shape();
   // Levels from the finest, which miss the caches most; then the small tasks.
-  pool_->ParallelFor(shape.n_levels + 2, [&](int64_t task, int) {
+  pool_->ParallelFor(shape.n_levels + 2, [&](int64_t task, int thread) {
     if (task == shape.n_levels) {
       for (const LaneOutput& lane : lanes_) state_.occupancy.Observe(lane.cells, lane.sigmas);
       return;
@@ -93,17 +97,19 @@ void FusedHashGridStep::UpdateParameters(const Batch& batch) {
       return;
     }
     const int level = shape.n_levels - 1 - static_cast<int>(task);
+    LevelGradients& gradients = level_gradients_[thread];
     for (const LaneOutput& lane : lanes_) {
-      kernels::cpu::HashEncodeBackward({.shape = &shape,
-                                        .level = level,
-                                        .n = static_cast<int>(lane.positions.size()),
-                                        .positions = lane.positions.data(),
-                                        .grad_features = lane.grad_encodings.data() + 2 * level,
-                                        .stride = kEncodingWidth,
-                                        .grad_table = state_.parameters.table_gradients(level),
-                                        .touched = state_.parameters.touched(level)});
+      kernels::cpu::HashEncodeBackward(
+          {.shape = &shape,
+           .level = level,
+           .n = static_cast<int>(lane.positions.size()),
+           .positions = lane.positions.data(),
+           .grad_features = lane.grad_encodings.data() + shape.n_features * level,
+           .stride = kEncodingWidth,
+           .grad_table = gradients.values.data(),
+           .touched = gradients.touched.data()});
     }
-    state_.parameters.UpdateTableLevel(level, batch.learning_rate, t);
+    state_.parameters.UpdateTableLevel(level, batch.learning_rate, t, &gradients);
   });
   if (state_.n_updates % kNgpAverageInterval == 0)
     state_.parameters.UpdateAverages(kNgpAverageInterval, pool_);
@@ -123,8 +129,10 @@ size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& ge
                        config.grid_resolution * config.grid_resolution;
   const size_t lanes = static_cast<size_t>(config.target_samples) * 2 *
                        (kEncodingWidth * sizeof(float) + sizeof(Vec3));
-  const size_t chunks = static_cast<size_t>(n_threads) * (16 << 20);
-  return NgpParameters::ByteSize(config) + cells * sizeof(float) + cells / 8 + lanes + chunks;
+  const size_t level =
+      (size_t(config.n_features_per_level) << config.log2_hashmap_size) * sizeof(float);
+  const size_t threads = static_cast<size_t>(n_threads) * ((16 << 20) + level);
+  return NgpParameters::ByteSize(config) + cells * sizeof(float) + cells / 8 + lanes + threads;
 }
 
 }  // namespace nerf

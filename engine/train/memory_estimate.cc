@@ -12,7 +12,6 @@ namespace nerf {
 namespace {
 
 constexpr uint64_t kMaxProcFileBytes = 1 << 20;
-constexpr std::string_view kOutOfMemoryReason = "OUT_OF_MEMORY";
 // Colour, opacity and depth of a pixel in floats, and two 8-bit pictures.
 constexpr uint64_t kViewBytesPerPixel = 20 + 2 * 3;
 
@@ -44,14 +43,55 @@ void TakeLeast(std::optional<uint64_t> value, std::optional<uint64_t>* least) {
   if (value.has_value()) *least = std::min(*value, least->value_or(*value));
 }
 
+// Where a version of cgroups keeps its numbers.
+struct GroupFiles {
+  const char* mount;
+  const char* limit;
+  const char* used;
+  const char* cached;  // key in memory.stat of file pages that are given back on demand
+};
+constexpr GroupFiles kVersion1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
+                                  "/memory.usage_in_bytes", "total_inactive_file "};
+constexpr GroupFiles kVersion2 = {"/sys/fs/cgroup", "/memory.max", "/memory.current",
+                                  "inactive_file "};
+
 // What one group's limit leaves. Cached file pages count as used there but are given back.
-std::optional<uint64_t> LeftInGroup(const std::string& folder) {
-  const auto limit = NumberIn(folder + "/memory.max");
-  const auto used = NumberIn(folder + "/memory.current");
+std::optional<uint64_t> LeftInGroup(const std::string& folder, const GroupFiles& files) {
+  const auto limit = NumberIn(folder + files.limit);
+  const auto used = NumberIn(folder + files.used);
   if (!limit.has_value() || !used.has_value()) return std::nullopt;
-  const uint64_t cached = NumberIn(folder + "/memory.stat", "inactive_file ").value_or(0);
+  const uint64_t cached = NumberIn(folder + "/memory.stat", files.cached).value_or(0);
   const uint64_t held = *used - std::min(*used, cached);
   return *limit - std::min(*limit, held);
+}
+
+// The group and all above it. Inside a container the path may be the host's and not be there; what
+// is mounted at the top is then the container's own.
+void TakeLeastOfGroups(const std::string& root, std::string group, const GroupFiles& files,
+                       std::optional<uint64_t>* least) {
+  while (true) {
+    TakeLeast(LeftInGroup(root + files.mount + (group == "/" ? "" : group), files), least);
+    const size_t slash = group.rfind('/');
+    if (group.empty() || group == "/" || slash == std::string::npos) return;
+    group.resize(slash);
+  }
+}
+
+// The path of a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup: of version 1's memory controller,
+// or of version 2 ("0::PATH").
+void TakeLeastOfLine(const std::string& root, std::string_view line,
+                     std::optional<uint64_t>* least) {
+  const size_t first = line.find(':');
+  const size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
+  if (second == line.npos) return;
+  const std::string path(line.substr(second + 1));
+  if (path.empty() || path.front() != '/') return;
+  const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
+  if (line.substr(0, second + 1) == "0::") {
+    TakeLeastOfGroups(root, path, kVersion2, least);
+  } else if (controllers.find(",memory,") != std::string::npos) {
+    TakeLeastOfGroups(root, path, kVersion1, least);
+  }
 }
 
 std::string Mib(uint64_t bytes) { return fmt::format("{} MiB", (bytes + (1 << 20) - 1) >> 20); }
@@ -66,14 +106,12 @@ std::optional<uint64_t> AvailableMemoryBytes(const std::string& root) {
 
   const absl::StatusOr<std::string> groups =
       ReadFile(root + "/proc/self/cgroup", kMaxProcFileBytes);
-  std::string group;
-  if (groups.ok() && groups->rfind("0::/", 0) == 0)
-    group = groups->substr(3, groups->find('\n') - 3);
-  while (true) {
-    TakeLeast(LeftInGroup(root + "/sys/fs/cgroup" + (group == "/" ? "" : group)), &available);
-    const size_t slash = group.rfind('/');
-    if (group.empty() || group == "/" || slash == std::string::npos) break;
-    group.resize(slash);
+  if (!groups.ok()) return available;
+  std::string_view lines = *groups;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    TakeLeastOfLine(root, line, &available);
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
   }
   return available;
 }
@@ -86,7 +124,7 @@ absl::Status CheckFits(const MemoryEstimate& estimate, std::optional<uint64_t> a
           "are available; fewer or smaller images or a lower log2_hashmap_size need less",
           Mib(estimate.Total()), Mib(estimate.image_bytes), Mib(estimate.step_bytes),
           Mib(estimate.snapshot_bytes), Mib(estimate.view_bytes), Mib(*available_bytes))),
-      kOutOfMemoryReason,
+      reason::kOutOfMemory,
       {{"needed_bytes", fmt::format("{}", estimate.Total())},
        {"available_bytes", fmt::format("{}", *available_bytes)}});
 }

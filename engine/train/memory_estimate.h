@@ -22,8 +22,8 @@ struct MemoryEstimate {
 uint64_t ViewBytes(uint64_t n_pixels);
 
 // Bytes that this process may still take: the least of MemAvailable and what the memory limits
-// (cgroup v2) of its group and the groups above leave. `root` is "" but in tests. nullopt where
-// nothing of it can be read.
+// (cgroups v1 and v2) of its group and the groups above leave. `root` is "" but in tests. nullopt
+// where nothing of it can be read.
 std::optional<uint64_t> AvailableMemoryBytes(const std::string& root = "");
 
 // ResourceExhausted OUT_OF_MEMORY with all the numbers where the estimate does not fit.

@@ -40,9 +40,10 @@ size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geo
 // And what a source adds to it.
 size_t CudaRaySourceBytes(const RaySource& source);
 
-// The field and grid of a model or checkpoint file of method `ngp`. A checkpoint's evaluation
-// weights are rounded as a model's are, so that both render the same bytes. Errors: InvalidArgument
-// naming the tensor.
-absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const SceneGeometry& geometry);
+// The field and grid of a model or checkpoint file of method `ngp`, trained with `config`. A
+// checkpoint's evaluation weights are rounded as a model's are, so that both render the same bytes.
+// Errors: InvalidArgument naming the tensor.
+absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const TrainConfig& config,
+                                          const SceneGeometry& geometry);
 
 }  // namespace nerf

@@ -67,7 +67,6 @@ void NgpChunk::Reserve(int n_rows) {
   Grow(&hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
   Grow(&geometry_, old_rows * kGeometryWidth, rows * kGeometryWidth);
   // Colour and gradients are written after the last growth.
-  inputs_ = Buffer<float>(rows * kColourInputWidth);
   hidden0_ = Buffer<float>(rows * kHiddenWidth);
   hidden1_ = Buffer<float>(rows * kHiddenWidth);
   colours_ = Buffer<float>(rows * kColourWidth);
@@ -77,16 +76,21 @@ void NgpChunk::Reserve(int n_rows) {
 
 void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* output) {
   const Batch& batch = *input.batch;
-  rays_.resize(end - begin);
+  const int n_rays = end - begin;
+  rays_.resize(n_rays);
+  harmonics_.resize(size_t{kDirectionWidth} * n_rays);
+  shares_.resize(size_t{kHiddenWidth} * n_rays);
+  grad_shares_.assign(size_t{kHiddenWidth} * n_rays, 0);
   n_rows_ = 0;
-  for (int r = 0; r < end - begin; ++r) {
+  for (int r = 0; r < n_rays; ++r) {
     RayState& ray = rays_[r];
     ray.march = kernels::StartMarch(input.grid, input.steps, batch.rays[begin + r],
                                     batch.jitters[begin + r]);
     ray.transmittance = 1;
     ray.done = false;
     ray.colour = {};
-    kernels::SphericalHarmonics4(batch.rays[begin + r].direction, ray.harmonics);
+    kernels::SphericalHarmonics4(batch.rays[begin + r].direction,
+                                 harmonics_.data() + size_t{kDirectionWidth} * r);
   }
   March(input, output);
   ForwardColour(input);
@@ -95,6 +99,7 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
     BackwardRows(input, row, std::min(kBackwardRows, n_rows_ - row), output);
   }
+  BackwardShares(output);
   output->n_trained += n_rows_;
 }
 
@@ -172,16 +177,18 @@ void NgpChunk::MoveRow(int from, int to) {
 }
 
 void NgpChunk::ForwardColour(const ChunkInput& input) {
+  if (n_rows_ == 0) return;
+  NgpDirectionShares(input.network, static_cast<int>(rays_.size()), harmonics_.data(),
+                     shares_.data());
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
     const int n = std::min(kBackwardRows, n_rows_ - row);
-    for (int i = row; i < row + n; ++i) {
-      float* out = inputs_.data() + size_t{kColourInputWidth} * i;
-      std::memcpy(out, rays_[ray_of_[i]].harmonics, kDirectionWidth * sizeof(float));
-      std::memcpy(out + kDirectionWidth, geometry_.data() + size_t{kGeometryWidth} * i,
-                  kGeometryWidth * sizeof(float));
+    float* const hidden0 = hidden0_.data() + size_t{kHiddenWidth} * row;
+    for (int i = 0; i < n; ++i) {
+      std::memcpy(hidden0 + size_t{kHiddenWidth} * i,
+                  shares_.data() + size_t{kHiddenWidth} * ray_of_[row + i],
+                  kHiddenWidth * sizeof(float));
     }
-    NgpColourForward(input.network, n, inputs_.data() + size_t{kColourInputWidth} * row,
-                     hidden0_.data() + size_t{kHiddenWidth} * row,
+    NgpColourForward(input.network, n, geometry_.data() + size_t{kGeometryWidth} * row, hidden0,
                      hidden1_.data() + size_t{kHiddenWidth} * row,
                      colours_.data() + size_t{kColourWidth} * row);
   }
@@ -230,6 +237,50 @@ void NgpChunk::CompositeBackward() {
   }
 }
 
+// The colour MLP's first layer: hidden0 holds the gradient of its outputs. Overwrites the geometry
+// features with their gradient, and adds to each ray's share.
+void NgpChunk::BackwardColourInput(const ChunkInput& input, int begin, int n, LaneOutput* output) {
+  const int offset = kNgpLayers[kColourInputLayer].offset;
+  float* const geometry = geometry_.data() + size_t{kGeometryWidth} * begin;
+  const float* const grad_outputs = hidden0_.data() + size_t{kHiddenWidth} * begin;
+  kernels::cpu::DenseBackwardWeights(
+      {.n_rows = n,
+       .n_in = kGeometryWidth,
+       .n_out = kHiddenWidth,
+       .inputs = geometry,
+       .input_stride = kGeometryWidth,
+       .grad_outputs = grad_outputs,
+       .grad_output_stride = kHiddenWidth,
+       .grad_weights = output->weight_gradients + offset + kDirectionWidth * kHiddenWidth});
+  kernels::cpu::DenseBackwardInput({.n_rows = n,
+                                    .n_in = kGeometryWidth,
+                                    .n_out = kHiddenWidth,
+                                    .grad_outputs = grad_outputs,
+                                    .grad_output_stride = kHiddenWidth,
+                                    .weights = input.transposed_weights + offset + kDirectionWidth,
+                                    .weight_stride = kColourInputWidth,
+                                    .grad_inputs = geometry,
+                                    .grad_input_stride = kGeometryWidth});
+  for (int i = 0; i < n; ++i) {
+    float* sum = grad_shares_.data() + size_t{kHiddenWidth} * ray_of_[begin + i];
+    const float* gradient = grad_outputs + size_t{kHiddenWidth} * i;
+    for (int j = 0; j < kHiddenWidth; ++j) sum[j] += gradient[j];
+  }
+}
+
+// Gradient of the weights that the rays' directions go through.
+void NgpChunk::BackwardShares(LaneOutput* output) {
+  kernels::cpu::DenseBackwardWeights(
+      {.n_rows = static_cast<int>(rays_.size()),
+       .n_in = kDirectionWidth,
+       .n_out = kHiddenWidth,
+       .inputs = harmonics_.data(),
+       .input_stride = kDirectionWidth,
+       .grad_outputs = grad_shares_.data(),
+       .grad_output_stride = kHiddenWidth,
+       .grad_weights = output->weight_gradients + kNgpLayers[kColourInputLayer].offset});
+}
+
 void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output) {
   const auto rows = [&](Buffer<float>& buffer, int width) {
     return buffer.data() + size_t(width) * begin;
@@ -238,12 +289,11 @@ void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutpu
   float* const grad_geometry = rows(grad_geometry_, kGeometryWidth);
   float* const encodings = rows(encodings_, kEncodingWidth);
   float* const hidden = rows(hidden_, kHiddenWidth);
-  float* const inputs = rows(inputs_, kColourInputWidth);
+  float* const geometry = rows(geometry_, kGeometryWidth);
   float* const hidden0 = rows(hidden0_, kHiddenWidth);
   float* const hidden1 = rows(hidden1_, kHiddenWidth);
 
-  // Gradient of a layer's weights, then of its inputs; those overwrite the inputs, whose sign is
-  // their own ReLU's gate.
+  // Gradient of a layer's weights, then of its inputs. Gated inputs are outputs of a ReLU.
   const auto layer_backward = [&](int layer, float* layer_inputs, const float* grad_outputs,
                                   bool gated, float* grad_inputs) {
     const NgpLayer& l = kNgpLayers[layer];
@@ -268,9 +318,9 @@ void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutpu
   };
   layer_backward(4, hidden1, grad_colours, true, hidden1);
   layer_backward(3, hidden0, hidden1, true, hidden0);
-  layer_backward(2, inputs, hidden0, false, inputs);
+  BackwardColourInput(input, begin, n, output);
   for (int i = 0; i < n; ++i) {
-    const float* from_colour = inputs + size_t{kColourInputWidth} * i + kDirectionWidth;
+    const float* from_colour = geometry + size_t{kGeometryWidth} * i;
     float* grad = grad_geometry + size_t{kGeometryWidth} * i;
     grad[0] += from_colour[0];
     for (int j = 1; j < kGeometryWidth; ++j) grad[j] = from_colour[j];

@@ -53,7 +53,6 @@ class NgpChunk {
     kernels::MarchRay march;
     float transmittance = 1;
     bool done = false;
-    float harmonics[kDirectionWidth];
     Vec3 colour;       // composited so far, without the background
     Vec3 grad_colour;  // of the loss
     Vec3 behind;  // colour of what lies behind the sample at hand, background included, weighted
@@ -67,16 +66,19 @@ class NgpChunk {
   void ForwardColour(const ChunkInput& input);
   void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
   void CompositeBackward();
+  void BackwardColourInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
+  void BackwardShares(LaneOutput* output);
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
 
   std::vector<RayState> rays_;
-  int n_rows_ = 0;          // samples kept so far
-  int capacity_ = 0;        // rows that the buffers hold
-  Buffer<Vec3> positions_;  // unit cube
+  std::vector<float> harmonics_, shares_, grad_shares_;  // of rays, see NgpDirectionShares
+  int n_rows_ = 0;                                       // samples kept so far
+  int capacity_ = 0;                                     // rows that the buffers hold
+  Buffer<Vec3> positions_;                               // unit cube
   Buffer<int> ray_of_;
   Buffer<float> t_middles_, deltas_, sigmas_, alphas_, weights_;
-  Buffer<float> encodings_, hidden_, geometry_;         // density
-  Buffer<float> inputs_, hidden0_, hidden1_, colours_;  // colour
+  Buffer<float> encodings_, hidden_, geometry_;  // density
+  Buffer<float> hidden0_, hidden1_, colours_;    // colour
   Buffer<float> grad_geometry_;
 };
 

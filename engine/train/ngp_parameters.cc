@@ -1,6 +1,5 @@
 #include "engine/train/ngp_parameters.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -11,7 +10,7 @@
 namespace nerf {
 namespace {
 
-static_assert(kEncodingWidth == kHashLevels * kHashFeatures && kHiddenWidth == kHidden &&
+static_assert(kEncodingWidth == kHashWidth && kHiddenWidth == kHidden &&
               kGeometryWidth == kDensityOutputs && kDirectionWidth == kShFeatures);
 
 constexpr float kTableInit = 1e-4f;
@@ -22,7 +21,8 @@ std::string FirstMomentName(std::string_view name) { return fmt::format("adam.fi
 std::string SecondMomentName(std::string_view name) { return fmt::format("adam.second.{}", name); }
 
 std::vector<uint32_t> TableShape(const kernels::HashGridShape& shape) {
-  return {static_cast<uint32_t>(shape.n_levels), shape.entries(), 2};
+  return {static_cast<uint32_t>(shape.n_levels), shape.entries(),
+          static_cast<uint32_t>(shape.n_features)};
 }
 
 std::vector<uint32_t> LayerShape(const NgpLayer& layer) {
@@ -107,12 +107,10 @@ Buffer<float> Rounded(const Buffer<float>& values) {
 NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridShape& shape)
     : config_(config),
       shape_(shape),
-      table_(LevelSize() * shape.n_levels),
-      table_gradients_(table_.size()),
+      table_(shape.level_size() * shape.n_levels),
       table_first_(table_.size()),
       table_second_(table_.size()),
       table_average_(table_.size()),
-      touched_(table_.size() / 16),
       weights_(kNgpWeights),
       transposed_(kNgpWeights),
       weights_first_(kNgpWeights),
@@ -121,9 +119,8 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
       weight_gradients_(size_t{kNgpWeights} * kGradientLanes) {}
 
 size_t NgpParameters::ByteSize(const TrainConfig& config) {
-  const size_t table = size_t{2} * kHashLevels << config.log2_hashmap_size;
-  return table * 5 * sizeof(float) + table / 16 +
-         kNgpWeights * (5 + kGradientLanes) * sizeof(float);
+  const size_t table = size_t{kHashWidth} << config.log2_hashmap_size;
+  return table * 4 * sizeof(float) + kNgpWeights * (5 + kGradientLanes) * sizeof(float);
 }
 
 void NgpParameters::InitializeRandomly() {
@@ -192,15 +189,16 @@ kernels::AdamSettings NgpParameters::TableAdam(float learning_rate, int t) const
       .correction2 = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config_.beta2), t)))};
 }
 
-void NgpParameters::UpdateTableLevel(int level, float learning_rate, int t) {
-  const size_t begin = LevelSize() * level;
+void NgpParameters::UpdateTableLevel(int level, float learning_rate, int t,
+                                     LevelGradients* gradients) {
+  const size_t begin = shape_.level_size() * level;
   kernels::cpu::AdamSparse({.settings = TableAdam(learning_rate, t),
-                            .n_lines = static_cast<int64_t>(LevelSize() / 16),
-                            .touched = touched(level),
+                            .n_lines = static_cast<int64_t>(gradients->touched.size()),
+                            .touched = gradients->touched.data(),
                             .parameters = table_.data() + begin,
                             .first_moments = table_first_.data() + begin,
                             .second_moments = table_second_.data() + begin,
-                            .gradients = table_gradients_.data() + begin});
+                            .gradients = gradients->values.data()});
 }
 
 void NgpParameters::UpdateWeights(float learning_rate, int t) {
@@ -280,23 +278,13 @@ absl::Status NgpParameters::Initialize(const TensorFile& file) {
 Buffer<float> NgpParameters::EvaluationTable() const { return Rounded(table_average_); }
 Buffer<float> NgpParameters::EvaluationWeights() const { return Rounded(weights_average_); }
 
-absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(const TensorFile& file) {
+absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(
+    const TensorFile& file, const kernels::HashGridShape& shape) {
   const bool is_checkpoint = file.tensors.contains(AverageName(kHashTableName));
   const auto name_of = [&](std::string_view name) {
     return is_checkpoint ? AverageName(name) : PlainName(name);
   };
-  const auto table = file.tensors.find(name_of(kHashTableName));
-  if (table == file.tensors.end()) {
-    return absl::InvalidArgumentError(fmt::format("tensor {} is missing", kHashTableName));
-  }
-  const std::vector<uint32_t>& held = table->second.shape;
-  if (held.size() != 3 || !std::has_single_bit(held[1]) || held[1] < 4096 || held[1] > (1u << 22)) {
-    return absl::InvalidArgumentError(
-        fmt::format("tensor {} is [{}], not a hash table", table->first, fmt::join(held, ", ")));
-  }
   NgpEvaluationParameters parameters;
-  parameters.log2_hashmap_size = std::countr_zero(held[1]);
-  const kernels::HashGridShape shape = NgpHashGridShape(parameters.log2_hashmap_size, 1);
   if (absl::Status status = ReadField(file, shape, name_of, &parameters.table, &parameters.weights);
       !status.ok()) {
     return status;

@@ -16,6 +16,16 @@ namespace nerf {
 // lanes are summed in order, so that the result does not depend on how many threads there are.
 inline constexpr int kGradientLanes = 8;
 
+// Gradients of one hash level, [entries][n_features], with its touched cache lines
+// (kernels/hash_encoding.h). All zero between levels, so that one, which fits a core's cache,
+// serves all levels that a thread works on.
+struct LevelGradients {
+  explicit LevelGradients(const kernels::HashGridShape& shape)
+      : values(shape.level_size()), touched(shape.level_size() / kernels::kLineFloats) {}
+  Buffer<float> values;
+  Buffer<uint8_t> touched;
+};
+
 // Trainable parameters of the ngp field with everything that Adam and the moving average keep for
 // each. MLP buffers have the layout of kNgpLayers.
 class NgpParameters {
@@ -32,13 +42,10 @@ class NgpParameters {
   // update.
   const float* transposed_weights() const { return transposed_.data(); }
 
-  // Where a step's gradients go: [kGradientLanes][kNgpWeights], and a level of the table with its
-  // touched lines (kernels/hash_encoding.h).
+  // Where a step's MLP gradients go, [kGradientLanes][kNgpWeights].
   float* weight_gradients(int lane) {
     return weight_gradients_.data() + size_t{kNgpWeights} * lane;
   }
-  float* table_gradients(int level) { return table_gradients_.data() + LevelSize() * level; }
-  uint8_t* touched(int level) { return touched_.data() + LevelSize() / 16 * level; }
 
   // What Adam is told at update t: for the table, and for the MLPs, whose L2 penalty is scaled as
   // their gradients are.
@@ -52,8 +59,8 @@ class NgpParameters {
   };
   Arrays arrays();
 
-  // Adam on one level of the table, after its gradients are complete. t counts updates from 1.
-  void UpdateTableLevel(int level, float learning_rate, int t);
+  // Adam on one level of the table; clears the gradients. t counts updates from 1.
+  void UpdateTableLevel(int level, float learning_rate, int t, LevelGradients* gradients);
   // Sums the lanes, adds the L2 penalty, applies Adam and clears the lanes.
   void UpdateWeights(float learning_rate, int t);
   // Takes the parameters into the moving average, n_steps after the last time.
@@ -75,14 +82,12 @@ class NgpParameters {
   static size_t ByteSize(const TrainConfig& config);
 
  private:
-  size_t LevelSize() const { return size_t{2} * shape_.entries(); }
   void Transpose();
   void RestartMoments();
 
   const TrainConfig config_;
   const kernels::HashGridShape shape_;
-  Buffer<float> table_, table_gradients_, table_first_, table_second_, table_average_;
-  Buffer<uint8_t> touched_;
+  Buffer<float> table_, table_first_, table_second_, table_average_;
   Buffer<float> weights_, transposed_, weights_first_, weights_second_, weights_average_;
   Buffer<float> weight_gradients_;
 };
@@ -92,8 +97,8 @@ class NgpParameters {
 struct NgpEvaluationParameters {
   Buffer<float> table;
   Buffer<float> weights;
-  int log2_hashmap_size = 0;
 };
-absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(const TensorFile& file);
+absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(
+    const TensorFile& file, const kernels::HashGridShape& shape);
 
 }  // namespace nerf

@@ -51,12 +51,19 @@ Aabb OuterBoxOf(const SceneGeometry& geometry) {
   return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
 }
 
+kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeometry& geometry) {
+  return NgpHashGridShape({.log2_hashmap_size = config.log2_hashmap_size,
+                           .n_features_per_level = config.n_features_per_level,
+                           .finest_resolution = config.finest_resolution,
+                           .n_occupancy_levels = geometry.n_levels});
+}
+
 }  // namespace
 
 NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
     : config(config),
       geometry(geometry),
-      parameters(config, NgpHashGridShape(config.log2_hashmap_size, geometry.n_levels)),
+      parameters(config, EncodingShape(config, geometry)),
       occupancy(config, geometry) {
   parameters.InitializeRandomly();
 }
@@ -127,15 +134,16 @@ TrainedModel NgpState::Snapshot() const {
           occupancy.grid()};
 }
 
-absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const SceneGeometry& geometry) {
-  absl::StatusOr<NgpEvaluationParameters> held = ReadNgpEvaluationParameters(file);
+absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const TrainConfig& config,
+                                          const SceneGeometry& geometry) {
+  const kernels::HashGridShape shape = EncodingShape(config, geometry);
+  absl::StatusOr<NgpEvaluationParameters> held = ReadNgpEvaluationParameters(file, shape);
   if (!held.ok()) return held.status();
   absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
   if (!grid.ok()) return grid.status();
   TrainedModel model;
-  model.field = std::make_unique<NgpField>(
-      NgpHashGridShape(held->log2_hashmap_size, geometry.n_levels), OuterBoxOf(geometry),
-      std::move(held->table), std::move(held->weights));
+  model.field = std::make_unique<NgpField>(shape, OuterBoxOf(geometry), std::move(held->table),
+                                           std::move(held->weights));
   model.grid = *std::move(grid);
   return model;
 }

@@ -1,6 +1,7 @@
 #include "engine/train/ray_sampler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "engine/scene/camera.h"
@@ -44,23 +45,37 @@ RaySampler::RaySampler(std::span<const View> views, Background background, float
 }
 
 void RaySampler::Fill(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) const {
-  const auto n = static_cast<size_t>(n_rays);
   batch->step = step;
-  batch->n_rays = n_rays;
+  batch->n_rays = 0;
+  Resize(n_rays, pool, batch);
+}
+
+void RaySampler::Resize(int n_rays, ThreadPool* pool, Batch* batch) const {
+  const auto n = static_cast<size_t>(n_rays);
+  const int begin = std::exchange(batch->n_rays, n_rays);
   batch->rays.resize(n);
   batch->jitters.resize(n);
   batch->targets.resize(n);
   batch->backgrounds.resize(n);
-  pool->ParallelFor((n_rays + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {
-    const int end = std::min(n_rays, static_cast<int>(task + 1) * kRaysPerTask);
-    for (int i = static_cast<int>(task) * kRaysPerTask; i < end; ++i) {
-      const kernels::SampledRay sampled = kernels::SampleRay(set_, step, static_cast<uint32_t>(i));
-      batch->rays[i] = sampled.ray;
-      batch->jitters[i] = sampled.jitter;
-      batch->targets[i] = sampled.target;
-      batch->backgrounds[i] = sampled.background;
-    }
+  if (pool == nullptr) {
+    DrawRays(begin, n_rays, batch);
+    return;
+  }
+  pool->ParallelFor((n_rays - begin + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {
+    const int first = begin + static_cast<int>(task) * kRaysPerTask;
+    DrawRays(first, std::min(n_rays, first + kRaysPerTask), batch);
   });
+}
+
+void RaySampler::DrawRays(int begin, int end, Batch* batch) const {
+  for (int i = begin; i < end; ++i) {
+    const kernels::SampledRay sampled =
+        kernels::SampleRay(set_, batch->step, static_cast<uint32_t>(i));
+    batch->rays[i] = sampled.ray;
+    batch->jitters[i] = sampled.jitter;
+    batch->targets[i] = sampled.target;
+    batch->backgrounds[i] = sampled.background;
+  }
 }
 
 }  // namespace nerf

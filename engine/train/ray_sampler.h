@@ -20,12 +20,20 @@ class RaySampler {
   // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom
   // (a uniform colour for each ray, drawn in sRGB). near, in training units, becomes t_near.
   RaySampler(std::span<const View> views, Background background, float near, uint32_t seed);
+  RaySampler(const RaySampler&) = delete;
+  RaySampler& operator=(const RaySampler&) = delete;
 
   // Fills batch->step, n_rays and the four arrays of n_rays elements. Targets are
-  // colour * alpha + background * (1 - alpha), in sRGB values.
+  // colour * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
   void Fill(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) const;
 
+  // Makes a filled batch what Fill with another n_rays would have given: cuts it, or draws the rays
+  // that are missing.
+  void Resize(int n_rays, ThreadPool* pool, Batch* batch) const;
+
  private:
+  void DrawRays(int begin, int end, Batch* batch) const;
+
   std::vector<kernels::Picture> pictures_;
   std::vector<uint64_t> first_pixels_;  // [n_views + 1]: pixels of all views before this one
   kernels::PictureSet set_;             // of these

@@ -50,6 +50,10 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   last_progress_ = last_checkpoint_ = clock_->Now();
   next_preview_ = last_progress_ + options_.preview_interval;
   step_->Remember();
+  if (options_.batches_ahead > 0 && !step_->DrawsRays()) {
+    ring_ = std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step,
+                                          ray_count_.n_rays());
+  }
   TrainOutcome outcome = TrainOutcome::kFinished;
   while (Fraction() < 1) {
     if (stop.stop_requested()) {
@@ -68,14 +72,22 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   return outcome;
 }
 
-StepResult Trainer::RunStep() {
+void Trainer::DrawBatch() {
   const SteadyTime begin = clock_->Now();
   if (step_->DrawsRays()) {
     batch_.step = state_.step;
     batch_.n_rays = ray_count_.n_rays();
+  } else if (ring_ != nullptr) {
+    ring_->Take(state_.step, ray_count_.n_rays(), pool_, &batch_);
   } else {
     sampler_.Fill(state_.step, ray_count_.n_rays(), pool_, &batch_);
   }
+  interval_.stall_seconds += absl::ToDoubleSeconds(clock_->Now() - begin);
+}
+
+StepResult Trainer::RunStep() {
+  const SteadyTime begin = clock_->Now();
+  DrawBatch();
   batch_.learning_rate =
       LearningRate(state_.config, state_.step, Fraction()) * watchdog_.state().rate_factor;
   const StepResult result = step_->Run(batch_);
@@ -140,6 +152,7 @@ void Trainer::ReportProgress() {
   if (interval_.seconds > 0) {
     progress.samples_per_second = static_cast<double>(interval_.n_trained) / interval_.seconds;
     progress.rays_per_second = static_cast<double>(interval_.n_rays) / interval_.seconds;
+    progress.stall_fraction = interval_.stall_seconds / interval_.seconds;
   }
   progress.seconds = state_.seconds;
   progress.fraction = Fraction();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -13,6 +14,7 @@
 #include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/ray_sampler.h"
+#include "engine/train/sampler_ring.h"
 #include "engine/train/training_step.h"
 
 namespace nerf {
@@ -25,9 +27,10 @@ struct TrainProgress {
   double psnr_train = 0;          // dB, of the mean squared error of these steps
   double samples_per_second = 0;  // trained samples, over the same steps
   double rays_per_second = 0;
-  double seconds = 0;      // of training, without evaluation, previews and file output
-  double fraction = 0;     // of the budget, in [0, 1]
-  double eta_seconds = 0;  // of training, at the rate of this run
+  double stall_fraction = 0;  // of the time of these steps: waiting for the batch to be drawn
+  double seconds = 0;         // of training, without evaluation, previews and file output
+  double fraction = 0;        // of the budget, in [0, 1]
+  double eta_seconds = 0;     // of training, at the rate of this run
 };
 
 // One test view, always the same.
@@ -55,6 +58,9 @@ class TrainerObserver {
 
 struct TrainerOptions {
   std::optional<uint32_t> stop_after;  // end early at this step; changes no schedule
+  // Batches drawn ahead of the step by a thread of their own (SamplerRing); 0: drawn between the
+  // steps by the pool. Changes no byte of what is trained.
+  int batches_ahead = 0;
   absl::Duration progress_interval = absl::Seconds(1);
   absl::Duration preview_interval = absl::Seconds(10);
   absl::Duration checkpoint_interval = absl::InfiniteDuration();
@@ -95,11 +101,12 @@ class Trainer {
   // Sums since the last progress report.
   struct Interval {
     int n_steps = 0;
-    double loss = 0, squared_error = 0, seconds = 0;
+    double loss = 0, squared_error = 0, seconds = 0, stall_seconds = 0;
     int64_t n_trained = 0, n_rays = 0;
   };
 
   double Fraction() const;
+  void DrawBatch();
   StepResult RunStep();
   absl::Status Watch(const StepResult& result);
   void ReportProgress();
@@ -114,6 +121,7 @@ class Trainer {
   TrainerObserver* const observer_;
 
   RaySampler sampler_;
+  std::unique_ptr<SamplerRing> ring_;  // while batches are drawn ahead
   RayCountController ray_count_;
   Watchdog watchdog_;
   Batch batch_;

@@ -14,7 +14,6 @@ constexpr int kMinSmoothed = 50;     // before that the smoothed loss is mostly 
 constexpr double kDivergenceFactor = 4;
 constexpr double kDivergenceFloor = 0.01;  // a mean loss below this is a picture, not a failure
 constexpr int kMaxStepsWithoutSamples = 16;
-constexpr std::string_view kGridEmptyReason = "GRID_EMPTY";
 
 }  // namespace
 
@@ -45,7 +44,7 @@ absl::Status Watchdog::BeginRecovery(Verdict verdict, uint32_t step, bool halve_
     return WithReason(
         absl::AbortedError(fmt::format("training failed at step {}: {}, after {} recoveries", step,
                                        VerdictText(verdict), state_.n_recoveries)),
-        verdict == Verdict::kGridEmpty ? kGridEmptyReason : reason::kTrainingDiverged,
+        verdict == Verdict::kGridEmpty ? reason::kGridEmpty : reason::kTrainingDiverged,
         {{"step", fmt::format("{}", step)}});
   }
   ++state_.n_recoveries;
@@ -65,7 +64,7 @@ std::string_view VerdictText(Watchdog::Verdict verdict) {
     case Watchdog::Verdict::kDiverging:
       return "the loss grows";
     case Watchdog::Verdict::kGridEmpty:
-      return "no cell of the occupancy grid is occupied";
+      return "rays meet no occupied cell of the grid";
   }
   return "";
 }

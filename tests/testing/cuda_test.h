@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
-#include "engine/base/half.h"
+#include "engine/base/half_float.h"
 #include "engine/kernels/cuda/device.h"
 #include "gtest/gtest.h"
 #ifdef NERF_CUDA_EMULATION

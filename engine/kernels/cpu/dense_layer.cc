@@ -66,12 +66,12 @@ HWY_INLINE void MultiplyAndStore(int n_k, const float* a, ptrdiff_t a_row, ptrdi
     for (int v = 0; v < vectors; ++v) {
       V value = sums[r][v];
       float* out = c + r * c_stride + v * lanes;
+      if (options.accumulate) value = hn::Add(value, hn::LoadU(d, out));
       if (options.relu) value = hn::Max(value, hn::Zero(d));
       if (options.gate != nullptr) {
         const V gate = hn::LoadU(d, options.gate + r * options.gate_stride + v * lanes);
         value = hn::IfThenElseZero(hn::Gt(gate, hn::Zero(d)), value);
       }
-      if (options.accumulate) value = hn::Add(value, hn::LoadU(d, out));
       hn::StoreU(value, d, out);
     }
   }
@@ -104,12 +104,13 @@ HWY_INLINE void Multiply(int n_rows, int n_k, int n_columns, const float* a, ptr
 
 void DenseForward(const DenseForwardParams& p) {
   Multiply(p.n_rows, p.n_in, p.n_out, p.inputs, p.input_stride, 1, p.weights, p.n_out, p.outputs,
-           p.output_stride, {.relu = p.relu});
+           p.output_stride, {.relu = p.relu, .accumulate = p.accumulate});
 }
 
 void DenseBackwardInput(const DenseBackwardInputParams& p) {
-  Multiply(p.n_rows, p.n_out, p.n_in, p.grad_outputs, p.grad_output_stride, 1, p.weights, p.n_in,
-           p.grad_inputs, p.grad_input_stride, {.gate = p.gate, .gate_stride = p.gate_stride});
+  Multiply(p.n_rows, p.n_out, p.n_in, p.grad_outputs, p.grad_output_stride, 1, p.weights,
+           p.weight_stride > 0 ? p.weight_stride : p.n_in, p.grad_inputs, p.grad_input_stride,
+           {.gate = p.gate, .gate_stride = p.gate_stride});
 }
 
 void DenseBackwardWeights(const DenseBackwardWeightsParams& p) {

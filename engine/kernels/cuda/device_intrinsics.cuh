@@ -2,7 +2,7 @@
 
 #include <cuda_fp16.h>
 
-#include "engine/base/half.h"
+#include "engine/base/half_float.h"
 #include "engine/kernels/cuda/float_fragments.cuh"
 #include "engine/kernels/cuda/pair.cuh"
 
@@ -32,13 +32,23 @@ __device__ inline T* SharedMemory() {
   return reinterpret_cast<T*>(bytes);
 }
 
-// at->x += x, at->y += y, without a result. One transaction of 8 bytes where the device has it.
-__device__ inline void AtomicAddPair(Pair<float>* at, float x, float y) {
+// at[f] += values[f], without a result; at is aligned to the whole of it. One transaction where the
+// device has it.
+__device__ inline void AtomicAddEntry(float* at, const float (&values)[2]) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(at), "f"(x), "f"(y) : "memory");
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(at), "f"(values[0]), "f"(values[1])
+               : "memory");
 #else
-  atomicAdd(&at->x, x);
-  atomicAdd(&at->y, y);
+  for (int f = 0; f < 2; ++f) atomicAdd(at + f, values[f]);
+#endif
+}
+__device__ inline void AtomicAddEntry(float* at, const float (&values)[4]) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(values[0]),
+               "f"(values[1]), "f"(values[2]), "f"(values[3])
+               : "memory");
+#else
+  for (int f = 0; f < 4; ++f) atomicAdd(at + f, values[f]);
 #endif
 }
 

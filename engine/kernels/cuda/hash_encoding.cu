@@ -6,8 +6,8 @@
 #include "engine/kernels/cuda/launch.cuh"
 
 // Each thread takes one sample of one level. Blocks walk through the samples of a level before they
-// go on to the next one, so that at any time about one level's table is in use: at most 4 MB of
-// halves at 2^19 entries and a few neighbours, however large the whole table is.
+// go on to the next one, so that at any time about one level's table is in use: 4 MB of halves at
+// 2^19 entries of four, however large the whole table is.
 namespace nerf::kernels::cuda {
 namespace {
 
@@ -15,14 +15,13 @@ struct Levels {
   int n_levels;
   uint32_t entries;
   uint32_t dense;  // bit l: level l is indexed directly
-  uint16_t resolution[kMaxHashLevels];
+  int resolution[kMaxHashLevels];
 };
 
 Levels LevelsOf(const HashGridShape& shape) {
   Levels levels{shape.n_levels, shape.entries(), 0, {}};
   for (int level = 0; level < shape.n_levels; ++level) {
-    NERF_CHECK(shape.resolution[level] < (1 << 16));
-    levels.resolution[level] = static_cast<uint16_t>(shape.resolution[level]);
+    levels.resolution[level] = shape.resolution[level];
     if (shape.IsDense(level)) levels.dense |= 1u << level;
   }
   return levels;
@@ -50,7 +49,7 @@ struct Cell {
     const float z = c & 4 ? fraction[2] : 1 - fraction[2];
     return x * y * z;
   }
-  __device__ uint32_t Entry(int c, const Levels& levels, int level) const {
+  __device__ uint32_t IndexOf(int c, const Levels& levels, int level) const {
     return HashGridEntry(low[0] + (c & 1), low[1] + (c >> 1 & 1), low[2] + (c >> 2),
                          levels.resolution[level] + 1u, (levels.dense >> level) & 1,
                          levels.entries - 1);
@@ -68,33 +67,43 @@ __device__ void ForEachOfEachLevel(const DeviceRange& range, int n_levels, Visit
   }
 }
 
-template <typename T>
+// An entry of the table, or a sample's features of one level.
+template <typename T, int F>
+struct alignas(F * sizeof(T)) Entry {
+  T at[F];
+};
+
+template <typename T, int F>
 struct ForwardArguments {
   Levels levels;
-  const Pair<T>* table;
+  const Entry<T, F>* table;
   DeviceRange range;
   const Vec3* positions;
   Pair<T>* features;
   uint32_t stride;
 };
 
-template <typename T>
+template <typename T, int F>
 __global__ void __launch_bounds__(kBlock)
-    HashEncodeForwardKernel(const __grid_constant__ ForwardArguments<T> p) {
+    HashEncodeForwardKernel(const __grid_constant__ ForwardArguments<T, F> p) {
   ForEachOfEachLevel(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
     const Cell cell(p.positions[i], p.levels.resolution[level]);
-    const Pair<T>* const table = p.table + size_t{p.levels.entries} * level;
-    Pair<T> corners[8];  // all eight reads are under way before the first is needed
+    const Entry<T, F>* const table = p.table + size_t{p.levels.entries} * level;
+    Entry<T, F> corners[8];  // all eight reads are under way before the first is needed
 #pragma unroll
-    for (int c = 0; c < 8; ++c) corners[c] = table[cell.Entry(c, p.levels, level)];
-    float x = 0, y = 0;
+    for (int c = 0; c < 8; ++c) corners[c] = table[cell.IndexOf(c, p.levels, level)];
+    float sums[F] = {};
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
       const float weight = cell.Weight(c);
-      x += weight * ToFloat(corners[c].x);
-      y += weight * ToFloat(corners[c].y);
+#pragma unroll
+      for (int f = 0; f < F; ++f) sums[f] += weight * ToFloat(corners[c].at[f]);
     }
-    p.features[size_t{p.stride} * level + i] = {FromFloat<T>(x), FromFloat<T>(y)};
+#pragma unroll
+    for (int f = 0; f < F; f += 2) {
+      const size_t plane = (level * F + f) / 2;
+      p.features[plane * p.stride + i] = {FromFloat<T>(sums[f]), FromFloat<T>(sums[f + 1])};
+    }
   });
 }
 
@@ -105,65 +114,87 @@ struct BackwardArguments {
   const uint32_t* rows;
   const Pair<float>* grad_features;
   uint32_t stride;
-  Pair<float>* grad_table;
-  unsigned long long* fixed_grad_table;  // two a entry; two's complement adds up the same
+  float* grad_table;
+  unsigned long long* fixed_grad_table;  // two's complement adds up the same
 };
 
-template <bool fixed>
+template <bool fixed, int F>
 __global__ void __launch_bounds__(kBlock)
     HashEncodeBackwardKernel(const __grid_constant__ BackwardArguments p) {
   ForEachOfEachLevel(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
-    const Pair<float> grad = p.grad_features[size_t{p.stride} * level + i];
-    if (grad.x == 0 && grad.y == 0) return;
+    float grads[F];
+    bool all_zero = true;
+#pragma unroll
+    for (int f = 0; f < F; f += 2) {
+      const size_t plane = (level * F + f) / 2;
+      const Pair<float> pair = p.grad_features[plane * p.stride + i];
+      grads[f] = pair.x;
+      grads[f + 1] = pair.y;
+      all_zero &= pair.x == 0 && pair.y == 0;
+    }
+    if (all_zero) return;
     const Vec3 position = p.positions[p.rows == nullptr ? i : p.rows[i]];
     const Cell cell(position, p.levels.resolution[level]);
     const size_t first = size_t{p.levels.entries} * level;
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
       const float weight = cell.Weight(c);
-      const size_t entry = first + cell.Entry(c, p.levels, level);
+      const size_t at = F * (first + cell.IndexOf(c, p.levels, level));
       if constexpr (fixed) {
-        const auto add = [&](size_t at, float value) {
-          atomicAdd(p.fixed_grad_table + at,
-                    static_cast<unsigned long long>(__float2ll_rn(value * kFixedPointOne)));
-        };
-        add(2 * entry, weight * grad.x);
-        add(2 * entry + 1, weight * grad.y);
+#pragma unroll
+        for (int f = 0; f < F; ++f) {
+          atomicAdd(
+              p.fixed_grad_table + at + f,
+              static_cast<unsigned long long>(__float2ll_rn(weight * grads[f] * kFixedPointOne)));
+        }
       } else {
-        AtomicAddPair(p.grad_table + entry, weight * grad.x, weight * grad.y);
+        float added[F];
+#pragma unroll
+        for (int f = 0; f < F; ++f) added[f] = weight * grads[f];
+        AtomicAddEntry(p.grad_table + at, added);
       }
     }
   });
 }
 
-template <typename T>
+template <typename T, int F>
 void Forward(const HashEncodeForwardParams<T>& params, Stream stream) {
-  LaunchOver(
-      "hash_encode_forward", HashEncodeForwardKernel<T>,
-      uint64_t{params.range.capacity} * params.shape.n_levels, kBlock, stream,
-      ForwardArguments<T>{LevelsOf(params.shape), reinterpret_cast<const Pair<T>*>(params.table),
-                          params.range, params.positions,
-                          reinterpret_cast<Pair<T>*>(params.features), params.stride});
+  LaunchOver("hash_encode_forward", HashEncodeForwardKernel<T, F>,
+             uint64_t{params.range.capacity} * params.shape.n_levels, kBlock, stream,
+             ForwardArguments<T, F>{LevelsOf(params.shape),
+                                    reinterpret_cast<const Entry<T, F>*>(params.table),
+                                    params.range, params.positions,
+                                    reinterpret_cast<Pair<T>*>(params.features), params.stride});
+}
+
+template <typename T>
+void ForwardOfWidth(const HashEncodeForwardParams<T>& params, Stream stream) {
+  NERF_CHECK(params.shape.n_features == 2 || params.shape.n_features == 4);
+  params.shape.n_features == 2 ? Forward<T, 2>(params, stream) : Forward<T, 4>(params, stream);
 }
 
 }  // namespace
 
 void HashEncodeForward(const HashEncodeForwardParams<float>& params, Stream stream) {
-  Forward(params, stream);
+  ForwardOfWidth(params, stream);
 }
 void HashEncodeForward(const HashEncodeForwardParams<Half>& params, Stream stream) {
-  Forward(params, stream);
+  ForwardOfWidth(params, stream);
 }
 
 void HashEncodeBackward(const HashEncodeBackwardParams& params, Stream stream) {
-  const bool fixed = params.fixed_grad_table != nullptr;
+  const bool fixed = params.fixed_grad_table != nullptr, wide = params.shape.n_features == 4;
   NERF_CHECK(fixed != (params.grad_table != nullptr));
-  LaunchOver("hash_encode_backward",
-             fixed ? HashEncodeBackwardKernel<true> : HashEncodeBackwardKernel<false>,
+  NERF_CHECK(wide || params.shape.n_features == 2);
+  const auto kernel =
+      fixed  ? wide ? HashEncodeBackwardKernel<true, 4> : HashEncodeBackwardKernel<true, 2>
+       : wide ? HashEncodeBackwardKernel<false, 4>
+             : HashEncodeBackwardKernel<false, 2>;
+  LaunchOver("hash_encode_backward", kernel,
              uint64_t{params.range.capacity} * params.shape.n_levels, kBlock, stream,
              BackwardArguments{LevelsOf(params.shape), params.range, params.positions, params.rows,
                                reinterpret_cast<const Pair<float>*>(params.grad_features),
-                               params.stride, reinterpret_cast<Pair<float>*>(params.grad_table),
+                               params.stride, params.grad_table,
                                reinterpret_cast<unsigned long long*>(params.fixed_grad_table)});
 }
 

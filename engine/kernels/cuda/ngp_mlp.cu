@@ -148,7 +148,7 @@ __device__ Activations<T, width> Gated(const Sums<width>& sums,
   });
 }
 
-// The 32 features of 16 samples; a level's two are one pair. rows[0], rows[1]: where the samples of
+// The 32 features of 16 samples, out of planes of pairs. rows[0], rows[1]: where the samples of
 // this lane's rows g and g + 8 stand, kNone beyond the end.
 constexpr uint32_t kNone = ~0u;
 
@@ -168,9 +168,9 @@ __device__ Activations<T, 32> LoadEncodings(const T* encodings, uint32_t stride,
   for (int part = 0; part < 2; ++part) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int level = 8 * part + 4 * (i / 2) + lane.q;
+      const int plane = 8 * part + 4 * (i / 2) + lane.q;
       const uint32_t row = rows[i % 2];
-      result.parts[part].r[i] = row == kNone ? Pair<T>{} : pairs[size_t{stride} * level + row];
+      result.parts[part].r[i] = row == kNone ? Pair<T>{} : pairs[size_t{stride} * plane + row];
     }
   }
   return result;

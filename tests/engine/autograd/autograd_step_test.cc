@@ -106,7 +106,7 @@ TEST(AutogradStepTest, EachContinuesFromTheOthersCheckpoint) {
   EXPECT_TRUE(SameContents(Saved(*fused), Saved(*autograd)));
   TensorFile model;
   autograd->SaveModel(&model);
-  EXPECT_THAT(LoadNgpModel(model, TinyGeometry()), IsOk());
+  EXPECT_THAT(LoadNgpModel(model, TinyConfig(), TinyGeometry()), IsOk());
   EXPECT_THAT(fused->Initialize(model), IsOk());
 }
 

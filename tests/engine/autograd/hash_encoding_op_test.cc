@@ -7,7 +7,7 @@ namespace nerf::autograd {
 namespace {
 
 // Small enough that each entry's gradient can be checked: 2^6 entries, the first level dense.
-kernels::HashGridShape Shape() { return kernels::MakeHashGridShape(3, 6, 2, 20); }
+kernels::HashGridShape Shape() { return kernels::MakeHashGridShape(3, 2, 6, 2, 20); }
 
 torch::Tensor Points(const std::vector<Vec3>& points) {
   torch::Tensor tensor = torch::empty({static_cast<int64_t>(points.size()), 3}, torch::kFloat64);

@@ -20,10 +20,14 @@ TEST(NgpNetworkTest, LayersFillTheWeightBufferOneAfterAnother) {
   EXPECT_EQ(offset, kNgpWeights);
 }
 
-TEST(NgpNetworkTest, FinestLevelHas2048CellsAlongTheInnermostBox) {
-  EXPECT_EQ(NgpHashGridShape(18, 1).resolution[15], 2048);
-  EXPECT_EQ(NgpHashGridShape(18, 3).resolution[15], 4 * 2048);
-  EXPECT_EQ(NgpHashGridShape(18, 3).resolution[0], 16);
+TEST(NgpNetworkTest, FinestLevelHasTheAskedCellsAlongTheInnermostBox) {
+  const auto two = NgpHashGridShape({.n_features_per_level = 2, .finest_resolution = 2048});
+  EXPECT_EQ(two.n_levels, 16);
+  EXPECT_EQ(two.resolution[15], 2048);
+  const auto four = NgpHashGridShape({.finest_resolution = 1024, .n_occupancy_levels = 3});
+  EXPECT_EQ(four.n_levels, 8);
+  EXPECT_EQ(four.resolution[7], 4 * 1024);
+  EXPECT_EQ(four.resolution[0], 16);
 }
 
 TEST(NgpNetworkTest, BoxMapsToTheUnitCubeInPlace) {
@@ -38,7 +42,7 @@ TEST(NgpNetworkTest, BoxMapsToTheUnitCubeInPlace) {
 
 TEST(NgpNetworkTest, DensityAndColourAgreeWithTheReference) {
   // Coarse levels only: at 2048 cells a float coordinate is off by 1e-4 of a cell.
-  kernels::HashGridShape shape = kernels::MakeHashGridShape(16, 12, 4, 128);
+  kernels::HashGridShape shape = kernels::MakeHashGridShape(16, 2, 12, 4, 128);
   Buffer<float> table(size_t{32} * shape.entries()), weights(kNgpWeights);
   const std::vector<float> entries = RandomFloats(table.size(), -1, 1, 1);
   std::copy(entries.begin(), entries.end(), table.begin());

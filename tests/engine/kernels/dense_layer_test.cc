@@ -1,5 +1,6 @@
 #include "engine/kernels/dense_layer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -101,6 +102,56 @@ TEST_P(DenseLayerTest, ForwardAgreesWithTheReference) {
                     size.n_in);
       }
     }
+  }
+}
+
+TEST_P(DenseLayerTest, AccumulatingForwardAddsBeforeTheRelu) {
+  const Matrix weights = RandomMatrix(16, 64, 1);
+  const Strided inputs(9, 16, 2), before(9, 64, 3);
+  Strided outputs = before;
+  cpu::DenseForward({.n_rows = 9,
+                     .n_in = 16,
+                     .n_out = 64,
+                     .inputs = inputs.values.data(),
+                     .input_stride = inputs.stride,
+                     .weights = Packed(weights).data(),
+                     .outputs = outputs.values.data(),
+                     .output_stride = outputs.stride,
+                     .relu = true,
+                     .accumulate = true});
+  const Matrix product = reference::DenseForward(inputs.Wide(), weights, false);
+  for (int r = 0; r < 9; ++r) {
+    for (int c = 0; c < 64; ++c) {
+      const float held = before.values[r * before.stride + c];
+      ASSERT_NEAR(outputs.values[r * outputs.stride + c], std::max(0.0, product.at(r, c) + held),
+                  18 * 17 * 0x1p-24)
+          << r << ", " << c;
+    }
+  }
+}
+
+TEST_P(DenseLayerTest, GradientToSomeInputsReadsTheirColumnsOfTheWeights) {
+  // Inputs 16 to 31 of a layer of 32, from the whole layer's transposed weights.
+  const Matrix weights = RandomMatrix(32, 64, 1);
+  const std::vector<float> transposed = Packed(Transposed(weights));
+  const Strided grad_outputs(9, 64, 2);
+  Strided all(9, 32, 3), some(9, 16, 4);
+  const auto run = [&](int first, Strided* grad_inputs) {
+    cpu::DenseBackwardInput({.n_rows = 9,
+                             .n_in = grad_inputs->n_columns,
+                             .n_out = 64,
+                             .grad_outputs = grad_outputs.values.data(),
+                             .grad_output_stride = grad_outputs.stride,
+                             .weights = transposed.data() + first,
+                             .weight_stride = 32,
+                             .grad_inputs = grad_inputs->values.data(),
+                             .grad_input_stride = grad_inputs->stride});
+  };
+  run(0, &all);
+  run(16, &some);
+  for (int r = 0; r < 9; ++r) {
+    for (int c = 0; c < 16; ++c)
+      ASSERT_EQ(some.values[r * some.stride + c], all.values[r * all.stride + 16 + c]);
   }
 }
 

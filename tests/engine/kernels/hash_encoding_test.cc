@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "engine/base/buffer.h"
@@ -22,11 +23,10 @@ constexpr int kFinest = 300;
 constexpr double kTolerance = 3 * 2 * 0x1p-16 + 1e-6;
 
 // Five levels, the first two of them dense.
-HashGridShape Shape() { return MakeHashGridShape(5, 12, 4, kFinest); }
+HashGridShape Shape(int n_features) { return MakeHashGridShape(5, n_features, 12, 4, kFinest); }
 
 Buffer<float> RandomTable(const HashGridShape& shape) {
-  const std::vector<float> values =
-      RandomFloats(size_t{2} * shape.n_levels * shape.entries(), -1, 1, 7);
+  const std::vector<float> values = RandomFloats(shape.level_size() * shape.n_levels, -1, 1, 7);
   Buffer<float> table(values.size());
   std::copy(values.begin(), values.end(), table.begin());
   return table;
@@ -47,71 +47,85 @@ std::vector<Vec3> Positions(int n) {
 std::vector<double> Wide(const Buffer<float>& values) { return {values.begin(), values.end()}; }
 
 class HashEncodingTest : public SimdPathTest {};
+
 NERF_INSTANTIATE_SIMD_PATHS(HashEncodingTest);
 
 TEST_P(HashEncodingTest, ForwardAgreesWithTheReferenceForAllSizes) {
-  const HashGridShape shape = Shape();
-  ASSERT_TRUE(shape.IsDense(0));
-  ASSERT_FALSE(shape.IsDense(4));
-  const Buffer<float> table = RandomTable(shape);
-  const int width = 2 * shape.n_levels, stride = width + 3;
-  for (int n : kSizes) {
-    const std::vector<Vec3> positions = Positions(n);
-    std::vector<float> features(n * stride, kUntouched);
-    cpu::HashEncodeForward({.shape = &shape,
-                            .table = table.data(),
-                            .n = n,
-                            .positions = positions.data(),
-                            .features = features.data(),
-                            .stride = stride});
-    const std::vector<double> expected =
-        reference::HashEncodeForward(shape, Wide(table), positions);
-    for (int i = 0; i < n; ++i) {
-      for (int j = 0; j < width; ++j) {
-        EXPECT_NEAR(features[i * stride + j], expected[i * width + j], kTolerance)
-            << n << ", " << i << ", " << j;
+  for (int n_features : {2, 4}) {
+    const HashGridShape shape = Shape(n_features);
+    ASSERT_TRUE(shape.IsDense(0));
+    ASSERT_FALSE(shape.IsDense(4));
+    const Buffer<float> table = RandomTable(shape);
+    const int width = shape.width(), stride = width + 3;
+    for (int n : kSizes) {
+      const std::vector<Vec3> positions = Positions(n);
+      std::vector<float> features(n * stride, kUntouched);
+      cpu::HashEncodeForward({.shape = &shape,
+                              .table = table.data(),
+                              .n = n,
+                              .positions = positions.data(),
+                              .features = features.data(),
+                              .stride = stride});
+      const std::vector<double> expected =
+          reference::HashEncodeForward(shape, Wide(table), positions);
+      for (int i = 0; i < n; ++i) {
+        for (int j = 0; j < width; ++j) {
+          EXPECT_NEAR(features[i * stride + j], expected[i * width + j], kTolerance)
+              << n << ", " << i << ", " << j;
+        }
+        for (int j = width; j < stride; ++j) EXPECT_EQ(features[i * stride + j], kUntouched);
       }
-      for (int j = width; j < stride; ++j) EXPECT_EQ(features[i * stride + j], kUntouched);
     }
   }
 }
 
+// One level of n samples against the reference, and every gradient on a touched line.
+void CheckBackwardLevel(const HashGridShape& shape, int level, std::span<const Vec3> positions,
+                        const std::vector<float>& grad_features, int stride,
+                        const std::vector<double>& expected) {
+  const size_t level_size = shape.level_size();
+  const int n = static_cast<int>(positions.size());
+  Buffer<float> grad_table(level_size);
+  Buffer<uint8_t> touched(level_size / kLineFloats);
+  cpu::HashEncodeBackward({.shape = &shape,
+                           .level = level,
+                           .n = n,
+                           .positions = positions.data(),
+                           .grad_features = grad_features.data() + shape.n_features * level,
+                           .stride = stride,
+                           .grad_table = grad_table.data(),
+                           .touched = touched.data()});
+  for (size_t i = 0; i < level_size; ++i) {
+    // Up to n samples add to an entry, each with the forward pass's error.
+    ASSERT_NEAR(grad_table[i], expected[level_size * level + i], n * kTolerance)
+        << n << ", " << level << ", " << i;
+    ASSERT_TRUE(grad_table[i] == 0 || touched[i / kLineFloats] == 1) << i;
+  }
+}
+
 TEST_P(HashEncodingTest, BackwardAgreesWithTheReferenceAndNamesEveryTouchedLine) {
-  const HashGridShape shape = Shape();
-  const int width = 2 * shape.n_levels, stride = width + 3;
-  const size_t level_size = size_t{2} * shape.entries();
-  for (int n : kSizes) {
-    const std::vector<Vec3> positions = Positions(n);
-    const std::vector<float> grad_features = RandomFloats(n * stride, -1, 1, 9);
-    std::vector<double> packed;
-    for (int i = 0; i < n; ++i) {
-      packed.insert(packed.end(), grad_features.begin() + i * stride,
-                    grad_features.begin() + i * stride + width);
-    }
-    const std::vector<double> expected = reference::HashEncodeBackward(shape, positions, packed);
-    for (int level = 0; level < shape.n_levels; ++level) {
-      Buffer<float> grad_table(level_size);
-      Buffer<uint8_t> touched(level_size / 16);
-      cpu::HashEncodeBackward({.shape = &shape,
-                               .level = level,
-                               .n = n,
-                               .positions = positions.data(),
-                               .grad_features = grad_features.data() + 2 * level,
-                               .stride = stride,
-                               .grad_table = grad_table.data(),
-                               .touched = touched.data()});
-      for (size_t i = 0; i < level_size; ++i) {
-        // Up to n samples add to an entry, each with the forward pass's error.
-        ASSERT_NEAR(grad_table[i], expected[level_size * level + i], n * kTolerance)
-            << n << ", " << level << ", " << i;
-        ASSERT_TRUE(grad_table[i] == 0 || touched[i / 16] == 1) << i;
+  for (int n_features : {2, 4}) {
+    const HashGridShape shape = Shape(n_features);
+    const int width = shape.width(), stride = width + 3;
+    for (int n : kSizes) {
+      const std::vector<Vec3> positions = Positions(n);
+      const std::vector<float> grad_features = RandomFloats(n * stride, -1, 1, 9);
+      std::vector<double> packed;
+      for (int i = 0; i < n; ++i) {
+        packed.insert(packed.end(), grad_features.begin() + i * stride,
+                      grad_features.begin() + i * stride + width);
+      }
+      const std::vector<double> expected = reference::HashEncodeBackward(shape, positions, packed);
+      for (int level = 0; level < shape.n_levels; ++level) {
+        CheckBackwardLevel(shape, level, positions, grad_features, stride, expected);
+        if (HasFatalFailure()) return;
       }
     }
   }
 }
 
 TEST_P(HashEncodingTest, BackwardAddsToWhatIsThere) {
-  const HashGridShape shape = MakeHashGridShape(1, 12, 4, 4);
+  const HashGridShape shape = MakeHashGridShape(1, 2, 12, 4, 4);
   const Vec3 corner{0.25f, 0.5f, 0.75f};  // cell corner (1, 2, 3)
   const float grad[] = {2, 3};
   Buffer<float> grad_table(size_t{2} * shape.entries());
@@ -134,7 +148,7 @@ TEST_P(HashEncodingTest, BackwardAddsToWhatIsThere) {
 }
 
 TEST_P(HashEncodingTest, HandWorkedMiddleOfACellIsTheMeanOfItsCorners) {
-  const HashGridShape shape = MakeHashGridShape(1, 12, 2, 2);
+  const HashGridShape shape = MakeHashGridShape(1, 2, 12, 2, 2);
   Buffer<float> table(size_t{2} * shape.entries());
   // Feature 0 is x of the corner, feature 1 the number of the corner.
   for (uint32_t entry = 0; entry < 27; ++entry) {
@@ -155,7 +169,7 @@ TEST_P(HashEncodingTest, HandWorkedMiddleOfACellIsTheMeanOfItsCorners) {
 
 TEST_P(HashEncodingTest, NotANumberReadsInsideTheTable) {
   // Positions come from rays of untrusted scenes; the sanitizer build sees a wild read.
-  const HashGridShape shape = Shape();
+  const HashGridShape shape = Shape(2);
   const Buffer<float> table = RandomTable(shape);
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();
@@ -172,7 +186,7 @@ TEST_P(HashEncodingTest, NotANumberReadsInsideTheTable) {
 }
 
 TEST(HashGridShapeTest, ResolutionsGoFromBaseToFinestInGeometricProgression) {
-  const HashGridShape shape = MakeHashGridShape(16, 18, 16, 2048);
+  const HashGridShape shape = MakeHashGridShape(16, 2, 18, 16, 2048);
   EXPECT_EQ(shape.resolution[0], 16);
   EXPECT_EQ(shape.resolution[15], 2048);
   for (int level = 1; level < 16; ++level) {
@@ -182,7 +196,7 @@ TEST(HashGridShapeTest, ResolutionsGoFromBaseToFinestInGeometricProgression) {
 }
 
 TEST(HashGridShapeTest, HashedEntriesStayInTheTable) {
-  const HashGridShape shape = Shape();
+  const HashGridShape shape = Shape(2);
   for (int i = 0; i < 1000; ++i) {
     const auto w = RandomWords(1, RandomUse::kTest, 0, i);
     EXPECT_LT(HashGridEntry(w[0], w[1], w[2], 301, false, shape.entries() - 1), shape.entries());
@@ -190,7 +204,7 @@ TEST(HashGridShapeTest, HashedEntriesStayInTheTable) {
 }
 
 TEST(HashEncodingReferenceTest, GradientsAgreeWithCentralDifferences) {
-  const HashGridShape shape = MakeHashGridShape(3, 12, 4, 60);
+  const HashGridShape shape = MakeHashGridShape(3, 2, 12, 4, 60);
   const std::vector<float> table_f = RandomFloats(size_t{6} * shape.entries(), -1, 1, 1);
   std::vector<double> table(table_f.begin(), table_f.end());
   const std::vector<Vec3> positions = RandomPoints(4, 0, 1, 2);

@@ -45,6 +45,35 @@ TEST(CameraFileTest, FrameLevelIntrinsicsComeFirst) {
   EXPECT_NEAR((*cameras)[1].fl_x, 40, 1e-4);
 }
 
+TEST(CameraFileTest, BlenderFileWithoutSizeTakesTheOneAskedFor) {
+  const std::string json = R"({"camera_angle_x":1.5707963267948966,"frames":[)" + Frame(1) + "]}";
+  const auto cameras = ParseCameras(json, "transforms_test.json", {80, 60});
+  ASSERT_TRUE(cameras.ok()) << cameras.status();
+  const Camera& camera = cameras->front();
+  EXPECT_EQ(camera.width, 80);
+  EXPECT_EQ(camera.height, 60);
+  EXPECT_NEAR(camera.fl_x, 40, 1e-4) << "0.5 * 80 / tan(45 degrees)";
+  EXPECT_EQ(camera.fl_y, camera.fl_x);
+  EXPECT_EQ(camera.cx, 40);
+  EXPECT_EQ(camera.cy, 30);
+}
+
+TEST(CameraFileTest, SizeAskedForIsNeededWholeAndYieldsToTheFiles) {
+  const std::string bare = R"({"camera_angle_x":1,"frames":[)" + Frame(1) + "]}";
+  for (const PictureSize size : {PictureSize{}, {80, 0}, {0, 60}}) {
+    EXPECT_THAT(std::string(ParseCameras(bare, "c", size).status().message()),
+                HasSubstr("frames[0].w: is missing"));
+  }
+  const auto half =
+      ParseCameras(R"({"w":800,"camera_angle_x":1,"frames":[)" + Frame(1) + "]}", "c", {80, 60});
+  EXPECT_THAT(std::string(half.status().message()), HasSubstr("frames[0].h: is missing"));
+  const auto stated =
+      ParseCameras(R"({"w":8,"h":6,"fl_x":9,"frames":[)" + Frame(1) + "]}", "c", {80, 60});
+  ASSERT_TRUE(stated.ok()) << stated.status();
+  EXPECT_EQ(stated->front().width, 8);
+  EXPECT_EQ(stated->front().fl_x, 9);
+}
+
 TEST(CameraFileTest, ReadFromFileNamesItInMessages) {
   const TempFolder folder;
   folder.Write("cameras.json", R"({"w":8,"h":6,"fl_x":10,"frames":[)" + Frame(1) + "]}");

@@ -114,6 +114,7 @@ std::vector<HostileTransforms> AllHostileTransforms() {
        "aabb_scale: 3 must be a power of two"},
       {"AabbScaleTooLarge", WithFrames("\"fl_x\":20,\"aabb_scale\":256,", a), "aabb_scale: 256"},
       {"ScaleZero", WithFrames("\"fl_x\":20,\"scale\":0,", a), "scale: 0 must be greater"},
+      {"OffsetAbsurd", WithFrames("\"fl_x\":20,\"offset\":1e300,", a), "offset: must be 3 numbers"},
       {"OffsetOfTwo", WithFrames("\"fl_x\":20,\"offset\":[1,2],", a), "offset: must be 3 numbers"},
       {"AabbEmpty", WithFrames("\"fl_x\":20,\"aabb\":[[1,1,1],[1,1,1]],", a),
        "aabb: the box is empty"},

@@ -46,6 +46,18 @@ TEST(MailboxTest, StopOfTheJobInWorkActsAtOnceAndIsStillDelivered) {
   EXPECT_EQ(mailbox.TryTake()->message["job"], "j");
 }
 
+// It will be answered with an error, and an error changes nothing.
+TEST(MailboxTest, StopWithoutAModeThatIsKnownStopsNothing) {
+  Mailbox mailbox;
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"now"})");
+  const std::stop_token stop = mailbox.BeginJob("j");
+  mailbox.PutLine(R"({"type":"stop","job":"j"})");
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":7})");
+  EXPECT_FALSE(stop.stop_requested());
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"checkpoint"})");
+  EXPECT_TRUE(stop.stop_requested());
+}
+
 TEST(MailboxTest, StopThatWaitedBeforeItsJobBeganCounts) {
   Mailbox mailbox;
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");

@@ -5,11 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "common/file_io.h"
 #include "engine/scene/image_io.h"
@@ -79,12 +82,14 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
     EXPECT_TRUE(done[key].is_number()) << key;
   }
   EXPECT_NE(trained.out.find(R"({"event":"progress","step":)"), std::string::npos);
+  EXPECT_NE(trained.out.find(R"({"event":"evaluating","view":0,"views":2})"), std::string::npos);
 
   const Outcome evaluated = Run("eval " + (dir_ / "o/model.safetensors") + " " + dataset_ +
                                 " --json --images " + (dir_ / "images"));
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
   const Json score = evaluated.Last();
   EXPECT_EQ(score["psnr"], done["psnr"]) << "the same digits";
+  EXPECT_EQ(evaluated.out.rfind(R"({"event":"evaluating","view":0,"views":2})", 0), 0u);
   EXPECT_EQ(score["images"], 2);
   EXPECT_EQ(score["per_image"].size(), 2u);
   EXPECT_TRUE(score["ssim"].is_number());
@@ -115,6 +120,20 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   EXPECT_NE(Bytes("python.txt").find("kind checkpoint"), std::string::npos);
 }
 
+TEST_F(NerfEngineTest, DatasetsOwnListOfViewsIsACameraFileOnceItsSizeIsGiven) {
+  ASSERT_EQ(Run(Train("o", 5)).code, 0);
+  const std::string render = "render " + (dir_ / "o/model.safetensors") + " --camera " + dataset_ +
+                             "/transforms_test.json --out " + (dir_ / "r");
+  EXPECT_EQ(Run(render).code, 9) << "Blender's files do not state it";
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "r"));
+  const Outcome rendered = Run(render + " --width 20 --height 16");
+  ASSERT_EQ(rendered.code, 0) << rendered.err;
+  const auto image = DecodeImage(dir_ / "r/rgb_0001.png");
+  ASSERT_THAT(image, IsOk());
+  EXPECT_EQ(image->width, 20);
+  EXPECT_EQ(image->height, 16);
+}
+
 TEST_F(NerfEngineTest, TextOutputEndsInThePsnrLine) {
   const Outcome trained = Run(Train("o", 10));
   ASSERT_EQ(trained.code, 0) << trained.err;
@@ -131,6 +150,24 @@ TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_TRUE(Bytes("whole/checkpoint.safetensors") == Bytes("resumed/checkpoint.safetensors"));
   EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
+}
+
+TEST_F(NerfEngineTest, BatchesDrawnAheadGiveTheSameBytes) {
+  ASSERT_EQ(Run(Train("between", 50)).code, 0);
+  ASSERT_EQ(Run(Train("ahead", 50) + " --batches-ahead 2").code, 0);
+  EXPECT_TRUE(Bytes("between/checkpoint.safetensors") == Bytes("ahead/checkpoint.safetensors"));
+}
+
+TEST_F(NerfEngineTest, BenchTellsWhatItDidASecond) {
+  const Outcome bench =
+      Run("bench --filter '^dense_forward_64x64$' --seconds 0.01 --threads 2 --json");
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  const Json line = Json::parse(bench.out.substr(0, bench.out.find('\n')));
+  EXPECT_EQ(line["name"], "dense_forward_64x64");
+  const double samples = line["items_per_second"];
+  EXPECT_GT(samples, 0);
+  EXPECT_NEAR(line["flops_per_second"].get<double>(), 2 * 64 * 64 * samples, 1e-6 * samples);
+  EXPECT_NEAR(line["bytes_per_second"].get<double>(), 4 * (64 + 64) * samples, 1e-6 * samples);
 }
 
 TEST_F(NerfEngineTest, InitTakesWeightsOfAModel) {
@@ -179,12 +216,15 @@ TEST_F(NerfEngineTest, ExitCodesSayWhatWentWrong) {
       {train + " --method magic", 2},
       {train + " --init-scope half --init x", 2},
       {train + " --test-every 1", 2},
+      {train + " --checkpoint-interval 0", 2},
+      {train + " --checkpoint-interval often", 2},
       {train + " --resume x --steps 5", 2},
       {train + " --resume " + (dir_ / "none"), 5},
       {train + " --resume " + (dir_ / "bad"), 9},
       {"train " + (dir_ / "none") + " --out " + (dir_ / "o"), 5},
       {"train " + (dir_ / "empty") + " --out " + (dir_ / "o"), 9},
       {"eval " + (dir_ / "none") + " " + dataset_, 5},
+      {"eval " + (dir_ / "none") + " " + dataset_ + " --test-every -1", 2},
       {"eval " + (dir_ / "bad") + " " + dataset_, 9},
       {"render " + (dir_ / "bad") + " --orbit 3 --out " + (dir_ / "o"), 9},
       {"render " + (dir_ / "bad") + " --out " + (dir_ / "o"), 2},
@@ -227,8 +267,10 @@ TEST_F(NerfEngineTest, FailureInJsonModeIsALineToo) {
   EXPECT_EQ(failed["code"], "NOT_FOUND");
 }
 
-// Starts a training without end, waits until it trains, and sends `signal`.
-int ExitCodeAfterSignal(const std::string& command, const std::string& out_file, int signal) {
+// Starts a training without end, waits until its output holds `sign`, and sends `signal`. Returns
+// the exit code; 128 + signal where that killed it.
+int ExitCodeAfterSignal(const std::string& command, const std::string& out_file,
+                        const std::string& sign, int signal) {
   const pid_t pid = fork();
   if (pid == 0) {
     const int out = open(out_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -239,20 +281,22 @@ int ExitCodeAfterSignal(const std::string& command, const std::string& out_file,
   }
   int status = 0;
   for (int i = 0; i < 6000; ++i) {
-    if (ReadFile(out_file, 1 << 24).value_or("").find("\"progress\"") != std::string::npos) break;
+    if (ReadFile(out_file, 1 << 24).value_or("").find(sign) != std::string::npos) break;
     if (waitpid(pid, &status, WNOHANG) == pid) return -1;  // ended by itself
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   kill(pid, signal);
   waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 TEST_F(NerfEngineTest, SignalsWriteACheckpointThatGoesOn) {
   const std::string engine = std::string(NERF_BIN_DIR) + "/nerf-engine ";
-  EXPECT_EQ(ExitCodeAfterSignal(engine + Train("term", 1000000) + " --json", dir_ / "t", SIGTERM),
+  EXPECT_EQ(ExitCodeAfterSignal(engine + Train("term", 1000000) + " --json", dir_ / "t",
+                                "\"progress\"", SIGTERM),
             143);
-  EXPECT_EQ(ExitCodeAfterSignal(engine + Train("int", 1000000) + " --json", dir_ / "i", SIGINT),
+  EXPECT_EQ(ExitCodeAfterSignal(engine + Train("int", 1000000) + " --json", dir_ / "i",
+                                "\"progress\"", SIGINT),
             130);
   for (const char* out : {"term", "int"}) {
     const Outcome inspected =
@@ -267,6 +311,39 @@ TEST_F(NerfEngineTest, SignalsWriteACheckpointThatGoesOn) {
     EXPECT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_EQ(resumed.Last()["step"], step + 1);
   }
+}
+
+TEST_F(NerfEngineTest, KilledTrainingGoesOnFromItsCheckpointToTheSameBytes) {
+  ASSERT_EQ(Run(Train("whole", 2000)).code, 0);
+  const std::string killed = std::string(NERF_BIN_DIR) + "/nerf-engine " + Train("killed", 2000) +
+                             " --json --checkpoint-interval 0.02";
+  EXPECT_EQ(ExitCodeAfterSignal(killed, dir_ / "k", "\"checkpoint\"", SIGKILL), 128 + SIGKILL);
+  const Outcome inspected = Run("inspect --json " + (dir_ / "killed/checkpoint.safetensors"));
+  ASSERT_EQ(inspected.code, 0) << inspected.err;
+  const int step = inspected.Last()["step"];
+  ASSERT_GT(step, 0);
+  ASSERT_LT(step, 2000);
+  const Outcome resumed = Run("train " + dataset_ + " --out " + (dir_ / "resumed") + " --resume " +
+                              (dir_ / "killed/checkpoint.safetensors"));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(Bytes("whole/checkpoint.safetensors") == Bytes("resumed/checkpoint.safetensors"));
+  EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
+}
+
+TEST_F(NerfEngineTest, CheckpointsOnTheWayChangeNoByteAndNoStepHasTwo) {
+  ASSERT_EQ(Run(Train("few", 30)).code, 0);
+  const Outcome many = Run(Train("many", 30) + " --json --checkpoint-interval 0.001");
+  ASSERT_EQ(many.code, 0) << many.err;
+  std::vector<int> steps;
+  for (size_t at = 0; (at = many.out.find(R"({"event":"checkpoint","step":)", at)) != many.out.npos;
+       ++at) {
+    steps.push_back(std::stoi(many.out.substr(at + 29)));
+  }
+  EXPECT_GT(steps.size(), 1u);
+  EXPECT_EQ(std::adjacent_find(steps.begin(), steps.end(), std::greater_equal<>()), steps.end());
+  EXPECT_EQ(steps.back(), 30);
+  EXPECT_TRUE(Bytes("few/checkpoint.safetensors") == Bytes("many/checkpoint.safetensors"));
+  EXPECT_TRUE(Bytes("few/model.safetensors") == Bytes("many/model.safetensors"));
 }
 
 }  // namespace

@@ -162,8 +162,9 @@ TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
   Json message = Receive();
   while (message["type"] == "progress" || message["type"] == "preview") {
     if (message["type"] == "progress") {
-      for (const char* key : {"step", "samples", "marched", "rays", "loss", "psnr_train", "seconds",
-                              "samples_per_second", "rays_per_second", "fraction", "eta_seconds"}) {
+      for (const char* key :
+           {"step", "samples", "marched", "rays", "loss", "psnr_train", "seconds",
+            "samples_per_second", "rays_per_second", "stall_fraction", "fraction", "eta_seconds"}) {
         EXPECT_TRUE(message[key].is_number()) << key;
       }
     }
@@ -177,7 +178,7 @@ TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
     if (tensor["name"] == "field.hash_table") {
       has_table = true;
       EXPECT_EQ(tensor["dtype"], "F16");
-      EXPECT_EQ(tensor["shape"], Json({16, 4096, 2}));
+      EXPECT_EQ(tensor["shape"], Json({8, 4096, 4}));
     }
   }
   EXPECT_TRUE(has_table);
@@ -233,6 +234,37 @@ TEST_F(ServeLoopTest, CheckpointOnTheWayContinuesToTheSameBytes) {
   const auto bytes = ReadFile(dir_ / "part/checkpoint_00000060.safetensors", 1 << 30);
   ASSERT_THAT(bytes, IsOk());
   EXPECT_TRUE(*bytes == *expected);
+}
+
+// A checkpoint is due after every step, so the last step's is written before the end comes.
+TEST_F(ServeLoopTest, EachStepIsCheckpointedOnceAndDoneComesBehindTheLast) {
+  Json train = TrainMessage("j", 5);
+  train["checkpoint_interval_seconds"] = 0.001;
+  train["settings"]["target_samples"] = "8192";  // a step then takes longer than the interval
+  train["settings"]["initial_rays"] = "1024";
+  Send(train);
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  std::vector<int> steps;
+  Json message = ReceiveAnswer();
+  for (; message["type"] == "checkpoint"; message = ReceiveAnswer()) {
+    steps.push_back(message["step"]);
+  }
+  EXPECT_EQ(steps, (std::vector<int>{1, 2, 3, 4, 5}));
+  ASSERT_EQ(message["type"], "done") << message;
+  EXPECT_EQ(message["checkpoint"], dir_ / "j/checkpoint_00000005.safetensors");
+  EXPECT_EQ(message["model"], dir_ / "j/model_00000005.safetensors");
+}
+
+// The step it goes on from has no checkpoint message of this run yet.
+TEST_F(ServeLoopTest, StopBeforeTheFirstStepOfAResumeStillWritesACheckpoint) {
+  const Json done = TrainToTheEnd("j", 20);
+  Json resume = TrainMessage("k", 1);
+  resume["resume"] = done["checkpoint"];
+  SendRaw(resume.dump() + "\n" + R"({"type":"stop","job":"k","mode":"checkpoint"})" + "\n");
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  const Json checkpoint = ReceiveAnswer();
+  ASSERT_EQ(checkpoint["type"], "checkpoint") << checkpoint;
+  EXPECT_EQ(checkpoint["step"], 20);
 }
 
 TEST_F(ServeLoopTest, StopWithDiscardWritesNothing) {
@@ -485,6 +517,12 @@ TEST_F(ServeLoopTest, HostileLinesDoNotDisturbATraining) {
     SendRaw(std::string(line) + "\n");
     EXPECT_EQ(ReceiveAnswer()["type"], "error") << line;
   }
+  Send({{"type", "stop"}, {"job", "busy"}, {"mode", "now"}});
+  EXPECT_EQ(ReceiveAnswer()["type"], "error");
+  Json render = RenderMessage("r");
+  render["job"] = "busy";
+  Send(render);
+  EXPECT_EQ(ReceiveAnswer()["type"], "rendered") << "it trains on";
   Send({{"type", "stop"}, {"job", "busy"}, {"mode", "discard"}});
   EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
 }

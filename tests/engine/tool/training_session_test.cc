@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "common/error_reason.h"
+#include "engine/config/tensor_shapes.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/model_cache.h"
@@ -153,6 +156,55 @@ TEST_F(TrainingSessionTest, InitStartsFromWeightsAndRefusesOtherShapes) {
               StatusIs(StatusCode::kInvalidArgument, "field.hash_table"));
 }
 
+// The first would render for ever, the second would never meet a sample.
+TEST_F(TrainingSessionTest, StepsThatAreNoMarchAreRefused) {
+  for (const float step : {1e-9f, 1e5f}) {
+    TrainConfig config = SmallConfig();
+    config.step = step;
+    EXPECT_THAT(Open({dataset_, config, "", ""}),
+                FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid))
+        << step;
+  }
+}
+
+// Of a resolution that the config does not name; the tensors themselves are sound.
+TEST_F(TrainingSessionTest, GridOfAnotherResolutionThanTheConfigsIsRefused) {
+  TrainFiles({dataset_, SmallConfig(), "", ""});
+  for (const uint32_t resolution : {40u, 64u}) {
+    auto file = ReadTensorFile(model_);
+    ASSERT_THAT(file, IsOk());
+    Tensor& bits = file->tensors.at("occupancy.bits");
+    bits.shape = {1, resolution, resolution, resolution / 8};
+    bits.bytes.assign(bits.n_elements(), 0xff);
+    ASSERT_THAT(WriteTensorFile(*file, dir_ / "hostile"), IsOk());
+    EXPECT_THAT(LoadModelFile(dir_ / "hostile"),
+                StatusIs(StatusCode::kInvalidArgument, std::to_string(resolution)));
+  }
+}
+
+TEST_F(TrainingSessionTest, InitRefusesEveryTensorThatDoesNotFitAndNamesIt) {
+  TrainFiles({dataset_, SmallConfig(), "", ""});
+  const auto spoiled = [&](const char* name, const std::function<void(Tensor*)>& spoil) {
+    auto file = ReadTensorFile(model_);
+    EXPECT_THAT(file, IsOk());
+    spoil(&file->tensors.at(name));
+    EXPECT_THAT(WriteTensorFile(*file, dir_ / "spoiled"), IsOk());
+    return Open({dataset_, SmallConfig(), "", dir_ / "spoiled"}).status();
+  };
+  for (const TensorShape& tensor : FieldTensorShapes(SmallConfig())) {
+    const absl::Status transposed = spoiled(tensor.name.c_str(), [](Tensor* t) {
+      std::reverse(t->shape.begin(), t->shape.end());
+      if (t->shape.front() == t->shape.back()) t->shape = {t->shape[0] * t->shape[1]};
+    });
+    EXPECT_THAT(transposed, FailsWith(StatusCode::kInvalidArgument, "INIT_INVALID"));
+    EXPECT_THAT(transposed, StatusIs(StatusCode::kInvalidArgument, tensor.name));
+    const absl::Status retyped =
+        spoiled(tensor.name.c_str(), [](Tensor* t) { t->dtype = DType::kBF16; });
+    EXPECT_THAT(retyped, FailsWith(StatusCode::kInvalidArgument, "INIT_INVALID"));
+    EXPECT_THAT(retyped, StatusIs(StatusCode::kInvalidArgument, tensor.name));
+  }
+}
+
 TEST_F(TrainingSessionTest, AutogradWithoutItsLibrarySaysSo) {
   TrainConfig config = SmallConfig();
   config.method = "ngp-autograd";
@@ -167,6 +219,7 @@ TEST_F(TrainingSessionTest, ModelCacheForgetsTheLeastRecentlyUsedAndSeesReplaced
   std::filesystem::copy_file(model_, dir_ / "b");
   const auto size = LoadModelFile(model_)->byte_size;
   ASSERT_GT(size, 0u);
+  EXPECT_EQ(LoadModelFile(checkpoint_)->byte_size, size) << "what only training needs is not kept";
   ModelCache cache(2 * size);
   const auto first = cache.Get(model_);
   ASSERT_THAT(first, IsOk());
@@ -184,6 +237,19 @@ TEST_F(TrainingSessionTest, ModelCacheForgetsTheLeastRecentlyUsedAndSeesReplaced
   ASSERT_THAT(replaced, IsOk());
   EXPECT_EQ((*replaced)->state.step, 6u);
   EXPECT_THAT(cache.Get(dir_ / "none"), StatusIs(StatusCode::kNotFound));
+}
+
+// Measured with the sample scene at the defaults: 0.3 GiB against 2.0 GiB at the peak.
+TEST(TrainingStepBytesTest, AutogradTakesWhatItsRecordOfEachSampleTakes) {
+  TrainConfig config;
+  const SceneGeometry geometry;
+  const uint64_t fused = TrainingStepBytes(config, geometry, 2);
+  config.method = "ngp-autograd";
+  const uint64_t autograd = TrainingStepBytes(config, geometry, 2);
+  EXPECT_GT(autograd, fused + (uint64_t{3} << 29));
+  EXPECT_LT(autograd, fused + (uint64_t{5} << 29));
+  config.initial_rays *= 4;
+  EXPECT_GT(TrainingStepBytes(config, geometry, 2), 3 * autograd);
 }
 
 TEST(GuardedTest, ExceptionsBecomeStatus) {

@@ -53,6 +53,19 @@ TEST(ViewRequestTest, OneLengthKeepsTheAspectBothRescale) {
   EXPECT_EQ((*both)[0].fl_y, 25);
 }
 
+TEST(ViewRequestTest, FramesWithoutSizeAreSeenAtTheOneAskedFor) {
+  constexpr char kBlender[] =
+      R"({"camera_angle_x":1.5707963267948966,
+          "frames":[{"transform_matrix":[[1,0,0,2],[0,1,0,0],[0,0,1,0],[0,0,0,1]]}]})";
+  const auto cameras = CamerasFromText(kBlender, "camera", State(), 80, 60);
+  ASSERT_THAT(cameras, IsOk());
+  EXPECT_EQ((*cameras)[0].width, 80);
+  EXPECT_EQ((*cameras)[0].height, 60);
+  EXPECT_NEAR((*cameras)[0].fl_x, 40, 1e-4);
+  EXPECT_THAT(CamerasFromText(kBlender, "camera", State(), 80, 0),
+              StatusIs(StatusCode::kInvalidArgument, "frames[0].w"));
+}
+
 TEST(ViewRequestTest, HugeViewsAreRefusedBeforeAnythingIsAllocated) {
   EXPECT_THAT(CamerasFromText(kCamera, "camera", State(), 20000, 0),
               StatusIs(StatusCode::kInvalidArgument));

@@ -18,8 +18,9 @@ TrainState SampleState() {
   state.config.learning_rate = 1.0f / 3;
   state.config.target_samples = 12345;
   state.geometry.flavour = SceneFlavour::kNerfstudio;
-  state.geometry.frame.own_to_training.m[0][3] = -0.1f;
   state.geometry.frame.scale = 1.0f / 7;
+  for (int i = 0; i < 3; ++i) state.geometry.frame.own_to_training.m[i][i] = 1.0f / 7;
+  state.geometry.frame.own_to_training.m[0][3] = -0.1f;
   state.geometry.box = {{-1.5f, -1.5f, -1e-7f}, {1.5f, 1.5f, 3}};
   state.geometry.n_levels = 4;
   state.geometry.near = 0.05f;
@@ -122,7 +123,7 @@ TEST_P(BadMetadataTest, IsRefusedAndNamed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoint, BadMetadataTest,
-    ::testing::Values(BadValue{"format", "other"}, BadValue{"format_version", "2"},
+    ::testing::Values(BadValue{"format", "other"}, BadValue{"format_version", "1"},
                       BadValue{"kind", "mesh"}, BadValue{"seed", "-1"},
                       BadValue{"seed", "4294967296"}, BadValue{"seed", ""}, BadValue{"seed", "1x"},
                       BadValue{"budget", "steps"}, BadValue{"budget", "years 3"},
@@ -131,13 +132,16 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"setting.nonsense", "1"}, BadValue{"scene.flavour", "x"},
                       BadValue{"scene.own_to_training", "1 2 3"},
                       BadValue{"scene.own_to_training", "1 0 0 0 0 1 0 0 0 0 1 inf"},
-                      BadValue{"scene.scale", "0"}, BadValue{"scene.scale", "nan"},
-                      BadValue{"scene.box_max", "-9 0 0"}, BadValue{"scene.box_min", "1e30 0 0"},
-                      BadValue{"scene.n_levels", "9"}, BadValue{"scene.n_levels", "0"},
-                      BadValue{"scene.march", "0.1 1e-30 0"}, BadValue{"scene.march", "0.1 0.01"},
-                      BadValue{"scene.march", "0.1  0.01 0"}, BadValue{"camera.size", "0 10"},
-                      BadValue{"camera.size", "100000 100000"}, BadValue{"camera.lens", "fisheye"},
-                      BadValue{"camera.intrinsics", "0 1 1 1"},
+                      BadValue{"scene.own_to_training", "0 0 0 0 0 0 0 0 0 0 0 0"},
+                      BadValue{"scene.own_to_training", "1 0 0 0 0 1 0 0 0 0 1 0"},
+                      BadValue{"scene.box_max", "1.5 1.5 0"}, BadValue{"scene.scale", "0"},
+                      BadValue{"scene.scale", "nan"}, BadValue{"scene.box_max", "-9 0 0"},
+                      BadValue{"scene.box_min", "1e30 0 0"}, BadValue{"scene.n_levels", "9"},
+                      BadValue{"scene.n_levels", "0"}, BadValue{"scene.march", "0.1 1e-30 0"},
+                      BadValue{"scene.march", "0.1 6 0"}, BadValue{"scene.march", "0.1 7e-5 0"},
+                      BadValue{"scene.march", "0.1 0.01"}, BadValue{"scene.march", "0.1  0.01 0"},
+                      BadValue{"camera.size", "0 10"}, BadValue{"camera.size", "100000 100000"},
+                      BadValue{"camera.lens", "fisheye"}, BadValue{"camera.intrinsics", "0 1 1 1"},
                       BadValue{"evaluation_background", "random"}, BadValue{"step", "-1"},
                       BadValue{"step", "99999999999"}, BadValue{"samples", "-5"},
                       BadValue{"ray_count.next", "0"}, BadValue{"ray_count.sums", "1 2 nan"},

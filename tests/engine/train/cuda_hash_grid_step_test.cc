@@ -124,6 +124,14 @@ TEST_P(CudaHashGridStepTest, OneStepInFp32IsTheCpus) {
   }
 }
 
+TEST_P(CudaHashGridStepTest, OneStepWithTwoFeaturesOnSixteenLevelsIsTheCpus) {
+  TrainConfig config = Fp32Config();
+  config.n_features_per_level = 2;
+  ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, kFp32Loss, kFp32State);
+  config.cuda_fp32 = 0;
+  ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, kHalfLoss, kHalfState);
+}
+
 TEST_P(CudaHashGridStepTest, StepsInFp32FollowTheCpusPastUpdatesOfGridAndAverage) {
   // The grid is updated before steps 4, 8 ..., in full and then in part; the average after step 16.
   ExpectStepsLikeTheCpus(Fp32Config(), TinyGeometry(), 17, kFp32Loss, kFp32State);

@@ -42,7 +42,8 @@ TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
   const auto step = NewFusedHashGridStep(config, geometry, &pool);
   const TensorFile state = LivelyState(*step);
   ASSERT_THAT(step->Load(state), IsOk());
-  NgpParameters parameters(config, NgpHashGridShape(12, geometry.n_levels));
+  NgpParameters parameters(
+      config, NgpHashGridShape({.log2_hashmap_size = 12, .n_occupancy_levels = geometry.n_levels}));
   ASSERT_THAT(parameters.Load(state), IsOk());
   const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
   const Batch batch = TinyBatch(23);
@@ -262,8 +263,8 @@ TEST(FusedHashGridStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
   };
   TensorFile model;
   step->SaveModel(&model);
-  const auto from_model = LoadNgpModel(model, geometry);
-  const auto from_checkpoint = LoadNgpModel(Saved(*step), geometry);
+  const auto from_model = LoadNgpModel(model, TinyConfig(), geometry);
+  const auto from_checkpoint = LoadNgpModel(Saved(*step), TinyConfig(), geometry);
   ASSERT_THAT(from_model, IsOk());
   ASSERT_THAT(from_checkpoint, IsOk());
   const std::vector<Vec3> expected = render(step->Snapshot());
@@ -275,7 +276,7 @@ TEST(LoadNgpModelTest, RefusesAGridOfAnotherNumberOfLevels) {
   ThreadPool pool(1);
   TensorFile model;
   NewFusedHashGridStep(TinyConfig(), TinyGeometry(2), &pool)->SaveModel(&model);
-  EXPECT_THAT(LoadNgpModel(model, TinyGeometry(1)),
+  EXPECT_THAT(LoadNgpModel(model, TinyConfig(), TinyGeometry(1)),
               StatusIs(absl::StatusCode::kInvalidArgument, "occupancy.bits"));
 }
 

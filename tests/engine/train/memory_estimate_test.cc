@@ -40,6 +40,30 @@ TEST(AvailableMemoryTest, TakesTheTightestGroupAndGivesBackItsFileCache) {
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 1500000u);
 }
 
+TEST(AvailableMemoryTest, VersionOneLimitsCountToo) {
+  TempDir root;
+  Write(root / "proc/meminfo", "MemAvailable:   99999999 kB\n");
+  Write(root / "proc/self/cgroup", "12:cpu,cpuacct:/a\n9:hugetlb,memory:/docker/engine\n0::/x\n");
+  const std::string groups = root / "sys/fs/cgroup/memory/";
+  Write(groups + "docker/memory.limit_in_bytes", "9223372036854771712\n");  // none
+  Write(groups + "docker/memory.usage_in_bytes", "123\n");
+  Write(groups + "docker/engine/memory.limit_in_bytes", "6000000\n");
+  Write(groups + "docker/engine/memory.usage_in_bytes", "5000000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 1000000u);
+  Write(groups + "docker/engine/memory.stat", "inactive_file 7\ntotal_inactive_file 250000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 1250000u);
+}
+
+// /proc/self/cgroup says where the group lies on the host; the container sees it at the top.
+TEST(AvailableMemoryTest, VersionOneLimitIsFoundInsideAContainer) {
+  TempDir root;
+  Write(root / "proc/meminfo", "MemAvailable:   99999999 kB\n");
+  Write(root / "proc/self/cgroup", "4:memory:/docker/0123456789abcdef\n");
+  Write(root / "sys/fs/cgroup/memory/memory.limit_in_bytes", "3000000\n");
+  Write(root / "sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
+  EXPECT_EQ(AvailableMemoryBytes(root.path()), 2000000u);
+}
+
 TEST(AvailableMemoryTest, GroupAboveItsLimitLeavesNothing) {
   TempDir root;
   Write(root / "proc/meminfo", "MemAvailable:   1000 kB\n");
@@ -53,8 +77,10 @@ TEST(AvailableMemoryTest, UnknownOrGarbledFilesAreNoLimit) {
   TempDir root;
   EXPECT_EQ(AvailableMemoryBytes(root.path()), std::nullopt);
   Write(root / "proc/meminfo", "MemAvailable: lots\n");
-  Write(root / "proc/self/cgroup", "1:memory:/x\n");
-  EXPECT_EQ(AvailableMemoryBytes(root.path()), std::nullopt);
+  for (const char* groups : {"1:memory:/x\n", "memory", "::", "1:memory:x", "0::", "\n\n", ""}) {
+    Write(root / "proc/self/cgroup", groups);
+    EXPECT_EQ(AvailableMemoryBytes(root.path()), std::nullopt) << groups;
+  }
 }
 
 TEST(AvailableMemoryTest, ThisMachineAnswers) {

@@ -15,7 +15,7 @@ namespace {
 class NgpChunkTest : public testing::Test {
  protected:
   NgpChunkTest()
-      : parameters_(config_, NgpHashGridShape(12, 1)),
+      : parameters_(config_, NgpHashGridShape({.log2_hashmap_size = 12})),
         grid_(FullOccupancyGrid(geometry_.box, 1, config_.grid_resolution)) {
     parameters_.InitializeRandomly();
   }

@@ -16,14 +16,14 @@ class HalfSpaceField {
  public:
   HalfSpaceField(float outside, float inside, int n_levels = 1)
       : table_(size_t{32} << kLog2Size), weights_(kNgpWeights) {
-    shape_ = NgpHashGridShape(kLog2Size, n_levels);
+    shape_ = NgpHashGridShape({.log2_hashmap_size = kLog2Size, .n_occupancy_levels = n_levels});
     EXPECT_TRUE(shape_.IsDense(0));
     box_ = TinyGeometry(n_levels).box.Scaled(static_cast<float>(1 << (n_levels - 1)));
     const uint32_t corners = shape_.resolution[0] + 1;
     for (uint32_t entry = 0; entry < corners * corners * corners; ++entry) {
       const bool is_inside = entry % corners > corners / 2;
-      table_[2 * entry] = is_inside;
-      table_[2 * entry + 1] = 1;
+      table_[shape_.n_features * entry] = is_inside;
+      table_[shape_.n_features * entry + 1] = 1;
     }
     const NgpLayer &first = kNgpLayers[0], &second = kNgpLayers[1];
     weights_[first.offset + 0 * first.n_out + 0] = 1;  // hidden 0 is feature 0

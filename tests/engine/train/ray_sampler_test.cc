@@ -97,6 +97,27 @@ TEST(RaySamplerTest, RayDependsOnItsIndexAndNotOnHowManyThereAre) {
   }
 }
 
+TEST(RaySamplerTest, ResizedBatchIsWhatFillGives) {
+  const std::vector<View> views = {MakeView(0, 8, 8)};
+  const RaySampler sampler(views, Background::kRandom, 0, 1);
+  ThreadPool pool(2);
+  Batch resized;
+  sampler.Fill(5, 300, nullptr, &resized);
+  for (const int n_rays : {1000, 1000, 70, 0, 600}) {
+    sampler.Resize(n_rays, &pool, &resized);
+    Batch filled;
+    sampler.Fill(5, n_rays, &pool, &filled);
+    ASSERT_EQ(resized.n_rays, n_rays);
+    ASSERT_EQ(resized.targets, filled.targets);
+    ASSERT_EQ(resized.jitters, filled.jitters);
+    ASSERT_EQ(resized.backgrounds, filled.backgrounds);
+    ASSERT_EQ(resized.rays.size(), filled.rays.size());
+    for (size_t i = 0; i < filled.rays.size(); ++i) {
+      ASSERT_TRUE(resized.rays[i] == filled.rays[i]) << i;
+    }
+  }
+}
+
 TEST(RaySamplerTest, StepAndSeedChangeEverything) {
   const std::vector<View> views = {MakeView(0, 8, 8)};
   ThreadPool pool(1);

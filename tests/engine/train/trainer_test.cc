@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 
 #include "common/error_reason.h"
@@ -133,6 +134,57 @@ TEST(TrainerTest, InterruptedAndContinuedGivesTheSameBytes) {
     ASSERT_THAT(second.Run(), IsOkAndHolds(TrainOutcome::kFinished));
     EXPECT_TRUE(SerializeTensorFile(second.trainer->Checkpoint()) == expected) << stop_after;
     EXPECT_EQ(second.step.n_runs, 120 - static_cast<int>(stop_after));
+  }
+}
+
+TEST(TrainerTest, BatchesDrawnAheadGiveTheSameBytes) {
+  // The fake step's trained samples depend on its weights, so the ray count of a batch is known
+  // only after the step before it. Step 30 fails once, so there is a recovery on the way.
+  const auto bytes = [](int batches_ahead, uint32_t stop_after) {
+    const auto prepare = [&](Fixture* f) {
+      f->options.batches_ahead = batches_ahead;
+      f->step.loss = [](const Batch& batch) { return batch.step == 30 ? NAN : 0.005; };
+    };
+    Fixture first({BudgetKind::kSteps, 120});
+    prepare(&first);
+    first.options.stop_after = stop_after;
+    EXPECT_THAT(first.Run(), IsOk());
+    Fixture second({BudgetKind::kSteps, 120});
+    prepare(&second);
+    second.state = first.trainer->state();
+    EXPECT_THAT(second.step.Load(first.trainer->Checkpoint()), IsOk());
+    EXPECT_THAT(second.Run(), IsOkAndHolds(TrainOutcome::kFinished));
+    return SerializeTensorFile(second.trainer->Checkpoint());
+  };
+  const std::string expected = bytes(0, 60);
+  for (const int batches_ahead : {1, 2, 7}) {
+    EXPECT_TRUE(bytes(batches_ahead, 60) == expected) << batches_ahead << " ahead";
+  }
+}
+
+// A clock that moves by a second each time it is read.
+class TickingClock final : public Clock {
+ public:
+  SteadyTime Now() const override { return SteadyTime(absl::Seconds(++n_reads_)); }
+  absl::Time WallNow() const override { return absl::UnixEpoch(); }
+
+ private:
+  mutable std::atomic<int> n_reads_ = 0;
+};
+
+TEST(TrainerTest, StallFractionIsTheShareOfTheStepThatWaitsForItsBatch) {
+  // A step reads the clock four times: at its begin, before and after the batch, at its end.
+  Fixture f({BudgetKind::kSteps, 10});
+  const TickingClock clock;
+  for (const int batches_ahead : {0, 2}) {
+    f.options.batches_ahead = batches_ahead;
+    f.observer.progress.clear();
+    Trainer trainer(&f.scene, f.state, &f.step, &f.pool, &clock, f.options, &f.observer);
+    ASSERT_THAT(trainer.Run({}), IsOk());
+    ASSERT_FALSE(f.observer.progress.empty());
+    for (const TrainProgress& progress : f.observer.progress) {
+      EXPECT_NEAR(progress.stall_fraction, 1 / 3.0, 1e-9);
+    }
   }
 }
 

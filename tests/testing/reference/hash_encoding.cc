@@ -46,15 +46,16 @@ std::vector<double> HashEncodeForward(const kernels::HashGridShape& shape,
                                       std::span<const double> table,
                                       std::span<const Vec3> positions) {
   std::vector<double> features;
-  const size_t level_size = size_t{2} << shape.log2_hashmap_size;
+  const size_t n_features = shape.n_features;
+  const size_t level_size = n_features << shape.log2_hashmap_size;
   for (const Vec3& position : positions) {
     for (int level = 0; level < shape.n_levels; ++level) {
-      double sum[2] = {};
+      double sum[4] = {};
       for (const HashCorner& corner : HashCorners(shape, level, position)) {
-        for (int f = 0; f < 2; ++f)
-          sum[f] += corner.weight * table[level_size * level + 2 * size_t{corner.entry} + f];
+        for (size_t f = 0; f < n_features; ++f)
+          sum[f] += corner.weight * table[level_size * level + n_features * corner.entry + f];
       }
-      features.insert(features.end(), sum, sum + 2);
+      features.insert(features.end(), sum, sum + n_features);
     }
   }
   return features;
@@ -63,14 +64,15 @@ std::vector<double> HashEncodeForward(const kernels::HashGridShape& shape,
 std::vector<double> HashEncodeBackward(const kernels::HashGridShape& shape,
                                        std::span<const Vec3> positions,
                                        std::span<const double> grad_features) {
-  const size_t level_size = size_t{2} << shape.log2_hashmap_size;
+  const size_t n_features = shape.n_features;
+  const size_t level_size = n_features << shape.log2_hashmap_size;
   std::vector<double> grad_table(level_size * shape.n_levels);
   for (size_t i = 0; i < positions.size(); ++i) {
     for (int level = 0; level < shape.n_levels; ++level) {
       for (const HashCorner& corner : HashCorners(shape, level, positions[i])) {
-        for (int f = 0; f < 2; ++f) {
-          grad_table[level_size * level + 2 * size_t{corner.entry} + f] +=
-              corner.weight * grad_features[(i * shape.n_levels + level) * 2 + f];
+        for (size_t f = 0; f < n_features; ++f) {
+          grad_table[level_size * level + n_features * corner.entry + f] +=
+              corner.weight * grad_features[(i * shape.n_levels + level) * n_features + f];
         }
       }
     }

@@ -24,14 +24,14 @@ Matrix LayerWeights(const NgpNetwork& network, int i) {
 
 FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction) {
   const kernels::HashGridShape& shape = network.shape;
-  const size_t level_size = size_t{2} << shape.log2_hashmap_size;
-  Matrix encoding(1, 2 * shape.n_levels);
+  const int n_features = shape.n_features;
+  Matrix encoding(1, shape.width());
   for (int level = 0; level < shape.n_levels; ++level) {
     for (const HashCorner& corner : HashCorners(shape, level, unit)) {
-      for (int f = 0; f < 2; ++f) {
-        encoding.at(0, 2 * level + f) +=
-            corner.weight * network.table[level_size * level + 2 * size_t{corner.entry} + f];
-      }
+      const float* entry =
+          network.table + shape.level_size() * level + size_t{corner.entry} * n_features;
+      for (int f = 0; f < n_features; ++f)
+        encoding.at(0, n_features * level + f) += corner.weight * entry[f];
     }
   }
   const Matrix hidden = DenseForward(encoding, LayerWeights(network, 0), true);

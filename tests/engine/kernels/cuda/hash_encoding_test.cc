@@ -20,8 +20,8 @@ constexpr double kFloatTolerance = 3 * 2 * 0x1p-16 + 1e-6;
 // The result is rounded to half precision; the table's values are halves on both sides.
 constexpr double kHalfTolerance = kFloatTolerance + 0x1p-11;
 
-// Five levels, the first two of them dense.
-HashGridShape Shape() { return MakeHashGridShape(5, 12, 4, kFinest); }
+// Six levels, the first of them dense.
+HashGridShape Shape(int n_features) { return MakeHashGridShape(6, n_features, 12, 4, kFinest); }
 
 // Points all over, some outside of the cube, some on corners and faces of cells.
 std::vector<Vec3> Positions(size_t n) {
@@ -34,16 +34,19 @@ std::vector<Vec3> Positions(size_t n) {
 class CudaHashEncodingTest : public CudaTest {
  protected:
   template <typename T>
-  void ExpectForwardAgrees(double tolerance) {
-    const HashGridShape shape = Shape();
+  void ExpectForwardAgrees(int n_features, double tolerance) {
+    const HashGridShape shape = Shape(n_features);
+    ASSERT_TRUE(shape.IsDense(0));
+    ASSERT_FALSE(shape.IsDense(5));
+    const int width = shape.width();
     const std::vector<T> table =
-        Narrow<T>(RandomFloats(size_t{2} * shape.n_levels * shape.entries(), -1, 1, 7));
+        Narrow<T>(RandomFloats(shape.level_size() * shape.n_levels, -1, 1, 7));
     const DeviceArray<T> device_table(table);
     for (uint32_t n : kSizes) {
       const uint32_t stride = n + 3;
       const std::vector<Vec3> positions = Positions(n);
       const DeviceArray<Vec3> device_positions(positions);
-      DeviceArray<T> features(Narrow<T>(std::vector<float>(2 * shape.n_levels * stride, -77)));
+      DeviceArray<T> features(Narrow<T>(std::vector<float>(width * stride, -77)));
       cuda::HashEncodeForward(cuda::HashEncodeForwardParams<T>{.shape = shape,
                                                                .table = device_table.data(),
                                                                .range = {n},
@@ -54,16 +57,14 @@ class CudaHashEncodingTest : public CudaTest {
       const std::vector<double> expected =
           reference::HashEncodeForward(shape, Wide(table), positions);
       const std::vector<double> found = Wide(features.Download(stream_));
-      for (int l = 0; l < shape.n_levels; ++l) {
+      for (int feature = 0; feature < width; ++feature) {
         for (uint32_t i = 0; i < stride; ++i) {
-          for (int f = 0; f < 2; ++f) {
-            const double value = found[(l * stride + i) * 2 + f];
-            if (i < n) {
-              ASSERT_NEAR(value, expected[i * 2 * shape.n_levels + 2 * l + f], tolerance)
-                  << n << ", " << i << ", " << l;
-            } else {
-              ASSERT_EQ(value, -77) << "wrote past the end";
-            }
+          const double value = found[(feature / 2 * stride + i) * 2 + feature % 2];
+          if (i < n) {
+            ASSERT_NEAR(value, expected[i * width + feature], tolerance)
+                << n << ", " << i << ", " << feature;
+          } else {
+            ASSERT_EQ(value, -77) << "wrote past the end";
           }
         }
       }
@@ -73,15 +74,15 @@ class CudaHashEncodingTest : public CudaTest {
 NERF_INSTANTIATE_CUDA_PLACES(CudaHashEncodingTest);
 
 TEST_P(CudaHashEncodingTest, ForwardAgreesWithTheReferenceForAllSizes) {
-  ExpectForwardAgrees<float>(kFloatTolerance);
+  for (int n_features : {2, 4}) ExpectForwardAgrees<float>(n_features, kFloatTolerance);
 }
 
 TEST_P(CudaHashEncodingTest, ForwardInHalfPrecisionAgreesWithTheReferenceForAllSizes) {
-  ExpectForwardAgrees<Half>(kHalfTolerance);
+  for (int n_features : {2, 4}) ExpectForwardAgrees<Half>(n_features, kHalfTolerance);
 }
 
 TEST_P(CudaHashEncodingTest, ForwardTakesTheRangeThatTheDeviceCounted) {
-  const HashGridShape shape = MakeHashGridShape(2, 12, 4, 9);
+  const HashGridShape shape = MakeHashGridShape(2, 2, 12, 4, 9);
   const DeviceArray<float> table(std::vector<float>(4 * shape.entries(), 1.0f));
   const DeviceArray<Vec3> positions(Positions(300));
   const DeviceArray<uint32_t> counts(std::vector<uint32_t>{40, 20, 1000});
@@ -105,55 +106,57 @@ TEST_P(CudaHashEncodingTest, ForwardTakesTheRangeThatTheDeviceCounted) {
 }
 
 TEST_P(CudaHashEncodingTest, BackwardAgreesWithTheReferenceInFloatsAndInFixedPoint) {
-  const HashGridShape shape = Shape();
-  const size_t table_size = size_t{2} * shape.n_levels * shape.entries();
-  for (uint32_t n : kSizes) {
-    const uint32_t stride = n + 3;
-    const std::vector<Vec3> positions = Positions(n + 5);
-    std::vector<uint32_t> rows(n);
-    std::vector<Vec3> gathered(n);
-    for (uint32_t i = 0; i < n; ++i) {
-      rows[i] = n + 4 - i;
-      gathered[i] = positions[rows[i]];
-    }
-    const std::vector<float> grads = RandomFloats(size_t{2} * shape.n_levels * stride, -1, 1, 9);
-    std::vector<double> packed(size_t{2} * shape.n_levels * n);
-    for (uint32_t i = 0; i < n; ++i)
-      for (int l = 0; l < shape.n_levels; ++l)
-        for (int f = 0; f < 2; ++f)
-          packed[i * 2 * shape.n_levels + 2 * l + f] = grads[(l * stride + i) * 2 + f];
-    const std::vector<double> expected = reference::HashEncodeBackward(shape, gathered, packed);
+  for (int n_features : {2, 4}) {
+    const HashGridShape shape = Shape(n_features);
+    const int width = shape.width();
+    const size_t table_size = shape.level_size() * shape.n_levels;
+    for (uint32_t n : kSizes) {
+      const uint32_t stride = n + 3;
+      const std::vector<Vec3> positions = Positions(n + 5);
+      std::vector<uint32_t> rows(n);
+      std::vector<Vec3> gathered(n);
+      for (uint32_t i = 0; i < n; ++i) {
+        rows[i] = n + 4 - i;
+        gathered[i] = positions[rows[i]];
+      }
+      const std::vector<float> grads = RandomFloats(size_t(width) * stride, -1, 1, 9);
+      std::vector<double> packed(size_t(width) * n);
+      for (uint32_t i = 0; i < n; ++i)
+        for (int feature = 0; feature < width; ++feature)
+          packed[i * width + feature] = grads[(feature / 2 * stride + i) * 2 + feature % 2];
+      const std::vector<double> expected = reference::HashEncodeBackward(shape, gathered, packed);
 
-    const DeviceArray<Vec3> device_positions(positions);
-    const DeviceArray<uint32_t> device_rows(rows);
-    const DeviceArray<float> device_grads(grads);
-    DeviceArray<float> table(table_size);
-    DeviceArray<int64_t> fixed(table_size);
-    cuda::HashEncodeBackwardParams params{.shape = shape,
-                                          .range = {n},
-                                          .positions = device_positions.data(),
-                                          .rows = device_rows.data(),
-                                          .grad_features = device_grads.data(),
-                                          .stride = stride,
-                                          .grad_table = table.data()};
-    cuda::HashEncodeBackward(params, stream_);
-    params.grad_table = nullptr;
-    params.fixed_grad_table = fixed.data();
-    cuda::HashEncodeBackward(params, stream_);
-    const std::vector<float> found = table.Download(stream_);
-    const std::vector<int64_t> found_fixed = fixed.Download(stream_);
-    for (size_t i = 0; i < table_size; ++i) {
-      // Up to n samples add to an entry, each with the forward pass's error.
-      ASSERT_NEAR(found[i], expected[i], n * kFloatTolerance) << n << ", " << i;
-      ASSERT_NEAR(found_fixed[i] / static_cast<double>(cuda::kFixedPointOne), expected[i],
-                  n * kFloatTolerance)
-          << n << ", " << i;
+      const DeviceArray<Vec3> device_positions(positions);
+      const DeviceArray<uint32_t> device_rows(rows);
+      const DeviceArray<float> device_grads(grads);
+      DeviceArray<float> table(table_size);
+      DeviceArray<int64_t> fixed(table_size);
+      cuda::HashEncodeBackwardParams params{.shape = shape,
+                                            .range = {n},
+                                            .positions = device_positions.data(),
+                                            .rows = device_rows.data(),
+                                            .grad_features = device_grads.data(),
+                                            .stride = stride,
+                                            .grad_table = table.data()};
+      cuda::HashEncodeBackward(params, stream_);
+      params.grad_table = nullptr;
+      params.fixed_grad_table = fixed.data();
+      cuda::HashEncodeBackward(params, stream_);
+      const std::vector<float> found = table.Download(stream_);
+      const std::vector<int64_t> found_fixed = fixed.Download(stream_);
+      for (size_t i = 0; i < table_size; ++i) {
+        // Up to n samples add to an entry, each with the forward pass's error.
+        ASSERT_NEAR(found[i], expected[i], n * kFloatTolerance) << n << ", " << i;
+        ASSERT_NEAR(found_fixed[i] / static_cast<double>(cuda::kFixedPointOne), expected[i],
+                    n * kFloatTolerance)
+            << n << ", " << i;
+      }
     }
   }
 }
 
 TEST_P(CudaHashEncodingTest, FixedPointSumsDoNotDependOnTheOrderOfTheSamples) {
-  const HashGridShape shape = MakeHashGridShape(1, 12, 2, 2);
+  const HashGridShape shape = MakeHashGridShape(1, 2, 12, 2, 2);
   constexpr uint32_t kSamples = 500;
   std::vector<Vec3> positions = RandomPoints(kSamples, 0, 1, 1);
   std::vector<float> grads = RandomFloats(2 * kSamples, -1e3f, 1e3f, 2);
@@ -179,14 +182,13 @@ TEST_P(CudaHashEncodingTest, FixedPointSumsDoNotDependOnTheOrderOfTheSamples) {
 
 TEST_P(CudaHashEncodingTest, NotANumberReadsInsideTheTable) {
   // Positions come from rays of untrusted scenes; the sanitizer build sees a wild read.
-  const HashGridShape shape = Shape();
-  const DeviceArray<float> table(
-      RandomFloats(size_t{2} * shape.n_levels * shape.entries(), -1, 1, 7));
+  const HashGridShape shape = Shape(4);
+  const DeviceArray<float> table(RandomFloats(shape.level_size() * shape.n_levels, -1, 1, 7));
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();
   const DeviceArray<Vec3> positions(
       std::vector<Vec3>{{nan, 0.5f, 0.5f}, {0.5f, nan, nan}, {infinity, -infinity, 0.5f}});
-  DeviceArray<float> features(size_t{2} * shape.n_levels * 3);
+  DeviceArray<float> features(size_t{3} * shape.width());
   cuda::HashEncodeForward(cuda::HashEncodeForwardParams<float>{.shape = shape,
                                                                .table = table.data(),
                                                                .range = {3},

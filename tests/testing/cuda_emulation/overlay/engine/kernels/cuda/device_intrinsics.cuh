@@ -3,7 +3,7 @@
 // Takes the place of engine/kernels/cuda/device_intrinsics.cuh in the host emulation: the same
 // functions, fragments included, in plain C++.
 
-#include "engine/base/half.h"
+#include "engine/base/half_float.h"
 #include "engine/kernels/cuda/float_fragments.cuh"
 #include "engine/kernels/cuda/pair.cuh"
 
@@ -26,10 +26,10 @@ T* SharedMemory() {
   return static_cast<T*>(cuda_emulation::SharedBytes());
 }
 
-inline void AtomicAddPair(Pair<float>* at, float x, float y) {
-  NERF_CHECK(reinterpret_cast<uintptr_t>(at) % sizeof(*at) == 0);
-  at->x += x;
-  at->y += y;
+template <int F>
+void AtomicAddEntry(float* at, const float (&values)[F]) {
+  NERF_CHECK(reinterpret_cast<uintptr_t>(at) % sizeof(values) == 0);
+  for (int f = 0; f < F; ++f) at[f] += values[f];
 }
 
 template <typename T>

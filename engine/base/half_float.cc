@@ -1,42 +1,32 @@
-#pragma once
+#include "engine/base/half_float.h"
 
 #include <bit>
-#include <cstdint>
 
 namespace nerf {
 
-// A number in IEEE half precision, as files and device memory hold it.
-struct Half {
-  uint16_t bits = 0;
-  bool operator==(const Half&) const = default;
-};
-
-// The nearest half, ties to even; too large becomes infinity. Integer arithmetic throughout:
-// independent of the rounding and denormal modes of the thread.
-constexpr Half HalfFromFloat(float value) {
+uint16_t FloatToHalf(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};  // NaN
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);  // NaN
   // 65520 lies half way to the next power and rounds to infinity.
-  if (magnitude >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
   if (magnitude >= 0x38800000u) {  // normal in half precision
     const uint32_t rebased = magnitude - 0x38000000u;
-    return {static_cast<uint16_t>(sign | ((rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13))};
+    return static_cast<uint16_t>(sign | ((rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13));
   }
-  if (magnitude <= 0x33000000u) return {static_cast<uint16_t>(sign)};  // up to half the smallest
+  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);  // up to half the smallest
   const uint32_t exponent = magnitude >> 23;
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
   const uint32_t shift = 126u - exponent;  // 14 to 24
   const uint32_t halfway = (1u << (shift - 1)) - 1u;
-  return {
-      static_cast<uint16_t>(sign | ((mantissa + halfway + ((mantissa >> shift) & 1u)) >> shift))};
+  return static_cast<uint16_t>(sign | ((mantissa + halfway + ((mantissa >> shift) & 1u)) >> shift));
 }
 
-constexpr float FloatFromHalf(Half half) {
-  const uint32_t sign = (half.bits & 0x8000u) << 16;
-  const uint32_t exponent = (half.bits >> 10) & 0x1fu;
-  uint32_t mantissa = half.bits & 0x3ffu;
+float HalfToFloat(uint16_t half) {
+  const uint32_t sign = (half & 0x8000u) << 16;
+  const uint32_t exponent = (half >> 10) & 0x1fu;
+  uint32_t mantissa = half & 0x3ffu;
   if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
   if (exponent > 0)
     return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/scene/scene_files.h"
+#include "engine/scene/scene_problem.h"
+
+// COLMAP's files as they stand, text and binary. What they mean is colmap_reader.h's.
+namespace nerf {
+
+// One of COLMAP's lens models, also those that we cannot use: their names belong into messages.
+struct ColmapCameraModel {
+  int id;
+  const char* name;
+  int n_params;
+  bool is_supported;
+};
+
+struct ColmapCamera {
+  const ColmapCameraModel* model = nullptr;
+  uint64_t width = 0, height = 0;
+  std::vector<double> params;
+  std::string field;  // "camera 3" or "line 4"
+};
+
+struct ColmapImage {
+  double rotation[4];  // w, x, y, z of world-to-camera
+  double translation[3];
+  uint32_t camera_id = 0;
+  std::string name;
+  std::string field;
+};
+
+struct ColmapModel {
+  std::map<uint32_t, ColmapCamera> cameras;
+  std::vector<ColmapImage> images;
+};
+
+// Reads the cameras and images of one model; names are relative to the folder. Every problem goes
+// to *problems, and what could be read is returned.
+ColmapModel ReadColmapModel(const SceneFolder& folder, const std::string& cameras_file,
+                            const std::string& images_file, bool is_binary,
+                            std::vector<SceneProblem>* problems);
+
+}  // namespace nerf

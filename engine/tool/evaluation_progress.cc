@@ -1,0 +1,56 @@
+#include "engine/tool/evaluation_progress.h"
+
+#include <unistd.h>
+
+#include "engine/tool/json_lines.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Seconds(1);
+constexpr absl::Duration kLogInterval = absl::Seconds(5);
+
+}  // namespace
+
+EvaluationProgress::EvaluationProgress(const Clock* clock, ProgressStyle style, size_t n_views,
+                                       std::FILE* out)
+    : clock_(clock), style_(style), n_views_(n_views), out_(out) {
+  Print();
+}
+
+EvaluationProgress::~EvaluationProgress() {
+  if (style_ == ProgressStyle::kTerminal) fmt::print(out_, "\r\x1b[K");
+}
+
+void EvaluationProgress::Add() {
+  ++n_done_;
+  if (clock_->Now() >= next_) Print();
+}
+
+void EvaluationProgress::Print() {
+  next_ = clock_->Now() + (style_ == ProgressStyle::kLog ? kLogInterval : kInterval);
+  if (style_ == ProgressStyle::kJson) {
+    JsonObject line;
+    line["event"] = "evaluating";
+    line["view"] = n_done_;
+    line["views"] = n_views_;
+    fmt::print(out_, "{}", JsonLine(line));
+  } else {
+    const bool terminal = style_ == ProgressStyle::kTerminal;
+    fmt::print(out_, "{}evaluating: {} of {} views{}", terminal ? "\r" : "", n_done_, n_views_,
+               terminal ? "\x1b[K" : "\n");
+  }
+  std::fflush(out_);
+}
+
+ProgressStyle ConsoleStyle(bool json) {
+  if (json) return ProgressStyle::kJson;
+  return isatty(STDERR_FILENO) == 1 ? ProgressStyle::kTerminal : ProgressStyle::kLog;
+}
+
+std::FILE* ConsoleStream(ProgressStyle style) {
+  return style == ProgressStyle::kJson ? stdout : stderr;
+}
+
+}  // namespace nerf

@@ -1,0 +1,74 @@
+#include "engine/train/sampler_ring.h"
+
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace nerf {
+namespace {
+
+// Rays drawn beyond what the last step took, as a share of it: the ray count drifts by a few
+// percent from step to step.
+constexpr int kSpareRays = 16;  // one in sixteen
+
+}  // namespace
+
+SamplerRing::SamplerRing(const RaySampler* sampler, int n_ahead, uint32_t first_step, int n_rays)
+    : sampler_(sampler),
+      slots_(static_cast<size_t>(n_ahead)),
+      next_step_(first_step),
+      n_rays_(n_rays),
+      thread_("sampler_ring", [this] { Draw(); }) {
+  NERF_CHECK(n_ahead >= 1);
+}
+
+SamplerRing::~SamplerRing() {
+  MutexLock lock(mu_);
+  stopping_ = true;
+  changed_.NotifyAll();
+}
+
+int SamplerRing::n_ready() const {
+  MutexLock lock(mu_);
+  return static_cast<int>(n_ready_);
+}
+
+void SamplerRing::Take(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) {
+  {
+    MutexLock lock(mu_);
+    n_rays_ = n_rays;
+    if (step != next_step_) {
+      next_step_ = step;
+      n_ready_ = 0;
+      ++generation_;
+      changed_.NotifyAll();
+    }
+    while (n_ready_ == 0) changed_.Wait(mu_);
+    std::swap(slots_[first_slot_], *batch);
+    first_slot_ = (first_slot_ + 1) % slots_.size();
+    --n_ready_;
+    ++next_step_;
+    changed_.NotifyAll();
+  }
+  sampler_->Resize(n_rays, pool, batch);
+}
+
+void SamplerRing::Draw() {
+  MutexLock lock(mu_);
+  while (true) {
+    while (!stopping_ && n_ready_ == slots_.size()) changed_.Wait(mu_);
+    if (stopping_) return;
+    const uint64_t generation = generation_;
+    const uint32_t step = next_step_ + static_cast<uint32_t>(n_ready_);
+    const int n_rays = n_rays_ + n_rays_ / kSpareRays;
+    Batch& slot = slots_[(first_slot_ + n_ready_) % slots_.size()];
+    mu_.Unlock();
+    sampler_->Fill(step, n_rays, nullptr, &slot);
+    mu_.Lock();
+    if (generation != generation_) continue;
+    ++n_ready_;
+    changed_.NotifyAll();
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/scene/image.h"
+
+namespace nerf {
+
+// Points joined by a line, in the order of x.
+struct PlotSeries {
+  std::string name;  // for the legend
+  std::vector<double> x, y;
+};
+
+struct PlotOptions {
+  std::string title, x_label, y_label;  // letters, digits and simple punctuation; shown in capitals
+  int width = 960, height = 600;        // pixels
+};
+
+// A picture of the series: x on a logarithmic axis with a tick at each distinct value, y on a
+// linear one with round ticks, each point with its value. Values of x are positive; points that are
+// not finite are left out. RGB.
+ImageU8 DrawLinePlot(const PlotOptions& options, const std::vector<PlotSeries>& series);
+
+// Multiples of 1, 2 or 5 times a power of ten, at most max_ticks of them, the first at or below
+// `low` and the last at or above `high`, which is taken as low + 1 where it is no larger.
+std::vector<double> RoundTicks(double low, double high, int max_ticks);
+
+}  // namespace nerf

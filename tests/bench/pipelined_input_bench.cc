@@ -1,0 +1,76 @@
+// What drawing batches ahead gains where something else than this processor computes the step. The
+// device is simulated: a step sleeps for the declared time. Drawing takes S a batch, the step C:
+// one after the other S + C, at once at best max(S, C). On a processor that both draws and computes
+// with all its cores there is nothing to gain.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "benchmark/benchmark.h"
+#include "engine/tool/synthetic_scene.h"
+#include "engine/train/sampler_ring.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kRays = 65536;
+constexpr int kBatchesAhead = 2;
+constexpr int kUnpipelinedSteps = 50;
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void BM_PipelinedInput(benchmark::State& state) {
+  const auto device_time = std::chrono::microseconds(state.range(0));
+  const Scene scene = SyntheticBallScene(16, 0, 128);
+  const RaySampler sampler(scene.train, Background::kRandom, 0.1f, 1);
+  ThreadPool pool(1);
+  Batch batch;
+  const auto run_on_device = [&] { std::this_thread::sleep_for(device_time); };
+  sampler.Fill(0, kRays, &pool, &batch);  // allocates
+
+  double drawing = 0;
+  const auto begin = Clock::now();
+  for (uint32_t step = 0; step < kUnpipelinedSteps; ++step) {
+    const auto before = Clock::now();
+    sampler.Fill(step, kRays, &pool, &batch);
+    drawing += SecondsSince(before);
+    run_on_device();
+  }
+  const double unpipelined = SecondsSince(begin) / kUnpipelinedSteps;
+  const double s = drawing / kUnpipelinedSteps, c = unpipelined - s;  // with the sleep's overshoot
+
+  SamplerRing ring(&sampler, kBatchesAhead, 0, kRays);
+  uint32_t step = 0;
+  double stalled = 0;
+  const auto pipelined_begin = Clock::now();
+  for (auto _ : state) {
+    const auto before = Clock::now();
+    ring.Take(step++, kRays, &pool, &batch);
+    stalled += SecondsSince(before);
+    run_on_device();
+  }
+  const double pipelined_total = SecondsSince(pipelined_begin);
+  state.counters["S_ms"] = 1e3 * s;
+  state.counters["C_ms"] = 1e3 * c;
+  state.counters["unpipelined_ms"] = 1e3 * unpipelined;
+  state.counters["ratio"] = unpipelined * step / pipelined_total;
+  state.counters["bound"] = (s + c) / std::max(s, c);
+  state.counters["stall_fraction"] = stalled / pipelined_total;
+}
+
+BENCHMARK(BM_PipelinedInput)
+    ->ArgName("device_us")
+    ->Arg(2000)
+    ->Arg(8000)
+    ->Arg(16000)
+    ->Arg(32000)
+    ->Iterations(150)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,207 @@
+// How good a scene is after so many seconds of training: PSNR over the test views, as a table and a
+// plot. By default each budget is a run of its own, whose schedules end at that second: the best
+// that can be had in that time. --along-one-run looks at one run of the longest budget on its way.
+// Reading the scene and evaluating do not count as training.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_join.h"
+#include "common/clock.h"
+#include "engine/scene/image_io.h"
+#include "engine/tool/engine_runner.h"
+#include "engine/tool/machine.h"
+#include "engine/tool/training_session.h"
+#include "engine/train/evaluation.h"
+#include "fmt/format.h"
+#include "tests/bench/line_plot.h"
+
+namespace nerf {
+namespace {
+
+struct Arguments {
+  std::string scene, out, background = "auto";
+  std::vector<double> seconds = {5, 10, 30, 60, 120, 300};
+  std::vector<std::string> settings;  // key=value
+  int threads = 0, test_every = TrainConfig().test_every;
+  uint32_t seed = 1;
+  bool along_one_run = false;
+};
+
+struct Result {
+  double budget = 0;  // seconds asked for
+  double psnr = 0;    // dB
+  double seconds = 0;
+  uint32_t step = 0;
+  int64_t n_trained = 0;
+};
+
+absl::StatusOr<TrainConfig> ConfigOf(const Arguments& arguments, double seconds) {
+  TrainConfig config;
+  config.seed = arguments.seed;
+  config.test_every = arguments.test_every;
+  config.budget = {BudgetKind::kSeconds, seconds};
+  absl::StatusOr<Background> background = ParseBackground(arguments.background);
+  if (!background.ok()) return background.status();
+  config.background = *background;
+  for (const std::string& setting : arguments.settings) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      return absl::InvalidArgumentError(fmt::format("--set {}: must be key=value", setting));
+    }
+    const std::string_view text = setting;
+    absl::Status set = SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config);
+    if (!set.ok()) return set;
+  }
+  if (absl::Status status = ValidateConfig(config); !status.ok()) return status;
+  return config;
+}
+
+// Evaluates between two steps as soon as a budget is spent.
+class Stopwatch final : public TrainerObserver {
+ public:
+  Stopwatch(const TrainingSession* session, ThreadPool* pool) : session_(session), pool_(pool) {}
+
+  const Trainer* trainer = nullptr;  // set before it runs
+  std::vector<double> budgets;       // ascending
+  std::vector<Result> results;
+
+  absl::Status BetweenSteps() override {
+    while (results.size() < budgets.size() && trainer->state().seconds >= budgets[results.size()]) {
+      if (absl::Status status = Evaluate(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  void OnWarning(const std::string& text) override { fmt::print(stderr, "warning: {}\n", text); }
+
+ private:
+  absl::Status Evaluate() {
+    const TrainState& state = trainer->state();
+    EvaluationOptions options;
+    options.background = state.evaluation_background;
+    options.min_transmittance = state.config.min_transmittance;
+    options.with_ssim = false;
+    const auto evaluated = EvaluateViews(session_->step->Snapshot(), state.geometry,
+                                         session_->scene.test, options, pool_, clock_, {});
+    if (!evaluated.ok()) return evaluated.status();
+    results.push_back(
+        {budgets[results.size()], evaluated->psnr, state.seconds, state.step, state.n_trained});
+    fmt::print(stderr, "{:g} s: {:.2f} dB\n", results.back().budget, evaluated->psnr);
+    return absl::OkStatus();
+  }
+
+  const TrainingSession* const session_;
+  ThreadPool* const pool_;
+  const RealClock clock_;
+};
+
+// One run of the longest of `budgets`, evaluated at each.
+absl::StatusOr<std::vector<Result>> TrainOnce(const Arguments& arguments,
+                                              std::vector<double> budgets, ThreadPool* pool,
+                                              Background* background) {
+  absl::StatusOr<TrainConfig> config = ConfigOf(arguments, budgets.back());
+  if (!config.ok()) return config.status();
+  std::vector<SceneProblem> problems;
+  const auto session = OpenTrainingSession({arguments.scene, *config, "", ""}, pool, &problems);
+  if (!session.ok()) return session.status();
+  if ((*session)->scene.test.empty()) {
+    return absl::InvalidArgumentError("there are no test views to measure quality on");
+  }
+  const RealClock clock;
+  TrainerOptions options;
+  options.preview_interval = absl::InfiniteDuration();
+  Stopwatch stopwatch(session->get(), pool);
+  Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), pool, &clock,
+                  options, &stopwatch);
+  stopwatch.trainer = &trainer;
+  stopwatch.budgets = std::move(budgets);
+  absl::StatusOr<TrainOutcome> outcome = trainer.Run({});
+  if (!outcome.ok()) return outcome.status();
+  *background = trainer.state().evaluation_background;
+  return stopwatch.results;
+}
+
+std::string Table(const std::vector<Result>& results) {
+  std::string text =
+      "| seconds of training | PSNR, dB | steps | trained samples, M | M samples/s |\n"
+      "|---:|---:|---:|---:|---:|\n";
+  for (const Result& result : results) {
+    const double samples = static_cast<double>(result.n_trained) / 1e6;
+    text += fmt::format("| {:19g} | {:8.2f} | {:5} | {:18.1f} | {:11.2f} |\n", result.budget,
+                        result.psnr, result.step, samples, samples / result.seconds);
+  }
+  return text;
+}
+
+absl::Status Measure(const Arguments& arguments) {
+  ThreadPool pool(arguments.threads);
+  if (absl::Status status = CreateFolder(arguments.out); !status.ok()) return status;
+  std::vector<double> budgets = arguments.seconds;
+  std::sort(budgets.begin(), budgets.end());
+  std::vector<Result> results;
+  Background background = Background::kBlack;
+  const auto add_run = [&](std::vector<double> of_run) {
+    auto more = TrainOnce(arguments, std::move(of_run), &pool, &background);
+    if (more.ok()) results.insert(results.end(), more->begin(), more->end());
+    return more.status();
+  };
+  if (arguments.along_one_run) {
+    if (absl::Status status = add_run(budgets); !status.ok()) return status;
+  } else {
+    for (const double budget : budgets) {
+      if (absl::Status status = add_run({budget}); !status.ok()) return status;
+    }
+  }
+
+  const std::string scene =
+      std::filesystem::path(arguments.scene).lexically_normal().filename().string();
+  const std::string how = fmt::format(
+      "{}, {} background, seed {}, {}, {} threads{}{}\n", scene, BackgroundName(background),
+      arguments.seed, arguments.along_one_run ? "along one run" : "each budget a run of its own",
+      pool.n_threads(), arguments.settings.empty() ? "" : ", ",
+      absl::StrJoin(arguments.settings, " "));
+  const std::string text = fmt::format("{}{}\n\n{}", how, DeviceDescription(), Table(results));
+  fmt::print("{}", text);
+  std::ofstream(arguments.out + "/time_to_quality.md") << text;
+  PlotSeries series;
+  for (const Result& result : results) {
+    series.x.push_back(result.budget);
+    series.y.push_back(result.psnr);
+  }
+  return WritePng(arguments.out + "/time_to_quality.png",
+                  DrawLinePlot({scene, "seconds of training", "PSNR, dB"}, {series}));
+}
+
+}  // namespace
+}  // namespace nerf
+
+int main(int argc, char** argv) {
+  nerf::Arguments arguments;
+  CLI::App app("Prints and plots PSNR against seconds of training");
+  app.add_option("SCENE", arguments.scene, "data set")->required();
+  app.add_option("--out", arguments.out, "folder for time_to_quality.{md,png}")->required();
+  app.add_option("--seconds", arguments.seconds, "budgets, e.g. 5,10,30")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--set", arguments.settings, "key=value, repeatable")->allow_extra_args(false);
+  app.add_option("--threads", arguments.threads, "default: one for each core")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--background", arguments.background, "auto, white, black or random")
+      ->capture_default_str();
+  app.add_option("--test-every", arguments.test_every,
+                 "hold out every Nth view where the data set has no split")
+      ->capture_default_str();
+  app.add_option("--seed", arguments.seed, "random seed")->capture_default_str();
+  app.add_flag("--along-one-run", arguments.along_one_run,
+               "evaluate one run of the longest budget on its way");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = nerf::Guarded([&] { return nerf::Measure(arguments); });
+  if (status.ok()) return 0;
+  fmt::print(stderr, "time_to_quality: {}\n", status.ToString());
+  return 1;
+}

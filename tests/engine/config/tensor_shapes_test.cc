@@ -1,0 +1,52 @@
+#include "engine/config/tensor_shapes.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using ::absl::StatusCode;
+
+TEST(TensorShapesTest, TableFollowsTheConfigAndTheMlpsDoNot) {
+  TrainConfig small, large;
+  small.log2_hashmap_size = 12;
+  large.log2_hashmap_size = 19;
+  EXPECT_EQ(FieldTensorShapes(small)[0].shape, (std::vector<uint32_t>{16, 4096, 2}));
+  EXPECT_EQ(FieldTensorShapes(large)[0].shape, (std::vector<uint32_t>{16, 524288, 2}));
+  ASSERT_EQ(FieldTensorShapes(small).size(), FieldTensorShapes(large).size());
+  for (size_t i = 1; i < FieldTensorShapes(small).size(); ++i) {
+    EXPECT_EQ(FieldTensorShapes(small)[i], FieldTensorShapes(large)[i]);
+  }
+}
+
+TEST(CheckInitFitsTest, WholeAndHalfPrecisionFitAndMoreTensorsDoNotMatter) {
+  std::vector<TensorShape> held = FieldTensorShapes({});
+  for (TensorShape& tensor : held) tensor.dtype = "F32";
+  held.push_back({"adam.first.field.hash_table", "F32", {1}});
+  EXPECT_THAT(CheckInitFits({}, FieldTensorShapes({})), IsOk());
+  EXPECT_THAT(CheckInitFits({}, held), IsOk());
+}
+
+TEST(CheckInitFitsTest, EveryMisfitNamesItsTensor) {
+  for (size_t i = 0; i < FieldTensorShapes({}).size(); ++i) {
+    std::vector<TensorShape> held = FieldTensorShapes({});
+    const std::string name = held[i].name;
+    held[i].shape.back() += 1;
+    EXPECT_THAT(CheckInitFits({}, held), StatusIs(StatusCode::kInvalidArgument, name));
+    held = FieldTensorShapes({});
+    held[i].shape.push_back(1);
+    EXPECT_THAT(CheckInitFits({}, held), StatusIs(StatusCode::kInvalidArgument, name));
+    held = FieldTensorShapes({});
+    held[i].dtype = "BF16";
+    EXPECT_THAT(CheckInitFits({}, held), StatusIs(StatusCode::kInvalidArgument, "BF16"));
+    held = FieldTensorShapes({});
+    held.erase(held.begin() + static_cast<ptrdiff_t>(i));
+    EXPECT_THAT(CheckInitFits({}, held),
+                StatusIs(StatusCode::kInvalidArgument, name + " is missing"));
+  }
+}
+
+}  // namespace
+}  // namespace nerf

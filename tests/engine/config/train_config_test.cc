@@ -1,0 +1,122 @@
+#include "engine/config/train_config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "fmt/format.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using ::absl::StatusCode;
+
+TEST(TrainConfigTest, FieldsAreSortedAndTheirDefaultsInRange) {
+  const auto fields = TrainConfigFields();
+  EXPECT_TRUE(std::is_sorted(fields.begin(), fields.end(),
+                             [](const auto& a, const auto& b) { return a.key < b.key; }));
+  TrainConfig config;
+  for (const auto& [key, value] : ConfigSettings(config)) {
+    EXPECT_THAT(SetConfigField(key, value, &config), IsOk()) << key;
+  }
+  EXPECT_EQ(config, TrainConfig());
+  EXPECT_THAT(ValidateConfig(config), IsOk());
+}
+
+TEST(TrainConfigTest, SettingsReadBackToTheSameBits) {
+  TrainConfig config;
+  config.learning_rate = 1.0f / 3;
+  config.epsilon = 1.17549435e-30f;
+  config.grid_decay = std::nextafter(0.9f, 1.0f);
+  config.loss = Loss::kMse;
+  config.max_rays = 12345;
+  TrainConfig read;
+  for (const auto& [key, value] : ConfigSettings(config)) {
+    ASSERT_THAT(SetConfigField(key, value, &read), IsOk()) << key;
+  }
+  EXPECT_EQ(read, config);
+}
+
+// Both sides of the ends of every field.
+TEST(TrainConfigTest, RangesAreInclusive) {
+  for (const ConfigField& field : TrainConfigFields()) {
+    if (field.key == "loss") continue;
+    TrainConfig config;
+    EXPECT_THAT(SetConfigField(field.key, fmt::format("{}", field.min), &config), IsOk())
+        << field.key;
+    EXPECT_THAT(SetConfigField(field.key, fmt::format("{}", field.max), &config), IsOk())
+        << field.key;
+    const TrainConfig before = config;
+    const double below = field.min - std::max(1e-3 * std::abs(field.min), 1e-30);
+    const double above = field.max + std::max(1e-3 * std::abs(field.max), 1.0);
+    for (const double number : {std::floor(below), std::ceil(above), below, above}) {
+      EXPECT_THAT(SetConfigField(field.key, fmt::format("{}", number), &config),
+                  StatusIs(StatusCode::kInvalidArgument, std::string(field.key)))
+          << field.key << " " << number;
+    }
+    EXPECT_EQ(config, before) << field.key;
+  }
+}
+
+// Adam divides by sqrt(0) + epsilon wherever a gradient was zero.
+TEST(TrainConfigTest, EpsilonOfZeroIsRefused) {
+  TrainConfig config;
+  for (const char* zero : {"0", "0.0", "-0", "1e-31", "1e-400"}) {
+    EXPECT_THAT(SetConfigField("epsilon", zero, &config),
+                StatusIs(StatusCode::kInvalidArgument, "settings.epsilon"))
+        << zero;
+  }
+  EXPECT_EQ(config, TrainConfig());
+}
+
+TEST(TrainConfigTest, WhatIsNoNumberIsRefused) {
+  TrainConfig config;
+  for (const char* key : {"learning_rate", "target_samples"}) {
+    for (const char* value : {"", " ", "x", "1x", "nan", "inf", "-inf", "1e999", "0x10", "1,5"}) {
+      EXPECT_THAT(SetConfigField(key, value, &config), StatusIs(StatusCode::kInvalidArgument, key))
+          << key << " " << value;
+    }
+  }
+  EXPECT_THAT(SetConfigField("target_samples", "512.5", &config),
+              StatusIs(StatusCode::kInvalidArgument, "whole number"));
+  EXPECT_THAT(SetConfigField("grid_resolution", "96", &config),
+              StatusIs(StatusCode::kInvalidArgument, "power of two"));
+  EXPECT_THAT(SetConfigField("loss", "l1", &config),
+              StatusIs(StatusCode::kInvalidArgument, "huber, mse"));
+  EXPECT_EQ(config, TrainConfig());
+}
+
+TEST(TrainConfigTest, UnknownKeyNamesTheNearest) {
+  TrainConfig config;
+  EXPECT_THAT(SetConfigField("learning_rat", "1", &config),
+              StatusIs(StatusCode::kInvalidArgument, "did you mean learning_rate?"));
+}
+
+TEST(TrainConfigTest, BudgetsAndSplitsThatMeanNothingAreRefused) {
+  const auto with_budget = [](BudgetKind kind, double amount) {
+    TrainConfig config;
+    config.budget = {kind, amount};
+    return ValidateConfig(config);
+  };
+  for (const double amount : {0.0, -1.0, 1.5, 5e9, std::nan(""), double{INFINITY}}) {
+    EXPECT_THAT(with_budget(BudgetKind::kSteps, amount),
+                StatusIs(StatusCode::kInvalidArgument, "steps"))
+        << amount;
+  }
+  EXPECT_THAT(with_budget(BudgetKind::kSeconds, 1.5), IsOk());
+  EXPECT_THAT(with_budget(BudgetKind::kSamples, 1e16), StatusIs(StatusCode::kInvalidArgument));
+  for (const int every : {-1, 1, 1'000'001}) {
+    TrainConfig config;
+    config.test_every = every;
+    EXPECT_THAT(ValidateConfig(config), StatusIs(StatusCode::kInvalidArgument, "test_every"));
+  }
+  TrainConfig config;
+  config.method = "magic";
+  EXPECT_THAT(ValidateConfig(config), StatusIs(StatusCode::kInvalidArgument, "ngp-autograd"));
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,89 @@
+#include "engine/train/sampler_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "engine/tool/synthetic_scene.h"
+
+namespace nerf {
+namespace {
+
+bool SameRays(const Batch& a, const Batch& b) {
+  const auto same_ray = [](const Ray& x, const Ray& y) {
+    return x.origin == y.origin && x.direction == y.direction && x.t_near == y.t_near;
+  };
+  return a.step == b.step && a.n_rays == b.n_rays &&
+         std::equal(a.rays.begin(), a.rays.end(), b.rays.begin(), b.rays.end(), same_ray) &&
+         a.jitters == b.jitters && a.targets == b.targets && a.backgrounds == b.backgrounds;
+}
+
+// A sampler on a small scene, and what it gives without a ring.
+struct Fixture {
+  Scene scene = SyntheticBallScene(3, 0, 16);
+  RaySampler sampler{scene.train, Background::kRandom, 0.1f, 5};
+  ThreadPool pool{2};
+
+  Batch Expected(uint32_t step, int n_rays) {
+    Batch batch;
+    sampler.Fill(step, n_rays, &pool, &batch);
+    return batch;
+  }
+};
+
+// Waits for what the drawing thread does by itself. False after ten seconds.
+bool BecomesReady(const SamplerRing& ring, int n) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (ring.n_ready() != n) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST(SamplerRingTest, GivesTheSamplersBatchesWhileTheRayCountGrowsAndShrinks) {
+  for (const int n_ahead : {1, 2, 5}) {
+    Fixture f;
+    SamplerRing ring(&f.sampler, n_ahead, 40, 256);
+    Batch batch;
+    // Growth by half and more is beyond what the ring draws in reserve.
+    const int counts[] = {256, 320, 640, 1280, 1216, 64, 64, 128, 2048, 1};
+    for (int i = 0; i < 100; ++i) {
+      const int n_rays = counts[i % std::size(counts)];
+      const uint32_t step = 40 + static_cast<uint32_t>(i);
+      ring.Take(step, n_rays, &f.pool, &batch);
+      ASSERT_TRUE(SameRays(batch, f.Expected(step, n_rays))) << n_ahead << " ahead, step " << step;
+    }
+  }
+}
+
+TEST(SamplerRingTest, BatchesAreDrawnWhileNobodyAsks) {
+  Fixture f;
+  SamplerRing ring(&f.sampler, 3, 0, 256);
+  EXPECT_TRUE(BecomesReady(ring, 3));
+  Batch batch;
+  ring.Take(0, 256, &f.pool, &batch);
+  EXPECT_TRUE(BecomesReady(ring, 3));
+}
+
+TEST(SamplerRingTest, AnotherStepThanTheNextStartsAnew) {
+  Fixture f;
+  SamplerRing ring(&f.sampler, 2, 0, 256);
+  Batch batch;
+  for (const uint32_t step : {0u, 1u, 7u, 8u, 3u, 3u, 4u}) {
+    ring.Take(step, 256, &f.pool, &batch);
+    ASSERT_TRUE(SameRays(batch, f.Expected(step, 256))) << step;
+  }
+}
+
+TEST(SamplerRingTest, EndsWhileItDraws) {
+  Fixture f;
+  for (int i = 0; i < 50; ++i) {
+    SamplerRing ring(&f.sampler, 4, 0, 4096);
+    Batch batch;
+    if (i % 2 == 1) ring.Take(0, 4096, &f.pool, &batch);
+  }
+}
+
+}  // namespace
+}  // namespace nerf
