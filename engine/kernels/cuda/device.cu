@@ -16,6 +16,8 @@ class Device : public BufferAllocator {
     void* bytes = nullptr;
     NERF_CUDA_CHECK(cudaMalloc(&bytes, byte_size));
     NERF_CUDA_CHECK(cudaMemset(bytes, 0, byte_size));
+    // Our streams do not wait for the default stream, in which the zeros are written.
+    NERF_CUDA_CHECK(cudaStreamSynchronize(nullptr));
     return bytes;
   }
   // A failure here means that the device is lost; the next call that matters says so.
