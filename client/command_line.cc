@@ -179,6 +179,10 @@ int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
   AddVersionCommand(app, &command);
   AddGlobalFlags(app, &raw);
   app.footer(
+      "Examples:\n"
+      "  nerfctl train examples/mic --seconds 60\n"
+      "  nerfctl job ls\n"
+      "  nerfctl render --job j-7f3k2c81 --orbit 8 --out views\n\n"
       "Every flag has an environment variable: --server is NERFCTL_SERVER.\n"
       "Exit codes: 0 done, 1 bug, 2 usage, 3 job failed or cancelled, 4 denied, 5 not found, 6 no\n"
       "answer, 7 wrong state, 8 exhausted, 9 bad data, 130 and 143 interrupted.");

@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -121,19 +120,6 @@ std::vector<DoctorFinding> ReadEngineReport(const std::string& output, int exit_
 }
 
 }  // namespace
-
-std::string DefaultDataDir() {
-  const char* data_home = std::getenv("XDG_DATA_HOME");
-  if (data_home != nullptr && data_home[0] == '/') return std::string(data_home) + "/nerfd";
-  const char* home = std::getenv("HOME");
-  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.local/share/nerfd";
-}
-
-std::string OwnBinaryDir() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "" : self.parent_path().string();
-}
 
 absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& command,
                                          absl::Duration timeout, int* exit_code) {

@@ -36,11 +36,6 @@ std::vector<DoctorFinding> ExamineBinaries(const DoctorOptions& options, bool se
 // Rights of the worker token and free space of nerfd's data folder.
 std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options);
 
-// $XDG_DATA_HOME/nerfd or ~/.local/share/nerfd.
-std::string DefaultDataDir();
-// The folder of the running binary; empty where it cannot be told.
-std::string OwnBinaryDir();
-
 // Runs a program and returns its standard output, at most 1 MiB; standard error is dropped. Errors:
 // NotFound when it cannot be started; DeadlineExceeded when it was ended for being slow; Internal
 // when a signal ended it. *exit_code is set when it ended by itself.

@@ -10,6 +10,7 @@
 #include "client/session.h"
 #include "client/text_format.h"
 #include "common/exit_code.h"
+#include "common/places.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -96,6 +97,7 @@ void AddDoctorCommand(CLI::App& app, Command* selected) {
   doctor->add_option("--bin-dir", options->binary_dir, "Folder of the other binaries")
       ->type_name("DIR")
       ->capture_default_str();
+  doctor->footer("Example:\n  nerfctl doctor --server 127.0.0.1:50051");
   doctor->callback([=] { *selected = [options](Session& s) { return Doctor(s, *options); }; });
 }
 

@@ -87,6 +87,7 @@ int WatchNamedJob(Session& session, const std::string& text) {
 void AddJobCommands(CLI::App& app, Command* selected) {
   CLI::App* job = app.add_subcommand("job", "Training jobs");
   job->require_subcommand(1);
+  job->footer("Example:\n  nerfctl job create mic --steps 2000 --watch");
 
   CLI::App* create = job->add_subcommand("create", "Queue a job on a scene");
   auto flags = std::make_shared<JobFlags>();
@@ -99,11 +100,16 @@ void AddJobCommands(CLI::App& app, Command* selected) {
       create->add_flag("--detach", flags->detach, "Return once the job is queued (the default)");
   watch_flag->excludes(detach_flag);
   detach_flag->excludes(watch_flag);
+  create->footer(
+      "Examples:\n"
+      "  nerfctl job create mic --steps 2000 --watch\n"
+      "  nerfctl job create mic --samples 40M --set learning_rate=0.01");
   create->callback(
       [=] { *selected = [=](Session& s) { return CreateJob(s, *flags, *scene, *watch); }; });
 
   CLI::App* ls = job->add_subcommand("ls", "List jobs, newest first");
   auto limit = AddLimitFlag(*ls);
+  ls->footer("Example:\n  nerfctl job ls --limit 5");
   ls->callback([=] { *selected = [limit](Session& s) { return ListJobs(s, *limit); }; });
 
   struct Verb {
@@ -115,6 +121,7 @@ void AddJobCommands(CLI::App& app, Command* selected) {
                            Verb{"watch", "Follow a job to its end", WatchNamedJob},
                            Verb{"cancel", "Stop a job for good", CancelJob}}) {
     CLI::App* command = job->add_subcommand(verb.name, verb.text);
+    command->footer(fmt::format("Example:\n  nerfctl job {} j-7f3k2c81", verb.name));
     auto name = std::make_shared<std::string>();
     command->add_option("job", *name, "Name of the job")->required();
     command->callback(

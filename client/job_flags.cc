@@ -18,7 +18,6 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kMaxDisplayNameBytes = 128;
 constexpr int kMaxTestEvery = 1'000'000;
 
 // "40000000", "4e7", "40M": above 0.
@@ -42,6 +41,12 @@ class Violations {
   // Takes "field: words" of a status apart, so that the flag stands in front.
   void Add(std::string_view flag, const absl::Status& status) {
     Add(flag, std::string(status.message()));
+  }
+  // What is wrong in an InvalidFieldsError, or nothing.
+  void Add(const absl::Status& status) {
+    for (FieldViolation& violation : GetFieldViolations(status)) {
+      violations_.push_back(std::move(violation));
+    }
   }
   bool empty() const { return violations_.empty(); }
   absl::Status ToStatus() const { return InvalidFieldsError(violations_); }
@@ -234,10 +239,7 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
   SetSettings(flags, &config, &violations);
   CheckWhole(config, &violations);
 
-  if (flags.display_name.size() > kMaxDisplayNameBytes) {
-    violations.Add("--display-name", fmt::format("has {} bytes, more than {}",
-                                                 flags.display_name.size(), kMaxDisplayNameBytes));
-  }
+  violations.Add(CheckDisplayName("--display-name", flags.display_name));
   job.set_display_name(flags.display_name);
   if (!flags.id.empty() && !IsResourceId(flags.id)) {
     violations.Add("--id", Quoted(flags.id) +

@@ -55,6 +55,10 @@ std::string StateLine(const v1::TrainingJob& job) {
   return line;
 }
 
+uint32_t NewestStep(const v1::TrainingJob& job) {
+  return job.checkpoints_size() == 0 ? 0 : job.checkpoints(job.checkpoints_size() - 1).step();
+}
+
 // One watch over as many streams as it takes.
 class JobWatcher {
  public:
@@ -146,7 +150,7 @@ class JobWatcher {
         job_.name().empty() || job.state() != job_.state() || job.attempt() != job_.attempt();
     if (changed) display_.Say(StateLine(job));
     if (message.kind() == v1::WatchTrainingJobResponse::CHECKPOINT_COMMITTED &&
-        job.checkpoints_size() > 0) {
+        NewestStep(job) > NewestStep(job_)) {  // not retired since
       const v1::Checkpoint& checkpoint = job.checkpoints(job.checkpoints_size() - 1);
       display_.Say(fmt::format("checkpoint {}", ShortName(checkpoint.name())));
     }

@@ -2,9 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -12,7 +10,7 @@
 
 #include "client/command_line.h"
 #include "client/interrupt.h"
-#include "common/exit_code.h"
+#include "common/last_resort.h"
 
 namespace {
 
@@ -59,10 +57,5 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return Run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "nerfctl: %s (INTERNAL)\n", error.what());
-    return nerf::kBug;
-  }
+  return nerf::WithLastResort("nerfctl", [&] { return Run(argc, argv); });
 }

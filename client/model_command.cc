@@ -1,6 +1,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "client/commands.h"
@@ -12,7 +13,6 @@
 #include "client/text_format.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
-#include "common/rpc/blob_client.h"
 #include "fmt/format.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 
@@ -50,14 +50,18 @@ int ShowModel(Session& session, const std::string& text) {
 int DownloadModel(Session& session, const std::string& text, const std::string& path) {
   const auto name = ExpandName(ResourceKind::kModel, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  if (!std::filesystem::is_directory(folder)) {
+    return session.FailUsage(
+        absl::InvalidArgumentError(fmt::format("--out: there is no folder {}", folder.string())));
+  }
   v1::GetModelRequest request;
   request.set_name(*name);
   const auto stub = session.Stub<v1::ModelService>();
   const auto model = session.Call(*stub, &ModelStub::GetModel, request);
   if (!model.ok()) return session.Fail(model.status());
-  BlobClient blobs(session.channel(), {});
-  if (absl::Status status = blobs.DownloadToFile(model->blob(), path); !status.ok())
-    return session.Fail(status);
+  const absl::Status status = session.Blobs().DownloadToFile(model->blob(), path, session.stop());
+  if (!status.ok()) return session.Fail(status);
   PrintDone(session.printer(), path,
             fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
   session.SayNext(fmt::format("nerf-engine render {} --orbit 8 --out views", PlainText(path)));
@@ -84,6 +88,8 @@ int PromoteCheckpoint(Session& session, const PromoteFlags& flags) {
       return session.FailUsage(status);
     }
   }
+  const absl::Status display_name = CheckDisplayName("--display-name", flags.display_name);
+  if (!display_name.ok()) return session.FailUsage(display_name);
   v1::PromoteCheckpointRequest request;
   request.set_name(*name);
   request.set_model_id(flags.id);
@@ -108,14 +114,17 @@ int PromoteCheckpoint(Session& session, const PromoteFlags& flags) {
 void AddModelCommands(CLI::App& app, Command* selected) {
   CLI::App* model = app.add_subcommand("model", "Trained fields, ready to render");
   model->require_subcommand(1);
+  model->footer("Example:\n  nerfctl model promote j-7f3k2c81 --id mic");
 
   CLI::App* ls = model->add_subcommand("ls", "List models, newest first");
   auto limit = AddLimitFlag(*ls);
+  ls->footer("Example:\n  nerfctl model ls --json");
   ls->callback([=] { *selected = [limit](Session& s) { return ListModels(s, *limit); }; });
 
   CLI::App* show = model->add_subcommand("show", "Show one model with its tensors");
   auto shown = std::make_shared<std::string>();
   show->add_option("model", *shown, "Name of the model")->required();
+  show->footer("Example:\n  nerfctl model show mic");
   show->callback([=] { *selected = [shown](Session& s) { return ShowModel(s, *shown); }; });
 
   CLI::App* download = model->add_subcommand("download", "Fetch a model's file, for nerf-engine");
@@ -123,12 +132,14 @@ void AddModelCommands(CLI::App& app, Command* selected) {
   auto path = std::make_shared<std::string>();
   download->add_option("model", *wanted, "Name of the model")->required();
   download->add_option("--out", *path, "File to write")->type_name("FILE")->required();
+  download->footer("Example:\n  nerfctl model download mic --out mic.safetensors");
   download->callback(
       [=] { *selected = [=](Session& s) { return DownloadModel(s, *wanted, *path); }; });
 
   CLI::App* rm = model->add_subcommand("rm", "Delete models");
   auto removed = std::make_shared<std::vector<std::string>>();
   rm->add_option("model", *removed, "Names of models")->required();
+  rm->footer("Example:\n  nerfctl model rm mic");
   rm->callback([=] { *selected = [removed](Session& s) { return RemoveModels(s, *removed); }; });
 
   CLI::App* promote = model->add_subcommand("promote", "Make a model of a checkpoint");
@@ -143,6 +154,10 @@ void AddModelCommands(CLI::App& app, Command* selected) {
       ->add_option("--request-id", flags->request_id,
                    "UUID4 that makes repeating this command safe (default: a new one)")
       ->type_name("UUID");
+  promote->footer(
+      "Examples:\n"
+      "  nerfctl model promote j-7f3k2c81 --id mic\n"
+      "  nerfctl model promote j-7f3k2c81/1200");
   promote->callback(
       [=] { *selected = [flags](Session& s) { return PromoteCheckpoint(s, *flags); }; });
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "client/text_format.h"
+#include "common/error_reason.h"
 #include "common/ids.h"
 #include "fmt/format.h"
 
@@ -109,6 +111,18 @@ absl::StatusOr<std::string> ExpandCheckpointName(std::string_view text, std::str
 bool LooksLikeCheckpoint(std::string_view text) {
   const std::vector<std::string_view> parts = SplitAtSlashes(text);
   return parts.size() == 2 || (parts.size() > 2 && parts[parts.size() - 2] == "checkpoints");
+}
+
+absl::Status CheckDisplayName(std::string_view flag, std::string_view name) {
+  constexpr size_t kMaxBytes = 128;
+  if (name.size() > kMaxBytes) {
+    return InvalidFieldsError(
+        {{std::string(flag), fmt::format("has {} bytes, more than {}", name.size(), kMaxBytes)}});
+  }
+  if (PlainText(name) != name) {
+    return InvalidFieldsError({{std::string(flag), "must be UTF-8 without control characters"}});
+  }
+  return absl::OkStatus();
 }
 
 std::string ShortName(std::string_view name) {

@@ -25,6 +25,10 @@ absl::StatusOr<std::string> ExpandCheckpointName(std::string_view text, std::str
 // True for text that ExpandCheckpointName takes to be more than a bare id.
 bool LooksLikeCheckpoint(std::string_view text);
 
+// OK for what the server takes as a display name: at most 128 bytes of UTF-8 without control
+// characters. Errors: InvalidArgument FIELD_INVALID that names `flag`.
+absl::Status CheckDisplayName(std::string_view flag, std::string_view name);
+
 // What people type: the last part of a name, "JOB/STEP" for a checkpoint; empty for empty.
 std::string ShortName(std::string_view name);
 

@@ -199,7 +199,9 @@ int Render(Session& session, const RenderFlags& flags) {
   }
   std::vector<Camera> cameras;
   if (!flags.camera.empty()) {
-    absl::StatusOr<std::vector<Camera>> read = ReadCameraFile(flags.camera);
+    // Frames that state no size, as Blender's, are seen at the one that is asked for.
+    absl::StatusOr<std::vector<Camera>> read = ReadCameraFile(
+        flags.camera, {static_cast<int>(flags.width), static_cast<int>(flags.height)});
     if (!read.ok()) return session.Fail(read.status());
     cameras = *std::move(read);
     if (cameras.empty()) {
@@ -307,6 +309,11 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
       ->required();
   render->add_flag("--sheet", flags->sheet,
                    "Also write all colour views into one picture, sheet.png");
+  render->footer(
+      "Examples:\n"
+      "  nerfctl render --model mic --orbit 8 --out views --sheet\n"
+      "  nerfctl render --job j-7f3k2c81 --camera examples/mic/transforms_test.json \\\n"
+      "      --width 400 --height 400 --channels rgb,depth --out views");
   render->callback([=] { *selected = [flags](Session& s) { return Render(s, *flags); }; });
 }
 

@@ -36,6 +36,8 @@ int CreateScene(Session& session, const CreateFlags& flags) {
       return session.FailUsage(status);
     }
   }
+  const absl::Status display_name = CheckDisplayName("--display-name", flags.display_name);
+  if (!display_name.ok()) return session.FailUsage(display_name);
   session.Say(fmt::format("checking {}", flags.dir));
   SceneDescription description;
   if (!CheckLocalScene(session, flags.dir, -1, &description)) return kBadData;
@@ -137,6 +139,7 @@ int RemoveScenes(Session& session, const std::vector<std::string>& texts) {
 void AddSceneCommands(CLI::App& app, Command* selected) {
   CLI::App* scene = app.add_subcommand("scene", "Data sets: posed photographs");
   scene->require_subcommand(1);
+  scene->footer("Example:\n  nerfctl scene create examples/mic --id mic");
 
   CLI::App* create = scene->add_subcommand("create", "Check a folder and upload it");
   auto flags = std::make_shared<CreateFlags>();
@@ -149,6 +152,7 @@ void AddSceneCommands(CLI::App& app, Command* selected) {
       ->add_option("--request-id", flags->request_id,
                    "UUID4 that makes repeating this command safe (default: a new one)")
       ->type_name("UUID");
+  create->footer("Example:\n  nerfctl scene create examples/mic --id mic");
   create->callback([=] { *selected = [flags](Session& s) { return CreateScene(s, *flags); }; });
 
   CLI::App* check = scene->add_subcommand(
@@ -157,21 +161,28 @@ void AddSceneCommands(CLI::App& app, Command* selected) {
   auto test_every = std::make_shared<std::string>();
   check->add_option("target", *target, "Folder, or name of a scene")->required();
   check->add_option("--test-every", *test_every, "As in train")->type_name("N");
+  check->footer(
+      "Examples:\n"
+      "  nerfctl scene check examples/mic\n"
+      "  nerfctl scene check mic --json");
   check->callback(
       [=] { *selected = [=](Session& s) { return CheckScene(s, *target, *test_every); }; });
 
   CLI::App* ls = scene->add_subcommand("ls", "List scenes, newest first");
   auto limit = AddLimitFlag(*ls);
+  ls->footer("Example:\n  nerfctl scene ls --limit 0");
   ls->callback([=] { *selected = [limit](Session& s) { return ListScenes(s, *limit); }; });
 
   CLI::App* show = scene->add_subcommand("show", "Show one scene with its files");
   auto shown = std::make_shared<std::string>();
   show->add_option("scene", *shown, "Name of the scene")->required();
+  show->footer("Example:\n  nerfctl scene show mic");
   show->callback([=] { *selected = [shown](Session& s) { return ShowScene(s, *shown); }; });
 
   CLI::App* rm = scene->add_subcommand("rm", "Delete scenes");
   auto removed = std::make_shared<std::vector<std::string>>();
   rm->add_option("scene", *removed, "Names of scenes")->required();
+  rm->footer("Example:\n  nerfctl scene rm mic fox");
   rm->callback([=] { *selected = [removed](Session& s) { return RemoveScenes(s, *removed); }; });
 }
 

@@ -135,8 +135,9 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
   std::vector<v1::BlobRef> blobs;
   for (const auto& [digest, file] : by_digest) blobs.push_back(file->blob());
 
-  BlobClient client(session.channel(), {});
-  const absl::StatusOr<std::vector<v1::BlobRef>> missing = client.FindMissing(blobs);
+  BlobClient client = session.Blobs();
+  const absl::StatusOr<std::vector<v1::BlobRef>> missing =
+      client.FindMissing(blobs, session.stop());
   if (!missing.ok()) return missing.status();
   UploadCounts counts{.files = blobs.size(), .files_sent = missing->size()};
   for (const v1::BlobRef& blob : *missing) counts.bytes_sent += blob.size_bytes();

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <ostream>
+#include <utility>
 
 #include "client/error_printer.h"
 #include "client/interrupt.h"
@@ -55,6 +56,12 @@ absl::Status Session::CallWith(absl::Duration limit,
         fmt::format("{} gave no answer within {}", flags_.server, absl::FormatDuration(allowed)));
   }
   return status;
+}
+
+BlobClient Session::Blobs() {
+  BlobClientOptions options;
+  options.time_left = [this] { return TimeLeft(); };
+  return BlobClient(channel(), std::move(options));
 }
 
 bool Session::Sleep(absl::Duration duration) const {

@@ -16,6 +16,7 @@
 #include "client/global_flags.h"
 #include "client/io.h"
 #include "client/printer.h"
+#include "common/rpc/blob_client.h"
 
 namespace nerf {
 
@@ -60,6 +61,9 @@ class Session {
   }
   absl::Status CallWith(absl::Duration limit,
                         const std::function<grpc::Status(grpc::ClientContext*)>& call);
+
+  // Moves blobs within --timeout.
+  BlobClient Blobs();
 
   // What is left of --timeout, at most `limit`.
   absl::Duration TimeLeft(absl::Duration limit = absl::InfiniteDuration()) const;

@@ -10,8 +10,8 @@
 #include "client/resource_printers.h"
 #include "client/scene_upload.h"
 #include "client/session.h"
+#include "client/text_format.h"
 #include "common/exit_code.h"
-#include "common/rpc/rpc_status.h"
 #include "common/sha256.h"
 #include "fmt/format.h"
 
@@ -28,11 +28,11 @@ std::string SceneRequestId(const std::string& job_request_id) {
                      hex.substr(16, 4), hex.substr(20, 12));
 }
 
-// The folder's own name, for display.
+// The folder's own name as a display name.
 std::string FolderName(std::string dir) {
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
   const std::string name = dir.substr(dir.rfind('/') + 1);
-  return name == "." || name == ".." ? "" : name.substr(0, 64);
+  return name == "." || name == ".." ? "" : PlainText(name.substr(0, 64));
 }
 
 int Train(Session& session, const JobFlags& flags, const std::string& dir) {
@@ -59,9 +59,9 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
     return kOk;
   }
 
-  const std::string display_name =
-      flags.display_name.empty() ? FolderName(dir) : flags.display_name;
-  request->mutable_training_job()->set_display_name(ToUtf8(display_name));
+  if (flags.display_name.empty()) {
+    request->mutable_training_job()->set_display_name(FolderName(dir));
+  }
   const absl::StatusOr<v1::Scene> scene =
       CreateSceneFromFolder(session,
                             {.dir = dir,
@@ -88,6 +88,10 @@ void AddTrainCommand(CLI::App& app, Command* selected) {
   auto dir = std::make_shared<std::string>();
   train->add_option("dir", *dir, "Folder with transforms.json or a COLMAP model");
   AddJobFlags(*train, flags.get());
+  train->footer(
+      "Examples:\n"
+      "  nerfctl train examples/mic --seconds 60\n"
+      "  nerfctl train photos --samples 40M --init mic --detach");
   train->add_flag("--detach", flags->detach, "Return once the job is queued");
   train->callback([=] { *selected = [=](Session& s) { return Train(s, *flags, *dir); }; });
 }

@@ -11,6 +11,7 @@ namespace nerf {
 
 void AddVersionCommand(CLI::App& app, Command* selected) {
   CLI::App* version = app.add_subcommand("version", "Print the version");
+  version->footer("Example:\n  nerfctl version --json");
   version->callback([=] {
     *selected = [](Session& session) -> int {
       const OutputFormat format = session.flags().output;

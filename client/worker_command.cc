@@ -27,8 +27,10 @@ int ListWorkers(Session& session, int limit) {
 void AddWorkerCommands(CLI::App& app, Command* selected) {
   CLI::App* worker = app.add_subcommand("worker", "Processes that train and render");
   worker->require_subcommand(1);
+  worker->footer("Example:\n  nerfctl worker ls");
   CLI::App* ls = worker->add_subcommand("ls", "List workers");
   auto limit = AddLimitFlag(*ls);
+  ls->footer("Example:\n  nerfctl worker ls --json");
   ls->callback([=] { *selected = [limit](Session& s) { return ListWorkers(s, *limit); }; });
 }
 

@@ -32,6 +32,10 @@ absl::Status ErrnoToStatus(int error, std::string_view action) {
     case EDQUOT:
     case EROFS:
       return WithReason(absl::UnavailableError(message), reason::kStoreReadOnly);
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return absl::ResourceExhaustedError(message);
     default:
       return absl::InternalError(message);
   }

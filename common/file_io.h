@@ -35,8 +35,8 @@ class UniqueFd {
 };
 
 // A status for errno: NotFound (ENOENT, ENOTDIR), PermissionDenied (EACCES, EPERM), AlreadyExists
-// (EEXIST), Unavailable STORE_READ_ONLY (ENOSPC, EDQUOT, EROFS), otherwise Internal. The message is
-// "<action>: <the system's words>".
+// (EEXIST), Unavailable STORE_READ_ONLY (ENOSPC, EDQUOT, EROFS), ResourceExhausted (EMFILE, ENFILE,
+// ENOMEM), otherwise Internal. The message is "<action>: <the system's words>".
 absl::Status ErrnoToStatus(int error, std::string_view action);
 
 // Writes all bytes at `offset` of an open file, whatever the kernel splits.

@@ -319,10 +319,17 @@ void Agent::TickJobs() {
     job_->Release();
   }
 
+  const SteadyTime now = context_.clock.Now();
   absl::Duration allowed = absl::InfiniteDuration();
   if (job_ != nullptr) allowed = job_->allowed_silence();
-  if (requests_->InEngine()) allowed = std::min(allowed, options_.request_silence);
-  const SteadyTime now = context_.clock.Now();
+  const bool trains = allowed != absl::InfiniteDuration();
+  if (requests_->InEngine()) request_in_engine_at_ = now;
+  // Training waits for a render, which may take longer than any step, and goes on to wait for one
+  // that was cancelled on the way.
+  const bool may_render = request_in_engine_at_ >= engine_->last_message();
+  if (requests_->InEngine() || (trains && may_render)) {
+    allowed = trains ? std::max(allowed, options_.request_silence) : options_.request_silence;
+  }
   if (allowed == absl::InfiniteDuration()) {
     engine_owes_since_.reset();
   } else if (!engine_owes_since_.has_value()) {

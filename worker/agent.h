@@ -127,6 +127,7 @@ class Agent {
   uint64_t job_serial_ = 0;
   bool told_doubtful_ = false;
   std::optional<SteadyTime> engine_owes_since_;
+  std::optional<SteadyTime> request_in_engine_at_;  // last seen
 
   // Metrics since the last message, and where the present job's counters stood.
   v1::WorkerMetrics metrics_, metrics_in_flight_;

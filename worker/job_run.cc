@@ -9,8 +9,8 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/rpc/blob_client.h"
 #include "common/rpc/rpc_status.h"
-#include "common/sha256.h"
 #include "worker/scene_folder.h"
 
 namespace nerf {
@@ -21,21 +21,9 @@ namespace fs = std::filesystem;
 // An error of the engine that the server did not expect to see as such.
 constexpr absl::StatusCode kEngineProblem = absl::StatusCode::kInternal;
 
-absl::StatusOr<v1::BlobRef> DescribeFile(const std::string& path) {
-  absl::StatusOr<std::string> sha256 = Sha256OfFile(path);
-  if (!sha256.ok()) return sha256.status();
-  std::error_code error;
-  const auto byte_size = fs::file_size(path, error);
-  if (error) return absl::InternalError(fmt::format("{}: {}", path, error.message()));
-  v1::BlobRef blob;
-  blob.set_sha256(*std::move(sha256));
-  blob.set_size_bytes(static_cast<double>(byte_size));
-  return blob;
-}
-
 absl::StatusOr<v1::BlobRef> UploadFile(BlobTransport& blobs, const std::string& path,
                                        const std::stop_token& stop) {
-  absl::StatusOr<v1::BlobRef> blob = DescribeFile(path);
+  absl::StatusOr<v1::BlobRef> blob = BlobOfFile(path);
   if (!blob.ok()) return blob;
   if (absl::Status status = blobs.Upload(path, *blob, stop); !status.ok()) return status;
   return blob;
@@ -69,7 +57,7 @@ struct JobRun::PendingCheckpoint {
 
 struct JobRun::FetchResult {
   CallResult result;
-  std::string resume_path, init_path;
+  JobFiles files;
 };
 
 JobRun::JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, std::string folder)
@@ -117,34 +105,9 @@ void JobRun::Fetch() {
       Lane::kFetch,
       [result, grant = grant_, folder = folder_, &cache = context_.cache,
        stop = transfers_.get_token()] {
-        const auto fetch = [&]() -> absl::Status {
-          std::error_code error;
-          fs::remove_all(folder, error);
-          for (const char* name : {"/out", "/commit"}) {
-            fs::create_directories(folder + name, error);
-            if (error) return absl::InternalError(fmt::format("{}: {}", folder, error.message()));
-          }
-          absl::Status status = LayOutScene(grant.files(), folder + "/scene", cache, stop);
-          if (!status.ok()) return status;
-          const auto link = [&](const v1::BlobRef& blob, const char* name,
-                                std::string* path) -> absl::Status {
-            const auto file = cache.Fetch(blob, /*pin=*/true, stop);
-            if (!file.ok()) return file.status();
-            *path = fmt::format("{}/{}", folder, name);
-            absl::Status linked = LinkFile(*file, *path);
-            cache.Unpin(blob.sha256());
-            return linked;
-          };
-          if (grant.has_resume()) {
-            return link(grant.resume().checkpoint_blob(), "resume.safetensors",
-                        &result->resume_path);
-          }
-          if (grant.has_init_blob()) {
-            return link(grant.init_blob(), "init.safetensors", &result->init_path);
-          }
-          return absl::OkStatus();
-        };
-        result->result = ToCallResult(fetch());
+        absl::StatusOr<JobFiles> files = FetchJobFiles(grant, folder, cache, stop);
+        result->result = ToCallResult(files.status());
+        if (files.ok()) result->files = *std::move(files);
       },
       [self = weak_from_this(), result] {
         if (const auto run = self.lock()) run->OnFetched(*result);
@@ -155,8 +118,7 @@ void JobRun::OnFetched(const FetchResult& result) {
   fetch_in_flight_ = false;
   if (stage_ != Stage::kFetching) return;
   if (result.result.ok()) {
-    resume_path_ = result.resume_path;
-    init_path_ = result.init_path;
+    files_ = result.files;
     stage_ = Stage::kWaiting;
     return;
   }
@@ -178,8 +140,8 @@ void JobRun::Train() {
   command.dataset = folder_ + "/scene";
   command.out = folder_ + "/out";
   command.config = grant_.config();
-  command.resume = resume_path_;
-  command.init = init_path_;
+  command.resume = files_.resume;
+  command.init = files_.init;
   command.checkpoint_interval_seconds = absl::ToDoubleSeconds(options_.checkpoint_interval);
   command.preview_interval_seconds = absl::ToDoubleSeconds(options_.preview_interval);
   stage_ = Stage::kStarting;
@@ -333,6 +295,7 @@ void JobRun::OnCheckpoint(const EngineCheckpoint& checkpoint) {
   for (const v1::TensorSpec& tensor : checkpoint.tensors) *request.add_tensors() = tensor;
   if (checkpoint.psnr.has_value()) request.set_psnr(*checkpoint.psnr);
   any_checkpoint_ = true;
+  newest_refused_.reset();
   // Only the newest matters; an older one that still waits goes, with its files.
   pending_ = std::move(next);
   next_commit_ = context_.clock.Now();
@@ -383,12 +346,11 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
   } else {
     LogError("a checkpoint cannot be committed", {{"job", name()}, {"error", result.message}});
     if (final_phase_ == v1::JobReport::SUCCEEDED) {
-      // The job's result is this checkpoint; without it there is no success.
       pending_ = nullptr;
-      FinishFailed(result.code, result.reason,
-                   fmt::format("the last checkpoint cannot be committed: {}", result.message));
+      FinishWithoutResult(result);
       return;
     }
+    if (pending_ == nullptr) newest_refused_ = result;
   }
   CommitNext();
   if (stage_ == Stage::kCommitting && !commit_in_flight_ && pending_ == nullptr) EnterFinal();
@@ -406,6 +368,10 @@ void JobRun::OnDone(const EngineDone& done) {
   OnProgress({done.job, done.progress});
   if (!any_checkpoint_) {
     FinishFailed(kEngineProblem, "", "the engine ended without a checkpoint");
+    return;
+  }
+  if (newest_refused_.has_value()) {
+    FinishWithoutResult(*newest_refused_);
     return;
   }
   if (done.psnr.has_value()) report_.set_final_psnr(*done.psnr);
@@ -444,6 +410,11 @@ void JobRun::OnEngineExit(const EngineExit& exit) {
 
 void JobRun::OnEngineHopeless(const std::string& why) {
   if (stage_ <= Stage::kWaiting) FinishCrashed(why);
+}
+
+void JobRun::FinishWithoutResult(const CallResult& refusal) {
+  FinishFailed(refusal.code, refusal.reason,
+               fmt::format("the last checkpoint cannot be committed: {}", refusal.message));
 }
 
 void JobRun::FinishCrashed(const std::string& how) {

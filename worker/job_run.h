@@ -13,6 +13,7 @@
 #include "worker/call_result.h"
 #include "worker/engine.h"
 #include "worker/engine_messages.h"
+#include "worker/job_files.h"
 #include "worker/server_link.h"
 #include "worker/task_runner.h"
 
@@ -134,6 +135,8 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   // The engine is through with the run: waits for the last commit, then reports `phase`.
   void Finish(v1::JobReport::Phase phase);
   void FinishCrashed(const std::string& how);
+  // The job's result is its newest checkpoint; where that was refused there is no success.
+  void FinishWithoutResult(const CallResult& refusal);
   void FinishFailed(absl::StatusCode code, const std::string& reason, const std::string& message);
   void EnterFinal();
   absl::StatusOr<std::string> TakeFile(const std::string& path, const std::string& name);
@@ -154,11 +157,12 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   bool fetch_in_flight_ = false;
   int corrupt_fetches_ = 0;
   SteadyTime next_fetch_;
-  std::string resume_path_, init_path_;
+  JobFiles files_;
 
   std::shared_ptr<PendingCheckpoint> pending_;  // newest that is not committed and not in flight
   bool commit_in_flight_ = false;
   bool any_checkpoint_ = false;
+  std::optional<CallResult> newest_refused_;  // by the server, for good
   int n_taken_files_ = 0;
   SteadyTime next_commit_;
   v1::JobReport::Phase final_phase_ = v1::JobReport::PHASE_UNSPECIFIED;

@@ -5,8 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -16,7 +14,9 @@
 #include "common/clock.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
+#include "common/last_resort.h"
 #include "common/logging.h"
+#include "common/places.h"
 #include "common/rpc/channel.h"
 #include "worker/agent.h"
 #include "worker/blob_cache.h"
@@ -46,20 +46,6 @@ struct Flags {
   std::string log_level = "info";
   int threads = 0;
 };
-
-std::string DefaultCacheDir() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return std::string(cache) + "/nerf-worker";
-  const char* home = std::getenv("HOME");
-  return (home != nullptr && *home != '\0' ? std::string(home) : std::string("/var/tmp")) +
-         "/.cache/nerf-worker";
-}
-
-std::string EngineBesideThis() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  return error ? "nerf-engine" : (self.parent_path() / "nerf-engine").string();
-}
 
 std::string HostName() {
   char name[256] = {};
@@ -176,7 +162,7 @@ int Run(const Flags& flags) {
 int Main(int argc, char** argv) {
   Flags flags;
   flags.cache_dir = DefaultCacheDir();
-  flags.engine = EngineBesideThis();
+  flags.engine = ProgramBesideThis("nerf-engine");
   CLI::App app("Trains and renders for a nerfd server.", "nerf-worker");
   app.set_version_flag("--version", NERF_VERSION);
   app.add_option("--server", flags.server, "Address of the server, host:port or unix:PATH")
@@ -221,10 +207,5 @@ int Main(int argc, char** argv) {
 }  // namespace nerf
 
 int main(int argc, char** argv) {
-  try {
-    return nerf::Main(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "nerf-worker: %s\n", e.what());
-    return nerf::kBug;
-  }
+  return nerf::WithLastResort("nerf-worker", [&] { return nerf::Main(argc, argv); });
 }

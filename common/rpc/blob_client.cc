@@ -70,8 +70,13 @@ BlobClientOptions WithWriterId(BlobClientOptions options) {
 BlobClient::BlobClient(std::shared_ptr<grpc::Channel> channel, BlobClientOptions options)
     : channel_(std::move(channel)), options_(WithWriterId(std::move(options))) {}
 
+void BlobClient::Prepare(absl::Duration timeout, grpc::ClientContext* context) const {
+  if (options_.time_left) timeout = std::min(timeout, options_.time_left());
+  PrepareCall(timeout, options_.token, context);
+}
+
 absl::StatusOr<std::vector<v1::BlobRef>> BlobClient::FindMissing(
-    const std::vector<v1::BlobRef>& blobs) {
+    const std::vector<v1::BlobRef>& blobs, std::stop_token stop) {
   const auto stub = v1::BlobService::NewStub(channel_);
   std::vector<v1::BlobRef> missing;
   for (size_t begin = 0; begin < blobs.size(); begin += kMaxBlobsPerCall) {
@@ -79,7 +84,8 @@ absl::StatusOr<std::vector<v1::BlobRef>> BlobClient::FindMissing(
     const size_t end = std::min(blobs.size(), begin + kMaxBlobsPerCall);
     for (size_t i = begin; i < end; ++i) *request.add_blobs() = blobs[i];
     grpc::ClientContext context;
-    PrepareCall(kUnaryTimeout, options_.token, &context);
+    Prepare(kUnaryTimeout, &context);
+    const CallCanceller canceller(context, stop);
     v1::FindMissingBlobsResponse response;
     const grpc::Status status = stub->FindMissingBlobs(&context, request, &response);
     if (!status.ok()) return FromGrpcStatus(status);
@@ -143,7 +149,7 @@ absl::Status BlobClient::UploadOnce(const Source& source, const std::string& res
   uint64_t offset = 0;
   {
     grpc::ClientContext context;
-    PrepareCall(kUnaryTimeout, options_.token, &context);
+    Prepare(kUnaryTimeout, &context);
     const CallCanceller canceller(context, stop);
     google::bytestream::QueryWriteStatusRequest request;
     request.set_resource_name(resource);
@@ -165,7 +171,7 @@ absl::Status BlobClient::UploadOnce(const Source& source, const std::string& res
   }
 
   grpc::ClientContext context;
-  PrepareCall(TransferTimeout(static_cast<double>(byte_size)), options_.token, &context);
+  Prepare(TransferTimeout(static_cast<double>(byte_size)), &context);
   const CallCanceller canceller(context, stop);
   google::bytestream::WriteResponse response;
   const auto writer = stub->Write(&context, &response);
@@ -220,7 +226,7 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
   absl::Status status;
   for (int attempt = 0; attempt < options_.max_attempts; ++attempt) {
     grpc::ClientContext context;
-    PrepareCall(TransferTimeout(blob.size_bytes()), options_.token, &context);
+    Prepare(TransferTimeout(blob.size_bytes()), &context);
     const CallCanceller canceller(context, stop);
     google::bytestream::ReadRequest request;
     request.set_resource_name(BlobResourceName(blob));

@@ -10,11 +10,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "nerf/v1/common.pb.h"
 
 namespace grpc {
 class Channel;
-}
+class ClientContext;
+}  // namespace grpc
 
 namespace nerf {
 
@@ -28,6 +30,8 @@ struct BlobClientOptions {
   std::string writer_id;
   // An upload that was cut is taken up this many times before it fails.
   int max_attempts = 4;
+  // What a call that begins now may take at most; unset: what its bytes may take on a slow line.
+  std::function<absl::Duration()> time_left = {};
 };
 
 // Moves content-addressed blobs between files and a server. Every call blocks. Thread-safe.
@@ -37,8 +41,10 @@ class BlobClient {
 
   BlobClient(std::shared_ptr<grpc::Channel> channel, BlobClientOptions options);
 
-  // Those of `blobs` that the server does not hold, in any number.
-  absl::StatusOr<std::vector<v1::BlobRef>> FindMissing(const std::vector<v1::BlobRef>& blobs);
+  // Those of `blobs` that the server does not hold, in any number. Errors: those of the server;
+  // Cancelled.
+  absl::StatusOr<std::vector<v1::BlobRef>> FindMissing(const std::vector<v1::BlobRef>& blobs,
+                                                       std::stop_token stop = {});
 
   // Uploads content unless it is present. `blob` must be its digest and size. An upload that was
   // cut goes on from the committed size. `on_progress` hears the committed bytes now and then.
@@ -66,6 +72,8 @@ class BlobClient {
                       const std::function<void(uint64_t)>& on_progress);
   absl::Status UploadOnce(const Source& source, const std::string& resource, uint64_t byte_size,
                           std::stop_token stop, const std::function<void(uint64_t)>& on_progress);
+  // Gives a call its deadline, at most `timeout` away, and the token.
+  void Prepare(absl::Duration timeout, grpc::ClientContext* context) const;
 
   // Const after construction.
   const std::shared_ptr<grpc::Channel> channel_;

@@ -125,7 +125,7 @@ autograd::NgpTensors AutogradStep::Parameters() const {
   };
   const NgpParameters& p = state_.parameters;
   autograd::NgpTensors tensors;
-  tensors.table = leaf(p.table(), {p.shape().n_levels, p.shape().entries(), 2});
+  tensors.table = leaf(p.table(), {p.shape().n_levels, p.shape().entries(), p.shape().n_features});
   for (const NgpLayer& layer : kNgpLayers)
     tensors.layers.push_back(leaf(p.weights() + layer.offset, {layer.n_in, layer.n_out}));
   return tensors;

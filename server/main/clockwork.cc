@@ -9,7 +9,8 @@ namespace {
 
 constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
 constexpr int kTicksPerGauges = 4;
-constexpr absl::Duration kCollectInterval = absl::Minutes(10);
+// A job in training lets go of some 70 MB every 30 s.
+constexpr absl::Duration kCollectInterval = absl::Minutes(2);
 // A store that refuses is worth a line now and then, not four a second.
 constexpr absl::Duration kErrorLogInterval = absl::Seconds(10);
 

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -16,7 +15,9 @@
 #include "common/clock.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
+#include "common/last_resort.h"
 #include "common/logging.h"
+#include "common/places.h"
 #include "server/main/clockwork.h"
 #include "server/main/data_dir.h"
 #include "server/main/local_worker.h"
@@ -79,12 +80,6 @@ class EndSignals {
  private:
   sigset_t signals_;
 };
-
-std::string ProgramBesideThis(const char* name) {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  return error ? std::string(name) : (self.parent_path() / name).string();
-}
 
 // Everything of a running server, in the order in which it is built.
 struct Server {
@@ -266,10 +261,5 @@ int Main(int argc, char** argv) {
 }  // namespace nerf
 
 int main(int argc, char** argv) {
-  try {
-    return nerf::Main(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "nerfd: %s\n", e.what());
-    return nerf::kBug;
-  }
+  return nerf::WithLastResort("nerfd", [&] { return nerf::Main(argc, argv); });
 }

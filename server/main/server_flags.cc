@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cstdlib>
 
 namespace nerf {
 namespace {
@@ -93,14 +92,6 @@ absl::Status CheckFlags(const ServerFlags& flags) {
   }
   if (absl::Status s = CheckDuration("--lease-ttl", flags.lease_ttl); !s.ok()) return s;
   return CheckDuration("--checkpoint-interval", flags.checkpoint_interval);
-}
-
-std::string DefaultDataDir() {
-  const char* data = std::getenv("XDG_DATA_HOME");
-  if (data != nullptr && *data == '/') return std::string(data) + "/nerfd";
-  const char* home = std::getenv("HOME");
-  return (home != nullptr && *home == '/' ? std::string(home) : std::string("/var/tmp")) +
-         "/.local/share/nerfd";
 }
 
 }  // namespace nerf

@@ -43,7 +43,4 @@ std::string ConnectAddress(const ListenAddress& address);
 // InvalidArgument in words for the user.
 absl::Status CheckFlags(const ServerFlags& flags);
 
-// $XDG_DATA_HOME/nerfd, else $HOME/.local/share/nerfd.
-std::string DefaultDataDir();
-
 }  // namespace nerf

@@ -15,7 +15,8 @@ struct BlobRef {
   auto operator<=>(const BlobRef&) const = default;
 };
 
-// Which blobs are present. The queue asks before it accepts a scene or a checkpoint. Thread-safe.
+// Which blobs are present. The queue asks before it accepts a scene or a checkpoint, and says what
+// it lets go of. Thread-safe.
 class BlobIndex {
  public:
   virtual ~BlobIndex() = default;
@@ -23,6 +24,9 @@ class BlobIndex {
   // Those of `blobs` that are not here (with that size), without repetition. What is here stays for
   // at least the collector's grace age after this call.
   virtual std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) = 0;
+
+  // The caller refers to the blob no longer: where nobody else does, it may go within minutes.
+  virtual void Release(const BlobRef& blob) = 0;
 };
 
 }  // namespace nerf

@@ -112,7 +112,7 @@ struct Job {
   std::string display_name;
   std::string scene;  // id, in the same project
   JobConfig config;
-  std::string requested_config;  // as the client sent it: opaque bytes, echoed by the service
+  std::string requested_config;  // what the client sent: opaque bytes, echoed by the service
   std::optional<InitReference> init;
   std::string request_id;  // empty without one
 

@@ -65,19 +65,20 @@ absl::StatusOr<JobEntry*> JobQueue::Find(const ResourceKey& key) {
   return &found->second;
 }
 
-absl::Status JobQueue::ResolveInit(const std::string& project, InitReference& init) {
+absl::Status JobQueue::ResolveInit(const JobSpec& spec, InitReference& init) {
+  const auto use = [&](const BlobRef& blob, const std::vector<TensorRecord>& tensors) {
+    init.blob = blob;
+    return spec.check_init ? spec.check_init(tensors) : absl::OkStatus();
+  };
   if (init.kind == InitReference::Kind::kModel) {
     const auto model = state_.models.find(init.source);
     if (model == state_.models.end()) return ResourceNotFound(ModelName(init.source));
-    init.blob = model->second.blob;
-    return absl::OkStatus();
+    return use(model->second.blob, model->second.tensors);
   }
   const auto job = state_.jobs.find(init.source);
   if (job != state_.jobs.end()) {
     for (const CheckpointRecord& checkpoint : job->second.job.checkpoints) {
-      if (checkpoint.step != init.step) continue;
-      init.blob = checkpoint.model_blob;
-      return absl::OkStatus();
+      if (checkpoint.step == init.step) return use(checkpoint.model_blob, checkpoint.tensors);
     }
   }
   return ResourceNotFound(CheckpointName(init.source, init.step));
@@ -115,7 +116,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   const ResourceKey scene = {spec.project, spec.scene};
   if (!state_.scenes.contains(scene)) return ResourceNotFound(SceneName(scene));
   if (job.init.has_value()) {
-    if (absl::Status status = ResolveInit(spec.project, *job.init); !status.ok()) return status;
+    if (absl::Status status = ResolveInit(spec, *job.init); !status.ok()) return status;
   }
   if (!spec.id.empty() && state_.jobs.contains(job.key)) return ResourceExists(JobName(job.key));
   if (state_.queued_jobs.size() >= state_.options.max_queued_jobs) {
@@ -158,74 +159,51 @@ absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
 }
 
 absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request) {
-  const auto size = EffectivePageSize(request.page_size);
-  if (!size.ok()) return size.status();
-  const auto before = ParsePageToken("jobs", request.project, request.page_token);
-  if (!before.ok()) return before.status();
   MutexLock lock(state_.mu);
-  Page<Job> page;
-  for (auto it = state_.job_order.lower_bound(*before); it != state_.job_order.begin();) {
-    --it;
-    if (it->second.project != request.project) continue;
-    if (page.records.size() == *size) {
-      page.next_page_token =
-          EncodePageToken("jobs", request.project, page.records.back().create_sequence);
-      break;
-    }
-    page.records.push_back(state_.jobs.at(it->second).job);
+  const auto job_of = [&jobs = state_.jobs](const ResourceKey& key) { return jobs.at(key).job; };
+  return ListPage<Job>("jobs", request, state_.job_order, job_of);
+}
+
+absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {
+  PendingSignals pending;
+  MutexLock lock(state_.mu);
+  const auto found = Find(key);
+  if (!found.ok()) return found.status();
+  JobEntry& entry = **found;
+  const JobState from = entry.job.state;
+  const std::optional<JobState> to = target(from);
+  if (!to.has_value()) {
+    return StateConflict(fmt::format("{} is {}", JobName(key), JobStateName(from)),
+                         {{"state", std::string(JobStateName(from))}});
   }
-  return page;
+  if (*to == from) return entry.job;
+  if (absl::Status status = Move(entry, *to, pending); !status.ok()) return status;
+  return entry.job;
 }
 
 absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key) {
-  PendingSignals pending;
-  MutexLock lock(state_.mu);
-  const auto found = Find(key);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
-  const JobState state = entry.job.state;
-  if (state == JobState::kCancelling || state == JobState::kCancelled) return entry.job;
-  if (IsFinal(state)) {
-    return StateConflict(fmt::format("{} has {} already", JobName(key), JobStateName(state)),
-                         {{"state", std::string(JobStateName(state))}});
-  }
-  const JobState to = HoldsLease(state) ? JobState::kCancelling : JobState::kCancelled;
-  if (absl::Status status = Move(entry, to, pending); !status.ok()) return status;
-  return entry.job;
+  return ChangeState(key, [](JobState from) -> std::optional<JobState> {
+    if (from == JobState::kCancelling || from == JobState::kCancelled) return from;
+    if (IsFinal(from)) return std::nullopt;
+    return HoldsLease(from) ? JobState::kCancelling : JobState::kCancelled;
+  });
 }
 
 absl::StatusOr<Job> JobQueue::Pause(const ResourceKey& key) {
-  PendingSignals pending;
-  MutexLock lock(state_.mu);
-  const auto found = Find(key);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
-  const JobState state = entry.job.state;
-  if (state == JobState::kPausing || state == JobState::kPaused) return entry.job;
-  if (state != JobState::kRunning) {
-    return StateConflict(fmt::format("{} is {}, not RUNNING", JobName(key), JobStateName(state)),
-                         {{"state", std::string(JobStateName(state))}});
-  }
-  if (absl::Status status = Move(entry, JobState::kPausing, pending); !status.ok()) return status;
-  return entry.job;
+  return ChangeState(key, [](JobState from) -> std::optional<JobState> {
+    if (from == JobState::kPausing || from == JobState::kPaused) return from;
+    if (from != JobState::kRunning) return std::nullopt;
+    return JobState::kPausing;
+  });
 }
 
 absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
-  PendingSignals pending;
-  MutexLock lock(state_.mu);
-  const auto found = Find(key);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
-  const JobState state = entry.job.state;
-  if (state == JobState::kQueued || state == JobState::kPreparing || state == JobState::kRunning) {
-    return entry.job;
-  }
-  if (state != JobState::kPaused) {
-    return StateConflict(fmt::format("{} is {}, not PAUSED", JobName(key), JobStateName(state)),
-                         {{"state", std::string(JobStateName(state))}});
-  }
-  if (absl::Status status = Move(entry, JobState::kQueued, pending); !status.ok()) return status;
-  return entry.job;
+  return ChangeState(key, [](JobState from) -> std::optional<JobState> {
+    if (from == JobState::kPaused) return JobState::kQueued;
+    const bool goes_on =
+        from == JobState::kQueued || from == JobState::kPreparing || from == JobState::kRunning;
+    return goes_on ? std::optional(from) : std::nullopt;
+  });
 }
 
 absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,

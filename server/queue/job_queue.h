@@ -30,6 +30,9 @@ struct JobSpec {
   JobConfig config;
   std::string requested_config;       // opaque, part of what makes two requests the same
   std::optional<InitReference> init;  // blob is filled by the queue
+  // Whether the tensors of what `init` names fit the config; unset: they do. Asked under the
+  // queue's lock, of the very file that the job will start from.
+  std::function<absl::Status(const std::vector<TensorRecord>& tensors)> check_init;
 };
 
 // A lease as its holder names it in every write. The epoch is the proof; the worker is compared too
@@ -112,8 +115,8 @@ class JobQueue {
 
   // Queues a job. The same request_id with the same spec returns the earlier job as it is now.
   // `validate_only` checks everything and returns the job as it would be.
-  // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, init); AlreadyExists ALREADY_EXISTS
-  // (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL.
+  // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, init); those of check_init;
+  // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   absl::StatusOr<Job> Get(const ResourceKey& key);
   // Newest first. InvalidArgument for a bad page.
@@ -182,7 +185,12 @@ class JobQueue {
   absl::StatusOr<JobEntry*> FindLeased(const LeaseRef& lease, std::string_view call,
                                        JobState state_if_retaken, PendingSignals& pending)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  absl::Status ResolveInit(const std::string& project, InitReference& init)
+  // Moves a job to `target(state)`: nothing happens where that is its state already; nullopt is
+  // STATE_CONFLICT.
+  using TargetState = std::function<std::optional<JobState>(JobState from)>;
+  absl::StatusOr<Job> ChangeState(const ResourceKey& key, const TargetState& target);
+  // Finds the file that `init` names, and checks it.
+  absl::Status ResolveInit(const JobSpec& spec, InitReference& init)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Ends a placement that has no outcome of its own: queued again for `reason`, or PAUSED or
   // CANCELLED where that was asked for. With `keep_holder` the holder may take the lease up again.

@@ -238,6 +238,10 @@ absl::StatusOr<CommittedCheckpoint> JobQueue::CommitCheckpoint(const LeaseRef& l
   status = Apply(entry, std::move(changed), JobEventKind::kCheckpointCommitted, pending,
                  checkpoint.step);
   if (!status.ok()) return status;
+  for (const CheckpointRecord& retired : result.retired) {
+    state_.blobs.Release(retired.checkpoint_blob);
+    state_.blobs.Release(retired.model_blob);
+  }
   LogInfo("checkpoint committed", {{"project", lease.job.project},
                                    {"job", lease.job.id},
                                    {"step", checkpoint.step},

@@ -110,23 +110,11 @@ absl::StatusOr<ModelRecord> ModelCatalog::Get(const ResourceKey& key) {
 }
 
 absl::StatusOr<Page<ModelRecord>> ModelCatalog::List(const PageRequest& request) {
-  const auto size = EffectivePageSize(request.page_size);
-  if (!size.ok()) return size.status();
-  const auto before = ParsePageToken("models", request.project, request.page_token);
-  if (!before.ok()) return before.status();
   MutexLock lock(state_.mu);
-  Page<ModelRecord> page;
-  for (auto it = state_.model_order.lower_bound(*before); it != state_.model_order.begin();) {
-    --it;
-    if (it->second.project != request.project) continue;
-    if (page.records.size() == *size) {
-      page.next_page_token =
-          EncodePageToken("models", request.project, page.records.back().create_sequence);
-      break;
-    }
-    page.records.push_back(state_.models.at(it->second));
-  }
-  return page;
+  const auto model_of = [&models = state_.models](const ResourceKey& key) {
+    return models.at(key);
+  };
+  return ListPage<ModelRecord>("models", request, state_.model_order, model_of);
 }
 
 absl::Status ModelCatalog::Delete(const ResourceKey& key) {

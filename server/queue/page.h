@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/queue/resource_key.h"
 
 namespace nerf {
 
@@ -34,5 +36,31 @@ std::string EncodePageToken(std::string_view kind, std::string_view project, uin
 // that is not ours or belongs to another list.
 absl::StatusOr<uint64_t> ParsePageToken(std::string_view kind, std::string_view project,
                                         std::string_view token);
+
+// Fills a page of the list `kind`. `order` holds the keys of all projects by sequence; `record_of`
+// makes the record of a key.
+template <typename Record, typename RecordOf>
+absl::StatusOr<Page<Record>> ListPage(std::string_view kind, const PageRequest& request,
+                                      const std::map<uint64_t, ResourceKey>& order,
+                                      RecordOf record_of) {
+  const auto size = EffectivePageSize(request.page_size);
+  if (!size.ok()) return size.status();
+  const auto before = ParsePageToken(kind, request.project, request.page_token);
+  if (!before.ok()) return before.status();
+  Page<Record> page;
+  uint64_t last = 0;
+  for (auto it = order.lower_bound(*before); it != order.begin();) {
+    --it;
+    const auto& [sequence, key] = *it;
+    if (key.project != request.project) continue;
+    if (page.records.size() == *size) {
+      page.next_page_token = EncodePageToken(kind, request.project, last);
+      break;
+    }
+    page.records.push_back(record_of(key));
+    last = sequence;
+  }
+  return page;
+}
 
 }  // namespace nerf

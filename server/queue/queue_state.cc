@@ -83,6 +83,9 @@ absl::Status QueueState::Restore(StoredState stored) {
   }
   for (const RequestRecord& request : stored.requests) RememberRequest(request);
   for (const auto& [key, entry] : jobs) {
+    if (entry.log.At(entry.job.last_event_sequence) == nullptr) {
+      return Inconsistent(fmt::format("the last event of {} is missing", JobName(key)));
+    }
     if (!IsFinal(entry.job.state) && !scenes.contains({key.project, entry.job.scene})) {
       return Inconsistent(fmt::format("{} has no scene {}", JobName(key), entry.job.scene));
     }

@@ -164,30 +164,14 @@ absl::StatusOr<SceneRecord> SceneCatalog::Get(const ResourceKey& key) {
 }
 
 absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request) {
-  const auto size = EffectivePageSize(request.page_size);
-  if (!size.ok()) return size.status();
-  const auto before = ParsePageToken("scenes", request.project, request.page_token);
-  if (!before.ok()) return before.status();
   MutexLock lock(state_.mu);
-  Page<SceneRecord> page;
-  for (auto it = state_.scene_order.lower_bound(*before); it != state_.scene_order.begin();) {
-    --it;
-    if (it->second.project != request.project) continue;
-    if (page.records.size() == *size) {
-      page.next_page_token =
-          EncodePageToken("scenes", request.project, page.records.back().create_sequence);
-      break;
-    }
-    const SceneRecord& scene = state_.scenes.at(it->second);
-    page.records.push_back({scene.key,
-                            scene.create_sequence,
-                            scene.display_name,
-                            scene.request_id,
-                            {},
-                            scene.byte_size,
-                            scene.create_time});
-  }
-  return page;
+  // Without the files.
+  const auto summary_of = [&scenes = state_.scenes](const ResourceKey& key) {
+    const SceneRecord& scene = scenes.at(key);
+    return SceneRecord{scene.key, scene.create_sequence, scene.display_name, scene.request_id,
+                       {},        scene.byte_size,       scene.create_time};
+  };
+  return ListPage<SceneRecord>("scenes", request, state_.scene_order, summary_of);
 }
 
 absl::Status SceneCatalog::Delete(const ResourceKey& key) {

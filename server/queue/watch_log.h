@@ -52,10 +52,14 @@ class WatchLog {
   // Drops the oldest events until `max_events` are left.
   void Trim(size_t max_events);
 
+  // The kept event of that sequence; null when there is none.
+  const JobEvent* At(uint64_t sequence) const;
   // The first kept event after `sequence`; null when there is none.
   const JobEvent* After(uint64_t sequence) const;
   // True when an event after `sequence` was dropped, given the job's last event.
   bool HasGapAfter(uint64_t sequence, uint64_t last_sequence) const;
+  // The step of the first checkpoint that was committed after `sequence`.
+  std::optional<uint32_t> NextCheckpointStepAfter(uint64_t sequence) const;
   uint64_t first_sequence() const { return events_.empty() ? 0 : events_.front().sequence; }
   size_t size() const { return events_.size(); }
 

@@ -7,8 +7,9 @@ namespace nerf {
 namespace {
 
 // The job as it was right after a stored event: later errors, checkpoints and times are taken out.
-Job JobAt(const Job& job, const JobEvent& event) {
-  Job then = job;
+// Checkpoints that were retired since do not come back.
+Job JobAt(const JobEntry& entry, const JobEvent& event) {
+  Job then = entry.job;
   then.state = event.state;
   then.queue_reason = event.queue_reason;
   then.attempt = event.attempt;
@@ -20,9 +21,13 @@ Job JobAt(const Job& job, const JobEvent& event) {
     then.final_psnr.reset();
     then.end_time = absl::InfinitePast();
   }
-  std::erase_if(then.checkpoints, [&](const CheckpointRecord& checkpoint) {
-    return checkpoint.create_time > event.time;
-  });
+  if (then.start_time > event.time) then.start_time = absl::InfinitePast();
+  // By step and not by time: steps grow with every commit, the wall clock may jump.
+  if (const auto next_step = entry.log.NextCheckpointStepAfter(event.sequence)) {
+    std::erase_if(then.checkpoints, [&](const CheckpointRecord& checkpoint) {
+      return checkpoint.step >= *next_step;
+    });
+  }
   return then;
 }
 
@@ -53,20 +58,25 @@ Watcher::~Watcher() {
 std::optional<WatchEvent> Watcher::TryNext() {
   MutexLock lock(state_.mu);
   const JobEntry& entry = state_.jobs.at(key_);
+  const uint64_t last = entry.job.last_event_sequence;
   WatchEvent next;
-  const bool gap = entry.log.HasGapAfter(position_, entry.job.last_event_sequence);
-  if (snapshot_due_ || gap) {
-    snapshot_due_ = false;
+  const bool is_first = std::exchange(snapshot_due_, false);
+  const JobEvent* const resumed_at =
+      is_first && position_ < last ? entry.log.At(position_) : nullptr;
+  if (resumed_at != nullptr) {
     next.kind = WatchEventKind::kSnapshot;
-    next.gap = gap;
+    next.job = JobAt(entry, *resumed_at);
+  } else if (is_first || entry.log.HasGapAfter(position_, last)) {
+    next.kind = WatchEventKind::kSnapshot;
+    next.gap = position_ < last;
     next.job = entry.job;
-    if (gap) position_ = entry.job.last_event_sequence;
+    position_ = last;
     live_version_ = entry.log.live_version();
   } else if (const JobEvent* event = entry.log.After(position_); event != nullptr) {
     next.kind = ToWatchKind(event->kind);
-    next.job = JobAt(entry.job, *event);
+    next.job = JobAt(entry, *event);
     position_ = event->sequence;
-    if (position_ == entry.job.last_event_sequence) {
+    if (position_ == last) {
       live_version_ = std::max(live_version_, entry.log.event_version());
     }
   } else if (live_version_ < entry.log.live_version() && !IsFinal(entry.job.state)) {

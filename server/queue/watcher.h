@@ -24,11 +24,10 @@ struct WatchEvent {
 // One reader's place in a job's events. Pulled: it holds a position and no buffer, so a slow reader
 // costs nothing and gets progress coalesced (the latest), state changes and checkpoints all.
 //
-// The first event is a snapshot of now. Without a token the events after it follow; with a token
-// the snapshot carries the token's sequence and every event after the token follows, also those
-// that the snapshot's job shows already (their sequence is not above job.last_event_sequence). When
-// events after the position were dropped from the log, a snapshot with gap = true stands in their
-// place.
+// The first event is a snapshot: without a token of now, with a token of the job as it was there.
+// Every event after it follows, so a reader never sees an older state after a newer one. Where the
+// log does not reach back to the position any more, a snapshot of now with gap = true stands in
+// place of what is missing.
 //
 // Thread-safe, but meant for one reader. The queue outlives it.
 class Watcher {

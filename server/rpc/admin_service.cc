@@ -13,8 +13,7 @@ grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext*
                                                     const v1::ListWorkersRequest* request,
                                                     v1::ListWorkersResponse* response) {
   return AnswerUnary(
-      services_.authorizer, services_.executor, "nerf.v1.AdminService/ListWorkers", context,
-      [=, this]() -> absl::Status {
+      services_, "nerf.v1.AdminService/ListWorkers", context, [=, this]() -> absl::Status {
         RequestCheck check;
         const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
         // A token counts the workers of the pages before: they are few and hardly ever change.

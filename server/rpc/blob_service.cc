@@ -31,8 +31,8 @@ absl::StatusOr<std::vector<BlobRef>> ParseBlobs(const v1::FindMissingBlobsReques
 grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerContext* context,
                                                         const v1::FindMissingBlobsRequest* request,
                                                         v1::FindMissingBlobsResponse* response) {
-  return AnswerUnary(services_.authorizer, services_.executor,
-                     "nerf.v1.BlobService/FindMissingBlobs", context, [=, this]() -> absl::Status {
+  return AnswerUnary(services_, "nerf.v1.BlobService/FindMissingBlobs", context,
+                     [=, this]() -> absl::Status {
                        const auto blobs = ParseBlobs(*request);
                        if (!blobs.ok()) return blobs.status();
                        for (const BlobRef& blob : services_.blobs.FindMissing(*blobs)) {

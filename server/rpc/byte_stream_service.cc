@@ -187,8 +187,7 @@ grpc::ServerUnaryReactor* ByteStreamService::QueryWriteStatus(
     grpc::CallbackServerContext* context,
     const google::bytestream::QueryWriteStatusRequest* request,
     google::bytestream::QueryWriteStatusResponse* response) {
-  return AnswerUnary(services_.authorizer, services_.executor,
-                     "google.bytestream.ByteStream/QueryWriteStatus", context,
+  return AnswerUnary(services_, "google.bytestream.ByteStream/QueryWriteStatus", context,
                      [=, this]() -> absl::Status {
                        const auto name = ParseUploadName(request->resource_name());
                        if (!name.ok()) return name.status();

@@ -194,7 +194,9 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
     check.Add(scene.status());
   }
   spec.config = ToJobConfig(ParseTrainConfig(kConfigField, job.config(), check));
-  spec.requested_config = SerializeDeterministically(job.config());
+  v1::TrainingConfig requested = job.config();
+  requested.DiscardUnknownFields();  // of any size, for ever in every answer about the job
+  spec.requested_config = SerializeDeterministically(requested);
   spec.init = ParseInit(kConfigField, job.config(), check);
   if (spec.init.has_value() && !spec.init->source.project.empty()) {
     check.Require(spec.project.empty() || spec.init->source.project == spec.project,

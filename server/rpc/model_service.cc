@@ -10,85 +10,86 @@
 
 namespace nerf {
 
-template <typename Body>
-grpc::ServerUnaryReactor* ModelService::Answer(const char* method,
-                                               grpc::CallbackServerContext* context, Body body) {
-  return AnswerUnary(services_.authorizer, services_.executor, method, context, std::move(body));
-}
-
 grpc::ServerUnaryReactor* ModelService::ListCheckpoints(grpc::CallbackServerContext* context,
                                                         const v1::ListCheckpointsRequest* request,
                                                         v1::ListCheckpointsResponse* response) {
-  return Answer("nerf.v1.ModelService/ListCheckpoints", context, [=, this]() -> absl::Status {
-    RequestCheck check;
-    const ResourceKey key = TakeOr(ParseJobName("parent", request->parent()), check);
-    const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
-    // A token names the step to go on after, and belongs to one job.
-    const std::string list = "checkpoints/" + key.id;
-    const uint64_t after = TakeOr(ParsePageToken(list, key.project, request->page_token()), check);
-    if (absl::Status status = check.Result(); !status.ok()) return status;
-    const absl::StatusOr<Job> job = services_.queue.Get(key);
-    if (!job.ok()) return job.status();
-    for (const CheckpointRecord& checkpoint : job->checkpoints) {
-      if (!request->page_token().empty() && checkpoint.step <= after) continue;
-      const int n = response->checkpoints_size();
-      if (static_cast<size_t>(n) == size) {
-        response->set_next_page_token(
-            EncodePageToken(list, key.project, response->checkpoints(n - 1).step()));
-        break;
-      }
-      *response->add_checkpoints() = ToProto(key, checkpoint);
-    }
-    return absl::OkStatus();
-  });
+  return AnswerUnary(
+      services_, "nerf.v1.ModelService/ListCheckpoints", context, [=, this]() -> absl::Status {
+        RequestCheck check;
+        const ResourceKey key = TakeOr(ParseJobName("parent", request->parent()), check);
+        const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
+        // A token names the step to go on after, and belongs to one job.
+        const std::string list = "checkpoints/" + key.id;
+        const uint64_t after =
+            TakeOr(ParsePageToken(list, key.project, request->page_token()), check);
+        if (absl::Status status = check.Result(); !status.ok()) return status;
+        const absl::StatusOr<Job> job = services_.queue.Get(key);
+        if (!job.ok()) return job.status();
+        for (const CheckpointRecord& checkpoint : job->checkpoints) {
+          if (!request->page_token().empty() && checkpoint.step <= after) continue;
+          const int n = response->checkpoints_size();
+          if (static_cast<size_t>(n) == size) {
+            response->set_next_page_token(
+                EncodePageToken(list, key.project, response->checkpoints(n - 1).step()));
+            break;
+          }
+          *response->add_checkpoints() = ToProto(key, checkpoint);
+        }
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
     grpc::CallbackServerContext* context, const v1::PromoteCheckpointRequest* request,
     v1::Model* response) {
-  return Answer("nerf.v1.ModelService/PromoteCheckpoint", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<ModelSpec> spec = FromProto(*request);
-    if (!spec.ok()) return spec.status();
-    const absl::StatusOr<ModelRecord> model = services_.models.Promote(*spec);
-    if (!model.ok()) return model.status();
-    *response = ToProto(*model);
-    return absl::OkStatus();
-  });
+  return AnswerUnary(services_, "nerf.v1.ModelService/PromoteCheckpoint", context,
+                     [=, this]() -> absl::Status {
+                       const absl::StatusOr<ModelSpec> spec = FromProto(*request);
+                       if (!spec.ok()) return spec.status();
+                       const absl::StatusOr<ModelRecord> model = services_.models.Promote(*spec);
+                       if (!model.ok()) return model.status();
+                       *response = ToProto(*model);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* context,
                                                  const v1::GetModelRequest* request,
                                                  v1::Model* response) {
-  return Answer("nerf.v1.ModelService/GetModel", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<ResourceKey> key = ParseModelName("name", request->name());
-    if (!key.ok()) return key.status();
-    const absl::StatusOr<ModelRecord> model = services_.models.Get(*key);
-    if (!model.ok()) return model.status();
-    *response = ToProto(*model);
-    return absl::OkStatus();
-  });
+  return AnswerUnary(
+      services_, "nerf.v1.ModelService/GetModel", context, [=, this]() -> absl::Status {
+        const absl::StatusOr<ResourceKey> key = ParseModelName("name", request->name());
+        if (!key.ok()) return key.status();
+        const absl::StatusOr<ModelRecord> model = services_.models.Get(*key);
+        if (!model.ok()) return model.status();
+        *response = ToProto(*model);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* context,
                                                    const v1::ListModelsRequest* request,
                                                    v1::ListModelsResponse* response) {
-  return Answer("nerf.v1.ModelService/ListModels", context, [=, this]() -> absl::Status {
-    return AnswerList(
-        *request, response, [this](const PageRequest& page) { return services_.models.List(page); },
-        [](const ModelRecord& model, v1::ListModelsResponse* list) {
-          *list->add_models() = ToProto(model);
-        });
-  });
+  return AnswerUnary(services_, "nerf.v1.ModelService/ListModels", context,
+                     [=, this]() -> absl::Status {
+                       return AnswerList(
+                           *request, response,
+                           [this](const PageRequest& page) { return services_.models.List(page); },
+                           [](const ModelRecord& model, v1::ListModelsResponse* list) {
+                             *list->add_models() = ToProto(model);
+                           });
+                     });
 }
 
 grpc::ServerUnaryReactor* ModelService::DeleteModel(grpc::CallbackServerContext* context,
                                                     const v1::DeleteModelRequest* request,
                                                     google::protobuf::Empty* /*response*/) {
-  return Answer("nerf.v1.ModelService/DeleteModel", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<ResourceKey> key = ParseModelName("name", request->name());
-    if (!key.ok()) return key.status();
-    return services_.models.Delete(*key);
-  });
+  return AnswerUnary(
+      services_, "nerf.v1.ModelService/DeleteModel", context, [=, this]() -> absl::Status {
+        const absl::StatusOr<ResourceKey> key = ParseModelName("name", request->name());
+        if (!key.ok()) return key.status();
+        return services_.models.Delete(*key);
+      });
 }
 
 }  // namespace nerf

@@ -27,9 +27,6 @@ class ModelService final : public v1::ModelService::CallbackService {
                                         google::protobuf::Empty* response) override;
 
  private:
-  template <typename Body>
-  grpc::ServerUnaryReactor* Answer(const char* method, grpc::CallbackServerContext* context,
-                                   Body body);
   const ServiceContext& services_;
 };
 

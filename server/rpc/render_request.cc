@@ -130,8 +130,15 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
   check.Require(request.width() <= kMaxSide, "width", fmt::format("must be at most {}", kMaxSide));
   check.Require(request.height() <= kMaxSide, "height",
                 fmt::format("must be at most {}", kMaxSide));
-  check.Require(uint64_t{request.width()} * request.height() <= kMaxPixels, "width",
-                fmt::format("width times height must be at most {}", kMaxPixels));
+  const auto require_pixels = [&](std::string_view field, uint64_t width, uint64_t height) {
+    check.Require(width * height <= kMaxPixels, field,
+                  fmt::format("width times height must be at most {}", kMaxPixels));
+  };
+  require_pixels("width", request.width(), request.height());
+  // The camera's own size may be larger than what is asked for.
+  if (request.width() == 0 && request.height() == 0) {
+    require_pixels("camera.width", request.camera().width(), request.camera().height());
+  }
   check.Require(v1::ImageFormat_IsValid(request.format()), "format",
                 "is not a format that this server knows");
   std::set<int> seen;

@@ -17,61 +17,61 @@
 
 namespace nerf {
 
-template <typename Body>
-grpc::ServerUnaryReactor* SceneService::Answer(const char* method,
-                                               grpc::CallbackServerContext* context, Body body) {
-  return AnswerUnary(services_.authorizer, services_.executor, method, context, std::move(body));
-}
-
 grpc::ServerUnaryReactor* SceneService::CreateScene(grpc::CallbackServerContext* context,
                                                     const v1::CreateSceneRequest* request,
                                                     v1::Scene* response) {
-  return Answer("nerf.v1.SceneService/CreateScene", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<SceneSpec> spec = FromProto(*request);
-    if (!spec.ok()) return spec.status();
-    std::vector<BlobRef> blobs;
-    for (const SceneFileRecord& file : spec->files) blobs.push_back(file.blob);
-    if (absl::Status status = RequireBlobs(services_.blobs, blobs); !status.ok()) return status;
-    const absl::StatusOr<SceneRecord> scene = services_.scenes.Create(*spec);
-    if (!scene.ok()) return scene.status();
-    *response = ToProto(*scene);
-    return absl::OkStatus();
-  });
+  return AnswerUnary(services_, "nerf.v1.SceneService/CreateScene", context,
+                     [=, this]() -> absl::Status {
+                       const absl::StatusOr<SceneSpec> spec = FromProto(*request);
+                       if (!spec.ok()) return spec.status();
+                       std::vector<BlobRef> blobs;
+                       for (const SceneFileRecord& file : spec->files) blobs.push_back(file.blob);
+                       if (absl::Status status = RequireBlobs(services_.blobs, blobs); !status.ok())
+                         return status;
+                       const absl::StatusOr<SceneRecord> scene = services_.scenes.Create(*spec);
+                       if (!scene.ok()) return scene.status();
+                       *response = ToProto(*scene);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* SceneService::GetScene(grpc::CallbackServerContext* context,
                                                  const v1::GetSceneRequest* request,
                                                  v1::Scene* response) {
-  return Answer("nerf.v1.SceneService/GetScene", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
-    if (!key.ok()) return key.status();
-    const absl::StatusOr<SceneRecord> scene = services_.scenes.Get(*key);
-    if (!scene.ok()) return scene.status();
-    *response = ToProto(*scene);
-    return absl::OkStatus();
-  });
+  return AnswerUnary(
+      services_, "nerf.v1.SceneService/GetScene", context, [=, this]() -> absl::Status {
+        const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
+        if (!key.ok()) return key.status();
+        const absl::StatusOr<SceneRecord> scene = services_.scenes.Get(*key);
+        if (!scene.ok()) return scene.status();
+        *response = ToProto(*scene);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* SceneService::ListScenes(grpc::CallbackServerContext* context,
                                                    const v1::ListScenesRequest* request,
                                                    v1::ListScenesResponse* response) {
-  return Answer("nerf.v1.SceneService/ListScenes", context, [=, this]() -> absl::Status {
-    return AnswerList(
-        *request, response, [this](const PageRequest& page) { return services_.scenes.List(page); },
-        [](const SceneRecord& scene, v1::ListScenesResponse* list) {
-          *list->add_scenes() = ToProto(scene);
-        });
-  });
+  return AnswerUnary(services_, "nerf.v1.SceneService/ListScenes", context,
+                     [=, this]() -> absl::Status {
+                       return AnswerList(
+                           *request, response,
+                           [this](const PageRequest& page) { return services_.scenes.List(page); },
+                           [](const SceneRecord& scene, v1::ListScenesResponse* list) {
+                             *list->add_scenes() = ToProto(scene);
+                           });
+                     });
 }
 
 grpc::ServerUnaryReactor* SceneService::DeleteScene(grpc::CallbackServerContext* context,
                                                     const v1::DeleteSceneRequest* request,
                                                     google::protobuf::Empty* /*response*/) {
-  return Answer("nerf.v1.SceneService/DeleteScene", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
-    if (!key.ok()) return key.status();
-    return services_.scenes.Delete(*key);
-  });
+  return AnswerUnary(
+      services_, "nerf.v1.SceneService/DeleteScene", context, [=, this]() -> absl::Status {
+        const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
+        if (!key.ok()) return key.status();
+        return services_.scenes.Delete(*key);
+      });
 }
 
 grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContext* context,

@@ -27,9 +27,6 @@ class SceneService final : public v1::SceneService::CallbackService {
                                           v1::ValidateSceneResponse* response) override;
 
  private:
-  template <typename Body>
-  grpc::ServerUnaryReactor* Answer(const char* method, grpc::CallbackServerContext* context,
-                                   Body body);
   const ServiceContext& services_;
 };
 

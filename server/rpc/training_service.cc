@@ -13,85 +13,78 @@
 
 namespace nerf {
 
-template <typename Body>
-grpc::ServerUnaryReactor* TrainingService::Answer(const char* method,
-                                                  grpc::CallbackServerContext* context, Body body) {
-  return AnswerUnary(services_.authorizer, services_.executor, method, context, std::move(body));
-}
+namespace {
 
-absl::Status TrainingService::CheckInit(const JobSpec& spec,
-                                        const v1::CreateTrainingJobRequest& request) const {
-  if (!spec.init.has_value()) return absl::OkStatus();
-  std::vector<TensorRecord> tensors;
-  if (spec.init->kind == InitReference::Kind::kModel) {
-    const absl::StatusOr<ModelRecord> model = services_.models.Get(spec.init->source);
-    if (!model.ok()) return model.status();
-    tensors = model->tensors;
-  } else {
-    const absl::StatusOr<CheckpointRecord> checkpoint =
-        services_.queue.GetCheckpoint(spec.init->source, spec.init->step);
-    if (!checkpoint.ok()) return checkpoint.status();
-    tensors = checkpoint->tensors;
-  }
+// Whether a job of this config can start from a file of these tensors.
+absl::Status CheckInit(const TrainConfig& config, const std::vector<TensorRecord>& tensors) {
   std::vector<TensorShape> held;
   for (const TensorRecord& tensor : tensors) {
     held.push_back({tensor.name, tensor.dtype, tensor.shape});
   }
-  const absl::Status fits = CheckInitFits(EffectiveConfig(request), held);
+  const absl::Status fits = CheckInitFits(config, held);
   if (fits.ok()) return absl::OkStatus();
   return WithReason(absl::FailedPreconditionError(fits.message()), reason::kInitMismatch);
 }
 
+}  // namespace
+
 grpc::ServerUnaryReactor* TrainingService::CreateTrainingJob(
     grpc::CallbackServerContext* context, const v1::CreateTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return Answer("nerf.v1.TrainingService/CreateTrainingJob", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<JobSpec> spec = FromProto(*request);
-    if (!spec.ok()) return spec.status();
-    if (absl::Status status = CheckInit(*spec, *request); !status.ok()) return status;
-    const absl::StatusOr<Job> job = services_.queue.Create(*spec, request->validate_only());
-    if (!job.ok()) return job.status();
-    *response = ToProto(*job);
-    return absl::OkStatus();
-  });
+  return AnswerUnary(
+      services_, "nerf.v1.TrainingService/CreateTrainingJob", context, [=, this]() -> absl::Status {
+        absl::StatusOr<JobSpec> spec = FromProto(*request);
+        if (!spec.ok()) return spec.status();
+        spec->check_init = [&](const std::vector<TensorRecord>& tensors) {
+          return CheckInit(EffectiveConfig(*request), tensors);
+        };
+        const absl::StatusOr<Job> job = services_.queue.Create(*spec, request->validate_only());
+        if (!job.ok()) return job.status();
+        *response = ToProto(*job);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* TrainingService::GetTrainingJob(grpc::CallbackServerContext* context,
                                                           const v1::GetTrainingJobRequest* request,
                                                           v1::TrainingJob* response) {
-  return Answer("nerf.v1.TrainingService/GetTrainingJob", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<ResourceKey> key = ParseJobName("name", request->name());
-    if (!key.ok()) return key.status();
-    const absl::StatusOr<Job> job = services_.queue.Get(*key);
-    if (!job.ok()) return job.status();
-    *response = ToProto(*job);
-    return absl::OkStatus();
-  });
+  return AnswerUnary(
+      services_, "nerf.v1.TrainingService/GetTrainingJob", context, [=, this]() -> absl::Status {
+        const absl::StatusOr<ResourceKey> key = ParseJobName("name", request->name());
+        if (!key.ok()) return key.status();
+        const absl::StatusOr<Job> job = services_.queue.Get(*key);
+        if (!job.ok()) return job.status();
+        *response = ToProto(*job);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* TrainingService::ListTrainingJobs(
     grpc::CallbackServerContext* context, const v1::ListTrainingJobsRequest* request,
     v1::ListTrainingJobsResponse* response) {
-  return Answer("nerf.v1.TrainingService/ListTrainingJobs", context, [=, this]() -> absl::Status {
-    return AnswerList(
-        *request, response, [this](const PageRequest& page) { return services_.queue.List(page); },
-        [](const Job& job, v1::ListTrainingJobsResponse* list) {
-          *list->add_training_jobs() = ToProto(job);
-        });
-  });
+  return AnswerUnary(services_, "nerf.v1.TrainingService/ListTrainingJobs", context,
+                     [=, this]() -> absl::Status {
+                       return AnswerList(
+                           *request, response,
+                           [this](const PageRequest& page) { return services_.queue.List(page); },
+                           [](const Job& job, v1::ListTrainingJobsResponse* list) {
+                             *list->add_training_jobs() = ToProto(job);
+                           });
+                     });
 }
 
 grpc::ServerUnaryReactor* TrainingService::CancelTrainingJob(
     grpc::CallbackServerContext* context, const v1::CancelTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return Answer("nerf.v1.TrainingService/CancelTrainingJob", context, [=, this]() -> absl::Status {
-    const absl::StatusOr<ResourceKey> key = ParseJobName("name", request->name());
-    if (!key.ok()) return key.status();
-    const absl::StatusOr<Job> job = services_.queue.Cancel(*key);
-    if (!job.ok()) return job.status();
-    *response = ToProto(*job);
-    return absl::OkStatus();
-  });
+  return AnswerUnary(
+      services_, "nerf.v1.TrainingService/CancelTrainingJob", context, [=, this]() -> absl::Status {
+        const absl::StatusOr<ResourceKey> key = ParseJobName("name", request->name());
+        if (!key.ok()) return key.status();
+        const absl::StatusOr<Job> job = services_.queue.Cancel(*key);
+        if (!job.ok()) return job.status();
+        *response = ToProto(*job);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* TrainingService::WatchTrainingJob(

@@ -26,10 +26,6 @@ class TrainingService final : public v1::TrainingService::CallbackService {
       grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) override;
 
  private:
-  template <typename Body>
-  grpc::ServerUnaryReactor* Answer(const char* method, grpc::CallbackServerContext* context,
-                                   Body body);
-  absl::Status CheckInit(const JobSpec& spec, const v1::CreateTrainingJobRequest& request) const;
   const ServiceContext& services_;
 };
 

@@ -7,23 +7,21 @@
 #include <utility>
 
 #include "common/rpc/status_conversion.h"
-#include "server/rpc/authorizer.h"
-#include "server/rpc/executor.h"
+#include "server/rpc/service_context.h"
 
 namespace nerf {
 
 // Answers a unary call: asks for permission, runs `body` (which fills the response and returns a
 // Status) on the executor and finishes with what it returned.
 template <typename Body>
-grpc::ServerUnaryReactor* AnswerUnary(const Authorizer& authorizer, Executor& executor,
-                                      std::string_view method, grpc::CallbackServerContext* context,
-                                      Body body) {
+grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view method,
+                                      grpc::CallbackServerContext* context, Body body) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (absl::Status status = authorizer.Check(method, *context); !status.ok()) {
+  if (absl::Status status = services.authorizer.Check(method, *context); !status.ok()) {
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
   }
-  executor.Post(
+  services.executor.Post(
       [reactor, body = std::move(body)]() mutable { reactor->Finish(ToGrpcStatus(body())); });
   return reactor;
 }

@@ -19,8 +19,7 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
     grpc::CallbackServerContext* context, const v1::CommitCheckpointRequest* request,
     v1::CommitCheckpointResponse* response) {
   return AnswerUnary(
-      services_.authorizer, services_.executor, "nerf.v1.WorkerService/CommitCheckpoint", context,
-      [=, this]() -> absl::Status {
+      services_, "nerf.v1.WorkerService/CommitCheckpoint", context, [=, this]() -> absl::Status {
         RequestCheck check;
         const LeaseRef lease =
             TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);

@@ -110,7 +110,8 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
     lease->worker = description_.id;
     if (granted_.has_value() && SameLease(*granted_, *lease)) granted_.reset();
     if (!IsEnd(report.phase())) held_ = *lease;
-    if (absl::Status status = HandleReport(report, &response); !status.ok()) return status;
+    absl::Status status = HandleReport(*lease, report, &response);
+    if (!status.ok()) return status;
   }
   std::optional<ResourceKey> job;
   if (held_.has_value()) job = held_->job;
@@ -127,13 +128,8 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
   return absl::OkStatus();
 }
 
-absl::Status WorkerSession::HandleReport(const v1::JobReport& report,
+absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobReport& report,
                                          v1::SynchronizeResponse* response) {
-  absl::StatusOr<LeaseRef> parsed = ParseLease("job", report.training_job(), report.lease_epoch());
-  if (!parsed.ok()) return parsed.status();
-  LeaseRef lease = *std::move(parsed);
-  lease.worker = description_.id;
-
   if (IsEnd(report.phase())) {
     const absl::Status stored = StoreEnd(lease, report);
     const bool try_again = stored.code() == absl::StatusCode::kUnavailable;

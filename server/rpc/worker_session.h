@@ -53,8 +53,8 @@ class WorkerSession {
   bool silent() const;
 
  private:
-  absl::Status HandleReport(const v1::JobReport& report, v1::SynchronizeResponse* response)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status HandleReport(const LeaseRef& lease, const v1::JobReport& report,
+                            v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status StoreEnd(const LeaseRef& lease, const v1::JobReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Puts a grant into the response, when the worker is free and a job waits.

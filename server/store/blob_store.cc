@@ -277,7 +277,10 @@ absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob
     DropUpload(path);
     return ErrnoToStatus(error, "fsync upload");
   }
-  if (absl::Status status = MoveIn(path, blob); !status.ok()) return status;
+  if (absl::Status status = MoveIn(path, blob); !status.ok()) {
+    upload->opened = false;  // the file may be gone: it says where to go on
+    return status;
+  }
   upload->dropped = true;
   DropUpload(path);
   return absl::OkStatus();
@@ -339,6 +342,14 @@ std::vector<BlobRef> BlobStore::FindMissing(std::span<const BlobRef> blobs) {
     if (!TouchLocked(blob)) missing.insert(blob);
   }
   return {missing.begin(), missing.end()};
+}
+
+void BlobStore::Release(const BlobRef& blob) {
+  const absl::Duration age = options_.collect_grace - options_.release_grace;
+  MutexLock lock(mu_);
+  if (!TouchLocked(blob)) return;
+  touched_[blob.sha256] = clock_.Now() + -age;
+  SetFileTime(BlobPath(blob.sha256), clock_.WallNow() - age);
 }
 
 absl::StatusOr<std::string> BlobStore::Read(const BlobRef& blob, uint64_t offset, uint64_t limit) {

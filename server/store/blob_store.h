@@ -21,8 +21,9 @@ namespace nerf {
 struct BlobStoreOptions {
   uint64_t max_blob_size = uint64_t{1} << 32;  // bytes
   uint64_t max_chunk_size = uint64_t{1} << 20;
-  uint64_t min_free_bytes = uint64_t{64} << 20;    // uploads are refused below this
-  absl::Duration collect_grace = absl::Hours(24);  // younger blobs and uploads are never collected
+  uint64_t min_free_bytes = uint64_t{64} << 20;     // uploads are refused below this
+  absl::Duration collect_grace = absl::Hours(24);   // younger blobs and uploads are not collected
+  absl::Duration release_grace = absl::Minutes(2);  // the same for blobs that were let go of
 };
 
 struct BlobStoreStats {
@@ -71,9 +72,12 @@ class BlobStore final : public BlobIndex {
   absl::StatusOr<BlobRef> Put(std::string_view content);
   bool Has(const BlobRef& blob);
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override;
-  // Up to `limit` bytes from `offset` (fewer at the end). NotFound RESOURCE_NOT_FOUND; OutOfRange
-  // OFFSET_OUT_OF_RANGE when offset is beyond the size; DataLoss CHECKPOINT_CORRUPT when the file
-  // is not as long as the blob.
+  // Makes a blob old enough to be collected after the release grace, also after a restart, unless
+  // somebody asks for it meanwhile.
+  void Release(const BlobRef& blob) override;
+  // Up to `limit` bytes from `offset` (fewer at the end). NotFound RESOURCE_NOT_FOUND, also for a
+  // file that is not as long as the blob's name says; OutOfRange OFFSET_OUT_OF_RANGE when offset is
+  // beyond the size.
   absl::StatusOr<std::string> Read(const BlobRef& blob, uint64_t offset, uint64_t limit);
   // OK also when it is not there.
   absl::Status Delete(const BlobRef& blob);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "common/exit_code.h"
 #include "nlohmann/json.hpp"
@@ -80,6 +81,10 @@ std::vector<Case> HostileCases() {
       {{"train", "x", "--request-id", uuid1}, kUsage, "UUID4"},
       {{"train", "x", "--id", "Bad_Id"}, kUsage, "--id"},
       {{"train", "x", "--display-name", std::string(129, 'x')}, kUsage, "129 bytes"},
+      {{"train", "x", "--display-name", "a\x1b[31mb"}, kUsage, "--display-name: must be UTF-8"},
+      {{"scene", "create", "x", "--display-name", std::string(129, 'x')}, kUsage, "129 bytes"},
+      {{"model", "promote", "j-1", "--display-name", "\xff"}, kUsage, "--display-name"},
+      {{"model", "download", "m", "--out", "/nonexistent/m"}, kUsage, "no folder /nonexistent"},
       {{"train", "x", "--method", "gaussians"}, kUsage, "--method"},
       {{"train", "/nonexistent"}, kBadData, "DATASET_INVALID"},
       {{"scene", "create", "/nonexistent"}, kBadData, "DATASET_INVALID"},
@@ -153,6 +158,27 @@ TEST(CommandLineTest, HelpAndVersionGoToStandardOutput) {
   EXPECT_EQ(RunCommand({"version"}).out, "nerfctl " NERF_VERSION "\n");
   EXPECT_EQ(RunCommand({"--version"}).out, "nerfctl " NERF_VERSION "\n");
   EXPECT_EQ(nlohmann::json::parse(RunCommand({"version", "--json"}).out)["version"], NERF_VERSION);
+}
+
+TEST(CommandLineTest, EveryHelpShowsExamplesOfItsOwnCommand) {
+  for (const std::string command :
+       {"",         "train",      "scene",          "scene create", "scene check",
+        "scene ls", "scene show", "scene rm",       "job",          "job create",
+        "job ls",   "job show",   "job watch",      "job cancel",   "model",
+        "model ls", "model show", "model download", "model rm",     "model promote",
+        "render",   "worker",     "worker ls",      "doctor",       "version"}) {
+    SCOPED_TRACE(command);
+    std::vector<std::string> args;
+    std::istringstream words(command);
+    for (std::string word; words >> word;) args.push_back(word);
+    args.push_back("--help");
+    const CommandResult result = RunCommand(args);
+    EXPECT_EQ(result.exit_code, 0);
+    const size_t examples = result.out.find("\nExample");
+    ASSERT_NE(examples, std::string::npos);
+    EXPECT_THAT(result.out.substr(examples),
+                HasSubstr("\n  nerfctl " + (command.empty() ? "train" : command)));
+  }
 }
 
 TEST(CommandLineTest, HelpOfSettingsNeedsNoFolder) {

@@ -184,6 +184,16 @@ class FakeModels final : public v1::ModelService::Service {
     response->set_checkpoint(request->name());
     return grpc::Status::OK;
   }
+  grpc::Status GetModel(grpc::ServerContext*, const v1::GetModelRequest* request,
+                        v1::Model* response) override {
+    RETURN_SCRIPTED_ERROR("GetModel");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    for (const v1::Model& model : state_->models) {
+      if (model.name() == request->name()) *response = model;
+    }
+    return grpc::Status::OK;
+  }
   grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
                           v1::ListModelsResponse*) override {
     RETURN_SCRIPTED_ERROR("ListModels");
@@ -201,19 +211,25 @@ class FakeRender final : public v1::RenderService::Service {
   grpc::Status RenderImage(grpc::ServerContext*, const v1::RenderImageRequest* request,
                            v1::RenderImageResponse* response) override {
     size_t index = 0;
+    std::string rgb;
     {
       MutexLock lock(state_->mu);
       state_->render.push_back(*request);
       index = state_->render.size();
+      rgb = state_->rendered_rgb;
     }
     RETURN_SCRIPTED_ERROR("RenderImage");
     for (const int channel : request->channels()) {
       v1::RenderedImage* image = response->add_images();
       image->set_channel(static_cast<v1::RenderChannel>(channel));
-      // A depth map of one pixel: half of this view's far.
-      image->set_content(channel == v1::DEPTH
-                             ? EncodePng16(1, 1, std::vector<uint16_t>{32768}).value()
-                             : fmt::format("image {} of call {}", channel, index));
+      if (channel == v1::DEPTH) {
+        // One pixel: half of this view's far.
+        image->set_content(EncodePng16(1, 1, std::vector<uint16_t>{32768}).value());
+      } else if (channel == v1::RGB && !rgb.empty()) {
+        image->set_content(rgb);
+      } else {
+        image->set_content(fmt::format("image {} of call {}", channel, index));
+      }
     }
     response->set_width(8);
     response->set_height(6);
@@ -264,6 +280,29 @@ class FakeByteStream final : public google::bytestream::ByteStream::Service {
     MutexLock lock(state_->mu);
     state_->writes.push_back(digest);
     state_->blobs[digest] = std::move(content);
+    return grpc::Status::OK;
+  }
+  // In two halves.
+  grpc::Status Read(grpc::ServerContext* context, const google::bytestream::ReadRequest* request,
+                    grpc::ServerWriter<google::bytestream::ReadResponse>* writer) override {
+    RETURN_SCRIPTED_ERROR("Read");
+    std::string content;
+    std::function<void()> on_read;
+    {
+      MutexLock lock(state_->mu);
+      content = state_->blobs[DigestOf(request->resource_name())].substr(
+          static_cast<size_t>(request->read_offset()));
+      on_read = state_->on_read;
+    }
+    google::bytestream::ReadResponse response;
+    response.set_data(content.substr(0, content.size() / 2));
+    writer->Write(response);
+    if (on_read) on_read();
+    while (on_read && !context->IsCancelled()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    response.set_data(content.substr(content.size() / 2));
+    writer->Write(response);
     return grpc::Status::OK;
   }
   grpc::Status QueryWriteStatus(grpc::ServerContext*,

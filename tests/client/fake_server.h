@@ -48,6 +48,11 @@ struct FakeState {
 
   std::vector<v1::TrainingJob> jobs;  // of listings, and of get by name
   std::vector<v1::Worker> workers;
+  std::vector<v1::Model> models;  // of get by name
+  // Runs after the first half of a blob was sent; the second half then waits for a client that
+  // leaves.
+  std::function<void()> on_read;
+  std::string rendered_rgb;                // colour views; empty: a text that names the call
   std::vector<WatchScript> watch_scripts;  // one a stream
   v1::ValidateSceneResponse validation;
   size_t page_size_limit = 1000;

@@ -11,6 +11,7 @@
 #include "engine/scene/image_io.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "tests/e2e/service_harness.h"
+#include "tests/testing/metric_families.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -389,41 +390,7 @@ TEST_F(ServiceJobsTest, MetricsHaveEveryFamilyThatIsDueAndPromtoolIsSilent) {
     return Metrics().find("nerfd_train_steps_total{device=\"") != std::string::npos;
   }));
   const std::string metrics = Metrics();
-  for (const char* family : {"nerfd_build_info",
-                             "nerfd_jobs",
-                             "nerfd_jobs_created_total",
-                             "nerfd_jobs_finished_total",
-                             "nerfd_queue_jobs",
-                             "nerfd_queue_oldest_job_age_seconds",
-                             "nerfd_job_attempts_total",
-                             "nerfd_leases",
-                             "nerfd_lease_expirations_total",
-                             "nerfd_lease_fenced_writes_total",
-                             "nerfd_workers",
-                             "nerfd_watchers",
-                             "nerfd_store_commit_duration_seconds",
-                             "nerfd_blob_store_size_bytes",
-                             "nerfd_blob_store_free_bytes",
-                             "nerfd_blob_received_bytes_total",
-                             "nerfd_blob_sent_bytes_total",
-                             "nerfd_blob_upload_failures_total",
-                             "nerfd_train_steps_total",
-                             "nerfd_train_rays_total",
-                             "nerfd_train_step_duration_seconds",
-                             "nerfd_train_loss",
-                             "nerfd_train_psnr_decibels",
-                             "nerfd_train_last_step_timestamp_seconds",
-                             "nerfd_render_requests_total",
-                             "nerfd_render_duration_seconds",
-                             "grpc_server_started_total",
-                             "grpc_server_handled_total",
-                             "grpc_server_msg_received_total",
-                             "grpc_server_msg_sent_total",
-                             "grpc_server_handling_seconds",
-                             "process_cpu_seconds_total",
-                             "process_resident_memory_bytes",
-                             "process_open_fds",
-                             "process_start_time_seconds"}) {
+  for (const char* family : kMetricFamilies) {
     EXPECT_THAT(metrics, HasSubstr(std::string("# TYPE ") + family + " "));
   }
   EXPECT_THAT(metrics, HasSubstr("nerfd_jobs_created_total{project=\"default\"} 1\n"));

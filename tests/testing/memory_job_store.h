@@ -92,7 +92,8 @@ class MemoryJobStore final : public JobStore {
 // Holds every blob but those that a test says are missing.
 class FakeBlobIndex final : public BlobIndex {
  public:
-  std::set<std::string> missing;  // sha256
+  std::set<std::string> missing;   // sha256
+  std::set<std::string> released;  // sha256
 
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override {
     std::vector<BlobRef> result;
@@ -101,6 +102,7 @@ class FakeBlobIndex final : public BlobIndex {
     }
     return result;
   }
+  void Release(const BlobRef& blob) override { released.insert(blob.sha256); }
 };
 
 }  // namespace nerf

@@ -1,211 +1,24 @@
-// The agent alone: a clock that stands still, background work done on the spot, the server and the
-// engine in memory. Nothing here waits.
+// The stream and the job: what the server wants meets what is here.
 #include "worker/agent.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "common/error_reason.h"
 #include "common/rpc/rpc_status.h"
-#include "nerf/v1/scene_service.pb.h"
-#include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
-#include "tests/worker/agent_fixture.h"
+#include "tests/worker/scripted_agent.h"
 
 namespace nerf {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-// Runs work at once; held back on request, as a slow network would.
-class InlineTasks final : public TaskRunner {
- public:
-  explicit InlineTasks(Mailbox& mailbox) : mailbox_(mailbox) {}
-  void Run(Lane lane, Action work, Action done) override {
-    if (held_) {
-      waiting_.push_back({std::move(work), std::move(done)});
-      return;
-    }
-    work();
-    mailbox_.Post(std::move(done));
-  }
-  void Hold() { held_ = true; }
-  void LetGo() {
-    held_ = false;
-    for (auto& [work, done] : std::exchange(waiting_, {})) Run(Lane::kFetch, work, done);
-  }
-
- private:
-  Mailbox& mailbox_;
-  bool held_ = false;
-  std::deque<std::pair<Action, Action>> waiting_;
-};
-
-// Engines whose every word a test says itself.
-class ScriptedEngines final : public EngineLauncher {
- public:
-  struct State {
-    std::vector<Json> sent;
-    std::vector<Engine::Event> events;
-    std::function<void()> on_readable;
-    bool alive = true;
-    bool killed = false;
-  };
-  class ScriptedEngine final : public Engine {
-   public:
-    explicit ScriptedEngine(std::shared_ptr<State> state) : state_(std::move(state)) {}
-    ~ScriptedEngine() override { state_->alive = false; }
-    void Send(std::string line) override { state_->sent.push_back(Json::parse(line)); }
-    std::vector<Event> Take() override { return std::exchange(state_->events, {}); }
-    void Kill(EngineExit::Kind kind) override {
-      state_->killed = true;
-      state_->events.push_back({"", EngineExit{kind, 9}});
-      state_->on_readable();
-    }
-
-   private:
-    const std::shared_ptr<State> state_;
-  };
-
-  absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) override {
-    ++launches;
-    if (broken) return absl::NotFoundError("run /nowhere: no such file");
-    engine = std::make_shared<State>();
-    engine->on_readable = std::move(on_readable);
-    if (hello) Say({{"type", "hello"}, {"version", "1"}, {"device", "cpu"}, {"description", "d"}});
-    return std::make_unique<ScriptedEngine>(engine);
-  }
-  void Say(const Json& message) {
-    engine->events.push_back({message.dump(), std::nullopt});
-    engine->on_readable();
-  }
-  void Die(EngineExit exit) {
-    engine->events.push_back({"", exit});
-    engine->on_readable();
-  }
-  // The newest message of a type that the engine got.
-  Json Got(const std::string& type) const {
-    for (auto it = engine->sent.rbegin(); it != engine->sent.rend(); ++it) {
-      if ((*it)["type"] == type) return *it;
-    }
-    return nullptr;
-  }
-
-  std::shared_ptr<State> engine;
-  bool hello = true, broken = false;
-  int launches = 0;
-};
-
-class AgentTest : public ::testing::Test {
- protected:
-  AgentTest() : tasks_(mailbox_) {
-    fs::create_directories(dir_ / "blobs");
-    cache_ = std::make_unique<BlobCache>(dir_ / "blobs", 1 << 30, server_);
-    options_ = TestOptions(dir_.path());
-  }
-
-  void Start() {
-    agent_ = std::make_unique<Agent>(options_, AgentContext{.clock = clock_,
-                                                            .random = random_,
-                                                            .mailbox = mailbox_,
-                                                            .tasks = tasks_,
-                                                            .cache = *cache_,
-                                                            .blobs = server_,
-                                                            .server = server_,
-                                                            .engines = engines_});
-    Settle();
-  }
-  // Lets everything happen that can happen now.
-  void Settle() {
-    for (int i = 0; i < 5; ++i) {
-      agent_->Tick();
-      mailbox_.RunAll();
-    }
-  }
-  void Pass(absl::Duration duration) {
-    clock_.Advance(duration);
-    Settle();
-  }
-  void Send(const v1::SynchronizeResponse& message) {
-    server_.Send(message);
-    Settle();
-  }
-  void Say(const Json& message) {
-    engines_.Say(message);
-    Settle();
-  }
-  std::string Key(double epoch = 1) { return fmt::format("{}@{}", kJob, epoch); }
-  std::string OutDir() { return engines_.Got("train")["out"]; }
-
-  void Started(double epoch = 1) {
-    Say({{"type", "started"},
-         {"job", Key(epoch)},
-         {"config",
-          {{"method", "ngp"},
-           {"seed", 1},
-           {"budget", {{"kind", "steps"}, {"amount", 30}}},
-           {"background", "white"},
-           {"test_every", 8}}},
-         {"scene", {{"flavour", "blender"}}},
-         {"step", 0}});
-  }
-  void Progress(int step, double epoch = 1) {
-    Say({{"type", "progress"},
-         {"job", Key(epoch)},
-         {"step", step},
-         {"samples", step * 100},
-         {"rays", step * 10},
-         {"seconds", step * 0.5},
-         {"fraction", step / 30.0},
-         {"loss", 0.25}});
-  }
-  void SayCheckpoint(int step, double epoch = 1) {
-    for (const char* name : {"c", "m"}) {
-      std::ofstream(fmt::format("{}/{}{}", OutDir(), name, step)) << name << step;
-    }
-    engines_.Say({{"type", "checkpoint"},
-                  {"job", Key(epoch)},
-                  {"step", step},
-                  {"checkpoint", fmt::format("{}/c{}", OutDir(), step)},
-                  {"model", fmt::format("{}/m{}", OutDir(), step)}});
-    Settle();
-  }
-  void SayDone(double epoch = 1) {
-    Say({{"type", "done"},
-         {"job", Key(epoch)},
-         {"step", 30},
-         {"samples", 3000},
-         {"seconds", 15},
-         {"psnr", 31.5}});
-  }
-  // A worker that trains kJob at epoch 1.
-  void StartTraining() {
-    Start();
-    Send(Grant(server_, 1));
-    Started();
-    ASSERT_EQ(server_.phase(), v1::JobReport::RUNNING);
-  }
-
-  TempDir dir_;
-  FakeClock clock_;
-  FakeRandom random_;
-  Mailbox mailbox_;
-  InlineTasks tasks_;
-  FakeServer server_;
-  ScriptedEngines engines_;
-  std::unique_ptr<BlobCache> cache_;
-  AgentOptions options_;
-  std::unique_ptr<Agent> agent_;
-};
 
 TEST_F(AgentTest, FirstMessageSaysHelloAndNamesNoJob) {
   Start();
@@ -428,6 +241,28 @@ TEST_F(AgentTest, SecondCheckpointOfTheSameStepIsCommittedAfterTheFirst) {
   tasks_.LetGo();
   Settle();
   EXPECT_THAT(server_.commits(), SizeIs(2));
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+}
+
+TEST_F(AgentTest, JobWhoseNewestCheckpointWasRefusedBeforeItsEndFails) {
+  // The engine writes no second checkpoint of its last step: the refused one was the result.
+  StartTraining();
+  SayCheckpoint(20);
+  server_.SetCommitResult({absl::StatusCode::kInvalidArgument, "too large", ""});
+  SayCheckpoint(30);
+  server_.SetCommitResult({});
+  SayDone();
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_THAT(server_.last_report()->error().message(), HasSubstr("too large"));
+}
+
+TEST_F(AgentTest, JobWhoseRefusedCheckpointWasFollowedByAGoodOneSucceeds) {
+  StartTraining();
+  server_.SetCommitResult({absl::StatusCode::kInvalidArgument, "too large", ""});
+  SayCheckpoint(20);
+  server_.SetCommitResult({});
+  SayCheckpoint(30);
+  SayDone();
   EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
 }
 
@@ -658,150 +493,6 @@ TEST_F(AgentTest, LeftoverJobFoldersOfAnEarlierProcessAreRemoved) {
   fs::create_directories(dir_ / "jobs/7/scene");
   Start();
   EXPECT_TRUE(fs::is_empty(dir_ / "jobs"));
-}
-
-v1::SynchronizeResponse RenderOf(const v1::BlobRef& file, const std::string& id = "q1") {
-  v1::SynchronizeResponse message;
-  message.mutable_request()->set_request_id(id);
-  v1::RenderTask* task = message.mutable_request()->mutable_render();
-  *task->mutable_file() = file;
-  task->mutable_view()->mutable_orbit()->set_count(8);
-  return message;
-}
-
-std::vector<v1::WorkerReply> Replies(const FakeServer& server) {
-  std::vector<v1::WorkerReply> replies;
-  for (const auto& message : server.messages()) {
-    if (message.has_reply()) replies.push_back(message.reply());
-  }
-  return replies;
-}
-
-TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
-  Start();
-  Send(RenderOf(server_.AddBlob("model")));
-  const Json render = engines_.Got("render");
-  ASSERT_TRUE(render.is_object());
-  EXPECT_THAT(ReadFile(render["file"], 100), IsOkAndHolds("model"));
-  const std::string image = std::string((1 << 20) + 10, 'i');
-  std::ofstream(render["out"].get<std::string>() + "/rgb_0000.png") << image;
-  Say({{"type", "rendered"},
-       {"id", render["id"]},
-       {"width", 8},
-       {"height", 6},
-       {"files", {{"rgb", render["out"].get<std::string>() + "/rgb_0000.png"}}}});
-  const auto replies = Replies(server_);
-  ASSERT_THAT(replies, SizeIs(2));
-  EXPECT_FALSE(replies[0].last());
-  EXPECT_TRUE(replies[1].last());
-  v1::RenderImageResponse response;
-  ASSERT_TRUE(response.ParseFromString(replies[0].chunk() + replies[1].chunk()));
-  EXPECT_EQ(response.images(0).content(), image);
-  EXPECT_EQ(response.width(), 8u);
-  EXPECT_EQ(response.worker(), "workers/w-test");
-  EXPECT_TRUE(fs::is_empty(dir_ / "requests"));
-}
-
-TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
-  StartTraining();
-  v1::SynchronizeResponse message;
-  message.mutable_request()->set_request_id("q1");
-  message.mutable_request()->mutable_render()->set_training_job(kJob);
-  Send(message);
-  EXPECT_EQ(engines_.Got("render")["job"], Key());
-}
-
-TEST_F(AgentTest, RenderOfAJobThatIsElsewhereIsRefused) {
-  Start();
-  v1::SynchronizeResponse message;
-  message.mutable_request()->set_request_id("q1");
-  message.mutable_request()->mutable_render()->set_training_job(kJob);
-  Send(message);
-  ASSERT_THAT(Replies(server_), SizeIs(1));
-  EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, reason::kStateConflict));
-}
-
-TEST_F(AgentTest, EngineDeathEndsRendersWithWorkerLost) {
-  Start();
-  Send(RenderOf(server_.AddBlob("model")));
-  engines_.Die({EngineExit::Kind::kSignal, 11});
-  Settle();
-  ASSERT_THAT(Replies(server_), SizeIs(1));
-  EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
-              FailsWith(absl::StatusCode::kUnavailable, reason::kWorkerLost));
-}
-
-TEST_F(AgentTest, CancelledRenderIsForgotten) {
-  Start();
-  Send(RenderOf(server_.AddBlob("model")));
-  v1::SynchronizeResponse cancel;
-  cancel.mutable_request()->set_request_id("q1");
-  cancel.mutable_request()->set_cancel(true);
-  Send(cancel);
-  EXPECT_EQ(engines_.Got("cancel")["id"], engines_.Got("render")["id"]);
-  Say({{"type", "rendered"}, {"id", "r1"}, {"files", Json::object()}, {"width", 1}, {"height", 1}});
-  EXPECT_THAT(Replies(server_), IsEmpty());
-}
-
-TEST_F(AgentTest, RenderedFileOutsideTheRequestFolderIsRefused) {
-  Start();
-  Send(RenderOf(server_.AddBlob("model")));
-  Say({{"type", "rendered"},
-       {"id", "r1"},
-       {"files", {{"rgb", "/etc/passwd"}}},
-       {"width", 1},
-       {"height", 1}});
-  ASSERT_THAT(Replies(server_), SizeIs(1));
-  EXPECT_EQ(Replies(server_)[0].error().code(), 13);
-}
-
-TEST_F(AgentTest, ErrorOfARenderOfTheJobDoesNotTouchTheJob) {
-  StartTraining();
-  v1::SynchronizeResponse message;
-  message.mutable_request()->set_request_id("q1");
-  message.mutable_request()->mutable_render()->set_training_job(kJob);
-  Send(message);
-  Say({{"type", "error"},
-       {"id", "r1"},
-       {"job", Key()},
-       {"code", "INVALID_ARGUMENT"},
-       {"message", "no camera"}});
-  EXPECT_THAT(Replies(server_), SizeIs(1));
-  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
-}
-
-TEST_F(AgentTest, ValidationLaysTheSceneOutAndReturnsWhatTheEngineFound) {
-  Start();
-  v1::SynchronizeResponse message;
-  message.mutable_request()->set_request_id("q2");
-  v1::SceneManifestEntry* file = message.mutable_request()->mutable_validate()->add_files();
-  file->set_path("transforms.json");
-  *file->mutable_blob() = server_.AddBlob("{}");
-  Send(message);
-  const Json check = engines_.Got("check");
-  ASSERT_TRUE(check.is_object());
-  EXPECT_TRUE(fs::exists(check["dataset"].get<std::string>() + "/transforms.json"));
-  Say({{"type", "checked"},
-       {"id", check["id"]},
-       {"ok", false},
-       {"summary", "s"},
-       {"problems", {{{"file", "transforms.json"}, {"field", "frames"}, {"message", "missing"}}}}});
-  ASSERT_THAT(Replies(server_), SizeIs(1));
-  v1::ValidateSceneResponse response;
-  ASSERT_TRUE(response.ParseFromString(Replies(server_)[0].chunk()));
-  EXPECT_EQ(response.problems(0).field(), "frames");
-}
-
-TEST_F(AgentTest, RequestsEndWithTheirStream) {
-  Start();
-  Send(RenderOf(server_.AddBlob("model")));
-  server_.SetAway(true);
-  Settle();
-  EXPECT_TRUE(engines_.Got("cancel").is_object());
-  server_.SetAway(false);
-  Pass(absl::Seconds(6));
-  EXPECT_THAT(Replies(server_), IsEmpty());
 }
 
 }  // namespace

@@ -13,7 +13,9 @@ TEST(TensorShapesTest, TableFollowsTheConfigAndTheMlpsDoNot) {
   TrainConfig small, large;
   small.log2_hashmap_size = 12;
   large.log2_hashmap_size = 19;
-  EXPECT_EQ(FieldTensorShapes(small)[0].shape, (std::vector<uint32_t>{16, 4096, 2}));
+  small.n_features_per_level = 4;
+  large.n_features_per_level = 2;
+  EXPECT_EQ(FieldTensorShapes(small)[0].shape, (std::vector<uint32_t>{8, 4096, 4}));
   EXPECT_EQ(FieldTensorShapes(large)[0].shape, (std::vector<uint32_t>{16, 524288, 2}));
   ASSERT_EQ(FieldTensorShapes(small).size(), FieldTensorShapes(large).size());
   for (size_t i = 1; i < FieldTensorShapes(small).size(); ++i) {

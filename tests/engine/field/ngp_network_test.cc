@@ -56,15 +56,13 @@ TEST(NgpNetworkTest, DensityAndColourAgreeWithTheReference) {
   for (int n : {0, 1, 4, 33}) {
     const std::vector<Vec3> unit = RandomPoints(n, 0, 1, 3), directions = RandomDirections(n, 4);
     std::vector<float> encodings(n * kEncodingWidth), hidden(n * kHiddenWidth),
-        hidden1(n * kHiddenWidth), geometry(n * kGeometryWidth), inputs(n * kColourInputWidth),
+        hidden1(n * kHiddenWidth), geometry(n * kGeometryWidth), harmonics(n * kDirectionWidth),
         colours(n * kColourWidth);
     NgpDensityForward(network, n, unit.data(), encodings.data(), hidden.data(), geometry.data());
-    for (int i = 0; i < n; ++i) {
-      float* input = inputs.data() + i * kColourInputWidth;
-      kernels::SphericalHarmonics4(directions[i], input);
-      std::copy_n(geometry.data() + i * kGeometryWidth, kGeometryWidth, input + kDirectionWidth);
-    }
-    NgpColourForward(network, n, inputs.data(), hidden.data(), hidden1.data(), colours.data());
+    for (int i = 0; i < n; ++i)
+      kernels::SphericalHarmonics4(directions[i], harmonics.data() + i * kDirectionWidth);
+    NgpDirectionShares(network, n, harmonics.data(), hidden.data());
+    NgpColourForward(network, n, geometry.data(), hidden.data(), hidden1.data(), colours.data());
     for (int i = 0; i < n; ++i) {
       const reference::FieldSample expected =
           reference::NgpFieldAt(network, unit[i], directions[i]);

@@ -268,6 +268,9 @@ TEST_F(LeaseTest, RetiredCheckpointsAreNamedAndNoLongerReachable) {
   const auto reachable = harness_.state->ReachableBlobs();
   EXPECT_FALSE(reachable.contains(QueueHarness::Blob("checkpoint 1").sha256));
   EXPECT_TRUE(reachable.contains(QueueHarness::Blob("model 2").sha256));
+  EXPECT_THAT(harness_.blobs.released,
+              testing::UnorderedElementsAre(QueueHarness::Blob("checkpoint 1").sha256,
+                                            QueueHarness::Blob("model 1").sha256));
 }
 
 TEST_F(LeaseTest, FinishIsHeardAgainWhenItsReplyWasLost) {

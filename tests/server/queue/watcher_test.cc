@@ -81,6 +81,74 @@ TEST_F(WatcherTest, EveryTokenResumesWithExactlyTheEventsAfterItAlsoAfterARestar
   }
 }
 
+// A whole life, recorded as it happened: lost by one worker, finished by the next. Whoever resumes
+// anywhere in it sees what was recorded from there on, beginning with the job as it was then.
+TEST_F(WatcherTest, ResumeAtEverySequenceRepeatsWhatWasSeenAndGoesOnFromThere) {
+  (void)queue().Create(harness_.Spec("one"));
+  auto live = Watch();
+  std::vector<WatchEvent> seen;
+  const auto record = [&] {
+    harness_.clock.Advance(absl::Seconds(11));
+    for (WatchEvent& event : QueueHarness::Drain(*live)) seen.push_back(std::move(event));
+  };
+  record();
+  for (uint32_t attempt = 1; attempt <= 2; ++attempt) {
+    const LeaseRef lease = harness_.Grant("worker-" + std::to_string(attempt));
+    record();
+    (void)queue().Renew(lease, WorkPhase::kRunning);
+    record();
+    (void)queue().ReportProgress(lease, At(10 * attempt));
+    record();
+    // The wall clock is set back: times say nothing about order.
+    harness_.clock.JumpWall(-absl::Hours(1));
+    (void)queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(10 * attempt));
+    record();
+    if (attempt == 2) {
+      JobOutcome outcome;
+      outcome.final_psnr = 30.5;
+      (void)queue().Finish(lease, outcome);
+    }
+    harness_.clock.Advance(harness_.options.lease_ttl);
+    (void)queue().Tick();
+    record();
+  }
+  ASSERT_EQ(seen.size(), 11u);
+  ASSERT_EQ(seen.back().job.state, kSucceeded);
+  live.reset();
+  for (int round = 0; round < 2; ++round) {
+    for (size_t at = 0; at < seen.size(); ++at) {
+      SCOPED_TRACE(testing::Message() << "round " << round << ", at " << seen[at].sequence);
+      const auto events = QueueHarness::Drain(*Watch(seen[at].token));
+      ASSERT_EQ(events.size(), seen.size() - at);
+      EXPECT_EQ(events[0].kind, WatchEventKind::kSnapshot);
+      for (size_t i = 0; i < events.size(); ++i) {
+        const Job &now = events[i].job, &then = seen[at + i].job;
+        EXPECT_FALSE(events[i].gap);
+        EXPECT_EQ(events[i].sequence, at + i + 1);
+        EXPECT_EQ(now.last_event_sequence, at + i + 1);
+        EXPECT_EQ(now.state, then.state);
+        EXPECT_EQ(now.queue_reason, then.queue_reason);
+        EXPECT_EQ(now.attempt, then.attempt);
+        EXPECT_EQ(now.lease.worker, then.lease.worker);
+        EXPECT_EQ(now.progress, then.progress);
+        EXPECT_EQ(QueueHarness::Steps(now), QueueHarness::Steps(then));
+        EXPECT_EQ(now.final_psnr, then.final_psnr);
+        EXPECT_EQ(now.end_time, then.end_time);
+      }
+    }
+    harness_.Restart();
+  }
+}
+
+TEST_F(WatcherTest, ResumeAtTheLastEventShowsTheProgressOfNow) {
+  const LeaseRef lease = harness_.Running("one");
+  const std::string token = Watch()->Token();
+  (void)queue().ReportProgress(lease, At(7));
+  const auto events = QueueHarness::Drain(*Watch(token));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].job.progress.step, 7u);
+}
+
 TEST_F(WatcherTest, LiveProgressIsCoalescedToTheLatestAndStateChangesAreNot) {
   const LeaseRef lease = harness_.Running("one");
   const auto slow = Watch();
@@ -152,12 +220,17 @@ TEST_F(WatcherTest, TrimmedLogIsTheSameAfterARestart) {
     (void)harness.queue->CommitCheckpoint(lease, QueueHarness::Checkpoint(step));
   }
   harness.Restart();
-  const WatchPosition at = {"epoch-1", {"default", "one"}, 5};
+  const WatchPosition at = {"epoch-1", {"default", "one"}, 6};
   const auto kept = *harness.queue->Watch({"default", "one"}, EncodeWatchToken(at), [] {});
-  EXPECT_EQ(QueueHarness::Drain(*kept).size(), 5u) << "a snapshot and the four that are kept";
-  const WatchPosition before = {"epoch-1", {"default", "one"}, 4};
-  const auto gap = *harness.queue->Watch({"default", "one"}, EncodeWatchToken(before), [] {});
-  EXPECT_TRUE(gap->TryNext()->gap);
+  EXPECT_EQ(QueueHarness::Drain(*kept).size(), 4u) << "the oldest that is kept as a snapshot";
+  for (const uint64_t trimmed : {uint64_t{5}, uint64_t{0}}) {
+    const WatchPosition before = {"epoch-1", {"default", "one"}, trimmed};
+    const auto watcher = *harness.queue->Watch({"default", "one"}, EncodeWatchToken(before), [] {});
+    const auto events = QueueHarness::Drain(*watcher);
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_TRUE(events[0].gap);
+    EXPECT_EQ(events[0].sequence, 9u);
+  }
 }
 
 TEST_F(WatcherTest, ForeignTokensAreRefused) {

@@ -150,6 +150,8 @@ TEST_F(JobWatchTest, TokenResumesWithoutGapOrRepetitionAlsoAfterARestart) {
 
 TEST_F(JobWatchTest, LiveProgressReachesTheWatcherWithTheSequenceBeforeIt) {
   Watch watch(*server_.training_stub, job_);
+  // Before the progress, which a later snapshot would show already.
+  ASSERT_EQ(watch.Next().kind(), WatchTrainingJobResponse::SNAPSHOT);
   FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
   const auto grant = worker.TakeJob();
   ASSERT_TRUE(grant.has_value());

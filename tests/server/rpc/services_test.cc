@@ -1,6 +1,7 @@
 // The plain paths of every service: what goes in comes out again, requests may be repeated, pages
 // follow each other.
 #include <gmock/gmock.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -385,6 +386,7 @@ TEST_F(InitTest, ModelIsReadListedAndKeptWhileAJobStartsFromIt) {
   v1::CreateTrainingJobRequest request;
   request.mutable_training_job()->set_scene("projects/default/scenes/base-scene");
   request.mutable_training_job()->mutable_config()->mutable_init()->set_model(model_.name());
+  request.set_request_id(kOtherUuid);
   v1::TrainingJob job;
   ASSERT_THAT(Create(request, &job), IsOk());
   v1::DeleteModelRequest remove;
@@ -401,6 +403,32 @@ TEST_F(InitTest, ModelIsReadListedAndKeptWhileAJobStartsFromIt) {
   EXPECT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::DeleteModel, remove,
                                   &empty),
               IsOk());
+  v1::TrainingJob again;
+  ASSERT_THAT(Create(request, &again), IsOk()) << "the request was answered before: it is repeated";
+  EXPECT_EQ(again.name(), job.name());
+}
+
+// Fields that this server does not know may be as large as a message. Kept, they would make every
+// answer that shows the job pass the limit, and with them the list of all jobs.
+TEST_F(ServicesTest, UnknownFieldsOfAConfigAreNotKept) {
+  v1::CreateTrainingJobRequest request;
+  request.mutable_training_job()->set_scene(server_.CreateScene());
+  v1::TrainingConfig& config = *request.mutable_training_job()->mutable_config();
+  config.set_steps(100);
+  for (int i = 0; i < 3; ++i) {
+    config.GetReflection()->MutableUnknownFields(&config)->AddLengthDelimited(
+        1000 + i, std::string(1 << 20, 'x'));
+  }
+  v1::TrainingJob job;
+  ASSERT_THAT(Create(request, &job), IsOk());
+  EXPECT_LT(job.ByteSizeLong(), 10'000u);
+  EXPECT_EQ(job.config().steps(), 100u);
+  v1::ListTrainingJobsResponse jobs;
+  ASSERT_THAT(
+      RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::ListTrainingJobs,
+                          v1::ListTrainingJobsRequest(), &jobs),
+      IsOk());
+  EXPECT_LT(jobs.ByteSizeLong(), 10'000u);
 }
 
 TEST_F(ServicesTest, CheckpointsArePagedOldestFirst) {

@@ -1,5 +1,6 @@
 #include "server/store/blob_store.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -210,6 +211,23 @@ TEST_F(BlobStoreTest, CollectorTakesOldUnreachableFilesAlone) {
   EXPECT_EQ(store_->Stats().n_blobs, 3u);
 }
 
+// A job in training lets go of a checkpoint every half minute: a day of them would fill the disk.
+TEST_F(BlobStoreTest, ReleasedBlobsGoAfterMinutesUnlessSomebodyRefersToThemOrAsks) {
+  for (const bool restart : {false, true}) {
+    const BlobRef gone = *store_->Put("gone"), kept = *store_->Put("kept"),
+                  asked = *store_->Put("asked"), other = *store_->Put("other");
+    for (const BlobRef& blob : {gone, kept, asked}) store_->Release(blob);
+    store_->Release(RefOf("absent"));
+    if (restart) Reopen();
+    EXPECT_THAT(store_->Collect({kept.sha256}), IsOkAndHolds(0u)) << "a render may be on its way";
+    EXPECT_TRUE(store_->Has(asked));
+    clock_.Advance(options_.release_grace + absl::Seconds(1));
+    EXPECT_THAT(store_->Collect({kept.sha256}), IsOkAndHolds(1u));
+    EXPECT_FALSE(store_->Has(gone));
+    for (const BlobRef& blob : {kept, asked, other}) EXPECT_TRUE(store_->Has(blob));
+  }
+}
+
 TEST_F(BlobStoreTest, JumpOfTheWallClockCollectsNothing) {
   const BlobRef blob = *store_->Put("young");
   clock_.JumpWall(absl::Hours(48));
@@ -234,6 +252,33 @@ TEST_F(BlobStoreTest, DiskFloorRefusesUploadsAndKeepsReads) {
   EXPECT_THAT(store_->Put("more"), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
   EXPECT_THAT(store_->Read(blob, 0, 100), IsOkAndHolds(std::string("content")));
   EXPECT_EQ(CountFiles("uploads"), 0u);
+}
+
+// The folder cannot be opened for its sync, because the process has no descriptors left. What was
+// renamed goes again, and the writer who tries once more must not be told that it is stored.
+TEST_F(BlobStoreTest, UploadWhoseNameCouldNotBeSyncedStartsOver) {
+  const std::string content = "content";
+  const BlobRef blob = RefOf(content);
+  std::filesystem::create_directories(dir_ / ("data/blobs/" + blob.sha256.substr(0, 2)));
+  ASSERT_THAT(store_->Append(kUploadA, blob, 0, content), IsOk());
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int lowest_free = dup(STDIN_FILENO);
+  close(lowest_free);
+  const rlimit one_more{static_cast<rlim_t>(lowest_free) + 1, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  const absl::Status finished = store_->Finish(kUploadA, blob);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_THAT(finished, StatusIs(StatusCode::kResourceExhausted, "open "));
+  EXPECT_FALSE(store_->Has(blob));
+  EXPECT_EQ(store_->GetUpload(kUploadA, blob)->committed_size, 0u);
+
+  EXPECT_THAT(store_->Finish(kUploadA, blob), StatusIs(StatusCode::kInvalidArgument, "0 bytes"));
+  EXPECT_FALSE(store_->Has(blob));
+  ASSERT_THAT(store_->Append(kUploadA, blob, 0, content), IsOk());
+  ASSERT_THAT(store_->Finish(kUploadA, blob), IsOk());
+  EXPECT_THAT(store_->Read(blob, 0, 100), IsOkAndHolds(content));
+  EXPECT_EQ(store_->Stats().byte_size, content.size());
 }
 
 TEST_F(BlobStoreTest, SizesAreCountedAgainAfterARestart) {

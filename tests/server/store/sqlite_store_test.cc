@@ -71,8 +71,8 @@ TEST_F(SqliteStoreTest, QueueLivesThroughAKillAtEveryMoment) {
     EXPECT_EQ(job.last_event_sequence, expected.last_event_sequence);
     EXPECT_EQ(job.config, expected.config);
     const auto watcher = *reborn.queue->Watch(
-        {"default", id}, EncodeWatchToken({reborn.state->store_epoch, {"default", id}, 0}), [] {});
-    EXPECT_EQ(QueueHarness::Drain(*watcher).size(), expected.last_event_sequence + 1);
+        {"default", id}, EncodeWatchToken({reborn.state->store_epoch, {"default", id}, 1}), [] {});
+    EXPECT_EQ(QueueHarness::Drain(*watcher).size(), expected.last_event_sequence);
   };
   JobSpec spec = harness.Spec("one");
   spec.request_id = kRequestA;
@@ -167,6 +167,22 @@ TEST_F(SqliteStoreTest, UnreadableRecordsAreDataLossAtTheStart) {
   EXPECT_THAT(Open()->Load(), corrupt);
   Sql("nerfd.db", "DELETE FROM jobs; DELETE FROM meta");
   EXPECT_THAT(Open()->Load(), corrupt);
+}
+
+// A job whose last event is lost would leave its watchers waiting for ever.
+TEST_F(SqliteStoreTest, LostLastEventIsDataLossAtTheStart) {
+  {
+    auto store = Open();
+    QueueHarness harness(store.get());
+    harness.AddScene();
+    (void)harness.Running("one");
+  }
+  Sql("nerfd.db", "DELETE FROM job_events WHERE sequence = 3");
+  auto store = Open();
+  FakeClock clock;
+  FakeBlobIndex blobs;
+  EXPECT_THAT(QueueState::Open({}, {&clock, &random_, store.get(), &blobs, nullptr}),
+              FailsWith(StatusCode::kDataLoss, reason::kStoreCorrupt));
 }
 
 TEST_F(SqliteStoreTest, TornPagesNeverGiveAStoreThatLies) {

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/rpc/blob_client.h"
+#include "common/sha256.h"
+#include "fmt/format.h"
+#include "nerf/v1/training_service.pb.h"
+#include "tests/client/fake_server.h"
+#include "tests/client/run_command.h"
+
+namespace nerf {
+
+inline constexpr const char* kJob = "projects/default/trainingJobs/j-fake";
+
+// A message of a watch of kJob, which has 100 steps.
+inline v1::WatchTrainingJobResponse Message(v1::WatchTrainingJobResponse::Kind kind, int sequence,
+                                            v1::TrainingJob::State state, uint32_t step = 0) {
+  v1::WatchTrainingJobResponse message;
+  message.set_kind(kind);
+  message.set_resume_token(fmt::format("token-{}", sequence));
+  message.set_sequence(sequence);
+  v1::TrainingJob& job = *message.mutable_training_job();
+  job.set_name(kJob);
+  job.set_state(state);
+  job.set_attempt(1);
+  job.set_worker("workers/w-1");
+  job.mutable_config()->set_steps(100);
+  if (step > 0) {
+    job.mutable_progress()->set_step(step);
+    job.mutable_progress()->set_fraction(step / 100.0);
+  }
+  return message;
+}
+
+using W = v1::WatchTrainingJobResponse;
+using J = v1::TrainingJob;
+
+// Commands against a scripted server on a loopback port.
+class ServiceTest : public testing::Test {
+ protected:
+  CommandResult Run(std::vector<std::string> args, RunOptions options = {}) {
+    args.insert(args.begin(), {"--server", server_.address()});
+    return RunCommand(args, options);
+  }
+  // A watch that goes to success in one stream.
+  void ScriptSuccess() {
+    W done = Message(W::STATE_CHANGED, 3, J::SUCCEEDED, 100);
+    done.mutable_training_job()->set_final_psnr(33.125);
+    state_.watch_scripts.push_back(
+        {{Message(W::SNAPSHOT, 1, J::QUEUED), Message(W::STATE_CHANGED, 2, J::RUNNING, 10), done},
+         absl::OkStatus()});
+  }
+
+  // The model mic with these bytes.
+  void AddModel(const std::string& content) {
+    state_.blobs[Sha256Hex(content)] = content;
+    v1::Model& model = state_.models.emplace_back();
+    model.set_name("projects/default/models/mic");
+    *model.mutable_blob() = BlobOfBytes(content);
+  }
+
+  FakeState state_;
+  FakeServer server_{&state_};
+};
+
+}  // namespace nerf

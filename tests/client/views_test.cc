@@ -1,0 +1,203 @@
+// Models and the views that are rendered from them, on disk.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/error_reason.h"
+#include "common/exit_code.h"
+#include "common/file_io.h"
+#include "common/sha256.h"
+#include "engine/scene/image_io.h"
+#include "tests/client/service_fixture.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST_F(ServiceTest, PromoteTakesTheNewestCheckpointOfAJob) {
+  const CommandResult result = Run({"model", "promote", "j-1", "--id", "mic"});
+  EXPECT_EQ(result.exit_code, kOk);
+  ASSERT_EQ(state_.promote.size(), 1u);
+  EXPECT_EQ(state_.promote[0].name(), "projects/default/trainingJobs/j-1/checkpoints/-");
+  EXPECT_EQ(state_.promote[0].model_id(), "mic");
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --model mic"));
+}
+
+TEST_F(ServiceTest, DownloadWritesTheModelsFileWhole) {
+  const TempDir dir;
+  AddModel(std::string(100'000, 'm'));
+  const CommandResult result = Run({"model", "download", "mic", "--out", dir / "mic.safetensors"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(ReadFile(dir / "mic.safetensors", 1 << 20).value(), std::string(100'000, 'm'));
+  EXPECT_THAT(result.out, HasSubstr("model mic in " + (dir / "mic.safetensors")));
+  EXPECT_THAT(result.err, HasSubstr("next: nerf-engine render " + (dir / "mic.safetensors")));
+  EXPECT_THAT(state_.names, ElementsAre("projects/default/models/mic"));
+}
+
+TEST_F(ServiceTest, DownloadThatFailsLeavesNoFile) {
+  const TempDir dir;
+  AddModel("the model");
+  const auto download = [&] {
+    return Run({"model", "download", "mic", "--out", dir / "mic.safetensors"});
+  };
+  state_.errors["GetModel"] = {
+      WithReason(absl::NotFoundError("no model mic"), reason::kResourceNotFound)};
+  EXPECT_EQ(download().exit_code, kNotFound);
+  state_.blobs[Sha256Hex("the model")] = "the modem";
+  const CommandResult damaged = download();
+  EXPECT_EQ(damaged.exit_code, kBadData);
+  EXPECT_THAT(damaged.err, HasSubstr("digest"));
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+  EXPECT_EQ(Run({"model", "download", "mic", "--out", dir / "no/folder/mic"}).exit_code, kUsage);
+}
+
+TEST_F(ServiceTest, CtrlCEndsADownloadInTheMiddle) {
+  const TempDir dir;
+  AddModel(std::string(100'000, 'm'));
+  Interrupt interrupt;
+  state_.on_read = [&] { interrupt.Request(SIGINT); };
+  const CommandResult result =
+      Run({"model", "download", "mic", "--out", dir / "mic"}, {.interrupt = &interrupt});
+  EXPECT_EQ(result.exit_code, kInterrupted);
+  EXPECT_EQ(result.err, "nerfctl: interrupted\n");
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST_F(ServiceTest, TimeoutEndsADownloadInTheMiddle) {
+  const TempDir dir;
+  AddModel(std::string(100'000, 'm'));
+  state_.on_read = [] {};
+  const CommandResult result =
+      Run({"--timeout", "0.5", "model", "download", "mic", "--out", dir / "mic"});
+  EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST_F(ServiceTest, RenderWritesTheFilesOfAnOrbit) {
+  const TempDir dir;
+  const CommandResult result =
+      Run({"render", "--model", "mic", "--orbit", "2", "--width", "8", "--channels",
+           "rgb,depth,opacity", "--out", dir / "deep/views"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "deep/views")) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_THAT(names,
+              ElementsAre("depth.json", "depth_0000.png", "depth_0001.png", "opacity_0000.png",
+                          "opacity_0001.png", "rgb_0000.png", "rgb_0001.png"));
+  EXPECT_EQ(ReadFile(dir / "deep/views/opacity_0001.png", 1000).value(), "image 3 of call 2");
+  // Both depth maps are scaled to the larger far.
+  const auto depth_of = [&](const char* name) {
+    return DecodePng16(ReadFile(dir / "deep/views" + "/" + name, 1000).value())->pixels[0];
+  };
+  EXPECT_EQ(depth_of("depth_0000.png"), 16384);
+  EXPECT_EQ(depth_of("depth_0001.png"), 32768);
+  const auto depth = nlohmann::json::parse(ReadFile(dir / "deep/views/depth.json", 1000).value());
+  EXPECT_EQ(depth["far"], 6.5);
+  ASSERT_EQ(state_.render.size(), 2u);
+  EXPECT_EQ(state_.render[0].model(), "projects/default/models/mic");
+  EXPECT_EQ(state_.render[1].orbit().index(), 1u);
+  EXPECT_EQ(state_.render[1].orbit().count(), 2u);
+  EXPECT_EQ(state_.render[1].width(), 8u);
+  EXPECT_EQ(state_.render[1].height(), 0u);
+}
+
+TEST_F(ServiceTest, SheetShowsTheColourViewsAlone) {
+  const TempDir dir;
+  ImageU8 view{.width = 8, .height = 6, .n_channels = 3, .pixels = {}};
+  view.pixels.assign(size_t{8} * 6 * 3, 70);
+  state_.rendered_rgb = EncodePng(view).value();
+  const CommandResult result = Run({"render", "--model", "mic", "--orbit", "2", "--channels",
+                                    "rgb,depth", "--sheet", "--out", dir.path(), "-o", "name"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(dir / "sheet.png\n"));
+  const ImageU8 sheet = DecodeImage(dir / "sheet.png").value();
+  EXPECT_EQ(sheet.width, 2 * 8 + 4);
+  EXPECT_EQ(sheet.height, 6);
+  EXPECT_EQ(*sheet.Pixel(0, 0), 70);
+  EXPECT_EQ(*sheet.Pixel(19, 5), 70);
+  EXPECT_EQ(*sheet.Pixel(9, 3), 255);
+  EXPECT_EQ(Run({"render", "--model", "mic", "--orbit", "2", "--channels", "depth", "--sheet",
+                 "--out", dir.path()})
+                .exit_code,
+            kUsage);
+}
+
+TEST_F(ServiceTest, RenderSendsEveryFrameOfACameraFile) {
+  const TempDir dir;
+  std::ofstream(dir / "camera.json") << R"({
+    "w": 40, "h": 30, "fl_x": 50, "fl_y": 51, "cx": 20.5, "cy": 15,
+    "frames": [
+      {"transform_matrix": [[1,0,0,1],[0,1,0,2],[0,0,1,3],[0,0,0,1]]},
+      {"transform_matrix": [[1,0,0,4],[0,1,0,5],[0,0,1,6],[0,0,0,1]], "w": 80, "cx": 40}]})";
+  const CommandResult result = Run({"render", "--job", "j-1", "--camera", dir / "camera.json",
+                                    "--format", "jpeg", "--out", dir / "out"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/rgb_0001.jpg"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "out/depth.json"));
+  ASSERT_EQ(state_.render.size(), 2u);
+  EXPECT_EQ(state_.render[0].training_job(), "projects/default/trainingJobs/j-1");
+  EXPECT_EQ(state_.render[0].format(), v1::JPEG);
+  const v1::Camera& camera = state_.render[0].camera();
+  EXPECT_EQ(camera.width(), 40u);
+  EXPECT_EQ(camera.fl_y(), 51);
+  EXPECT_EQ(camera.cx(), 20.5);
+  EXPECT_THAT(
+      std::vector<double>(camera.transform_matrix().begin(), camera.transform_matrix().end()),
+      ElementsAre(1, 0, 0, 1, 0, 1, 0, 2, 0, 0, 1, 3, 0, 0, 0, 1));
+  EXPECT_EQ(state_.render[1].camera().width(), 80u);
+}
+
+TEST_F(ServiceTest, CameraFileWithoutSizesIsSeenAtTheSizeAskedFor) {
+  const TempDir dir;
+  std::ofstream(dir / "transforms_test.json") << R"({"camera_angle_x": 1.5707963267948966,
+    "frames": [{"transform_matrix": [[1,0,0,1],[0,1,0,2],[0,0,1,3],[0,0,0,1]]}]})";
+  std::vector<std::string> args = {
+      "render",  "--model", "m",     "--camera", dir / "transforms_test.json",
+      "--width", "40",      "--out", dir / "out"};
+  const CommandResult half = Run(args);
+  EXPECT_EQ(half.exit_code, kBadData) << "a width alone says nothing about the picture's shape";
+  EXPECT_THAT(half.err, HasSubstr("size of the picture"));
+  args.insert(args.end(), {"--height", "30"});
+  const CommandResult result = Run(args);
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.render.size(), 1u);
+  const v1::Camera& camera = state_.render[0].camera();
+  EXPECT_EQ(camera.width(), 40u);
+  EXPECT_EQ(camera.height(), 30u);
+  EXPECT_NEAR(camera.fl_x(), 20, 1e-4) << "90 degrees over 40 pixels";
+  EXPECT_EQ(camera.cx(), 20);
+  EXPECT_EQ(camera.cy(), 15);
+}
+
+TEST_F(ServiceTest, RenderIsRepeatedWhereTheWorkerWasLost) {
+  const TempDir dir;
+  state_.errors["RenderImage"] = {
+      WithReason(absl::UnavailableError("worker lost"), reason::kWorkerLost)};
+  EXPECT_EQ(Run({"render", "--model", "m", "--orbit", "1", "--out", dir.path()}).exit_code, kOk);
+  EXPECT_GE(state_.render.size(), 2u);
+}
+
+TEST_F(ServiceTest, RenderThatFailsLeavesNoPartOfAView) {
+  const TempDir dir;
+  state_.errors["RenderImage"] = {
+      WithReason(absl::FailedPreconditionError("no checkpoint yet"), reason::kStateConflict)};
+  const CommandResult result = Run(
+      {"render", "--job", "j-1", "--orbit", "1", "--channels", "rgb,depth", "--out", dir / "out"});
+  EXPECT_EQ(result.exit_code, kWrongState);
+  EXPECT_EQ(result.err, "nerfctl: no checkpoint yet (STATE_CONFLICT)\n");
+  EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
+}
+
+}  // namespace
+}  // namespace nerf

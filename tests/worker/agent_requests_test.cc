@@ -1,0 +1,198 @@
+// Renders and validations that the server asks for, from request to reply.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/error_reason.h"
+#include "common/rpc/rpc_status.h"
+#include "nerf/v1/scene_service.pb.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/worker/scripted_agent.h"
+#include "worker/agent.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+v1::SynchronizeResponse RenderOf(const v1::BlobRef& file, const std::string& id = "q1") {
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id(id);
+  v1::RenderTask* task = message.mutable_request()->mutable_render();
+  *task->mutable_file() = file;
+  task->mutable_view()->mutable_orbit()->set_count(8);
+  return message;
+}
+
+std::vector<v1::WorkerReply> Replies(const FakeServer& server) {
+  std::vector<v1::WorkerReply> replies;
+  for (const auto& message : server.messages()) {
+    if (message.has_reply()) replies.push_back(message.reply());
+  }
+  return replies;
+}
+
+TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  const Json render = engines_.Got("render");
+  ASSERT_TRUE(render.is_object());
+  EXPECT_THAT(ReadFile(render["file"], 100), IsOkAndHolds("model"));
+  const std::string image = std::string((1 << 20) + 10, 'i');
+  std::ofstream(render["out"].get<std::string>() + "/rgb_0000.png") << image;
+  Say({{"type", "rendered"},
+       {"id", render["id"]},
+       {"width", 8},
+       {"height", 6},
+       {"files", {{"rgb", render["out"].get<std::string>() + "/rgb_0000.png"}}}});
+  const auto replies = Replies(server_);
+  ASSERT_THAT(replies, SizeIs(2));
+  EXPECT_FALSE(replies[0].last());
+  EXPECT_TRUE(replies[1].last());
+  v1::RenderImageResponse response;
+  ASSERT_TRUE(response.ParseFromString(replies[0].chunk() + replies[1].chunk()));
+  EXPECT_EQ(response.images(0).content(), image);
+  EXPECT_EQ(response.width(), 8u);
+  EXPECT_EQ(response.worker(), "workers/w-test");
+  EXPECT_TRUE(fs::is_empty(dir_ / "requests"));
+}
+
+TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
+  StartTraining();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q1");
+  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  Send(message);
+  EXPECT_EQ(engines_.Got("render")["job"], Key());
+}
+
+// The engine renders between steps, and a large view takes longer than any step may: neither the
+// wait for it nor for one whose caller has left may cost the job its engine.
+TEST_F(AgentTest, LongRenderIsNoHangOfTheTrainingThatWaitsForIt) {
+  StartTraining();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q1");
+  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  Send(message);
+  Pass(absl::Seconds(400));
+  EXPECT_EQ(engines_.launches, 1);
+  message.mutable_request()->set_cancel(true);
+  Send(message);
+  Pass(absl::Seconds(100));
+  EXPECT_EQ(engines_.launches, 1);
+  Progress(1);
+  Pass(absl::Seconds(299));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED) << "nothing is rendered any more";
+}
+
+TEST_F(AgentTest, RenderThatNeverEndsCostsTheEngine) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  Pass(absl::Minutes(9));
+  EXPECT_EQ(engines_.launches, 1);
+  Pass(absl::Minutes(2));
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_EQ(Replies(server_)[0].error().code(), static_cast<int>(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(AgentTest, RenderOfAJobThatIsElsewhereIsRefused) {
+  Start();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q1");
+  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  Send(message);
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, reason::kStateConflict));
+}
+
+TEST_F(AgentTest, EngineDeathEndsRendersWithWorkerLost) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  engines_.Die({EngineExit::Kind::kSignal, 11});
+  Settle();
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_THAT(FromRpcStatus(Replies(server_)[0].error()),
+              FailsWith(absl::StatusCode::kUnavailable, reason::kWorkerLost));
+}
+
+TEST_F(AgentTest, CancelledRenderIsForgotten) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  v1::SynchronizeResponse cancel;
+  cancel.mutable_request()->set_request_id("q1");
+  cancel.mutable_request()->set_cancel(true);
+  Send(cancel);
+  EXPECT_EQ(engines_.Got("cancel")["id"], engines_.Got("render")["id"]);
+  Say({{"type", "rendered"}, {"id", "r1"}, {"files", Json::object()}, {"width", 1}, {"height", 1}});
+  EXPECT_THAT(Replies(server_), IsEmpty());
+}
+
+TEST_F(AgentTest, RenderedFileOutsideTheRequestFolderIsRefused) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  Say({{"type", "rendered"},
+       {"id", "r1"},
+       {"files", {{"rgb", "/etc/passwd"}}},
+       {"width", 1},
+       {"height", 1}});
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_EQ(Replies(server_)[0].error().code(), 13);
+}
+
+TEST_F(AgentTest, ErrorOfARenderOfTheJobDoesNotTouchTheJob) {
+  StartTraining();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q1");
+  message.mutable_request()->mutable_render()->set_training_job(kJob);
+  Send(message);
+  Say({{"type", "error"},
+       {"id", "r1"},
+       {"job", Key()},
+       {"code", "INVALID_ARGUMENT"},
+       {"message", "no camera"}});
+  EXPECT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+}
+
+TEST_F(AgentTest, ValidationLaysTheSceneOutAndReturnsWhatTheEngineFound) {
+  Start();
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id("q2");
+  v1::SceneManifestEntry* file = message.mutable_request()->mutable_validate()->add_files();
+  file->set_path("transforms.json");
+  *file->mutable_blob() = server_.AddBlob("{}");
+  Send(message);
+  const Json check = engines_.Got("check");
+  ASSERT_TRUE(check.is_object());
+  EXPECT_TRUE(fs::exists(check["dataset"].get<std::string>() + "/transforms.json"));
+  Say({{"type", "checked"},
+       {"id", check["id"]},
+       {"ok", false},
+       {"summary", "s"},
+       {"problems", {{{"file", "transforms.json"}, {"field", "frames"}, {"message", "missing"}}}}});
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  v1::ValidateSceneResponse response;
+  ASSERT_TRUE(response.ParseFromString(Replies(server_)[0].chunk()));
+  EXPECT_EQ(response.problems(0).field(), "frames");
+}
+
+TEST_F(AgentTest, RequestsEndWithTheirStream) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  server_.SetAway(true);
+  Settle();
+  EXPECT_TRUE(engines_.Got("cancel").is_object());
+  server_.SetAway(false);
+  Pass(absl::Seconds(6));
+  EXPECT_THAT(Replies(server_), IsEmpty());
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,211 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_random.h"
+#include "tests/testing/temp_dir.h"
+#include "tests/worker/agent_fixture.h"
+#include "tests/worker/fake_server.h"
+#include "worker/agent.h"
+
+namespace nerf {
+
+using Json = nlohmann::json;
+
+// Runs work at once; held back on request, as a slow network would.
+class InlineTasks final : public TaskRunner {
+ public:
+  explicit InlineTasks(Mailbox& mailbox) : mailbox_(mailbox) {}
+  void Run(Lane lane, Action work, Action done) override {
+    if (held_) {
+      waiting_.push_back({std::move(work), std::move(done)});
+      return;
+    }
+    work();
+    mailbox_.Post(std::move(done));
+  }
+  void Hold() { held_ = true; }
+  void LetGo() {
+    held_ = false;
+    for (auto& [work, done] : std::exchange(waiting_, {})) Run(Lane::kFetch, work, done);
+  }
+
+ private:
+  Mailbox& mailbox_;
+  bool held_ = false;
+  std::deque<std::pair<Action, Action>> waiting_;
+};
+
+// Engines whose every word a test says itself.
+class ScriptedEngines final : public EngineLauncher {
+ public:
+  struct State {
+    std::vector<Json> sent;
+    std::vector<Engine::Event> events;
+    std::function<void()> on_readable;
+    bool alive = true;
+    bool killed = false;
+  };
+  class ScriptedEngine final : public Engine {
+   public:
+    explicit ScriptedEngine(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    ~ScriptedEngine() override { state_->alive = false; }
+    void Send(std::string line) override { state_->sent.push_back(Json::parse(line)); }
+    std::vector<Event> Take() override { return std::exchange(state_->events, {}); }
+    void Kill(EngineExit::Kind kind) override {
+      state_->killed = true;
+      state_->events.push_back({"", EngineExit{kind, 9}});
+      state_->on_readable();
+    }
+
+   private:
+    const std::shared_ptr<State> state_;
+  };
+
+  absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) override {
+    ++launches;
+    if (broken) return absl::NotFoundError("run /nowhere: no such file");
+    engine = std::make_shared<State>();
+    engine->on_readable = std::move(on_readable);
+    if (hello) Say({{"type", "hello"}, {"version", "1"}, {"device", "cpu"}, {"description", "d"}});
+    return std::make_unique<ScriptedEngine>(engine);
+  }
+  void Say(const Json& message) {
+    engine->events.push_back({message.dump(), std::nullopt});
+    engine->on_readable();
+  }
+  void Die(EngineExit exit) {
+    engine->events.push_back({"", exit});
+    engine->on_readable();
+  }
+  // The newest message of a type that the engine got.
+  Json Got(const std::string& type) const {
+    for (auto it = engine->sent.rbegin(); it != engine->sent.rend(); ++it) {
+      if ((*it)["type"] == type) return *it;
+    }
+    return nullptr;
+  }
+
+  std::shared_ptr<State> engine;
+  bool hello = true, broken = false;
+  int launches = 0;
+};
+
+// The agent alone: a clock that stands still, background work done on the spot, the server and the
+// engine in memory. Nothing here waits.
+class AgentTest : public testing::Test {
+ protected:
+  AgentTest() : tasks_(mailbox_) {
+    std::filesystem::create_directories(dir_ / "blobs");
+    cache_ = std::make_unique<BlobCache>(dir_ / "blobs", 1 << 30, server_);
+    options_ = TestOptions(dir_.path());
+  }
+
+  void Start() {
+    agent_ = std::make_unique<Agent>(options_, AgentContext{.clock = clock_,
+                                                            .random = random_,
+                                                            .mailbox = mailbox_,
+                                                            .tasks = tasks_,
+                                                            .cache = *cache_,
+                                                            .blobs = server_,
+                                                            .server = server_,
+                                                            .engines = engines_});
+    Settle();
+  }
+  // Lets everything happen that can happen now.
+  void Settle() {
+    for (int i = 0; i < 5; ++i) {
+      agent_->Tick();
+      mailbox_.RunAll();
+    }
+  }
+  void Pass(absl::Duration duration) {
+    clock_.Advance(duration);
+    Settle();
+  }
+  void Send(const v1::SynchronizeResponse& message) {
+    server_.Send(message);
+    Settle();
+  }
+  void Say(const Json& message) {
+    engines_.Say(message);
+    Settle();
+  }
+  std::string Key(double epoch = 1) { return fmt::format("{}@{}", kJob, epoch); }
+  std::string OutDir() { return engines_.Got("train")["out"]; }
+
+  void Started(double epoch = 1) {
+    Say({{"type", "started"},
+         {"job", Key(epoch)},
+         {"config",
+          {{"method", "ngp"},
+           {"seed", 1},
+           {"budget", {{"kind", "steps"}, {"amount", 30}}},
+           {"background", "white"},
+           {"test_every", 8}}},
+         {"scene", {{"flavour", "blender"}}},
+         {"step", 0}});
+  }
+  void Progress(int step, double epoch = 1) {
+    Say({{"type", "progress"},
+         {"job", Key(epoch)},
+         {"step", step},
+         {"samples", step * 100},
+         {"rays", step * 10},
+         {"seconds", step * 0.5},
+         {"fraction", step / 30.0},
+         {"loss", 0.25}});
+  }
+  void SayCheckpoint(int step, double epoch = 1) {
+    for (const char* name : {"c", "m"}) {
+      std::ofstream(fmt::format("{}/{}{}", OutDir(), name, step)) << name << step;
+    }
+    engines_.Say({{"type", "checkpoint"},
+                  {"job", Key(epoch)},
+                  {"step", step},
+                  {"checkpoint", fmt::format("{}/c{}", OutDir(), step)},
+                  {"model", fmt::format("{}/m{}", OutDir(), step)}});
+    Settle();
+  }
+  void SayDone(double epoch = 1) {
+    Say({{"type", "done"},
+         {"job", Key(epoch)},
+         {"step", 30},
+         {"samples", 3000},
+         {"seconds", 15},
+         {"psnr", 31.5}});
+  }
+  // A worker that trains kJob at epoch 1.
+  void StartTraining() {
+    Start();
+    Send(Grant(server_, 1));
+    Started();
+    ASSERT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  }
+
+  TempDir dir_;
+  FakeClock clock_;
+  FakeRandom random_;
+  Mailbox mailbox_;
+  InlineTasks tasks_;
+  FakeServer server_;
+  ScriptedEngines engines_;
+  std::unique_ptr<BlobCache> cache_;
+  AgentOptions options_;
+  std::unique_ptr<Agent> agent_;
+};
+
+}  // namespace nerf

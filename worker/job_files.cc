@@ -1,0 +1,48 @@
+#include "worker/job_files.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "worker/scene_folder.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Links a blob's file to `path`.
+absl::Status LinkBlob(const v1::BlobRef& blob, const std::string& path, BlobCache& cache,
+                      const std::stop_token& stop) {
+  const auto file = cache.Fetch(blob, /*pin=*/true, stop);
+  if (!file.ok()) return file.status();
+  absl::Status linked = LinkFile(*file, path);
+  cache.Unpin(blob.sha256());
+  return linked;
+}
+
+}  // namespace
+
+absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::string& folder,
+                                       BlobCache& cache, const std::stop_token& stop) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  for (const char* name : {"/out", "/commit"}) {
+    fs::create_directories(folder + name, error);
+    if (error) return absl::InternalError(fmt::format("{}: {}", folder, error.message()));
+  }
+  absl::Status status = LayOutScene(grant.files(), folder + "/scene", cache, stop);
+  JobFiles files;
+  if (status.ok() && grant.has_resume()) {
+    files.resume = folder + "/resume.safetensors";
+    status = LinkBlob(grant.resume().checkpoint_blob(), files.resume, cache, stop);
+  } else if (status.ok() && grant.has_init_blob()) {
+    files.init = folder + "/init.safetensors";
+    status = LinkBlob(grant.init_blob(), files.init, cache, stop);
+  }
+  if (!status.ok()) return status;
+  return files;
+}
+
+}  // namespace nerf
