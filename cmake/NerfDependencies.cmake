@@ -1,5 +1,21 @@
 # Every library is found here and nowhere else, with the version it is known to work from.
 find_package(Threads REQUIRED)
+if(NERF_ENABLE_CUDA)
+  # Machine code for the A100 and H100 generations, and PTX that newer drivers compile for what comes after.
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin REQUIRED)
+  endif()
+  enable_language(CUDA)
+  if(CMAKE_VERSION VERSION_LESS 3.26)  # does not know yet that nvcc has it
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  find_package(CUDAToolkit 12.0 REQUIRED)
+endif()
 find_package(absl REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog 1.10 REQUIRED)

@@ -48,4 +48,10 @@ NERF_HD inline uint32_t UniformIndex(uint32_t word, uint32_t n) {
   return static_cast<uint32_t>((uint64_t{word} * n) >> 32);
 }
 
+// The same for n of up to 64 bits: the high 64 bits of a 128-bit product.
+NERF_HD inline uint64_t UniformIndex64(uint32_t high, uint32_t low, uint64_t n) {
+  const uint64_t word = (uint64_t{high} << 32) | low;
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(word) * n) >> 64);
+}
+
 }  // namespace nerf

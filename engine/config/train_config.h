@@ -60,6 +60,9 @@ struct TrainConfig {
   float mlp_l2 = 1e-6f;
   float loss_scale = 128;
   float ema_decay = 0.95f;
+  // On CUDA devices; the CPU trains in fp32 and is deterministic.
+  int cuda_fp32 = 0;
+  int cuda_deterministic = 0;
 
   bool operator==(const TrainConfig&) const = default;
 };

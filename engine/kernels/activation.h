@@ -12,7 +12,8 @@ namespace nerf::kernels {
 inline constexpr float kDensityShift = 1.0f;
 inline constexpr float kDensityMaxExponent = 15.0f;
 NERF_HD inline float DensityFromOutput(float x) {
-  return std::exp(std::min(x - kDensityShift, kDensityMaxExponent));
+  // A copy: device code has no address of the constant to give to std::min.
+  return std::exp(std::min(x - kDensityShift, float{kDensityMaxExponent}));
 }
 
 // Opacity of a sample of length delta: 1 - exp(-sigma delta).

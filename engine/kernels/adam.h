@@ -2,6 +2,9 @@
 
 #include <cstdint>
 
+#include "engine/base/half_float.h"
+#include "engine/kernels/stream.h"
+
 namespace nerf::kernels {
 
 // Adam with bias correction folded into two factors that the caller computes for the step:
@@ -53,5 +56,54 @@ void AdamDense(const AdamDenseParams& params);
 void AdamSparse(const AdamSparseParams& params);
 void MovingAverage(const MovingAverageParams& params);
 }  // namespace cpu
+
+// All pointers are to device memory, the settings too: a recorded launch reads those of its step.
+namespace cuda {
+
+// What the updates of one step share.
+struct AdamStepSettings {
+  AdamSettings adam;
+  float gradient_factor = 1;  // applied to gradients first: undoes their scaling
+};
+
+// Adam on the hash table: elements of zero gradient stay as they are, moments included, and visited
+// gradients are reset to 0. settings->adam.l2 is ignored. Gradients are floats, or fixed point
+// (hash_encoding.h). Where half_copies is not null the new parameters are written there, too.
+// Shapes: [n] each, n a multiple of 4. *skip != 0 leaves everything as it is but for the gradients,
+// which are reset.
+// Traffic: 4 bytes (8 in fixed point) an element, and 28 more (30 with half copies) for each that
+// is not zero: looking at every gradient costs less than marking lines would, 128 stores a sample.
+struct AdamSparseParams {
+  const AdamStepSettings* settings = nullptr;
+  const uint32_t* skip = nullptr;
+  int64_t n = 0;
+  float* gradients = nullptr;
+  int64_t* fixed_gradients = nullptr;
+  float* parameters = nullptr;
+  float* first_moments = nullptr;
+  float* second_moments = nullptr;
+  Half* half_copies = nullptr;
+};
+
+// Adam on all n parameters, whose gradients come in n_parts rows [n_parts][n] that are summed in
+// order. Where half_copies is not null the new parameters are written there, too. *skip != 0 leaves
+// everything as it is.
+struct AdamDenseParams {
+  const AdamStepSettings* settings = nullptr;
+  const uint32_t* skip = nullptr;
+  int64_t n = 0;
+  int n_parts = 1;
+  const float* gradients = nullptr;
+  float* parameters = nullptr;
+  float* first_moments = nullptr;
+  float* second_moments = nullptr;
+  Half* half_copies = nullptr;
+};
+
+void AdamSparse(const AdamSparseParams& params, Stream stream);
+void AdamDense(const AdamDenseParams& params, Stream stream);
+void MovingAverage(const MovingAverageParams& params, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace nerf::kernels

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstdint>
+
 #include "engine/base/check.h"
 #include "engine/base/vec3.h"
+#include "engine/kernels/colour_loss.h"
+#include "engine/kernels/stream.h"
 
 namespace nerf::kernels {
 
@@ -34,5 +38,39 @@ NERF_HD inline float CompositeBackwardStep(Vec3 colour, float alpha, float weigh
   *behind = *behind - colour * weight;
   return delta * Dot(grad_colour, colour * *transmittance - *behind);
 }
+
+namespace cuda {
+
+inline constexpr int kLossBlocks = 128;
+
+// Composites each ray, takes the loss of its colour, and carries its gradient back to the samples,
+// in one pass over each ray. Kept samples k of ray r are [ray_offsets[r], ray_offsets[r + 1]), and
+// sample k's arrays stand at rows[k].
+//   grads[k] = gradient by the colour before its sigmoid (3) and by the density's exponent (1),
+//   times *gradient_scale: what the mean over rays and channels, and the scaling, come to.
+//   losses[b] = sums over the rays of block b of the loss and of the squared residual, both
+//   averaged over the channels.
+// Shapes: targets, backgrounds, transmittances behind the last sample [n_rays]; alphas, deltas,
+// sigmas, weights [sample_capacity]; colours, grads [kept]; losses [kLossBlocks][2].
+// Traffic: 52 bytes read and 16 written a sample, 40 read a ray.
+struct CompositeLossParams {
+  const uint32_t* n_rays = nullptr;
+  const uint32_t* ray_offsets = nullptr;
+  const uint32_t* rows = nullptr;
+  const float* alphas = nullptr;
+  const float* deltas = nullptr;
+  const float* sigmas = nullptr;
+  const float* weights = nullptr;
+  const Vec3* colours = nullptr;
+  const Vec3* targets = nullptr;
+  const Vec3* backgrounds = nullptr;
+  const float* gradient_scale = nullptr;
+  LossShape loss;
+  float* grads = nullptr;  // [kept][4]
+  double* losses = nullptr;
+};
+void CompositeLoss(const CompositeLossParams& params, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace nerf::kernels

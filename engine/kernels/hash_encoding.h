@@ -4,7 +4,9 @@
 #include <cstdint>
 
 #include "engine/base/check.h"
+#include "engine/base/half_float.h"
 #include "engine/base/vec3.h"
+#include "engine/kernels/stream.h"
 
 namespace nerf::kernels {
 
@@ -83,5 +85,51 @@ namespace cpu {
 void HashEncodeForward(const HashEncodeForwardParams& params);
 void HashEncodeBackward(const HashEncodeBackwardParams& params);
 }  // namespace cpu
+
+// The same op with arrays laid out for a device: features in planes of two, level after level, so
+// that while all samples read one level its table stays in the L2 cache, and neighbouring threads
+// write neighbours. Plane p holds features 2 p and 2 p + 1 of each sample's F n_levels. All
+// pointers are to device memory.
+namespace cuda {
+
+// features[(p * stride + i) * 2 + f] for i in range. T is float or Half; sums are fp32.
+// Shapes: table [n_levels][entries][F], positions [capacity], features [F n_levels / 2][stride][2].
+// Traffic: 8 reads of F sizeof(T) a sample and level, 12 bytes of position, F sizeof(T) written.
+template <typename T>
+struct HashEncodeForwardParams {
+  HashGridShape shape;
+  const T* table = nullptr;
+  DeviceRange range;
+  const Vec3* positions = nullptr;
+  T* features = nullptr;
+  uint32_t stride = 0;
+};
+
+// The table's gradient in fixed point, for sums whose bytes do not depend on their order: one unit
+// is 2^-32, and sums reach to 2^31.
+inline constexpr float kFixedPointOne = 4294967296.0f;
+
+// grad_table[l][entry(corner)][f] += weight(corner) * grad_features[(l * stride + i) * 2 + f], for
+// i in range; sample i lies at positions[rows[i]] (positions[i] without rows). Shapes:
+// grad_features [n_levels][stride][2]; grad_table, or fixed_grad_table in its place,
+// [n_levels][entries][2]. Sums of floats depend on the order of the additions, sums in fixed point
+// do not.
+// Traffic: 8 atomic additions of 8 bytes (16 in fixed point) a sample and level.
+struct HashEncodeBackwardParams {
+  HashGridShape shape;
+  DeviceRange range;
+  const Vec3* positions = nullptr;
+  const uint32_t* rows = nullptr;
+  const float* grad_features = nullptr;
+  uint32_t stride = 0;
+  float* grad_table = nullptr;
+  int64_t* fixed_grad_table = nullptr;
+};
+
+void HashEncodeForward(const HashEncodeForwardParams<float>& params, Stream stream);
+void HashEncodeForward(const HashEncodeForwardParams<Half>& params, Stream stream);
+void HashEncodeBackward(const HashEncodeBackwardParams& params, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace nerf::kernels

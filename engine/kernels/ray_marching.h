@@ -6,6 +6,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/ray.h"
+#include "engine/kernels/stream.h"
 
 namespace nerf::kernels {
 
@@ -144,5 +145,68 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
   ray->t = t;
   return n;
 }
+
+// Marching on a device, in waves: each ray takes a few samples, their densities are evaluated, and
+// only rays with light left go on. All pointers are to device memory, and no count is known to the
+// host.
+namespace cuda {
+
+inline constexpr int kWaves = 9;
+inline constexpr int kWaveSamples[kWaves] = {8, 8, 16, 32, 64, 128, 256, 512, 1024};  // of a ray
+
+// A ray between two waves.
+struct alignas(16) RayState {
+  MarchRay march;
+  float transmittance = 1;
+  uint32_t n_kept = 0;  // samples that light reaches
+};
+
+// A ray's samples of one wave: [first, first + n).
+struct RaySegment {
+  uint32_t first = 0, n = 0;
+};
+
+// Shapes: [ray_capacity] for rays, [sample_capacity] for samples, both but where it says otherwise.
+// Samples of wave w are the elements that DeviceRange{sample_capacity, counts, w} names. Where more
+// are found than fit, *overflow becomes 1, nothing beyond is written, no sample counts as kept, and
+// the counts say at least how many there were.
+struct MarchParams {
+  MarchGrid grid;
+  MarchSteps steps;
+  Vec3 box_min, inverse_box_size;  // what the unit cube covers
+  float min_transmittance = 0, alpha_threshold = 0;
+  // Rays.
+  uint32_t ray_capacity = 0;
+  const uint32_t* n_rays = nullptr;
+  const Ray* rays = nullptr;
+  const float* jitters = nullptr;
+  RayState* states = nullptr;
+  RaySegment* segments = nullptr;  // [kWaves][ray_capacity]
+  // Samples.
+  uint32_t sample_capacity = 0;
+  uint32_t* counts = nullptr;    // [kWaves + 1], 0 at the start; the last one counts kept samples
+  uint32_t* overflow = nullptr;  // 0 at the start
+  float* t_middles = nullptr;
+  float* deltas = nullptr;
+  uint32_t* cells = nullptr;  // 64 * block + bit
+  uint32_t* ray_of = nullptr;
+  Vec3* positions = nullptr;      // unit cube
+  const float* alphas = nullptr;  // written between two waves
+  float* weights = nullptr;       // -1 where a sample does not count
+  // Kept samples, ray by ray, in the order of the rays.
+  uint32_t* block_sums = nullptr;   // [ray_capacity / 256 + 1]
+  uint32_t* ray_offsets = nullptr;  // [ray_capacity + 1]
+  uint32_t* rows = nullptr;         // which sample each kept one is
+};
+
+// Puts each ray where it enters the grid.
+void StartRays(const MarchParams& params, Stream stream);
+// Advances each ray's transmittance over its samples of the wave before, then marches on.
+// Traffic: 128 bytes a ray, 36 a sample. The march itself runs twice, to count and to write.
+void MarchWave(const MarchParams& params, int wave, Stream stream);
+// After the last wave: advances once more and lists the kept samples.
+void CompactSamples(const MarchParams& params, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace nerf::kernels

@@ -1,7 +1,10 @@
 #pragma once
 
 #include "engine/base/check.h"
+#include "engine/base/half_float.h"
+#include "engine/base/ray.h"
 #include "engine/base/vec3.h"
+#include "engine/kernels/stream.h"
 
 namespace nerf::kernels {
 
@@ -28,5 +31,19 @@ NERF_HD inline void SphericalHarmonics4(Vec3 d, float* out) {
   out[14] = 1.4453057213202769f * z * (xx - yy);
   out[15] = 0.59004358992664352f * x * (3.0f * yy - xx);
 }
+
+namespace cuda {
+
+// harmonics[16 r + i] of the rays' directions, for r in range. T is float or Half.
+template <typename T>
+struct SphericalHarmonicsParams {
+  DeviceRange range;
+  const Ray* rays = nullptr;
+  T* harmonics = nullptr;  // [capacity][16]
+};
+void SphericalHarmonics(const SphericalHarmonicsParams<float>& params, Stream stream);
+void SphericalHarmonics(const SphericalHarmonicsParams<Half>& params, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace nerf::kernels

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/base/lens.h"
 #include "engine/base/ray.h"
 #include "engine/base/vec3.h"
 
@@ -26,6 +27,9 @@ struct Camera {
 // camera's world frame. direction has unit length; t_near and t_far are left at their defaults.
 // Distortion is undone by Newton's method.
 Ray CameraRay(const Camera& camera, float x, float y);
+
+// What those rays depend on, without the picture's size.
+LensCamera LensOf(const Camera& camera);
 
 // Distorts normalised image coordinates (u, v) (y downwards, unit focal length) with the OpenCV
 // model.

@@ -2,9 +2,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "engine/base/parallel_for.h"
+#include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
@@ -19,7 +22,26 @@ namespace {
 // Below this a small scene already swaps.
 constexpr uint64_t kLittleMemoryBytes = uint64_t{1} << 30;
 
+// CUDA devices in words, or why there are none.
+struct CudaReport {
+  std::vector<std::string> devices;
+  std::string problem;
+};
+CudaReport ReportCuda() {
+  CudaReport report;
+  report.problem = kernels::cuda::WhyUnavailable();
+  if (!report.problem.empty()) return report;
+  for (int index = 0; index < kernels::cuda::DeviceCount(); ++index) {
+    const kernels::cuda::DeviceDescription device = kernels::cuda::DescribeDevice(index);
+    report.devices.push_back(fmt::format(
+        "{}, capability {}.{}, {} of {} MiB free", device.name, device.compute_capability / 10,
+        device.compute_capability % 10, device.free_bytes >> 20, device.total_bytes >> 20));
+  }
+  return report;
+}
+
 int RunDoctor(bool json) {
+  const CudaReport cuda = ReportCuda();
   const int n_threads = ThreadPool().n_threads();
   const std::optional<uint64_t> memory = AvailableMemoryBytes();
   std::error_code ignored;
@@ -33,11 +55,14 @@ int RunDoctor(bool json) {
     line["event"] = "done";
     line["version"] = NERF_VERSION;
     line["devices"] = JsonObject::array({"cpu"});
+    for (size_t i = 0; i < cuda.devices.size(); ++i)
+      line["devices"].push_back(fmt::format("cuda:{}", i));
     line["cpu"] = CpuModel();
     line["simd"] = kernels::cpu::SimdPath();
     line["threads"] = n_threads;
     line["memory_available_bytes"] = memory.has_value() ? JsonObject(*memory) : JsonObject(nullptr);
-    line["cuda"] = "not built";
+    line["cuda"] =
+        cuda.problem.empty() ? fmt::format("{}", fmt::join(cuda.devices, "; ")) : cuda.problem;
     line["autograd"] = autograd;
     line["problems"] = problems;
     fmt::print("{}", JsonLine(line));
@@ -48,7 +73,8 @@ int RunDoctor(bool json) {
              kernels::cpu::SimdPath());
   fmt::print("memory    {}\n",
              memory.has_value() ? fmt::format("{} MiB available", *memory >> 20) : "unknown");
-  fmt::print("cuda      not built (NERF_ENABLE_CUDA is OFF); the CPU engine is used\n");
+  for (const std::string& device : cuda.devices) fmt::print("cuda      {}\n", device);
+  if (!cuda.problem.empty()) fmt::print("cuda      {}; the CPU engine is used\n", cuda.problem);
   fmt::print("autograd  {}\n", autograd ? AutogradLibraryPath() : "not installed");
   for (const std::string& problem : problems) fmt::print("problem   {}\n", problem);
   if (problems.empty()) fmt::print("no problems found\n");

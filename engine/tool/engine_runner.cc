@@ -3,15 +3,18 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "common/error_reason.h"
 #include "engine/config/tensor_shapes.h"
+#include "engine/kernels/cuda/device.h"
 #include "engine/train/ngp.h"
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"
@@ -35,6 +38,18 @@ using AutogradFactory = void (*)(const TrainConfig* config, const SceneGeometry*
 
 absl::Status NotBuilt(std::string message) {
   return WithReason(absl::UnimplementedError(message), reason::kFeatureNotBuilt);
+}
+
+// N of "cuda:N".
+std::optional<int> CudaIndex(std::string_view device) {
+  constexpr std::string_view kPrefix = "cuda:";
+  if (device.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
+  const std::string_view digits = device.substr(kPrefix.size());
+  int index = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+  if (parsed.ec != std::errc() || parsed.ptr != digits.data() + digits.size() || index < 0)
+    return std::nullopt;
+  return index;
 }
 
 absl::StatusOr<AutogradFactory> OpenAutograd() {
@@ -72,6 +87,8 @@ uint64_t ModelBytes(const TensorFile& file, const TrainedModel& model) {
 absl::Status Guarded(const std::function<absl::Status()>& body) {
   try {
     return body();
+  } catch (const kernels::cuda::CudaOutOfMemory& e) {
+    return WithReason(absl::ResourceExhaustedError(e.what()), reason::kGpuOutOfMemory);
   } catch (const std::bad_alloc&) {
     return WithReason(absl::ResourceExhaustedError("out of memory"), reason::kOutOfMemory);
   } catch (const std::exception& e) {
@@ -82,24 +99,61 @@ absl::Status Guarded(const std::function<absl::Status()>& body) {
 }
 
 absl::Status CheckDevice(std::string_view device) {
+  const std::optional<int> index = CudaIndex(device);
+  const std::string name(device.substr(0, 32));
   if (device == "cpu") return absl::OkStatus();
-  if (device.substr(0, 5) == "cuda:" || device == "cuda") {
-    return NotBuilt(
-        fmt::format("device {}: this build has no CUDA; use --device cpu", device.substr(0, 32)));
+  if (!index.has_value()) {
+    return absl::InvalidArgumentError(fmt::format("device: '{}' is neither cpu nor cuda:N", name));
   }
-  return absl::InvalidArgumentError(
-      fmt::format("device: '{}' is neither cpu nor cuda:N", device.substr(0, 32)));
+  if (!kernels::cuda::IsBuilt()) {
+    return NotBuilt(fmt::format("device {}: this build has no CUDA; use --device cpu", name));
+  }
+  if (const std::string why = kernels::cuda::WhyUnavailable(); !why.empty()) {
+    return absl::FailedPreconditionError(fmt::format("device {}: {}", name, why));
+  }
+  const int n_devices = kernels::cuda::DeviceCount();
+  if (*index >= n_devices) {
+    return absl::FailedPreconditionError(
+        fmt::format("device {}: this machine has {}, counted from 0", name, n_devices));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRenderDevice(std::string_view device) {
+  if (!CudaIndex(device).has_value()) return CheckDevice(device);
+  return NotBuilt(fmt::format("device {}: models are rendered on the CPU so far; use --device cpu",
+                              device.substr(0, 32)));
 }
 
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
                                                               const SceneGeometry& geometry,
+                                                              const Scene& scene,
+                                                              std::string_view device,
                                                               ThreadPool* pool) {
-  if (config.method != kAutogradMethod) return NewFusedHashGridStep(config, geometry, pool);
-  absl::StatusOr<AutogradFactory> factory = OpenAutograd();
-  if (!factory.ok()) return factory.status();
-  absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
-  (*factory)(&config, &geometry, pool, &step);
-  return step;
+  if (config.method == kAutogradMethod) {
+    absl::StatusOr<AutogradFactory> factory = OpenAutograd();
+    if (!factory.ok()) return factory.status();
+    absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
+    (*factory)(&config, &geometry, pool, &step);
+    return step;
+  }
+  if (absl::Status status = CheckDevice(device); !status.ok()) return status;
+  const std::optional<int> cuda_index = CudaIndex(device);
+  if (!cuda_index.has_value()) return NewFusedHashGridStep(config, geometry, pool);
+  kernels::cuda::UseDevice(*cuda_index);
+  const size_t needed = CudaHashGridStepBytes(config, geometry);
+  const size_t free = kernels::cuda::DescribeDevice(*cuda_index).free_bytes;
+  if (needed > free) {
+    return WithReason(absl::ResourceExhaustedError(fmt::format(
+                          "training needs {} MiB on device {} and {} MiB are free; a lower "
+                          "log2_hashmap_size or target_samples needs less",
+                          needed >> 20, device, free >> 20)),
+                      reason::kGpuOutOfMemory);
+  }
+  const RaySource source{scene.train, TrainingBackground(config.background, scene.has_alpha),
+                         geometry.near};
+  const bool draws = !scene.train.empty() && needed + CudaRaySourceBytes(source) <= free;
+  return NewCudaHashGridStep(config, geometry, draws ? &source : nullptr);
 }
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,

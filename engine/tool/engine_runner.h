@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
+#include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/training_step.h"
 
@@ -16,16 +17,26 @@ namespace nerf {
 // The border between libraries that throw and a program that reports Status, and the one place that
 // knows which methods and devices there are.
 
-// Runs `body`. What it throws becomes ResourceExhausted OUT_OF_MEMORY (std::bad_alloc) or Internal.
+// Runs `body`. What it throws becomes ResourceExhausted OUT_OF_MEMORY (std::bad_alloc) or
+// GPU_OUT_OF_MEMORY (of a device), or Internal.
 absl::Status Guarded(const std::function<absl::Status()>& body);
 
-// OK for "cpu". Unimplemented FEATURE_NOT_BUILT for "cuda:N", InvalidArgument for everything else.
+// OK for "cpu", and for "cuda:N" where this build has kernels and the machine such a device.
+// Errors: Unimplemented FEATURE_NOT_BUILT without kernels; FailedPrecondition that says what the
+// device or its driver lacks; InvalidArgument for everything else.
 absl::Status CheckDevice(std::string_view device);
+// The same for commands that only render or evaluate, which run on the CPU so far.
+absl::Status CheckRenderDevice(std::string_view device);
 
 // The step of config.method. The method ngp-autograd lives in libnerf_autograd.so, which is opened
-// here: Unimplemented FEATURE_NOT_BUILT where it is not there. pool outlives the step.
+// here: Unimplemented FEATURE_NOT_BUILT where it is not there. `device` as CheckDevice takes it,
+// with its errors; ResourceExhausted GPU_OUT_OF_MEMORY where a device has too little memory. A
+// device that has room for the scene's training views draws its rays from a copy of them. pool
+// outlives the step, which is used from this thread.
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
                                                               const SceneGeometry& geometry,
+                                                              const Scene& scene,
+                                                              std::string_view device,
                                                               ThreadPool* pool);
 
 // Bytes that such a step will take.

@@ -115,7 +115,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
 }
 
 int RunEval(const EvalFlags& flags) {
-  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
+  if (absl::Status status = CheckRenderDevice(flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
   SignalWatcher signals;

@@ -137,7 +137,7 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
 }
 
 int RunRender(const RenderFlags& flags) {
-  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
+  if (absl::Status status = CheckRenderDevice(flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
   absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);

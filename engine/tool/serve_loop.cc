@@ -288,7 +288,9 @@ void ServeLoop::HandleTrain(const nlohmann::json& message, Job* job) {
 absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
                               std::vector<SceneProblem>* problems) {
   if (absl::Status status = CreateFolder(message.out); !status.ok()) return status;
-  auto session = OpenTrainingSession(message.request, pool_, problems);
+  TrainRequest request = message.request;
+  request.device = options_.device;
+  auto session = OpenTrainingSession(request, pool_, problems);
   if (!session.ok()) return session.status();
   TrainingSession& s = **session;
   TrainerOptions options;

@@ -184,7 +184,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   const RealClock clock;
   ThreadPool pool(flags.threads);
   if (absl::Status status = CreateFolder(flags.out); !status.ok()) return status;
-  TrainRequest request{flags.dataset, config, flags.resume, flags.init};
+  TrainRequest request{flags.dataset, config, flags.resume, flags.init, flags.device};
   std::vector<SceneProblem> problems;
   auto session = OpenTrainingSession(request, &pool, &problems);
   if (!session.ok()) {

@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     state.n_train_views = static_cast<uint32_t>(s.train.size());
     state.n_test_views = static_cast<uint32_t>(s.test.size());
   }
-  auto step = NewTrainingStep(state.config, state.geometry, pool);
+  auto step = NewTrainingStep(state.config, state.geometry, session->scene, request.device, pool);
   if (!step.ok()) return step.status();
   session->step = *std::move(step);
   if (!start->file.has_value()) return session;

@@ -21,6 +21,7 @@ struct TrainRequest {
   TrainConfig config;   // taken from the checkpoint instead where resume is set
   std::string resume;   // checkpoint file; empty: from the start
   std::string init;     // model or checkpoint file; empty: from scratch
+  std::string device = "cpu";
 };
 
 // A data set and a step that are ready for a Trainer.

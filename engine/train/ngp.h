@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
@@ -17,6 +18,27 @@ std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
 // Bytes that such a step will allocate, for the estimate before the first allocation.
 size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                               int n_threads);
+
+// What a device draws its rays from, as RaySampler takes it. Copied to the device.
+struct RaySource {
+  std::span<const View> views;
+  Background background = Background::kBlack;
+  float near = 0;
+};
+
+// The same step on the CUDA device in use, in half precision or fp32 as the config says. Its bytes
+// are those of equal states, batches and devices where the config asks for a deterministic one.
+// Throws kernels::cuda::CudaOutOfMemory, and so does its Run, which updates no parameter then; both
+// throw kernels::cuda::CudaError.
+// source: null where rays come with the batches.
+std::unique_ptr<TrainingStep> NewCudaHashGridStep(const TrainConfig& config,
+                                                  const SceneGeometry& geometry,
+                                                  const RaySource* source = nullptr);
+
+// Device memory that it takes at first. Steps with more rays or samples than usual take more.
+size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry);
+// And what a source adds to it.
+size_t CudaRaySourceBytes(const RaySource& source);
 
 // The field and grid of a model or checkpoint file of method `ngp`, trained with `config`. A
 // checkpoint's evaluation weights are rounded as a model's are, so that both render the same bytes.

@@ -168,7 +168,18 @@ void NgpParameters::Transpose() {
   }
 }
 
-kernels::AdamSettings NgpParameters::Adam(float learning_rate, int t) const {
+NgpParameters::Arrays NgpParameters::arrays() {
+  return {table_.span(),   table_first_.span(),   table_second_.span(),   table_average_.span(),
+          weights_.span(), weights_first_.span(), weights_second_.span(), weights_average_.span()};
+}
+
+kernels::AdamSettings NgpParameters::WeightsAdam(float learning_rate, int t) const {
+  kernels::AdamSettings settings = TableAdam(learning_rate * config_.mlp_rate, t);
+  settings.l2 = config_.mlp_l2 * config_.loss_scale;
+  return settings;
+}
+
+kernels::AdamSettings NgpParameters::TableAdam(float learning_rate, int t) const {
   return {
       .learning_rate = learning_rate,
       .beta1 = config_.beta1,
@@ -181,7 +192,7 @@ kernels::AdamSettings NgpParameters::Adam(float learning_rate, int t) const {
 void NgpParameters::UpdateTableLevel(int level, float learning_rate, int t,
                                      LevelGradients* gradients) {
   const size_t begin = shape_.level_size() * level;
-  kernels::cpu::AdamSparse({.settings = Adam(learning_rate, t),
+  kernels::cpu::AdamSparse({.settings = TableAdam(learning_rate, t),
                             .n_lines = static_cast<int64_t>(gradients->touched.size()),
                             .touched = gradients->touched.data(),
                             .parameters = table_.data() + begin,
@@ -196,9 +207,7 @@ void NgpParameters::UpdateWeights(float learning_rate, int t) {
     const float* gradients = weight_gradients(lane);
     for (int i = 0; i < kNgpWeights; ++i) sum[i] += gradients[i];
   }
-  kernels::AdamSettings settings = Adam(learning_rate * config_.mlp_rate, t);
-  settings.l2 = config_.mlp_l2 * config_.loss_scale;  // gradients are scaled, so the penalty is too
-  kernels::cpu::AdamDense({.settings = settings,
+  kernels::cpu::AdamDense({.settings = WeightsAdam(learning_rate, t),
                            .n = kNgpWeights,
                            .parameters = weights_.data(),
                            .first_moments = weights_first_.data(),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "absl/status/status.h"
 #include "engine/base/buffer.h"
 #include "engine/base/parallel_for.h"
@@ -45,6 +47,18 @@ class NgpParameters {
     return weight_gradients_.data() + size_t{kNgpWeights} * lane;
   }
 
+  // What Adam is told at update t: for the table, and for the MLPs, whose L2 penalty is scaled as
+  // their gradients are.
+  kernels::AdamSettings TableAdam(float learning_rate, int t) const;
+  kernels::AdamSettings WeightsAdam(float learning_rate, int t) const;
+
+  // Everything that a file holds, for a device that trains a copy of it.
+  struct Arrays {
+    std::span<float> table, table_first, table_second, table_average;
+    std::span<float> weights, weights_first, weights_second, weights_average;
+  };
+  Arrays arrays();
+
   // Adam on one level of the table; clears the gradients. t counts updates from 1.
   void UpdateTableLevel(int level, float learning_rate, int t, LevelGradients* gradients);
   // Sums the lanes, adds the L2 penalty, applies Adam and clears the lanes.
@@ -68,7 +82,6 @@ class NgpParameters {
   static size_t ByteSize(const TrainConfig& config);
 
  private:
-  kernels::AdamSettings Adam(float learning_rate, int t) const;
   void Transpose();
   void RestartMoments();
 

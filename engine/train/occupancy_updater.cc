@@ -5,6 +5,7 @@
 
 #include "engine/base/philox.h"
 #include "engine/kernels/activation.h"
+#include "engine/kernels/occupancy_update.h"
 
 namespace nerf {
 namespace {
@@ -17,13 +18,6 @@ constexpr uint32_t kFullUpdates = 2;
 constexpr uint32_t kWarmUpSteps = 256;
 constexpr int kWarmUpPeriod = 8;
 constexpr int kPeriod = 32;
-
-// Bits of a block with (bit + shift) % period == phase.
-uint64_t EveryNth(int period, int phase) {
-  uint64_t mask = 0;
-  for (int bit = phase; bit < 64; bit += period) mask |= uint64_t{1} << bit;
-  return mask;
-}
 
 }  // namespace
 
@@ -53,21 +47,9 @@ void OccupancyUpdater::Reopen() {
   values_.SetZero();
 }
 
-// The middle half of an outer level's side: blocks side/4 .. 3 side/4.
-bool OccupancyUpdater::IsCovered(int level, size_t block) const {
-  if (level == 0) return false;
-  const size_t side = grid_.resolution / 4;
-  const size_t coordinates[3] = {block % side, block / side % side, block / (side * side)};
-  return std::all_of(coordinates, coordinates + 3,
-                     [&](size_t c) { return c >= side / 4 && c < side - side / 4; });
-}
-
-uint64_t OccupancyUpdater::DueCells(uint32_t step, size_t block) const {
-  const uint32_t update = step / config_.grid_update_interval;
-  if (update <= kFullUpdates) return ~uint64_t{0};
-  const int period = step < kWarmUpSteps ? kWarmUpPeriod : kPeriod;
-  // An odd multiplier walks the phases of neighbouring blocks apart.
-  return EveryNth(period, static_cast<int>((update + 5 * block) % period));
+int OccupancyUpdater::ProbePeriod(uint32_t step) const {
+  if (UpdateNumber(step) <= kFullUpdates) return 1;
+  return step < kWarmUpSteps ? kWarmUpPeriod : kPeriod;
 }
 
 void OccupancyUpdater::Observe(std::span<const uint32_t> cells, std::span<const float> sigmas) {
@@ -114,12 +96,13 @@ void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, siz
   for (size_t b = begin; b < end; ++b) {
     const int level = static_cast<int>(b / level_blocks);
     const size_t block = b % level_blocks;
-    if (IsCovered(level, block)) continue;
+    if (kernels::IsCoveredBlock(level, block, static_cast<uint32_t>(side))) continue;
     const Aabb box = grid_.box.Scaled(static_cast<float>(1 << level));
     const float cell_size = box.Size().x / grid_.resolution;
     const size_t x0 = block % side * 4, y0 = block / side % side * 4,
                  z0 = block / (side * side) * 4;
-    for (uint64_t due = DueCells(step, b); due != 0; due &= due - 1) {
+    for (uint64_t due = kernels::ProbedCells(ProbePeriod(step), UpdateNumber(step), b); due != 0;
+         due &= due - 1) {
       const int bit = std::countr_zero(due);
       const size_t cell = b * kBlockCells + bit;
       const auto words =

@@ -23,6 +23,10 @@ class OccupancyUpdater {
 
   // Whether an update is due before step `step` (counted from 0).
   bool IsDue(uint32_t step) const;
+  // The update before step `step`, counted from 1, and which share of the cells it probes: one in
+  // ProbePeriod.
+  uint32_t UpdateNumber(uint32_t step) const { return step / config_.grid_update_interval; }
+  int ProbePeriod(uint32_t step) const;
   // Decays all cells, probes a share of them and sets the grid's bits anew. Deterministic in (seed,
   // step).
   void Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool);
@@ -30,6 +34,8 @@ class OccupancyUpdater {
   // not matter.
   void Observe(std::span<const uint32_t> cells, std::span<const float> sigmas);
 
+  // What a density is multiplied by to become a cell's value.
+  float step_length() const { return step_length_; }
   const OccupancyGrid& grid() const { return grid_; }
   void Reopen();
 
@@ -43,8 +49,6 @@ class OccupancyUpdater {
   struct Workspace;
   void ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
                    Workspace* workspace);
-  bool IsCovered(int level, size_t block) const;
-  uint64_t DueCells(uint32_t step, size_t block) const;
   void SetBits(ThreadPool* pool);
 
   const TrainConfig config_;

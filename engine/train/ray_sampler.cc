@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/base/philox.h"
 #include "engine/scene/camera.h"
 
 namespace nerf {
@@ -12,34 +11,37 @@ namespace {
 
 constexpr int kRaysPerTask = 256;
 
-// Uniform in [0, n): the high 64 bits of a 128-bit product.
-uint64_t UniformIndex64(uint32_t high, uint32_t low, uint64_t n) {
-  const uint64_t word = (uint64_t{high} << 32) | low;
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(word) * n) >> 64);
-}
-
 }  // namespace
 
-RaySampler::RaySampler(std::span<const View> views, Background background, float near,
-                       uint32_t seed)
-    : views_(views), background_(background), near_(near), seed_(seed) {
+kernels::Picture PictureOf(const View& view) {
+  return {.camera = LensOf(view.camera),
+          .width = view.image.width,
+          .n_channels = view.image.n_channels,
+          .pixels = view.image.pixels.data()};
+}
+
+kernels::BackgroundKind BackgroundKindOf(Background background) {
   NERF_CHECK(background != Background::kAuto);
-  first_pixels_.reserve(views.size() + 1);
+  if (background == Background::kWhite) return kernels::BackgroundKind::kWhite;
+  if (background == Background::kRandom) return kernels::BackgroundKind::kRandom;
+  return kernels::BackgroundKind::kBlack;
+}
+
+RaySampler::RaySampler(std::span<const View> views, Background background, float near,
+                       uint32_t seed) {
   first_pixels_.push_back(0);
   for (const View& view : views) {
+    pictures_.push_back(PictureOf(view));
     first_pixels_.push_back(first_pixels_.back() +
                             static_cast<uint64_t>(view.image.width) * view.image.height);
   }
   NERF_CHECK(first_pixels_.back() > 0);
-}
-
-RaySampler::Pixel RaySampler::PixelAt(uint64_t index) const {
-  const auto after = std::upper_bound(first_pixels_.begin(), first_pixels_.end(), index);
-  const size_t v = static_cast<size_t>(after - first_pixels_.begin()) - 1;
-  const View& view = views_[v];
-  const uint64_t offset = index - first_pixels_[v];
-  const auto width = static_cast<uint64_t>(view.image.width);
-  return {&view, static_cast<int>(offset % width), static_cast<int>(offset / width)};
+  set_ = {.n_pictures = static_cast<int>(pictures_.size()),
+          .pictures = pictures_.data(),
+          .first_pixels = first_pixels_.data(),
+          .background = BackgroundKindOf(background),
+          .near = near,
+          .seed = seed};
 }
 
 void RaySampler::Fill(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) const {
@@ -67,32 +69,12 @@ void RaySampler::Resize(int n_rays, ThreadPool* pool, Batch* batch) const {
 
 void RaySampler::DrawRays(int begin, int end, Batch* batch) const {
   for (int i = begin; i < end; ++i) {
-    const auto index = static_cast<uint32_t>(i);
-    const auto place = RandomWords(seed_, RandomUse::kRayPixel, batch->step, index);
-    const auto rest = RandomWords(seed_, RandomUse::kRayJitter, batch->step, index);
-    const Pixel pixel = PixelAt(UniformIndex64(place[0], place[1], first_pixels_.back()));
-
-    Ray ray = CameraRay(pixel.view->camera, static_cast<float>(pixel.x) + 0.5f,
-                        static_cast<float>(pixel.y) + 0.5f);
-    ray.t_near = near_;
-    batch->rays[index] = ray;
-    batch->jitters[index] = UniformFloat(rest[0]);
-
-    Vec3 background{0, 0, 0};
-    if (background_ == Background::kWhite) background = {1, 1, 1};
-    if (background_ == Background::kRandom) {
-      background = {UniformFloat(rest[1]), UniformFloat(rest[2]), UniformFloat(rest[3])};
-    }
-    batch->backgrounds[index] = background;
-
-    const ImageU8& image = pixel.view->image;
-    const uint8_t* bytes = image.Pixel(pixel.x, pixel.y);
-    const bool grey = image.n_channels < 3;
-    const Vec3 colour = Vec3{static_cast<float>(bytes[0]), static_cast<float>(bytes[grey ? 0 : 1]),
-                             static_cast<float>(bytes[grey ? 0 : 2])} *
-                        (1 / 255.0f);
-    const float alpha = image.n_channels == 4 ? static_cast<float>(bytes[3]) / 255.0f : 1.0f;
-    batch->targets[index] = colour * alpha + background * (1 - alpha);
+    const kernels::SampledRay sampled =
+        kernels::SampleRay(set_, batch->step, static_cast<uint32_t>(i));
+    batch->rays[i] = sampled.ray;
+    batch->jitters[i] = sampled.jitter;
+    batch->targets[i] = sampled.target;
+    batch->backgrounds[i] = sampled.background;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/kernels/ray_sampling.h"
 #include "engine/scene/scene.h"
 #include "engine/train/batch.h"
 
@@ -19,6 +20,8 @@ class RaySampler {
   // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom
   // (a uniform colour for each ray, drawn in sRGB). near, in training units, becomes t_near.
   RaySampler(std::span<const View> views, Background background, float near, uint32_t seed);
+  RaySampler(const RaySampler&) = delete;
+  RaySampler& operator=(const RaySampler&) = delete;
 
   // Fills batch->step, n_rays and the four arrays of n_rays elements. Targets are
   // colour * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
@@ -29,18 +32,16 @@ class RaySampler {
   void Resize(int n_rays, ThreadPool* pool, Batch* batch) const;
 
  private:
-  struct Pixel {
-    const View* view;
-    int x, y;
-  };
-  Pixel PixelAt(uint64_t index) const;
   void DrawRays(int begin, int end, Batch* batch) const;
 
-  std::span<const View> views_;
+  std::vector<kernels::Picture> pictures_;
   std::vector<uint64_t> first_pixels_;  // [n_views + 1]: pixels of all views before this one
-  Background background_;
-  float near_;
-  uint32_t seed_;
+  kernels::PictureSet set_;             // of these
 };
+
+// A view as samplers read it; borrows its pixels.
+kernels::Picture PictureOf(const View& view);
+// Requires: not kAuto.
+kernels::BackgroundKind BackgroundKindOf(Background background);
 
 }  // namespace nerf

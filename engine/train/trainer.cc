@@ -49,8 +49,8 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   first_seconds_ = state_.seconds;
   last_progress_ = last_checkpoint_ = clock_->Now();
   next_preview_ = last_progress_ + options_.preview_interval;
-  TakeSnapshot();
-  if (options_.batches_ahead > 0) {
+  step_->Remember();
+  if (options_.batches_ahead > 0 && !step_->DrawsRays()) {
     ring_ = std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step,
                                           ray_count_.n_rays());
   }
@@ -74,7 +74,10 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
 
 void Trainer::DrawBatch() {
   const SteadyTime begin = clock_->Now();
-  if (ring_ != nullptr) {
+  if (step_->DrawsRays()) {
+    batch_.step = state_.step;
+    batch_.n_rays = ray_count_.n_rays();
+  } else if (ring_ != nullptr) {
     ring_->Take(state_.step, ray_count_.n_rays(), pool_, &batch_);
   } else {
     sampler_.Fill(state_.step, ray_count_.n_rays(), pool_, &batch_);
@@ -113,7 +116,7 @@ absl::Status Trainer::Watch(const StepResult& result) {
       watchdog_.Observe(state_.step, result, check_grid ? step_->OccupiedFraction() : 1.0);
   if (verdict == Watchdog::Verdict::kHealthy) {
     state_.watchdog = watchdog_.state();
-    if (state_.step % kSnapshotSteps == 0) TakeSnapshot();
+    if (state_.step % kSnapshotSteps == 0) step_->Remember();
     return absl::OkStatus();
   }
   // A grid that is empty for the first time may just have been pruned too early: the weights stay.
@@ -123,7 +126,7 @@ absl::Status Trainer::Watch(const StepResult& result) {
     return status;
   }
   if (restore) {
-    if (absl::Status status = step_->Load(snapshot_); !status.ok()) return status;
+    if (absl::Status status = step_->GoBack(); !status.ok()) return status;
   }
   if (reopen) step_->ReopenGrid();
   state_.watchdog = watchdog_.state();
@@ -135,11 +138,6 @@ absl::Status Trainer::Watch(const StepResult& result) {
                                    restore && reopen ? ", with an open grid" : "",
                                    watchdog_.state().n_recoveries, Watchdog::kMaxRecoveries));
   return absl::OkStatus();
-}
-
-void Trainer::TakeSnapshot() {
-  snapshot_.tensors.clear();
-  step_->Save(&snapshot_);
 }
 
 void Trainer::ReportProgress() {

@@ -109,7 +109,6 @@ class Trainer {
   void DrawBatch();
   StepResult RunStep();
   absl::Status Watch(const StepResult& result);
-  void TakeSnapshot();
   void ReportProgress();
   absl::Status TellObserver(std::stop_token stop);
 
@@ -126,7 +125,6 @@ class Trainer {
   RayCountController ray_count_;
   Watchdog watchdog_;
   Batch batch_;
-  TensorFile snapshot_;  // the last good weights
   Interval interval_;
   double first_fraction_ = 0, first_seconds_ = 0;  // at the start of this run, for the ETA
   SteadyTime last_progress_, next_preview_, last_checkpoint_;

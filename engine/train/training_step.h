@@ -37,6 +37,10 @@ class TrainingStep {
   // for any number of threads.
   virtual StepResult Run(const Batch& batch) = 0;
 
+  // Whether the step draws the rays of its batches itself: Run then takes batches that hold no more
+  // than step, learning_rate and n_rays. Rays are those that a RaySampler would draw.
+  virtual bool DrawsRays() const { return false; }
+
   // Tensors of the whole state (parameters, moments, moving average, occupancy grid), F32 but for
   // what is exact otherwise. Loading them in a fresh step of the same config continues bit for bit.
   virtual void Save(TensorFile* file) const = 0;
@@ -51,12 +55,23 @@ class TrainingStep {
   // optimiser state starts anew.
   virtual absl::Status Initialize(const TensorFile& file) = 0;
 
+  // Keeps a copy of the whole state, in place of the one before, and goes back to it: for the
+  // watchdog. GoBack needs a Remember before it.
+  virtual void Remember() {
+    remembered_.tensors.clear();
+    Save(&remembered_);
+  }
+  virtual absl::Status GoBack() { return Load(remembered_); }
+
   // A copy of the current evaluation weights, rounded as SaveModel rounds them.
   virtual TrainedModel Snapshot() const = 0;
 
   // For the watchdog. Share of occupied cells; marks every cell occupied.
   virtual double OccupiedFraction() const = 0;
   virtual void ReopenGrid() = 0;
+
+ private:
+  TensorFile remembered_;
 };
 
 }  // namespace nerf

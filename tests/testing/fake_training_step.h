@@ -46,6 +46,7 @@ class FakeTrainingStep final : public TrainingStep {
   std::function<double(const Batch&)> loss = [](const Batch&) { return 0.005; };
   std::function<void()> on_run = [] {};  // moves a fake clock
   double occupied = 0.1;
+  bool draws_rays = false;
   int samples_per_ray = 8;
   int n_runs = 0, n_loads = 0, n_reopened = 0, n_snapshots = 0;
   std::vector<float> learning_rates;  // of each run
@@ -57,7 +58,7 @@ class FakeTrainingStep final : public TrainingStep {
     learning_rates.push_back(batch.learning_rate);
     Mix(batch.step);
     Mix(std::bit_cast<uint32_t>(batch.learning_rate));
-    for (size_t i = 0; i < static_cast<size_t>(batch.n_rays); ++i) {
+    for (size_t i = 0; i < batch.rays.size(); ++i) {
       Mix(std::bit_cast<uint32_t>(batch.rays[i].direction.x));
       Mix(std::bit_cast<uint32_t>(batch.jitters[i]));
       Mix(std::bit_cast<uint32_t>(batch.targets[i].y));
@@ -71,6 +72,8 @@ class FakeTrainingStep final : public TrainingStep {
     result.n_marched = occupied > 0 ? 2 * result.n_trained : 0;
     return result;
   }
+
+  bool DrawsRays() const override { return draws_rays; }
 
   void Save(TensorFile* file) const override {
     Tensor tensor{DType::kI32, {kWeights}, std::vector<uint8_t>(kWeights * 4)};

@@ -9,6 +9,7 @@
 
 #include "common/error_reason.h"
 #include "engine/config/tensor_shapes.h"
+#include "engine/kernels/cuda/device.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/model_cache.h"
 #include "engine/train/memory_estimate.h"
@@ -254,17 +255,42 @@ TEST(TrainingStepBytesTest, AutogradTakesWhatItsRecordOfEachSampleTakes) {
 TEST(GuardedTest, ExceptionsBecomeStatus) {
   EXPECT_THAT(Guarded([]() -> absl::Status { throw std::bad_alloc(); }),
               FailsWith(StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
+  EXPECT_THAT(Guarded([]() -> absl::Status { throw kernels::cuda::CudaOutOfMemory(); }),
+              FailsWith(StatusCode::kResourceExhausted, reason::kGpuOutOfMemory));
   EXPECT_THAT(Guarded([]() -> absl::Status { throw std::runtime_error("boom"); }),
               StatusIs(StatusCode::kInternal, "boom"));
   EXPECT_THAT(Guarded([]() -> absl::Status { throw 3; }), StatusIs(StatusCode::kInternal));
   EXPECT_THAT(Guarded([] { return absl::OkStatus(); }), IsOk());
 }
 
-TEST(CheckDeviceTest, OnlyTheCpuIsBuilt) {
+TEST(CheckDeviceTest, OnlyWhatIsThereIsAccepted) {
   EXPECT_THAT(CheckDevice("cpu"), IsOk());
-  EXPECT_THAT(CheckDevice("cuda:0"),
+  if (!kernels::cuda::IsBuilt()) {
+    EXPECT_THAT(CheckDevice("cuda:0"),
+                FailsWith(StatusCode::kUnimplemented, reason::kFeatureNotBuilt));
+  } else if (!kernels::cuda::IsAvailable()) {
+    EXPECT_THAT(CheckDevice("cuda:0"),
+                StatusIs(StatusCode::kFailedPrecondition, kernels::cuda::WhyUnavailable()));
+  } else {
+    EXPECT_THAT(CheckDevice("cuda:0"), IsOk());
+    EXPECT_THAT(CheckDevice("cuda:99"), StatusIs(StatusCode::kFailedPrecondition, "cuda:99"));
+  }
+  for (const char* device : {"tpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0x"}) {
+    EXPECT_THAT(CheckDevice(device), StatusIs(StatusCode::kInvalidArgument, device));
+  }
+}
+
+TEST(CheckDeviceTest, RenderingIsOnTheCpu) {
+  EXPECT_THAT(CheckRenderDevice("cpu"), IsOk());
+  EXPECT_THAT(CheckRenderDevice("cuda:0"),
               FailsWith(StatusCode::kUnimplemented, reason::kFeatureNotBuilt));
-  EXPECT_THAT(CheckDevice("tpu"), StatusIs(StatusCode::kInvalidArgument, "tpu"));
+  EXPECT_THAT(CheckRenderDevice("tpu"), StatusIs(StatusCode::kInvalidArgument, "tpu"));
+}
+
+TEST(NewTrainingStepTest, ADeviceThatIsNotThereIsAnErrorBeforeAnythingElse) {
+  if (kernels::cuda::IsAvailable()) GTEST_SKIP() << "there is a device";
+  ThreadPool pool(1);
+  EXPECT_FALSE(NewTrainingStep(TrainConfig(), SceneGeometry(), Scene(), "cuda:0", &pool).ok());
 }
 
 }  // namespace

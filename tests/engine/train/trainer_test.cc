@@ -196,6 +196,23 @@ TEST(TrainerTest, FreshTrainerCanBeSavedAndLoaded) {
   EXPECT_THAT(LoadTrainState(f.trainer->Checkpoint(), "f"), IsOk());
 }
 
+TEST(TrainerTest, AStepThatDrawsItsOwnRaysIsToldTheirNumberAlone) {
+  for (bool draws : {false, true}) {
+    Fixture f({BudgetKind::kSteps, 5});
+    f.step.draws_rays = draws;
+    uint32_t n_steps = 0;
+    f.step.loss = [&](const Batch& batch) {
+      EXPECT_EQ(batch.step, n_steps++);
+      EXPECT_GT(batch.n_rays, 0);
+      EXPECT_EQ(batch.rays.size(), draws ? 0u : static_cast<size_t>(batch.n_rays));
+      EXPECT_EQ(batch.targets.size(), batch.rays.size());
+      return 0.005;
+    };
+    EXPECT_THAT(f.Run(), IsOk());
+    EXPECT_EQ(n_steps, 5u);
+  }
+}
+
 TEST(TrainerTest, AnotherSeedGivesOtherBytes) {
   Fixture a, b;
   b.state.config.seed = 2;

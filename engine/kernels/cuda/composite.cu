@@ -1,0 +1,70 @@
+#include "engine/kernels/composite.h"
+
+#include "engine/kernels/cuda/block_reduce.cuh"
+#include "engine/kernels/cuda/device_intrinsics.cuh"
+#include "engine/kernels/cuda/launch.cuh"
+
+// A thread takes a ray: about five samples of it are kept, and those of neighbouring rays lie side
+// by side, so that a warp's reads share their lines.
+namespace nerf::kernels::cuda {
+namespace {
+
+struct alignas(16) Grad {
+  float colour[3];
+  float exponent;
+};
+
+__global__ void __launch_bounds__(kBlock)
+    CompositeLossKernel(const __grid_constant__ CompositeLossParams p) {
+  const uint32_t n_rays = *p.n_rays;
+  const float scale = *p.gradient_scale;
+  double loss = 0, squared_error = 0;
+  for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays;
+       r += gridDim.x * blockDim.x) {
+    const uint32_t begin = p.ray_offsets[r], end = p.ray_offsets[r + 1];
+    Vec3 colour;
+    float transmittance = 1;
+    for (uint32_t k = begin; k < end; ++k) {
+      const uint32_t row = p.rows[k];
+      colour = colour + p.colours[k] * p.weights[row];
+      transmittance *= 1 - p.alphas[row];
+    }
+    Vec3 behind = colour + p.backgrounds[r] * transmittance, grad_colour;
+    const Vec3 residuals = behind - p.targets[r];
+    for (int channel = 0; channel < 3; ++channel) {
+      const float residual = residuals[channel];
+      const ChannelLoss channel_loss = LossOfResidual(p.loss, residual);
+      grad_colour[channel] = scale * channel_loss.derivative;
+      loss += channel_loss.value / 3.0;
+      squared_error += static_cast<double>(residual) * residual / 3.0;
+    }
+    transmittance = 1;
+    for (uint32_t k = begin; k < end; ++k) {
+      const uint32_t row = p.rows[k];
+      const Vec3 c = p.colours[k];
+      const float weight = p.weights[row];
+      const float grad_sigma = CompositeBackwardStep(c, p.alphas[row], weight, p.deltas[row],
+                                                     grad_colour, &transmittance, &behind);
+      Grad grad;
+      for (int channel = 0; channel < 3; ++channel)
+        grad.colour[channel] = weight * grad_colour[channel] * c[channel] * (1 - c[channel]);
+      // d sigma / d exponent is sigma itself, where the exponent was clamped, too.
+      grad.exponent = grad_sigma * p.sigmas[row];
+      reinterpret_cast<Grad*>(p.grads)[k] = grad;
+    }
+  }
+  loss = BlockSum(loss);
+  squared_error = BlockSum(squared_error);
+  if (threadIdx.x == 0) {
+    p.losses[2 * blockIdx.x] = loss;
+    p.losses[2 * blockIdx.x + 1] = squared_error;
+  }
+}
+
+}  // namespace
+
+void CompositeLoss(const CompositeLossParams& params, Stream stream) {
+  Launch("composite_loss", CompositeLossKernel, kLossBlocks, kBlock, 0, stream, params);
+}
+
+}  // namespace nerf::kernels::cuda

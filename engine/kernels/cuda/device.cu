@@ -1,0 +1,160 @@
+#include "engine/kernels/cuda/device.h"
+
+#include "engine/kernels/cuda/cuda_check.cuh"
+
+namespace nerf::kernels::cuda {
+namespace {
+
+// The oldest devices that the kernels are compiled for.
+constexpr int kLeastCapability = 80;
+
+cudaStream_t Handle(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+class Device : public BufferAllocator {
+ public:
+  void* Allocate(size_t byte_size) override {
+    void* bytes = nullptr;
+    NERF_CUDA_CHECK(cudaMalloc(&bytes, byte_size));
+    NERF_CUDA_CHECK(cudaMemset(bytes, 0, byte_size));
+    // Our streams do not wait for the default stream, in which the zeros are written.
+    NERF_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+    return bytes;
+  }
+  // A failure here means that the device is lost; the next call that matters says so.
+  void Free(void* bytes, size_t /*byte_size*/) override { cudaFree(bytes); }
+  DeviceKind device() const override { return DeviceKind::kCuda; }
+};
+
+class Pinned : public BufferAllocator {
+ public:
+  void* Allocate(size_t byte_size) override {
+    void* bytes = nullptr;
+    NERF_CUDA_CHECK(cudaMallocHost(&bytes, byte_size));
+    std::memset(bytes, 0, byte_size);
+    return bytes;
+  }
+  void Free(void* bytes, size_t /*byte_size*/) override { cudaFreeHost(bytes); }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+};
+
+std::string Version(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace
+
+bool IsBuilt() { return true; }
+bool IsAvailable() { return WhyUnavailable().empty(); }
+
+std::string WhyUnavailable() {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);  // 0 where no driver is installed
+  if (driver == 0) return "no NVIDIA driver is installed (libcuda.so.1 is not found)";
+  int n_devices = 0;
+  const cudaError_t result = cudaGetDeviceCount(&n_devices);
+  cudaGetLastError();
+  if (result == cudaErrorInsufficientDriver) {
+    return "the driver supports CUDA " + Version(driver) + ", this build needs " +
+           Version(CUDART_VERSION) + ": install a newer driver";
+  }
+  if (result != cudaSuccess) return cudaGetErrorString(result);
+  if (n_devices == 0) return "the driver sees no device";
+  for (int index = 0; index < n_devices; ++index) {
+    if (DescribeDevice(index).compute_capability >= kLeastCapability) return "";
+  }
+  return DescribeDevice(0).name + " is too old: compute capability 8.0 is the least";
+}
+
+int DeviceCount() {
+  int n_devices = 0;
+  NERF_CUDA_CHECK(cudaGetDeviceCount(&n_devices));
+  return n_devices;
+}
+
+DeviceDescription DescribeDevice(int index) {
+  cudaDeviceProp properties;
+  NERF_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  DeviceDescription description;
+  description.name = properties.name;
+  description.compute_capability = 10 * properties.major + properties.minor;
+  description.n_multiprocessors = properties.multiProcessorCount;
+  int before = 0;
+  NERF_CUDA_CHECK(cudaGetDevice(&before));
+  NERF_CUDA_CHECK(cudaSetDevice(index));
+  const cudaError_t result = cudaMemGetInfo(&description.free_bytes, &description.total_bytes);
+  NERF_CUDA_CHECK(cudaSetDevice(before));
+  NERF_CUDA_CHECK(result);
+  return description;
+}
+
+void UseDevice(int index) { NERF_CUDA_CHECK(cudaSetDevice(index)); }
+
+BufferAllocator* DeviceAllocator() {
+  static Device* const allocator = new Device;
+  return allocator;
+}
+
+BufferAllocator* PinnedAllocator() {
+  static Pinned* const allocator = new Pinned;
+  return allocator;
+}
+
+OwnedStream::OwnedStream() {
+  cudaStream_t handle = nullptr;
+  NERF_CUDA_CHECK(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking));
+  stream_.handle = handle;
+}
+OwnedStream::~OwnedStream() { cudaStreamDestroy(Handle(stream_)); }
+
+void CopyToDevice(void* device, const void* host, size_t byte_size, Stream stream) {
+  NERF_CUDA_CHECK(cudaMemcpyAsync(device, host, byte_size, cudaMemcpyHostToDevice, Handle(stream)));
+}
+
+void CopyToHost(void* host, const void* device, size_t byte_size, Stream stream) {
+  NERF_CUDA_CHECK(cudaMemcpyAsync(host, device, byte_size, cudaMemcpyDeviceToHost, Handle(stream)));
+}
+
+void CopyOnDevice(void* to, const void* from, size_t byte_size, Stream stream) {
+  NERF_CUDA_CHECK(cudaMemcpyAsync(to, from, byte_size, cudaMemcpyDeviceToDevice, Handle(stream)));
+}
+
+void Fill(void* device, int byte, size_t byte_size, Stream stream) {
+  NERF_CUDA_CHECK(cudaMemsetAsync(device, byte, byte_size, Handle(stream)));
+}
+
+void WaitFor(Stream waiter, Stream other) {
+  cudaEvent_t reached = nullptr;
+  NERF_CUDA_CHECK(cudaEventCreateWithFlags(&reached, cudaEventDisableTiming));
+  cudaError_t result = cudaEventRecord(reached, Handle(other));
+  if (result == cudaSuccess) result = cudaStreamWaitEvent(Handle(waiter), reached, 0);
+  cudaEventDestroy(reached);  // lives on until it was waited for
+  NERF_CUDA_CHECK(result);
+}
+
+void Synchronize(Stream stream) { NERF_CUDA_CHECK(cudaStreamSynchronize(Handle(stream))); }
+
+Graph::Graph(Stream stream, const std::function<void()>& record) {
+  // Relaxed: a kernel that was not launched before is loaded now, which takes memory.
+  NERF_CUDA_CHECK(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeRelaxed));
+  cudaGraph_t graph = nullptr;
+  try {
+    record();
+  } catch (...) {
+    cudaStreamEndCapture(Handle(stream), &graph);
+    cudaGraphDestroy(graph);
+    throw;
+  }
+  NERF_CUDA_CHECK(cudaStreamEndCapture(Handle(stream), &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t result = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  NERF_CUDA_CHECK(result);
+  handle_ = executable;
+}
+Graph::~Graph() { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle_)); }
+
+void Graph::Launch(Stream stream) const {
+  NERF_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(handle_), Handle(stream)));
+}
+
+}  // namespace nerf::kernels::cuda

@@ -1,0 +1,201 @@
+#include "engine/kernels/hash_encoding.h"
+
+#include "engine/base/check.h"
+#include "engine/kernels/cuda/device_intrinsics.cuh"
+#include "engine/kernels/cuda/device_range.cuh"
+#include "engine/kernels/cuda/launch.cuh"
+
+// Each thread takes one sample of one level. Blocks walk through the samples of a level before they
+// go on to the next one, so that at any time about one level's table is in use: 4 MB of halves at
+// 2^19 entries of four, however large the whole table is.
+namespace nerf::kernels::cuda {
+namespace {
+
+struct Levels {
+  int n_levels;
+  uint32_t entries;
+  uint32_t dense;  // bit l: level l is indexed directly
+  int resolution[kMaxHashLevels];
+};
+
+Levels LevelsOf(const HashGridShape& shape) {
+  Levels levels{shape.n_levels, shape.entries(), 0, {}};
+  for (int level = 0; level < shape.n_levels; ++level) {
+    levels.resolution[level] = shape.resolution[level];
+    if (shape.IsDense(level)) levels.dense |= 1u << level;
+  }
+  return levels;
+}
+
+// The cell of one level that a point lies in, and where in it.
+struct Cell {
+  uint32_t low[3];
+  float fraction[3];
+
+  __device__ Cell(Vec3 position, int resolution) {
+    const float scale = static_cast<float>(resolution);
+    for (int axis = 0; axis < 3; ++axis) {
+      // fmaxf takes the 0 where the position is not a number.
+      const float scaled = fminf(fmaxf(position[axis], 0.0f), 1.0f) * scale;
+      const float floor = fminf(floorf(scaled), scale - 1);
+      low[axis] = static_cast<uint32_t>(floor);
+      fraction[axis] = scaled - floor;
+    }
+  }
+  // Corner c lies on the far side along x, y, z by bits 0, 1, 2.
+  __device__ float Weight(int c) const {
+    const float x = c & 1 ? fraction[0] : 1 - fraction[0];
+    const float y = c & 2 ? fraction[1] : 1 - fraction[1];
+    const float z = c & 4 ? fraction[2] : 1 - fraction[2];
+    return x * y * z;
+  }
+  __device__ uint32_t IndexOf(int c, const Levels& levels, int level) const {
+    return HashGridEntry(low[0] + (c & 1), low[1] + (c >> 1 & 1), low[2] + (c >> 2),
+                         levels.resolution[level] + 1u, (levels.dense >> level) & 1,
+                         levels.entries - 1);
+  }
+};
+
+// Calls visit(level, i) for each level and element, level by level.
+template <typename Visit>
+__device__ void ForEachOfEachLevel(const DeviceRange& range, int n_levels, Visit visit) {
+  const Elements elements = ElementsOf(range);
+  const uint32_t n_tiles = (elements.size() + blockDim.x - 1) / blockDim.x;
+  for (uint32_t tile = blockIdx.x; tile < n_tiles * n_levels; tile += gridDim.x) {
+    const uint32_t i = elements.begin + tile % n_tiles * blockDim.x + threadIdx.x;
+    if (i < elements.end) visit(static_cast<int>(tile / n_tiles), i);
+  }
+}
+
+// An entry of the table, or a sample's features of one level.
+template <typename T, int F>
+struct alignas(F * sizeof(T)) Entry {
+  T at[F];
+};
+
+template <typename T, int F>
+struct ForwardArguments {
+  Levels levels;
+  const Entry<T, F>* table;
+  DeviceRange range;
+  const Vec3* positions;
+  Pair<T>* features;
+  uint32_t stride;
+};
+
+template <typename T, int F>
+__global__ void __launch_bounds__(kBlock)
+    HashEncodeForwardKernel(const __grid_constant__ ForwardArguments<T, F> p) {
+  ForEachOfEachLevel(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
+    const Cell cell(p.positions[i], p.levels.resolution[level]);
+    const Entry<T, F>* const table = p.table + size_t{p.levels.entries} * level;
+    Entry<T, F> corners[8];  // all eight reads are under way before the first is needed
+#pragma unroll
+    for (int c = 0; c < 8; ++c) corners[c] = table[cell.IndexOf(c, p.levels, level)];
+    float sums[F] = {};
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      const float weight = cell.Weight(c);
+#pragma unroll
+      for (int f = 0; f < F; ++f) sums[f] += weight * ToFloat(corners[c].at[f]);
+    }
+#pragma unroll
+    for (int f = 0; f < F; f += 2) {
+      const size_t plane = (level * F + f) / 2;
+      p.features[plane * p.stride + i] = {FromFloat<T>(sums[f]), FromFloat<T>(sums[f + 1])};
+    }
+  });
+}
+
+struct BackwardArguments {
+  Levels levels;
+  DeviceRange range;
+  const Vec3* positions;
+  const uint32_t* rows;
+  const Pair<float>* grad_features;
+  uint32_t stride;
+  float* grad_table;
+  unsigned long long* fixed_grad_table;  // two's complement adds up the same
+};
+
+template <bool fixed, int F>
+__global__ void __launch_bounds__(kBlock)
+    HashEncodeBackwardKernel(const __grid_constant__ BackwardArguments p) {
+  ForEachOfEachLevel(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
+    float grads[F];
+    bool all_zero = true;
+#pragma unroll
+    for (int f = 0; f < F; f += 2) {
+      const size_t plane = (level * F + f) / 2;
+      const Pair<float> pair = p.grad_features[plane * p.stride + i];
+      grads[f] = pair.x;
+      grads[f + 1] = pair.y;
+      all_zero &= pair.x == 0 && pair.y == 0;
+    }
+    if (all_zero) return;
+    const Vec3 position = p.positions[p.rows == nullptr ? i : p.rows[i]];
+    const Cell cell(position, p.levels.resolution[level]);
+    const size_t first = size_t{p.levels.entries} * level;
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      const float weight = cell.Weight(c);
+      const size_t at = F * (first + cell.IndexOf(c, p.levels, level));
+      if constexpr (fixed) {
+#pragma unroll
+        for (int f = 0; f < F; ++f) {
+          atomicAdd(
+              p.fixed_grad_table + at + f,
+              static_cast<unsigned long long>(__float2ll_rn(weight * grads[f] * kFixedPointOne)));
+        }
+      } else {
+        float added[F];
+#pragma unroll
+        for (int f = 0; f < F; ++f) added[f] = weight * grads[f];
+        AtomicAddEntry(p.grad_table + at, added);
+      }
+    }
+  });
+}
+
+template <typename T, int F>
+void Forward(const HashEncodeForwardParams<T>& params, Stream stream) {
+  LaunchOver("hash_encode_forward", HashEncodeForwardKernel<T, F>,
+             uint64_t{params.range.capacity} * params.shape.n_levels, kBlock, stream,
+             ForwardArguments<T, F>{LevelsOf(params.shape),
+                                    reinterpret_cast<const Entry<T, F>*>(params.table),
+                                    params.range, params.positions,
+                                    reinterpret_cast<Pair<T>*>(params.features), params.stride});
+}
+
+template <typename T>
+void ForwardOfWidth(const HashEncodeForwardParams<T>& params, Stream stream) {
+  NERF_CHECK(params.shape.n_features == 2 || params.shape.n_features == 4);
+  params.shape.n_features == 2 ? Forward<T, 2>(params, stream) : Forward<T, 4>(params, stream);
+}
+
+}  // namespace
+
+void HashEncodeForward(const HashEncodeForwardParams<float>& params, Stream stream) {
+  ForwardOfWidth(params, stream);
+}
+void HashEncodeForward(const HashEncodeForwardParams<Half>& params, Stream stream) {
+  ForwardOfWidth(params, stream);
+}
+
+void HashEncodeBackward(const HashEncodeBackwardParams& params, Stream stream) {
+  const bool fixed = params.fixed_grad_table != nullptr, wide = params.shape.n_features == 4;
+  NERF_CHECK(fixed != (params.grad_table != nullptr));
+  NERF_CHECK(wide || params.shape.n_features == 2);
+  const auto kernel =
+      fixed  ? wide ? HashEncodeBackwardKernel<true, 4> : HashEncodeBackwardKernel<true, 2>
+       : wide ? HashEncodeBackwardKernel<false, 4>
+             : HashEncodeBackwardKernel<false, 2>;
+  LaunchOver("hash_encode_backward", kernel,
+             uint64_t{params.range.capacity} * params.shape.n_levels, kBlock, stream,
+             BackwardArguments{LevelsOf(params.shape), params.range, params.positions, params.rows,
+                               reinterpret_cast<const Pair<float>*>(params.grad_features),
+                               params.stride, params.grad_table,
+                               reinterpret_cast<unsigned long long*>(params.fixed_grad_table)});
+}
+
+}  // namespace nerf::kernels::cuda

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/kernels/cuda/cuda_check.cuh"
+#include "engine/kernels/stream.h"
+
+// The one place where kernels are launched. A kernel takes one parameter struct; names in errors
+// and profiles are those given here.
+namespace nerf::kernels::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr int kBlock = 256;  // threads, where a kernel has no reason for another number
+
+// How many blocks of n_threads with shared_bytes of dynamic shared memory are resident at once on
+// the device in use. Kernels whose number of elements is known on the device alone run that many
+// and walk through their elements.
+template <typename Params>
+int ResidentBlocks(void (*kernel)(Params), int n_threads, size_t shared_bytes) {
+  int device = 0, n_multiprocessors = 0, per_multiprocessor = 0;
+  NERF_CUDA_CHECK(cudaGetDevice(&device));
+  NERF_CUDA_CHECK(
+      cudaDeviceGetAttribute(&n_multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  // More than 48 KB has to be asked for.
+  NERF_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(shared_bytes)));
+  NERF_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, kernel,
+                                                                n_threads, shared_bytes));
+  return std::max(1, n_multiprocessors * per_multiprocessor);
+}
+
+template <typename Params>
+void Launch(const char* name, void (*kernel)(Params), int n_blocks, int n_threads,
+            size_t shared_bytes, Stream stream, Params params) {
+  void* arguments[] = {&params};
+  CheckCuda(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(n_blocks), dim3(n_threads),
+                             arguments, shared_bytes, static_cast<cudaStream_t>(stream.handle)),
+            name, __FILE__, __LINE__);
+}
+
+// For kernels that walk through up to `n` elements, n_threads at a time: no more blocks than are
+// resident, none when there is nothing to do.
+template <typename Params>
+void LaunchOver(const char* name, void (*kernel)(Params), uint64_t n, int n_threads, Stream stream,
+                Params params) {
+  const uint64_t n_blocks = (n + n_threads - 1) / n_threads;
+  if (n_blocks == 0) return;
+  const uint64_t most = ResidentBlocks(kernel, n_threads, 0);
+  Launch(name, kernel, static_cast<int>(std::min(n_blocks, most)), n_threads, 0, stream, params);
+}
+
+}  // namespace nerf::kernels::cuda

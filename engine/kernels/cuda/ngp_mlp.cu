@@ -1,0 +1,504 @@
+#include "engine/kernels/ngp_mlp.h"
+
+#include "engine/kernels/activation.h"
+#include "engine/kernels/cuda/device_intrinsics.cuh"
+#include "engine/kernels/cuda/device_range.cuh"
+#include "engine/kernels/cuda/launch.cuh"
+
+// A warp takes 16 samples, a block 128. Weights lie in shared memory, row-major and padded so that
+// loads of fragments meet no bank twice; the same copy serves the forward pass and, read
+// transposed, the backward pass. Activations never leave the registers on the way forward: the sums
+// of one layer are laid out as the next one's input. For the gradients of the weights, whose sums
+// run over samples, a block's inputs and gradients of a layer pass through shared memory; each warp
+// then owns some tiles of the sums and keeps them in registers until the kernel's end.
+namespace nerf::kernels::cuda {
+namespace {
+
+constexpr int kMlpWarps = 8;
+constexpr int kMlpBlock = kMlpWarps * kWarp;
+constexpr int kWarpRows = 16;
+constexpr int kBlockRows = kMlpWarps * kWarpRows;
+constexpr int kPad = 8;  // elements behind each row in shared memory
+constexpr int kGeometry = 16, kHarmonics = 16;
+constexpr int kStaged = 64 + kPad;  // a staged row: the widest layer
+
+// Where a layer begins in shared memory when `first` is the first one there.
+constexpr int SharedOffset(int first, int layer) {
+  int offset = 0;
+  for (int l = first; l < layer; ++l) offset += kNgpMlp[l].n_in * (kNgpMlp[l].n_out + kPad);
+  return offset;
+}
+constexpr int SharedStride(int layer) { return kNgpMlp[layer].n_out + kPad; }
+
+constexpr int kStride0 = SharedStride(0), kStride1 = SharedStride(1), kStride2 = SharedStride(2),
+              kStride3 = SharedStride(3), kStride4 = SharedStride(4);
+// With all layers there.
+constexpr int kLayer0 = SharedOffset(0, 0), kLayer1 = SharedOffset(0, 1),
+              kLayer2 = SharedOffset(0, 2), kLayer3 = SharedOffset(0, 3),
+              kLayer4 = SharedOffset(0, 4), kLayersEnd = SharedOffset(0, 5);
+
+struct alignas(16) Chunk {
+  uint32_t words[4];
+};
+
+// Copies layers [layer, end) to shared memory, where layer `first` comes first. Called by the whole
+// block, which must meet at a barrier before it reads them.
+template <int first, int end, int layer = first, typename T>
+__device__ void CopyWeights(const T* weights, T* shared) {
+  constexpr NgpMlpLayer kLayer = kNgpMlp[layer];
+  constexpr int kOffset = SharedOffset(first, layer), kStride = SharedStride(layer);
+  constexpr int kChunk = sizeof(Chunk) / sizeof(T), kRowChunks = kLayer.n_out / kChunk;
+  for (int i = threadIdx.x; i < kLayer.n_in * kRowChunks; i += kMlpBlock) {
+    const int row = i / kRowChunks, column = i % kRowChunks * kChunk;
+    *reinterpret_cast<Chunk*>(shared + kOffset + row * kStride + column) =
+        *reinterpret_cast<const Chunk*>(weights + kLayer.offset + row * kLayer.n_out + column);
+  }
+  if constexpr (layer + 1 < end) CopyWeights<first, end, layer + 1>(weights, shared);
+}
+
+// Which part of a fragment this lane holds: rows g and g + 8, columns 2q and 2q + 1.
+struct Lane {
+  int g, q;
+  __device__ Lane() : g(threadIdx.x % kWarp / 4), q(threadIdx.x % 4) {}
+};
+
+// 16 rows by width columns, as the left factor of a product.
+template <typename T, int width>
+struct Activations {
+  FragmentA<T> parts[width / 16];
+};
+
+// 16 rows by width columns of sums.
+template <int width>
+struct Sums {
+  FragmentC parts[width / 8];
+};
+
+// sums = inputs * weights for columns [first_column, + n_out) of a layer's weights.
+template <int n_in, int n_out, typename T>
+__device__ Sums<n_out> Forward(const Activations<T, n_in>& inputs, const T* weights, int stride) {
+  Sums<n_out> sums;
+#pragma unroll
+  for (int n = 0; n < n_out / 8; ++n) {
+#pragma unroll
+    for (int k = 0; k < n_in / 16; ++k)
+      MultiplyAdd(inputs.parts[k], LoadB(weights + 16 * k * stride + 8 * n, stride),
+                  &sums.parts[n]);
+  }
+  return sums;
+}
+
+// Gradient of a layer's inputs [first_input, + n_in) from that of its outputs.
+template <int n_in, int n_out, typename T>
+__device__ Sums<n_in> Backward(const Activations<T, n_out>& grad_outputs, const T* weights,
+                               int stride, int first_input) {
+  Sums<n_in> sums;
+#pragma unroll
+  for (int n = 0; n < n_in / 8; ++n) {
+#pragma unroll
+    for (int k = 0; k < n_out / 16; ++k)
+      MultiplyAdd(grad_outputs.parts[k],
+                  LoadTransposedB(weights + (first_input + 8 * n) * stride + 16 * k, stride),
+                  &sums.parts[n]);
+  }
+  return sums;
+}
+
+// Sums as the next product's left factor, each through `convert`(value, n, i): part n, element i.
+template <typename T, int width, typename Convert>
+__device__ Activations<T, width> ToActivations(const Sums<width>& sums, Convert convert) {
+  Activations<T, width> result;
+#pragma unroll
+  for (int part = 0; part < width / 16; ++part) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int n = 2 * part + half;
+      const float(&r)[4] = sums.parts[n].r;
+      result.parts[part].r[2 * half] = {convert(r[0], n, 0), convert(r[1], n, 1)};
+      result.parts[part].r[2 * half + 1] = {convert(r[2], n, 2), convert(r[3], n, 3)};
+    }
+  }
+  return result;
+}
+
+template <typename T, int width>
+__device__ Activations<T, width> Plain(const Sums<width>& sums) {
+  return ToActivations<T>(sums, [](float x, int, int) { return FromFloat<T>(x); });
+}
+template <typename T, int width>
+__device__ Activations<T, width> Relu(const Sums<width>& sums) {
+  return ToActivations<T>(sums, [](float x, int, int) { return FromFloat<T>(fmaxf(x, 0.0f)); });
+}
+
+// A gradient that still fits the format: sums of many may not.
+template <typename T>
+__device__ T Gradient(float x) {
+  constexpr float kLargestHalf = 65504.0f;
+  if constexpr (sizeof(T) == 2) x = fminf(fmaxf(x, -kLargestHalf), kLargestHalf);
+  return FromFloat<T>(x);
+}
+
+// The gradient behind a ReLU whose outputs were `activations`.
+template <typename T, int width>
+__device__ Activations<T, width> Gated(const Sums<width>& sums,
+                                       const Activations<T, width>& activations) {
+  return ToActivations<T>(sums, [&](float x, int n, int i) {
+    const Pair<T>& pair = activations.parts[n / 2].r[2 * (n % 2) + i / 2];
+    return ToFloat(i % 2 == 0 ? pair.x : pair.y) > 0 ? Gradient<T>(x) : FromFloat<T>(0.0f);
+  });
+}
+
+// The 32 features of 16 samples, out of planes of pairs. rows[0], rows[1]: where the samples of
+// this lane's rows g and g + 8 stand, kNone beyond the end.
+constexpr uint32_t kNone = ~0u;
+
+template <typename T>
+__device__ Pair<T> LoadPair(const T* row_major, uint32_t row, int width, int column) {
+  if (row == kNone) return {};
+  return *reinterpret_cast<const Pair<T>*>(row_major + size_t{row} * width + column);
+}
+
+template <typename T>
+__device__ Activations<T, 32> LoadEncodings(const T* encodings, uint32_t stride,
+                                            const uint32_t (&rows)[2]) {
+  const Lane lane;
+  const auto* const pairs = reinterpret_cast<const Pair<T>*>(encodings);
+  Activations<T, 32> result;
+#pragma unroll
+  for (int part = 0; part < 2; ++part) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int plane = 8 * part + 4 * (i / 2) + lane.q;
+      const uint32_t row = rows[i % 2];
+      result.parts[part].r[i] = row == kNone ? Pair<T>{} : pairs[size_t{stride} * plane + row];
+    }
+  }
+  return result;
+}
+
+// 16 columns of a row-major array [..][16].
+template <typename T>
+__device__ FragmentA<T> LoadSixteen(const T* row_major, const uint32_t (&rows)[2]) {
+  const int column = 2 * Lane().q;
+  return {{LoadPair(row_major, rows[0], 16, column), LoadPair(row_major, rows[1], 16, column),
+           LoadPair(row_major, rows[0], 16, column + 8),
+           LoadPair(row_major, rows[1], 16, column + 8)}};
+}
+
+// ---- density
+
+template <typename T>
+__global__ void __launch_bounds__(kMlpBlock)
+    NgpDensityKernel(const __grid_constant__ NgpDensityParams<T> p) {
+  T* const weights = SharedMemory<T>();
+  CopyWeights<0, 2>(p.weights, weights);
+  __syncthreads();
+  const Lane lane;
+  const Elements elements = ElementsOf(p.range);
+  const uint32_t warp = (blockIdx.x * kMlpBlock + threadIdx.x) / kWarp;
+  for (uint32_t first = elements.begin + warp * kWarpRows; first < elements.end;
+       first += gridDim.x * kBlockRows) {
+    __syncwarp();  // products want the warp together, and stores may have split it
+    uint32_t rows[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t row = first + lane.g + 8 * i;
+      rows[i] = row < elements.end ? row : kNone;
+    }
+    const auto encodings = LoadEncodings(p.encodings, p.stride, rows);
+    const auto hidden = Relu<T>(Forward<32, 64>(encodings, weights, kStride0));
+    const auto outputs = Forward<64, kGeometry>(hidden, weights + kLayer1, kStride1);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t row = rows[i];
+      if (row == kNone) continue;
+      if (p.geometry != nullptr) {
+        auto* const geometry = reinterpret_cast<Pair<T>*>(p.geometry + size_t{kGeometry} * row);
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+          const FragmentC& c = outputs.parts[n];
+          geometry[4 * n + lane.q] = {FromFloat<T>(c.r[2 * i]), FromFloat<T>(c.r[2 * i + 1])};
+        }
+      }
+      if (lane.q != 0) continue;
+      const float sigma = DensityFromOutput(outputs.parts[0].r[2 * i]);
+      p.sigmas[row] = sigma;
+      if (p.alphas != nullptr) p.alphas[row] = AlphaFromDensity(sigma, p.deltas[row]);
+      if (p.values != nullptr) {
+        // Values are not negative, so their bits sort as they do. Most samples raise nothing.
+        float* const value = p.values + p.cells[row];
+        const float seen = sigma * p.step_length;
+        if (seen > *value) {
+          atomicMax(reinterpret_cast<unsigned*>(value), __float_as_uint(seen));
+        }
+      }
+    }
+  }
+}
+
+// ---- colour
+
+template <typename T>
+__global__ void __launch_bounds__(kMlpBlock)
+    NgpColourKernel(const __grid_constant__ NgpColourParams<T> p) {
+  T* const weights = SharedMemory<T>();
+  CopyWeights<2, 5>(p.weights, weights);
+  __syncthreads();
+  const Lane lane;
+  const Elements elements = ElementsOf(p.range);
+  const uint32_t warp = (blockIdx.x * kMlpBlock + threadIdx.x) / kWarp;
+  for (uint32_t first = elements.begin + warp * kWarpRows; first < elements.end;
+       first += gridDim.x * kBlockRows) {
+    __syncwarp();  // products want the warp together, and stores may have split it
+    uint32_t rows[2], rays[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t k = first + lane.g + 8 * i;
+      rows[i] = k < elements.end ? p.rows[k] : kNone;
+      rays[i] = rows[i] != kNone ? p.ray_of[rows[i]] : kNone;
+    }
+    const Activations<T, 32> inputs = {
+        {LoadSixteen(p.harmonics, rays), LoadSixteen(p.geometry, rows)}};
+    const auto hidden0 = Relu<T>(Forward<32, 64>(inputs, weights, kStride2));
+    const auto hidden1 = Relu<T>(Forward<64, 64>(hidden0, weights + kLayer3 - kLayer2, kStride3));
+    const auto outputs = Forward<64, 8>(hidden1, weights + kLayer4 - kLayer2, kStride4);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (rows[i] == kNone || lane.q > 1) continue;
+      const auto sigmoid = [](float x) { return 1 / (1 + expf(-x)); };
+      Vec3& colour = p.colours[first + lane.g + 8 * i];
+      const FragmentC& c = outputs.parts[0];
+      if (lane.q == 0) {
+        colour.x = sigmoid(c.r[2 * i]);
+        colour.y = sigmoid(c.r[2 * i + 1]);
+      } else {
+        colour.z = sigmoid(c.r[2 * i]);
+      }
+    }
+  }
+}
+
+// ---- backward
+
+// Writes a warp's 16 rows of a staged array.
+template <typename T, int width>
+__device__ void Stage(const Activations<T, width>& activations, T* warp_rows) {
+  const Lane lane;
+#pragma unroll
+  for (int part = 0; part < width / 16; ++part) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      T* const at = warp_rows + (lane.g + 8 * (i % 2)) * kStaged + 16 * part + 8 * (i / 2);
+      reinterpret_cast<Pair<T>*>(at)[lane.q] = activations.parts[part].r[i];
+    }
+  }
+}
+
+// The tiles of one layer's weight gradients that a warp owns: 16 inputs by 8 outputs each, counted
+// along the outputs first.
+template <int n_in, int n_out>
+struct WeightGradients {
+  static constexpr int kColumns = n_out / 8;
+  static constexpr int kTiles = n_in / 16 * kColumns;
+  static constexpr int kOwned = (kTiles + kMlpWarps - 1) / kMlpWarps;
+  FragmentC tiles[kOwned];
+
+  // Adds the block's staged rows. Called by whole warps, between two barriers.
+  template <typename T>
+  __device__ void Add(const T* inputs, const T* grad_outputs) {
+    const int warp = threadIdx.x / kWarp;
+#pragma unroll 2
+    for (int k = 0; k < kBlockRows; k += 16) {
+#pragma unroll
+      for (int i = 0; i < kOwned; ++i) {
+        const int tile = warp * kOwned + i;
+        if (tile >= kTiles) break;
+        const int row = tile / kColumns * 16, column = tile % kColumns * 8;
+        MultiplyAdd(LoadTransposedA(inputs + k * kStaged + row, kStaged),
+                    LoadB(grad_outputs + k * kStaged + column, kStaged), &tiles[i]);
+      }
+    }
+  }
+
+  // Stores them at a layer's place among the weights.
+  template <int layer>
+  __device__ void Store(float* weights) const {
+    constexpr int kOffset = kNgpMlp[layer].offset, kStride = kNgpMlp[layer].n_out;
+    const Lane lane;
+    const int warp = threadIdx.x / kWarp;
+#pragma unroll
+    for (int i = 0; i < kOwned; ++i) {
+      const int tile = warp * kOwned + i;
+      if (tile >= kTiles) break;
+      const int row = tile / kColumns * 16 + lane.g, column = tile % kColumns * 8 + 2 * lane.q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        weights[kOffset + (row + 8 * (j / 2)) * kStride + column + j % 2] = tiles[i].r[j];
+    }
+  }
+};
+
+template <typename T>
+constexpr size_t BackwardSharedBytes() {
+  return sizeof(T) * (kLayersEnd + 2 * kBlockRows * kStaged);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kMlpBlock)
+    NgpBackwardKernel(const __grid_constant__ NgpBackwardParams<T> p) {
+  T* const weights = SharedMemory<T>();
+  T* const staged_inputs = weights + kLayersEnd;
+  T* const staged_grads = staged_inputs + kBlockRows * kStaged;
+  CopyWeights<0, 5>(p.weights, weights);
+  __syncthreads();
+
+  WeightGradients<32, 64> sums0;
+  WeightGradients<64, 16> sums1;
+  WeightGradients<32, 64> sums2;
+  WeightGradients<64, 64> sums3;
+  WeightGradients<64, 8> sums4;  // columns behind the eighth are padding
+
+  const Lane lane;
+  const int warp = threadIdx.x / kWarp;
+  T* const own_inputs = staged_inputs + warp * kWarpRows * kStaged;
+  T* const own_grads = staged_grads + warp * kWarpRows * kStaged;
+  const auto add = [&](auto* sums, const auto& inputs, const auto& grads) {
+    __syncthreads();  // the layer before is read to the end
+    Stage(inputs, own_inputs);
+    Stage(grads, own_grads);
+    __syncthreads();
+    sums->Add(staged_inputs, staged_grads);
+  };
+
+  const Elements elements = ElementsOf(p.range);
+  for (uint32_t block_first = elements.begin + blockIdx.x * kBlockRows; block_first < elements.end;
+       block_first += gridDim.x * kBlockRows) {
+    __syncwarp();  // products want the warp together, and stores may have split it
+    const uint32_t first = block_first + warp * kWarpRows;
+    uint32_t kept[2], rows[2], rays[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t k = first + lane.g + 8 * i;
+      kept[i] = k < elements.end ? k : kNone;
+      rows[i] = kept[i] != kNone ? p.rows[k] : kNone;
+      rays[i] = kept[i] != kNone ? p.ray_of[rows[i]] : kNone;
+    }
+    // Forward once more.
+    const auto encodings = LoadEncodings(p.encodings, p.stride, rows);
+    const auto hidden = Relu<T>(Forward<32, 64>(encodings, weights + kLayer0, kStride0));
+    const auto geometry = Plain<T>(Forward<64, kGeometry>(hidden, weights + kLayer1, kStride1));
+    const Activations<T, 32> inputs = {{LoadSixteen(p.harmonics, rays), geometry.parts[0]}};
+    const auto hidden0 = Relu<T>(Forward<32, 64>(inputs, weights + kLayer2, kStride2));
+    const auto hidden1 = Relu<T>(Forward<64, 64>(hidden0, weights + kLayer3, kStride3));
+
+    // Lane q = 0 holds red and green of its rows, q = 1 blue. Rows beyond the end are zero, and so
+    // is all that follows from them.
+    Activations<T, 16> grad_outputs = {};
+    float grad_exponents[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (kept[i] == kNone) continue;
+      const float* const grad = p.grads + 4 * size_t{kept[i]};
+      if (lane.q == 0) {
+        grad_outputs.parts[0].r[i] = {Gradient<T>(grad[0]), Gradient<T>(grad[1])};
+        grad_exponents[i] = grad[3];
+      } else if (lane.q == 1) {
+        grad_outputs.parts[0].r[i].x = Gradient<T>(grad[2]);
+      }
+    }
+    const auto grad_hidden1 =
+        Gated(Backward<64, 16>(grad_outputs, weights + kLayer4, kStride4, 0), hidden1);
+    add(&sums4, hidden1, grad_outputs);
+    const auto grad_hidden0 =
+        Gated(Backward<64, 64>(grad_hidden1, weights + kLayer3, kStride3, 0), hidden0);
+    add(&sums3, hidden0, grad_hidden1);
+    // The harmonics need no gradient.
+    auto geometry_sums =
+        Backward<kGeometry, 64>(grad_hidden0, weights + kLayer2, kStride2, kHarmonics);
+    if (lane.q == 0) {
+      geometry_sums.parts[0].r[0] += grad_exponents[0];
+      geometry_sums.parts[0].r[2] += grad_exponents[1];
+    }
+    add(&sums2, inputs, grad_hidden0);
+    const auto grad_geometry =
+        ToActivations<T>(geometry_sums, [](float x, int, int) { return Gradient<T>(x); });
+    const auto grad_hidden =
+        Gated(Backward<64, kGeometry>(grad_geometry, weights + kLayer1, kStride1, 0), hidden);
+    add(&sums1, hidden, grad_geometry);
+    const auto grad_encodings = Backward<32, 64>(grad_hidden, weights + kLayer0, kStride0, 0);
+    add(&sums0, encodings, grad_hidden);
+
+    auto* const pairs = reinterpret_cast<Pair<float>*>(p.grad_encodings);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (kept[i] == kNone) continue;
+        const FragmentC& c = grad_encodings.parts[n];
+        pairs[size_t{p.grad_stride} * (4 * n + lane.q) + kept[i]] = {c.r[2 * i], c.r[2 * i + 1]};
+      }
+    }
+  }
+  float* const own = p.weight_gradients + size_t{kNgpMlpWeights} * blockIdx.x;
+  sums0.Store<0>(own);
+  sums1.Store<1>(own);
+  sums2.Store<2>(own);
+  sums3.Store<3>(own);
+  sums4.Store<4>(own);
+}
+
+template <typename Params>
+void LaunchMlp(const char* name, void (*kernel)(Params), const Params& params, size_t shared_bytes,
+               Stream stream) {
+  const uint32_t n_blocks = (params.range.capacity + kBlockRows - 1) / kBlockRows;
+  if (n_blocks == 0) return;
+  const int resident = ResidentBlocks(kernel, kMlpBlock, shared_bytes);
+  Launch(name, kernel, std::min(static_cast<int>(n_blocks), resident), kMlpBlock, shared_bytes,
+         stream, params);
+}
+
+template <typename T>
+int BackwardBlocks() {
+  return ResidentBlocks(NgpBackwardKernel<T>, kMlpBlock, BackwardSharedBytes<T>());
+}
+
+// Every block writes its row of sums, so there are as many as the caller was told.
+template <typename T>
+void LaunchBackward(const NgpBackwardParams<T>& params, Stream stream) {
+  Launch("ngp_backward", NgpBackwardKernel<T>, BackwardBlocks<T>(), kMlpBlock,
+         BackwardSharedBytes<T>(), stream, params);
+}
+
+constexpr int kDensityShared = kLayer2, kColourShared = kLayersEnd - kLayer2;
+
+}  // namespace
+
+void NgpDensity(const NgpDensityParams<float>& params, Stream stream) {
+  LaunchMlp("ngp_density", NgpDensityKernel<float>, params, kDensityShared * sizeof(float), stream);
+}
+void NgpDensity(const NgpDensityParams<Half>& params, Stream stream) {
+  LaunchMlp("ngp_density", NgpDensityKernel<Half>, params, kDensityShared * sizeof(Half), stream);
+}
+void NgpColour(const NgpColourParams<float>& params, Stream stream) {
+  LaunchMlp("ngp_colour", NgpColourKernel<float>, params, kColourShared * sizeof(float), stream);
+}
+void NgpColour(const NgpColourParams<Half>& params, Stream stream) {
+  LaunchMlp("ngp_colour", NgpColourKernel<Half>, params, kColourShared * sizeof(Half), stream);
+}
+void NgpBackward(const NgpBackwardParams<float>& params, Stream stream) {
+  LaunchBackward(params, stream);
+}
+void NgpBackward(const NgpBackwardParams<Half>& params, Stream stream) {
+  LaunchBackward(params, stream);
+}
+
+template <>
+int NgpBackwardBlocks<float>() {
+  return BackwardBlocks<float>();
+}
+template <>
+int NgpBackwardBlocks<Half>() {
+  return BackwardBlocks<Half>();
+}
+
+}  // namespace nerf::kernels::cuda

@@ -1,0 +1,68 @@
+// Stands in for the kernels where the build has no CUDA: nothing is available, and whoever launches
+// all the same has a bug.
+#include "engine/base/check.h"
+#include "engine/kernels/adam.h"
+#include "engine/kernels/composite.h"
+#include "engine/kernels/cuda/device.h"
+#include "engine/kernels/hash_encoding.h"
+#include "engine/kernels/ngp_mlp.h"
+#include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/ray_marching.h"
+#include "engine/kernels/ray_sampling.h"
+#include "engine/kernels/spherical_harmonics.h"
+
+#define NERF_NO_CUDA() ::nerf::CheckFailed("built with CUDA", __FILE__, __LINE__)
+
+namespace nerf::kernels::cuda {
+
+bool IsBuilt() { return false; }
+bool IsAvailable() { return false; }
+std::string WhyUnavailable() { return "not built (NERF_ENABLE_CUDA is OFF)"; }
+int DeviceCount() { return 0; }
+DeviceDescription DescribeDevice(int) { NERF_NO_CUDA(); }
+void UseDevice(int) { NERF_NO_CUDA(); }
+BufferAllocator* DeviceAllocator() { NERF_NO_CUDA(); }
+BufferAllocator* PinnedAllocator() { NERF_NO_CUDA(); }
+OwnedStream::OwnedStream() { NERF_NO_CUDA(); }
+OwnedStream::~OwnedStream() = default;
+void CopyToDevice(void*, const void*, size_t, Stream) { NERF_NO_CUDA(); }
+void CopyToHost(void*, const void*, size_t, Stream) { NERF_NO_CUDA(); }
+void CopyOnDevice(void*, const void*, size_t, Stream) { NERF_NO_CUDA(); }
+void Fill(void*, int, size_t, Stream) { NERF_NO_CUDA(); }
+void WaitFor(Stream, Stream) { NERF_NO_CUDA(); }
+void Synchronize(Stream) { NERF_NO_CUDA(); }
+Graph::Graph(Stream, const std::function<void()>&) { NERF_NO_CUDA(); }
+Graph::~Graph() = default;
+void Graph::Launch(Stream) const { NERF_NO_CUDA(); }
+
+void AdamDense(const AdamDenseParams&, Stream) { NERF_NO_CUDA(); }
+void AdamSparse(const AdamSparseParams&, Stream) { NERF_NO_CUDA(); }
+void CompactSamples(const MarchParams&, Stream) { NERF_NO_CUDA(); }
+void CompositeLoss(const CompositeLossParams&, Stream) { NERF_NO_CUDA(); }
+void HashEncodeBackward(const HashEncodeBackwardParams&, Stream) { NERF_NO_CUDA(); }
+void HashEncodeForward(const HashEncodeForwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void HashEncodeForward(const HashEncodeForwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+void MarchWave(const MarchParams&, int, Stream) { NERF_NO_CUDA(); }
+void MovingAverage(const MovingAverageParams&, Stream) { NERF_NO_CUDA(); }
+void NgpBackward(const NgpBackwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void NgpBackward(const NgpBackwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+template <>
+int NgpBackwardBlocks<Half>() {
+  NERF_NO_CUDA();
+}
+template <>
+int NgpBackwardBlocks<float>() {
+  NERF_NO_CUDA();
+}
+void NgpColour(const NgpColourParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void NgpColour(const NgpColourParams<float>&, Stream) { NERF_NO_CUDA(); }
+void NgpDensity(const NgpDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void NgpDensity(const NgpDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
+void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
+void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
+void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
+void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }
+void StartRays(const MarchParams&, Stream) { NERF_NO_CUDA(); }
+
+}  // namespace nerf::kernels::cuda

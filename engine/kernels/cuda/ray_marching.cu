@@ -1,0 +1,165 @@
+#include "engine/kernels/ray_marching.h"
+
+#include "engine/base/check.h"
+#include "engine/kernels/composite.h"
+#include "engine/kernels/cuda/block_reduce.cuh"
+#include "engine/kernels/cuda/device_range.cuh"
+#include "engine/kernels/cuda/launch.cuh"
+
+// A thread takes a ray. There are fewer rays than threads on a device, and the occupancy bits lie
+// in its L1 and L2 caches: what marching costs is the latency of the longest ray of each warp,
+// which waves of few samples keep short.
+namespace nerf::kernels::cuda {
+namespace {
+
+constexpr int kPeek = 8;  // samples that are counted at a time, in registers
+
+struct WaveArguments {
+  MarchParams march;
+  int wave;
+  int max_samples;
+};
+
+__global__ void __launch_bounds__(kBlock) StartRaysKernel(const __grid_constant__ MarchParams p) {
+  const uint32_t n_rays = *p.n_rays;
+  for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays; r += gridDim.x * blockDim.x)
+    p.states[r] = {StartMarch(p.grid, p.steps, p.rays[r], p.jitters[r]), 1, 0};
+}
+
+// Walks over a ray's samples of one wave: their weights, and the light that is left.
+__device__ void Advance(const MarchParams& p, RaySegment segment, RayState* state) {
+  for (uint32_t i = segment.first; i < segment.first + segment.n; ++i) {
+    const float alpha = p.alphas[i];
+    float weight = -1;
+    if (IsVisible(state->transmittance, alpha, p.min_transmittance, p.alpha_threshold)) {
+      weight = CompositeForwardStep(alpha, &state->transmittance);
+      ++state->n_kept;
+    }
+    p.weights[i] = weight;
+  }
+  if (state->transmittance < p.min_transmittance) state->march.t_exit = -1;
+}
+
+// How many samples a wave will find.
+__device__ int CountSamples(const MarchParams& p, MarchRay ray, int max_samples) {
+  float t_middles[kPeek], deltas[kPeek];
+  int n = 0;
+  while (n < max_samples) {
+    const int found = MarchSamples(p.grid, p.steps, kPeek, &ray, t_middles, deltas);
+    n += found;
+    if (found < kPeek) break;
+  }
+  return n;
+}
+
+__global__ void __launch_bounds__(kBlock)
+    MarchWaveKernel(const __grid_constant__ WaveArguments arguments) {
+  const MarchParams& p = arguments.march;
+  __shared__ uint32_t block_first;
+  const uint32_t n_rays = *p.n_rays;
+  const uint32_t wave_first =
+      ElementsOf({p.sample_capacity, p.counts, arguments.wave}).begin;  // capped: then all overflow
+  for (uint32_t base = blockIdx.x * blockDim.x; base < n_rays; base += gridDim.x * blockDim.x) {
+    const uint32_t r = base + threadIdx.x;
+    RayState state;
+    int n = 0;
+    if (r < n_rays) {
+      state = p.states[r];
+      if (arguments.wave > 0) {
+        Advance(p, p.segments[size_t{p.ray_capacity} * (arguments.wave - 1) + r], &state);
+      }
+      if (state.march.t_exit >= 0) n = CountSamples(p, state.march, arguments.max_samples);
+    }
+    uint32_t total;
+    const uint32_t before = BlockExclusiveSum(n, &total);
+    if (threadIdx.x == 0) block_first = atomicAdd(p.counts + arguments.wave, total);
+    __syncthreads();
+    if (r < n_rays) {
+      const uint64_t first = uint64_t{wave_first} + block_first + before;
+      if (first + n > p.sample_capacity) {
+        *p.overflow = 1;
+        n = 0;
+        state.march.t_exit = -1;
+      } else if (state.march.t_exit >= 0) {
+        MarchSamples(p.grid, p.steps, arguments.max_samples, &state.march, p.t_middles + first,
+                     p.deltas + first, p.cells + first);
+      }
+      for (uint64_t i = first; i < first + n; ++i) {
+        const Vec3 position = state.march.origin + state.march.direction * p.t_middles[i];
+        p.positions[i] = (position - p.box_min) * p.inverse_box_size;
+        p.ray_of[i] = r;
+      }
+      p.segments[size_t{p.ray_capacity} * arguments.wave + r] = {static_cast<uint32_t>(first),
+                                                                 static_cast<uint32_t>(n)};
+      p.states[r] = state;
+    }
+    __syncthreads();  // block_first is written anew
+  }
+}
+
+// One block for each 256 rays, so that a block's sum can be added up by those behind it.
+__global__ void __launch_bounds__(kBlock) FinishRaysKernel(const __grid_constant__ MarchParams p) {
+  const uint32_t r = blockIdx.x * blockDim.x + threadIdx.x;
+  uint32_t n_kept = 0;
+  if (r < *p.n_rays) {
+    RayState state = p.states[r];
+    Advance(p, p.segments[size_t{p.ray_capacity} * (kWaves - 1) + r], &state);
+    p.states[r] = state;
+    if (*p.overflow == 0) n_kept = state.n_kept;
+  }
+  uint32_t total;
+  BlockExclusiveSum(n_kept, &total);
+  if (threadIdx.x == 0) p.block_sums[blockIdx.x] = total;
+}
+
+__global__ void __launch_bounds__(kBlock)
+    CompactSamplesKernel(const __grid_constant__ MarchParams p) {
+  uint32_t in_front = 0;
+  for (uint32_t block = threadIdx.x; block < blockIdx.x; block += blockDim.x)
+    in_front += p.block_sums[block];
+  uint32_t block_first;
+  BlockExclusiveSum(in_front, &block_first);
+
+  const uint32_t n_rays = *p.n_rays, r = blockIdx.x * blockDim.x + threadIdx.x;
+  const bool overflow = *p.overflow != 0;
+  const uint32_t n_kept = r < n_rays && !overflow ? p.states[r].n_kept : 0;
+  uint32_t total;
+  uint32_t row = block_first + BlockExclusiveSum(n_kept, &total);
+  if (r < n_rays) p.ray_offsets[r] = row;
+  if (r == n_rays - 1) {
+    p.ray_offsets[n_rays] = row + n_kept;
+    p.counts[kWaves] = row + n_kept;
+  }
+  if (n_kept == 0) return;
+  for (int wave = 0; wave < kWaves; ++wave) {
+    const RaySegment segment = p.segments[size_t{p.ray_capacity} * wave + r];
+    for (uint32_t i = segment.first; i < segment.first + segment.n; ++i)
+      if (p.weights[i] >= 0) p.rows[row++] = i;
+  }
+}
+
+void LaunchByRays(const char* name, void (*kernel)(MarchParams), const MarchParams& params,
+                  Stream stream) {
+  Launch(name, kernel, static_cast<int>(params.ray_capacity / kBlock + 1), kBlock, 0, stream,
+         params);
+}
+
+}  // namespace
+
+void StartRays(const MarchParams& params, Stream stream) {
+  LaunchOver("start_rays", StartRaysKernel, params.ray_capacity, kBlock, stream, params);
+}
+
+void MarchWave(const MarchParams& params, int wave, Stream stream) {
+  NERF_CHECK(wave >= 0 && wave < kWaves);
+  static_assert(kWaveSamples[0] % kPeek == 0);
+  LaunchOver("march_wave", MarchWaveKernel, params.ray_capacity, kBlock, stream,
+             WaveArguments{params, wave, kWaveSamples[wave]});
+}
+
+void CompactSamples(const MarchParams& params, Stream stream) {
+  LaunchByRays("finish_rays", FinishRaysKernel, params, stream);
+  LaunchByRays("compact_samples", CompactSamplesKernel, params, stream);
+}
+
+}  // namespace nerf::kernels::cuda

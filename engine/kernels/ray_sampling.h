@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/check.h"
+#include "engine/base/lens.h"
+#include "engine/base/philox.h"
+#include "engine/base/ray.h"
+#include "engine/kernels/stream.h"
+
+namespace nerf::kernels {
+
+// A posed photograph: 8-bit sRGB, rows top to bottom, channels interleaved (1 grey, 3 RGB, 4 RGB
+// with straight alpha).
+struct Picture {
+  LensCamera camera;
+  int width = 0;
+  int n_channels = 3;
+  const uint8_t* pixels = nullptr;
+};
+
+enum class BackgroundKind { kBlack, kWhite, kRandom };  // a colour a ray, uniform in sRGB values
+
+// What rays are drawn from. first_pixels [n_pictures + 1]: pixels of all pictures before this one;
+// the last one is positive.
+struct PictureSet {
+  int n_pictures = 0;
+  const Picture* pictures = nullptr;
+  const uint64_t* first_pixels = nullptr;
+  BackgroundKind background = BackgroundKind::kBlack;
+  float near = 0;  // becomes t_near
+  uint64_t seed = 0;
+};
+
+// A ray of a training step with the colour it should show.
+struct SampledRay {
+  Ray ray;
+  float jitter = 0;  // [0, 1)
+  Vec3 target, background;
+};
+
+// Ray number `index` of a step: through the centre of a pixel that is uniform over all pixels of
+// all pictures. A pure function of its arguments.
+NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32_t index) {
+  const auto place = RandomWords(set.seed, RandomUse::kRayPixel, step, index);
+  const auto rest = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
+  const uint64_t pixel = UniformIndex64(place[0], place[1], set.first_pixels[set.n_pictures]);
+  // The last picture that begins at or before the pixel.
+  int low = 0, high = set.n_pictures;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (set.first_pixels[middle] <= pixel ? low : high) = middle;
+  }
+  const Picture& picture = set.pictures[low];
+  const uint64_t offset = pixel - set.first_pixels[low];
+  const auto width = static_cast<uint64_t>(picture.width);
+  SampledRay sampled;
+  sampled.ray = LensRay(picture.camera, static_cast<float>(offset % width) + 0.5f,
+                        static_cast<float>(offset / width) + 0.5f);
+  sampled.ray.t_near = set.near;
+  sampled.jitter = UniformFloat(rest[0]);
+  if (set.background == BackgroundKind::kWhite) sampled.background = {1, 1, 1};
+  if (set.background == BackgroundKind::kRandom)
+    sampled.background = {UniformFloat(rest[1]), UniformFloat(rest[2]), UniformFloat(rest[3])};
+  const uint8_t* const bytes = picture.pixels + offset * picture.n_channels;
+  const bool grey = picture.n_channels < 3;
+  const Vec3 colour = Vec3{static_cast<float>(bytes[0]), static_cast<float>(bytes[grey ? 0 : 1]),
+                           static_cast<float>(bytes[grey ? 0 : 2])} *
+                      (1 / 255.0f);
+  const float alpha = picture.n_channels == 4 ? static_cast<float>(bytes[3]) / 255.0f : 1.0f;
+  sampled.target = colour * alpha + sampled.background * (1 - alpha);
+  return sampled;
+}
+
+namespace cuda {
+
+// rays[i], jitters[i], targets[i], backgrounds[i] = SampleRay(set, *step, i) for i in range. All
+// pointers are to device memory, those of `set` and of its pictures too.
+// Traffic: about 150 bytes read a ray, most of them the camera of its picture;
+// 60 written.
+struct SampleRaysParams {
+  DeviceRange range;
+  PictureSet set;
+  const uint32_t* step = nullptr;
+  Ray* rays = nullptr;
+  float* jitters = nullptr;
+  Vec3* targets = nullptr;
+  Vec3* backgrounds = nullptr;
+};
+void SampleRays(const SampleRaysParams& params, Stream stream);
+
+}  // namespace cuda
+
+}  // namespace nerf::kernels

@@ -1,0 +1,640 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/kernels/cuda/device.h"
+#include "engine/kernels/hash_encoding.h"
+#include "engine/kernels/ngp_mlp.h"
+#include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/spherical_harmonics.h"
+#include "engine/render/renderer.h"
+#include "engine/train/cuda_buffers.h"
+#include "engine/train/cuda_step_shape.h"
+#include "engine/train/ngp.h"
+#include "engine/train/ngp_state.h"
+#include "engine/train/ray_sampler.h"
+
+namespace nerf {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+static_assert(cuda::kNgpMlpWeights == kNgpWeights);
+static_assert([] {
+  for (int l = 0; l < 5; ++l) {
+    if (cuda::kNgpMlp[l].offset != kNgpLayers[l].offset ||
+        cuda::kNgpMlp[l].n_in != kNgpLayers[l].n_in ||
+        cuda::kNgpMlp[l].n_out != kNgpLayers[l].n_out)
+      return false;
+  }
+  return true;
+}());
+
+size_t PixelBytes(std::span<const View> views) {
+  size_t byte_size = 0;
+  for (const View& view : views) byte_size += view.image.pixels.size();
+  return byte_size;
+}
+
+size_t BackwardBlocks(const TrainConfig& config) {
+  return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
+}
+
+// Calls copy(array of one, array of the other) for everything that a file holds.
+template <typename Arrays, typename Copy>
+void ForEachArray(Arrays& device, NgpState* host, Copy copy) {
+  const NgpParameters::Arrays parameters = host->parameters.arrays();
+  copy(device.table, parameters.table);
+  copy(device.table_first, parameters.table_first);
+  copy(device.table_second, parameters.table_second);
+  copy(device.table_average, parameters.table_average);
+  copy(device.weights, parameters.weights);
+  copy(device.weights_first, parameters.weights_first);
+  copy(device.weights_second, parameters.weights_second);
+  copy(device.weights_average, parameters.weights_average);
+  copy(device.grid_values, host->occupancy.values().span());
+  copy(device.grid_blocks, std::span(host->occupancy.bits()));
+}
+
+// The fused step of the ngp method on a device (docs/engine.md): one recorded graph from rays to
+// updated parameters, whose counts the host sees when it is over. T is Half or float.
+template <typename T>
+class CudaHashGridStep : public TrainingStep {
+ public:
+  CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry,
+                   const RaySource* source);
+
+  StepResult Run(const Batch& batch) override;
+  bool DrawsRays() const override { return picture_set_.n_pictures > 0; }
+  void Save(TensorFile* file) const override;
+  absl::Status Load(const TensorFile& file) override;
+  void SaveModel(TensorFile* file) const override;
+  absl::Status Initialize(const TensorFile& file) override;
+  TrainedModel Snapshot() const override;
+  void Remember() override;
+  absl::Status GoBack() override;
+  double OccupiedFraction() const override { return occupied_fraction_; }
+  void ReopenGrid() override;
+
+ private:
+  // What the field is evaluated with: the masters, or their copies in half precision.
+  static const T* Trained(const Buffer<float>& masters, const Buffer<Half>& copies) {
+    if constexpr (CudaTraining<T>::kHalf) {
+      return copies.data();
+    } else {
+      return masters.data();
+    }
+  }
+  void Reshape(const CudaStepShape& shape);
+  void CopyBatch(const Batch& batch);
+  void WriteControl(const Batch& batch);
+  void Record();
+  cuda::MarchParams March();
+  void Encode(const kernels::DeviceRange& range);
+  void TrainSamples(const kernels::DeviceRange& kept);
+  void UpdateParameters(const kernels::DeviceRange& kept);
+  void UpdateAverages();
+  void UpdateGrid(uint32_t step);
+  void ProbeCells(uint32_t step);
+  void Upload();
+  void UploadPictures(const RaySource& source);
+  void Download(const CudaState& arrays) const;
+
+  const TrainConfig config_;
+  // The host's side of the state: its arrays are those of the device after Download(arrays_).
+  const std::unique_ptr<NgpState> state_;
+  cuda::OwnedStream owned_stream_, side_stream_;
+  const kernels::Stream stream_ = owned_stream_.get();
+  const int n_backward_blocks_;
+  CudaState arrays_;
+  CudaTraining<T> training_;
+  double occupied_fraction_ = 1;
+  CudaState remembered_arrays_;
+  uint32_t remembered_updates_ = 0;
+  CudaPictures pictures_;
+  kernels::PictureSet picture_set_;  // on the device; of none where rays come with the batches
+
+  CudaStepShape shape_;
+  CudaRays<T> rays_;
+  CudaSamples<T> samples_;
+  Buffer<CudaStepControl> control_;
+  Buffer<CudaStepCounts> counts_;
+  // The host's ends of the graph's copies.
+  Buffer<CudaStepControl> host_control_;
+  Buffer<CudaStepCounts> host_counts_;
+  CudaBatch host_batch_;
+  std::unique_ptr<cuda::Graph> graph_;  // of shape_; null after it changed
+};
+
+template <typename T>
+CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry,
+                                      const RaySource* source)
+    : config_(config),
+      state_(std::make_unique<NgpState>(config, geometry)),
+      n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
+      arrays_(state_->parameters.arrays().table.size(), state_->occupancy.bits().size(),
+              cuda::DeviceAllocator()),
+      training_(arrays_.table.size(), config.cuda_deterministic != 0, n_backward_blocks_,
+                cuda::DeviceAllocator()),
+      remembered_arrays_(arrays_.table.size(), arrays_.grid_blocks.size(), cuda::DeviceAllocator()),
+      pictures_(source == nullptr ? 0 : source->views.size(),
+                source == nullptr ? 0 : PixelBytes(source->views), cuda::DeviceAllocator()),
+      shape_(InitialCudaStepShape(config)),
+      rays_(shape_.ray_capacity, cuda::DeviceAllocator()),
+      samples_(shape_.sample_capacity, cuda::DeviceAllocator()),
+      control_(1, cuda::DeviceAllocator()),
+      counts_(1, cuda::DeviceAllocator()),
+      host_control_(1, cuda::PinnedAllocator()),
+      host_counts_(1, cuda::PinnedAllocator()),
+      host_batch_(source == nullptr ? shape_.ray_capacity : 0, cuda::PinnedAllocator()) {
+  if (source != nullptr) UploadPictures(*source);
+  Upload();
+}
+
+// ---- a step
+
+template <typename T>
+StepResult CudaHashGridStep<T>::Run(const Batch& batch) {
+  // As much as at the start, too: a step before may have lost its arrays for want of memory.
+  Reshape(shape_.WithRays(static_cast<uint32_t>(batch.n_rays))
+              .WithSamples(InitialCudaStepShape(config_).sample_capacity));
+  if (state_->occupancy.IsDue(batch.step)) UpdateGrid(batch.step);
+  const CudaStepCounts& counts = host_counts_[0];
+  uint64_t n_marched = 0;
+  while (true) {
+    if (!DrawsRays()) CopyBatch(batch);
+    WriteControl(batch);
+    if (graph_ == nullptr) graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
+    graph_->Launch(stream_);
+    cuda::Synchronize(stream_);
+    n_marched = 0;
+    for (int wave = 0; wave < cuda::kWaves; ++wave) n_marched += counts.samples[wave];
+    if (counts.overflow == 0) break;
+    // Nothing was updated. What was counted is the least that is needed.
+    Reshape(shape_.WithSamples(n_marched));
+  }
+  ++state_->n_updates;
+  if (state_->n_updates % kNgpAverageInterval == 0) UpdateAverages();
+  StepResult result;
+  result.n_rays = batch.n_rays;
+  result.n_marched = static_cast<int64_t>(n_marched);
+  result.n_trained = counts.samples[cuda::kWaves];
+  for (int block = 0; block < cuda::kLossBlocks; ++block) {
+    result.loss += counts.losses[2 * block] / batch.n_rays;
+    result.squared_error += counts.losses[2 * block + 1] / batch.n_rays;
+  }
+  return result;
+}
+
+// Makes room. The old arrays go first, so that the new ones may take their place; where those do
+// not fit, the next step starts from none.
+template <typename T>
+void CudaHashGridStep<T>::Reshape(const CudaStepShape& shape) {
+  if (shape == shape_) return;
+  graph_.reset();
+  if (shape.ray_capacity != shape_.ray_capacity) {
+    shape_.ray_capacity = 0;
+    rays_ = CudaRays<T>(0, cuda::DeviceAllocator());
+    rays_ = CudaRays<T>(shape.ray_capacity, cuda::DeviceAllocator());
+    host_batch_ = CudaBatch(DrawsRays() ? 0 : shape.ray_capacity, cuda::PinnedAllocator());
+  }
+  if (shape.sample_capacity != shape_.sample_capacity) {
+    shape_.sample_capacity = 0;
+    samples_ = CudaSamples<T>(0, cuda::DeviceAllocator());
+    samples_ = CudaSamples<T>(shape.sample_capacity, cuda::DeviceAllocator());
+  }
+  shape_ = shape;
+}
+
+template <typename T>
+void CudaHashGridStep<T>::CopyBatch(const Batch& batch) {
+  const auto copy = [](const auto& from, auto& to) {
+    std::copy(from.begin(), from.end(), to.begin());
+  };
+  copy(batch.rays, host_batch_.rays);
+  copy(batch.jitters, host_batch_.jitters);
+  copy(batch.targets, host_batch_.targets);
+  copy(batch.backgrounds, host_batch_.backgrounds);
+}
+
+template <typename T>
+void CudaHashGridStep<T>::WriteControl(const Batch& batch) {
+  const auto n_rays = static_cast<uint32_t>(batch.n_rays);
+  const GradientScale scale = CudaGradientScale(config_, n_rays);
+  const int t = static_cast<int>(state_->n_updates) + 1;
+  const NgpParameters& parameters = state_->parameters;
+  host_control_[0] = {.n_rays = n_rays,
+                      .step = batch.step,
+                      .gradient_scale = scale.scale,
+                      .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
+                      .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Record() {
+  const auto copy = [&](auto& to, const auto& from) {
+    cuda::CopyToDevice(to.data(), from.data(), to.byte_size(), stream_);
+  };
+  copy(control_, host_control_);
+  const kernels::DeviceRange rays{shape_.ray_capacity, &control_.data()->n_rays};
+  if (DrawsRays()) {
+    cuda::SampleRays({.range = rays,
+                      .set = picture_set_,
+                      .step = &control_.data()->step,
+                      .rays = rays_.batch.rays.data(),
+                      .jitters = rays_.batch.jitters.data(),
+                      .targets = rays_.batch.targets.data(),
+                      .backgrounds = rays_.batch.backgrounds.data()},
+                     stream_);
+  } else {
+    copy(rays_.batch.rays, host_batch_.rays);
+    copy(rays_.batch.jitters, host_batch_.jitters);
+    copy(rays_.batch.targets, host_batch_.targets);
+    copy(rays_.batch.backgrounds, host_batch_.backgrounds);
+  }
+  cuda::Fill(counts_.data(), 0, counts_.byte_size(), stream_);
+
+  cuda::SphericalHarmonics(
+      cuda::SphericalHarmonicsParams<T>{
+          .range = rays, .rays = rays_.batch.rays.data(), .harmonics = rays_.harmonics.data()},
+      stream_);
+  const cuda::MarchParams march = March();
+  cuda::StartRays(march, stream_);
+  for (int wave = 0; wave < cuda::kWaves; ++wave) {
+    cuda::MarchWave(march, wave, stream_);
+    const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
+    Encode(found);
+    cuda::NgpDensity(
+        cuda::NgpDensityParams<T>{.range = found,
+                                  .weights = Trained(arrays_.weights, training_.weight_copies),
+                                  .encodings = samples_.encodings.data(),
+                                  .stride = shape_.sample_capacity,
+                                  .deltas = samples_.deltas.data(),
+                                  .sigmas = samples_.sigmas.data(),
+                                  .alphas = samples_.alphas.data(),
+                                  .geometry = samples_.geometry.data(),
+                                  .cells = samples_.cells.data(),
+                                  .step_length = state_->occupancy.step_length(),
+                                  .values = arrays_.grid_values.data()},
+        stream_);
+  }
+  cuda::CompactSamples(march, stream_);
+  // Where samples did not fit, none is kept, and what follows has nothing to do.
+  const kernels::DeviceRange kept{shape_.sample_capacity, march.counts + cuda::kWaves};
+  TrainSamples(kept);
+  UpdateParameters(kept);
+  cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
+}
+
+template <typename T>
+cuda::MarchParams CudaHashGridStep<T>::March() {
+  const Aabb box = state_->OuterBox();
+  const Vec3 size = box.Size();
+  cuda::MarchParams march;
+  march.grid = MarchGridOf(state_->occupancy.grid());
+  march.grid.blocks = arrays_.grid_blocks.data();
+  march.steps = state_->steps();
+  march.box_min = box.min;
+  march.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
+  march.min_transmittance = config_.min_transmittance;
+  march.alpha_threshold = config_.alpha_threshold;
+  march.ray_capacity = shape_.ray_capacity;
+  march.n_rays = &control_.data()->n_rays;
+  march.rays = rays_.batch.rays.data();
+  march.jitters = rays_.batch.jitters.data();
+  march.states = rays_.states.data();
+  march.segments = rays_.segments.data();
+  march.sample_capacity = shape_.sample_capacity;
+  march.counts = counts_.data()->samples;
+  march.overflow = &counts_.data()->overflow;
+  march.t_middles = samples_.t_middles.data();
+  march.deltas = samples_.deltas.data();
+  march.cells = samples_.cells.data();
+  march.ray_of = samples_.ray_of.data();
+  march.positions = samples_.positions.data();
+  march.alphas = samples_.alphas.data();
+  march.weights = samples_.weights.data();
+  march.block_sums = rays_.block_sums.data();
+  march.ray_offsets = rays_.offsets.data();
+  march.rows = samples_.rows.data();
+  return march;
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Encode(const kernels::DeviceRange& range) {
+  cuda::HashEncodeForward(
+      cuda::HashEncodeForwardParams<T>{.shape = state_->parameters.shape(),
+                                       .table = Trained(arrays_.table, training_.table_copies),
+                                       .range = range,
+                                       .positions = samples_.positions.data(),
+                                       .features = samples_.encodings.data(),
+                                       .stride = shape_.sample_capacity},
+      stream_);
+}
+
+// Colour, loss and the backward pass down to the encodings of the samples that count.
+template <typename T>
+void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
+  cuda::NgpColour(
+      cuda::NgpColourParams<T>{.range = kept,
+                               .weights = Trained(arrays_.weights, training_.weight_copies),
+                               .rows = samples_.rows.data(),
+                               .ray_of = samples_.ray_of.data(),
+                               .harmonics = rays_.harmonics.data(),
+                               .geometry = samples_.geometry.data(),
+                               .colours = samples_.colours.data()},
+      stream_);
+  kernels::LossShape loss;
+  if (config_.loss == Loss::kHuber) loss.huber_delta = config_.huber_delta;
+  cuda::CompositeLoss({.n_rays = &control_.data()->n_rays,
+                       .ray_offsets = rays_.offsets.data(),
+                       .rows = samples_.rows.data(),
+                       .alphas = samples_.alphas.data(),
+                       .deltas = samples_.deltas.data(),
+                       .sigmas = samples_.sigmas.data(),
+                       .weights = samples_.weights.data(),
+                       .colours = samples_.colours.data(),
+                       .targets = rays_.batch.targets.data(),
+                       .backgrounds = rays_.batch.backgrounds.data(),
+                       .gradient_scale = &control_.data()->gradient_scale,
+                       .loss = loss,
+                       .grads = samples_.grads.data(),
+                       .losses = counts_.data()->losses},
+                      stream_);
+  cuda::NgpBackward(
+      cuda::NgpBackwardParams<T>{.range = kept,
+                                 .weights = Trained(arrays_.weights, training_.weight_copies),
+                                 .rows = samples_.rows.data(),
+                                 .ray_of = samples_.ray_of.data(),
+                                 .harmonics = rays_.harmonics.data(),
+                                 .encodings = samples_.encodings.data(),
+                                 .stride = shape_.sample_capacity,
+                                 .grads = samples_.grads.data(),
+                                 .grad_encodings = samples_.grad_encodings.data(),
+                                 .grad_stride = shape_.sample_capacity,
+                                 .weight_gradients = training_.weight_gradients.data()},
+      stream_);
+}
+
+// The MLPs' weights in a stream of their own, beside the scatter into the table that takes longer.
+template <typename T>
+void CudaHashGridStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
+  const kernels::Stream side = side_stream_.get();
+  cuda::WaitFor(side, stream_);
+  cuda::AdamDense({.settings = &control_.data()->weights,
+                   .skip = &counts_.data()->overflow,
+                   .n = kNgpWeights,
+                   .n_parts = n_backward_blocks_,
+                   .gradients = training_.weight_gradients.data(),
+                   .parameters = arrays_.weights.data(),
+                   .first_moments = arrays_.weights_first.data(),
+                   .second_moments = arrays_.weights_second.data(),
+                   .half_copies = training_.weight_copies.data()},
+                  side);
+  cuda::HashEncodeBackward({.shape = state_->parameters.shape(),
+                            .range = kept,
+                            .positions = samples_.positions.data(),
+                            .rows = samples_.rows.data(),
+                            .grad_features = samples_.grad_encodings.data(),
+                            .stride = shape_.sample_capacity,
+                            .grad_table = training_.table_gradients.data(),
+                            .fixed_grad_table = training_.fixed_table_gradients.data()},
+                           stream_);
+  cuda::AdamSparse({.settings = &control_.data()->table,
+                    .skip = &counts_.data()->overflow,
+                    .n = static_cast<int64_t>(arrays_.table.size()),
+                    .gradients = training_.table_gradients.data(),
+                    .fixed_gradients = training_.fixed_table_gradients.data(),
+                    .parameters = arrays_.table.data(),
+                    .first_moments = arrays_.table_first.data(),
+                    .second_moments = arrays_.table_second.data(),
+                    .half_copies = training_.table_copies.data()},
+                   stream_);
+  cuda::WaitFor(stream_, side);
+}
+
+template <typename T>
+void CudaHashGridStep<T>::UpdateAverages() {
+  const float decay = std::pow(config_.ema_decay, static_cast<float>(kNgpAverageInterval));
+  const auto average = [&](const Buffer<float>& parameters, Buffer<float>& averages) {
+    cuda::MovingAverage({.decay = decay,
+                         .n = static_cast<int64_t>(parameters.size()),
+                         .parameters = parameters.data(),
+                         .averages = averages.data()},
+                        stream_);
+  };
+  average(arrays_.table, arrays_.table_average);
+  average(arrays_.weights, arrays_.weights_average);
+}
+
+// ---- the occupancy grid
+
+template <typename T>
+void CudaHashGridStep<T>::UpdateGrid(uint32_t step) {
+  ProbeCells(step);
+  cuda::Fill(training_.n_occupied.data(), 0, sizeof(uint32_t), stream_);
+  cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
+                         .values = arrays_.grid_values.data(),
+                         .threshold = config_.grid_threshold,
+                         .sums = training_.grid_sums.data(),
+                         .blocks = arrays_.grid_blocks.data(),
+                         .n_occupied = training_.n_occupied.data()},
+                        stream_);
+  uint32_t n_occupied = 0;
+  cuda::CopyToHost(&n_occupied, training_.n_occupied.data(), sizeof(n_occupied), stream_);
+  cuda::Synchronize(stream_);
+  occupied_fraction_ = n_occupied / (64.0 * arrays_.grid_blocks.size());
+}
+
+// As many blocks at a time as the samples' arrays hold points of.
+template <typename T>
+void CudaHashGridStep<T>::ProbeCells(uint32_t step) {
+  const OccupancyUpdater& occupancy = state_->occupancy;
+  const OccupancyGrid& host_grid = occupancy.grid();
+  const Aabb outer = state_->OuterBox();
+  const int period = occupancy.ProbePeriod(step);
+  const auto n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size());
+  const uint32_t at_once = std::max(1u, shape_.sample_capacity / (64 / period));
+  for (uint32_t first = 0; first < n_blocks; first += at_once) {
+    cuda::Fill(training_.n_points.data(), 0, sizeof(uint32_t), stream_);
+    cuda::ProbeCells({.first_block = first,
+                      .end_block = std::min(first + at_once, n_blocks),
+                      .resolution = host_grid.resolution,
+                      .center = host_grid.box.Center(),
+                      .half_size = host_grid.box.Size() * 0.5f,
+                      .box_min = outer.min,
+                      .box_size = outer.Size(),
+                      .seed = config_.seed,
+                      .step = step,
+                      .update = occupancy.UpdateNumber(step),
+                      .period = period,
+                      .decay = config_.grid_decay,
+                      .values = arrays_.grid_values.data(),
+                      .capacity = shape_.sample_capacity,
+                      .count = training_.n_points.data(),
+                      .positions = samples_.positions.data(),
+                      .cells = samples_.cells.data()},
+                     stream_);
+    const kernels::DeviceRange points{shape_.sample_capacity, training_.n_points.data()};
+    Encode(points);
+    cuda::NgpDensity(
+        cuda::NgpDensityParams<T>{.range = points,
+                                  .weights = Trained(arrays_.weights, training_.weight_copies),
+                                  .encodings = samples_.encodings.data(),
+                                  .stride = shape_.sample_capacity,
+                                  .sigmas = samples_.sigmas.data(),
+                                  .cells = samples_.cells.data(),
+                                  .step_length = occupancy.step_length(),
+                                  .values = arrays_.grid_values.data()},
+        stream_);
+  }
+}
+
+// ---- files
+
+template <typename T>
+void CudaHashGridStep<T>::Upload() {
+  ForEachArray(arrays_, state_.get(), [&](auto& device, auto host) {
+    NERF_CHECK(device.size() == host.size());
+    cuda::CopyToDevice(device.data(), host.data(), device.byte_size(), stream_);
+  });
+  const auto copies_of = [&](const Buffer<float>& masters, std::span<const float> host,
+                             Buffer<Half>& copies) {
+    if (copies.empty()) return;
+    std::vector<Half> rounded(masters.size());
+    std::transform(host.begin(), host.end(), rounded.begin(), HalfFromFloat);
+    cuda::CopyToDevice(copies.data(), rounded.data(), copies.byte_size(), stream_);
+    cuda::Synchronize(stream_);
+  };
+  const NgpParameters::Arrays host = state_->parameters.arrays();
+  copies_of(arrays_.table, host.table, training_.table_copies);
+  copies_of(arrays_.weights, host.weights, training_.weight_copies);
+  cuda::Synchronize(stream_);
+  occupied_fraction_ = state_->occupancy.grid().OccupiedFraction();
+}
+
+template <typename T>
+void CudaHashGridStep<T>::UploadPictures(const RaySource& source) {
+  std::vector<kernels::Picture> pictures;
+  std::vector<uint64_t> first_pixels{0};
+  uint8_t* pixels = pictures_.pixels.data();
+  for (const View& view : source.views) {
+    const std::vector<uint8_t>& bytes = view.image.pixels;
+    cuda::CopyToDevice(pixels, bytes.data(), bytes.size(), stream_);
+    pictures.push_back(PictureOf(view));
+    pictures.back().pixels = pixels;
+    pixels += bytes.size();
+    first_pixels.push_back(first_pixels.back() +
+                           static_cast<uint64_t>(view.image.width) * view.image.height);
+  }
+  NERF_CHECK(first_pixels.back() > 0);
+  cuda::CopyToDevice(pictures_.pictures.data(), pictures.data(), pictures_.pictures.byte_size(),
+                     stream_);
+  cuda::CopyToDevice(pictures_.first_pixels.data(), first_pixels.data(),
+                     pictures_.first_pixels.byte_size(), stream_);
+  cuda::Synchronize(stream_);
+  picture_set_ = {.n_pictures = static_cast<int>(pictures.size()),
+                  .pictures = pictures_.pictures.data(),
+                  .first_pixels = pictures_.first_pixels.data(),
+                  .background = BackgroundKindOf(source.background),
+                  .near = source.near,
+                  .seed = config_.seed};
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Download(const CudaState& arrays) const {
+  ForEachArray(arrays, state_.get(), [&](const auto& device, auto host) {
+    cuda::CopyToHost(host.data(), device.data(), device.byte_size(), stream_);
+  });
+  cuda::Synchronize(stream_);
+}
+
+// On the device, because the copy is made often and hardly ever needed.
+template <typename T>
+void CudaHashGridStep<T>::Remember() {
+  const auto copy = [&](auto& to, const auto& from) {
+    cuda::CopyOnDevice(to.data(), from.data(), from.byte_size(), stream_);
+  };
+  copy(remembered_arrays_.table, arrays_.table);
+  copy(remembered_arrays_.table_first, arrays_.table_first);
+  copy(remembered_arrays_.table_second, arrays_.table_second);
+  copy(remembered_arrays_.table_average, arrays_.table_average);
+  copy(remembered_arrays_.weights, arrays_.weights);
+  copy(remembered_arrays_.weights_first, arrays_.weights_first);
+  copy(remembered_arrays_.weights_second, arrays_.weights_second);
+  copy(remembered_arrays_.weights_average, arrays_.weights_average);
+  copy(remembered_arrays_.grid_values, arrays_.grid_values);
+  copy(remembered_arrays_.grid_blocks, arrays_.grid_blocks);
+  remembered_updates_ = state_->n_updates;
+}
+
+template <typename T>
+absl::Status CudaHashGridStep<T>::GoBack() {
+  Download(remembered_arrays_);
+  state_->n_updates = remembered_updates_;
+  Upload();
+  return absl::OkStatus();
+}
+
+template <typename T>
+void CudaHashGridStep<T>::Save(TensorFile* file) const {
+  Download(arrays_);
+  state_->Save(file);
+}
+
+template <typename T>
+absl::Status CudaHashGridStep<T>::Load(const TensorFile& file) {
+  if (absl::Status status = state_->Load(file); !status.ok()) return status;
+  Upload();
+  return absl::OkStatus();
+}
+
+template <typename T>
+void CudaHashGridStep<T>::SaveModel(TensorFile* file) const {
+  Download(arrays_);
+  state_->SaveModel(file);
+}
+
+template <typename T>
+absl::Status CudaHashGridStep<T>::Initialize(const TensorFile& file) {
+  if (absl::Status status = state_->Initialize(file); !status.ok()) return status;
+  Upload();
+  return absl::OkStatus();
+}
+
+template <typename T>
+TrainedModel CudaHashGridStep<T>::Snapshot() const {
+  Download(arrays_);
+  return state_->Snapshot();
+}
+
+template <typename T>
+void CudaHashGridStep<T>::ReopenGrid() {
+  Download(arrays_);
+  state_->occupancy.Reopen();
+  Upload();
+}
+
+}  // namespace
+
+std::unique_ptr<TrainingStep> NewCudaHashGridStep(const TrainConfig& config,
+                                                  const SceneGeometry& geometry,
+                                                  const RaySource* source) {
+  if (config.cuda_fp32 != 0)
+    return std::make_unique<CudaHashGridStep<float>>(config, geometry, source);
+  return std::make_unique<CudaHashGridStep<Half>>(config, geometry, source);
+}
+
+size_t CudaRaySourceBytes(const RaySource& source) {
+  MeasuringAllocator measure;
+  CudaPictures(source.views.size(), PixelBytes(source.views), &measure);
+  return measure.byte_size();
+}
+
+size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry) {
+  return CudaStepBytes(config, geometry, InitialCudaStepShape(config), BackwardBlocks(config));
+}
+
+}  // namespace nerf

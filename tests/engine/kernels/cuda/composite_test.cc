@@ -1,0 +1,167 @@
+#include "engine/kernels/composite.h"
+
+#include <cmath>
+#include <functional>
+
+#include "tests/testing/cuda_test.h"
+#include "tests/testing/random_floats.h"
+#include "tests/testing/reference/composite.h"
+
+namespace nerf::kernels {
+namespace {
+
+// Loss of a ray's colour in double, averaged over the channels.
+double Loss(const LossShape& shape, const double (&residual)[3]) {
+  double loss = 0;
+  for (double r : residual) {
+    const double size = std::abs(r);
+    const bool linear = size > shape.huber_delta;
+    loss += (linear ? shape.huber_delta * (size - 0.5 * shape.huber_delta) : 0.5 * r * r) / 3;
+  }
+  return loss;
+}
+
+// Rays of the given numbers of samples, which stand in the arrays backwards.
+struct Rays {
+  explicit Rays(const std::vector<uint32_t>& n_samples) {
+    for (uint32_t n : n_samples) offsets.push_back(offsets.back() + n);
+    const size_t n = offsets.back(), n_rays = n_samples.size();
+    outputs = RandomFloats(n, -2, 2, 1);  // before the sigmoid, three a sample follow
+    exponents = RandomFloats(n, -1, 3, 2);
+    deltas = RandomFloats(n, 0.02f, 0.2f, 3);
+    colour_outputs = RandomPoints(n, -2, 2, 4);
+    targets = RandomPoints(n_rays, 0, 1, 5);
+    backgrounds = RandomPoints(n_rays, 0, 1, 6);
+  }
+  std::vector<uint32_t> offsets{0};
+  std::vector<float> outputs, exponents, deltas;
+  std::vector<Vec3> colour_outputs, targets, backgrounds;
+
+  // Sum over the rays of the loss, from (colour outputs, exponent) of each sample [n][4].
+  double TotalLoss(const LossShape& shape, const std::vector<double>& variables,
+                   double* squared_error) const {
+    double total = 0;
+    *squared_error = 0;
+    for (size_t r = 0; r + 1 < offsets.size(); ++r) {
+      std::vector<double> sigmas, lengths;
+      for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k) {
+        sigmas.push_back(std::exp(variables[4 * k + 3]));
+        lengths.push_back(deltas[k]);
+      }
+      const int bounds[] = {0, static_cast<int>(sigmas.size())};
+      const auto composite = reference::CompositeForward(bounds, sigmas, lengths);
+      double residual[3];
+      for (int c = 0; c < 3; ++c) {
+        double colour = composite.ray_transmittance[0] * backgrounds[r][c];
+        for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k)
+          colour += composite.weights[k - offsets[r]] / (1 + std::exp(-variables[4 * k + c]));
+        residual[c] = colour - targets[r][c];
+        *squared_error += residual[c] * residual[c] / 3;
+      }
+      total += Loss(shape, residual);
+    }
+    return total;
+  }
+};
+
+class CudaCompositeTest : public CudaTest {
+ protected:
+  struct Result {
+    std::vector<float> grads;
+    double loss = 0, squared_error = 0;
+  };
+  Result Run(const Rays& rays, const LossShape& shape, float scale) {
+    const auto n = static_cast<uint32_t>(rays.deltas.size());
+    std::vector<uint32_t> rows(n);
+    std::vector<float> alphas(n), deltas(n), sigmas(n), weights(n);
+    std::vector<Vec3> colours(n);
+    for (size_t r = 0; r + 1 < rays.offsets.size(); ++r) {
+      float transmittance = 1;
+      for (uint32_t k = rays.offsets[r]; k < rays.offsets[r + 1]; ++k) {
+        const uint32_t row = rows[k] = n - 1 - k;
+        sigmas[row] = std::exp(rays.exponents[k]);
+        deltas[row] = rays.deltas[k];
+        alphas[row] = -std::expm1(-sigmas[row] * deltas[row]);
+        weights[row] = CompositeForwardStep(alphas[row], &transmittance);
+        for (int c = 0; c < 3; ++c) colours[k][c] = 1 / (1 + std::exp(-rays.colour_outputs[k][c]));
+      }
+    }
+    const DeviceArray<uint32_t> n_rays({static_cast<uint32_t>(rays.targets.size())}),
+        device_offsets(rays.offsets), device_rows(rows);
+    const DeviceArray<float> device_alphas(alphas), device_deltas(deltas), device_sigmas(sigmas),
+        device_weights(weights), device_scale({scale});
+    const DeviceArray<Vec3> device_colours(colours), targets(rays.targets),
+        backgrounds(rays.backgrounds);
+    DeviceArray<float> grads(size_t{4} * n);
+    DeviceArray<double> losses(2 * cuda::kLossBlocks);
+    cuda::CompositeLoss({.n_rays = n_rays.data(),
+                         .ray_offsets = device_offsets.data(),
+                         .rows = device_rows.data(),
+                         .alphas = device_alphas.data(),
+                         .deltas = device_deltas.data(),
+                         .sigmas = device_sigmas.data(),
+                         .weights = device_weights.data(),
+                         .colours = device_colours.data(),
+                         .targets = targets.data(),
+                         .backgrounds = backgrounds.data(),
+                         .gradient_scale = device_scale.data(),
+                         .loss = shape,
+                         .grads = grads.data(),
+                         .losses = losses.data()},
+                        stream_);
+    Result result;
+    result.grads = grads.Download(stream_);
+    const std::vector<double> sums = losses.Download(stream_);
+    for (int b = 0; b < cuda::kLossBlocks; ++b) {
+      result.loss += sums[2 * b];
+      result.squared_error += sums[2 * b + 1];
+    }
+    return result;
+  }
+};
+NERF_INSTANTIATE_CUDA_PLACES(CudaCompositeTest);
+
+TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDifferences) {
+  for (const LossShape& shape : {LossShape{}, LossShape{0.1f}}) {
+    const Rays rays({0, 1, 2, 0, 17, 60, 5});
+    constexpr float kScale = 2;  // for the mean over the channels it would be a third
+    const Result result = Run(rays, shape, kScale);
+    std::vector<double> variables;
+    for (size_t k = 0; k < rays.deltas.size(); ++k) {
+      for (int c = 0; c < 3; ++c) variables.push_back(rays.colour_outputs[k][c]);
+      variables.push_back(rays.exponents[k]);
+    }
+    double squared_error, ignored;
+    const double loss = rays.TotalLoss(shape, variables, &squared_error);
+    EXPECT_NEAR(result.loss, loss, 1e-6 * loss);
+    EXPECT_NEAR(result.squared_error, squared_error, 1e-6 * squared_error);
+    constexpr double kDifference = 1e-5;
+    for (size_t i = 0; i < variables.size(); ++i) {
+      const double value = variables[i];
+      variables[i] = value + kDifference;
+      const double above = rays.TotalLoss(shape, variables, &ignored);
+      variables[i] = value - kDifference;
+      const double below = rays.TotalLoss(shape, variables, &ignored);
+      variables[i] = value;
+      // Sums of up to 60 samples in floats.
+      ASSERT_NEAR(result.grads[i], 3 * kScale * (above - below) / (2 * kDifference), 2e-6) << i;
+    }
+  }
+}
+
+TEST_P(CudaCompositeTest, EveryRayOfManyCountsOnce) {
+  // One, and more than the threads of kLossBlocks blocks of 256.
+  for (uint32_t n_rays : {1u, cuda::kLossBlocks * 256u + 3}) {
+    Rays rays(std::vector<uint32_t>(n_rays, 0));
+    for (uint32_t r = 0; r < n_rays; ++r) {
+      rays.targets[r] = {0, 0, 0};
+      rays.backgrounds[r] = {1, 1, 1};
+    }
+    const Result result = Run(rays, {}, 1);
+    EXPECT_EQ(result.squared_error, n_rays);
+    EXPECT_EQ(result.loss, 0.5 * n_rays);
+  }
+}
+
+}  // namespace
+}  // namespace nerf::kernels

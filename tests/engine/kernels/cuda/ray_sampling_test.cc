@@ -1,0 +1,76 @@
+#include "engine/kernels/ray_sampling.h"
+
+#include "tests/testing/cuda_test.h"
+
+namespace nerf::kernels {
+namespace {
+
+class CudaRaySamplingTest : public CudaTest {};
+NERF_INSTANTIATE_CUDA_PLACES(CudaRaySamplingTest);
+
+// Two pictures of noise, one through a lens that distorts.
+struct Pictures {
+  Pictures() : pixels(10 * 10 * 3 + 6 * 5 * 4), first_pixels{0, 100, 130} {
+    for (size_t i = 0; i < pixels.size(); ++i) {
+      const auto words = RandomWords(1, RandomUse::kTest, 3, static_cast<uint32_t>(i));
+      pixels[i] = static_cast<uint8_t>(words[0] >> 24);
+    }
+  }
+  // With the pixels at `from`.
+  std::vector<Picture> At(const uint8_t* from) const {
+    const LensCamera plain{8, 9, 5, 5, false, {}, {}};
+    LensCamera bent{7, 7, 3, 2, true, {0.2f, 0, 0, 0.01f, 0}, {}};
+    bent.camera_to_world.m[0][3] = 2;
+    return {{plain, 10, 3, from}, {bent, 6, 4, from + 300}};
+  }
+  std::vector<uint8_t> pixels;
+  std::vector<uint64_t> first_pixels;
+};
+
+TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
+  const Pictures host;
+  const DeviceArray<uint8_t> pixels(host.pixels);
+  const DeviceArray<Picture> pictures(host.At(pixels.data()));
+  const DeviceArray<uint64_t> first_pixels(host.first_pixels);
+  const DeviceArray<uint32_t> step({77u});
+  const std::vector<Picture> host_pictures = host.At(host.pixels.data());
+  for (BackgroundKind background :
+       {BackgroundKind::kBlack, BackgroundKind::kWhite, BackgroundKind::kRandom}) {
+    PictureSet set{2, pictures.data(), first_pixels.data(), background, 0.25f, 9};
+    PictureSet host_set = set;
+    host_set.pictures = host_pictures.data();
+    host_set.first_pixels = host.first_pixels.data();
+    for (uint32_t n : {0u, 1u, 255u, 256u, 257u, 1000u}) {
+      DeviceArray<Ray> rays(n);
+      DeviceArray<float> jitters(n);
+      DeviceArray<Vec3> targets(n), backgrounds(n);
+      cuda::SampleRays({.range = {n},
+                        .set = set,
+                        .step = step.data(),
+                        .rays = rays.data(),
+                        .jitters = jitters.data(),
+                        .targets = targets.data(),
+                        .backgrounds = backgrounds.data()},
+                       stream_);
+      const auto found_rays = rays.Download(stream_);
+      const auto found_jitters = jitters.Download(stream_);
+      const auto found_targets = targets.Download(stream_);
+      const auto found_backgrounds = backgrounds.Download(stream_);
+      for (uint32_t i = 0; i < n; ++i) {
+        const SampledRay expected = SampleRay(host_set, 77, i);
+        EXPECT_EQ(found_jitters[i], expected.jitter);
+        EXPECT_EQ(found_backgrounds[i], expected.background);
+        EXPECT_EQ(found_rays[i].t_near, 0.25f);
+        EXPECT_EQ(found_rays[i].origin, expected.ray.origin);
+        for (int axis = 0; axis < 3; ++axis) {
+          // A device contracts multiplies and adds that the host does not.
+          ASSERT_NEAR(found_rays[i].direction[axis], expected.ray.direction[axis], 1e-6) << i;
+          ASSERT_NEAR(found_targets[i][axis], expected.target[axis], 1e-6) << i;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nerf::kernels

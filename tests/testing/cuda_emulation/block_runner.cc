@@ -1,0 +1,278 @@
+#include "tests/testing/cuda_emulation/block_runner.h"
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/check.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace nerf::cuda_emulation {
+namespace {
+
+constexpr size_t kStackBytes = 256 << 10;  // pages are only taken when touched
+constexpr unsigned kWarp = 32;
+constexpr unsigned kNoThread = ~0u;
+
+ThreadOrder thread_order = ThreadOrder::kRising;
+
+// A stack of its own, or the one that RunGrid was called on.
+struct Fibre {
+  ucontext_t context = {};  // where it begins
+  jmp_buf jump;             // where it stopped
+  bool has_run = false;
+  std::unique_ptr<char[]> stack;
+  unsigned thread = kNoThread;
+  const void* bottom = nullptr;  // of the stack, for ASan
+  size_t byte_size = 0;
+  void* fake_stack = nullptr;
+};
+
+// To another stack. ASan is told; elsewhere jumps spare the two system calls of swapcontext.
+void Switch(Fibre* from, Fibre* to) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&from->fake_stack, to->bottom, to->byte_size);
+  swapcontext(&from->context, &to->context);
+  __sanitizer_finish_switch_fiber(from->fake_stack, nullptr, nullptr);
+#else
+  if (_setjmp(from->jump) != 0) return;
+  if (to->has_run) _longjmp(to->jump, 1);
+  to->has_run = true;
+  setcontext(&to->context);
+#endif
+}
+
+struct Waiting {
+  Fibre* fibre = nullptr;  // null: does not wait
+  const std::source_location* site = nullptr;
+  uint32_t mask = 0;  // 0 at a block barrier
+  void* operand = nullptr;
+  bool IsAt(const std::source_location& there, uint32_t with_mask) const {
+    return fibre != nullptr && mask == with_mask && site->line() == there.line() &&
+           site->column() == there.column() &&
+           (site->file_name() == there.file_name() ||
+            std::strcmp(site->file_name(), there.file_name()) == 0);
+  }
+};
+
+// One block after another. A fibre runs thread after thread as long as none has to wait, so that
+// kernels without barriers cost no switches.
+class BlockRunner {
+ public:
+  BlockRunner() { main_.has_run = true; }
+  void Run(const char* name, const GridShape& shape, const std::function<void()>& body);
+  void Wait(const std::source_location& site, uint32_t mask, void* operand, WarpCombine combine);
+
+  unsigned thread() const { return current_->thread; }
+  unsigned block() const { return block_; }
+  const GridShape& shape() const { return shape_; }
+  void* shared_bytes() { return shared_.get(); }
+  bool running() const { return body_ != nullptr; }
+
+ private:
+  static void FibreMain();
+  void RunBlock();
+  void Resume(Fibre* fibre);
+  Fibre* IdleFibre();
+  [[noreturn]] void ReportDivergence();
+
+  const char* name_ = "";
+  GridShape shape_;
+  const std::function<void()>* body_ = nullptr;
+  unsigned block_ = 0;
+  std::unique_ptr<char[]> shared_;
+  Fibre main_;
+  Fibre* current_ = &main_;
+  std::vector<std::unique_ptr<Fibre>> fibres_;
+  std::vector<Fibre*> idle_, ready_;
+  std::vector<Waiting> waiting_;  // by thread
+  unsigned n_begun_ = 0, n_ended_ = 0, n_waiting_at_barrier_ = 0;
+  std::vector<unsigned> n_waiting_in_warp_;
+};
+
+BlockRunner& Runner() {
+  static BlockRunner* const runner = new BlockRunner;
+  return *runner;
+}
+
+void BlockRunner::FibreMain() {
+  BlockRunner& self = Runner();
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, &self.main_.bottom, &self.main_.byte_size);
+#endif
+  Fibre* const fibre = self.current_;
+  while (true) {
+    while (self.n_begun_ < self.shape_.n_threads) {
+      const unsigned turn = self.n_begun_++;
+      fibre->thread =
+          thread_order == ThreadOrder::kRising ? turn : self.shape_.n_threads - 1 - turn;
+      (*self.body_)();
+      ++self.n_ended_;
+    }
+    fibre->thread = kNoThread;
+    self.idle_.push_back(fibre);
+    Switch(fibre, &self.main_);
+  }
+}
+
+Fibre* BlockRunner::IdleFibre() {
+  if (!idle_.empty()) {
+    Fibre* const fibre = idle_.back();
+    idle_.pop_back();
+    return fibre;
+  }
+  auto fibre = std::make_unique<Fibre>();
+  fibre->stack.reset(new char[kStackBytes]);
+  fibre->bottom = fibre->stack.get();
+  fibre->byte_size = kStackBytes;
+  getcontext(&fibre->context);
+  fibre->context.uc_stack.ss_sp = fibre->stack.get();
+  fibre->context.uc_stack.ss_size = kStackBytes;
+  makecontext(&fibre->context, &BlockRunner::FibreMain, 0);
+  fibres_.push_back(std::move(fibre));
+  return fibres_.back().get();
+}
+
+void BlockRunner::Resume(Fibre* fibre) {
+  current_ = fibre;
+  Switch(&main_, fibre);
+  current_ = &main_;
+}
+
+void BlockRunner::Run(const char* name, const GridShape& shape, const std::function<void()>& body) {
+  NERF_CHECK(!running());
+  NERF_CHECK(shape.n_threads >= 1 && shape.n_threads <= 1024);
+  name_ = name;
+  shape_ = shape;
+  body_ = &body;
+  // Exactly as large as asked for, so that ASan sees the byte behind it.
+  shared_.reset(shape.shared_bytes > 0 ? new char[shape.shared_bytes] : nullptr);
+  for (unsigned turn = 0; turn < shape.n_blocks; ++turn) {
+    block_ = thread_order == ThreadOrder::kRising ? turn : shape.n_blocks - 1 - turn;
+    RunBlock();
+  }
+  body_ = nullptr;
+}
+
+void BlockRunner::RunBlock() {
+  if (shape_.shared_bytes > 0) std::memset(shared_.get(), 0xff, shape_.shared_bytes);
+  waiting_.assign(shape_.n_threads, {});
+  n_waiting_in_warp_.assign(shape_.n_threads / kWarp + 1, 0);
+  n_begun_ = n_ended_ = n_waiting_at_barrier_ = 0;
+  while (n_ended_ < shape_.n_threads) {
+    if (!ready_.empty()) {
+      Fibre* const fibre = ready_.back();
+      ready_.pop_back();
+      Resume(fibre);
+    } else if (n_begun_ < shape_.n_threads) {
+      Resume(IdleFibre());
+    } else {
+      ReportDivergence();
+    }
+  }
+  // Fibres that wait to begin another thread have run out of threads.
+  while (!ready_.empty()) {
+    Fibre* const fibre = ready_.back();
+    ready_.pop_back();
+    Resume(fibre);
+  }
+}
+
+void BlockRunner::Wait(const std::source_location& site, uint32_t mask, void* operand,
+                       WarpCombine combine) {
+  Fibre* const self = current_;
+  const unsigned thread = self->thread;
+  const bool whole_block = combine == nullptr;
+  const unsigned first = whole_block ? 0 : thread / kWarp * kWarp;
+  const unsigned end = whole_block ? shape_.n_threads : std::min(first + kWarp, shape_.n_threads);
+  waiting_[thread] = {self, &site, mask, operand};
+  const auto takes_part = [&](unsigned t) { return whole_block || (mask >> (t - first)) & 1; };
+  // Who is there is looked at only when enough are waiting.
+  unsigned& n_waiting = whole_block ? n_waiting_at_barrier_ : n_waiting_in_warp_[thread / kWarp];
+  const unsigned n_expected =
+      whole_block ? shape_.n_threads : static_cast<unsigned>(std::popcount(mask));
+  bool complete = ++n_waiting >= n_expected;
+  for (unsigned t = first; complete && t < end; ++t)
+    complete = !takes_part(t) || waiting_[t].IsAt(site, mask);
+  if (!whole_block && end - first < kWarp && (mask >> (end - first)) != 0) complete = false;
+  if (!complete) {
+    Switch(self, &main_);
+    return;
+  }
+  n_waiting -= n_expected;
+  if (!whole_block) {
+    void* operands[kWarp] = {};
+    for (unsigned t = first; t < end; ++t)
+      if (takes_part(t)) operands[t - first] = waiting_[t].operand;
+    combine(operands);
+  }
+  // In the order of their first turn: the ready list is taken from its end.
+  const auto release = [&](unsigned t) {
+    if (!takes_part(t)) return;
+    if (t != thread) ready_.push_back(waiting_[t].fibre);
+    waiting_[t] = {};
+  };
+  if (thread_order == ThreadOrder::kRising) {
+    for (unsigned t = end; t-- > first;) release(t);
+  } else {
+    for (unsigned t = first; t < end; ++t) release(t);
+  }
+}
+
+void BlockRunner::ReportDivergence() {
+  std::map<std::string, std::string> places;
+  for (unsigned t = 0; t < shape_.n_threads; ++t) {
+    const Waiting& w = waiting_[t];
+    std::string place = "ended";
+    if (w.fibre != nullptr) {
+      place = std::string(w.mask == 0 ? "at the block barrier " : "at the warp operation ") +
+              w.site->file_name() + ":" + std::to_string(w.site->line());
+    }
+    places[place] += (places[place].empty() ? "" : " ") + std::to_string(t);
+  }
+  std::string message = std::string("kernel ") + name_ + ", block " + std::to_string(block_) +
+                        ": threads wait for one another without end:";
+  for (const auto& [place, threads] : places) message += "\n  " + place + ": " + threads;
+  // Fibres that are stuck keep their stacks; fresh ones take their place.
+  for (std::unique_ptr<Fibre>& fibre : fibres_) static_cast<void>(fibre.release());
+  fibres_.clear();
+  idle_.clear();
+  ready_.clear();
+  body_ = nullptr;
+  throw DivergenceError(message);
+}
+
+}  // namespace
+
+void SetThreadOrder(ThreadOrder order) { thread_order = order; }
+
+void RunGrid(const char* name, const GridShape& shape, const std::function<void()>& body) {
+  Runner().Run(name, shape, body);
+}
+
+unsigned ThreadIndex() { return Runner().thread(); }
+unsigned BlockIndex() { return Runner().block(); }
+const GridShape& Shape() { return Runner().shape(); }
+void* SharedBytes() {
+  NERF_CHECK(Runner().shared_bytes() != nullptr);
+  return Runner().shared_bytes();
+}
+
+void BlockBarrier(const std::source_location& site) { Runner().Wait(site, 0, nullptr, nullptr); }
+
+void WarpOperation(uint32_t mask, void* operand, WarpCombine combine,
+                   const std::source_location& site) {
+  NERF_CHECK((mask >> (ThreadIndex() % kWarp)) & 1);
+  Runner().Wait(site, mask, operand, combine);
+}
+
+}  // namespace nerf::cuda_emulation

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "engine/kernels/stream.h"
+
+namespace nerf::cuda_emulation {
+
+// Runs the work now, or records it where the stream records a graph.
+void Submit(kernels::Stream stream, std::function<void()> work);
+
+// Bytes of device memory in use, and how many there are: an allocation beyond fails as on a device.
+size_t DeviceBytesInUse();
+void SetDeviceBytes(size_t byte_size);
+
+// How many graphs have been recorded since the process began.
+int GraphsRecorded();
+
+}  // namespace nerf::cuda_emulation
