@@ -54,8 +54,8 @@ compile_cuda() {
 
 mkdir -p build
 if [ "$sanitize" = no ]; then
-  run release -DNERF_ENABLE_TORCH=ON
   compile_cuda
+  run release -DNERF_ENABLE_TORCH=ON
 else
   run_sanitized tsan
   run_sanitized asan -DNERF_ENABLE_TORCH=ON
