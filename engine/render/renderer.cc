@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kTileSide = 16;  // pixels: rays of a tile meet the same cells
 constexpr int kTileRays = kTileSide * kTileSide;
-constexpr int kWaveSamples = 4;        // of a ray between two looks at its transmittance
-constexpr float kRenderJitter = 0.5f;  // the mean of the jitters that training drew
+constexpr int kWaveSamples = 4;           // of a ray between two looks at its transmittance
+constexpr float kMinDepthOpacity = 0.1f;  // what stops less light is haze, whose mean says nothing
+constexpr float kRenderJitter = 0.5f;     // the mean of the jitters that training drew
 
 struct RayState {
   kernels::MarchRay march;
@@ -99,7 +100,7 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) 
     const float opacity = 1 - ray.transmittance;
     job.view->colours[pixel] = ray.colour + job.options.background * ray.transmittance;
     job.view->opacities[pixel] = opacity;
-    job.view->depths[pixel] = opacity > 0 ? ray.depth / opacity : 0;
+    job.view->depths[pixel] = opacity >= kMinDepthOpacity ? ray.depth / opacity : 0;
   }
 }
 

@@ -19,7 +19,7 @@ struct RenderedView {
   std::vector<Vec3> colours;     // [height * width] sRGB, composited on the background
   std::vector<float> opacities;  // [height * width] sum of weights, 0 to 1
   std::vector<float> depths;  // [height * width] expected distance along the ray, training units; 0
-                              // where opacity is 0
+                              // where opacity is below a tenth
 };
 
 struct RenderOptions {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "gtest/gtest.h"
 
@@ -74,6 +75,21 @@ RenderedView Render(const RadianceField& field, const OccupancyGrid& grid,
 }
 
 OccupancyGrid FullGrid() { return FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 32); }
+
+TEST(RendererTest, HazeHasNoDepthAndWhatStopsATenthOfTheLightHas) {
+  // The middle ray crosses two units: opacity 1 - exp(-2 sigma), middle of the slab at 4.
+  const auto middle_of = [](float sigma) {
+    const FormulaField field([=](Vec3) { return sigma; }, White);
+    const RenderedView view = Render(field, FullGrid(), {});
+    return std::pair(view.opacities[kMiddlePixel], view.depths[kMiddlePixel]);
+  };
+  const auto [thin_opacity, thin_depth] = middle_of(0.04f);
+  EXPECT_NEAR(thin_opacity, 0.077, 0.005);
+  EXPECT_EQ(thin_depth, 0);
+  const auto [opacity, depth] = middle_of(0.07f);
+  EXPECT_NEAR(opacity, 0.13, 0.005);
+  EXPECT_NEAR(depth, 4, 0.1);
+}
 
 TEST(RendererTest, UniformSlabLetsThroughWhatBeersLawSays) {
   constexpr float kSigma = 0.8f;
