@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/kernels/activation.h"
+#include "engine/kernels/colour_loss.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
 #include "engine/kernels/spherical_harmonics.h"
@@ -29,18 +30,6 @@ template <int width>
 void CopyRow(Buffer<float>* buffer, int from, int to) {
   std::memcpy(buffer->data() + size_t{width} * to, buffer->data() + size_t{width} * from,
               width * sizeof(float));
-}
-
-// Loss of one colour channel and its derivative by the residual. Huber 1964.
-struct ChannelLoss {
-  float value, derivative;
-};
-ChannelLoss LossOf(const TrainConfig& config, float residual) {
-  const float size = std::abs(residual);
-  if (config.loss == Loss::kMse || size <= config.huber_delta)
-    return {0.5f * residual * residual, residual};
-  return {config.huber_delta * (size - 0.5f * config.huber_delta),
-          std::copysign(config.huber_delta, residual)};
 }
 
 }  // namespace
@@ -201,13 +190,15 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
     const float* colour = colours_.data() + size_t{kColourWidth} * row;
     ray.colour = ray.colour + Vec3{colour[0], colour[1], colour[2]} * weights_[row];
   }
+  kernels::LossShape loss_shape;
+  if (input.config->loss == Loss::kHuber) loss_shape.huber_delta = input.config->huber_delta;
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
     ray.behind = ray.colour + batch.backgrounds[begin + r] * ray.transmittance;
     for (int channel = 0; channel < 3; ++channel) {
       const float residual = ray.behind[channel] - batch.targets[begin + r][channel];
-      const ChannelLoss loss = LossOf(*input.config, residual);
+      const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
       ray.grad_colour[channel] = scale * loss.derivative;
       output->loss += loss.value / 3.0;
       output->squared_error += static_cast<double>(residual) * residual / 3.0;
