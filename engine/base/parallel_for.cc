@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace nerf {
 namespace {
@@ -64,13 +65,20 @@ void ThreadPool::ParallelFor(int64_t n, const std::function<void(int64_t, int)>&
   RunTasks(0);
   std::unique_lock lock(mu_);
   finished_.wait(lock, [this] { return busy_ == 0; });
+  if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 void ThreadPool::RunTasks(int thread) noexcept {
-  while (true) {
-    const int64_t index = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (index >= n_tasks_) return;
-    (*task_)(index, thread);
+  try {
+    while (true) {
+      const int64_t index = next_task_.fetch_add(1, std::memory_order_relaxed);
+      if (index >= n_tasks_) return;
+      (*task_)(index, thread);
+    }
+  } catch (...) {
+    next_task_.store(n_tasks_, std::memory_order_relaxed);
+    std::lock_guard lock(mu_);
+    if (error_ == nullptr) error_ = std::current_exception();
   }
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -28,8 +29,8 @@ class ThreadPool {
   int n_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
   // Calls task(index, thread) for each index in [0, n), in no particular order, thread in [0,
-  // n_threads). Returns when all are done. An exception of a task ends the process: kernels do not
-  // throw.
+  // n_threads); thread 0 is the caller's. Returns when all are done. The first exception of a task
+  // is thrown again when every thread has ended its work; tasks that had not begun are left out.
   void ParallelFor(int64_t n, const std::function<void(int64_t index, int thread)>& task);
 
  private:
@@ -40,9 +41,10 @@ class ThreadPool {
   std::mutex mu_;
   std::condition_variable start_;
   std::condition_variable finished_;
-  uint64_t generation_ = 0;  // guarded by mu_
-  int busy_ = 0;             // guarded by mu_
-  bool stopping_ = false;    // guarded by mu_
+  uint64_t generation_ = 0;   // guarded by mu_
+  int busy_ = 0;              // guarded by mu_
+  bool stopping_ = false;     // guarded by mu_
+  std::exception_ptr error_;  // guarded by mu_
   const std::function<void(int64_t, int)>* task_ = nullptr;
   int64_t n_tasks_ = 0;
   std::atomic<int64_t> next_task_{0};

@@ -83,8 +83,9 @@ NERF_HD inline MarchRay StartMarch(const MarchGrid& grid, const MarchSteps& step
 
 // Finds the next up to max_samples intervals whose middle lies in an occupied cell: their middles
 // and lengths, in scene units. Returns how many; fewer than max_samples means that the ray has left
-// the grid. Sources: Amanatides and Woo 1987 for the cell exits; Mueller et al. 2022, appendix E,
-// for step lengths and nested grids.
+// the grid, or that it is so far away that a step no longer changes a float. Sources: Amanatides
+// and Woo 1987 for the cell exits; Mueller et al. 2022, appendix E, for step lengths and nested
+// grids.
 NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, int max_samples,
                                 MarchRay* ray, float* t_middles, float* deltas,
                                 uint32_t* cells = nullptr) {
@@ -93,13 +94,15 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
   const float cell_size0 = 2 * grid.half_side / grid.resolution;
   int n = 0;
   float t = ray->t;
+  float t_before = -1;
   while (n < max_samples) {
     const float delta = steps.Delta(t);
     const float middle = t + 0.5f * delta;
-    if (middle >= ray->t_exit) {
+    if (middle >= ray->t_exit || !(t > t_before)) {
       ray->t_exit = -1;
       break;
     }
+    t_before = t;
     const Vec3 p = ray->origin + ray->direction * middle - grid.center;
     int level = 0;
     if (grid.n_levels > 1) {

@@ -78,7 +78,8 @@ void CompositeWave(const RenderJob& job, int n, TileWorkspace* w) {
   }
 }
 
-void RenderTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) {
+void RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_token& stop,
+                TileWorkspace* w) {
   const int x0 = tile_x * kTileSide, y0 = tile_y * kTileSide;
   const int width = std::min(kTileSide, job.camera.width - x0);
   const int height = std::min(kTileSide, job.camera.height - y0);
@@ -90,6 +91,7 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) 
     w->rays[r].march = kernels::StartMarch(job.grid, job.steps, ray, kRenderJitter);
   }
   while (const int n = MarchWave(job, n_rays, w)) {
+    if (stop.stop_requested()) return;
     job.field.DensityAndColour(n, w->positions, w->directions, w->sigmas, w->colours,
                                w->field.get());
     CompositeWave(job, n, w);
@@ -137,8 +139,9 @@ bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
   std::vector<std::unique_ptr<TileWorkspace>> workspaces(pool->n_threads());
   pool->ParallelFor(static_cast<int64_t>(tiles_x) * tiles_y, [&](int64_t tile, int thread) {
     if (stop.stop_requested()) return;
+    if (thread == 0 && options.between_tiles) options.between_tiles();
     if (!workspaces[thread]) workspaces[thread] = std::make_unique<TileWorkspace>(field);
-    RenderTile(job, static_cast<int>(tile % tiles_x), static_cast<int>(tile / tiles_x),
+    RenderTile(job, static_cast<int>(tile % tiles_x), static_cast<int>(tile / tiles_x), stop,
                workspaces[thread].get());
   });
   return !stop.stop_requested();

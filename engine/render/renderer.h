@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -25,6 +26,8 @@ struct RenderedView {
 struct RenderOptions {
   Vec3 background{1, 1, 1};
   float min_transmittance = 1e-4f;  // a ray stops where less light than this is left
+  // Called on the caller's thread between two tiles, a few times a second and more; or unset.
+  std::function<void()> between_tiles;
 };
 
 // The grid as marchers read it; borrows its bits and superblocks (OccupiedSuperblocks, or none).
@@ -32,8 +35,9 @@ kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
                                std::span<const uint64_t> superblocks = {});
 
 // Renders `camera` (training frame) by marching the occupied cells of `grid`. Bytes do not depend
-// on the pool's size. Returns false when `stop` was requested before the end; the view is then
-// incomplete. Sources: Mildenhall et al. 2020, eq. 3; Mueller et al. 2022, section 5.
+// on the pool's size. A `stop` ends it within one wave of samples a thread; it then returns false
+// and the view is incomplete. Sources: Mildenhall et al. 2020, eq. 3; Mueller et al. 2022,
+// section 5.
 bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
                 const SceneGeometry& geometry, const Camera& camera, const RenderOptions& options,
                 ThreadPool* pool, std::stop_token stop, RenderedView* view);

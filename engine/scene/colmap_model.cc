@@ -15,7 +15,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "COLMAP's binary files are read as is");
 
-constexpr uint64_t kMaxModelBytes = uint64_t{4} << 30;
+// Read whole: a model of 1000 images with 20000 points each has half of it.
+constexpr uint64_t kMaxModelBytes = uint64_t{1} << 30;
 constexpr size_t kMaxImages = 100'000;
 
 constexpr ColmapCameraModel kCameraModels[] = {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <semaphore>
 #include <set>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/scene/colmap_reader.h"
@@ -280,16 +282,43 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   return result;
 }
 
-// Decodes every view; stores the pictures in views[i] where `scene_views` is given. Damaged images
+// How many pictures may be decoded at once so that they stay below the limit; 0 where not even the
+// largest one does.
+ptrdiff_t DecodersThatFit(const std::vector<ViewDescription>& descriptions, uint64_t limit_bytes,
+                          int n_threads) {
+  uint64_t largest = 1;
+  for (const ViewDescription& view : descriptions) {
+    largest = std::max(largest, view.header.DecodedBytes());
+  }
+  const auto wanted = static_cast<uint64_t>(n_threads);
+  return static_cast<ptrdiff_t>(limit_bytes == 0 ? wanted
+                                                 : std::min(wanted, limit_bytes / largest));
+}
+
+// Decodes every view; stores the pictures in views[i] where `views` is given. Damaged images
 // become problems.
 void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& descriptions,
-                 const ImageLimits& limits, ThreadPool* pool, std::vector<View>* views,
+                 const SceneOptions& options, ThreadPool* pool, std::vector<View>* views,
                  std::vector<SceneProblem>* problems) {
+  const ImageLimits& limits = options.image_limits;
+  // Where all pictures are kept, they were found to fit.
+  const ptrdiff_t n_at_once =
+      views != nullptr
+          ? pool->n_threads()
+          : DecodersThatFit(descriptions, options.memory_limit_bytes, pool->n_threads());
+  if (n_at_once == 0) {
+    return AddProblem(problems, "", "",
+                      absl::StrCat("its largest image does not fit in the ",
+                                   options.memory_limit_bytes >> 20, " MiB that are available"));
+  }
+  std::counting_semaphore<> decoders(n_at_once);
   if (views != nullptr) views->resize(descriptions.size());
   std::vector<std::string> messages(descriptions.size());
   pool->ParallelFor(static_cast<int64_t>(descriptions.size()), [&](int64_t index, int) {
     const auto i = static_cast<size_t>(index);
     const ViewDescription& description = descriptions[i];
+    decoders.acquire();
+    const absl::Cleanup release = [&] { decoders.release(); };
     absl::StatusOr<std::string> bytes =
         ReadRegularFile(folder.PathOf(description.file), limits.max_file_bytes);
     if (!bytes.ok()) {
@@ -340,8 +369,7 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
   SceneDescription& description = described.description;
   if (options.decode_images && described.folder) {
     for (const auto* views : {&description.train, &description.test}) {
-      DecodeViews(*described.folder, *views, options.image_limits, pool.get(), nullptr,
-                  &description.problems);
+      DecodeViews(*described.folder, *views, options, pool.get(), nullptr, &description.problems);
     }
   }
   return std::move(description);
@@ -377,7 +405,7 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   const auto fill = [&](const std::vector<ViewDescription>& descriptions,
                         std::vector<View>* views) {
     if (options.decode_images) {
-      DecodeViews(*described.folder, descriptions, options.image_limits, pool.get(), views,
+      DecodeViews(*described.folder, descriptions, options, pool.get(), views,
                   &description.problems);
       return;
     }

@@ -17,10 +17,11 @@ struct SceneOptions {
   // Where the data set gives no split: every Nth image by sorted name, the first included, is a
   // test view. 0: none. Unset: 8.
   std::optional<int> test_every;
-  uint64_t memory_limit_bytes = 0;  // for decoded images; 0: no limit
+  uint64_t memory_limit_bytes = 0;  // for the decoded images that are held at once; 0: no limit
   ThreadPool* pool = nullptr;       // borrowed for the call; unset: a pool of n_threads is made
   int n_threads = 0;                // 0: one for each core
-  // DescribeScene: decode every image once to find damaged ones. LoadScene: fill View::image.
+  // DescribeScene: decode every image once to find damaged ones, as many at once as the limit
+  // leaves room for. LoadScene: fill View::image.
   bool decode_images = true;
   ImageLimits image_limits;
 };

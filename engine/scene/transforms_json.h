@@ -23,7 +23,7 @@ struct JsonProblems {
 };
 
 constexpr size_t kMaxFrames = 100'000;
-constexpr uint64_t kMaxJsonBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxJsonBytes = uint64_t{64} << 20;
 
 // Parses JSON with comments; a syntax error becomes a problem with its line. Nullopt unless the
 // result is an object.

@@ -7,6 +7,7 @@
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
+#include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -27,6 +28,7 @@ int RunCheck(const CheckFlags& flags) {
     }
     SceneOptions options;
     options.n_threads = flags.threads;
+    options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
     if (flags.has_test_every) options.test_every = flags.test_every;
     const SceneDescription description = DescribeScene(flags.dataset, options);
     ok = description.ok();

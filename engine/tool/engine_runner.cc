@@ -27,9 +27,8 @@ constexpr char kAutogradLibrary[] = "libnerf_autograd.so";
 constexpr char kAutogradFactory[] = "NerfNewAutogradStep";
 
 // What LibTorch keeps of a sample until the backward pass, most of it the eight corners of sixteen
-// levels; and the samples of a ray through a grid that is still open.
+// levels.
 constexpr uint64_t kAutogradSampleBytes = uint64_t{16} << 10;
-constexpr uint64_t kFirstRaySamples = 400;
 
 // Exported by libnerf_autograd.so with C linkage. Does not throw.
 using AutogradFactory = void (*)(const TrainConfig* config, const SceneGeometry* geometry,
@@ -160,10 +159,7 @@ uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geome
                            int n_threads) {
   const uint64_t fused = FusedHashGridStepBytes(config, geometry, n_threads);
   if (config.method != kAutogradMethod) return fused;
-  // The first step's rays are long, its samples many; later ones are steered to the target.
-  const uint64_t samples = std::max(2 * static_cast<uint64_t>(config.target_samples),
-                                    kFirstRaySamples * static_cast<uint64_t>(config.initial_rays));
-  return fused + samples * kAutogradSampleBytes;
+  return fused + MostStepSamples(config) * kAutogradSampleBytes;
 }
 
 std::string AutogradLibraryPath() {

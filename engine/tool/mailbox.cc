@@ -54,27 +54,32 @@ void Mailbox::PutLine(const std::string& line) {
   }
   MutexLock lock(mu_);
   if (*type == "cancel") return Cancel(TextAt(message, "id"));
-  if (!job_.empty() && IsStopOf(message, job_)) job_source_.request_stop();
-  Put({std::move(message), "", line.size()});
+  if (!job_.empty() && IsStopOf(message, job_)) {
+    job_source_.request_stop();
+    request_source_.request_stop();
+    return Put({std::move(message), "", line.size()}, &stops_);
+  }
+  Put({std::move(message), "", line.size()}, &waiting_);
 }
 
 void Mailbox::PutError(std::string error) {
   MutexLock lock(mu_);
-  Put({nullptr, std::move(error), 0});
+  Put({nullptr, std::move(error), 0}, &waiting_);
 }
 
-void Mailbox::Put(Mail mail) {
+void Mailbox::Put(Mail mail, std::deque<Mail>* queue) {
   if (waiting_bytes_ + mail.byte_size > kMaxWaitingBytes) {
     mail = {nullptr, "too many messages wait", 0};
   }
   // Errors alone may flood, too: one stands for those behind it.
-  if (!mail.error.empty() && waiting_.size() > 1000 && !waiting_.back().error.empty()) return;
+  if (!mail.error.empty() && queue->size() > 1000 && !queue->back().error.empty()) return;
   waiting_bytes_ += mail.byte_size;
-  waiting_.push_back(std::move(mail));
+  queue->push_back(std::move(mail));
   changed_.NotifyAll();
 }
 
 void Mailbox::Cancel(const std::string& id) {
+  if (!request_.empty() && request_ == id) request_source_.request_stop();
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const std::string type = it->error.empty() ? TextAt(it->message, "type") : "";
     if ((type == "render" || type == "check") && TextAt(it->message, "id") == id) {
@@ -87,32 +92,41 @@ void Mailbox::Cancel(const std::string& id) {
 }
 
 void Mailbox::End() {
-  {
-    MutexLock lock(mu_);
-    ended_ = true;
-    job_source_.request_stop();
-    changed_.NotifyAll();
-  }
-  end_source_.request_stop();
+  MutexLock lock(mu_);
+  ended_ = true;
+  job_source_.request_stop();
+  request_source_.request_stop();
+  changed_.NotifyAll();
 }
 
-std::optional<Mail> Mailbox::Pop() {
-  if (waiting_.empty() || ended_) return std::nullopt;
-  Mail mail = std::move(waiting_.front());
-  waiting_.pop_front();
+std::optional<Mail> Mailbox::Pop(std::deque<Mail>* queue) {
+  if (queue->empty() || ended_) return std::nullopt;
+  Mail mail = std::move(queue->front());
+  queue->pop_front();
   waiting_bytes_ -= mail.byte_size;
   return mail;
 }
 
 std::optional<Mail> Mailbox::TryTake() {
   MutexLock lock(mu_);
-  return Pop();
+  return Pop(stops_.empty() ? &waiting_ : &stops_);
+}
+
+std::optional<Mail> Mailbox::TryTakeStop() {
+  MutexLock lock(mu_);
+  return Pop(&stops_);
 }
 
 std::optional<Mail> Mailbox::WaitTake() {
   MutexLock lock(mu_);
   while (waiting_.empty() && !ended_) changed_.Wait(mu_);
-  return Pop();
+  return Pop(&waiting_);
+}
+
+void Mailbox::PutBack(Mail mail) {
+  MutexLock lock(mu_);
+  waiting_bytes_ += mail.byte_size;
+  waiting_.push_front(std::move(mail));
 }
 
 std::stop_token Mailbox::BeginJob(const std::string& job) {
@@ -121,8 +135,14 @@ std::stop_token Mailbox::BeginJob(const std::string& job) {
   job_source_ = std::stop_source();
   if (ended_) job_source_.request_stop();
   // A stop may have come while the job itself still waited.
-  for (const Mail& mail : waiting_) {
-    if (mail.error.empty() && IsStopOf(mail.message, job)) job_source_.request_stop();
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (it->error.empty() && IsStopOf(it->message, job)) {
+      job_source_.request_stop();
+      stops_.push_back(std::move(*it));
+      it = waiting_.erase(it);
+    } else {
+      ++it;
+    }
   }
   return job_source_.get_token();
 }
@@ -130,6 +150,24 @@ std::stop_token Mailbox::BeginJob(const std::string& job) {
 void Mailbox::EndJob() {
   MutexLock lock(mu_);
   job_.clear();
+  // Stops that came too late are answered like any that name no job in training.
+  while (!stops_.empty()) {
+    waiting_.push_front(std::move(stops_.back()));
+    stops_.pop_back();
+  }
+}
+
+std::stop_token Mailbox::BeginRequest(const std::string& id) {
+  MutexLock lock(mu_);
+  request_ = id;
+  request_source_ = std::stop_source();
+  if (ended_ || (!job_.empty() && job_source_.stop_requested())) request_source_.request_stop();
+  return request_source_.get_token();
+}
+
+void Mailbox::EndRequest() {
+  MutexLock lock(mu_);
+  request_.clear();
 }
 
 }  // namespace nerf

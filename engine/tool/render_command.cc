@@ -14,6 +14,7 @@
 #include "engine/tool/view_request.h"
 #include "engine/tool/view_writer.h"
 #include "engine/train/image_metrics.h"
+#include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -91,6 +92,12 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
   if (!model.ok()) return model.status();
   absl::StatusOr<std::vector<Camera>> cameras = CamerasOf(flags, *model);
   if (!cameras.ok()) return cameras.status();
+  for (const Camera& camera : *cameras) {
+    if (absl::Status status = CheckViewFits(camera.width, camera.height, AvailableMemoryBytes());
+        !status.ok()) {
+      return status;
+    }
+  }
   if (absl::Status status = CreateFolder(flags.out); !status.ok()) return status;
 
   RenderOptions options;

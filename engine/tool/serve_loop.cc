@@ -19,6 +19,7 @@
 #include "engine/tool/view_writer.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/image_metrics.h"
+#include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -116,14 +117,7 @@ class ServeLoop::Job final : public TrainerObserver {
     SetProgress(progress, &last_progress_);
     last_progress_["fraction"] = JsonNumber(progress.fraction);
     last_progress_["eta_seconds"] = JsonNumber(progress.eta_seconds);
-    RepeatProgress();
-  }
-
-  // Says that the job is alive where no step is taken for a while.
-  void RepeatProgress() {
-    if (last_progress_.is_null()) return;
-    loop_->Send(last_progress_);
-    last_sent_ = loop_->clock_->Now();
+    SendProgress();
   }
 
   absl::Status OnPreview(const TrainPreview& preview) override {
@@ -167,12 +161,25 @@ class ServeLoop::Job final : public TrainerObserver {
   void OnWarning(const std::string& text) override { LogWarning(text, {{"job", name()}}); }
 
   absl::Status BetweenSteps() override {
-    while (const std::optional<Mail> mail = loop_->mailbox_.TryTake()) loop_->Handle(*mail, this);
+    // Once a stop was asked for, whatever else waits does so until the job has ended.
+    while (std::optional<Mail> mail =
+               stop_.stop_requested() ? loop_->mailbox_.TryTakeStop() : loop_->mailbox_.TryTake()) {
+      loop_->Handle(*std::move(mail), this);
+    }
     return absl::OkStatus();
   }
 
+  // Says that the job is alive where no step has been taken for a while.
+  void Heartbeat() {
+    if (last_progress_.is_null()) {
+      trainer_->ReportProgress();
+    } else if (loop_->clock_->Now() - last_sent_ >= kHeartbeat) {
+      SendProgress();
+    }
+  }
+
   absl::Status BetweenEvaluatedViews() {
-    if (loop_->clock_->Now() - last_sent_ >= kHeartbeat) RepeatProgress();
+    Heartbeat();
     return BetweenSteps();
   }
 
@@ -180,6 +187,11 @@ class ServeLoop::Job final : public TrainerObserver {
   const std::string& model() const { return model_; }
 
  private:
+  void SendProgress() {
+    loop_->Send(last_progress_);
+    last_sent_ = loop_->clock_->Now();
+  }
+
   ServeLoop* const loop_;
   const TrainMessage& message_;
   const std::stop_token stop_;
@@ -225,7 +237,7 @@ void ServeLoop::Run() {
   hello["threads"] = pool_->n_threads();
   Send(hello);
   std::thread reader([this] { ReadUntilEnd(); });
-  while (const std::optional<Mail> mail = mailbox_.WaitTake()) Handle(*mail, nullptr);
+  while (std::optional<Mail> mail = mailbox_.WaitTake()) Handle(*std::move(mail), nullptr);
   {
     MutexLock lock(mu_);
     done_ = true;
@@ -239,7 +251,7 @@ void ServeLoop::Send(const JsonObject& message) {
   if (!socket_.Write(JsonLine(message))) socket_.Shutdown();
 }
 
-void ServeLoop::Handle(const Mail& mail, Job* job) {
+void ServeLoop::Handle(Mail mail, Job* job) {
   if (!mail.error.empty()) {
     Send(ErrorReply("", "", absl::InvalidArgumentError(mail.error)));
     return;
@@ -251,7 +263,7 @@ void ServeLoop::Handle(const Mail& mail, Job* job) {
   } else if (type == "stop") {
     HandleStop(message, job);
   } else if (type == "render") {
-    HandleRender(message, job);
+    HandleRender(std::move(mail), job);
   } else if (type == "check") {
     HandleCheck(message);
   } else {
@@ -366,23 +378,30 @@ void ServeLoop::HandleStop(const nlohmann::json& message, Job* job) {
   }
 }
 
-void ServeLoop::HandleRender(const nlohmann::json& message, Job* job) {
-  const std::string id = TextOf(message, "id");
-  absl::StatusOr<RenderMessage> render = ReadRenderMessage(message);
-  absl::StatusOr<JsonObject> reply = absl::InternalError("not rendered");
-  if (render.ok()) {
-    const absl::Status status = Guarded([&] {
-      reply = Render(*render, job);
-      return reply.status();
-    });
-    if (!status.ok()) reply = status;
-  } else {
-    reply = render.status();
+void ServeLoop::HandleRender(Mail mail, Job* job) {
+  const std::string id = TextOf(mail.message, "id");
+  const absl::StatusOr<RenderMessage> render = ReadRenderMessage(mail.message);
+  if (!render.ok()) {
+    Send(ErrorReply(id, "", render.status()));
+    return;
   }
-  Send(reply.ok() ? *reply : ErrorReply(id, "", reply.status()));
+  const std::stop_token stop = mailbox_.BeginRequest(id);
+  absl::StatusOr<JsonObject> reply = absl::InternalError("not rendered");
+  const absl::Status status = Guarded([&] {
+    reply = Render(*render, job, stop);
+    return reply.status();
+  });
+  mailbox_.EndRequest();
+  if (absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested()) {
+    // A job's stop waits for no picture; the picture is begun again when the job has ended.
+    mailbox_.PutBack(std::move(mail));
+  } else {
+    Send(status.ok() ? *reply : ErrorReply(id, "", status));
+  }
 }
 
-absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* job) {
+absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* job,
+                                             std::stop_token stop) {
   std::shared_ptr<const LoadedModel> loaded;  // keeps `model` alive
   const TrainState* state = nullptr;
   const TrainedModel* model = nullptr;
@@ -410,14 +429,21 @@ absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* 
   const Camera& camera =
       (*cameras)[message.camera.empty() ? static_cast<size_t>(message.orbit_index) : 0];
 
+  // Beyond it the kernel would end the process, and the job in training with it.
+  if (absl::Status status = CheckViewFits(camera.width, camera.height, AvailableMemoryBytes());
+      !status.ok()) {
+    return status;
+  }
+
   const SteadyTime begin = clock_->Now();
   RenderOptions options;
   options.background = BackgroundColour(state->evaluation_background);
   options.min_transmittance = state->config.min_transmittance;
+  if (job != nullptr) options.between_tiles = [job] { job->Heartbeat(); };
   RenderedView view;
   if (!RenderView(*model->field, model->grid, state->geometry, camera, options, pool_,
-                  mailbox_.end_token(), &view)) {
-    return absl::CancelledError("the connection has ended");
+                  std::move(stop), &view)) {
+    return absl::CancelledError("the render was stopped");
   }
   absl::StatusOr<WrittenView> written = WriteView(view, message, state->geometry.frame.scale);
   if (!written.ok()) return written.status();
@@ -441,6 +467,7 @@ void ServeLoop::HandleCheck(const nlohmann::json& message) {
   const absl::Status status = Guarded([&] {
     SceneOptions options;
     options.pool = pool_;
+    options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
     reply = CheckedReply(check->id, DescribeScene(check->dataset, options));
     return absl::OkStatus();
   });

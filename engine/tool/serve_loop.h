@@ -43,13 +43,13 @@ class ServeLoop {
   void ReadUntilEnd();
   void Send(const JsonObject& message);
   // Answers one message. While a job is in work, `job` is it.
-  void Handle(const Mail& mail, Job* job);
+  void Handle(Mail mail, Job* job);
   void HandleTrain(const nlohmann::json& message, Job* job);
   void HandleStop(const nlohmann::json& message, Job* job);
-  void HandleRender(const nlohmann::json& message, Job* job);
+  void HandleRender(Mail mail, Job* job);
   void HandleCheck(const nlohmann::json& message);
   absl::Status Train(const TrainMessage& message, Job* job, std::vector<SceneProblem>* problems);
-  absl::StatusOr<JsonObject> Render(const RenderMessage& message, Job* job);
+  absl::StatusOr<JsonObject> Render(const RenderMessage& message, Job* job, std::stop_token stop);
 
   const ServeOptions options_;
   ThreadPool* const pool_;

@@ -101,15 +101,9 @@ struct StartingPoint {
   TrainConfig config;
 };
 
-// The shapes of a table do not tell how fine its levels are.
-absl::Status CheckFinestResolution(const TrainConfig& config, const TensorFile& file) {
-  absl::StatusOr<StoredTrainState> stored = LoadTrainState(file, "init");
-  if (!stored.ok()) return stored.status();
-  const int held = stored->state.config.finest_resolution;
-  if (held == config.finest_resolution) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("init: trained with finest_resolution {}, the config wants {}", held,
-                  config.finest_resolution));
+absl::Status InitInvalid(const std::string& path, absl::string_view message) {
+  return WithReason(absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(message))),
+                    reason::kInitInvalid);
 }
 
 absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const std::string& path) {
@@ -117,12 +111,29 @@ absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const 
   for (const auto& [name, tensor] : file.tensors) {
     held.push_back({name, std::string(DTypeName(tensor.dtype)), tensor.shape});
   }
-  absl::Status fits = CheckInitFits(config, held);
-  if (fits.ok()) fits = CheckFinestResolution(config, file);
-  if (fits.ok()) return fits;
-  return WithReason(
-      absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(fits.message()))),
-      reason::kInitInvalid);
+  const absl::Status fits = CheckInitFits(config, held);
+  return fits.ok() ? fits : InitInvalid(path, fits.message());
+}
+
+// The shapes of a table do not tell how fine its levels are: that follows from the setting and from
+// how far the scene reaches.
+absl::Status CheckSameLevels(const TrainConfig& config, const SceneGeometry& geometry,
+                             const TensorFile& file, const std::string& path) {
+  const absl::StatusOr<StoredTrainState> stored = LoadTrainState(file, path);
+  if (!stored.ok()) return stored.status();
+  const int finest = stored->state.config.finest_resolution;
+  if (finest != config.finest_resolution) {
+    return InitInvalid(path, fmt::format("trained with finest_resolution {}, the config wants {}",
+                                         finest, config.finest_resolution));
+  }
+  const int n_levels = stored->state.geometry.n_levels;
+  if (n_levels != geometry.n_levels) {
+    return InitInvalid(
+        path, fmt::format("trained on a scene of {} occupancy levels, the data set has {} (1 for "
+                          "an object in its box, more for what reaches far beyond it)",
+                          n_levels, geometry.n_levels));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
@@ -220,6 +231,13 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
         s.test.empty() ? s.train[s.train.size() / 2].camera : s.test[s.test.size() / 2].camera;
     state.n_train_views = static_cast<uint32_t>(s.train.size());
     state.n_test_views = static_cast<uint32_t>(s.test.size());
+  }
+  if (!request.init.empty()) {
+    if (absl::Status status =
+            CheckSameLevels(state.config, state.geometry, *start->file, request.init);
+        !status.ok()) {
+      return status;
+    }
   }
   auto step = NewTrainingStep(state.config, state.geometry, session->scene, request.device, pool);
   if (!step.ok()) return step.status();

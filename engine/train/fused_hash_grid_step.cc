@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kChunkSamples =
     512;  // trained samples that a chunk should have, so that its activations fit L2
+constexpr uint64_t kOpenRaySamples = 400;  // of a ray that crosses the whole box
 
 // The fused step of the ngp method: chunks of rays through march, encode, density, compaction,
 // colour, composite, loss and backward on all threads, then scatter and Adam level by level
@@ -124,12 +125,16 @@ std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
   return std::make_unique<FusedHashGridStep>(config, geometry, pool);
 }
 
+uint64_t MostStepSamples(const TrainConfig& config) {
+  return std::max(2 * static_cast<uint64_t>(config.target_samples),
+                  kOpenRaySamples * static_cast<uint64_t>(config.initial_rays));
+}
+
 size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                               int n_threads) {
   const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
                        config.grid_resolution * config.grid_resolution;
-  const size_t lanes = static_cast<size_t>(config.target_samples) * 2 *
-                       (kEncodingWidth * sizeof(float) + sizeof(Vec3));
+  const size_t lanes = MostStepSamples(config) * (kEncodingWidth * sizeof(float) + sizeof(Vec3));
   const size_t level =
       (size_t(config.n_features_per_level) << config.log2_hashmap_size) * sizeof(float);
   const size_t threads = static_cast<size_t>(n_threads) * ((16 << 20) + level);

@@ -96,6 +96,12 @@ void TakeLeastOfLine(const std::string& root, std::string_view line,
 
 std::string Mib(uint64_t bytes) { return fmt::format("{} MiB", (bytes + (1 << 20) - 1) >> 20); }
 
+absl::Status DoesNotFit(const std::string& message, uint64_t needed, uint64_t available) {
+  return WithReason(absl::ResourceExhaustedError(message), reason::kOutOfMemory,
+                    {{"needed_bytes", fmt::format("{}", needed)},
+                     {"available_bytes", fmt::format("{}", available)}});
+}
+
 }  // namespace
 
 uint64_t ViewBytes(uint64_t n_pixels) { return n_pixels * kViewBytesPerPixel; }
@@ -118,15 +124,21 @@ std::optional<uint64_t> AvailableMemoryBytes(const std::string& root) {
 
 absl::Status CheckFits(const MemoryEstimate& estimate, std::optional<uint64_t> available_bytes) {
   if (!available_bytes.has_value() || estimate.Total() <= *available_bytes) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(fmt::format(
-          "training needs {} (images {}, training state {}, its copies {}, rendering {}) and {} "
-          "are available; fewer or smaller images or a lower log2_hashmap_size need less",
-          Mib(estimate.Total()), Mib(estimate.image_bytes), Mib(estimate.step_bytes),
-          Mib(estimate.snapshot_bytes), Mib(estimate.view_bytes), Mib(*available_bytes))),
-      reason::kOutOfMemory,
-      {{"needed_bytes", fmt::format("{}", estimate.Total())},
-       {"available_bytes", fmt::format("{}", *available_bytes)}});
+  return DoesNotFit(
+      fmt::format("training needs {} (images {}, training state {}, its copies {}, rendering {}) "
+                  "and {} are available; fewer or smaller images or a lower log2_hashmap_size need "
+                  "less",
+                  Mib(estimate.Total()), Mib(estimate.image_bytes), Mib(estimate.step_bytes),
+                  Mib(estimate.snapshot_bytes), Mib(estimate.view_bytes), Mib(*available_bytes)),
+      estimate.Total(), *available_bytes);
+}
+
+absl::Status CheckViewFits(int width, int height, std::optional<uint64_t> available_bytes) {
+  const uint64_t needed = ViewBytes(static_cast<uint64_t>(width) * static_cast<uint64_t>(height));
+  if (!available_bytes.has_value() || needed <= *available_bytes) return absl::OkStatus();
+  return DoesNotFit(fmt::format("a view of {} x {} pixels needs {} and {} are available", width,
+                                height, Mib(needed), Mib(*available_bytes)),
+                    needed, *available_bytes);
 }
 
 }  // namespace nerf

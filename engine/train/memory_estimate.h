@@ -18,7 +18,7 @@ struct MemoryEstimate {
   uint64_t Total() const { return image_bytes + step_bytes + snapshot_bytes + view_bytes; }
 };
 
-// Of rendering a view of this many pixels and comparing it with a picture.
+// Of rendering a view of this many pixels and comparing it with a picture, or writing it out.
 uint64_t ViewBytes(uint64_t n_pixels);
 
 // Bytes that this process may still take: the least of MemAvailable and what the memory limits
@@ -28,5 +28,7 @@ std::optional<uint64_t> AvailableMemoryBytes(const std::string& root = "");
 
 // ResourceExhausted OUT_OF_MEMORY with all the numbers where the estimate does not fit.
 absl::Status CheckFits(const MemoryEstimate& estimate, std::optional<uint64_t> available_bytes);
+// The same of a view that is to be rendered.
+absl::Status CheckViewFits(int width, int height, std::optional<uint64_t> available_bytes);
 
 }  // namespace nerf

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -14,6 +15,10 @@ namespace nerf {
 // The fused step of method `ngp` on the CPU. pool outlives it.
 std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
                                                    const SceneGeometry& geometry, ThreadPool* pool);
+
+// Samples that the largest step of a training keeps. The first one's rays go through a grid that is
+// still open; later ones are steered to the target.
+uint64_t MostStepSamples(const TrainConfig& config);
 
 // Bytes that such a step will allocate, for the estimate before the first allocation.
 size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry,

@@ -1,5 +1,6 @@
 #include "engine/train/ngp_state.h"
 
+#include <bit>
 #include <cstring>
 
 #include "absl/strings/numbers.h"
@@ -36,7 +37,7 @@ absl::StatusOr<OccupancyGrid> GridFromTensor(const TensorFile& file,
   const std::vector<uint32_t>& s = tensor.shape;
   const bool fits = tensor.dtype == DType::kU8 && s.size() == 4 &&
                     s[0] == static_cast<uint32_t>(geometry.n_levels) && s[1] >= 32 && s[1] <= 256 &&
-                    s[1] % 8 == 0 && s[2] == s[1] && s[3] == s[1] / 8;
+                    std::has_single_bit(s[1]) && s[2] == s[1] && s[3] == s[1] / 8;
   if (!fits) {
     return absl::InvalidArgumentError(
         fmt::format("tensor {} is {} [{}], not an occupancy grid of {} levels", kGridBitsName,
@@ -74,10 +75,7 @@ NgpNetwork NgpState::Network() const {
   return {parameters.shape(), OuterBox(), parameters.table(), parameters.weights()};
 }
 
-kernels::MarchSteps NgpState::steps() const {
-  return {config.step > 0 ? config.step : geometry.step,
-          config.cone >= 0 ? config.cone : geometry.cone};
-}
+kernels::MarchSteps NgpState::steps() const { return {geometry.step, geometry.cone}; }
 
 void NgpState::Save(TensorFile* file) const {
   parameters.Save(file);

@@ -34,7 +34,7 @@ struct OccupancyUpdater::Workspace {
 
 OccupancyUpdater::OccupancyUpdater(const TrainConfig& config, const SceneGeometry& geometry)
     : config_(config),
-      step_length_(config.step > 0 ? config.step : geometry.step),
+      step_length_(geometry.step),
       grid_(FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution)),
       values_(grid_.occupied_blocks.size() * kBlockCells) {}
 

@@ -93,6 +93,9 @@ class Trainer {
   TensorFile Checkpoint() const;
   TensorFile Model() const;
 
+  // Tells the observer of the steps since the last report, before the interval has passed.
+  void ReportProgress();
+
   // Renders the preview view from the weights as they stand: the middle test view. nullopt without
   // test views, or when a stop was requested meanwhile.
   std::optional<TrainPreview> Preview(std::stop_token stop) const;
@@ -109,7 +112,6 @@ class Trainer {
   void DrawBatch();
   StepResult RunStep();
   absl::Status Watch(const StepResult& result);
-  void ReportProgress();
   absl::Status TellObserver(std::stop_token stop);
 
   const Scene* const scene_;

@@ -222,5 +222,27 @@ TEST(RayMarchingTest, AxisParallelRaysThroughAnEmptyGridEnd) {
   }
 }
 
+// A step is then below the spacing of floats: adding it changes nothing.
+TEST(RayMarchingTest, RayEndsWhereAStepNoLongerMovesIt) {
+  struct Case {
+    float distance, step, cone;
+  };
+  for (const Case& c : {Case{1e5f, 0.003f, 0}, Case{1e6f, 0.003f, 0}, Case{4, 1e-7f, 0},
+                        Case{4, 1e-12f, 0}, Case{1e6f, 0.003f, 1e-9f}}) {
+    for (const double occupied : {0.0, 0.5, 1.0}) {
+      const OccupancyGrid grid = RandomGrid(1, 32, occupied, 7);
+      for (int i = 0; i < 50; ++i) {
+        const Vec3 d = Normalized(Vec3{0.3f + 0.001f * i, 0.5f, -0.8f});
+        const Ray ray{d * -c.distance + Vec3{0.04f * i - 1, 0, 0}, d, 0.05f};
+        const MarchGrid view = View(grid, {});
+        MarchRay march = StartMarch(view, {c.step, c.cone}, ray, 0.3f);
+        float t_middles[8], deltas[8];
+        // Returns at all.
+        MarchSamples(view, {c.step, c.cone}, 8, &march, t_middles, deltas);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nerf::kernels

@@ -374,6 +374,19 @@ TEST(SceneReaderTest, MemoryLimitRefusesBeforeDecodingWithNumbers) {
   EXPECT_TRUE(LoadScene(folder.path(), options).ok());
 }
 
+TEST(SceneReaderTest, CheckingDecodesOnlyAsManyImagesAtOnceAsFit) {
+  const TempFolder folder;
+  WriteLine(folder, 4, kFullKeys);
+  folder.Write("images/1.png", MakePng(40, 30).substr(0, 200));
+  SceneOptions options;
+  options.n_threads = 4;
+  options.memory_limit_bytes = 40 * 30 * 3;  // one
+  EXPECT_THAT(SummaryOf(DescribeScene(folder.path(), options).problems), HasSubstr("images/1.png"));
+  options.memory_limit_bytes -= 1;
+  EXPECT_THAT(SummaryOf(DescribeScene(folder.path(), options).problems),
+              HasSubstr("largest image does not fit"));
+}
+
 TEST(SceneReaderTest, BrokenDataSetGivesEveryProblemAndNoScene) {
   const TempFolder folder;
   WriteLine(folder, 4, kFullKeys);

@@ -42,8 +42,66 @@ TEST(MailboxTest, StopOfTheJobInWorkActsAtOnceAndIsStillDelivered) {
   EXPECT_FALSE(stop.stop_requested());
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
   EXPECT_TRUE(stop.stop_requested());
-  mailbox.TryTake();
-  EXPECT_EQ(mailbox.TryTake()->message["job"], "j");
+  EXPECT_EQ(mailbox.TryTake()->message["job"], "j") << "before what came earlier";
+  EXPECT_EQ(mailbox.TryTake()->message["job"], "other");
+}
+
+TEST(MailboxTest, OnlyStopsOfTheJobInWorkAreTakenAsStops) {
+  Mailbox mailbox;
+  mailbox.BeginJob("j");
+  mailbox.PutLine(R"({"type":"render","id":"a"})");
+  EXPECT_EQ(mailbox.TryTakeStop(), std::nullopt);
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"checkpoint"})");
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
+  EXPECT_EQ(mailbox.TryTakeStop()->message["mode"], "checkpoint");
+  EXPECT_EQ(mailbox.TryTakeStop()->message["mode"], "discard");
+  EXPECT_EQ(mailbox.TryTakeStop(), std::nullopt);
+}
+
+TEST(MailboxTest, StopThatCameTooLateIsStillDelivered) {
+  Mailbox mailbox;
+  mailbox.BeginJob("j");
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
+  mailbox.EndJob();
+  EXPECT_EQ(mailbox.WaitTake()->message["job"], "j");
+}
+
+TEST(MailboxTest, RequestAtWorkIsStoppedByItsCancelAlone) {
+  Mailbox mailbox;
+  const std::stop_token stop = mailbox.BeginRequest("a");
+  mailbox.PutLine(R"({"type":"cancel","id":"b"})");
+  EXPECT_FALSE(stop.stop_requested());
+  mailbox.PutLine(R"({"type":"cancel","id":"a"})");
+  EXPECT_TRUE(stop.stop_requested());
+  mailbox.EndRequest();
+  EXPECT_FALSE(mailbox.BeginRequest("a").stop_requested()) << "the next of that name";
+}
+
+TEST(MailboxTest, StopOfTheJobInWorkStopsTheRequestWhichThenWaitsFirst) {
+  Mailbox mailbox;
+  mailbox.BeginJob("j");
+  mailbox.PutLine(R"({"type":"render","id":"a"})");
+  mailbox.PutLine(R"({"type":"render","id":"b"})");
+  std::optional<Mail> render = mailbox.TryTake();
+  const std::stop_token stop = mailbox.BeginRequest("a");
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
+  EXPECT_TRUE(stop.stop_requested());
+  mailbox.EndRequest();
+  mailbox.PutBack(*std::move(render));
+  EXPECT_TRUE(mailbox.BeginRequest("c").stop_requested());
+  mailbox.EndRequest();
+  mailbox.EndJob();
+  EXPECT_EQ(mailbox.TryTake()->message["type"], "stop");
+  EXPECT_EQ(IdOf(mailbox.TryTake()), "a");
+  EXPECT_EQ(IdOf(mailbox.TryTake()), "b");
+}
+
+TEST(MailboxTest, EndStopsTheRequestAtWork) {
+  Mailbox mailbox;
+  const std::stop_token stop = mailbox.BeginRequest("a");
+  mailbox.End();
+  EXPECT_TRUE(stop.stop_requested());
+  EXPECT_TRUE(mailbox.BeginRequest("b").stop_requested());
 }
 
 // It will be answered with an error, and an error changes nothing.
@@ -80,7 +138,6 @@ TEST(MailboxTest, EndWakesWaitersAndStopsTheJob) {
   EXPECT_EQ(mailbox.WaitTake(), std::nullopt);
   ender.join();
   EXPECT_TRUE(stop.stop_requested());
-  EXPECT_TRUE(mailbox.end_token().stop_requested());
   EXPECT_TRUE(mailbox.BeginJob("late").stop_requested());
 }
 

@@ -117,6 +117,15 @@ class ServeLoopTest : public ::testing::Test {
             {"out", dir_ / "renders"}};
   }
 
+  // A picture that takes minutes.
+  Json HugeRender(const std::string& id, const std::string& job) {
+    Json render = RenderMessage(id);
+    render["job"] = job;
+    render["width"] = 3000;
+    render["height"] = 3000;
+    return render;
+  }
+
   // Trains a job to its end; returns its "done".
   Json TrainToTheEnd(const std::string& job, double steps) {
     Send(TrainMessage(job, steps));
@@ -337,6 +346,37 @@ TEST_F(ServeLoopTest, RendersTheJobInTrainingBetweenItsSteps) {
   render["job"] = "other";
   Send(render);
   EXPECT_EQ(ReceiveAnswer()["code"], "NOT_FOUND");
+}
+
+TEST_F(ServeLoopTest, RenderAtWorkSaysThatTheJobLivesAndCanBeCancelled) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeRender("r1", "j"));
+  // Progress that does not move comes from within the render.
+  Json before = Receive();
+  for (Json now = Receive(); now.value("step", -1) != before.value("step", -2); now = Receive()) {
+    before = now;
+  }
+  Send({{"type", "cancel"}, {"id", "r1"}});
+  const Json answer = ReceiveAnswer();
+  EXPECT_EQ(answer["type"], "error");
+  EXPECT_EQ(answer["id"], "r1");
+  EXPECT_EQ(answer["code"], "CANCELLED");
+  Json after = Receive();
+  while (after.value("type", "") != "progress") after = Receive();
+  EXPECT_GT(after["step"], before["step"]);
+}
+
+TEST_F(ServeLoopTest, StopDoesNotWaitForTheRenderAtWork) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeRender("r1", "j"));
+  Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
+  EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
+  EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
+  const Json answer = ReceiveAnswer();
+  EXPECT_EQ(answer["id"], "r1");
+  EXPECT_EQ(answer["code"], "NOT_FOUND") << "begun again when its job had ended";
 }
 
 TEST_F(ServeLoopTest, RendersModelFilesWithAndWithoutTraining) {

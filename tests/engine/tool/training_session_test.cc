@@ -205,6 +205,29 @@ TEST_F(TrainingSessionTest, InitRefusesEveryTensorThatDoesNotFitAndNamesIt) {
   }
 }
 
+// The tensors are of the same shapes, but what they say of a scene is another matter.
+TEST_F(TrainingSessionTest, InitOfOtherLevelsIsRefusedThoughItsShapesFit) {
+  TrainFiles({dataset_, SmallConfig(), "", ""});
+  ASSERT_THAT(Open({dataset_, SmallConfig(), "", model_}), IsOk());
+  const auto changed = [&](const std::function<void(TrainState*)>& change) {
+    auto file = ReadTensorFile(model_);
+    EXPECT_THAT(file, IsOk());
+    auto stored = LoadTrainState(*file, "model");
+    EXPECT_THAT(stored, IsOk());
+    change(&stored->state);
+    StoreTrainState(stored->state, stored->kind, &*file);
+    EXPECT_THAT(WriteTensorFile(*file, dir_ / "changed"), IsOk());
+    return Open({dataset_, SmallConfig(), "", dir_ / "changed"}).status();
+  };
+  const absl::Status finer =
+      changed([](TrainState* state) { state->config.finest_resolution *= 2; });
+  EXPECT_THAT(finer, FailsWith(StatusCode::kInvalidArgument, reason::kInitInvalid));
+  EXPECT_THAT(finer, StatusIs(StatusCode::kInvalidArgument, "finest_resolution"));
+  const absl::Status farther = changed([](TrainState* state) { state->geometry.n_levels = 3; });
+  EXPECT_THAT(farther, FailsWith(StatusCode::kInvalidArgument, reason::kInitInvalid));
+  EXPECT_THAT(farther, StatusIs(StatusCode::kInvalidArgument, "3 occupancy levels"));
+}
+
 TEST_F(TrainingSessionTest, AutogradWithoutItsLibrarySaysSo) {
   TrainConfig config = SmallConfig();
   config.method = "ngp-autograd";

@@ -101,5 +101,16 @@ TEST(CheckFitsTest, RefusesWithEveryNumberAndFitsExactly) {
   EXPECT_EQ(GetReason(refused)->metadata.at("needed_bytes"), std::to_string(334ull << 20));
 }
 
+TEST(CheckViewFitsTest, RefusesWithBothNumbersAndFitsExactly) {
+  const uint64_t needed = ViewBytes(uint64_t{16384} * 16384);
+  EXPECT_GT(needed, uint64_t{16384} * 16384 * 23) << "floats and a picture; and no overflow";
+  EXPECT_THAT(CheckViewFits(16384, 16384, needed), IsOk());
+  EXPECT_THAT(CheckViewFits(16384, 16384, std::nullopt), IsOk());
+  const absl::Status refused = CheckViewFits(16384, 16384, uint64_t{7} << 20);
+  EXPECT_THAT(refused, FailsWith(absl::StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, "16384 x 16384"));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, "7 MiB"));
+}
+
 }  // namespace
 }  // namespace nerf
