@@ -1,10 +1,18 @@
 #include "engine/field/occupancy_grid.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 
 #include "engine/base/check.h"
+#include "engine/kernels/occupancy_update.h"
 
 namespace nerf {
+namespace {
+
+constexpr int kFarthestReach = 200;  // more blocks than a side has
+
+}  // namespace
 
 bool OccupancyGrid::Occupied(int level, int x, int y, int z) const {
   const size_t side = resolution / 4;
@@ -43,22 +51,51 @@ Aabb OccupancyGrid::OccupiedBox() const {
   return occupied;
 }
 
-std::vector<uint64_t> OccupiedSuperblocks(const OccupancyGrid& grid) {
-  if (grid.resolution % (grid.n_levels > 1 ? 64 : 16) != 0) return {};
-  const size_t side = grid.resolution / 4, superside = side / 4;
-  std::vector<uint64_t> superblocks((grid.n_levels * superside * superside * superside + 63) / 64);
-  // Blocks lie in rows of z, y and level; four of a row share a superblock.
-  for (size_t row = 0; row < grid.n_levels * side * side; ++row) {
-    const size_t y = row % side, z_and_level = row / side;
-    const uint64_t* blocks = grid.occupied_blocks.data() + row * side;
-    for (size_t x = 0; x < superside; ++x) {
-      const uint64_t any =
-          blocks[4 * x] | blocks[4 * x + 1] | blocks[4 * x + 2] | blocks[4 * x + 3];
-      const size_t i = (z_and_level / 4 * superside + y / 4) * superside + x;
-      superblocks[i / 64] |= uint64_t{any != 0} << (i % 64);
+std::vector<uint8_t> EmptyReaches(const OccupancyGrid& grid) {
+  const int side = grid.resolution / 4;
+  const size_t level_blocks = static_cast<size_t>(side) * side * side;
+  std::vector<uint8_t> reaches(grid.n_levels * level_blocks);
+  // With a border of one block, so that every block has 26 neighbours.
+  const ptrdiff_t row = side + 2, plane = row * row;
+  std::vector<uint8_t> padded(static_cast<size_t>(plane * row));
+  // Those that come before a block in memory; the others mirror them.
+  const ptrdiff_t before[13] = {-1,
+                                -row - 1,
+                                -row,
+                                -row + 1,
+                                -plane - row - 1,
+                                -plane - row,
+                                -plane - row + 1,
+                                -plane - 1,
+                                -plane,
+                                -plane + 1,
+                                -plane + row - 1,
+                                -plane + row,
+                                -plane + row + 1};
+  const auto place_of = [&](size_t block) {
+    const auto i = static_cast<ptrdiff_t>(block);
+    return (i / (side * side) + 1) * plane + (i / side % side + 1) * row + i % side + 1;
+  };
+  for (int level = 0; level < grid.n_levels; ++level) {
+    const uint64_t* blocks = grid.occupied_blocks.data() + level * level_blocks;
+    const bool is_outermost = level == grid.n_levels - 1;
+    std::fill(padded.begin(), padded.end(), is_outermost ? kFarthestReach : 0);
+    for (size_t i = 0; i < level_blocks; ++i) {
+      const bool ends =
+          blocks[i] != 0 || kernels::IsCoveredBlock(level, i, static_cast<uint32_t>(side));
+      uint8_t* place = padded.data() + place_of(i);
+      int reach = ends ? 0 : kFarthestReach;
+      for (const ptrdiff_t offset : before) reach = std::min(reach, place[offset] + 1);
+      *place = static_cast<uint8_t>(reach);
+    }
+    for (size_t i = level_blocks; i-- > 0;) {
+      uint8_t* place = padded.data() + place_of(i);
+      int reach = *place;
+      for (const ptrdiff_t offset : before) reach = std::min(reach, place[-offset] + 1);
+      *place = reaches[level * level_blocks + i] = static_cast<uint8_t>(reach);
     }
   }
-  return superblocks;
+  return reaches;
 }
 
 OccupancyGrid FullOccupancyGrid(const Aabb& box, int n_levels, int resolution) {

@@ -24,9 +24,10 @@ struct OccupancyGrid {
   Aabb OccupiedBox() const;
 };
 
-// Which cubes of 4x4x4 blocks hold an occupied cell, as kernels::MarchGrid wants to know it; empty
-// where the grid's resolution does not allow it.
-std::vector<uint64_t> OccupiedSuperblocks(const OccupancyGrid& grid);
+// How far around each block nothing is, as kernels::MarchGrid wants to know it: the chessboard
+// distance, in blocks, to what holds an occupied cell, belongs to another level or is covered by a
+// finer one. Beyond the outermost level there is nothing. Source: Rosenfeld and Pfaltz 1968.
+std::vector<uint8_t> EmptyReaches(const OccupancyGrid& grid);
 
 // A grid with every cell occupied.
 OccupancyGrid FullOccupancyGrid(const Aabb& box, int n_levels, int resolution);

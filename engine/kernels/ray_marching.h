@@ -12,24 +12,21 @@ namespace nerf::kernels {
 
 // The occupancy grid as the marcher reads it: nested cubes about `center`, level l of half side
 // half_side * 2^l, each of resolution^3 cells, in blocks of 4x4x4 cells of one 64-bit word (bit x +
-// 4 y + 16 z), blocks row-major, levels one after another. superblocks, where there are any, say
-// which cubes of 4x4x4 blocks hold an occupied cell: one bit each, in the same order, so that a ray
-// leaves 16 empty cells at once. They need levels whose middle half is made of whole superblocks:
-// resolution a multiple of 64, or of 16 where there is one level.
+// 4 y + 16 z), blocks row-major, levels one after another. empty_reaches, where there are any, say
+// how far around a block nothing is: one a block, 0 where it holds an occupied cell, else d where
+// all blocks less than d away along every axis are empty, of the same level and not covered by a
+// finer one. A ray then leaves 2 d - 1 blocks at once.
 struct MarchGrid {
   const uint64_t* blocks = nullptr;
   Vec3 center;
   float half_side = 1;
   int n_levels = 1;
   int resolution = 128;
-  const uint64_t* superblocks = nullptr;
+  const uint8_t* empty_reaches = nullptr;
 
-  // Whether the cube of 16^3 cells around a cell is known to be empty.
-  NERF_HD bool IsSuperblockEmpty(int level, const int (&cell)[3]) const {
-    if (superblocks == nullptr) return false;
-    const int side = resolution / 16;
-    const int i = ((level * side + cell[2] / 16) * side + cell[1] / 16) * side + cell[0] / 16;
-    return ((superblocks[i / 64] >> (i % 64)) & 1) == 0;
+  NERF_HD int EmptyReach(size_t block) const {
+    if (empty_reaches != nullptr) return empty_reaches[block];
+    return blocks[block] == 0 ? 1 : 0;
   }
 };
 
@@ -106,9 +103,9 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
     const Vec3 p = ray->origin + ray->direction * middle - grid.center;
     int level = 0;
     if (grid.n_levels > 1) {
-      const float reach =
+      const float distance =
           std::max(std::abs(p.x), std::max(std::abs(p.y), std::abs(p.z))) / grid.half_side;
-      if (reach > 1) level = std::min(grid.n_levels - 1, std::ilogb(reach) + 1);
+      if (distance > 1) level = std::min(grid.n_levels - 1, std::ilogb(distance) + 1);
     }
     const float half = grid.half_side * static_cast<float>(1 << level);
     const float cells_per_unit = cells_per_unit0 / static_cast<float>(1 << level);
@@ -120,9 +117,9 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
     const size_t block =
         ((static_cast<size_t>(level) * side + cell[2] / 4) * side + cell[1] / 4) * side +
         cell[0] / 4;
-    const uint64_t bits = grid.blocks[block];
+    const int reach = grid.EmptyReach(block);
     const int bit = (cell[0] & 3) + 4 * (cell[1] & 3) + 16 * (cell[2] & 3);
-    if ((bits >> bit) & 1) {
+    if (reach == 0 && ((grid.blocks[block] >> bit) & 1) != 0) {
       t_middles[n] = middle;
       deltas[n] = delta;
       if (cells != nullptr) cells[n] = static_cast<uint32_t>(64 * block + bit);
@@ -130,14 +127,15 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
       t += delta;
       continue;
     }
-    // Jump out of the empty cell, or of the whole block or superblock when all of it is empty.
-    const int size = bits != 0 ? 1 : grid.IsSuperblockEmpty(level, cell) ? 16 : 4;
+    // Jump out of the empty cell, or of all the empty blocks around.
     const float cell_size = cell_size0 * static_cast<float>(1 << level);
     float t_out = ray->t_exit;
     for (int axis = 0; axis < 3; ++axis) {
-      const int low = cell[axis] & ~(size - 1);
+      const int c = cell[axis];
+      const int low = reach == 0 ? c : 4 * (c / 4 - reach + 1);
+      const int high = reach == 0 ? c + 1 : 4 * (c / 4 + reach);
       const float face =
-          static_cast<float>(ray->direction[axis] > 0 ? low + size : low) * cell_size - half;
+          static_cast<float>(ray->direction[axis] > 0 ? high : low) * cell_size - half;
       t_out = std::min(
           t_out, (face + grid.center[axis] - ray->origin[axis]) * ray->inverse_direction[axis]);
     }
@@ -148,6 +146,27 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
   ray->t = t;
   return n;
 }
+
+// MarchSamples for many rays at once. A count below max_samples means that the ray is through.
+// Shapes: active [n_active], places in `rays`, each at most once; n_found [n_active]; t_middles,
+// deltas, cells [n_active, max_samples], of which the first n_found of a row are written.
+// Requires: grid.empty_reaches, 4-byte aligned like blocks; max_samples > 0.
+struct MarchRaysParams {
+  MarchGrid grid;
+  MarchSteps steps;
+  int max_samples = 0;
+  int n_active = 0;
+  const int* active = nullptr;
+  MarchRay* rays = nullptr;
+  int* n_found = nullptr;
+  float* t_middles = nullptr;
+  float* deltas = nullptr;
+  uint32_t* cells = nullptr;
+};
+
+namespace cpu {
+void MarchRays(const MarchRaysParams& params);
+}  // namespace cpu
 
 // Marching on a device, in waves: each ray takes a few samples, their densities are evaluated, and
 // only rays with light left go on. All pointers are to device memory, and no count is known to the

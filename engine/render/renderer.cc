@@ -7,6 +7,7 @@
 #include "engine/kernels/activation.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/render/ray_wave.h"
 
 namespace nerf {
 namespace {
@@ -18,7 +19,6 @@ constexpr float kMinDepthOpacity = 0.1f;  // what stops less light is haze, whos
 constexpr float kRenderJitter = 0.5f;     // the mean of the jitters that training drew
 
 struct RayState {
-  kernels::MarchRay march;
   Vec3 colour;
   float transmittance = 1;
   float depth = 0;
@@ -31,6 +31,8 @@ struct TileWorkspace {
       : field(field.NewWorkspace(kTileRays * kWaveSamples)) {}
   std::unique_ptr<RadianceField::Workspace> field;
   RayState rays[kTileRays];
+  kernels::MarchRay marches[kTileRays];
+  RayWave wave;
   Vec3 positions[kTileRays * kWaveSamples], directions[kTileRays * kWaveSamples],
       colours[kTileRays * kWaveSamples];
   float sigmas[kTileRays * kWaveSamples], t_middles[kTileRays * kWaveSamples],
@@ -49,19 +51,22 @@ struct RenderJob {
 };
 
 int MarchWave(const RenderJob& job, int n_rays, TileWorkspace* w) {
-  int n = 0;
+  w->wave.active.clear();
   for (int r = 0; r < n_rays; ++r) {
-    RayState& ray = w->rays[r];
-    if (ray.done) continue;
-    const int found = kernels::MarchSamples(job.grid, job.steps, kWaveSamples, &ray.march,
-                                            w->t_middles + n, w->deltas + n);
-    if (found < kWaveSamples) ray.done = true;
-    for (int i = n; i < n + found; ++i) {
-      w->positions[i] = ray.march.origin + ray.march.direction * w->t_middles[i];
-      w->directions[i] = ray.march.direction;
-      w->ray_of[i] = r;
+    if (!w->rays[r].done) w->wave.active.push_back(r);
+  }
+  w->wave.March(job.grid, job.steps, kWaveSamples, w->marches);
+  int n = 0;
+  for (size_t i = 0; i < w->wave.active.size(); ++i) {
+    const int r = w->wave.active[i], n_found = w->wave.n_found[i];
+    if (n_found < kWaveSamples) w->rays[r].done = true;
+    for (size_t found = i * kWaveSamples; found < i * kWaveSamples + n_found; ++found, ++n) {
+      w->t_middles[n] = w->wave.t_middles[found];
+      w->deltas[n] = w->wave.deltas[found];
+      w->positions[n] = w->marches[r].origin + w->marches[r].direction * w->t_middles[n];
+      w->directions[n] = w->marches[r].direction;
+      w->ray_of[n] = r;
     }
-    n += found;
   }
   return n;
 }
@@ -88,7 +93,7 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
     Ray ray = CameraRay(job.camera, x0 + r % width + 0.5f, y0 + r / width + 0.5f);
     ray.t_near = job.near;
     w->rays[r] = {};
-    w->rays[r].march = kernels::StartMarch(job.grid, job.steps, ray, kRenderJitter);
+    w->marches[r] = kernels::StartMarch(job.grid, job.steps, ray, kRenderJitter);
   }
   while (const int n = MarchWave(job, n_rays, w)) {
     if (stop.stop_requested()) return;
@@ -108,13 +113,13 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
 
 }  // namespace
 
-kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid, std::span<const uint64_t> superblocks) {
+kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid, std::span<const uint8_t> empty_reaches) {
   return {.blocks = grid.occupied_blocks.data(),
           .center = grid.box.Center(),
           .half_side = 0.5f * grid.box.Size().x,
           .n_levels = grid.n_levels,
           .resolution = grid.resolution,
-          .superblocks = superblocks.empty() ? nullptr : superblocks.data()};
+          .empty_reaches = empty_reaches.empty() ? nullptr : empty_reaches.data()};
 }
 
 bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
@@ -126,9 +131,9 @@ bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
   view->colours.assign(n_pixels, {});
   view->opacities.assign(n_pixels, 0);
   view->depths.assign(n_pixels, 0);
-  const std::vector<uint64_t> superblocks = OccupiedSuperblocks(grid);
+  const std::vector<uint8_t> empty_reaches = EmptyReaches(grid);
   const RenderJob job{field,
-                      MarchGridOf(grid, superblocks),
+                      MarchGridOf(grid, empty_reaches),
                       {geometry.step, geometry.cone},
                       geometry.near,
                       camera,

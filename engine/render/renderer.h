@@ -27,12 +27,12 @@ struct RenderOptions {
   Vec3 background{1, 1, 1};
   float min_transmittance = 1e-4f;  // a ray stops where less light than this is left
   // Called on the caller's thread between two tiles, a few times a second and more; or unset.
-  std::function<void()> between_tiles;
+  std::function<void()> between_tiles = nullptr;
 };
 
-// The grid as marchers read it; borrows its bits and superblocks (OccupiedSuperblocks, or none).
+// The grid as marchers read it; borrows its bits and reaches (EmptyReaches, or none).
 kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
-                               std::span<const uint64_t> superblocks = {});
+                               std::span<const uint8_t> empty_reaches = {});
 
 // Renders `camera` (training frame) by marching the occupied cells of `grid`. Bytes do not depend
 // on the pool's size. A `stop` ends it within one wave of samples a thread; it then returns false

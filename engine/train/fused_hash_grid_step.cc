@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "engine/render/renderer.h"
 #include "engine/train/ngp.h"
@@ -25,12 +26,21 @@ class FusedHashGridStep : public TrainingStep {
 
   StepResult Run(const Batch& batch) override;
   void Save(TensorFile* file) const override { state_.Save(file); }
-  absl::Status Load(const TensorFile& file) override { return state_.Load(file); }
+  absl::Status Load(const TensorFile& file) override {
+    grid_changed_ = true;
+    return state_.Load(file);
+  }
   void SaveModel(TensorFile* file) const override { state_.SaveModel(file); }
-  absl::Status Initialize(const TensorFile& file) override { return state_.Initialize(file); }
+  absl::Status Initialize(const TensorFile& file) override {
+    grid_changed_ = true;
+    return state_.Initialize(file);
+  }
   TrainedModel Snapshot() const override { return state_.Snapshot(); }
   double OccupiedFraction() const override { return state_.occupancy.grid().OccupiedFraction(); }
-  void ReopenGrid() override { state_.occupancy.Reopen(); }
+  void ReopenGrid() override {
+    grid_changed_ = true;
+    state_.occupancy.Reopen();
+  }
 
  private:
   void RunChunks(const Batch& batch);
@@ -39,14 +49,19 @@ class FusedHashGridStep : public TrainingStep {
   const TrainConfig config_;
   ThreadPool* const pool_;
   NgpState state_;
+  std::vector<uint8_t> empty_reaches_;           // of the grid's blocks
+  bool grid_changed_ = true;                     // since they were found
   std::vector<NgpChunk> chunks_;                 // one a thread
   std::vector<LevelGradients> level_gradients_;  // one a thread
   LaneOutput lanes_[kGradientLanes];
 };
 
 StepResult FusedHashGridStep::Run(const Batch& batch) {
-  if (state_.occupancy.IsDue(batch.step))
+  if (state_.occupancy.IsDue(batch.step)) {
     state_.occupancy.Update(state_.Network(), batch.step, pool_);
+    grid_changed_ = true;
+  }
+  if (std::exchange(grid_changed_, false)) empty_reaches_ = EmptyReaches(state_.occupancy.grid());
   RunChunks(batch);
   StepResult result;
   result.n_rays = batch.n_rays;
@@ -61,11 +76,10 @@ StepResult FusedHashGridStep::Run(const Batch& batch) {
 }
 
 void FusedHashGridStep::RunChunks(const Batch& batch) {
-  const std::vector<uint64_t> superblocks = OccupiedSuperblocks(state_.occupancy.grid());
   ChunkInput input{.config = &config_,
                    .network = state_.Network(),
                    .transposed_weights = state_.parameters.transposed_weights(),
-                   .grid = MarchGridOf(state_.occupancy.grid(), superblocks),
+                   .grid = MarchGridOf(state_.occupancy.grid(), empty_reaches_),
                    .steps = state_.steps(),
                    .batch = &batch};
   // Long rays make small chunks. A function of the batch alone, so the same for any number of

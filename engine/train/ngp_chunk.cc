@@ -50,7 +50,7 @@ void NgpChunk::Reserve(int n_rows) {
   const size_t old_rows = n_rows_, rows = std::max(n_rows, 2 * capacity_);
   Grow(&positions_, old_rows, rows);
   Grow(&ray_of_, old_rows, rows);
-  for (Buffer<float>* column : {&t_middles_, &deltas_, &sigmas_, &alphas_, &weights_})
+  for (Buffer<float>* column : {&deltas_, &sigmas_, &alphas_, &weights_})
     Grow(column, old_rows, rows);
   Grow(&encodings_, old_rows * kEncodingWidth, rows * kEncodingWidth);
   Grow(&hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
@@ -67,14 +67,15 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
   const Batch& batch = *input.batch;
   const int n_rays = end - begin;
   rays_.resize(n_rays);
+  marches_.resize(n_rays);
   harmonics_.resize(size_t{kDirectionWidth} * n_rays);
   shares_.resize(size_t{kHiddenWidth} * n_rays);
   grad_shares_.assign(size_t{kHiddenWidth} * n_rays, 0);
   n_rows_ = 0;
   for (int r = 0; r < n_rays; ++r) {
+    marches_[r] = kernels::StartMarch(input.grid, input.steps, batch.rays[begin + r],
+                                      batch.jitters[begin + r]);
     RayState& ray = rays_[r];
-    ray.march = kernels::StartMarch(input.grid, input.steps, batch.rays[begin + r],
-                                    batch.jitters[begin + r]);
     ray.transmittance = 1;
     ray.done = false;
     ray.colour = {};
@@ -115,21 +116,23 @@ void NgpChunk::March(const ChunkInput& input, LaneOutput* output) {
 }
 
 int NgpChunk::MarchWave(const ChunkInput& input, int wave_samples, LaneOutput* output) {
-  output->cells.resize(output->n_marched + wave_samples * rays_.size());
-  uint32_t* cells = output->cells.data() + output->n_marched - n_rows_;
-  int row = n_rows_;
+  wave_.active.clear();
   for (size_t r = 0; r < rays_.size(); ++r) {
-    RayState& ray = rays_[r];
-    if (ray.done) continue;
-    const int found =
-        kernels::MarchSamples(input.grid, input.steps, wave_samples, &ray.march,
-                              t_middles_.data() + row, deltas_.data() + row, cells + row);
-    if (found < wave_samples) ray.done = true;
-    for (int i = row; i < row + found; ++i) {
-      positions_[i] = ray.march.origin + ray.march.direction * t_middles_[i];
-      ray_of_[i] = static_cast<int>(r);
+    if (!rays_[r].done) wave_.active.push_back(static_cast<int>(r));
+  }
+  wave_.March(input.grid, input.steps, wave_samples, marches_.data());
+  int row = n_rows_;
+  for (size_t i = 0; i < wave_.active.size(); ++i) {
+    const int r = wave_.active[i], n_found = wave_.n_found[i];
+    if (n_found < wave_samples) rays_[r].done = true;
+    const size_t first = i * wave_samples;
+    const uint32_t* cells = wave_.cells.data() + first;
+    output->cells.insert(output->cells.end(), cells, cells + n_found);
+    for (size_t found = first; found < first + n_found; ++found, ++row) {
+      positions_[row] = marches_[r].origin + marches_[r].direction * wave_.t_middles[found];
+      deltas_[row] = wave_.deltas[found];
+      ray_of_[row] = r;
     }
-    row += found;
   }
   const int n = row - n_rows_;
   ToUnitCube(input.network.box, n, positions_.data() + n_rows_, positions_.data() + n_rows_);

@@ -6,6 +6,7 @@
 #include "engine/config/train_config.h"
 #include "engine/field/ngp_network.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/render/ray_wave.h"
 #include "engine/train/batch.h"
 
 namespace nerf {
@@ -50,7 +51,6 @@ class NgpChunk {
 
  private:
   struct RayState {
-    kernels::MarchRay march;
     float transmittance = 1;
     bool done = false;
     Vec3 colour;       // composited so far, without the background
@@ -71,12 +71,14 @@ class NgpChunk {
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
 
   std::vector<RayState> rays_;
+  std::vector<kernels::MarchRay> marches_;  // of the same rays
+  RayWave wave_;
   std::vector<float> harmonics_, shares_, grad_shares_;  // of rays, see NgpDirectionShares
   int n_rows_ = 0;                                       // samples kept so far
   int capacity_ = 0;                                     // rows that the buffers hold
   Buffer<Vec3> positions_;                               // unit cube
   Buffer<int> ray_of_;
-  Buffer<float> t_middles_, deltas_, sigmas_, alphas_, weights_;
+  Buffer<float> deltas_, sigmas_, alphas_, weights_;
   Buffer<float> encodings_, hidden_, geometry_;  // density
   Buffer<float> hidden0_, hidden1_, colours_;    // colour
   Buffer<float> grad_geometry_;

@@ -24,19 +24,44 @@ TEST(OccupancyGridTest, FullGridIsOccupiedEverywhere) {
   EXPECT_EQ(grid.OccupiedBox(), kBox);
 }
 
-TEST(OccupancyGridTest, SuperblockOfACellIsSetAndNoOther) {
-  OccupancyGrid grid = FullOccupancyGrid(kBox, 2, 64);
-  std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
-  // Cell (50, 17, 35) of level 1: block (12, 4, 8) of 16^3, superblock (3, 1, 2) of 4^3.
-  grid.occupied_blocks[4096 + 12 + 16 * (4 + 16 * 8)] = uint64_t{1} << 63;
-  EXPECT_EQ(OccupiedSuperblocks(grid),
-            (std::vector<uint64_t>{0, uint64_t{1} << (3 + 4 * (1 + 4 * 2))}));
+// Written from the definition: the least chessboard distance to a block that ends the emptiness.
+TEST(OccupancyGridTest, EmptyReachesAreChessboardDistances) {
+  for (const int n_levels : {1, 2, 3}) {
+    constexpr int kSide = 8;
+    OccupancyGrid grid = FullOccupancyGrid(kBox, n_levels, 4 * kSide);
+    std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
+    for (size_t i = 5; i < grid.occupied_blocks.size(); i += 211) grid.occupied_blocks[i] = 1 << 9;
+    const std::vector<uint8_t> reaches = EmptyReaches(grid);
+    ASSERT_EQ(reaches.size(), grid.occupied_blocks.size());
+    const auto ends = [&](int level, int x, int y, int z) {
+      const bool is_inside = std::min({x, y, z}) >= 0 && std::max({x, y, z}) < kSide;
+      if (!is_inside) return level < n_levels - 1;
+      // What the finer level covers.
+      const bool is_covered =
+          level > 0 && std::min({x, y, z}) >= kSide / 4 && std::max({x, y, z}) < kSide - kSide / 4;
+      return is_covered || grid.occupied_blocks[((level * kSide + z) * kSide + y) * kSide + x] != 0;
+    };
+    for (size_t i = 0; i < reaches.size(); ++i) {
+      const int x = static_cast<int>(i % kSide), y = static_cast<int>(i / kSide % kSide),
+                z = static_cast<int>(i / kSide / kSide % kSide),
+                level = static_cast<int>(i / kSide / kSide / kSide);
+      int nearest = 200;
+      for (int dz = -kSide; dz <= kSide; ++dz) {
+        for (int dy = -kSide; dy <= kSide; ++dy) {
+          for (int dx = -kSide; dx <= kSide; ++dx) {
+            if (!ends(level, x + dx, y + dy, z + dz)) continue;
+            nearest = std::min(nearest, std::max({std::abs(dx), std::abs(dy), std::abs(dz)}));
+          }
+        }
+      }
+      EXPECT_EQ(reaches[i], nearest) << level << ": " << x << ", " << y << ", " << z;
+    }
+  }
 }
 
-TEST(OccupancyGridTest, NestedGridsThatSuperblocksDoNotAlignWithHaveNone) {
-  EXPECT_TRUE(OccupiedSuperblocks(FullOccupancyGrid(kBox, 2, 32)).empty());
-  EXPECT_TRUE(OccupiedSuperblocks(FullOccupancyGrid(kBox, 1, 8)).empty());
-  EXPECT_EQ(OccupiedSuperblocks(FullOccupancyGrid(kBox, 1, 32)), (std::vector<uint64_t>{0xff}));
+TEST(OccupancyGridTest, NothingEndsTheEmptinessOfAnEmptyGrid) {
+  const std::vector<uint8_t> reaches = EmptyReaches(EmptyGrid(1));
+  EXPECT_GT(*std::min_element(reaches.begin(), reaches.end()), 64);
 }
 
 TEST(OccupancyGridTest, BitOfACellIsWhereTheLayoutSays) {

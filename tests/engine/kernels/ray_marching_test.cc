@@ -1,5 +1,6 @@
 #include "engine/kernels/ray_marching.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/ray_marching.h"
+#include "tests/testing/simd_paths.h"
 
 namespace nerf::kernels {
 namespace {
@@ -19,23 +21,27 @@ constexpr double kDrift = 0.05;
 struct Samples {
   std::vector<float> t_middles, deltas;
   std::vector<uint32_t> cells;
+  bool operator==(const Samples&) const = default;
 };
 
-MarchGrid View(const OccupancyGrid& grid, const std::vector<uint64_t>& superblocks) {
+class RayMarchingTest : public SimdPathTest {};
+NERF_INSTANTIATE_SIMD_PATHS(RayMarchingTest);
+
+MarchGrid View(const OccupancyGrid& grid, const std::vector<uint8_t>& empty_reaches) {
   return {.blocks = grid.occupied_blocks.data(),
           .center = grid.box.Center(),
           .half_side = 0.5f * grid.box.Size().x,
           .n_levels = grid.n_levels,
           .resolution = grid.resolution,
-          .superblocks = superblocks.empty() ? nullptr : superblocks.data()};
+          .empty_reaches = empty_reaches.empty() ? nullptr : empty_reaches.data()};
 }
 
-// Marches to the end, `wave` samples at a time.
+// Marches to the end, `wave` samples at a time, by the scalar function.
 Samples March(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray, float jitter,
               int wave) {
   Samples samples;
-  const std::vector<uint64_t> superblocks = OccupiedSuperblocks(grid);
-  const MarchGrid view = View(grid, superblocks);
+  const std::vector<uint8_t> empty_reaches = EmptyReaches(grid);
+  const MarchGrid view = View(grid, empty_reaches);
   MarchRay march = StartMarch(view, steps, ray, jitter);
   std::vector<float> t_middles(wave), deltas(wave);
   std::vector<uint32_t> cells(wave);
@@ -45,6 +51,46 @@ Samples March(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray
     samples.t_middles.insert(samples.t_middles.end(), t_middles.begin(), t_middles.begin() + n);
     samples.deltas.insert(samples.deltas.end(), deltas.begin(), deltas.begin() + n);
     samples.cells.insert(samples.cells.end(), cells.begin(), cells.begin() + n);
+  }
+  return samples;
+}
+
+// The same for all rays at once, by the vector code.
+std::vector<Samples> MarchAll(const OccupancyGrid& grid, const MarchSteps& steps,
+                              const std::vector<Ray>& rays, float jitter, int wave) {
+  const std::vector<uint8_t> empty_reaches = EmptyReaches(grid);
+  const MarchGrid view = View(grid, empty_reaches);
+  std::vector<MarchRay> marches;
+  std::vector<int> active;
+  for (const Ray& ray : rays) {
+    active.push_back(static_cast<int>(marches.size()));
+    marches.push_back(StartMarch(view, steps, ray, jitter));
+  }
+  std::vector<Samples> samples(rays.size());
+  for (int rounds = 0; !active.empty() && rounds < 100000; ++rounds) {
+    const size_t most = active.size() * wave;
+    std::vector<float> t_middles(most), deltas(most);
+    std::vector<uint32_t> cells(most);
+    std::vector<int> n_found(active.size(), -1), still_active;
+    cpu::MarchRays({.grid = view,
+                    .steps = steps,
+                    .max_samples = wave,
+                    .n_active = static_cast<int>(active.size()),
+                    .active = active.data(),
+                    .rays = marches.data(),
+                    .n_found = n_found.data(),
+                    .t_middles = t_middles.data(),
+                    .deltas = deltas.data(),
+                    .cells = cells.data()});
+    for (size_t i = 0; i < active.size(); ++i) {
+      Samples& own = samples[active[i]];
+      const size_t begin = i * wave, end = begin + n_found[i];
+      own.t_middles.insert(own.t_middles.end(), &t_middles[begin], t_middles.data() + end);
+      own.deltas.insert(own.deltas.end(), &deltas[begin], deltas.data() + end);
+      own.cells.insert(own.cells.end(), &cells[begin], cells.data() + end);
+      if (n_found[i] == wave) still_active.push_back(active[i]);
+    }
+    active = still_active;
   }
   return samples;
 }
@@ -62,9 +108,8 @@ OccupancyGrid RandomGrid(int n_levels, int resolution, double occupied, uint32_t
 }
 
 // Every clear sample of the lattice is found, and nothing else. Returns how many were compared.
-int ExpectMatchesLattice(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray,
-                         float jitter) {
-  const Samples samples = March(grid, steps, ray, jitter, 16);
+int ExpectMatchesLattice(const Samples& samples, const OccupancyGrid& grid, const MarchSteps& steps,
+                         const Ray& ray, float jitter) {
   const std::vector<reference::LatticeInterval> lattice =
       reference::MarchLattice(grid, steps.step, steps.cone, ray, jitter);
   size_t next = 0;
@@ -87,6 +132,20 @@ int ExpectMatchesLattice(const OccupancyGrid& grid, const MarchSteps& steps, con
   return n_compared;
 }
 
+// Of the scalar and of the vector code.
+int ExpectAllMatchLattice(const OccupancyGrid& grid, const MarchSteps& steps,
+                          const std::vector<Ray>& rays) {
+  constexpr float kJitter = 0.37f;
+  const std::vector<Samples> all = MarchAll(grid, steps, rays, kJitter, 16);
+  int n_compared = 0;
+  for (size_t i = 0; i < rays.size(); ++i) {
+    n_compared += ExpectMatchesLattice(all[i], grid, steps, rays[i], kJitter);
+    const Samples scalar = March(grid, steps, rays[i], kJitter, 16);
+    n_compared += ExpectMatchesLattice(scalar, grid, steps, rays[i], kJitter);
+  }
+  return n_compared;
+}
+
 // Rays towards the grid from around it and inside, each clearly off the axes' planes.
 std::vector<Ray> Rays(int n, float reach) {
   const std::vector<Vec3> origins = RandomPoints(n, -reach, reach, 11);
@@ -99,47 +158,42 @@ std::vector<Ray> Rays(int n, float reach) {
   return rays;
 }
 
-TEST(RayMarchingTest, FindsExactlyTheOccupiedPartOfTheLattice) {
+TEST_P(RayMarchingTest, FindsExactlyTheOccupiedPartOfTheLattice) {
   const MarchSteps steps{.step = 0.04f};
   for (double occupied : {0.0, 0.002, 0.02, 0.3, 1.0}) {
     const OccupancyGrid grid = RandomGrid(1, 32, occupied, 1);
-    int n_compared = 0;
-    for (const Ray& ray : Rays(100, 3)) n_compared += ExpectMatchesLattice(grid, steps, ray, 0.37f);
-    EXPECT_GT(n_compared, 1000) << occupied;
+    EXPECT_GT(ExpectAllMatchLattice(grid, steps, Rays(100, 3)), 2000) << occupied;
   }
 }
 
-TEST(RayMarchingTest, FindsTheLatticeWithGrowingStepsInNestedGrids) {
+TEST_P(RayMarchingTest, FindsTheLatticeWithGrowingStepsInNestedGrids) {
   // Steps grow from t = 1.28 on; the outermost box reaches to 4.
   const MarchSteps steps{.step = 0.02f, .cone = 1.0f / 64};
   for (double occupied : {0.0, 0.002, 0.02, 0.3, 1.0}) {
     const OccupancyGrid grid = RandomGrid(3, 32, occupied, 2);
-    int n_compared = 0;
-    for (const Ray& ray : Rays(100, 5)) n_compared += ExpectMatchesLattice(grid, steps, ray, 0.37f);
-    EXPECT_GT(n_compared, 1000) << occupied;
+    EXPECT_GT(ExpectAllMatchLattice(grid, steps, Rays(100, 5)), 2000) << occupied;
   }
 }
 
-TEST(RayMarchingTest, LeapsOverEmptySuperblocksMissNothing) {
-  // A few occupied cells in 64^3: most cubes of 16^3 are empty, and rays meet those that are not.
+TEST_P(RayMarchingTest, LeapsOverEmptyBlocksMissNothing) {
+  // A few occupied cells in 64^3: most blocks are far from any, and rays meet those that are not.
   for (int n_levels : {1, 3}) {
     const OccupancyGrid grid = RandomGrid(n_levels, 64, 1e-4, 5);
-    const std::vector<uint64_t> superblocks = OccupiedSuperblocks(grid);
-    ASSERT_EQ(superblocks.size(), static_cast<size_t>(n_levels));
-    ASSERT_NE(superblocks[0], 0u);
-    ASSERT_NE(superblocks[0], ~uint64_t{0});
+    const std::vector<uint8_t> reaches = EmptyReaches(grid);
+    ASSERT_GT(*std::max_element(reaches.begin(), reaches.end()), 2);
     const MarchSteps steps{.step = 0.01f, .cone = n_levels > 1 ? 1.0f / 128 : 0};
-    int n_compared = 0;
-    for (const Ray& ray : Rays(200, 4)) n_compared += ExpectMatchesLattice(grid, steps, ray, 0.37f);
-    EXPECT_GT(n_compared, 1000) << n_levels;
+    EXPECT_GT(ExpectAllMatchLattice(grid, steps, Rays(200, 4)), 2000) << n_levels;
   }
 }
 
-TEST(RayMarchingTest, WavesOfAnySizeGiveTheSameBytes) {
+TEST_P(RayMarchingTest, WavesOfAnySizeGiveTheSameBytes) {
   const MarchSteps steps{.step = 0.02f, .cone = 1.0f / 256};
   const OccupancyGrid grid = RandomGrid(2, 32, 0.1, 3);
   size_t n = 0;
-  for (const Ray& ray : Rays(50, 3)) {
+  const std::vector<Ray> rays = Rays(50, 3);
+  const std::vector<Samples> all = MarchAll(grid, steps, rays, 0.5f, 4096);
+  for (int wave : {1, 7, 16}) EXPECT_EQ(MarchAll(grid, steps, rays, 0.5f, wave), all);
+  for (const Ray& ray : rays) {
     const Samples whole = March(grid, steps, ray, 0.5f, 4096);
     for (int wave : {1, 7, 16}) {
       const Samples waves = March(grid, steps, ray, 0.5f, wave);
@@ -152,18 +206,35 @@ TEST(RayMarchingTest, WavesOfAnySizeGiveTheSameBytes) {
   EXPECT_GT(n, 100u);
 }
 
-TEST(RayMarchingTest, NamesTheOccupiedCellOfEachSample) {
+// Whichever rays share its vectors.
+TEST_P(RayMarchingTest, RayGivesTheSameBytesInAnyCompany) {
+  for (const MarchSteps& steps : {MarchSteps{0.02f, 0}, MarchSteps{0.02f, 1.0f / 256}}) {
+    const OccupancyGrid grid = RandomGrid(2, 32, 0.05, 6);
+    const std::vector<Ray> rays = Rays(67, 3);
+    const std::vector<Samples> all = MarchAll(grid, steps, rays, 0.5f, 8);
+    for (const size_t n : {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33}) {
+      const std::vector<Ray> few(rays.end() - static_cast<ptrdiff_t>(n), rays.end());
+      EXPECT_EQ(MarchAll(grid, steps, few, 0.5f, 8),
+                std::vector<Samples>(all.end() - static_cast<ptrdiff_t>(n), all.end()))
+          << n;
+    }
+  }
+}
+
+TEST_P(RayMarchingTest, NamesTheOccupiedCellOfEachSample) {
   const MarchSteps steps{.step = 0.03f};
   const OccupancyGrid grid = RandomGrid(2, 32, 0.2, 4);
-  for (const Ray& ray : Rays(20, 3)) {
-    for (uint32_t cell : March(grid, steps, ray, 0.5f, 64).cells) {
+  std::vector<Samples> samples = MarchAll(grid, steps, Rays(20, 3), 0.5f, 64);
+  for (const Ray& ray : Rays(20, 3)) samples.push_back(March(grid, steps, ray, 0.5f, 64));
+  for (const Samples& own : samples) {
+    for (uint32_t cell : own.cells) {
       ASSERT_LT(cell / 64, grid.occupied_blocks.size());
       EXPECT_TRUE((grid.occupied_blocks[cell / 64] >> (cell % 64)) & 1);
     }
   }
 }
 
-TEST(RayMarchingTest, NearAndFarPlanesLeaveSixSamples) {
+TEST_P(RayMarchingTest, NearAndFarPlanesLeaveSixSamples) {
   // nerfacc's example: a full unit cell, planes at 1.2 and 1.5, steps of 0.05.
   const OccupancyGrid grid = FullOccupancyGrid({{0, 0, 0}, {1, 1, 1}}, 1, 4);
   Ray ray{{-1, 0, 0}, Normalized({1, 0.01f, 0.01f})};
@@ -177,7 +248,7 @@ TEST(RayMarchingTest, NearAndFarPlanesLeaveSixSamples) {
   }
 }
 
-TEST(RayMarchingTest, StepsAndTheirInverseAgree) {
+TEST_P(RayMarchingTest, StepsAndTheirInverseAgree) {
   for (const MarchSteps& steps : {MarchSteps{0.01f, 0}, MarchSteps{0.01f, 1.0f / 256}}) {
     for (float t : {0.0f, 0.5f, 2.5f, 2.6f, 40.0f}) {
       EXPECT_NEAR(steps.FromSteps(steps.ToSteps(t)), t, 1e-5f * t + 1e-6f) << steps.cone;
@@ -187,7 +258,7 @@ TEST(RayMarchingTest, StepsAndTheirInverseAgree) {
   }
 }
 
-TEST(RayMarchingTest, RaysPastTheGridFindNothing) {
+TEST_P(RayMarchingTest, RaysPastTheGridFindNothing) {
   const OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 32);
   const Ray rays[] = {
       {{-3, 2, 0}, {1, 0, 0}},                     // beside it
@@ -195,10 +266,13 @@ TEST(RayMarchingTest, RaysPastTheGridFindNothing) {
       {{0, 0, 0}, {1, 0, 0}, /*t_near=*/5},        // near plane beyond it
       {{-3, 0, 0}, {1, 0, 0}, 0, /*t_far=*/1.5f},  // far plane in front of it
   };
-  for (const Ray& ray : rays) EXPECT_TRUE(March(grid, {.step = 0.1f}, ray, 0, 16).deltas.empty());
+  for (const Ray& ray : rays) {
+    EXPECT_TRUE(March(grid, {.step = 0.1f}, ray, 0, 16).deltas.empty());
+    EXPECT_TRUE(MarchAll(grid, {.step = 0.1f}, {ray}, 0, 16)[0].deltas.empty());
+  }
 }
 
-TEST(RayMarchingTest, AxisParallelRaysCrossTheWholeGrid) {
+TEST_P(RayMarchingTest, AxisParallelRaysCrossTheWholeGrid) {
   const OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 32);
   for (int axis = 0; axis < 3; ++axis) {
     for (float sign : {-1.0f, 1.0f}) {
@@ -206,11 +280,12 @@ TEST(RayMarchingTest, AxisParallelRaysCrossTheWholeGrid) {
       ray.origin[axis] = -3 * sign;
       ray.direction[axis] = sign;
       EXPECT_EQ(March(grid, {.step = 0.1f}, ray, 0, 16).deltas.size(), 20u) << axis;
+      EXPECT_EQ(MarchAll(grid, {.step = 0.1f}, {ray}, 0, 16)[0].deltas.size(), 20u) << axis;
     }
   }
 }
 
-TEST(RayMarchingTest, AxisParallelRaysThroughAnEmptyGridEnd) {
+TEST_P(RayMarchingTest, AxisParallelRaysThroughAnEmptyGridEnd) {
   OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 2, 32);
   std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
   for (int axis = 0; axis < 3; ++axis) {
@@ -219,11 +294,12 @@ TEST(RayMarchingTest, AxisParallelRaysThroughAnEmptyGridEnd) {
     ray.origin[axis] = -3;
     ray.direction[axis] = 1;
     EXPECT_TRUE(March(grid, {.step = 0.01f}, ray, 0, 16).deltas.empty());
+    EXPECT_TRUE(MarchAll(grid, {.step = 0.01f}, {ray}, 0, 16)[0].deltas.empty());
   }
 }
 
 // A step is then below the spacing of floats: adding it changes nothing.
-TEST(RayMarchingTest, RayEndsWhereAStepNoLongerMovesIt) {
+TEST_P(RayMarchingTest, RayEndsWhereAStepNoLongerMovesIt) {
   struct Case {
     float distance, step, cone;
   };
@@ -231,15 +307,28 @@ TEST(RayMarchingTest, RayEndsWhereAStepNoLongerMovesIt) {
                         Case{4, 1e-12f, 0}, Case{1e6f, 0.003f, 1e-9f}}) {
     for (const double occupied : {0.0, 0.5, 1.0}) {
       const OccupancyGrid grid = RandomGrid(1, 32, occupied, 7);
+      std::vector<Ray> rays;
       for (int i = 0; i < 50; ++i) {
         const Vec3 d = Normalized(Vec3{0.3f + 0.001f * i, 0.5f, -0.8f});
-        const Ray ray{d * -c.distance + Vec3{0.04f * i - 1, 0, 0}, d, 0.05f};
-        const MarchGrid view = View(grid, {});
-        MarchRay march = StartMarch(view, {c.step, c.cone}, ray, 0.3f);
+        rays.push_back({d * -c.distance + Vec3{0.04f * i - 1, 0, 0}, d, 0.05f});
+      }
+      const std::vector<uint8_t> reaches = EmptyReaches(grid);
+      const MarchSteps steps{c.step, c.cone};
+      std::vector<MarchRay> marches;
+      std::vector<int> active, n_found(rays.size());
+      for (const Ray& ray : rays) {
+        MarchRay march = StartMarch(View(grid, reaches), steps, ray, 0.3f);
+        active.push_back(static_cast<int>(marches.size()));
+        marches.push_back(march);
         float t_middles[8], deltas[8];
         // Returns at all.
-        MarchSamples(view, {c.step, c.cone}, 8, &march, t_middles, deltas);
+        MarchSamples(View(grid, reaches), steps, 8, &march, t_middles, deltas);
       }
+      std::vector<float> t_middles(8 * rays.size()), deltas(8 * rays.size());
+      std::vector<uint32_t> cells(8 * rays.size());
+      cpu::MarchRays({View(grid, reaches), steps, 8, static_cast<int>(rays.size()), active.data(),
+                      marches.data(), n_found.data(), t_middles.data(), deltas.data(),
+                      cells.data()});
     }
   }
 }
