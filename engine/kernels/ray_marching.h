@@ -150,7 +150,7 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
 // MarchSamples for many rays at once. A count below max_samples means that the ray is through.
 // Shapes: active [n_active], places in `rays`, each at most once; n_found [n_active]; t_middles,
 // deltas, cells [n_active, max_samples], of which the first n_found of a row are written.
-// Requires: grid.empty_reaches, 4-byte aligned like blocks; max_samples > 0.
+// Requires: grid.empty_reaches, aligned to 4 bytes and whole words of 4; max_samples > 0.
 struct MarchRaysParams {
   MarchGrid grid;
   MarchSteps steps;

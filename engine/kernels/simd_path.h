@@ -1,9 +1,20 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace nerf::kernels::cpu {
 
-// Name of the instruction set that the kernels run with on this machine, as Highway names it:
-// "AVX3_DL", "AVX3", "AVX2", "SSE4", "NEON", ...
+// Name of the instruction set that the kernels run with, as Highway names it: "AVX3_DL", "AVX3",
+// "AVX2", "SSE4", "NEON", ... The best one of this machine but where another was forced.
 const char* SimdPath();
+
+// All that this machine has, the best first.
+std::vector<std::string> SimdPaths();
+
+// Makes the kernels run with another one of SimdPaths(); false, and nothing changes, where the name
+// is none of them. For the whole process: called before its first kernel, from one thread.
+bool ForceSimdPath(std::string_view name);
 
 }  // namespace nerf::kernels::cpu

@@ -53,23 +53,18 @@ void Sigmoid(const SigmoidParams& params) {
   }
 }
 
-const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace nerf::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/simd_path.h"
 namespace nerf::kernels {
 HWY_EXPORT(DensityActivation);
 HWY_EXPORT(Sigmoid);
-HWY_EXPORT(TargetName);
 namespace cpu {
 void DensityActivation(const DensityActivationParams& params) {
   HWY_DYNAMIC_DISPATCH(DensityActivation)(params);
 }
 void Sigmoid(const SigmoidParams& params) { HWY_DYNAMIC_DISPATCH(Sigmoid)(params); }
-const char* SimdPath() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
 }  // namespace cpu
 }  // namespace nerf::kernels
 #endif  // HWY_ONCE

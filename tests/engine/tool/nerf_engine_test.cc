@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "common/file_io.h"
+#include "engine/kernels/simd_path.h"
 #include "engine/scene/image_io.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/testing/status_matchers.h"
@@ -38,6 +40,18 @@ struct Outcome {
   }
 };
 
+// Sets a variable for the processes that a test starts.
+class ScopedEnvironment {
+ public:
+  ScopedEnvironment(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~ScopedEnvironment() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
 class NerfEngineTest : public ::testing::Test {
  protected:
   NerfEngineTest() { WriteBallDataset(dataset_); }
@@ -55,9 +69,10 @@ class NerfEngineTest : public ::testing::Test {
   }
 
   // A training that takes a second or less.
-  std::string Train(const std::string& out, int steps) {
+  std::string Train(const std::string& out, int steps, int threads = 1) {
     return "train " + dataset_ + " --out " + (dir_ / out) + " --steps " + std::to_string(steps) +
-           " --threads 1 --set log2_hashmap_size=12 --set grid_resolution=32" +
+           " --threads " + std::to_string(threads) +
+           " --set log2_hashmap_size=12 --set grid_resolution=32" +
            " --set target_samples=512 --set initial_rays=64 --set warmup_steps=10 --set step=0.05";
   }
 
@@ -259,6 +274,26 @@ TEST_F(NerfEngineTest, DoctorAndCheckSpeakJson) {
   const Json check = Run("check " + dataset_ + " --json").Last();
   EXPECT_EQ(check["event"], "done");
   EXPECT_EQ(check["ok"], true);
+}
+
+TEST_F(NerfEngineTest, EverySimdPathOfThisMachineCanBeForcedAndRepeatsItsBytes) {
+  const std::vector<std::string> paths = kernels::cpu::SimdPaths();
+  ASSERT_FALSE(paths.empty());
+  for (const std::string& path : paths) {
+    const ScopedEnvironment forced("NERF_SIMD", path);
+    EXPECT_EQ(Run("doctor --json").Last()["simd"], path);
+    EXPECT_NE(Run("bench --filter ^sigmoid --threads 1").out.find(path), std::string::npos);
+    ASSERT_EQ(Run(Train("a" + path, 20)).code, 0);
+    ASSERT_EQ(Run(Train("b" + path, 20, 3)).code, 0);
+    EXPECT_TRUE(Bytes("a" + path + "/checkpoint.safetensors") ==
+                Bytes("b" + path + "/checkpoint.safetensors"))
+        << path;
+  }
+  const ScopedEnvironment forced("NERF_SIMD", "MMX");
+  const Outcome refused = Run("doctor");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("NERF_SIMD: 'MMX'"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find(paths.front()), std::string::npos) << refused.err;
 }
 
 TEST_F(NerfEngineTest, FailureInJsonModeIsALineToo) {
