@@ -15,6 +15,8 @@
 #include "engine/kernels/dense_layer.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/spherical_harmonics.h"
+#include "engine/render/ray_wave.h"
+#include "engine/render/renderer.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -259,26 +261,28 @@ Run PrepareSphericalHarmonics() {
 // Rays from around a grid whose occupied cells form a thick shell, as the surfaces of a trained
 // scene do: empty blocks are jumped over, occupied cells sampled.
 struct MarchBench {
-  static constexpr int kResolution = 128;
   static constexpr float kInner = 0.5f, kOuter = 0.55f;  // radii of the shell
-  Buffer<uint64_t> blocks{size_t{kResolution} / 4 * kResolution / 4 * kResolution / 4};
-  kernels::MarchGrid grid{blocks.data(), {0, 0, 0}, 1, 1, kResolution};
-  kernels::MarchSteps steps{3.4641f / 1024, 0};
+  OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 128);
+  std::vector<uint8_t> empty_reaches;
+  kernels::MarchSteps steps{3.4641f / 512, 0};
   std::vector<Ray> rays;
 
   MarchBench() {
-    constexpr int kSide = kResolution / 4;
-    for (int z = 0; z < kResolution; ++z) {
-      for (int y = 0; y < kResolution; ++y) {
-        for (int x = 0; x < kResolution; ++x) {
+    std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
+    const int side = grid.resolution / 4;
+    for (int z = 0; z < grid.resolution; ++z) {
+      for (int y = 0; y < grid.resolution; ++y) {
+        for (int x = 0; x < grid.resolution; ++x) {
           const auto at = [](int cell) { return (static_cast<float>(cell) + 0.5f) / 64 - 1; };
           const float radius = Norm(Vec3{at(x), at(y), at(z)});
           if (radius < kInner || radius > kOuter) continue;
-          const int block = (z / 4 * kSide + y / 4) * kSide + x / 4;
-          blocks[static_cast<size_t>(block)] |= uint64_t{1} << (x % 4 + 4 * (y % 4) + 16 * (z % 4));
+          const int block = (z / 4 * side + y / 4) * side + x / 4;
+          grid.occupied_blocks[static_cast<size_t>(block)] |=
+              uint64_t{1} << (x % 4 + 4 * (y % 4) + 16 * (z % 4));
         }
       }
     }
+    empty_reaches = EmptyReaches(grid);
     for (uint32_t ray = 0; ray < kRays; ++ray) {
       const Vec3 origin = RandomDirection(2, ray) * 3;
       const Vec3 to = RandomPoint(3, ray) * 1.2f - Vec3{0.6f, 0.6f, 0.6f};
@@ -287,20 +291,30 @@ struct MarchBench {
   }
 };
 
+// In groups of 64 rays and waves of 8 samples, as a training step marches.
 Run PrepareMarch() {
   auto bench = std::make_shared<MarchBench>();
   return [bench]() -> BenchWork {
-    constexpr int kWave = 16;
-    float t_middles[kWave], deltas[kWave];
-    uint32_t cells[kWave];
+    constexpr size_t kGroup = 64;
+    constexpr int kWaveSamples = 8;
+    const kernels::MarchGrid grid = MarchGridOf(bench->grid, bench->empty_reaches);
+    kernels::MarchRay marches[kGroup];
+    RayWave wave;
     int64_t n_samples = 0;
-    for (const Ray& ray : bench->rays) {
-      kernels::MarchRay march = kernels::StartMarch(bench->grid, bench->steps, ray, 0.5f);
-      int n = kWave;
-      while (n == kWave) {
-        n = kernels::MarchSamples(bench->grid, bench->steps, kWave, &march, t_middles, deltas,
-                                  cells);
-        n_samples += n;
+    for (size_t begin = 0; begin < bench->rays.size(); begin += kGroup) {
+      wave.active.clear();
+      for (size_t i = 0; i < std::min(kGroup, bench->rays.size() - begin); ++i) {
+        marches[i] = kernels::StartMarch(grid, bench->steps, bench->rays[begin + i], 0.5f);
+        wave.active.push_back(static_cast<int>(i));
+      }
+      while (!wave.active.empty()) {
+        wave.March(grid, bench->steps, kWaveSamples, marches);
+        size_t n_active = 0;
+        for (size_t i = 0; i < wave.active.size(); ++i) {
+          n_samples += wave.n_found[i];
+          if (wave.n_found[i] == kWaveSamples) wave.active[n_active++] = wave.active[i];
+        }
+        wave.active.resize(n_active);
       }
     }
     return {.items = static_cast<double>(n_samples)};

@@ -61,7 +61,7 @@ TEST(SceneReaderTest, BlenderSceneIsReadWithoutPlacement) {
   EXPECT_EQ(scene->geometry.n_levels, 1);
   EXPECT_EQ(scene->geometry.cone, 0);
   EXPECT_EQ(scene->geometry.near, 0);
-  EXPECT_FLOAT_EQ(scene->geometry.step, std::sqrt(3.0f) * 3 / 1024);
+  EXPECT_FLOAT_EQ(scene->geometry.step, std::sqrt(3.0f) * 3 / 512);
   EXPECT_EQ(scene->geometry.frame, SceneFrame());
   const View& first = scene->test[0];
   EXPECT_EQ(first.file, "test/r_0.png");
@@ -102,7 +102,7 @@ TEST(SceneReaderTest, FoxIsPlacedAsInstantNgpDoesAndCountsMissingFiles) {
   EXPECT_EQ(fox.train.size(), 43u);
   EXPECT_EQ(fox.geometry.n_levels, 3);  // aabb_scale 4
   EXPECT_EQ(fox.geometry.box.max, (Vec3{1, 1, 1}));
-  EXPECT_EQ(fox.geometry.cone, 1.0f / 256);
+  EXPECT_EQ(fox.geometry.cone, 1.0f / 128);
   EXPECT_EQ(fox.geometry.near, 0.1f);
   EXPECT_FALSE(fox.has_alpha);
   ASSERT_EQ(fox.test[0].file, "images/0001.jpg");
