@@ -1,28 +1,55 @@
 #include "engine/field/ngp_field.h"
 
+#include <algorithm>
+
 #include "engine/kernels/activation.h"
 #include "engine/kernels/spherical_harmonics.h"
 
 namespace nerf {
 namespace {
 
+constexpr int kBatch = 128;  // samples whose activations stay in a core's L2 cache
+
 struct NgpWorkspace : RadianceField::Workspace {
   explicit NgpWorkspace(int max_samples)
-      : max_samples(max_samples),
-        unit(max_samples),
-        direction_of(max_samples),
-        encodings(size_t{kEncodingWidth} * max_samples),
-        hidden(size_t{kHiddenWidth} * max_samples),
-        hidden1(size_t{kHiddenWidth} * max_samples),
-        geometry(size_t{kGeometryWidth} * max_samples),
-        harmonics(size_t{kDirectionWidth} * max_samples),
-        shares(size_t{kHiddenWidth} * max_samples),
-        colours(size_t{kColourWidth} * max_samples) {}
+      : max_samples(max_samples), geometry(size_t{kGeometryWidth} * max_samples) {}
   int max_samples;
-  Buffer<Vec3> unit;
-  Buffer<int> direction_of;
-  Buffer<float> encodings, hidden, hidden1, geometry, harmonics, shares, colours;
+  Buffer<float> geometry;  // of the last Density call
+  // Of a batch.
+  Vec3 unit[kBatch];
+  int direction_of[kBatch];
+  Buffer<float> encodings{size_t{kEncodingWidth} * kBatch};
+  Buffer<float> hidden{size_t{kHiddenWidth} * kBatch}, hidden1{size_t{kHiddenWidth} * kBatch};
+  Buffer<float> seen_geometry{size_t{kGeometryWidth} * kBatch};
+  Buffer<float> harmonics{size_t{kDirectionWidth} * kBatch}, shares{size_t{kHiddenWidth} * kBatch};
+  Buffer<float> colours{size_t{kColourWidth} * kBatch};
 };
+
+void ColourOfBatch(const NgpNetwork& network, int n, const int* samples, const Vec3* directions,
+                   Vec3* colours, NgpWorkspace* w) {
+  // Samples of a ray follow one another, so most directions are the one before.
+  int n_directions = 0;
+  for (int i = 0; i < n; ++i) {
+    if (i == 0 || directions[i] != directions[i - 1]) {
+      kernels::SphericalHarmonics4(directions[i],
+                                   w->harmonics.data() + size_t{kDirectionWidth} * n_directions++);
+    }
+    w->direction_of[i] = n_directions - 1;
+  }
+  NgpDirectionShares(network, n_directions, w->harmonics.data(), w->shares.data());
+  for (int i = 0; i < n; ++i) {
+    std::copy_n(w->shares.data() + size_t{kHiddenWidth} * w->direction_of[i], kHiddenWidth,
+                w->hidden.data() + size_t{kHiddenWidth} * i);
+    std::copy_n(w->geometry.data() + size_t{kGeometryWidth} * samples[i], kGeometryWidth,
+                w->seen_geometry.data() + size_t{kGeometryWidth} * i);
+  }
+  NgpColourForward(network, n, w->seen_geometry.data(), w->hidden.data(), w->hidden1.data(),
+                   w->colours.data());
+  for (int i = 0; i < n; ++i) {
+    const float* colour = w->colours.data() + size_t{kColourWidth} * i;
+    colours[i] = {colour[0], colour[1], colour[2]};
+  }
+}
 
 }  // namespace
 
@@ -42,9 +69,12 @@ std::unique_ptr<RadianceField::Workspace> NgpField::NewWorkspace(int max_samples
 void NgpField::Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const {
   auto& w = static_cast<NgpWorkspace&>(*workspace);
   NERF_CHECK(n <= w.max_samples);
-  ToUnitCube(network_.box, n, positions, w.unit.data());
-  NgpDensityForward(network_, n, w.unit.data(), w.encodings.data(), w.hidden.data(),
-                    w.geometry.data());
+  for (int begin = 0; begin < n; begin += kBatch) {
+    const int batch = std::min(kBatch, n - begin);
+    ToUnitCube(network_.box, batch, positions + begin, w.unit);
+    NgpDensityForward(network_, batch, w.unit, w.encodings.data(), w.hidden.data(),
+                      w.geometry.data() + size_t{kGeometryWidth} * begin);
+  }
   kernels::cpu::DensityActivation(
       {.n = n, .outputs = w.geometry.data(), .stride = kGeometryWidth, .sigmas = sigmas});
   for (int i = 0; i < n; ++i) {
@@ -52,29 +82,12 @@ void NgpField::Density(int n, const Vec3* positions, float* sigmas, Workspace* w
   }
 }
 
-void NgpField::DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
-                                Vec3* colours, Workspace* workspace) const {
-  Density(n, positions, sigmas, workspace);
+void NgpField::Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
+                      Workspace* workspace) const {
   auto& w = static_cast<NgpWorkspace&>(*workspace);
-  // Samples of a ray follow one another, so most directions are the one before.
-  int n_directions = 0;
-  for (int i = 0; i < n; ++i) {
-    if (i == 0 || directions[i] != directions[i - 1]) {
-      kernels::SphericalHarmonics4(directions[i],
-                                   w.harmonics.data() + size_t{kDirectionWidth} * n_directions++);
-    }
-    w.direction_of[i] = n_directions - 1;
-  }
-  NgpDirectionShares(network_, n_directions, w.harmonics.data(), w.shares.data());
-  for (int i = 0; i < n; ++i) {
-    std::copy_n(w.shares.data() + size_t{kHiddenWidth} * w.direction_of[i], kHiddenWidth,
-                w.hidden.data() + size_t{kHiddenWidth} * i);
-  }
-  NgpColourForward(network_, n, w.geometry.data(), w.hidden.data(), w.hidden1.data(),
-                   w.colours.data());
-  for (int i = 0; i < n; ++i) {
-    const float* colour = w.colours.data() + size_t{kColourWidth} * i;
-    colours[i] = {colour[0], colour[1], colour[2]};
+  for (int begin = 0; begin < n; begin += kBatch) {
+    ColourOfBatch(network_, std::min(kBatch, n - begin), samples + begin, directions + begin,
+                  colours + begin, &w);
   }
 }
 

@@ -17,8 +17,8 @@ class NgpField : public RadianceField {
 
   std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
-  void DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
-                        Vec3* colours, Workspace* workspace) const override;
+  void Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
+              Workspace* workspace) const override;
 
  private:
   Buffer<float> table_;

@@ -23,9 +23,10 @@ class RadianceField {
   // sigmas[i] = density at positions[i], in 1 / training unit. Outside of the field's box it is 0.
   virtual void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const = 0;
 
-  // Density, and sRGB colour in [0, 1] seen along directions[i] (unit length), at positions[i].
-  virtual void DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
-                                Vec3* colours, Workspace* workspace) const = 0;
+  // sRGB colour in [0, 1] of n of the points of the workspace's last call of Density: samples[i] is
+  // a place among its positions, seen along directions[i] (unit length).
+  virtual void Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
+                      Workspace* workspace) const = 0;
 };
 
 }  // namespace nerf

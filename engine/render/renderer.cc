@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <utility>
 
 #include "engine/kernels/activation.h"
 #include "engine/kernels/composite.h"
@@ -16,12 +17,15 @@ constexpr int kTileSide = 16;  // pixels: rays of a tile meet the same cells
 constexpr int kTileRays = kTileSide * kTileSide;
 constexpr int kWaveSamples = 4;           // of a ray between two looks at its transmittance
 constexpr float kMinDepthOpacity = 0.1f;  // what stops less light is haze, whose mean says nothing
-constexpr float kRenderJitter = 0.5f;     // the mean of the jitters that training drew
+// Samples that weigh less than an 8-bit step lend their weight to the next one of their ray.
+constexpr float kMinSeenWeight = 1.0f / 256;
+constexpr float kRenderJitter = 0.5f;  // the mean of the jitters that training drew
 
 struct RayState {
   Vec3 colour;
   float transmittance = 1;
   float depth = 0;
+  float seen = 0, unseen = 0;  // weight that colour is made of, and that waits for the next sample
   bool done = false;
 };
 
@@ -38,6 +42,8 @@ struct TileWorkspace {
   float sigmas[kTileRays * kWaveSamples], t_middles[kTileRays * kWaveSamples],
       deltas[kTileRays * kWaveSamples];
   int ray_of[kTileRays * kWaveSamples];
+  int seen[kTileRays * kWaveSamples];  // samples that show, with their weights
+  float seen_weights[kTileRays * kWaveSamples];
 };
 
 struct RenderJob {
@@ -64,22 +70,38 @@ int MarchWave(const RenderJob& job, int n_rays, TileWorkspace* w) {
       w->t_middles[n] = w->wave.t_middles[found];
       w->deltas[n] = w->wave.deltas[found];
       w->positions[n] = w->marches[r].origin + w->marches[r].direction * w->t_middles[n];
-      w->directions[n] = w->marches[r].direction;
       w->ray_of[n] = r;
     }
   }
   return n;
 }
 
-void CompositeWave(const RenderJob& job, int n, TileWorkspace* w) {
+// Takes the light that each sample stops from its ray. Returns the number of samples that show.
+int WeighWave(const RenderJob& job, int n, TileWorkspace* w) {
+  int n_seen = 0;
   for (int i = 0; i < n; ++i) {
     RayState& ray = w->rays[w->ray_of[i]];
     if (ray.transmittance < job.options.min_transmittance) continue;
     const float alpha = kernels::AlphaFromDensity(w->sigmas[i], w->deltas[i]);
     const float weight = kernels::CompositeForwardStep(alpha, &ray.transmittance);
-    ray.colour = ray.colour + w->colours[i] * weight;
     ray.depth += weight * w->t_middles[i];
     if (ray.transmittance < job.options.min_transmittance) ray.done = true;
+    ray.unseen += weight;
+    if (ray.unseen < kMinSeenWeight) continue;
+    w->seen[n_seen] = i;
+    w->seen_weights[n_seen] = std::exchange(ray.unseen, 0.0f);
+    w->directions[n_seen] = w->marches[w->ray_of[i]].direction;
+    ++n_seen;
+  }
+  return n_seen;
+}
+
+void ColourWave(const RenderJob& job, int n_seen, TileWorkspace* w) {
+  job.field.Colour(n_seen, w->seen, w->directions, w->colours, w->field.get());
+  for (int i = 0; i < n_seen; ++i) {
+    RayState& ray = w->rays[w->ray_of[w->seen[i]]];
+    ray.colour = ray.colour + w->colours[i] * w->seen_weights[i];
+    ray.seen += w->seen_weights[i];
   }
 }
 
@@ -97,15 +119,16 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
   }
   while (const int n = MarchWave(job, n_rays, w)) {
     if (stop.stop_requested()) return;
-    job.field.DensityAndColour(n, w->positions, w->directions, w->sigmas, w->colours,
-                               w->field.get());
-    CompositeWave(job, n, w);
+    job.field.Density(n, w->positions, w->sigmas, w->field.get());
+    ColourWave(job, WeighWave(job, n, w), w);
   }
   for (int r = 0; r < n_rays; ++r) {
     const RayState& ray = w->rays[r];
     const size_t pixel = static_cast<size_t>(y0 + r / width) * job.camera.width + x0 + r % width;
     const float opacity = 1 - ray.transmittance;
-    job.view->colours[pixel] = ray.colour + job.options.background * ray.transmittance;
+    // What still waits has the colour of what was seen.
+    const float share = ray.seen > 0 ? opacity / ray.seen : 1;
+    job.view->colours[pixel] = ray.colour * share + job.options.background * ray.transmittance;
     job.view->opacities[pixel] = opacity;
     job.view->depths[pixel] = opacity >= kMinDepthOpacity ? ray.depth / opacity : 0;
   }

@@ -22,12 +22,8 @@ class ConstantField final : public RadianceField {
   void Density(int n, const Vec3*, float* sigmas, Workspace*) const override {
     for (int i = 0; i < n; ++i) sigmas[i] = sigma_;
   }
-  void DensityAndColour(int n, const Vec3*, const Vec3*, float* sigmas, Vec3* colours,
-                        Workspace*) const override {
-    for (int i = 0; i < n; ++i) {
-      sigmas[i] = sigma_;
-      colours[i] = colour_;
-    }
+  void Colour(int n, const int*, const Vec3*, Vec3* colours, Workspace*) const override {
+    for (int i = 0; i < n; ++i) colours[i] = colour_;
   }
 
  private:

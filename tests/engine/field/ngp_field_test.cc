@@ -1,6 +1,7 @@
 #include "engine/field/ngp_field.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "gtest/gtest.h"
 #include "tests/testing/random_floats.h"
@@ -30,35 +31,47 @@ TEST(NgpFieldTest, NothingIsOutsideOfTheBox) {
   EXPECT_GT(sigmas[3], 0);
 }
 
-TEST(NgpFieldTest, DensityAloneAndWithColourAreTheSameBytesInBatchesOfAnySize) {
+TEST(NgpFieldTest, DensityAndColourAreTheSameBytesInBatchesOfAnySize) {
   const NgpField field = RandomField();
-  constexpr int kSamples = 37;
+  constexpr int kSamples = 300;  // more than two batches of the implementation
   const auto workspace = field.NewWorkspace(kSamples), other = field.NewWorkspace(1);
   const std::vector<Vec3> positions = RandomPoints(kSamples, -1, 1, 3);
   const std::vector<Vec3> directions = RandomDirections(kSamples, 4);
-  std::vector<float> alone(kSamples), sigmas(kSamples), single(kSamples);
+  std::vector<int> all(kSamples);
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<float> sigmas(kSamples), single(kSamples);
   std::vector<Vec3> colours(kSamples), single_colours(kSamples);
-  field.Density(kSamples, positions.data(), alone.data(), workspace.get());
-  field.DensityAndColour(kSamples, positions.data(), directions.data(), sigmas.data(),
-                         colours.data(), workspace.get());
+  field.Density(kSamples, positions.data(), sigmas.data(), workspace.get());
+  field.Colour(kSamples, all.data(), directions.data(), colours.data(), workspace.get());
   for (int i = 0; i < kSamples; ++i) {
-    field.DensityAndColour(1, &positions[i], &directions[i], &single[i], &single_colours[i],
-                           other.get());
+    field.Density(1, &positions[i], &single[i], other.get());
+    field.Colour(1, &all[0], &directions[i], &single_colours[i], other.get());
   }
-  EXPECT_EQ(alone, sigmas);
   EXPECT_EQ(single, sigmas);
   EXPECT_EQ(single_colours, colours);
+
+  // Some of them, in another order.
+  const std::vector<int> some = {299, 7, 128, 127, 7};
+  std::vector<Vec3> some_directions, expected, some_colours(some.size());
+  for (int i : some) {
+    some_directions.push_back(directions[i]);
+    expected.push_back(colours[i]);
+  }
+  field.Colour(static_cast<int>(some.size()), some.data(), some_directions.data(),
+               some_colours.data(), workspace.get());
+  EXPECT_EQ(some_colours, expected);
 }
 
 TEST(NgpFieldTest, ColoursAreBetweenZeroAndOneAndChangeWithTheDirection) {
   const NgpField field = RandomField();
-  const auto workspace = field.NewWorkspace(2);
-  const Vec3 positions[] = {{0.1f, 0.2f, 0.3f}, {0.1f, 0.2f, 0.3f}};
+  const auto workspace = field.NewWorkspace(1);
+  const Vec3 position{0.1f, 0.2f, 0.3f};
   const Vec3 directions[] = {{0, 0, 1}, {1, 0, 0}};
-  float sigmas[2];
+  const int samples[] = {0, 0};
+  float sigma;
   Vec3 colours[2];
-  field.DensityAndColour(2, positions, directions, sigmas, colours, workspace.get());
-  EXPECT_EQ(sigmas[0], sigmas[1]);
+  field.Density(1, &position, &sigma, workspace.get());
+  field.Colour(2, samples, directions, colours, workspace.get());
   EXPECT_FALSE(colours[0] == colours[1]);
   for (const Vec3& colour : colours) {
     for (int c = 0; c < 3; ++c) {

@@ -24,23 +24,30 @@ class FormulaField : public RadianceField {
       : density_(std::move(density)), colour_(std::move(colour)) {}
 
   std::unique_ptr<Workspace> NewWorkspace(int) const override {
-    return std::make_unique<Workspace>();
+    return std::make_unique<Positions>();
   }
-  void Density(int n, const Vec3* positions, float* sigmas, Workspace*) const override {
+  void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override {
     n_asked_ += n;
+    static_cast<Positions*>(workspace)->last.assign(positions, positions + n);
     for (int i = 0; i < n; ++i) sigmas[i] = density_(positions[i]);
   }
-  void DensityAndColour(int n, const Vec3* positions, const Vec3* directions, float* sigmas,
-                        Vec3* colours, Workspace* workspace) const override {
-    Density(n, positions, sigmas, workspace);
-    for (int i = 0; i < n; ++i) colours[i] = colour_(positions[i], directions[i]);
+  void Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
+              Workspace* workspace) const override {
+    n_coloured_ += n;
+    const std::vector<Vec3>& positions = static_cast<Positions*>(workspace)->last;
+    for (int i = 0; i < n; ++i) colours[i] = colour_(positions[samples[i]], directions[i]);
   }
   int64_t n_asked() const { return n_asked_; }
+  int64_t n_coloured() const { return n_coloured_; }
 
  private:
+  struct Positions : Workspace {
+    std::vector<Vec3> last;
+  };
+
   Density1 density_;
   Colour1 colour_;
-  mutable std::atomic<int64_t> n_asked_{0};
+  mutable std::atomic<int64_t> n_asked_{0}, n_coloured_{0};
 };
 
 Vec3 White(Vec3, Vec3) { return {1, 1, 1}; }
@@ -89,6 +96,16 @@ TEST(RendererTest, HazeHasNoDepthAndWhatStopsATenthOfTheLightHas) {
   const auto [opacity, depth] = middle_of(0.07f);
   EXPECT_NEAR(opacity, 0.13, 0.005);
   EXPECT_NEAR(depth, 4, 0.1);
+}
+
+TEST(RendererTest, ThinSamplesAreSeenTogetherAndNoLightIsLost) {
+  // 200 samples of 1/1000 each along the axis.
+  const FormulaField haze([](Vec3) { return 0.1f; }, White);
+  const RenderedView view = Render(haze, FullGrid(), {.background = {0, 0, 0}});
+  EXPECT_NEAR(view.opacities[kMiddlePixel], 1 - std::exp(-0.2f), 0.002);
+  EXPECT_NEAR(view.colours[kMiddlePixel].x, view.opacities[kMiddlePixel], 1e-5);
+  EXPECT_LT(haze.n_coloured() * 4, haze.n_asked());
+  EXPECT_GT(haze.n_coloured() * 6, haze.n_asked());
 }
 
 TEST(RendererTest, UniformSlabLetsThroughWhatBeersLawSays) {
