@@ -97,7 +97,7 @@ struct Stepping {
 
 void MarchRays(const MarchRaysParams& params) {
   const MarchGrid& grid = params.grid;
-  NERF_DCHECK(grid.empty_reaches != nullptr);
+  NERF_CHECK(grid.empty_reaches != nullptr);
   const Floats d;
   const Ints di;
   const int lanes = static_cast<int>(hn::Lanes(d));
