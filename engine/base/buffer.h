@@ -27,6 +27,22 @@ class BufferAllocator {
 // Host memory; large blocks ask for huge pages. Never null, lives for ever, thread-safe.
 BufferAllocator* HostAllocator();
 
+// Adds up what would be allocated, and allocates nothing: buffers made with it may only be
+// destroyed.
+class MeasuringAllocator : public BufferAllocator {
+ public:
+  void* Allocate(size_t byte_size) override {
+    byte_size_ += byte_size;
+    return nullptr;
+  }
+  void Free(void*, size_t) override {}
+  DeviceKind device() const override { return DeviceKind::kCuda; }
+  size_t byte_size() const { return byte_size_; }
+
+ private:
+  size_t byte_size_ = 0;
+};
+
 // A fixed number of elements in host or device memory, 64-byte aligned, zeroed, allocated once.
 // Movable, not copyable. Element access is for host buffers only.
 template <typename T>

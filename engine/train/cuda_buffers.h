@@ -11,46 +11,11 @@
 #include "engine/kernels/composite.h"
 #include "engine/kernels/occupancy_update.h"
 #include "engine/kernels/ray_marching.h"
-#include "engine/kernels/ray_sampling.h"
 
 namespace nerf {
 
-// The arrays of a training step on a CUDA device, all taken from one allocator. T is Half or float.
-
-// Adds up what would be allocated, and allocates nothing: buffers made with it may only be
-// destroyed.
-class MeasuringAllocator : public BufferAllocator {
- public:
-  void* Allocate(size_t byte_size) override {
-    byte_size_ += byte_size;
-    return nullptr;
-  }
-  void Free(void*, size_t) override {}
-  DeviceKind device() const override { return DeviceKind::kCuda; }
-  size_t byte_size() const { return byte_size_; }
-
- private:
-  size_t byte_size_ = 0;
-};
-
-// All that a file holds: parameters with what the optimiser keeps for them, and the occupancy grid.
-struct CudaState {
-  CudaState(size_t table_size, size_t n_grid_blocks, BufferAllocator* from)
-      : table(table_size, from),
-        table_first(table_size, from),
-        table_second(table_size, from),
-        table_average(table_size, from),
-        weights(kNgpWeights, from),
-        weights_first(kNgpWeights, from),
-        weights_second(kNgpWeights, from),
-        weights_average(kNgpWeights, from),
-        grid_values(64 * n_grid_blocks, from),
-        grid_blocks(n_grid_blocks, from) {}
-  Buffer<float> table, table_first, table_second, table_average;
-  Buffer<float> weights, weights_first, weights_second, weights_average;
-  Buffer<float> grid_values;
-  Buffer<uint64_t> grid_blocks;
-};
+// The arrays that a training step on a CUDA device works with, all taken from one allocator. T is
+// Half or float.
 
 // What a step adds to its parameters. Gradients of the table are floats, or fixed point where their
 // sums must not depend on the order. Half precision trains on copies.
@@ -87,17 +52,6 @@ struct CudaBatch {
   Buffer<Ray> rays;
   Buffer<float> jitters;
   Buffer<Vec3> targets, backgrounds;
-};
-
-// Pictures that rays are drawn from: 8-bit, as they were decoded.
-struct CudaPictures {
-  CudaPictures(size_t n_pictures, size_t n_pixel_bytes, BufferAllocator* from)
-      : pixels(n_pixel_bytes, from),
-        pictures(n_pictures, from),
-        first_pixels(n_pictures > 0 ? n_pictures + 1 : 0, from) {}
-  Buffer<uint8_t> pixels;
-  Buffer<kernels::Picture> pictures;
-  Buffer<uint64_t> first_pixels;
 };
 
 // Of up to `capacity` rays.

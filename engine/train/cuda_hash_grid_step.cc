@@ -11,10 +11,11 @@
 #include "engine/kernels/spherical_harmonics.h"
 #include "engine/render/renderer.h"
 #include "engine/train/cuda_buffers.h"
+#include "engine/train/cuda_pictures.h"
+#include "engine/train/cuda_state.h"
 #include "engine/train/cuda_step_shape.h"
 #include "engine/train/ngp.h"
 #include "engine/train/ngp_state.h"
-#include "engine/train/ray_sampler.h"
 
 namespace nerf {
 namespace {
@@ -32,30 +33,8 @@ static_assert([] {
   return true;
 }());
 
-size_t PixelBytes(std::span<const View> views) {
-  size_t byte_size = 0;
-  for (const View& view : views) byte_size += view.image.pixels.size();
-  return byte_size;
-}
-
 size_t BackwardBlocks(const TrainConfig& config) {
   return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
-}
-
-// Calls copy(array of one, array of the other) for everything that a file holds.
-template <typename Arrays, typename Copy>
-void ForEachArray(Arrays& device, NgpState* host, Copy copy) {
-  const NgpParameters::Arrays parameters = host->parameters.arrays();
-  copy(device.table, parameters.table);
-  copy(device.table_first, parameters.table_first);
-  copy(device.table_second, parameters.table_second);
-  copy(device.table_average, parameters.table_average);
-  copy(device.weights, parameters.weights);
-  copy(device.weights_first, parameters.weights_first);
-  copy(device.weights_second, parameters.weights_second);
-  copy(device.weights_average, parameters.weights_average);
-  copy(device.grid_values, host->occupancy.values().span());
-  copy(device.grid_blocks, std::span(host->occupancy.bits()));
 }
 
 // The fused step of the ngp method on a device (docs/engine.md): one recorded graph from rays to
@@ -67,7 +46,7 @@ class CudaHashGridStep : public TrainingStep {
                    const RaySource* source);
 
   StepResult Run(const Batch& batch) override;
-  bool DrawsRays() const override { return picture_set_.n_pictures > 0; }
+  bool DrawsRays() const override { return !pictures_.empty(); }
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;
   void SaveModel(TensorFile* file) const override;
@@ -99,11 +78,9 @@ class CudaHashGridStep : public TrainingStep {
   void UpdateGrid(uint32_t step);
   void ProbeCells(uint32_t step);
   void Upload();
-  void UploadPictures(const RaySource& source);
-  void Download(const CudaState& arrays) const;
 
   const TrainConfig config_;
-  // The host's side of the state: its arrays are those of the device after Download(arrays_).
+  // The host's side of the state: its arrays are those of the device after Download.
   const std::unique_ptr<NgpState> state_;
   cuda::OwnedStream owned_stream_, side_stream_;
   const kernels::Stream stream_ = owned_stream_.get();
@@ -113,8 +90,7 @@ class CudaHashGridStep : public TrainingStep {
   double occupied_fraction_ = 1;
   CudaState remembered_arrays_;
   uint32_t remembered_updates_ = 0;
-  CudaPictures pictures_;
-  kernels::PictureSet picture_set_;  // on the device; of none where rays come with the batches
+  const CudaPictures pictures_;
 
   CudaStepShape shape_;
   CudaRays<T> rays_;
@@ -139,8 +115,7 @@ CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeom
       training_(arrays_.table.size(), config.cuda_deterministic != 0, n_backward_blocks_,
                 cuda::DeviceAllocator()),
       remembered_arrays_(arrays_.table.size(), arrays_.grid_blocks.size(), cuda::DeviceAllocator()),
-      pictures_(source == nullptr ? 0 : source->views.size(),
-                source == nullptr ? 0 : PixelBytes(source->views), cuda::DeviceAllocator()),
+      pictures_(source, config.seed, stream_),
       shape_(InitialCudaStepShape(config)),
       rays_(shape_.ray_capacity, cuda::DeviceAllocator()),
       samples_(shape_.sample_capacity, cuda::DeviceAllocator()),
@@ -149,7 +124,6 @@ CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeom
       host_control_(1, cuda::PinnedAllocator()),
       host_counts_(1, cuda::PinnedAllocator()),
       host_batch_(source == nullptr ? shape_.ray_capacity : 0, cuda::PinnedAllocator()) {
-  if (source != nullptr) UploadPictures(*source);
   Upload();
 }
 
@@ -241,7 +215,7 @@ void CudaHashGridStep<T>::Record() {
   const kernels::DeviceRange rays{shape_.ray_capacity, &control_.data()->n_rays};
   if (DrawsRays()) {
     cuda::SampleRays({.range = rays,
-                      .set = picture_set_,
+                      .set = pictures_.set(),
                       .step = &control_.data()->step,
                       .rays = rays_.batch.rays.data(),
                       .jitters = rays_.batch.jitters.data(),
@@ -496,10 +470,7 @@ void CudaHashGridStep<T>::ProbeCells(uint32_t step) {
 
 template <typename T>
 void CudaHashGridStep<T>::Upload() {
-  ForEachArray(arrays_, state_.get(), [&](auto& device, auto host) {
-    NERF_CHECK(device.size() == host.size());
-    cuda::CopyToDevice(device.data(), host.data(), device.byte_size(), stream_);
-  });
+  nerf::Upload(state_.get(), &arrays_, stream_);
   const auto copies_of = [&](const Buffer<float>& masters, std::span<const float> host,
                              Buffer<Half>& copies) {
     if (copies.empty()) return;
@@ -515,64 +486,16 @@ void CudaHashGridStep<T>::Upload() {
   occupied_fraction_ = state_->occupancy.grid().OccupiedFraction();
 }
 
-template <typename T>
-void CudaHashGridStep<T>::UploadPictures(const RaySource& source) {
-  std::vector<kernels::Picture> pictures;
-  std::vector<uint64_t> first_pixels{0};
-  uint8_t* pixels = pictures_.pixels.data();
-  for (const View& view : source.views) {
-    const std::vector<uint8_t>& bytes = view.image.pixels;
-    cuda::CopyToDevice(pixels, bytes.data(), bytes.size(), stream_);
-    pictures.push_back(PictureOf(view));
-    pictures.back().pixels = pixels;
-    pixels += bytes.size();
-    first_pixels.push_back(first_pixels.back() +
-                           static_cast<uint64_t>(view.image.width) * view.image.height);
-  }
-  NERF_CHECK(first_pixels.back() > 0);
-  cuda::CopyToDevice(pictures_.pictures.data(), pictures.data(), pictures_.pictures.byte_size(),
-                     stream_);
-  cuda::CopyToDevice(pictures_.first_pixels.data(), first_pixels.data(),
-                     pictures_.first_pixels.byte_size(), stream_);
-  cuda::Synchronize(stream_);
-  picture_set_ = {.n_pictures = static_cast<int>(pictures.size()),
-                  .pictures = pictures_.pictures.data(),
-                  .first_pixels = pictures_.first_pixels.data(),
-                  .background = BackgroundKindOf(source.background),
-                  .near = source.near,
-                  .seed = config_.seed};
-}
-
-template <typename T>
-void CudaHashGridStep<T>::Download(const CudaState& arrays) const {
-  ForEachArray(arrays, state_.get(), [&](const auto& device, auto host) {
-    cuda::CopyToHost(host.data(), device.data(), device.byte_size(), stream_);
-  });
-  cuda::Synchronize(stream_);
-}
-
 // On the device, because the copy is made often and hardly ever needed.
 template <typename T>
 void CudaHashGridStep<T>::Remember() {
-  const auto copy = [&](auto& to, const auto& from) {
-    cuda::CopyOnDevice(to.data(), from.data(), from.byte_size(), stream_);
-  };
-  copy(remembered_arrays_.table, arrays_.table);
-  copy(remembered_arrays_.table_first, arrays_.table_first);
-  copy(remembered_arrays_.table_second, arrays_.table_second);
-  copy(remembered_arrays_.table_average, arrays_.table_average);
-  copy(remembered_arrays_.weights, arrays_.weights);
-  copy(remembered_arrays_.weights_first, arrays_.weights_first);
-  copy(remembered_arrays_.weights_second, arrays_.weights_second);
-  copy(remembered_arrays_.weights_average, arrays_.weights_average);
-  copy(remembered_arrays_.grid_values, arrays_.grid_values);
-  copy(remembered_arrays_.grid_blocks, arrays_.grid_blocks);
+  Copy(arrays_, &remembered_arrays_, stream_);
   remembered_updates_ = state_->n_updates;
 }
 
 template <typename T>
 absl::Status CudaHashGridStep<T>::GoBack() {
-  Download(remembered_arrays_);
+  Download(remembered_arrays_, state_.get(), stream_);
   state_->n_updates = remembered_updates_;
   Upload();
   return absl::OkStatus();
@@ -580,7 +503,7 @@ absl::Status CudaHashGridStep<T>::GoBack() {
 
 template <typename T>
 void CudaHashGridStep<T>::Save(TensorFile* file) const {
-  Download(arrays_);
+  Download(arrays_, state_.get(), stream_);
   state_->Save(file);
 }
 
@@ -593,7 +516,7 @@ absl::Status CudaHashGridStep<T>::Load(const TensorFile& file) {
 
 template <typename T>
 void CudaHashGridStep<T>::SaveModel(TensorFile* file) const {
-  Download(arrays_);
+  Download(arrays_, state_.get(), stream_);
   state_->SaveModel(file);
 }
 
@@ -606,13 +529,13 @@ absl::Status CudaHashGridStep<T>::Initialize(const TensorFile& file) {
 
 template <typename T>
 TrainedModel CudaHashGridStep<T>::Snapshot() const {
-  Download(arrays_);
+  Download(arrays_, state_.get(), stream_);
   return state_->Snapshot();
 }
 
 template <typename T>
 void CudaHashGridStep<T>::ReopenGrid() {
-  Download(arrays_);
+  Download(arrays_, state_.get(), stream_);
   state_->occupancy.Reopen();
   Upload();
 }
@@ -625,12 +548,6 @@ std::unique_ptr<TrainingStep> NewCudaHashGridStep(const TrainConfig& config,
   if (config.cuda_fp32 != 0)
     return std::make_unique<CudaHashGridStep<float>>(config, geometry, source);
   return std::make_unique<CudaHashGridStep<Half>>(config, geometry, source);
-}
-
-size_t CudaRaySourceBytes(const RaySource& source) {
-  MeasuringAllocator measure;
-  CudaPictures(source.views.size(), PixelBytes(source.views), &measure);
-  return measure.byte_size();
 }
 
 size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry) {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "engine/train/cuda_buffers.h"
+#include "engine/train/cuda_state.h"
 
 namespace nerf {
 namespace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/config/train_config.h"
+#include "engine/scene/camera.h"
 #include "engine/scene/scene.h"
 #include "engine/train/batch.h"
 #include "engine/train/tensor_file.h"
@@ -53,17 +54,43 @@ inline Batch TinyBatch(int n_rays, uint32_t step = 0, float learning_rate = 1e-2
   return batch;
 }
 
+inline TensorFile Saved(const TrainingStep& step) {
+  TensorFile file;
+  step.Save(&file);
+  return file;
+}
+
 // The step's state with a table that is far from its small random start, so that colours and
 // densities vary and every gradient is of use. Densities are around 1 / unit.
 inline TensorFile LivelyState(const TrainingStep& step) {
-  TensorFile file;
-  step.Save(&file);
+  TensorFile file = Saved(step);
   for (const std::string name : {"field.hash_table", "average.field.hash_table"}) {
     Tensor& table = file.tensors.at(name);
     const std::vector<float> values = RandomFloats(table.n_elements(), -1, 1, 77);
     table = TensorFromFloats(values.data(), table.shape, DType::kF32);
   }
   return file;
+}
+
+// What n_steps more on the same batch leave of its first loss.
+inline double LossShareAfter(int n_steps, Batch batch, TrainingStep* step) {
+  const double first = step->Run(batch).loss;
+  double last = first;
+  for (int i = 0; i < n_steps; ++i) {
+    ++batch.step;
+    last = step->Run(batch).loss;
+  }
+  return last / first;
+}
+
+// Looks at the whole of TinyGeometry's box from outside of it.
+inline Camera TinyCamera(int side) {
+  Camera camera;
+  camera.width = camera.height = side;
+  camera.fl_x = camera.fl_y = static_cast<float>(side);
+  camera.cx = camera.cy = 0.5f * static_cast<float>(side);
+  camera.camera_to_world.m[2][3] = 3;
+  return camera;
 }
 
 inline const std::vector<std::string>& FieldTensorNames() {

@@ -148,9 +148,27 @@ __device__ Activations<T, width> Gated(const Sums<width>& sums,
   });
 }
 
-// The 32 features of 16 samples, out of planes of pairs. rows[0], rows[1]: where the samples of
-// this lane's rows g and g + 8 stand, kNone beyond the end.
+// Where a sample would stand that there is none of.
 constexpr uint32_t kNone = ~0u;
+
+// Calls body(lane, elements): the elements, kNone beyond the end, that the rows g and g + 8 of
+// this lane stand for; until the warps of the grid have seen all of the range.
+template <typename Body>
+__device__ void ForEachWarpRows(const DeviceRange& range, Body body) {
+  const Lane lane;
+  const Elements all = ElementsOf(range);
+  const uint32_t warp = (blockIdx.x * kMlpBlock + threadIdx.x) / kWarp;
+  for (uint32_t first = all.begin + warp * kWarpRows; first < all.end;
+       first += gridDim.x * kBlockRows) {
+    __syncwarp();  // products want the warp together, and stores may have split it
+    const uint32_t at = first + lane.g;
+    const uint32_t elements[2] = {at < all.end ? at : kNone, at + 8 < all.end ? at + 8 : kNone};
+    body(lane, elements);
+  }
+}
+
+// The 32 features of 16 samples, out of planes of pairs. rows[0], rows[1]: where the samples of
+// this lane's rows g and g + 8 stand, or kNone.
 
 template <typename T>
 __device__ Pair<T> LoadPair(const T* row_major, uint32_t row, int width, int column) {
@@ -193,18 +211,7 @@ __global__ void __launch_bounds__(kMlpBlock)
   T* const weights = SharedMemory<T>();
   CopyWeights<0, 2>(p.weights, weights);
   __syncthreads();
-  const Lane lane;
-  const Elements elements = ElementsOf(p.range);
-  const uint32_t warp = (blockIdx.x * kMlpBlock + threadIdx.x) / kWarp;
-  for (uint32_t first = elements.begin + warp * kWarpRows; first < elements.end;
-       first += gridDim.x * kBlockRows) {
-    __syncwarp();  // products want the warp together, and stores may have split it
-    uint32_t rows[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const uint32_t row = first + lane.g + 8 * i;
-      rows[i] = row < elements.end ? row : kNone;
-    }
+  ForEachWarpRows(p.range, [&](Lane lane, const uint32_t(&rows)[2]) {
     const auto encodings = LoadEncodings(p.encodings, p.stride, rows);
     const auto hidden = Relu<T>(Forward<32, 64>(encodings, weights, kStride0));
     const auto outputs = Forward<64, kGeometry>(hidden, weights + kLayer1, kStride1);
@@ -233,7 +240,7 @@ __global__ void __launch_bounds__(kMlpBlock)
         }
       }
     }
-  }
+  });
 }
 
 // ---- colour
@@ -244,17 +251,11 @@ __global__ void __launch_bounds__(kMlpBlock)
   T* const weights = SharedMemory<T>();
   CopyWeights<2, 5>(p.weights, weights);
   __syncthreads();
-  const Lane lane;
-  const Elements elements = ElementsOf(p.range);
-  const uint32_t warp = (blockIdx.x * kMlpBlock + threadIdx.x) / kWarp;
-  for (uint32_t first = elements.begin + warp * kWarpRows; first < elements.end;
-       first += gridDim.x * kBlockRows) {
-    __syncwarp();  // products want the warp together, and stores may have split it
+  ForEachWarpRows(p.range, [&](Lane lane, const uint32_t(&kept)[2]) {
     uint32_t rows[2], rays[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const uint32_t k = first + lane.g + 8 * i;
-      rows[i] = k < elements.end ? p.rows[k] : kNone;
+      rows[i] = kept[i] != kNone ? p.rows[kept[i]] : kNone;
       rays[i] = rows[i] != kNone ? p.ray_of[rows[i]] : kNone;
     }
     const Activations<T, 32> inputs = {
@@ -264,9 +265,9 @@ __global__ void __launch_bounds__(kMlpBlock)
     const auto outputs = Forward<64, 8>(hidden1, weights + kLayer4 - kLayer2, kStride4);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (rows[i] == kNone || lane.q > 1) continue;
+      if (kept[i] == kNone || lane.q > 1) continue;
       const auto sigmoid = [](float x) { return 1 / (1 + expf(-x)); };
-      Vec3& colour = p.colours[first + lane.g + 8 * i];
+      Vec3& colour = p.colours[kept[i]];
       const FragmentC& c = outputs.parts[0];
       if (lane.q == 0) {
         colour.x = sigmoid(c.r[2 * i]);
@@ -275,7 +276,7 @@ __global__ void __launch_bounds__(kMlpBlock)
         colour.z = sigmoid(c.r[2 * i]);
       }
     }
-  }
+  });
 }
 
 // ---- backward

@@ -12,12 +12,6 @@
 namespace nerf {
 namespace {
 
-TensorFile Saved(const TrainingStep& step) {
-  TensorFile file;
-  step.Save(&file);
-  return file;
-}
-
 // Exponents of around ten: walls and air, so that most samples are cut off.
 TensorFile WallsState(const TrainingStep& step) {
   TensorFile state = LivelyState(step);

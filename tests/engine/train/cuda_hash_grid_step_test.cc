@@ -22,12 +22,6 @@ TrainConfig Fp32Config() {
   return config;
 }
 
-TensorFile Saved(const TrainingStep& step) {
-  TensorFile file;
-  step.Save(&file);
-  return file;
-}
-
 // ||a - b|| / ||b|| of a tensor that two files hold.
 double Difference(const TensorFile& a, const TensorFile& b, const std::string& name) {
   const std::vector<float> x = ToFloats(a.tensors.at(name)), y = ToFloats(b.tensors.at(name));
@@ -153,14 +147,7 @@ TEST_P(CudaHashGridStepTest, OneStepInHalfPrecisionIsTheCpusToItsRounding) {
 
 TEST_P(CudaHashGridStepTest, LossFallsOnABatchThatIsRepeatedInHalfPrecision) {
   const auto step = NewCudaHashGridStep(TinyConfig(), TinyGeometry());
-  Batch batch = TinyBatch(6);
-  const double before = step->Run(batch).loss;
-  double after = 0;
-  for (int i = 0; i < 30; ++i) {
-    batch.step = i + 1;
-    after = step->Run(batch).loss;
-  }
-  EXPECT_LT(after, 0.2 * before);
+  EXPECT_LT(LossShareAfter(30, TinyBatch(6), step.get()), 0.2);
 }
 
 TEST_P(CudaHashGridStepTest, DeterministicStepsGiveTheSameBytes) {
@@ -263,11 +250,7 @@ TEST_P(CudaHashGridStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere
   const auto cpu = NewFusedHashGridStep(TinyConfig(), geometry, &pool);
   ASSERT_THAT(cpu->Load(Saved(*device)), IsOk());
   EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device)));
-  Camera camera;
-  camera.width = camera.height = 16;
-  camera.fl_x = camera.fl_y = 16;
-  camera.cx = camera.cy = 8;
-  camera.camera_to_world.m[2][3] = 3;
+  const Camera camera = TinyCamera(16);
   const auto render = [&](const TrainedModel& model) {
     RenderedView view;
     EXPECT_TRUE(RenderView(*model.field, model.grid, geometry, camera, {}, &pool, {}, &view));

@@ -11,12 +11,6 @@
 namespace nerf {
 namespace {
 
-TensorFile Saved(const TrainingStep& step) {
-  TensorFile file;
-  step.Save(&file);
-  return file;
-}
-
 // A config whose loss is smooth: nothing is cut off and nothing is added.
 TrainConfig SmoothConfig(Loss loss) {
   TrainConfig config = TinyConfig();
@@ -128,14 +122,7 @@ TEST(FusedHashGridStepTest, LoadingASavedStateContinuesBitForBit) {
 TEST(FusedHashGridStepTest, LossFallsOnABatchThatIsRepeated) {
   ThreadPool pool(2);
   const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
-  Batch batch = TinyBatch(40);
-  const double before = step->Run(batch).loss;
-  double after = 0;
-  for (int i = 0; i < 60; ++i) {
-    batch.step = i + 1;
-    after = step->Run(batch).loss;
-  }
-  EXPECT_LT(after, 0.1 * before);
+  EXPECT_LT(LossShareAfter(60, TinyBatch(40), step.get()), 0.1);
 }
 
 TEST(FusedHashGridStepTest, SamplesBehindTheTransmittanceLimitAreNotTrained) {
@@ -251,11 +238,7 @@ TEST(FusedHashGridStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
   const auto step = NewFusedHashGridStep(TinyConfig(), geometry, &pool);
   ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
   for (uint32_t i = 0; i < 5; ++i) step->Run(TinyBatch(40, i));
-  Camera camera;
-  camera.width = camera.height = 20;
-  camera.fl_x = camera.fl_y = 20;
-  camera.cx = camera.cy = 10;
-  camera.camera_to_world.m[2][3] = 3;
+  const Camera camera = TinyCamera(20);
   const auto render = [&](const TrainedModel& model) {
     RenderedView view;
     EXPECT_TRUE(RenderView(*model.field, model.grid, geometry, camera, {}, &pool, {}, &view));
