@@ -20,6 +20,9 @@ class NgpField : public RadianceField {
   void Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
               Workspace* workspace) const override;
 
+  // The parameters, as long as the field lives.
+  const NgpNetwork& network() const { return network_; }
+
  private:
   Buffer<float> table_;
   Buffer<float> weights_;

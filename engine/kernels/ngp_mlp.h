@@ -45,8 +45,8 @@ struct NgpDensityParams {
   float* values = nullptr;
 };
 
-// Colours [k] of the kept samples k in range: sample k's geometry stands at rows[k], its ray's
-// harmonics [n_rays][16] at ray_of[rows[k]]. sRGB in [0, 1].
+// Colours [k] of the kept samples k in range: sample k's geometry stands at rows[k], or at k where
+// rows is null, its ray's harmonics [n_rays][16] at ray_of[that]. sRGB in [0, 1].
 // Work: 14 kFLOP a sample; 84 bytes read and 12 written in half precision.
 template <typename T>
 struct NgpColourParams {

@@ -79,10 +79,10 @@ NERF_HD inline MarchRay StartMarch(const MarchGrid& grid, const MarchSteps& step
 }
 
 // Finds the next up to max_samples intervals whose middle lies in an occupied cell: their middles
-// and lengths, in scene units. Returns how many; fewer than max_samples means that the ray has left
-// the grid, or that it is so far away that a step no longer changes a float. Sources: Amanatides
-// and Woo 1987 for the cell exits; Mueller et al. 2022, appendix E, for step lengths and nested
-// grids.
+// and lengths, in scene units; only counts them where t_middles is null. Returns how many; fewer
+// than max_samples means that the ray has left the grid, or that it is so far away that a step no
+// longer changes a float. Sources: Amanatides and Woo 1987 for the cell exits; Mueller et al. 2022,
+// appendix E, for step lengths and nested grids.
 NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, int max_samples,
                                 MarchRay* ray, float* t_middles, float* deltas,
                                 uint32_t* cells = nullptr) {
@@ -120,8 +120,10 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
     const int reach = grid.EmptyReach(block);
     const int bit = (cell[0] & 3) + 4 * (cell[1] & 3) + 16 * (cell[2] & 3);
     if (reach == 0 && ((grid.blocks[block] >> bit) & 1) != 0) {
-      t_middles[n] = middle;
-      deltas[n] = delta;
+      if (t_middles != nullptr) {
+        t_middles[n] = middle;
+        deltas[n] = delta;
+      }
       if (cells != nullptr) cells[n] = static_cast<uint32_t>(64 * block + bit);
       ++n;
       t += delta;

@@ -3,29 +3,19 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <utility>
 
-#include "engine/kernels/activation.h"
-#include "engine/kernels/composite.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/kernels/view_rays.h"
 #include "engine/render/ray_wave.h"
 
 namespace nerf {
 namespace {
 
-constexpr int kTileSide = 16;  // pixels: rays of a tile meet the same cells
-constexpr int kTileRays = kTileSide * kTileSide;
-constexpr int kWaveSamples = 4;           // of a ray between two looks at its transmittance
-constexpr float kMinDepthOpacity = 0.1f;  // what stops less light is haze, whose mean says nothing
-// Samples that weigh less than an 8-bit step lend their weight to the next one of their ray.
-constexpr float kMinSeenWeight = 1.0f / 256;
-constexpr float kRenderJitter = 0.5f;  // the mean of the jitters that training drew
+constexpr int kTileSide = kernels::kViewTileSide;
+constexpr int kTileRays = kernels::kViewTileRays;
+constexpr int kWaveSamples = 4;  // of a ray between two looks at its transmittance
 
-struct RayState {
-  Vec3 colour;
-  float transmittance = 1;
-  float depth = 0;
-  float seen = 0, unseen = 0;  // weight that colour is made of, and that waits for the next sample
+struct RayState : kernels::ViewLight {
   bool done = false;
 };
 
@@ -82,14 +72,11 @@ int WeighWave(const RenderJob& job, int n, TileWorkspace* w) {
   for (int i = 0; i < n; ++i) {
     RayState& ray = w->rays[w->ray_of[i]];
     if (ray.transmittance < job.options.min_transmittance) continue;
-    const float alpha = kernels::AlphaFromDensity(w->sigmas[i], w->deltas[i]);
-    const float weight = kernels::CompositeForwardStep(alpha, &ray.transmittance);
-    ray.depth += weight * w->t_middles[i];
+    const float weight = ray.AddSample(w->sigmas[i], w->deltas[i], w->t_middles[i]);
     if (ray.transmittance < job.options.min_transmittance) ray.done = true;
-    ray.unseen += weight;
-    if (ray.unseen < kMinSeenWeight) continue;
+    if (weight == 0) continue;
     w->seen[n_seen] = i;
-    w->seen_weights[n_seen] = std::exchange(ray.unseen, 0.0f);
+    w->seen_weights[n_seen] = weight;
     w->directions[n_seen] = w->marches[w->ray_of[i]].direction;
     ++n_seen;
   }
@@ -99,9 +86,7 @@ int WeighWave(const RenderJob& job, int n, TileWorkspace* w) {
 void ColourWave(const RenderJob& job, int n_seen, TileWorkspace* w) {
   job.field.Colour(n_seen, w->seen, w->directions, w->colours, w->field.get());
   for (int i = 0; i < n_seen; ++i) {
-    RayState& ray = w->rays[w->ray_of[w->seen[i]]];
-    ray.colour = ray.colour + w->colours[i] * w->seen_weights[i];
-    ray.seen += w->seen_weights[i];
+    w->rays[w->ray_of[w->seen[i]]].AddColour(w->colours[i], w->seen_weights[i]);
   }
 }
 
@@ -115,7 +100,7 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
     Ray ray = CameraRay(job.camera, x0 + r % width + 0.5f, y0 + r / width + 0.5f);
     ray.t_near = job.near;
     w->rays[r] = {};
-    w->marches[r] = kernels::StartMarch(job.grid, job.steps, ray, kRenderJitter);
+    w->marches[r] = kernels::StartMarch(job.grid, job.steps, ray, kernels::kViewJitter);
   }
   while (const int n = MarchWave(job, n_rays, w)) {
     if (stop.stop_requested()) return;
@@ -125,12 +110,9 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
   for (int r = 0; r < n_rays; ++r) {
     const RayState& ray = w->rays[r];
     const size_t pixel = static_cast<size_t>(y0 + r / width) * job.camera.width + x0 + r % width;
-    const float opacity = 1 - ray.transmittance;
-    // What still waits has the colour of what was seen.
-    const float share = ray.seen > 0 ? opacity / ray.seen : 1;
-    job.view->colours[pixel] = ray.colour * share + job.options.background * ray.transmittance;
-    job.view->opacities[pixel] = opacity;
-    job.view->depths[pixel] = opacity >= kMinDepthOpacity ? ray.depth / opacity : 0;
+    job.view->colours[pixel] = ray.ColourOn(job.options.background);
+    job.view->opacities[pixel] = ray.Opacity();
+    job.view->depths[pixel] = ray.ExpectedDepth();
   }
 }
 

@@ -118,10 +118,11 @@ absl::Status CheckDevice(std::string_view device) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRenderDevice(std::string_view device) {
-  if (!CudaIndex(device).has_value()) return CheckDevice(device);
-  return NotBuilt(fmt::format("device {}: models are rendered on the CPU so far; use --device cpu",
-                              device.substr(0, 32)));
+absl::StatusOr<std::unique_ptr<RenderDevice>> NewRenderDevice(std::string_view device,
+                                                              ThreadPool* pool) {
+  if (absl::Status status = CheckDevice(device); !status.ok()) return status;
+  const std::optional<int> cuda_index = CudaIndex(device);
+  return cuda_index.has_value() ? NewCudaRenderDevice(*cuda_index) : NewCpuRenderDevice(pool);
 }
 
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
@@ -169,7 +170,7 @@ std::string AutogradLibraryPath() {
   return (program.parent_path().parent_path() / "lib" / kAutogradLibrary).string();
 }
 
-absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path) {
+absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device) {
   absl::StatusOr<TensorFile> file = ReadTensorFile(path);
   if (!file.ok()) return file.status();
   absl::StatusOr<StoredTrainState> stored = LoadTrainState(*file, path);
@@ -189,7 +190,9 @@ absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path) {
                     model->grid.resolution, stored->state.config.grid_resolution));
   }
   const uint64_t byte_size = ModelBytes(*file, *model);
-  return LoadedModel{std::move(stored->state), stored->kind, *std::move(model), byte_size};
+  TrainState& state = stored->state;
+  auto renderer = device->Load(*std::move(model), state.geometry, RenderPrecisionOf(state.config));
+  return LoadedModel{std::move(state), stored->kind, std::move(renderer), byte_size};
 }
 
 }  // namespace nerf

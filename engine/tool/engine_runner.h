@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
+#include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/training_step.h"
@@ -25,8 +26,10 @@ absl::Status Guarded(const std::function<absl::Status()>& body);
 // Errors: Unimplemented FEATURE_NOT_BUILT without kernels; FailedPrecondition that says what the
 // device or its driver lacks; InvalidArgument for everything else.
 absl::Status CheckDevice(std::string_view device);
-// The same for commands that only render or evaluate, which run on the CPU so far.
-absl::Status CheckRenderDevice(std::string_view device);
+
+// Where `device`, as CheckDevice takes it and with its errors, renders views. pool outlives it.
+absl::StatusOr<std::unique_ptr<RenderDevice>> NewRenderDevice(std::string_view device,
+                                                              ThreadPool* pool);
 
 // The step of config.method. The method ngp-autograd lives in libnerf_autograd.so, which is opened
 // here: Unimplemented FEATURE_NOT_BUILT where it is not there. `device` as CheckDevice takes it,
@@ -49,10 +52,10 @@ std::string AutogradLibraryPath();
 struct LoadedModel {
   TrainState state;
   TrainFileKind kind = TrainFileKind::kModel;
-  TrainedModel model;
+  std::unique_ptr<SceneRenderer> renderer;
   uint64_t byte_size = 0;  // that it takes in memory
 };
-// Errors: NotFound, DataLoss or InvalidArgument, naming the path.
-absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path);
+// Errors: NotFound, DataLoss or InvalidArgument, naming the path. device outlives the model.
+absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device);
 
 }  // namespace nerf

@@ -71,7 +71,9 @@ void PrintResult(const EvaluationResult& result, Background background, const st
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(flags.threads);
-  absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model);
+  absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
+  if (!device.ok()) return device.status();
+  absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model, device->get());
   if (!model.ok()) return model.status();
   SceneOptions scene_options;
   const int test_every = flags.has_test_every ? flags.test_every : model->state.config.test_every;
@@ -107,7 +109,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
     return WriteNamedImage(flags.images, view, image);
   };
   absl::StatusOr<EvaluationResult> result =
-      EvaluateViews(model->model, model->state.geometry, views, options, &pool, clock, stop);
+      EvaluateViews(model->renderer.get(), views, options, &pool, clock, stop);
   progress.reset();
   if (!result.ok()) return result.status();
   PrintResult(*result, options.background, flags.split, flags.json);
@@ -115,7 +117,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
 }
 
 int RunEval(const EvalFlags& flags) {
-  if (absl::Status status = CheckRenderDevice(flags.device); !status.ok()) {
+  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
   SignalWatcher signals;

@@ -30,7 +30,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelCache::Get(const std::st
     entries_.splice(entries_.begin(), entries_, found);
     return entries_.front().model;
   }
-  absl::StatusOr<LoadedModel> loaded = LoadModelFile(path);
+  absl::StatusOr<LoadedModel> loaded = LoadModelFile(path, device_);
   if (!loaded.ok()) return loaded.status();
   entries_.push_front({*std::move(identity), std::make_shared<LoadedModel>(*std::move(loaded))});
   byte_size_ += entries_.front().model->byte_size;

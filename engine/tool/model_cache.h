@@ -15,7 +15,8 @@ namespace nerf {
 // Not thread-safe.
 class ModelCache {
  public:
-  explicit ModelCache(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  // device outlives the models.
+  ModelCache(uint64_t max_bytes, RenderDevice* device) : max_bytes_(max_bytes), device_(device) {}
 
   // The model of a file. Errors as LoadModelFile. shared_ptr: it may be in use while others come.
   absl::StatusOr<std::shared_ptr<const LoadedModel>> Get(const std::string& path);
@@ -30,6 +31,7 @@ class ModelCache {
   };
 
   const uint64_t max_bytes_;
+  RenderDevice* const device_;
   uint64_t byte_size_ = 0;
   std::list<Entry> entries_;  // most recently used first
 };

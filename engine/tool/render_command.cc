@@ -4,7 +4,7 @@
 
 #include "common/atomic_file.h"
 #include "common/clock.h"
-#include "engine/render/renderer.h"
+#include "engine/render/render_device.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
@@ -13,7 +13,6 @@
 #include "engine/tool/training_session.h"
 #include "engine/tool/view_request.h"
 #include "engine/tool/view_writer.h"
-#include "engine/train/image_metrics.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 
@@ -80,7 +79,8 @@ class DepthSpool {
 
 absl::StatusOr<std::vector<Camera>> CamerasOf(const RenderFlags& flags, const LoadedModel& model) {
   if (flags.camera.empty()) {
-    return CamerasOfOrbit(model.state, model.model.grid, flags.orbit, flags.width, flags.height);
+    return CamerasOfOrbit(model.state, model.renderer->grid(), flags.orbit, flags.width,
+                          flags.height);
   }
   return CamerasOfFile(flags.camera, model.state, flags.width, flags.height);
 }
@@ -88,7 +88,9 @@ absl::StatusOr<std::vector<Camera>> CamerasOf(const RenderFlags& flags, const Lo
 absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(flags.threads);
-  absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model);
+  absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
+  if (!device.ok()) return device.status();
+  absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model, device->get());
   if (!model.ok()) return model.status();
   absl::StatusOr<std::vector<Camera>> cameras = CamerasOf(flags, *model);
   if (!cameras.ok()) return cameras.status();
@@ -103,26 +105,24 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
   RenderOptions options;
   options.background = BackgroundColour(model->state.evaluation_background);
   options.min_transmittance = model->state.config.min_transmittance;
-  const SceneGeometry& geometry = model->state.geometry;
   DepthSpool depths;
   absl::Duration rendering;
   for (size_t i = 0; i < cameras->size(); ++i) {
     const SteadyTime begin = clock.Now();
-    RenderedView view;
-    if (!RenderView(*model->model.field, model->model.grid, geometry, (*cameras)[i], options, &pool,
-                    stop, &view)) {
+    ViewPicture view;
+    if (!model->renderer->Render((*cameras)[i], options, stop, &view))
       return absl::CancelledError("rendering was interrupted");
-    }
     rendering += clock.Now() - begin;
     absl::Status status;
     if (channels.rgb) {
-      status = WritePng(fmt::format("{}/rgb_{:04}.png", flags.out, i), QuantisedColours(view));
+      status = WritePng(fmt::format("{}/rgb_{:04}.png", flags.out, i), ColoursOf(view));
     }
     if (status.ok() && channels.opacity) {
       status = WritePng(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view));
     }
     if (status.ok() && channels.depth) {
-      status = depths.Append(view.width, view.height, OwnDepths(view, geometry.frame.scale));
+      status = depths.Append(view.rgba.width, view.rgba.height,
+                             OwnDepths(view, model->state.geometry.frame.scale));
     }
     if (!status.ok()) return status;
   }
@@ -144,7 +144,7 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
 }
 
 int RunRender(const RenderFlags& flags) {
-  if (absl::Status status = CheckRenderDevice(flags.device); !status.ok()) {
+  if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
   absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);

@@ -34,7 +34,9 @@ int RunServe(const ServeFlags& flags) {
   options.fd = flags.fd;
   options.device = flags.device;
   const absl::Status status = Guarded([&] {
-    ServeLoop(options, &pool, &clock).Run();
+    absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
+    if (!device.ok()) return device.status();
+    ServeLoop(options, device->get(), &pool, &clock).Run();
     return absl::OkStatus();
   });
   return status.ok() ? kOk : ReportError(status, false);

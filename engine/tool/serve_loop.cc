@@ -10,7 +10,6 @@
 #include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
-#include "engine/render/renderer.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/engine_runner.h"
@@ -18,7 +17,6 @@
 #include "engine/tool/view_request.h"
 #include "engine/tool/view_writer.h"
 #include "engine/train/evaluation.h"
-#include "engine/train/image_metrics.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 
@@ -43,13 +41,13 @@ struct WrittenView {
   float far = 0;
 };
 
-absl::StatusOr<WrittenView> WriteView(const RenderedView& view, const RenderMessage& message,
+absl::StatusOr<WrittenView> WriteView(const ViewPicture& view, const RenderMessage& message,
                                       float scale) {
   if (absl::Status status = CreateFolder(message.out); !status.ok()) return status;
   const std::string prefix = message.out + "/" + FileStem(message.id);
   WrittenView written;
   if (message.channels.rgb) {
-    const ImageU8 image = QuantisedColours(view);
+    const ImageU8 image = ColoursOf(view);
     absl::StatusOr<std::string> bytes = message.jpeg ? EncodeJpeg(image) : EncodePng(image);
     if (!bytes.ok()) return bytes.status();
     const std::string path = prefix + "_rgb." + (message.jpeg ? "jpg" : "png");
@@ -63,7 +61,7 @@ absl::StatusOr<WrittenView> WriteView(const RenderedView& view, const RenderMess
     written.far = FarOf(largest);
     const std::string path = prefix + "_depth.png";
     absl::Status status =
-        WritePng16(path, view.width, view.height, DepthToGrey(depths, written.far));
+        WritePng16(path, view.rgba.width, view.rgba.height, DepthToGrey(depths, written.far));
     if (!status.ok()) return status;
     written.files["depth"] = path;
   }
@@ -90,26 +88,23 @@ class ServeLoop::Job final : public TrainerObserver {
   // Unset until a stop was asked for.
   std::optional<bool> stop_mode_checkpoint() const { return stop_mode_checkpoint_; }
 
-  void Begin(TrainingSession* session, Trainer* trainer) {
-    session_ = session;
-    trainer_ = trainer;
-  }
+  void Begin(Trainer* trainer) { trainer_ = trainer; }
   void Finish() {
-    session_ = nullptr;
     trainer_ = nullptr;
-    rendered_model_.reset();
+    renderer_.reset();
   }
   const Trainer* trainer() const { return trainer_; }
 
   // The weights as they stand, as files would hold them; nullptr before the first step can be
   // taken. Copied once for all renders of the same step.
-  const TrainedModel* CurrentModel() {
+  SceneRenderer* CurrentRenderer() {
     if (trainer_ == nullptr) return nullptr;
-    if (!rendered_model_.has_value() || rendered_step_ != trainer_->state().step) {
-      rendered_model_ = session_->step->Snapshot();
+    if (renderer_ == nullptr || rendered_step_ != trainer_->state().step) {
+      renderer_.reset();  // its memory before that of the next
+      renderer_ = trainer_->NewRenderer();
       rendered_step_ = trainer_->state().step;
     }
-    return &*rendered_model_;
+    return renderer_.get();
   }
 
   void OnProgress(const TrainProgress& progress) override {
@@ -195,10 +190,9 @@ class ServeLoop::Job final : public TrainerObserver {
   ServeLoop* const loop_;
   const TrainMessage& message_;
   const std::stop_token stop_;
-  TrainingSession* session_ = nullptr;
   Trainer* trainer_ = nullptr;
   std::optional<bool> stop_mode_checkpoint_;
-  std::optional<TrainedModel> rendered_model_;
+  std::unique_ptr<SceneRenderer> renderer_;  // of rendered_step_
   uint32_t rendered_step_ = 0;
   JsonObject last_progress_;
   SteadyTime last_sent_;
@@ -206,12 +200,14 @@ class ServeLoop::Job final : public TrainerObserver {
   std::optional<uint32_t> checkpoint_step_;  // theirs, once they are sent
 };
 
-ServeLoop::ServeLoop(ServeOptions options, ThreadPool* pool, const Clock* clock)
+ServeLoop::ServeLoop(ServeOptions options, RenderDevice* render_device, ThreadPool* pool,
+                     const Clock* clock)
     : options_(std::move(options)),
+      render_device_(render_device),
       pool_(pool),
       clock_(clock),
       socket_(options_.fd),
-      models_(options_.model_cache_bytes) {}
+      models_(options_.model_cache_bytes, render_device) {}
 
 ServeLoop::~ServeLoop() = default;
 
@@ -308,6 +304,7 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
   TrainerOptions options;
   options.checkpoint_interval = message.checkpoint_interval;
   options.preview_interval = message.preview_interval;
+  options.render_device = render_device_;
   const int64_t first_trained = s.state.n_trained;
   const double first_seconds = s.state.seconds;
   Trainer trainer(&s.scene, s.state, s.step.get(), pool_, clock_, options, job);
@@ -320,7 +317,7 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
                                 {"warnings", s.scene.warnings}};
   started["step"] = s.state.step;
   Send(started);
-  job->Begin(&s, &trainer);
+  job->Begin(&trainer);
 
   const auto stopped = [&]() -> absl::Status {
     // The message that asked for it may still wait.
@@ -347,9 +344,8 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
     evaluation.min_transmittance = trainer.state().config.min_transmittance;
     evaluation.with_ssim = false;
     evaluation.on_image = [&](const View&, const ImageU8&) { return job->BetweenEvaluatedViews(); };
-    const TrainedModel model = s.step->Snapshot();
     absl::StatusOr<EvaluationResult> result = EvaluateViews(
-        model, trainer.state().geometry, s.scene.test, evaluation, pool_, *clock_, job->stop());
+        trainer.NewRenderer().get(), s.scene.test, evaluation, pool_, *clock_, job->stop());
     if (!result.ok() && absl::IsCancelled(result.status())) return stopped();
     if (!result.ok()) return result.status();
     summary.psnr = result->psnr;
@@ -402,25 +398,26 @@ void ServeLoop::HandleRender(Mail mail, Job* job) {
 
 absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* job,
                                              std::stop_token stop) {
-  std::shared_ptr<const LoadedModel> loaded;  // keeps `model` alive
+  std::shared_ptr<const LoadedModel> loaded;  // keeps `renderer` alive
   const TrainState* state = nullptr;
-  const TrainedModel* model = nullptr;
+  SceneRenderer* renderer = nullptr;
   if (!message.file.empty()) {
     auto found = models_.Get(message.file);
     if (!found.ok()) return found.status();
     loaded = *found;
     state = &loaded->state;
-    model = &loaded->model;
+    renderer = loaded->renderer.get();
   } else if (job != nullptr && job->name() == message.job && job->trainer() != nullptr) {
     state = &job->trainer()->state();
-    model = job->CurrentModel();
+    renderer = job->CurrentRenderer();
   } else {
     return absl::NotFoundError(fmt::format("job {} is not in training", message.job.substr(0, 64)));
   }
 
   absl::StatusOr<std::vector<Camera>> cameras =
       message.camera.empty()
-          ? CamerasOfOrbit(*state, model->grid, message.orbit_count, message.width, message.height)
+          ? CamerasOfOrbit(*state, renderer->grid(), message.orbit_count, message.width,
+                           message.height)
           : CamerasFromText(message.camera, "camera", *state, message.width, message.height);
   if (!cameras.ok()) return cameras.status();
   if (!message.camera.empty() && cameras->size() != 1) {
@@ -440,17 +437,15 @@ absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* 
   options.background = BackgroundColour(state->evaluation_background);
   options.min_transmittance = state->config.min_transmittance;
   if (job != nullptr) options.between_tiles = [job] { job->Heartbeat(); };
-  RenderedView view;
-  if (!RenderView(*model->field, model->grid, state->geometry, camera, options, pool_,
-                  std::move(stop), &view)) {
+  ViewPicture view;
+  if (!renderer->Render(camera, options, std::move(stop), &view))
     return absl::CancelledError("the render was stopped");
-  }
   absl::StatusOr<WrittenView> written = WriteView(view, message, state->geometry.frame.scale);
   if (!written.ok()) return written.status();
   JsonObject reply = Reply("rendered", "id", message.id);
   reply["files"] = written->files;
-  reply["width"] = view.width;
-  reply["height"] = view.height;
+  reply["width"] = view.rgba.width;
+  reply["height"] = view.rgba.height;
   reply["far"] = JsonNumber(written->far);
   reply["step"] = state->step;
   reply["seconds"] = JsonNumber(absl::ToDoubleSeconds(clock_->Now() - begin));

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
+#include "engine/render/render_device.h"
 #include "engine/tool/line_socket.h"
 #include "engine/tool/mailbox.h"
 #include "engine/tool/model_cache.h"
@@ -30,8 +31,9 @@ struct ServeOptions {
 // training between two steps. Nothing that comes over the connection ends the process but its end.
 class ServeLoop {
  public:
-  // pool and clock outlive the loop.
-  ServeLoop(ServeOptions options, ThreadPool* pool, const Clock* clock);
+  // What is pointed to outlives the loop. render_device is options.device's.
+  ServeLoop(ServeOptions options, RenderDevice* render_device, ThreadPool* pool,
+            const Clock* clock);
   ~ServeLoop();
 
   // Returns when the connection has ended. Called once.
@@ -52,6 +54,7 @@ class ServeLoop {
   absl::StatusOr<JsonObject> Render(const RenderMessage& message, Job* job, std::stop_token stop);
 
   const ServeOptions options_;
+  RenderDevice* const render_device_;
   ThreadPool* const pool_;
   const Clock* const clock_;
   LineSocket socket_;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "engine/scene/image_io.h"
@@ -160,11 +161,11 @@ class Console final : public TrainerObserver {
   double last_line_seconds_ = -kLogIntervalSeconds;
 };
 
-absl::StatusOr<double> FinalPsnr(const TrainingSession& session, const Trainer& trainer,
+absl::StatusOr<double> FinalPsnr(std::span<const View> views, const Trainer& trainer,
                                  ThreadPool* pool, const RealClock& clock, ProgressStyle style,
                                  std::stop_token stop) {
-  if (session.scene.test.empty()) return std::numeric_limits<double>::quiet_NaN();
-  EvaluationProgress progress(&clock, style, session.scene.test.size(), ConsoleStream(style));
+  if (views.empty()) return std::numeric_limits<double>::quiet_NaN();
+  EvaluationProgress progress(&clock, style, views.size(), ConsoleStream(style));
   EvaluationOptions options;
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = trainer.state().config.min_transmittance;
@@ -173,9 +174,8 @@ absl::StatusOr<double> FinalPsnr(const TrainingSession& session, const Trainer& 
     progress.Add();
     return absl::OkStatus();
   };
-  const TrainedModel model = session.step->Snapshot();
-  absl::StatusOr<EvaluationResult> result = EvaluateViews(
-      model, trainer.state().geometry, session.scene.test, options, pool, clock, stop);
+  absl::StatusOr<EvaluationResult> result =
+      EvaluateViews(trainer.NewRenderer().get(), views, options, pool, clock, stop);
   if (!result.ok()) return result.status();
   return result->psnr;
 }
@@ -184,6 +184,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   const RealClock clock;
   ThreadPool pool(flags.threads);
   if (absl::Status status = CreateFolder(flags.out); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
+  if (!device.ok()) return device.status();
   TrainRequest request{flags.dataset, config, flags.resume, flags.init, flags.device};
   std::vector<SceneProblem> problems;
   auto session = OpenTrainingSession(request, &pool, &problems);
@@ -207,6 +209,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   const double first_seconds = s.state.seconds;
   TrainerOptions options;
   options.batches_ahead = flags.batches_ahead;
+  options.render_device = device->get();
   if (flags.has_stop_after) options.stop_after = flags.stop_after;
   options.checkpoint_interval = absl::Seconds(flags.checkpoint_interval);
   Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &console);
@@ -217,7 +220,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   if (absl::Status status = console.WriteFiles(); !status.ok()) return status;
   const std::string resume_hint = "interrupted; --resume " + console.checkpoint() + " goes on";
   if (*outcome == TrainOutcome::kStopped) return absl::CancelledError(resume_hint);
-  absl::StatusOr<double> psnr = FinalPsnr(s, trainer, &pool, clock, style, signals->token());
+  absl::StatusOr<double> psnr =
+      FinalPsnr(s.scene.test, trainer, &pool, clock, style, signals->token());
   if (!psnr.ok()) return psnr.status();
 
   TrainSummary summary{&trainer.state(), 0, *psnr, console.checkpoint(), console.model()};

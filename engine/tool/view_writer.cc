@@ -24,7 +24,7 @@ absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words
   return channels;
 }
 
-std::vector<float> OwnDepths(const RenderedView& view, float scale) {
+std::vector<float> OwnDepths(const ViewPicture& view, float scale) {
   std::vector<float> depths = view.depths;
   for (float& depth : depths) depth /= scale;
   return depths;
@@ -48,13 +48,11 @@ std::vector<uint16_t> DepthToGrey(const std::vector<float>& depths, float far) {
   return grey;
 }
 
-ImageU8 OpacityImage(const RenderedView& view) {
-  ImageU8 image{view.width, view.height, 1, {}};
-  image.pixels.reserve(view.opacities.size());
-  for (float opacity : view.opacities) {
-    image.pixels.push_back(
-        static_cast<uint8_t>(std::lround(std::clamp(opacity, 0.0f, 1.0f) * 255)));
-  }
+ImageU8 OpacityImage(const ViewPicture& view) {
+  const std::vector<uint8_t>& rgba = view.rgba.pixels;
+  ImageU8 image{view.rgba.width, view.rgba.height, 1, {}};
+  image.pixels.reserve(rgba.size() / 4);
+  for (size_t i = 3; i < rgba.size(); i += 4) image.pixels.push_back(rgba[i]);
   return image;
 }
 

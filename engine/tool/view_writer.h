@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/render/renderer.h"
+#include "engine/render/render_device.h"
 #include "engine/scene/image.h"
 
 namespace nerf {
@@ -20,7 +20,7 @@ struct ViewChannels {
 absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words);
 
 // Depths in the data set's own units: training units / scale.
-std::vector<float> OwnDepths(const RenderedView& view, float scale);
+std::vector<float> OwnDepths(const ViewPicture& view, float scale);
 
 // The smallest number of two significant digits that no depth exceeds; 1 where all are 0.
 float FarOf(float largest_depth);
@@ -29,6 +29,6 @@ float FarOf(float largest_depth);
 std::vector<uint16_t> DepthToGrey(const std::vector<float>& depths, float far);
 
 // Opacity as an 8-bit grey image.
-ImageU8 OpacityImage(const RenderedView& view);
+ImageU8 OpacityImage(const ViewPicture& view);
 
 }  // namespace nerf

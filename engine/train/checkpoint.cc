@@ -260,6 +260,10 @@ Vec3 BackgroundColour(Background white_or_black) {
   return white_or_black == Background::kWhite ? Vec3{1, 1, 1} : Vec3{0, 0, 0};
 }
 
+RenderPrecision RenderPrecisionOf(const TrainConfig& config) {
+  return config.cuda_fp32 != 0 ? RenderPrecision::kSingle : RenderPrecision::kHalf;
+}
+
 SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& geometry) {
   SceneGeometry effective = geometry;
   if (config.near >= 0) effective.near = config.near;

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/config/train_config.h"
+#include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/ray_count_controller.h"
 #include "engine/train/tensor_file.h"
@@ -42,6 +43,8 @@ Background EvaluationBackground(Background configured, bool has_alpha);
 // Of the training rays: kAuto is random where images have alpha, else black.
 Background TrainingBackground(Background configured, bool has_alpha);
 Vec3 BackgroundColour(Background white_or_black);
+// In what a device renders the models of this config: as it trains them.
+RenderPrecision RenderPrecisionOf(const TrainConfig& config);
 
 // The geometry with near, step and cone of the config where it sets them.
 SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& geometry);

@@ -4,15 +4,12 @@
 #include <limits>
 
 #include "engine/base/check.h"
-#include "engine/render/renderer.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/image_metrics.h"
 
 namespace nerf {
 
-absl::StatusOr<EvaluationResult> EvaluateViews(const TrainedModel& model,
-                                               const SceneGeometry& geometry,
-                                               std::span<const View> views,
+absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::span<const View> views,
                                                const EvaluationOptions& options, ThreadPool* pool,
                                                const Clock& clock, std::stop_token stop) {
   NERF_CHECK(!views.empty());
@@ -27,13 +24,11 @@ absl::StatusOr<EvaluationResult> EvaluateViews(const TrainedModel& model,
   int n_with_ssim = 0;
   for (const View& view : views) {
     const SteadyTime begin = clock.Now();
-    RenderedView rendered;
-    if (!RenderView(*model.field, model.grid, geometry, view.camera, render_options, pool, stop,
-                    &rendered)) {
+    ViewPicture picture;
+    if (!renderer->Render(view.camera, render_options, stop, &picture))
       return absl::CancelledError("evaluation was interrupted");
-    }
     rendering += clock.Now() - begin;
-    const ImageU8 image = QuantisedColours(rendered);
+    const ImageU8 image = ColoursOf(picture);
     const ImageU8 truth = CompositedOn(view.image, background);
     ImageScore score{view.file, Psnr(image, truth), std::numeric_limits<double>::quiet_NaN()};
     if (options.with_ssim) score.ssim = Ssim(image, truth, pool);

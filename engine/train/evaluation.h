@@ -10,8 +10,8 @@
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
-#include "engine/train/training_step.h"
 
 namespace nerf {
 
@@ -39,9 +39,7 @@ struct EvaluationOptions {
 // Renders each view and compares it, rounded to 8 bits, with the view's picture composited on the
 // same background. Requires views. Errors: Cancelled when `stop` was requested before the end;
 // those of on_image.
-absl::StatusOr<EvaluationResult> EvaluateViews(const TrainedModel& model,
-                                               const SceneGeometry& geometry,
-                                               std::span<const View> views,
+absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::span<const View> views,
                                                const EvaluationOptions& options, ThreadPool* pool,
                                                const Clock& clock, std::stop_token stop);
 

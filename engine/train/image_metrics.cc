@@ -73,18 +73,6 @@ double SsimRowSum(const ImageU8& a, const ImageU8& b, int row,
 
 }  // namespace
 
-ImageU8 QuantisedColours(const RenderedView& view) {
-  ImageU8 image{view.width, view.height, 3, {}};
-  image.pixels.reserve(view.colours.size() * 3);
-  for (const Vec3& colour : view.colours) {
-    for (int c = 0; c < 3; ++c) {
-      image.pixels.push_back(
-          static_cast<uint8_t>(std::lround(std::clamp(colour[c], 0.0f, 1.0f) * 255)));
-    }
-  }
-  return image;
-}
-
 ImageU8 CompositedOn(const ImageU8& image, Vec3 background) {
   ImageU8 result{image.width, image.height, 3, {}};
   const size_t n_pixels = static_cast<size_t>(image.width) * image.height;

@@ -2,16 +2,12 @@
 
 #include "engine/base/parallel_for.h"
 #include "engine/base/vec3.h"
-#include "engine/render/renderer.h"
 #include "engine/scene/image.h"
 
 namespace nerf {
 
 // Highest PSNR that is reported: of equal images, and of all that differ less.
 inline constexpr double kMaxPsnr = 100;
-
-// The colours of a view rounded to 8 bits: [height][width][3].
-ImageU8 QuantisedColours(const RenderedView& view);
 
 // RGB image of the same size, composited on `background` (white or black) in sRGB values and
 // rounded to 8 bits. Images without alpha are copied.

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/render/renderer.h"
 #include "engine/train/image_metrics.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -27,6 +26,7 @@ Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, Threa
       state_(std::move(state)),
       step_(step),
       pool_(pool),
+      cpu_(NewCpuRenderDevice(pool)),
       clock_(clock),
       options_(options),
       observer_(observer),
@@ -199,21 +199,23 @@ TensorFile Trainer::Model() const {
   return file;
 }
 
+std::unique_ptr<SceneRenderer> Trainer::NewRenderer() const {
+  RenderDevice* const device =
+      options_.render_device != nullptr ? options_.render_device : cpu_.get();
+  return device->Load(step_->Snapshot(), state_.geometry, RenderPrecisionOf(state_.config));
+}
+
 std::optional<TrainPreview> Trainer::Preview(std::stop_token stop) const {
   if (scene_->test.empty()) return std::nullopt;
   const View& view = scene_->test[scene_->test.size() / 2];
-  const TrainedModel model = step_->Snapshot();
   RenderOptions options;
   options.background = BackgroundColour(state_.evaluation_background);
   options.min_transmittance = state_.config.min_transmittance;
-  RenderedView rendered;
-  if (!RenderView(*model.field, model.grid, state_.geometry, view.camera, options, pool_, stop,
-                  &rendered)) {
-    return std::nullopt;
-  }
+  ViewPicture picture;
+  if (!NewRenderer()->Render(view.camera, options, stop, &picture)) return std::nullopt;
   TrainPreview preview;
   preview.step = state_.step;
-  preview.image = QuantisedColours(rendered);
+  preview.image = ColoursOf(picture);
   preview.psnr = Psnr(preview.image, CompositedOn(view.image, options.background));
   return preview;
 }

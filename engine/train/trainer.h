@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
+#include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/ray_sampler.h"
@@ -61,6 +62,8 @@ struct TrainerOptions {
   // Batches drawn ahead of the step by a thread of their own (SamplerRing); 0: drawn between the
   // steps by the pool. Changes no byte of what is trained.
   int batches_ahead = 0;
+  // Where views are rendered, outlives the trainer; null: on the CPU, by the trainer's pool.
+  RenderDevice* render_device = nullptr;
   absl::Duration progress_interval = absl::Seconds(1);
   absl::Duration preview_interval = absl::Seconds(10);
   absl::Duration checkpoint_interval = absl::InfiniteDuration();
@@ -93,6 +96,9 @@ class Trainer {
   TensorFile Checkpoint() const;
   TensorFile Model() const;
 
+  // The weights as they stand, as files would hold them, where views are rendered.
+  std::unique_ptr<SceneRenderer> NewRenderer() const;
+
   // Tells the observer of the steps since the last report, before the interval has passed.
   void ReportProgress();
 
@@ -118,6 +124,7 @@ class Trainer {
   TrainState state_;
   TrainingStep* const step_;
   ThreadPool* const pool_;
+  const std::unique_ptr<RenderDevice> cpu_;
   const Clock* const clock_;
   const TrainerOptions options_;
   TrainerObserver* const observer_;

@@ -4,8 +4,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "engine/field/occupancy_grid.h"
-#include "engine/field/radiance_field.h"
+#include "engine/render/render_device.h"
 #include "engine/train/batch.h"
 #include "engine/train/tensor_file.h"
 
@@ -18,12 +17,6 @@ struct StepResult {
   int64_t n_rays = 0;
   int64_t n_marched = 0;  // samples whose density was evaluated
   int64_t n_trained = 0;  // of these, in front of the transmittance limit with a non-zero gradient
-};
-
-// A trained state in the form that files hold and renders use.
-struct TrainedModel {
-  std::unique_ptr<RadianceField> field;
-  OccupancyGrid grid;
 };
 
 // One optimiser step of a method: the seam between the trainer and everything that knows how a

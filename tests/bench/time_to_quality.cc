@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <span>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_join.h"
@@ -24,7 +25,7 @@ namespace nerf {
 namespace {
 
 struct Arguments {
-  std::string scene, out, background = "auto";
+  std::string scene, out, background = "auto", device = "cpu";
   std::vector<double> seconds = {5, 10, 30, 60, 120, 300};
   std::vector<std::string> settings;  // key=value
   int threads = 0, test_every = TrainConfig().test_every;
@@ -64,7 +65,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const Arguments& arguments, double seconds)
 // Evaluates between two steps as soon as a budget is spent.
 class Stopwatch final : public TrainerObserver {
  public:
-  Stopwatch(const TrainingSession* session, ThreadPool* pool) : session_(session), pool_(pool) {}
+  Stopwatch(std::span<const View> views, ThreadPool* pool) : views_(views), pool_(pool) {}
 
   const Trainer* trainer = nullptr;  // set before it runs
   std::vector<double> budgets;       // ascending
@@ -85,8 +86,8 @@ class Stopwatch final : public TrainerObserver {
     options.background = state.evaluation_background;
     options.min_transmittance = state.config.min_transmittance;
     options.with_ssim = false;
-    const auto evaluated = EvaluateViews(session_->step->Snapshot(), state.geometry,
-                                         session_->scene.test, options, pool_, clock_, {});
+    const auto evaluated =
+        EvaluateViews(trainer->NewRenderer().get(), views_, options, pool_, clock_, {});
     if (!evaluated.ok()) return evaluated.status();
     results.push_back(
         {budgets[results.size()], evaluated->psnr, state.seconds, state.step, state.n_trained});
@@ -94,7 +95,7 @@ class Stopwatch final : public TrainerObserver {
     return absl::OkStatus();
   }
 
-  const TrainingSession* const session_;
+  const std::span<const View> views_;
   ThreadPool* const pool_;
   const RealClock clock_;
 };
@@ -105,8 +106,11 @@ absl::StatusOr<std::vector<Result>> TrainOnce(const Arguments& arguments,
                                               Background* background) {
   absl::StatusOr<TrainConfig> config = ConfigOf(arguments, budgets.back());
   if (!config.ok()) return config.status();
+  const auto device = NewRenderDevice(arguments.device, pool);
+  if (!device.ok()) return device.status();
   std::vector<SceneProblem> problems;
-  const auto session = OpenTrainingSession({arguments.scene, *config, "", ""}, pool, &problems);
+  const auto session =
+      OpenTrainingSession({arguments.scene, *config, "", "", arguments.device}, pool, &problems);
   if (!session.ok()) return session.status();
   if ((*session)->scene.test.empty()) {
     return absl::InvalidArgumentError("there are no test views to measure quality on");
@@ -114,7 +118,8 @@ absl::StatusOr<std::vector<Result>> TrainOnce(const Arguments& arguments,
   const RealClock clock;
   TrainerOptions options;
   options.preview_interval = absl::InfiniteDuration();
-  Stopwatch stopwatch(session->get(), pool);
+  options.render_device = device->get();
+  Stopwatch stopwatch((*session)->scene.test, pool);
   Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), pool, &clock,
                   options, &stopwatch);
   stopwatch.trainer = &trainer;
@@ -160,10 +165,10 @@ absl::Status Measure(const Arguments& arguments) {
   const std::string scene =
       std::filesystem::path(arguments.scene).lexically_normal().filename().string();
   const std::string how = fmt::format(
-      "{}, {} background, seed {}, {}, {} threads{}{}\n", scene, BackgroundName(background),
-      arguments.seed, arguments.along_one_run ? "along one run" : "each budget a run of its own",
-      pool.n_threads(), arguments.settings.empty() ? "" : ", ",
-      absl::StrJoin(arguments.settings, " "));
+      "{}, {} background, seed {}, {}, {}, {} threads{}{}\n", scene, BackgroundName(background),
+      arguments.seed, arguments.device,
+      arguments.along_one_run ? "along one run" : "each budget a run of its own", pool.n_threads(),
+      arguments.settings.empty() ? "" : ", ", absl::StrJoin(arguments.settings, " "));
   const std::string text = fmt::format("{}{}\n\n{}", how, DeviceDescription(), Table(results));
   fmt::print("{}", text);
   std::ofstream(arguments.out + "/time_to_quality.md") << text;
@@ -189,6 +194,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--set", arguments.settings, "key=value, repeatable")->allow_extra_args(false);
+  app.add_option("--device", arguments.device, "cpu or cuda:N")->capture_default_str();
   app.add_option("--threads", arguments.threads, "default: one for each core")
       ->check(CLI::Range(0, 1024));
   app.add_option("--background", arguments.background, "auto, white, black or random")

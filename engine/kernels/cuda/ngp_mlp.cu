@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(kMlpBlock)
     uint32_t rows[2], rays[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      rows[i] = kept[i] != kNone ? p.rows[kept[i]] : kNone;
+      rows[i] = kept[i] != kNone && p.rows != nullptr ? p.rows[kept[i]] : kept[i];
       rays[i] = rows[i] != kNone ? p.ray_of[rows[i]] : kNone;
     }
     const Activations<T, 32> inputs = {

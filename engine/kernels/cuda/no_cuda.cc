@@ -10,6 +10,7 @@
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/kernels/spherical_harmonics.h"
+#include "engine/kernels/view_rays.h"
 
 #define NERF_NO_CUDA() ::nerf::CheckFailed("built with CUDA", __FILE__, __LINE__)
 
@@ -39,9 +40,13 @@ void AdamDense(const AdamDenseParams&, Stream) { NERF_NO_CUDA(); }
 void AdamSparse(const AdamSparseParams&, Stream) { NERF_NO_CUDA(); }
 void CompactSamples(const MarchParams&, Stream) { NERF_NO_CUDA(); }
 void CompositeLoss(const CompositeLossParams&, Stream) { NERF_NO_CUDA(); }
+void CompositeView(const ViewParams<Half>&, int, Stream) { NERF_NO_CUDA(); }
+void CompositeView(const ViewParams<float>&, int, Stream) { NERF_NO_CUDA(); }
 void HashEncodeBackward(const HashEncodeBackwardParams&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void HashEncodeForward(const HashEncodeForwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+void MarchView(const ViewParams<Half>&, int, Stream) { NERF_NO_CUDA(); }
+void MarchView(const ViewParams<float>&, int, Stream) { NERF_NO_CUDA(); }
 void MarchWave(const MarchParams&, int, Stream) { NERF_NO_CUDA(); }
 void MovingAverage(const MovingAverageParams&, Stream) { NERF_NO_CUDA(); }
 void NgpBackward(const NgpBackwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
@@ -64,5 +69,7 @@ void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }
 void StartRays(const MarchParams&, Stream) { NERF_NO_CUDA(); }
+void StartView(const ViewParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void StartView(const ViewParams<float>&, Stream) { NERF_NO_CUDA(); }
 
 }  // namespace nerf::kernels::cuda

@@ -12,8 +12,6 @@
 namespace nerf::kernels::cuda {
 namespace {
 
-constexpr int kPeek = 8;  // samples that are counted at a time, in registers
-
 struct WaveArguments {
   MarchParams march;
   int wave;
@@ -40,18 +38,6 @@ __device__ void Advance(const MarchParams& p, RaySegment segment, RayState* stat
   if (state->transmittance < p.min_transmittance) state->march.t_exit = -1;
 }
 
-// How many samples a wave will find.
-__device__ int CountSamples(const MarchParams& p, MarchRay ray, int max_samples) {
-  float t_middles[kPeek], deltas[kPeek];
-  int n = 0;
-  while (n < max_samples) {
-    const int found = MarchSamples(p.grid, p.steps, kPeek, &ray, t_middles, deltas);
-    n += found;
-    if (found < kPeek) break;
-  }
-  return n;
-}
-
 __global__ void __launch_bounds__(kBlock)
     MarchWaveKernel(const __grid_constant__ WaveArguments arguments) {
   const MarchParams& p = arguments.march;
@@ -68,7 +54,10 @@ __global__ void __launch_bounds__(kBlock)
       if (arguments.wave > 0) {
         Advance(p, p.segments[size_t{p.ray_capacity} * (arguments.wave - 1) + r], &state);
       }
-      if (state.march.t_exit >= 0) n = CountSamples(p, state.march, arguments.max_samples);
+      if (state.march.t_exit >= 0) {
+        MarchRay counted = state.march;
+        n = MarchSamples(p.grid, p.steps, arguments.max_samples, &counted, nullptr, nullptr);
+      }
     }
     uint32_t total;
     const uint32_t before = BlockExclusiveSum(n, &total);
@@ -152,7 +141,6 @@ void StartRays(const MarchParams& params, Stream stream) {
 
 void MarchWave(const MarchParams& params, int wave, Stream stream) {
   NERF_CHECK(wave >= 0 && wave < kWaves);
-  static_assert(kWaveSamples[0] % kPeek == 0);
   LaunchOver("march_wave", MarchWaveKernel, params.ray_capacity, kBlock, stream,
              WaveArguments{params, wave, kWaveSamples[wave]});
 }

@@ -38,7 +38,7 @@ class ServeLoopTest : public ::testing::Test {
       ServeOptions options;
       options.fd = engine_fd_;
       options.exit_grace = absl::InfiniteDuration();
-      ServeLoop(options, &pool, &clock).Run();
+      ServeLoop(options, NewCpuRenderDevice(&pool).get(), &pool, &clock).Run();
     });
     EXPECT_EQ(Receive()["type"], "hello");
   }
@@ -191,7 +191,9 @@ TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
     }
   }
   EXPECT_TRUE(has_table);
-  const auto model = LoadModelFile(message["model"].get<std::string>());
+  ThreadPool pool(1);
+  const auto device = NewCpuRenderDevice(&pool);
+  const auto model = LoadModelFile(message["model"].get<std::string>(), device.get());
   ASSERT_THAT(model, IsOk());
   EXPECT_EQ(model->kind, TrainFileKind::kModel);
   EXPECT_EQ(model->state.step, 30u);

@@ -58,6 +58,7 @@ class TrainingSessionTest : public ::testing::Test {
   const std::string dataset_ = dir_ / "ball";
   const std::string checkpoint_ = dir_ / "c.safetensors", model_ = dir_ / "m.safetensors";
   ThreadPool pool_{1};
+  const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
   FakeClock clock_;
   std::vector<SceneProblem> problems_;
 };
@@ -177,7 +178,7 @@ TEST_F(TrainingSessionTest, GridOfAnotherResolutionThanTheConfigsIsRefused) {
     bits.shape = {1, resolution, resolution, resolution / 8};
     bits.bytes.assign(bits.n_elements(), 0xff);
     ASSERT_THAT(WriteTensorFile(*file, dir_ / "hostile"), IsOk());
-    EXPECT_THAT(LoadModelFile(dir_ / "hostile"),
+    EXPECT_THAT(LoadModelFile(dir_ / "hostile", device_.get()),
                 StatusIs(StatusCode::kInvalidArgument, std::to_string(resolution)));
   }
 }
@@ -240,10 +241,11 @@ TEST_F(TrainingSessionTest, ModelCacheForgetsTheLeastRecentlyUsedAndSeesReplaced
   TrainFiles({dataset_, SmallConfig(), "", ""});
   std::filesystem::copy_file(model_, dir_ / "a");
   std::filesystem::copy_file(model_, dir_ / "b");
-  const auto size = LoadModelFile(model_)->byte_size;
+  const auto size = LoadModelFile(model_, device_.get())->byte_size;
   ASSERT_GT(size, 0u);
-  EXPECT_EQ(LoadModelFile(checkpoint_)->byte_size, size) << "what only training needs is not kept";
-  ModelCache cache(2 * size);
+  EXPECT_EQ(LoadModelFile(checkpoint_, device_.get())->byte_size, size)
+      << "what only training needs is not kept";
+  ModelCache cache(2 * size, device_.get());
   const auto first = cache.Get(model_);
   ASSERT_THAT(first, IsOk());
   EXPECT_EQ(*cache.Get(model_), *first) << "loaded once";
@@ -303,11 +305,11 @@ TEST(CheckDeviceTest, OnlyWhatIsThereIsAccepted) {
   }
 }
 
-TEST(CheckDeviceTest, RenderingIsOnTheCpu) {
-  EXPECT_THAT(CheckRenderDevice("cpu"), IsOk());
-  EXPECT_THAT(CheckRenderDevice("cuda:0"),
-              FailsWith(StatusCode::kUnimplemented, reason::kFeatureNotBuilt));
-  EXPECT_THAT(CheckRenderDevice("tpu"), StatusIs(StatusCode::kInvalidArgument, "tpu"));
+TEST(NewRenderDeviceTest, IsTheCpuOrWhatCheckDeviceAllows) {
+  ThreadPool pool(1);
+  EXPECT_THAT(NewRenderDevice("cpu", &pool), IsOk());
+  EXPECT_EQ(NewRenderDevice("cuda:0", &pool).status(), CheckDevice("cuda:0"));
+  EXPECT_THAT(NewRenderDevice("tpu", &pool), StatusIs(StatusCode::kInvalidArgument, "tpu"));
 }
 
 TEST(NewTrainingStepTest, ADeviceThatIsNotThereIsAnErrorBeforeAnythingElse) {

@@ -32,15 +32,27 @@ SceneGeometry Geometry() {
   return geometry;
 }
 
-TrainedModel Fog(float sigma, Vec3 colour) {
-  return {std::make_unique<ConstantField>(sigma, colour), FullOccupancyGrid(Aabb{}, 1, 32)};
-}
+// A box full of fog, ready to be rendered on the CPU.
+class Fog {
+ public:
+  Fog(float sigma, Vec3 colour)
+      : device_(NewCpuRenderDevice(&pool_)),
+        renderer_(device_->Load(
+            {std::make_unique<ConstantField>(sigma, colour), FullOccupancyGrid(Aabb{}, 1, 32)},
+            Geometry(), RenderPrecision::kSingle)) {}
+  SceneRenderer* renderer() { return renderer_.get(); }
+
+ private:
+  ThreadPool pool_{1};
+  const std::unique_ptr<RenderDevice> device_;
+  const std::unique_ptr<SceneRenderer> renderer_;
+};
 
 TEST(EvaluationTest, OpaqueFogOfTheRightColourIsPerfect) {
   const std::vector<View> views = {FacingView(12, {51, 102, 204, 255})};
   ThreadPool pool(1);
   const auto result =
-      EvaluateViews(Fog(1000, {0.2f, 0.4f, 0.8f}), Geometry(), views, {}, &pool, FakeClock(), {});
+      EvaluateViews(Fog(1000, {0.2f, 0.4f, 0.8f}).renderer(), views, {}, &pool, FakeClock(), {});
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->psnr, 100);
   EXPECT_NEAR(result->ssim, 1, 1e-9);
@@ -61,7 +73,7 @@ TEST(EvaluationTest, EmptyFieldShowsTheBackgroundThatWasAskedFor) {
       return absl::OkStatus();
     };
     const auto result =
-        EvaluateViews(Fog(0, {}), Geometry(), views, options, &pool, FakeClock(), {});
+        EvaluateViews(Fog(0, {}).renderer(), views, options, &pool, FakeClock(), {});
     ASSERT_THAT(result, IsOk());
     EXPECT_EQ(result->psnr, 100);
     EXPECT_EQ(seen, std::vector<uint8_t>(48, background == Background::kWhite ? 255 : 0));
@@ -75,7 +87,7 @@ TEST(EvaluationTest, MeanIsOverImagesNotOverPixels) {
   ThreadPool pool(1);
   EvaluationOptions options;
   options.background = Background::kBlack;
-  const auto result = EvaluateViews(Fog(0, {}), Geometry(), views, options, &pool, FakeClock(), {});
+  const auto result = EvaluateViews(Fog(0, {}).renderer(), views, options, &pool, FakeClock(), {});
   ASSERT_THAT(result, IsOk());
   const double expected = (20 * std::log10(255.0 / 10) + 20 * std::log10(255.0 / 40)) / 2;
   EXPECT_NEAR(result->psnr, expected, 1e-9);
@@ -88,11 +100,11 @@ TEST(EvaluationTest, StopAndObserverErrorEndIt) {
   std::stop_source source;
   source.request_stop();
   EXPECT_THAT(
-      EvaluateViews(Fog(0, {}), Geometry(), views, {}, &pool, FakeClock(), source.get_token()),
+      EvaluateViews(Fog(0, {}).renderer(), views, {}, &pool, FakeClock(), source.get_token()),
       StatusIs(absl::StatusCode::kCancelled));
   EvaluationOptions options;
   options.on_image = [](const View&, const ImageU8&) { return absl::UnavailableError("full"); };
-  EXPECT_THAT(EvaluateViews(Fog(0, {}), Geometry(), views, options, &pool, FakeClock(), {}),
+  EXPECT_THAT(EvaluateViews(Fog(0, {}).renderer(), views, options, &pool, FakeClock(), {}),
               StatusIs(absl::StatusCode::kUnavailable, "full"));
 }
 

@@ -112,16 +112,6 @@ TEST(SsimTest, EqualImagesGiveOneAndSmallOnesNothing) {
   EXPECT_TRUE(std::isnan(Ssim(Noise(10, 20, 1), Noise(10, 20, 1), &pool)));
 }
 
-TEST(QuantisedColoursTest, RoundsToNearestAndClamps) {
-  RenderedView view;
-  view.width = 2;
-  view.height = 1;
-  view.colours = {{0.5f, 1.4f, -0.2f}, {0.0019f, 0.0021f, 1.0f}};
-  const ImageU8 image = QuantisedColours(view);
-  EXPECT_EQ(image.n_channels, 3);
-  EXPECT_EQ(image.pixels, (std::vector<uint8_t>{128, 255, 0, 0, 1, 255}));
-}
-
 TEST(CompositedOnTest, BlendsStraightAlphaAndRounds) {
   const ImageU8 image{2, 1, 4, {200, 100, 0, 128, 10, 20, 30, 0}};
   // 200 * 128 / 255 + 255 * 127 / 255 = 227.39

@@ -200,6 +200,24 @@ class CudaNgpMlpTest : public CudaTest {
           ASSERT_NEAR(found[k][c], expected, kTolerance<T> / 2) << n << ", " << k;
         }
       }
+      // The same samples in a row.
+      std::vector<float> listed_geometry(16 * size_t{n});
+      std::vector<uint32_t> listed_rays(n);
+      for (uint32_t k = 0; k < n; ++k) {
+        std::copy_n(host_geometry.begin() + 16 * batch.rows[k], 16,
+                    listed_geometry.begin() + 16 * k);
+        listed_rays[k] = batch.ray_of[batch.rows[k]];
+      }
+      const DeviceArray<T> listed(Narrow<T>(listed_geometry));
+      const DeviceArray<uint32_t> rays(listed_rays);
+      cuda::NgpColour(cuda::NgpColourParams<T>{.range = {n},
+                                               .weights = weights.data(),
+                                               .ray_of = rays.data(),
+                                               .harmonics = harmonics.data(),
+                                               .geometry = listed.data(),
+                                               .colours = colours.data()},
+                      stream_);
+      EXPECT_EQ(colours.Download(stream_), found) << "without rows";
     }
   }
 

@@ -1,0 +1,174 @@
+#include "engine/kernels/view_rays.h"
+
+#include "engine/base/check.h"
+#include "engine/kernels/cuda/block_reduce.cuh"
+#include "engine/kernels/cuda/device_intrinsics.cuh"
+#include "engine/kernels/cuda/launch.cuh"
+#include "engine/kernels/spherical_harmonics.h"
+
+// A thread takes a ray. Rays are listed block by block in the order in which blocks come by; since
+// each ray gathers its own samples in their order, no pixel depends on that.
+namespace nerf::kernels::cuda {
+namespace {
+
+template <typename T>
+struct WaveArguments {
+  ViewParams<T> view;
+  bool odd;  // the wave's number
+};
+
+template <typename T>
+__device__ void Finish(const ViewParams<T>& p, uint32_t r, const ViewRay& ray) {
+  p.rgba[r] = PackRgba(ray.ColourOn(p.control->background), ray.Opacity());
+  p.depths[r] = ray.ExpectedDepth();
+}
+
+// Appends r to the list where `is_alive`. Called by every thread of a block.
+__device__ void Append(bool is_alive, uint32_t r, uint32_t* count, uint32_t* list) {
+  __shared__ uint32_t block_first;
+  uint32_t total;
+  const uint32_t before = BlockExclusiveSum(is_alive ? 1 : 0, &total);
+  if (threadIdx.x == 0) block_first = atomicAdd(count, total);
+  __syncthreads();
+  if (is_alive) list[block_first + before] = r;
+  __syncthreads();  // block_first is written anew
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kBlock) StartViewKernel(const __grid_constant__ ViewParams<T> p) {
+  static_assert(kViewTileRays == kBlock);
+  const ViewControl& control = *p.control;
+  const uint32_t tiles_x = (control.width + kViewTileSide - 1) / kViewTileSide;
+  for (uint32_t base = blockIdx.x * kBlock; base < control.n_rays; base += gridDim.x * kBlock) {
+    const uint32_t r = base + threadIdx.x, tile = control.first_tile + base / kBlock;
+    const auto x = static_cast<int>(tile % tiles_x * kViewTileSide + threadIdx.x % kViewTileSide);
+    const auto y = static_cast<int>(tile / tiles_x * kViewTileSide + threadIdx.x / kViewTileSide);
+    bool is_alive = false;
+    if (x < control.width && y < control.height) {
+      Ray ray = LensRay(control.camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
+      ray.t_near = control.near;
+      ViewRay state;
+      state.march = StartMarch(p.grid, p.steps, ray, kViewJitter);
+      is_alive = state.march.t_exit >= 0;
+      if (is_alive) {
+        p.rays[r] = state;
+        float harmonics[16];
+        SphericalHarmonics4(ray.direction, harmonics);
+#pragma unroll
+        for (int i = 0; i < 16; ++i) p.harmonics[16 * size_t{r} + i] = FromFloat<T>(harmonics[i]);
+      } else {
+        Finish(p, r, state);
+      }
+    }
+    Append(is_alive, r, &p.counts->alive_even, p.alive_even);
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kBlock)
+    MarchViewKernel(const __grid_constant__ WaveArguments<T> arguments) {
+  const ViewParams<T>& p = arguments.view;
+  __shared__ uint32_t block_first;
+  const uint32_t n_alive = arguments.odd ? p.counts->alive_odd : p.counts->alive_even;
+  const uint32_t* const alive = arguments.odd ? p.alive_odd : p.alive_even;
+  if (n_alive == 0) return;
+  const uint32_t samples = min(p.sample_capacity, kViewSamplesPerRay * p.control->n_rays);
+  const int max_samples = min(kMostViewSamples, static_cast<int>(samples / n_alive));
+  for (uint32_t base = blockIdx.x * kBlock; base < n_alive; base += gridDim.x * kBlock) {
+    const uint32_t place = base + threadIdx.x;
+    uint32_t r = 0;
+    MarchRay march;
+    int n = 0;
+    if (place < n_alive) {
+      r = alive[place];
+      march = p.rays[r].march;
+      MarchRay counted = march;
+      n = MarchSamples(p.grid, p.steps, max_samples, &counted, nullptr, nullptr);
+    }
+    uint32_t total;
+    const uint32_t before = BlockExclusiveSum(n, &total);
+    if (threadIdx.x == 0) block_first = atomicAdd(&p.counts->samples, total);
+    __syncthreads();
+    if (place < n_alive) {
+      const uint32_t first = block_first + before;
+      // No more than were counted, should the two passes round otherwise; and where that was the
+      // end, it is not walked to again.
+      const int found =
+          MarchSamples(p.grid, p.steps, n, &march, p.t_middles + first, p.deltas + first);
+      for (uint32_t i = first; i < first + found; ++i) {
+        const Vec3 position = march.origin + march.direction * p.t_middles[i];
+        p.positions[i] = (position - p.box_min) * p.inverse_box_size;
+        p.ray_of[i] = r;
+      }
+      p.segments[place] = {first, static_cast<uint32_t>(found)};
+      p.rays[r].march.t = march.t;
+      p.rays[r].march.t_exit = n < max_samples ? -1 : march.t_exit;
+    }
+    __syncthreads();  // block_first is written anew
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kBlock)
+    CompositeViewKernel(const __grid_constant__ WaveArguments<T> arguments) {
+  const ViewParams<T>& p = arguments.view;
+  const uint32_t n_alive = arguments.odd ? p.counts->alive_odd : p.counts->alive_even;
+  const uint32_t* const alive = arguments.odd ? p.alive_odd : p.alive_even;
+  const float min_transmittance = p.control->min_transmittance;
+  for (uint32_t base = blockIdx.x * kBlock; base < n_alive; base += gridDim.x * kBlock) {
+    const uint32_t place = base + threadIdx.x;
+    uint32_t r = 0;
+    bool goes_on = false;
+    if (place < n_alive) {
+      r = alive[place];
+      ViewRay ray = p.rays[r];
+      const RaySegment segment = p.segments[place];
+      for (uint32_t i = segment.first; i < segment.first + segment.n; ++i) {
+        if (ray.transmittance < min_transmittance) break;
+        const float weight = ray.AddSample(p.sigmas[i], p.deltas[i], p.t_middles[i]);
+        if (weight > 0) ray.AddColour(p.colours[i], weight);
+      }
+      goes_on = ray.transmittance >= min_transmittance && ray.march.t_exit >= 0;
+      if (goes_on) {
+        p.rays[r] = ray;
+      } else {
+        Finish(p, r, ray);
+      }
+    }
+    Append(goes_on, r, arguments.odd ? &p.counts->alive_even : &p.counts->alive_odd,
+           arguments.odd ? p.alive_even : p.alive_odd);
+  }
+}
+
+template <typename T>
+void LaunchWave(const char* name, void (*kernel)(WaveArguments<T>), const ViewParams<T>& params,
+                int wave, Stream stream) {
+  NERF_CHECK(params.sample_capacity >= params.ray_capacity);
+  LaunchOver(name, kernel, params.ray_capacity, kBlock, stream,
+             WaveArguments<T>{params, wave % 2 != 0});
+}
+
+template <typename T>
+void LaunchStart(const ViewParams<T>& params, Stream stream) {
+  NERF_CHECK(params.ray_capacity % kViewTileRays == 0);
+  LaunchOver("start_view", StartViewKernel<T>, params.ray_capacity, kBlock, stream, params);
+}
+
+}  // namespace
+
+void StartView(const ViewParams<float>& params, Stream stream) { LaunchStart(params, stream); }
+void StartView(const ViewParams<Half>& params, Stream stream) { LaunchStart(params, stream); }
+void MarchView(const ViewParams<float>& params, int wave, Stream stream) {
+  LaunchWave("march_view", MarchViewKernel<float>, params, wave, stream);
+}
+void MarchView(const ViewParams<Half>& params, int wave, Stream stream) {
+  LaunchWave("march_view", MarchViewKernel<Half>, params, wave, stream);
+}
+void CompositeView(const ViewParams<float>& params, int wave, Stream stream) {
+  LaunchWave("composite_view", CompositeViewKernel<float>, params, wave, stream);
+}
+void CompositeView(const ViewParams<Half>& params, int wave, Stream stream) {
+  LaunchWave("composite_view", CompositeViewKernel<Half>, params, wave, stream);
+}
+
+}  // namespace nerf::kernels::cuda

@@ -1,0 +1,69 @@
+#include "engine/render/render_device.h"
+
+#include <cstring>
+#include <utility>
+
+#include "engine/kernels/view_rays.h"
+
+namespace nerf {
+namespace {
+
+class CpuSceneRenderer final : public SceneRenderer {
+ public:
+  CpuSceneRenderer(TrainedModel model, const SceneGeometry& geometry, ThreadPool* pool)
+      : model_(std::move(model)), geometry_(geometry), pool_(pool) {}
+
+  bool Render(const Camera& camera, const RenderOptions& options, std::stop_token stop,
+              ViewPicture* picture) override {
+    RenderedView view;
+    if (!RenderView(*model_.field, model_.grid, geometry_, camera, options, pool_, stop, &view))
+      return false;
+    *picture = Quantised(view);
+    return true;
+  }
+  const OccupancyGrid& grid() const override { return model_.grid; }
+
+ private:
+  const TrainedModel model_;
+  const SceneGeometry geometry_;
+  ThreadPool* const pool_;
+};
+
+class CpuRenderDevice final : public RenderDevice {
+ public:
+  explicit CpuRenderDevice(ThreadPool* pool) : pool_(pool) {}
+  std::unique_ptr<SceneRenderer> Load(TrainedModel model, const SceneGeometry& geometry,
+                                      RenderPrecision) override {
+    return std::make_unique<CpuSceneRenderer>(std::move(model), geometry, pool_);
+  }
+
+ private:
+  ThreadPool* const pool_;
+};
+
+}  // namespace
+
+ViewPicture Quantised(const RenderedView& view) {
+  ViewPicture picture{{view.width, view.height, 4, {}}, view.depths};
+  picture.rgba.pixels.resize(4 * view.colours.size());
+  for (size_t i = 0; i < view.colours.size(); ++i) {
+    const uint32_t rgba = kernels::PackRgba(view.colours[i], view.opacities[i]);
+    std::memcpy(picture.rgba.pixels.data() + 4 * i, &rgba, sizeof(rgba));
+  }
+  return picture;
+}
+
+ImageU8 ColoursOf(const ViewPicture& picture) {
+  const std::vector<uint8_t>& rgba = picture.rgba.pixels;
+  ImageU8 image{picture.rgba.width, picture.rgba.height, 3, {}};
+  image.pixels.resize(rgba.size() / 4 * 3);
+  for (size_t i = 0; i < rgba.size() / 4; ++i)
+    std::memcpy(image.pixels.data() + 3 * i, rgba.data() + 4 * i, 3);
+  return image;
+}
+
+std::unique_ptr<RenderDevice> NewCpuRenderDevice(ThreadPool* pool) {
+  return std::make_unique<CpuRenderDevice>(pool);
+}
+
+}  // namespace nerf

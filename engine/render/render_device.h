@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "engine/base/parallel_for.h"
+#include "engine/field/occupancy_grid.h"
+#include "engine/field/radiance_field.h"
+#include "engine/render/renderer.h"
+#include "engine/scene/camera.h"
+#include "engine/scene/image.h"
+#include "engine/scene/scene.h"
+
+namespace nerf {
+
+// A trained state in the form that files hold and renders use.
+struct TrainedModel {
+  std::unique_ptr<RadianceField> field;
+  OccupancyGrid grid;
+};
+
+// A rendered view as pictures and depth maps hold it. Rows top to bottom.
+struct ViewPicture {
+  ImageU8 rgba;               // sRGB composited on the background, and opacity: not straight alpha
+  std::vector<float> depths;  // [height * width] as RenderedView has them
+};
+// Rounds to 8 bits.
+ViewPicture Quantised(const RenderedView& view);
+// The colours alone: RGB.
+ImageU8 ColoursOf(const ViewPicture& picture);
+
+// A trained scene that lies where it is rendered. Used from one thread.
+class SceneRenderer {
+ public:
+  virtual ~SceneRenderer() = default;
+  // Renders `camera` (training frame). Returns false when `stop` was requested before the end;
+  // `picture` is then incomplete.
+  virtual bool Render(const Camera& camera, const RenderOptions& options, std::stop_token stop,
+                      ViewPicture* picture) = 0;
+  virtual const OccupancyGrid& grid() const = 0;
+};
+
+// What a device computes the field in. The CPU always takes fp32.
+enum class RenderPrecision { kHalf, kSingle };
+
+// Where views are rendered: the seam between those that want pictures and the CPU's threads or a
+// device. Used from one thread.
+class RenderDevice {
+ public:
+  virtual ~RenderDevice() = default;
+  // The renderer may not outlive the device.
+  virtual std::unique_ptr<SceneRenderer> Load(TrainedModel model, const SceneGeometry& geometry,
+                                              RenderPrecision precision) = 0;
+};
+
+// pool outlives it.
+std::unique_ptr<RenderDevice> NewCpuRenderDevice(ThreadPool* pool);
+
+// CUDA device number `index`, which the calling thread uses from now on. The models' field is a
+// NgpField. Loading and rendering throw kernels::cuda::CudaOutOfMemory and
+// kernels::cuda::CudaError. Views larger than memory allows at once are rendered part by part.
+std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index);
+
+}  // namespace nerf
