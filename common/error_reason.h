@@ -40,6 +40,7 @@ inline constexpr std::string_view kInitInvalid = "INIT_INVALID";
 inline constexpr std::string_view kBusy = "BUSY";
 inline constexpr std::string_view kOutOfMemory = "OUT_OF_MEMORY";
 inline constexpr std::string_view kGpuOutOfMemory = "GPU_OUT_OF_MEMORY";
+inline constexpr std::string_view kGpuFailed = "GPU_FAILED";
 inline constexpr std::string_view kFeatureNotBuilt = "FEATURE_NOT_BUILT";
 inline constexpr std::string_view kOffsetOutOfRange = "OFFSET_OUT_OF_RANGE";
 }  // namespace reason

@@ -50,9 +50,9 @@ inline constexpr int kLossBlocks = 128;
 //   times *gradient_scale: what the mean over rays and channels, and the scaling, come to.
 //   losses[b] = sums over the rays of block b of the loss and of the squared residual, both
 //   averaged over the channels.
-// Shapes: targets, backgrounds, transmittances behind the last sample [n_rays]; alphas, deltas,
-// sigmas, weights [sample_capacity]; colours, grads [kept]; losses [kLossBlocks][2].
-// Traffic: 52 bytes read and 16 written a sample, 40 read a ray.
+// Shapes: targets, backgrounds [n_rays]; alphas, deltas, sigmas, weights [sample_capacity];
+// colours, grads [kept]; losses [kLossBlocks][2]. Traffic: 52 bytes read and 16 written a sample,
+// 40 read a ray.
 struct CompositeLossParams {
   const uint32_t* n_rays = nullptr;
   const uint32_t* ray_offsets = nullptr;

@@ -109,12 +109,12 @@ struct HashEncodeForwardParams {
 // is 2^-32, and sums reach to 2^31.
 inline constexpr float kFixedPointOne = 4294967296.0f;
 
-// grad_table[l][entry(corner)][f] += weight(corner) * grad_features[(l * stride + i) * 2 + f], for
+// grad_table[l][entry(corner)][f] += weight(corner) * gradient of feature F l + f of sample i, for
 // i in range; sample i lies at positions[rows[i]] (positions[i] without rows). Shapes:
-// grad_features [n_levels][stride][2]; grad_table, or fixed_grad_table in its place,
-// [n_levels][entries][2]. Sums of floats depend on the order of the additions, sums in fixed point
-// do not.
-// Traffic: 8 atomic additions of 8 bytes (16 in fixed point) a sample and level.
+// grad_features [F n_levels / 2][stride][2], planes as above; grad_table, or fixed_grad_table in
+// its place, [n_levels][entries][F]. Sums of floats depend on the order of the additions, sums in
+// fixed point do not. Traffic: 8 atomic additions of 4 F bytes (8 F in fixed point) a sample and
+// level.
 struct HashEncodeBackwardParams {
   HashGridShape shape;
   DeviceRange range;

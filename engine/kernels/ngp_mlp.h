@@ -28,8 +28,8 @@ inline constexpr int kNgpMlpWeights = 10240;
 // Density of the samples in range: sigmas[i], alphas[i] = 1 - exp(-sigmas[i] deltas[i]) where
 // alphas is not null, geometry[16 i + j] all outputs where that is not null. Where values is not
 // null values[cells[i]] = max(values[cells[i]], sigmas[i] * step_length): what an occupancy grid
-// learns. Work: 6.1 kFLOP a sample; 64 sizeof(T) / 2 bytes read and 32 + 8 written in half
-// precision.
+// learns; *skip != 0, where skip is not null, leaves values as they are. Work: 6.1 kFLOP a sample;
+// 68 bytes read and 40 written in half precision.
 template <typename T>
 struct NgpDensityParams {
   DeviceRange range;
@@ -42,6 +42,7 @@ struct NgpDensityParams {
   T* geometry = nullptr;
   const uint32_t* cells = nullptr;
   float step_length = 0;
+  const uint32_t* skip = nullptr;
   float* values = nullptr;
 };
 
@@ -64,12 +65,13 @@ struct NgpColourParams {
 // encoding stands at rows[k].
 //   grad_encodings[(p * stride + k) * 2 + f] = gradient of its encoding.
 //   weight_gradients[b][kNgpMlpWeights] = sum over the samples of block b, for b in
-//   [0, NgpBackwardBlocks<T>()): whole rows, in an order that never changes. Padding is left alone.
+//   [0, n_blocks): whole rows, in an order that never changes. Padding is left alone.
 // Gradients beyond the range of T are cut off at its ends.
 // Work: 57 kFLOP a sample; 120 bytes read and 128 written in half precision.
 template <typename T>
 struct NgpBackwardParams {
   DeviceRange range;
+  int n_blocks = 0;  // as many as weight_gradients has rows
   const T* weights = nullptr;
   const uint32_t* rows = nullptr;
   const uint32_t* ray_of = nullptr;
@@ -89,7 +91,15 @@ void NgpColour(const NgpColourParams<Half>& params, Stream stream);
 void NgpBackward(const NgpBackwardParams<float>& params, Stream stream);
 void NgpBackward(const NgpBackwardParams<Half>& params, Stream stream);
 
-// How many blocks a backward pass has on the device in use.
+// Shared memory that a block of the backward pass takes.
+template <typename T>
+size_t NgpBackwardSharedBytes();
+template <>
+size_t NgpBackwardSharedBytes<float>();
+template <>
+size_t NgpBackwardSharedBytes<Half>();
+
+// How many blocks a backward pass is quickest with on the device in use.
 template <typename T>
 int NgpBackwardBlocks();
 template <>

@@ -50,6 +50,9 @@ struct MarchSteps {
   NERF_HD float Delta(float t) const { return std::max(step, t * cone); }
 };
 
+// Of a training ray; no more are marched.
+inline constexpr int kMaxSamplesPerRay = 2048;
+
 // A ray on its way through the grid.
 struct MarchRay {
   Vec3 origin, direction, inverse_direction;
@@ -177,6 +180,15 @@ namespace cuda {
 
 inline constexpr int kWaves = 9;
 inline constexpr int kWaveSamples[kWaves] = {8, 8, 16, 32, 64, 128, 256, 512, 1024};  // of a ray
+static_assert([] {
+  int n = 0;
+  for (const int samples : kWaveSamples) n += samples;
+  return n == kMaxSamplesPerRay;
+}());
+
+// Rays whose kept samples are counted together, and how many such counts there are.
+inline constexpr uint32_t kRayBlock = 256;
+inline constexpr uint32_t RayBlocks(uint32_t ray_capacity) { return ray_capacity / kRayBlock + 1; }
 
 // A ray between two waves.
 struct alignas(16) RayState {
@@ -218,7 +230,7 @@ struct MarchParams {
   const float* alphas = nullptr;  // written between two waves
   float* weights = nullptr;       // -1 where a sample does not count
   // Kept samples, ray by ray, in the order of the rays.
-  uint32_t* block_sums = nullptr;   // [ray_capacity / 256 + 1]
+  uint32_t* block_sums = nullptr;   // [RayBlocks(ray_capacity)]
   uint32_t* ray_offsets = nullptr;  // [ray_capacity + 1]
   uint32_t* rows = nullptr;         // which sample each kept one is
 };

@@ -88,6 +88,8 @@ absl::Status Guarded(const std::function<absl::Status()>& body) {
     return body();
   } catch (const kernels::cuda::CudaOutOfMemory& e) {
     return WithReason(absl::ResourceExhaustedError(e.what()), reason::kGpuOutOfMemory);
+  } catch (const kernels::cuda::CudaError& e) {
+    return WithReason(absl::InternalError(e.what()), reason::kGpuFailed);
   } catch (const std::bad_alloc&) {
     return WithReason(absl::ResourceExhaustedError("out of memory"), reason::kOutOfMemory);
   } catch (const std::exception& e) {
@@ -107,15 +109,9 @@ absl::Status CheckDevice(std::string_view device) {
   if (!kernels::cuda::IsBuilt()) {
     return NotBuilt(fmt::format("device {}: this build has no CUDA; use --device cpu", name));
   }
-  if (const std::string why = kernels::cuda::WhyUnavailable(); !why.empty()) {
-    return absl::FailedPreconditionError(fmt::format("device {}: {}", name, why));
-  }
-  const int n_devices = kernels::cuda::DeviceCount();
-  if (*index >= n_devices) {
-    return absl::FailedPreconditionError(
-        fmt::format("device {}: this machine has {}, counted from 0", name, n_devices));
-  }
-  return absl::OkStatus();
+  const std::string why = kernels::cuda::WhyUnavailable(*index);
+  if (why.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format("device {}: {}", name, why));
 }
 
 absl::StatusOr<std::unique_ptr<RenderDevice>> NewRenderDevice(std::string_view device,
@@ -141,6 +137,10 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
   const std::optional<int> cuda_index = CudaIndex(device);
   if (!cuda_index.has_value()) return NewFusedHashGridStep(config, geometry, pool);
   kernels::cuda::UseDevice(*cuda_index);
+  if (absl::Status status = CheckCudaTraining(config); !status.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("device {}: {}", device, std::string(status.message())));
+  }
   const size_t needed = CudaHashGridStepBytes(config, geometry);
   const size_t free = kernels::cuda::DescribeDevice(*cuda_index).free_bytes;
   if (needed > free) {

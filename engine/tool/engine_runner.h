@@ -19,7 +19,8 @@ namespace nerf {
 // knows which methods and devices there are.
 
 // Runs `body`. What it throws becomes ResourceExhausted OUT_OF_MEMORY (std::bad_alloc) or
-// GPU_OUT_OF_MEMORY (of a device), or Internal.
+// GPU_OUT_OF_MEMORY (of a device), Internal GPU_FAILED (a device that will work no more in this
+// process), or Internal.
 absl::Status Guarded(const std::function<absl::Status()>& body);
 
 // OK for "cpu", and for "cuda:N" where this build has kernels and the machine such a device.

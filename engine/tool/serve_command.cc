@@ -36,8 +36,7 @@ int RunServe(const ServeFlags& flags) {
   const absl::Status status = Guarded([&] {
     absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
     if (!device.ok()) return device.status();
-    ServeLoop(options, device->get(), &pool, &clock).Run();
-    return absl::OkStatus();
+    return ServeLoop(options, device->get(), &pool, &clock).Run();
   });
   return status.ok() ? kOk : ReportError(status, false);
 }

@@ -160,6 +160,7 @@ class ServeLoop::Job final : public TrainerObserver {
     while (std::optional<Mail> mail =
                stop_.stop_requested() ? loop_->mailbox_.TryTakeStop() : loop_->mailbox_.TryTake()) {
       loop_->Handle(*std::move(mail), this);
+      if (!loop_->broken_.ok()) return loop_->broken_;
     }
     return absl::OkStatus();
   }
@@ -226,20 +227,34 @@ void ServeLoop::ReadUntilEnd() {
   }
 }
 
-void ServeLoop::Run() {
+absl::Status ServeLoop::Run() {
   JsonObject hello = Reply("hello", "version", NERF_VERSION);
   hello["device"] = options_.device;
   hello["description"] = DeviceDescription();
   hello["threads"] = pool_->n_threads();
   Send(hello);
   std::thread reader([this] { ReadUntilEnd(); });
-  while (std::optional<Mail> mail = mailbox_.WaitTake()) Handle(*std::move(mail), nullptr);
+  while (broken_.ok()) {
+    std::optional<Mail> mail = mailbox_.WaitTake();
+    if (!mail.has_value()) break;
+    Handle(*std::move(mail), nullptr);
+  }
+  if (!broken_.ok()) socket_.Shutdown();  // ends the reader
   {
     MutexLock lock(mu_);
     done_ = true;
     done_changed_.NotifyAll();
   }
   reader.join();
+  return broken_;
+}
+
+bool ServeLoop::IsOfBrokenDevice(const absl::Status& status) {
+  const auto found = GetReason(status);
+  if (!found.has_value() || found->reason != reason::kGpuFailed) return false;
+  LogError("the device broke", {{"error", std::string(status.message())}});
+  broken_ = status;
+  return true;
 }
 
 void ServeLoop::Send(const JsonObject& message) {
@@ -290,7 +305,7 @@ void ServeLoop::HandleTrain(const nlohmann::json& message, Job* job) {
   const absl::Status status = Guarded([&] { return Train(*train, &work, &problems); });
   work.Finish();
   mailbox_.EndJob();
-  if (!status.ok()) Send(FailedReply(name, status, problems));
+  if (!status.ok() && !IsOfBrokenDevice(status)) Send(FailedReply(name, status, problems));
 }
 
 absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
@@ -388,6 +403,7 @@ void ServeLoop::HandleRender(Mail mail, Job* job) {
     return reply.status();
   });
   mailbox_.EndRequest();
+  if (IsOfBrokenDevice(status)) return;
   if (absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested()) {
     // A job's stop waits for no picture; the picture is begun again when the job has ended.
     mailbox_.PutBack(std::move(mail));

@@ -36,14 +36,18 @@ class ServeLoop {
             const Clock* clock);
   ~ServeLoop();
 
-  // Returns when the connection has ended. Called once.
-  void Run();
+  // Returns when the connection has ended; or before, with Internal GPU_FAILED, when the device
+  // broke: whoever started this process finds that it ended in an error, and starts another one,
+  // since the driver refuses this one every further call. Called once.
+  absl::Status Run();
 
  private:
   class Job;
 
   void ReadUntilEnd();
   void Send(const JsonObject& message);
+  // Whether the error is that the device broke; nobody is told but who awaits the end of Run.
+  bool IsOfBrokenDevice(const absl::Status& status);
   // Answers one message. While a job is in work, `job` is it.
   void Handle(Mail mail, Job* job);
   void HandleTrain(const nlohmann::json& message, Job* job);
@@ -60,6 +64,7 @@ class ServeLoop {
   LineSocket socket_;
   Mailbox mailbox_;
   ModelCache models_;
+  absl::Status broken_;  // what broke the device; OK before
   Mutex mu_;
   CondVar done_changed_;
   bool done_ ABSL_GUARDED_BY(mu_) = false;  // Run is about to return

@@ -62,7 +62,7 @@ struct CudaRays {
         harmonics(kDirectionWidth * capacity, from),
         states(capacity, from),
         segments(kernels::cuda::kWaves * capacity, from),
-        block_sums(capacity / 256 + 1, from),
+        block_sums(kernels::cuda::RayBlocks(static_cast<uint32_t>(capacity)), from),
         offsets(capacity + 1, from) {}
   CudaBatch batch;
   Buffer<T> harmonics;

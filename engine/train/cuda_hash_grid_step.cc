@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +15,8 @@
 #include "engine/train/cuda_step_shape.h"
 #include "engine/train/ngp.h"
 #include "engine/train/ngp_state.h"
+#include "engine/train/schedule.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {
@@ -147,7 +148,9 @@ StepResult CudaHashGridStep<T>::Run(const Batch& batch) {
     for (int wave = 0; wave < cuda::kWaves; ++wave) n_marched += counts.samples[wave];
     if (counts.overflow == 0) break;
     // Nothing was updated. What was counted is the least that is needed.
-    Reshape(shape_.WithSamples(n_marched));
+    const CudaStepShape larger = shape_.WithSamples(n_marched);
+    if (larger == shape_) throw cuda::CudaOutOfMemory();
+    Reshape(larger);
   }
   ++state_->n_updates;
   if (state_->n_updates % kNgpAverageInterval == 0) UpdateAverages();
@@ -251,6 +254,7 @@ void CudaHashGridStep<T>::Record() {
                                   .geometry = samples_.geometry.data(),
                                   .cells = samples_.cells.data(),
                                   .step_length = state_->occupancy.step_length(),
+                                  .skip = &counts_.data()->overflow,
                                   .values = arrays_.grid_values.data()},
         stream_);
   }
@@ -320,8 +324,6 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                                .geometry = samples_.geometry.data(),
                                .colours = samples_.colours.data()},
       stream_);
-  kernels::LossShape loss;
-  if (config_.loss == Loss::kHuber) loss.huber_delta = config_.huber_delta;
   cuda::CompositeLoss({.n_rays = &control_.data()->n_rays,
                        .ray_offsets = rays_.offsets.data(),
                        .rows = samples_.rows.data(),
@@ -333,12 +335,13 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                        .targets = rays_.batch.targets.data(),
                        .backgrounds = rays_.batch.backgrounds.data(),
                        .gradient_scale = &control_.data()->gradient_scale,
-                       .loss = loss,
+                       .loss = LossShapeOf(config_),
                        .grads = samples_.grads.data(),
                        .losses = counts_.data()->losses},
                       stream_);
   cuda::NgpBackward(
       cuda::NgpBackwardParams<T>{.range = kept,
+                                 .n_blocks = n_backward_blocks_,
                                  .weights = Trained(arrays_.weights, training_.weight_copies),
                                  .rows = samples_.rows.data(),
                                  .ray_of = samples_.ray_of.data(),
@@ -391,7 +394,7 @@ void CudaHashGridStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
 
 template <typename T>
 void CudaHashGridStep<T>::UpdateAverages() {
-  const float decay = std::pow(config_.ema_decay, static_cast<float>(kNgpAverageInterval));
+  const float decay = AverageDecay(config_, kNgpAverageInterval);
   const auto average = [&](const Buffer<float>& parameters, Buffer<float>& averages) {
     cuda::MovingAverage({.decay = decay,
                          .n = static_cast<int64_t>(parameters.size()),
@@ -551,7 +554,17 @@ std::unique_ptr<TrainingStep> NewCudaHashGridStep(const TrainConfig& config,
 }
 
 size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry) {
-  return CudaStepBytes(config, geometry, InitialCudaStepShape(config), BackwardBlocks(config));
+  return CudaStepBytes(config, geometry, LargestCudaStepShape(config), BackwardBlocks(config));
+}
+
+absl::Status CheckCudaTraining(const TrainConfig& config) {
+  const size_t needed = config.cuda_fp32 != 0 ? cuda::NgpBackwardSharedBytes<float>()
+                                              : cuda::NgpBackwardSharedBytes<Half>();
+  const size_t there = cuda::MostSharedBytes();
+  if (needed <= there) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "a block has {} KiB of shared memory and the backward pass needs {}{}", there >> 10,
+      needed >> 10, config.cuda_fp32 != 0 ? "; without cuda_fp32 it needs less" : ""));
 }
 
 }  // namespace nerf

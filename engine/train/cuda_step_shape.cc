@@ -5,6 +5,8 @@
 
 #include "engine/train/cuda_buffers.h"
 #include "engine/train/cuda_state.h"
+#include "engine/train/ngp.h"
+#include "engine/train/ray_count_controller.h"
 
 namespace nerf {
 namespace {
@@ -49,8 +51,16 @@ CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
 }
 
 CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
-  const uint64_t samples = uint64_t{kSamplesPerTarget} * config.target_samples;
-  return CudaStepShape{}.WithRays(config.initial_rays).WithSamples(samples);
+  const uint64_t steady = uint64_t{kSamplesPerTarget} * config.target_samples;
+  return CudaStepShape{}
+      .WithRays(config.initial_rays)
+      .WithSamples(std::max(steady, MostStepSamples(config)));
+}
+
+CudaStepShape LargestCudaStepShape(const TrainConfig& config) {
+  return InitialCudaStepShape(config)
+      .WithRays(config.max_rays)
+      .WithSamples(uint64_t{kMarchedPerTarget} * config.target_samples);
 }
 
 GradientScale CudaGradientScale(const TrainConfig& config, uint32_t n_rays) {

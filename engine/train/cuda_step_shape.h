@@ -20,8 +20,11 @@ struct CudaStepShape {
   CudaStepShape WithSamples(uint64_t n_samples) const;
 };
 
-// Where a training begins: room for a few times its target of samples.
+// Where a training begins: room for its first rays, which cross a grid that is still open, and for
+// a few times its target of samples.
 CudaStepShape InitialCudaStepShape(const TrainConfig& config);
+// What it may grow to: the most that the ray count's controller asks for.
+CudaStepShape LargestCudaStepShape(const TrainConfig& config);
 
 // Scaling of the gradients of a step: the mean over n_rays rays and three channels times the
 // config's loss scale, and a power of two about as large as n_rays beside it, which keeps a

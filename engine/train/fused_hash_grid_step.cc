@@ -5,13 +5,13 @@
 #include "engine/train/ngp.h"
 #include "engine/train/ngp_chunk.h"
 #include "engine/train/ngp_state.h"
+#include "engine/train/ray_count_controller.h"
 
 namespace nerf {
 namespace {
 
 constexpr int kChunkSamples =
     512;  // trained samples that a chunk should have, so that its activations fit L2
-constexpr uint64_t kOpenRaySamples = 400;  // of a ray that crosses the whole box
 
 // The fused step of the ngp method: chunks of rays through march, encode, density, compaction,
 // colour, composite, loss and backward on all threads, then scatter and Adam level by level
@@ -141,7 +141,7 @@ std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
 
 uint64_t MostStepSamples(const TrainConfig& config) {
   return std::max(2 * static_cast<uint64_t>(config.target_samples),
-                  kOpenRaySamples * static_cast<uint64_t>(config.initial_rays));
+                  uint64_t{kFirstRaySamples} * config.initial_rays);
 }
 
 size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry,

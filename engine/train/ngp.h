@@ -40,7 +40,10 @@ std::unique_ptr<TrainingStep> NewCudaHashGridStep(const TrainConfig& config,
                                                   const SceneGeometry& geometry,
                                                   const RaySource* source = nullptr);
 
-// Device memory that it takes at first. Steps with more rays or samples than usual take more.
+// FailedPrecondition where the device in use cannot train with this config.
+absl::Status CheckCudaTraining(const TrainConfig& config);
+
+// Device memory that it takes when it has grown to what the ray count's controller allows.
 size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry);
 // And what a source adds to it.
 size_t CudaRaySourceBytes(const RaySource& source);

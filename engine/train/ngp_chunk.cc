@@ -9,6 +9,7 @@
 #include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
 #include "engine/kernels/spherical_harmonics.h"
+#include "engine/train/schedule.h"
 
 namespace nerf {
 namespace {
@@ -17,7 +18,6 @@ constexpr int kMinWaveSamples = 8;  // of a ray between two looks at its transmi
 constexpr int kMinWaveRows = 128;   // so that few long rays still make full batches
 constexpr int kBackwardRows =
     128;  // rows whose activations (1.1 KB each) go through the backward pass together
-constexpr int kMaxSamplesPerRay = 2048;
 
 template <typename T>
 void Grow(Buffer<T>* buffer, size_t old_size, size_t new_size) {
@@ -95,7 +95,7 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
 
 void NgpChunk::March(const ChunkInput& input, LaneOutput* output) {
   const int wave_samples = std::max(kMinWaveSamples, kMinWaveRows / static_cast<int>(rays_.size()));
-  for (int marched = 0; marched < kMaxSamplesPerRay; marched += wave_samples) {
+  for (int marched = 0; marched < kernels::kMaxSamplesPerRay; marched += wave_samples) {
     Reserve(n_rows_ + wave_samples * static_cast<int>(rays_.size()));
     const int n = MarchWave(input, wave_samples, output);
     if (n == 0) return;
@@ -193,8 +193,7 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
     const float* colour = colours_.data() + size_t{kColourWidth} * row;
     ray.colour = ray.colour + Vec3{colour[0], colour[1], colour[2]} * weights_[row];
   }
-  kernels::LossShape loss_shape;
-  if (input.config->loss == Loss::kHuber) loss_shape.huber_delta = input.config->huber_delta;
+  const kernels::LossShape loss_shape = LossShapeOf(*input.config);
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];

@@ -5,6 +5,7 @@
 
 #include "engine/base/philox.h"
 #include "engine/config/tensor_shapes.h"
+#include "engine/train/schedule.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -218,7 +219,7 @@ void NgpParameters::UpdateWeights(float learning_rate, int t) {
 }
 
 void NgpParameters::UpdateAverages(int n_steps, ThreadPool* pool) {
-  const float decay = static_cast<float>(std::pow(static_cast<double>(config_.ema_decay), n_steps));
+  const float decay = AverageDecay(config_, n_steps);
   const int64_t n_blocks = (table_.size() + kAverageBlock - 1) / kAverageBlock;
   pool->ParallelFor(n_blocks, [&](int64_t block, int) {
     const int64_t begin = block * kAverageBlock;

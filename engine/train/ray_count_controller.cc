@@ -8,7 +8,6 @@ namespace {
 constexpr int kRayBlock = 64;
 constexpr double kFade = 0.8;  // a sum remembers about the last five steps
 constexpr double kMaxGrowth = 2;
-constexpr double kMarchedPerTarget = 16;
 
 }  // namespace
 

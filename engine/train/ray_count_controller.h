@@ -14,6 +14,11 @@ struct RayCountState {
   bool operator==(const RayCountState&) const = default;
 };
 
+// A step marches at most so many samples for each one that it should train.
+inline constexpr int kMarchedPerTarget = 16;
+// Samples of a ray through a grid that is still open, as in the first steps.
+inline constexpr int kFirstRaySamples = 400;
+
 struct RayCountOptions {
   int target_samples = 16384;  // trained samples a step
   int initial_rays = 256;
@@ -21,9 +26,9 @@ struct RayCountOptions {
 };
 
 // Chooses the number of rays of each step so that a step trains about target_samples samples,
-// marches at most 16 times as many, and grows at most twofold from one step to the next. A multiple
-// of 64, from 64 to max_rays (max_rays itself where that is below 64). A pure function of its state
-// and the steps' results.
+// marches at most kMarchedPerTarget times as many, and grows at most twofold from one step to the
+// next. A multiple of 64, from 64 to max_rays (max_rays itself where that is below 64). A pure
+// function of its state and the steps' results.
 class RayCountController {
  public:
   explicit RayCountController(const RayCountOptions& options);

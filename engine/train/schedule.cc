@@ -1,6 +1,7 @@
 #include "engine/train/schedule.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace nerf {
 namespace {
@@ -16,6 +17,16 @@ double FractionSpent(const Budget& budget, uint32_t step, int64_t n_trained, dou
   if (budget.kind == BudgetKind::kSteps) spent = step;
   if (budget.kind == BudgetKind::kSamples) spent = static_cast<double>(n_trained);
   return std::clamp(spent / budget.amount, 0.0, 1.0);
+}
+
+kernels::LossShape LossShapeOf(const TrainConfig& config) {
+  kernels::LossShape shape;
+  if (config.loss == Loss::kHuber) shape.huber_delta = config.huber_delta;
+  return shape;
+}
+
+float AverageDecay(const TrainConfig& config, int n_steps) {
+  return static_cast<float>(std::pow(static_cast<double>(config.ema_decay), n_steps));
 }
 
 float LearningRate(const TrainConfig& config, uint32_t step, double fraction) {

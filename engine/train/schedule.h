@@ -3,11 +3,18 @@
 #include <cstdint>
 
 #include "engine/config/train_config.h"
+#include "engine/kernels/colour_loss.h"
 
 namespace nerf {
 
 // Share of the budget that is spent, in [0, 1]; 1 is reached exactly when the budget is.
 double FractionSpent(const Budget& budget, uint32_t step, int64_t n_trained, double seconds);
+
+// What the loss of a residual depends on.
+kernels::LossShape LossShapeOf(const TrainConfig& config);
+
+// What the moving average keeps of itself over n_steps.
+float AverageDecay(const TrainConfig& config, int n_steps);
 
 // Learning rate of the step after `step` finished ones:
 //   learning_rate * (1% rising to 100% over warmup_steps) * 0.33 at each of 50%, 75% and 90% spent.

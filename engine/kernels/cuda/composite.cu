@@ -1,7 +1,6 @@
 #include "engine/kernels/composite.h"
 
 #include "engine/kernels/cuda/block_reduce.cuh"
-#include "engine/kernels/cuda/device_intrinsics.cuh"
 #include "engine/kernels/cuda/launch.cuh"
 
 // A thread takes a ray: about five samples of it are kept, and those of neighbouring rays lie side

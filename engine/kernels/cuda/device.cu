@@ -1,5 +1,10 @@
 #include "engine/kernels/cuda/device.h"
 
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+
 #include "engine/kernels/cuda/cuda_check.cuh"
 
 namespace nerf::kernels::cuda {
@@ -15,9 +20,11 @@ class Device : public BufferAllocator {
   void* Allocate(size_t byte_size) override {
     void* bytes = nullptr;
     NERF_CUDA_CHECK(cudaMalloc(&bytes, byte_size));
-    NERF_CUDA_CHECK(cudaMemset(bytes, 0, byte_size));
+    cudaError_t result = cudaMemset(bytes, 0, byte_size);
     // Our streams do not wait for the default stream, in which the zeros are written.
-    NERF_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+    if (result == cudaSuccess) result = cudaStreamSynchronize(nullptr);
+    if (result != cudaSuccess) cudaFree(bytes);
+    NERF_CUDA_CHECK(result);
     return bytes;
   }
   // A failure here means that the device is lost; the next call that matters says so.
@@ -29,12 +36,47 @@ class Pinned : public BufferAllocator {
  public:
   void* Allocate(size_t byte_size) override {
     void* bytes = nullptr;
-    NERF_CUDA_CHECK(cudaMallocHost(&bytes, byte_size));
+    const cudaError_t result = cudaMallocHost(&bytes, byte_size);
+    if (result == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw std::bad_alloc();  // it is the host that has no more, or may not lock it
+    }
+    NERF_CUDA_CHECK(result);
     std::memset(bytes, 0, byte_size);
     return bytes;
   }
   void Free(void* bytes, size_t /*byte_size*/) override { cudaFreeHost(bytes); }
   DeviceKind device() const override { return DeviceKind::kCpu; }
+};
+
+int Attribute(cudaDeviceAttr attribute, int index) {
+  int value = 0;
+  NERF_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, index));
+  return value;
+}
+
+int Capability(int index) {
+  return 10 * Attribute(cudaDevAttrComputeCapabilityMajor, index) +
+         Attribute(cudaDevAttrComputeCapabilityMinor, index);
+}
+
+// What the calling thread uses, for as long as this lives. Setting a device makes a context on it,
+// so nothing is set that is set already.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int index) : index_(index) {
+    NERF_CUDA_CHECK(cudaGetDevice(&before_));
+    if (before_ != index_) NERF_CUDA_CHECK(cudaSetDevice(index_));
+  }
+  ~DeviceScope() {
+    if (before_ != index_) cudaSetDevice(before_);
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  const int index_;
+  int before_ = 0;
 };
 
 std::string Version(int version) {
@@ -46,7 +88,7 @@ std::string Version(int version) {
 bool IsBuilt() { return true; }
 bool IsAvailable() { return WhyUnavailable().empty(); }
 
-std::string WhyUnavailable() {
+std::string WhyUnavailable(std::optional<int> index) {
   int driver = 0;
   cudaDriverGetVersion(&driver);  // 0 where no driver is installed
   if (driver == 0) return "no NVIDIA driver is installed (libcuda.so.1 is not found)";
@@ -59,10 +101,14 @@ std::string WhyUnavailable() {
   }
   if (result != cudaSuccess) return cudaGetErrorString(result);
   if (n_devices == 0) return "the driver sees no device";
-  for (int index = 0; index < n_devices; ++index) {
-    if (DescribeDevice(index).compute_capability >= kLeastCapability) return "";
-  }
-  return DescribeDevice(0).name + " is too old: compute capability 8.0 is the least";
+  if (index.has_value() && *index >= n_devices)
+    return "this machine has " + std::to_string(n_devices) + ", counted from 0";
+  const int first = index.value_or(0), end = index.has_value() ? first + 1 : n_devices;
+  int newest = 0;
+  for (int i = first; i < end; ++i) newest = std::max(newest, Capability(i));
+  if (newest >= kLeastCapability) return "";
+  return "too old: compute capability " + std::to_string(newest / 10) + "." +
+         std::to_string(newest % 10) + ", and 8.0 is the least";
 }
 
 int DeviceCount() {
@@ -78,16 +124,21 @@ DeviceDescription DescribeDevice(int index) {
   description.name = properties.name;
   description.compute_capability = 10 * properties.major + properties.minor;
   description.n_multiprocessors = properties.multiProcessorCount;
-  int before = 0;
-  NERF_CUDA_CHECK(cudaGetDevice(&before));
-  NERF_CUDA_CHECK(cudaSetDevice(index));
-  const cudaError_t result = cudaMemGetInfo(&description.free_bytes, &description.total_bytes);
-  NERF_CUDA_CHECK(cudaSetDevice(before));
-  NERF_CUDA_CHECK(result);
+  char pci_bus_id[32] = "";
+  NERF_CUDA_CHECK(cudaDeviceGetPCIBusId(pci_bus_id, sizeof(pci_bus_id), index));
+  description.pci_bus_id = pci_bus_id;
+  const DeviceScope scope(index);
+  NERF_CUDA_CHECK(cudaMemGetInfo(&description.free_bytes, &description.total_bytes));
   return description;
 }
 
 void UseDevice(int index) { NERF_CUDA_CHECK(cudaSetDevice(index)); }
+
+size_t MostSharedBytes() {
+  int device = 0;
+  NERF_CUDA_CHECK(cudaGetDevice(&device));
+  return Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+}
 
 BufferAllocator* DeviceAllocator() {
   static Device* const allocator = new Device;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -30,24 +31,29 @@ bool IsBuilt();
 // Whether this build has kernels and this machine a device with a driver that runs them.
 bool IsAvailable();
 // Why not, in one line for people: not built, no driver, driver too old, no device, device too old.
-// Empty where IsAvailable().
-std::string WhyUnavailable();
+// Empty where IsAvailable(); with an index, where that device is there and new enough. Touches no
+// device: a context on one takes hundreds of MiB of it.
+std::string WhyUnavailable(std::optional<int> index = std::nullopt);
 
 struct DeviceDescription {
   std::string name;
+  std::string pci_bus_id;      // "0000:1b:00.0"
   int compute_capability = 0;  // 90 is 9.0
   int n_multiprocessors = 0;
   size_t total_bytes = 0, free_bytes = 0;
 };
 int DeviceCount();
-// Requires: index < DeviceCount().
+// Requires: index < DeviceCount(). Makes a context on that device.
 DeviceDescription DescribeDevice(int index);
 // What the calling thread uses from now on.
 void UseDevice(int index);
 
+// Shared memory that a block may ask for on the device in use.
+size_t MostSharedBytes();
+
 // Memory of the device in use: zeroed. Never null, lives for ever. Throws CudaOutOfMemory.
 BufferAllocator* DeviceAllocator();
-// Host memory that copies to and from the device need not stage.
+// Host memory that copies to and from the device need not stage. Throws std::bad_alloc.
 BufferAllocator* PinnedAllocator();
 
 // A stream of its own.

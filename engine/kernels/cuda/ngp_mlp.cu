@@ -148,6 +148,9 @@ __device__ Activations<T, width> Gated(const Sums<width>& sums,
   });
 }
 
+// Products want the whole warp together; loads of rows that some lanes have none of split it.
+__device__ inline void Reconverge() { __syncwarp(); }
+
 // Where a sample would stand that there is none of.
 constexpr uint32_t kNone = ~0u;
 
@@ -160,7 +163,6 @@ __device__ void ForEachWarpRows(const DeviceRange& range, Body body) {
   const uint32_t warp = (blockIdx.x * kMlpBlock + threadIdx.x) / kWarp;
   for (uint32_t first = all.begin + warp * kWarpRows; first < all.end;
        first += gridDim.x * kBlockRows) {
-    __syncwarp();  // products want the warp together, and stores may have split it
     const uint32_t at = first + lane.g;
     const uint32_t elements[2] = {at < all.end ? at : kNone, at + 8 < all.end ? at + 8 : kNone};
     body(lane, elements);
@@ -211,8 +213,10 @@ __global__ void __launch_bounds__(kMlpBlock)
   T* const weights = SharedMemory<T>();
   CopyWeights<0, 2>(p.weights, weights);
   __syncthreads();
+  float* const values = p.skip != nullptr && *p.skip != 0 ? nullptr : p.values;
   ForEachWarpRows(p.range, [&](Lane lane, const uint32_t(&rows)[2]) {
     const auto encodings = LoadEncodings(p.encodings, p.stride, rows);
+    Reconverge();
     const auto hidden = Relu<T>(Forward<32, 64>(encodings, weights, kStride0));
     const auto outputs = Forward<64, kGeometry>(hidden, weights + kLayer1, kStride1);
 #pragma unroll
@@ -231,9 +235,9 @@ __global__ void __launch_bounds__(kMlpBlock)
       const float sigma = DensityFromOutput(outputs.parts[0].r[2 * i]);
       p.sigmas[row] = sigma;
       if (p.alphas != nullptr) p.alphas[row] = AlphaFromDensity(sigma, p.deltas[row]);
-      if (p.values != nullptr) {
+      if (values != nullptr) {
         // Values are not negative, so their bits sort as they do. Most samples raise nothing.
-        float* const value = p.values + p.cells[row];
+        float* const value = values + p.cells[row];
         const float seen = sigma * p.step_length;
         if (seen > *value) {
           atomicMax(reinterpret_cast<unsigned*>(value), __float_as_uint(seen));
@@ -260,6 +264,7 @@ __global__ void __launch_bounds__(kMlpBlock)
     }
     const Activations<T, 32> inputs = {
         {LoadSixteen(p.harmonics, rays), LoadSixteen(p.geometry, rows)}};
+    Reconverge();
     const auto hidden0 = Relu<T>(Forward<32, 64>(inputs, weights, kStride2));
     const auto hidden1 = Relu<T>(Forward<64, 64>(hidden0, weights + kLayer3 - kLayer2, kStride3));
     const auto outputs = Forward<64, 8>(hidden1, weights + kLayer4 - kLayer2, kStride4);
@@ -374,7 +379,6 @@ __global__ void __launch_bounds__(kMlpBlock)
   const Elements elements = ElementsOf(p.range);
   for (uint32_t block_first = elements.begin + blockIdx.x * kBlockRows; block_first < elements.end;
        block_first += gridDim.x * kBlockRows) {
-    __syncwarp();  // products want the warp together, and stores may have split it
     const uint32_t first = block_first + warp * kWarpRows;
     uint32_t kept[2], rows[2], rays[2];
 #pragma unroll
@@ -386,9 +390,11 @@ __global__ void __launch_bounds__(kMlpBlock)
     }
     // Forward once more.
     const auto encodings = LoadEncodings(p.encodings, p.stride, rows);
+    const FragmentA<T> harmonics = LoadSixteen(p.harmonics, rays);
+    Reconverge();
     const auto hidden = Relu<T>(Forward<32, 64>(encodings, weights + kLayer0, kStride0));
     const auto geometry = Plain<T>(Forward<64, kGeometry>(hidden, weights + kLayer1, kStride1));
-    const Activations<T, 32> inputs = {{LoadSixteen(p.harmonics, rays), geometry.parts[0]}};
+    const Activations<T, 32> inputs = {{harmonics, geometry.parts[0]}};
     const auto hidden0 = Relu<T>(Forward<32, 64>(inputs, weights + kLayer2, kStride2));
     const auto hidden1 = Relu<T>(Forward<64, 64>(hidden0, weights + kLayer3, kStride3));
 
@@ -407,6 +413,7 @@ __global__ void __launch_bounds__(kMlpBlock)
         grad_outputs.parts[0].r[i].x = Gradient<T>(grad[2]);
       }
     }
+    Reconverge();
     const auto grad_hidden1 =
         Gated(Backward<64, 16>(grad_outputs, weights + kLayer4, kStride4, 0), hidden1);
     add(&sums4, hidden1, grad_outputs);
@@ -463,10 +470,10 @@ int BackwardBlocks() {
   return ResidentBlocks(NgpBackwardKernel<T>, kMlpBlock, BackwardSharedBytes<T>());
 }
 
-// Every block writes its row of sums, so there are as many as the caller was told.
+// Every block writes its row of sums.
 template <typename T>
 void LaunchBackward(const NgpBackwardParams<T>& params, Stream stream) {
-  Launch("ngp_backward", NgpBackwardKernel<T>, BackwardBlocks<T>(), kMlpBlock,
+  Launch("ngp_backward", NgpBackwardKernel<T>, params.n_blocks, kMlpBlock,
          BackwardSharedBytes<T>(), stream, params);
 }
 
@@ -493,6 +500,14 @@ void NgpBackward(const NgpBackwardParams<Half>& params, Stream stream) {
   LaunchBackward(params, stream);
 }
 
+template <>
+size_t NgpBackwardSharedBytes<float>() {
+  return BackwardSharedBytes<float>();
+}
+template <>
+size_t NgpBackwardSharedBytes<Half>() {
+  return BackwardSharedBytes<Half>();
+}
 template <>
 int NgpBackwardBlocks<float>() {
   return BackwardBlocks<float>();

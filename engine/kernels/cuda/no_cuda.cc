@@ -18,10 +18,11 @@ namespace nerf::kernels::cuda {
 
 bool IsBuilt() { return false; }
 bool IsAvailable() { return false; }
-std::string WhyUnavailable() { return "not built (NERF_ENABLE_CUDA is OFF)"; }
+std::string WhyUnavailable(std::optional<int>) { return "not built (NERF_ENABLE_CUDA is OFF)"; }
 int DeviceCount() { return 0; }
 DeviceDescription DescribeDevice(int) { NERF_NO_CUDA(); }
 void UseDevice(int) { NERF_NO_CUDA(); }
+size_t MostSharedBytes() { NERF_NO_CUDA(); }
 BufferAllocator* DeviceAllocator() { NERF_NO_CUDA(); }
 BufferAllocator* PinnedAllocator() { NERF_NO_CUDA(); }
 OwnedStream::OwnedStream() { NERF_NO_CUDA(); }
@@ -51,6 +52,14 @@ void MarchWave(const MarchParams&, int, Stream) { NERF_NO_CUDA(); }
 void MovingAverage(const MovingAverageParams&, Stream) { NERF_NO_CUDA(); }
 void NgpBackward(const NgpBackwardParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpBackward(const NgpBackwardParams<float>&, Stream) { NERF_NO_CUDA(); }
+template <>
+size_t NgpBackwardSharedBytes<Half>() {
+  NERF_NO_CUDA();
+}
+template <>
+size_t NgpBackwardSharedBytes<float>() {
+  NERF_NO_CUDA();
+}
 template <>
 int NgpBackwardBlocks<Half>() {
   NERF_NO_CUDA();

@@ -70,8 +70,12 @@ __global__ void __launch_bounds__(kBlock)
         n = 0;
         state.march.t_exit = -1;
       } else if (state.march.t_exit >= 0) {
-        MarchSamples(p.grid, p.steps, arguments.max_samples, &state.march, p.t_middles + first,
-                     p.deltas + first, p.cells + first);
+        // No more than were counted, should the two passes round otherwise; and where that was the
+        // end, it is not walked to again.
+        const bool at_end = n < arguments.max_samples;
+        n = MarchSamples(p.grid, p.steps, n, &state.march, p.t_middles + first, p.deltas + first,
+                         p.cells + first);
+        if (at_end) state.march.t_exit = -1;
       }
       for (uint64_t i = first; i < first + n; ++i) {
         const Vec3 position = state.march.origin + state.march.direction * p.t_middles[i];
@@ -86,7 +90,7 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// One block for each 256 rays, so that a block's sum can be added up by those behind it.
+// One block for each kRayBlock rays, so that a block's sum can be added up by those behind it.
 __global__ void __launch_bounds__(kBlock) FinishRaysKernel(const __grid_constant__ MarchParams p) {
   const uint32_t r = blockIdx.x * blockDim.x + threadIdx.x;
   uint32_t n_kept = 0;
@@ -129,8 +133,8 @@ __global__ void __launch_bounds__(kBlock)
 
 void LaunchByRays(const char* name, void (*kernel)(MarchParams), const MarchParams& params,
                   Stream stream) {
-  Launch(name, kernel, static_cast<int>(params.ray_capacity / kBlock + 1), kBlock, 0, stream,
-         params);
+  static_assert(kRayBlock == kBlock);
+  Launch(name, kernel, static_cast<int>(RayBlocks(params.ray_capacity)), kBlock, 0, stream, params);
 }
 
 }  // namespace

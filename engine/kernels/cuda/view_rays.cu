@@ -93,6 +93,7 @@ __global__ void __launch_bounds__(kBlock)
       const uint32_t first = block_first + before;
       // No more than were counted, should the two passes round otherwise; and where that was the
       // end, it is not walked to again.
+      const float t_before = march.t;
       const int found =
           MarchSamples(p.grid, p.steps, n, &march, p.t_middles + first, p.deltas + first);
       for (uint32_t i = first; i < first + found; ++i) {
@@ -102,7 +103,8 @@ __global__ void __launch_bounds__(kBlock)
       }
       p.segments[place] = {first, static_cast<uint32_t>(found)};
       p.rays[r].march.t = march.t;
-      p.rays[r].march.t_exit = n < max_samples ? -1 : march.t_exit;
+      const bool ends = n < max_samples || !(march.t > t_before);
+      p.rays[r].march.t_exit = ends ? -1 : march.t_exit;
     }
     __syncthreads();  // block_first is written anew
   }

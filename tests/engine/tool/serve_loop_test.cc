@@ -5,11 +5,15 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "common/error_reason.h"
 #include "common/file_io.h"
+#include "engine/kernels/cuda/device.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/engine_runner.h"
 #include "tests/engine/tool/ball_dataset.h"
@@ -20,6 +24,22 @@ namespace nerf {
 namespace {
 
 using Json = nlohmann::json;
+
+// The CPU, until it breaks as a CUDA device does: then nothing can be loaded any more.
+class BreakableDevice final : public RenderDevice {
+ public:
+  explicit BreakableDevice(ThreadPool* pool, const std::atomic<bool>* broken)
+      : cpu_(NewCpuRenderDevice(pool)), broken_(broken) {}
+  std::unique_ptr<SceneRenderer> Load(TrainedModel model, const SceneGeometry& geometry,
+                                      RenderPrecision precision) override {
+    if (*broken_) throw kernels::cuda::CudaError("an illegal memory access was encountered");
+    return cpu_->Load(std::move(model), geometry, precision);
+  }
+
+ private:
+  const std::unique_ptr<RenderDevice> cpu_;
+  const std::atomic<bool>* const broken_;
+};
 
 // A ServeLoop on its own thread, and the worker's end of its socket.
 class ServeLoopTest : public ::testing::Test {
@@ -38,7 +58,8 @@ class ServeLoopTest : public ::testing::Test {
       ServeOptions options;
       options.fd = engine_fd_;
       options.exit_grace = absl::InfiniteDuration();
-      ServeLoop(options, NewCpuRenderDevice(&pool).get(), &pool, &clock).Run();
+      BreakableDevice device(&pool, &broken_);
+      ended_ = ServeLoop(options, &device, &pool, &clock).Run();
     });
     EXPECT_EQ(Receive()["type"], "hello");
   }
@@ -87,6 +108,22 @@ class ServeLoopTest : public ::testing::Test {
       const std::string type = message.value("type", "");
       if (type != "progress" && type != "preview") return message;
     }
+  }
+
+  // The types of all messages that come before the engine hangs up.
+  std::vector<std::string> ReceiveToTheEnd() {
+    char buffer[65536];
+    while (true) {
+      const ssize_t n = recv(fd_, buffer, sizeof(buffer), 0);
+      EXPECT_GE(n, 0) << "it did not hang up";
+      if (n <= 0) break;
+      received_.append(buffer, static_cast<size_t>(n));
+    }
+    std::vector<std::string> types;
+    std::istringstream lines(received_);
+    for (std::string line; std::getline(lines, line);)
+      types.push_back(Json::parse(line, nullptr, false).value("type", ""));
+    return types;
   }
 
   Json TrainMessage(const std::string& job, double steps) {
@@ -148,6 +185,8 @@ class ServeLoopTest : public ::testing::Test {
   TempDir dir_;
   const std::string dataset_ = dir_ / "ball";
   int engine_fd_ = -1, fd_ = -1;
+  std::atomic<bool> broken_ = false;
+  absl::Status ended_ = absl::UnknownError("not ended");  // written before thread_ ends
   std::thread thread_;
   std::string received_;
 };
@@ -205,6 +244,30 @@ TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
   EXPECT_TRUE(done["psnr"].is_number());
   EXPECT_GT(done["peak_rss_bytes"], 1 << 20);
   ExpectAlive();
+}
+
+TEST_F(ServeLoopTest, ABrokenDeviceEndsTheEngineWithAnErrorInsteadOfAnAnswer) {
+  const Json done = TrainToTheEnd("j", 5);
+  broken_ = true;
+  Json render = RenderMessage("r");
+  render["file"] = done["model"];
+  Send(render);
+  EXPECT_EQ(ReceiveToTheEnd(), std::vector<std::string>());
+  End();
+  EXPECT_THAT(ended_, FailsWith(absl::StatusCode::kInternal, reason::kGpuFailed));
+}
+
+TEST_F(ServeLoopTest, ADeviceThatBreaksInTrainingEndsTheEngineAndFailsNoJob) {
+  Send(TrainMessage("j", 1e9));
+  EXPECT_EQ(ReceiveAnswer()["type"], "started");
+  broken_ = true;
+  Json render = RenderMessage("r");
+  render["job"] = "j";
+  Send(render);
+  for (const std::string& type : ReceiveToTheEnd())
+    EXPECT_TRUE(type == "progress" || type == "preview") << type;
+  End();
+  EXPECT_THAT(ended_, FailsWith(absl::StatusCode::kInternal, reason::kGpuFailed));
 }
 
 TEST_F(ServeLoopTest, StopWithCheckpointWritesOneFirst) {

@@ -282,6 +282,8 @@ TEST(GuardedTest, ExceptionsBecomeStatus) {
               FailsWith(StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
   EXPECT_THAT(Guarded([]() -> absl::Status { throw kernels::cuda::CudaOutOfMemory(); }),
               FailsWith(StatusCode::kResourceExhausted, reason::kGpuOutOfMemory));
+  EXPECT_THAT(Guarded([]() -> absl::Status { throw kernels::cuda::CudaError("fault"); }),
+              FailsWith(StatusCode::kInternal, reason::kGpuFailed));
   EXPECT_THAT(Guarded([]() -> absl::Status { throw std::runtime_error("boom"); }),
               StatusIs(StatusCode::kInternal, "boom"));
   EXPECT_THAT(Guarded([]() -> absl::Status { throw 3; }), StatusIs(StatusCode::kInternal));

@@ -187,6 +187,7 @@ TEST_P(CudaHashGridStepTest, LoadingASavedStateContinuesBitForBit) {
 TEST_P(CudaHashGridStepTest, AStepThatFindsMoreSamplesThanThereIsRoomForIsRunAgainWithRoom) {
   TrainConfig config = Fp32Config();
   config.target_samples = 256;  // room for 2^12 samples; 150 rays through a full grid find more
+  config.initial_rays = 1;
   ThreadPool pool(1);
   const auto cpu = NewFusedHashGridStep(config, TinyGeometry(), &pool);
   const auto device = NewCudaHashGridStep(config, TinyGeometry());
@@ -196,6 +197,23 @@ TEST_P(CudaHashGridStepTest, AStepThatFindsMoreSamplesThanThereIsRoomForIsRunAga
   EXPECT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained);
   EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss);
   EXPECT_EQ(Saved(*device).metadata, Saved(*cpu).metadata) << "one update, not two";
+}
+
+// Arrays hold what earlier steps and the grid's probes left there, in no particular order; a march
+// that runs out of room leaves a hole among them.
+TEST_P(CudaHashGridStepTest, AStepRunAgainForWantOfRoomTeachesTheGridNothingElse) {
+  TrainConfig config = Fp32Config();
+  config.grid_update_interval = 2;
+  config.target_samples = 256;
+  const auto values_after = [&](int initial_rays) {
+    config.initial_rays = initial_rays;
+    const auto step = NewCudaHashGridStep(config, TinyGeometry());
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    for (uint32_t i = 0; i < 4; ++i) step->Run(TinyBatch(i < 3 ? 20 : 150, i));
+    return Saved(*step).tensors.at("occupancy.values").bytes;
+  };
+  // With room from the start, and without.
+  EXPECT_EQ(values_after(1), values_after(64));
 }
 
 TEST_P(CudaHashGridStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
@@ -217,13 +235,10 @@ TEST_P(CudaHashGridStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
       bare.step = step;
       bare.n_rays = 12;
       const StepResult a = drawing->Run(bare), b = given->Run(whole);
-      // A device contracts multiplies and adds that the host does not.
-      EXPECT_NEAR(a.loss, b.loss, 1e-4 * b.loss);
-      EXPECT_NEAR(a.n_trained, b.n_trained, 2);
+      EXPECT_EQ(a.loss, b.loss);
+      EXPECT_EQ(a.n_trained, b.n_trained);
     }
-#ifdef NERF_CUDA_EMULATION
     EXPECT_TRUE(SameContents(Saved(*drawing), Saved(*given)));
-#endif
   }
 }
 
@@ -302,7 +317,8 @@ TEST_P(CudaHashGridStepTest, AGraphIsRecordedOnceAsLongAsShapesStay) {
 }
 
 TEST_P(CudaHashGridStepTest, MemoryIsWhatWasPredicted) {
-  for (const TrainConfig& config : {TinyConfig(), Fp32Config()}) {
+  for (TrainConfig config : {TinyConfig(), Fp32Config()}) {
+    config.max_rays = 1024;  // no more than there is room for from the start
     const size_t before = cuda_emulation::DeviceBytesInUse();
     const auto step = NewCudaHashGridStep(config, TinyGeometry());
     step->Run(TinyBatch(20));
@@ -319,6 +335,7 @@ TEST_P(CudaHashGridStepTest, MemoryIsWhatWasPredicted) {
 TEST_P(CudaHashGridStepTest, ADeviceThatRunsOutOfMemoryLeavesTheStepUsable) {
   TrainConfig config = TinyConfig();
   config.target_samples = 256;
+  config.initial_rays = 1;
   const auto step = NewCudaHashGridStep(config, TinyGeometry());
   step->Run(TinyBatch(20));
   const TensorFile before = Saved(*step);

@@ -37,6 +37,21 @@ TEST(CudaStepShapeTest, RoomForMoreSamplesHoldsThem) {
   }
 }
 
+TEST(CudaStepShapeTest, TheFirstStepsRaysThroughAnOpenGridFitAtTheStart) {
+  const TrainConfig config;
+  EXPECT_GE(InitialCudaStepShape(config).sample_capacity, config.initial_rays * 400);
+}
+
+TEST(CudaStepShapeTest, TheLargestShapeHoldsWhatTheControllerMayAskFor) {
+  TrainConfig config;
+  config.target_samples = 1 << 18;
+  const CudaStepShape initial = InitialCudaStepShape(config),
+                      largest = LargestCudaStepShape(config);
+  EXPECT_GE(largest.ray_capacity, static_cast<uint32_t>(config.max_rays));
+  EXPECT_GE(largest.sample_capacity, 16u << 18);
+  EXPECT_EQ(largest.WithRays(initial.ray_capacity).WithSamples(initial.sample_capacity), largest);
+}
+
 TEST(CudaStepShapeTest, GradientScaleIsTheMeansAndAPowerOfTwoBesideIt) {
   const TrainConfig config;
   for (uint32_t n_rays : {1u, 2u, 3u, 1000u, 65536u}) {

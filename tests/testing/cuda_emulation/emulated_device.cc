@@ -72,14 +72,19 @@ namespace kernels::cuda {
 
 bool IsBuilt() { return true; }
 bool IsAvailable() { return true; }
-std::string WhyUnavailable() { return ""; }
+std::string WhyUnavailable(std::optional<int>) { return ""; }
 int DeviceCount() { return 1; }
 DeviceDescription DescribeDevice(int index) {
   NERF_CHECK(index == 0);
-  return {"host emulation", 90, 1, cuda_emulation::device_bytes,
+  return {"host emulation",
+          "0000:00:00.0",
+          90,
+          1,
+          cuda_emulation::device_bytes,
           cuda_emulation::device_bytes - cuda_emulation::bytes_in_use};
 }
 void UseDevice(int index) { NERF_CHECK(index == 0); }
+size_t MostSharedBytes() { return size_t{227} << 10; }  // as devices of the H100's kind
 
 BufferAllocator* DeviceAllocator() {
   static auto* const allocator = new cuda_emulation::Memory(DeviceKind::kCuda);

@@ -236,6 +236,7 @@ class CudaNgpMlpTest : public CudaTest {
     DeviceArray<float> grad_encodings(size_t{32} * batch.stride),
         weight_gradients(size_t{cuda::kNgpMlpWeights} * n_blocks);
     cuda::NgpBackward(cuda::NgpBackwardParams<T>{.range = {batch.n},
+                                                 .n_blocks = n_blocks,
                                                  .weights = weights.data(),
                                                  .rows = rows.data(),
                                                  .ray_of = ray_of.data(),

@@ -55,7 +55,7 @@ struct March {
         positions(capacity),
         alphas(capacity),
         weights(capacity),
-        block_sums(ray_capacity / 256 + 1),
+        block_sums(cuda::RayBlocks(ray_capacity)),
         ray_offsets(ray_capacity + 1),
         rows(capacity) {
     params.grid = {blocks.data(), grid.box.Center(), 0.5f * grid.box.Size().x, grid.n_levels,
