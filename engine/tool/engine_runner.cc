@@ -15,6 +15,7 @@
 #include "common/error_reason.h"
 #include "engine/config/tensor_shapes.h"
 #include "engine/kernels/cuda/device.h"
+#include "engine/tool/machine.h"
 #include "engine/train/ngp.h"
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"
@@ -112,6 +113,20 @@ absl::Status CheckDevice(std::string_view device) {
   const std::string why = kernels::cuda::WhyUnavailable(*index);
   if (why.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format("device {}: {}", name, why));
+}
+
+std::string DescriptionOf(std::string_view device) {
+  const std::optional<int> cuda_index = CudaIndex(device);
+  if (!cuda_index.has_value()) return DeviceDescription();
+  const kernels::cuda::DeviceDescription found = kernels::cuda::DescribeDevice(*cuda_index);
+  return fmt::format("{}, capability {}.{}, {} MiB", found.name, found.compute_capability / 10,
+                     found.compute_capability % 10, found.total_bytes >> 20);
+}
+
+std::unique_ptr<DeviceMonitor> NewDeviceMonitor(std::string_view device) {
+  const std::optional<int> cuda_index = CudaIndex(device);
+  if (!cuda_index.has_value()) return nullptr;
+  return DeviceMonitor::Open(kernels::cuda::DescribeDevice(*cuda_index).pci_bus_id);
 }
 
 absl::StatusOr<std::unique_ptr<RenderDevice>> NewRenderDevice(std::string_view device,

@@ -10,6 +10,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
+#include "engine/tool/device_monitor.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/training_step.h"
 
@@ -27,6 +28,12 @@ absl::Status Guarded(const std::function<absl::Status()>& body);
 // Errors: Unimplemented FEATURE_NOT_BUILT without kernels; FailedPrecondition that says what the
 // device or its driver lacks; InvalidArgument for everything else.
 absl::Status CheckDevice(std::string_view device);
+
+// What a device that CheckDevice accepts is, in a line for people.
+std::string DescriptionOf(std::string_view device);
+
+// Tells what a CUDA device is doing; nullptr for the CPU, and where the driver does not tell.
+std::unique_ptr<DeviceMonitor> NewDeviceMonitor(std::string_view device);
 
 // Where `device`, as CheckDevice takes it and with its errors, renders views. pool outlives it.
 absl::StatusOr<std::unique_ptr<RenderDevice>> NewRenderDevice(std::string_view device,

@@ -36,6 +36,9 @@ int RunServe(const ServeFlags& flags) {
   const absl::Status status = Guarded([&] {
     absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
     if (!device.ok()) return device.status();
+    const std::unique_ptr<DeviceMonitor> monitor = NewDeviceMonitor(flags.device);
+    options.monitor = monitor.get();
+    options.device_description = DescriptionOf(flags.device);
     return ServeLoop(options, device->get(), &pool, &clock).Run();
   });
   return status.ok() ? kOk : ReportError(status, false);

@@ -13,7 +13,6 @@
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/engine_runner.h"
-#include "engine/tool/machine.h"
 #include "engine/tool/view_request.h"
 #include "engine/tool/view_writer.h"
 #include "engine/train/evaluation.h"
@@ -110,6 +109,8 @@ class ServeLoop::Job final : public TrainerObserver {
   void OnProgress(const TrainProgress& progress) override {
     last_progress_ = Reply("progress", "job", name());
     SetProgress(progress, &last_progress_);
+    if (loop_->options_.monitor != nullptr)
+      SetReadings(loop_->options_.monitor->Read(), &last_progress_);
     last_progress_["fraction"] = JsonNumber(progress.fraction);
     last_progress_["eta_seconds"] = JsonNumber(progress.eta_seconds);
     SendProgress();
@@ -230,7 +231,7 @@ void ServeLoop::ReadUntilEnd() {
 absl::Status ServeLoop::Run() {
   JsonObject hello = Reply("hello", "version", NERF_VERSION);
   hello["device"] = options_.device;
-  hello["description"] = DeviceDescription();
+  hello["description"] = options_.device_description;
   hello["threads"] = pool_->n_threads();
   Send(hello);
   std::thread reader([this] { ReadUntilEnd(); });

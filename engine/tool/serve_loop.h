@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
 #include "engine/render/render_device.h"
+#include "engine/tool/device_monitor.h"
 #include "engine/tool/line_socket.h"
 #include "engine/tool/mailbox.h"
 #include "engine/tool/model_cache.h"
@@ -19,7 +20,8 @@ namespace nerf {
 
 struct ServeOptions {
   int fd = 3;  // one end of a stream socket pair
-  std::string device = "cpu";
+  std::string device = "cpu", device_description;
+  const DeviceMonitor* monitor = nullptr;  // of the device, where there is one; outlives the loop
   uint64_t model_cache_bytes = uint64_t{1} << 30;
   // After the connection's end what is still at work may go on for this long, then the process
   // exits. Infinite in tests, where the process is theirs.

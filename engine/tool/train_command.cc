@@ -8,6 +8,7 @@
 
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
+#include "engine/tool/device_monitor.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/evaluation_progress.h"
 #include "engine/tool/json_lines.h"
@@ -73,8 +74,10 @@ std::string Clock(double seconds) {
 // files.
 class Console final : public TrainerObserver {
  public:
-  Console(std::string out, ProgressStyle style)
+  // monitor: of the device that trains, or null; outlives the console.
+  Console(std::string out, ProgressStyle style, const DeviceMonitor* monitor)
       : out_(std::move(out)),
+        monitor_(monitor),
         checkpoint_(out_ + "/checkpoint.safetensors"),
         model_(out_ + "/model.safetensors"),
         json_(style == ProgressStyle::kJson),
@@ -88,6 +91,7 @@ class Console final : public TrainerObserver {
       JsonObject line;
       line["event"] = "progress";
       SetProgress(progress, &line);
+      if (monitor_ != nullptr) SetReadings(monitor_->Read(), &line);
       Print(line);
       return;
     }
@@ -154,7 +158,9 @@ class Console final : public TrainerObserver {
   }
 
  private:
-  const std::string out_, checkpoint_, model_;
+  const std::string out_;
+  const DeviceMonitor* const monitor_;
+  const std::string checkpoint_, model_;
   const bool json_, terminal_;
   const Trainer* trainer_ = nullptr;
   std::optional<uint32_t> written_step_;
@@ -197,7 +203,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   }
   TrainingSession& s = **session;
   const ProgressStyle style = ConsoleStyle(flags.json);
-  Console console(flags.out, style);
+  const std::unique_ptr<DeviceMonitor> monitor = NewDeviceMonitor(flags.device);
+  Console console(flags.out, style, monitor.get());
   for (const std::string& warning : s.scene.warnings) console.Note("warning: " + warning);
   if (!flags.json) {
     console.Note(fmt::format("{} scene, {} training and {} test views, {} threads{}",
