@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Gathers what a Debian 12 machine with a GPU and no network lacks to build and measure the engine, in one folder of less than
+# 60 MiB: Debian's packages of its few libraries, unpacked, and a scene. tests/bench/gpu_report --bundle DIR uses it there.
+#   scripts/gpu_bundle.sh DIR [SCENE]     SCENE: a data set; default $NERF_TEST_DATA/lego_400
+# What that machine brings itself: the CUDA toolkit, g++, CMake (3.25 or later) and Ninja or Make.
+set -euo pipefail
+
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+  echo "usage: scripts/gpu_bundle.sh DIR [SCENE]" >&2
+  exit 2
+fi
+source=$(cd "$(dirname "$0")/.." && pwd)
+bundle=$1
+scene=${2:-${NERF_TEST_DATA:-}/lego_400}
+if [ ! -d "$scene" ]; then
+  echo "gpu_bundle: no scene at $scene: name one, or set NERF_TEST_DATA" >&2
+  exit 2
+fi
+if [ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ]; then
+  echo "gpu_bundle: needs apt-get and dpkg of a Debian 12 on amd64" >&2
+  exit 1
+fi
+
+packages=(
+  libabsl20220623 libabsl-dev libcli11-dev libfmt9 libfmt-dev libhwy1 libhwy-dev libpng16-16 libpng-dev libspdlog1.10 libspdlog-dev
+  libssl3 libssl-dev libturbojpeg0 libturbojpeg0-dev nlohmann-json3-dev zlib1g zlib1g-dev
+  pkgconf pkgconf-bin libpkgconf3
+  googletest libgmock-dev libgtest-dev libbenchmark1debian libbenchmark-dev
+)
+
+mkdir -p "$bundle"
+bundle=$(cd "$bundle" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+apt-cache show libhwy-dev >/dev/null 2>&1 || apt-get update -qq
+(cd "$scratch" && apt-get -o APT::Sandbox::User=root download -qq "${packages[@]}")
+rm -rf "$bundle/root"
+mkdir "$bundle/root"
+for package in "$scratch"/*.deb; do dpkg-deb -x "$package" "$bundle/root"; done
+rm -rf "$bundle/root/usr/share/doc" "$bundle/root/usr/share/man" "$bundle/root/usr/src" "$bundle/root/usr/share/lintian"
+# Newer systems have /lib in /usr.
+if [ -d "$bundle/root/lib" ]; then
+  cp -a "$bundle/root/lib/." "$bundle/root/usr/lib/"
+  rm -rf "$bundle/root/lib"
+fi
+libraries=$bundle/root/usr/lib/x86_64-linux-gnu
+# What points into the system points into the bundle.
+find "$libraries" -type l | while read -r link; do
+  target=$(readlink "$link")
+  case "$target" in /*) ln -sfn "$(basename "$target")" "$link" ;; esac
+done
+# Where there is a shared library nobody links the static one.
+find "$libraries" -name '*.a' | while read -r archive; do
+  [ -e "${archive%.a}.so" ] && rm "$archive"
+done || true
+
+rm -rf "$bundle/scene"
+cp -rL "$scene" "$bundle/scene"
+basename "$scene" >"$bundle/SCENE"
+git -C "$source" rev-parse --short HEAD >"$bundle/COMMIT" 2>/dev/null || echo unknown >"$bundle/COMMIT"
+(cd "$scratch" && ls ./*.deb | sed 's|^./||') >"$bundle/PACKAGES"
+
+size=$(du -sm --apparent-size "$bundle" | cut -f1)
+echo "gpu_bundle: $bundle, $size MiB: $(wc -l <"$bundle/PACKAGES") packages and $(cat "$bundle/SCENE")"
+if [ "$size" -ge 60 ]; then
+  echo "gpu_bundle: that is more than 60 MiB" >&2
+  exit 1
+fi
