@@ -519,7 +519,7 @@ absl::Status CudaHashGridStep<T>::Load(const TensorFile& file) {
 
 template <typename T>
 void CudaHashGridStep<T>::SaveModel(TensorFile* file) const {
-  Download(arrays_, state_.get(), stream_);
+  DownloadModel(arrays_, state_.get(), stream_);
   state_->SaveModel(file);
 }
 
@@ -532,7 +532,7 @@ absl::Status CudaHashGridStep<T>::Initialize(const TensorFile& file) {
 
 template <typename T>
 TrainedModel CudaHashGridStep<T>::Snapshot() const {
-  Download(arrays_, state_.get(), stream_);
+  DownloadModel(arrays_, state_.get(), stream_);
   return state_->Snapshot();
 }
 

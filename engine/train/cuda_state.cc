@@ -69,6 +69,18 @@ void Download(const CudaState& device, NgpState* host, kernels::Stream stream) {
   cuda::Synchronize(stream);
 }
 
+void DownloadModel(const CudaState& device, NgpState* host, kernels::Stream stream) {
+  const HostArrays arrays(host);
+  const auto copy = [&](const auto& from, const auto& to) {
+    NERF_CHECK(from.size() == to.size());
+    cuda::CopyToHost(to.data(), from.data(), from.byte_size(), stream);
+  };
+  copy(device.table_average, arrays.table_average);
+  copy(device.weights_average, arrays.weights_average);
+  copy(device.grid_blocks, arrays.grid_blocks);
+  cuda::Synchronize(stream);
+}
+
 void Copy(const CudaState& from, CudaState* to, kernels::Stream stream) {
   ForEachArray(from, *to, [&](const void* source, void* target, size_t byte_size) {
     cuda::CopyOnDevice(target, source, byte_size, stream);

@@ -34,6 +34,8 @@ struct CudaState {
 // done.
 void Upload(NgpState* host, CudaState* device, kernels::Stream stream);
 void Download(const CudaState& device, NgpState* host, kernels::Stream stream);
+// Only what a model holds: averages and the grid's bits.
+void DownloadModel(const CudaState& device, NgpState* host, kernels::Stream stream);
 // On the device; takes its turn in the stream.
 void Copy(const CudaState& from, CudaState* to, kernels::Stream stream);
 
