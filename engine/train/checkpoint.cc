@@ -209,6 +209,9 @@ void LoadGeometry(MetadataReader* reader, SceneGeometry* geometry) {
   reader->One<int>("scene.n_levels", 1, kMaxGridLevels, &geometry->n_levels);
   reader->Numbers<float>("scene.march", 0, kMaxLength,
                          {&geometry->near, &geometry->step, &geometry->cone});
+  if (const absl::Status status = CheckMarchStep(*geometry); !status.ok()) {
+    reader->Fail("scene.march", std::string(status.message()));
+  }
   reader->Lengths("scene.mean_up", &geometry->mean_up);
   reader->Numbers<float>("scene.median", -kMaxLength, kMaxLength,
                          {&geometry->median_distance, &geometry->median_height});
@@ -326,10 +329,6 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
   TrainState& state = stored.state;
   LoadConfig(file, &reader, &state.config);
   LoadGeometry(&reader, &state.geometry);
-  const SceneGeometry effective = EffectiveGeometry(state.config, state.geometry);
-  if (const absl::Status status = CheckMarchStep(effective); !status.ok()) {
-    reader.Fail("scene.march", std::string(status.message()));
-  }
   LoadCamera(&reader, &state.reference_camera);
   const std::string& background = reader.String("evaluation_background");
   if (background == BackgroundName(Background::kBlack)) {
