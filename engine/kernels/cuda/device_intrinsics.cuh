@@ -79,7 +79,8 @@ __device__ inline Pair<Half> PairOfBits(uint32_t bits) {
 // c += a b. Called by whole warps.
 __device__ inline void MultiplyAdd(const FragmentA<Half>& a, const FragmentB<Half>& b,
                                    FragmentC* c) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c->r[0]), "+f"(c->r[1]), "+f"(c->r[2]), "+f"(c->r[3])
       : "r"(Bits(a.r[0])), "r"(Bits(a.r[1])), "r"(Bits(a.r[2])), "r"(Bits(a.r[3])),

@@ -473,8 +473,8 @@ int BackwardBlocks() {
 // Every block writes its row of sums.
 template <typename T>
 void LaunchBackward(const NgpBackwardParams<T>& params, Stream stream) {
-  Launch("ngp_backward", NgpBackwardKernel<T>, params.n_blocks, kMlpBlock,
-         BackwardSharedBytes<T>(), stream, params);
+  Launch("ngp_backward", NgpBackwardKernel<T>, params.n_blocks, kMlpBlock, BackwardSharedBytes<T>(),
+         stream, params);
 }
 
 constexpr int kDensityShared = kLayer2, kColourShared = kLayersEnd - kLayer2;
