@@ -29,6 +29,12 @@ bool IsFenced(const absl::Status& status) {
          (found->reason == reason::kLeaseFenced || found->reason == reason::kResourceNotFound);
 }
 
+// True for ends that no repetition makes acceptable.
+bool IsRefusal(const absl::Status& status) {
+  const auto found = GetReason(status);
+  return IsFenced(status) || (found.has_value() && found->reason == reason::kStateConflict);
+}
+
 v1::DesiredJob MakeOrder(v1::DesiredJob::Action action, const LeaseRef& lease, absl::Duration ttl) {
   v1::DesiredJob order;
   order.set_action(action);
@@ -77,6 +83,16 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
         ParseLease("job", message.job().training_job(), message.job().lease_epoch());
     if (!lease.ok()) return lease.status();
     held.push_back(*std::move(lease));
+  }
+  // Before anybody can call HandleWork: until the message itself is handled, this is what keeps a
+  // worker that comes back with a job from being granted another.
+  draining_ = message.draining();
+  if (message.has_job()) {
+    if (IsEnd(message.job().phase())) {
+      end_pending_ = true;
+    } else {
+      held_ = held.front();
+    }
   }
   const absl::StatusOr<uint64_t> connection = services_.workers.Connect(description_);
   if (!connection.ok()) return connection.status();
@@ -132,16 +148,16 @@ absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobRep
                                          v1::SynchronizeResponse* response) {
   if (IsEnd(report.phase())) {
     const absl::Status stored = StoreEnd(lease, report);
-    const bool try_again = stored.code() == absl::StatusCode::kUnavailable;
     if (stored.code() == absl::StatusCode::kInvalidArgument) return stored;
-    end_pending_ = try_again;
-    if (try_again) return absl::OkStatus();  // not acknowledged, so the worker says it again
     if (!stored.ok()) {
-      LogWarning("the end of a job was refused", {{"worker", description_.id},
-                                                  {"job", report.training_job()},
-                                                  {"lease_epoch", lease.epoch},
-                                                  {"error", stored.ToString()}});
+      LogWarning("the end of a job was not stored", {{"worker", description_.id},
+                                                     {"job", report.training_job()},
+                                                     {"lease_epoch", lease.epoch},
+                                                     {"error", stored.ToString()}});
     }
+    // What the store did not take is not acknowledged, so the worker says it again.
+    end_pending_ = !stored.ok() && !IsRefusal(stored);
+    if (end_pending_) return absl::OkStatus();
     response->set_finished_acknowledged(report.training_job());
     return absl::OkStatus();
   }

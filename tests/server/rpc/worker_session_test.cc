@@ -1,0 +1,134 @@
+// One worker's session without its stream: messages go in by hand and answers are collected, so
+// that other threads' calls can fall into the moments where they hurt.
+#include "server/rpc/worker_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/rpc/convert_common.h"
+#include "server/store/blob_store.h"
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using testing::IsEmpty;
+
+class WorkerSessionTest : public testing::Test {
+ protected:
+  WorkerSessionTest() { harness_.AddScene(); }
+
+  std::unique_ptr<WorkerSession> NewSession() {
+    return std::make_unique<WorkerSession>(services_, [this](v1::SynchronizeResponse response) {
+      sent_.push_back(std::move(response));
+    });
+  }
+
+  static v1::SynchronizeRequest Report(const LeaseRef& lease, v1::JobReport::Phase phase) {
+    v1::SynchronizeRequest message;
+    message.mutable_job()->set_training_job(JobName(lease.job));
+    message.mutable_job()->set_lease_epoch(static_cast<double>(lease.epoch));
+    message.mutable_job()->set_phase(phase);
+    return message;
+  }
+  static v1::SynchronizeRequest WithHello(v1::SynchronizeRequest message = {}) {
+    message.mutable_hello()->set_worker_id("worker-a");
+    message.mutable_hello()->set_session_id("s");
+    message.mutable_hello()->set_device("cpu");
+    return message;
+  }
+  bool Acknowledged() const {
+    return !sent_.empty() && !sent_.back().finished_acknowledged().empty();
+  }
+
+  TempDir dir_;
+  QueueHarness harness_;
+  std::unique_ptr<BlobStore> blobs_ =
+      *BlobStore::Open(dir_.path(), BlobStoreOptions(), &harness_.clock);
+  ServerMetrics metrics_{BuildInfo{"0", "test", "none", "1"}};
+  WorkerTable workers_{&harness_.clock, absl::Seconds(30)};
+  Authorizer authorizer_{"token"};
+  Executor executor_{1};
+  RequestBroker broker_{&workers_, &executor_, &harness_.random};
+  LiveCalls live_calls_;
+  ServiceContext services_{harness_.clock, *harness_.queue, *harness_.scenes, *harness_.models,
+                           workers_,       *blobs_,         metrics_,         authorizer_,
+                           executor_,      broker_,         live_calls_,      ServiceTimes()};
+  std::vector<v1::SynchronizeResponse> sent_;
+};
+
+TEST_F(WorkerSessionTest, WorkerThatReopensItsStreamKeepsItsJobWhenAnotherIsQueuedMeanwhile) {
+  const LeaseRef lease = harness_.Running("first");
+  const auto session = NewSession();
+  const v1::SynchronizeRequest hello = WithHello(Report(lease, v1::JobReport::RUNNING));
+  ASSERT_THAT(session->Open(hello, [] {}), IsOk());
+  ASSERT_THAT(harness_.queue->Create(harness_.Spec("second")).status(), IsOk());
+  session->HandleWork();  // as the queue's signal does, before the first message is handled
+  EXPECT_THAT(sent_, IsEmpty());
+  ASSERT_THAT(session->HandleMessage(hello), IsOk());
+  EXPECT_EQ(harness_.StateOf("first"), JobState::kRunning);
+  EXPECT_EQ(harness_.StateOf("second"), JobState::kQueued);
+}
+
+TEST_F(WorkerSessionTest, EndThatARepeatedHelloBringsIsStoredBeforeAnotherJobIsGranted) {
+  const LeaseRef lease = harness_.Running("first");
+  const auto session = NewSession();
+  const v1::SynchronizeRequest hello = WithHello(Report(lease, v1::JobReport::SUCCEEDED));
+  ASSERT_THAT(session->Open(hello, [] {}), IsOk());
+  ASSERT_THAT(harness_.queue->Create(harness_.Spec("second")).status(), IsOk());
+  session->HandleWork();
+  EXPECT_THAT(sent_, IsEmpty());
+  ASSERT_THAT(session->HandleMessage(hello), IsOk());
+  EXPECT_TRUE(Acknowledged());
+  EXPECT_EQ(harness_.StateOf("first"), JobState::kSucceeded);
+}
+
+TEST_F(WorkerSessionTest, DrainingWorkerIsGrantedNothingBeforeItsHelloIsHandled) {
+  ASSERT_THAT(harness_.queue->Create(harness_.Spec("job")).status(), IsOk());
+  const auto session = NewSession();
+  v1::SynchronizeRequest hello = WithHello();
+  hello.set_draining(true);
+  ASSERT_THAT(session->Open(hello, [] {}), IsOk());
+  session->HandleWork();
+  EXPECT_THAT(sent_, IsEmpty());
+  EXPECT_EQ(harness_.StateOf("job"), JobState::kQueued);
+}
+
+// SQLite out of memory, a corrupt store: errors that are not UNAVAILABLE.
+TEST_F(WorkerSessionTest, EndThatTheStoreDidNotTakeIsNotAcknowledgedUntilItDoes) {
+  const LeaseRef lease = harness_.Running("job");
+  const auto session = NewSession();
+  ASSERT_THAT(session->Open(WithHello(Report(lease, v1::JobReport::RUNNING)), [] {}), IsOk());
+  for (const absl::Status& trouble :
+       {absl::InternalError("out of memory"), absl::DataLossError("corrupt"),
+        absl::UnavailableError("disk full")}) {
+    SCOPED_TRACE(trouble.ToString());
+    harness_.memory_store.before_commit = [trouble](int) { return trouble; };
+    ASSERT_THAT(session->HandleMessage(Report(lease, v1::JobReport::SUCCEEDED)), IsOk());
+    EXPECT_FALSE(Acknowledged());
+    EXPECT_EQ(harness_.StateOf("job"), JobState::kRunning);
+  }
+  harness_.memory_store.before_commit = nullptr;
+  ASSERT_THAT(session->HandleMessage(Report(lease, v1::JobReport::SUCCEEDED)), IsOk());
+  EXPECT_TRUE(Acknowledged());
+  EXPECT_EQ(harness_.StateOf("job"), JobState::kSucceeded);
+}
+
+TEST_F(WorkerSessionTest, EndThatCanNeverBeAcceptedIsAcknowledgedAllTheSame) {
+  const LeaseRef lease = harness_.Running("job");
+  const auto session = NewSession();
+  ASSERT_THAT(session->Open(WithHello(Report(lease, v1::JobReport::RUNNING)), [] {}), IsOk());
+  // Nobody asked for it to be cancelled.
+  ASSERT_THAT(session->HandleMessage(Report(lease, v1::JobReport::CANCELLED)), IsOk());
+  EXPECT_TRUE(Acknowledged());
+  EXPECT_EQ(harness_.StateOf("job"), JobState::kRunning);
+}
+
+}  // namespace
+}  // namespace nerf
