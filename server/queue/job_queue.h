@@ -203,6 +203,9 @@ class JobQueue {
   // and tells whoever waits.
   absl::Status Apply(JobEntry& entry, Job changed, JobEventKind kind, PendingSignals& pending,
                      uint32_t checkpoint_step = 0) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Lets go of the preview image that `now` has replaced, if it has.
+  void ReleasePreview(const std::optional<BlobRef>& before, const std::optional<BlobRef>& now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;

@@ -121,6 +121,11 @@ absl::Status JobQueue::Attach(const std::string& worker, std::span<const LeaseRe
   return absl::OkStatus();
 }
 
+void JobQueue::ReleasePreview(const std::optional<BlobRef>& before,
+                              const std::optional<BlobRef>& now) {
+  if (before.has_value() && before != now) state_.blobs.Release(*before);
+}
+
 LeaseGrant JobQueue::MakeGrant(const JobEntry& entry) {
   LeaseGrant grant;
   grant.lease = {entry.job.key, entry.job.lease.worker, entry.job.lease.epoch};
@@ -187,14 +192,19 @@ absl::StatusOr<LeaseOrder> JobQueue::ReportProgress(const LeaseRef& lease,
   }
   const LeaseOrder order = OrderFor(entry.job.state);
   if (entry.job.progress == progress) return order;
+  const std::optional<BlobRef> old_preview = entry.job.progress.preview_image;
   const absl::Duration since_stored = state_.clock.Now() - entry.progress_stored_at;
   if (since_stored >= state_.options.progress_store_interval) {
     Job changed = entry.job;
     changed.progress = progress;
     absl::Status status = Apply(entry, std::move(changed), JobEventKind::kProgress, pending);
-    if (status.ok()) return order;
+    if (status.ok()) {
+      ReleasePreview(old_preview, progress.preview_image);
+      return order;
+    }
     // Progress is worth a row, not an error: it stays live and the next report tries again.
   }
+  ReleasePreview(old_preview, progress.preview_image);
   entry.job.progress = progress;
   entry.log.SetLiveProgress();
   entry.log.SignalAll(pending);
@@ -284,6 +294,7 @@ absl::StatusOr<Job> JobQueue::Finish(const LeaseRef& lease, const JobOutcome& ou
                                        JobName(lease.job), JobStateName(state)));
     }
   }
+  const std::optional<BlobRef> old_preview = entry.job.progress.preview_image;
   Job changed = entry.job;
   if (outcome.progress.has_value()) changed.progress = *outcome.progress;
   absl::Status status = Transition(changed, to, state_.clock.WallNow());
@@ -297,6 +308,7 @@ absl::StatusOr<Job> JobQueue::Finish(const LeaseRef& lease, const JobOutcome& ou
   }
   status = Apply(entry, std::move(changed), JobEventKind::kStateChanged, pending);
   if (!status.ok()) return status;
+  ReleasePreview(old_preview, entry.job.progress.preview_image);
   state_.observer.OnAttemptEnded(entry.job, result);
   return entry.job;
 }

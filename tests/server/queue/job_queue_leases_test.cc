@@ -273,6 +273,29 @@ TEST_F(LeaseTest, RetiredCheckpointsAreNamedAndNoLongerReachable) {
                                             QueueHarness::Blob("model 1").sha256));
 }
 
+TEST_F(LeaseTest, PreviewThatANewerOneReplacesIsLetGoOf) {
+  const LeaseRef lease = harness_.Running("one");
+  const auto report = [&](uint32_t step, const std::string& image) {
+    JobProgress progress;
+    progress.step = step;
+    progress.preview_image = QueueHarness::Blob(image);
+    ASSERT_THAT(queue().ReportProgress(lease, progress), IsOk());
+  };
+  report(1, "first");
+  report(2, "first");
+  EXPECT_THAT(harness_.blobs.released, testing::IsEmpty());
+  report(3, "second");  // live
+  harness_.clock.Advance(harness_.options.progress_store_interval);
+  report(4, "third");  // stored
+  JobOutcome outcome;
+  outcome.progress.emplace().preview_image = QueueHarness::Blob("last");
+  ASSERT_THAT(queue().Finish(lease, outcome), IsOk());
+  EXPECT_THAT(harness_.blobs.released,
+              testing::UnorderedElementsAre(QueueHarness::Blob("first").sha256,
+                                            QueueHarness::Blob("second").sha256,
+                                            QueueHarness::Blob("third").sha256));
+}
+
 TEST_F(LeaseTest, FinishIsHeardAgainWhenItsReplyWasLost) {
   const LeaseRef lease = harness_.Running("one");
   JobOutcome outcome;
