@@ -21,9 +21,17 @@ bool IsTransient(absl::StatusCode code) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kResourceExhausted:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool MayPass(absl::StatusCode code) {
+  switch (code) {
     case absl::StatusCode::kUnknown:
     case absl::StatusCode::kInternal:
-    case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
       return true;

@@ -20,7 +20,11 @@ struct CallResult {
 CallResult ToCallResult(const absl::Status& status);
 absl::Status ToStatus(const CallResult& result);
 
-// True for errors that may pass by themselves: no server, deadline, lost race.
+// True for errors that pass by themselves: no server, deadline, lost race, full disk.
 bool IsTransient(absl::StatusCode code);
+
+// True for errors that a server which is there answers with, and that may pass or not: a bug, a
+// token that is wrong now.
+bool MayPass(absl::StatusCode code);
 
 }  // namespace nerf

@@ -48,7 +48,9 @@ struct JobRun::PendingCheckpoint {
   v1::CommitCheckpointRequest request;  // without the blobs
   std::string checkpoint_path, model_path;
   CallResult result;  // written by the background work
+  Retry retry;
 
+  explicit PendingCheckpoint(RetryOptions retry_options) : retry(retry_options) {}
   ~PendingCheckpoint() {
     RemoveFile(checkpoint_path);
     RemoveFile(model_path);
@@ -66,6 +68,7 @@ JobRun::JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, 
       grant_(std::move(grant)),
       folder_(std::move(folder)),
       key_(fmt::format("{}@{:.0f}", grant_.training_job(), grant_.lease_epoch())),
+      fetch_retry_(options_.retry),
       next_fetch_(context_.clock.Now()),
       next_commit_(context_.clock.Now()) {
   report_.set_training_job(grant_.training_job());
@@ -124,10 +127,12 @@ void JobRun::OnFetched(const FetchResult& result) {
   }
   LogWarning("cannot fetch the job's files", {{"job", name()}, {"error", result.result.message}});
   const bool corrupt = result.result.code == absl::StatusCode::kDataLoss;
-  if (corrupt) ++corrupt_fetches_;
-  if (IsTransient(result.result.code) ||
-      (corrupt && corrupt_fetches_ < options_.max_corrupt_fetches)) {
-    next_fetch_ = context_.clock.Now() + options_.retry_delay;
+  std::optional<absl::Duration> pause = fetch_retry_.After(result.result);
+  if (corrupt && ++corrupt_fetches_ < options_.max_corrupt_fetches) {
+    pause = options_.retry.first_pause;
+  }
+  if (pause.has_value()) {
+    next_fetch_ = context_.clock.Now() + *pause;
     return;
   }
   FinishFailed(result.result.code, result.result.reason,
@@ -275,7 +280,7 @@ void JobRun::UploadNextPreview() {
 }
 
 void JobRun::OnCheckpoint(const EngineCheckpoint& checkpoint) {
-  auto next = std::make_shared<PendingCheckpoint>();
+  auto next = std::make_shared<PendingCheckpoint>(options_.retry);
   auto checkpoint_path =
       TakeFile(checkpoint.checkpoint, fmt::format("checkpoint-{}", checkpoint.step));
   if (checkpoint_path.ok()) next->checkpoint_path = *checkpoint_path;
@@ -337,12 +342,16 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
                {{"job", name()}, {"lease_epoch", lease_epoch()}, {"error", result.message}});
     Abandon();
     return;
-  } else if (IsTransient(result.code) || result.reason == reason::kBlobsMissing) {
+  } else if (const auto pause = checkpoint->retry.After(result); pause.has_value()) {
     LogWarning("cannot commit a checkpoint, trying again",
-               {{"job", name()}, {"error", result.message}});
-    // A newer one takes its place.
-    if (pending_ == nullptr) pending_ = std::move(checkpoint);
-    next_commit_ = context_.clock.Now() + options_.retry_delay;
+               {{"job", name()},
+                {"error", result.message},
+                {"retry_seconds", absl::ToDoubleSeconds(*pause)}});
+    // A newer one takes its place, at once.
+    if (pending_ == nullptr) {
+      pending_ = std::move(checkpoint);
+      next_commit_ = context_.clock.Now() + *pause;
+    }
   } else {
     LogError("a checkpoint cannot be committed", {{"job", name()}, {"error", result.message}});
     if (final_phase_ == v1::JobReport::SUCCEEDED) {

@@ -14,6 +14,7 @@
 #include "worker/engine.h"
 #include "worker/engine_messages.h"
 #include "worker/job_files.h"
+#include "worker/retry.h"
 #include "worker/server_link.h"
 #include "worker/task_runner.h"
 
@@ -26,8 +27,7 @@ struct JobRunOptions {
   // Silence that counts as a hang: while training, and while a data set is read or evaluated.
   absl::Duration training_silence = absl::Seconds(300);
   absl::Duration reading_silence = absl::Minutes(30);
-  // Pause before a failed fetch or commit is tried again.
-  absl::Duration retry_delay = absl::Seconds(1);
+  RetryOptions retry;  // of a failed fetch or commit
   // A job that did not succeed waits this long for its last checkpoint to be committed.
   absl::Duration last_commit_timeout = absl::Seconds(15);
   absl::Duration checkpoint_interval = absl::Seconds(30);
@@ -156,6 +156,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   std::stop_source transfers_;  // of everything that moves bytes for this run
   bool fetch_in_flight_ = false;
   int corrupt_fetches_ = 0;
+  Retry fetch_retry_;
   SteadyTime next_fetch_;
   JobFiles files_;
 

@@ -30,7 +30,7 @@ class AgentEngineTest : public ::testing::Test {
     options.min_progress_interval = absl::Milliseconds(5);
     options.min_backoff = absl::Milliseconds(5);
     options.max_backoff = absl::Milliseconds(20);
-    options.job.retry_delay = absl::Milliseconds(10);
+    options.job.retry.first_pause = absl::Milliseconds(10);
     options.job.discard_timeout = absl::Milliseconds(300);
     options.job.training_silence = training_silence_;
     agent_ = std::make_unique<Agent>(options, AgentContext{.clock = clock_,

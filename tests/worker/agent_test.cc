@@ -92,6 +92,18 @@ TEST_F(AgentTest, SuccessIsReportedOnlyAfterTheLastCommit) {
   EXPECT_THAT(server_.commits(), SizeIs(1));
 }
 
+TEST_F(AgentTest, CommitThatTheServerCannotTakeForMinutesEndsTheJobInsteadOfHoldingTheWorker) {
+  StartTraining();
+  server_.SetCommitResult({absl::StatusCode::kInternal, "incident 7", ""});
+  SayCheckpoint(30);
+  SayDone();
+  for (int i = 0; i < 8; ++i) Pass(absl::Seconds(30));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING) << "it may pass within minutes";
+  for (int i = 0; i < 12; ++i) Pass(absl::Seconds(30));
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  EXPECT_THAT(server_.last_report()->error().message(), HasSubstr("incident 7"));
+}
+
 TEST_F(AgentTest, ProgressIsCoalescedToOneMessageInAWhile) {
   StartTraining();
   const size_t before = server_.messages().size();
