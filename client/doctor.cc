@@ -302,7 +302,7 @@ std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options) {
       fmt::format("{}: {} of {} free", dir, FormatBytes(free_bytes), FormatBytes(all_bytes));
   if (free_bytes < kLowSpaceBytes || free_bytes < kLowSpaceFraction * all_bytes) {
     findings.push_back(
-        Problem("data", detail, "make room, or delete scenes and models that nobody needs"));
+        Problem("data", detail, "make room, or delete jobs, scenes and models that nobody needs"));
   } else {
     findings.push_back(Good("data", detail));
   }

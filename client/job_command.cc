@@ -76,6 +76,15 @@ int CancelJob(Session& session, const std::string& text) {
   return kOk;
 }
 
+int RemoveJobs(Session& session, const std::vector<std::string>& texts) {
+  return RemoveEach(session, ResourceKind::kJob, texts, [&](const std::string& name) {
+    v1::DeleteTrainingJobRequest request;
+    request.set_name(name);
+    const auto stub = session.Stub<v1::TrainingService>();
+    return session.Call(*stub, &JobStub::DeleteTrainingJob, request).status();
+  });
+}
+
 int WatchNamedJob(Session& session, const std::string& text) {
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
@@ -127,6 +136,12 @@ void AddJobCommands(CLI::App& app, Command* selected) {
     command->callback(
         [=, run = verb.run] { *selected = [=](Session& s) { return run(s, *name); }; });
   }
+
+  CLI::App* rm = job->add_subcommand("rm", "Delete jobs that have ended, with their checkpoints");
+  auto removed = std::make_shared<std::vector<std::string>>();
+  rm->add_option("job", *removed, "Names of jobs")->required();
+  rm->footer("Example:\n  nerfctl job rm j-7f3k2c81 j-9x2k4d11");
+  rm->callback([=] { *selected = [removed](Session& s) { return RemoveJobs(s, *removed); }; });
 }
 
 }  // namespace nerf

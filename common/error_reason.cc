@@ -9,8 +9,10 @@ namespace {
 
 constexpr char kReasonUrl[] = "nerfd/error_reason";
 constexpr char kViolationsUrl[] = "nerfd/field_violations";
+constexpr char kMissingBlobsUrl[] = "nerfd/missing_blobs";
 // A message names this many problems; the payload carries all of them.
 constexpr size_t kMaxProblemsInMessage = 8;
+constexpr size_t kMaxBlobsInMessage = 3;
 
 std::optional<std::vector<std::string>> GetStrings(const absl::Status& status, const char* url) {
   const auto payload = status.GetPayload(url);
@@ -68,6 +70,21 @@ std::vector<FieldViolation> GetFieldViolations(const absl::Status& status) {
     violations.push_back({(*strings)[i], (*strings)[i + 1]});
   }
   return violations;
+}
+
+absl::Status BlobsMissingError(const std::vector<std::string>& blob_names) {
+  std::string message = absl::StrCat(blob_names.size(), " missing: ");
+  for (size_t i = 0; i < blob_names.size() && i < kMaxBlobsInMessage; ++i) {
+    absl::StrAppend(&message, i == 0 ? "" : ", ", blob_names[i]);
+  }
+  if (blob_names.size() > kMaxBlobsInMessage) absl::StrAppend(&message, ", ...");
+  absl::Status status = absl::FailedPreconditionError(message);
+  status.SetPayload(kMissingBlobsUrl, absl::Cord(PackStrings(blob_names)));
+  return WithReason(std::move(status), reason::kBlobsMissing);
+}
+
+std::vector<std::string> GetMissingBlobs(const absl::Status& status) {
+  return GetStrings(status, kMissingBlobsUrl).value_or(std::vector<std::string>());
 }
 
 }  // namespace nerf

@@ -73,4 +73,11 @@ absl::Status InvalidFieldsError(std::vector<FieldViolation> violations);
 // The violations of InvalidFieldsError; empty for every other status.
 std::vector<FieldViolation> GetFieldViolations(const absl::Status& status);
 
+// FailedPrecondition BLOBS_MISSING that lists blobs by name ("blobs/{sha256}/{size}"), in its
+// message and as a payload. Requires: at least one.
+absl::Status BlobsMissingError(const std::vector<std::string>& blob_names);
+
+// The blobs of BlobsMissingError; empty for every other status.
+std::vector<std::string> GetMissingBlobs(const absl::Status& status);
+
 }  // namespace nerf

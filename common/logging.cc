@@ -75,8 +75,10 @@ absl::Status InitLogging(std::string_view program, std::string_view level) {
 std::string LogValue(std::string_view value) {
   if (IsBare(value)) return std::string(value);
   std::string quoted = "\"";
-  for (char c : value) {
+  for (size_t i = 0; i < value.size(); ++i) {
+    const char c = value[i];
     const auto byte = static_cast<unsigned char>(c);
+    const auto next = i + 1 < value.size() ? static_cast<unsigned char>(value[i + 1]) : 0;
     if (c == '"' || c == '\\') {
       quoted += '\\';
       quoted += c;
@@ -84,6 +86,10 @@ std::string LogValue(std::string_view value) {
       quoted += "\\n";
     } else if (byte < 0x20 || byte == 0x7f) {
       quoted += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next <= 0x9f) {
+      // U+0080 to U+009F: to some terminals what ESC with another character is.
+      quoted += fmt::format("\\u{:04x}", next);
+      ++i;
     } else {
       quoted += c;
     }

@@ -31,9 +31,6 @@ absl::Status InitLogging(std::string_view program, std::string_view level);
 // nobody's input can forge a line. Thread-safe.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
-inline void LogDebug(std::string_view message, std::initializer_list<LogField> fields = {}) {
-  Log(LogLevel::kDebug, message, fields);
-}
 inline void LogInfo(std::string_view message, std::initializer_list<LogField> fields = {}) {
   Log(LogLevel::kInfo, message, fields);
 }

@@ -44,18 +44,19 @@ Agent::Agent(AgentOptions options, AgentContext context)
   requests_ = std::make_unique<RequestBoard>(
       RequestBoardOptions{.folder = options_.cache_dir + "/requests",
                           .worker_id = options_.worker_id},
-      RequestContext{.tasks = context_.tasks,
-                     .cache = context_.cache,
-                     .engine_ready = [this] { return engine_->ready(); },
-                     .send_to_engine = [this](std::string line) { engine_->Send(std::move(line)); },
-                     .training_key = [this](const std::string& job) -> std::optional<std::string> {
-                       if (job_ == nullptr || job_->name() != job ||
-                           job_->stage() != JobRun::Stage::kTraining) {
-                         return std::nullopt;
-                       }
-                       return job_->key();
-                     },
-                     .reply_ready = [] {}});
+      RequestContext{
+          .tasks = context_.tasks,
+          .cache = context_.cache,
+          .may_ask =
+              [this] { return engine_->ready() && !(job_ != nullptr && job_->needs_alone()); },
+          .send_to_engine = [this](std::string line) { engine_->Send(std::move(line)); },
+          .training_key = [this](const std::string& job) -> std::optional<std::string> {
+            if (job_ == nullptr || job_->name() != job ||
+                job_->stage() != JobRun::Stage::kTraining) {
+              return std::nullopt;
+            }
+            return job_->key();
+          }});
   engine_ = std::make_unique<EngineSupervisor>(
       options_.engine, context_.clock, context_.engines, context_.mailbox,
       EngineSupervisor::Listener{
@@ -298,6 +299,8 @@ bool Agent::lease_doubtful() const {
   return job_ != nullptr && context_.clock.Now() - last_server_message_ > lease_ttl_;
 }
 
+bool Agent::MayRender() const { return request_in_engine_at_ >= engine_->last_message(); }
+
 void Agent::TickJobs() {
   if (job_ != nullptr) job_->Tick();
   for (const auto& run : leaving_) run->Tick();
@@ -305,9 +308,10 @@ void Agent::TickJobs() {
   if (job_ != nullptr && job_->abandoned()) LeaveJob();
   std::erase_if(leaving_, [](const auto& run) { return !run->in_engine(); });
   if (job_ != nullptr && job_->stage() == JobRun::Stage::kWaiting && engine_->ready() &&
-      leaving_.empty()) {
+      leaving_.empty() && !(job_->needs_alone() && requests_->InEngine())) {
     job_->Train();
   }
+  requests_->AskWaiting();
 
   const absl::Duration server_silence = context_.clock.Now() - last_server_message_;
   if (lease_doubtful() && !std::exchange(told_doubtful_, true)) {
@@ -326,8 +330,7 @@ void Agent::TickJobs() {
   if (requests_->InEngine()) request_in_engine_at_ = now;
   // Training waits for a render, which may take longer than any step, and goes on to wait for one
   // that was cancelled on the way.
-  const bool may_render = request_in_engine_at_ >= engine_->last_message();
-  if (requests_->InEngine() || (trains && may_render)) {
+  if (requests_->InEngine() || (trains && MayRender())) {
     allowed = trains ? std::max(allowed, options_.request_silence) : options_.request_silence;
   }
   if (allowed == absl::InfiniteDuration()) {
@@ -352,10 +355,7 @@ JobRun* Agent::RunOfKey(const std::string& key) {
   return nullptr;
 }
 
-void Agent::OnEngineReady() {
-  requests_->OnEngineReady();
-  TickJobs();
-}
+void Agent::OnEngineReady() { TickJobs(); }
 
 void Agent::OnEngineMessage(const EngineMessage& message) {
   const std::string* key = std::visit(
@@ -378,8 +378,9 @@ void Agent::OnEngineMessage(const EngineMessage& message) {
 }
 
 void Agent::OnEngineExit(const EngineExit& exit) {
-  for (const auto& run : leaving_) run->OnEngineExit(exit);
-  if (job_ != nullptr) job_->OnEngineExit(exit);
+  const bool shared = requests_->InEngine() || MayRender();
+  for (const auto& run : leaving_) run->OnEngineExit(exit, shared);
+  if (job_ != nullptr) job_->OnEngineExit(exit, shared);
   requests_->OnEngineExit();
   TickJobs();
   SendDue();

@@ -101,6 +101,9 @@ class Agent {
   void OnEngineMessage(const EngineMessage& message);
   void OnEngineExit(const EngineExit& exit);
   void CountProgress(const EngineProgress& progress);
+  // True when the engine has said nothing since a request was last seen in it: it may still be at
+  // one that was cancelled on the way.
+  bool MayRender() const;
   void TickJobs();
   void TickShutdown();
   JobRun* RunOfKey(const std::string& key);

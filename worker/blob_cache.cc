@@ -43,13 +43,9 @@ BlobCache::BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& tran
   }
   std::sort(found.begin(), found.end(),
             [](const Found& a, const Found& b) { return a.time < b.time; });
-  std::vector<std::string> removed;
-  {
-    MutexLock lock(mu_);
-    for (const Found& file : found) Touch(file.sha256, file.byte_size, /*pin=*/false);
-    removed = Shrink();
-  }
-  for (const std::string& path : removed) fs::remove(path, error);
+  MutexLock lock(mu_);
+  for (const Found& file : found) Touch(file.sha256, file.byte_size, /*pin=*/false);
+  Shrink();
 }
 
 std::string BlobCache::PathOf(const std::string& sha256) const { return folder_ + "/" + sha256; }
@@ -73,19 +69,19 @@ void BlobCache::Touch(const std::string& sha256, uint64_t byte_size, bool pin) {
   if (pin) ++entry.pins;
 }
 
-std::vector<std::string> BlobCache::Shrink() {
-  std::vector<std::string> removed;
+void BlobCache::Shrink() {
   // The newest stays even when it alone passes the limit: somebody is about to link it.
   for (auto it = uses_.end(); byte_size_ > max_bytes_ && it != uses_.begin();) {
     --it;
     const auto entry = entries_.find(*it);
     if (entry->second.pins > 0 || it == uses_.begin()) continue;
-    removed.push_back(PathOf(*it));
+    // Under the lock, or the file of somebody who fetches the same blob anew would go.
+    std::error_code ignored;
+    fs::remove(PathOf(*it), ignored);
     byte_size_ -= entry->second.byte_size;
     entries_.erase(entry);
     it = uses_.erase(it);
   }
-  return removed;
 }
 
 absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
@@ -115,18 +111,19 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
       present = false;
     }
   }
-  if (!present) {
-    if (absl::Status status = Download(blob, std::move(stop)); !status.ok()) return status;
-  }
-  std::vector<std::string> removed;
-  {
+  while (true) {
+    if (!present) {
+      if (absl::Status status = Download(blob, stop); !status.ok()) return status;
+    }
     MutexLock lock(mu_);
+    // It may have made room for others since it was looked at.
+    present = fs::exists(path, error);
+    if (!present) continue;
     Touch(blob.sha256(), byte_size, pin);
     entries_[blob.sha256()].verified = true;
-    removed = Shrink();
+    Shrink();
+    return path;
   }
-  for (const std::string& removed_path : removed) fs::remove(removed_path, error);
-  return path;
 }
 
 absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) {
@@ -155,15 +152,10 @@ absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) 
 }
 
 void BlobCache::Unpin(const std::string& sha256) {
-  std::vector<std::string> removed;
-  {
-    MutexLock lock(mu_);
-    const auto it = entries_.find(sha256);
-    if (it != entries_.end() && it->second.pins > 0) --it->second.pins;
-    removed = Shrink();
-  }
-  std::error_code ignored;
-  for (const std::string& path : removed) fs::remove(path, ignored);
+  MutexLock lock(mu_);
+  const auto it = entries_.find(sha256);
+  if (it != entries_.end() && it->second.pins > 0) --it->second.pins;
+  Shrink();
 }
 
 }  // namespace nerf

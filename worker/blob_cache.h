@@ -59,7 +59,7 @@ class BlobCache {
   absl::Status Download(const v1::BlobRef& blob, std::stop_token stop);
   void Touch(const std::string& sha256, uint64_t byte_size, bool pin)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::vector<std::string> Shrink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Shrink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Const after construction.
   const std::string folder_;

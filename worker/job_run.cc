@@ -94,6 +94,10 @@ bool JobRun::in_engine() const {
   return stage_ == Stage::kStarting || stage_ == Stage::kTraining || stage_ == Stage::kStopping;
 }
 
+bool JobRun::needs_alone() const {
+  return grant_.alone() && !any_commit_ && (stage_ == Stage::kWaiting || in_engine());
+}
+
 absl::Duration JobRun::allowed_silence() const {
   if (stage_ == Stage::kStarting) return options_.reading_silence;
   if (stage_ != Stage::kTraining) return absl::InfiniteDuration();
@@ -336,6 +340,7 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
   commit_in_flight_ = false;
   if (stop_ == Stop::kCancel || stop_ == Stop::kAbandon || stage_ >= Stage::kFinal) return;
   if (result.ok()) {
+    any_commit_ = true;
     LogInfo("checkpoint committed", {{"job", name()}, {"step", checkpoint->request.step()}});
   } else if (result.reason == reason::kLeaseFenced || result.code == absl::StatusCode::kNotFound) {
     LogWarning("the lease is another's, giving the job up",
@@ -406,19 +411,19 @@ void JobRun::OnError(const EngineError& error) {
   FinishFailed(error.code, error.reason, error.message);
 }
 
-void JobRun::OnEngineExit(const EngineExit& exit) {
+void JobRun::OnEngineExit(const EngineExit& exit, bool shared) {
   if (!in_engine()) return;
   if (stop_ == Stop::kCancel || stop_ == Stop::kAbandon) {
     StopNow(stop_);
   } else if (stop_ == Stop::kRelease) {
     Finish(v1::JobReport::RELEASED);
   } else {
-    FinishCrashed(exit.Describe());
+    FinishCrashed(exit.Describe(), shared);
   }
 }
 
 void JobRun::OnEngineHopeless(const std::string& why) {
-  if (stage_ <= Stage::kWaiting) FinishCrashed(why);
+  if (stage_ <= Stage::kWaiting) FinishCrashed(why, /*shared=*/false);
 }
 
 void JobRun::FinishWithoutResult(const CallResult& refusal) {
@@ -426,7 +431,8 @@ void JobRun::FinishWithoutResult(const CallResult& refusal) {
                fmt::format("the last checkpoint cannot be committed: {}", refusal.message));
 }
 
-void JobRun::FinishCrashed(const std::string& how) {
+void JobRun::FinishCrashed(const std::string& how, bool shared) {
+  report_.set_shared_engine(shared);
   *report_.mutable_error() = ToRpcStatus(
       WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}", how)),
                  reason::kEngineCrashed));

@@ -92,7 +92,8 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
 
   // Messages whose `job` is key().
   void OnEngineMessage(const EngineMessage& message);
-  void OnEngineExit(const EngineExit& exit);
+  // `shared`: a render or a check may have been in the engine, too.
+  void OnEngineExit(const EngineExit& exit, bool shared);
   // No engine will come up for this run.
   void OnEngineHopeless(const std::string& why);
   void Tick();
@@ -104,6 +105,8 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   Stage stage() const { return stage_; }
   // True while the engine works on this run.
   bool in_engine() const;
+  // True while nothing else may be in the engine: the last attempt's died.
+  bool needs_alone() const;
   bool abandoned() const { return stop_ == Stop::kAbandon; }
   // True once it was told to end early, or has ended.
   bool ending() const { return stop_ != Stop::kNone || stage_ >= Stage::kCommitting; }
@@ -134,7 +137,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   void UploadNextPreview();
   // The engine is through with the run: waits for the last commit, then reports `phase`.
   void Finish(v1::JobReport::Phase phase);
-  void FinishCrashed(const std::string& how);
+  void FinishCrashed(const std::string& how, bool shared);
   // The job's result is its newest checkpoint; where that was refused there is no success.
   void FinishWithoutResult(const CallResult& refusal);
   void FinishFailed(absl::StatusCode code, const std::string& reason, const std::string& message);
@@ -163,6 +166,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   std::shared_ptr<PendingCheckpoint> pending_;  // newest that is not committed and not in flight
   bool commit_in_flight_ = false;
   bool any_checkpoint_ = false;
+  bool any_commit_ = false;
   std::optional<CallResult> newest_refused_;  // by the server, for good
   int n_taken_files_ = 0;
   SteadyTime next_commit_;

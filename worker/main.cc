@@ -26,10 +26,6 @@
 #include "worker/task_runner.h"
 #include "worker/worker_lock.h"
 
-#ifndef NERF_VERSION
-#define NERF_VERSION "0.1.0"
-#endif
-
 namespace nerf {
 namespace {
 

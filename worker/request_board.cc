@@ -139,7 +139,7 @@ void RequestBoard::OnFetched(const std::string& id, const CallResult& result,
   }
   request.file = file;
   request.stage = Stage::kWaiting;
-  if (context_.engine_ready()) AskEngine(id, request);
+  if (context_.may_ask()) AskEngine(id, request);
 }
 
 void RequestBoard::AskEngine(const std::string& id, Request& request) {
@@ -168,7 +168,8 @@ void RequestBoard::AskEngine(const std::string& id, Request& request) {
   context_.send_to_engine(RenderLine(command));
 }
 
-void RequestBoard::OnEngineReady() {
+void RequestBoard::AskWaiting() {
+  if (!context_.may_ask()) return;
   std::vector<std::string> waiting;
   for (const auto& [id, request] : requests_) {
     if (request.stage == Stage::kWaiting) waiting.push_back(id);
@@ -293,7 +294,6 @@ void RequestBoard::Reply(Requests::iterator it, const std::string& bytes) {
     reply.set_last(begin >= bytes.size());
   } while (begin < bytes.size());
   Forget(it);
-  context_.reply_ready();
 }
 
 void RequestBoard::ReplyError(Requests::iterator it, const absl::Status& status) {
@@ -302,7 +302,6 @@ void RequestBoard::ReplyError(Requests::iterator it, const absl::Status& status)
   reply.set_last(true);
   *reply.mutable_error() = ToRpcStatus(status);
   Forget(it);
-  context_.reply_ready();
 }
 
 void RequestBoard::Forget(Requests::iterator it) {

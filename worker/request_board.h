@@ -29,11 +29,10 @@ struct RequestBoardOptions {
 struct RequestContext {
   TaskRunner& tasks;
   BlobCache& cache;
-  std::function<bool()> engine_ready;
+  std::function<bool()> may_ask;  // the engine is up, and no job needs it alone
   std::function<void(std::string)> send_to_engine;
   // The engine's key of a job in training here; nullopt when it is not.
   std::function<std::optional<std::string>(const std::string& training_job)> training_key;
-  std::function<void()> reply_ready;
 };
 
 // Renders and validations that the server asked for, from request to reply: fetch the files, ask
@@ -49,7 +48,8 @@ class RequestBoard {
   // The stream is over: nobody waits any more.
   void DropAll();
 
-  void OnEngineReady();
+  // Gives the engine what waits for it, if it may be asked.
+  void AskWaiting();
   void OnEngineMessage(const EngineMessage& message);
   void OnEngineExit();
 

@@ -5,17 +5,13 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "common/error_reason.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace nerf {
 namespace {
 
-constexpr char kMissingBlobsUrl[] = "nerfd/missing_blobs";
 constexpr char kMissingType[] = "MISSING";
-// A message names this many blobs; the payload carries all of them.
-constexpr size_t kMaxBlobsInMessage = 3;
 
 // Length of the UTF-8 sequence at the front of `text`, 0 when it is not one.
 size_t Utf8Length(std::string_view text) {
@@ -54,25 +50,6 @@ std::string ToUtf8(std::string_view text) {
     }
   }
   return result;
-}
-
-absl::Status BlobsMissingError(const std::vector<std::string>& blob_names) {
-  std::string message = absl::StrCat(blob_names.size(), " missing: ");
-  std::string packed;
-  for (size_t i = 0; i < blob_names.size(); ++i) {
-    if (i < kMaxBlobsInMessage) absl::StrAppend(&message, i == 0 ? "" : ", ", blob_names[i]);
-    absl::StrAppend(&packed, i == 0 ? "" : "\n", blob_names[i]);
-  }
-  if (blob_names.size() > kMaxBlobsInMessage) absl::StrAppend(&message, ", ...");
-  absl::Status status = absl::FailedPreconditionError(message);
-  status.SetPayload(kMissingBlobsUrl, absl::Cord(packed));
-  return WithReason(std::move(status), reason::kBlobsMissing);
-}
-
-std::vector<std::string> GetMissingBlobs(const absl::Status& status) {
-  const auto payload = status.GetPayload(kMissingBlobsUrl);
-  if (!payload.has_value() || payload->empty()) return {};
-  return absl::StrSplit(std::string(*payload), '\n');
 }
 
 google::rpc::Status ToRpcStatus(const absl::Status& status) {

@@ -12,13 +12,6 @@ namespace nerf {
 // Domain of every google.rpc.ErrorInfo of ours.
 inline constexpr std::string_view kErrorDomain = "nerfd";
 
-// FailedPrecondition BLOBS_MISSING that lists blobs by name ("blobs/{sha256}/{size}"), in its
-// message and as a payload. Requires: at least one.
-absl::Status BlobsMissingError(const std::vector<std::string>& blob_names);
-
-// The blobs of BlobsMissingError; empty for every other status.
-std::vector<std::string> GetMissingBlobs(const absl::Status& status);
-
 // The form that errors have on the wire: code, message and as details ErrorInfo (reason and
 // metadata of common/error_reason.h), BadRequest (field violations) and PreconditionFailure of type
 // MISSING (missing blobs), where there are any. Bytes that are not UTF-8 become '?'.

@@ -17,6 +17,24 @@
 #include "common/rpc/channel.h"
 
 namespace nerf {
+namespace {
+
+std::string JsonEscaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      escaped += '\\';
+      escaped += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      escaped += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+}  // namespace
 
 absl::StatusOr<DataDir> DataDir::Open(const std::string& path) {
   std::error_code error;
@@ -58,11 +76,10 @@ absl::StatusOr<std::string> DataDir::WorkerToken(RandomSource& random) {
 }
 
 absl::Status DataDir::WriteAddresses(const ServedAddresses& addresses) {
-  // Addresses were checked to hold nothing that JSON would have to escape, but for unix paths.
-  return WriteFileAtomically(
-      File("nerfd.ports"),
-      fmt::format("{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\"}}\n", getpid(),
-                  absl::Utf8SafeCEscape(addresses.grpc), addresses.metrics));
+  // Of the addresses a unix path alone may hold what JSON has to escape.
+  return WriteFileAtomically(File("nerfd.ports"),
+                             fmt::format("{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\"}}\n",
+                                         getpid(), JsonEscaped(addresses.grpc), addresses.metrics));
 }
 
 void DataDir::RemoveAddresses() { unlink(File("nerfd.ports").c_str()); }

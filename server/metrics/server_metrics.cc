@@ -27,10 +27,9 @@ using prometheus::Registry;
 const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
 constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
-constexpr const char* kAttemptResults[] = {"completed", "lease_expired", "preempted",
-                                           "drained",   "engine_crash",  "oom",
-                                           "failed",    "cancelled"};
-constexpr const char* kWorkerStates[] = {"idle", "busy", "draining", "unhealthy", "lost"};
+constexpr const char* kAttemptResults[] = {"completed",    "lease_expired", "drained",
+                                           "engine_crash", "failed",        "cancelled"};
+constexpr const char* kWorkerStates[] = {"idle", "busy", "draining", "lost"};
 
 const Histogram::BucketBoundaries kCommitSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                                                     0.05,   0.1,   0.25,   0.5,   1,    2.5};
@@ -75,6 +74,8 @@ struct ServerMetrics::Families {
         watchers(NewGauge(r, "nerfd_watchers", "Open watch streams.")),
         commit_seconds(NewHistogram(r, "nerfd_store_commit_duration_seconds",
                                     "Time of a transaction of the store, sync included.")),
+        store_errors(NewCounter(r, "nerfd_store_errors_total",
+                                "Operations of the store that failed, by operation.")),
         blob_size(NewGauge(r, "nerfd_blob_store_size_bytes", "Size of all blobs.")),
         blob_free(NewGauge(r, "nerfd_blob_store_free_bytes", "Space left for blobs.")),
         blob_received(NewCounter(r, "nerfd_blob_received_bytes_total", "Bytes of blobs received.")),
@@ -108,6 +109,7 @@ struct ServerMetrics::Families {
     fenced_writes.Add({{"rpc", "CommitCheckpoint"}});
     watchers.Add({{"kind", "training_job"}});
     commit = &commit_seconds.Add({}, kCommitSeconds);
+    commit_errors = &store_errors.Add({{"op", "commit"}});
     blob_size.Add({});
     blob_free.Add({});
     received = &blob_received.Add({});
@@ -136,6 +138,7 @@ struct ServerMetrics::Families {
   Family<Gauge>& workers;
   Family<Gauge>& watchers;
   Family<Histogram>& commit_seconds;
+  Family<Counter>& store_errors;
   Family<Gauge>& blob_size;
   Family<Gauge>& blob_free;
   Family<Counter>& blob_received;
@@ -151,6 +154,7 @@ struct ServerMetrics::Families {
   Family<Histogram>& render_seconds;
 
   Histogram* commit = nullptr;
+  Counter* commit_errors = nullptr;
   Counter* received = nullptr;
   Counter* sent = nullptr;
 
@@ -197,6 +201,7 @@ void ServerMetrics::WriteFenced(std::string_view rpc) {
 }
 
 void ServerMetrics::StoreCommitted(double seconds) { families_->commit->Observe(Amount(seconds)); }
+void ServerMetrics::StoreCommitFailed() { families_->commit_errors->Increment(); }
 
 void ServerMetrics::SetJobs(const std::map<std::pair<std::string, std::string>, size_t>& jobs) {
   // Projects beyond the cap share a series, so sums are made before anything is set.

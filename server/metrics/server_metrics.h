@@ -43,6 +43,7 @@ class ServerMetrics {
   void LeaseExpired();
   void WriteFenced(std::string_view rpc);
   void StoreCommitted(double seconds);
+  void StoreCommitFailed();
 
   // Gauges, set now and then. Jobs by (project, state); a series that is missing later becomes 0.
   void SetJobs(const std::map<std::pair<std::string, std::string>, size_t>& jobs);

@@ -15,12 +15,8 @@ namespace {
 
 std::string FingerprintOf(const JobSpec& spec) {
   Fingerprint fingerprint;
-  const JobConfig& config = spec.config;
+  // Of the config what was asked for: what follows from it may change with the server's version.
   fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.scene);
-  fingerprint.Add(config.method).Add(uint64_t{config.seed}).Add(config.budget_kind);
-  fingerprint.AddDouble(config.budget_amount).Add(config.background);
-  fingerprint.Add(uint64_t{config.test_every}).Add(config.settings.size());
-  for (const auto& [key, value] : config.settings) fingerprint.Add(key).Add(value);
   fingerprint.Add(spec.requested_config).Add(spec.init.has_value() ? "init" : "scratch");
   if (spec.init.has_value()) {
     fingerprint.Add(static_cast<uint64_t>(spec.init->kind)).Add(spec.init->source.project);
@@ -127,6 +123,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   while (job.key.id.empty() || (spec.id.empty() && state_.jobs.contains(job.key))) {
     job.key.id = NewShortId("j", state_.random);
   }
+  state_.CountOnFromDeletedJob(job);
   if (validate_only) return job;
 
   request.resource_id = job.key.id;
@@ -206,6 +203,38 @@ absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
   });
 }
 
+absl::Status JobQueue::Delete(const ResourceKey& key) {
+  PendingSignals pending;
+  MutexLock lock(state_.mu);
+  const auto found = state_.jobs.find(key);
+  if (found == state_.jobs.end()) return ResourceNotFound(JobName(key));
+  JobEntry& entry = found->second;
+  const Job& job = entry.job;
+  if (!IsFinal(job.state)) {
+    return StateConflict(
+        fmt::format("{} is {}; cancel it first", JobName(key), JobStateName(job.state)),
+        {{"state", std::string(JobStateName(job.state))}});
+  }
+  const RequestRecord remembered = QueueState::RecordOfDeletedJob(job, state_.clock.WallNow());
+  StoreWrite write;
+  write.deleted_jobs.push_back(key);
+  write.trimmed_events.emplace_back(key, job.last_event_sequence);
+  write.new_requests.push_back(remembered);
+  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+
+  state_.RememberRequest(remembered);
+  for (const CheckpointRecord& checkpoint : job.checkpoints) {
+    state_.blobs.Release(checkpoint.checkpoint_blob);
+    state_.blobs.Release(checkpoint.model_blob);
+  }
+  ReleasePreview(job.progress.preview_image, std::nullopt);
+  entry.log.SignalAll(pending);
+  state_.job_order.erase(job.create_sequence);
+  state_.jobs.erase(found);
+  LogInfo("job deleted", {{"project", key.project}, {"job", key.id}});
+  return absl::OkStatus();
+}
+
 absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,
                                                          std::optional<uint32_t> step) {
   MutexLock lock(state_.mu);
@@ -248,7 +277,8 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
   }
   auto signal = std::make_shared<WatchSignal>(std::move(on_new));
   entry.log.Subscribe(signal);
-  return std::unique_ptr<Watcher>(new Watcher(&state_, key, std::move(signal),
+  return std::unique_ptr<Watcher>(new Watcher(&state_, key, entry.job.create_sequence,
+                                              std::move(signal),
                                               position.has_value() ? position->sequence : last));
 }
 

@@ -50,6 +50,9 @@ struct LeaseGrant {
   SceneRecord scene;
   std::optional<CheckpointRecord> resume;  // the newest committed one; unset on a first attempt
   absl::Duration ttl;                      // from now, by the holder's own steady clock
+  // The engine of the last attempt died: until a checkpoint is committed nothing else may be in
+  // this one, so that a second death is the job's own.
+  bool alone = false;
 };
 
 // Where a holder says that its job stands.
@@ -102,7 +105,8 @@ class WorkSubscription {
 // every write of a worker carries the lease epoch of its grant, and a stale one is refused with
 // FailedPrecondition LEASE_FENCED (metadata current_epoch), upon which the worker stops. A lease
 // that expired and was granted to nobody else is taken up again by its holder's next write. Failed
-// calls change nothing.
+// calls change nothing, but that any write under a good lease renews it (and takes an expired one
+// up), also one that is then refused for what it says.
 //
 // Common errors, not repeated below: NotFound RESOURCE_NOT_FOUND; Unavailable STORE_READ_ONLY when
 // the store cannot write (reads go on). Thread-safe: one lock, held while the store commits.
@@ -127,6 +131,9 @@ class JobQueue {
   // RUNNING -> PAUSING; PAUSED -> QUEUED. Both may be repeated. FailedPrecondition STATE_CONFLICT.
   absl::StatusOr<Job> Pause(const ResourceKey& key);
   absl::StatusOr<Job> Resume(const ResourceKey& key);
+  // Forgets a job that is final, with its checkpoints and events; models made of it stay. Errors:
+  // FailedPrecondition STATE_CONFLICT.
+  absl::Status Delete(const ResourceKey& key);
   // The kept checkpoint of a step; without a step the newest.
   absl::StatusOr<CheckpointRecord> GetCheckpoint(const ResourceKey& job,
                                                  std::optional<uint32_t> step);
@@ -148,8 +155,6 @@ class JobQueue {
   absl::Status Attach(const std::string& worker, std::span<const LeaseRef> held);
   // Grants the oldest queued job, at lease_epoch + 1: QUEUED -> PREPARING. nullopt when none waits.
   absl::StatusOr<std::optional<LeaseGrant>> Acquire(const std::string& worker);
-  // The grant of a lease that is held, again: for a worker whose connection broke.
-  absl::StatusOr<LeaseGrant> GetGrant(const LeaseRef& lease);
   // Heartbeat: the lease lives for another TTL. The first kRunning moves PREPARING -> RUNNING.
   absl::StatusOr<LeaseOrder> Renew(const LeaseRef& lease, WorkPhase phase);
   // A heartbeat with progress (about once a second). Watchers see it at once; it is stored once in
@@ -168,12 +173,15 @@ class JobQueue {
   // Hands the lease back because the worker leaves: the job is queued again (WORKER_DRAINED).
   absl::StatusOr<Job> Release(const LeaseRef& lease);
   // The engine died. Queued again (ENGINE_CRASHED), or FAILED with reason ENGINE_CRASHED after
-  // max_attempts crashes in a row without a new checkpoint; `message` says what was seen.
-  absl::StatusOr<Job> ReportEngineCrash(const LeaseRef& lease, std::string_view message);
+  // max_attempts crashes in a row without a new checkpoint; `message` says what was seen. A crash
+  // of an engine that had other work, too, is not counted, but the next attempt is `alone`.
+  absl::StatusOr<Job> ReportEngineCrash(const LeaseRef& lease, std::string_view message,
+                                        bool shared_engine = false);
 
   // --- For the server's clockwork ---
 
-  // Expires leases and forgets old requests. Call about once a second. An error means that the
+  // Expires leases; once an hour forgets old requests and the events of jobs that ended long ago.
+  // Call about once a second. An error means that the
   // store refused; the next call tries again.
   absl::Status Tick();
   QueueStats Stats();
@@ -206,6 +214,8 @@ class JobQueue {
   // Lets go of the preview image that `now` has replaced, if it has.
   void ReleasePreview(const std::optional<BlobRef>& before, const std::optional<BlobRef>& now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Once an hour.
+  absl::Status Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;

@@ -150,18 +150,13 @@ absl::StatusOr<std::optional<LeaseGrant>> JobQueue::Acquire(const std::string& w
   changed.lease.worker = worker;
   absl::Status status = Transition(changed, JobState::kPreparing, state_.clock.WallNow());
   if (!status.ok()) return status;
+  const bool alone = entry.job.queue_reason == QueueReason::kEngineCrashed;
   status = Apply(entry, std::move(changed), JobEventKind::kStateChanged, pending);
   if (!status.ok()) return status;
   entry.lease_deadline = state_.clock.Now() + state_.options.lease_ttl;
-  return std::optional<LeaseGrant>(MakeGrant(entry));
-}
-
-absl::StatusOr<LeaseGrant> JobQueue::GetGrant(const LeaseRef& lease) {
-  PendingSignals pending;
-  MutexLock lock(state_.mu);
-  const auto entry = FindLeased(lease, "GetGrant", JobState::kRunning, pending);
-  if (!entry.ok()) return entry.status();
-  return MakeGrant(**entry);
+  LeaseGrant grant = MakeGrant(entry);
+  grant.alone = alone;
+  return std::optional(std::move(grant));
 }
 
 absl::StatusOr<LeaseOrder> JobQueue::Renew(const LeaseRef& lease, WorkPhase phase) {
@@ -326,14 +321,15 @@ absl::StatusOr<Job> JobQueue::Release(const LeaseRef& lease) {
   return entry.job;
 }
 
-absl::StatusOr<Job> JobQueue::ReportEngineCrash(const LeaseRef& lease, std::string_view message) {
+absl::StatusOr<Job> JobQueue::ReportEngineCrash(const LeaseRef& lease, std::string_view message,
+                                                bool shared_engine) {
   PendingSignals pending;
   MutexLock lock(state_.mu);
   const auto found = FindLeased(lease, "ReportEngineCrash", JobState::kRunning, pending);
   if (!found.ok()) return found.status();
   JobEntry& entry = **found;
   Job changed = entry.job;
-  ++changed.crashes_in_row;
+  if (!shared_engine) ++changed.crashes_in_row;
   const bool may_go_on =
       changed.crashes_in_row < static_cast<uint32_t>(state_.options.max_attempts) ||
       changed.state == JobState::kCancelling;
@@ -358,6 +354,7 @@ absl::StatusOr<Job> JobQueue::ReportEngineCrash(const LeaseRef& lease, std::stri
                                 {"job", lease.job.id},
                                 {"worker", lease.worker},
                                 {"crashes_in_row", entry.job.crashes_in_row},
+                                {"shared_engine", shared_engine},
                                 {"message", message}});
   return entry.job;
 }
@@ -382,19 +379,31 @@ absl::Status JobQueue::Tick() {
   }
 
   constexpr absl::Duration kSweepInterval = absl::Hours(1);
-  if (now - state_.requests_swept_at >= kSweepInterval) {
-    const absl::Time oldest = state_.clock.WallNow() - state_.options.request_retention;
-    StoreWrite write;
-    write.forget_requests_before = oldest;
-    absl::Status status = state_.Commit(write);
-    first_error.Update(status);
-    if (status.ok()) {
-      std::erase_if(state_.requests,
-                    [&](const auto& item) { return item.second.create_time < oldest; });
-      state_.requests_swept_at = now;
-    }
-  }
+  if (now - state_.requests_swept_at >= kSweepInterval) first_error.Update(Sweep());
   return first_error;
+}
+
+absl::Status JobQueue::Sweep() {
+  const absl::Time now = state_.clock.WallNow();
+  StoreWrite write;
+  write.forget_requests_before = now - state_.options.request_retention;
+  std::vector<JobEntry*> trimmed;
+  for (auto& [key, entry] : state_.jobs) {
+    // Long enough for every watcher to have heard of the end. The last event stays.
+    if (!IsFinal(entry.job.state) || entry.log.size() <= 1 ||
+        entry.job.end_time + state_.options.final_events_retention > now) {
+      continue;
+    }
+    write.trimmed_events.emplace_back(key, entry.job.last_event_sequence - 1);
+    trimmed.push_back(&entry);
+  }
+  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  std::erase_if(state_.requests, [&](const auto& item) {
+    return item.second.create_time < *write.forget_requests_before;
+  });
+  for (JobEntry* entry : trimmed) entry->log.Trim(1);
+  state_.requests_swept_at = state_.clock.Now();
+  return absl::OkStatus();
 }
 
 }  // namespace nerf

@@ -18,7 +18,7 @@ namespace nerf {
 
 // A remembered request: which resource it made and of what body. Kept at least seven days.
 struct RequestRecord {
-  enum class Kind { kJob, kScene, kModel };
+  enum class Kind { kJob, kScene, kModel, kDeletedJob };
   Kind kind = Kind::kJob;
   std::string project;
   std::string request_id;
@@ -43,7 +43,8 @@ struct StoreWrite {
   std::vector<ResourceKey> deleted_scenes;
   std::vector<ModelRecord> new_models;
   std::vector<ResourceKey> deleted_models;
-  std::vector<RequestRecord> new_requests;
+  std::vector<ResourceKey> deleted_jobs;    // their events are trimmed in the same write
+  std::vector<RequestRecord> new_requests;  // one of the same id is replaced
   std::optional<absl::Time> forget_requests_before;
 };
 

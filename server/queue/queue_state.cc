@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/packed_strings.h"
 
 namespace nerf {
 namespace {
@@ -140,6 +142,29 @@ void QueueState::RememberRequest(const RequestRecord& request) {
   if (!request.request_id.empty()) requests[{request.project, request.request_id}] = request;
 }
 
+RequestRecord QueueState::RecordOfDeletedJob(const Job& job, absl::Time now) {
+  // No request id of a client is of this form.
+  return {RequestRecord::Kind::kDeletedJob,
+          job.key.project,
+          "deleted/" + job.key.id,
+          job.key.id,
+          PackStrings({std::to_string(job.lease.epoch), std::to_string(job.last_event_sequence)}),
+          now};
+}
+
+void QueueState::CountOnFromDeletedJob(Job& job) const {
+  const auto found = requests.find({job.key.project, "deleted/" + job.key.id});
+  if (found == requests.end()) return;
+  const auto counts = UnpackStrings(found->second.fingerprint);
+  uint64_t epoch = 0, sequence = 0;
+  if (!counts.has_value() || counts->size() != 2 || !absl::SimpleAtoi((*counts)[0], &epoch) ||
+      !absl::SimpleAtoi((*counts)[1], &sequence)) {
+    return;
+  }
+  job.lease.epoch = epoch;
+  job.last_event_sequence += sequence;
+}
+
 void QueueState::Reindex(const JobEntry& entry, std::optional<JobState> old_state) {
   const Job& job = entry.job;
   if (old_state.has_value()) {
@@ -151,18 +176,11 @@ void QueueState::Reindex(const JobEntry& entry, std::optional<JobState> old_stat
 }
 
 absl::Status QueueState::RequireBlobs(const std::vector<BlobRef>& needed) {
-  constexpr size_t kMaxNamed = 5;
-  const std::vector<BlobRef> missing = blobs.FindMissing(needed);
-  if (missing.empty()) return absl::OkStatus();
-  std::string names;
-  for (size_t i = 0; i < std::min(missing.size(), kMaxNamed); ++i) {
-    names +=
-        fmt::format("{}blobs/{}/{}", i == 0 ? "" : ", ", missing[i].sha256, missing[i].byte_size);
+  std::vector<std::string> names;
+  for (const BlobRef& blob : blobs.FindMissing(needed)) {
+    names.push_back(fmt::format("blobs/{}/{}", blob.sha256, blob.byte_size));
   }
-  if (missing.size() > kMaxNamed) names += ", ...";
-  return WithReason(absl::FailedPreconditionError(
-                        fmt::format("{} blobs were not uploaded: {}", missing.size(), names)),
-                    reason::kBlobsMissing, {{"missing", std::to_string(missing.size())}});
+  return names.empty() ? absl::OkStatus() : BlobsMissingError(names);
 }
 
 }  // namespace nerf

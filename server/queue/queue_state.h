@@ -25,6 +25,8 @@ struct QueueOptions {
   size_t max_queued_jobs = 10'000;
   size_t max_events_per_job = 1'000;  // older ones are dropped; a watch then shows a gap
   size_t n_kept_checkpoints = 3;      // beside the best and the promoted ones
+  // Then a job that is final keeps its last event alone; a watch from before shows a gap.
+  absl::Duration final_events_retention = absl::Hours(1);
   absl::Duration progress_store_interval = absl::Seconds(10);
   absl::Duration request_retention = absl::Hours(24 * 7);
   std::set<std::string> projects = {"default"};  // those that exist
@@ -70,11 +72,17 @@ class QueueState {
   absl::StatusOr<std::optional<std::string>> FindRequest(const RequestRecord& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void RememberRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // What is remembered, as long as requests are, of a job that was deleted: a new one of its id
+  // goes on counting, so that neither a lease nor a watch token of the former fits it.
+  static RequestRecord RecordOfDeletedJob(const Job& job, absl::Time now);
+  // Lets a job that is about to be created go on where a deleted one of its id ended.
+  void CountOnFromDeletedJob(Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Keeps the indexes true after a job's state changed (or, without an old state, it is new).
   void Reindex(const JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // FailedPrecondition BLOBS_MISSING naming some of those that are not here.
+  // FailedPrecondition BLOBS_MISSING naming those that are not here.
   absl::Status RequireBlobs(const std::vector<BlobRef>& needed);
 
   const QueueOptions options;

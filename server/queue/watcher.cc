@@ -45,19 +45,32 @@ WatchEventKind ToWatchKind(JobEventKind kind) {
 
 }  // namespace
 
-Watcher::Watcher(QueueState* state, ResourceKey key, std::shared_ptr<WatchSignal> signal,
-                 uint64_t position)
-    : state_(*state), key_(std::move(key)), signal_(std::move(signal)), position_(position) {}
+Watcher::Watcher(QueueState* state, ResourceKey key, uint64_t create_sequence,
+                 std::shared_ptr<WatchSignal> signal, uint64_t position)
+    : state_(*state),
+      key_(std::move(key)),
+      create_sequence_(create_sequence),
+      signal_(std::move(signal)),
+      position_(position) {}
+
+JobEntry* Watcher::Find() const {
+  const auto found = state_.jobs.find(key_);
+  const bool is_there =
+      found != state_.jobs.end() && found->second.job.create_sequence == create_sequence_;
+  return is_there ? &found->second : nullptr;
+}
 
 Watcher::~Watcher() {
   signal_->Disarm();
   MutexLock lock(state_.mu);
-  state_.jobs.at(key_).log.Unsubscribe(signal_);
+  if (JobEntry* entry = Find(); entry != nullptr) entry->log.Unsubscribe(signal_);
 }
 
 std::optional<WatchEvent> Watcher::TryNext() {
   MutexLock lock(state_.mu);
-  const JobEntry& entry = state_.jobs.at(key_);
+  const JobEntry* const found = Find();
+  if (found == nullptr) return std::nullopt;
+  const JobEntry& entry = *found;
   const uint64_t last = entry.job.last_event_sequence;
   WatchEvent next;
   const bool is_first = std::exchange(snapshot_due_, false);
@@ -98,7 +111,9 @@ std::string Watcher::Token() {
 
 bool Watcher::finished() {
   MutexLock lock(state_.mu);
-  const Job& job = state_.jobs.at(key_).job;
+  const JobEntry* const entry = Find();
+  if (entry == nullptr) return true;
+  const Job& job = entry->job;
   return !snapshot_due_ && IsFinal(job.state) && position_ >= job.last_event_sequence;
 }
 

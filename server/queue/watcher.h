@@ -43,16 +43,19 @@ class Watcher {
   // A token of the present position, for a BOOKMARK.
   std::string Token();
 
-  // True once the job is final and its last event has been returned.
+  // True once the job is final and its last event has been returned, or it was deleted.
   bool finished();
 
  private:
   friend class JobQueue;
-  Watcher(QueueState* state, ResourceKey key, std::shared_ptr<WatchSignal> signal,
-          uint64_t position);
+  Watcher(QueueState* state, ResourceKey key, uint64_t create_sequence,
+          std::shared_ptr<WatchSignal> signal, uint64_t position);
+  // nullptr once the job was deleted.
+  JobEntry* Find() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;
   const ResourceKey key_;
+  const uint64_t create_sequence_;  // tells the job from a later one of the same id
   const std::shared_ptr<WatchSignal> signal_;
   uint64_t position_ ABSL_GUARDED_BY(state_.mu);  // last sequence that was returned
   uint64_t live_version_ ABSL_GUARDED_BY(state_.mu) = 0;

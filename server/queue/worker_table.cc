@@ -81,13 +81,6 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
   return record;
 }
 
-std::optional<WorkerRecord> WorkerTable::Get(const std::string& worker) const {
-  MutexLock lock(mu_);
-  const auto found = workers_.find(worker);
-  if (found == workers_.end()) return std::nullopt;
-  return ToRecord(found->second);
-}
-
 std::vector<WorkerRecord> WorkerTable::List() const {
   MutexLock lock(mu_);
   std::vector<WorkerRecord> records;

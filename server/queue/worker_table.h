@@ -55,7 +55,6 @@ class WorkerTable {
   // The stream ended. A stale connection changes nothing.
   void Disconnect(const std::string& worker, uint64_t connection);
 
-  std::optional<WorkerRecord> Get(const std::string& worker) const;
   // By id.
   std::vector<WorkerRecord> List() const;
   // The connected worker that says it trains `job`.

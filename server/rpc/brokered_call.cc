@@ -1,10 +1,22 @@
 #include "server/rpc/brokered_call.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "common/rpc/status_conversion.h"
 
 namespace nerf {
+namespace {
+
+absl::Duration TimeoutOf(const grpc::CallbackServerContext& context, const ServiceTimes& times) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return times.request_timeout;
+  return std::min(absl::FromChrono(deadline - std::chrono::system_clock::now()),
+                  times.max_request_timeout);
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
                                               std::string_view method,
@@ -19,13 +31,17 @@ grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
     call->Finish(ToGrpcStatus(status));
     return call.get();
   }
-  services.executor.Post([call, prepare = std::move(prepare)] { call->Run(prepare); });
+  services.executor.Post(
+      [call, prepare = std::move(prepare), timeout = TimeoutOf(*context, services.times)] {
+        call->Run(prepare, timeout);
+      });
   return call.get();
 }
 
-void BrokeredCall::Run(const Prepare& prepare) {
+void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
   absl::StatusOr<BrokerRequest> request = prepare();
   if (!request.ok()) return FinishOnce(request.status());
+  request->timeout = timeout;
   const absl::StatusOr<uint64_t> number = services_.broker.Start(
       *std::move(request), [call = shared_from_this()](absl::StatusOr<BrokerReply> reply) {
         call->FinishOnce(std::move(reply));

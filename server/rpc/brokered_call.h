@@ -16,7 +16,8 @@
 namespace nerf {
 
 // A unary call that a worker answers. A caller that goes away (or whose deadline passes) cancels
-// the request at the worker. Owns itself until gRPC is done with it.
+// the request at the worker. The request may take what the caller's deadline leaves (an hour at
+// most), or request_timeout where there is none. Owns itself until gRPC is done with it.
 class BrokeredCall final : public grpc::ServerUnaryReactor,
                            public std::enable_shared_from_this<BrokeredCall> {
  public:
@@ -36,7 +37,7 @@ class BrokeredCall final : public grpc::ServerUnaryReactor,
  private:
   BrokeredCall(const ServiceContext& services, Complete complete)
       : services_(services), complete_(std::move(complete)) {}
-  void Run(const Prepare& prepare);
+  void Run(const Prepare& prepare, absl::Duration timeout);
   void FinishOnce(absl::StatusOr<BrokerReply> reply);
 
   const ServiceContext& services_;

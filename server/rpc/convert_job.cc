@@ -171,6 +171,7 @@ v1::DesiredJob ToProto(const LeaseGrant& grant) {
   *proto.mutable_config() = ToProto(grant.job.config, grant.job.init);
   if (grant.resume.has_value()) *proto.mutable_resume() = ToProto(grant.lease.job, *grant.resume);
   if (grant.job.init.has_value()) *proto.mutable_init_blob() = ToProto(grant.job.init->blob);
+  proto.set_alone(grant.alone);
   return proto;
 }
 

@@ -38,8 +38,9 @@ struct Executor::State {
       }
       const Time now = std::chrono::steady_clock::now();
       const auto first = timers.begin();
-      if (first->first > now) {
-        timer_there.WaitFor(mu, absl::FromChrono(first->first - now));
+      const Time due = first->first.first;
+      if (due > now) {
+        timer_there.WaitFor(mu, absl::FromChrono(due - now));
         continue;
       }
       tasks.push_back(std::move(first->second));
@@ -51,7 +52,8 @@ struct Executor::State {
   Mutex mu;
   CondVar work_there, timer_there;
   std::deque<std::function<void()>> tasks ABSL_GUARDED_BY(mu);
-  std::multimap<Time, std::function<void()>> timers ABSL_GUARDED_BY(mu);
+  std::map<Timer, std::function<void()>> timers ABSL_GUARDED_BY(mu);
+  uint64_t next_timer ABSL_GUARDED_BY(mu) = 1;
   bool stopping ABSL_GUARDED_BY(mu) = false;
   std::vector<std::thread> threads;
 };
@@ -62,7 +64,7 @@ Executor::Executor(int n_threads) : state_(std::make_unique<State>()) {
 }
 
 Executor::~Executor() {
-  std::multimap<State::Time, std::function<void()>> dropped;
+  std::map<Timer, std::function<void()>> dropped;
   {
     MutexLock lock(state_->mu);
     state_->stopping = true;
@@ -81,15 +83,26 @@ void Executor::Post(std::function<void()> task) {
   state_->work_there.NotifyOne();
 }
 
-void Executor::PostAfter(absl::Duration delay, std::function<void()> task) {
+Executor::Timer Executor::PostAfter(absl::Duration delay, std::function<void()> task) {
   delay = std::clamp(delay, absl::ZeroDuration(), absl::Hours(24 * 365));
-  const State::Time due = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(delay);
+  Timer timer(std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(delay), 0);
   {
     MutexLock lock(state_->mu);
-    if (state_->stopping) return;
-    state_->timers.emplace(due, std::move(task));
+    timer.second = state_->next_timer++;
+    if (state_->stopping) return timer;
+    state_->timers.emplace(timer, std::move(task));
   }
   state_->timer_there.NotifyOne();
+  return timer;
+}
+
+void Executor::Drop(const Timer& timer) {
+  std::function<void()> dropped;  // dies without the lock
+  MutexLock lock(state_->mu);
+  const auto found = state_->timers.find(timer);
+  if (found == state_->timers.end()) return;
+  dropped = std::move(found->second);
+  state_->timers.erase(found);
 }
 
 }  // namespace nerf

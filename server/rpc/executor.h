@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -18,9 +21,14 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   void Post(std::function<void()> task);
+  // Which of the tasks that wait for their time: when it is due, and a serial number.
+  using Timer = std::pair<std::chrono::steady_clock::time_point, uint64_t>;
+
   // Posts after `delay`, on the machine's steady clock. Tasks check themselves whether they still
   // apply.
-  void PostAfter(absl::Duration delay, std::function<void()> task);
+  Timer PostAfter(absl::Duration delay, std::function<void()> task);
+  // Forgets a task that is not due yet; one that is may run all the same.
+  void Drop(const Timer& timer);
 
  private:
   struct State;

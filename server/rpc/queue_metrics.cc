@@ -33,7 +33,11 @@ void QueueMetrics::OnFencedWrite(std::string_view call) {
 }
 
 void QueueMetrics::OnCommit(absl::Duration duration, bool ok) {
-  metrics_.StoreCommitted(absl::ToDoubleSeconds(duration));
+  if (ok) {
+    metrics_.StoreCommitted(absl::ToDoubleSeconds(duration));
+  } else {
+    metrics_.StoreCommitFailed();
+  }
 }
 
 void PublishGauges(const QueueStats& stats, const std::vector<WorkerRecord>& workers,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/error_reason.h"
+#include "engine/config/view_limits.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
@@ -13,8 +14,7 @@
 namespace nerf {
 namespace {
 
-constexpr uint32_t kMaxSide = 16384;                // pixels
-constexpr uint64_t kMaxPixels = uint64_t{1} << 26;  // 8192 x 8192
+constexpr uint32_t kMaxSide = kMaxViewSide;
 constexpr size_t kMaxReplyBytes = size_t{3} << 20;
 
 void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
@@ -120,9 +120,8 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
                 "exactly one of camera and orbit must be given");
   if (request.has_camera()) CheckCamera(request.camera(), check);
   if (request.has_orbit()) {
-    constexpr uint32_t kMaxOrbitViews = 1'000'000;
     const v1::OrbitView& orbit = request.orbit();
-    check.Require(orbit.count() >= 1 && orbit.count() <= kMaxOrbitViews, "orbit.count",
+    check.Require(orbit.count() >= 1 && orbit.count() <= uint32_t{kMaxOrbitViews}, "orbit.count",
                   fmt::format("must be 1 to {}", kMaxOrbitViews));
     check.Require(orbit.index() < std::max(orbit.count(), 1u), "orbit.index",
                   "must be below count");
@@ -131,13 +130,21 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
   check.Require(request.height() <= kMaxSide, "height",
                 fmt::format("must be at most {}", kMaxSide));
   const auto require_pixels = [&](std::string_view field, uint64_t width, uint64_t height) {
-    check.Require(width * height <= kMaxPixels, field,
-                  fmt::format("width times height must be at most {}", kMaxPixels));
+    check.Require(width * height <= kMaxViewPixels, field,
+                  fmt::format("width times height must be at most {}", kMaxViewPixels));
   };
-  require_pixels("width", request.width(), request.height());
-  // The camera's own size may be larger than what is asked for.
+  const v1::Camera& camera = request.camera();
   if (request.width() == 0 && request.height() == 0) {
-    require_pixels("camera.width", request.camera().width(), request.camera().height());
+    require_pixels("camera.width", camera.width(), camera.height());
+  } else if (request.width() == 0 && camera.height() > 0) {
+    // The other side follows the camera's aspect.
+    require_pixels("height", uint64_t{request.height()} * camera.width() / camera.height(),
+                   request.height());
+  } else if (request.height() == 0 && camera.width() > 0) {
+    require_pixels("width", request.width(),
+                   uint64_t{request.width()} * camera.height() / camera.width());
+  } else {
+    require_pixels("width", request.width(), request.height());
   }
   check.Require(v1::ImageFormat_IsValid(request.format()), "format",
                 "is not a format that this server knows");
@@ -159,7 +166,6 @@ absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
   if (absl::Status status = CheckView(request); !status.ok()) return status;
   BrokerRequest result;
   result.max_reply_bytes = kMaxReplyBytes;
-  result.timeout = services.times.request_timeout;
   if (absl::Status status = UseSource(services, request, &result); !status.ok()) return status;
   v1::RenderImageRequest* view = result.message.mutable_render()->mutable_view();
   *view = request;

@@ -34,16 +34,18 @@ std::string RequestBroker::RequestId(uint64_t number) const {
   return absl::StrCat(nonce_, "-", number);
 }
 
-void RequestBroker::Attach(const std::string& worker, std::shared_ptr<WorkerLink> link) {
-  const WorkerLink* old = nullptr;
+void RequestBroker::Attach(const std::string& worker, uint64_t connection,
+                           std::shared_ptr<WorkerLink> link) {
+  std::shared_ptr<WorkerLink> old;
   {
     MutexLock lock(mu_);
-    const auto found = attached_.find(worker);
-    if (found != attached_.end()) old = found->second.link.get();
+    Attached& attached = attached_[worker];
+    if (attached.connection > connection) return;
+    old = std::exchange(attached.link, std::move(link));
+    attached.connection = connection;
+    attached.n_open = 0;
   }
-  if (old != nullptr) Detach(worker, old);
-  MutexLock lock(mu_);
-  attached_[worker] = Attached{std::move(link), 0};
+  if (old != nullptr) Detach(worker, old.get());  // fails what it owed
 }
 
 void RequestBroker::Detach(const std::string& worker, const WorkerLink* link) {
@@ -69,6 +71,7 @@ std::optional<RequestBroker::Open> RequestBroker::TakeLocked(uint64_t number) {
   if (found == open_.end()) return std::nullopt;
   Open open = std::move(found->second);
   open_.erase(found);
+  executor_.Drop(open.timer);
   const auto attached = attached_.find(open.worker);
   if (attached != attached_.end() && attached->second.link == open.link) {
     --attached->second.n_open;
@@ -116,11 +119,11 @@ absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) 
     number = next_number_++;
     link = attached.link;
     ++attached.n_open;
-    open_[number] = Open{*worker, link, request.max_reply_bytes, "", std::move(done)};
+    const Executor::Timer timer = executor_.PostAfter(request.timeout, [this, number] {
+      Cancel(number, absl::DeadlineExceededError("the worker took too long"));
+    });
+    open_[number] = Open{*worker, link, request.max_reply_bytes, "", std::move(done), timer};
   }
-  executor_.PostAfter(request.timeout, [this, number] {
-    Cancel(number, absl::DeadlineExceededError("the worker took too long"));
-  });
   request.message.set_request_id(RequestId(number));
   link->SendRequest(request.message);
   return number;

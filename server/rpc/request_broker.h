@@ -48,8 +48,9 @@ class RequestBroker {
 
   RequestBroker(const WorkerTable* workers, Executor* executor, RandomSource* random);
 
-  // A worker's stream is there, instead of an older one. The caller detaches it before it ends.
-  void Attach(const std::string& worker, std::shared_ptr<WorkerLink> link);
+  // A worker's stream is there, instead of one of an older connection; beside one of a newer
+  // connection it is not used. The caller detaches it before it ends.
+  void Attach(const std::string& worker, uint64_t connection, std::shared_ptr<WorkerLink> link);
   // It is gone. A link that was replaced changes nothing.
   void Detach(const std::string& worker, const WorkerLink* link);
   // A piece of an answer. Pieces of requests that are not known (any more) are dropped.
@@ -71,8 +72,10 @@ class RequestBroker {
     size_t max_reply_bytes = 0;
     std::string bytes;
     Done done;
+    Executor::Timer timer;
   };
   struct Attached {
+    uint64_t connection = 0;
     std::shared_ptr<WorkerLink> link;
     size_t n_open = 0;
   };

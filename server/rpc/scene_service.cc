@@ -7,11 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/rpc/rpc_status.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/brokered_call.h"
 #include "server/rpc/convert_scene.h"
-#include "server/rpc/missing_blobs.h"
 #include "server/rpc/paging.h"
 #include "server/rpc/unary_call.h"
 
@@ -24,10 +22,6 @@ grpc::ServerUnaryReactor* SceneService::CreateScene(grpc::CallbackServerContext*
                      [=, this]() -> absl::Status {
                        const absl::StatusOr<SceneSpec> spec = FromProto(*request);
                        if (!spec.ok()) return spec.status();
-                       std::vector<BlobRef> blobs;
-                       for (const SceneFileRecord& file : spec->files) blobs.push_back(file.blob);
-                       if (absl::Status status = RequireBlobs(services_.blobs, blobs); !status.ok())
-                         return status;
                        const absl::StatusOr<SceneRecord> scene = services_.scenes.Create(*spec);
                        if (!scene.ok()) return scene.status();
                        *response = ToProto(*scene);
@@ -85,7 +79,6 @@ grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContex
         const absl::StatusOr<SceneRecord> scene = services_.scenes.Get(*key);
         if (!scene.ok()) return scene.status();
         BrokerRequest task;
-        task.timeout = services_.times.request_timeout;
         AddManifest(*scene, task.message.mutable_validate()->mutable_files());
         return task;
       },

@@ -23,6 +23,8 @@ struct ServiceTimes {
   absl::Duration bookmark_interval = absl::Seconds(10);
   // What a render or validation may take whose caller sets no deadline.
   absl::Duration request_timeout = absl::Minutes(10);
+  // What one may take at most, whatever deadline its caller sets.
+  absl::Duration max_request_timeout = absl::Hours(1);
 };
 
 // What the services work with. Everything outlives them.

@@ -87,6 +87,17 @@ grpc::ServerUnaryReactor* TrainingService::CancelTrainingJob(
       });
 }
 
+grpc::ServerUnaryReactor* TrainingService::DeleteTrainingJob(
+    grpc::CallbackServerContext* context, const v1::DeleteTrainingJobRequest* request,
+    google::protobuf::Empty* /*response*/) {
+  return AnswerUnary(
+      services_, "nerf.v1.TrainingService/DeleteTrainingJob", context, [=, this]() -> absl::Status {
+        const absl::StatusOr<ResourceKey> key = ParseJobName("name", request->name());
+        if (!key.ok()) return key.status();
+        return services_.queue.Delete(*key);
+      });
+}
+
 grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* TrainingService::WatchTrainingJob(
     grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) {
   return JobWatch::Begin(services_, context, *request);

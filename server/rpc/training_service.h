@@ -22,6 +22,9 @@ class TrainingService final : public v1::TrainingService::CallbackService {
   grpc::ServerUnaryReactor* CancelTrainingJob(grpc::CallbackServerContext* context,
                                               const v1::CancelTrainingJobRequest* request,
                                               v1::TrainingJob* response) override;
+  grpc::ServerUnaryReactor* DeleteTrainingJob(grpc::CallbackServerContext* context,
+                                              const v1::DeleteTrainingJobRequest* request,
+                                              google::protobuf::Empty* response) override;
   grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* WatchTrainingJob(
       grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) override;
 

@@ -1,11 +1,8 @@
 #include "server/rpc/worker_service.h"
 
-#include <array>
-
 #include "server/queue/request_check.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/convert_job.h"
-#include "server/rpc/missing_blobs.h"
 #include "server/rpc/unary_call.h"
 
 namespace nerf {
@@ -25,10 +22,6 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
             TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);
         const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
         if (absl::Status status = check.Result(); !status.ok()) return status;
-        const std::array blobs = {checkpoint.checkpoint_blob, checkpoint.model_blob};
-        if (absl::Status status = RequireBlobs(services_.blobs, blobs); !status.ok()) {
-          return status;
-        }
         const auto committed = services_.queue.CommitCheckpoint(lease, checkpoint);
         if (!committed.ok()) return committed.status();
         *response->mutable_checkpoint() = ToProto(lease.job, committed->checkpoint);

@@ -54,6 +54,11 @@ std::optional<std::string> WorkerSession::worker() const {
   return description_.id;
 }
 
+uint64_t WorkerSession::connection() const {
+  MutexLock lock(mu_);
+  return connection_;
+}
+
 bool WorkerSession::silent() const {
   MutexLock lock(mu_);
   return connection_ != 0 && services_.clock.Now() - last_heard_ > services_.times.lease_ttl;
@@ -211,7 +216,9 @@ absl::Status WorkerSession::StoreEnd(const LeaseRef& lease, const v1::JobReport&
     case v1::JobReport::RELEASED:
       return services_.queue.Release(lease).status();
     case v1::JobReport::ENGINE_CRASHED:
-      return services_.queue.ReportEngineCrash(lease, ToJobError(report).message).status();
+      return services_.queue
+          .ReportEngineCrash(lease, ToJobError(report).message, report.shared_engine())
+          .status();
     default:
       return InvalidFieldsError({{"job.phase", "must be a phase that this server knows"}});
   }

@@ -49,6 +49,9 @@ class WorkerSession {
   // The worker, once it has said hello.
   std::optional<std::string> worker() const;
 
+  // Its connection's number in the worker table, 0 before hello: the newest of a worker counts.
+  uint64_t connection() const;
+
   // True when nothing was heard for longer than a lease lives.
   bool silent() const;
 

@@ -28,20 +28,24 @@ bool Supersedes(const v1::SynchronizeResponse& newer, const v1::SynchronizeRespo
          older.desired_job().lease_epoch() == newer.desired_job().lease_epoch();
 }
 
+absl::Status TakenOver() {
+  return absl::AbortedError("a newer stream of this worker has taken over");
+}
+
 }  // namespace
 
-void WorkerStreams::Register(const std::string& worker,
+bool WorkerStreams::Register(const std::string& worker, uint64_t connection,
                              const std::shared_ptr<WorkerStream>& stream) {
   std::shared_ptr<WorkerStream> older;
   {
     MutexLock lock(mu_);
-    std::weak_ptr<WorkerStream>& entry = streams_[worker];
-    older = entry.lock();
-    entry = stream;
+    Entry& entry = streams_[worker];
+    if (entry.connection > connection && !entry.stream.expired()) return false;
+    older = entry.stream.lock();
+    entry = {connection, stream};
   }
-  if (older != nullptr) {
-    older->End(absl::AbortedError("a newer stream of this worker has taken over"));
-  }
+  if (older != nullptr) older->End(TakenOver());
+  return true;
 }
 
 void WorkerStreams::EndSilent() {
@@ -49,7 +53,7 @@ void WorkerStreams::EndSilent() {
   {
     MutexLock lock(mu_);
     for (auto it = streams_.begin(); it != streams_.end();) {
-      if (auto stream = it->second.lock()) {
+      if (auto stream = it->second.stream.lock()) {
         streams.push_back(std::move(stream));
         ++it;
       } else {
@@ -101,8 +105,9 @@ absl::Status WorkerStream::Open() {
   if (!status.ok()) return status;
   const std::optional<std::string> worker = session_.worker();
   if (!worker.has_value()) return absl::OkStatus();  // ended meanwhile
-  streams_.Register(*worker, shared_from_this());
-  services_.broker.Attach(*worker, shared_from_this());
+  const uint64_t connection = session_.connection();
+  if (!streams_.Register(*worker, connection, shared_from_this())) return TakenOver();
+  services_.broker.Attach(*worker, connection, shared_from_this());
   // The stream may have ended before there was anything to detach.
   bool ended = false;
   {

@@ -22,14 +22,20 @@ class WorkerStream;
 // The open streams by worker. Thread-safe.
 class WorkerStreams {
  public:
-  // The stream has said who it is; an older one of the same worker ends with ABORTED.
-  void Register(const std::string& worker, const std::shared_ptr<WorkerStream>& stream);
+  // The stream has said who it is; an older one of the same worker ends with ABORTED. False when a
+  // newer one was registered before: then nothing happens.
+  bool Register(const std::string& worker, uint64_t connection,
+                const std::shared_ptr<WorkerStream>& stream);
   // Ends the streams of workers that went silent, so that what they owe fails now.
   void EndSilent();
 
  private:
   Mutex mu_;
-  std::map<std::string, std::weak_ptr<WorkerStream>> streams_ ABSL_GUARDED_BY(mu_);
+  struct Entry {
+    uint64_t connection = 0;
+    std::weak_ptr<WorkerStream> stream;
+  };
+  std::map<std::string, Entry> streams_ ABSL_GUARDED_BY(mu_);
 };
 
 // One Synchronize stream: moves messages between gRPC, the session and the broker. One read and one

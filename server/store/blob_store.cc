@@ -63,6 +63,16 @@ void SetFileTime(const std::string& path, absl::Time time) {
   utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
 }
 
+// Without the path, which is for the log alone: the caller's caller is a client.
+absl::Status SyncFolder(const std::string& path) {
+  const absl::Status status = FsyncDirectory(path);
+  if (status.ok()) return status;
+  LogError("cannot sync a folder of blobs", {{"error", std::string(status.message())}});
+  absl::Status said(status.code(), "the blob store cannot sync a folder");
+  const auto why = GetReason(status);
+  return why.has_value() ? WithReason(std::move(said), why->reason) : said;
+}
+
 absl::Status UploadGone() {
   return WithReason(absl::UnavailableError("the upload ended meanwhile: ask for its state"),
                     reason::kNotReady);
@@ -132,7 +142,8 @@ absl::Status BlobStore::CheckUpload(const std::string& upload_id, const BlobRef&
 
 absl::Status BlobStore::RequireSpace(uint64_t byte_size) const {
   struct statvfs disk;
-  if (statvfs(root_.c_str(), &disk) != 0) return ErrnoToStatus(errno, "statvfs " + root_);
+  if (statvfs(root_.c_str(), &disk) != 0)
+    return ErrnoToStatus(errno, "free space of the blob store");
   const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (free >= options_.min_free_bytes && free - options_.min_free_bytes >= byte_size) {
     return absl::OkStatus();
@@ -289,7 +300,7 @@ absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob
 absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
   const std::string folder = fmt::format("{}/blobs/{}", root_, blob.sha256.substr(0, 2));
   if (mkdir(folder.c_str(), 0755) == 0) {
-    if (absl::Status status = FsyncDirectory(root_ + "/blobs"); !status.ok()) return status;
+    if (absl::Status status = SyncFolder(root_ + "/blobs"); !status.ok()) return status;
   } else if (errno != EEXIST) {
     return ErrnoToStatus(errno, "create folder of blobs");
   }
@@ -303,7 +314,7 @@ absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
     byte_size_ += blob.byte_size - replaced.value_or(0);
     unsynced_.insert(blob.sha256);
   }
-  const absl::Status status = FsyncDirectory(folder);
+  const absl::Status status = SyncFolder(folder);
   MutexLock lock(mu_);
   // Nobody may build on the name before it is durable; after a failed sync nobody knows, so it
   // goes.

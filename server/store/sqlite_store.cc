@@ -15,7 +15,7 @@ namespace nerf {
 
 struct SqliteStore::Statements {
   SqliteStatement begin, commit, rollback;
-  SqliteStatement insert_job, update_job, job_epoch;
+  SqliteStatement insert_job, update_job, delete_job, job_epoch;
   SqliteStatement insert_event, trim_events;
   SqliteStatement insert_scene, delete_scene, insert_model, delete_model;
   SqliteStatement insert_request, forget_requests;
@@ -165,6 +165,7 @@ absl::Status SqliteStore::Prepare() {
       {&statements_->update_job,
        "UPDATE jobs SET state = ?, lease_worker = ?, lease_epoch = ?, body = ? "
        "WHERE project = ? AND id = ? AND lease_epoch = ?"},
+      {&statements_->delete_job, "DELETE FROM jobs WHERE project = ? AND id = ?"},
       {&statements_->job_epoch, "SELECT lease_epoch FROM jobs WHERE project = ? AND id = ?"},
       {&statements_->insert_event,
        "INSERT INTO job_events (project, job, sequence, kind, body) VALUES (?, ?, ?, ?, ?)"},
@@ -177,7 +178,8 @@ absl::Status SqliteStore::Prepare() {
        "INSERT INTO models (project, id, create_sequence, body) VALUES (?, ?, ?, ?)"},
       {&statements_->delete_model, "DELETE FROM models WHERE project = ? AND id = ?"},
       {&statements_->insert_request,
-       "INSERT INTO requests (project, request_id, kind, resource_id, fingerprint, create_time) "
+       "INSERT OR REPLACE INTO requests (project, request_id, kind, resource_id, fingerprint, "
+       "create_time) "
        "VALUES (?, ?, ?, ?, ?, ?)"},
       {&statements_->forget_requests, "DELETE FROM requests WHERE create_time < ?"},
   };
@@ -244,6 +246,10 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   }
   for (const auto& [key, sequence] : write.trimmed_events) {
     status = Ran(s.trim_events.Bind(key.project).Bind(key.id).Bind(sequence).Run());
+    if (!status.ok()) return status;
+  }
+  for (const ResourceKey& key : write.deleted_jobs) {
+    status = Ran(s.delete_job.Bind(key.project).Bind(key.id).Run());
     if (!status.ok()) return status;
   }
   for (const SceneRecord& scene : write.new_scenes) {

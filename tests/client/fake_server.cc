@@ -131,6 +131,13 @@ class FakeTraining final : public v1::TrainingService::Service {
     if (i < state_->jobs.size()) response->set_next_page_token(std::to_string(i));
     return grpc::Status::OK;
   }
+  grpc::Status DeleteTrainingJob(grpc::ServerContext*, const v1::DeleteTrainingJobRequest* request,
+                                 google::protobuf::Empty*) override {
+    RETURN_SCRIPTED_ERROR("DeleteTrainingJob");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    return grpc::Status::OK;
+  }
   grpc::Status CancelTrainingJob(grpc::ServerContext*, const v1::CancelTrainingJobRequest* request,
                                  v1::TrainingJob* response) override {
     RETURN_SCRIPTED_ERROR("CancelTrainingJob");
@@ -208,13 +215,15 @@ class FakeRender final : public v1::RenderService::Service {
  public:
   explicit FakeRender(FakeState* state) : state_(state) {}
 
-  grpc::Status RenderImage(grpc::ServerContext*, const v1::RenderImageRequest* request,
+  grpc::Status RenderImage(grpc::ServerContext* context, const v1::RenderImageRequest* request,
                            v1::RenderImageResponse* response) override {
     size_t index = 0;
     std::string rgb;
     {
       MutexLock lock(state_->mu);
       state_->render.push_back(*request);
+      state_->render_time_left.push_back(
+          absl::FromChrono(context->deadline() - std::chrono::system_clock::now()));
       index = state_->render.size();
       rgb = state_->rendered_rgb;
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/mutex.h"
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
@@ -42,6 +43,7 @@ struct FakeState {
   std::vector<v1::CreateTrainingJobRequest> create_job;
   std::vector<v1::WatchTrainingJobRequest> watch;
   std::vector<v1::RenderImageRequest> render;
+  std::vector<absl::Duration> render_time_left;  // that their callers gave them
   std::vector<v1::PromoteCheckpointRequest> promote;
   std::vector<std::string> names;  // of get, delete, cancel and validate calls
   std::vector<v1::ListTrainingJobsRequest> list_jobs;

@@ -16,12 +16,17 @@ TEST(LoggingTest, ValuesCannotForgeLinesOrFields) {
   EXPECT_EQ(LogValue("x\njob=forged"), "\"x\\njob=forged\"");
   EXPECT_EQ(LogValue("say \"hi\"\\"), "\"say \\\"hi\\\"\\\\\"");
   EXPECT_EQ(LogValue("\x1b[2J"), "\"\\x1b[2J\"");
+  EXPECT_EQ(LogValue("\xc2\x9b"
+                     "2J"),
+            "\"\\u009b2J\"")
+      << "CSI as one character";
+  EXPECT_EQ(LogValue("\xc2\xb5m"), "\"\xc2\xb5m\"");
 }
 
 TEST(LoggingTest, LinesGoToStderrFromTheirLevelOn) {
   ASSERT_THAT(InitLogging("prog", "info"), IsOk());
   testing::internal::CaptureStderr();
-  LogDebug("hidden");
+  Log(LogLevel::kDebug, "hidden");
   LogInfo("job created", {{"job", "j-1"}, {"n", 3}});
   const std::string written = testing::internal::GetCapturedStderr();
   EXPECT_THAT(written, testing::HasSubstr("Z info prog \"job created\" job=j-1 n=3\n"));

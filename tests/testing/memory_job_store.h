@@ -54,6 +54,7 @@ class MemoryJobStore final : public JobStore {
         return item.first.first == key && item.first.second <= sequence;
       });
     }
+    for (const ResourceKey& key : write.deleted_jobs) jobs_.erase(key);
     for (const SceneRecord& scene : write.new_scenes) scenes_[scene.key] = scene;
     for (const ResourceKey& key : write.deleted_scenes) scenes_.erase(key);
     for (const ModelRecord& model : write.new_models) models_[model.key] = model;

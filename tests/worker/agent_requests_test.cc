@@ -122,6 +122,41 @@ TEST_F(AgentTest, EngineDeathEndsRendersWithWorkerLost) {
               FailsWith(absl::StatusCode::kUnavailable, reason::kWorkerLost));
 }
 
+TEST_F(AgentTest, DeathOfAnEngineThatOwedARenderIsReportedAsShared) {
+  StartTraining();
+  Send(RenderOf(server_.AddBlob("model")));
+  engines_.Die({EngineExit::Kind::kSignal, 9});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_TRUE(server_.last_report()->shared_engine());
+}
+
+TEST_F(AgentTest, RendersWaitUntilAJobThatNeedsItsEngineAloneHasACheckpoint) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 2);
+  grant.mutable_desired_job()->set_alone(true);
+  Send(grant);
+  ASSERT_FALSE(engines_.Got("train").is_null());
+  Send(RenderOf(server_.AddBlob("model")));
+  Started(2);
+  Pass(absl::Seconds(20));
+  EXPECT_TRUE(engines_.Got("render").is_null());
+  SayCheckpoint(10, 2);
+  EXPECT_FALSE(engines_.Got("render").is_null());
+}
+
+TEST_F(AgentTest, JobThatNeedsItsEngineAloneStartsAfterTheRenderThatIsInIt) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  v1::SynchronizeResponse grant = Grant(server_, 2);
+  grant.mutable_desired_job()->set_alone(true);
+  Send(grant);
+  Send(RenderOf(server_.AddBlob("model"), "q2"));
+  EXPECT_TRUE(engines_.Got("train").is_null());
+  Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "INTERNAL"}});
+  EXPECT_FALSE(engines_.Got("train").is_null());
+}
+
 TEST_F(AgentTest, CancelledRenderIsForgotten) {
   Start();
   Send(RenderOf(server_.AddBlob("model")));

@@ -192,6 +192,7 @@ TEST_F(AgentTest, EngineCrashIsReportedAndTheJobTakenAgainAtAHigherEpoch) {
   EXPECT_THAT(FromRpcStatus(server_.last_report()->error()),
               FailsWith(absl::StatusCode::kUnavailable, reason::kEngineCrashed));
   EXPECT_THAT(server_.last_report()->error().message(), HasSubstr("signal 11"));
+  EXPECT_FALSE(server_.last_report()->shared_engine());
   Send(Acknowledge());
   Pass(absl::Seconds(1));
   EXPECT_EQ(engines_.launches, 2);

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <thread>
 
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -34,6 +36,25 @@ TEST_F(BlobCacheTest, SecondFetchComesFromTheFolder) {
   EXPECT_THAT(ReadFile(*path, 100), IsOkAndHolds("hello"));
   EXPECT_THAT(Fetch(cache, blob), IsOk());
   EXPECT_EQ(server_.reads(), 1);
+}
+
+// Room for one blob, and two threads that want one each, over and over.
+TEST_F(BlobCacheTest, PinnedFileIsThereWhoeverMakesRoomMeanwhile) {
+  BlobCache cache(dir_.path(), 8, server_);
+  const v1::BlobRef blobs[] = {server_.AddBlob("hello"), server_.AddBlob("world")};
+  std::atomic<int> n_lost = 0;
+  const auto fetch_often = [&](int seed) {
+    for (int i = 0; i < 1000; ++i) {
+      const v1::BlobRef& blob = blobs[(i / 3 + seed) % 2];
+      const auto path = Fetch(cache, blob, /*pin=*/true);
+      if (!path.ok() || !fs::exists(*path)) ++n_lost;
+      cache.Unpin(blob.sha256());
+    }
+  };
+  std::thread other([&] { fetch_often(1); });
+  fetch_often(0);
+  other.join();
+  EXPECT_EQ(n_lost, 0);
 }
 
 TEST_F(BlobCacheTest, WrongDigestIsRefusedAndLeavesNothing) {

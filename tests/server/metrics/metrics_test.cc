@@ -78,6 +78,7 @@ class MetricsTest : public testing::Test {
     metrics_.LeaseExpired();
     metrics_.WriteFenced("CommitCheckpoint");
     metrics_.StoreCommitted(0.003);
+    metrics_.StoreCommitFailed();
     metrics_.SetJobs({{{"default", "QUEUED"}, 3}, {{"default", "RUNNING"}, 1}});
     metrics_.SetQueue(3, 12.5);
     metrics_.SetLeases(1);

@@ -70,6 +70,9 @@ std::vector<std::function<absl::Status(QueueHarness&)>> Story() {
         return h.queue->Cancel({"default", "two"}).status();
       },
       [](auto& h) {
+        return h.queue->Delete({"default", "two"});
+      },
+      [](auto& h) {
         return h.scenes->Delete({"default", "scene"});
       },
   };

@@ -71,8 +71,7 @@ TEST_F(LeaseTest, ExpiryRequeuesAndTheNextGrantFencesTheOldHolder) {
   EXPECT_THAT(queue().Finish(old_lease, {}), kFenced());
   EXPECT_THAT(queue().Release(old_lease), kFenced());
   EXPECT_THAT(queue().ReportEngineCrash(old_lease, "x"), kFenced());
-  EXPECT_THAT(queue().GetGrant(old_lease), kFenced());
-  EXPECT_EQ(harness_.observer.n_fenced, 7);
+  EXPECT_EQ(harness_.observer.n_fenced, 6);
   EXPECT_EQ(harness_.Get("one").last_event_sequence, before.last_event_sequence);
   EXPECT_EQ(GetReason(queue().Release(old_lease).status())->metadata.at("current_epoch"), "2");
 }
@@ -294,6 +293,22 @@ TEST_F(LeaseTest, PreviewThatANewerOneReplacesIsLetGoOf) {
               testing::UnorderedElementsAre(QueueHarness::Blob("first").sha256,
                                             QueueHarness::Blob("second").sha256,
                                             QueueHarness::Blob("third").sha256));
+}
+
+TEST_F(LeaseTest, DeathsOfASharedEngineFailNoJobAndTheNextAttemptHasItAlone) {
+  (void)queue().Create(harness_.Spec("one"));
+  for (int i = 0; i < 10; ++i) {
+    const auto grant = **queue().Acquire("worker-a");
+    EXPECT_EQ(grant.alone, i > 0);
+    ASSERT_THAT(queue().ReportEngineCrash(grant.lease, "killed", /*shared_engine=*/true), IsOk());
+    EXPECT_EQ(harness_.StateOf("one"), kQueued);
+  }
+  // Alone it has nobody to blame.
+  for (int i = 0; i < harness_.options.max_attempts; ++i) {
+    ASSERT_EQ(harness_.StateOf("one"), kQueued);
+    (void)queue().ReportEngineCrash(harness_.Grant(), "killed");
+  }
+  EXPECT_EQ(harness_.StateOf("one"), kFailed);
 }
 
 TEST_F(LeaseTest, FinishIsHeardAgainWhenItsReplyWasLost) {

@@ -55,18 +55,98 @@ TEST_F(JobQueueTest, SameRequestIdWithAnotherBodyIsRefused) {
     return queue().Create(other);
   };
   const auto refused = FailsWith(StatusCode::kAlreadyExists, reason::kRequestIdReused);
-  EXPECT_THAT(changed([](JobSpec& s) { s.config.seed = 2; }), refused);
-  EXPECT_THAT(changed([](JobSpec& s) { s.config.budget_amount = 1; }), refused);
-  EXPECT_THAT(changed([](JobSpec& s) { s.config.settings["x"] = "1"; }), refused);
   EXPECT_THAT(changed([](JobSpec& s) { s.id = "other"; }), refused);
   EXPECT_THAT(changed([](JobSpec& s) { s.requested_config = "x"; }), refused);
   EXPECT_THAT(changed([](JobSpec& s) { s.request_id = kRequestB; }), IsOk());
+  EXPECT_THAT(changed([](JobSpec& s) { s.config.settings["x"] = "1"; }), IsOk())
+      << "defaults of a newer server, not another request";
   // The id is also taken for other kinds of requests.
   SceneSpec scene;
   scene.project = "default";
   scene.request_id = kRequestA;
   scene.files = {{"a", QueueHarness::Blob("a")}};
   EXPECT_THAT(harness_.scenes->Create(scene), refused);
+}
+
+TEST_F(JobQueueTest, DeletedJobIsGoneWithItsCheckpointsAndItsModelsStay) {
+  const LeaseRef lease = harness_.Running("one");
+  JobProgress progress;
+  progress.preview_image = QueueHarness::Blob("preview");
+  (void)queue().ReportProgress(lease, progress);
+  (void)queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(5));
+  ASSERT_THAT(harness_.models->Promote({"default", "model", "", "", {lease.job, {}}}), IsOk());
+  EXPECT_THAT(queue().Delete(lease.job),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
+  JobOutcome outcome;
+  outcome.progress = progress;
+  (void)queue().Finish(lease, outcome);
+  ASSERT_THAT(queue().Delete(lease.job), IsOk());
+  EXPECT_THAT(queue().Delete(lease.job), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(harness_.blobs.released,
+              testing::UnorderedElementsAre(QueueHarness::Blob("checkpoint 5").sha256,
+                                            QueueHarness::Blob("model 5").sha256,
+                                            QueueHarness::Blob("preview").sha256));
+  harness_.Restart();
+  EXPECT_THAT(queue().Get(lease.job), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(queue().List({"default"})->records, testing::IsEmpty());
+  const auto reachable = harness_.state->ReachableBlobs();
+  EXPECT_TRUE(reachable.contains(QueueHarness::Blob("model 5").sha256));
+  EXPECT_FALSE(reachable.contains(QueueHarness::Blob("checkpoint 5").sha256));
+  EXPECT_THAT(harness_.memory_store.Load()->events, testing::IsEmpty());
+}
+
+// A worker that slept through it all, and a reader of the former job.
+TEST_F(JobQueueTest, NeitherLeaseNorTokenOfADeletedJobFitsANewOneOfItsId) {
+  const LeaseRef old_lease = harness_.Running("one");
+  const std::string old_token = (*queue().Watch(old_lease.job, "", [] {}))->Token();
+  (void)queue().Cancel(old_lease.job);
+  JobOutcome cancelled;
+  cancelled.kind = JobOutcome::Kind::kCancelled;
+  (void)queue().Finish(old_lease, cancelled);
+  for (int i = 0; i < 2; ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_THAT(queue().Delete(old_lease.job), IsOk());
+    harness_.Restart();
+    const LeaseRef lease = harness_.Running("one");
+    EXPECT_GT(lease.epoch, old_lease.epoch);
+    EXPECT_THAT(queue().Renew(old_lease, WorkPhase::kRunning),
+                FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
+    const auto watcher = queue().Watch(lease.job, old_token, [] {});
+    ASSERT_THAT(watcher, IsOk());
+    EXPECT_TRUE((*watcher)->TryNext()->gap);
+    (void)queue().Finish(lease, {});
+  }
+}
+
+TEST_F(JobQueueTest, WatcherOfADeletedJobIsFinished) {
+  const LeaseRef lease = harness_.Running("one");
+  (void)queue().Finish(lease, {});
+  int n_woken = 0;
+  const auto watcher = *queue().Watch(lease.job, "", [&] { ++n_woken; });
+  ASSERT_THAT(queue().Delete(lease.job), IsOk());
+  EXPECT_EQ(n_woken, 1);
+  EXPECT_EQ(watcher->TryNext(), std::nullopt);
+  EXPECT_TRUE(watcher->finished());
+  (void)queue().Create(harness_.Spec("one"));
+  EXPECT_TRUE(watcher->finished()) << "of the job that it watched";
+}
+
+TEST_F(JobQueueTest, JobThatEndedLongAgoKeepsItsLastEventAlone) {
+  const LeaseRef lease = harness_.Running("one");
+  for (uint32_t step = 1; step <= 20; ++step) {
+    harness_.clock.Advance(absl::Seconds(20));
+    JobProgress progress;
+    progress.step = step;
+    ASSERT_THAT(queue().ReportProgress(lease, progress), IsOk());
+  }
+  (void)queue().Finish(lease, {});
+  EXPECT_GT(harness_.memory_store.Load()->events.size(), 20u);
+  harness_.clock.Advance(absl::Minutes(61));
+  ASSERT_THAT(queue().Tick(), IsOk());
+  EXPECT_EQ(harness_.state->jobs.at(lease.job).log.size(), 1u);
+  EXPECT_EQ(harness_.memory_store.Load()->events.size(), 1u);
+  harness_.Restart();
+  EXPECT_EQ(harness_.StateOf("one"), kSucceeded);
 }
 
 TEST_F(JobQueueTest, RequestIdsAreForgottenAfterSevenDaysAndNotBefore) {

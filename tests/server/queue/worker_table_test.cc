@@ -15,15 +15,14 @@ TEST(WorkerTableTest, StatesFollowWhatIsHeard) {
   WorkerTable table(&clock, absl::Seconds(30));
   const auto connection = table.Connect(Describe("worker-a"));
   ASSERT_THAT(connection, IsOk());
-  EXPECT_EQ(table.Get("worker-a")->state, WorkerState::kIdle);
+  EXPECT_EQ(table.List()[0].state, WorkerState::kIdle);
   EXPECT_TRUE(table.Heard("worker-a", *connection, false, ResourceKey{"default", "one"}));
-  EXPECT_EQ(table.Get("worker-a")->state, WorkerState::kBusy);
+  EXPECT_EQ(table.List()[0].state, WorkerState::kBusy);
   EXPECT_EQ(table.WorkerOf({"default", "one"}), "worker-a");
   EXPECT_TRUE(table.Heard("worker-a", *connection, true, std::nullopt));
-  EXPECT_EQ(table.Get("worker-a")->state, WorkerState::kDraining);
+  EXPECT_EQ(table.List()[0].state, WorkerState::kDraining);
   clock.Advance(absl::Seconds(31));
-  EXPECT_EQ(table.Get("worker-a")->state, WorkerState::kLost);
-  EXPECT_FALSE(table.Get("worker-b").has_value());
+  EXPECT_EQ(table.List()[0].state, WorkerState::kLost);
 }
 
 TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
@@ -34,9 +33,9 @@ TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
   EXPECT_FALSE(table.Heard("worker-a", *first, false, std::nullopt));
   EXPECT_TRUE(table.Heard("worker-a", *second, false, ResourceKey{"default", "one"}));
   table.Disconnect("worker-a", *first);
-  EXPECT_TRUE(table.Get("worker-a")->connected);
+  EXPECT_TRUE(table.List()[0].connected);
   table.Disconnect("worker-a", *second);
-  EXPECT_FALSE(table.Get("worker-a")->connected);
+  EXPECT_FALSE(table.List()[0].connected);
   EXPECT_FALSE(table.WorkerOf({"default", "one"}).has_value());
   EXPECT_EQ(table.List().size(), 1u);
 }

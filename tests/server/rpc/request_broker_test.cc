@@ -33,7 +33,7 @@ class RequestBrokerTest : public testing::Test {
     const uint64_t connection = *workers_.Connect({id, "s", "cpu", "", "", ""});
     workers_.Heard(id, connection, draining, job);
     auto link = std::make_shared<RecordingLink>();
-    broker_.Attach(id, link);
+    broker_.Attach(id, connection, link);
     return link;
   }
 
@@ -99,6 +99,19 @@ TEST_F(RequestBrokerTest, PiecesOfStrangersAndOfUnknownRequestsAreDropped) {
   ASSERT_EQ(done_.size(), 1u);
   ASSERT_THAT(done_[0], IsOk());
   EXPECT_EQ(done_[0]->bytes, "abc");
+}
+
+// Two streams of one worker open at once, and the older one's first message is handled last.
+TEST_F(RequestBrokerTest, LinkOfAnOlderConnectionThatComesLateIsNotUsed) {
+  auto newer = Connect("w");
+  auto older = std::make_shared<RecordingLink>();
+  broker_.Attach("w", 0, older);
+  ASSERT_THAT(Start(), IsOk());
+  EXPECT_EQ(newer->sent.size(), 1u);
+  broker_.Detach("w", older.get());
+  EXPECT_THAT(Start(), IsOk());
+  EXPECT_TRUE(older->sent.empty());
+  EXPECT_TRUE(done_.empty());
 }
 
 TEST_F(RequestBrokerTest, NewerLinkOfAWorkerFailsWhatTheOlderOwed) {
