@@ -4,7 +4,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -17,8 +16,6 @@
 
 namespace nerf {
 namespace {
-
-constexpr int kMaxTestEvery = 1'000'000;
 
 // "40000000", "4e7", "40M": above 0.
 bool ParseAmount(std::string text, double* amount) {
@@ -38,7 +35,6 @@ class Violations {
   void Add(std::string_view flag, std::string description) {
     violations_.push_back({std::string(flag), std::move(description)});
   }
-  // Takes "field: words" of a status apart, so that the flag stands in front.
   void Add(std::string_view flag, const absl::Status& status) {
     Add(flag, std::string(status.message()));
   }
@@ -57,29 +53,42 @@ class Violations {
 
 std::string Quoted(std::string_view text) { return fmt::format("'{}'", text.substr(0, 64)); }
 
+// OK where the server would accept the config, otherwise what is wrong without the field's name: a
+// flag stands in front of it here.
+absl::Status CheckConfig(const TrainConfig& config) {
+  const absl::Status status = ValidateConfig(config);
+  const std::string message(status.message());
+  return status.ok() ? status : absl::Status(status.code(), message.substr(message.find(": ") + 2));
+}
+
 void SetBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
-  double amount = 0;
-  if (!flags.steps.empty()) {
-    if (ParseAmount(flags.steps, &amount) && amount == std::floor(amount) &&
-        amount <= std::numeric_limits<uint32_t>::max()) {
-      config->set_steps(static_cast<uint32_t>(amount));
+  const auto set = [&](const char* flag, const std::string& text, BudgetKind kind,
+                       const auto& setter) {
+    if (text.empty()) return;
+    TrainConfig checked;
+    checked.budget.kind = kind;
+    if (!ParseAmount(text, &checked.budget.amount)) {
+      violations->Add(flag, Quoted(text) + " is not a number above 0, such as 20000 or 40M");
+    } else if (absl::Status status = CheckConfig(checked); !status.ok()) {
+      violations->Add(flag, status);
     } else {
-      violations->Add("--steps", Quoted(flags.steps) + " is not a whole number from 1 to 2^32 - 1");
+      setter(checked.budget.amount);
     }
-  }
-  if (!flags.samples.empty()) {
-    if (ParseAmount(flags.samples, &amount)) {
-      config->set_samples(amount);
-    } else {
-      violations->Add("--samples", Quoted(flags.samples) + " is not a number above 0, such as 40M");
-    }
-  }
-  if (!flags.seconds.empty()) {
-    if (ParseAmount(flags.seconds, &amount)) {
-      config->set_seconds(amount);
-    } else {
-      violations->Add("--seconds", Quoted(flags.seconds) + " is not a number above 0");
-    }
+  };
+  set("--steps", flags.steps, BudgetKind::kSteps,
+      [&](double amount) { config->set_steps(static_cast<uint32_t>(amount)); });
+  set("--samples", flags.samples, BudgetKind::kSamples,
+      [&](double amount) { config->set_samples(amount); });
+  set("--seconds", flags.seconds, BudgetKind::kSeconds,
+      [&](double amount) { config->set_seconds(amount); });
+}
+
+void SetMethod(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+  config->set_method(flags.method);
+  TrainConfig checked;
+  if (!flags.method.empty()) checked.method = flags.method;
+  if (absl::Status status = CheckConfig(checked); !status.ok()) {
+    violations->Add("--method", status);
   }
 }
 
@@ -146,14 +155,6 @@ void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* 
   }
 }
 
-// What the server would refuse for the sake of the whole config.
-void CheckWhole(const v1::TrainingConfig& config, Violations* violations) {
-  TrainConfig whole;
-  if (!config.method().empty()) whole.method = config.method();
-  if (absl::Status status = ValidateConfig(whole); !status.ok())
-    violations->Add("--method", status);
-}
-
 }  // namespace
 
 void AddJobFlags(CLI::App& app, JobFlags* flags) {
@@ -199,12 +200,14 @@ absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource
   return absl::InvalidArgumentError(fmt::format("--request-id: {} is not a UUID4", Quoted(text)));
 }
 
-absl::StatusOr<int> ParseTestEvery(const std::string& text) {
-  int n = 0;
-  if (text.empty()) return -1;
-  if (absl::SimpleAtoi(text, &n) && n >= 0 && n <= kMaxTestEvery) return n;
-  return absl::InvalidArgumentError(
-      fmt::format("{} is not a whole number from 0 to {}", Quoted(text), kMaxTestEvery));
+absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text) {
+  if (text.empty()) return std::optional<int>();
+  TrainConfig checked;
+  if (!absl::SimpleAtoi(text, &checked.test_every)) {
+    return absl::InvalidArgumentError(Quoted(text) + " is not a whole number");
+  }
+  if (absl::Status status = CheckConfig(checked); !status.ok()) return status;
+  return std::optional(checked.test_every);
 }
 
 absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
@@ -220,7 +223,7 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
   } else {
     violations.Add("--project", parent.status());
   }
-  config.set_method(flags.method);
+  SetMethod(flags, &config, &violations);
   SetBudget(flags, &config, &violations);
   config.set_seed(TrainConfig().seed);
   if (uint32_t seed = 0; flags.seed.empty()) {
@@ -230,14 +233,13 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
     violations.Add("--seed", Quoted(flags.seed) + " is not a whole number from 0 to 2^32 - 1");
   }
   SetBackground(flags, &config, &violations);
-  if (absl::StatusOr<int> test_every = ParseTestEvery(flags.test_every); !test_every.ok()) {
+  if (const auto test_every = ParseTestEvery(flags.test_every); !test_every.ok()) {
     violations.Add("--test-every", test_every.status());
-  } else if (*test_every >= 0) {
-    config.set_test_every(static_cast<uint32_t>(*test_every));
+  } else if (test_every->has_value()) {
+    config.set_test_every(static_cast<uint32_t>(**test_every));
   }
   SetInit(flags, project, &config, &violations);
   SetSettings(flags, &config, &violations);
-  CheckWhole(config, &violations);
 
   violations.Add(CheckDisplayName("--display-name", flags.display_name));
   job.set_display_name(flags.display_name);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ void AddJobFlags(CLI::App& app, JobFlags* flags);
 
 // The request that the flags ask for, without its scene. A request id is drawn from `random` where
 // none was given, so that a create that is sent twice makes one job. Errors: InvalidArgument that
-// lists every wrong flag; settings are checked against the table of engine/config.
+// lists every wrong flag, by what engine/config allows: what passes here, the server accepts.
 absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
                                                              const std::string& project,
                                                              RandomSource& random);
@@ -37,8 +38,8 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
 // Every setting with default, range and meaning (--help-settings).
 void PrintSettings(const Printer& printer);
 
-// --test-every as a number; nullopt-like -1 when not given. Errors: as BuildJobRequest.
-absl::StatusOr<int> ParseTestEvery(const std::string& text);
+// --test-every as a number; nullopt when not given. Errors: as BuildJobRequest.
+absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text);
 
 // The id itself when it is a UUID4, a new one when it is empty. Errors: InvalidArgument.
 absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource& random);

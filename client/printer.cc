@@ -18,10 +18,6 @@ std::string ToJson(const google::protobuf::Message& message, bool pretty) {
   return json;
 }
 
-std::string JsonString(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 bool PrintJson(const Printer& printer, const google::protobuf::Message& message) {
   if (printer.format != OutputFormat::kJson && printer.format != OutputFormat::kJsonLines) {
     return false;

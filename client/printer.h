@@ -26,9 +26,6 @@ struct Printer {
 // newline at the end.
 std::string ToJson(const google::protobuf::Message& message, bool pretty);
 
-// A JSON string with its quotes.
-std::string JsonString(std::string_view text);
-
 // One message as JSON where the format asks for that. Returns false where it does not.
 bool PrintJson(const Printer& printer, const google::protobuf::Message& message);
 

@@ -20,6 +20,7 @@
 #include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
+#include "engine/config/view_limits.h"
 #include "engine/scene/camera_file.h"
 #include "fmt/format.h"
 #include "nerf/v1/render_service.grpc.pb.h"
@@ -27,9 +28,8 @@
 namespace nerf {
 namespace {
 
-constexpr uint32_t kMaxSide = 16384;
-constexpr uint32_t kMaxViews = 10'000;
-// A worker that is lost in the middle of a view costs at most this many more tries.
+// Tries of a view in all, where the worker was lost on the way or the server away. The channel does
+// not repeat renders by itself: a view that ends its engine must not do so over and over.
 constexpr int kMaxAttempts = 4;
 
 struct RenderFlags {
@@ -111,16 +111,14 @@ absl::Status SetSource(const RenderFlags& flags, const std::string& project,
   return name.status();
 }
 
-// Renders one view; takes it up again where the worker was lost on the way.
+// Renders one view; takes it up again as kMaxAttempts says.
 absl::StatusOr<v1::RenderImageResponse> RenderView(Session& session, v1::RenderService::Stub& stub,
                                                    const v1::RenderImageRequest& request) {
   absl::Duration delay = session.io().first_retry_delay;
   for (int attempt = 1;; ++attempt) {
     absl::StatusOr<v1::RenderImageResponse> response =
-        session.Call(stub, &v1::RenderService::Stub::RenderImage, request, kRenderTimeout);
-    const std::optional<ErrorReason> why = GetReason(response.status());
-    const bool lost = why.has_value() && why->reason == reason::kWorkerLost;
-    if (response.ok() || !lost || attempt == kMaxAttempts) return response;
+        session.Call(stub, &v1::RenderService::Stub::RenderImage, request, session.WorkLimit());
+    if (!absl::IsUnavailable(response.status()) || attempt == kMaxAttempts) return response;
     if (!session.Sleep(delay)) return response;
     delay *= 2;
   }
@@ -289,15 +287,15 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
           ->type_name("FILE");
   CLI::Option* orbit = render->add_option("--orbit", flags->orbit, "N views around the scene")
                            ->type_name("N")
-                           ->check(CLI::Range(uint32_t{1}, kMaxViews));
+                           ->check(CLI::Range(1, kMaxOrbitViews));
   camera->excludes(orbit);
   orbit->excludes(camera);
   render->add_option("--width", flags->width, "Width in pixels (default: the camera's)")
       ->type_name("PIXELS")
-      ->check(CLI::Range(uint32_t{1}, kMaxSide));
+      ->check(CLI::Range(1, kMaxViewSide));
   render->add_option("--height", flags->height, "Height in pixels (default: the camera's)")
       ->type_name("PIXELS")
-      ->check(CLI::Range(uint32_t{1}, kMaxSide));
+      ->check(CLI::Range(1, kMaxViewSide));
   render->add_option("--channels", flags->channels, "Any of rgb, depth, opacity, with commas")
       ->type_name("LIST")
       ->capture_default_str();
@@ -310,6 +308,10 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
   render->add_flag("--sheet", flags->sheet,
                    "Also write all colour views into one picture, sheet.png");
   render->footer(
+      "The images of one view together may have 3 MiB (a PNG of 1920x1080 comes near); JPEG, "
+      "fewer\n"
+      "channels or a smaller view fit more. Larger views: nerfctl model download, then\n"
+      "nerf-engine render.\n"
       "Examples:\n"
       "  nerfctl render --model mic --orbit 8 --out views --sheet\n"
       "  nerfctl render --job j-7f3k2c81 --camera examples/mic/transforms_test.json \\\n"

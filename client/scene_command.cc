@@ -39,24 +39,24 @@ int CreateScene(Session& session, const CreateFlags& flags) {
   const absl::Status display_name = CheckDisplayName("--display-name", flags.display_name);
   if (!display_name.ok()) return session.FailUsage(display_name);
   session.Say(fmt::format("checking {}", flags.dir));
-  SceneDescription description;
-  if (!CheckLocalScene(session, flags.dir, -1, &description)) return kBadData;
+  const absl::StatusOr<SceneDescription> description =
+      CheckLocalScene(session, flags.dir, std::nullopt);
+  if (!description.ok()) return session.Fail(description.status());
   const absl::StatusOr<v1::Scene> scene = CreateSceneFromFolder(session,
                                                                 {.dir = flags.dir,
                                                                  .display_name = flags.display_name,
                                                                  .id = flags.id,
                                                                  .request_id = *request_id},
-                                                                description);
+                                                                *description);
   if (!scene.ok()) return session.Fail(scene.status());
   PrintScene(session.printer(), *scene);
   session.SayNext(fmt::format("nerfctl job create {} --watch", ShortName(scene->name())));
   return kOk;
 }
 
-int CheckFolder(Session& session, const std::string& dir, int test_every) {
-  SceneOptions options;
-  if (test_every >= 0) options.test_every = test_every;
-  const SceneDescription description = DescribeScene(dir, options);
+int CheckFolder(Session& session, const std::string& dir, std::optional<int> test_every) {
+  if (absl::Status status = RequireFolder(dir); !status.ok()) return session.Fail(status);
+  const SceneDescription description = DescribeScene(dir, {.test_every = test_every});
   std::ostream& out = *session.io().out;
   switch (session.flags().output) {
     case OutputFormat::kJson:
@@ -84,19 +84,20 @@ int CheckStoredScene(Session& session, const std::string& text) {
   v1::ValidateSceneRequest request;
   request.set_name(*name);
   const auto stub = session.Stub<v1::SceneService>();
-  const auto validation = session.Call(*stub, &SceneStub::ValidateScene, request, kRenderTimeout);
+  const auto validation =
+      session.Call(*stub, &SceneStub::ValidateScene, request, session.WorkLimit());
   if (!validation.ok()) return session.Fail(validation.status());
   PrintValidation(session.printer(), *validation);
   return validation->ok() ? kOk : kBadData;
 }
 
 int CheckScene(Session& session, const std::string& target, const std::string& test_every_text) {
-  const absl::StatusOr<int> test_every = ParseTestEvery(test_every_text);
+  const auto test_every = ParseTestEvery(test_every_text);
   if (!test_every.ok()) {
     return session.FailUsage(absl::InvalidArgumentError(
         fmt::format("--test-every: {}", std::string(test_every.status().message()))));
   }
-  // A folder wins over an id of the same name; a path that is not there is a bad data set.
+  // A folder wins over an id of the same name.
   std::error_code ignored;
   const bool is_path = std::filesystem::exists(target, ignored) ||
                        (!IsResourceId(target) && target.rfind("projects/", 0) != 0);

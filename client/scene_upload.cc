@@ -27,35 +27,6 @@ constexpr int kParallelUploads = 4;
 // A create of more files than this would pass the limit on messages (4 MiB).
 constexpr size_t kMaxFiles = 20'000;
 
-constexpr const char* kTransformsFiles[] = {"transforms_train.json", "transforms_val.json",
-                                            "transforms_test.json"};
-constexpr const char* kColmapFolders[] = {"sparse/0", "sparse", "colmap/sparse/0"};
-constexpr const char* kColmapFiles[] = {"cameras.bin", "images.bin", "cameras.txt", "images.txt"};
-
-bool IsFile(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
-// The lists of views: those that the reader picks, found by the rule that it picks them by.
-std::vector<std::string> ListFiles(const std::filesystem::path& dir, SceneFlavour flavour) {
-  std::vector<std::string> files;
-  if (flavour != SceneFlavour::kColmap) {
-    for (const char* name : kTransformsFiles) {
-      if (IsFile(dir / name)) files.push_back(name);
-    }
-    if (files.empty()) files.push_back("transforms.json");
-    return files;
-  }
-  for (const char* folder : kColmapFolders) {
-    for (const char* name : kColmapFiles) {
-      if (IsFile(dir / folder / name)) files.push_back(fmt::format("{}/{}", folder, name));
-    }
-    if (!files.empty()) return files;
-  }
-  return files;
-}
-
 // Calls work(i) for i below n on up to n_threads threads until one fails or `stop` is requested.
 // Returns the first failure.
 absl::Status ForEach(size_t n, int n_threads, std::stop_token stop,
@@ -87,7 +58,7 @@ absl::Status ForEach(size_t n, int n_threads, std::stop_token stop,
 absl::StatusOr<std::vector<std::string>> ListSceneFiles(const std::string& dir,
                                                         const SceneDescription& description) {
   std::set<std::string> files;
-  for (std::string& name : ListFiles(dir, description.geometry.flavour)) files.insert(name);
+  files.insert(description.list_files.begin(), description.list_files.end());
   for (const auto* views : {&description.train, &description.test}) {
     for (const ViewDescription& view : *views) files.insert(view.file);
   }
@@ -182,20 +153,26 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
   return counts;
 }
 
-bool CheckLocalScene(Session& session, const std::string& dir, int test_every,
-                     SceneDescription* description) {
-  SceneOptions options;
-  if (test_every >= 0) options.test_every = test_every;
-  *description = DescribeScene(dir, options);
-  const std::string report = CheckReportText(*description);
-  if (!description->ok()) {
+absl::Status RequireFolder(const std::string& dir) {
+  std::error_code ignored;
+  if (std::filesystem::exists(dir, ignored)) return absl::OkStatus();
+  return absl::NotFoundError(dir + ": there is no such folder");
+}
+
+absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
+                                                 std::optional<int> test_every) {
+  if (absl::Status status = RequireFolder(dir); !status.ok()) return status;
+  SceneDescription description = DescribeScene(dir, {.test_every = test_every});
+  const std::string report = CheckReportText(description);
+  if (!description.ok()) {
     session.err() << report;
-    session.err() << "nerfctl: " << PlainText(dir) << ": " << description->problems.size()
-                  << " problems in the data set; nothing was sent (DATASET_INVALID)\n";
-    return false;
+    return WithReason(
+        absl::InvalidArgumentError(fmt::format("{}: {} problems in the data set; nothing was sent",
+                                               dir, description.problems.size())),
+        reason::kDatasetInvalid);
   }
   session.Say(std::string_view(report).substr(0, report.size() - 1));
-  return true;
+  return description;
 }
 
 absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,

@@ -34,10 +34,13 @@ struct UploadCounts {
 absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::string& dir,
                                                 const std::vector<v1::SceneFile>& files);
 
-// Reads the data set and prints what it holds; prints all problems where there are any. Returns
-// false then.
-bool CheckLocalScene(Session& session, const std::string& dir, int test_every,
-                     SceneDescription* description);
+// OK where something is called `dir`, NotFound otherwise.
+absl::Status RequireFolder(const std::string& dir);
+
+// Reads the data set and prints what it holds. Errors: NotFound without a folder; InvalidArgument
+// DATASET_INVALID after printing all problems. Both mean that nothing was sent.
+absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
+                                                 std::optional<int> test_every);
 
 struct SceneUpload {
   std::string dir;

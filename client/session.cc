@@ -36,6 +36,10 @@ absl::Duration Session::TimeLeft(absl::Duration limit) const {
   return std::clamp(flags_.timeout - (io_.clock->Now() - start_), absl::ZeroDuration(), limit);
 }
 
+absl::Duration Session::WorkLimit() const {
+  return flags_.timeout == absl::InfiniteDuration() ? kWorkTimeout : absl::InfiniteDuration();
+}
+
 absl::Status Session::CallWith(absl::Duration limit,
                                const std::function<grpc::Status(grpc::ClientContext*)>& call) {
   if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
@@ -92,7 +96,10 @@ int Session::Fail(const absl::Status& status) const {
     *io_.err << "  no nerfd answered at " << PlainText(flags_.server)
              << ": start one with `nerfd`, or name another with --server HOST:PORT\n";
   }
-  return ExitCodeFor(status.code());
+  // What the server refuses of a request is what the flags asked for; what it has lost or damaged
+  // is not the caller's data.
+  if (GetReason(status).value_or(ErrorReason()).reason == reason::kFieldInvalid) return kUsage;
+  return absl::IsDataLoss(status) ? kBug : ExitCodeFor(status.code());
 }
 
 int Session::FailUsage(const absl::Status& status) const {

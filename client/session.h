@@ -22,8 +22,8 @@ namespace nerf {
 
 // A single call gets this long unless --timeout leaves less.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(30);
-// A render may wait for an engine to start and a model to load.
-inline constexpr absl::Duration kRenderTimeout = absl::Seconds(120);
+// Calls that a worker answers, as long as the server waits for it by itself.
+inline constexpr absl::Duration kWorkTimeout = absl::Minutes(10);
 
 // What a running command works with: flags, streams, the connection, the time that is left. Used
 // from one thread, but for Call(), which any may use once the channel was asked for.
@@ -61,6 +61,10 @@ class Session {
   }
   absl::Status CallWith(absl::Duration limit,
                         const std::function<grpc::Status(grpc::ClientContext*)>& call);
+
+  // The limit of a call that a worker answers (a render, a check): kWorkTimeout, or --timeout alone
+  // where it was given.
+  absl::Duration WorkLimit() const;
 
   // Moves blobs within --timeout.
   BlobClient Blobs();

@@ -90,10 +90,6 @@ std::string FormatCount(double count) {
   return Scaled(count, 1000, kUnits);
 }
 
-std::string FormatWhole(double number) {
-  return number >= 0 && std::isfinite(number) ? fmt::format("{:.0f}", number) : "-";
-}
-
 std::string FormatAge(absl::Time then, absl::Time now) {
   const absl::Duration age = now - then;
   if (then == absl::UnixEpoch() || age < -absl::Minutes(1)) return "-";

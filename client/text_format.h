@@ -22,8 +22,6 @@ size_t DisplayWidth(std::string_view text);
 std::string FormatBytes(double bytes);
 // "950", "12.4k", "3.2M", "1.5G".
 std::string FormatCount(double count);
-// Whole number with its digits as they are, "-" when negative or not finite.
-std::string FormatWhole(double number);
 // "5s", "12m", "3h", "4d"; "-" when unknown (zero time) or in the future by more than a minute.
 std::string FormatAge(absl::Time then, absl::Time now);
 // "0:48", "12:05", "1:02:03"; "-" when not positive or not finite.

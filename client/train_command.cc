@@ -48,9 +48,9 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
         absl::InvalidArgumentError("train needs a folder with a data set; try examples/mic"));
   }
   session.Say(fmt::format("checking {}", dir));
-  const int test_every = flags.test_every.empty() ? -1 : *ParseTestEvery(flags.test_every);
-  SceneDescription description;
-  if (!CheckLocalScene(session, dir, test_every, &description)) return kBadData;
+  const absl::StatusOr<SceneDescription> description =
+      CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every));
+  if (!description.ok()) return session.Fail(description.status());
   if (flags.validate_only) {
     const Printer printer = session.printer();
     if (!PrintJson(printer, request->training_job())) {
@@ -68,7 +68,7 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
                              .display_name = request->training_job().display_name(),
                              .id = "",
                              .request_id = SceneRequestId(request->request_id())},
-                            description);
+                            *description);
   if (!scene.ok()) {
     if (absl::IsCancelled(scene.status())) {
       session.Say("no job was created; files that were sent are not sent again next time");

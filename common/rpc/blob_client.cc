@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "common/atomic_file.h"
@@ -44,6 +46,13 @@ class CallCanceller {
  private:
   std::stop_callback<std::function<void()>> callback_;
 };
+
+void WaitUnlessStopped(absl::Duration duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  stopped.wait_for(lock, stop, absl::ToChronoMilliseconds(duration), [] { return false; });
+}
 
 std::string UploadId(const std::string& writer_id, const std::string& sha256) {
   std::string hex = Sha256Hex(fmt::format("{}/{}", writer_id, sha256));
@@ -131,15 +140,18 @@ absl::Status BlobClient::Upload(const Source& source, const v1::BlobRef& blob, s
   if (absl::Status status = CheckBlobRef("blob", blob); !status.ok()) return status;
   const std::string resource = fmt::format(
       "uploads/{}/{}", UploadId(options_.writer_id, blob.sha256()), BlobResourceName(blob));
-  absl::Status status;
-  for (int attempt = 0; attempt < options_.max_attempts; ++attempt) {
+  absl::Duration pause = options_.first_retry_pause;
+  for (int attempt = 1;; ++attempt) {
     if (stop.stop_requested()) return absl::CancelledError("upload stopped");
-    status =
+    const absl::Status status =
         UploadOnce(source, resource, static_cast<uint64_t>(blob.size_bytes()), stop, on_progress);
-    if (stop.stop_requested() && !status.ok()) return absl::CancelledError("upload stopped");
-    if (status.ok() || !MayTryAgain(status)) return status;
+    if (status.ok()) return status;
+    if (stop.stop_requested()) return absl::CancelledError("upload stopped");
+    if (!MayTryAgain(status) || attempt >= options_.max_attempts) return status;
+    if (options_.time_left && options_.time_left() <= pause) return status;
+    WaitUnlessStopped(pause, stop);
+    pause *= 2;
   }
-  return status;
 }
 
 absl::Status BlobClient::UploadOnce(const Source& source, const std::string& resource,

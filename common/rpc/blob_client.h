@@ -29,7 +29,8 @@ struct BlobClientOptions {
   // upload goes on where it was cut, even from another process. Empty: random for each client.
   std::string writer_id;
   // An upload that was cut is taken up this many times before it fails.
-  int max_attempts = 4;
+  int max_attempts = 6;
+  absl::Duration first_retry_pause = absl::Milliseconds(500);  // doubles: 15 s in all
   // What a call that begins now may take at most; unset: what its bytes may take on a slow line.
   std::function<absl::Duration()> time_left = {};
 };

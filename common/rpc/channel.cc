@@ -16,10 +16,12 @@ namespace {
 constexpr uint64_t kMaxTokenBytes = 4096;
 
 // UNAVAILABLE alone is safe to repeat: the call never reached the server's logic or the server said
-// so. Workers bring their own stream back, so it is not retried underneath them.
+// so. Workers bring their own stream back, and callers of RenderImage count their tries, so those
+// are not retried underneath them.
 constexpr char kServiceConfig[] = R"({
   "methodConfig": [{
-    "name": [{"service": "nerf.v1.WorkerService", "method": "Synchronize"}]
+    "name": [{"service": "nerf.v1.WorkerService", "method": "Synchronize"},
+             {"service": "nerf.v1.RenderService", "method": "RenderImage"}]
   }, {
     "name": [{}],
     "retryPolicy": {

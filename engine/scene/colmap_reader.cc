@@ -131,6 +131,7 @@ ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* pro
   listed.source = absl::StrCat(model_folder, is_binary ? " (binary)" : " (text)");
   const std::string cameras_file = absl::StrCat(model_folder, "/cameras", ending);
   const std::string images_file = absl::StrCat(model_folder, "/images", ending);
+  listed.files = {cameras_file, images_file};
   const ColmapModel model = ReadColmapModel(folder, cameras_file, images_file, is_binary, problems);
 
   std::map<uint32_t, Intrinsics> intrinsics;

@@ -53,8 +53,9 @@ struct ListedViews {
   double ngp_scale = 0.33;
   Vec3d ngp_offset = {0.5, 0.5, 0.5};
   int aabb_scale = 1;
-  std::string source;       // SceneDescription::source
-  std::string given_split;  // files or fields that give the split; empty: none
+  std::string source;              // SceneDescription::source
+  std::vector<std::string> files;  // SceneDescription::list_files
+  std::string given_split;         // files or fields that give the split; empty: none
   int n_listed = 0;
   int n_missing = 0;
   int n_unposed = 0;

@@ -213,6 +213,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   }
   description.geometry.flavour = listed.flavour;
   description.source = listed.source;
+  description.list_files = listed.files;
   description.n_listed = listed.n_listed;
   description.n_missing = listed.n_missing;
   description.n_unposed = listed.n_unposed;

@@ -40,7 +40,8 @@ struct SceneDescription {
   std::vector<ViewDescription> train;  // sorted by file name
   std::vector<ViewDescription> test;
   std::string source;  // the files that gave the views: "transforms.json", "sparse/0 (binary)"
-  std::string split;   // how the test views were chosen: "transforms_test.json", "every 8th image"
+  std::vector<std::string> list_files;  // those files, each by its path in the folder
+  std::string split;  // how the test views were chosen: "transforms_test.json", "every 8th image"
   std::vector<std::string> camera_models;  // distinct, sorted: "OPENCV 1080x1920"
   int n_listed = 0;                        // views that the data set lists
   int n_missing = 0;                       // of those, without an image file

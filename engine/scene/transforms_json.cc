@@ -57,7 +57,7 @@ struct NumberRange {
   const char* rule;
 };
 constexpr NumberRange kSideRange = {1, kMaxSide, "must be between 1 and 65536"};
-constexpr NumberRange kFocalRange = {1e-6, 1e9, "must be greater than 0"};
+constexpr NumberRange kFocalRange = {1e-6, 1e9, "must be greater than 0 and at most 1e9"};
 constexpr NumberRange kDegreesRange = {1e-3, 179.99, "must be between 0 and 180 degrees"};
 constexpr NumberRange kRadiansRange = {1e-5, std::numbers::pi - 1e-4,
                                        "must be between 0 and pi radians"};

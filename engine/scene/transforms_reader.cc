@@ -86,7 +86,7 @@ class TransformsFile {
     if (const auto scale = ReadNumber(root, "scale", "", out_, &is_broken)) {
       listed_.ngp_scale = *scale;
       if (!(*scale > 1e-9 && *scale < 1e9)) {
-        out_.Add("scale", absl::StrFormat("%g must be greater than 0", *scale));
+        out_.Add("scale", absl::StrFormat("%g must be greater than 0 and below 1e9", *scale));
         listed_.ngp_scale = 1;
       }
     }
@@ -277,14 +277,17 @@ ListedViews ReadTransforms(const SceneFolder& folder, std::vector<SceneProblem>*
   if (has_train) {
     const char* held_out = has_test ? kTestFile : has_val ? kValFile : nullptr;
     TransformsFile(folder, kTrainFile, ViewSplit::kTrain, &listed, problems).Read(true);
+    listed.files = {kTrainFile};
     if (held_out != nullptr) {
       TransformsFile(folder, held_out, ViewSplit::kTest, &listed, problems).Read(false);
+      listed.files.push_back(held_out);
     }
     listed.source = held_out ? absl::StrCat(kTrainFile, " + ", held_out) : kTrainFile;
     listed.given_split = held_out ? held_out : "no test views are listed";
   } else if (check(kSingleFile)) {
     TransformsFile(folder, kSingleFile, ViewSplit::kUndecided, &listed, problems).Read(true);
     listed.source = kSingleFile;
+    listed.files = {kSingleFile};
   } else if (has_val || has_test) {
     listed.source = has_test ? kTestFile : kValFile;
     AddProblem(problems, kTrainFile, "", "is missing: there is nothing to train on");

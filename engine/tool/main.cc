@@ -1,10 +1,10 @@
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <string_view>
 
 #include "CLI/CLI.hpp"
 #include "common/exit_code.h"
+#include "common/last_resort.h"
 #include "common/logging.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/tool/command.h"
@@ -58,10 +58,5 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return Run(argc, argv);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
-    return nerf::kBug;
-  }
+  return nerf::WithLastResort("nerf-engine", [&] { return Run(argc, argv); });
 }

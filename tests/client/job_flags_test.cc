@@ -75,6 +75,24 @@ TEST(JobFlagsTest, EveryWrongFlagIsNamedAtOnce) {
                                                 "--request-id", "--method"}));
 }
 
+// What the server would refuse after everything was uploaded.
+TEST(JobFlagsTest, BudgetsAndSplitsThatTheServerRefusesAreRefusedHere) {
+  const auto fields_of = [](const JobFlags& flags) {
+    std::vector<std::string> fields;
+    for (const FieldViolation& violation : GetFieldViolations(Build(flags).status())) {
+      fields.push_back(violation.field);
+    }
+    return fields;
+  };
+  for (const char* samples : {"1.5", "1e16"}) {
+    EXPECT_EQ(fields_of({.samples = samples}), std::vector<std::string>{"--samples"}) << samples;
+  }
+  EXPECT_EQ(fields_of({.steps = "4.2e9"}), std::vector<std::string>{"--steps"});
+  EXPECT_EQ(fields_of({.seconds = "1e16"}), std::vector<std::string>{"--seconds"});
+  EXPECT_EQ(fields_of({.test_every = "1"}), std::vector<std::string>{"--test-every"});
+  EXPECT_THAT(Build({.samples = "40M", .test_every = "2"}), IsOk());
+}
+
 TEST(JobFlagsTest, SettingsTableListsEveryKeyWithItsDefault) {
   std::ostringstream out;
   PrintSettings({out, OutputFormat::kTable, false, absl::UnixEpoch()});

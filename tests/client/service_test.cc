@@ -81,6 +81,19 @@ TEST_F(ServiceTest, SceneCreateUploadsWhatTheReaderUsesAndTheServerMisses) {
   EXPECT_EQ(state_.writes.size(), 5u);
 }
 
+// The habit of instant-ngp: transforms.json to train, another list to look at afterwards.
+TEST_F(ServiceTest, ListsThatTheReaderUsedAreUploadedAndOthersAreNot) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  std::filesystem::rename(dir / "transforms_train.json", dir / "transforms.json");
+  ASSERT_EQ(Run({"scene", "create", dir.path()}).exit_code, kOk);
+  std::vector<std::string> lists;
+  for (const v1::SceneFile& file : state_.create_scene[0].scene().files()) {
+    if (file.path().ends_with(".json")) lists.push_back(file.path());
+  }
+  EXPECT_THAT(lists, ElementsAre("transforms.json"));
+}
+
 TEST_F(ServiceTest, BlobsThatVanishBeforeTheCreateAreSentAgain) {
   const TempDir dir;
   WriteScene(dir.path());
@@ -198,7 +211,7 @@ TEST_F(ServiceTest, CodesBecomeExitCodes) {
       {C::kAborted, kWrongState},
       {C::kResourceExhausted, kExhausted},
       {C::kInvalidArgument, kBadData},
-      {C::kDataLoss, kBadData},
+      {C::kDataLoss, kBug},
   };
   for (const auto& [code, exit_code] : expected) {
     state_.errors["GetTrainingJob"] = {WithReason(absl::Status(code, "because"), "SOME_REASON")};
@@ -212,7 +225,7 @@ TEST_F(ServiceTest, ViolationsOfTheServerComeOneALine) {
   state_.errors["CreateTrainingJob"] = {
       InvalidFieldsError({{"config.steps", "is 0"}, {"config.seed", "is odd"}})};
   const CommandResult result = Run({"job", "create", "s-1"});
-  EXPECT_EQ(result.exit_code, kBadData);
+  EXPECT_EQ(result.exit_code, kUsage);
   EXPECT_THAT(result.err, HasSubstr("  config.steps: is 0\n  config.seed: is odd\n"));
 }
 
@@ -255,6 +268,14 @@ TEST_F(ServiceTest, RemoveGoesOnAfterAFailureAndReportsTheFirst) {
   EXPECT_EQ(result.out, "deleted s-2\n");
   EXPECT_THAT(state_.names,
               ElementsAre("projects/default/scenes/s-1", "projects/default/scenes/s-2"));
+}
+
+TEST_F(ServiceTest, JobRmDeletesWhatItNames) {
+  const CommandResult result = Run({"job", "rm", "j-1", "j-2"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(result.out, "deleted j-1\ndeleted j-2\n");
+  EXPECT_THAT(state_.names, ElementsAre("projects/default/trainingJobs/j-1",
+                                        "projects/default/trainingJobs/j-2"));
 }
 
 TEST_F(ServiceTest, CheckOfAStoredSceneAsksTheServer) {

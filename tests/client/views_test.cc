@@ -53,7 +53,7 @@ TEST_F(ServiceTest, DownloadThatFailsLeavesNoFile) {
   EXPECT_EQ(download().exit_code, kNotFound);
   state_.blobs[Sha256Hex("the model")] = "the modem";
   const CommandResult damaged = download();
-  EXPECT_EQ(damaged.exit_code, kBadData);
+  EXPECT_EQ(damaged.exit_code, kBug);
   EXPECT_THAT(damaged.err, HasSubstr("digest"));
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
   EXPECT_EQ(Run({"model", "download", "mic", "--out", dir / "no/folder/mic"}).exit_code, kUsage);
@@ -186,6 +186,31 @@ TEST_F(ServiceTest, RenderIsRepeatedWhereTheWorkerWasLost) {
       WithReason(absl::UnavailableError("worker lost"), reason::kWorkerLost)};
   EXPECT_EQ(Run({"render", "--model", "m", "--orbit", "1", "--out", dir.path()}).exit_code, kOk);
   EXPECT_GE(state_.render.size(), 2u);
+}
+
+// A view that ends its engine: every try costs the worker one.
+TEST_F(ServiceTest, RenderWhoseWorkerIsLostEveryTimeIsTriedFourTimes) {
+  const TempDir dir;
+  state_.errors["RenderImage"].assign(
+      100, WithReason(absl::UnavailableError("worker lost"), reason::kWorkerLost));
+  EXPECT_EQ(Run({"render", "--model", "m", "--orbit", "1", "--out", dir.path()}).exit_code,
+            kUnreachable);
+  EXPECT_EQ(state_.render.size(), 4u);
+}
+
+TEST_F(ServiceTest, RenderMayTakeTenMinutesOrAsLongAsTimeoutSays) {
+  const TempDir dir;
+  const auto limit_with = [&](std::vector<std::string> args) {
+    for (const char* arg : {"render", "--model", "m", "--orbit", "1", "--out"}) {
+      args.push_back(arg);
+    }
+    args.push_back(dir.path());
+    EXPECT_EQ(Run(args).exit_code, kOk);
+    return absl::ToDoubleMinutes(state_.render_time_left.back());
+  };
+  EXPECT_NEAR(limit_with({}), 10, 0.5);
+  EXPECT_NEAR(limit_with({"--timeout", "30m"}), 30, 0.5);
+  EXPECT_NEAR(limit_with({"--timeout", "1m"}), 1, 0.5);
 }
 
 TEST_F(ServiceTest, RenderThatFailsLeavesNoPartOfAView) {

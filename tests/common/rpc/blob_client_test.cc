@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 
+#include "absl/time/clock.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/mutex.h"
@@ -33,6 +34,13 @@ class FakeByteStream final : public google::bytestream::ByteStream::Service,
                      google::bytestream::WriteResponse* response) override {
     google::bytestream::WriteRequest request;
     std::string resource;
+    {
+      MutexLock lock(mu_);
+      if (refusals > 0) {
+        --refusals;
+        return {grpc::StatusCode::UNAVAILABLE, "restarting"};
+      }
+    }
     while (reader->Read(&request)) {
       MutexLock lock(mu_);
       if (!request.resource_name().empty()) resource = request.resource_name();
@@ -111,6 +119,7 @@ class FakeByteStream final : public google::bytestream::ByteStream::Service,
   std::map<std::string, std::string> partials, blobs;
   std::set<std::string> resources;
   size_t received = 0, cut_after = 0, largest_chunk = 0;
+  int refusals = 0;  // of writes, to come
   bool cut_reads = false;
   int find_calls = 0;
   std::string authorization;
@@ -166,6 +175,15 @@ TEST_F(BlobClientTest, CutUploadGoesOnFromTheCommittedSize) {
   EXPECT_EQ(service_.received, bytes.size());
   EXPECT_EQ(progress, bytes.size());
   EXPECT_EQ(service_.blobs[BlobResourceName(*blob)], bytes);
+}
+
+TEST_F(BlobClientTest, UploadIsTriedWithGrowingPausesWhileTheServerIsAway) {
+  const std::string bytes = Bytes(1000);
+  service_.refusals = 5;
+  BlobClient client(channel_, {.first_retry_pause = absl::Milliseconds(10)});
+  const absl::Time start = absl::Now();
+  EXPECT_THAT(client.UploadBytes(bytes, BlobOfBytes(bytes)), IsOk());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(10 + 20 + 40 + 80 + 160));
 }
 
 TEST_F(BlobClientTest, AnotherProcessOfTheSameWriterUsesTheSameUpload) {
