@@ -37,6 +37,7 @@ for _ in $(seq 100); do
   kill -0 "$server_pid" 2>/dev/null || { cat "$scratch/nerfd.log" >&2; exit 1; }
   sleep 0.1
 done
+[ -s "$scratch/data/nerfd.ports" ] || { echo "demo: nerfd did not start within 10 s:" >&2; cat "$scratch/nerfd.log" >&2; exit 1; }
 NERFCTL_SERVER=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/data/nerfd.ports")
 export NERFCTL_SERVER
 

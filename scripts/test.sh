@@ -41,7 +41,7 @@ compile_cuda() {
   local nvcc
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
   if [ ! -x "$nvcc" ]; then
-    echo "test: SKIPPED compiling the CUDA sources: no nvcc (the host emulation has run their kernels)"
+    echo "test: SKIPPED compiling the CUDA sources: no nvcc (the host emulation below runs their kernels)"
     return
   fi
   echo "test: compiling and linking the CUDA sources for sm_90 with $nvcc"
