@@ -4,6 +4,7 @@
 
 #include "common/atomic_file.h"
 #include "common/clock.h"
+#include "engine/config/view_limits.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
@@ -165,7 +166,7 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   auto* views = command->add_option_group("views");
   views->add_option("--camera", flags->camera, "camera file: JSON of the transforms.json shape");
   views->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
-      ->check(CLI::Range(1, 100'000));
+      ->check(CLI::Range(1, kMaxOrbitViews));
   views->require_option(1);
   command->add_option("--width", flags->width, "pixels; default: the camera's")
       ->check(CLI::Range(1, kMaxViewSide));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "engine/config/view_limits.h"
 #include "engine/scene/check_report.h"
 #include "engine/tool/view_request.h"
 #include "fmt/format.h"
@@ -217,7 +218,7 @@ absl::StatusOr<RenderMessage> ReadRenderMessage(const Json& message) {
     render.camera = camera->dump(-1, ' ', false, Json::error_handler_t::replace);
   } else {
     KeyReader inner(*orbit, "orbit.");
-    render.orbit_count = static_cast<int>(inner.Whole("count", 1, 100'000, 0));
+    render.orbit_count = static_cast<int>(inner.Whole("count", 1, kMaxOrbitViews, 0));
     if (render.orbit_count == 0) inner.Fail("count", "must be 1 to 100000");
     render.orbit_index =
         static_cast<int>(inner.Whole("index", 0, std::max(render.orbit_count, 1) - 1, 0));

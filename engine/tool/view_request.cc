@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/config/view_limits.h"
 #include "engine/render/orbit.h"
 #include "engine/scene/camera_file.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
-
-constexpr int kMaxOrbitViews = 100'000;
 
 absl::StatusOr<Camera> ResizedTo(const Camera& camera, int width, int height) {
   if (width < 0 || height < 0 || width > kMaxViewSide || height > kMaxViewSide) {

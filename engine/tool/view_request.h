@@ -11,10 +11,6 @@
 
 namespace nerf {
 
-// Largest side and most pixels of a view that is rendered.
-inline constexpr int kMaxViewSide = 16384;
-inline constexpr int64_t kMaxViewPixels = 64'000'000;
-
 // The cameras of a camera file, carried into the training frame of `state` and resized. width and
 // height of 0 take the camera's; one alone keeps the aspect; frames that state no size need both.
 // Errors: NotFound, or InvalidArgument naming the field.

@@ -84,13 +84,21 @@ TEST(JobFlagsTest, BudgetsAndSplitsThatTheServerRefusesAreRefusedHere) {
     }
     return fields;
   };
+  const auto with = [](std::string JobFlags::*flag, const char* value) {
+    JobFlags flags;
+    flags.*flag = value;
+    return flags;
+  };
   for (const char* samples : {"1.5", "1e16"}) {
-    EXPECT_EQ(fields_of({.samples = samples}), std::vector<std::string>{"--samples"}) << samples;
+    EXPECT_EQ(fields_of(with(&JobFlags::samples, samples)), std::vector<std::string>{"--samples"})
+        << samples;
   }
-  EXPECT_EQ(fields_of({.steps = "4.2e9"}), std::vector<std::string>{"--steps"});
-  EXPECT_EQ(fields_of({.seconds = "1e16"}), std::vector<std::string>{"--seconds"});
-  EXPECT_EQ(fields_of({.test_every = "1"}), std::vector<std::string>{"--test-every"});
-  EXPECT_THAT(Build({.samples = "40M", .test_every = "2"}), IsOk());
+  EXPECT_EQ(fields_of(with(&JobFlags::steps, "4.2e9")), std::vector<std::string>{"--steps"});
+  EXPECT_EQ(fields_of(with(&JobFlags::seconds, "1e16")), std::vector<std::string>{"--seconds"});
+  EXPECT_EQ(fields_of(with(&JobFlags::test_every, "1")), std::vector<std::string>{"--test-every"});
+  JobFlags good = with(&JobFlags::samples, "40M");
+  good.test_every = "2";
+  EXPECT_THAT(Build(good), IsOk());
 }
 
 TEST(JobFlagsTest, SettingsTableListsEveryKeyWithItsDefault) {
