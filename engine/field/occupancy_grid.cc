@@ -59,19 +59,14 @@ std::vector<uint8_t> EmptyReaches(const OccupancyGrid& grid) {
   const ptrdiff_t row = side + 2, plane = row * row;
   std::vector<uint8_t> padded(static_cast<size_t>(plane * row));
   // Those that come before a block in memory; the others mirror them.
-  const ptrdiff_t before[13] = {-1,
-                                -row - 1,
-                                -row,
-                                -row + 1,
-                                -plane - row - 1,
-                                -plane - row,
-                                -plane - row + 1,
-                                -plane - 1,
-                                -plane,
-                                -plane + 1,
-                                -plane + row - 1,
-                                -plane + row,
-                                -plane + row + 1};
+  std::vector<ptrdiff_t> before;
+  for (ptrdiff_t z = -1; z <= 1; ++z) {
+    for (ptrdiff_t y = -1; y <= 1; ++y) {
+      for (ptrdiff_t x = -1; x <= 1; ++x) {
+        if (z * plane + y * row + x < 0) before.push_back(z * plane + y * row + x);
+      }
+    }
+  }
   const auto place_of = [&](size_t block) {
     const auto i = static_cast<ptrdiff_t>(block);
     return (i / (side * side) + 1) * plane + (i / side % side + 1) * row + i % side + 1;

@@ -38,7 +38,7 @@ struct SceneGeometry {
   Aabb box;  // level-0 box of the occupancy grid, training frame; level l is box scaled by 2^l
   int n_levels = 1;           // occupancy grid levels
   float near = 0;             // training units
-  float step = 0;             // marching step: diagonal of box / 1024
+  float step = 0;             // marching step: diagonal of box / 512
   float cone = 0;             // step grows with t: max(step, t * cone)
   Vec3 mean_up{0, 0, 1};      // mean of the cameras' up vectors, training frame, for orbits
   float median_distance = 0;  // of the cameras from the centre of the box, training units
