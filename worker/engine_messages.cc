@@ -256,6 +256,7 @@ absl::StatusOr<EngineMessage> ReadMessage(const std::string& type, KeyReader& re
     failed.problems = ReadProblems(reader);
     return failed;
   }
+  if (type == "working") return EngineWorking{reader.Text("id")};
   if (type == "rendered") {
     EngineRendered rendered;
     rendered.id = reader.Text("id");

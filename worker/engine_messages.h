@@ -67,6 +67,9 @@ struct EngineFailed {
   std::string reason, message;
   std::vector<v1::SceneProblem> problems;
 };
+struct EngineWorking {  // a request is at work
+  std::string id;
+};
 struct EngineRendered {
   std::string id;
   std::map<std::string, std::string> files;  // channel to path
@@ -88,7 +91,7 @@ struct EngineError {
 
 using EngineMessage = std::variant<EngineHello, EngineStarted, EngineProgress, EnginePreview,
                                    EngineCheckpoint, EngineStopped, EngineDone, EngineFailed,
-                                   EngineRendered, EngineChecked, EngineError>;
+                                   EngineWorking, EngineRendered, EngineChecked, EngineError>;
 
 // Reads one line. Errors: InvalidArgument that names the key: no JSON object, a missing key, a
 // value of the wrong type or range; Unimplemented for an unknown type.

@@ -18,7 +18,7 @@ class CpuSceneRenderer final : public SceneRenderer {
     RenderedView view;
     if (!RenderView(*model_.field, model_.grid, geometry_, camera, options, pool_, stop, &view))
       return false;
-    *picture = Quantised(view);
+    *picture = Quantised(std::move(view));
     return true;
   }
   const OccupancyGrid& grid() const override { return model_.grid; }
@@ -43,8 +43,8 @@ class CpuRenderDevice final : public RenderDevice {
 
 }  // namespace
 
-ViewPicture Quantised(const RenderedView& view) {
-  ViewPicture picture{{view.width, view.height, 4, {}}, view.depths};
+ViewPicture Quantised(RenderedView&& view) {
+  ViewPicture picture{{view.width, view.height, 4, {}}, std::move(view.depths)};
   picture.rgba.pixels.resize(4 * view.colours.size());
   for (size_t i = 0; i < view.colours.size(); ++i) {
     const uint32_t rgba = kernels::PackRgba(view.colours[i], view.opacities[i]);

@@ -25,8 +25,8 @@ struct ViewPicture {
   ImageU8 rgba;               // sRGB composited on the background, and opacity: not straight alpha
   std::vector<float> depths;  // [height * width] as RenderedView has them
 };
-// Rounds to 8 bits.
-ViewPicture Quantised(const RenderedView& view);
+// Rounds to 8 bits; takes the depths along.
+ViewPicture Quantised(RenderedView&& view);
 // The colours alone: RGB.
 ImageU8 ColoursOf(const ViewPicture& picture);
 

@@ -317,7 +317,9 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
   std::counting_semaphore<> decoders(n_at_once);
   if (views != nullptr) views->resize(descriptions.size());
   std::vector<std::string> messages(descriptions.size());
-  pool->ParallelFor(static_cast<int64_t>(descriptions.size()), [&](int64_t index, int) {
+  pool->ParallelFor(static_cast<int64_t>(descriptions.size()), [&](int64_t index, int thread) {
+    if (options.stop.stop_requested()) return;
+    if (thread == 0 && options.between_images) options.between_images();
     const auto i = static_cast<size_t>(index);
     const ViewDescription& description = descriptions[i];
     decoders.acquire();
@@ -418,6 +420,8 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   };
   fill(description.train, &scene.train);
   fill(description.test, &scene.test);
+  if (options.stop.stop_requested())
+    return absl::CancelledError("reading the data set was stopped");
   if (!description.ok()) return refuse();
   return scene;
 }

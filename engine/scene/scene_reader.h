@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,10 @@ struct SceneOptions {
   // DescribeScene: decode every image once to find damaged ones, as many at once as the limit
   // leaves room for. LoadScene: fill View::image.
   bool decode_images = true;
-  ImageLimits image_limits;
+  ImageLimits image_limits = {};
+  std::stop_token stop = {};  // leaves out the images that were not begun
+  // Called on the caller's thread between two images that are decoded; or unset.
+  std::function<void()> between_images = nullptr;
 };
 
 // A view without its pixels.
@@ -55,13 +60,13 @@ struct SceneDescription {
 
 // Finds out what lies in `dir` (transforms_{train,val,test}.json, transforms.json or a COLMAP
 // model), reads all of it but the pixels and lists every problem. Never fails: a folder that does
-// not exist is a problem, too.
+// not exist is a problem, too. After a stop the description is incomplete, without a word of it.
 SceneDescription DescribeScene(const std::string& dir, const SceneOptions& options = {});
 
 // Reads and decodes a data set. All or nothing. Errors: NotFound when there is no folder `dir`;
 // InvalidArgument when the data set has problems (all of them in *problems when given, the first
 // few in the message); ResourceExhausted, before any pixel is decoded, when the images need more
-// than memory_limit_bytes.
+// than memory_limit_bytes; Cancelled after a stop.
 absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& options = {},
                                 std::vector<SceneProblem>* problems = nullptr);
 

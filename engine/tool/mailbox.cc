@@ -79,7 +79,10 @@ void Mailbox::Put(Mail mail, std::deque<Mail>* queue) {
 }
 
 void Mailbox::Cancel(const std::string& id) {
-  if (!request_.empty() && request_ == id) request_source_.request_stop();
+  if (!request_.empty() && request_ == id) {
+    request_cancelled_ = true;
+    request_source_.request_stop();
+  }
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const std::string type = it->error.empty() ? TextAt(it->message, "type") : "";
     if ((type == "render" || type == "check") && TextAt(it->message, "id") == id) {
@@ -160,14 +163,16 @@ void Mailbox::EndJob() {
 std::stop_token Mailbox::BeginRequest(const std::string& id) {
   MutexLock lock(mu_);
   request_ = id;
+  request_cancelled_ = false;
   request_source_ = std::stop_source();
   if (ended_ || (!job_.empty() && job_source_.stop_requested())) request_source_.request_stop();
   return request_source_.get_token();
 }
 
-void Mailbox::EndRequest() {
+bool Mailbox::EndRequest() {
   MutexLock lock(mu_);
   request_.clear();
+  return !request_cancelled_;
 }
 
 }  // namespace nerf

@@ -44,7 +44,8 @@ class Mailbox {
   // Says which render or check is at work, in training too. Returns the token that its cancel, a
   // stop of the job in work, or the end requests.
   std::stop_token BeginRequest(const std::string& id);
-  void EndRequest();
+  // Returns whether somebody still waits for its answer: it was not cancelled by its id.
+  bool EndRequest();
 
  private:
   void Put(Mail mail, std::deque<Mail>* queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -60,7 +61,8 @@ class Mailbox {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::string job_ ABSL_GUARDED_BY(mu_);  // empty: none
   std::stop_source job_source_ ABSL_GUARDED_BY(mu_);
-  std::string request_ ABSL_GUARDED_BY(mu_);  // empty: none
+  std::string request_ ABSL_GUARDED_BY(mu_);             // empty: none
+  bool request_cancelled_ ABSL_GUARDED_BY(mu_) = false;  // by its id
   std::stop_source request_source_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -277,7 +277,7 @@ void ServeLoop::Handle(Mail mail, Job* job) {
   } else if (type == "render") {
     HandleRender(std::move(mail), job);
   } else if (type == "check") {
-    HandleCheck(message);
+    HandleCheck(std::move(mail), job);
   } else {
     Send(ErrorReply(
         TextOf(message, "id"), TextOf(message, "job"),
@@ -397,20 +397,37 @@ void ServeLoop::HandleRender(Mail mail, Job* job) {
     Send(ErrorReply(id, "", render.status()));
     return;
   }
+  HandleRequest(std::move(mail), job,
+                [&](std::stop_token stop) { return Render(*render, job, std::move(stop)); });
+}
+
+void ServeLoop::HandleRequest(
+    Mail mail, Job* job, const std::function<absl::StatusOr<JsonObject>(std::stop_token)>& work) {
+  const std::string id = TextOf(mail.message, "id");
   const std::stop_token stop = mailbox_.BeginRequest(id);
-  absl::StatusOr<JsonObject> reply = absl::InternalError("not rendered");
+  said_at_work_ = clock_->Now();
+  absl::StatusOr<JsonObject> reply = absl::InternalError("not answered");
   const absl::Status status = Guarded([&] {
-    reply = Render(*render, job, stop);
+    reply = work(stop);
     return reply.status();
   });
-  mailbox_.EndRequest();
+  const bool is_awaited = mailbox_.EndRequest();
   if (IsOfBrokenDevice(status)) return;
-  if (absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested()) {
+  const bool gave_way = absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested();
+  if (gave_way && is_awaited) {
     // A job's stop waits for no picture; the picture is begun again when the job has ended.
     mailbox_.PutBack(std::move(mail));
   } else {
     Send(status.ok() ? *reply : ErrorReply(id, "", status));
   }
+}
+
+void ServeLoop::SayAtWork(const std::string& id, Job* job) {
+  if (job != nullptr) return job->Heartbeat();
+  const SteadyTime now = clock_->Now();
+  if (now - said_at_work_ < kHeartbeat) return;
+  said_at_work_ = now;
+  Send(Reply("working", "id", id));
 }
 
 absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* job,
@@ -453,7 +470,7 @@ absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* 
   RenderOptions options;
   options.background = BackgroundColour(state->evaluation_background);
   options.min_transmittance = state->config.min_transmittance;
-  if (job != nullptr) options.between_tiles = [job] { job->Heartbeat(); };
+  options.between_tiles = [&] { SayAtWork(message.id, job); };
   ViewPicture view;
   if (!renderer->Render(camera, options, std::move(stop), &view))
     return absl::CancelledError("the render was stopped");
@@ -469,21 +486,22 @@ absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* 
   return reply;
 }
 
-void ServeLoop::HandleCheck(const nlohmann::json& message) {
-  const absl::StatusOr<CheckMessage> check = ReadCheckMessage(message);
+void ServeLoop::HandleCheck(Mail mail, Job* job) {
+  const absl::StatusOr<CheckMessage> check = ReadCheckMessage(mail.message);
   if (!check.ok()) {
-    Send(ErrorReply(TextOf(message, "id"), "", check.status()));
+    Send(ErrorReply(TextOf(mail.message, "id"), "", check.status()));
     return;
   }
-  JsonObject reply;
-  const absl::Status status = Guarded([&] {
+  HandleRequest(std::move(mail), job, [&](std::stop_token stop) -> absl::StatusOr<JsonObject> {
     SceneOptions options;
     options.pool = pool_;
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
-    reply = CheckedReply(check->id, DescribeScene(check->dataset, options));
-    return absl::OkStatus();
+    options.stop = stop;
+    options.between_images = [&] { SayAtWork(check->id, job); };
+    const SceneDescription description = DescribeScene(check->dataset, options);
+    if (stop.stop_requested()) return absl::CancelledError("the check was stopped");
+    return CheckedReply(check->id, description);
   });
-  Send(status.ok() ? reply : ErrorReply(check->id, "", status));
 }
 
 }  // namespace nerf

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,7 +56,13 @@ class ServeLoop {
   void HandleTrain(const nlohmann::json& message, Job* job);
   void HandleStop(const nlohmann::json& message, Job* job);
   void HandleRender(Mail mail, Job* job);
-  void HandleCheck(const nlohmann::json& message);
+  void HandleCheck(Mail mail, Job* job);
+  // A render or a check: `work` gets the token that stops it. Where a stop of the job did, the
+  // request waits again for its turn.
+  void HandleRequest(Mail mail, Job* job,
+                     const std::function<absl::StatusOr<JsonObject>(std::stop_token)>& work);
+  // Once a second while a request is at work: its caller may wait for as long as it goes on.
+  void SayAtWork(const std::string& id, Job* job);
   absl::Status Train(const TrainMessage& message, Job* job, std::vector<SceneProblem>* problems);
   absl::StatusOr<JsonObject> Render(const RenderMessage& message, Job* job, std::stop_token stop);
 
@@ -67,6 +74,7 @@ class ServeLoop {
   Mailbox mailbox_;
   ModelCache models_;
   absl::Status broken_;  // what broke the device; OK before
+  SteadyTime said_at_work_;
   Mutex mu_;
   CondVar done_changed_;
   bool done_ ABSL_GUARDED_BY(mu_) = false;  // Run is about to return

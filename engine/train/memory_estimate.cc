@@ -12,8 +12,8 @@ namespace nerf {
 namespace {
 
 constexpr uint64_t kMaxProcFileBytes = 1 << 20;
-// Colour, opacity and depth of a pixel in floats, and two 8-bit pictures.
-constexpr uint64_t kViewBytesPerPixel = 20 + 2 * 3;
+// Colour, opacity and depth of a pixel in floats, and its four channels of 8 bits.
+constexpr uint64_t kViewBytesPerPixel = 20 + 4;
 
 std::optional<uint64_t> LeadingNumber(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);

@@ -22,7 +22,7 @@ Watchdog::Verdict Watchdog::Observe(uint32_t step, const StepResult& result,
   if (!std::isfinite(result.loss) || !std::isfinite(result.squared_error)) {
     return Verdict::kNotFinite;
   }
-  state_.n_without_samples = result.n_marched == 0 ? state_.n_without_samples + 1 : 0;
+  state_.n_without_samples = result.n_trained == 0 ? state_.n_without_samples + 1 : 0;
   if (occupied_fraction <= 0 || state_.n_without_samples >= kMaxStepsWithoutSamples) {
     return Verdict::kGridEmpty;
   }
@@ -64,7 +64,8 @@ std::string_view VerdictText(Watchdog::Verdict verdict) {
     case Watchdog::Verdict::kDiverging:
       return "the loss grows";
     case Watchdog::Verdict::kGridEmpty:
-      return "rays meet no occupied cell of the grid";
+      return "rays meet no sample to train: the occupancy grid is empty, or alpha_threshold too "
+             "high";
   }
   return "";
 }

@@ -13,7 +13,7 @@ struct WatchdogState {
   double smoothed_loss = 0;  // bias-corrected by n_smoothed
   double best_loss = 0;      // lowest smoothed loss after the warm-up; 0: none yet
   int n_smoothed = 0;
-  int n_without_samples = 0;  // steps in a row that marched nothing
+  int n_without_samples = 0;  // steps in a row that trained nothing
   int n_recoveries = 0;
   float rate_factor = 1;  // multiplies the learning rate; halved by recoveries
   bool operator==(const WatchdogState&) const = default;
@@ -27,7 +27,7 @@ class Watchdog {
     kHealthy,
     kNotFinite,  // the loss is NaN or infinite
     kDiverging,  // the smoothed loss is above 4 times its best, and above an absolute floor
-    kGridEmpty,  // no cell is occupied, or no sample was marched for 16 steps
+    kGridEmpty,  // no cell is occupied, or no sample was trained for 16 steps
   };
   static constexpr int kMaxRecoveries = 3;
 

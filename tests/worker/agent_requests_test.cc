@@ -91,6 +91,17 @@ TEST_F(AgentTest, LongRenderIsNoHangOfTheTrainingThatWaitsForIt) {
   EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED) << "nothing is rendered any more";
 }
 
+TEST_F(AgentTest, RenderThatSaysItIsAtWorkMayTakeHours) {
+  Start();
+  Send(RenderOf(server_.AddBlob("model")));
+  for (int i = 0; i < 20; ++i) {
+    Pass(absl::Minutes(9));
+    Say({{"type", "working"}, {"id", "r1"}});
+  }
+  EXPECT_EQ(engines_.launches, 1);
+  EXPECT_THAT(Replies(server_), IsEmpty());
+}
+
 TEST_F(AgentTest, RenderThatNeverEndsCostsTheEngine) {
   Start();
   Send(RenderOf(server_.AddBlob("model")));

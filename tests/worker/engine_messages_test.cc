@@ -73,6 +73,7 @@ TEST(EngineMessagesTest, EveryBadLineIsRefusedWithItsKey) {
        "shape"},
       {R"({"type":"failed","job":"j","code":"INTERNAL","problems":[{"file":1,"message":"m"}]})",
        "file"},
+      {R"({"type":"working"})", "id"},
       {R"({"type":"rendered","id":"r","files":{"rgb":1},"width":1,"height":1})", "files"},
       {R"({"type":"checked","id":"r","ok":"yes"})", "ok"},
   };

@@ -1,5 +1,7 @@
 #include "engine/render/render_device.h"
 
+#include <utility>
+
 #include "gtest/gtest.h"
 
 namespace nerf {
@@ -12,10 +14,10 @@ TEST(QuantisedTest, RoundsToNearestAndClamps) {
   view.colours = {{0.5f, 1.4f, -0.2f}, {0.0019f, 0.0021f, 1.0f}};
   view.opacities = {0.5f, 1.2f};
   view.depths = {3, 0};
-  const ViewPicture picture = Quantised(view);
+  const ViewPicture picture = Quantised(std::move(view));
   EXPECT_EQ(picture.rgba.n_channels, 4);
   EXPECT_EQ(picture.rgba.pixels, (std::vector<uint8_t>{128, 255, 0, 128, 0, 1, 255, 255}));
-  EXPECT_EQ(picture.depths, view.depths);
+  EXPECT_EQ(picture.depths, (std::vector<float>{3, 0}));
   const ImageU8 colours = ColoursOf(picture);
   EXPECT_EQ(colours.width, 2);
   EXPECT_EQ(colours.n_channels, 3);

@@ -73,8 +73,9 @@ TEST(MailboxTest, RequestAtWorkIsStoppedByItsCancelAlone) {
   EXPECT_FALSE(stop.stop_requested());
   mailbox.PutLine(R"({"type":"cancel","id":"a"})");
   EXPECT_TRUE(stop.stop_requested());
-  mailbox.EndRequest();
+  EXPECT_FALSE(mailbox.EndRequest()) << "nobody awaits it";
   EXPECT_FALSE(mailbox.BeginRequest("a").stop_requested()) << "the next of that name";
+  EXPECT_TRUE(mailbox.EndRequest());
 }
 
 TEST(MailboxTest, StopOfTheJobInWorkStopsTheRequestWhichThenWaitsFirst) {
@@ -86,7 +87,7 @@ TEST(MailboxTest, StopOfTheJobInWorkStopsTheRequestWhichThenWaitsFirst) {
   const std::stop_token stop = mailbox.BeginRequest("a");
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
   EXPECT_TRUE(stop.stop_requested());
-  mailbox.EndRequest();
+  EXPECT_TRUE(mailbox.EndRequest()) << "still awaited";
   mailbox.PutBack(*std::move(render));
   EXPECT_TRUE(mailbox.BeginRequest("c").stop_requested());
   mailbox.EndRequest();
@@ -94,6 +95,15 @@ TEST(MailboxTest, StopOfTheJobInWorkStopsTheRequestWhichThenWaitsFirst) {
   EXPECT_EQ(mailbox.TryTake()->message["type"], "stop");
   EXPECT_EQ(IdOf(mailbox.TryTake()), "a");
   EXPECT_EQ(IdOf(mailbox.TryTake()), "b");
+}
+
+TEST(MailboxTest, RequestCancelledBehindAStopOfTheJobIsNoLongerAwaited) {
+  Mailbox mailbox;
+  mailbox.BeginJob("j");
+  mailbox.BeginRequest("a");
+  mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
+  mailbox.PutLine(R"({"type":"cancel","id":"a"})");
+  EXPECT_FALSE(mailbox.EndRequest());
 }
 
 TEST(MailboxTest, EndStopsTheRequestAtWork) {

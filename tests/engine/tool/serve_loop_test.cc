@@ -16,6 +16,7 @@
 #include "engine/kernels/cuda/device.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/engine_runner.h"
+#include "fmt/format.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -161,6 +162,26 @@ class ServeLoopTest : public ::testing::Test {
     render["width"] = 3000;
     render["height"] = 3000;
     return render;
+  }
+
+  // A data set that takes minutes to decode: one picture, listed many times.
+  Json HugeCheck(const std::string& id) {
+    const std::string folder = dir_ / "huge";
+    std::filesystem::create_directory(folder);
+    ImageU8 image{2000, 2000, 3, std::vector<uint8_t>(2000 * 2000 * 3)};
+    for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = (i * 2654435761u) >> 24;
+    EXPECT_THAT(WritePng(folder + "/0000.png", image), IsOk());
+    Json frames = Json::array();
+    for (int i = 0; i < 5000; ++i) {
+      const std::string file = fmt::format("{:04}.png", i);
+      if (i > 0) std::filesystem::create_hard_link(folder + "/0000.png", folder + "/" + file);
+      frames.push_back(
+          {{"file_path", file},
+           {"transform_matrix", {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 4}, {0, 0, 0, 1}}}});
+    }
+    std::ofstream(folder + "/transforms.json")
+        << Json{{"w", 2000}, {"h", 2000}, {"fl_x", 2000}, {"frames", frames}}.dump();
+    return {{"type", "check"}, {"id", id}, {"dataset", folder}};
   }
 
   // Trains a job to its end; returns its "done".
@@ -442,6 +463,57 @@ TEST_F(ServeLoopTest, StopDoesNotWaitForTheRenderAtWork) {
   const Json answer = ReceiveAnswer();
   EXPECT_EQ(answer["id"], "r1");
   EXPECT_EQ(answer["code"], "NOT_FOUND") << "begun again when its job had ended";
+}
+
+TEST_F(ServeLoopTest, CheckAtWorkSaysThatTheJobLivesAndCanBeCancelled) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeCheck("c1"));
+  Json before = Receive();
+  for (Json now = Receive(); now.value("step", -1) != before.value("step", -2); now = Receive()) {
+    before = now;
+  }
+  Send({{"type", "cancel"}, {"id", "c1"}});
+  const Json answer = ReceiveAnswer();
+  EXPECT_EQ(answer["id"], "c1");
+  EXPECT_EQ(answer["code"], "CANCELLED") << answer;
+  Json after = Receive();
+  while (after.value("type", "") != "progress") after = Receive();
+  EXPECT_GT(after["step"], before["step"]);
+}
+
+TEST_F(ServeLoopTest, StopDoesNotWaitForTheCheckAtWorkWhichIsBegunAgain) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeCheck("c1"));
+  Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
+  EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
+  EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
+  const Json working = ReceiveAnswer();
+  EXPECT_EQ(working["type"], "working");
+  EXPECT_EQ(working["id"], "c1");
+  Send({{"type", "cancel"}, {"id", "c1"}});
+  Json answer = ReceiveAnswer();
+  while (answer["type"] == "working") answer = ReceiveAnswer();
+  EXPECT_EQ(answer["id"], "c1");
+  EXPECT_EQ(answer["code"], "CANCELLED") << answer;
+}
+
+TEST_F(ServeLoopTest, RenderWithoutAJobSaysThatItIsAtWork) {
+  const Json done = TrainToTheEnd("j", 5);
+  Json render = HugeRender("r1", "");
+  render.erase("job");
+  render["file"] = done["model"];
+  Send(render);
+  for (int i = 0; i < 2; ++i) {
+    const Json working = ReceiveAnswer();
+    EXPECT_EQ(working["type"], "working") << working;
+    EXPECT_EQ(working["id"], "r1");
+  }
+  Send({{"type", "cancel"}, {"id", "r1"}});
+  Json answer = ReceiveAnswer();
+  while (answer["type"] == "working") answer = ReceiveAnswer();
+  EXPECT_EQ(answer["code"], "CANCELLED") << answer;
 }
 
 TEST_F(ServeLoopTest, RendersModelFilesWithAndWithoutTraining) {

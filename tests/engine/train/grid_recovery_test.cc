@@ -74,11 +74,9 @@ TEST(GridRecoveryTest, FieldOfOneDensityEmptiesTheGridWhileEveryCellIsProbed) {
   training.Clear({"field.density_mlp.0"});
   EXPECT_THAT(training.Run(), IsOkAndHolds(TrainOutcome::kFinished));
   ASSERT_EQ(training.observer.texts.size(), 2u);
-  EXPECT_NE(training.observer.texts[0].find("step 5: rays meet no occupied cell"),
-            std::string::npos);
+  EXPECT_NE(training.observer.texts[0].find("step 5: rays meet no sample"), std::string::npos);
   EXPECT_NE(training.observer.texts[0].find("opening the occupancy grid again"), std::string::npos);
-  EXPECT_NE(training.observer.texts[1].find("step 9: rays meet no occupied cell"),
-            std::string::npos);
+  EXPECT_NE(training.observer.texts[1].find("step 9: rays meet no sample"), std::string::npos);
   EXPECT_NE(training.observer.texts[1].find("last good weights"), std::string::npos);
   EXPECT_EQ(training.trainer->state().watchdog.rate_factor, 0.5f);
   EXPECT_GT(training.step->OccupiedFraction(), 0);
@@ -109,6 +107,16 @@ TEST(GridRecoveryTest, CamerasThatLookAwayFromTheBoxFailInsteadOfTrainingOnNothi
   training.Prepare(10000);
   EXPECT_THAT(training.Run(), FailsWith(absl::StatusCode::kAborted, "GRID_EMPTY"));
   EXPECT_EQ(training.trainer->state().step, 64u) << "4 times 16 steps without a sample";
+}
+
+// Without an end in sight where the budget counts samples.
+TEST(GridRecoveryTest, ThresholdThatNoSampleReachesFailsInsteadOfTrainingForEver) {
+  Training training;
+  training.state.config.alpha_threshold = 0.5f;
+  training.Prepare(1);
+  training.state.config.budget = {BudgetKind::kSamples, 1000};
+  EXPECT_THAT(training.Run(), FailsWith(absl::StatusCode::kAborted, "GRID_EMPTY"));
+  EXPECT_NE(training.observer.texts[0].find("alpha_threshold"), std::string::npos);
 }
 
 // The threshold of a cell is at most the mean of all, and density sinks unevenly: there are always

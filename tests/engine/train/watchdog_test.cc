@@ -12,11 +12,12 @@ namespace {
 
 using Verdict = Watchdog::Verdict;
 
-StepResult Loss(double loss, int64_t n_marched = 100) {
+StepResult Loss(double loss, int64_t n_trained = 100) {
   StepResult result;
   result.loss = result.squared_error = loss;
   result.n_rays = 10;
-  result.n_marched = n_marched;
+  result.n_marched = 100;
+  result.n_trained = n_trained;
   return result;
 }
 
