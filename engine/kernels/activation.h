@@ -32,6 +32,14 @@ struct DensityActivationParams {
   float* alphas = nullptr;
 };
 
+// alphas[i] = AlphaFromDensity(sigmas[i], deltas[i]).
+struct AlphasParams {
+  int n = 0;
+  const float* sigmas = nullptr;
+  const float* deltas = nullptr;
+  float* alphas = nullptr;
+};
+
 // In place: values[i] = 1 / (1 + exp(-values[i])).
 struct SigmoidParams {
   int n = 0;
@@ -40,6 +48,7 @@ struct SigmoidParams {
 
 namespace cpu {
 void DensityActivation(const DensityActivationParams& params);
+void Alphas(const AlphasParams& params);
 void Sigmoid(const SigmoidParams& params);
 }  // namespace cpu
 

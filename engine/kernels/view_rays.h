@@ -7,7 +7,6 @@
 #include "engine/base/check.h"
 #include "engine/base/half_float.h"
 #include "engine/base/lens.h"
-#include "engine/kernels/activation.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/stream.h"
@@ -35,8 +34,8 @@ struct ViewLight {
 
   // Takes the light that a sample stops. Returns the weight that its colour has, those of the thin
   // samples before it included; 0 where it is itself one of those.
-  NERF_HD float AddSample(float sigma, float delta, float t_middle) {
-    const float weight = CompositeForwardStep(AlphaFromDensity(sigma, delta), &transmittance);
+  NERF_HD float AddSample(float alpha, float t_middle) {
+    const float weight = CompositeForwardStep(alpha, &transmittance);
     depth += weight * t_middle;
     unseen += weight;
     if (unseen < kMinSeenWeight) return 0;

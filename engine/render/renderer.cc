@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "engine/kernels/activation.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/view_rays.h"
 #include "engine/render/ray_wave.h"
@@ -29,8 +30,8 @@ struct TileWorkspace {
   RayWave wave;
   Vec3 positions[kTileRays * kWaveSamples], directions[kTileRays * kWaveSamples],
       colours[kTileRays * kWaveSamples];
-  float sigmas[kTileRays * kWaveSamples], t_middles[kTileRays * kWaveSamples],
-      deltas[kTileRays * kWaveSamples];
+  float sigmas[kTileRays * kWaveSamples], alphas[kTileRays * kWaveSamples],
+      t_middles[kTileRays * kWaveSamples], deltas[kTileRays * kWaveSamples];
   int ray_of[kTileRays * kWaveSamples];
   int seen[kTileRays * kWaveSamples];  // samples that show, with their weights
   float seen_weights[kTileRays * kWaveSamples];
@@ -72,7 +73,7 @@ int WeighWave(const RenderJob& job, int n, TileWorkspace* w) {
   for (int i = 0; i < n; ++i) {
     RayState& ray = w->rays[w->ray_of[i]];
     if (ray.transmittance < job.options.min_transmittance) continue;
-    const float weight = ray.AddSample(w->sigmas[i], w->deltas[i], w->t_middles[i]);
+    const float weight = ray.AddSample(w->alphas[i], w->t_middles[i]);
     if (ray.transmittance < job.options.min_transmittance) ray.done = true;
     if (weight == 0) continue;
     w->seen[n_seen] = i;
@@ -105,6 +106,7 @@ void RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
   while (const int n = MarchWave(job, n_rays, w)) {
     if (stop.stop_requested()) return;
     job.field.Density(n, w->positions, w->sigmas, w->field.get());
+    kernels::cpu::Alphas({.n = n, .sigmas = w->sigmas, .deltas = w->deltas, .alphas = w->alphas});
     ColourWave(job, WeighWave(job, n, w), w);
   }
   for (int r = 0; r < n_rays; ++r) {

@@ -1,5 +1,8 @@
 #include "engine/kernels/activation.h"
 
+#include <cstddef>
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/activation.cc"
 #include "hwy/foreach_target.h"
@@ -10,6 +13,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V AlphasOf(D d, V sigma, V delta) {
+  return hn::Neg(hn::Expm1(d, hn::Max(hn::Neg(hn::Mul(sigma, delta)), hn::Set(d, -80.0f))));
+}
 
 void DensityActivation(const DensityActivationParams& params) {
   const hn::ScalableTag<float> d;
@@ -26,10 +34,27 @@ void DensityActivation(const DensityActivationParams& params) {
     for (int i = 0; i < n; ++i) params.sigmas[begin + i] = gathered[i];
     if (params.alphas == nullptr) continue;
     for (int i = 0; i < n; ++i) gathered[i] = params.deltas[begin + i];
-    const auto alpha = hn::Neg(
-        hn::Expm1(d, hn::Max(hn::Neg(hn::Mul(sigma, hn::Load(d, gathered))), hn::Set(d, -80.0f))));
-    hn::Store(alpha, d, gathered);
+    hn::Store(AlphasOf(d, sigma, hn::Load(d, gathered)), d, gathered);
     for (int i = 0; i < n; ++i) params.alphas[begin + i] = gathered[i];
+  }
+}
+
+void Alphas(const AlphasParams& params) {
+  const hn::ScalableTag<float> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  int i = 0;
+  for (; i + lanes <= params.n; i += lanes) {
+    hn::StoreU(AlphasOf(d, hn::LoadU(d, params.sigmas + i), hn::LoadU(d, params.deltas + i)), d,
+               params.alphas + i);
+  }
+  if (i < params.n) {
+    const size_t bytes = static_cast<size_t>(params.n - i) * sizeof(float);
+    alignas(64) float sigmas[HWY_MAX_BYTES / sizeof(float)] = {};
+    alignas(64) float deltas[HWY_MAX_BYTES / sizeof(float)] = {};
+    std::memcpy(sigmas, params.sigmas + i, bytes);
+    std::memcpy(deltas, params.deltas + i, bytes);
+    hn::Store(AlphasOf(d, hn::Load(d, sigmas), hn::Load(d, deltas)), d, sigmas);
+    std::memcpy(params.alphas + i, sigmas, bytes);
   }
 }
 
@@ -59,11 +84,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace nerf::kernels {
 HWY_EXPORT(DensityActivation);
+HWY_EXPORT(Alphas);
 HWY_EXPORT(Sigmoid);
 namespace cpu {
 void DensityActivation(const DensityActivationParams& params) {
   HWY_DYNAMIC_DISPATCH(DensityActivation)(params);
 }
+void Alphas(const AlphasParams& params) { HWY_DYNAMIC_DISPATCH(Alphas)(params); }
 void Sigmoid(const SigmoidParams& params) { HWY_DYNAMIC_DISPATCH(Sigmoid)(params); }
 }  // namespace cpu
 }  // namespace nerf::kernels

@@ -87,6 +87,22 @@ TEST_P(ActivationTest, AlphaOfThinSamplesKeepsItsDigits) {
   EXPECT_NEAR(AlphaFromDensity(1, 1e-10f), 1e-10, 1e-15);
 }
 
+TEST_P(ActivationTest, AlphasAgreeWithTheReferenceForAllSizes) {
+  for (int n : kSizes) {
+    std::vector<float> sigmas = RandomFloats(n, 0, 1000, 1);
+    if (n > 0) sigmas[0] = std::exp(15.0f);  // kDensityMaxExponent
+    const std::vector<float> deltas = RandomFloats(n, 1e-9f, 1e-2f, 2);
+    std::vector<float> alphas(n + 1, -7);
+    cpu::Alphas(
+        {.n = n, .sigmas = sigmas.data(), .deltas = deltas.data(), .alphas = alphas.data()});
+    for (int i = 0; i < n; ++i) {
+      const double alpha = -std::expm1(-static_cast<double>(sigmas[i]) * deltas[i]);
+      EXPECT_NEAR(alphas[i], alpha, 2 * kRelativeTolerance * alpha) << n << ", " << i;
+    }
+    EXPECT_EQ(alphas[n], -7) << "wrote past the end";
+  }
+}
+
 TEST_P(ActivationTest, SigmoidAgreesWithTheReferenceForAllSizes) {
   for (int n : kSizes) {
     const std::vector<float> inputs = RandomFloats(n, -30, 30, 3);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/field/occupancy_grid.h"
+#include "engine/kernels/activation.h"
 #include "engine/kernels/spherical_harmonics.h"
 #include "tests/testing/cuda_test.h"
 
@@ -50,7 +51,7 @@ ViewRay Expected(const MarchGrid& grid, const cuda::ViewControl& control, int x,
          MarchSamples(grid, kSteps, 1, &view.march, &t_middle, &delta) == 1) {
     const Vec3 position = ray.origin + ray.direction * t_middle;
     const Vec3 unit = (position - kBoxMin) * kInverseBoxSize;
-    const float weight = view.AddSample(SigmaAt(unit), delta, t_middle);
+    const float weight = view.AddSample(AlphaFromDensity(SigmaAt(unit), delta), t_middle);
     if (weight > 0) view.AddColour(ColourAt(unit), weight);
   }
   return view;
