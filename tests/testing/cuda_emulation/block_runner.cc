@@ -3,8 +3,10 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -92,7 +94,7 @@ class BlockRunner {
   std::unique_ptr<char[]> shared_;
   Fibre main_;
   Fibre* current_ = &main_;
-  std::vector<std::unique_ptr<Fibre>> fibres_;
+  std::vector<std::unique_ptr<Fibre>> fibres_, stuck_;
   std::vector<Fibre*> idle_, ready_;
   std::vector<Waiting> waiting_;  // by thread
   unsigned n_begun_ = 0, n_ended_ = 0, n_waiting_at_barrier_ = 0;
@@ -242,8 +244,8 @@ void BlockRunner::ReportDivergence() {
   std::string message = std::string("kernel ") + name_ + ", block " + std::to_string(block_) +
                         ": threads wait for one another without end:";
   for (const auto& [place, threads] : places) message += "\n  " + place + ": " + threads;
-  // Fibres that are stuck keep their stacks; fresh ones take their place.
-  for (std::unique_ptr<Fibre>& fibre : fibres_) static_cast<void>(fibre.release());
+  // Fibres that are stuck keep their stacks, which cannot be unwound; fresh ones take their place.
+  std::move(fibres_.begin(), fibres_.end(), std::back_inserter(stuck_));
   fibres_.clear();
   idle_.clear();
   ready_.clear();
