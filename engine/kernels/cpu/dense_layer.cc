@@ -2,6 +2,9 @@
 
 #include <cstddef>
 
+#include "engine/kernels/cpu/pair_dense_layer.h"
+#include "engine/kernels/cpu/pair_units.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/dense_layer.cc"
 #include "hwy/foreach_target.h"
@@ -128,11 +131,28 @@ HWY_EXPORT(DenseForward);
 HWY_EXPORT(DenseBackwardInput);
 HWY_EXPORT(DenseBackwardWeights);
 namespace cpu {
-void DenseForward(const DenseForwardParams& params) { HWY_DYNAMIC_DISPATCH(DenseForward)(params); }
+namespace {
+
+// What multiplies a layer in bf16; nullptr where fp32 does.
+const PairUnit* UnitFor(int n_in, int n_out) {
+  return FitsPairs(n_in, n_out) ? ChosenPairUnit() : nullptr;
+}
+
+}  // namespace
+
+void DenseForward(const DenseForwardParams& params) {
+  if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
+    return PairDenseForward(*unit, params);
+  HWY_DYNAMIC_DISPATCH(DenseForward)(params);
+}
 void DenseBackwardInput(const DenseBackwardInputParams& params) {
+  if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
+    return PairDenseBackwardInput(*unit, params);
   HWY_DYNAMIC_DISPATCH(DenseBackwardInput)(params);
 }
 void DenseBackwardWeights(const DenseBackwardWeightsParams& params) {
+  if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
+    return PairDenseBackwardWeights(*unit, params);
   HWY_DYNAMIC_DISPATCH(DenseBackwardWeights)(params);
 }
 }  // namespace cpu

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "engine/kernels/cpu/pair_units.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/simd_path.cc"
 #include "hwy/foreach_target.h"
@@ -21,27 +23,34 @@ namespace nerf::kernels {
 HWY_EXPORT(TargetName);
 namespace cpu {
 
-const char* SimdPath() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
+const char* SimdPath() {
+  const PairUnit* const unit = ChosenPairUnit();
+  return unit != nullptr ? unit->name : HWY_DYNAMIC_DISPATCH(TargetName)();
+}
 
 std::vector<std::string> SimdPaths() {
   std::vector<std::string> names;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     names.emplace_back(hwy::TargetName(target));
   }
+  for (const PairUnit* unit : {AmxUnit(), Avx512Bf16Unit()}) {
+    if (unit != nullptr) names.emplace_back(unit->name);
+  }
   return names;
 }
 
 bool ForceSimdPath(std::string_view name) {
+  if (name.empty()) return false;
   int64_t better = 0;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     if (name == hwy::TargetName(target)) {
       hwy::DisableTargets(better);
       hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-      return true;
+      return ChoosePairUnit("");
     }
     better |= target;
   }
-  return false;
+  return ChoosePairUnit(name);
 }
 
 }  // namespace cpu

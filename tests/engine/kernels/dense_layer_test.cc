@@ -1,9 +1,12 @@
 #include "engine/kernels/dense_layer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "engine/kernels/cpu/pair_units.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/dense_layer.h"
 #include "tests/testing/simd_paths.h"
@@ -23,11 +26,21 @@ constexpr LayerSize kLayerSizes[] = {{32, 64}, {64, 16}, {64, 64}, {48, 48}, {16
 constexpr int kGap = 5;  // floats between rows, to see that strides are kept
 constexpr float kUntouched = -77;
 
+// Random numbers of [-1, 1): where a path in bf16 is chosen such as it holds exactly, so that one
+// bound goes for every path.
+std::vector<float> RandomOperands(size_t n, uint32_t stream) {
+  std::vector<float> values = RandomFloats(n, -1, 1, stream);
+  if (cpu::ChosenPairUnit() == nullptr) return values;
+  for (float& value : values)
+    value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xffff0000u);
+  return values;
+}
+
 // A float matrix with gaps between its rows.
 struct Strided {
   Strided(int n_rows, int n_columns, uint32_t stream)
       : n_rows(n_rows), n_columns(n_columns), stride(n_columns + kGap) {
-    values = RandomFloats(static_cast<size_t>(n_rows) * stride, -1, 1, stream);
+    values = RandomOperands(static_cast<size_t>(n_rows) * stride, stream);
     for (int r = 0; r < n_rows; ++r) {
       for (int c = n_columns; c < stride; ++c) values[r * stride + c] = kUntouched;
     }
@@ -64,8 +77,7 @@ void ExpectClose(const Strided& actual, const Matrix& expected, const Matrix& ma
 std::vector<float> Packed(const Matrix& m) { return {m.values.begin(), m.values.end()}; }
 
 Matrix RandomMatrix(int n_rows, int n_columns, uint32_t stream) {
-  const std::vector<float> values =
-      RandomFloats(static_cast<size_t>(n_rows) * n_columns, -1, 1, stream);
+  const std::vector<float> values = RandomOperands(static_cast<size_t>(n_rows) * n_columns, stream);
   Matrix m(n_rows, n_columns);
   m.values.assign(values.begin(), values.end());
   return m;
@@ -81,7 +93,21 @@ Matrix Transposed(const Matrix& m) {
 class DenseLayerTest : public SimdPathTest {};
 NERF_INSTANTIATE_SIMD_PATHS(DenseLayerTest);
 
-TEST_P(DenseLayerTest, ForwardAgreesWithTheReference) {
+// Every unit that multiplies in bf16, on the machine's best instruction set.
+class PairDenseLayerTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(cpu::ChoosePairUnit(GetParam())); }
+  void TearDown() override { cpu::ChoosePairUnit(""); }
+};
+std::vector<std::string> PairUnitNames() {
+  std::vector<std::string> names;
+  for (const cpu::PairUnit& unit : cpu::PairUnits()) names.emplace_back(unit.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Units, PairDenseLayerTest, testing::ValuesIn(PairUnitNames()),
+                         [](const auto& unit) { return unit.param; });
+
+void ForwardAgreesWithTheReference() {
   for (const LayerSize& size : kLayerSizes) {
     const Matrix weights = RandomMatrix(size.n_in, size.n_out, 1);
     for (int n_rows : kRowCounts) {
@@ -105,7 +131,7 @@ TEST_P(DenseLayerTest, ForwardAgreesWithTheReference) {
   }
 }
 
-TEST_P(DenseLayerTest, AccumulatingForwardAddsBeforeTheRelu) {
+void AccumulatingForwardAddsBeforeTheRelu() {
   const Matrix weights = RandomMatrix(16, 64, 1);
   const Strided inputs(9, 16, 2), before(9, 64, 3);
   Strided outputs = before;
@@ -130,7 +156,7 @@ TEST_P(DenseLayerTest, AccumulatingForwardAddsBeforeTheRelu) {
   }
 }
 
-TEST_P(DenseLayerTest, GradientToSomeInputsReadsTheirColumnsOfTheWeights) {
+void GradientToSomeInputsReadsTheirColumnsOfTheWeights() {
   // Inputs 16 to 31 of a layer of 32, from the whole layer's transposed weights.
   const Matrix weights = RandomMatrix(32, 64, 1);
   const std::vector<float> transposed = Packed(Transposed(weights));
@@ -155,7 +181,7 @@ TEST_P(DenseLayerTest, GradientToSomeInputsReadsTheirColumnsOfTheWeights) {
   }
 }
 
-TEST_P(DenseLayerTest, GradientToInputsAgreesWithTheReferenceAndClosesTheGate) {
+void GradientToInputsAgreesWithTheReferenceAndClosesTheGate() {
   for (const LayerSize& size : kLayerSizes) {
     const Matrix weights = RandomMatrix(size.n_in, size.n_out, 1);
     for (int n_rows : kRowCounts) {
@@ -189,7 +215,7 @@ TEST_P(DenseLayerTest, GradientToInputsAgreesWithTheReferenceAndClosesTheGate) {
   }
 }
 
-TEST_P(DenseLayerTest, GradientToInputsMayOverwriteItsGate) {
+void GradientToInputsMayOverwriteItsGate() {
   // The training step lets a layer's gradient take the place of that layer's inputs.
   const Matrix weights = RandomMatrix(64, 64, 1);
   const Strided grad_outputs(9, 64, 2), gate(9, 64, 4);
@@ -211,7 +237,7 @@ TEST_P(DenseLayerTest, GradientToInputsMayOverwriteItsGate) {
   EXPECT_EQ(apart.values, in_place.values);
 }
 
-TEST_P(DenseLayerTest, GradientToWeightsIsAddedToWhatIsThere) {
+void GradientToWeightsIsAddedToWhatIsThere() {
   for (const LayerSize& size : kLayerSizes) {
     for (int n_rows : kRowCounts) {
       const Strided inputs(n_rows, size.n_in, 1), grad_outputs(n_rows, size.n_out, 2);
@@ -236,7 +262,7 @@ TEST_P(DenseLayerTest, GradientToWeightsIsAddedToWhatIsThere) {
   }
 }
 
-TEST_P(DenseLayerTest, HandWorkedProduct) {
+void HandWorkedProduct() {
   // Two inputs, sixteen outputs: weight (k, n) = n for k = 0, 1 for k = 1.
   std::vector<float> weights(32);
   for (int n = 0; n < 16; ++n) {
@@ -255,6 +281,61 @@ TEST_P(DenseLayerTest, HandWorkedProduct) {
                      .output_stride = 16,
                      .relu = true});
   for (int n = 0; n < 16; ++n) EXPECT_EQ(outputs[n], std::max(0, 2 * n - 5));
+}
+
+#define NERF_TEST_DENSE_LAYERS(Claim)        \
+  TEST_P(DenseLayerTest, Claim) { Claim(); } \
+  TEST_P(PairDenseLayerTest, Claim) { Claim(); }
+NERF_TEST_DENSE_LAYERS(ForwardAgreesWithTheReference)
+NERF_TEST_DENSE_LAYERS(AccumulatingForwardAddsBeforeTheRelu)
+NERF_TEST_DENSE_LAYERS(GradientToSomeInputsReadsTheirColumnsOfTheWeights)
+NERF_TEST_DENSE_LAYERS(GradientToInputsAgreesWithTheReferenceAndClosesTheGate)
+NERF_TEST_DENSE_LAYERS(GradientToInputsMayOverwriteItsGate)
+NERF_TEST_DENSE_LAYERS(GradientToWeightsIsAddedToWhatIsThere)
+NERF_TEST_DENSE_LAYERS(HandWorkedProduct)
+
+TEST_P(PairDenseLayerTest, OperandsAreRoundedToTheNearestBf16TiesToEven) {
+  // 1 + 2^-8 lies in the middle of two numbers of bf16, as 1 + 3 * 2^-8 does.
+  const float inputs[] = {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, -1 - 0x1.2p-8f, 0x1p-140f};
+  for (int k = 0; k < 4; ++k) {
+    std::vector<float> weights(4 * 16, 0.0f);
+    std::fill_n(weights.begin() + 16 * k, 16, 1.0f);
+    float outputs[16];
+    cpu::DenseForward({.n_rows = 1,
+                       .n_in = 4,
+                       .n_out = 16,
+                       .inputs = inputs,
+                       .input_stride = 4,
+                       .weights = weights.data(),
+                       .outputs = outputs,
+                       .output_stride = 16});
+    const float expected[] = {1, 1 + 0x1p-6f, -1 - 0x1p-7f, 0};
+    for (float output : outputs) EXPECT_NEAR(output, expected[k], 1e-40) << k;
+  }
+}
+
+TEST(PairUnitsTest, WiderLayersThanTheBuffersAreMultipliedInFp32) {
+  ASSERT_TRUE(cpu::ChoosePairUnit("BF16_PLAIN"));
+  const std::vector<float> inputs(130, 1 + 0x1p-12f), weights(130 * 16, 1.0f);
+  float outputs[16];
+  cpu::DenseForward({.n_rows = 1,
+                     .n_in = 130,
+                     .n_out = 16,
+                     .inputs = inputs.data(),
+                     .input_stride = 130,
+                     .weights = weights.data(),
+                     .outputs = outputs,
+                     .output_stride = 16});
+  cpu::ChoosePairUnit("");
+  EXPECT_NEAR(outputs[0], 130 * (1 + 0x1p-12), 1e-4);
+}
+
+TEST(PairUnitsTest, UnknownUnitChangesNothing) {
+  ASSERT_TRUE(cpu::ChoosePairUnit("BF16_PLAIN"));
+  EXPECT_FALSE(cpu::ChoosePairUnit("ABACUS"));
+  EXPECT_STREQ(cpu::ChosenPairUnit()->name, "BF16_PLAIN");
+  EXPECT_TRUE(cpu::ChoosePairUnit(""));
+  EXPECT_EQ(cpu::ChosenPairUnit(), nullptr);
 }
 
 TEST(DenseLayerReferenceTest, GradientsAgreeWithCentralDifferences) {

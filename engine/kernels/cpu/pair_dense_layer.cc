@@ -1,0 +1,191 @@
+#include "engine/kernels/cpu/pair_dense_layer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/pair_dense_layer.cc"
+#include "hwy/foreach_target.h"
+// foreach_target must come before highway.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nerf::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kMaxWidth = 128;
+constexpr int kForwardRows = 64;                 // that go through a product together
+constexpr int kSummedRows = 2 * cpu::kMaxPairs;  // of a weight gradient's product
+constexpr int kMultiple = 16;                    // of rows and columns
+
+int RoundUp(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// The nearest bf16 in the upper half of each word, ties to even; the lower half is left over.
+template <class DU, class DF>
+HWY_INLINE hn::Vec<DU> RoundToUpperHalf(DU du, DF, hn::Vec<DF> value) {
+  const auto bits = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  return hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
+}
+
+uint16_t Round(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return static_cast<uint16_t>((bits + ((bits >> 16) & 1) + 0x7fffu) >> 16);
+}
+
+// Neighbours in a row: pairs[r][p] holds values 2 p and 2 p + 1 of row r. Rows are n_pairs words
+// long, n_rows of them, of which the last ones and the ends are zeros where values lack.
+HWY_INLINE void PairAlongRows(const float* values, int stride, int n_values_rows, int n_values,
+                              int n_rows, int n_pairs, uint32_t* pairs) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint16_t, decltype(d)> du16;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  for (int r = 0; r < n_rows; ++r) {
+    auto* const out = reinterpret_cast<uint16_t*>(pairs + static_cast<ptrdiff_t>(r) * n_pairs);
+    int i = 0;
+    if (r < n_values_rows) {
+      const float* const row = values + static_cast<ptrdiff_t>(r) * stride;
+      for (; i + lanes <= n_values; i += lanes) {
+        const auto rounded = hn::ShiftRight<16>(RoundToUpperHalf(du, d, hn::LoadU(d, row + i)));
+        hn::StoreU(hn::TruncateTo(du16, rounded), du16, out + i);
+      }
+      for (; i < n_values; ++i) out[i] = Round(row[i]);
+    }
+    std::memset(out + i, 0, static_cast<size_t>(2 * n_pairs - i) * sizeof(uint16_t));
+  }
+}
+
+// Neighbours in a column: pairs[p][c] holds value c of rows 2 p and 2 p + 1, zeros where rows or
+// columns lack. n_columns is a multiple of 16.
+HWY_INLINE void PairAlongColumns(const float* values, int stride, int n_values_rows, int n_values,
+                                 int n_pairs, int n_columns, uint32_t* pairs) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const auto upper_half = hn::Set(du, 0xffff0000u);
+  for (int p = 0; p < n_pairs; ++p) {
+    uint32_t* const out = pairs + static_cast<ptrdiff_t>(p) * n_columns;
+    const float* const even = values + static_cast<ptrdiff_t>(2 * p) * stride;
+    const float* const odd = even + stride;
+    const bool has_even = 2 * p < n_values_rows, has_odd = 2 * p + 1 < n_values_rows;
+    int c = 0;
+    if (has_odd) {
+      for (; c + lanes <= n_values; c += lanes) {
+        const auto low = hn::ShiftRight<16>(RoundToUpperHalf(du, d, hn::LoadU(d, even + c)));
+        const auto high = hn::And(RoundToUpperHalf(du, d, hn::LoadU(d, odd + c)), upper_half);
+        hn::StoreU(hn::Or(low, high), du, out + c);
+      }
+    }
+    for (; c < n_columns; ++c) {
+      const uint32_t low = has_even && c < n_values ? Round(even[c]) : 0;
+      const uint32_t high = has_odd && c < n_values ? Round(odd[c]) : 0;
+      out[c] = low | high << 16;
+    }
+  }
+}
+
+void Forward(const cpu::PairUnit& unit, const DenseForwardParams& p) {
+  const hn::CappedTag<float, kMultiple> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  alignas(64) uint32_t inputs[kForwardRows * kMaxWidth / 2], weights[kMaxWidth / 2 * kMaxWidth];
+  alignas(64) float sums[kForwardRows * kMaxWidth];
+  const int n_pairs = RoundUp((p.n_in + 1) / 2, unit.pair_block);
+  PairAlongColumns(p.weights, p.n_out, p.n_in, p.n_out, n_pairs, p.n_out, weights);
+  for (int row = 0; row < p.n_rows; row += kForwardRows) {
+    const int n = std::min(kForwardRows, p.n_rows - row), n_rows = RoundUp(n, kMultiple);
+    PairAlongRows(p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride, p.input_stride, n,
+                  p.n_in, n_rows, n_pairs, inputs);
+    unit.product({n_rows, n_pairs, p.n_out, inputs, n_pairs, 1, weights, sums});
+    for (int r = 0; r < n; ++r) {
+      const float* const from = sums + r * p.n_out;
+      float* const to = p.outputs + static_cast<ptrdiff_t>(row + r) * p.output_stride;
+      for (int c = 0; c < p.n_out; c += lanes) {
+        auto value = hn::Load(d, from + c);
+        if (p.accumulate) value = hn::Add(value, hn::LoadU(d, to + c));
+        if (p.relu) value = hn::Max(value, zero);
+        hn::StoreU(value, d, to + c);
+      }
+    }
+  }
+}
+
+void BackwardInput(const cpu::PairUnit& unit, const DenseBackwardInputParams& p) {
+  const hn::CappedTag<float, kMultiple> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  alignas(64) uint32_t grads[kForwardRows * kMaxWidth / 2], weights[kMaxWidth / 2 * kMaxWidth];
+  alignas(64) float sums[kForwardRows * kMaxWidth];
+  const int n_pairs = RoundUp((p.n_out + 1) / 2, unit.pair_block);
+  PairAlongColumns(p.weights, p.weight_stride > 0 ? p.weight_stride : p.n_in, p.n_out, p.n_in,
+                   n_pairs, p.n_in, weights);
+  for (int row = 0; row < p.n_rows; row += kForwardRows) {
+    const int n = std::min(kForwardRows, p.n_rows - row), n_rows = RoundUp(n, kMultiple);
+    PairAlongRows(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
+                  p.grad_output_stride, n, p.n_out, n_rows, n_pairs, grads);
+    unit.product({n_rows, n_pairs, p.n_in, grads, n_pairs, 1, weights, sums});
+    for (int r = 0; r < n; ++r) {
+      const float* const from = sums + r * p.n_in;
+      const float* const gate =
+          p.gate == nullptr ? nullptr : p.gate + static_cast<ptrdiff_t>(row + r) * p.gate_stride;
+      float* const to = p.grad_inputs + static_cast<ptrdiff_t>(row + r) * p.grad_input_stride;
+      for (int c = 0; c < p.n_in; c += lanes) {
+        auto value = hn::Load(d, from + c);
+        if (gate != nullptr)
+          value = hn::IfThenElseZero(hn::Gt(hn::LoadU(d, gate + c), zero), value);
+        hn::StoreU(value, d, to + c);
+      }
+    }
+  }
+}
+
+void BackwardWeights(const cpu::PairUnit& unit, const DenseBackwardWeightsParams& p) {
+  const hn::CappedTag<float, kMultiple> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  alignas(64) uint32_t inputs[kSummedRows / 2 * kMaxWidth], grads[kSummedRows / 2 * kMaxWidth];
+  alignas(64) float sums[kMaxWidth * kMaxWidth];
+  const int n_in = RoundUp(p.n_in, kMultiple);
+  for (int row = 0; row < p.n_rows; row += kSummedRows) {
+    const int n = std::min(kSummedRows, p.n_rows - row);
+    const int n_pairs = RoundUp((n + 1) / 2, unit.pair_block);
+    PairAlongColumns(p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride, p.input_stride, n,
+                     p.n_in, n_pairs, n_in, inputs);
+    PairAlongColumns(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
+                     p.grad_output_stride, n, p.n_out, n_pairs, p.n_out, grads);
+    unit.product({n_in, n_pairs, p.n_out, inputs, 1, n_in, grads, sums});
+    for (int i = 0; i < p.n_in * p.n_out; i += lanes) {
+      float* const to = p.grad_weights + i;
+      hn::StoreU(hn::Add(hn::LoadU(d, to), hn::Load(d, sums + i)), d, to);
+    }
+  }
+}
+
+}  // namespace nerf::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nerf::kernels {
+HWY_EXPORT(Forward);
+HWY_EXPORT(BackwardInput);
+HWY_EXPORT(BackwardWeights);
+namespace cpu {
+
+bool FitsPairs(int n_in, int n_out) { return n_in <= 128 && n_out <= 128; }
+
+void PairDenseForward(const PairUnit& unit, const DenseForwardParams& params) {
+  HWY_DYNAMIC_DISPATCH(Forward)(unit, params);
+}
+void PairDenseBackwardInput(const PairUnit& unit, const DenseBackwardInputParams& params) {
+  HWY_DYNAMIC_DISPATCH(BackwardInput)(unit, params);
+}
+void PairDenseBackwardWeights(const PairUnit& unit, const DenseBackwardWeightsParams& params) {
+  HWY_DYNAMIC_DISPATCH(BackwardWeights)(unit, params);
+}
+
+}  // namespace cpu
+}  // namespace nerf::kernels
+#endif  // HWY_ONCE
