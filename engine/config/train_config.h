@@ -52,8 +52,8 @@ struct TrainConfig {
   float grid_threshold = 0.01f;
   // Optimisation.
   Loss loss = Loss::kHuber;
-  float huber_delta = 0.1f;
-  float learning_rate = 2e-2f;
+  float huber_delta = 0.3f;
+  float learning_rate = 3e-2f;
   float mlp_rate = 0.2f;
   int warmup_steps = 100;
   float beta1 = 0.9f, beta2 = 0.99f, epsilon = 1e-15f;

@@ -7,8 +7,8 @@ namespace nerf {
 namespace {
 
 constexpr double kWarmupStart = 0.01;
-constexpr double kDecay = 0.33;
-constexpr double kMilestones[] = {0.5, 0.75, 0.9};
+constexpr double kDecayBegin = 0.5;  // share of the budget
+constexpr double kDecayEnd = 0.01;   // of the rate
 
 }  // namespace
 
@@ -35,10 +35,8 @@ float LearningRate(const TrainConfig& config, uint32_t step, double fraction) {
   if (step < warmup_steps) {
     rate *= kWarmupStart + (1 - kWarmupStart) * step / warmup_steps;
   }
-  for (double milestone : kMilestones) {
-    if (fraction >= milestone) rate *= kDecay;
-  }
-  return static_cast<float>(rate);
+  const double decayed = std::clamp((fraction - kDecayBegin) / (1 - kDecayBegin), 0.0, 1.0);
+  return static_cast<float>(rate * (1 + (kDecayEnd - 1) * decayed));
 }
 
 }  // namespace nerf

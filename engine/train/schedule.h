@@ -17,7 +17,8 @@ kernels::LossShape LossShapeOf(const TrainConfig& config);
 float AverageDecay(const TrainConfig& config, int n_steps);
 
 // Learning rate of the step after `step` finished ones:
-//   learning_rate * (1% rising to 100% over warmup_steps) * 0.33 at each of 50%, 75% and 90% spent.
+//   learning_rate * (1% rising to 100% over warmup_steps) * (100% until half of the budget is
+//   spent, then on a straight line to 1% at its end).
 // fraction in [0, 1].
 float LearningRate(const TrainConfig& config, uint32_t step, double fraction);
 

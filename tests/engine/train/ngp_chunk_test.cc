@@ -81,14 +81,14 @@ TEST_F(NgpChunkTest, RaysThatMeetNothingShowTheirBackground) {
   std::fill(grid_.occupied_blocks.begin(), grid_.occupied_blocks.end(), 0);
   Batch batch = TinyBatch(2);
   batch.backgrounds = {{0.5f, 0.5f, 0.5f}, {1, 0, 0}};
-  batch.targets = {{0.5f, 0.5f, 0.5f}, {1, 0.05f, 0.3f}};
+  batch.targets = {{0.5f, 0.5f, 0.5f}, {1, 0.05f, 0.6f}};
   NgpChunk chunk;
   const LaneOutput output = Run(batch, {0, 2}, &chunk);
   EXPECT_EQ(output.n_marched, 0);
   EXPECT_EQ(output.n_trained, 0);
-  // Huber with delta 0.1: 0.05 is in its square part, 0.3 in its linear one.
-  EXPECT_NEAR(output.loss, (0.5 * 0.0025 + 0.1 * (0.3 - 0.05)) / 3, 1e-7);
-  EXPECT_NEAR(output.squared_error, (0.0025 + 0.09) / 3, 1e-7);
+  // Huber with delta 0.3: 0.05 is in its square part, 0.6 in its linear one.
+  EXPECT_NEAR(output.loss, (0.5 * 0.0025 + 0.3 * (0.6 - 0.15)) / 3, 1e-7);
+  EXPECT_NEAR(output.squared_error, (0.0025 + 0.36) / 3, 1e-7);
   EXPECT_TRUE(std::all_of(weight_gradients_.begin(), weight_gradients_.end(),
                           [](float g) { return g == 0; }));
 }

@@ -31,12 +31,11 @@ TEST(ScheduleTest, WarmUpRisesLinearlyFromOnePercent) {
   EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.4999), 0.01f);
 }
 
-TEST(ScheduleTest, RateFallsToAThirdAtEachMilestone) {
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.5), 0.0033f);
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.7499), 0.0033f);
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.75), 0.01f * 0.33f * 0.33f);
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.9), 0.01f * 0.33f * 0.33f * 0.33f);
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 1), 0.01f * 0.33f * 0.33f * 0.33f);
+TEST(ScheduleTest, RateFallsOnALineFromHalfOfTheBudgetToOnePercent) {
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.5), 0.01f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.75), 0.01f * 0.505f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.9), 0.01f * 0.208f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 1), 0.0001f);
 }
 
 TEST(ScheduleTest, NoWarmUpStepsMeansFullRateAtOnce) {
