@@ -16,12 +16,14 @@ namespace {
 constexpr uint64_t kMaxTokenBytes = 4096;
 
 // UNAVAILABLE alone is safe to repeat: the call never reached the server's logic or the server said
-// so. Workers bring their own stream back, and callers of RenderImage count their tries, so those
-// are not retried underneath them.
+// so. Workers bring their own stream back. What runs in an engine may be what ended it, and with it
+// an attempt of the job in training: the callers of RenderImage and ValidateScene count their
+// tries.
 constexpr char kServiceConfig[] = R"({
   "methodConfig": [{
     "name": [{"service": "nerf.v1.WorkerService", "method": "Synchronize"},
-             {"service": "nerf.v1.RenderService", "method": "RenderImage"}]
+             {"service": "nerf.v1.RenderService", "method": "RenderImage"},
+             {"service": "nerf.v1.SceneService", "method": "ValidateScene"}]
   }, {
     "name": [{}],
     "retryPolicy": {

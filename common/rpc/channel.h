@@ -26,7 +26,8 @@ struct ChannelOptions {
 };
 
 // A plaintext channel to a nerfd: keepalive pings, retries of calls that failed with UNAVAILABLE
-// (streams: before their first message), limits on message sizes. Connects lazily.
+// (streams: before their first message; never Synchronize, RenderImage and ValidateScene), limits
+// on message sizes. Connects lazily.
 std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options);
 
 // Sets what every call carries: a deadline from now and, unless empty, the token as

@@ -290,6 +290,14 @@ TEST_F(ServiceTest, CheckOfAStoredSceneAsksTheServer) {
   EXPECT_THAT(state_.names, ElementsAre("projects/default/scenes/s-1"));
 }
 
+// Its pictures may be what ended the engine.
+TEST_F(ServiceTest, CheckWhoseWorkerIsLostIsNotRepeated) {
+  state_.errors["ValidateScene"].assign(
+      100, WithReason(absl::UnavailableError("worker lost"), reason::kWorkerLost));
+  EXPECT_EQ(Run({"scene", "check", "s-1"}).exit_code, kUnreachable);
+  EXPECT_EQ(state_.calls["ValidateScene"], 1);
+}
+
 TEST_F(ServiceTest, ProjectFlagDecidesWhereShortIdsBelong) {
   Run({"--project", "lab", "job", "show", "j-1"});
   EXPECT_THAT(state_.names, ElementsAre("projects/lab/trainingJobs/j-1"));
