@@ -129,11 +129,12 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
       return StateConflict(fmt::format("{} is used by {}", ModelName(key), JobName(job_key)));
     }
   }
+  // The blob tells a checkpoint from one of a later job that was given the same id.
   const bool is_last_of_checkpoint =
       std::none_of(state_.models.begin(), state_.models.end(), [&](const auto& item) {
         const ModelRecord& other = item.second;
         return other.key != key && other.key.project == key.project && other.job == model.job &&
-               other.step == model.step;
+               other.step == model.step && other.blob == model.blob;
       });
   StoreWrite write;
   write.deleted_models.push_back(key);
@@ -142,12 +143,15 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
   if (is_last_of_checkpoint && job_entry != state_.jobs.end()) {
     changed = job_entry->second.job;
     for (CheckpointRecord& checkpoint : changed->checkpoints) {
-      if (checkpoint.step == model.step) checkpoint.promoted = false;
+      if (checkpoint.step == model.step && checkpoint.model_blob == model.blob) {
+        checkpoint.promoted = false;
+      }
     }
     write.jobs.push_back({*changed, changed->lease.epoch});
   }
   if (absl::Status status = state_.Commit(write); !status.ok()) return status;
   if (changed.has_value()) job_entry->second.job = *std::move(changed);
+  state_.blobs.Release(model.blob);
   state_.model_order.erase(model.create_sequence);
   state_.models.erase(found);
   LogInfo("model deleted", {{"project", key.project}, {"model", key.id}});

@@ -31,8 +31,8 @@ class ModelCatalog {
   absl::StatusOr<ModelRecord> Get(const ResourceKey& key);
   // Newest first.
   absl::StatusOr<Page<ModelRecord>> List(const PageRequest& request);
-  // Its checkpoint may be retired again unless another model is made of it. FailedPrecondition
-  // STATE_CONFLICT while a job that is not final starts from it.
+  // Its checkpoint may be retired again unless another model is made of it, and its blob is let go
+  // of. FailedPrecondition STATE_CONFLICT while a job that is not final starts from it.
   absl::Status Delete(const ResourceKey& key);
 
  private:

@@ -175,6 +175,15 @@ absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request)
 }
 
 absl::Status SceneCatalog::Delete(const ResourceKey& key) {
+  const absl::StatusOr<SceneRecord> removed = Remove(key);
+  if (!removed.ok()) return removed.status();
+  // Without the lock: a look at every file takes a while.
+  for (const SceneFileRecord& file : removed->files) state_.blobs.Release(file.blob);
+  LogInfo("scene deleted", {{"project", key.project}, {"scene", key.id}});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SceneRecord> SceneCatalog::Remove(const ResourceKey& key) {
   MutexLock lock(state_.mu);
   const auto found = state_.scenes.find(key);
   if (found == state_.scenes.end()) return ResourceNotFound(SceneName(key));
@@ -186,10 +195,10 @@ absl::Status SceneCatalog::Delete(const ResourceKey& key) {
   StoreWrite write;
   write.deleted_scenes.push_back(key);
   if (absl::Status status = state_.Commit(write); !status.ok()) return status;
-  state_.scene_order.erase(found->second.create_sequence);
+  SceneRecord removed = std::move(found->second);
+  state_.scene_order.erase(removed.create_sequence);
   state_.scenes.erase(found);
-  LogInfo("scene deleted", {{"project", key.project}, {"scene", key.id}});
-  return absl::OkStatus();
+  return removed;
 }
 
 }  // namespace nerf

@@ -44,10 +44,14 @@ class SceneCatalog {
   absl::StatusOr<SceneRecord> Get(const ResourceKey& key);
   // Newest first; files are left out.
   absl::StatusOr<Page<SceneRecord>> List(const PageRequest& request);
-  // FailedPrecondition STATE_CONFLICT while a job that is not final uses it.
+  // Also lets go of its blobs. FailedPrecondition STATE_CONFLICT while a job that is not final uses
+  // it.
   absl::Status Delete(const ResourceKey& key);
 
  private:
+  // Delete, up to the blobs.
+  absl::StatusOr<SceneRecord> Remove(const ResourceKey& key);
+
   QueueState& state_;
 };
 

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <fstream>
 #include <memory>
+#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "nerf/v1/render_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
@@ -62,7 +62,7 @@ TEST(ChannelTest, UnavailableIsTriedAgainButNotWhereACallMayHaveEndedAnEngine) {
   builder.RegisterService(&renders);
   builder.RegisterService(&workers);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const auto channel = MakeChannel({.address = absl::StrCat("127.0.0.1:", port)});
+  const auto channel = MakeChannel({.address = "127.0.0.1:" + std::to_string(port)});
   const auto scene_stub = v1::SceneService::NewStub(channel);
   {
     grpc::ClientContext context;
@@ -73,8 +73,7 @@ TEST(ChannelTest, UnavailableIsTriedAgainButNotWhereACallMayHaveEndedAnEngine) {
   {
     grpc::ClientContext context;
     v1::RenderImageResponse response;
-    EXPECT_FALSE(
-        v1::RenderService::NewStub(channel)->RenderImage(&context, {}, &response).ok());
+    EXPECT_FALSE(v1::RenderService::NewStub(channel)->RenderImage(&context, {}, &response).ok());
     EXPECT_EQ(renders.n_calls, 1);
   }
   {

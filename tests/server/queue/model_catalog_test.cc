@@ -84,6 +84,28 @@ TEST_F(ModelCatalogTest, ModelThatAJobStartsFromStaysUntilTheJobIsFinal) {
   EXPECT_THAT(harness_.models->Delete({"default", "model"}), IsOk());
 }
 
+TEST_F(ModelCatalogTest, DeletedModelsBlobIsLetGoOf) {
+  ASSERT_THAT(harness_.models->Promote(Spec("model", 1)), IsOk());
+  ASSERT_THAT(harness_.models->Delete({"default", "model"}), IsOk());
+  EXPECT_THAT(harness_.blobs.released, testing::ElementsAre(QueueHarness::Blob("model 1").sha256));
+}
+
+TEST_F(ModelCatalogTest, ModelsOfAFormerJobOfTheSameIdSayNothingOfTheNewOnesCheckpoints) {
+  ASSERT_THAT(harness_.models->Promote(Spec("former", 1)), IsOk());
+  ASSERT_THAT(harness_.queue->Finish(lease_, {}), IsOk());
+  ASSERT_THAT(harness_.queue->Delete(lease_.job), IsOk());
+  lease_ = harness_.Running("one");
+  CheckpointRecord checkpoint = QueueHarness::Checkpoint(1);
+  checkpoint.model_blob = QueueHarness::Blob("another model");
+  ASSERT_THAT(harness_.queue->CommitCheckpoint(lease_, checkpoint), IsOk());
+  ASSERT_THAT(harness_.models->Promote(Spec("new", 1)), IsOk());
+  ASSERT_THAT(harness_.models->Delete({"default", "new"}), IsOk());
+  EXPECT_FALSE(harness_.Get("one").checkpoints[0].promoted) << "the former model is of another";
+  ASSERT_THAT(harness_.models->Promote(Spec("new", 1)), IsOk());
+  ASSERT_THAT(harness_.models->Delete({"default", "former"}), IsOk());
+  EXPECT_TRUE(harness_.Get("one").checkpoints[0].promoted) << "for the new model";
+}
+
 TEST_F(ModelCatalogTest, InitFromACheckpointKeepsItsFileAfterItIsRetired) {
   JobSpec spec = harness_.Spec("two");
   spec.init = InitReference{InitReference::Kind::kCheckpoint, {"default", "one"}, 1, "all", {}};

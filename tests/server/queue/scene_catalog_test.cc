@@ -1,5 +1,8 @@
 #include "server/queue/scene_catalog.h"
 
+#include <set>
+#include <string>
+
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 
@@ -148,11 +151,14 @@ TEST_F(SceneCatalogTest, SceneInUseCannotBeDeleted) {
   EXPECT_EQ(harness_.StateOf("one"), JobState::kSucceeded) << "its jobs stay";
 }
 
-TEST_F(SceneCatalogTest, BlobsAreReachableAsLongAsTheScene) {
+TEST_F(SceneCatalogTest, BlobsAreReachableAsLongAsTheSceneAndThenLetGoOf) {
   ASSERT_THAT(harness_.scenes->Create(Spec("scene")), IsOk());
-  EXPECT_TRUE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("a.json").sha256));
+  const std::set<std::string> reachable = harness_.state->ReachableBlobs();
+  EXPECT_TRUE(reachable.contains(QueueHarness::Blob("a.json").sha256));
+  EXPECT_THAT(harness_.blobs.released, testing::IsEmpty());
   ASSERT_THAT(harness_.scenes->Delete({"default", "scene"}), IsOk());
   EXPECT_TRUE(harness_.state->ReachableBlobs().empty());
+  EXPECT_EQ(harness_.blobs.released, reachable);
 }
 
 }  // namespace
