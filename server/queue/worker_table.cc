@@ -33,6 +33,7 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
   require_text("hello.host", description.host);
   if (absl::Status status = check.Result(); !status.ok()) return status;
   MutexLock lock(mu_);
+  std::erase_if(workers_, [this](const auto& item) { return IsGone(item.second); });
   Entry& entry = workers_[description.id];
   entry.description = description;
   entry.connection = next_connection_++;
@@ -54,15 +55,20 @@ bool WorkerTable::Heard(const std::string& worker, uint64_t connection, bool dra
   entry.job = job;
   entry.last_seen = clock_.Now();
   entry.last_seen_wall = clock_.WallNow();
+  if (IsGone(entry)) workers_.erase(found);
   return true;
 }
 
 void WorkerTable::Disconnect(const std::string& worker, uint64_t connection) {
   MutexLock lock(mu_);
   const auto found = workers_.find(worker);
-  if (found != workers_.end() && found->second.connection == connection) {
-    found->second.connected = false;
-  }
+  if (found == workers_.end() || found->second.connection != connection) return;
+  found->second.connected = false;
+  if (IsGone(found->second)) workers_.erase(found);
+}
+
+bool WorkerTable::IsGone(const Entry& entry) const {
+  return !entry.connected && (entry.draining || clock_.Now() - entry.last_seen > kForgetAfter);
 }
 
 WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
@@ -84,7 +90,9 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
 std::vector<WorkerRecord> WorkerTable::List() const {
   MutexLock lock(mu_);
   std::vector<WorkerRecord> records;
-  for (const auto& [id, entry] : workers_) records.push_back(ToRecord(entry));
+  for (const auto& [id, entry] : workers_) {
+    if (!IsGone(entry)) records.push_back(ToRecord(entry));
+  }
   return records;
 }
 

@@ -38,18 +38,21 @@ struct WorkerRecord {
 };
 
 // The workers that this server has heard of since it started, for people and for routing renders.
-// Knows nothing of leases: those prove themselves by their epoch. Thread-safe. The clock outlives
-// it.
+// Knows nothing of leases: those prove themselves by their epoch. One that said that it leaves
+// (draining) is forgotten with its stream, one that went silent after kForgetAfter. Thread-safe.
+// The clock outlives it.
 class WorkerTable {
  public:
+  static constexpr absl::Duration kForgetAfter = absl::Hours(6);
+
   // A worker is lost when nothing was heard of it for `ttl`.
   WorkerTable(Clock* clock, absl::Duration ttl) : clock_(*clock), ttl_(ttl) {}
 
   // Registers a connection. Returns its number; a newer connection of the same worker makes older
   // numbers stale. InvalidArgument FIELD_INVALID for a bad id.
   absl::StatusOr<uint64_t> Connect(const WorkerDescription& description);
-  // Something was heard. False when `connection` is stale: the caller ends that stream with
-  // ABORTED.
+  // Something was heard; also of a stream that ended meanwhile. False when `connection` is stale:
+  // the caller ends that stream with ABORTED.
   bool Heard(const std::string& worker, uint64_t connection, bool draining,
              const std::optional<ResourceKey>& job);
   // The stream ended. A stale connection changes nothing.
@@ -71,6 +74,7 @@ class WorkerTable {
     absl::Time last_seen_wall;
   };
   WorkerRecord ToRecord(const Entry& entry) const;
+  bool IsGone(const Entry& entry) const;
 
   Clock& clock_;
   const absl::Duration ttl_;

@@ -113,7 +113,13 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
 
 absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message) {
   MutexLock lock(mu_);
-  if (closed_) return absl::OkStatus();
+  if (closed_) {
+    // A worker that leaves ends its stream right after it has said so.
+    if (connection_ != 0 && message.draining()) {
+      services_.workers.Heard(description_.id, connection_, /*draining=*/true, std::nullopt);
+    }
+    return absl::OkStatus();
+  }
   last_heard_ = services_.clock.Now();
   draining_ = message.draining();
   if (message.has_metrics()) {

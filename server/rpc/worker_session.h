@@ -43,7 +43,8 @@ class WorkerSession {
   // Grants or takes away what the queue has changed since the last message.
   void HandleWork();
 
-  // The stream is over: nothing is sent and nothing granted any more.
+  // The stream is over: nothing is sent and nothing granted any more. Of messages that are handled
+  // after it only counts that the worker leaves.
   void Close();
 
   // The worker, once it has said hello.

@@ -40,6 +40,36 @@ TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
   EXPECT_EQ(table.List().size(), 1u);
 }
 
+TEST(WorkerTableTest, WorkerThatSaidThatItLeavesIsForgottenWithItsStream) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  const auto first = table.Connect(Describe("worker-a"));
+  EXPECT_TRUE(table.Heard("worker-a", *first, /*draining=*/true, std::nullopt));
+  EXPECT_EQ(table.List().size(), 1u);
+  table.Disconnect("worker-a", *first);
+  EXPECT_TRUE(table.List().empty());
+
+  // The stream's last words may be handled after its end.
+  const auto second = table.Connect(Describe("worker-a"));
+  table.Disconnect("worker-a", *second);
+  EXPECT_EQ(table.List().size(), 1u);
+  EXPECT_TRUE(table.Heard("worker-a", *second, /*draining=*/true, std::nullopt));
+  EXPECT_TRUE(table.List().empty());
+}
+
+TEST(WorkerTableTest, WorkerThatWentSilentIsLostForSomeHoursAndThenForgotten) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  table.Disconnect("worker-a", *table.Connect(Describe("worker-a")));
+  clock.Advance(WorkerTable::kForgetAfter);
+  ASSERT_EQ(table.List().size(), 1u);
+  EXPECT_EQ(table.List()[0].state, WorkerState::kLost);
+  clock.Advance(absl::Seconds(1));
+  EXPECT_TRUE(table.List().empty());
+  ASSERT_THAT(table.Connect(Describe("worker-b")), IsOk());
+  EXPECT_EQ(table.List().size(), 1u);
+}
+
 TEST(WorkerTableTest, HostileDescriptionsAreRefused) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));

@@ -100,6 +100,17 @@ TEST_F(WorkerSessionTest, DrainingWorkerIsGrantedNothingBeforeItsHelloIsHandled)
   EXPECT_EQ(harness_.StateOf("job"), JobState::kQueued);
 }
 
+TEST_F(WorkerSessionTest, WorkerWhoseStreamEndsBeforeItsLastWordsAreHandledHasLeft) {
+  const auto session = NewSession();
+  ASSERT_THAT(session->Open(WithHello(), [] {}), IsOk());
+  session->Close();
+  EXPECT_EQ(workers_.List().size(), 1u);
+  v1::SynchronizeRequest last;
+  last.set_draining(true);
+  ASSERT_THAT(session->HandleMessage(last), IsOk());
+  EXPECT_THAT(workers_.List(), IsEmpty());
+}
+
 // SQLite out of memory, a corrupt store: errors that are not UNAVAILABLE.
 TEST_F(WorkerSessionTest, EndThatTheStoreDidNotTakeIsNotAcknowledgedUntilItDoes) {
   const LeaseRef lease = harness_.Running("job");
