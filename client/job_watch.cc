@@ -91,6 +91,7 @@ class JobWatcher {
         token_.clear();
         continue;
       }
+      if (absl::IsNotFound(status) && seen_any_) return WasDeleted();
       // An end of the stream before the job's end is a server that went away politely.
       const bool may_retry = (status.ok() || absl::IsUnavailable(status)) &&
                              (seen_any_ || options_.patient_from_start);
@@ -121,6 +122,12 @@ class JobWatcher {
  private:
   static absl::Status TimeIsOver() {
     return absl::DeadlineExceededError("--timeout is over; the job keeps running");
+  }
+
+  absl::Status WasDeleted() const {
+    return WithReason(absl::NotFoundError(fmt::format(
+                          "job {} was deleted before its end was read here", ShortName(name_))),
+                      reason::kResourceNotFound);
   }
 
   absl::Status FollowStream() {

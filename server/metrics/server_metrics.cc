@@ -62,7 +62,7 @@ struct ServerMetrics::Families {
             NewCounter(r, "nerfd_jobs_finished_total", "Training jobs that became final.")),
         queue_jobs(NewGauge(r, "nerfd_queue_jobs", "Training jobs that wait for a worker.")),
         queue_oldest_age(NewGauge(r, "nerfd_queue_oldest_job_age_seconds",
-                                  "Time that the oldest waiting job has waited.")),
+                                  "Time since the job that waits longest was queued.")),
         attempts(NewCounter(r, "nerfd_job_attempts_total",
                             "Placements of a job on a worker that ended, by how.")),
         leases(NewGauge(r, "nerfd_leases", "Leases that workers hold.")),

@@ -204,7 +204,6 @@ absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
 }
 
 absl::Status JobQueue::Delete(const ResourceKey& key) {
-  PendingSignals pending;
   MutexLock lock(state_.mu);
   const auto found = state_.jobs.find(key);
   if (found == state_.jobs.end()) return ResourceNotFound(JobName(key));
@@ -228,8 +227,10 @@ absl::Status JobQueue::Delete(const ResourceKey& key) {
     state_.blobs.Release(checkpoint.model_blob);
   }
   ReleasePreview(job.progress.preview_image, std::nullopt);
-  entry.log.SignalAll(pending);
-  state_.job_order.erase(job.create_sequence);
+  const uint64_t create_sequence = job.create_sequence;
+  state_.job_order.erase(create_sequence);
+  // Who watches has heard that there is an end to read, and may not have come to it yet.
+  if (entry.log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(entry));
   state_.jobs.erase(found);
   LogInfo("job deleted", {{"project", key.project}, {"job", key.id}});
   return absl::OkStatus();
@@ -337,9 +338,14 @@ QueueStats JobQueue::Stats() {
   for (const auto& [key, entry] : state_.jobs) {
     ++stats.jobs[{key.project, entry.job.state}];
     stats.n_watchers += entry.log.n_watchers();
-    if (entry.job.state == JobState::kQueued) {
-      stats.oldest_queued_age = std::max(stats.oldest_queued_age, now - entry.job.create_time);
-    }
+    if (entry.job.state != JobState::kQueued) continue;
+    // A job that waits has no later event than that it was queued.
+    const JobEvent* const queued = entry.log.At(entry.job.last_event_sequence);
+    if (queued == nullptr) continue;
+    stats.oldest_queued_age = std::max(stats.oldest_queued_age, now - queued->time);
+  }
+  for (const auto& [sequence, entry] : state_.deleted_jobs) {
+    stats.n_watchers += entry.log.n_watchers();
   }
   stats.n_queued = state_.queued_jobs.size();
   stats.n_leases = state_.leased_jobs.size();

@@ -81,7 +81,7 @@ struct QueueStats {
   size_t n_queued = 0;
   size_t n_leases = 0;
   size_t n_watchers = 0;
-  absl::Duration oldest_queued_age = absl::ZeroDuration();
+  absl::Duration oldest_queued_age = absl::ZeroDuration();  // since it was queued, last
 };
 
 // A worker's standing order to be told; ends with the object.
@@ -131,8 +131,8 @@ class JobQueue {
   // RUNNING -> PAUSING; PAUSED -> QUEUED. Both may be repeated. FailedPrecondition STATE_CONFLICT.
   absl::StatusOr<Job> Pause(const ResourceKey& key);
   absl::StatusOr<Job> Resume(const ResourceKey& key);
-  // Forgets a job that is final, with its checkpoints and events; models made of it stay. Errors:
-  // FailedPrecondition STATE_CONFLICT.
+  // Forgets a job that is final, with its checkpoints and events; models made of it stay, and its
+  // watchers read to the end. Errors: FailedPrecondition STATE_CONFLICT.
   absl::Status Delete(const ResourceKey& key);
   // The kept checkpoint of a step; without a step the newest.
   absl::StatusOr<CheckpointRecord> GetCheckpoint(const ResourceKey& job,

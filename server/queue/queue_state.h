@@ -95,6 +95,9 @@ class QueueState {
   Mutex mu;
   std::string store_epoch;  // const after Open
   std::map<ResourceKey, JobEntry> jobs ABSL_GUARDED_BY(mu);
+  // Deleted, but their events are still being read: by create_sequence, until the last watcher
+  // goes.
+  std::map<uint64_t, JobEntry> deleted_jobs ABSL_GUARDED_BY(mu);
   // By order of submission: listing, and the order of placement.
   std::map<uint64_t, ResourceKey> job_order ABSL_GUARDED_BY(mu);
   std::set<uint64_t> queued_jobs ABSL_GUARDED_BY(mu);     // create_sequence, QUEUED

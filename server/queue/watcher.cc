@@ -53,24 +53,24 @@ Watcher::Watcher(QueueState* state, ResourceKey key, uint64_t create_sequence,
       signal_(std::move(signal)),
       position_(position) {}
 
-JobEntry* Watcher::Find() const {
+JobEntry& Watcher::Entry() const {
   const auto found = state_.jobs.find(key_);
   const bool is_there =
       found != state_.jobs.end() && found->second.job.create_sequence == create_sequence_;
-  return is_there ? &found->second : nullptr;
+  return is_there ? found->second : state_.deleted_jobs.at(create_sequence_);
 }
 
 Watcher::~Watcher() {
   signal_->Disarm();
   MutexLock lock(state_.mu);
-  if (JobEntry* entry = Find(); entry != nullptr) entry->log.Unsubscribe(signal_);
+  WatchLog& log = Entry().log;
+  log.Unsubscribe(signal_);
+  if (log.n_watchers() == 0) state_.deleted_jobs.erase(create_sequence_);
 }
 
 std::optional<WatchEvent> Watcher::TryNext() {
   MutexLock lock(state_.mu);
-  const JobEntry* const found = Find();
-  if (found == nullptr) return std::nullopt;
-  const JobEntry& entry = *found;
+  const JobEntry& entry = Entry();
   const uint64_t last = entry.job.last_event_sequence;
   WatchEvent next;
   const bool is_first = std::exchange(snapshot_due_, false);
@@ -111,9 +111,7 @@ std::string Watcher::Token() {
 
 bool Watcher::finished() {
   MutexLock lock(state_.mu);
-  const JobEntry* const entry = Find();
-  if (entry == nullptr) return true;
-  const Job& job = entry->job;
+  const Job& job = Entry().job;
   return !snapshot_due_ && IsFinal(job.state) && position_ >= job.last_event_sequence;
 }
 

@@ -27,7 +27,7 @@ struct WatchEvent {
 // The first event is a snapshot: without a token of now, with a token of the job as it was there.
 // Every event after it follows, so a reader never sees an older state after a newer one. Where the
 // log does not reach back to the position any more, a snapshot of now with gap = true stands in
-// place of what is missing.
+// place of what is missing. A job that is deleted meanwhile is read to its end all the same.
 //
 // Thread-safe, but meant for one reader. The queue outlives it.
 class Watcher {
@@ -43,15 +43,14 @@ class Watcher {
   // A token of the present position, for a BOOKMARK.
   std::string Token();
 
-  // True once the job is final and its last event has been returned, or it was deleted.
+  // True once the job is final and its last event has been returned.
   bool finished();
 
  private:
   friend class JobQueue;
   Watcher(QueueState* state, ResourceKey key, uint64_t create_sequence,
           std::shared_ptr<WatchSignal> signal, uint64_t position);
-  // nullptr once the job was deleted.
-  JobEntry* Find() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  JobEntry& Entry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;
   const ResourceKey key_;

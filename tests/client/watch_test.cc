@@ -79,6 +79,15 @@ TEST_F(ServiceTest, WatchOfAJobThatDoesNotExistIsNotRepeated) {
   EXPECT_EQ(state_.calls["WatchTrainingJob"], 1);
 }
 
+TEST_F(ServiceTest, JobThatIsDeletedWhileTheStreamIsDownIsSaidToBe) {
+  state_.watch_scripts = {
+      {{Message(W::SNAPSHOT, 4, J::RUNNING, 20)}, absl::UnavailableError("going down")},
+      {{}, WithReason(absl::NotFoundError("no job j-fake"), reason::kResourceNotFound)}};
+  const CommandResult result = Run({"job", "watch", "j-fake"});
+  EXPECT_EQ(result.exit_code, kNotFound);
+  EXPECT_THAT(result.err, HasSubstr("nerfctl: job j-fake was deleted"));
+}
+
 TEST_F(ServiceTest, FailedJobIsExitThreeWithCauseAndProblems) {
   W failed = Message(W::SNAPSHOT, 1, J::FAILED);
   *failed.mutable_training_job()->mutable_error() =

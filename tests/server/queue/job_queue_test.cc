@@ -118,17 +118,27 @@ TEST_F(JobQueueTest, NeitherLeaseNorTokenOfADeletedJobFitsANewOneOfItsId) {
   }
 }
 
-TEST_F(JobQueueTest, WatcherOfADeletedJobIsFinished) {
+// A reader on a slow line, and somebody who clears away what has ended.
+TEST_F(JobQueueTest, WatcherOfADeletedJobStillReadsItsEnd) {
   const LeaseRef lease = harness_.Running("one");
+  auto watcher = *queue().Watch(lease.job, "", [] {});
+  auto idle = *queue().Watch(lease.job, "", [] {});
+  EXPECT_EQ(watcher->TryNext()->job.state, kRunning);
+  ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(5)), IsOk());
   (void)queue().Finish(lease, {});
-  int n_woken = 0;
-  const auto watcher = *queue().Watch(lease.job, "", [&] { ++n_woken; });
   ASSERT_THAT(queue().Delete(lease.job), IsOk());
-  EXPECT_EQ(n_woken, 1);
-  EXPECT_EQ(watcher->TryNext(), std::nullopt);
-  EXPECT_TRUE(watcher->finished());
   (void)queue().Create(harness_.Spec("one"));
-  EXPECT_TRUE(watcher->finished()) << "of the job that it watched";
+  EXPECT_EQ(queue().Stats().n_watchers, 2u);
+
+  const std::vector<WatchEvent> events = QueueHarness::Drain(*watcher);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].kind, WatchEventKind::kCheckpointCommitted);
+  EXPECT_EQ(events[1].job.state, kSucceeded);
+  EXPECT_TRUE(watcher->finished());
+  EXPECT_EQ(QueueHarness::Drain(*idle).back().job.state, kSucceeded);
+  watcher.reset();
+  idle.reset();
+  EXPECT_TRUE(harness_.state->deleted_jobs.empty());
 }
 
 TEST_F(JobQueueTest, JobThatEndedLongAgoKeepsItsLastEventAlone) {
@@ -304,6 +314,16 @@ TEST_F(JobQueueTest, StatsCountStatesLeasesAndAge) {
   EXPECT_EQ(stats.n_queued, 1u);
   EXPECT_EQ(stats.n_leases, 1u);
   EXPECT_EQ(stats.oldest_queued_age, absl::Seconds(90));
+}
+
+TEST_F(JobQueueTest, AgeOfAWaitingJobCountsFromWhenItWasQueuedLast) {
+  const LeaseRef lease = harness_.Running("one");
+  harness_.clock.Advance(absl::Hours(2));
+  ASSERT_THAT(queue().Release(lease), IsOk());
+  harness_.clock.Advance(absl::Seconds(5));
+  EXPECT_EQ(queue().Stats().oldest_queued_age, absl::Seconds(5));
+  harness_.Restart();
+  EXPECT_EQ(queue().Stats().oldest_queued_age, absl::Seconds(5));
 }
 
 }  // namespace
