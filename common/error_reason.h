@@ -25,6 +25,7 @@ inline constexpr std::string_view kQueueFull = "QUEUE_FULL";
 inline constexpr std::string_view kSizeLimit = "SIZE_LIMIT";
 inline constexpr std::string_view kNoWorker = "NO_WORKER";
 inline constexpr std::string_view kWorkerLost = "WORKER_LOST";
+inline constexpr std::string_view kWorkerExhausted = "WORKER_EXHAUSTED";
 inline constexpr std::string_view kDraining = "DRAINING";
 inline constexpr std::string_view kNotReady = "NOT_READY";
 inline constexpr std::string_view kStoreReadOnly = "STORE_READ_ONLY";

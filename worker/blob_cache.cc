@@ -12,6 +12,7 @@
 #include "common/atomic_file.h"
 #include "common/logging.h"
 #include "common/sha256.h"
+#include "worker/call_result.h"
 
 namespace nerf {
 namespace {
@@ -128,7 +129,7 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
 
 absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) {
   absl::StatusOr<AtomicFile> file = AtomicFile::Create(PathOf(blob.sha256()), kReadOnly);
-  if (!file.ok()) return file.status();
+  if (!file.ok()) return AsOwnError(file.status());
   Sha256 sha256;
   absl::Status status = transport_.Read(
       blob,
@@ -139,7 +140,7 @@ absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) 
               fmt::format("blob {} is longer than announced", blob.sha256()));
         }
         sha256.Update(bytes);
-        return file->Append(bytes);
+        return AsOwnError(file->Append(bytes));
       },
       std::move(stop));
   if (!status.ok()) return status;
@@ -148,7 +149,7 @@ absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) 
     return absl::DataLossError(
         fmt::format("blob {}: the bytes that came have another digest", blob.sha256()));
   }
-  return file->Commit();
+  return AsOwnError(file->Commit());
 }
 
 void BlobCache::Unpin(const std::string& sha256) {

@@ -41,8 +41,8 @@ class BlobCache {
   BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& transport);
 
   // The path of the blob's file, downloaded when needed. A pinned file stays until Unpin.
-  // Errors: those of the transport; DataLoss when the bytes that came are not the blob's;
-  // InvalidArgument for a malformed blob.
+  // Errors: those of the transport; ResourceExhausted WORKER_EXHAUSTED when there is no room here;
+  // DataLoss when the bytes that came are not the blob's; InvalidArgument for a malformed blob.
   absl::StatusOr<std::string> Fetch(const v1::BlobRef& blob, bool pin, std::stop_token stop);
   void Unpin(const std::string& sha256);
 

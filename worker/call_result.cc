@@ -1,5 +1,7 @@
 #include "worker/call_result.h"
 
+#include <fmt/format.h>
+
 #include "common/error_reason.h"
 
 namespace nerf {
@@ -13,6 +15,19 @@ CallResult ToCallResult(const absl::Status& status) {
 absl::Status ToStatus(const CallResult& result) {
   const absl::Status status(result.code, result.message);
   return result.reason.empty() ? status : WithReason(status, result.reason);
+}
+
+absl::Status AsOwnError(absl::Status status) {
+  if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) return status;
+  return WithReason(
+      absl::ResourceExhaustedError(fmt::format("on the worker: {}", std::string(status.message()))),
+      reason::kWorkerExhausted);
+}
+
+absl::Status Prefixed(std::string_view prefix, const absl::Status& status) {
+  CallResult result = ToCallResult(status);
+  result.message = fmt::format("{}: {}", prefix, result.message);
+  return ToStatus(result);
 }
 
 bool IsTransient(absl::StatusCode code) {

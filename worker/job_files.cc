@@ -1,7 +1,5 @@
 #include "worker/job_files.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <system_error>
 
@@ -26,11 +24,10 @@ absl::Status LinkBlob(const v1::BlobRef& blob, const std::string& path, BlobCach
 
 absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::string& folder,
                                        BlobCache& cache, const std::stop_token& stop) {
-  std::error_code error;
-  fs::remove_all(folder, error);
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
   for (const char* name : {"/out", "/commit"}) {
-    fs::create_directories(folder + name, error);
-    if (error) return absl::InternalError(fmt::format("{}: {}", folder, error.message()));
+    if (absl::Status made = MakeFolders(folder + name); !made.ok()) return made;
   }
   absl::Status status = LayOutScene(grant.files(), folder + "/scene", cache, stop);
   JobFiles files;

@@ -139,6 +139,12 @@ void JobRun::OnFetched(const FetchResult& result) {
     next_fetch_ = context_.clock.Now() + *pause;
     return;
   }
+  if (result.result.reason == reason::kWorkerExhausted) {
+    // Another worker may have room.
+    LogError("no room for the job's files, handing it back", {{"job", name()}});
+    Finish(v1::JobReport::RELEASED);
+    return;
+  }
   FinishFailed(result.result.code, result.result.reason,
                fmt::format("fetching the job's files: {}", result.result.message));
 }

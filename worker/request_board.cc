@@ -95,9 +95,7 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
       [fetched, task, folder = request.folder, &cache = context_.cache,
        stop = request.stop.get_token()] {
         const auto fetch = [&]() -> absl::Status {
-          std::error_code error;
-          fs::create_directories(folder, error);
-          if (error) return absl::InternalError(fmt::format("{}: {}", folder, error.message()));
+          if (absl::Status made = MakeFolders(folder); !made.ok()) return made;
           if (!task.has_file()) return absl::OkStatus();
           auto path = cache.Fetch(task.file(), /*pin=*/true, stop);
           if (path.ok()) fetched->path = *std::move(path);

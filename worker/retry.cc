@@ -7,7 +7,8 @@
 namespace nerf {
 
 std::optional<absl::Duration> Retry::After(const CallResult& failure) {
-  const bool may_pass = MayPass(failure.code);
+  // A worker without room holds a job that another worker could run.
+  const bool may_pass = MayPass(failure.code) || failure.reason == reason::kWorkerExhausted;
   // Blobs that are missing are sent again with the next try.
   const bool passes = IsTransient(failure.code) || failure.reason == reason::kBlobsMissing;
   if (!passes && !may_pass) return std::nullopt;

@@ -5,12 +5,22 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/file_io.h"
+#include "worker/call_result.h"
+
 namespace nerf {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxPathBytes = 512;
+
+// Of our own files: WORKER_EXHAUSTED, or Internal.
+absl::Status FileError(const std::error_code& error, const std::string& action) {
+  const absl::Status status = AsOwnError(ErrnoToStatus(error.value(), action));
+  if (absl::IsResourceExhausted(status)) return status;
+  return absl::InternalError(status.message());
+}
 
 }  // namespace
 
@@ -41,8 +51,16 @@ absl::Status LinkFile(const std::string& source, const std::string& target) {
     return absl::InvalidArgumentError(fmt::format("{} is there twice", target));
   }
   fs::copy_file(source, target, error);
-  if (error) return absl::InternalError(fmt::format("{}: {}", target, error.message()));
-  return absl::OkStatus();
+  return error ? FileError(error, "copy to " + target) : absl::OkStatus();
+}
+
+absl::Status MakeFolders(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error == std::errc::not_a_directory) {
+    return absl::InvalidArgumentError(fmt::format("{}: a file stands in its way", folder));
+  }
+  return error ? FileError(error, "make " + folder) : absl::OkStatus();
 }
 
 absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, BlobCache& cache,
@@ -50,23 +68,16 @@ absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, 
   for (const v1::SceneManifestEntry& file : files) {
     if (absl::Status status = CheckScenePath(file.path()); !status.ok()) return status;
   }
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return absl::InternalError(fmt::format("{}: {}", folder, error.message()));
+  if (absl::Status status = MakeFolders(folder); !status.ok()) return status;
   for (const v1::SceneManifestEntry& file : files) {
     if (stop.stop_requested()) return absl::CancelledError("stopped");
     const absl::StatusOr<std::string> blob = cache.Fetch(file.blob(), /*pin=*/true, stop);
-    if (!blob.ok()) {
-      return absl::Status(blob.status().code(),
-                          fmt::format("{}: {}", file.path(), std::string(blob.status().message())));
-    }
+    if (!blob.ok()) return Prefixed(file.path(), blob.status());
     const fs::path target = fs::path(folder) / file.path();
-    fs::create_directories(target.parent_path(), error);
-    const absl::Status linked =
-        error ? absl::InvalidArgumentError(fmt::format("{}: {}", file.path(), error.message()))
-              : LinkFile(*blob, target.string());
+    absl::Status linked = MakeFolders(target.parent_path().string());
+    if (linked.ok()) linked = LinkFile(*blob, target.string());
     cache.Unpin(file.blob().sha256());
-    if (!linked.ok()) return linked;
+    if (!linked.ok()) return Prefixed(file.path(), linked);
   }
   return absl::OkStatus();
 }

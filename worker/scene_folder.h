@@ -25,7 +25,12 @@ absl::Status CheckScenePath(std::string_view path);
 absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, BlobCache& cache,
                          std::stop_token stop);
 
-// Links `source` as `target`, or copies where the file system cannot link.
+// Makes a folder with all above it. Errors: InvalidArgument where a file stands in its way;
+// ResourceExhausted WORKER_EXHAUSTED without room; Internal.
+absl::Status MakeFolders(const std::string& folder);
+
+// Links `source` as `target`, or copies where the file system cannot link. Errors: InvalidArgument
+// when it is there; ResourceExhausted WORKER_EXHAUSTED without room; Internal.
 absl::Status LinkFile(const std::string& source, const std::string& target);
 
 // The canonical form of `path` when it is a regular file, no link, inside `folder`. The engine

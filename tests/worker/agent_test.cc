@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -465,6 +466,35 @@ TEST_F(AgentTest, BlobWithWrongBytesIsFetchedAgainAndThenFailsTheJob) {
   EXPECT_EQ(server_.reads(), 3);
   EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
   EXPECT_EQ(server_.last_report()->error().code(), 15);
+}
+
+// No file can be opened while this lives: the shortage of its kind that a test can make.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST_F(AgentTest, WorkerWithoutRoomForAJobsFilesHandsItBackAfterSomeMinutes) {
+  Start();
+  {
+    const NoDescriptors no_room;
+    Send(Grant(server_, 1));
+    for (int i = 0; i < 8; ++i) Pass(absl::Seconds(30));
+    EXPECT_EQ(server_.phase(), v1::JobReport::PREPARING) << "there may be room within minutes";
+    for (int i = 0; i < 12; ++i) Pass(absl::Seconds(30));
+  }
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  Send(Acknowledge());
+  Send(Grant(server_, 2));
+  EXPECT_FALSE(engines_.Got("train").is_null()) << "with room again";
 }
 
 TEST_F(AgentTest, PathsOutsideTheOutFolderAreRefused) {

@@ -34,6 +34,17 @@ TEST(RetryTest, ErrorThatAServerAnswersWithIsGivenUpAfterSomeMinutes) {
   }
 }
 
+TEST(RetryTest, WorkerWithoutRoomGivesUpWhereAServerWithoutRoomIsWaitedFor) {
+  Retry server({}), worker({});
+  const CallResult full{absl::StatusCode::kResourceExhausted, "full", ""};
+  const CallResult own{absl::StatusCode::kResourceExhausted, "full",
+                       std::string(reason::kWorkerExhausted)};
+  int n_tries = 1;
+  while (worker.After(own).has_value()) ++n_tries;
+  EXPECT_EQ(n_tries, 20);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(server.After(full).has_value());
+}
+
 TEST(RetryTest, RefusalIsNotRepeatedButMissingBlobsAreSentAgain) {
   EXPECT_EQ(Retry({}).After({absl::StatusCode::kInvalidArgument, "bad", ""}), std::nullopt);
   EXPECT_EQ(Retry({}).After({absl::StatusCode::kFailedPrecondition, "bad", ""}), std::nullopt);
