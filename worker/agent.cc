@@ -299,7 +299,7 @@ bool Agent::lease_doubtful() const {
   return job_ != nullptr && context_.clock.Now() - last_server_message_ > lease_ttl_;
 }
 
-bool Agent::MayRender() const { return request_in_engine_at_ >= engine_->last_message(); }
+bool Agent::MayRender() const { return requests_->InEngine() || request_in_engine_; }
 
 void Agent::TickJobs() {
   if (job_ != nullptr) job_->Tick();
@@ -307,10 +307,9 @@ void Agent::TickJobs() {
   // A run gives itself up when a commit is fenced.
   if (job_ != nullptr && job_->abandoned()) LeaveJob();
   std::erase_if(leaving_, [](const auto& run) { return !run->in_engine(); });
-  if (job_ != nullptr && job_->stage() == JobRun::Stage::kWaiting && engine_->ready() &&
-      leaving_.empty() && !(job_->needs_alone() && requests_->InEngine())) {
-    job_->Train();
-  }
+  const bool waits = job_ != nullptr && job_->stage() == JobRun::Stage::kWaiting;
+  const bool waits_for_requests = waits && job_->needs_alone() && MayRender();
+  if (waits && !waits_for_requests && engine_->ready() && leaving_.empty()) job_->Train();
   requests_->AskWaiting();
 
   const absl::Duration server_silence = context_.clock.Now() - last_server_message_;
@@ -327,10 +326,10 @@ void Agent::TickJobs() {
   absl::Duration allowed = absl::InfiniteDuration();
   if (job_ != nullptr) allowed = job_->allowed_silence();
   const bool trains = allowed != absl::InfiniteDuration();
-  if (requests_->InEngine()) request_in_engine_at_ = now;
+  if (requests_->InEngine()) request_in_engine_ = true;
   // Training waits for a render, which may take longer than any step, and goes on to wait for one
   // that was cancelled on the way.
-  if (requests_->InEngine() || (trains && MayRender())) {
+  if (requests_->InEngine() || waits_for_requests || (trains && MayRender())) {
     allowed = trains ? std::max(allowed, options_.request_silence) : options_.request_silence;
   }
   if (allowed == absl::InfiniteDuration()) {
@@ -358,6 +357,7 @@ JobRun* Agent::RunOfKey(const std::string& key) {
 void Agent::OnEngineReady() { TickJobs(); }
 
 void Agent::OnEngineMessage(const EngineMessage& message) {
+  request_in_engine_ = false;  // TickJobs sees it again where it is
   const std::string* key = std::visit(
       [](const auto& m) -> const std::string* {
         if constexpr (requires { m.job; }) return &m.job;
@@ -378,7 +378,8 @@ void Agent::OnEngineMessage(const EngineMessage& message) {
 }
 
 void Agent::OnEngineExit(const EngineExit& exit) {
-  const bool shared = requests_->InEngine() || MayRender();
+  const bool shared = MayRender();
+  request_in_engine_ = false;
   for (const auto& run : leaving_) run->OnEngineExit(exit, shared);
   if (job_ != nullptr) job_->OnEngineExit(exit, shared);
   requests_->OnEngineExit();

@@ -119,7 +119,8 @@ struct Job {
   JobState state = JobState::kQueued;
   QueueReason queue_reason = QueueReason::kNone;  // set only in QUEUED
   uint32_t attempt = 0;                           // placements on a worker; 0 before the first
-  uint32_t crashes_in_row = 0;  // engine crashes since the last committed checkpoint
+  uint32_t crashes_in_row = 0;  // engine crashes since the last committed checkpoint that count
+  bool crashed_since_checkpoint = false;  // any at all, also of an engine that had other work
   JobLease lease;
   JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first

@@ -50,7 +50,7 @@ struct LeaseGrant {
   SceneRecord scene;
   std::optional<CheckpointRecord> resume;  // the newest committed one; unset on a first attempt
   absl::Duration ttl;                      // from now, by the holder's own steady clock
-  // The engine of the last attempt died: until a checkpoint is committed nothing else may be in
+  // An engine died since the last committed checkpoint: until there is one nothing else may be in
   // this one, so that a second death is the job's own.
   bool alone = false;
 };
@@ -174,7 +174,8 @@ class JobQueue {
   absl::StatusOr<Job> Release(const LeaseRef& lease);
   // The engine died. Queued again (ENGINE_CRASHED), or FAILED with reason ENGINE_CRASHED after
   // max_attempts crashes in a row without a new checkpoint; `message` says what was seen. A crash
-  // of an engine that had other work, too, is not counted, but the next attempt is `alone`.
+  // of an engine that had other work, too, is not counted, but attempts are `alone` until one has
+  // committed a checkpoint.
   absl::StatusOr<Job> ReportEngineCrash(const LeaseRef& lease, std::string_view message,
                                         bool shared_engine = false);
 

@@ -133,6 +133,7 @@ LeaseGrant JobQueue::MakeGrant(const JobEntry& entry) {
   grant.scene = state_.scenes.at({entry.job.key.project, entry.job.scene});
   if (!entry.job.checkpoints.empty()) grant.resume = entry.job.checkpoints.back();
   grant.ttl = state_.options.lease_ttl;
+  grant.alone = entry.job.crashed_since_checkpoint;
   return grant;
 }
 
@@ -150,13 +151,10 @@ absl::StatusOr<std::optional<LeaseGrant>> JobQueue::Acquire(const std::string& w
   changed.lease.worker = worker;
   absl::Status status = Transition(changed, JobState::kPreparing, state_.clock.WallNow());
   if (!status.ok()) return status;
-  const bool alone = entry.job.queue_reason == QueueReason::kEngineCrashed;
   status = Apply(entry, std::move(changed), JobEventKind::kStateChanged, pending);
   if (!status.ok()) return status;
   entry.lease_deadline = state_.clock.Now() + state_.options.lease_ttl;
-  LeaseGrant grant = MakeGrant(entry);
-  grant.alone = alone;
-  return std::optional(std::move(grant));
+  return std::optional(MakeGrant(entry));
 }
 
 absl::StatusOr<LeaseOrder> JobQueue::Renew(const LeaseRef& lease, WorkPhase phase) {
@@ -235,6 +233,7 @@ absl::StatusOr<CommittedCheckpoint> JobQueue::CommitCheckpoint(const LeaseRef& l
   Job changed = entry.job;
   changed.checkpoints.push_back(result.checkpoint);
   changed.crashes_in_row = 0;
+  changed.crashed_since_checkpoint = false;
   if (checkpoint.preview_psnr.has_value()) {
     changed.best_preview_psnr = std::max(
         changed.best_preview_psnr.value_or(*checkpoint.preview_psnr), *checkpoint.preview_psnr);
@@ -330,6 +329,7 @@ absl::StatusOr<Job> JobQueue::ReportEngineCrash(const LeaseRef& lease, std::stri
   JobEntry& entry = **found;
   Job changed = entry.job;
   if (!shared_engine) ++changed.crashes_in_row;
+  changed.crashed_since_checkpoint = true;
   const bool may_go_on =
       changed.crashes_in_row < static_cast<uint32_t>(state_.options.max_attempts) ||
       changed.state == JobState::kCancelling;

@@ -28,6 +28,13 @@ v1::SynchronizeResponse RenderOf(const v1::BlobRef& file, const std::string& id 
   return message;
 }
 
+v1::SynchronizeResponse CancelOf(const std::string& id) {
+  v1::SynchronizeResponse message;
+  message.mutable_request()->set_request_id(id);
+  message.mutable_request()->set_cancel(true);
+  return message;
+}
+
 std::vector<v1::WorkerReply> Replies(const FakeServer& server) {
   std::vector<v1::WorkerReply> replies;
   for (const auto& message : server.messages()) {
@@ -142,6 +149,27 @@ TEST_F(AgentTest, DeathOfAnEngineThatOwedARenderIsReportedAsShared) {
   EXPECT_TRUE(server_.last_report()->shared_engine());
 }
 
+TEST_F(AgentTest, DeathOfAnEngineAtARenderThatWasCancelledIsReportedAsShared) {
+  StartTraining();
+  Send(RenderOf(server_.AddBlob("model")));
+  Send(CancelOf("q1"));
+  engines_.Die({EngineExit::Kind::kSignal, 9});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_TRUE(server_.last_report()->shared_engine());
+}
+
+TEST_F(AgentTest, DeathOfAnEngineThatHasSpokenSinceARenderIsTheJobsOwn) {
+  StartTraining();
+  Send(RenderOf(server_.AddBlob("model")));
+  Send(CancelOf("q1"));
+  Progress(1);
+  engines_.Die({EngineExit::Kind::kSignal, 9});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_FALSE(server_.last_report()->shared_engine());
+}
+
 TEST_F(AgentTest, RendersWaitUntilAJobThatNeedsItsEngineAloneHasACheckpoint) {
   Start();
   v1::SynchronizeResponse grant = Grant(server_, 2);
@@ -168,13 +196,33 @@ TEST_F(AgentTest, JobThatNeedsItsEngineAloneStartsAfterTheRenderThatIsInIt) {
   EXPECT_FALSE(engines_.Got("train").is_null());
 }
 
+TEST_F(AgentTest, JobThatNeedsItsEngineAloneWaitsForARenderThatWasCancelledButNotForEver) {
+  for (const bool answers : {true, false}) {
+    SCOPED_TRACE(answers);
+    Start();
+    Send(RenderOf(server_.AddBlob("model")));
+    Send(CancelOf("q1"));
+    v1::SynchronizeResponse grant = Grant(server_, 2);
+    grant.mutable_desired_job()->set_alone(true);
+    Send(grant);
+    Say({{"type", "working"}, {"id", engines_.Got("render")["id"]}});
+    Pass(absl::Minutes(9));
+    EXPECT_TRUE(engines_.Got("train").is_null());
+    if (answers) {
+      Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "CANCELLED"}});
+    } else {
+      Pass(absl::Minutes(2));  // the engine is killed
+      Pass(absl::Minutes(1));
+    }
+    EXPECT_FALSE(engines_.Got("train").is_null());
+    agent_.reset();
+  }
+}
+
 TEST_F(AgentTest, CancelledRenderIsForgotten) {
   Start();
   Send(RenderOf(server_.AddBlob("model")));
-  v1::SynchronizeResponse cancel;
-  cancel.mutable_request()->set_request_id("q1");
-  cancel.mutable_request()->set_cancel(true);
-  Send(cancel);
+  Send(CancelOf("q1"));
   EXPECT_EQ(engines_.Got("cancel")["id"], engines_.Got("render")["id"]);
   Say({{"type", "rendered"}, {"id", "r1"}, {"files", Json::object()}, {"width", 1}, {"height", 1}});
   EXPECT_THAT(Replies(server_), IsEmpty());

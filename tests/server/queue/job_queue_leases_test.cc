@@ -311,6 +311,20 @@ TEST_F(LeaseTest, DeathsOfASharedEngineFailNoJobAndTheNextAttemptHasItAlone) {
   EXPECT_EQ(harness_.StateOf("one"), kFailed);
 }
 
+TEST_F(LeaseTest, AttemptsStayAloneUntilACheckpointHoweverTheyEnd) {
+  (void)queue().Create(harness_.Spec("one"));
+  (void)queue().ReportEngineCrash(harness_.Grant(), "killed", /*shared_engine=*/true);
+  ASSERT_THAT(queue().Release((*queue().Acquire("worker-a"))->lease), IsOk());
+  harness_.Restart();
+  EXPECT_TRUE((*queue().Acquire("worker-a"))->alone) << "drained";
+  Expire();
+  const auto grant = **queue().Acquire("worker-b");
+  EXPECT_TRUE(grant.alone) << "lost";
+  ASSERT_THAT(queue().CommitCheckpoint(grant.lease, QueueHarness::Checkpoint(5)), IsOk());
+  ASSERT_THAT(queue().Release(grant.lease), IsOk());
+  EXPECT_FALSE((*queue().Acquire("worker-a"))->alone);
+}
+
 TEST_F(LeaseTest, FinishIsHeardAgainWhenItsReplyWasLost) {
   const LeaseRef lease = harness_.Running("one");
   JobOutcome outcome;
