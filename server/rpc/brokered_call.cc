@@ -41,6 +41,9 @@ grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
 void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
   absl::StatusOr<BrokerRequest> request = prepare();
   if (!request.ok()) return FinishOnce(request.status());
+  if (timeout <= absl::ZeroDuration()) {
+    return FinishOnce(absl::DeadlineExceededError("the time was over before a worker was asked"));
+  }
   request->timeout = timeout;
   const absl::StatusOr<uint64_t> number = services_.broker.Start(
       *std::move(request), [call = shared_from_this()](absl::StatusOr<BrokerReply> reply) {

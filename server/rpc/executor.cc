@@ -96,6 +96,11 @@ Executor::Timer Executor::PostAfter(absl::Duration delay, std::function<void()> 
   return timer;
 }
 
+size_t Executor::n_timers() const {
+  MutexLock lock(state_->mu);
+  return state_->timers.size();
+}
+
 void Executor::Drop(const Timer& timer) {
   std::function<void()> dropped;  // dies without the lock
   MutexLock lock(state_->mu);

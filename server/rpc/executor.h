@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,8 @@ class Executor {
   Timer PostAfter(absl::Duration delay, std::function<void()> task);
   // Forgets a task that is not due yet; one that is may run all the same.
   void Drop(const Timer& timer);
+  // Tasks that wait for their time.
+  size_t n_timers() const;
 
  private:
   struct State;

@@ -119,13 +119,17 @@ absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) 
     number = next_number_++;
     link = attached.link;
     ++attached.n_open;
-    const Executor::Timer timer = executor_.PostAfter(request.timeout, [this, number] {
-      Cancel(number, absl::DeadlineExceededError("the worker took too long"));
-    });
-    open_[number] = Open{*worker, link, request.max_reply_bytes, "", std::move(done), timer};
+    open_[number] = Open{*worker, link, request.max_reply_bytes, "", std::move(done), {}};
   }
   request.message.set_request_id(RequestId(number));
   link->SendRequest(request.message);
+  // Only now: a cancel that went out before its request would cancel nothing.
+  MutexLock lock(mu_);
+  if (const auto open = open_.find(number); open != open_.end()) {
+    open->second.timer = executor_.PostAfter(request.timeout, [this, number] {
+      Cancel(number, absl::DeadlineExceededError("the worker took too long"));
+    });
+  }
   return number;
 }
 

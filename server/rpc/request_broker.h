@@ -72,7 +72,7 @@ class RequestBroker {
     size_t max_reply_bytes = 0;
     std::string bytes;
     Done done;
-    Executor::Timer timer;
+    Executor::Timer timer;  // none until the request is on its way
   };
   struct Attached {
     uint64_t connection = 0;

@@ -234,5 +234,54 @@ TEST_F(RenderTest, FinishedJobIsRenderedFromItsNewestCheckpoint) {
   EXPECT_THAT(outcome.get().status, IsOk());
 }
 
+// A server whose limits are short.
+class RenderTimeTest : public RenderTest {
+ protected:
+  void SetUp() override {}
+  void Begin(absl::Duration request_timeout, absl::Duration max_request_timeout) {
+    ServiceTimes times = RpcTestServer::DefaultTimes();
+    times.request_timeout = request_timeout;
+    times.max_request_timeout = max_request_timeout;
+    server_.Restart(times);
+    RenderTest::SetUp();
+  }
+  v1::RenderImageRequest ViewOfJob() const {
+    v1::RenderImageRequest request = View();
+    request.set_training_job(job_);
+    return request;
+  }
+};
+
+TEST_F(RenderTimeTest, CallersDeadlineCountsAndTheServersOwnOnlyWhereThereIsNone) {
+  Begin(absl::Milliseconds(50), absl::Hours(1));
+  auto patient = Render(ViewOfJob(), absl::Seconds(20));
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  auto without_deadline = Render(ViewOfJob(), absl::InfiniteDuration());
+  EXPECT_THAT(without_deadline.get().status,
+              StatusIs(StatusCode::kDeadlineExceeded, "the worker took too long"));
+  // The first has waited longer than that.
+  Reply(task->request_id(), v1::RenderImageResponse().SerializeAsString(), true);
+  EXPECT_THAT(patient.get().status, IsOk());
+}
+
+TEST_F(RenderTimeTest, NoDeadlineIsLongerThanTheServerAllows) {
+  Begin(absl::Minutes(10), absl::Milliseconds(50));
+  auto outcome = Render(ViewOfJob(), absl::Seconds(20));
+  const auto task = worker_->WaitForRequest();
+  ASSERT_TRUE(task.has_value());
+  EXPECT_THAT(outcome.get().status,
+              StatusIs(StatusCode::kDeadlineExceeded, "the worker took too long"));
+  const auto cancel = worker_->WaitForRequest();
+  ASSERT_TRUE(cancel.has_value());
+  EXPECT_TRUE(cancel->cancel());
+}
+
+TEST_F(RenderTimeTest, WorkerIsNotAskedWhenTheTimeIsOverAlready) {
+  Begin(absl::ZeroDuration(), absl::Hours(1));
+  EXPECT_THAT(Render(ViewOfJob(), absl::InfiniteDuration()).get().status,
+              StatusIs(StatusCode::kDeadlineExceeded, "before a worker was asked"));
+}
+
 }  // namespace
 }  // namespace nerf

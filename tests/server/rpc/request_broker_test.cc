@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,12 @@ using absl::StatusCode;
 // Keeps what a worker would have been sent.
 class RecordingLink final : public WorkerLink {
  public:
-  void SendRequest(const v1::ServerRequest& request) override { sent.push_back(request); }
+  void SendRequest(const v1::ServerRequest& request) override {
+    sent.push_back(request);
+    if (on_send) on_send();
+  }
   std::vector<v1::ServerRequest> sent;
+  std::function<void()> on_send;
 };
 
 class RequestBrokerTest : public testing::Test {
@@ -143,6 +148,35 @@ TEST_F(RequestBrokerTest, CancelIsToldToTheWorkerOnce) {
   ASSERT_EQ(link->sent.size(), 2u);
   EXPECT_TRUE(link->sent[1].cancel());
   EXPECT_EQ(link->sent[1].request_id(), link->sent[0].request_id());
+}
+
+TEST_F(RequestBrokerTest, TimerRunsFromWhenTheRequestIsOutUntilItEnds) {
+  auto link = Connect("w");
+  size_t n_timers_when_sent = 99;
+  link->on_send = [&] { n_timers_when_sent = executor_.n_timers(); };
+  ASSERT_THAT(Start(), IsOk());
+  EXPECT_EQ(n_timers_when_sent, 0u) << "its cancel could go out before it";
+  EXPECT_EQ(executor_.n_timers(), 1u);
+  link->on_send = nullptr;
+  broker_.HandleReply(link.get(), Reply(link->sent[0].request_id(), "x", true));
+  EXPECT_EQ(executor_.n_timers(), 0u);
+  const auto cancelled = Start();
+  broker_.Cancel(*cancelled, absl::CancelledError("gone"));
+  EXPECT_EQ(executor_.n_timers(), 0u);
+  ASSERT_THAT(Start(), IsOk());
+  broker_.Detach("w", link.get());
+  EXPECT_EQ(executor_.n_timers(), 0u);
+}
+
+// As an in-process worker would.
+TEST_F(RequestBrokerTest, AnswerThatComesWhileTheRequestIsSentLeavesNoTimer) {
+  auto link = Connect("w");
+  link->on_send = [&] {
+    broker_.HandleReply(link.get(), Reply(link->sent[0].request_id(), "x", true));
+  };
+  ASSERT_THAT(Start(), IsOk());
+  EXPECT_EQ(done_.size(), 1u);
+  EXPECT_EQ(executor_.n_timers(), 0u);
 }
 
 TEST_F(RequestBrokerTest, WorkerThatOwesTooMuchIsNotAskedForMore) {

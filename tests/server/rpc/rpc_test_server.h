@@ -50,6 +50,13 @@ class RpcTestServer {
     return times;
   }
 
+  // As a server with other times would have it.
+  void Restart(const ServiceTimes& times) {
+    Stop();
+    times_ = times;
+    Start();
+  }
+
   void Start() {
     metrics = std::make_unique<ServerMetrics>(BuildInfo{"0", "test", "none", "1"});
     observer_ = std::make_unique<QueueMetrics>(metrics.get());
@@ -173,7 +180,7 @@ class RpcTestServer {
 
  private:
   const bool over_socket_;
-  const ServiceTimes times_ = DefaultTimes();
+  ServiceTimes times_ = DefaultTimes();
   std::unique_ptr<QueueMetrics> observer_;
   std::unique_ptr<SqliteStore> store_;
   std::unique_ptr<QueueState> state_;
