@@ -1,8 +1,5 @@
 #include "engine/tool/view_request.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "engine/config/view_limits.h"
 #include "engine/render/orbit.h"
 #include "engine/scene/camera_file.h"
@@ -12,26 +9,11 @@ namespace nerf {
 namespace {
 
 absl::StatusOr<Camera> ResizedTo(const Camera& camera, int width, int height) {
-  if (width < 0 || height < 0 || width > kMaxViewSide || height > kMaxViewSide) {
-    return absl::InvalidArgumentError(
-        fmt::format("width, height: {} x {} is not between 0 and {}", width, height, kMaxViewSide));
-  }
-  if (width == 0 && height == 0) {
-    width = camera.width;
-    height = camera.height;
-  }
-  const double aspect = static_cast<double>(camera.width) / std::max(camera.height, 1);
-  if (width == 0) width = static_cast<int>(std::clamp(std::lround(height * aspect), 1l, 1000000l));
-  if (height == 0) height = static_cast<int>(std::clamp(std::lround(width / aspect), 1l, 1000000l));
-  if (width < 1 || height < 1 || width > kMaxViewSide || height > kMaxViewSide ||
-      int64_t{width} * height > kMaxViewPixels) {
-    return absl::InvalidArgumentError(
-        fmt::format("a view of {} x {} pixels; at most {} a side and "
-                    "{} in all are rendered",
-                    width, height, kMaxViewSide, kMaxViewPixels));
-  }
-  if (width == camera.width && height == camera.height) return camera;
-  return Resized(camera, width, height);
+  const absl::StatusOr<ViewSize> size =
+      ResolveViewSize({camera.width, camera.height}, {width, height});
+  if (!size.ok()) return size.status();
+  if (size->width == camera.width && size->height == camera.height) return camera;
+  return Resized(camera, static_cast<int>(size->width), static_cast<int>(size->height));
 }
 
 absl::StatusOr<std::vector<Camera>> InTrainingFrame(absl::StatusOr<std::vector<Camera>> own,

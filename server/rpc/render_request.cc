@@ -111,6 +111,24 @@ void CheckSourceName(const v1::RenderImageRequest& request, RequestCheck& check)
   }
 }
 
+// The sides together, where each of them is right. The shape of an orbit's views only the engine
+// knows.
+void CheckSize(const v1::RenderImageRequest& request, RequestCheck& check) {
+  const auto is_side = [](uint32_t side) { return side >= 1 && side <= kMaxSide; };
+  const v1::Camera& camera = request.camera();
+  const bool shape_known = is_side(camera.width()) && is_side(camera.height());
+  const bool both_asked = is_side(request.width()) && is_side(request.height());
+  const bool too_large = request.width() > kMaxSide || request.height() > kMaxSide;
+  if (too_large || !(shape_known || both_asked)) return;
+  const absl::Status status =
+      ResolveViewSize({camera.width(), camera.height()}, {request.width(), request.height()})
+          .status();
+  const std::string_view field = request.width() > 0    ? "width"
+                                 : request.height() > 0 ? "height"
+                                                        : "camera.width";
+  check.Require(status.ok(), field, {status.message().data(), status.message().size()});
+}
+
 }  // namespace
 
 absl::Status CheckView(const v1::RenderImageRequest& request) {
@@ -129,23 +147,7 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
   check.Require(request.width() <= kMaxSide, "width", fmt::format("must be at most {}", kMaxSide));
   check.Require(request.height() <= kMaxSide, "height",
                 fmt::format("must be at most {}", kMaxSide));
-  const auto require_pixels = [&](std::string_view field, uint64_t width, uint64_t height) {
-    check.Require(width * height <= kMaxViewPixels, field,
-                  fmt::format("width times height must be at most {}", kMaxViewPixels));
-  };
-  const v1::Camera& camera = request.camera();
-  if (request.width() == 0 && request.height() == 0) {
-    require_pixels("camera.width", camera.width(), camera.height());
-  } else if (request.width() == 0 && camera.height() > 0) {
-    // The other side follows the camera's aspect.
-    require_pixels("height", uint64_t{request.height()} * camera.width() / camera.height(),
-                   request.height());
-  } else if (request.height() == 0 && camera.width() > 0) {
-    require_pixels("width", request.width(),
-                   uint64_t{request.width()} * camera.height() / camera.width());
-  } else {
-    require_pixels("width", request.width(), request.height());
-  }
+  CheckSize(request, check);
   check.Require(v1::ImageFormat_IsValid(request.format()), "format",
                 "is not a format that this server knows");
   std::set<int> seen;
