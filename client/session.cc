@@ -16,6 +16,15 @@
 #include "fmt/format.h"
 
 namespace nerf {
+namespace {
+
+// True for a field that is filled from what files hold, not from a flag.
+bool IsOfFile(const FieldViolation& violation) {
+  const std::string_view field = violation.field;
+  return field.starts_with("files") || field.starts_with("camera.") || field == "upload";
+}
+
+}  // namespace
 
 Session::Session(const GlobalFlags& flags, const Io& io)
     : flags_(flags), io_(io), start_(io.clock->Now()) {}
@@ -96,9 +105,14 @@ int Session::Fail(const absl::Status& status) const {
     *io_.err << "  no nerfd answered at " << PlainText(flags_.server)
              << ": start one with `nerfd`, or name another with --server HOST:PORT\n";
   }
-  // What the server refuses of a request is what the flags asked for; what it has lost or damaged
-  // is not the caller's data.
-  if (GetReason(status).value_or(ErrorReason()).reason == reason::kFieldInvalid) return kUsage;
+  // What the server refuses of a request is what the flags asked for, or what the files hold; what
+  // it has lost or damaged is not the caller's data.
+  if (GetReason(status).value_or(ErrorReason()).reason == reason::kFieldInvalid) {
+    const std::vector<FieldViolation> violations = GetFieldViolations(status);
+    const bool of_files =
+        !violations.empty() && std::all_of(violations.begin(), violations.end(), IsOfFile);
+    return of_files ? kBadData : kUsage;
+  }
   return absl::IsDataLoss(status) ? kBug : ExitCodeFor(status.code());
 }
 

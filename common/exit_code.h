@@ -8,14 +8,14 @@ namespace nerf {
 enum ExitCode : int {
   kOk = 0,
   kBug = 1,           // an error of ours
-  kUsage = 2,         // wrong flags or arguments
+  kUsage = 2,         // wrong flags or arguments, also those that only the server can tell
   kJobFailed = 3,     // the job that was waited for failed
   kDenied = 4,        // no token, or not allowed
   kNotFound = 5,      // no such thing
   kUnreachable = 6,   // server or worker not there; may be tried again
   kWrongState = 7,    // the thing is not in a state that allows it
   kExhausted = 8,     // memory, disk, quota or queue full
-  kBadData = 9,       // bad content: data set, checkpoint, request
+  kBadData = 9,       // bad content of files: data set, cameras, checkpoint
   kInterrupted = 130  // Ctrl-C
 };
 

@@ -229,6 +229,19 @@ TEST_F(ServiceTest, ViolationsOfTheServerComeOneALine) {
   EXPECT_THAT(result.err, HasSubstr("  config.steps: is 0\n  config.seed: is odd\n"));
 }
 
+TEST_F(ServiceTest, ViolationsOfWhatFilesHoldAreBadDataAndNoUsage) {
+  const std::pair<std::vector<FieldViolation>, int> cases[] = {
+      {{{"files[3].path", "is too long"}}, kBadData},
+      {{{"camera.width", "must be 1 to 16384"}, {"camera.cx", "must be finite"}}, kBadData},
+      {{{"upload", "holds 3 bytes of another digest"}}, kBadData},
+      {{{"width", "must be at most 16384"}, {"camera.width", "must be 1 to 16384"}}, kUsage},
+      {{{"scene_id", "is no id"}}, kUsage}};
+  for (const auto& [violations, exit_code] : cases) {
+    state_.errors["GetTrainingJob"] = {InvalidFieldsError(violations)};
+    EXPECT_EQ(Run({"job", "show", "j-1"}).exit_code, exit_code) << violations[0].field;
+  }
+}
+
 TEST_F(ServiceTest, ListingsFollowPagesUpToTheLimit) {
   for (int i = 0; i < 7; ++i) {
     v1::TrainingJob job;
