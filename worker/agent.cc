@@ -266,7 +266,8 @@ void Agent::StartJob(const v1::DesiredJob& desired) {
   options.checkpoint_interval = checkpoint_interval_;
   job_ = std::make_shared<JobRun>(
       options,
-      JobContext{.clock = context_.clock,
+      JobContext{.worker_id = options_.worker_id,
+                 .clock = context_.clock,
                  .tasks = context_.tasks,
                  .cache = context_.cache,
                  .blobs = context_.blobs,
@@ -357,7 +358,8 @@ JobRun* Agent::RunOfKey(const std::string& key) {
 void Agent::OnEngineReady() { TickJobs(); }
 
 void Agent::OnEngineMessage(const EngineMessage& message) {
-  request_in_engine_ = false;  // TickJobs sees it again where it is
+  // TickJobs sees it again where it is.
+  if (!std::holds_alternative<EngineWorking>(message)) request_in_engine_ = false;
   const std::string* key = std::visit(
       [](const auto& m) -> const std::string* {
         if constexpr (requires { m.job; }) return &m.job;

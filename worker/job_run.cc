@@ -306,6 +306,7 @@ void JobRun::OnCheckpoint(const EngineCheckpoint& checkpoint) {
   v1::CommitCheckpointRequest& request = next->request;
   request.set_training_job(name());
   request.set_lease_epoch(lease_epoch());
+  request.set_worker_id(context_.worker_id);
   request.set_step(checkpoint.step);
   for (const v1::TensorSpec& tensor : checkpoint.tensors) *request.add_tensors() = tensor;
   if (checkpoint.psnr.has_value()) request.set_psnr(*checkpoint.psnr);

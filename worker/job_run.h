@@ -39,6 +39,7 @@ struct JobRunOptions {
 // What a job uses of the worker. All of it outlives the job; the functions run on the agent's
 // thread.
 struct JobContext {
+  const std::string& worker_id;
   const Clock& clock;
   TaskRunner& tasks;
   BlobCache& cache;

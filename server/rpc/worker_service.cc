@@ -18,8 +18,9 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
   return AnswerUnary(
       services_, "nerf.v1.WorkerService/CommitCheckpoint", context, [=, this]() -> absl::Status {
         RequestCheck check;
-        const LeaseRef lease =
+        LeaseRef lease =
             TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);
+        lease.worker = request->worker_id();
         const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
         if (absl::Status status = check.Result(); !status.ok()) return status;
         const auto committed = services_.queue.CommitCheckpoint(lease, checkpoint);

@@ -53,6 +53,7 @@ TEST_F(AgentTest, GrantIsPreparedTrainedCommittedAndReportedUntilAcknowledged) {
   ASSERT_THAT(server_.commits(), SizeIs(1));
   const v1::CommitCheckpointRequest commit = server_.commits()[0];
   EXPECT_EQ(commit.lease_epoch(), 1);
+  EXPECT_EQ(commit.worker_id(), "w-test");
   EXPECT_EQ(commit.step(), 30u);
   EXPECT_EQ(server_.Blob(commit.checkpoint_blob().sha256()), "c30");
   EXPECT_EQ(server_.Blob(commit.model_blob().sha256()), "m30");

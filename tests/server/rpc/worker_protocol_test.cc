@@ -177,6 +177,20 @@ TEST_F(WorkerProtocolTest, ExpiredLeaseGoesToAnotherWorkerAndTheFirstOneIsFenced
   EXPECT_EQ(now.checkpoints_size(), 0);
 }
 
+// A backup was put back, and the epoch that one worker holds was granted again to another.
+TEST_F(WorkerProtocolTest, CommitOfAnotherWorkerAtTheSameEpochIsFenced) {
+  server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker("w-1");
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  v1::CommitCheckpointRequest commit = Checkpoint(*grant, 10);
+  commit.set_worker_id("w-2");
+  EXPECT_THAT(worker->Commit(commit),
+              FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
+  commit.set_worker_id("w-1");
+  EXPECT_THAT(worker->Commit(commit), IsOk());
+}
+
 TEST_F(WorkerProtocolTest, SilentWorkerIsDroppedAndListedAsLost) {
   auto worker = NewWorker();
   worker->Hello();
