@@ -1,8 +1,6 @@
 #include "client/session.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <ostream>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "common/exit_code.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "common/sleep.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -79,11 +78,7 @@ BlobClient Session::Blobs() {
 
 bool Session::Sleep(absl::Duration duration) const {
   const absl::Duration allowed = TimeLeft(duration);
-  std::mutex mutex;
-  std::condition_variable_any woken;
-  std::unique_lock lock(mutex);
-  woken.wait_for(lock, stop(), absl::ToChronoMilliseconds(allowed), [] { return false; });
-  return !io_.interrupt->requested() && allowed == duration;
+  return SleepUnlessStopped(allowed, stop()) && allowed == duration;
 }
 
 void Session::Say(std::string_view line) const {

@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "common/atomic_file.h"
@@ -21,6 +19,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "common/sha256.h"
+#include "common/sleep.h"
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"
 
@@ -46,13 +45,6 @@ class CallCanceller {
  private:
   std::stop_callback<std::function<void()>> callback_;
 };
-
-void WaitUnlessStopped(absl::Duration duration, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any stopped;
-  std::unique_lock lock(mutex);
-  stopped.wait_for(lock, stop, absl::ToChronoMilliseconds(duration), [] { return false; });
-}
 
 std::string UploadId(const std::string& writer_id, const std::string& sha256) {
   std::string hex = Sha256Hex(fmt::format("{}/{}", writer_id, sha256));
@@ -140,16 +132,23 @@ absl::Status BlobClient::Upload(const Source& source, const v1::BlobRef& blob, s
   if (absl::Status status = CheckBlobRef("blob", blob); !status.ok()) return status;
   const std::string resource = fmt::format(
       "uploads/{}/{}", UploadId(options_.writer_id, blob.sha256()), BlobResourceName(blob));
+  return Persist(stop, [&] {
+    return UploadOnce(source, resource, static_cast<uint64_t>(blob.size_bytes()), stop,
+                      on_progress);
+  });
+}
+
+absl::Status BlobClient::Persist(const std::stop_token& stop,
+                                 const std::function<absl::Status()>& transfer) const {
   absl::Duration pause = options_.first_retry_pause;
   for (int attempt = 1;; ++attempt) {
-    if (stop.stop_requested()) return absl::CancelledError("upload stopped");
-    const absl::Status status =
-        UploadOnce(source, resource, static_cast<uint64_t>(blob.size_bytes()), stop, on_progress);
+    if (stop.stop_requested()) return absl::CancelledError("transfer stopped");
+    const absl::Status status = transfer();
     if (status.ok()) return status;
-    if (stop.stop_requested()) return absl::CancelledError("upload stopped");
+    if (stop.stop_requested()) return absl::CancelledError("transfer stopped");
     if (!MayTryAgain(status) || attempt >= options_.max_attempts) return status;
     if (options_.time_left && options_.time_left() <= pause) return status;
-    WaitUnlessStopped(pause, stop);
+    SleepUnlessStopped(pause, stop);
     pause *= 2;
   }
 }
@@ -235,8 +234,8 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
   const auto stub = google::bytestream::ByteStream::NewStub(channel_);
   const uint64_t byte_size = static_cast<uint64_t>(blob.size_bytes());
   uint64_t received = 0;
-  absl::Status status;
-  for (int attempt = 0; attempt < options_.max_attempts; ++attempt) {
+  absl::Status sink_status;
+  const absl::Status status = Persist(stop, [&] {
     grpc::ClientContext context;
     Prepare(TransferTimeout(blob.size_bytes()), &context);
     const CallCanceller canceller(context, stop);
@@ -245,7 +244,6 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
     request.set_read_offset(static_cast<int64_t>(received));
     const auto reader = stub->Read(&context, request);
     google::bytestream::ReadResponse response;
-    absl::Status sink_status;
     while (sink_status.ok() && reader->Read(&response)) {
       received += response.data().size();
       sink_status = received > byte_size
@@ -254,11 +252,11 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
                         : sink(response.data());
     }
     if (!sink_status.ok()) context.TryCancel();
-    status = FromGrpcStatus(reader->Finish());
-    if (!sink_status.ok()) return sink_status;
-    if (stop.stop_requested() && !status.ok()) return absl::CancelledError("download stopped");
-    if (status.ok() || !MayTryAgain(status)) break;
-  }
+    const absl::Status ended = FromGrpcStatus(reader->Finish());
+    // What the sink says is no matter of the transfer: another try would not help.
+    return sink_status.ok() ? ended : absl::OkStatus();
+  });
+  if (!sink_status.ok()) return sink_status;
   if (!status.ok()) return status;
   if (received != byte_size) {
     return absl::DataLossError(

@@ -28,7 +28,7 @@ struct BlobClientOptions {
   // Names the writer: uploads of the same content by the same writer share an upload id, so that an
   // upload goes on where it was cut, even from another process. Empty: random for each client.
   std::string writer_id;
-  // An upload that was cut is taken up this many times before it fails.
+  // A transfer that was cut goes on where it was, after a pause; so many tries in all.
   int max_attempts = 6;
   absl::Duration first_retry_pause = absl::Milliseconds(500);  // doubles: 15 s in all
   // What a call that begins now may take at most; unset: what its bytes may take on a slow line.
@@ -73,6 +73,9 @@ class BlobClient {
                       const std::function<void(uint64_t)>& on_progress);
   absl::Status UploadOnce(const Source& source, const std::string& resource, uint64_t byte_size,
                           std::stop_token stop, const std::function<void(uint64_t)>& on_progress);
+  // Repeats a transfer that is cut or finds nobody. Errors: those of the transfer; Cancelled.
+  absl::Status Persist(const std::stop_token& stop,
+                       const std::function<absl::Status()>& transfer) const;
   // Gives a call its deadline, at most `timeout` away, and the token.
   void Prepare(absl::Duration timeout, grpc::ClientContext* context) const;
 

@@ -85,6 +85,10 @@ class FakeByteStream final : public google::bytestream::ByteStream::Service,
     bool cut = false;
     {
       MutexLock lock(mu_);
+      if (refusals > 0) {
+        --refusals;
+        return {grpc::StatusCode::UNAVAILABLE, "restarting"};
+      }
       const auto it = blobs.find(request->resource_name());
       if (it == blobs.end()) return {grpc::StatusCode::NOT_FOUND, "no blob"};
       bytes = it->second.substr(static_cast<size_t>(request->read_offset()));
@@ -119,7 +123,7 @@ class FakeByteStream final : public google::bytestream::ByteStream::Service,
   std::map<std::string, std::string> partials, blobs;
   std::set<std::string> resources;
   size_t received = 0, cut_after = 0, largest_chunk = 0;
-  int refusals = 0;  // of writes, to come
+  int refusals = 0;  // of writes and reads, to come
   bool cut_reads = false;
   int find_calls = 0;
   std::string authorization;
@@ -137,7 +141,9 @@ class BlobClientTest : public ::testing::Test {
   ~BlobClientTest() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
   BlobClient Client(const std::string& writer_id = "me") {
-    return BlobClient(channel_, {.token = "secret", .writer_id = writer_id});
+    return BlobClient(
+        channel_,
+        {.token = "secret", .writer_id = writer_id, .first_retry_pause = absl::Milliseconds(10)});
   }
   static std::string Bytes(size_t size) {
     std::string bytes(size, '\0');
@@ -177,13 +183,42 @@ TEST_F(BlobClientTest, CutUploadGoesOnFromTheCommittedSize) {
   EXPECT_EQ(service_.blobs[BlobResourceName(*blob)], bytes);
 }
 
-TEST_F(BlobClientTest, UploadIsTriedWithGrowingPausesWhileTheServerIsAway) {
+TEST_F(BlobClientTest, TransfersAreTriedWithGrowingPausesWhileTheServerIsAway) {
   const std::string bytes = Bytes(1000);
+  const v1::BlobRef blob = BlobOfBytes(bytes);
+  const absl::Duration pauses = absl::Milliseconds(10 + 20 + 40 + 80 + 160);
   service_.refusals = 5;
-  BlobClient client(channel_, {.first_retry_pause = absl::Milliseconds(10)});
-  const absl::Time start = absl::Now();
-  EXPECT_THAT(client.UploadBytes(bytes, BlobOfBytes(bytes)), IsOk());
-  EXPECT_GE(absl::Now() - start, absl::Milliseconds(10 + 20 + 40 + 80 + 160));
+  absl::Time start = absl::Now();
+  EXPECT_THAT(Client().UploadBytes(bytes, blob), IsOk());
+  EXPECT_GE(absl::Now() - start, pauses);
+  service_.refusals = 5;
+  start = absl::Now();
+  EXPECT_THAT(Client().DownloadToFile(blob, dir_ / "copy"), IsOk());
+  EXPECT_GE(absl::Now() - start, pauses);
+  service_.refusals = 6;
+  EXPECT_THAT(Client().DownloadToFile(blob, dir_ / "copy"),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(BlobClientTest, TransferIsNotTriedAgainWhereNoTimeIsLeft) {
+  const v1::BlobRef blob = BlobOfBytes("hello");
+  service_.blobs[BlobResourceName(blob)] = "hello";
+  service_.refusals = 1;
+  BlobClient client(channel_, {.first_retry_pause = absl::Hours(1),
+                               .time_left = [] { return absl::Seconds(20); }});
+  EXPECT_THAT(client.DownloadToFile(blob, dir_ / "copy"), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(BlobClientTest, WhatTheSinkRefusesIsNotAskedForAgain) {
+  const v1::BlobRef blob = BlobOfBytes("hello");
+  service_.blobs[BlobResourceName(blob)] = "hello";
+  int n_chunks = 0;
+  const absl::Status status = Client().Read(blob, [&](std::string_view) {
+    ++n_chunks;
+    return absl::UnavailableError("disk full");
+  });
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable, "disk full"));
+  EXPECT_EQ(n_chunks, 1);
 }
 
 TEST_F(BlobClientTest, AnotherProcessOfTheSameWriterUsesTheSameUpload) {
