@@ -30,7 +30,8 @@ void AddJobFlags(CLI::App& app, JobFlags* flags);
 
 // The request that the flags ask for, without its scene. A request id is drawn from `random` where
 // none was given, so that a create that is sent twice makes one job. Errors: InvalidArgument that
-// lists every wrong flag, by what engine/config allows: what passes here, the server accepts.
+// lists every wrong flag, by what engine/config allows: what passes here, the server accepts, but
+// for what it alone can tell (names that are taken or missing, tensors of --init, a full queue).
 absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
                                                              const std::string& project,
                                                              RandomSource& random);

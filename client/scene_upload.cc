@@ -55,8 +55,7 @@ absl::Status ForEach(size_t n, int n_threads, std::stop_token stop,
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ListSceneFiles(const std::string& dir,
-                                                        const SceneDescription& description) {
+absl::StatusOr<std::vector<std::string>> ListSceneFiles(const SceneDescription& description) {
   std::set<std::string> files;
   files.insert(description.list_files.begin(), description.list_files.end());
   for (const auto* views : {&description.train, &description.test}) {
@@ -155,7 +154,7 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
 
 absl::Status RequireFolder(const std::string& dir) {
   std::error_code ignored;
-  if (std::filesystem::exists(dir, ignored)) return absl::OkStatus();
+  if (std::filesystem::is_directory(dir, ignored)) return absl::OkStatus();
   return absl::NotFoundError(dir + ": there is no such folder");
 }
 
@@ -177,7 +176,7 @@ absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::st
 
 absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,
                                                 const SceneDescription& description) {
-  const absl::StatusOr<std::vector<std::string>> names = ListSceneFiles(upload.dir, description);
+  const absl::StatusOr<std::vector<std::string>> names = ListSceneFiles(description);
   if (!names.ok()) return names.status();
   const absl::StatusOr<std::vector<v1::SceneFile>> files =
       HashSceneFiles(upload.dir, *names, session.stop());

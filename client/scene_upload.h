@@ -15,8 +15,7 @@ class Session;
 // The files of a data set that its reader uses, relative to the folder, sorted: the transforms
 // files or COLMAP's cameras and images, and the pictures of all views. Errors: InvalidArgument for
 // names that the API does not take (too long, control characters), all of them in the message.
-absl::StatusOr<std::vector<std::string>> ListSceneFiles(const std::string& dir,
-                                                        const SceneDescription& description);
+absl::StatusOr<std::vector<std::string>> ListSceneFiles(const SceneDescription& description);
 
 // Digests of those files, computed on all cores. Errors: those of the file system; Cancelled.
 absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir,
@@ -34,7 +33,7 @@ struct UploadCounts {
 absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::string& dir,
                                                 const std::vector<v1::SceneFile>& files);
 
-// OK where something is called `dir`, NotFound otherwise.
+// OK where `dir` is a folder, NotFound otherwise.
 absl::Status RequireFolder(const std::string& dir);
 
 // Reads the data set and prints what it holds. Errors: NotFound without a folder; InvalidArgument

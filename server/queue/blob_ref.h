@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,6 +16,11 @@ struct BlobRef {
 
   auto operator<=>(const BlobRef&) const = default;
 };
+
+// "blobs/{sha256}/{size}".
+inline std::string BlobName(const BlobRef& blob) {
+  return fmt::format("blobs/{}/{}", blob.sha256, blob.byte_size);
+}
 
 // Which blobs are present. The queue asks before it accepts a scene or a checkpoint, and says what
 // it lets go of. Thread-safe.

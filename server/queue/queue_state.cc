@@ -177,9 +177,7 @@ void QueueState::Reindex(const JobEntry& entry, std::optional<JobState> old_stat
 
 absl::Status QueueState::RequireBlobs(const std::vector<BlobRef>& needed) {
   std::vector<std::string> names;
-  for (const BlobRef& blob : blobs.FindMissing(needed)) {
-    names.push_back(fmt::format("blobs/{}/{}", blob.sha256, blob.byte_size));
-  }
+  for (const BlobRef& blob : blobs.FindMissing(needed)) names.push_back(BlobName(blob));
   return names.empty() ? absl::OkStatus() : BlobsMissingError(names);
 }
 

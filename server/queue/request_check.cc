@@ -69,6 +69,4 @@ Fingerprint& Fingerprint::Add(std::string_view part) {
   return *this;
 }
 
-Fingerprint& Fingerprint::AddDouble(double part) { return Add(fmt::format("{:a}", part)); }
-
 }  // namespace nerf

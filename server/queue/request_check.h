@@ -42,7 +42,6 @@ class Fingerprint {
  public:
   Fingerprint& Add(std::string_view part);
   Fingerprint& Add(uint64_t part) { return Add(std::to_string(part)); }
-  Fingerprint& AddDouble(double part);
   std::string Hex() const { return sha_.HexDigest(); }
 
  private:

@@ -78,10 +78,6 @@ absl::Status UploadGone() {
                     reason::kNotReady);
 }
 
-std::string BlobName(const BlobRef& blob) {
-  return fmt::format("blobs/{}/{}", blob.sha256, blob.byte_size);
-}
-
 }  // namespace
 
 BlobStore::BlobStore(std::string root, const BlobStoreOptions& options, const Clock* clock)

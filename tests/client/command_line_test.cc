@@ -90,6 +90,7 @@ std::vector<Case> HostileCases() {
       {{"train", "x", "--samples", "1.5"}, kUsage, "--samples: 1.5 is not a budget"},
       {{"scene", "create", "/nonexistent"}, kNotFound, "no such folder"},
       {{"scene", "check", "/nonexistent"}, kNotFound, "no such folder"},
+      {{"scene", "check", "/dev/null"}, kNotFound, "/dev/null: there is no such folder"},
       {{"scene", "check", "x", "--test-every", "-3"}, kUsage, "--test-every"},
       {{"job", "create"}, kUsage, "name of a scene"},
       {{"job", "create", "projects/p/models/m"}, kUsage, "not the name of a scene"},
