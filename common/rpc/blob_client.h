@@ -24,10 +24,10 @@ namespace nerf {
 inline constexpr size_t kBlobChunkBytes = size_t{64} << 10;
 
 struct BlobClientOptions {
-  std::string token;  // sent as Bearer token unless empty
+  std::string token = {};  // sent as Bearer token unless empty
   // Names the writer: uploads of the same content by the same writer share an upload id, so that an
   // upload goes on where it was cut, even from another process. Empty: random for each client.
-  std::string writer_id;
+  std::string writer_id = {};
   // A transfer that was cut goes on where it was, after a pause; so many tries in all.
   int max_attempts = 6;
   absl::Duration first_retry_pause = absl::Milliseconds(500);  // doubles: 15 s in all

@@ -128,7 +128,8 @@ __global__ void __launch_bounds__(kBlock)
       const RaySegment segment = p.segments[place];
       for (uint32_t i = segment.first; i < segment.first + segment.n; ++i) {
         if (ray.transmittance < min_transmittance) break;
-        const float weight = ray.AddSample(AlphaFromDensity(p.sigmas[i], p.deltas[i]), p.t_middles[i]);
+        const float weight =
+            ray.AddSample(AlphaFromDensity(p.sigmas[i], p.deltas[i]), p.t_middles[i]);
         if (weight > 0) ray.AddColour(p.colours[i], weight);
       }
       goes_on = ray.transmittance >= min_transmittance && ray.march.t_exit >= 0;

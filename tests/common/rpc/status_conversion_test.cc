@@ -87,7 +87,7 @@ TEST(StatusConversionTest, ForeignAndBrokenDetailsAreIgnored) {
   const absl::Status back =
       FromGrpcStatus(grpc::Status(grpc::StatusCode::ABORTED, "m", details.SerializeAsString()));
   EXPECT_FALSE(GetReason(back).has_value());
-  EXPECT_EQ(FromGrpcStatus(grpc::Status(static_cast<grpc::StatusCode>(99), "m")).code(),
+  EXPECT_EQ(FromGrpcStatus(grpc::Status(grpc::StatusCode::DO_NOT_USE, "m")).code(),
             absl::StatusCode::kUnknown);
 }
 

@@ -88,7 +88,7 @@ TEST_F(JobQueueTest, DeletedJobIsGoneWithItsCheckpointsAndItsModelsStay) {
                                             QueueHarness::Blob("preview").sha256));
   harness_.Restart();
   EXPECT_THAT(queue().Get(lease.job), StatusIs(StatusCode::kNotFound));
-  EXPECT_THAT(queue().List({"default"})->records, testing::IsEmpty());
+  EXPECT_THAT(queue().List({"default", 0, ""})->records, testing::IsEmpty());
   const auto reachable = harness_.state->ReachableBlobs();
   EXPECT_TRUE(reachable.contains(QueueHarness::Blob("model 5").sha256));
   EXPECT_FALSE(reachable.contains(QueueHarness::Blob("checkpoint 5").sha256));
