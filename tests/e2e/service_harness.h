@@ -181,12 +181,19 @@ struct WatchRecord {
   }
 };
 
+// What may take longer in a sanitized build: training is some ten times as slow there.
+#ifdef NERF_SANITIZED
+inline constexpr int kSlower = 8;
+#else
+inline constexpr int kSlower = 1;
+#endif
+
 // The four binaries as a user runs them: nerfd on a folder of its own and free ports, with the
 // worker and engine that it starts; nerfctl against it. Whatever a test leaves behind is killed at
 // its end: every process carries a mark in its environment.
 class ServiceTest : public testing::Test {
  protected:
-  static constexpr absl::Duration kLong = absl::Seconds(60);
+  static constexpr absl::Duration kLong = absl::Seconds(60 * kSlower);
 
   ServiceTest() : mark_("NERF_E2E_MARK=" + std::filesystem::path(dir_.path()).filename().string()) {
     std::filesystem::create_directory(dir_ / "logs");
@@ -205,7 +212,8 @@ class ServiceTest : public testing::Test {
     for (const char* name : {"nerfd", "nerf-worker", "nerf-engine", "nerfctl"}) {
       for (const pid_t pid : MarkedProcesses(name)) kill(pid, SIGKILL);
     }
-    EXPECT_TRUE(WaitUntil(absl::Seconds(10), [&] { return MarkedProcesses("").empty(); }));
+    EXPECT_TRUE(
+        WaitUntil(absl::Seconds(10 * kSlower), [&] { return MarkedProcesses("").empty(); }));
   }
 
   // Starts nerfd (again) with short times; `flags` win. False when it does not come up.
@@ -219,7 +227,7 @@ class ServiceTest : public testing::Test {
     nerfd_.reset();
     nerfd_ = std::make_unique<BinaryProcess>("nerfd", arguments, std::vector<std::string>{mark_},
                                              dir_ / "logs/nerfd-" + std::to_string(++n_servers_));
-    return WaitUntil(absl::Seconds(20), [&] {
+    return WaitUntil(absl::Seconds(20 * kSlower), [&] {
       const Json json = Json::parse(ReadWholeFile(ports), nullptr, false);
       if (!json.is_object()) return false;
       address_ = json.value("grpc", "");
@@ -387,7 +395,7 @@ class ServiceTest : public testing::Test {
   // The process of that name, once there is exactly one, other than `other`; 0 when there is none.
   pid_t WaitForOnly(const std::string& name, pid_t other = 0) const {
     pid_t pid = 0;
-    WaitUntil(absl::Seconds(20), [&] {
+    WaitUntil(absl::Seconds(20 * kSlower), [&] {
       const std::vector<pid_t> all = MarkedProcesses(name);
       pid = all.size() == 1 && all[0] != other ? all[0] : 0;
       return pid != 0;
