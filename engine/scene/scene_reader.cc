@@ -161,15 +161,18 @@ void Split(const SceneOptions& options, ListedViews* listed, SceneDescription* d
 // The headers of all views, read in parallel; problems in the order of the views. Unread ones have
 // no width.
 std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedViews& listed,
-                                     const ImageLimits& limits, ThreadPool* pool,
+                                     const SceneOptions& options, ThreadPool* pool,
                                      std::vector<SceneProblem>* problems) {
   std::vector<ImageHeader> headers(listed.views.size());
   std::vector<std::string> messages(listed.views.size());
-  pool->ParallelFor(static_cast<int64_t>(headers.size()), [&](int64_t index, int) {
+  pool->ParallelFor(static_cast<int64_t>(headers.size()), [&](int64_t index, int thread) {
+    if (options.stop.stop_requested()) return;
+    if (thread == 0 && options.between_images) options.between_images();
     const auto i = static_cast<size_t>(index);
     const std::string path = folder.PathOf(listed.views[i].file);
     absl::StatusOr<ImageHeader> header = ReadImageHeader(path);
-    absl::Status status = header.ok() ? CheckImageLimits(*header, limits) : header.status();
+    absl::Status status =
+        header.ok() ? CheckImageLimits(*header, options.image_limits) : header.status();
     if (status.ok()) {
       headers[i] = *header;
       return;
@@ -238,8 +241,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   Split(options, &listed, &description);
   std::erase_if(listed.views,
                 [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
-  const std::vector<ImageHeader> headers =
-      ReadHeaders(*folder, listed, options.image_limits, pool, problems);
+  const std::vector<ImageHeader> headers = ReadHeaders(*folder, listed, options, pool, problems);
   const Similarity placement = Place(listed, &description.geometry, &description.warnings);
 
   std::set<std::string> models, train_files;
@@ -393,6 +395,8 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
     if (problems != nullptr) *problems = description.problems;
     return absl::NotFoundError(SummaryOf(description.problems));
   }
+  const absl::Status stopped = absl::CancelledError("reading the data set was stopped");
+  if (options.stop.stop_requested()) return stopped;
   if (!description.ok()) return refuse();
   if (options.decode_images && options.memory_limit_bytes > 0 &&
       description.image_bytes > options.memory_limit_bytes) {
@@ -420,8 +424,7 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   };
   fill(description.train, &scene.train);
   fill(description.test, &scene.test);
-  if (options.stop.stop_requested())
-    return absl::CancelledError("reading the data set was stopped");
+  if (options.stop.stop_requested()) return stopped;
   if (!description.ok()) return refuse();
   return scene;
 }

@@ -27,7 +27,7 @@ struct SceneOptions {
   bool decode_images = true;
   ImageLimits image_limits = {};
   std::stop_token stop = {};  // leaves out the images that were not begun
-  // Called on the caller's thread between two images that are decoded; or unset.
+  // Called on the caller's thread between two images whose header or pixels are read; or unset.
   std::function<void()> between_images = nullptr;
 };
 

@@ -5,7 +5,6 @@
 #ifdef __AMX_BF16__
 
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,9 +24,11 @@ struct AmxTiles {
     };
     static_assert(sizeof(Config) == 64);
     const Config config;
-    _tile_loadconfig(&config);
+    asm volatile("ldtilecfg %0" : : "m"(config));
   }
-  static void End() { _tile_release(); }  // so that a switch of threads need not keep the tiles
+  static void End() {
+    asm volatile("tilerelease");
+  }  // so that a switch of threads need not keep the tiles
   // In assembly, since the compilers' intrinsics want tile numbers that are digits in the source.
   template <int tile>
   static void Zero() {

@@ -15,7 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kMaxWidth = 128;
+constexpr int kMaxWidth = cpu::kMaxPairRows;
+static_assert(kMaxWidth == 2 * cpu::kMaxPairs);
 constexpr int kForwardRows = 64;                 // that go through a product together
 constexpr int kSummedRows = 2 * cpu::kMaxPairs;  // of a weight gradient's product
 constexpr int kMultiple = 16;                    // of rows and columns
@@ -174,7 +175,7 @@ HWY_EXPORT(BackwardInput);
 HWY_EXPORT(BackwardWeights);
 namespace cpu {
 
-bool FitsPairs(int n_in, int n_out) { return n_in <= 128 && n_out <= 128; }
+bool FitsPairs(int n_in, int n_out) { return n_in <= kMaxPairRows && n_out <= kMaxPairRows; }
 
 void PairDenseForward(const PairUnit& unit, const DenseForwardParams& params) {
   HWY_DYNAMIC_DISPATCH(Forward)(unit, params);

@@ -448,5 +448,18 @@ TEST(SceneReaderTest, LinksOutOfTheFolderAreRefused) {
               HasSubstr("transforms.json: \"transforms.json\" leaves"));
 }
 
+TEST(SceneReaderTest, StopEndsALoadBeforeItsImagesAreRead) {
+  std::stop_source stop;
+  SceneOptions options;
+  options.stop = stop.get_token();
+  options.n_threads = 1;
+  int n_seen = 0;
+  options.between_images = [&] {
+    if (++n_seen == 3) stop.request_stop();
+  };
+  EXPECT_THAT(LoadScene(kMic, options).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(n_seen, 3);
+}
+
 }  // namespace
 }  // namespace nerf

@@ -184,6 +184,15 @@ class ServeLoopTest : public ::testing::Test {
     return {{"type", "check"}, {"id", id}, {"dataset", folder}};
   }
 
+  // Until progress that does not move tells of one beside a job. Returns it.
+  Json WaitUntilARequestIsAtWork() {
+    Json before = Receive();
+    for (Json now = Receive(); now.value("step", -1) != before.value("step", -2); now = Receive()) {
+      before = now;
+    }
+    return before;
+  }
+
   // Trains a job to its end; returns its "done".
   Json TrainToTheEnd(const std::string& job, double steps) {
     Send(TrainMessage(job, steps));
@@ -438,11 +447,7 @@ TEST_F(ServeLoopTest, RenderAtWorkSaysThatTheJobLivesAndCanBeCancelled) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
   Send(HugeRender("r1", "j"));
-  // Progress that does not move comes from within the render.
-  Json before = Receive();
-  for (Json now = Receive(); now.value("step", -1) != before.value("step", -2); now = Receive()) {
-    before = now;
-  }
+  const Json before = WaitUntilARequestIsAtWork();
   Send({{"type", "cancel"}, {"id", "r1"}});
   const Json answer = ReceiveAnswer();
   EXPECT_EQ(answer["type"], "error");
@@ -457,6 +462,7 @@ TEST_F(ServeLoopTest, StopDoesNotWaitForTheRenderAtWork) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
   Send(HugeRender("r1", "j"));
+  WaitUntilARequestIsAtWork();
   Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
   EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
   EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
@@ -469,10 +475,7 @@ TEST_F(ServeLoopTest, CheckAtWorkSaysThatTheJobLivesAndCanBeCancelled) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
   Send(HugeCheck("c1"));
-  Json before = Receive();
-  for (Json now = Receive(); now.value("step", -1) != before.value("step", -2); now = Receive()) {
-    before = now;
-  }
+  const Json before = WaitUntilARequestIsAtWork();
   Send({{"type", "cancel"}, {"id", "c1"}});
   const Json answer = ReceiveAnswer();
   EXPECT_EQ(answer["id"], "c1");
@@ -486,6 +489,7 @@ TEST_F(ServeLoopTest, StopDoesNotWaitForTheCheckAtWorkWhichIsBegunAgain) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
   Send(HugeCheck("c1"));
+  WaitUntilARequestIsAtWork();
   Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
   EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
   EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
