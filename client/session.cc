@@ -65,7 +65,8 @@ absl::Status Session::CallWith(absl::Duration limit,
   // gRPC's own words for it say nothing.
   if (absl::IsDeadlineExceeded(status) && !GetReason(status).has_value()) {
     return absl::DeadlineExceededError(
-        fmt::format("{} gave no answer within {}", flags_.server, absl::FormatDuration(allowed)));
+        fmt::format("{} gave no answer within {}", flags_.server,
+                    absl::FormatDuration(absl::Ceil(allowed, absl::Milliseconds(1)))));
   }
   return status;
 }

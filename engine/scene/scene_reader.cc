@@ -211,7 +211,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   } else {
     AddProblem(problems, "", "",
                "holds neither transforms_train.json, transforms.json nor a COLMAP model in "
-               "sparse/0, sparse or colmap/sparse/0");
+               "sparse/0, sparse or colmap/sparse/0: of photographs alone, COLMAP makes one");
     return result;
   }
   description.geometry.flavour = listed.flavour;
