@@ -89,59 +89,57 @@ HWY_INLINE void PairAlongColumns(const float* values, int stride, int n_values_r
   }
 }
 
-void Forward(const cpu::PairUnit& unit, const DenseForwardParams& p) {
+// What happens to products before they are stored.
+struct StoreOptions {
+  bool relu = false;
+  bool accumulate = false;
+  const float* gate = nullptr;
+  int gate_stride = 0;
+};
+
+// c[m][n] = sum_k a[m][k] * b[k][n], some rows at a time; strides are in floats.
+void MultiplyRows(const cpu::PairUnit& unit, int n_rows, int n_k, int n_columns, const float* a,
+                  int a_stride, const float* b, int b_stride, float* c, int c_stride,
+                  const StoreOptions& options) {
   const hn::CappedTag<float, kMultiple> d;
   const int lanes = static_cast<int>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
-  alignas(64) uint32_t inputs[kForwardRows * kMaxWidth / 2], weights[kMaxWidth / 2 * kMaxWidth];
+  alignas(64) uint32_t a_pairs[kForwardRows * kMaxWidth / 2], b_pairs[kMaxWidth / 2 * kMaxWidth];
   alignas(64) float sums[kForwardRows * kMaxWidth];
-  const int n_pairs = RoundUp((p.n_in + 1) / 2, unit.pair_block);
-  PairAlongColumns(p.weights, p.n_out, p.n_in, p.n_out, n_pairs, p.n_out, weights);
-  for (int row = 0; row < p.n_rows; row += kForwardRows) {
-    const int n = std::min(kForwardRows, p.n_rows - row), n_rows = RoundUp(n, kMultiple);
-    PairAlongRows(p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride, p.input_stride, n,
-                  p.n_in, n_rows, n_pairs, inputs);
-    unit.product({n_rows, n_pairs, p.n_out, inputs, n_pairs, 1, weights, sums});
+  const int n_pairs = RoundUp((n_k + 1) / 2, unit.pair_block);
+  PairAlongColumns(b, b_stride, n_k, n_columns, n_pairs, n_columns, b_pairs);
+  for (int row = 0; row < n_rows; row += kForwardRows) {
+    const int n = std::min(kForwardRows, n_rows - row), n_padded = RoundUp(n, kMultiple);
+    PairAlongRows(a + static_cast<ptrdiff_t>(row) * a_stride, a_stride, n, n_k, n_padded, n_pairs,
+                  a_pairs);
+    unit.product({n_padded, n_pairs, n_columns, a_pairs, n_pairs, 1, b_pairs, sums});
     for (int r = 0; r < n; ++r) {
-      const float* const from = sums + r * p.n_out;
-      float* const to = p.outputs + static_cast<ptrdiff_t>(row + r) * p.output_stride;
-      for (int c = 0; c < p.n_out; c += lanes) {
-        auto value = hn::Load(d, from + c);
-        if (p.accumulate) value = hn::Add(value, hn::LoadU(d, to + c));
-        if (p.relu) value = hn::Max(value, zero);
-        hn::StoreU(value, d, to + c);
+      const float* const from = sums + r * n_columns;
+      float* const to = c + static_cast<ptrdiff_t>(row + r) * c_stride;
+      const ptrdiff_t gate_row = static_cast<ptrdiff_t>(row + r) * options.gate_stride;
+      for (int column = 0; column < n_columns; column += lanes) {
+        auto value = hn::Load(d, from + column);
+        if (options.accumulate) value = hn::Add(value, hn::LoadU(d, to + column));
+        if (options.relu) value = hn::Max(value, zero);
+        if (options.gate != nullptr) {
+          const auto gate = hn::LoadU(d, options.gate + gate_row + column);
+          value = hn::IfThenElseZero(hn::Gt(gate, zero), value);
+        }
+        hn::StoreU(value, d, to + column);
       }
     }
   }
 }
 
+void Forward(const cpu::PairUnit& unit, const DenseForwardParams& p) {
+  MultiplyRows(unit, p.n_rows, p.n_in, p.n_out, p.inputs, p.input_stride, p.weights, p.n_out,
+               p.outputs, p.output_stride, {.relu = p.relu, .accumulate = p.accumulate});
+}
+
 void BackwardInput(const cpu::PairUnit& unit, const DenseBackwardInputParams& p) {
-  const hn::CappedTag<float, kMultiple> d;
-  const int lanes = static_cast<int>(hn::Lanes(d));
-  const auto zero = hn::Zero(d);
-  alignas(64) uint32_t grads[kForwardRows * kMaxWidth / 2], weights[kMaxWidth / 2 * kMaxWidth];
-  alignas(64) float sums[kForwardRows * kMaxWidth];
-  const int n_pairs = RoundUp((p.n_out + 1) / 2, unit.pair_block);
-  PairAlongColumns(p.weights, p.weight_stride > 0 ? p.weight_stride : p.n_in, p.n_out, p.n_in,
-                   n_pairs, p.n_in, weights);
-  for (int row = 0; row < p.n_rows; row += kForwardRows) {
-    const int n = std::min(kForwardRows, p.n_rows - row), n_rows = RoundUp(n, kMultiple);
-    PairAlongRows(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
-                  p.grad_output_stride, n, p.n_out, n_rows, n_pairs, grads);
-    unit.product({n_rows, n_pairs, p.n_in, grads, n_pairs, 1, weights, sums});
-    for (int r = 0; r < n; ++r) {
-      const float* const from = sums + r * p.n_in;
-      const float* const gate =
-          p.gate == nullptr ? nullptr : p.gate + static_cast<ptrdiff_t>(row + r) * p.gate_stride;
-      float* const to = p.grad_inputs + static_cast<ptrdiff_t>(row + r) * p.grad_input_stride;
-      for (int c = 0; c < p.n_in; c += lanes) {
-        auto value = hn::Load(d, from + c);
-        if (gate != nullptr)
-          value = hn::IfThenElseZero(hn::Gt(hn::LoadU(d, gate + c), zero), value);
-        hn::StoreU(value, d, to + c);
-      }
-    }
-  }
+  MultiplyRows(unit, p.n_rows, p.n_out, p.n_in, p.grad_outputs, p.grad_output_stride, p.weights,
+               p.weight_stride > 0 ? p.weight_stride : p.n_in, p.grad_inputs, p.grad_input_stride,
+               {.gate = p.gate, .gate_stride = p.gate_stride});
 }
 
 void BackwardWeights(const cpu::PairUnit& unit, const DenseBackwardWeightsParams& p) {

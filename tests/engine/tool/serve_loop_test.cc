@@ -193,6 +193,19 @@ class ServeLoopTest : public ::testing::Test {
     return before;
   }
 
+  // The request keeps the job's steps, not its progress messages, until it is cancelled.
+  void ExpectAtWorkBesideAJobUntilCancelled(const std::string& id) {
+    const Json before = WaitUntilARequestIsAtWork();
+    Send({{"type", "cancel"}, {"id", id}});
+    const Json answer = ReceiveAnswer();
+    EXPECT_EQ(answer["type"], "error");
+    EXPECT_EQ(answer["id"], id);
+    EXPECT_EQ(answer["code"], "CANCELLED") << answer;
+    Json after = Receive();
+    while (after.value("type", "") != "progress") after = Receive();
+    EXPECT_GT(after["step"], before["step"]);
+  }
+
   // Trains a job to its end; returns its "done".
   Json TrainToTheEnd(const std::string& job, double steps) {
     Send(TrainMessage(job, steps));
@@ -447,15 +460,7 @@ TEST_F(ServeLoopTest, RenderAtWorkSaysThatTheJobLivesAndCanBeCancelled) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
   Send(HugeRender("r1", "j"));
-  const Json before = WaitUntilARequestIsAtWork();
-  Send({{"type", "cancel"}, {"id", "r1"}});
-  const Json answer = ReceiveAnswer();
-  EXPECT_EQ(answer["type"], "error");
-  EXPECT_EQ(answer["id"], "r1");
-  EXPECT_EQ(answer["code"], "CANCELLED");
-  Json after = Receive();
-  while (after.value("type", "") != "progress") after = Receive();
-  EXPECT_GT(after["step"], before["step"]);
+  ExpectAtWorkBesideAJobUntilCancelled("r1");
 }
 
 TEST_F(ServeLoopTest, StopDoesNotWaitForTheRenderAtWork) {
@@ -475,14 +480,7 @@ TEST_F(ServeLoopTest, CheckAtWorkSaysThatTheJobLivesAndCanBeCancelled) {
   Send(TrainMessage("j", 1e9));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
   Send(HugeCheck("c1"));
-  const Json before = WaitUntilARequestIsAtWork();
-  Send({{"type", "cancel"}, {"id", "c1"}});
-  const Json answer = ReceiveAnswer();
-  EXPECT_EQ(answer["id"], "c1");
-  EXPECT_EQ(answer["code"], "CANCELLED") << answer;
-  Json after = Receive();
-  while (after.value("type", "") != "progress") after = Receive();
-  EXPECT_GT(after["step"], before["step"]);
+  ExpectAtWorkBesideAJobUntilCancelled("c1");
 }
 
 TEST_F(ServeLoopTest, StopDoesNotWaitForTheCheckAtWorkWhichIsBegunAgain) {
