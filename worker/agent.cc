@@ -300,8 +300,6 @@ bool Agent::lease_doubtful() const {
   return job_ != nullptr && context_.clock.Now() - last_server_message_ > lease_ttl_;
 }
 
-bool Agent::MayRender() const { return requests_->InEngine() || request_in_engine_; }
-
 void Agent::TickJobs() {
   if (job_ != nullptr) job_->Tick();
   for (const auto& run : leaving_) run->Tick();
@@ -309,7 +307,7 @@ void Agent::TickJobs() {
   if (job_ != nullptr && job_->abandoned()) LeaveJob();
   std::erase_if(leaving_, [](const auto& run) { return !run->in_engine(); });
   const bool waits = job_ != nullptr && job_->stage() == JobRun::Stage::kWaiting;
-  const bool waits_for_requests = waits && job_->needs_alone() && MayRender();
+  const bool waits_for_requests = waits && job_->needs_alone() && requests_->InEngine();
   if (waits && !waits_for_requests && engine_->ready() && leaving_.empty()) job_->Train();
   requests_->AskWaiting();
 
@@ -327,10 +325,8 @@ void Agent::TickJobs() {
   absl::Duration allowed = absl::InfiniteDuration();
   if (job_ != nullptr) allowed = job_->allowed_silence();
   const bool trains = allowed != absl::InfiniteDuration();
-  if (requests_->InEngine()) request_in_engine_ = true;
-  // Training waits for a render, which may take longer than any step, and goes on to wait for one
-  // that was cancelled on the way.
-  if (requests_->InEngine() || waits_for_requests || (trains && MayRender())) {
+  // Training waits for a check, which may take longer than any step.
+  if (requests_->InEngine()) {
     allowed = trains ? std::max(allowed, options_.request_silence) : options_.request_silence;
   }
   if (allowed == absl::InfiniteDuration()) {
@@ -358,8 +354,6 @@ JobRun* Agent::RunOfKey(const std::string& key) {
 void Agent::OnEngineReady() { TickJobs(); }
 
 void Agent::OnEngineMessage(const EngineMessage& message) {
-  // TickJobs sees it again where it is.
-  if (!std::holds_alternative<EngineWorking>(message)) request_in_engine_ = false;
   const std::string* key = std::visit(
       [](const auto& m) -> const std::string* {
         if constexpr (requires { m.job; }) return &m.job;
@@ -380,8 +374,7 @@ void Agent::OnEngineMessage(const EngineMessage& message) {
 }
 
 void Agent::OnEngineExit(const EngineExit& exit) {
-  const bool shared = MayRender();
-  request_in_engine_ = false;
+  const bool shared = requests_->InEngine();
   for (const auto& run : leaving_) run->OnEngineExit(exit, shared);
   if (job_ != nullptr) job_->OnEngineExit(exit, shared);
   requests_->OnEngineExit();

@@ -101,10 +101,6 @@ class Agent {
   void OnEngineMessage(const EngineMessage& message);
   void OnEngineExit(const EngineExit& exit);
   void CountProgress(const EngineProgress& progress);
-  // True when a request is in the engine or may still be: one that was cancelled, while the engine
-  // has said nothing of other work since. Progress of the job may come before the last of a
-  // cancelled render, which stops within a wave of rays all the same.
-  bool MayRender() const;
   void TickJobs();
   void TickShutdown();
   JobRun* RunOfKey(const std::string& key);
@@ -131,7 +127,6 @@ class Agent {
   uint64_t job_serial_ = 0;
   bool told_doubtful_ = false;
   std::optional<SteadyTime> engine_owes_since_;
-  bool request_in_engine_ = false;  // one was, and the engine has said nothing of other work since
 
   // Metrics since the last message, and where the present job's counters stood.
   v1::WorkerMetrics metrics_, metrics_in_flight_;

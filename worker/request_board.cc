@@ -36,7 +36,8 @@ RequestBoard::~RequestBoard() {
 }
 
 bool RequestBoard::InEngine() const {
-  return std::any_of(requests_.begin(), requests_.end(),
+  return !cancelled_.empty() ||
+         std::any_of(requests_.begin(), requests_.end(),
                      [](const auto& entry) { return entry.second.stage == Stage::kInEngine; });
 }
 
@@ -53,8 +54,7 @@ void RequestBoard::Handle(const v1::ServerRequest& request) {
     });
     for (auto it = requests_.begin(); it != requests_.end(); ++it) {
       if (it->second.request.request_id() != request.request_id()) continue;
-      if (it->second.stage == Stage::kInEngine) context_.send_to_engine(CancelLine(it->first));
-      Forget(it);
+      GiveUp(it);
       break;
     }
     return;
@@ -176,6 +176,7 @@ void RequestBoard::AskWaiting() {
 }
 
 void RequestBoard::OnEngineExit() {
+  cancelled_.clear();
   std::vector<std::string> lost;
   for (const auto& [id, request] : requests_) {
     if (request.stage == Stage::kInEngine) lost.push_back(id);
@@ -187,10 +188,13 @@ void RequestBoard::OnEngineExit() {
 
 void RequestBoard::OnEngineMessage(const EngineMessage& message) {
   if (const auto* rendered = std::get_if<EngineRendered>(&message)) {
+    cancelled_.erase(rendered->id);
     OnRendered(*rendered);
   } else if (const auto* checked = std::get_if<EngineChecked>(&message)) {
+    cancelled_.erase(checked->id);
     OnChecked(*checked);
   } else if (const auto* error = std::get_if<EngineError>(&message)) {
+    cancelled_.erase(error->id);
     const auto it = requests_.find(error->id);
     if (it == requests_.end() || it->second.stage != Stage::kInEngine) return;
     const absl::Status status(error->code, error->message);
@@ -302,6 +306,14 @@ void RequestBoard::ReplyError(Requests::iterator it, const absl::Status& status)
   Forget(it);
 }
 
+void RequestBoard::GiveUp(Requests::iterator it) {
+  if (it->second.stage == Stage::kInEngine) {
+    cancelled_.insert(it->first);
+    context_.send_to_engine(CancelLine(it->first));
+  }
+  Forget(it);
+}
+
 void RequestBoard::Forget(Requests::iterator it) {
   Request& request = it->second;
   request.stop.request_stop();
@@ -321,11 +333,7 @@ void RequestBoard::Forget(Requests::iterator it) {
 
 void RequestBoard::DropAll() {
   replies_.clear();
-  while (!requests_.empty()) {
-    const auto it = requests_.begin();
-    if (it->second.stage == Stage::kInEngine) context_.send_to_engine(CancelLine(it->first));
-    Forget(it);
-  }
+  while (!requests_.empty()) GiveUp(requests_.begin());
 }
 
 }  // namespace nerf

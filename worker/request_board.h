@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -56,7 +57,8 @@ class RequestBoard {
   bool HasReply() const { return !replies_.empty(); }
   v1::WorkerReply TakeReply();  // Requires: HasReply()
   bool empty() const { return requests_.empty() && replies_.empty(); }
-  // True while the engine owes an answer.
+  // True while the engine owes an answer: to a request that was cancelled, too, which it answers
+  // when it has let go of it.
   bool InEngine() const;
 
  private:
@@ -79,6 +81,8 @@ class RequestBoard {
   void OnChecked(const EngineChecked& checked);
   void Reply(Requests::iterator it, const std::string& bytes);
   void ReplyError(Requests::iterator it, const absl::Status& status);
+  // Cancels it in the engine if it is there.
+  void GiveUp(Requests::iterator it);
   void Forget(Requests::iterator it);
 
   const RequestBoardOptions options_;
@@ -87,6 +91,7 @@ class RequestBoard {
   const std::shared_ptr<RequestBoard*> self_;
   int serial_ = 0;
   Requests requests_;
+  std::set<std::string> cancelled_;  // the engine's ids of requests given up that it still owes
   std::deque<v1::WorkerReply> replies_;
 };
 

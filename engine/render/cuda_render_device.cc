@@ -100,12 +100,16 @@ class CudaSceneRenderer final : public SceneRenderer {
  public:
   CudaSceneRenderer(TrainedModel model, const SceneGeometry& geometry, kernels::Stream stream,
                     Workspace<T>* workspace);
-  bool Render(const Camera& camera, const RenderOptions& options, std::stop_token stop,
-              ViewPicture* picture) override;
+  std::unique_ptr<PictureInWork> Begin(const Camera& camera, const RenderOptions& options) override;
   const OccupancyGrid& grid() const override { return grid_; }
 
  private:
-  bool RenderTiles(const cuda::ViewControl& control, const RenderOptions& options,
+  class Picture;
+
+  bool RenderPicture(const Camera& camera, const RenderOptions& options,
+                     const std::function<bool()>& pause, const std::stop_token& stop,
+                     ViewPicture* picture);
+  bool RenderTiles(const cuda::ViewControl& control, const std::function<bool()>& pause,
                    const std::stop_token& stop);
   void RecordRound();
   void RunWave(const cuda::ViewParams<T>& view, int wave);
@@ -147,8 +151,35 @@ CudaSceneRenderer<T>::CudaSceneRenderer(TrainedModel model, const SceneGeometry&
       empty_reaches_(OnDevice(EmptyReaches(grid_), stream)) {}
 
 template <typename T>
-bool CudaSceneRenderer<T>::Render(const Camera& camera, const RenderOptions& options,
-                                  std::stop_token stop, ViewPicture* picture) {
+class CudaSceneRenderer<T>::Picture final : public PictureInWork {
+ public:
+  Picture(CudaSceneRenderer* renderer, const Camera& camera, const RenderOptions& options)
+      : renderer_(renderer), camera_(camera), options_(options) {}
+  bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) override {
+    whole_ = renderer_->RenderPicture(camera_, options_, pause, stop, &picture_);
+    return whole_;
+  }
+  bool whole() const override { return whole_; }
+  ViewPicture TakePicture() override { return std::move(picture_); }
+
+ private:
+  CudaSceneRenderer* const renderer_;
+  const Camera camera_;
+  const RenderOptions options_;
+  ViewPicture picture_;
+  bool whole_ = false;
+};
+
+template <typename T>
+std::unique_ptr<PictureInWork> CudaSceneRenderer<T>::Begin(const Camera& camera,
+                                                           const RenderOptions& options) {
+  return std::make_unique<Picture>(this, camera, options);
+}
+
+template <typename T>
+bool CudaSceneRenderer<T>::RenderPicture(const Camera& camera, const RenderOptions& options,
+                                         const std::function<bool()>& pause,
+                                         const std::stop_token& stop, ViewPicture* picture) {
   constexpr int kSide = kernels::kViewTileSide;
   const uint32_t tiles_x = (camera.width + kSide - 1) / kSide;
   const uint32_t n_tiles = tiles_x * ((camera.height + kSide - 1) / kSide);
@@ -168,7 +199,7 @@ bool CudaSceneRenderer<T>::Render(const Camera& camera, const RenderOptions& opt
   for (uint32_t first = 0; first < n_tiles; first += tiles_at_once) {
     control.first_tile = first;
     control.n_rays = std::min(tiles_at_once, n_tiles - first) * kernels::kViewTileRays;
-    if (!RenderTiles(control, options, stop)) return false;
+    if (!RenderTiles(control, pause, stop)) return false;
     // From tiles to rows.
     for (uint32_t r = 0; r < control.n_rays; r += kSide) {
       const uint32_t tile = first + r / kernels::kViewTileRays;
@@ -187,7 +218,8 @@ bool CudaSceneRenderer<T>::Render(const Camera& camera, const RenderOptions& opt
 // Leaves what its rays show in the workspace.
 template <typename T>
 bool CudaSceneRenderer<T>::RenderTiles(const cuda::ViewControl& control,
-                                       const RenderOptions& options, const std::stop_token& stop) {
+                                       const std::function<bool()>& pause,
+                                       const std::stop_token& stop) {
   if (stop.stop_requested()) return false;
   Workspace<T>& w = *workspace_;
   CudaViewArrays<T>& arrays = w.arrays();
@@ -201,7 +233,7 @@ bool CudaSceneRenderer<T>::RenderTiles(const cuda::ViewControl& control,
     cuda::CopyToHost(w.counts().data(), arrays.counts.data(), arrays.counts.byte_size(), stream_);
     cuda::Synchronize(stream_);
     if (stop.stop_requested()) return false;
-    if (options.between_tiles) options.between_tiles();
+    if (pause) pause();
   } while (w.counts()[0].alive_even > 0);
   cuda::CopyToHost(w.rgba().data(), arrays.rgba.data(), control.n_rays * sizeof(uint32_t), stream_);
   cuda::CopyToHost(w.depths().data(), arrays.depths.data(), control.n_rays * sizeof(float),

@@ -8,18 +8,29 @@
 namespace nerf {
 namespace {
 
+class CpuPictureInWork final : public PictureInWork {
+ public:
+  CpuPictureInWork(ViewInWork view, ThreadPool* pool) : view_(std::move(view)), pool_(pool) {}
+  bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) override {
+    return view_.Advance(pool_, pause, stop);
+  }
+  bool whole() const override { return view_.whole(); }
+  ViewPicture TakePicture() override { return Quantised(view_.TakeView()); }
+
+ private:
+  ViewInWork view_;
+  ThreadPool* const pool_;
+};
+
 class CpuSceneRenderer final : public SceneRenderer {
  public:
   CpuSceneRenderer(TrainedModel model, const SceneGeometry& geometry, ThreadPool* pool)
       : model_(std::move(model)), geometry_(geometry), pool_(pool) {}
 
-  bool Render(const Camera& camera, const RenderOptions& options, std::stop_token stop,
-              ViewPicture* picture) override {
-    RenderedView view;
-    if (!RenderView(*model_.field, model_.grid, geometry_, camera, options, pool_, stop, &view))
-      return false;
-    *picture = Quantised(std::move(view));
-    return true;
+  std::unique_ptr<PictureInWork> Begin(const Camera& camera,
+                                       const RenderOptions& options) override {
+    return std::make_unique<CpuPictureInWork>(
+        ViewInWork(*model_.field, model_.grid, geometry_, camera, options), pool_);
   }
   const OccupancyGrid& grid() const override { return model_.grid; }
 
@@ -60,6 +71,16 @@ ImageU8 ColoursOf(const ViewPicture& picture) {
   for (size_t i = 0; i < rgba.size() / 4; ++i)
     std::memcpy(image.pixels.data() + 3 * i, rgba.data() + 4 * i, 3);
   return image;
+}
+
+bool SceneRenderer::Render(const Camera& camera, const RenderOptions& options,
+                           const std::stop_token& stop, ViewPicture* picture) {
+  const std::unique_ptr<PictureInWork> work = Begin(camera, options);
+  while (!work->whole()) {
+    if (!work->Advance(nullptr, stop)) return false;
+  }
+  *picture = work->TakePicture();
+  return true;
 }
 
 std::unique_ptr<RenderDevice> NewCpuRenderDevice(ThreadPool* pool) {

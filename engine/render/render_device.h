@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <vector>
@@ -30,15 +31,29 @@ ViewPicture Quantised(RenderedView&& view);
 // The colours alone: RGB.
 ImageU8 ColoursOf(const ViewPicture& picture);
 
+// A picture that is rendered part by part, as ViewInWork says. A CUDA device renders it as a whole:
+// there `pause` is asked now and then, and its answer is left aside.
+class PictureInWork {
+ public:
+  virtual ~PictureInWork() = default;
+  virtual bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) = 0;
+  virtual bool whole() const = 0;
+  virtual ViewPicture TakePicture() = 0;
+};
+
 // A trained scene that lies where it is rendered. Used from one thread.
 class SceneRenderer {
  public:
   virtual ~SceneRenderer() = default;
-  // Renders `camera` (training frame). Returns false when `stop` was requested before the end;
-  // `picture` is then incomplete.
-  virtual bool Render(const Camera& camera, const RenderOptions& options, std::stop_token stop,
-                      ViewPicture* picture) = 0;
+  // Begins to render `camera` (training frame). The renderer outlives what it returns.
+  virtual std::unique_ptr<PictureInWork> Begin(const Camera& camera,
+                                               const RenderOptions& options) = 0;
   virtual const OccupancyGrid& grid() const = 0;
+
+  // Renders a whole picture. Returns false when `stop` was requested before the end; `picture` is
+  // then as it was.
+  bool Render(const Camera& camera, const RenderOptions& options, const std::stop_token& stop,
+              ViewPicture* picture);
 };
 
 // What a device computes the field in. The CPU always takes fp32.

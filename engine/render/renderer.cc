@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
+#include <bit>
+#include <numeric>
+#include <utility>
 
+#include "engine/base/check.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/view_rays.h"
@@ -14,6 +17,8 @@ namespace {
 
 constexpr int kTileSide = kernels::kViewTileSide;
 constexpr int kTileRays = kernels::kViewTileRays;
+// Of a large view, so that work that paused looks through no long list.
+constexpr size_t kTilesAtOnce = 1024;
 constexpr int kWaveSamples = 4;  // of a ray between two looks at its transmittance
 
 struct RayState : kernels::ViewLight {
@@ -33,10 +38,12 @@ struct TileWorkspace {
   float sigmas[kTileRays * kWaveSamples], alphas[kTileRays * kWaveSamples],
       t_middles[kTileRays * kWaveSamples], deltas[kTileRays * kWaveSamples];
   int ray_of[kTileRays * kWaveSamples];
+  int pixels[kTileRays];               // of rays
   int seen[kTileRays * kWaveSamples];  // samples that show, with their weights
   float seen_weights[kTileRays * kWaveSamples];
 };
 
+// What the tiles of a pass share.
 struct RenderJob {
   const RadianceField& field;
   kernels::MarchGrid grid;
@@ -44,6 +51,7 @@ struct RenderJob {
   float near;
   const Camera& camera;
   const RenderOptions& options;
+  int stride;  // between two pixels of the pass; those of earlier passes are left out
   RenderedView* view;
 };
 
@@ -91,30 +99,56 @@ void ColourWave(const RenderJob& job, int n_seen, TileWorkspace* w) {
   }
 }
 
-void RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_token& stop,
-                TileWorkspace* w) {
-  const int x0 = tile_x * kTileSide, y0 = tile_y * kTileSide;
-  const int width = std::min(kTileSide, job.camera.width - x0);
-  const int height = std::min(kTileSide, job.camera.height - y0);
-  const int n_rays = width * height;
-  for (int r = 0; r < n_rays; ++r) {
-    Ray ray = CameraRay(job.camera, x0 + r % width + 0.5f, y0 + r / width + 0.5f);
-    ray.t_near = job.near;
-    w->rays[r] = {};
-    w->marches[r] = kernels::StartMarch(job.grid, job.steps, ray, kernels::kViewJitter);
+// Every stride-th pixel of every stride-th row of a tile of kTileSide x kTileSide such pixels, but
+// those of earlier passes. Returns how many.
+int StartTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) {
+  const int stride = job.stride, side = kTileSide * stride;
+  const int x0 = tile_x * side, x1 = std::min(x0 + side, job.camera.width);
+  const int y0 = tile_y * side, y1 = std::min(y0 + side, job.camera.height);
+  const bool is_first_pass = stride == job.options.first_stride;
+  int n_rays = 0;
+  for (int y = y0; y < y1; y += stride) {
+    for (int x = x0; x < x1; x += stride) {
+      if (!is_first_pass && x % (2 * stride) == 0 && y % (2 * stride) == 0) continue;
+      Ray ray = CameraRay(job.camera, x + 0.5f, y + 0.5f);
+      ray.t_near = job.near;
+      w->pixels[n_rays] = y * job.camera.width + x;
+      w->rays[n_rays] = {};
+      w->marches[n_rays] = kernels::StartMarch(job.grid, job.steps, ray, kernels::kViewJitter);
+      ++n_rays;
+    }
   }
+  return n_rays;
+}
+
+// Returns false when it was stopped on the way.
+bool RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_token& stop,
+                TileWorkspace* w) {
+  const int n_rays = StartTile(job, tile_x, tile_y, w);
   while (const int n = MarchWave(job, n_rays, w)) {
-    if (stop.stop_requested()) return;
+    if (stop.stop_requested()) return false;
     job.field.Density(n, w->positions, w->sigmas, w->field.get());
     kernels::cpu::Alphas({.n = n, .sigmas = w->sigmas, .deltas = w->deltas, .alphas = w->alphas});
     ColourWave(job, WeighWave(job, n, w), w);
   }
   for (int r = 0; r < n_rays; ++r) {
     const RayState& ray = w->rays[r];
-    const size_t pixel = static_cast<size_t>(y0 + r / width) * job.camera.width + x0 + r % width;
+    const int pixel = w->pixels[r];
     job.view->colours[pixel] = ray.ColourOn(job.options.background);
     job.view->opacities[pixel] = ray.Opacity();
     job.view->depths[pixel] = ray.ExpectedDepth();
+  }
+  return true;
+}
+
+// Copies the pixels of a grid of `stride` to those below and to the right of them.
+template <typename T>
+void Spread(int width, int stride, std::vector<T>* values) {
+  const int height = static_cast<int>(values->size()) / width;
+  for (int y = 0; y < height; ++y) {
+    const T* const from = values->data() + static_cast<size_t>(y - y % stride) * width;
+    T* const to = values->data() + static_cast<size_t>(y) * width;
+    for (int x = 0; x < width; ++x) to[x] = from[x - x % stride];
   }
 }
 
@@ -129,34 +163,94 @@ kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid, std::span<const uint8_
           .empty_reaches = empty_reaches.empty() ? nullptr : empty_reaches.data()};
 }
 
-bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
-                const SceneGeometry& geometry, const Camera& camera, const RenderOptions& options,
-                ThreadPool* pool, std::stop_token stop, RenderedView* view) {
-  view->width = camera.width;
-  view->height = camera.height;
+struct ViewInWork::Work {
+  const RadianceField& field;
+  const OccupancyGrid& grid;
+  const SceneGeometry geometry;
+  const Camera camera;
+  const RenderOptions options;
+  const std::vector<uint8_t> empty_reaches;
+  RenderedView view = {};
+  int stride;                   // of the pass at work; 0 behind the last
+  int tiles_x = 0;              // of the pass
+  std::vector<int> tiles = {};  // of the pass, those left
+  std::vector<std::unique_ptr<TileWorkspace>> workspaces = {};  // of threads
+
+  void BeginPass() {
+    const int side = kTileSide * stride;
+    tiles_x = (camera.width + side - 1) / side;
+    tiles.resize(static_cast<size_t>(tiles_x) * ((camera.height + side - 1) / side));
+    std::iota(tiles.begin(), tiles.end(), 0);
+  }
+};
+
+ViewInWork::ViewInWork(const RadianceField& field, const OccupancyGrid& grid,
+                       const SceneGeometry& geometry, const Camera& camera,
+                       const RenderOptions& options)
+    : work_(new Work{.field = field,
+                     .grid = grid,
+                     .geometry = geometry,
+                     .camera = camera,
+                     .options = options,
+                     .empty_reaches = EmptyReaches(grid),
+                     .stride = options.first_stride}) {
+  NERF_CHECK(std::has_single_bit(static_cast<unsigned>(options.first_stride)));
   const size_t n_pixels = static_cast<size_t>(camera.width) * camera.height;
-  view->colours.assign(n_pixels, {});
-  view->opacities.assign(n_pixels, 0);
-  view->depths.assign(n_pixels, 0);
-  const std::vector<uint8_t> empty_reaches = EmptyReaches(grid);
-  const RenderJob job{field,
-                      MarchGridOf(grid, empty_reaches),
-                      {geometry.step, geometry.cone},
-                      geometry.near,
-                      camera,
-                      options,
-                      view};
-  const int tiles_x = (camera.width + kTileSide - 1) / kTileSide;
-  const int tiles_y = (camera.height + kTileSide - 1) / kTileSide;
-  std::vector<std::unique_ptr<TileWorkspace>> workspaces(pool->n_threads());
-  pool->ParallelFor(static_cast<int64_t>(tiles_x) * tiles_y, [&](int64_t tile, int thread) {
-    if (stop.stop_requested()) return;
-    if (thread == 0 && options.between_tiles) options.between_tiles();
-    if (!workspaces[thread]) workspaces[thread] = std::make_unique<TileWorkspace>(field);
-    RenderTile(job, static_cast<int>(tile % tiles_x), static_cast<int>(tile / tiles_x), stop,
-               workspaces[thread].get());
-  });
-  return !stop.stop_requested();
+  work_->view.width = camera.width;
+  work_->view.height = camera.height;
+  work_->view.colours.resize(n_pixels);
+  work_->view.opacities.resize(n_pixels);
+  work_->view.depths.resize(n_pixels);
+  work_->BeginPass();
+}
+
+ViewInWork::ViewInWork(ViewInWork&&) noexcept = default;
+ViewInWork::~ViewInWork() = default;
+
+bool ViewInWork::Advance(ThreadPool* pool, const std::function<bool()>& pause,
+                         const std::stop_token& stop) {
+  Work& work = *work_;
+  NERF_CHECK(!whole());
+  const RenderJob job{work.field,
+                      MarchGridOf(work.grid, work.empty_reaches),
+                      {work.geometry.step, work.geometry.cone},
+                      work.geometry.near,
+                      work.camera,
+                      work.options,
+                      work.stride,
+                      &work.view};
+  work.workspaces.resize(pool->n_threads());
+  std::atomic<bool> paused = false;
+  const auto render = [&](int64_t i, int thread) {
+    if (paused || stop.stop_requested()) return;
+    std::unique_ptr<TileWorkspace>& workspace = work.workspaces[thread];
+    if (!workspace) workspace = std::make_unique<TileWorkspace>(work.field);
+    int& tile = work.tiles[i];
+    if (RenderTile(job, tile % work.tiles_x, tile / work.tiles_x, stop, workspace.get())) tile = -1;
+    if (thread == 0 && pause && pause()) paused = true;
+  };
+  while (!work.tiles.empty()) {
+    if (paused || stop.stop_requested()) return false;
+    const size_t n = std::min(kTilesAtOnce, work.tiles.size());
+    pool->ParallelFor(static_cast<int64_t>(n), render);
+    const auto end = work.tiles.begin() + static_cast<ptrdiff_t>(n);
+    work.tiles.erase(std::remove(work.tiles.begin(), end, -1), end);
+  }
+  work.stride /= 2;
+  if (!whole()) work.BeginPass();
+  return true;
+}
+
+bool ViewInWork::whole() const { return work_->stride == 0; }
+
+RenderedView ViewInWork::TakeView() {
+  if (whole()) return std::move(work_->view);
+  RenderedView view = work_->view;
+  const int done = 2 * work_->stride;
+  Spread(view.width, done, &view.colours);
+  Spread(view.width, done, &view.opacities);
+  Spread(view.width, done, &view.depths);
+  return view;
 }
 
 }  // namespace nerf

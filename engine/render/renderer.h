@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -26,20 +27,41 @@ struct RenderedView {
 struct RenderOptions {
   Vec3 background{1, 1, 1};
   float min_transmittance = 1e-4f;  // a ray stops where less light than this is left
-  // Called on the caller's thread between two tiles, a few times a second and more; or unset.
-  std::function<void()> between_tiles = nullptr;
+  // Progressive refinement: the first pass renders one pixel in first_stride^2, and each pass after
+  // it halves the stride. A power of two; 1 renders the view in one pass. What a pixel shows does
+  // not depend on it.
+  int first_stride = 1;
 };
 
 // The grid as marchers read it; borrows its bits and reaches (EmptyReaches, or none).
 kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
                                std::span<const uint8_t> empty_reaches = {});
 
-// Renders `camera` (training frame) by marching the occupied cells of `grid`. Bytes do not depend
-// on the pool's size. A `stop` ends it within one wave of samples a thread; it then returns false
-// and the view is incomplete. Sources: Mildenhall et al. 2020, eq. 3; Mueller et al. 2022,
-// section 5.
-bool RenderView(const RadianceField& field, const OccupancyGrid& grid,
-                const SceneGeometry& geometry, const Camera& camera, const RenderOptions& options,
-                ThreadPool* pool, std::stop_token stop, RenderedView* view);
+// A view that is rendered part by part, pass by pass and in each pass tile by tile, so that its
+// caller can do other things in between. Marches the occupied cells of `grid`. Bytes depend neither
+// on the pool's size nor on where the work paused. Used from one thread. Sources: Mildenhall et al.
+// 2020, eq. 3; Mueller et al. 2022, section 5.
+class ViewInWork {
+ public:
+  // Borrows field and grid. camera is of the training frame.
+  ViewInWork(const RadianceField& field, const OccupancyGrid& grid, const SceneGeometry& geometry,
+             const Camera& camera, const RenderOptions& options);
+  ViewInWork(ViewInWork&&) noexcept;
+  ~ViewInWork();
+
+  // Goes on. Returns true when a pass is whole; false before, when `pause` (unset: never) returned
+  // true, which is asked on the caller's thread after each of its tiles, or within one wave of
+  // samples a thread when `stop` was requested. Requires: !whole().
+  bool Advance(ThreadPool* pool, const std::function<bool()>& pause, const std::stop_token& stop);
+  // Every pixel is rendered.
+  bool whole() const;
+  // The view; until it is whole, each pixel shows the nearest one above and to the left of it that
+  // a whole pass has rendered. Requires: a pass is whole; called once when all are.
+  RenderedView TakeView();
+
+ private:
+  struct Work;
+  std::unique_ptr<Work> work_;
+};
 
 }  // namespace nerf

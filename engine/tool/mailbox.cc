@@ -56,20 +56,19 @@ void Mailbox::PutLine(const std::string& line) {
   if (*type == "cancel") return Cancel(TextAt(message, "id"));
   if (!job_.empty() && IsStopOf(message, job_)) {
     job_source_.request_stop();
-    request_source_.request_stop();
-    return Put({std::move(message), "", line.size()}, &stops_);
+    return Put({.message = std::move(message), .byte_size = line.size()}, &urgent_);
   }
-  Put({std::move(message), "", line.size()}, &waiting_);
+  Put({.message = std::move(message), .byte_size = line.size()}, &waiting_);
 }
 
 void Mailbox::PutError(std::string error) {
   MutexLock lock(mu_);
-  Put({nullptr, std::move(error), 0}, &waiting_);
+  Put({.error = std::move(error)}, &waiting_);
 }
 
 void Mailbox::Put(Mail mail, std::deque<Mail>* queue) {
   if (waiting_bytes_ + mail.byte_size > kMaxWaitingBytes) {
-    mail = {nullptr, "too many messages wait", 0};
+    mail = {.error = "too many messages wait"};
   }
   // Errors alone may flood, too: one stands for those behind it.
   if (!mail.error.empty() && queue->size() > 1000 && !queue->back().error.empty()) return;
@@ -79,19 +78,18 @@ void Mailbox::Put(Mail mail, std::deque<Mail>* queue) {
 }
 
 void Mailbox::Cancel(const std::string& id) {
-  if (!request_.empty() && request_ == id) {
-    request_cancelled_ = true;
-    request_source_.request_stop();
-  }
+  if (!request_.empty() && request_ == id) request_source_.request_stop();
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const std::string type = it->error.empty() ? TextAt(it->message, "type") : "";
     if ((type == "render" || type == "check") && TextAt(it->message, "id") == id) {
-      waiting_bytes_ -= it->byte_size;
+      it->cancelled = true;
+      urgent_.push_back(std::move(*it));
       it = waiting_.erase(it);
     } else {
       ++it;
     }
   }
+  changed_.NotifyAll();
 }
 
 void Mailbox::End() {
@@ -112,24 +110,18 @@ std::optional<Mail> Mailbox::Pop(std::deque<Mail>* queue) {
 
 std::optional<Mail> Mailbox::TryTake() {
   MutexLock lock(mu_);
-  return Pop(stops_.empty() ? &waiting_ : &stops_);
+  return Pop(urgent_.empty() ? &waiting_ : &urgent_);
 }
 
-std::optional<Mail> Mailbox::TryTakeStop() {
+std::optional<Mail> Mailbox::TryTakeUrgent() {
   MutexLock lock(mu_);
-  return Pop(&stops_);
+  return Pop(&urgent_);
 }
 
 std::optional<Mail> Mailbox::WaitTake() {
   MutexLock lock(mu_);
-  while (waiting_.empty() && !ended_) changed_.Wait(mu_);
-  return Pop(&waiting_);
-}
-
-void Mailbox::PutBack(Mail mail) {
-  MutexLock lock(mu_);
-  waiting_bytes_ += mail.byte_size;
-  waiting_.push_front(std::move(mail));
+  while (waiting_.empty() && urgent_.empty() && !ended_) changed_.Wait(mu_);
+  return Pop(urgent_.empty() ? &waiting_ : &urgent_);
 }
 
 std::stop_token Mailbox::BeginJob(const std::string& job) {
@@ -141,7 +133,7 @@ std::stop_token Mailbox::BeginJob(const std::string& job) {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (it->error.empty() && IsStopOf(it->message, job)) {
       job_source_.request_stop();
-      stops_.push_back(std::move(*it));
+      urgent_.push_back(std::move(*it));
       it = waiting_.erase(it);
     } else {
       ++it;
@@ -154,25 +146,31 @@ void Mailbox::EndJob() {
   MutexLock lock(mu_);
   job_.clear();
   // Stops that came too late are answered like any that name no job in training.
-  while (!stops_.empty()) {
-    waiting_.push_front(std::move(stops_.back()));
-    stops_.pop_back();
+  while (!urgent_.empty()) {
+    waiting_.push_front(std::move(urgent_.back()));
+    urgent_.pop_back();
   }
 }
 
 std::stop_token Mailbox::BeginRequest(const std::string& id) {
   MutexLock lock(mu_);
   request_ = id;
-  request_cancelled_ = false;
   request_source_ = std::stop_source();
-  if (ended_ || (!job_.empty() && job_source_.stop_requested())) request_source_.request_stop();
+  if (ended_) request_source_.request_stop();
   return request_source_.get_token();
 }
 
-bool Mailbox::EndRequest() {
+void Mailbox::EndRequest() {
   MutexLock lock(mu_);
   request_.clear();
-  return !request_cancelled_;
+}
+
+void Mailbox::PutBackRequest(Mail mail) {
+  MutexLock lock(mu_);
+  mail.cancelled = request_source_.stop_requested();
+  request_.clear();
+  waiting_bytes_ += mail.byte_size;
+  (mail.cancelled ? urgent_ : waiting_).push_front(std::move(mail));
 }
 
 }  // namespace nerf

@@ -12,15 +12,17 @@ namespace nerf {
 
 // A request, or what stands in for a line that is none.
 struct Mail {
-  nlohmann::json message;  // an object whose "type" is a string, when error is empty
-  std::string error;       // why the line was refused
+  nlohmann::json message = nullptr;  // an object whose "type" is a string, when error is empty
+  std::string error = {};            // why the line was refused
   size_t byte_size = 0;
+  bool cancelled = false;  // by its id while it waited: still to be answered, not to be done
 };
 
 // The requests that wait, in order. The reading thread puts them in; the thread that works takes
-// them out, between training steps too. What cannot wait acts at once: `stop` of the job in work
-// and the end of the connection request a stop of whatever is at work, `cancel` removes a request
-// that still waits and stops the render or check at work. Thread-safe.
+// them out, between training steps too. What cannot wait acts at once: `stop` stops the job in
+// work, `cancel` the render or check at work, the end of the connection both. Every request is
+// taken out, one that was cancelled while it waited too, before the others: so each is answered.
+// Thread-safe.
 class Mailbox {
  public:
   // A line without its newline. Never fails: whatever is wrong becomes Mail::error.
@@ -29,23 +31,23 @@ class Mailbox {
   // No line will come any more.
   void End();
 
-  // The next request, stops of the job in work first; nullopt when there is none now (Try), or ever
-  // (Wait). TryTakeStop takes nothing but such stops.
+  // The next request, urgent ones first: stops of the job in work and what was cancelled; nullopt
+  // when there is none now (Try), or ever (Wait). TryTakeUrgent takes nothing but urgent ones.
   std::optional<Mail> TryTake();
-  std::optional<Mail> TryTakeStop();
+  std::optional<Mail> TryTakeUrgent();
   std::optional<Mail> WaitTake();
-  // A request that was taken and given up for a stop waits again, before the others.
-  void PutBack(Mail mail);
 
   // Says which job is in work. Returns the token that a stop of it, or the end, requests.
   std::stop_token BeginJob(const std::string& job);
   void EndJob();
 
-  // Says which render or check is at work, in training too. Returns the token that its cancel, a
-  // stop of the job in work, or the end requests.
+  // Says which render or check is at work, in training too. Returns the token that its cancel or
+  // the end requests.
   std::stop_token BeginRequest(const std::string& id);
-  // Returns whether somebody still waits for its answer: it was not cancelled by its id.
-  bool EndRequest();
+  void EndRequest();
+  // Ends the request at work, which was given up for a stop of the job: it waits again, before the
+  // others; as cancelled, where it was.
+  void PutBackRequest(Mail mail);
 
  private:
   void Put(Mail mail, std::deque<Mail>* queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -55,14 +57,13 @@ class Mailbox {
 
   Mutex mu_;
   CondVar changed_;
-  std::deque<Mail> stops_ ABSL_GUARDED_BY(mu_);  // of the job in work
+  std::deque<Mail> urgent_ ABSL_GUARDED_BY(mu_);
   std::deque<Mail> waiting_ ABSL_GUARDED_BY(mu_);
   size_t waiting_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::string job_ ABSL_GUARDED_BY(mu_);  // empty: none
   std::stop_source job_source_ ABSL_GUARDED_BY(mu_);
-  std::string request_ ABSL_GUARDED_BY(mu_);             // empty: none
-  bool request_cancelled_ ABSL_GUARDED_BY(mu_) = false;  // by its id
+  std::string request_ ABSL_GUARDED_BY(mu_);  // empty: none
   std::stop_source request_source_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -24,8 +24,10 @@ struct RenderFlags {
   std::string model, camera, out, device = "cpu";
   int orbit = 0, width = 0, height = 0, threads = 0;
   std::vector<std::string> channels = {"rgb"};
-  bool json = false;
+  bool progressive = false, json = false;
 };
+
+constexpr int kProgressiveStride = 8;  // of the first pass: 1/64 of the pixels
 
 // Depths of a whole set until its farthest point is known, on disk: a path can have thousands of
 // views.
@@ -86,6 +88,35 @@ absl::StatusOr<std::vector<Camera>> CamerasOf(const RenderFlags& flags, const Lo
   return CamerasOfFile(flags.camera, model.state, flags.width, flags.height);
 }
 
+std::string ColourFile(const RenderFlags& flags, size_t view) {
+  return fmt::format("{}/rgb_{:04}.png", flags.out, view);
+}
+
+// Writes the view as it is after each pass, over the one before it.
+absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin,
+                         const Clock& clock, const std::stop_token& stop, PictureInWork* work) {
+  for (int stride = kProgressiveStride; !work->whole(); stride /= 2) {
+    if (!work->Advance(nullptr, stop)) return absl::CancelledError("rendering was interrupted");
+    if (work->whole()) break;
+    const std::string file = ColourFile(flags, view);
+    if (absl::Status status = WritePng(file, ColoursOf(work->TakePicture())); !status.ok()) {
+      return status;
+    }
+    const double seconds = absl::ToDoubleSeconds(clock.Now() - begin);
+    if (flags.json) {
+      fmt::print("{}", JsonLine({{"event", "pass"},
+                                 {"view", view},
+                                 {"stride", stride},
+                                 {"file", file},
+                                 {"seconds", JsonNumber(seconds)}}));
+    } else {
+      fmt::print(stderr, "{}: one pixel in {} after {:.3f} s\n", file, stride * stride, seconds);
+    }
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(flags.threads);
@@ -106,18 +137,17 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
   RenderOptions options;
   options.background = BackgroundColour(model->state.evaluation_background);
   options.min_transmittance = model->state.config.min_transmittance;
+  if (flags.progressive) options.first_stride = kProgressiveStride;
   DepthSpool depths;
   absl::Duration rendering;
   for (size_t i = 0; i < cameras->size(); ++i) {
     const SteadyTime begin = clock.Now();
-    ViewPicture view;
-    if (!model->renderer->Render((*cameras)[i], options, stop, &view))
-      return absl::CancelledError("rendering was interrupted");
+    const std::unique_ptr<PictureInWork> work = model->renderer->Begin((*cameras)[i], options);
+    absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
+    if (!status.ok()) return status;
+    const ViewPicture view = work->TakePicture();
     rendering += clock.Now() - begin;
-    absl::Status status;
-    if (channels.rgb) {
-      status = WritePng(fmt::format("{}/rgb_{:04}.png", flags.out, i), ColoursOf(view));
-    }
+    if (channels.rgb) status = WritePng(ColourFile(flags, i), ColoursOf(view));
     if (status.ok() && channels.opacity) {
       status = WritePng(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view));
     }
@@ -150,6 +180,11 @@ int RunRender(const RenderFlags& flags) {
   }
   absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
   if (!channels.ok()) return ReportError(channels.status(), flags.json, true);
+  if (flags.progressive && !channels->rgb) {
+    return ReportError(
+        absl::InvalidArgumentError("--progressive: shows colours, which --channels leaves out"),
+        flags.json, true);
+  }
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Render(flags, *channels, signals.token()); });
   if (status.ok()) return kOk;
@@ -176,6 +211,8 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--channels", flags->channels, "of rgb, depth, opacity; comma-separated")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command->add_flag("--progressive", flags->progressive,
+                    "write each view coarsely at once and then finer, over the same file");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();

@@ -13,6 +13,7 @@
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/engine_runner.h"
+#include "engine/tool/time_share.h"
 #include "engine/tool/view_request.h"
 #include "engine/tool/view_writer.h"
 #include "engine/train/evaluation.h"
@@ -79,7 +80,7 @@ absl::StatusOr<WrittenView> WriteView(const ViewPicture& view, const RenderMessa
 class ServeLoop::Job final : public TrainerObserver {
  public:
   Job(ServeLoop* loop, const TrainMessage& message, std::stop_token stop)
-      : loop_(loop), message_(message), stop_(std::move(stop)) {}
+      : loop_(loop), message_(message), stop_(std::move(stop)), share_(loop->clock_) {}
 
   const std::string& name() const { return message_.job; }
   std::stop_token stop() const { return stop_; }
@@ -94,16 +95,16 @@ class ServeLoop::Job final : public TrainerObserver {
   }
   const Trainer* trainer() const { return trainer_; }
 
-  // The weights as they stand, as files would hold them; nullptr before the first step can be
-  // taken. Copied once for all renders of the same step.
-  SceneRenderer* CurrentRenderer() {
+  // The weights as they stand, as files would hold them; they stay so while the training goes on.
+  // nullptr before the first step can be taken. Copied once for all renders of the same step.
+  std::shared_ptr<SceneRenderer> CurrentRenderer() {
     if (trainer_ == nullptr) return nullptr;
     if (renderer_ == nullptr || rendered_step_ != trainer_->state().step) {
       renderer_.reset();  // its memory before that of the next
       renderer_ = trainer_->NewRenderer();
       rendered_step_ = trainer_->state().step;
     }
-    return renderer_.get();
+    return renderer_;
   }
 
   void OnProgress(const TrainProgress& progress) override {
@@ -157,13 +158,17 @@ class ServeLoop::Job final : public TrainerObserver {
   void OnWarning(const std::string& text) override { LogWarning(text, {{"job", name()}}); }
 
   absl::Status BetweenSteps() override {
-    // Once a stop was asked for, whatever else waits does so until the job has ended.
-    while (std::optional<Mail> mail =
-               stop_.stop_requested() ? loop_->mailbox_.TryTakeStop() : loop_->mailbox_.TryTake()) {
-      loop_->Handle(*std::move(mail), this);
-      if (!loop_->broken_.ok()) return loop_->broken_;
+    if (absl::Status status = AnswerMail(); !status.ok()) return status;
+    // What is rendered goes on with the training, and to its end when the training has ended.
+    while (loop_->render_ != nullptr && !stop_.stop_requested() && share_.TakeTurn()) {
+      loop_->GoOnWithRender([this] {
+        Heartbeat();
+        return share_.IsSpent() || stop_.stop_requested();
+      });
+      share_.GiveTurn();
+      if (absl::Status status = AnswerMail(); !status.ok()) return status;
     }
-    return absl::OkStatus();
+    return loop_->broken_;
   }
 
   // Says that the job is alive where no step has been taken for a while.
@@ -184,6 +189,19 @@ class ServeLoop::Job final : public TrainerObserver {
   const std::string& model() const { return model_; }
 
  private:
+  // Behind a render in work, and once a stop was asked for, what can wait does so.
+  absl::Status AnswerMail() {
+    const auto take = [&] {
+      const bool is_busy = loop_->render_ != nullptr || stop_.stop_requested();
+      return is_busy ? loop_->mailbox_.TryTakeUrgent() : loop_->mailbox_.TryTake();
+    };
+    while (std::optional<Mail> mail = take()) {
+      loop_->Handle(*std::move(mail), this);
+      if (!loop_->broken_.ok()) return loop_->broken_;
+    }
+    return absl::OkStatus();
+  }
+
   void SendProgress() {
     loop_->Send(last_progress_);
     last_sent_ = loop_->clock_->Now();
@@ -194,12 +212,25 @@ class ServeLoop::Job final : public TrainerObserver {
   const std::stop_token stop_;
   Trainer* trainer_ = nullptr;
   std::optional<bool> stop_mode_checkpoint_;
-  std::unique_ptr<SceneRenderer> renderer_;  // of rendered_step_
+  TimeShare share_;
+  std::shared_ptr<SceneRenderer> renderer_;  // of rendered_step_
   uint32_t rendered_step_ = 0;
   JsonObject last_progress_;
   SteadyTime last_sent_;
   std::string checkpoint_, model_;           // the last ones written
   std::optional<uint32_t> checkpoint_step_;  // theirs, once they are sent
+};
+
+// A render at work. It keeps what it is made of, so that the training can go on.
+struct ServeLoop::RenderInWork {
+  RenderMessage message;
+  std::stop_token stop;
+  SteadyTime begin;
+  std::shared_ptr<const LoadedModel> model;  // owns renderer, or
+  std::shared_ptr<SceneRenderer> weights;    // of the job in training
+  uint32_t step = 0;
+  float scale = 1;  // of the scene
+  std::unique_ptr<PictureInWork> picture;
 };
 
 ServeLoop::ServeLoop(ServeOptions options, RenderDevice* render_device, ThreadPool* pool,
@@ -236,10 +267,18 @@ absl::Status ServeLoop::Run() {
   Send(hello);
   std::thread reader([this] { ReadUntilEnd(); });
   while (broken_.ok()) {
+    if (render_ != nullptr) {
+      GoOnWithRender([this] {
+        SayAtWork(render_->message.id, nullptr);
+        return false;
+      });
+      continue;
+    }
     std::optional<Mail> mail = mailbox_.WaitTake();
     if (!mail.has_value()) break;
     Handle(*std::move(mail), nullptr);
   }
+  render_.reset();
   if (!broken_.ok()) socket_.Shutdown();  // ends the reader
   {
     MutexLock lock(mu_);
@@ -269,13 +308,17 @@ void ServeLoop::Handle(Mail mail, Job* job) {
     return;
   }
   const nlohmann::json& message = mail.message;
+  if (mail.cancelled) {
+    Send(ErrorReply(TextOf(message, "id"), "", absl::CancelledError("cancelled")));
+    return;
+  }
   const std::string type = TextOf(message, "type");
   if (type == "train") {
     HandleTrain(message, job);
   } else if (type == "stop") {
     HandleStop(message, job);
   } else if (type == "render") {
-    HandleRender(std::move(mail), job);
+    HandleRender(message, job);
   } else if (type == "check") {
     HandleCheck(std::move(mail), job);
   } else {
@@ -314,7 +357,15 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
   if (absl::Status status = CreateFolder(message.out); !status.ok()) return status;
   TrainRequest request = message.request;
   request.device = options_.device;
-  auto session = OpenTrainingSession(request, pool_, problems);
+  auto session = OpenTrainingSession(request, pool_, problems, job->stop());
+  if (!session.ok() && job->stop().stop_requested()) {
+    // Nothing was trained, so there is nothing to keep.
+    if (absl::Status status = job->BetweenSteps(); !status.ok()) return status;
+    JsonObject reply = Reply("stopped", "job", message.job);
+    reply["step"] = 0;
+    Send(reply);
+    return absl::OkStatus();
+  }
   if (!session.ok()) return session.status();
   TrainingSession& s = **session;
   TrainerOptions options;
@@ -390,60 +441,38 @@ void ServeLoop::HandleStop(const nlohmann::json& message, Job* job) {
   }
 }
 
-void ServeLoop::HandleRender(Mail mail, Job* job) {
-  const std::string id = TextOf(mail.message, "id");
-  const absl::StatusOr<RenderMessage> render = ReadRenderMessage(mail.message);
+void ServeLoop::HandleRender(const nlohmann::json& message, Job* job) {
+  absl::StatusOr<RenderMessage> render = ReadRenderMessage(message);
   if (!render.ok()) {
-    Send(ErrorReply(id, "", render.status()));
+    Send(ErrorReply(TextOf(message, "id"), "", render.status()));
     return;
   }
-  HandleRequest(std::move(mail), job,
-                [&](std::stop_token stop) { return Render(*render, job, std::move(stop)); });
-}
-
-void ServeLoop::HandleRequest(
-    Mail mail, Job* job, const std::function<absl::StatusOr<JsonObject>(std::stop_token)>& work) {
-  const std::string id = TextOf(mail.message, "id");
-  const std::stop_token stop = mailbox_.BeginRequest(id);
-  said_at_work_ = clock_->Now();
-  absl::StatusOr<JsonObject> reply = absl::InternalError("not answered");
-  const absl::Status status = Guarded([&] {
-    reply = work(stop);
-    return reply.status();
-  });
-  const bool is_awaited = mailbox_.EndRequest();
-  if (IsOfBrokenDevice(status)) return;
-  const bool gave_way = absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested();
-  if (gave_way && is_awaited) {
-    // A job's stop waits for no picture; the picture is begun again when the job has ended.
-    mailbox_.PutBack(std::move(mail));
+  auto work = std::make_unique<RenderInWork>();
+  work->message = *std::move(render);
+  work->stop = mailbox_.BeginRequest(work->message.id);
+  work->begin = said_at_work_ = clock_->Now();
+  const absl::Status status = Guarded([&] { return BeginRender(job, work.get()); });
+  if (status.ok()) {
+    render_ = std::move(work);
   } else {
-    Send(status.ok() ? *reply : ErrorReply(id, "", status));
+    EndRequest(work->message.id, status, {});
   }
 }
 
-void ServeLoop::SayAtWork(const std::string& id, Job* job) {
-  if (job != nullptr) return job->Heartbeat();
-  const SteadyTime now = clock_->Now();
-  if (now - said_at_work_ < kHeartbeat) return;
-  said_at_work_ = now;
-  Send(Reply("working", "id", id));
-}
-
-absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* job,
-                                             std::stop_token stop) {
-  std::shared_ptr<const LoadedModel> loaded;  // keeps `renderer` alive
+absl::Status ServeLoop::BeginRender(Job* job, RenderInWork* work) {
+  const RenderMessage& message = work->message;
   const TrainState* state = nullptr;
   SceneRenderer* renderer = nullptr;
   if (!message.file.empty()) {
     auto found = models_.Get(message.file);
     if (!found.ok()) return found.status();
-    loaded = *found;
-    state = &loaded->state;
-    renderer = loaded->renderer.get();
+    work->model = *found;
+    state = &work->model->state;
+    renderer = work->model->renderer.get();
   } else if (job != nullptr && job->name() == message.job && job->trainer() != nullptr) {
+    work->weights = job->CurrentRenderer();
     state = &job->trainer()->state();
-    renderer = job->CurrentRenderer();
+    renderer = work->weights.get();
   } else {
     return absl::NotFoundError(fmt::format("job {} is not in training", message.job.substr(0, 64)));
   }
@@ -465,25 +494,61 @@ absl::StatusOr<JsonObject> ServeLoop::Render(const RenderMessage& message, Job* 
       !status.ok()) {
     return status;
   }
-
-  const SteadyTime begin = clock_->Now();
   RenderOptions options;
   options.background = BackgroundColour(state->evaluation_background);
   options.min_transmittance = state->config.min_transmittance;
-  options.between_tiles = [&] { SayAtWork(message.id, job); };
-  ViewPicture view;
-  if (!renderer->Render(camera, options, std::move(stop), &view))
-    return absl::CancelledError("the render was stopped");
-  absl::StatusOr<WrittenView> written = WriteView(view, message, state->geometry.frame.scale);
+  work->step = state->step;
+  work->scale = state->geometry.frame.scale;
+  work->picture = renderer->Begin(camera, options);
+  return absl::OkStatus();
+}
+
+void ServeLoop::GoOnWithRender(const std::function<bool()>& pause) {
+  RenderInWork& work = *render_;
+  JsonObject reply;
+  bool paused = false;
+  const absl::Status status = Guarded([&]() -> absl::Status {
+    if (!work.picture->Advance(pause, work.stop)) {
+      if (work.stop.stop_requested()) return absl::CancelledError("the render was stopped");
+      paused = true;
+      return absl::OkStatus();
+    }
+    absl::StatusOr<JsonObject> rendered = FinishRender(&work);
+    if (rendered.ok()) reply = *std::move(rendered);
+    return rendered.status();
+  });
+  if (paused) return;
+  const std::string id = work.message.id;
+  render_.reset();
+  EndRequest(id, status, reply);
+}
+
+absl::StatusOr<JsonObject> ServeLoop::FinishRender(RenderInWork* work) {
+  const ViewPicture view = work->picture->TakePicture();
+  absl::StatusOr<WrittenView> written = WriteView(view, work->message, work->scale);
   if (!written.ok()) return written.status();
-  JsonObject reply = Reply("rendered", "id", message.id);
+  JsonObject reply = Reply("rendered", "id", work->message.id);
   reply["files"] = written->files;
   reply["width"] = view.rgba.width;
   reply["height"] = view.rgba.height;
   reply["far"] = JsonNumber(written->far);
-  reply["step"] = state->step;
-  reply["seconds"] = JsonNumber(absl::ToDoubleSeconds(clock_->Now() - begin));
+  reply["step"] = work->step;
+  reply["seconds"] = JsonNumber(absl::ToDoubleSeconds(clock_->Now() - work->begin));
   return reply;
+}
+
+void ServeLoop::EndRequest(const std::string& id, const absl::Status& status,
+                           const JsonObject& reply) {
+  mailbox_.EndRequest();
+  if (!IsOfBrokenDevice(status)) Send(status.ok() ? reply : ErrorReply(id, "", status));
+}
+
+void ServeLoop::SayAtWork(const std::string& id, Job* job) {
+  if (job != nullptr) return job->Heartbeat();
+  const SteadyTime now = clock_->Now();
+  if (now - said_at_work_ < kHeartbeat) return;
+  said_at_work_ = now;
+  Send(Reply("working", "id", id));
 }
 
 void ServeLoop::HandleCheck(Mail mail, Job* job) {
@@ -492,16 +557,29 @@ void ServeLoop::HandleCheck(Mail mail, Job* job) {
     Send(ErrorReply(TextOf(mail.message, "id"), "", check.status()));
     return;
   }
-  HandleRequest(std::move(mail), job, [&](std::stop_token stop) -> absl::StatusOr<JsonObject> {
+  // A job's stop waits for no check, which is begun again when the job has ended.
+  std::stop_source stop;
+  const auto request_stop = [&] { stop.request_stop(); };
+  const std::stop_callback of_request(mailbox_.BeginRequest(check->id), request_stop);
+  const std::stop_callback of_job(job != nullptr ? job->stop() : std::stop_token(), request_stop);
+  said_at_work_ = clock_->Now();
+  JsonObject reply;
+  const absl::Status status = Guarded([&]() -> absl::Status {
     SceneOptions options;
     options.pool = pool_;
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
-    options.stop = stop;
+    options.stop = stop.get_token();
     options.between_images = [&] { SayAtWork(check->id, job); };
     const SceneDescription description = DescribeScene(check->dataset, options);
     if (stop.stop_requested()) return absl::CancelledError("the check was stopped");
-    return CheckedReply(check->id, description);
+    reply = CheckedReply(check->id, description);
+    return absl::OkStatus();
   });
+  if (absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested()) {
+    mailbox_.PutBackRequest(std::move(mail));
+  } else {
+    EndRequest(check->id, status, reply);
+  }
 }
 
 }  // namespace nerf

@@ -31,7 +31,8 @@ struct ServeOptions {
 
 // The engine's side of the message protocol (docs/engine.md). One thread reads requests into a
 // mailbox, the caller's thread works: it trains one job at a time and serves renders and checks, in
-// training between two steps. Nothing that comes over the connection ends the process but its end.
+// training between two steps; a render that takes long goes on beside the steps (TimeShare).
+// Nothing that comes over the connection ends the process but its end.
 class ServeLoop {
  public:
   // What is pointed to outlives the loop. render_device is options.device's.
@@ -46,6 +47,7 @@ class ServeLoop {
 
  private:
   class Job;
+  struct RenderInWork;
 
   void ReadUntilEnd();
   void Send(const JsonObject& message);
@@ -55,16 +57,18 @@ class ServeLoop {
   void Handle(Mail mail, Job* job);
   void HandleTrain(const nlohmann::json& message, Job* job);
   void HandleStop(const nlohmann::json& message, Job* job);
-  void HandleRender(Mail mail, Job* job);
+  // Sets render_, or answers why not.
+  void HandleRender(const nlohmann::json& message, Job* job);
+  absl::Status BeginRender(Job* job, RenderInWork* work);
+  // Renders until `pause` returns true, or to the end, and then answers. Requires: render_.
+  void GoOnWithRender(const std::function<bool()>& pause);
+  absl::StatusOr<JsonObject> FinishRender(RenderInWork* work);
+  // Where a stop of the job stopped the check, it waits again for its turn.
   void HandleCheck(Mail mail, Job* job);
-  // A render or a check: `work` gets the token that stops it. Where a stop of the job did, the
-  // request waits again for its turn.
-  void HandleRequest(Mail mail, Job* job,
-                     const std::function<absl::StatusOr<JsonObject>(std::stop_token)>& work);
+  void EndRequest(const std::string& id, const absl::Status& status, const JsonObject& reply);
   // Once a second while a request is at work: its caller may wait for as long as it goes on.
   void SayAtWork(const std::string& id, Job* job);
   absl::Status Train(const TrainMessage& message, Job* job, std::vector<SceneProblem>* problems);
-  absl::StatusOr<JsonObject> Render(const RenderMessage& message, Job* job, std::stop_token stop);
 
   const ServeOptions options_;
   RenderDevice* const render_device_;
@@ -73,7 +77,8 @@ class ServeLoop {
   LineSocket socket_;
   Mailbox mailbox_;
   ModelCache models_;
-  absl::Status broken_;  // what broke the device; OK before
+  std::unique_ptr<RenderInWork> render_;  // at work; others wait behind it
+  absl::Status broken_;                   // what broke the device; OK before
   SteadyTime said_at_work_;
   Mutex mu_;
   CondVar done_changed_;

@@ -194,7 +194,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   if (!device.ok()) return device.status();
   TrainRequest request{flags.dataset, config, flags.resume, flags.init, flags.device};
   std::vector<SceneProblem> problems;
-  auto session = OpenTrainingSession(request, &pool, &problems);
+  auto session = OpenTrainingSession(request, &pool, &problems, signals->token());
   if (!session.ok()) {
     for (const SceneProblem& problem : problems) {
       fmt::print(stderr, "error  {}\n", ToString(problem));

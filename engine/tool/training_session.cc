@@ -170,7 +170,8 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
 }
 
 absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainConfig& config,
-                                        ThreadPool* pool, std::vector<SceneProblem>* problems) {
+                                        ThreadPool* pool, std::vector<SceneProblem>* problems,
+                                        const std::stop_token& stop) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(dataset, ignored)) {
     return absl::NotFoundError(fmt::format("{}: there is no such folder", dataset));
@@ -179,8 +180,10 @@ absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainC
   // Left unset where it is the default: asking for it in vain is worth a warning.
   if (config.test_every != TrainConfig().test_every) options.test_every = config.test_every;
   options.pool = pool;
+  options.stop = stop;
   options.decode_images = false;
   const SceneDescription description = DescribeScene(dataset, options);
+  if (stop.stop_requested()) return absl::CancelledError("reading the data set was stopped");
   if (!description.ok()) {
     *problems = description.problems;
     return ProblemsToStatus(dataset, *problems);
@@ -204,10 +207,12 @@ absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainC
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
-    const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems) {
+    const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems,
+    const std::stop_token& stop) {
   absl::StatusOr<StartingPoint> start = ReadStartingPoint(request);
   if (!start.ok()) return start.status();
-  absl::StatusOr<Scene> scene = LoadSceneThatFits(request.dataset, start->config, pool, problems);
+  absl::StatusOr<Scene> scene =
+      LoadSceneThatFits(request.dataset, start->config, pool, problems, stop);
   if (!scene.ok()) return scene.status();
 
   auto session = std::make_unique<TrainingSession>();

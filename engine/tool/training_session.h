@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,12 @@ struct TrainingSession {
 };
 
 // Reads the files, checks that all of it fits in memory and to one another, loads the images and
-// makes the step. pool outlives the session. Errors: InvalidArgument DATASET_INVALID (all problems
-// in *problems), INIT_INVALID or FIELD_INVALID; NotFound; DataLoss; ResourceExhausted
-// OUT_OF_MEMORY.
+// makes the step. pool outlives the session. A `stop` ends it within a picture a thread. Errors:
+// InvalidArgument DATASET_INVALID (all problems in *problems), INIT_INVALID or FIELD_INVALID;
+// NotFound; DataLoss; ResourceExhausted OUT_OF_MEMORY; Cancelled after a stop.
 absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
-    const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems);
+    const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems,
+    const std::stop_token& stop);
 
 // Writes both files, each whole or not at all. The model is what the checkpoint would be promoted
 // to.

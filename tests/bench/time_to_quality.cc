@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<Result>> TrainOnce(const Arguments& arguments,
   if (!device.ok()) return device.status();
   std::vector<SceneProblem> problems;
   const auto session =
-      OpenTrainingSession({arguments.scene, *config, "", "", arguments.device}, pool, &problems);
+      OpenTrainingSession({arguments.scene, *config, "", "", arguments.device}, pool, &problems, {});
   if (!session.ok()) return session.status();
   if ((*session)->scene.test.empty()) {
     return absl::InvalidArgumentError("there are no test views to measure quality on");

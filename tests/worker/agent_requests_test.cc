@@ -79,7 +79,7 @@ TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
 
 // The engine renders between steps, and a large view takes longer than any step may: neither the
 // wait for it nor for one whose caller has left may cost the job its engine.
-TEST_F(AgentTest, LongRenderIsNoHangOfTheTrainingThatWaitsForIt) {
+TEST_F(AgentTest, LongRequestIsNoHangOfTheTrainingBesideIt) {
   StartTraining();
   v1::SynchronizeResponse message;
   message.mutable_request()->set_request_id("q1");
@@ -91,11 +91,12 @@ TEST_F(AgentTest, LongRenderIsNoHangOfTheTrainingThatWaitsForIt) {
   Send(message);
   Pass(absl::Seconds(100));
   EXPECT_EQ(engines_.launches, 1);
+  Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "CANCELLED"}});
   Progress(1);
   Pass(absl::Seconds(299));
   EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
   Pass(absl::Seconds(2));
-  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED) << "nothing is rendered any more";
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED) << "nothing is asked of it any more";
 }
 
 TEST_F(AgentTest, RenderThatSaysItIsAtWorkMayTakeHours) {
@@ -159,15 +160,22 @@ TEST_F(AgentTest, DeathOfAnEngineAtARenderThatWasCancelledIsReportedAsShared) {
   EXPECT_TRUE(server_.last_report()->shared_engine());
 }
 
-TEST_F(AgentTest, DeathOfAnEngineThatHasSpokenSinceARenderIsTheJobsOwn) {
-  StartTraining();
-  Send(RenderOf(server_.AddBlob("model")));
-  Send(CancelOf("q1"));
-  Progress(1);
-  engines_.Die({EngineExit::Kind::kSignal, 9});
-  Settle();
-  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
-  EXPECT_FALSE(server_.last_report()->shared_engine());
+TEST_F(AgentTest, DeathOfAnEngineIsSharedUntilItHasAnsweredTheRenderThatWasCancelled) {
+  for (const bool answered : {false, true}) {
+    SCOPED_TRACE(answered);
+    StartTraining();
+    Send(RenderOf(server_.AddBlob("model")));
+    Send(CancelOf("q1"));
+    Progress(1);  // may have been on its way
+    if (answered) {
+      Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "CANCELLED"}});
+    }
+    engines_.Die({EngineExit::Kind::kSignal, 9});
+    Settle();
+    EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+    EXPECT_EQ(server_.last_report()->shared_engine(), !answered);
+    agent_.reset();
+  }
 }
 
 TEST_F(AgentTest, RendersWaitUntilAJobThatNeedsItsEngineAloneHasACheckpoint) {

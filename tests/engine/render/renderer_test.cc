@@ -76,9 +76,18 @@ constexpr int kMiddlePixel = 9 * 35 + 17;  // its ray runs along the axis
 RenderedView Render(const RadianceField& field, const OccupancyGrid& grid,
                     const RenderOptions& options, int n_threads = 2) {
   ThreadPool pool(n_threads);
-  RenderedView view;
-  EXPECT_TRUE(RenderView(field, grid, Geometry(), FrontCamera(), options, &pool, {}, &view));
-  return view;
+  ViewInWork view(field, grid, Geometry(), FrontCamera(), options);
+  EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+  EXPECT_TRUE(view.whole());
+  return view.TakeView();
+}
+
+// Something else at each pixel.
+FormulaField Ripples() {
+  return {[](Vec3 p) { return 3 + 3 * std::sin(9 * p.x) * std::cos(7 * p.y); },
+          [](Vec3 p, Vec3) {
+            return Vec3{std::abs(p.x), std::abs(p.y), 0.5f};
+          }};
 }
 
 OccupancyGrid FullGrid() { return FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 32); }
@@ -204,10 +213,7 @@ TEST(RendererTest, RaysStopBehindAnOpaqueWall) {
 }
 
 TEST(RendererTest, BytesDoNotDependOnTheNumberOfThreads) {
-  const FormulaField field([](Vec3 p) { return 3 + 3 * std::sin(9 * p.x) * std::cos(7 * p.y); },
-                           [](Vec3 p, Vec3) {
-                             return Vec3{std::abs(p.x), std::abs(p.y), 0.5f};
-                           });
+  const FormulaField field = Ripples();
   const RenderedView one = Render(field, FullGrid(), {}, 1);
   for (int n_threads : {2, 5}) {
     const RenderedView view = Render(field, FullGrid(), {}, n_threads);
@@ -217,15 +223,60 @@ TEST(RendererTest, BytesDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(RendererTest, StopEndsTheRenderWithoutAView) {
-  const FormulaField field([](Vec3) { return 1.0f; }, White);
+TEST(RendererTest, StoppedWorkIsNotWholeAndGoesOnWhereItWas) {
+  const FormulaField field = Ripples();
   std::stop_source stop;
   stop.request_stop();
   ThreadPool pool(2);
-  RenderedView view;
-  EXPECT_FALSE(
-      RenderView(field, FullGrid(), Geometry(), FrontCamera(), {}, &pool, stop.get_token(), &view));
+  const OccupancyGrid grid = FullGrid();
+  ViewInWork view(field, grid, Geometry(), FrontCamera(), {});
+  EXPECT_FALSE(view.Advance(&pool, nullptr, stop.get_token()));
+  EXPECT_FALSE(view.whole());
   EXPECT_EQ(field.n_asked(), 0);
+  EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+  EXPECT_EQ(view.TakeView().colours, Render(field, FullGrid(), {}).colours);
+}
+
+TEST(RendererTest, WorkThatPausesAfterEveryTileGivesTheSameBytes) {
+  const FormulaField field = Ripples();
+  const OccupancyGrid grid = FullGrid();
+  const RenderedView at_once = Render(field, grid, {});
+  ThreadPool pool(1);
+  ViewInWork view(field, grid, Geometry(), FrontCamera(), {});
+  int n_pauses = 0;
+  while (!view.Advance(&pool, [] { return true; }, {})) ++n_pauses;
+  EXPECT_EQ(n_pauses, 5);  // of 3 x 2 tiles; the last one makes it whole
+  EXPECT_TRUE(view.whole());
+  const RenderedView whole = view.TakeView();
+  EXPECT_EQ(whole.colours, at_once.colours);
+  EXPECT_EQ(whole.opacities, at_once.opacities);
+  EXPECT_EQ(whole.depths, at_once.depths);
+}
+
+TEST(RendererTest, PassesRefineTheViewToTheSameBytes) {
+  const FormulaField field = Ripples();
+  const OccupancyGrid grid = FullGrid();
+  const RenderedView at_once = Render(field, grid, {});
+  const int64_t n_asked_at_once = field.n_asked();
+  ThreadPool pool(2);
+  ViewInWork view(field, grid, Geometry(), FrontCamera(), {.first_stride = 8});
+  for (int stride : {8, 4, 2}) {
+    ASSERT_TRUE(view.Advance(&pool, nullptr, {}));
+    ASSERT_FALSE(view.whole());
+    const RenderedView coarse = view.TakeView();
+    for (int y = 0; y < 19; ++y) {
+      for (int x = 0; x < 35; ++x) {
+        const int from = (y - y % stride) * 35 + x - x % stride;
+        ASSERT_EQ(coarse.colours[y * 35 + x], at_once.colours[from]) << x << ", " << y;
+        ASSERT_EQ(coarse.opacities[y * 35 + x], at_once.opacities[from]) << x << ", " << y;
+        ASSERT_EQ(coarse.depths[y * 35 + x], at_once.depths[from]) << x << ", " << y;
+      }
+    }
+  }
+  ASSERT_TRUE(view.Advance(&pool, nullptr, {}));
+  EXPECT_TRUE(view.whole());
+  EXPECT_EQ(view.TakeView().colours, at_once.colours);
+  EXPECT_EQ(field.n_asked(), 2 * n_asked_at_once) << "no pixel is rendered twice";
 }
 
 }  // namespace

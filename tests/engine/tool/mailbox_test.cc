@@ -22,7 +22,7 @@ TEST(MailboxTest, KeepsOrderAndTurnsBadLinesIntoErrors) {
   EXPECT_EQ(mailbox.TryTake(), std::nullopt);
 }
 
-TEST(MailboxTest, CancelRemovesRendersAndChecksThatStillWait) {
+TEST(MailboxTest, RendersAndChecksThatAreCancelledWhileTheyWaitComeFirstToBeAnswered) {
   Mailbox mailbox;
   mailbox.PutLine(R"({"type":"render","id":"a"})");
   mailbox.PutLine(R"({"type":"render","id":"b"})");
@@ -30,9 +30,26 @@ TEST(MailboxTest, CancelRemovesRendersAndChecksThatStillWait) {
   mailbox.PutLine(R"({"type":"train","job":"a","id":"a"})");
   mailbox.PutLine(R"({"type":"cancel","id":"a"})");
   mailbox.PutLine(R"({"type":"cancel","id":"unknown"})");
-  EXPECT_EQ(IdOf(mailbox.TryTake()), "b");
+  for (const char* type : {"render", "check"}) {
+    const std::optional<Mail> cancelled = mailbox.TryTakeUrgent();
+    ASSERT_TRUE(cancelled.has_value());
+    EXPECT_TRUE(cancelled->cancelled);
+    EXPECT_EQ(cancelled->message["type"], type);
+    EXPECT_EQ(IdOf(cancelled), "a");
+  }
+  EXPECT_EQ(mailbox.TryTakeUrgent(), std::nullopt);
+  const std::optional<Mail> other = mailbox.TryTake();
+  EXPECT_EQ(IdOf(other), "b");
+  EXPECT_FALSE(other->cancelled);
   EXPECT_EQ(mailbox.TryTake()->message["type"], "train");
   EXPECT_EQ(mailbox.TryTake(), std::nullopt);
+}
+
+TEST(MailboxTest, CancelWakesWhoWaitsForARequest) {
+  Mailbox mailbox;
+  mailbox.PutLine(R"({"type":"render","id":"a"})");
+  mailbox.PutLine(R"({"type":"cancel","id":"a"})");
+  EXPECT_TRUE(mailbox.WaitTake()->cancelled);
 }
 
 TEST(MailboxTest, StopOfTheJobInWorkActsAtOnceAndIsStillDelivered) {
@@ -46,16 +63,16 @@ TEST(MailboxTest, StopOfTheJobInWorkActsAtOnceAndIsStillDelivered) {
   EXPECT_EQ(mailbox.TryTake()->message["job"], "other");
 }
 
-TEST(MailboxTest, OnlyStopsOfTheJobInWorkAreTakenAsStops) {
+TEST(MailboxTest, StopsOfTheJobInWorkAreUrgent) {
   Mailbox mailbox;
   mailbox.BeginJob("j");
   mailbox.PutLine(R"({"type":"render","id":"a"})");
-  EXPECT_EQ(mailbox.TryTakeStop(), std::nullopt);
+  EXPECT_EQ(mailbox.TryTakeUrgent(), std::nullopt);
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"checkpoint"})");
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
-  EXPECT_EQ(mailbox.TryTakeStop()->message["mode"], "checkpoint");
-  EXPECT_EQ(mailbox.TryTakeStop()->message["mode"], "discard");
-  EXPECT_EQ(mailbox.TryTakeStop(), std::nullopt);
+  EXPECT_EQ(mailbox.TryTakeUrgent()->message["mode"], "checkpoint");
+  EXPECT_EQ(mailbox.TryTakeUrgent()->message["mode"], "discard");
+  EXPECT_EQ(mailbox.TryTakeUrgent(), std::nullopt);
 }
 
 TEST(MailboxTest, StopThatCameTooLateIsStillDelivered) {
@@ -73,37 +90,48 @@ TEST(MailboxTest, RequestAtWorkIsStoppedByItsCancelAlone) {
   EXPECT_FALSE(stop.stop_requested());
   mailbox.PutLine(R"({"type":"cancel","id":"a"})");
   EXPECT_TRUE(stop.stop_requested());
-  EXPECT_FALSE(mailbox.EndRequest()) << "nobody awaits it";
+  mailbox.EndRequest();
   EXPECT_FALSE(mailbox.BeginRequest("a").stop_requested()) << "the next of that name";
-  EXPECT_TRUE(mailbox.EndRequest());
 }
 
-TEST(MailboxTest, StopOfTheJobInWorkStopsTheRequestWhichThenWaitsFirst) {
+TEST(MailboxTest, RequestThatIsPutBackForAStopOfTheJobIsTheFirstBehindIt) {
   Mailbox mailbox;
   mailbox.BeginJob("j");
-  mailbox.PutLine(R"({"type":"render","id":"a"})");
-  mailbox.PutLine(R"({"type":"render","id":"b"})");
-  std::optional<Mail> render = mailbox.TryTake();
+  mailbox.PutLine(R"({"type":"check","id":"a"})");
+  mailbox.PutLine(R"({"type":"check","id":"b"})");
+  std::optional<Mail> check = mailbox.TryTake();
   const std::stop_token stop = mailbox.BeginRequest("a");
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
-  EXPECT_TRUE(stop.stop_requested());
-  EXPECT_TRUE(mailbox.EndRequest()) << "still awaited";
-  mailbox.PutBack(*std::move(render));
-  EXPECT_TRUE(mailbox.BeginRequest("c").stop_requested());
-  mailbox.EndRequest();
+  EXPECT_FALSE(stop.stop_requested()) << "whoever works looks at the job's token, too";
+  mailbox.PutBackRequest(*std::move(check));
   mailbox.EndJob();
   EXPECT_EQ(mailbox.TryTake()->message["type"], "stop");
-  EXPECT_EQ(IdOf(mailbox.TryTake()), "a");
+  const std::optional<Mail> again = mailbox.TryTake();
+  EXPECT_EQ(IdOf(again), "a");
+  EXPECT_FALSE(again->cancelled);
   EXPECT_EQ(IdOf(mailbox.TryTake()), "b");
 }
 
-TEST(MailboxTest, RequestCancelledBehindAStopOfTheJobIsNoLongerAwaited) {
+TEST(MailboxTest, RequestThatIsCancelledBeforeItIsPutBackIsAnsweredAsCancelled) {
   Mailbox mailbox;
   mailbox.BeginJob("j");
+  mailbox.PutLine(R"({"type":"check","id":"a"})");
+  std::optional<Mail> check = mailbox.TryTake();
   mailbox.BeginRequest("a");
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
   mailbox.PutLine(R"({"type":"cancel","id":"a"})");
-  EXPECT_FALSE(mailbox.EndRequest());
+  mailbox.PutBackRequest(*std::move(check));
+  EXPECT_TRUE(mailbox.TryTakeUrgent()->cancelled);
+}
+
+TEST(MailboxTest, RequestThatIsCancelledAfterItWasPutBackIsAnsweredAsCancelled) {
+  Mailbox mailbox;
+  mailbox.PutLine(R"({"type":"check","id":"a"})");
+  std::optional<Mail> check = mailbox.TryTake();
+  mailbox.BeginRequest("a");
+  mailbox.PutBackRequest(*std::move(check));
+  mailbox.PutLine(R"({"type":"cancel","id":"a"})");
+  EXPECT_TRUE(mailbox.TryTake()->cancelled);
 }
 
 TEST(MailboxTest, EndStopsTheRequestAtWork) {

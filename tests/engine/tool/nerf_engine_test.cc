@@ -12,12 +12,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <thread>
 #include <vector>
 
 #include "common/file_io.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/scene/image_io.h"
+#include "fmt/format.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -133,6 +135,32 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
                              (dir_ / "o/checkpoint.safetensors") + " > " + (dir_ / "python.txt");
   ASSERT_EQ(std::system(script.c_str()), 0);
   EXPECT_NE(Bytes("python.txt").find("kind checkpoint"), std::string::npos);
+}
+
+TEST_F(NerfEngineTest, ProgressiveRenderEndsInTheSameBytes) {
+  ASSERT_EQ(Run(Train("o", 5)).code, 0);
+  const std::string render =
+      "render " + (dir_ / "o/model.safetensors") + " --orbit 2 --width 40 --out ";
+  ASSERT_EQ(Run(render + (dir_ / "whole")).code, 0);
+  const Outcome passes = Run(render + (dir_ / "passes") + " --progressive --json");
+  ASSERT_EQ(passes.code, 0) << passes.err;
+  std::vector<std::pair<int, int>> seen;
+  std::istringstream lines(passes.out);
+  for (std::string line; std::getline(lines, line);) {
+    const Json event = Json::parse(line);
+    if (event["event"] != "pass") continue;
+    seen.emplace_back(event["view"], event["stride"]);
+    EXPECT_TRUE(event["seconds"].is_number());
+    EXPECT_EQ(event["file"], dir_ / fmt::format("passes/rgb_{:04}.png", event["view"].get<int>()));
+  }
+  EXPECT_EQ(seen,
+            (std::vector<std::pair<int, int>>{{0, 8}, {0, 4}, {0, 2}, {1, 8}, {1, 4}, {1, 2}}));
+  for (const char* name : {"rgb_0000.png", "rgb_0001.png"}) {
+    EXPECT_TRUE(Bytes(std::string("passes/") + name) == Bytes(std::string("whole/") + name))
+        << name;
+  }
+  EXPECT_EQ(Run(render + (dir_ / "depth") + " --progressive --channels depth").code, 2);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "depth"));
 }
 
 TEST_F(NerfEngineTest, DatasetsOwnListOfViewsIsACameraFileOnceItsSizeIsGiven) {

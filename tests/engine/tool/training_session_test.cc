@@ -40,7 +40,7 @@ class TrainingSessionTest : public ::testing::Test {
 
   absl::StatusOr<std::unique_ptr<TrainingSession>> Open(const TrainRequest& request) {
     problems_.clear();
-    return OpenTrainingSession(request, &pool_, &problems_);
+    return OpenTrainingSession(request, &pool_, &problems_, stop_.get_token());
   }
 
   // Trains and writes c.safetensors and m.safetensors.
@@ -60,6 +60,7 @@ class TrainingSessionTest : public ::testing::Test {
   ThreadPool pool_{1};
   const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
   FakeClock clock_;
+  std::stop_source stop_;
   std::vector<SceneProblem> problems_;
 };
 
@@ -73,6 +74,12 @@ TEST_F(TrainingSessionTest, FreshSessionDescribesTheScene) {
   EXPECT_EQ(state.reference_camera, (*session)->scene.test[1].camera);
   EXPECT_EQ(state.step, 0u);
   EXPECT_TRUE((*session)->scene.warnings.empty());
+}
+
+TEST_F(TrainingSessionTest, StopEndsTheReadingOfTheDataset) {
+  stop_.request_stop();
+  EXPECT_THAT(Open({dataset_, SmallConfig(), "", ""}), StatusIs(StatusCode::kCancelled));
+  EXPECT_TRUE(problems_.empty());
 }
 
 TEST_F(TrainingSessionTest, BadDatasetListsItsProblemsAndMissingOneIsNotFound) {

@@ -269,9 +269,9 @@ TEST_P(CudaHashGridStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere
   EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device)));
   const Camera camera = TinyCamera(16);
   const auto render = [&](const TrainedModel& model) {
-    RenderedView view;
-    EXPECT_TRUE(RenderView(*model.field, model.grid, geometry, camera, {}, &pool, {}, &view));
-    return view.colours;
+    ViewInWork view(*model.field, model.grid, geometry, camera, {});
+    EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+    return view.TakeView().colours;
   };
   EXPECT_EQ(render(device->Snapshot()), render(cpu->Snapshot()));
 }

@@ -240,9 +240,9 @@ TEST(FusedHashGridStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
   for (uint32_t i = 0; i < 5; ++i) step->Run(TinyBatch(40, i));
   const Camera camera = TinyCamera(20);
   const auto render = [&](const TrainedModel& model) {
-    RenderedView view;
-    EXPECT_TRUE(RenderView(*model.field, model.grid, geometry, camera, {}, &pool, {}, &view));
-    return view.colours;
+    ViewInWork view(*model.field, model.grid, geometry, camera, {});
+    EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+    return view.TakeView().colours;
   };
   TensorFile model;
   step->SaveModel(&model);

@@ -1,0 +1,32 @@
+#include "engine/tool/time_share.h"
+
+#include <algorithm>
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kMostAhead = absl::Seconds(1);
+// Shorter turns would cost more than they do.
+constexpr absl::Duration kLeastTurn = absl::Milliseconds(20);
+
+}  // namespace
+
+TimeShare::TimeShare(const Clock* clock)
+    : clock_(clock), ahead_(kMostAhead), turned_(clock->Now()) {}
+
+bool TimeShare::TakeTurn() {
+  const SteadyTime now = clock_->Now();
+  ahead_ = std::min(kMostAhead, ahead_ + (now - turned_));
+  turned_ = now;
+  return ahead_ >= kLeastTurn;
+}
+
+bool TimeShare::IsSpent() const { return clock_->Now() - turned_ >= ahead_; }
+
+void TimeShare::GiveTurn() {
+  const SteadyTime now = clock_->Now();
+  ahead_ -= now - turned_;
+  turned_ = now;
+}
+
+}  // namespace nerf

@@ -1,0 +1,280 @@
+#include <filesystem>
+#include <fstream>
+
+#include "common/file_io.h"
+#include "engine/scene/image_io.h"
+#include "fmt/format.h"
+#include "tests/engine/tool/serve_loop_fixture.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+// Renders and checks, for themselves and beside a training.
+class ServeRequestTest : public ServeLoopTest {
+ protected:
+  // A picture that takes minutes.
+  Json HugeRender(const std::string& id, const std::string& job) {
+    Json render = RenderMessage(id);
+    render["job"] = job;
+    render["width"] = 3000;
+    render["height"] = 3000;
+    return render;
+  }
+
+  // A data set that takes minutes to decode: one picture, listed many times.
+  Json HugeCheck(const std::string& id) {
+    const std::string folder = dir_ / "huge";
+    std::filesystem::create_directory(folder);
+    ImageU8 image{2000, 2000, 3, std::vector<uint8_t>(2000 * 2000 * 3)};
+    for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = (i * 2654435761u) >> 24;
+    EXPECT_THAT(WritePng(folder + "/0000.png", image), IsOk());
+    Json frames = Json::array();
+    for (int i = 0; i < 5000; ++i) {
+      const std::string file = fmt::format("{:04}.png", i);
+      if (i > 0) std::filesystem::create_hard_link(folder + "/0000.png", folder + "/" + file);
+      frames.push_back(
+          {{"file_path", file},
+           {"transform_matrix", {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 4}, {0, 0, 0, 1}}}});
+    }
+    std::ofstream(folder + "/transforms.json")
+        << Json{{"w", 2000}, {"h", 2000}, {"fl_x", 2000}, {"frames", frames}}.dump();
+    return {{"type", "check"}, {"id", id}, {"dataset", folder}};
+  }
+
+  // Until progress that does not move tells of one that keeps the job from its steps. Returns it.
+  Json WaitUntilARequestIsAtWork() {
+    Json before = Receive();
+    for (Json now = Receive(); now.value("step", -1) != before.value("step", -2); now = Receive()) {
+      before = now;
+    }
+    return before;
+  }
+
+  // Until the job has taken steps since the next message. Nothing but progress may come.
+  void ExpectStepsAreTaken() {
+    const Json before = ReceiveProgress();
+    Json after = ReceiveProgress();
+    while (!HasFailure() && after.value("step", 0) <= before.value("step", 0))
+      after = ReceiveProgress();
+  }
+  Json ReceiveProgress() {
+    Json message = Receive();
+    EXPECT_EQ(message["type"], "progress") << message;
+    return message;
+  }
+
+  // Cancels a request that has been begun.
+  void CancelAtWork(const std::string& id) {
+    Send({{"type", "cancel"}, {"id", id}});
+    Json answer = ReceiveAnswer();
+    while (answer["type"] == "working") answer = ReceiveAnswer();
+    EXPECT_EQ(answer["type"], "error") << answer;
+    EXPECT_EQ(answer["id"], id);
+    EXPECT_EQ(answer["code"], "CANCELLED");
+    EXPECT_NE(answer["message"].get<std::string>().find("was stopped"), std::string::npos)
+        << answer << " had not begun";
+  }
+};
+
+TEST_F(ServeRequestTest, RendersTheJobInTrainingBetweenItsSteps) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Json render = RenderMessage("r1");
+  render["job"] = "j";
+  Send(render);
+  const Json rendered = ReceiveAnswer();
+  ASSERT_EQ(rendered["type"], "rendered") << rendered;
+  EXPECT_EQ(rendered["id"], "r1");
+  EXPECT_EQ(rendered["width"], 16);
+  EXPECT_EQ(rendered["height"], 12);
+  EXPECT_GT(rendered["far"], 0);
+  EXPECT_EQ(rendered["files"].size(), 3u);
+  for (const auto& [channel, path] : rendered["files"].items()) {
+    const auto image = DecodeImage(path.get<std::string>());
+    ASSERT_THAT(image, IsOk()) << channel;
+    EXPECT_EQ(image->width, 16);
+  }
+  render["job"] = "other";
+  Send(render);
+  EXPECT_EQ(ReceiveAnswer()["code"], "NOT_FOUND");
+}
+
+TEST_F(ServeRequestTest, LargeRenderLetsTheTrainingGoOnAndCanBeCancelled) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeRender("r1", "j"));
+  for (int i = 0; i < 3; ++i) ExpectStepsAreTaken();
+  CancelAtWork("r1");
+  ExpectStepsAreTaken();
+}
+
+TEST_F(ServeRequestTest, RenderBehindALargeOneIsAnsweredWhenItIsCancelled) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeRender("r1", "j"));
+  Send(HugeRender("r2", "j"));
+  ExpectStepsAreTaken();
+  Send({{"type", "cancel"}, {"id", "r2"}});
+  const Json answer = ReceiveAnswer();
+  EXPECT_EQ(answer["id"], "r2");
+  EXPECT_EQ(answer["code"], "CANCELLED");
+  CancelAtWork("r1");
+}
+
+TEST_F(ServeRequestTest, StopDoesNotWaitForTheRenderAtWorkWhichGoesOn) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeRender("r1", "j"));
+  ExpectStepsAreTaken();
+  Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
+  EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
+  EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
+  const Json working = Receive();
+  EXPECT_EQ(working["type"], "working");
+  EXPECT_EQ(working["id"], "r1");
+  CancelAtWork("r1");
+  ExpectAlive();
+}
+
+// More than the second that a render may take ahead of the training.
+TEST_F(ServeRequestTest, RenderThatATrainingInterruptsHasTheSameBytes) {
+  const Json done = TrainToTheEnd("j", 20);
+  Json render = RenderMessage("r1");
+  render["file"] = done["model"];
+  render["width"] = 400;
+  render["height"] = 300;
+  const auto bytes_of = [&] {
+    Send(render);
+    Json rendered = ReceiveAnswer();
+    while (rendered["type"] == "working") rendered = ReceiveAnswer();
+    EXPECT_EQ(rendered["type"], "rendered") << rendered;
+    return ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20).value_or("none");
+  };
+  const std::string idle = bytes_of();
+  Send(TrainMessage("k", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  render["id"] = "r2";
+  EXPECT_TRUE(bytes_of() == idle);
+}
+
+TEST_F(ServeRequestTest, CheckAtWorkSaysThatTheJobLivesAndCanBeCancelled) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeCheck("c1"));
+  WaitUntilARequestIsAtWork();
+  CancelAtWork("c1");
+  ExpectStepsAreTaken();
+}
+
+TEST_F(ServeRequestTest, StopDoesNotWaitForTheCheckAtWorkWhichIsBegunAgain) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Send(HugeCheck("c1"));
+  WaitUntilARequestIsAtWork();
+  Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
+  EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
+  EXPECT_EQ(ReceiveAnswer()["type"], "stopped");
+  const Json working = ReceiveAnswer();
+  EXPECT_EQ(working["type"], "working");
+  EXPECT_EQ(working["id"], "c1");
+  CancelAtWork("c1");
+}
+
+TEST_F(ServeRequestTest, StopOfAJobThatReadsItsDatasetIsHeard) {
+  const Json check = HugeCheck("c1");
+  Json train = TrainMessage("j", 1e9);
+  train["dataset"] = check["dataset"];
+  Send(train);
+  Send({{"type", "stop"}, {"job", "j"}, {"mode", "checkpoint"}});
+  const Json stopped = Receive();
+  EXPECT_EQ(stopped["type"], "stopped") << stopped;
+  EXPECT_EQ(stopped["job"], "j");
+  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "j"));
+  ExpectAlive();
+}
+
+TEST_F(ServeRequestTest, RenderWithoutAJobSaysThatItIsAtWork) {
+  const Json done = TrainToTheEnd("j", 5);
+  Json render = HugeRender("r1", "");
+  render.erase("job");
+  render["file"] = done["model"];
+  Send(render);
+  for (int i = 0; i < 2; ++i) {
+    const Json working = ReceiveAnswer();
+    EXPECT_EQ(working["type"], "working") << working;
+    EXPECT_EQ(working["id"], "r1");
+  }
+  CancelAtWork("r1");
+}
+
+TEST_F(ServeRequestTest, RendersModelFilesWithAndWithoutTraining) {
+  const Json done = TrainToTheEnd("j", 20);
+  Json render = RenderMessage("r1");
+  render["file"] = done["model"];
+  render["format"] = "jpeg";
+  render["channels"] = {"rgb"};
+  Send(render);
+  const Json idle = ReceiveAnswer();
+  ASSERT_EQ(idle["type"], "rendered") << idle;
+  EXPECT_EQ(idle["step"], 20);
+  EXPECT_EQ(idle["far"], 0);
+  EXPECT_THAT(DecodeImage(idle["files"]["rgb"].get<std::string>()), IsOk());
+
+  Send(TrainMessage("k", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  render["id"] = "../../evil id";
+  render["format"] = "png";
+  Send(render);
+  const Json busy = ReceiveAnswer();
+  ASSERT_EQ(busy["type"], "rendered") << busy;
+  EXPECT_EQ(busy["files"]["rgb"], dir_ / "renders/______evil_id_rgb.png");
+}
+
+TEST_F(ServeRequestTest, ModelAndCheckpointRenderTheSameBytes) {
+  const Json done = TrainToTheEnd("j", 20);
+  std::vector<std::string> pictures;
+  for (const char* key : {"model", "checkpoint"}) {
+    Json render = RenderMessage(key);
+    render["file"] = done[key];
+    Send(render);
+    const Json rendered = ReceiveAnswer();
+    ASSERT_EQ(rendered["type"], "rendered") << rendered;
+    const auto bytes = ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20);
+    ASSERT_THAT(bytes, IsOk());
+    pictures.push_back(*bytes);
+  }
+  EXPECT_TRUE(pictures[0] == pictures[1]);
+}
+
+TEST_F(ServeRequestTest, RendersTheCameraOfACameraFile) {
+  const Json done = TrainToTheEnd("j", 20);
+  Json render = RenderMessage("r");
+  render.erase("orbit");
+  render["file"] = done["model"];
+  render["width"] = render["height"] = 0;
+  render["camera"] = Json::parse(
+      R"({"w":10,"h":8,"fl_x":12,"fl_y":12,"cx":5,"cy":4,
+          "frames":[{"transform_matrix":[[1,0,0,0],[0,1,0,0],[0,0,1,4],[0,0,0,1]]}]})");
+  Send(render);
+  const Json rendered = ReceiveAnswer();
+  ASSERT_EQ(rendered["type"], "rendered") << rendered;
+  EXPECT_EQ(rendered["width"], 10);
+  EXPECT_EQ(rendered["height"], 8);
+  render["camera"]["frames"].push_back(render["camera"]["frames"][0]);
+  Send(render);
+  EXPECT_EQ(ReceiveAnswer()["code"], "INVALID_ARGUMENT") << "two frames are two views";
+}
+
+TEST_F(ServeRequestTest, CheckReportsProblems) {
+  std::filesystem::create_directory(dir_ / "empty");
+  Send({{"type", "check"}, {"id", "c"}, {"dataset", dir_ / "empty"}});
+  const Json checked = ReceiveAnswer();
+  EXPECT_EQ(checked["type"], "checked");
+  EXPECT_EQ(checked["ok"], false);
+  EXPECT_FALSE(checked["problems"].empty());
+  EXPECT_TRUE(checked["warnings"].is_array());
+}
+
+}  // namespace
+}  // namespace nerf
