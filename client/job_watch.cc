@@ -26,9 +26,13 @@ ProgressLine ProgressOf(const v1::TrainingJob& job) {
   const v1::Progress& progress = job.progress();
   std::string details;
   const auto add = [&](std::string part) { details += (details.empty() ? "" : "  ") + part; };
+  if (progress.evaluation_views() > 0) {
+    add(fmt::format("evaluating {}/{} test views", progress.evaluated_views(),
+                    progress.evaluation_views()));
+  }
   if (progress.loss() > 0) add(fmt::format("loss {:.4f}", progress.loss()));
   if (const std::string psnr = PsnrText(job); !psnr.empty()) add(fmt::format("val {} dB", psnr));
-  if (progress.samples_per_second() > 0) {
+  if (progress.samples_per_second() > 0 && progress.evaluation_views() == 0) {
     add(FormatCount(progress.samples_per_second()) + " samples/s");
   }
   if (progress.eta_seconds() > 0) add("eta " + FormatClock(progress.eta_seconds()));

@@ -218,6 +218,8 @@ v1::SynchronizeRequest Agent::NextMessage() {
     metrics_.set_step_seconds(step_seconds_sum_ / metrics_.train_steps());
   }
   *message.mutable_metrics() = metrics_;
+  message.mutable_metrics()->MergeFrom(readings_);
+  readings_.Clear();
   metrics_in_flight_ = metrics_;
   in_flight_step_seconds_sum_ = std::exchange(step_seconds_sum_, 0);
   metrics_.set_train_steps(0);
@@ -393,6 +395,7 @@ void Agent::CountProgress(const EngineProgress& progress) {
   }
   metrics_.set_loss(now.loss());
   metrics_.set_psnr(now.psnr_train());
+  readings_ = progress.readings;
   counted_key_ = progress.job;
   counted_ = now;
 }

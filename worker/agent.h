@@ -130,6 +130,7 @@ class Agent {
 
   // Metrics since the last message, and where the present job's counters stood.
   v1::WorkerMetrics metrics_, metrics_in_flight_;
+  v1::WorkerMetrics readings_;  // EngineProgress::readings since the last message
   double step_seconds_sum_ = 0, in_flight_step_seconds_sum_ = 0;
   std::string counted_key_;
   v1::Progress counted_;

@@ -133,7 +133,23 @@ v1::Progress ReadProgress(KeyReader& reader) {
   progress.set_seconds(reader.Number("seconds"));
   progress.set_fraction(std::clamp(reader.Number("fraction", false), 0.0, 1.0));
   progress.set_eta_seconds(std::max(reader.Number("eta_seconds", false), 0.0));
+  progress.set_evaluated_views(reader.Count("evaluated_views", false));
+  progress.set_evaluation_views(reader.Count("evaluation_views", false));
   return progress;
+}
+
+v1::WorkerMetrics ReadReadings(KeyReader& reader) {
+  v1::WorkerMetrics readings;
+  const auto read = [&](const char* key, void (v1::WorkerMetrics::*set)(double)) {
+    if (const auto value = reader.OptionalNumber(key); value.has_value()) (readings.*set)(*value);
+  };
+  read("stall_fraction", &v1::WorkerMetrics::set_stall_fraction);
+  read("gpu_utilization", &v1::WorkerMetrics::set_gpu_utilization);
+  read("gpu_memory_used_bytes", &v1::WorkerMetrics::set_gpu_memory_used_bytes);
+  read("gpu_memory_size_bytes", &v1::WorkerMetrics::set_gpu_memory_size_bytes);
+  read("gpu_temperature_celsius", &v1::WorkerMetrics::set_gpu_temperature_celsius);
+  read("gpu_power_watts", &v1::WorkerMetrics::set_gpu_power_watts);
+  return readings;
 }
 
 v1::TrainingConfig ReadConfig(const Json& object, KeyReader& outer) {
@@ -231,7 +247,8 @@ absl::StatusOr<EngineMessage> ReadMessage(const std::string& type, KeyReader& re
     started.step = reader.Count("step", false);
     return started;
   }
-  if (type == "progress") return EngineProgress{reader.Text("job"), ReadProgress(reader)};
+  if (type == "progress")
+    return EngineProgress{reader.Text("job"), ReadProgress(reader), ReadReadings(reader)};
   if (type == "preview") {
     return EnginePreview{reader.Text("job"), reader.Count("step"), reader.OptionalNumber("psnr"),
                          reader.Text("image")};

@@ -14,6 +14,7 @@
 #include "nerf/v1/model_service.pb.h"
 #include "nerf/v1/render_service.pb.h"
 #include "nerf/v1/training_service.pb.h"
+#include "nerf/v1/worker_service.pb.h"
 
 namespace nerf {
 
@@ -37,7 +38,8 @@ struct EngineStarted {
 };
 struct EngineProgress {
   std::string job;
-  v1::Progress progress;  // the preview's fields are not set
+  v1::Progress progress;       // the preview's fields are not set
+  v1::WorkerMetrics readings;  // stall_fraction and those of the GPU, no counts
 };
 struct EnginePreview {
   std::string job;

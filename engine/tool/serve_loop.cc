@@ -180,7 +180,12 @@ class ServeLoop::Job final : public TrainerObserver {
     }
   }
 
-  absl::Status BetweenEvaluatedViews() {
+  absl::Status BetweenEvaluatedViews(size_t n_done, size_t n_views) {
+    if (!last_progress_.is_null()) {
+      last_progress_["evaluated_views"] = n_done;
+      last_progress_["evaluation_views"] = n_views;
+      if (n_done == 0) SendProgress();
+    }
     Heartbeat();
     return BetweenSteps();
   }
@@ -410,7 +415,13 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
     evaluation.background = trainer.state().evaluation_background;
     evaluation.min_transmittance = trainer.state().config.min_transmittance;
     evaluation.with_ssim = false;
-    evaluation.on_image = [&](const View&, const ImageU8&) { return job->BetweenEvaluatedViews(); };
+    size_t n_done = 0;
+    const auto tell = [&] { return job->BetweenEvaluatedViews(n_done, s.scene.test.size()); };
+    if (absl::Status status = tell(); !status.ok()) return status;
+    evaluation.on_image = [&](const View&, const ImageU8&) {
+      ++n_done;
+      return tell();
+    };
     absl::StatusOr<EvaluationResult> result = EvaluateViews(
         trainer.NewRenderer().get(), s.scene.test, evaluation, pool_, *clock_, job->stop());
     if (!result.ok() && absl::IsCancelled(result.status())) return stopped();

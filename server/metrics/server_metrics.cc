@@ -90,6 +90,15 @@ struct ServerMetrics::Families {
         train_psnr(NewGauge(r, "nerfd_train_psnr_decibels", "Last PSNR of training rays heard.")),
         train_last_step(NewGauge(r, "nerfd_train_last_step_timestamp_seconds",
                                  "Unix time at which training steps were last heard of.")),
+        train_stall(NewGauge(r, "nerfd_train_stall_ratio",
+                             "Share of training time in which steps waited for their rays.")),
+        gpu_utilization(NewGauge(r, "nerfd_gpu_utilization_ratio",
+                                 "Share of the time in which the GPU was at work.")),
+        gpu_memory_used(NewGauge(r, "nerfd_gpu_memory_used_bytes",
+                                 "Memory of the GPU in use, by all processes.")),
+        gpu_memory_size(NewGauge(r, "nerfd_gpu_memory_size_bytes", "Memory of the GPU.")),
+        gpu_temperature(NewGauge(r, "nerfd_gpu_temperature_celsius", "Temperature of the GPU.")),
+        gpu_power(NewGauge(r, "nerfd_gpu_power_watts", "Power that the GPU draws.")),
         render_requests(NewCounter(r, "nerfd_render_requests_total", "Renders, by result.")),
         render_seconds(NewHistogram(r, "nerfd_render_duration_seconds",
                                     "Time from a render's request to its reply.")) {
@@ -121,6 +130,7 @@ struct ServerMetrics::Families {
     train_loss.Add({{"device", "cpu"}});
     train_psnr.Add({{"device", "cpu"}});
     train_last_step.Add({{"device", "cpu"}});
+    train_stall.Add({{"device", "cpu"}});
     render_requests.Add({{"kind", "image"}, {"result", "ok"}});
     render_seconds.Add({{"kind", "image"}}, kRenderSeconds);
   }
@@ -150,6 +160,12 @@ struct ServerMetrics::Families {
   Family<Gauge>& train_loss;
   Family<Gauge>& train_psnr;
   Family<Gauge>& train_last_step;
+  Family<Gauge>& train_stall;
+  Family<Gauge>& gpu_utilization;
+  Family<Gauge>& gpu_memory_used;
+  Family<Gauge>& gpu_memory_size;
+  Family<Gauge>& gpu_temperature;
+  Family<Gauge>& gpu_power;
   Family<Counter>& render_requests;
   Family<Histogram>& render_seconds;
 
@@ -158,7 +174,12 @@ struct ServerMetrics::Families {
   Counter* received = nullptr;
   Counter* sent = nullptr;
 
-  LabelCap projects, reasons, devices;
+  prometheus::Labels GpuLabels(std::string_view worker, std::string_view device) {
+    return {{"worker", workers_with_gpu.Cap(worker)}, {"gpu", devices.Cap(device)}};
+  }
+
+  LabelCap projects, reasons, devices, workers_with_gpu;
+  Mutex gpu_mu;  // a gauge that is set must not be removed on the way
   Mutex mu;
   std::set<std::string> projects_seen ABSL_GUARDED_BY(mu) = {"default"};
 };
@@ -274,6 +295,33 @@ void ServerMetrics::TrainReported(std::string_view device, const TrainReport& re
   families_->train_loss.Add(labels).Set(report.loss);
   families_->train_psnr.Add(labels).Set(report.psnr);
   families_->train_last_step.Add(labels).Set(report.unix_now);
+  if (report.stall_fraction.has_value()) {
+    families_->train_stall.Add(labels).Set(*report.stall_fraction);
+  }
+}
+
+void ServerMetrics::GpuReported(std::string_view worker, std::string_view device,
+                                const GpuReadings& readings) {
+  const prometheus::Labels labels = families_->GpuLabels(worker, device);
+  MutexLock lock(families_->gpu_mu);
+  const auto set = [&](Family<Gauge>& family, std::optional<double> value) {
+    if (value.has_value()) family.Add(labels).Set(*value);
+  };
+  set(families_->gpu_utilization, readings.utilization);
+  set(families_->gpu_memory_used, readings.memory_used_bytes);
+  set(families_->gpu_memory_size, readings.memory_size_bytes);
+  set(families_->gpu_temperature, readings.temperature_celsius);
+  set(families_->gpu_power, readings.power_watts);
+}
+
+void ServerMetrics::GpuIsSilent(std::string_view worker, std::string_view device) {
+  const prometheus::Labels labels = families_->GpuLabels(worker, device);
+  MutexLock lock(families_->gpu_mu);
+  for (Family<Gauge>* family :
+       {&families_->gpu_utilization, &families_->gpu_memory_used, &families_->gpu_memory_size,
+        &families_->gpu_temperature, &families_->gpu_power}) {
+    if (family->Has(labels)) family->Remove(&family->Add(labels));
+  }
 }
 
 void ServerMetrics::RenderFinished(std::string_view kind, std::string_view result, double seconds) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,8 +67,21 @@ class ServerMetrics {
     double loss = 0;
     double psnr = 0;      // dB
     double unix_now = 0;  // seconds
+    std::optional<double> stall_fraction;
   };
   void TrainReported(std::string_view device, const TrainReport& report);
+
+  // What a worker's GPU told last; what is unset stays as it was.
+  struct GpuReadings {
+    std::optional<double> utilization;  // 0 to 1
+    std::optional<double> memory_used_bytes, memory_size_bytes;
+    std::optional<double> temperature_celsius;
+    std::optional<double> power_watts;
+    bool operator==(const GpuReadings&) const = default;
+  };
+  void GpuReported(std::string_view worker, std::string_view device, const GpuReadings& readings);
+  // It tells no more: its series go.
+  void GpuIsSilent(std::string_view worker, std::string_view device);
 
   // `kind` is image; `result` is ok or the error's reason.
   void RenderFinished(std::string_view kind, std::string_view result, double seconds);

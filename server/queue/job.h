@@ -71,6 +71,7 @@ struct JobProgress {
   double samples_per_second = 0, rays_per_second = 0;
   double seconds = 0;      // of training, without evaluation and file output
   double eta_seconds = 0;  // 0 when unknown
+  uint32_t evaluated_views = 0, evaluation_views = 0;  // of the evaluation at the end; 0 before it
   // The last preview image (PNG); unset before the first. psnr in dB where the view is a test view.
   std::optional<uint32_t> preview_step;
   std::optional<double> preview_psnr;

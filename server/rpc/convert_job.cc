@@ -118,6 +118,8 @@ v1::Progress ToProto(const JobProgress& progress) {
   proto.set_rays_per_second(progress.rays_per_second);
   proto.set_seconds(progress.seconds);
   proto.set_eta_seconds(progress.eta_seconds);
+  proto.set_evaluated_views(progress.evaluated_views);
+  proto.set_evaluation_views(progress.evaluation_views);
   if (progress.preview_step.has_value()) proto.set_preview_step(*progress.preview_step);
   if (progress.preview_image.has_value()) {
     *proto.mutable_preview_image() = ToProto(*progress.preview_image);
@@ -225,6 +227,8 @@ absl::StatusOr<JobProgress> FromProto(const v1::Progress& proto) {
   progress.rays_per_second = Finite(proto.rays_per_second());
   progress.seconds = Finite(proto.seconds());
   progress.eta_seconds = Finite(proto.eta_seconds());
+  progress.evaluated_views = proto.evaluated_views();
+  progress.evaluation_views = proto.evaluation_views();
   if (proto.has_psnr_preview()) progress.preview_psnr = Finite(proto.psnr_preview());
   if (proto.has_preview_step()) progress.preview_step = proto.preview_step();
   if (proto.has_preview_image()) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "absl/time/time.h"
 #include "nerf/v1/admin_service.pb.h"
 #include "nerf/v1/worker_service.pb.h"
@@ -11,5 +13,7 @@ namespace nerf {
 v1::Worker ToProto(const WorkerRecord& worker);
 WorkerDescription FromProto(const v1::WorkerHello& hello);
 ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now);
+// nullopt where nothing is told of a GPU. What is no number is unset.
+std::optional<ServerMetrics::GpuReadings> GpuReadingsOf(const v1::WorkerMetrics& metrics);
 
 }  // namespace nerf

@@ -70,7 +70,14 @@ void WorkerSession::Close() {
     MutexLock lock(mu_);
     if (std::exchange(closed_, true)) return;
     if (connection_ != 0) services_.workers.Disconnect(description_.id, connection_);
+    ForgetGpu();
     subscription.swap(subscription_);
+  }
+}
+
+void WorkerSession::ForgetGpu() {
+  if (std::exchange(gpu_has_told_, false)) {
+    services_.metrics.GpuIsSilent(description_.id, description_.device);
   }
 }
 
@@ -125,6 +132,12 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
   if (message.has_metrics()) {
     services_.metrics.TrainReported(description_.device,
                                     FromProto(message.metrics(), services_.clock.WallNow()));
+    if (const auto gpu = GpuReadingsOf(message.metrics()); gpu.has_value()) {
+      services_.metrics.GpuReported(description_.id, description_.device, *gpu);
+      gpu_has_told_ = true;
+    } else if (!message.has_job()) {
+      ForgetGpu();
+    }
   }
 
   held_.reset();

@@ -63,6 +63,7 @@ class WorkerSession {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Puts a grant into the response, when the worker is free and a job waits.
   absl::Status Grant(v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ForgetGpu() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendIntervals(v1::SynchronizeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ServiceContext& services_;
@@ -82,6 +83,7 @@ class WorkerSession {
   // on the way still say that there is no job.
   std::optional<LeaseRef> granted_ ABSL_GUARDED_BY(mu_);
   SteadyTime granted_at_ ABSL_GUARDED_BY(mu_);
+  bool gpu_has_told_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace nerf

@@ -71,6 +71,10 @@ std::string EncodeProgress(const JobProgress& progress) {
   writer.PutDouble("rays_per_second", progress.rays_per_second);
   writer.PutDouble("seconds", progress.seconds);
   writer.PutDouble("eta_seconds", progress.eta_seconds);
+  if (progress.evaluation_views > 0) {
+    writer.PutNumber("evaluated_views", progress.evaluated_views);
+    writer.PutNumber("evaluation_views", progress.evaluation_views);
+  }
   if (progress.preview_step.has_value()) writer.PutNumber("preview_step", *progress.preview_step);
   PutOptional(writer, "preview_psnr", progress.preview_psnr);
   if (progress.preview_image.has_value()) PutBlob(writer, "preview", *progress.preview_image);
@@ -90,6 +94,10 @@ absl::Status DecodeProgress(std::string_view record, JobProgress* progress) {
   progress->rays_per_second = reader.GetDouble("rays_per_second");
   progress->seconds = reader.GetDouble("seconds");
   progress->eta_seconds = reader.GetDouble("eta_seconds");
+  if (reader.Has("evaluation_views")) {
+    progress->evaluated_views = reader.GetNumber<uint32_t>("evaluated_views");
+    progress->evaluation_views = reader.GetNumber<uint32_t>("evaluation_views");
+  }
   if (reader.Has("preview_step")) {
     progress->preview_step = reader.GetNumber<uint32_t>("preview_step");
   }

@@ -108,6 +108,16 @@ TEST_F(ServiceTest, CancelledJobIsExitThree) {
   EXPECT_EQ(Run({"job", "watch", "j-fake"}).exit_code, kJobFailed);
 }
 
+TEST_F(ServiceTest, EvaluationAtTheEndIsShown) {
+  W evaluating = Message(W::SNAPSHOT, 1, J::RUNNING, 100);
+  evaluating.mutable_training_job()->mutable_progress()->set_evaluated_views(3);
+  evaluating.mutable_training_job()->mutable_progress()->set_evaluation_views(25);
+  state_.watch_scripts = {
+      {{evaluating, Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100)}, absl::OkStatus()}};
+  const CommandResult result = Run({"job", "watch", "j-fake", "--progress", "plain"});
+  EXPECT_THAT(result.err, HasSubstr("evaluating 3/25 test views"));
+}
+
 TEST_F(ServiceTest, WatchJsonLinesAreTheMessages) {
   ScriptSuccess();
   const CommandResult result = Run({"job", "watch", "j-fake", "-o", "jsonl", "--quiet"});

@@ -28,6 +28,7 @@ inline constexpr const char* kMetricFamilies[] = {
     "nerfd_train_loss",
     "nerfd_train_psnr_decibels",
     "nerfd_train_last_step_timestamp_seconds",
+    "nerfd_train_stall_ratio",
     "nerfd_render_requests_total",
     "nerfd_render_duration_seconds",
     "grpc_server_started_total",

@@ -130,6 +130,27 @@ TEST_F(AgentTest, MetricsCarryWhatHappenedSinceTheLastMessage) {
   EXPECT_EQ(server_.messages().back().metrics().train_steps(), 0);
 }
 
+TEST_F(AgentTest, ReadingsOfTheDeviceGoUpOnce) {
+  StartTraining();
+  Say({{"type", "progress"},
+       {"job", Key()},
+       {"step", 1},
+       {"samples", 100},
+       {"seconds", 0.5},
+       {"stall_fraction", 0.125},
+       {"gpu_utilization", 0.75},
+       {"gpu_power_watts", 250}});
+  Pass(absl::Seconds(1));
+  const v1::WorkerMetrics metrics = server_.messages().back().metrics();
+  EXPECT_EQ(metrics.stall_fraction(), 0.125);
+  EXPECT_EQ(metrics.gpu_utilization(), 0.75);
+  EXPECT_EQ(metrics.gpu_power_watts(), 250);
+  EXPECT_FALSE(metrics.has_gpu_temperature_celsius());
+  Pass(absl::Seconds(5));
+  EXPECT_FALSE(server_.messages().back().metrics().has_stall_fraction());
+  EXPECT_FALSE(server_.messages().back().metrics().has_gpu_utilization());
+}
+
 TEST_F(AgentTest, PreviewImageIsUploadedAndNamedInTheReport) {
   StartTraining();
   Progress(1);

@@ -16,7 +16,7 @@ TEST(EngineMessagesTest, ProgressIsRead) {
   const auto message = ParseEngineMessage(
       R"({"type":"progress","job":"j@1","step":7,"samples":1e9,"marched":2,"rays":3,"loss":null,)"
       R"("psnr_train":20.5,"samples_per_second":1,"rays_per_second":2,"seconds":3,"fraction":1.5,)"
-      R"("eta_seconds":-4,"later":{}})");
+      R"("eta_seconds":-4,"evaluated_views":3,"evaluation_views":25,"gpu_utilization":0.5,"later":{}})");
   ASSERT_THAT(message, IsOk());
   const auto& progress = std::get<EngineProgress>(*message).progress;
   EXPECT_EQ(progress.step(), 7u);
@@ -24,6 +24,12 @@ TEST(EngineMessagesTest, ProgressIsRead) {
   EXPECT_EQ(progress.loss(), 0);
   EXPECT_EQ(progress.fraction(), 1);
   EXPECT_EQ(progress.eta_seconds(), 0);
+  EXPECT_EQ(progress.evaluated_views(), 3u);
+  EXPECT_EQ(progress.evaluation_views(), 25u);
+  const auto& readings = std::get<EngineProgress>(*message).readings;
+  EXPECT_EQ(readings.gpu_utilization(), 0.5);
+  EXPECT_FALSE(readings.has_stall_fraction());
+  EXPECT_EQ(readings.train_steps(), 0);
 }
 
 TEST(EngineMessagesTest, CheckpointCarriesTensors) {

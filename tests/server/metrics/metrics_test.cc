@@ -88,7 +88,8 @@ class MetricsTest : public testing::Test {
     metrics_.BlobReceived(10);
     metrics_.BlobSent(20);
     metrics_.BlobUploadFailed("FIELD_INVALID");
-    metrics_.TrainReported("cpu", {100, 5000, 0.02, 0.5, 22.5, 1.7e9});
+    metrics_.TrainReported("cpu", {100, 5000, 0.02, 0.5, 22.5, 1.7e9, 0.25});
+    metrics_.GpuReported("gpu-1", "cuda:0", {0.9, 3e9, 8e10, 51, 300});
     metrics_.RenderFinished("image", "ok", 0.5);
     metrics_.RenderFinished("image", "WORKER_LOST", 0.1);
     RpcMethodMetrics* method = rpc_.Find("/nerf.v1.SceneService/GetScene");
@@ -125,11 +126,18 @@ TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
        R"(nerfd_queue_oldest_job_age_seconds{priority_class="normal",queue="default"} 12.5)",
        R"(nerfd_job_attempts_total{result="completed"} 1)",
        R"(nerfd_lease_fenced_writes_total{rpc="CommitCheckpoint"} 1)",
-       R"(nerfd_workers{state="idle"} 2)", R"(nerfd_watchers{kind="training_job"} 4)",
+       R"(nerfd_workers{state="idle"} 2)",
+       R"(nerfd_watchers{kind="training_job"} 4)",
        R"(nerfd_train_steps_total{device="cpu"} 100)",
        R"(nerfd_train_step_duration_seconds_bucket{device="cpu",le="0.01"} 0)",
        R"(nerfd_train_step_duration_seconds_bucket{device="cpu",le="0.025"} 100)",
        R"(nerfd_train_step_duration_seconds_sum{device="cpu"} 2)",
+       R"(nerfd_train_stall_ratio{device="cpu"} 0.25)",
+       R"(nerfd_gpu_utilization_ratio{gpu="cuda:0",worker="gpu-1"} 0.9)",
+       R"(nerfd_gpu_memory_used_bytes{gpu="cuda:0",worker="gpu-1"} 3000000000)",
+       R"(nerfd_gpu_memory_size_bytes{gpu="cuda:0",worker="gpu-1"} 80000000000)",
+       R"(nerfd_gpu_temperature_celsius{gpu="cuda:0",worker="gpu-1"} 51)",
+       R"(nerfd_gpu_power_watts{gpu="cuda:0",worker="gpu-1"} 300)",
        R"(nerfd_render_requests_total{kind="image",result="WORKER_LOST"} 1)",
        R"(nerfd_render_duration_seconds_count{kind="image"} 2)"}) {
     EXPECT_THAT(body, HasSubstr(line));
@@ -137,6 +145,17 @@ TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
   // A series that is set no more falls to 0 instead of keeping its last value.
   metrics_.SetJobs({});
   EXPECT_THAT(Scrape(), HasSubstr(R"(nerfd_jobs{project="default",state="QUEUED"} 0)"));
+}
+
+TEST_F(MetricsTest, GpuThatTellsNoMoreHasNoSeries) {
+  metrics_.GpuReported("gpu-1", "cuda:0", {.utilization = 0.9, .power_watts = 300});
+  metrics_.GpuReported("gpu-2", "cuda:0", {.utilization = 0.5});
+  metrics_.GpuIsSilent("gpu-1", "cuda:0");
+  metrics_.GpuIsSilent("gpu-3", "cuda:0");
+  const std::string body = Scrape();
+  EXPECT_THAT(body, Not(HasSubstr("gpu-1")));
+  EXPECT_THAT(body, Not(HasSubstr("gpu-3")));
+  EXPECT_THAT(body, HasSubstr(R"(nerfd_gpu_utilization_ratio{gpu="cuda:0",worker="gpu-2"} 0.5)"));
 }
 
 TEST_F(MetricsTest, EveryMethodAndCodeHasASeriesBeforeTheFirstCall) {

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
 
 #include <memory>
 #include <string>
@@ -109,6 +111,34 @@ TEST_F(WorkerSessionTest, WorkerWhoseStreamEndsBeforeItsLastWordsAreHandledHasLe
   last.set_draining(true);
   ASSERT_THAT(session->HandleMessage(last), IsOk());
   EXPECT_THAT(workers_.List(), IsEmpty());
+}
+
+TEST_F(WorkerSessionTest, SeriesOfAGpuEndWithItsJobAndWithItsWorker) {
+  const LeaseRef lease = harness_.Running("job");
+  const auto n_series = [&] {
+    size_t n = 0;
+    for (const prometheus::MetricFamily& family : metrics_.collectable()->Collect()) {
+      if (family.name == "nerfd_gpu_utilization_ratio") n += family.metric.size();
+    }
+    return n;
+  };
+  v1::SynchronizeRequest told = WithHello(Report(lease, v1::JobReport::RUNNING));
+  told.mutable_metrics()->set_gpu_utilization(0.5);
+  auto session = NewSession();
+  ASSERT_THAT(session->Open(told, [] {}), IsOk());
+  ASSERT_THAT(session->HandleMessage(told), IsOk());
+  EXPECT_EQ(n_series(), 1u);
+  v1::SynchronizeRequest silent = Report(lease, v1::JobReport::RUNNING);
+  silent.mutable_metrics();
+  ASSERT_THAT(session->HandleMessage(silent), IsOk());
+  EXPECT_EQ(n_series(), 1u) << "a heartbeat between two readings";
+  silent.clear_job();
+  ASSERT_THAT(session->HandleMessage(silent), IsOk());
+  EXPECT_EQ(n_series(), 0u);
+  ASSERT_THAT(session->HandleMessage(told), IsOk());
+  EXPECT_EQ(n_series(), 1u);
+  session->Close();
+  EXPECT_EQ(n_series(), 0u);
 }
 
 // SQLite out of memory, a corrupt store: errors that are not UNAVAILABLE.

@@ -24,8 +24,8 @@ Job FullJob() {
   job.attempt = 4;
   job.crashes_in_row = 2;
   job.crashed_since_checkpoint = true;
-  job.progress = {12,  0.1, 1e15, 3, 4,  std::nan(""), 30.25,
-                  1e6, 2e6, 61.5, 9, 10, 31.5,         QueueHarness::Blob("preview")};
+  job.progress = {12,  0.1,  1e15, 3, 4,  std::nan(""), 30.25, 1e6,
+                  2e6, 61.5, 9,    3, 25, 10,           31.5,  QueueHarness::Blob("preview")};
   job.checkpoints = {QueueHarness::Checkpoint(5), QueueHarness::Checkpoint(6, 0.1 + 0.2)};
   job.checkpoints[0].create_time = absl::FromUnixMicros(1234567);
   job.checkpoints[1].create_time = absl::UnixEpoch();
