@@ -8,19 +8,19 @@
 
 namespace nerf {
 
+// A target of Highway; 0 takes the machine's best again. Kernels that were dispatched before
+// remember their choice.
+inline void ChooseSimdTarget(int64_t target) {
+  hwy::SetSupportedTargetsForTest(target);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
 // A test that runs once for each SIMD path that this machine has and the kernels were compiled
 // for: derive the fixture, write TEST_P, and name it in NERF_INSTANTIATE_SIMD_PATHS.
 class SimdPathTest : public testing::TestWithParam<int64_t> {
  protected:
-  void SetUp() override { Choose(GetParam()); }
-  void TearDown() override { Choose(0); }
-
- private:
-  // 0 takes the machine's best again. Kernels that were dispatched before remember their choice.
-  static void Choose(int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
+  void SetUp() override { ChooseSimdTarget(GetParam()); }
+  void TearDown() override { ChooseSimdTarget(0); }
 };
 
 }  // namespace nerf

@@ -46,17 +46,20 @@ HWY_INLINE void PairAlongRows(const float* values, int stride, int n_values_rows
   const hn::Rebind<uint16_t, decltype(d)> du16;
   const int lanes = static_cast<int>(hn::Lanes(d));
   for (int r = 0; r < n_rows; ++r) {
-    auto* const out = reinterpret_cast<uint16_t*>(pairs + static_cast<ptrdiff_t>(r) * n_pairs);
-    int i = 0;
+    uint32_t* const out = pairs + static_cast<ptrdiff_t>(r) * n_pairs;
+    int i = 0;  // even at the vectors' end
     if (r < n_values_rows) {
       const float* const row = values + static_cast<ptrdiff_t>(r) * stride;
       for (; i + lanes <= n_values; i += lanes) {
         const auto rounded = hn::ShiftRight<16>(RoundToUpperHalf(du, d, hn::LoadU(d, row + i)));
-        hn::StoreU(hn::TruncateTo(du16, rounded), du16, out + i);
+        hn::StoreU(hn::TruncateTo(du16, rounded), du16, reinterpret_cast<uint16_t*>(out) + i);
       }
-      for (; i < n_values; ++i) out[i] = Round(row[i]);
+      for (; i < n_values; i += 2) {
+        const uint32_t high = i + 1 < n_values ? Round(row[i + 1]) : 0;
+        out[i / 2] = Round(row[i]) | high << 16;
+      }
     }
-    std::memset(out + i, 0, static_cast<size_t>(2 * n_pairs - i) * sizeof(uint16_t));
+    std::fill(out + i / 2, out + n_pairs, 0);
   }
 }
 

@@ -93,19 +93,30 @@ Matrix Transposed(const Matrix& m) {
 class DenseLayerTest : public SimdPathTest {};
 NERF_INSTANTIATE_SIMD_PATHS(DenseLayerTest);
 
-// Every unit that multiplies in bf16, on the machine's best instruction set.
-class PairDenseLayerTest : public testing::TestWithParam<std::string> {
+// Every unit that multiplies in bf16, with the rounding and the epilogues of every instruction set.
+class PairDenseLayerTest : public testing::TestWithParam<std::tuple<int64_t, std::string>> {
  protected:
-  void SetUp() override { ASSERT_TRUE(cpu::ChoosePairUnit(GetParam())); }
-  void TearDown() override { cpu::ChoosePairUnit(""); }
+  void SetUp() override {
+    ChooseSimdTarget(std::get<0>(GetParam()));
+    ASSERT_TRUE(cpu::ChoosePairUnit(std::get<1>(GetParam())));
+  }
+  void TearDown() override {
+    cpu::ChoosePairUnit("");
+    ChooseSimdTarget(0);
+  }
 };
 std::vector<std::string> PairUnitNames() {
   std::vector<std::string> names;
   for (const cpu::PairUnit& unit : cpu::PairUnits()) names.emplace_back(unit.name);
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(Units, PairDenseLayerTest, testing::ValuesIn(PairUnitNames()),
-                         [](const auto& unit) { return unit.param; });
+INSTANTIATE_TEST_SUITE_P(Units, PairDenseLayerTest,
+                         testing::Combine(testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                                          testing::ValuesIn(PairUnitNames())),
+                         [](const auto& path) {
+                           return hwy::TargetName(std::get<0>(path.param)) + std::string("_") +
+                                  std::get<1>(path.param);
+                         });
 
 void ForwardAgreesWithTheReference() {
   for (const LayerSize& size : kLayerSizes) {
