@@ -93,9 +93,10 @@ class JobWatcher {
       if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
         display_.Say("the server was set up anew: watching from now on");
         token_.clear();
+        seen_in_store_ = false;
         continue;
       }
-      if (absl::IsNotFound(status) && seen_any_) return WasDeleted();
+      if (absl::IsNotFound(status) && seen_in_store_) return WasDeleted();
       // An end of the stream before the job's end is a server that went away politely.
       const bool may_retry = (status.ok() || absl::IsUnavailable(status)) &&
                              (seen_any_ || options_.patient_from_start);
@@ -150,7 +151,7 @@ class JobWatcher {
   void Take(const v1::WatchTrainingJobResponse& message) {
     if (told_) display_.Say("connected again");
     told_ = false;
-    heard_ = seen_any_ = true;
+    heard_ = seen_any_ = seen_in_store_ = true;
     if (!message.resume_token().empty()) token_ = message.resume_token();
     if (session_.flags().output == OutputFormat::kJsonLines) {
       *session_.io().out << ToJson(message, /*pretty=*/false) << '\n' << std::flush;
@@ -179,9 +180,10 @@ class JobWatcher {
   ProgressDisplay display_;
   std::string token_;
   v1::TrainingJob job_;
-  bool seen_any_ = false;  // a message, ever
-  bool heard_ = false;     // a message on the last stream
-  bool told_ = false;      // the user knows that the connection is gone
+  bool seen_any_ = false;       // a message, ever
+  bool seen_in_store_ = false;  // a message of the store that the server has now
+  bool heard_ = false;          // a message on the last stream
+  bool told_ = false;           // the user knows that the connection is gone
 };
 
 void PrintEnd(Session& session, const v1::TrainingJob& job) {

@@ -261,21 +261,23 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
     if (!parsed.ok()) return parsed.status();
     position = *std::move(parsed);
   }
+  const absl::Status foreign =
+      WithReason(absl::DataLossError("the token is of another store: watch without it"),
+                 reason::kEpochMismatch);
   MutexLock lock(state_.mu);
-  const auto found = Find(key);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
-  const uint64_t last = entry.job.last_event_sequence;
   if (position.has_value()) {
     if (position->job != key) {
       return InvalidFieldsError({{"resume_token", "belongs to another job"}});
     }
-    // A position that this store has not reached means that it was set back (an old backup).
-    if (position->store_epoch != state_.store_epoch || position->sequence > last) {
-      return WithReason(absl::DataLossError("the token is of another store: watch without it"),
-                        reason::kEpochMismatch);
-    }
+    // Before the job is looked for: one that another store had was not deleted here.
+    if (position->store_epoch != state_.store_epoch) return foreign;
   }
+  const auto found = Find(key);
+  if (!found.ok()) return found.status();
+  JobEntry& entry = **found;
+  const uint64_t last = entry.job.last_event_sequence;
+  // A position that this store has not reached means that it was set back (an old backup).
+  if (position.has_value() && position->sequence > last) return foreign;
   auto signal = std::make_shared<WatchSignal>(std::move(on_new));
   entry.log.Subscribe(signal);
   return std::unique_ptr<Watcher>(new Watcher(&state_, key, entry.job.create_sequence,

@@ -70,6 +70,17 @@ TEST_F(ServiceTest, WatchOfAnotherStoreBeginsAnew) {
   EXPECT_EQ(state_.watch.back().resume_token(), "");
 }
 
+TEST_F(ServiceTest, JobThatAnotherStoreHadIsNotCalledDeleted) {
+  state_.watch_scripts = {
+      {{Message(W::SNAPSHOT, 4, J::RUNNING, 10)}, absl::UnavailableError("x")},
+      {{}, WithReason(absl::DataLossError("token of another store"), reason::kEpochMismatch)},
+      {{}, WithReason(absl::NotFoundError("no job j-fake"), reason::kResourceNotFound)}};
+  const CommandResult result = Run({"job", "watch", "j-fake"});
+  EXPECT_EQ(result.exit_code, kNotFound);
+  EXPECT_THAT(result.err, HasSubstr("the server was set up anew"));
+  EXPECT_THAT(result.err, Not(HasSubstr("was deleted")));
+}
+
 TEST_F(ServiceTest, WatchOfAJobThatDoesNotExistIsNotRepeated) {
   state_.errors["WatchTrainingJob"] = {
       WithReason(absl::NotFoundError("no job j-9"), reason::kResourceNotFound)};

@@ -252,6 +252,10 @@ TEST_F(WatcherTest, ForeignTokensAreRefused) {
   harness_.memory_store.set_store_epoch("epoch-2");
   harness_.Restart();
   EXPECT_THAT(watch("one", token), lost);
+  EXPECT_THAT(watch("gone", EncodeWatchToken({"epoch-1", {"default", "gone"}, 3})), lost)
+      << "nobody deleted it here";
+  EXPECT_THAT(watch("gone", EncodeWatchToken({"epoch-2", {"default", "gone"}, 3})),
+              StatusIs(StatusCode::kNotFound));
 }
 
 TEST_F(WatcherTest, DestroyedWatcherIsNeverCalledAgain) {
