@@ -16,6 +16,7 @@
 #include "engine/config/tensor_shapes.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/tool/machine.h"
+#include "engine/train/memory_estimate.h"
 #include "engine/train/ngp.h"
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"
@@ -165,10 +166,12 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
                           needed >> 20, device, free >> 20)),
                       reason::kGpuOutOfMemory);
   }
-  const RaySource source{scene.train, TrainingBackground(config.background, scene.has_alpha),
-                         geometry.near};
-  const bool draws = !scene.train.empty() && needed + CudaRaySourceBytes(source) <= free;
-  return NewCudaHashGridStep(config, geometry, draws ? &source : nullptr);
+  RaySource source{scene.train, TrainingBackground(config.background, scene.has_alpha),
+                   geometry.near};
+  std::optional<PicturePlace> place;
+  if (!scene.train.empty()) place = PlaceForPictures(source, free - needed, AvailableMemoryBytes());
+  source.place = place.value_or(PicturePlace::kDevice);
+  return NewCudaHashGridStep(config, geometry, place.has_value() ? &source : nullptr);
 }
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,

@@ -42,8 +42,8 @@ absl::StatusOr<std::unique_ptr<RenderDevice>> NewRenderDevice(std::string_view d
 // The step of config.method. The method ngp-autograd lives in libnerf_autograd.so, which is opened
 // here: Unimplemented FEATURE_NOT_BUILT where it is not there. `device` as CheckDevice takes it,
 // with its errors; ResourceExhausted GPU_OUT_OF_MEMORY where a device has too little memory. A
-// device that has room for the scene's training views draws its rays from a copy of them. pool
-// outlives the step, which is used from this thread.
+// device draws its rays itself, from a copy of the scene's training views in its memory or in the
+// host's, where one of them has room. pool outlives the step, which is used from this thread.
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
                                                               const SceneGeometry& geometry,
                                                               const Scene& scene,

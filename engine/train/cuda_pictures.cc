@@ -1,5 +1,6 @@
 #include "engine/train/cuda_pictures.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "engine/base/check.h"
@@ -19,20 +20,27 @@ size_t PixelBytes(const RaySource& source) {
 
 }  // namespace
 
-CudaPictures::Arrays::Arrays(const RaySource* source, BufferAllocator* from)
-    : pixels(source == nullptr ? 0 : PixelBytes(*source), from),
-      pictures(source == nullptr ? 0 : source->views.size(), from),
-      first_pixels(source == nullptr ? 0 : source->views.size() + 1, from) {}
+CudaPictures::Arrays::Arrays(const RaySource* source, BufferAllocator* on_device,
+                             BufferAllocator* on_host)
+    : pixels(source == nullptr ? 0 : PixelBytes(*source),
+             source != nullptr && source->place == PicturePlace::kHost ? on_host : on_device),
+      pictures(source == nullptr ? 0 : source->views.size(), on_device),
+      first_pixels(source == nullptr ? 0 : source->views.size() + 1, on_device) {}
 
 CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stream stream)
-    : arrays_(source, cuda::DeviceAllocator()) {
+    : arrays_(source, cuda::DeviceAllocator(), cuda::PinnedAllocator()) {
   if (source == nullptr) return;
   std::vector<kernels::Picture> pictures;
   std::vector<uint64_t> first_pixels{0};
   uint8_t* pixels = arrays_.pixels.data();
   for (const View& view : source->views) {
     const std::vector<uint8_t>& bytes = view.image.pixels;
-    cuda::CopyToDevice(pixels, bytes.data(), bytes.size(), stream);
+    // Page-locked memory has one address on both sides.
+    if (source->place == PicturePlace::kHost) {
+      std::copy(bytes.begin(), bytes.end(), pixels);
+    } else {
+      cuda::CopyToDevice(pixels, bytes.data(), bytes.size(), stream);
+    }
     pictures.push_back(PictureOf(view));
     pictures.back().pixels = pixels;
     pixels += bytes.size();
@@ -54,9 +62,21 @@ CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stre
 }
 
 size_t CudaRaySourceBytes(const RaySource& source) {
-  MeasuringAllocator measure;
-  CudaPictures::Arrays(&source, &measure);
-  return measure.byte_size();
+  MeasuringAllocator on_device, on_host;
+  CudaPictures::Arrays(&source, &on_device, &on_host);
+  return on_device.byte_size();
+}
+
+std::optional<PicturePlace> PlaceForPictures(const RaySource& source, size_t device_free,
+                                             std::optional<uint64_t> host_free) {
+  RaySource tried = source;
+  tried.place = PicturePlace::kDevice;
+  if (CudaRaySourceBytes(tried) <= device_free) return tried.place;
+  tried.place = PicturePlace::kHost;
+  // Pages that are locked cannot be given to others: half of what is free stays so.
+  const bool host_has_room = host_free.has_value() && PixelBytes(source) <= *host_free / 2;
+  if (host_has_room && CudaRaySourceBytes(tried) <= device_free) return tried.place;
+  return std::nullopt;
 }
 
 }  // namespace nerf

@@ -9,8 +9,8 @@
 
 namespace nerf {
 
-// Pictures on the device that rays are drawn from: 8-bit, as they were decoded. None where rays
-// come with the batches.
+// Pictures that a device draws rays from: 8-bit, as they were decoded, in its memory or in
+// page-locked memory of the host. None where rays come with the batches.
 class CudaPictures {
  public:
   // source: null for none. Returns when the copy is done.
@@ -23,7 +23,7 @@ class CudaPictures {
  private:
   struct Arrays {
     // source: null for none.
-    Arrays(const RaySource* source, BufferAllocator* from);
+    Arrays(const RaySource* source, BufferAllocator* on_device, BufferAllocator* on_host);
     Buffer<uint8_t> pixels;
     Buffer<kernels::Picture> pictures;
     Buffer<uint64_t> first_pixels;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -24,11 +25,16 @@ uint64_t MostStepSamples(const TrainConfig& config);
 size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                               int n_threads);
 
-// What a device draws its rays from, as RaySampler takes it. Copied to the device.
+// Where the pictures lie that a device draws its rays from: in its own memory, or in page-locked
+// memory of the host, where it reads the few pixels that a step takes over the bus.
+enum class PicturePlace { kDevice, kHost };
+
+// What a device draws its rays from, as RaySampler takes it. Copied to `place`.
 struct RaySource {
   std::span<const View> views;
   Background background = Background::kBlack;
   float near = 0;
+  PicturePlace place = PicturePlace::kDevice;
 };
 
 // The same step on the CUDA device in use, in half precision or fp32 as the config says. Its bytes
@@ -47,6 +53,11 @@ absl::Status CheckCudaTraining(const TrainConfig& config);
 size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry);
 // And what a source adds to it.
 size_t CudaRaySourceBytes(const RaySource& source);
+// Where a source's pictures have room, the device first; nullopt where they have none and the host
+// has to draw the rays. device_free: bytes that are left beside the step. host_free: as
+// AvailableMemoryBytes tells them; nullopt where it cannot.
+std::optional<PicturePlace> PlaceForPictures(const RaySource& source, size_t device_free,
+                                             std::optional<uint64_t> host_free);
 
 // The field and grid of a model or checkpoint file of method `ngp`, trained with `config`. A
 // checkpoint's evaluation weights are rounded as a model's are, so that both render the same bytes.

@@ -244,6 +244,41 @@ TEST_P(CudaHashGridStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
   }
 }
 
+TEST_P(CudaHashGridStepTest, PicturesInTheHostsMemoryGiveTheSameBytes) {
+  TrainConfig config = TinyConfig();
+  config.cuda_deterministic = 1;
+  const std::vector<View> views = TinyViews();
+  std::vector<TensorFile> saved;
+  for (const PicturePlace place : {PicturePlace::kDevice, PicturePlace::kHost}) {
+    const RaySource source{views, Background::kRandom, 0.05f, place};
+    const auto step = NewCudaHashGridStep(config, TinyGeometry(), &source);
+    for (uint32_t i = 0; i < 2; ++i) {
+      Batch bare;
+      bare.step = i;
+      bare.n_rays = 12;
+      bare.learning_rate = 1e-2f;
+      EXPECT_GT(step->Run(bare).n_trained, 0);
+    }
+    saved.push_back(Saved(*step));
+  }
+  EXPECT_TRUE(SameContents(saved[0], saved[1]));
+}
+
+TEST(PlaceForPicturesTest, DeviceComesFirstThenHalfOfTheHostThenNothing) {
+  const std::vector<View> views = TinyViews();
+  RaySource source{views, Background::kWhite, 0};
+  const size_t on_device = CudaRaySourceBytes(source);
+  source.place = PicturePlace::kHost;
+  const size_t lists = CudaRaySourceBytes(source), pixels = on_device - lists;
+  ASSERT_GT(pixels, 0u);
+  ASSERT_GT(lists, 0u);
+  EXPECT_EQ(PlaceForPictures(source, on_device, 0), PicturePlace::kDevice);
+  EXPECT_EQ(PlaceForPictures(source, on_device - 1, 2 * pixels), PicturePlace::kHost);
+  EXPECT_EQ(PlaceForPictures(source, on_device - 1, 2 * pixels - 2), std::nullopt);
+  EXPECT_EQ(PlaceForPictures(source, on_device - 1, std::nullopt), std::nullopt);
+  EXPECT_EQ(PlaceForPictures(source, lists - 1, 2 * pixels), std::nullopt);
+}
+
 TEST_P(CudaHashGridStepTest, RaysThatMeetNothingShowTheirBackground) {
   const auto step = NewCudaHashGridStep(TinyConfig(), TinyGeometry());
   TensorFile state = Saved(*step);
@@ -331,6 +366,11 @@ TEST_P(CudaHashGridStepTest, MemoryIsWhatWasPredicted) {
     const auto drawing = NewCudaHashGridStep(config, TinyGeometry(), &source);
     EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
               2 * CudaHashGridStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(source));
+    const size_t between = cuda_emulation::DeviceBytesInUse();
+    const RaySource on_host{views, Background::kWhite, 0, PicturePlace::kHost};
+    const auto reading = NewCudaHashGridStep(config, TinyGeometry(), &on_host);
+    EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - between,
+              CudaHashGridStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(on_host));
   }
 }
 
