@@ -58,7 +58,9 @@ void Mailbox::PutLine(const std::string& line) {
     job_source_.request_stop();
     return Put({.message = std::move(message), .byte_size = line.size()}, &urgent_);
   }
-  Put({.message = std::move(message), .byte_size = line.size()}, &waiting_);
+  // A job does not wait for pictures, which go on beside it.
+  std::deque<Mail>* const queue = *type == "train" ? &urgent_ : &waiting_;
+  Put({.message = std::move(message), .byte_size = line.size()}, queue);
 }
 
 void Mailbox::PutError(std::string error) {
@@ -116,6 +118,11 @@ std::optional<Mail> Mailbox::TryTake() {
 std::optional<Mail> Mailbox::TryTakeUrgent() {
   MutexLock lock(mu_);
   return Pop(&urgent_);
+}
+
+bool Mailbox::HasUrgent() {
+  MutexLock lock(mu_);
+  return !urgent_.empty();
 }
 
 std::optional<Mail> Mailbox::WaitTake() {

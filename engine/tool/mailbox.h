@@ -31,11 +31,12 @@ class Mailbox {
   // No line will come any more.
   void End();
 
-  // The next request, urgent ones first: stops of the job in work and what was cancelled; nullopt
-  // when there is none now (Try), or ever (Wait). TryTakeUrgent takes nothing but urgent ones.
+  // The next request, urgent ones first: jobs, stops of the job in work and what was cancelled;
+  // nullopt when there is none now (Try), or ever (Wait). TryTakeUrgent takes no others.
   std::optional<Mail> TryTake();
   std::optional<Mail> TryTakeUrgent();
   std::optional<Mail> WaitTake();
+  bool HasUrgent();
 
   // Says which job is in work. Returns the token that a stop of it, or the end, requests.
   std::stop_token BeginJob(const std::string& job);

@@ -272,16 +272,17 @@ absl::Status ServeLoop::Run() {
   Send(hello);
   std::thread reader([this] { ReadUntilEnd(); });
   while (broken_.ok()) {
-    if (render_ != nullptr) {
+    std::optional<Mail> mail = render_ != nullptr ? mailbox_.TryTakeUrgent() : mailbox_.WaitTake();
+    if (mail.has_value()) {
+      Handle(*std::move(mail), nullptr);
+    } else if (render_ != nullptr) {
       GoOnWithRender([this] {
         SayAtWork(render_->message.id, nullptr);
-        return false;
+        return mailbox_.HasUrgent();
       });
-      continue;
+    } else {
+      break;
     }
-    std::optional<Mail> mail = mailbox_.WaitTake();
-    if (!mail.has_value()) break;
-    Handle(*std::move(mail), nullptr);
   }
   render_.reset();
   if (!broken_.ok()) socket_.Shutdown();  // ends the reader

@@ -27,7 +27,6 @@ TEST(MailboxTest, RendersAndChecksThatAreCancelledWhileTheyWaitComeFirstToBeAnsw
   mailbox.PutLine(R"({"type":"render","id":"a"})");
   mailbox.PutLine(R"({"type":"render","id":"b"})");
   mailbox.PutLine(R"({"type":"check","id":"a"})");
-  mailbox.PutLine(R"({"type":"train","job":"a","id":"a"})");
   mailbox.PutLine(R"({"type":"cancel","id":"a"})");
   mailbox.PutLine(R"({"type":"cancel","id":"unknown"})");
   for (const char* type : {"render", "check"}) {
@@ -41,8 +40,18 @@ TEST(MailboxTest, RendersAndChecksThatAreCancelledWhileTheyWaitComeFirstToBeAnsw
   const std::optional<Mail> other = mailbox.TryTake();
   EXPECT_EQ(IdOf(other), "b");
   EXPECT_FALSE(other->cancelled);
-  EXPECT_EQ(mailbox.TryTake()->message["type"], "train");
   EXPECT_EQ(mailbox.TryTake(), std::nullopt);
+}
+
+TEST(MailboxTest, JobGoesBeforeRendersAndChecksThatWait) {
+  Mailbox mailbox;
+  mailbox.PutLine(R"({"type":"render","id":"a"})");
+  EXPECT_FALSE(mailbox.HasUrgent());
+  mailbox.PutLine(R"({"type":"train","job":"j","id":"a"})");
+  mailbox.PutLine(R"({"type":"cancel","id":"unknown"})");
+  EXPECT_TRUE(mailbox.HasUrgent());
+  EXPECT_EQ(mailbox.WaitTake()->message["type"], "train");
+  EXPECT_EQ(IdOf(mailbox.WaitTake()), "a");
 }
 
 TEST(MailboxTest, CancelWakesWhoWaitsForARequest) {

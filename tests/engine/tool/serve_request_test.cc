@@ -137,6 +137,20 @@ TEST_F(ServeRequestTest, StopDoesNotWaitForTheRenderAtWorkWhichGoesOn) {
   ExpectAlive();
 }
 
+TEST_F(ServeRequestTest, JobDoesNotWaitForTheRenderAtWork) {
+  Json render = HugeRender("r1", "");
+  render.erase("job");
+  render["file"] = TrainToTheEnd("j", 5)["model"];
+  Send(render);
+  EXPECT_EQ(Receive()["type"], "working");
+  Send(TrainMessage("k", 1e9));
+  Json started = Receive();
+  while (started["type"] == "working") started = Receive();
+  EXPECT_EQ(started["type"], "started") << started;
+  ExpectStepsAreTaken();
+  CancelAtWork("r1");
+}
+
 // More than the second that a render may take ahead of the training.
 TEST_F(ServeRequestTest, RenderThatATrainingInterruptsHasTheSameBytes) {
   const Json done = TrainToTheEnd("j", 20);
