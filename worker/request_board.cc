@@ -62,7 +62,7 @@ void RequestBoard::Handle(const v1::ServerRequest& request) {
   const std::string id = fmt::format("r{}", ++serial_);
   Request& added = requests_[id];
   added.request = request;
-  added.folder = fmt::format("{}/{}", options_.folder, id);
+  added.folder = FolderOf(id);
   if (requests_.size() > options_.max_requests) {
     ReplyError(requests_.find(id),
                WithReason(absl::ResourceExhaustedError("the worker has too many requests"),
@@ -188,13 +188,13 @@ void RequestBoard::OnEngineExit() {
 
 void RequestBoard::OnEngineMessage(const EngineMessage& message) {
   if (const auto* rendered = std::get_if<EngineRendered>(&message)) {
-    cancelled_.erase(rendered->id);
+    LetGo(rendered->id);
     OnRendered(*rendered);
   } else if (const auto* checked = std::get_if<EngineChecked>(&message)) {
-    cancelled_.erase(checked->id);
+    LetGo(checked->id);
     OnChecked(*checked);
   } else if (const auto* error = std::get_if<EngineError>(&message)) {
-    cancelled_.erase(error->id);
+    LetGo(error->id);
     const auto it = requests_.find(error->id);
     if (it == requests_.end() || it->second.stage != Stage::kInEngine) return;
     const absl::Status status(error->code, error->message);
@@ -321,14 +321,27 @@ void RequestBoard::Forget(Requests::iterator it) {
   if (!request.pinned.empty() && request.stage != Stage::kFetching) {
     context_.cache.Unpin(request.pinned);
   }
+  RemoveFolder(it->first);
+  requests_.erase(it);
+}
+
+void RequestBoard::LetGo(const std::string& id) {
+  // It may have written there after the folder was removed.
+  if (cancelled_.erase(id) > 0) RemoveFolder(id);
+}
+
+void RequestBoard::RemoveFolder(const std::string& id) {
   context_.tasks.Run(
       Lane::kRequest,
-      [folder = request.folder] {
+      [folder = FolderOf(id)] {
         std::error_code ignored;
         fs::remove_all(folder, ignored);
       },
       [] {});
-  requests_.erase(it);
+}
+
+std::string RequestBoard::FolderOf(const std::string& id) const {
+  return fmt::format("{}/{}", options_.folder, id);
 }
 
 void RequestBoard::DropAll() {

@@ -84,6 +84,10 @@ class RequestBoard {
   // Cancels it in the engine if it is there.
   void GiveUp(Requests::iterator it);
   void Forget(Requests::iterator it);
+  // The engine has answered: if that request was given up, nobody else waits for the answer.
+  void LetGo(const std::string& id);
+  void RemoveFolder(const std::string& id);
+  std::string FolderOf(const std::string& id) const;
 
   const RequestBoardOptions options_;
   const RequestContext context_;

@@ -29,7 +29,7 @@ struct RenderOptions {
   float min_transmittance = 1e-4f;  // a ray stops where less light than this is left
   // Progressive refinement: the first pass renders one pixel in first_stride^2, and each pass after
   // it halves the stride. A power of two; 1 renders the view in one pass. What a pixel shows does
-  // not depend on it.
+  // not depend on it. CUDA devices take one pass all the same.
   int first_stride = 1;
 };
 

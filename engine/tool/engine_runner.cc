@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/logging.h"
 #include "engine/config/tensor_shapes.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/tool/machine.h"
@@ -170,8 +171,16 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
                    geometry.near};
   std::optional<PicturePlace> place;
   if (!scene.train.empty()) place = PlaceForPictures(source, free - needed, AvailableMemoryBytes());
-  source.place = place.value_or(PicturePlace::kDevice);
-  return NewCudaHashGridStep(config, geometry, place.has_value() ? &source : nullptr);
+  if (!place.has_value()) return NewCudaHashGridStep(config, geometry);
+  source.place = *place;
+  if (source.place == PicturePlace::kDevice) return NewCudaHashGridStep(config, geometry, &source);
+  try {
+    return NewCudaHashGridStep(config, geometry, &source);
+  } catch (const std::bad_alloc&) {
+    LogWarning("the host lets no memory be locked for pictures: it draws the rays itself",
+               {{"device", device}});
+    return NewCudaHashGridStep(config, geometry);
+  }
 }
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,

@@ -34,6 +34,11 @@ std::string TextAt(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+bool IsRequest(const Mail& mail) {
+  const std::string type = mail.error.empty() ? TextAt(mail.message, "type") : "";
+  return type == "render" || type == "check";
+}
+
 // A stop that will not be refused when its turn comes.
 bool IsStopOf(const nlohmann::json& message, const std::string& job) {
   if (TextAt(message, "type") != "stop" || TextAt(message, "job") != job) return false;
@@ -82,8 +87,7 @@ void Mailbox::Put(Mail mail, std::deque<Mail>* queue) {
 void Mailbox::Cancel(const std::string& id) {
   if (!request_.empty() && request_ == id) request_source_.request_stop();
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    const std::string type = it->error.empty() ? TextAt(it->message, "type") : "";
-    if ((type == "render" || type == "check") && TextAt(it->message, "id") == id) {
+    if (IsRequest(*it) && TextAt(it->message, "id") == id) {
       it->cancelled = true;
       urgent_.push_back(std::move(*it));
       it = waiting_.erase(it);
@@ -107,6 +111,11 @@ std::optional<Mail> Mailbox::Pop(std::deque<Mail>* queue) {
   Mail mail = std::move(queue->front());
   queue->pop_front();
   waiting_bytes_ -= mail.byte_size;
+  if (IsRequest(mail) && !mail.cancelled) {
+    request_ = TextAt(mail.message, "id");
+    request_source_ = std::stop_source();
+    mail.stop = request_source_.get_token();
+  }
   return mail;
 }
 
@@ -152,19 +161,6 @@ std::stop_token Mailbox::BeginJob(const std::string& job) {
 void Mailbox::EndJob() {
   MutexLock lock(mu_);
   job_.clear();
-  // Stops that came too late are answered like any that name no job in training.
-  while (!urgent_.empty()) {
-    waiting_.push_front(std::move(urgent_.back()));
-    urgent_.pop_back();
-  }
-}
-
-std::stop_token Mailbox::BeginRequest(const std::string& id) {
-  MutexLock lock(mu_);
-  request_ = id;
-  request_source_ = std::stop_source();
-  if (ended_) request_source_.request_stop();
-  return request_source_.get_token();
 }
 
 void Mailbox::EndRequest() {

@@ -15,7 +15,8 @@ struct Mail {
   nlohmann::json message = nullptr;  // an object whose "type" is a string, when error is empty
   std::string error = {};            // why the line was refused
   size_t byte_size = 0;
-  bool cancelled = false;  // by its id while it waited: still to be answered, not to be done
+  bool cancelled = false;     // by its id while it waited: still to be answered, not to be done
+  std::stop_token stop = {};  // of a render or check that was taken: its cancel or the end stops it
 };
 
 // The requests that wait, in order. The reading thread puts them in; the thread that works takes
@@ -42,12 +43,11 @@ class Mailbox {
   std::stop_token BeginJob(const std::string& job);
   void EndJob();
 
-  // Says which render or check is at work, in training too. Returns the token that its cancel or
-  // the end requests.
-  std::stop_token BeginRequest(const std::string& id);
+  // The render or check that was taken last, in training too, is at work until then. The next one
+  // may only be taken afterwards.
   void EndRequest();
-  // Ends the request at work, which was given up for a stop of the job: it waits again, before the
-  // others; as cancelled, where it was.
+  // The same where it was given up for a stop of the job: it waits again, before the others; as
+  // cancelled, where it was.
   void PutBackRequest(Mail mail);
 
  private:

@@ -212,7 +212,8 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
       ->delimiter(',')
       ->allow_extra_args(false);
   command->add_flag("--progressive", flags->progressive,
-                    "write each view coarsely at once and then finer, over the same file");
+                    "write each view coarsely at once and then finer, over the same file; a GPU "
+                    "renders it at once");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();

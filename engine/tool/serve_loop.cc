@@ -110,8 +110,6 @@ class ServeLoop::Job final : public TrainerObserver {
   void OnProgress(const TrainProgress& progress) override {
     last_progress_ = Reply("progress", "job", name());
     SetProgress(progress, &last_progress_);
-    if (loop_->options_.monitor != nullptr)
-      SetReadings(loop_->options_.monitor->Read(), &last_progress_);
     last_progress_["fraction"] = JsonNumber(progress.fraction);
     last_progress_["eta_seconds"] = JsonNumber(progress.eta_seconds);
     SendProgress();
@@ -161,7 +159,7 @@ class ServeLoop::Job final : public TrainerObserver {
     if (absl::Status status = AnswerMail(); !status.ok()) return status;
     // What is rendered goes on with the training, and to its end when the training has ended.
     while (loop_->render_ != nullptr && !stop_.stop_requested() && share_.TakeTurn()) {
-      loop_->GoOnWithRender([this] {
+      loop_->GoOnWithRender(this, [this] {
         Heartbeat();
         return share_.IsSpent() || stop_.stop_requested();
       });
@@ -181,11 +179,11 @@ class ServeLoop::Job final : public TrainerObserver {
   }
 
   absl::Status BetweenEvaluatedViews(size_t n_done, size_t n_views) {
-    if (!last_progress_.is_null()) {
-      last_progress_["evaluated_views"] = n_done;
-      last_progress_["evaluation_views"] = n_views;
-      if (n_done == 0) SendProgress();
-    }
+    if (last_progress_.is_null()) trainer_->ReportProgress();
+    last_progress_["evaluated_views"] = n_done;
+    last_progress_["evaluation_views"] = n_views;
+    last_progress_.erase("stall_fraction");  // no step is taken
+    if (n_done == 0) SendProgress();
     Heartbeat();
     return BetweenSteps();
   }
@@ -200,14 +198,17 @@ class ServeLoop::Job final : public TrainerObserver {
       const bool is_busy = loop_->render_ != nullptr || stop_.stop_requested();
       return is_busy ? loop_->mailbox_.TryTakeUrgent() : loop_->mailbox_.TryTake();
     };
-    while (std::optional<Mail> mail = take()) {
+    while (loop_->broken_.ok()) {
+      std::optional<Mail> mail = take();
+      if (!mail.has_value()) break;
       loop_->Handle(*std::move(mail), this);
-      if (!loop_->broken_.ok()) return loop_->broken_;
     }
-    return absl::OkStatus();
+    return loop_->broken_;
   }
 
   void SendProgress() {
+    if (loop_->options_.monitor != nullptr)
+      SetReadings(loop_->options_.monitor->Read(), &last_progress_);
     loop_->Send(last_progress_);
     last_sent_ = loop_->clock_->Now();
   }
@@ -276,7 +277,7 @@ absl::Status ServeLoop::Run() {
     if (mail.has_value()) {
       Handle(*std::move(mail), nullptr);
     } else if (render_ != nullptr) {
-      GoOnWithRender([this] {
+      GoOnWithRender(nullptr, [this] {
         SayAtWork(render_->message.id, nullptr);
         return mailbox_.HasUrgent();
       });
@@ -324,7 +325,7 @@ void ServeLoop::Handle(Mail mail, Job* job) {
   } else if (type == "stop") {
     HandleStop(message, job);
   } else if (type == "render") {
-    HandleRender(message, job);
+    HandleRender(mail);
   } else if (type == "check") {
     HandleCheck(std::move(mail), job);
   } else {
@@ -453,22 +454,16 @@ void ServeLoop::HandleStop(const nlohmann::json& message, Job* job) {
   }
 }
 
-void ServeLoop::HandleRender(const nlohmann::json& message, Job* job) {
-  absl::StatusOr<RenderMessage> render = ReadRenderMessage(message);
+void ServeLoop::HandleRender(const Mail& mail) {
+  absl::StatusOr<RenderMessage> render = ReadRenderMessage(mail.message);
   if (!render.ok()) {
-    Send(ErrorReply(TextOf(message, "id"), "", render.status()));
+    EndRequest(TextOf(mail.message, "id"), render.status(), {});
     return;
   }
-  auto work = std::make_unique<RenderInWork>();
-  work->message = *std::move(render);
-  work->stop = mailbox_.BeginRequest(work->message.id);
-  work->begin = said_at_work_ = clock_->Now();
-  const absl::Status status = Guarded([&] { return BeginRender(job, work.get()); });
-  if (status.ok()) {
-    render_ = std::move(work);
-  } else {
-    EndRequest(work->message.id, status, {});
-  }
+  render_ = std::make_unique<RenderInWork>();
+  render_->message = *std::move(render);
+  render_->stop = mail.stop;
+  render_->begin = said_at_work_ = clock_->Now();
 }
 
 absl::Status ServeLoop::BeginRender(Job* job, RenderInWork* work) {
@@ -515,11 +510,15 @@ absl::Status ServeLoop::BeginRender(Job* job, RenderInWork* work) {
   return absl::OkStatus();
 }
 
-void ServeLoop::GoOnWithRender(const std::function<bool()>& pause) {
+void ServeLoop::GoOnWithRender(Job* job, const std::function<bool()>& pause) {
   RenderInWork& work = *render_;
   JsonObject reply;
   bool paused = false;
   const absl::Status status = Guarded([&]() -> absl::Status {
+    // Here and not where it was read: what it takes is the render's time, not the training's.
+    if (work.picture == nullptr) {
+      if (absl::Status begun = BeginRender(job, &work); !begun.ok()) return begun;
+    }
     if (!work.picture->Advance(pause, work.stop)) {
       if (work.stop.stop_requested()) return absl::CancelledError("the render was stopped");
       paused = true;
@@ -566,13 +565,13 @@ void ServeLoop::SayAtWork(const std::string& id, Job* job) {
 void ServeLoop::HandleCheck(Mail mail, Job* job) {
   const absl::StatusOr<CheckMessage> check = ReadCheckMessage(mail.message);
   if (!check.ok()) {
-    Send(ErrorReply(TextOf(mail.message, "id"), "", check.status()));
+    EndRequest(TextOf(mail.message, "id"), check.status(), {});
     return;
   }
   // A job's stop waits for no check, which is begun again when the job has ended.
   std::stop_source stop;
   const auto request_stop = [&] { stop.request_stop(); };
-  const std::stop_callback of_request(mailbox_.BeginRequest(check->id), request_stop);
+  const std::stop_callback of_request(mail.stop, request_stop);
   const std::stop_callback of_job(job != nullptr ? job->stop() : std::stop_token(), request_stop);
   said_at_work_ = clock_->Now();
   JsonObject reply;

@@ -58,10 +58,10 @@ class ServeLoop {
   void HandleTrain(const nlohmann::json& message, Job* job);
   void HandleStop(const nlohmann::json& message, Job* job);
   // Sets render_, or answers why not.
-  void HandleRender(const nlohmann::json& message, Job* job);
-  absl::Status BeginRender(Job* job, RenderInWork* work);
+  void HandleRender(const Mail& mail);
   // Renders until `pause` returns true, or to the end, and then answers. Requires: render_.
-  void GoOnWithRender(const std::function<bool()>& pause);
+  void GoOnWithRender(Job* job, const std::function<bool()>& pause);
+  absl::Status BeginRender(Job* job, RenderInWork* work);
   absl::StatusOr<JsonObject> FinishRender(RenderInWork* work);
   // Where a stop of the job stopped the check, it waits again for its turn.
   void HandleCheck(Mail mail, Job* job);

@@ -68,7 +68,7 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
     if (absl::Status status = Watch(result); !status.ok()) return status;
     if (absl::Status status = TellObserver(stop); !status.ok()) return status;
   }
-  ReportProgress();
+  if (interval_.n_steps > 0) ReportProgress();
   return outcome;
 }
 
@@ -141,7 +141,6 @@ absl::Status Trainer::Watch(const StepResult& result) {
 }
 
 void Trainer::ReportProgress() {
-  if (interval_.n_steps == 0) return;
   TrainProgress progress;
   progress.step = state_.step;
   progress.n_trained = state_.n_trained;
@@ -168,7 +167,7 @@ absl::Status Trainer::TellObserver(std::stop_token stop) {
   const SteadyTime now = clock_->Now();
   if (now - last_progress_ >= options_.progress_interval) {
     last_progress_ = now;
-    ReportProgress();
+    if (interval_.n_steps > 0) ReportProgress();
   }
   if (now >= next_preview_ && !scene_->test.empty() && !stop.stop_requested()) {
     const std::optional<TrainPreview> preview = Preview(stop);

@@ -24,7 +24,7 @@ namespace nerf {
 struct TrainProgress {
   uint32_t step = 0;  // finished
   int64_t n_trained = 0, n_marched = 0, n_rays = 0;
-  double loss = 0;                // mean over the steps since the last report
+  double loss = 0;                // mean over the steps since the last report; NaN without one
   double psnr_train = 0;          // dB, of the mean squared error of these steps
   double samples_per_second = 0;  // trained samples, over the same steps
   double rays_per_second = 0;
@@ -99,7 +99,8 @@ class Trainer {
   // The weights as they stand, as files would hold them, where views are rendered.
   std::unique_ptr<SceneRenderer> NewRenderer() const;
 
-  // Tells the observer of the steps since the last report, before the interval has passed.
+  // Tells the observer of the steps since the last report, before the interval has passed; where
+  // there were none, of where the training stands.
   void ReportProgress();
 
   // Renders the preview view from the weights as they stand: the middle test view. nullopt without

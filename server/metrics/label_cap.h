@@ -8,8 +8,8 @@
 
 namespace nerf {
 
-// Keeps a label from growing without bound: the first `max_values` different values pass, every
-// later one becomes "other". Thread-safe.
+// Keeps a label from growing without bound: `max_values` different values pass at a time, every
+// other one becomes "other". Thread-safe.
 class LabelCap {
  public:
   explicit LabelCap(size_t max_values = 100) : max_values_(max_values) {}
@@ -21,6 +21,12 @@ class LabelCap {
     if (values_.size() >= max_values_) return "other";
     values_.insert(text);
     return text;
+  }
+
+  // The value has no series any more: its place goes to the next.
+  void Release(std::string_view value) {
+    MutexLock lock(mu_);
+    values_.erase(std::string(value));
   }
 
  private:

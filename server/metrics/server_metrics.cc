@@ -302,8 +302,8 @@ void ServerMetrics::TrainReported(std::string_view device, const TrainReport& re
 
 void ServerMetrics::GpuReported(std::string_view worker, std::string_view device,
                                 const GpuReadings& readings) {
-  const prometheus::Labels labels = families_->GpuLabels(worker, device);
   MutexLock lock(families_->gpu_mu);
+  const prometheus::Labels labels = families_->GpuLabels(worker, device);
   const auto set = [&](Family<Gauge>& family, std::optional<double> value) {
     if (value.has_value()) family.Add(labels).Set(*value);
   };
@@ -315,13 +315,15 @@ void ServerMetrics::GpuReported(std::string_view worker, std::string_view device
 }
 
 void ServerMetrics::GpuIsSilent(std::string_view worker, std::string_view device) {
-  const prometheus::Labels labels = families_->GpuLabels(worker, device);
   MutexLock lock(families_->gpu_mu);
+  const prometheus::Labels labels = families_->GpuLabels(worker, device);
+  if (labels.at("worker") != worker) return;  // one of the others, who may go on
   for (Family<Gauge>* family :
        {&families_->gpu_utilization, &families_->gpu_memory_used, &families_->gpu_memory_size,
         &families_->gpu_temperature, &families_->gpu_power}) {
     if (family->Has(labels)) family->Remove(&family->Add(labels));
   }
+  families_->workers_with_gpu.Release(worker);
 }
 
 void ServerMetrics::RenderFinished(std::string_view kind, std::string_view result, double seconds) {

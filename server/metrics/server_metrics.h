@@ -67,16 +67,16 @@ class ServerMetrics {
     double loss = 0;
     double psnr = 0;      // dB
     double unix_now = 0;  // seconds
-    std::optional<double> stall_fraction;
+    std::optional<double> stall_fraction = {};
   };
   void TrainReported(std::string_view device, const TrainReport& report);
 
   // What a worker's GPU told last; what is unset stays as it was.
   struct GpuReadings {
-    std::optional<double> utilization;  // 0 to 1
-    std::optional<double> memory_used_bytes, memory_size_bytes;
-    std::optional<double> temperature_celsius;
-    std::optional<double> power_watts;
+    std::optional<double> utilization = {};  // 0 to 1
+    std::optional<double> memory_used_bytes = {}, memory_size_bytes = {};
+    std::optional<double> temperature_celsius = {};
+    std::optional<double> power_watts = {};
     bool operator==(const GpuReadings&) const = default;
   };
   void GpuReported(std::string_view worker, std::string_view device, const GpuReadings& readings);

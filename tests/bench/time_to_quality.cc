@@ -109,8 +109,8 @@ absl::StatusOr<std::vector<Result>> TrainOnce(const Arguments& arguments,
   const auto device = NewRenderDevice(arguments.device, pool);
   if (!device.ok()) return device.status();
   std::vector<SceneProblem> problems;
-  const auto session =
-      OpenTrainingSession({arguments.scene, *config, "", "", arguments.device}, pool, &problems, {});
+  const auto session = OpenTrainingSession({arguments.scene, *config, "", "", arguments.device},
+                                           pool, &problems, {});
   if (!session.ok()) return session.status();
   if ((*session)->scene.test.empty()) {
     return absl::InvalidArgumentError("there are no test views to measure quality on");

@@ -77,8 +77,8 @@ TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
   EXPECT_EQ(engines_.Got("render")["job"], Key());
 }
 
-// The engine renders between steps, and a large view takes longer than any step may: neither the
-// wait for it nor for one whose caller has left may cost the job its engine.
+// A check of many pictures keeps the engine from its steps for longer than any step may take:
+// neither the wait for a request nor for one whose caller has left may cost the job its engine.
 TEST_F(AgentTest, LongRequestIsNoHangOfTheTrainingBesideIt) {
   StartTraining();
   v1::SynchronizeResponse message;
@@ -232,8 +232,13 @@ TEST_F(AgentTest, CancelledRenderIsForgotten) {
   Send(RenderOf(server_.AddBlob("model")));
   Send(CancelOf("q1"));
   EXPECT_EQ(engines_.Got("cancel")["id"], engines_.Got("render")["id"]);
+  // It was about to write its picture.
+  const std::string folder = engines_.Got("render")["out"];
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  std::filesystem::create_directories(folder);
   Say({{"type", "rendered"}, {"id", "r1"}, {"files", Json::object()}, {"width", 1}, {"height", 1}});
   EXPECT_THAT(Replies(server_), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
 TEST_F(AgentTest, RenderedFileOutsideTheRequestFolderIsRefused) {

@@ -16,7 +16,8 @@ TEST(EngineMessagesTest, ProgressIsRead) {
   const auto message = ParseEngineMessage(
       R"({"type":"progress","job":"j@1","step":7,"samples":1e9,"marched":2,"rays":3,"loss":null,)"
       R"("psnr_train":20.5,"samples_per_second":1,"rays_per_second":2,"seconds":3,"fraction":1.5,)"
-      R"("eta_seconds":-4,"evaluated_views":3,"evaluation_views":25,"gpu_utilization":0.5,"later":{}})");
+      R"("eta_seconds":-4,"evaluated_views":3,"evaluation_views":25,"gpu_utilization":0.5,)"
+      R"("later":{}})");
   ASSERT_THAT(message, IsOk());
   const auto& progress = std::get<EngineProgress>(*message).progress;
   EXPECT_EQ(progress.step(), 7u);

@@ -94,13 +94,16 @@ TEST(MailboxTest, StopThatCameTooLateIsStillDelivered) {
 
 TEST(MailboxTest, RequestAtWorkIsStoppedByItsCancelAlone) {
   Mailbox mailbox;
-  const std::stop_token stop = mailbox.BeginRequest("a");
+  const char* const render = R"({"type":"render","id":"a"})";
+  mailbox.PutLine(render);
+  const std::stop_token stop = mailbox.TryTake()->stop;
   mailbox.PutLine(R"({"type":"cancel","id":"b"})");
   EXPECT_FALSE(stop.stop_requested());
   mailbox.PutLine(R"({"type":"cancel","id":"a"})");
   EXPECT_TRUE(stop.stop_requested());
   mailbox.EndRequest();
-  EXPECT_FALSE(mailbox.BeginRequest("a").stop_requested()) << "the next of that name";
+  mailbox.PutLine(render);
+  EXPECT_FALSE(mailbox.TryTake()->stop.stop_requested()) << "the next of that name";
 }
 
 TEST(MailboxTest, RequestThatIsPutBackForAStopOfTheJobIsTheFirstBehindIt) {
@@ -109,15 +112,15 @@ TEST(MailboxTest, RequestThatIsPutBackForAStopOfTheJobIsTheFirstBehindIt) {
   mailbox.PutLine(R"({"type":"check","id":"a"})");
   mailbox.PutLine(R"({"type":"check","id":"b"})");
   std::optional<Mail> check = mailbox.TryTake();
-  const std::stop_token stop = mailbox.BeginRequest("a");
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
-  EXPECT_FALSE(stop.stop_requested()) << "whoever works looks at the job's token, too";
+  EXPECT_FALSE(check->stop.stop_requested()) << "whoever works looks at the job's token, too";
   mailbox.PutBackRequest(*std::move(check));
   mailbox.EndJob();
   EXPECT_EQ(mailbox.TryTake()->message["type"], "stop");
   const std::optional<Mail> again = mailbox.TryTake();
   EXPECT_EQ(IdOf(again), "a");
   EXPECT_FALSE(again->cancelled);
+  mailbox.EndRequest();
   EXPECT_EQ(IdOf(mailbox.TryTake()), "b");
 }
 
@@ -126,7 +129,6 @@ TEST(MailboxTest, RequestThatIsCancelledBeforeItIsPutBackIsAnsweredAsCancelled) 
   mailbox.BeginJob("j");
   mailbox.PutLine(R"({"type":"check","id":"a"})");
   std::optional<Mail> check = mailbox.TryTake();
-  mailbox.BeginRequest("a");
   mailbox.PutLine(R"({"type":"stop","job":"j","mode":"discard"})");
   mailbox.PutLine(R"({"type":"cancel","id":"a"})");
   mailbox.PutBackRequest(*std::move(check));
@@ -137,7 +139,6 @@ TEST(MailboxTest, RequestThatIsCancelledAfterItWasPutBackIsAnsweredAsCancelled) 
   Mailbox mailbox;
   mailbox.PutLine(R"({"type":"check","id":"a"})");
   std::optional<Mail> check = mailbox.TryTake();
-  mailbox.BeginRequest("a");
   mailbox.PutBackRequest(*std::move(check));
   mailbox.PutLine(R"({"type":"cancel","id":"a"})");
   EXPECT_TRUE(mailbox.TryTake()->cancelled);
@@ -145,10 +146,19 @@ TEST(MailboxTest, RequestThatIsCancelledAfterItWasPutBackIsAnsweredAsCancelled) 
 
 TEST(MailboxTest, EndStopsTheRequestAtWork) {
   Mailbox mailbox;
-  const std::stop_token stop = mailbox.BeginRequest("a");
+  mailbox.PutLine(R"({"type":"check","id":"a"})");
+  const std::stop_token stop = mailbox.TryTake()->stop;
   mailbox.End();
   EXPECT_TRUE(stop.stop_requested());
-  EXPECT_TRUE(mailbox.BeginRequest("b").stop_requested());
+  EXPECT_EQ(mailbox.TryTake(), std::nullopt);
+}
+
+TEST(MailboxTest, JobThatComesWhileTheLastOneEndsStaysUrgent) {
+  Mailbox mailbox;
+  mailbox.BeginJob("j");
+  mailbox.PutLine(R"({"type":"train","job":"k"})");
+  mailbox.EndJob();
+  EXPECT_EQ(mailbox.TryTakeUrgent()->message["job"], "k");
 }
 
 // It will be answered with an error, and an error changes nothing.

@@ -129,6 +129,7 @@ class ServeLoopTest : public ::testing::Test {
             {"method", "ngp"},
             {"seed", 3},
             {"budget", {{"kind", "steps"}, {"amount", steps}}},
+            {"preview_interval_seconds", 3600},
             {"settings",
              {{"log2_hashmap_size", "12"},
               {"grid_resolution", "32"},

@@ -172,6 +172,14 @@ TEST_F(ServeLoopTest, ResumeOfATrainingThatIsAtItsEndStillWritesACheckpoint) {
   const Json checkpoint = ReceiveAnswer();
   ASSERT_EQ(checkpoint["type"], "checkpoint") << checkpoint;
   EXPECT_EQ(checkpoint["step"], 20);
+  // No step was taken: it must not be silent for as long as it evaluates.
+  Json progress = Receive();
+  if (!progress.contains("evaluation_views")) progress = Receive();
+  ASSERT_EQ(progress["type"], "progress") << progress;
+  EXPECT_EQ(progress["step"], 20);
+  EXPECT_EQ(progress["fraction"], 1);
+  EXPECT_EQ(progress["evaluation_views"], 2);
+  EXPECT_TRUE(progress["loss"].is_null());
   EXPECT_EQ(ReceiveAnswer()["type"], "done");
 }
 

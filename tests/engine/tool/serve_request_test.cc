@@ -42,13 +42,11 @@ class ServeRequestTest : public ServeLoopTest {
     return {{"type", "check"}, {"id", id}, {"dataset", folder}};
   }
 
-  // Until progress that does not move tells of one that keeps the job from its steps. Returns it.
-  Json WaitUntilARequestIsAtWork() {
-    Json before = Receive();
-    for (Json now = Receive(); now.value("step", -1) != before.value("step", -2); now = Receive()) {
-      before = now;
-    }
-    return before;
+  // Until progress that does not move tells of one that keeps the job from its steps.
+  void WaitUntilARequestIsAtWork() {
+    int before = -1;
+    for (int step = ReceiveProgress()["step"]; step != before; step = ReceiveProgress()["step"])
+      before = step;
   }
 
   // Until the job has taken steps since the next message. Nothing but progress may come.
@@ -206,6 +204,18 @@ TEST_F(ServeRequestTest, StopOfAJobThatReadsItsDatasetIsHeard) {
   EXPECT_EQ(stopped["job"], "j");
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "j"));
   ExpectAlive();
+}
+
+TEST_F(ServeRequestTest, RenderWhoseWeightsCannotBeLoadedIsAnsweredAndTheJobGoesOn) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Json render = RenderMessage("r1");
+  render["file"] = dir_ / "none.safetensors";
+  Send(render);
+  const Json answer = ReceiveAnswer();
+  EXPECT_EQ(answer["id"], "r1");
+  EXPECT_EQ(answer["code"], "NOT_FOUND") << answer;
+  ExpectStepsAreTaken();
 }
 
 TEST_F(ServeRequestTest, RenderWithoutAJobSaysThatItIsAtWork) {

@@ -158,6 +158,17 @@ TEST_F(MetricsTest, GpuThatTellsNoMoreHasNoSeries) {
   EXPECT_THAT(body, HasSubstr(R"(nerfd_gpu_utilization_ratio{gpu="cuda:0",worker="gpu-2"} 0.5)"));
 }
 
+TEST_F(MetricsTest, WorkersThatComeAndGoDoNotUseUpTheLabelsOfTheirGpus) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::string worker = "pod-" + std::to_string(i);
+    metrics_.GpuReported(worker, "cuda:0", {.utilization = 0.5});
+    EXPECT_NE(Scrape().find("worker=\"" + worker + "\""), std::string::npos);
+    metrics_.GpuIsSilent(worker, "cuda:0");
+    if (HasFailure()) break;
+  }
+  EXPECT_EQ(Scrape().find("pod-"), std::string::npos);
+}
+
 TEST_F(MetricsTest, EveryMethodAndCodeHasASeriesBeforeTheFirstCall) {
   const std::string body = Scrape();
   size_t n_codes = 0;
