@@ -125,8 +125,8 @@ class JobWatcher {
   const v1::TrainingJob& job() const { return job_; }
 
  private:
-  static absl::Status TimeIsOver() {
-    return absl::DeadlineExceededError("--timeout is over; the job keeps running");
+  absl::Status TimeIsOver() const {
+    return session_.TimeIsOver("before the job's end; the job keeps running");
   }
 
   absl::Status WasDeleted() const {

@@ -139,7 +139,7 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
           return absl::InternalError("the server misses a blob that nobody asked for");
         }
         if (session.TimeLeft() <= absl::ZeroDuration()) {
-          return absl::DeadlineExceededError("--timeout is over while files are being sent");
+          return session.TimeIsOver("while files were being sent");
         }
         absl::Status uploaded = client.UploadFile(
             (std::filesystem::path(dir) / file->second->path()).string(), blob, session.stop(),

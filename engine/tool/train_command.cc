@@ -97,11 +97,10 @@ class Console final : public TrainerObserver {
     }
     if (!terminal_ && progress.seconds - last_line_seconds_ < kLogIntervalSeconds) return;
     last_line_seconds_ = progress.seconds;
-    fmt::print(stderr,
-               "{}step {}  {:.0f}%  loss {:.5f}  train {:.1f} dB  {:.2f} M samples/s  eta {}{}",
-               terminal_ ? "\r" : "", progress.step, progress.fraction * 100, progress.loss,
-               progress.psnr_train, progress.samples_per_second / 1e6, Clock(progress.eta_seconds),
-               terminal_ ? "\x1b[K" : "\n");
+    fmt::print(stderr, "{}step {}  {}%  loss {:.5f}  train {:.1f} dB  {:.2f} M samples/s  eta {}{}",
+               terminal_ ? "\r" : "", progress.step, static_cast<int>(progress.fraction * 100),
+               progress.loss, progress.psnr_train, progress.samples_per_second / 1e6,
+               Clock(progress.eta_seconds), terminal_ ? "\x1b[K" : "\n");
   }
 
   absl::Status OnPreview(const TrainPreview& preview) override {

@@ -146,7 +146,7 @@ TEST(CommandLineTest, BrokenCameraFileIsBadData) {
 TEST(CommandLineTest, NobodyAtTheAddressIsUnreachableWithARemedy) {
   const CommandResult result = RunCommand({"--server", "127.0.0.1:1", "job", "ls"});
   EXPECT_EQ(result.exit_code, kUnreachable);
-  EXPECT_THAT(result.err, HasSubstr("start one with `nerfd`"));
+  EXPECT_THAT(result.err, HasSubstr("start a server with `nerfd`"));
   EXPECT_THAT(result.out, IsEmpty());
 }
 

@@ -186,7 +186,60 @@ TEST(SilentServerTest, CallEndsWithItsTimeout) {
   const CommandResult result = RunCommand({"--server", server, "--timeout", "0.2", "job", "ls"});
   close(listener);
   EXPECT_EQ(result.exit_code, kUnreachable);
-  EXPECT_THAT(result.err, HasSubstr("gave no answer within"));
+  EXPECT_EQ(result.err, "nerfctl: --timeout of 200ms ran out before " + server +
+                            " answered (DEADLINE_EXCEEDED)\n");
+}
+
+// The port of a listener that is closed again.
+TEST(SilentServerTest, ServerThatIsNotThereIsSaidInPlainWords) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(listener);
+  const std::string server = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  for (const char* verb : {"show", "watch"}) {
+    const CommandResult result = RunCommand({"--server", server, "job", verb, "j-1"});
+    EXPECT_EQ(result.exit_code, kUnreachable);
+    EXPECT_EQ(result.err,
+              "nerfctl: cannot reach " + server + ": connection refused (UNAVAILABLE)\n" +
+                  "  start a server with `nerfd`, or name another with --server HOST:PORT\n");
+  }
+}
+
+TEST(SilentServerTest, HostWithoutAnAddressIsSaidInPlainWords) {
+  const CommandResult result = RunCommand({"--server", "nobody.invalid:50051", "job", "ls"});
+  EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("nerfctl: cannot reach nobody.invalid:50051: the name of its host cannot be "
+                "resolved (UNAVAILABLE)\n"));
+}
+
+TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
+  const auto lines_of = [&](absl::Status status, const std::string& resource,
+                            std::string_view reason) {
+    state_.errors["GetTrainingJob"] = {WithReason(status, reason, {{"resource", resource}})};
+    const std::string err = Run({"job", "show", "j-1"}).err;
+    return err.substr(err.find('\n') + 1);
+  };
+  const auto missing = [&](const std::string& resource) {
+    return lines_of(absl::NotFoundError("x"), resource, reason::kResourceNotFound);
+  };
+  EXPECT_EQ(missing("projects/default/trainingJobs/j-1"),
+            "  `nerfctl job ls` lists what there is\n");
+  EXPECT_EQ(missing("projects/lab/scenes/s"),
+            "  `nerfctl --project lab scene ls` lists what there is\n");
+  EXPECT_EQ(missing("projects/default/models/m"), "  `nerfctl model ls` lists what there is\n");
+  EXPECT_EQ(missing("projects/default/trainingJobs/j-1/checkpoints/7"),
+            "  `nerfctl job show j-1` lists what there is\n");
+  EXPECT_EQ(missing("projects/lab"), "");
+  EXPECT_EQ(
+      lines_of(absl::AlreadyExistsError("x"), "projects/default/models/m", reason::kAlreadyExists),
+      "  `nerfctl model ls` lists what there is; without --id the server makes an id\n");
 }
 
 TEST_F(ServiceTest, CancelSaysWhereTheJobStands) {

@@ -78,6 +78,7 @@ TEST_F(ServiceTest, TimeoutEndsADownloadInTheMiddle) {
   const CommandResult result =
       Run({"--timeout", "0.5", "model", "download", "mic", "--out", dir / "mic"});
   EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_THAT(result.err, HasSubstr("--timeout of 500ms ran out"));
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "common/error_reason.h"
+#include "common/exit_code.h"
 #include "common/rpc/rpc_status.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
@@ -545,6 +546,28 @@ TEST_F(AgentTest, EngineThatNeverStartsEndsTheWorkerWithTheReason) {
   for (int i = 0; i < 10; ++i) Pass(absl::Seconds(5));
   ASSERT_TRUE(agent_->result().has_value());
   EXPECT_THAT(agent_->result()->message, HasSubstr("/nowhere"));
+}
+
+TEST_F(AgentTest, EngineThatRefusesItsDeviceEndsTheWorkerAtOnce) {
+  engines_.hello = false;
+  Start();
+  engines_.Die({EngineExit::Kind::kCode, kUsage});
+  Pass(absl::Milliseconds(10));
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_THAT(agent_->result()->message, HasSubstr("refuses the device"));
+  EXPECT_EQ(engines_.launches, 1);
+}
+
+TEST_F(AgentTest, DeviceThatHasWorkedIsTriedAgain) {
+  Start();
+  engines_.hello = false;
+  for (int i = 0; i < 2; ++i) {
+    engines_.Die({EngineExit::Kind::kCode, kUsage});
+    Settle();
+    Pass(absl::Seconds(1));
+  }
+  EXPECT_FALSE(agent_->result().has_value());
+  EXPECT_EQ(engines_.launches, 3);
 }
 
 TEST_F(AgentTest, RefusedTokenEndsAWorkerThatNeverConnected) {
