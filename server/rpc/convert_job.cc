@@ -101,6 +101,7 @@ v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoin
   *proto.mutable_model_blob() = ToProto(checkpoint.model_blob);
   if (checkpoint.preview_psnr.has_value()) proto.set_psnr(*checkpoint.preview_psnr);
   *proto.mutable_create_time() = ToProto(checkpoint.create_time);
+  proto.set_seconds(checkpoint.seconds);
   return proto;
 }
 
@@ -276,6 +277,7 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
                 fmt::format("must be at most {}", kMaxTensors));
   check.Require(!request.has_psnr() || std::isfinite(request.psnr()), "psnr",
                 "must be a finite number");
+  checkpoint.seconds = Finite(request.seconds());
   if (absl::Status status = check.Result(); !status.ok()) return status;
   if (request.has_psnr()) checkpoint.preview_psnr = request.psnr();
   for (const v1::TensorSpec& tensor : request.tensors()) {

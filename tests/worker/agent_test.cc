@@ -469,6 +469,31 @@ TEST_F(AgentTest, ResumeFileIsFetchedAndHandedToTheEngine) {
   EXPECT_THAT(ReadFile(resume, 100), IsOkAndHolds("weights"));
 }
 
+// Checkpoints hold no time but for a budget in seconds, so the engine begins to count anew.
+TEST_F(AgentTest, SecondsOfEarlierAttemptsCount) {
+  for (const bool budget_in_seconds : {false, true}) {
+    SCOPED_TRACE(budget_in_seconds);
+    const double epoch = budget_in_seconds ? 3 : 2;
+    if (!budget_in_seconds) Start();
+    v1::SynchronizeResponse grant = Grant(server_, epoch);
+    v1::DesiredJob& desired = *grant.mutable_desired_job();
+    if (budget_in_seconds) desired.mutable_config()->set_seconds(100);
+    *desired.mutable_resume()->mutable_checkpoint_blob() = server_.AddBlob("weights");
+    desired.mutable_resume()->set_seconds(40);
+    Send(grant);
+    Started(epoch);
+    Progress(10, epoch);
+    Pass(absl::Seconds(1));
+    const double before = budget_in_seconds ? 0 : 40;
+    EXPECT_EQ(server_.last_report()->progress().seconds(), before + 5);
+    SayCheckpoint(12, epoch);
+    EXPECT_EQ(server_.commits().back().seconds(), before + 5);
+    SayDone(epoch);
+    EXPECT_EQ(server_.last_report()->progress().seconds(), before + 15);
+    Send(Acknowledge());
+  }
+}
+
 TEST_F(AgentTest, SceneFileOutsideTheSceneFailsTheJob) {
   Start();
   v1::SynchronizeResponse grant = Grant(server_, 1);
