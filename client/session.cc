@@ -122,7 +122,8 @@ void Session::Say(std::string_view line) const {
 }
 
 void Session::SayNext(std::string_view command) const {
-  if (flags_.output == OutputFormat::kTable) Say(fmt::format("next: {}", command));
+  if (flags_.output != OutputFormat::kTable || flags_.no_hints) return;
+  Say(fmt::format("next: {}", command));
 }
 
 void Session::SayWhatThereIs(const ErrorReason& why) const {

@@ -214,6 +214,15 @@ TEST_F(ServiceTest, RenderMayTakeTenMinutesOrAsLongAsTimeoutSays) {
   EXPECT_NEAR(limit_with({"--timeout", "1m"}), 1, 0.5);
 }
 
+TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViews) {
+  const TempDir dir;
+  const CommandResult result = Run({"render", "--job", "j-1", "--camera",
+                                    NERF_SOURCE_DIR "/examples/mic", "--out", dir / "out"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.render.size(), 25u);
+  EXPECT_EQ(state_.render[0].camera().width(), 200u);
+}
+
 TEST_F(ServiceTest, RenderThatFailsLeavesNoPartOfAView) {
   const TempDir dir;
   state_.errors["RenderImage"] = {
