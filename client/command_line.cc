@@ -43,6 +43,7 @@ void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw) {
   app.add_flag("--json", raw->json, "Same as --output json")->excludes(output);
   output->excludes(app.get_option("--json"));
   app.add_flag("-q,--quiet", raw->flags.quiet, "Print results and errors alone");
+  app.add_flag("--no-hints", raw->flags.no_hints, "Name no next commands");
   app.add_flag("--no-color", raw->no_color, "No colours (also NO_COLOR and TERM=dumb)");
   app.add_option("--progress", raw->progress, "How progress is shown: auto, bar, plain, json, none")
       ->type_name("MODE")

@@ -16,7 +16,8 @@ struct GlobalFlags {
   OutputFormat output = OutputFormat::kTable;
   ProgressMode progress = ProgressMode::kPlain;
   bool quiet = false;
-  bool colour = false;  // on standard output
+  bool no_hints = false;  // name no next commands
+  bool colour = false;    // on standard output
   // Of the whole command; infinite unless --timeout is given. Single calls have limits of their
   // own besides.
   absl::Duration timeout = absl::InfiniteDuration();

@@ -10,7 +10,8 @@
 
 namespace nerf {
 
-int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, bool watch) {
+int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, bool watch,
+              const std::string& views) {
   const auto stub = session.Stub<v1::TrainingService>();
   const absl::StatusOr<v1::TrainingJob> job =
       session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
@@ -18,14 +19,14 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, boo
   const Printer printer = session.printer();
   if (request.validate_only()) {
     if (!PrintJson(printer, *job)) {
-      PrintDone(printer, request.training_job().scene(), "valid; nothing was created");
+      PrintDone(printer, job->name(), "valid; nothing was created");
     }
     return kOk;
   }
   const std::string id = ShortName(job->name());
   if (watch) {
     session.Say(fmt::format("job {} on scene {}", id, ShortName(job->scene())));
-    return WatchJobToTheEnd(session, job->name(), {.patient_from_start = true});
+    return WatchJobToTheEnd(session, job->name(), {.patient_from_start = true, .views = views});
   }
   if (!PrintJson(printer, *job)) {
     PrintDone(printer, job->name(), fmt::format("{}  {}", StateText(job->state()), id));

@@ -6,6 +6,7 @@
 #include "client/interrupt.h"
 #include "client/names.h"
 #include "client/progress_display.h"
+#include "client/render_hint.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -125,8 +126,8 @@ class JobWatcher {
   const v1::TrainingJob& job() const { return job_; }
 
  private:
-  static absl::Status TimeIsOver() {
-    return absl::DeadlineExceededError("--timeout is over; the job keeps running");
+  absl::Status TimeIsOver() const {
+    return session_.TimeIsOver("before the job's end; the job keeps running");
   }
 
   absl::Status WasDeleted() const {
@@ -224,9 +225,8 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   }
   PrintEnd(session, *job);
   if (job->state() == v1::TrainingJob::SUCCEEDED) {
-    session.SayNext(fmt::format(
-        "nerfctl render --job {0} --orbit 8 --out views   (nerfctl model promote {0} keeps it)",
-        id));
+    SayNextRender(session, fmt::format("nerfctl render --job {}", id), options.views,
+                  fmt::format("(nerfctl model promote {} keeps it)", id));
     return kOk;
   }
   if (job->state() == v1::TrainingJob::FAILED) {

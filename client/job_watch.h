@@ -12,6 +12,8 @@ class Session;
 struct WatchOptions {
   // Try again also when the server was not reached even once; otherwise that is an error at once.
   bool patient_from_start = false;
+  // The flag of `render` for the views that fit the capture (see SayNextRender).
+  std::string views = {};
 };
 
 // Follows a job to its end and shows its progress. A stream that breaks is taken up again at the

@@ -8,6 +8,7 @@
 #include "client/job_flags.h"
 #include "client/names.h"
 #include "client/paging.h"
+#include "client/render_hint.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -64,7 +65,7 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
   if (!status.ok()) return session.Fail(status);
   PrintDone(session.printer(), path,
             fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
-  session.SayNext(fmt::format("nerf-engine render {} --orbit 8 --out views", PlainText(path)));
+  SayNextRender(session, fmt::format("nerf-engine render {}", PlainText(path)));
   return kOk;
 }
 
@@ -104,8 +105,7 @@ int PromoteCheckpoint(Session& session, const PromoteFlags& flags) {
         printer, model->name(),
         fmt::format("model {} from {}", ShortName(model->name()), ShortName(model->checkpoint())));
   }
-  session.SayNext(
-      fmt::format("nerfctl render --model {} --orbit 8 --out views", ShortName(model->name())));
+  SayNextRender(session, fmt::format("nerfctl render --model {}", ShortName(model->name())));
   return kOk;
 }
 

@@ -125,6 +125,24 @@ absl::Status CheckDisplayName(std::string_view flag, std::string_view name) {
   return absl::OkStatus();
 }
 
+std::string ListingCommand(std::string_view name) {
+  const std::vector<std::string_view> parts = SplitAtSlashes(name);
+  const size_t n = parts.size();
+  if (n < 2) return "";
+  const std::string project =
+      parts[0] == "projects" && parts[1] != "default" ? fmt::format("--project {} ", parts[1]) : "";
+  if (n > 2 && parts[n - 2] == "checkpoints") {
+    return fmt::format("nerfctl {}job show {}", project, parts[n - 3]);
+  }
+  for (const ResourceKind kind :
+       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kWorker}) {
+    const KindWords words = WordsOf(kind);
+    if (parts[n - 2] == words.collection)
+      return fmt::format("nerfctl {}{} ls", project, words.noun);
+  }
+  return "";
+}
+
 std::string ShortName(std::string_view name) {
   const std::vector<std::string_view> parts = SplitAtSlashes(name);
   const size_t n = parts.size();

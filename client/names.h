@@ -29,6 +29,9 @@ bool LooksLikeCheckpoint(std::string_view text);
 // characters. Errors: InvalidArgument FIELD_INVALID that names `flag`.
 absl::Status CheckDisplayName(std::string_view flag, std::string_view name);
 
+// The command that lists resources like the one of this full name, "" where there is none.
+std::string ListingCommand(std::string_view name);
+
 // What people type: the last part of a name, "JOB/STEP" for a checkpoint; empty for empty.
 std::string ShortName(std::string_view name);
 

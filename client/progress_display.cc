@@ -25,12 +25,8 @@ std::string Cut(const std::string& text, size_t columns) {
   return text.substr(0, i);
 }
 
-int Percent(double fraction) {
-  return static_cast<int>(std::floor(100 * std::clamp(fraction, 0.0, 1.0)));
-}
-
 std::string PlainLine(const ProgressLine& line) {
-  return fmt::format("{}  {:3d}%{}{}\n", line.label, Percent(line.fraction),
+  return fmt::format("{}  {:3d}%{}{}\n", line.label, WholePercent(line.fraction),
                      line.details.empty() ? "" : "  ", line.details);
 }
 
@@ -41,13 +37,13 @@ ProgressDisplay::ProgressDisplay(const Io& io, ProgressMode mode) : io_(io), mod
 ProgressDisplay::~ProgressDisplay() { Clear(); }
 
 std::string ProgressDisplay::BarText(const ProgressLine& line) const {
-  const std::string percent = fmt::format("{:3d}%", Percent(line.fraction));
+  const std::string percent = fmt::format("{:3d}%", WholePercent(line.fraction));
   // Two blanks between the parts, one column free so that no terminal wraps.
   const int others =
       static_cast<int>(DisplayWidth(line.label) + percent.size() + DisplayWidth(line.details)) + 2 +
       1 + 2 + 1;
   const int columns = std::clamp(io_.columns - others, kMinBarColumns, kMaxBarColumns);
-  const int full = static_cast<int>(std::lround(columns * std::clamp(line.fraction, 0.0, 1.0)));
+  const int full = static_cast<int>(std::floor(columns * std::clamp(line.fraction, 0.0, 1.0)));
   std::string bar;
   for (int i = 0; i < columns; ++i) {
     if (io_.unicode) {

@@ -282,9 +282,11 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
   model->excludes(checkpoint)->excludes(job);
   checkpoint->excludes(model)->excludes(job);
   job->excludes(model)->excludes(checkpoint);
-  CLI::Option* camera =
-      render->add_option("--camera", flags->camera, "All frames of a transforms.json-like file")
-          ->type_name("FILE");
+  CLI::Option* camera = render
+                            ->add_option("--camera", flags->camera,
+                                         "All frames of a transforms.json-like file, or the test "
+                                         "views\nof a data set's folder")
+                            ->type_name("FILE");
   CLI::Option* orbit = render->add_option("--orbit", flags->orbit, "N views around the scene")
                            ->type_name("N")
                            ->check(CLI::Range(1, kMaxOrbitViews));
@@ -315,7 +317,8 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
       "Examples:\n"
       "  nerfctl render --model mic --orbit 8 --out views --sheet\n"
       "  nerfctl render --job j-7f3k2c81 --camera examples/mic/transforms_test.json \\\n"
-      "      --width 400 --height 400 --channels rgb,depth --out views");
+      "      --width 400 --height 400 --channels rgb,depth --out views\n"
+      "  nerfctl render --job j-7f3k2c81 --camera photos --out views");
   render->callback([=] { *selected = [flags](Session& s) { return Render(s, *flags); }; });
 }
 

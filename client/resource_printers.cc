@@ -100,8 +100,7 @@ std::string StepText(const v1::TrainingJob& job) {
   if (config.budget_case() == v1::TrainingConfig::kSteps) {
     return fmt::format("{}/{}", job.progress().step(), config.steps());
   }
-  const double percent = 100 * std::clamp(job.progress().fraction(), 0.0, 1.0);
-  return fmt::format("{} ({:.0f}%)", job.progress().step(), percent);
+  return fmt::format("{} ({}%)", job.progress().step(), WholePercent(job.progress().fraction()));
 }
 
 std::string PsnrText(const v1::TrainingJob& job) {

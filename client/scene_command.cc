@@ -42,12 +42,15 @@ int CreateScene(Session& session, const CreateFlags& flags) {
   const absl::StatusOr<SceneDescription> description =
       CheckLocalScene(session, flags.dir, std::nullopt);
   if (!description.ok()) return session.Fail(description.status());
+  const absl::StatusOr<std::vector<v1::SceneFile>> files =
+      ManifestOf(session, flags.dir, *description);
+  if (!files.ok()) return session.Fail(files.status());
   const absl::StatusOr<v1::Scene> scene = CreateSceneFromFolder(session,
                                                                 {.dir = flags.dir,
                                                                  .display_name = flags.display_name,
                                                                  .id = flags.id,
                                                                  .request_id = *request_id},
-                                                                *description);
+                                                                *files);
   if (!scene.ok()) return session.Fail(scene.status());
   PrintScene(session.printer(), *scene);
   session.SayNext(fmt::format("nerfctl job create {} --watch", ShortName(scene->name())));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "client/names.h"
+#include "client/paging.h"
 #include "client/progress_display.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -139,7 +140,7 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
           return absl::InternalError("the server misses a blob that nobody asked for");
         }
         if (session.TimeLeft() <= absl::ZeroDuration()) {
-          return absl::DeadlineExceededError("--timeout is over while files are being sent");
+          return session.TimeIsOver("while files were being sent");
         }
         absl::Status uploaded = client.UploadFile(
             (std::filesystem::path(dir) / file->second->path()).string(), blob, session.stop(),
@@ -159,10 +160,11 @@ absl::Status RequireFolder(const std::string& dir) {
 }
 
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
-                                                 std::optional<int> test_every) {
+                                                 std::optional<int> test_every,
+                                                 const std::string& background) {
   if (absl::Status status = RequireFolder(dir); !status.ok()) return status;
   SceneDescription description = DescribeScene(dir, {.test_every = test_every});
-  const std::string report = CheckReportText(description);
+  const std::string report = CheckReportText(description, background);
   if (!description.ok()) {
     session.err() << report;
     return WithReason(
@@ -174,14 +176,43 @@ absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::st
   return description;
 }
 
-absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,
-                                                const SceneDescription& description) {
+absl::StatusOr<std::vector<v1::SceneFile>> ManifestOf(Session& session, const std::string& dir,
+                                                      const SceneDescription& description) {
   const absl::StatusOr<std::vector<std::string>> names = ListSceneFiles(description);
   if (!names.ok()) return names.status();
-  const absl::StatusOr<std::vector<v1::SceneFile>> files =
-      HashSceneFiles(upload.dir, *names, session.stop());
-  if (!files.ok()) return files.status();
+  return HashSceneFiles(dir, *names, session.stop());
+}
 
+absl::StatusOr<std::optional<v1::Scene>> FindSceneOfFiles(Session& session,
+                                                          const std::vector<v1::SceneFile>& files) {
+  double size_bytes = 0;
+  for (const v1::SceneFile& file : files) size_bytes += file.blob().size_bytes();
+  const auto stub = session.Stub<v1::SceneService>();
+  // Listings leave out the files: only scenes of the same size are looked at.
+  const auto scenes = ListAll<v1::Scene, v1::ListScenesRequest>(
+      session, *stub, &v1::SceneService::Stub::ListScenes, /*limit=*/0,
+      [](auto& page) { return page.mutable_scenes(); });
+  if (!scenes.ok()) return scenes.status();
+  for (auto listed = scenes->rbegin(); listed != scenes->rend(); ++listed) {
+    if (listed->size_bytes() != size_bytes) continue;
+    v1::GetSceneRequest request;
+    request.set_name(listed->name());
+    absl::StatusOr<v1::Scene> scene =
+        session.Call(*stub, &v1::SceneService::Stub::GetScene, request);
+    if (absl::IsNotFound(scene.status())) continue;  // deleted meanwhile
+    if (!scene.ok()) return scene.status();
+    const bool same =
+        std::equal(scene->files().begin(), scene->files().end(), files.begin(), files.end(),
+                   [](const v1::SceneFile& a, const v1::SceneFile& b) {
+                     return a.path() == b.path() && a.blob().sha256() == b.blob().sha256();
+                   });
+    if (same) return std::optional<v1::Scene>(*std::move(scene));
+  }
+  return std::optional<v1::Scene>();
+}
+
+absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,
+                                                const std::vector<v1::SceneFile>& files) {
   v1::CreateSceneRequest request;
   const absl::StatusOr<std::string> parent = ProjectName(session.flags().project);
   if (!parent.ok()) return parent.status();
@@ -189,12 +220,12 @@ absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpl
   request.set_scene_id(upload.id);
   request.set_request_id(upload.request_id);
   request.mutable_scene()->set_display_name(upload.display_name);
-  for (const v1::SceneFile& file : *files) *request.mutable_scene()->add_files() = file;
+  for (const v1::SceneFile& file : files) *request.mutable_scene()->add_files() = file;
 
   const auto stub = session.Stub<v1::SceneService>();
   absl::StatusOr<v1::Scene> scene = absl::UnknownError("");
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const absl::StatusOr<UploadCounts> counts = UploadMissingFiles(session, upload.dir, *files);
+    const absl::StatusOr<UploadCounts> counts = UploadMissingFiles(session, upload.dir, files);
     if (!counts.ok()) return counts.status();
     session.Say(counts->files_sent == 0
                     ? fmt::format("all {} files are on the server already", counts->files)

@@ -39,7 +39,18 @@ absl::Status RequireFolder(const std::string& dir);
 // Reads the data set and prints what it holds. Errors: NotFound without a folder; InvalidArgument
 // DATASET_INVALID after printing all problems. Both mean that nothing was sent.
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
-                                                 std::optional<int> test_every);
+                                                 std::optional<int> test_every,
+                                                 const std::string& background = "auto");
+
+// The files of a folder that was checked, with their digests. Errors: as ListSceneFiles and
+// HashSceneFiles.
+absl::StatusOr<std::vector<v1::SceneFile>> ManifestOf(Session& session, const std::string& dir,
+                                                      const SceneDescription& description);
+
+// The oldest scene of the project that holds these files and no others, nullopt where there is
+// none. The oldest, so that a command that is repeated finds what it found before.
+absl::StatusOr<std::optional<v1::Scene>> FindSceneOfFiles(Session& session,
+                                                          const std::vector<v1::SceneFile>& files);
 
 struct SceneUpload {
   std::string dir;
@@ -48,9 +59,9 @@ struct SceneUpload {
   std::string request_id;  // UUID4
 };
 
-// Hashes, uploads and creates a scene of a folder that was checked. Files that vanish on the server
+// Uploads the files of upload.dir and creates a scene of them. Files that vanish on the server
 // meanwhile are sent once more.
 absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,
-                                                const SceneDescription& description);
+                                                const std::vector<v1::SceneFile>& files);
 
 }  // namespace nerf

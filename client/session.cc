@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <ostream>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "client/error_printer.h"
 #include "client/interrupt.h"
+#include "client/names.h"
 #include "client/text_format.h"
-#include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
@@ -21,6 +23,34 @@ namespace {
 bool IsOfFile(const FieldViolation& violation) {
   const std::string_view field = violation.field;
   return field.starts_with("files") || field.starts_with("camera.") || field == "upload";
+}
+
+// The last part of gRPC's chain of causes: "connection refused".
+std::string InnermostCause(std::string_view words) {
+  std::string cause(words.substr(words.rfind(": ") + 2));
+  cause[0] = absl::ascii_tolower(static_cast<unsigned char>(cause[0]));
+  return cause;
+}
+
+// The same UNAVAILABLE without the chains of causes that gRPC makes of it. Other words stay.
+absl::Status InPlainWords(const absl::Status& status, const std::string& address) {
+  const std::string words(status.message());
+  const auto says = [&](std::string_view part) { return words.find(part) != words.npos; };
+  if (says("failed to connect")) {
+    return absl::UnavailableError(
+        fmt::format("cannot reach {}: {}", address,
+                    says(": ") && !words.ends_with(": ") ? InnermostCause(words) : words));
+  }
+  if (says("DNS resolution failed")) {
+    return absl::UnavailableError(
+        fmt::format("cannot reach {}: the name of its host cannot be resolved", address));
+  }
+  for (const char* part : {"Socket closed", "Connection reset", "Broken pipe", "GOAWAY"}) {
+    if (says(part)) {
+      return absl::UnavailableError(fmt::format("the connection to {} broke", address));
+    }
+  }
+  return status;
 }
 
 }  // namespace
@@ -44,6 +74,11 @@ absl::Duration Session::TimeLeft(absl::Duration limit) const {
   return std::clamp(flags_.timeout - (io_.clock->Now() - start_), absl::ZeroDuration(), limit);
 }
 
+absl::Status Session::TimeIsOver(std::string_view what) const {
+  return absl::DeadlineExceededError(
+      fmt::format("--timeout of {} ran out {}", absl::FormatDuration(flags_.timeout), what));
+}
+
 absl::Duration Session::WorkLimit() const {
   return flags_.timeout == absl::InfiniteDuration() ? kWorkTimeout : absl::InfiniteDuration();
 }
@@ -64,9 +99,9 @@ absl::Status Session::CallWith(absl::Duration limit,
   status = WithoutForeignCancel(std::move(status));
   // gRPC's own words for it say nothing.
   if (absl::IsDeadlineExceeded(status) && !GetReason(status).has_value()) {
+    if (allowed < limit) return TimeIsOver(fmt::format("before {} answered", flags_.server));
     return absl::DeadlineExceededError(
-        fmt::format("{} gave no answer within {}", flags_.server,
-                    absl::FormatDuration(absl::Ceil(allowed, absl::Milliseconds(1)))));
+        fmt::format("{} gave no answer within {}", flags_.server, absl::FormatDuration(allowed)));
   }
   return status;
 }
@@ -87,7 +122,20 @@ void Session::Say(std::string_view line) const {
 }
 
 void Session::SayNext(std::string_view command) const {
-  if (flags_.output == OutputFormat::kTable) Say(fmt::format("next: {}", command));
+  if (flags_.output != OutputFormat::kTable || flags_.no_hints) return;
+  Say(fmt::format("next: {}", command));
+}
+
+void Session::SayWhatThereIs(const ErrorReason& why) const {
+  const auto resource = why.metadata.find("resource");
+  if (resource == why.metadata.end()) return;
+  const std::string command = PlainText(ListingCommand(resource->second));
+  if (command.empty()) return;
+  if (why.reason == reason::kResourceNotFound) {
+    *io_.err << "  `" << command << "` lists what there is\n";
+  } else if (why.reason == reason::kAlreadyExists) {
+    *io_.err << "  `" << command << "` lists what there is; without --id the server makes an id\n";
+  }
 }
 
 int Session::Fail(const absl::Status& status) const {
@@ -95,15 +143,24 @@ int Session::Fail(const absl::Status& status) const {
     *io_.err << "nerfctl: interrupted\n";
     return io_.interrupt->exit_code();
   }
-  PrintError(status, *io_.err);
-  // Without a reason the words are gRPC's own: nobody answered.
-  if (absl::IsUnavailable(status) && !GetReason(status).has_value()) {
-    *io_.err << "  no nerfd answered at " << PlainText(flags_.server)
-             << ": start one with `nerfd`, or name another with --server HOST:PORT\n";
+  const std::optional<ErrorReason> why = GetReason(status);
+  // Without a reason nobody answered.
+  if (absl::IsUnavailable(status) && !why.has_value()) {
+    PrintError(InPlainWords(status, flags_.server), *io_.err);
+    *io_.err << "  start a server with `nerfd`, or name another with --server HOST:PORT\n";
+    return ExitCodeFor(status.code());
   }
+  // A transfer's, for calls have said it better. gRPC may be a little earlier than our clock.
+  const bool is_of_grpc =
+      absl::IsDeadlineExceeded(status) && status.message() == "Deadline Exceeded";
+  PrintError(is_of_grpc && TimeLeft() < absl::Milliseconds(100)
+                 ? TimeIsOver("before everything was transferred")
+                 : status,
+             *io_.err);
+  if (why.has_value()) SayWhatThereIs(*why);
   // What the server refuses of a request is what the flags asked for, or what the files hold; what
   // it has lost or damaged is not the caller's data.
-  if (GetReason(status).value_or(ErrorReason()).reason == reason::kFieldInvalid) {
+  if (why.has_value() && why->reason == reason::kFieldInvalid) {
     const std::vector<FieldViolation> violations = GetFieldViolations(status);
     const bool of_files =
         !violations.empty() && std::all_of(violations.begin(), violations.end(), IsOfFile);

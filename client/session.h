@@ -16,6 +16,7 @@
 #include "client/global_flags.h"
 #include "client/io.h"
 #include "client/printer.h"
+#include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
 
 namespace nerf {
@@ -71,6 +72,8 @@ class Session {
 
   // What is left of --timeout, at most `limit`.
   absl::Duration TimeLeft(absl::Duration limit = absl::InfiniteDuration()) const;
+  // The error of a command whose --timeout ran out; `what` says in the middle of what.
+  absl::Status TimeIsOver(std::string_view what) const;
   // Waits; returns false early when stopped or when --timeout is over.
   bool Sleep(absl::Duration duration) const;
 
@@ -85,6 +88,10 @@ class Session {
   int FailUsage(const absl::Status& status) const;
 
  private:
+  // Where an error names a resource that is not there or taken: which command lists those there
+  // are.
+  void SayWhatThereIs(const ErrorReason& why) const;
+
   const GlobalFlags flags_;
   const Io io_;
   const SteadyTime start_;

@@ -1,5 +1,6 @@
 #include "client/text_format.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "fmt/format.h"
@@ -98,6 +99,10 @@ std::string FormatAge(absl::Time then, absl::Time now) {
   if (seconds < 120 * 60) return fmt::format("{}m", seconds / 60);
   if (seconds < 48 * 3600) return fmt::format("{}h", seconds / 3600);
   return fmt::format("{}d", seconds / 86400);
+}
+
+int WholePercent(double fraction) {
+  return static_cast<int>(std::floor(100 * std::clamp(fraction, 0.0, 1.0)));
 }
 
 std::string FormatClock(double seconds) {

@@ -24,6 +24,8 @@ std::string FormatBytes(double bytes);
 std::string FormatCount(double count);
 // "5s", "12m", "3h", "4d"; "-" when unknown (zero time) or in the future by more than a minute.
 std::string FormatAge(absl::Time then, absl::Time now);
+// 0 to 100 of a fraction of 0 to 1, rounded down: 100 is the end and nothing before it.
+int WholePercent(double fraction);
 // "0:48", "12:05", "1:02:03"; "-" when not positive or not finite.
 std::string FormatClock(double seconds);
 

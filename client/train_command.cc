@@ -13,6 +13,7 @@
 #include "client/text_format.h"
 #include "common/exit_code.h"
 #include "common/sha256.h"
+#include "engine/scene/capture_shape.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -35,6 +36,33 @@ std::string FolderName(std::string dir) {
   return name == "." || name == ".." ? "" : PlainText(name.substr(0, 64));
 }
 
+// The name of the scene that the job is for: one that holds the folder's files already, or a new
+// one. Where the request only asks, nothing is created: empty then for a new one.
+absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
+                                    const SceneDescription& description,
+                                    const v1::CreateTrainingJobRequest& request) {
+  const absl::StatusOr<std::vector<v1::SceneFile>> files = ManifestOf(session, dir, description);
+  if (!files.ok()) return files.status();
+  const absl::StatusOr<std::optional<v1::Scene>> found = FindSceneOfFiles(session, *files);
+  if (!found.ok()) return found.status();
+  if (found->has_value()) {
+    const std::string& name = (*found)->name();
+    session.Say(fmt::format("scene {} on the server holds these {} files already", ShortName(name),
+                            files->size()));
+    return name;
+  }
+  if (request.validate_only()) return std::string();
+  const absl::StatusOr<v1::Scene> created =
+      CreateSceneFromFolder(session,
+                            {.dir = dir,
+                             .display_name = request.training_job().display_name(),
+                             .id = "",
+                             .request_id = SceneRequestId(request.request_id())},
+                            *files);
+  if (!created.ok()) return created.status();
+  return created->name();
+}
+
 int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   if (flags.help_settings) {
     PrintSettings(session.printer());
@@ -49,34 +77,22 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   }
   session.Say(fmt::format("checking {}", dir));
   const absl::StatusOr<SceneDescription> description =
-      CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every));
+      CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every),
+                      flags.background.empty() ? "auto" : flags.background);
   if (!description.ok()) return session.Fail(description.status());
-  if (flags.validate_only) {
-    const Printer printer = session.printer();
-    if (!PrintJson(printer, request->training_job())) {
-      PrintDone(printer, dir, "valid; nothing was sent");
-    }
-    return kOk;
-  }
-
   if (flags.display_name.empty()) {
     request->mutable_training_job()->set_display_name(FolderName(dir));
   }
-  const absl::StatusOr<v1::Scene> scene =
-      CreateSceneFromFolder(session,
-                            {.dir = dir,
-                             .display_name = request->training_job().display_name(),
-                             .id = "",
-                             .request_id = SceneRequestId(request->request_id())},
-                            *description);
+  const absl::StatusOr<std::string> scene = SceneOf(session, dir, *description, *request);
   if (!scene.ok()) {
     if (absl::IsCancelled(scene.status())) {
       session.Say("no job was created; files that were sent are not sent again next time");
     }
     return session.Fail(scene.status());
   }
-  request->mutable_training_job()->set_scene(scene->name());
-  return SubmitJob(session, *request, /*watch=*/!flags.detach);
+  request->mutable_training_job()->set_scene(*scene);
+  return SubmitJob(session, *request, /*watch=*/!flags.detach,
+                   IsSeenFromAllSides(*description) ? "--orbit 8" : "--camera " + dir);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ for _ in $(seq 100); do
 done
 [ -s "$scratch/data/nerfd.ports" ] || { echo "demo: nerfd did not start within 10 s:" >&2; cat "$scratch/nerfd.log" >&2; exit 1; }
 NERFCTL_SERVER=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/data/nerfd.ports")
-export NERFCTL_SERVER
+# Hints would name a server that ends with this script.
+export NERFCTL_SERVER NERFCTL_NO_HINTS=true
 
 echo "demo: training examples/mic"
 "$bin/nerfctl" train examples/mic --samples 40M --background white --id demo
@@ -49,3 +50,6 @@ mkdir -p "$out"
 "$bin/nerfctl" model download demo --out "$out/model.safetensors"
 "$bin/nerf-engine" eval "$out/model.safetensors" examples/mic --background white | tee "$out/psnr.txt" | tail -n 1
 echo "demo: novel views in $out/sheet.png, depth in $out/depth_0000.png, the model in $out/model.safetensors"
+echo "demo: more views of it:  build/release/bin/nerf-engine render $out/model.safetensors --orbit 20 --out $out/more"
+echo "demo: a server to keep:  build/release/bin/nerfd"
+echo "demo: and a job for it:  build/release/bin/nerfctl train examples/mic --samples 40M --background white"

@@ -177,7 +177,9 @@ v1::TrainingConfig ReadConfig(const Json& object, KeyReader& outer) {
     config.set_background(v1::TrainingConfig::BLACK);
   } else if (background == "random") {
     config.set_background(v1::TrainingConfig::RANDOM);
-  } else if (background != "auto") {
+  } else if (background == "auto") {
+    config.set_background(v1::TrainingConfig::AUTO);
+  } else {
     reader.Fail("background", "must be auto, white, black or random");
   }
   for (auto& [key, value] : reader.TextMap("settings", false)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/exit_code.h"
 #include "common/logging.h"
 
 namespace nerf {
@@ -74,6 +75,7 @@ void EngineSupervisor::HandleLine(const std::string& line) {
     if (hello_.has_value()) return;
     hello_ = last_hello_ = *hello;
     failed_starts_ = 0;
+    ever_ready_ = true;
     LogInfo("engine is up",
             {{"device", hello->device}, {"threads", hello->threads}, {"version", hello->version}});
     listener_.on_ready();
@@ -87,6 +89,11 @@ void EngineSupervisor::HandleExit(const EngineExit& exit) {
   if (!came_up) {
     ++failed_starts_;
     if (exit.kind != EngineExit::Kind::kLaunchFailed) last_failure_ = exit.Describe();
+    // A device that has worked may come back; one that never did is not there.
+    if (exit.kind == EngineExit::Kind::kCode && exit.code == kUsage && !ever_ready_) {
+      failed_starts_ = kHopeless;
+      last_failure_ = "it refuses the device or another flag, as it says above";
+    }
   }
   absl::Duration delay = options_.min_restart_delay;
   for (int i = 1; i < failed_starts_ && delay < options_.max_restart_delay; ++i) delay *= 2;

@@ -45,7 +45,9 @@ class EngineSupervisor {
   SteadyTime last_message() const { return last_message_; }
   // Processes started again, so far.
   int restarts() const { return restarts_; }
-  // Starts in a row that came to nothing, and why the last one did.
+  // Starts in a row that came to nothing, and why the last one did. kHopeless where the first
+  // engine refused its command line (a device that is not there): each further one would.
+  static constexpr int kHopeless = 1'000'000;
   int failed_starts() const { return failed_starts_; }
   const std::string& last_failure() const { return last_failure_; }
 
@@ -71,6 +73,7 @@ class EngineSupervisor {
   int generation_ = 0;  // tells news of an earlier process from the present one's
   std::optional<EngineHello> hello_;
   EngineHello last_hello_;
+  bool ever_ready_ = false;
   SteadyTime launched_at_, last_message_, next_launch_;
   int launches_ = 0, restarts_ = 0, failed_starts_ = 0;
   int bad_lines_ = 0;

@@ -220,9 +220,17 @@ void JobRun::OnStarted(const EngineStarted& started) {
   context_.report_changed();
 }
 
+double JobRun::SecondsBefore() const {
+  // A checkpoint of a budget in seconds holds them, and no other does: equal states are equal
+  // bytes.
+  const bool engine_knows = grant_.config().budget_case() == v1::TrainingConfig::kSeconds;
+  return engine_knows ? 0 : grant_.resume().seconds();
+}
+
 void JobRun::OnProgress(const EngineProgress& progress) {
   v1::Progress* reported = report_.mutable_progress();
   v1::Progress next = progress.progress;
+  next.set_seconds(SecondsBefore() + next.seconds());
   if (reported->has_psnr_preview()) next.set_psnr_preview(reported->psnr_preview());
   if (reported->has_preview_step()) next.set_preview_step(reported->preview_step());
   if (reported->has_preview_image()) *next.mutable_preview_image() = reported->preview_image();
@@ -310,6 +318,8 @@ void JobRun::OnCheckpoint(const EngineCheckpoint& checkpoint) {
   request.set_step(checkpoint.step);
   for (const v1::TensorSpec& tensor : checkpoint.tensors) *request.add_tensors() = tensor;
   if (checkpoint.psnr.has_value()) request.set_psnr(*checkpoint.psnr);
+  request.set_seconds(report_.has_progress() ? report_.progress().seconds()
+                                             : grant_.resume().seconds());
   any_checkpoint_ = true;
   newest_refused_.reset();
   // Only the newest matters; an older one that still waits goes, with its files.

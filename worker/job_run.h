@@ -122,6 +122,9 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
 
   void Fetch();
   void OnFetched(const FetchResult& result);
+  // Of training, in earlier attempts, that led to the checkpoint this one goes on from and that the
+  // engine does not count.
+  double SecondsBefore() const;
   void OnStarted(const EngineStarted& started);
   void OnProgress(const EngineProgress& progress);
   void OnPreview(const EnginePreview& preview);

@@ -1,7 +1,11 @@
 #include "engine/scene/camera_file.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "engine/scene/scene_files.h"
+#include "engine/scene/scene_reader.h"
 #include "engine/scene/transforms_json.h"
 
 namespace nerf {
@@ -49,6 +53,16 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
   return camera;
 }
 
+absl::StatusOr<std::vector<Camera>> CamerasOfDataSet(const std::string& dir) {
+  const SceneDescription scene = DescribeScene(dir, {.test_every = {}, .decode_images = false});
+  if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
+  std::vector<Camera> cameras;
+  for (const ViewDescription& view : scene.test.empty() ? scene.train : scene.test) {
+    cameras.push_back(ToOwnFrame(view.camera, scene.geometry.frame));
+  }
+  return cameras;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
@@ -78,6 +92,8 @@ absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
 
 absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path,
                                                    PictureSize absent_size) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return CamerasOfDataSet(path);
   absl::StatusOr<std::string> text = ReadRegularFile(path, kMaxCameraFileBytes);
   if (!text.ok()) return WithPrefix(text.status(), path);
   return ParseCameras(*text, path, absent_size);

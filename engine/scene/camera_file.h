@@ -21,6 +21,8 @@ struct PictureSize {
 // and their intrinsics are those of a picture of that size. Cameras are in the data set's own
 // frame, in the order of the file. Errors: NotFound, or InvalidArgument that lists every problem
 // with its field.
+// Where `path` is a folder: the cameras of the data set in it, of its test views or, where it holds
+// none out, of all.
 absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path,
                                                    PictureSize absent_size = {});
 // The same from JSON text; `source` names it in messages.

@@ -13,8 +13,12 @@ namespace {
 
 constexpr size_t kMaxModelsInText = 3;
 
-const char* BackgroundOf(const SceneDescription& description) {
-  return description.has_alpha ? "random for training, white for evaluation" : "black";
+const char* BackgroundOf(const SceneDescription& description, std::string_view asked_for) {
+  if (asked_for == "white") return "white";
+  if (asked_for == "black") return "black";
+  return description.has_alpha || asked_for == "random"
+             ? "random for training, white for evaluation"
+             : "black";
 }
 
 size_t ViewCount(const SceneDescription& description) {
@@ -28,7 +32,7 @@ std::string CameraModelsText(const std::vector<std::string>& models) {
 
 }  // namespace
 
-std::string CheckReportText(const SceneDescription& description) {
+std::string CheckReportText(const SceneDescription& description, std::string_view background) {
   std::string text;
   if (description.source.empty()) {
     text = "no data set";
@@ -44,7 +48,7 @@ std::string CheckReportText(const SceneDescription& description) {
       absl::StrAppendFormat(&text, " · %d train, %d test (%s) · %.1f MiB decoded · background %s",
                             description.train.size(), description.test.size(), description.split,
                             std::ldexp(static_cast<double>(description.image_bytes), -20),
-                            BackgroundOf(description));
+                            BackgroundOf(description, background));
     }
   }
   text += description.ok()

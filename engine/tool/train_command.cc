@@ -97,11 +97,10 @@ class Console final : public TrainerObserver {
     }
     if (!terminal_ && progress.seconds - last_line_seconds_ < kLogIntervalSeconds) return;
     last_line_seconds_ = progress.seconds;
-    fmt::print(stderr,
-               "{}step {}  {:.0f}%  loss {:.5f}  train {:.1f} dB  {:.2f} M samples/s  eta {}{}",
-               terminal_ ? "\r" : "", progress.step, progress.fraction * 100, progress.loss,
-               progress.psnr_train, progress.samples_per_second / 1e6, Clock(progress.eta_seconds),
-               terminal_ ? "\x1b[K" : "\n");
+    fmt::print(stderr, "{}step {}  {}%  loss {:.5f}  train {:.1f} dB  {:.2f} M samples/s  eta {}{}",
+               terminal_ ? "\r" : "", progress.step, static_cast<int>(progress.fraction * 100),
+               progress.loss, progress.psnr_train, progress.samples_per_second / 1e6,
+               Clock(progress.eta_seconds), terminal_ ? "\x1b[K" : "\n");
   }
 
   absl::Status OnPreview(const TrainPreview& preview) override {
@@ -212,6 +211,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
                              s.scene.test.size(), pool.n_threads(),
                              s.state.step > 0 ? fmt::format(", from step {}", s.state.step) : ""));
   }
+  const uint32_t first_step = s.state.step;
   const int64_t first_trained = s.state.n_trained;
   const double first_seconds = s.state.seconds;
   TrainerOptions options;
@@ -244,9 +244,15 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
     console.Print(line);
     return absl::OkStatus();
   }
-  fmt::print("trained {} steps, {:.1f} M samples in {} ({:.2f} M samples/s)\n",
-             trainer.state().step, static_cast<double>(trainer.state().n_trained) / 1e6,
-             Clock(trainer.state().seconds), summary.samples_per_second / 1e6);
+  // Checkpoints hold no time, so that of a training that was resumed only this part is known.
+  const auto millions = [](int64_t n) { return static_cast<double>(n) / 1e6; };
+  const int64_t n_trained = trainer.state().n_trained;
+  fmt::print("trained {} steps, {:.1f} M samples{} in {} ({:.2f} M samples/s)\n",
+             trainer.state().step, millions(n_trained),
+             first_step > 0 ? fmt::format("; from step {} on {:.1f} M", first_step,
+                                          millions(n_trained - first_trained))
+                            : "",
+             Clock(seconds), summary.samples_per_second / 1e6);
   if (std::isnan(*psnr)) {
     fmt::print("no test views, no PSNR\n");
   } else {

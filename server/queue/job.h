@@ -55,6 +55,7 @@ struct CheckpointRecord {
   BlobRef checkpoint_blob;
   BlobRef model_blob;
   std::optional<double> preview_psnr;  // dB, always the same view; unset without test views
+  double seconds = 0;                  // of training that led to it, over all attempts
   std::vector<TensorRecord> tensors;   // of the model file
   absl::Time create_time;
   bool promoted = false;  // a model was made of it: never retired
@@ -69,7 +70,7 @@ struct JobProgress {
   double samples = 0, marched = 0, rays = 0;
   double loss = 0, psnr_train = 0;  // over the last second; PSNR in dB
   double samples_per_second = 0, rays_per_second = 0;
-  double seconds = 0;      // of training, without evaluation and file output
+  double seconds = 0;      // of training that led here, without evaluation and file output
   double eta_seconds = 0;  // 0 when unknown
   uint32_t evaluated_views = 0, evaluation_views = 0;  // of the evaluation at the end; 0 before it
   // The last preview image (PNG); unset before the first. psnr in dB where the view is a test view.

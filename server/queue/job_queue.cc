@@ -25,13 +25,13 @@ std::string FingerprintOf(const JobSpec& spec) {
   return fingerprint.Hex();
 }
 
-absl::Status CheckSpec(const JobSpec& spec) {
+absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   RequestCheck check;
   check.RequireId("parent", spec.project);
   check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
   check.RequireRequestId("request_id", spec.request_id);
   check.RequireDisplayName("training_job.display_name", spec.display_name);
-  check.RequireId("training_job.scene", spec.scene);
+  check.RequireId("training_job.scene", spec.scene, /*may_be_empty=*/validate_only);
   if (spec.init.has_value()) {
     check.Require(spec.init->source.project == spec.project, "training_job.config.init",
                   "must be of the same project");
@@ -81,7 +81,7 @@ absl::Status JobQueue::ResolveInit(const JobSpec& spec, InitReference& init) {
 }
 
 absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
-  if (absl::Status status = CheckSpec(spec); !status.ok()) return status;
+  if (absl::Status status = CheckSpec(spec, validate_only); !status.ok()) return status;
   PendingSignals pending;
   MutexLock lock(state_.mu);
   if (!state_.options.projects.contains(spec.project)) {
@@ -110,7 +110,9 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   job.create_sequence = state_.next_sequence;
   job.last_event_sequence = 1;
   const ResourceKey scene = {spec.project, spec.scene};
-  if (!state_.scenes.contains(scene)) return ResourceNotFound(SceneName(scene));
+  if (!spec.scene.empty() && !state_.scenes.contains(scene)) {
+    return ResourceNotFound(SceneName(scene));
+  }
   if (job.init.has_value()) {
     if (absl::Status status = ResolveInit(spec, *job.init); !status.ok()) return status;
   }

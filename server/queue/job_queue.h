@@ -118,7 +118,8 @@ class JobQueue {
   // --- For clients ---
 
   // Queues a job. The same request_id with the same spec returns the earlier job as it is now.
-  // `validate_only` checks everything and returns the job as it would be.
+  // `validate_only` checks everything and returns the job as it would be; it may leave out the
+  // scene, where that is still to be made.
   // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, init); those of check_init;
   // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL.
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -9,14 +10,14 @@
 
 namespace nerf {
 
-// The errors that every part of the queue gives alike.
+// The errors that every part of the queue gives alike; metadata `resource` names what is meant.
 inline absl::Status ResourceNotFound(std::string_view name) {
   return WithReason(absl::NotFoundError(fmt::format("{} not found", name)),
-                    reason::kResourceNotFound);
+                    reason::kResourceNotFound, {{"resource", std::string(name)}});
 }
 inline absl::Status ResourceExists(std::string_view name) {
   return WithReason(absl::AlreadyExistsError(fmt::format("{} exists already", name)),
-                    reason::kAlreadyExists);
+                    reason::kAlreadyExists, {{"resource", std::string(name)}});
 }
 inline absl::Status StateConflict(std::string_view message, ErrorMetadata metadata = {}) {
   return WithReason(absl::FailedPreconditionError(fmt::format("{}", message)),

@@ -18,6 +18,7 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 std::optional<Background> ParseBackground(v1::TrainingConfig::Background background) {
   switch (background) {
     case v1::TrainingConfig::BACKGROUND_UNSPECIFIED:
+    case v1::TrainingConfig::AUTO:
       return Background::kAuto;
     case v1::TrainingConfig::WHITE:
       return Background::kWhite;
@@ -34,7 +35,7 @@ v1::TrainingConfig::Background ToProtoBackground(std::string_view name) {
   if (name == "white") return v1::TrainingConfig::WHITE;
   if (name == "black") return v1::TrainingConfig::BLACK;
   if (name == "random") return v1::TrainingConfig::RANDOM;
-  return v1::TrainingConfig::BACKGROUND_UNSPECIFIED;
+  return v1::TrainingConfig::AUTO;
 }
 
 Budget ParseBudget(const v1::TrainingConfig& proto, std::string* field) {

@@ -101,6 +101,7 @@ v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoin
   *proto.mutable_model_blob() = ToProto(checkpoint.model_blob);
   if (checkpoint.preview_psnr.has_value()) proto.set_psnr(*checkpoint.preview_psnr);
   *proto.mutable_create_time() = ToProto(checkpoint.create_time);
+  proto.set_seconds(checkpoint.seconds);
   return proto;
 }
 
@@ -131,7 +132,7 @@ v1::TrainingJob ToProto(const Job& job) {
   v1::TrainingJob proto;
   proto.set_name(JobName(job.key));
   proto.set_display_name(job.display_name);
-  proto.set_scene(SceneName({job.key.project, job.scene}));
+  if (!job.scene.empty()) proto.set_scene(SceneName({job.key.project, job.scene}));
   // What cannot be read back is left out, as if nothing had been asked for.
   if (!proto.mutable_config()->ParseFromString(job.requested_config)) proto.clear_config();
   *proto.mutable_effective_config() = ToProto(job.config, job.init);
@@ -188,13 +189,11 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   check.RequireRequestId("request_id", spec.request_id);
   spec.display_name = job.display_name();
   check.RequireDisplayName("training_job.display_name", spec.display_name);
-  const absl::StatusOr<ResourceKey> scene = ParseSceneName("training_job.scene", job.scene());
-  if (scene.ok()) {
-    spec.scene = scene->id;
-    check.Require(spec.project.empty() || scene->project == spec.project, "training_job.scene",
-                  "must be of the project in parent");
-  } else {
-    check.Add(scene.status());
+  if (!job.scene().empty() || !request.validate_only()) {
+    const ResourceKey scene = TakeOr(ParseSceneName("training_job.scene", job.scene()), check);
+    spec.scene = scene.id;
+    check.Require(spec.project.empty() || scene.project.empty() || scene.project == spec.project,
+                  "training_job.scene", "must be of the project in parent");
   }
   spec.config = ToJobConfig(ParseTrainConfig(kConfigField, job.config(), check));
   v1::TrainingConfig requested = job.config();
@@ -278,6 +277,7 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
                 "must be a finite number");
   if (absl::Status status = check.Result(); !status.ok()) return status;
   if (request.has_psnr()) checkpoint.preview_psnr = request.psnr();
+  checkpoint.seconds = Finite(request.seconds());
   for (const v1::TensorSpec& tensor : request.tensors()) {
     checkpoint.tensors.push_back(FromProto(tensor));
   }

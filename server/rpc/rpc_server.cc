@@ -1,16 +1,19 @@
 #include "server/rpc/rpc_server.h"
 
 #include <google/protobuf/descriptor.h>
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging.h"
 #include "common/rpc/channel.h"
 #include "server/metrics/rpc_metrics.h"
 #include "server/rpc/admin_service.h"
@@ -55,11 +58,20 @@ void AddMethods(RpcMetrics* metrics) {
   }
 }
 
+// gRPC's own lines become ours. An address that cannot be listened on is said by who asked for it.
+void LogLineOfGrpc(gpr_log_func_args* line) {
+  const bool is_of_listening = std::string_view(line->file).ends_with("chttp2_server.cc");
+  Log(line->severity == GPR_LOG_SEVERITY_ERROR && !is_of_listening ? LogLevel::kWarning
+                                                                   : LogLevel::kDebug,
+      "gRPC says", {{"message", line->message}});
+}
+
 // Once for the process: the library's switches are global.
-void EnableHealthAndReflection() {
+void PrepareGrpc() {
   static const bool enabled = [] {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    gpr_set_log_function(LogLineOfGrpc);
     return true;
   }();
   static_cast<void>(enabled);
@@ -86,7 +98,7 @@ struct RpcServer::State {
         workers(&context) {}
 
   absl::Status Serve(const std::string& listen) {
-    EnableHealthAndReflection();
+    PrepareGrpc();
     AddMethods(&rpc_metrics);
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);

@@ -112,6 +112,7 @@ std::string EncodeCheckpoint(const CheckpointRecord& checkpoint) {
   PutBlob(writer, "checkpoint", checkpoint.checkpoint_blob);
   PutBlob(writer, "model", checkpoint.model_blob);
   PutOptional(writer, "preview_psnr", checkpoint.preview_psnr);
+  writer.PutDouble("seconds", checkpoint.seconds);
   writer.PutList("tensors", EncodeTensors(checkpoint.tensors));
   writer.PutTime("create_time", checkpoint.create_time);
   writer.PutNumber("promoted", checkpoint.promoted ? 1 : 0);
@@ -124,6 +125,7 @@ absl::Status DecodeCheckpoint(std::string_view record, CheckpointRecord* checkpo
   checkpoint->checkpoint_blob = GetBlob(reader, "checkpoint");
   checkpoint->model_blob = GetBlob(reader, "model");
   checkpoint->preview_psnr = GetOptional(reader, "preview_psnr");
+  checkpoint->seconds = reader.GetDouble("seconds");
   DecodeTensors(reader, "tensors", &checkpoint->tensors);
   checkpoint->create_time = reader.GetTime("create_time");
   checkpoint->promoted = reader.GetNumber<uint32_t>("promoted") != 0;

@@ -59,12 +59,20 @@ class FakeScenes final : public v1::SceneService::Service {
     RETURN_SCRIPTED_ERROR("GetScene");
     MutexLock lock(state_->mu);
     state_->names.push_back(request->name());
+    for (const v1::Scene& scene : state_->scenes) {
+      if (scene.name() == request->name()) *response = scene;
+    }
     response->set_name(request->name());
     return grpc::Status::OK;
   }
   grpc::Status ListScenes(grpc::ServerContext*, const v1::ListScenesRequest*,
-                          v1::ListScenesResponse*) override {
+                          v1::ListScenesResponse* response) override {
     RETURN_SCRIPTED_ERROR("ListScenes");
+    MutexLock lock(state_->mu);
+    for (const v1::Scene& scene : state_->scenes) {
+      *response->add_scenes() = scene;
+      response->mutable_scenes(response->scenes_size() - 1)->clear_files();
+    }
     return grpc::Status::OK;
   }
   grpc::Status DeleteScene(grpc::ServerContext*, const v1::DeleteSceneRequest* request,

@@ -48,6 +48,7 @@ struct FakeState {
   std::vector<std::string> names;  // of get, delete, cancel and validate calls
   std::vector<v1::ListTrainingJobsRequest> list_jobs;
 
+  std::vector<v1::Scene> scenes;  // newest first, of listings (without files) and of get by name
   std::vector<v1::TrainingJob> jobs;  // of listings, and of get by name
   std::vector<v1::Worker> workers;
   std::vector<v1::Model> models;  // of get by name

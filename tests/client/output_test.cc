@@ -52,14 +52,14 @@ v1::TrainingJob RunningJob() {
 TEST(OutputTest, JobTable) {
   auto failed = FromJson<v1::TrainingJob>(R"({
     "name": "projects/default/trainingJobs/j-2", "state": "FAILED", "config": {"samples": 1e6},
-    "progress": {"step": 7, "fraction": 0.5, "etaSeconds": 9}})");
+    "progress": {"step": 7, "fraction": 0.999, "etaSeconds": 9}})");
   const std::string text = Printed(OutputFormat::kTable, [&](const Printer& printer) {
     PrintJobs(printer, {RunningJob(), failed});
   });
   EXPECT_EQ(text,
             "ID          NAME  STATE    STEP         VAL dB  WORKER  AGE  ETA\n"
             "j-7f3k2c81  fox   RUNNING  12400/20000  26.91   gpu-0   71s  0:41\n"
-            "j-2         -     FAILED   7 (50%)      -       -       -    -\n");
+            "j-2         -     FAILED   7 (99%)      -       -       -    -\n");
 }
 
 TEST(OutputTest, OneJobForPeople) {

@@ -73,6 +73,16 @@ TEST_F(ProgressDisplayTest, BarFitsTheTerminalAndEndsWithALine) {
   EXPECT_EQ(Taken(), "");
 }
 
+TEST_F(ProgressDisplayTest, NothingIsFullBeforeTheEnd) {
+  io_.columns = 40;
+  ProgressDisplay display(io_, ProgressMode::kBar);
+  display.Update({.fraction = 0.999, .label = "step", .details = "", .json = ""});
+  EXPECT_EQ(Taken(), "\r\x1b[Kstep  #########################-  99%  ");
+  display.Update({.fraction = 1, .label = "step", .details = "", .json = ""});
+  display.Finish();
+  EXPECT_EQ(Taken(), "\r\x1b[Kstep  ########################## 100%  \n");
+}
+
 TEST_F(ProgressDisplayTest, NoneAndJsonSayNothingForPeople) {
   ProgressDisplay none(io_, ProgressMode::kNone);
   none.Update({.fraction = 0.5, .label = "step", .details = "", .json = "{}"});

@@ -27,6 +27,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // A Blender scene of four tiny pictures, with things in the folder that no reader looks at.
 void WriteScene(const std::string& dir) {
@@ -139,7 +140,89 @@ TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
   EXPECT_EQ(result.out, "SUCCEEDED  j-fake  step 100  PSNR 33.12 dB over the test views\n");
   EXPECT_THAT(result.err, HasSubstr("job j-fake RUNNING on w-1"));
   EXPECT_THAT(result.err, HasSubstr("step  10/100   10%"));
-  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake"));
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --camera " + dir.path() +
+                                    " --out views   (nerfctl model promote j-fake keeps it)\n"))
+      << "its cameras stand on one side";
+}
+
+TEST_F(ServiceTest, AfterAnObjectAnOrbitIsNextAndWhereTheCaptureIsNotKnownBothAreNamed) {
+  ScriptSuccess();
+  CommandResult result = Run({"train", NERF_SOURCE_DIR "/examples/mic"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --orbit 8 --out views   "
+                                    "(nerfctl model promote j-fake keeps it)\n"));
+  EXPECT_THAT(result.err, Not(HasSubstr("--camera")));
+  ScriptSuccess();
+  result = Run({"job", "watch", "j-fake"});
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --orbit 8 --out views"));
+  EXPECT_THAT(result.err, HasSubstr("not photographed from all sides: --camera"));
+}
+
+TEST_F(ServiceTest, NextCommandsAreNotNamedToWhomDoesNotWantThem) {
+  ScriptSuccess();
+  EXPECT_THAT(Run({"job", "watch", "j-fake", "--no-hints"}).err, Not(HasSubstr("next: ")));
+  const ScopedEnvironment no_hints("NERFCTL_NO_HINTS", "true");
+  EXPECT_THAT(Run({"model", "promote", "j-1"}).err, IsEmpty());
+}
+
+TEST_F(ServiceTest, TrainOfAFolderThatIsOnTheServerTakesItsOldestScene) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  ASSERT_EQ(Run({"scene", "create", dir.path()}).exit_code, kOk);
+  v1::Scene same = state_.create_scene[0].scene();
+  for (const v1::SceneFile& file : same.files()) {
+    same.set_size_bytes(same.size_bytes() + file.blob().size_bytes());
+  }
+  v1::Scene of_the_same_size = same;
+  of_the_same_size.mutable_files(0)->mutable_blob()->set_sha256(std::string(64, '0'));
+  v1::Scene renamed = same;
+  renamed.mutable_files(1)->set_path("other.png");
+  for (v1::Scene scene : {same, same, of_the_same_size, renamed}) {
+    scene.set_name(fmt::format("projects/default/scenes/s-{}", state_.scenes.size()));
+    state_.scenes.push_back(scene);
+  }
+  state_.calls.clear();
+  CommandResult result = Run({"train", dir.path(), "--detach"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(state_.create_job[0].training_job().scene(), "projects/default/scenes/s-1");
+  EXPECT_THAT(result.err, HasSubstr("scene s-1 on the server holds these 6 files already\n"));
+  EXPECT_EQ(state_.calls.count("CreateScene") + state_.calls.count("FindMissingBlobs"), 0u);
+
+  std::ofstream(dir / "transforms_test.json", std::ios::app) << ' ';
+  result = Run({"train", dir.path(), "--detach"});
+  EXPECT_EQ(state_.create_job[1].training_job().scene(), "projects/default/scenes/s-fake");
+  EXPECT_EQ(state_.calls["CreateScene"], 1);
+}
+
+TEST_F(ServiceTest, TrainThatOnlyValidatesAsksTheServerAndSendsNoFile) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  CommandResult result = Run({"train", dir.path(), "--validate-only", "--id", "mine"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(result.out, "valid; nothing was created\n");
+  ASSERT_EQ(state_.create_job.size(), 1u);
+  EXPECT_TRUE(state_.create_job[0].validate_only());
+  EXPECT_EQ(state_.create_job[0].training_job_id(), "mine");
+  EXPECT_EQ(state_.create_job[0].training_job().scene(), "");
+  EXPECT_EQ(state_.calls.count("CreateScene") + state_.calls.count("FindMissingBlobs"), 0u);
+
+  state_.errors["CreateTrainingJob"] = {
+      WithReason(absl::AlreadyExistsError("mine exists already"), reason::kAlreadyExists)};
+  result = Run({"train", dir.path(), "--validate-only", "--id", "mine"});
+  EXPECT_EQ(result.exit_code, kWrongState);
+}
+
+TEST_F(ServiceTest, TrainReportsTheBackgroundThatIsAskedFor) {
+  const std::string mic = NERF_SOURCE_DIR "/examples/mic";
+  EXPECT_THAT(Run({"train", mic, "--background", "white", "--detach"}).err,
+              HasSubstr("background white · OK"));
+  EXPECT_THAT(Run({"train", mic, "--detach"}).err, HasSubstr("background random for training"));
+}
+
+TEST_F(ServiceTest, VariableThatAFlagExcludesIsOverruledByTheFlag) {
+  const ScopedEnvironment steps("NERFCTL_STEPS", "5");
+  EXPECT_EQ(Run({"job", "create", "mic", "--seconds", "3"}).exit_code, kOk);
+  EXPECT_EQ(state_.create_job[0].training_job().config().seconds(), 3);
 }
 
 TEST_F(ServiceTest, TrainThatIsRepeatedWithItsRequestIdAsksForTheSameSceneAndJob) {
@@ -186,7 +269,60 @@ TEST(SilentServerTest, CallEndsWithItsTimeout) {
   const CommandResult result = RunCommand({"--server", server, "--timeout", "0.2", "job", "ls"});
   close(listener);
   EXPECT_EQ(result.exit_code, kUnreachable);
-  EXPECT_THAT(result.err, HasSubstr("gave no answer within"));
+  EXPECT_EQ(result.err, "nerfctl: --timeout of 200ms ran out before " + server +
+                            " answered (DEADLINE_EXCEEDED)\n");
+}
+
+// The port of a listener that is closed again.
+TEST(SilentServerTest, ServerThatIsNotThereIsSaidInPlainWords) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(listener);
+  const std::string server = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  for (const char* verb : {"show", "watch"}) {
+    const CommandResult result = RunCommand({"--server", server, "job", verb, "j-1"});
+    EXPECT_EQ(result.exit_code, kUnreachable);
+    EXPECT_EQ(result.err,
+              "nerfctl: cannot reach " + server + ": connection refused (UNAVAILABLE)\n" +
+                  "  start a server with `nerfd`, or name another with --server HOST:PORT\n");
+  }
+}
+
+TEST(SilentServerTest, HostWithoutAnAddressIsSaidInPlainWords) {
+  const CommandResult result = RunCommand({"--server", "nobody.invalid:50051", "job", "ls"});
+  EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("nerfctl: cannot reach nobody.invalid:50051: the name of its host cannot be "
+                "resolved (UNAVAILABLE)\n"));
+}
+
+TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
+  const auto lines_of = [&](absl::Status status, const std::string& resource,
+                            std::string_view reason) {
+    state_.errors["GetTrainingJob"] = {WithReason(status, reason, {{"resource", resource}})};
+    const std::string err = Run({"job", "show", "j-1"}).err;
+    return err.substr(err.find('\n') + 1);
+  };
+  const auto missing = [&](const std::string& resource) {
+    return lines_of(absl::NotFoundError("x"), resource, reason::kResourceNotFound);
+  };
+  EXPECT_EQ(missing("projects/default/trainingJobs/j-1"),
+            "  `nerfctl job ls` lists what there is\n");
+  EXPECT_EQ(missing("projects/lab/scenes/s"),
+            "  `nerfctl --project lab scene ls` lists what there is\n");
+  EXPECT_EQ(missing("projects/default/models/m"), "  `nerfctl model ls` lists what there is\n");
+  EXPECT_EQ(missing("projects/default/trainingJobs/j-1/checkpoints/7"),
+            "  `nerfctl job show j-1` lists what there is\n");
+  EXPECT_EQ(missing("projects/lab"), "");
+  EXPECT_EQ(
+      lines_of(absl::AlreadyExistsError("x"), "projects/default/models/m", reason::kAlreadyExists),
+      "  `nerfctl model ls` lists what there is; without --id the server makes an id\n");
 }
 
 TEST_F(ServiceTest, CancelSaysWhereTheJobStands) {

@@ -78,6 +78,7 @@ TEST_F(ServiceTest, TimeoutEndsADownloadInTheMiddle) {
   const CommandResult result =
       Run({"--timeout", "0.5", "model", "download", "mic", "--out", dir / "mic"});
   EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_THAT(result.err, HasSubstr("--timeout of 500ms ran out"));
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
@@ -211,6 +212,15 @@ TEST_F(ServiceTest, RenderMayTakeTenMinutesOrAsLongAsTimeoutSays) {
   EXPECT_NEAR(limit_with({}), 10, 0.5);
   EXPECT_NEAR(limit_with({"--timeout", "30m"}), 30, 0.5);
   EXPECT_NEAR(limit_with({"--timeout", "1m"}), 1, 0.5);
+}
+
+TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViews) {
+  const TempDir dir;
+  const CommandResult result = Run({"render", "--job", "j-1", "--camera",
+                                    NERF_SOURCE_DIR "/examples/mic", "--out", dir / "out"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.render.size(), 25u);
+  EXPECT_EQ(state_.render[0].camera().width(), 200u);
 }
 
 TEST_F(ServiceTest, RenderThatFailsLeavesNoPartOfAView) {

@@ -146,7 +146,9 @@ TEST_F(ServiceTest, TimeoutEndsAWatchAndTheJobGoesOn) {
       {{Message(W::SNAPSHOT, 1, J::RUNNING, 5)}, absl::OkStatus(), /*hang=*/true}};
   const CommandResult result = Run({"job", "watch", "j-fake", "--timeout", "0.3"});
   EXPECT_EQ(result.exit_code, kUnreachable);
-  EXPECT_THAT(result.err, HasSubstr("the job keeps running"));
+  EXPECT_THAT(result.err,
+              HasSubstr("--timeout of 300ms ran out before the job's end; the job keeps "
+                        "running (DEADLINE_EXCEEDED)\n"));
 }
 
 TEST_F(ServiceTest, FirstCtrlCDetachesWithAHint) {

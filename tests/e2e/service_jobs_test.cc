@@ -149,9 +149,20 @@ TEST_F(ServiceJobsTest, TrainChecksUploadsAndWatchesAndItsRequestIdMakesItSafeTo
   EXPECT_THAT(first.out, HasSubstr(" dB"));
   const CtlResult again = Ctl(train);
   EXPECT_EQ(again.code, kOk) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("on the server already"));
+  EXPECT_THAT(again.err, HasSubstr("files already"));
   EXPECT_EQ(Ctl({"job", "ls", "-o", "json"}).json().size(), 1u);
   EXPECT_EQ(Ctl({"scene", "ls", "-o", "json"}).json().size(), 1u);
+
+  // Another job of the same folder: another id, the same scene.
+  const std::vector<std::string> other = {"train", folder, "--steps", "20", "--id", "other"};
+  std::vector<std::string> asked = other;
+  asked.insert(asked.end(), {"--validate-only", "--init", "none"});
+  EXPECT_EQ(Ctl(asked).code, kNotFound);
+  ASSERT_EQ(Ctl(other).code, kOk);
+  EXPECT_EQ(Ctl({"scene", "ls", "-o", "json"}).json().size(), 1u);
+  asked = other;
+  asked.push_back("--validate-only");
+  EXPECT_EQ(Ctl(asked).code, kWrongState) << "its id is taken";
 }
 
 TEST_F(ServiceJobsTest, CancelStopsTrainingWithinASecondAndFreesTheEngine) {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "common/error_reason.h"
+#include "common/exit_code.h"
 #include "common/rpc/rpc_status.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
@@ -468,6 +469,31 @@ TEST_F(AgentTest, ResumeFileIsFetchedAndHandedToTheEngine) {
   EXPECT_THAT(ReadFile(resume, 100), IsOkAndHolds("weights"));
 }
 
+// Checkpoints hold no time but for a budget in seconds, so the engine begins to count anew.
+TEST_F(AgentTest, SecondsOfEarlierAttemptsCount) {
+  for (const bool budget_in_seconds : {false, true}) {
+    SCOPED_TRACE(budget_in_seconds);
+    const double epoch = budget_in_seconds ? 3 : 2;
+    if (!budget_in_seconds) Start();
+    v1::SynchronizeResponse grant = Grant(server_, epoch);
+    v1::DesiredJob& desired = *grant.mutable_desired_job();
+    if (budget_in_seconds) desired.mutable_config()->set_seconds(100);
+    *desired.mutable_resume()->mutable_checkpoint_blob() = server_.AddBlob("weights");
+    desired.mutable_resume()->set_seconds(40);
+    Send(grant);
+    Started(epoch);
+    Progress(10, epoch);
+    Pass(absl::Seconds(1));
+    const double before = budget_in_seconds ? 0 : 40;
+    EXPECT_EQ(server_.last_report()->progress().seconds(), before + 5);
+    SayCheckpoint(12, epoch);
+    EXPECT_EQ(server_.commits().back().seconds(), before + 5);
+    SayDone(epoch);
+    EXPECT_EQ(server_.last_report()->progress().seconds(), before + 15);
+    Send(Acknowledge());
+  }
+}
+
 TEST_F(AgentTest, SceneFileOutsideTheSceneFailsTheJob) {
   Start();
   v1::SynchronizeResponse grant = Grant(server_, 1);
@@ -545,6 +571,28 @@ TEST_F(AgentTest, EngineThatNeverStartsEndsTheWorkerWithTheReason) {
   for (int i = 0; i < 10; ++i) Pass(absl::Seconds(5));
   ASSERT_TRUE(agent_->result().has_value());
   EXPECT_THAT(agent_->result()->message, HasSubstr("/nowhere"));
+}
+
+TEST_F(AgentTest, EngineThatRefusesItsDeviceEndsTheWorkerAtOnce) {
+  engines_.hello = false;
+  Start();
+  engines_.Die({EngineExit::Kind::kCode, kUsage});
+  Pass(absl::Milliseconds(10));
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_THAT(agent_->result()->message, HasSubstr("refuses the device"));
+  EXPECT_EQ(engines_.launches, 1);
+}
+
+TEST_F(AgentTest, DeviceThatHasWorkedIsTriedAgain) {
+  Start();
+  engines_.hello = false;
+  for (int i = 0; i < 2; ++i) {
+    engines_.Die({EngineExit::Kind::kCode, kUsage});
+    Settle();
+    Pass(absl::Seconds(1));
+  }
+  EXPECT_FALSE(agent_->result().has_value());
+  EXPECT_EQ(engines_.launches, 3);
 }
 
 TEST_F(AgentTest, RefusedTokenEndsAWorkerThatNeverConnected) {

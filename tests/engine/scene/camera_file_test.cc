@@ -112,6 +112,45 @@ TEST(CameraFileTest, TrainingFrameAndBackIsIdentity) {
   }
 }
 
+// What a file of the same cameras says; nerfstudio's frame is moved, turned and scaled for
+// training.
+TEST(CameraFileTest, FolderStandsForTheCamerasOfItsTestViewsInItsOwnFrame) {
+  const TempFolder folder;
+  std::string frames;
+  for (int i = 0; i < 9; ++i) {
+    const std::string name = "p" + std::to_string(i) + ".png";
+    folder.Write(name, MakePng(8, 6));
+    frames += (i > 0 ? "," : "") + FrameJson(name, 3 * i, 1 + i * i, 2);
+  }
+  folder.Write("transforms.json",
+               R"({"camera_model":"OPENCV","w":8,"h":6,"fl_x":9,"fl_y":10,"cx":4,"cy":3,"k1":0.1,)"
+               R"("frames":[)" +
+                   frames + "]}");
+  const auto all = ReadCameraFile(folder.PathOf("transforms.json"));
+  const auto held_out = ReadCameraFile(folder.path());
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_TRUE(held_out.ok()) << held_out.status();
+  ASSERT_EQ(held_out->size(), 2u) << "every eighth";
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    Camera expected = (*all)[8 * i], found = (*held_out)[i];
+    for (int row = 0; row < 3; ++row) {
+      for (int column = 0; column < 4; ++column) {
+        EXPECT_NEAR(found.camera_to_world.m[row][column], expected.camera_to_world.m[row][column],
+                    1e-4 * 70);
+      }
+    }
+    found.camera_to_world = expected.camera_to_world = Mat34();
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST(CameraFileTest, FolderWithoutADataSetSaysSo) {
+  const TempFolder folder;
+  const auto cameras = ReadCameraFile(folder.path());
+  EXPECT_EQ(cameras.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(cameras.status().message()), HasSubstr("transforms.json"));
+}
+
 struct HostileCameras {
   const char* name;
   std::string json;

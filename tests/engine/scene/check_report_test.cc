@@ -20,6 +20,19 @@ TEST(CheckReportTest, GoodSceneIsOneLine) {
       " · background random for training, white for evaluation · OK\n");
 }
 
+TEST(CheckReportTest, BackgroundIsTheOneAskedFor) {
+  SceneDescription description = DescribeScene(kMic, {.test_every = {}, .decode_images = false});
+  const auto ending = [&](std::string_view background) {
+    const std::string text = CheckReportText(description, background);
+    return text.substr(text.find("background "));
+  };
+  EXPECT_EQ(ending("white"), "background white · OK\n");
+  EXPECT_EQ(ending("black"), "background black · OK\n");
+  description.has_alpha = false;
+  EXPECT_EQ(ending("auto"), "background black · OK\n");
+  EXPECT_EQ(ending("random"), "background random for training, white for evaluation · OK\n");
+}
+
 TEST(CheckReportTest, GoodSceneAsJson) {
   const auto report = nlohmann::json::parse(CheckReportJson(DescribeScene(kMic)));
   EXPECT_EQ(report["event"], "done");

@@ -191,6 +191,9 @@ TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
   const Outcome resumed = Run("train " + dataset_ + " --out " + (dir_ / "resumed") + " --resume " +
                               (dir_ / "part/checkpoint.safetensors") + " --threads 3");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out,
+              ::testing::ContainsRegex("trained 50 steps, [0-9.]+ M samples; from step "
+                                       "20 on [0-9.]+ M in 0:0[0-9] \\("));
   EXPECT_TRUE(Bytes("whole/checkpoint.safetensors") == Bytes("resumed/checkpoint.safetensors"));
   EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
 }

@@ -218,6 +218,25 @@ TEST_F(JobQueueTest, ValidateOnlyStoresNothing) {
   EXPECT_THAT(queue().Get({"default", "one"}), StatusIs(StatusCode::kNotFound));
 }
 
+TEST_F(JobQueueTest, SceneMayBeLeftOutWhereNothingIsCreated) {
+  ASSERT_THAT(queue().Create(harness_.Spec("one")), IsOk());
+  JobSpec spec = harness_.Spec("two");
+  spec.scene.clear();
+  EXPECT_THAT(queue().Create(spec, /*validate_only=*/true), IsOk());
+  EXPECT_THAT(queue().Create(spec), StatusIs(StatusCode::kInvalidArgument));
+  spec.id = "one";
+  EXPECT_THAT(queue().Create(spec, /*validate_only=*/true),
+              FailsWith(StatusCode::kAlreadyExists, reason::kAlreadyExists));
+}
+
+TEST_F(JobQueueTest, ErrorsOfNamesCarryThem) {
+  EXPECT_EQ(GetReason(queue().Get({"default", "none"}).status())->metadata.at("resource"),
+            "projects/default/trainingJobs/none");
+  ASSERT_THAT(queue().Create(harness_.Spec("one")), IsOk());
+  EXPECT_EQ(GetReason(queue().Create(harness_.Spec("one")).status())->metadata.at("resource"),
+            "projects/default/trainingJobs/one");
+}
+
 TEST_F(JobQueueTest, FullQueueRefusesMore) {
   QueueOptions options;
   options.max_queued_jobs = 2;

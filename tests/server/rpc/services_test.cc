@@ -234,6 +234,39 @@ TEST_F(ServicesTest, ValidateOnlyChecksAndCreatesNothing) {
   EXPECT_EQ(list.training_jobs_size(), 0);
 }
 
+TEST_F(ServicesTest, ValidateOnlyWithoutASceneChecksTheRest) {
+  const std::string scene = server_.CreateScene();
+  v1::CreateTrainingJobRequest request;
+  request.set_training_job_id("taken");
+  request.mutable_training_job()->set_scene(scene);
+  v1::TrainingJob job;
+  ASSERT_THAT(Create(request, &job), IsOk());
+  request.set_validate_only(true);
+  request.mutable_training_job()->clear_scene();
+  EXPECT_THAT(Create(request, &job), FailsWith(StatusCode::kAlreadyExists, reason::kAlreadyExists));
+  request.set_training_job_id("free");
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model(
+      "projects/default/models/none");
+  EXPECT_THAT(Create(request, &job), FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+  request.mutable_training_job()->mutable_config()->clear_init();
+  ASSERT_THAT(Create(request, &job), IsOk());
+  EXPECT_EQ(job.scene(), "");
+  request.set_validate_only(false);
+  EXPECT_THAT(Create(request, &job),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+}
+
+TEST_F(ServicesTest, EffectiveBackgroundIsSpelledOut) {
+  v1::CreateTrainingJobRequest request;
+  request.mutable_training_job()->set_scene(server_.CreateScene());
+  v1::TrainingJob job;
+  ASSERT_THAT(Create(request, &job), IsOk());
+  EXPECT_EQ(job.effective_config().background(), v1::TrainingConfig::AUTO);
+  request.mutable_training_job()->mutable_config()->set_background(v1::TrainingConfig::AUTO);
+  ASSERT_THAT(Create(request, &job), IsOk());
+  EXPECT_EQ(job.effective_config().background(), v1::TrainingConfig::AUTO);
+}
+
 TEST_F(ServicesTest, RepeatedRequestReturnsTheSameJobAlsoAfterARestart) {
   v1::CreateTrainingJobRequest request;
   request.mutable_training_job()->set_scene(server_.CreateScene());

@@ -228,7 +228,9 @@ TEST_F(WorkerProtocolTest, WorkerThatComesBackWithoutItsJobLosesItAtOnceAndGetsI
   auto before = NewWorker();
   const auto grant = before->TakeJob();
   ASSERT_TRUE(grant.has_value());
-  ASSERT_THAT(before->Commit(Checkpoint(*grant, 40)), IsOk());
+  v1::CommitCheckpointRequest checkpoint = Checkpoint(*grant, 40);
+  checkpoint.set_seconds(12.5);
+  ASSERT_THAT(before->Commit(checkpoint), IsOk());
   before->Cancel();
   before.reset();
   auto after = NewWorker();
@@ -237,6 +239,7 @@ TEST_F(WorkerProtocolTest, WorkerThatComesBackWithoutItsJobLosesItAtOnceAndGetsI
   EXPECT_EQ(again->lease_epoch(), grant->lease_epoch() + 1);
   ASSERT_TRUE(again->has_resume());
   EXPECT_EQ(again->resume().step(), 40u);
+  EXPECT_EQ(again->resume().seconds(), 12.5);
   EXPECT_EQ(server_.GetJob(job.name()).attempt(), 2u);
 }
 

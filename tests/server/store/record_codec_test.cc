@@ -27,6 +27,7 @@ Job FullJob() {
   job.progress = {12,  0.1,  1e15, 3, 4,  std::nan(""), 30.25, 1e6,
                   2e6, 61.5, 9,    3, 25, 10,           31.5,  QueueHarness::Blob("preview")};
   job.checkpoints = {QueueHarness::Checkpoint(5), QueueHarness::Checkpoint(6, 0.1 + 0.2)};
+  job.checkpoints[0].seconds = 61.25;
   job.checkpoints[0].create_time = absl::FromUnixMicros(1234567);
   job.checkpoints[1].create_time = absl::UnixEpoch();
   job.checkpoints[1].promoted = true;
