@@ -65,7 +65,7 @@ absl::Status DepthSpool::WriteImages(const std::string& out, std::vector<std::st
   nlohmann::ordered_json meta;
   meta["far"] = static_cast<float>(far_);
   meta["unit"] = "scene units of the data set";
-  meta["encoding"] = "depth / far * 65535";
+  meta["encoding"] = "depth / far * 65535; 0: nothing was hit";
   written->push_back(out + "/depth.json");
   return WriteFileAtomically(written->back(), meta.dump() + "\n");
 }

@@ -396,7 +396,7 @@ void JobRun::OnStopped() {
 }
 
 void JobRun::OnDone(const EngineDone& done) {
-  OnProgress({done.job, done.progress});
+  OnProgress({done.job, done.progress, {}});
   if (!any_checkpoint_) {
     FinishFailed(kEngineProblem, "", "the engine ended without a checkpoint");
     return;

@@ -67,7 +67,7 @@ class DepthSpool {
     JsonObject meta;
     meta["far"] = far;
     meta["unit"] = "scene units of the data set";
-    meta["encoding"] = "depth / far * 65535";
+    meta["encoding"] = "depth / far * 65535; 0: nothing was hit";
     return WriteFileAtomically(out + "/depth.json", JsonLine(meta));
   }
 
@@ -199,7 +199,9 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   CLI::App* command = app->add_subcommand("render", "Render views of a model");
   command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
   auto* views = command->add_option_group("views");
-  views->add_option("--camera", flags->camera, "camera file: JSON of the transforms.json shape");
+  views->add_option(
+      "--camera", flags->camera,
+      "camera file: JSON of the transforms.json shape; or a data set's folder: its test views");
   views->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
       ->check(CLI::Range(1, kMaxOrbitViews));
   views->require_option(1);
