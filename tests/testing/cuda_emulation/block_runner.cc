@@ -55,10 +55,10 @@ void Switch(Fibre* from, Fibre* to) {
 
 struct Waiting {
   Fibre* fibre = nullptr;  // null: does not wait
-  const std::source_location* site = nullptr;
+  const CallSite* site = nullptr;
   uint32_t mask = 0;  // 0 at a block barrier
   void* operand = nullptr;
-  bool IsAt(const std::source_location& there, uint32_t with_mask) const {
+  bool IsAt(const CallSite& there, uint32_t with_mask) const {
     return fibre != nullptr && mask == with_mask && site->line() == there.line() &&
            site->column() == there.column() &&
            (site->file_name() == there.file_name() ||
@@ -72,7 +72,7 @@ class BlockRunner {
  public:
   BlockRunner() { main_.has_run = true; }
   void Run(const char* name, const GridShape& shape, const std::function<void()>& body);
-  void Wait(const std::source_location& site, uint32_t mask, void* operand, WarpCombine combine);
+  void Wait(const CallSite& site, uint32_t mask, void* operand, WarpCombine combine);
 
   unsigned thread() const { return current_->thread; }
   unsigned block() const { return block_; }
@@ -189,8 +189,7 @@ void BlockRunner::RunBlock() {
   }
 }
 
-void BlockRunner::Wait(const std::source_location& site, uint32_t mask, void* operand,
-                       WarpCombine combine) {
+void BlockRunner::Wait(const CallSite& site, uint32_t mask, void* operand, WarpCombine combine) {
   Fibre* const self = current_;
   const unsigned thread = self->thread;
   const bool whole_block = combine == nullptr;
@@ -269,10 +268,9 @@ void* SharedBytes() {
   return Runner().shared_bytes();
 }
 
-void BlockBarrier(const std::source_location& site) { Runner().Wait(site, 0, nullptr, nullptr); }
+void BlockBarrier(const CallSite& site) { Runner().Wait(site, 0, nullptr, nullptr); }
 
-void WarpOperation(uint32_t mask, void* operand, WarpCombine combine,
-                   const std::source_location& site) {
+void WarpOperation(uint32_t mask, void* operand, WarpCombine combine, const CallSite& site) {
   NERF_CHECK((mask >> (ThreadIndex() % kWarp)) & 1);
   Runner().Wait(site, mask, operand, combine);
 }

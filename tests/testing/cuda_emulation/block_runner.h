@@ -3,8 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <source_location>
 #include <stdexcept>
+
+#include "tests/testing/cuda_emulation/call_site.h"
 
 // Runs CUDA kernels that were compiled as C++, for tests on machines without a device. Blocks run
 // one after another; the threads of a block are fibres that take turns at barriers and warp
@@ -40,13 +41,12 @@ const GridShape& Shape();
 void* SharedBytes();
 
 // Returns when every thread of the block has come to the same place.
-void BlockBarrier(const std::source_location& site);
+void BlockBarrier(const CallSite& site);
 
 // Returns when every lane of `mask` in the caller's warp has come to the same place. The last one
 // to come calls combine(operands) once, with what each lane brought (null for lanes outside of
 // mask).
 using WarpCombine = void (*)(void* const (&operands)[32]);
-void WarpOperation(uint32_t mask, void* operand, WarpCombine combine,
-                   const std::source_location& site);
+void WarpOperation(uint32_t mask, void* operand, WarpCombine combine, const CallSite& site);
 
 }  // namespace nerf::cuda_emulation

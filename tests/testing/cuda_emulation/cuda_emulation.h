@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 #include <type_traits>
 
 #include "engine/base/check.h"
@@ -43,7 +42,7 @@ struct ShuffleOperand {
 };
 
 template <typename T>
-T Shuffle(unsigned mask, T value, int source, const std::source_location& site) {
+T Shuffle(unsigned mask, T value, int source, const CallSite& site) {
   ShuffleOperand<T> operand{value, source, value};
   WarpOperation(
       mask, &operand,
@@ -72,43 +71,49 @@ struct BallotOperand {
 #define blockDim (::nerf::cuda_emulation::BlockDim())
 #define gridDim (::nerf::cuda_emulation::GridDim())
 
-inline void __syncthreads(const std::source_location& site = std::source_location::current()) {
+inline void __syncthreads(
+    const nerf::cuda_emulation::CallSite& site = nerf::cuda_emulation::CallSite::current()) {
   ::nerf::cuda_emulation::BlockBarrier(site);
 }
 
-inline void __syncwarp(unsigned mask = 0xffffffffu,
-                       const std::source_location& site = std::source_location::current()) {
+inline void __syncwarp(unsigned mask = 0xffffffffu, const nerf::cuda_emulation::CallSite& site =
+                                                        nerf::cuda_emulation::CallSite::current()) {
   char nothing = 0;
   ::nerf::cuda_emulation::WarpOperation(
       mask, &nothing, [](void* const(&)[32]) {}, site);
 }
 
 template <typename T>
-T __shfl_sync(unsigned mask, T value, int source,
-              const std::source_location& site = std::source_location::current()) {
+T __shfl_sync(
+    unsigned mask, T value, int source,
+    const nerf::cuda_emulation::CallSite& site = nerf::cuda_emulation::CallSite::current()) {
   return ::nerf::cuda_emulation::Shuffle(mask, value, source & 31, site);
 }
 template <typename T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta,
-                 const std::source_location& site = std::source_location::current()) {
+T __shfl_up_sync(
+    unsigned mask, T value, unsigned delta,
+    const nerf::cuda_emulation::CallSite& site = nerf::cuda_emulation::CallSite::current()) {
   const int lane = static_cast<int>(::nerf::cuda_emulation::ThreadIndex() % 32);
   return ::nerf::cuda_emulation::Shuffle(mask, value, lane - static_cast<int>(delta), site);
 }
 template <typename T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta,
-                   const std::source_location& site = std::source_location::current()) {
+T __shfl_down_sync(
+    unsigned mask, T value, unsigned delta,
+    const nerf::cuda_emulation::CallSite& site = nerf::cuda_emulation::CallSite::current()) {
   const int source = static_cast<int>(::nerf::cuda_emulation::ThreadIndex() % 32 + delta);
   return ::nerf::cuda_emulation::Shuffle(mask, value, source < 32 ? source : -1, site);
 }
 template <typename T>
-T __shfl_xor_sync(unsigned mask, T value, int lanes,
-                  const std::source_location& site = std::source_location::current()) {
+T __shfl_xor_sync(
+    unsigned mask, T value, int lanes,
+    const nerf::cuda_emulation::CallSite& site = nerf::cuda_emulation::CallSite::current()) {
   const int lane = static_cast<int>(::nerf::cuda_emulation::ThreadIndex() % 32);
   return ::nerf::cuda_emulation::Shuffle(mask, value, lane ^ lanes, site);
 }
 
-inline unsigned __ballot_sync(unsigned mask, bool predicate,
-                              const std::source_location& site = std::source_location::current()) {
+inline unsigned __ballot_sync(
+    unsigned mask, bool predicate,
+    const nerf::cuda_emulation::CallSite& site = nerf::cuda_emulation::CallSite::current()) {
   ::nerf::cuda_emulation::BallotOperand operand{predicate, 0};
   ::nerf::cuda_emulation::WarpOperation(
       mask, &operand,
@@ -125,8 +130,9 @@ inline unsigned __ballot_sync(unsigned mask, bool predicate,
       site);
   return operand.result;
 }
-inline bool __any_sync(unsigned mask, bool predicate,
-                       const std::source_location& site = std::source_location::current()) {
+inline bool __any_sync(
+    unsigned mask, bool predicate,
+    const nerf::cuda_emulation::CallSite& site = nerf::cuda_emulation::CallSite::current()) {
   return __ballot_sync(mask, predicate, site) != 0;
 }
 

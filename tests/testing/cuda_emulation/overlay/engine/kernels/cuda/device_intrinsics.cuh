@@ -52,7 +52,7 @@ struct ProductOperand {
 // c += a b. Products of halves are exact in fp32, and so are sums of few: as on the tensor cores.
 template <typename T>
 void MultiplyAdd(const FragmentA<T>& a, const FragmentB<T>& b, FragmentC* c,
-                 const std::source_location& site = std::source_location::current()) {
+                 const cuda_emulation::CallSite& site = cuda_emulation::CallSite::current()) {
   ProductOperand<T> operand{&a, &b, c};
   cuda_emulation::WarpOperation(
       0xffffffffu, &operand,
