@@ -138,6 +138,7 @@ TEST_F(JobQueueTest, WatcherOfADeletedJobStillReadsItsEnd) {
   EXPECT_EQ(QueueHarness::Drain(*idle).back().job.state, kSucceeded);
   watcher.reset();
   idle.reset();
+  MutexLock lock(harness_.state->mu);
   EXPECT_TRUE(harness_.state->deleted_jobs.empty());
 }
 
@@ -153,7 +154,10 @@ TEST_F(JobQueueTest, JobThatEndedLongAgoKeepsItsLastEventAlone) {
   EXPECT_GT(harness_.memory_store.Load()->events.size(), 20u);
   harness_.clock.Advance(absl::Minutes(61));
   ASSERT_THAT(queue().Tick(), IsOk());
-  EXPECT_EQ(harness_.state->jobs.at(lease.job).log.size(), 1u);
+  {
+    MutexLock lock(harness_.state->mu);
+    EXPECT_EQ(harness_.state->jobs.at(lease.job).log.size(), 1u);
+  }
   EXPECT_EQ(harness_.memory_store.Load()->events.size(), 1u);
   harness_.Restart();
   EXPECT_EQ(harness_.StateOf("one"), kSucceeded);
