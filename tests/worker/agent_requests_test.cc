@@ -160,22 +160,26 @@ TEST_F(AgentTest, DeathOfAnEngineAtARenderThatWasCancelledIsReportedAsShared) {
   EXPECT_TRUE(server_.last_report()->shared_engine());
 }
 
-TEST_F(AgentTest, DeathOfAnEngineIsSharedUntilItHasAnsweredTheRenderThatWasCancelled) {
-  for (const bool answered : {false, true}) {
-    SCOPED_TRACE(answered);
-    StartTraining();
-    Send(RenderOf(server_.AddBlob("model")));
-    Send(CancelOf("q1"));
-    Progress(1);  // may have been on its way
-    if (answered) {
-      Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "CANCELLED"}});
-    }
-    engines_.Die({EngineExit::Kind::kSignal, 9});
-    Settle();
-    EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
-    EXPECT_EQ(server_.last_report()->shared_engine(), !answered);
-    agent_.reset();
-  }
+TEST_F(AgentTest, DeathOfAnEngineThatHasNotAnsweredTheCancelledRenderIsReportedAsShared) {
+  StartTraining();
+  Send(RenderOf(server_.AddBlob("model")));
+  Send(CancelOf("q1"));
+  Progress(1);  // may have been on its way
+  engines_.Die({EngineExit::Kind::kSignal, 9});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_TRUE(server_.last_report()->shared_engine());
+}
+
+TEST_F(AgentTest, DeathOfAnEngineThatHasAnsweredTheCancelledRenderIsTheJobsOwn) {
+  StartTraining();
+  Send(RenderOf(server_.AddBlob("model")));
+  Send(CancelOf("q1"));
+  Say({{"type", "error"}, {"id", engines_.Got("render")["id"]}, {"code", "CANCELLED"}});
+  engines_.Die({EngineExit::Kind::kSignal, 9});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_FALSE(server_.last_report()->shared_engine());
 }
 
 TEST_F(AgentTest, RendersWaitUntilAJobThatNeedsItsEngineAloneHasACheckpoint) {
