@@ -98,20 +98,25 @@ void Agent::Connect() {
   write_in_flight_ = false;
   said_hello_ = false;
   report_due_ = true;
-  Mailbox& mailbox = context_.mailbox;
+  // News that is read when the agent is gone is dropped.
+  const auto post = [alive = std::weak_ptr<bool>(alive_),
+                     &mailbox = context_.mailbox](std::function<void()> read) {
+    mailbox.Post([alive, read = std::move(read)] {
+      if (!alive.expired()) read();
+    });
+  };
   context_.server.Open(
       {.on_message =
-           [this, generation, &mailbox](v1::SynchronizeResponse message) {
-             mailbox.Post([this, generation, message = std::move(message)] {
+           [this, generation, post](v1::SynchronizeResponse message) {
+             post([this, generation, message = std::move(message)] {
                OnMessage(generation, message);
              });
            },
        .on_written = [this, generation,
-                      &mailbox] { mailbox.Post([this, generation] { OnWritten(generation); }); },
+                      post] { post([this, generation] { OnWritten(generation); }); },
        .on_closed =
-           [this, generation, &mailbox](CallResult result) {
-             mailbox.Post(
-                 [this, generation, result = std::move(result)] { OnClosed(generation, result); });
+           [this, generation, post](CallResult result) {
+             post([this, generation, result = std::move(result)] { OnClosed(generation, result); });
            }});
 }
 

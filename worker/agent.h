@@ -111,6 +111,7 @@ class Agent {
 
   // The stream.
   Stream stream_ = Stream::kClosed;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>();
   int generation_ = 0;  // tells news of an earlier stream from the present one's
   bool write_in_flight_ = false;
   bool said_hello_ = false;
