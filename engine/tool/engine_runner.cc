@@ -176,6 +176,8 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
   if (source.place == PicturePlace::kDevice) return NewCudaHashGridStep(config, geometry, &source);
   try {
     return NewCudaHashGridStep(config, geometry, &source);
+  } catch (const kernels::cuda::CudaOutOfMemory&) {
+    throw;  // a bad_alloc, too, but the device's
   } catch (const std::bad_alloc&) {
     LogWarning("the host lets no memory be locked for pictures: it draws the rays itself",
                {{"device", device}});

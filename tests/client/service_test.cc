@@ -255,17 +255,24 @@ TEST_F(ServiceTest, JobCreateSendsNamesInFullAndReturns) {
   EXPECT_THAT(result.out, HasSubstr("nothing was created"));
 }
 
-TEST(SilentServerTest, CallEndsWithItsTimeout) {
-  // A port that takes connections and says nothing.
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+// Takes a port of its own on loopback; returns the socket, and the address in *server.
+int BindLoopback(std::string* server) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  *server = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  return fd;
+}
+
+TEST(SilentServerTest, CallEndsWithItsTimeout) {
+  // A port that takes connections and says nothing.
+  std::string server;
+  const int listener = BindLoopback(&server);
   ASSERT_EQ(listen(listener, 8), 0);
-  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const std::string server = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
   const CommandResult result = RunCommand({"--server", server, "--timeout", "0.2", "job", "ls"});
   close(listener);
   EXPECT_EQ(result.exit_code, kUnreachable);
@@ -273,17 +280,9 @@ TEST(SilentServerTest, CallEndsWithItsTimeout) {
                             " answered (DEADLINE_EXCEEDED)\n");
 }
 
-// The port of a listener that is closed again.
 TEST(SilentServerTest, ServerThatIsNotThereIsSaidInPlainWords) {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(listener);
-  const std::string server = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  std::string server;
+  close(BindLoopback(&server));  // nobody has the port now
   for (const char* verb : {"show", "watch"}) {
     const CommandResult result = RunCommand({"--server", server, "job", verb, "j-1"});
     EXPECT_EQ(result.exit_code, kUnreachable);

@@ -26,9 +26,8 @@ struct AmxTiles {
     const Config config;
     asm volatile("ldtilecfg %0" : : "m"(config));
   }
-  static void End() {
-    asm volatile("tilerelease");
-  }  // so that a switch of threads need not keep the tiles
+  // So that a switch of threads need not keep the tiles.
+  static void End() { asm volatile("tilerelease"); }
   // In assembly, since the compilers' intrinsics want tile numbers that are digits in the source.
   template <int tile>
   static void Zero() {
