@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <cstring>
+#include <limits>
 #include <new>
 #include <string_view>
 #include <vector>
@@ -114,6 +115,7 @@ StepResult AutogradStep::RunBatch(const Batch& batch) {
   result.squared_error = residuals.detach().square().sum(torch::kFloat64).item<double>() / n_values;
   if (result.n_trained > 0) (losses.sum() * (config_.loss_scale / n_values)).backward();
   UpdateParameters(batch, parameters);
+  if (!state_.parameters.WeightsAreFinite()) result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
 

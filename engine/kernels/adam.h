@@ -86,7 +86,8 @@ struct AdamSparseParams {
 };
 
 // Adam on all n parameters, whose gradients come in n_parts rows [n_parts][n] that are summed in
-// order. Where half_copies is not null the new parameters are written there, too. *skip != 0 leaves
+// order. Where half_copies is not null the new parameters are written there, too. *not_finite,
+// where that is not null, becomes 1 if one of them is not a finite number. *skip != 0 leaves
 // everything as it is.
 struct AdamDenseParams {
   const AdamStepSettings* settings = nullptr;
@@ -98,6 +99,7 @@ struct AdamDenseParams {
   float* first_moments = nullptr;
   float* second_moments = nullptr;
   Half* half_copies = nullptr;
+  uint32_t* not_finite = nullptr;
 };
 
 void AdamSparse(const AdamSparseParams& params, Stream stream);

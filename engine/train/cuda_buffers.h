@@ -107,7 +107,7 @@ struct CudaStepControl {
 struct CudaStepCounts {
   uint32_t samples[kernels::cuda::kWaves + 1] = {};  // marched in each wave, then kept
   uint32_t overflow = 0;
-  uint32_t padding = 0;
+  uint32_t not_finite = 0;  // a weight is no finite number after the step
   double losses[2 * kernels::cuda::kLossBlocks] = {};
 };
 

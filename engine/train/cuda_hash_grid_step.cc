@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -158,6 +159,7 @@ StepResult CudaHashGridStep<T>::Run(const Batch& batch) {
   result.n_rays = batch.n_rays;
   result.n_marched = static_cast<int64_t>(n_marched);
   result.n_trained = counts.samples[cuda::kWaves];
+  if (counts.not_finite != 0) result.loss = std::numeric_limits<double>::quiet_NaN();
   for (int block = 0; block < cuda::kLossBlocks; ++block) {
     result.loss += counts.losses[2 * block] / batch.n_rays;
     result.squared_error += counts.losses[2 * block + 1] / batch.n_rays;
@@ -368,7 +370,8 @@ void CudaHashGridStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
                    .parameters = arrays_.weights.data(),
                    .first_moments = arrays_.weights_first.data(),
                    .second_moments = arrays_.weights_second.data(),
-                   .half_copies = training_.weight_copies.data()},
+                   .half_copies = training_.weight_copies.data(),
+                   .not_finite = &counts_.data()->not_finite},
                   side);
   cuda::HashEncodeBackward({.shape = state_->parameters.shape(),
                             .range = kept,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/render/renderer.h"
@@ -72,6 +73,7 @@ StepResult FusedHashGridStep::Run(const Batch& batch) {
     result.n_trained += lane.n_trained;
   }
   UpdateParameters(batch);
+  if (!state_.parameters.WeightsAreFinite()) result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
 

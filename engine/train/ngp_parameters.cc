@@ -1,5 +1,6 @@
 #include "engine/train/ngp_parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -216,6 +217,10 @@ void NgpParameters::UpdateWeights(float learning_rate, int t) {
                            .gradients = sum});
   weight_gradients_.SetZero();
   Transpose();
+}
+
+bool NgpParameters::WeightsAreFinite() const {
+  return std::all_of(weights_.begin(), weights_.end(), [](float w) { return std::isfinite(w); });
 }
 
 void NgpParameters::UpdateAverages(int n_steps, ThreadPool* pool) {

@@ -12,7 +12,10 @@ namespace nerf {
 
 // What a step did. Sums over its rays.
 struct StepResult {
-  double loss = 0;  // mean over rays of the loss, the three channels averaged; without penalties
+  // Mean over rays of the loss, the three channels averaged; without penalties. NaN where a weight
+  // is not finite after the step: hidden layers turn a NaN into zero, and the loss would not show
+  // it.
+  double loss = 0;
   double squared_error = 0;  // mean over rays and channels
   int64_t n_rays = 0;
   int64_t n_marched = 0;  // samples whose density was evaluated

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,18 @@ inline TensorFile LivelyState(const TrainingStep& step) {
     const std::vector<float> values = RandomFloats(table.n_elements(), -1, 1, 77);
     table = TensorFromFloats(values.data(), table.shape, DType::kF32);
   }
+  return file;
+}
+
+// The state with a NaN in tensor `name`: one, or in the table a fifth of its values, since a step
+// reads few of them.
+inline TensorFile WithNan(TensorFile file, const std::string& name) {
+  Tensor& tensor = file.tensors.at(name);
+  std::vector<float> values = ToFloats(tensor);
+  const size_t stride = name == "field.hash_table" ? 5 : values.size();
+  for (size_t i = 0; i < values.size(); i += stride)
+    values[i] = std::numeric_limits<float>::quiet_NaN();
+  tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
   return file;
 }
 

@@ -1,5 +1,7 @@
 #include "engine/kernels/adam.h"
 
+#include <cmath>
+
 #include "engine/base/check.h"
 #include "engine/kernels/cuda/device_intrinsics.cuh"
 #include "engine/kernels/cuda/launch.cuh"
@@ -102,6 +104,7 @@ __global__ void __launch_bounds__(kBlock) AdamDenseKernel(AdamDenseParams p) {
     p.first_moments[i] = first;
     p.second_moments[i] = second;
     if (p.half_copies != nullptr) p.half_copies[i] = FromFloat<Half>(parameter);
+    if (p.not_finite != nullptr && !std::isfinite(parameter)) *p.not_finite = 1;
   }
 }
 

@@ -171,6 +171,19 @@ TEST_P(CudaHashGridStepTest, DeterministicStepsGiveTheSameBytes) {
   EXPECT_TRUE(SameContents(run(), first));
 }
 
+TEST_P(CudaHashGridStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
+  for (const TrainConfig& config : {TinyConfig(), Fp32Config()}) {
+    const auto step = NewCudaHashGridStep(config, TinyGeometry());
+    const TensorFile state = LivelyState(*step);
+    for (const std::string& name : FieldTensorNames()) {
+      ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
+      EXPECT_TRUE(std::isnan(step->Run(TinyBatch(8)).loss)) << name;
+    }
+    ASSERT_THAT(step->Load(state), IsOk());
+    EXPECT_TRUE(std::isfinite(step->Run(TinyBatch(8)).loss));
+  }
+}
+
 TEST_P(CudaHashGridStepTest, LoadingASavedStateContinuesBitForBit) {
   TrainConfig config = TinyConfig();
   config.cuda_deterministic = 1;

@@ -104,6 +104,18 @@ TEST(FusedHashGridStepTest, SameBytesForAnyNumberOfThreads) {
   EXPECT_TRUE(SameContents(run(5), one));
 }
 
+TEST(FusedHashGridStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
+  ThreadPool pool(2);
+  const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  const TensorFile state = LivelyState(*step);
+  for (const std::string& name : FieldTensorNames()) {
+    ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
+    EXPECT_TRUE(std::isnan(step->Run(TinyBatch(40)).loss)) << name;
+  }
+  ASSERT_THAT(step->Load(state), IsOk());
+  EXPECT_TRUE(std::isfinite(step->Run(TinyBatch(40)).loss));
+}
+
 TEST(FusedHashGridStepTest, LoadingASavedStateContinuesBitForBit) {
   ThreadPool pool(2);
   const auto whole = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);

@@ -1,6 +1,7 @@
 #include "engine/kernels/adam.h"
 
 #include <cmath>
+#include <limits>
 
 #include "engine/kernels/hash_encoding.h"
 #include "tests/testing/cuda_test.h"
@@ -119,6 +120,27 @@ TEST_P(CudaAdamTest, DenseSumsThePartsOfItsGradient) {
       const double sum = double{gradients[i]} + gradients[n + i] + gradients[2 * n + i];
       return sum * kGradientFactor + 0.1 * state.parameters[i];
     });
+  }
+}
+
+TEST_P(CudaAdamTest, DenseTellsOfAParameterThatIsNoFiniteNumber) {
+  const DeviceArray<cuda::AdamStepSettings> settings({Settings(1)});
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {0.0f, kInfinity, -kInfinity, std::nanf("")}) {
+    State state(300);
+    std::vector<float> gradients = RandomFloats(300, -1, 1, 4);
+    gradients[290] = bad;
+    const DeviceArray<float> device_gradients(gradients);
+    DeviceArray<uint32_t> not_finite(std::vector<uint32_t>{0});
+    cuda::AdamDense({.settings = settings.data(),
+                     .n = 300,
+                     .gradients = device_gradients.data(),
+                     .parameters = state.device_parameters.data(),
+                     .first_moments = state.device_first.data(),
+                     .second_moments = state.device_second.data(),
+                     .not_finite = not_finite.data()},
+                    stream_);
+    EXPECT_EQ(not_finite.Download(stream_)[0], bad == 0 ? 0u : 1u) << bad;
   }
 }
 
