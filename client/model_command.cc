@@ -65,7 +65,7 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
   if (!status.ok()) return session.Fail(status);
   PrintDone(session.printer(), path,
             fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
-  SayNextRender(session, fmt::format("nerf-engine render {}", PlainText(path)));
+  SayNextRender(session, "nerf-engine render " + ShellWord(path));
   return kOk;
 }
 

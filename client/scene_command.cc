@@ -12,6 +12,7 @@
 #include "client/resource_printers.h"
 #include "client/scene_upload.h"
 #include "client/session.h"
+#include "client/text_format.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
 #include "engine/scene/check_report.h"
@@ -74,7 +75,7 @@ int CheckFolder(Session& session, const std::string& dir, std::optional<int> tes
       break;
   }
   if (!description.ok()) return kBadData;
-  session.SayNext(fmt::format("nerfctl train {}", dir));
+  session.SayNext("nerfctl train " + ShellWord(dir));
   return kOk;
 }
 

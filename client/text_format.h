@@ -15,6 +15,9 @@ std::string PlainText(std::string_view text);
 // PlainText of each line; lines after the first are indented by two blanks.
 std::string PlainLines(std::string_view text);
 
+// PlainText as one word of a shell's command line: in quotes where it needs them.
+std::string ShellWord(std::string_view text);
+
 // Columns that `text` takes, counting each code point as one.
 size_t DisplayWidth(std::string_view text);
 

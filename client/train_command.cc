@@ -92,7 +92,7 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   }
   request->mutable_training_job()->set_scene(*scene);
   return SubmitJob(session, *request, /*watch=*/!flags.detach,
-                   IsSeenFromAllSides(*description) ? "--orbit 8" : "--camera " + dir);
+                   IsSeenFromAllSides(*description) ? "--orbit 8" : "--camera " + ShellWord(dir));
 }
 
 }  // namespace

@@ -152,6 +152,15 @@ TEST(OutputTest, ColumnsLineUpWithWideCharacters) {
   EXPECT_EQ(out.str(), "A     B\n\xC3\xA4\xC3\xB6    1\nabcd  -\n");
 }
 
+TEST(OutputTest, WordsOfACommandLineAreQuotedWhereAShellWouldSplitThem) {
+  EXPECT_EQ(ShellWord("photos/2026-11_a.b"), "photos/2026-11_a.b");
+  EXPECT_EQ(ShellWord("my photos"), "'my photos'");
+  EXPECT_EQ(ShellWord("$(reboot)"), "'$(reboot)'");
+  EXPECT_EQ(ShellWord("grandma's"), "'grandma'\\''s'");
+  EXPECT_EQ(ShellWord(""), "''");
+  EXPECT_EQ(ShellWord("a\x1b[2Jb"), "'a?[2Jb'");
+}
+
 TEST(OutputTest, Numbers) {
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(999), "999 B");
