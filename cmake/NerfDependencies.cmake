@@ -14,6 +14,11 @@ if(NERF_ENABLE_CUDA)
   endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_EXTENSIONS OFF)
+  # The module of CMake 3.25 (Debian 12) marks this target as deprecated without looking whether it is there, and CUDA 13 has no
+  # such library any more. An empty one stands in for it; nothing links it.
+  if(NOT TARGET CUDA::nvToolsExt)
+    add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+  endif()
   find_package(CUDAToolkit 12.0 REQUIRED)
 endif()
 find_package(absl REQUIRED)
