@@ -1,9 +1,17 @@
 #include "engine/autograd/hash_encoding_op.h"
 
+#include <vector>
+
 namespace nerf::autograd {
 namespace {
 
 constexpr int64_t kPrimeY = 2654435761, kPrimeZ = 805459861;  // Mueller et al. 2022, eq. 4
+
+// Constants of the op, made on the host and copied to the device as a whole.
+torch::Tensor Constants(const std::vector<int64_t>& values, torch::IntArrayRef shape,
+                        const torch::Device& device) {
+  return torch::tensor(values, torch::kInt64).view(shape).to(device);
+}
 
 }  // namespace
 
@@ -16,26 +24,31 @@ torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tenso
               ", ", n_features, "]");
   TORCH_CHECK(positions.dim() == 2 && positions.size(1) == 3, "HashEncode: positions are ",
               positions.sizes(), ", expected [n, 3]");
-  const auto integers = torch::TensorOptions().dtype(torch::kInt64);
-  torch::Tensor resolution = torch::empty({n_levels}, integers);
-  torch::Tensor dense = torch::empty({n_levels}, torch::TensorOptions().dtype(torch::kBool));
+  TORCH_CHECK(table.device() == positions.device(), "HashEncode: table is on ", table.device(),
+              ", positions on ", positions.device());
+  const torch::Device device = positions.device();
+  std::vector<int64_t> resolutions, is_dense, first_entries;
   for (int level = 0; level < shape.n_levels; ++level) {
-    resolution[level] = shape.resolution[level];
-    dense[level] = shape.IsDense(level);
+    resolutions.push_back(shape.resolution[level]);
+    is_dense.push_back(shape.IsDense(level));
+    first_entries.push_back(n_entries * level);
   }
+  const torch::Tensor resolution = Constants(resolutions, {1, n_levels, 1}, device);
+  const torch::Tensor dense = Constants(is_dense, {1, n_levels, 1}, device).to(torch::kBool);
+  const torch::Tensor first_entry = Constants(first_entries, {1, n_levels, 1}, device);
   // [n, levels, 3]: cells, and where in its cell a point lies.
-  const torch::Tensor cells_along = resolution.view({1, n_levels, 1});
   const torch::Tensor scaled =
-      positions.clamp(0, 1).unsqueeze(1) * cells_along.to(positions.scalar_type());
+      positions.clamp(0, 1).unsqueeze(1) * resolution.to(positions.scalar_type());
   const torch::Tensor cell =
-      torch::minimum(scaled.detach().floor().to(torch::kInt64), cells_along - 1);
+      torch::minimum(scaled.detach().floor().to(torch::kInt64), resolution - 1);
   const torch::Tensor fraction = scaled - cell;
 
   // [8, 3]: 1 where a corner lies on the far side along the axis.
-  torch::Tensor far = torch::empty({8, 3}, integers);
+  std::vector<int64_t> far_corners;
   for (int corner = 0; corner < 8; ++corner) {
-    for (int axis = 0; axis < 3; ++axis) far[corner][axis] = (corner >> axis) & 1;
+    for (int axis = 0; axis < 3; ++axis) far_corners.push_back((corner >> axis) & 1);
   }
+  const torch::Tensor far = Constants(far_corners, {8, 3}, device);
   const torch::Tensor is_far = far.to(torch::kBool);
   const torch::Tensor along_axes =
       torch::where(is_far, fraction.unsqueeze(2), 1 - fraction.unsqueeze(2));  // [n, levels, 8, 3]
@@ -44,13 +57,12 @@ torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tenso
 
   const torch::Tensor corners = cell.unsqueeze(2) + far;
   const torch::Tensor x = corners.select(3, 0), y = corners.select(3, 1), z = corners.select(3, 2);
-  const torch::Tensor side = (resolution + 1).view({1, n_levels, 1});
+  const torch::Tensor side = resolution + 1;
   const torch::Tensor row_major = x + side * (y + side * z);
   const torch::Tensor hashed =
       torch::bitwise_and(torch::bitwise_xor(torch::bitwise_xor(x, y * kPrimeY), z * kPrimeZ),
                          torch::Scalar(n_entries - 1));
-  const torch::Tensor entry = torch::where(dense.view({1, n_levels, 1}), row_major, hashed) +
-                              n_entries * torch::arange(n_levels, integers).view({1, n_levels, 1});
+  const torch::Tensor entry = torch::where(dense, row_major, hashed) + first_entry;
   const torch::Tensor values =
       table.reshape({-1, n_features}).index({entry});  // [n, levels, 8, n_features]
   return (values * weights.unsqueeze(3)).sum(2).reshape({-1, shape.width()});

@@ -7,9 +7,9 @@
 namespace nerf::autograd {
 
 // Multiresolution hash encoding (kernels/hash_encoding.h) in tensor operations, differentiable by
-// table and by positions, in float or double.
-// Shapes: table [n_levels, entries, 2]; positions [n, 3] in the unit cube (others are clamped);
-// returns [n, 2 n_levels]. Throws c10::Error where shapes differ.
+// table and by positions, in float or double, on the device of both.
+// Shapes: table [n_levels, entries, F]; positions [n, 3] in the unit cube (others are clamped);
+// returns [n, F n_levels]; F = n_features. Throws c10::Error where shapes or devices differ.
 torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tensor& table,
                          const torch::Tensor& positions);
 
