@@ -2,6 +2,9 @@
 
 #include <vector>
 
+#include "engine/autograd/cuda_layer.h"
+#include "engine/autograd/hash_encoding_kernels_op.h"
+
 namespace nerf::autograd {
 namespace {
 
@@ -11,6 +14,13 @@ constexpr int64_t kPrimeY = 2654435761, kPrimeZ = 805459861;  // Mueller et al. 
 torch::Tensor Constants(const std::vector<int64_t>& values, torch::IntArrayRef shape,
                         const torch::Device& device) {
   return torch::tensor(values, torch::kInt64).view(shape).to(device);
+}
+
+// Whether the kernels do what is asked for here. They add gradients up in any order.
+bool IsForKernels(const torch::Tensor& table, const torch::Tensor& positions) {
+  return HasCudaLayer() && table.is_cuda() && table.scalar_type() == torch::kFloat32 &&
+         positions.scalar_type() == torch::kFloat32 && !positions.requires_grad() &&
+         !at::globalContext().deterministicAlgorithms();
 }
 
 }  // namespace
@@ -27,6 +37,10 @@ torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tenso
   TORCH_CHECK(table.device() == positions.device(), "HashEncode: table is on ", table.device(),
               ", positions on ", positions.device());
   const torch::Device device = positions.device();
+  if (IsForKernels(table, positions)) {
+    return HashEncodeWithKernels(shape, table, positions, CurrentStream(device),
+                                 CachingAllocator());
+  }
   std::vector<int64_t> resolutions, is_dense, first_entries;
   for (int level = 0; level < shape.n_levels; ++level) {
     resolutions.push_back(shape.resolution[level]);

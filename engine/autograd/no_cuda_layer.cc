@@ -1,0 +1,13 @@
+// Stands in for cuda_layer.cc where the build has no kernels or LibTorch no CUDA.
+#include "engine/autograd/cuda_layer.h"
+#include "engine/base/check.h"
+
+#define NERF_NO_CUDA_LAYER() ::nerf::CheckFailed("HasCudaLayer()", __FILE__, __LINE__)
+
+namespace nerf::autograd {
+
+bool HasCudaLayer() { return false; }
+kernels::Stream CurrentStream(const torch::Device&) { NERF_NO_CUDA_LAYER(); }
+BufferAllocator* CachingAllocator() { NERF_NO_CUDA_LAYER(); }
+
+}  // namespace nerf::autograd

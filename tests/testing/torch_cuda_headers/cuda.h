@@ -1,0 +1,3 @@
+#pragma once
+
+// Stands in for the CUDA driver's header, of which LibTorch's headers use nothing.
