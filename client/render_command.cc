@@ -228,9 +228,10 @@ int Render(Session& session, const RenderFlags& flags) {
   std::vector<std::string> written;
   absl::Status status;
   // The first view may take long.
-  if (session.flags().progress == ProgressMode::kBar)
+  if (session.flags().progress == ProgressMode::kBar) {
     display.Update(
         {.label = fmt::format("render  0/{} views", n_views), .details = "", .json = ""});
+  }
   for (size_t i = 0; i < n_views && status.ok(); ++i) {
     if (cameras.empty()) {
       request.mutable_orbit()->set_index(static_cast<uint32_t>(i));

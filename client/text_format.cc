@@ -76,10 +76,11 @@ std::string PlainLines(std::string_view text) {
 }
 
 std::string ShellWord(std::string_view text) {
-  const std::string plain = PlainText(text);
+  std::string plain = PlainText(text);
+  if (plain.starts_with('-')) plain.insert(0, "./");  // no flag
   const auto needs_none = [](unsigned char c) {
     return std::isalnum(c) || c >= 0x80 ||
-           std::string_view("/._-+=:,@%").find(c) != std::string_view::npos;
+           std::string_view("/._-+:,@%").find(c) != std::string_view::npos;
   };
   if (!plain.empty() && std::all_of(plain.begin(), plain.end(), needs_none)) return plain;
   return "'" + absl::StrReplaceAll(plain, {{"'", "'\\''"}}) + "'";

@@ -15,8 +15,8 @@ if(NERF_ENABLE_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   # The module of CMake 3.25 (Debian 12) marks this target as deprecated without looking whether it is there, and CUDA 13 has no
-  # such library any more. An empty one stands in for it; nothing links it.
-  if(NOT TARGET CUDA::nvToolsExt)
+  # such library any more. An empty one stands in for it, also where a LibTorch with CUDA names it.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13 AND NOT TARGET CUDA::nvToolsExt)
     add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
   endif()
   find_package(CUDAToolkit 12.0 REQUIRED)
@@ -45,7 +45,12 @@ if(NERF_ENABLE_TORCH)
   # Quiet: Debian's package prints a screenful about CUDA and MKL that it was built without.
   set(CMAKE_MESSAGE_LOG_LEVEL_SAVED "${CMAKE_MESSAGE_LOG_LEVEL}")
   set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
+  # A LibTorch with CUDA sets both of these for its own kernels, in the scope of whoever looks for it.
+  set(cuda_architectures ${CMAKE_CUDA_ARCHITECTURES})
+  set(cuda_flags ${CMAKE_CUDA_FLAGS})
   find_package(Torch 1.13 REQUIRED)
+  set(CMAKE_CUDA_ARCHITECTURES ${cuda_architectures})
+  set(CMAKE_CUDA_FLAGS ${cuda_flags})
   set(CMAKE_MESSAGE_LOG_LEVEL "${CMAKE_MESSAGE_LOG_LEVEL_SAVED}")
 endif()
 if(NERF_BUILD_TESTS)

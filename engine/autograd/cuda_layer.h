@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
 #include <torch/types.h>
 
 #include "engine/base/buffer.h"

@@ -107,8 +107,8 @@ struct HashEncodeFunction : public torch::autograd::Function<HashEncodeFunction>
 torch::Tensor HashEncodeWithKernels(const kernels::HashGridShape& shape, const torch::Tensor& table,
                                     const torch::Tensor& positions, kernels::Stream stream,
                                     BufferAllocator* allocator) {
-  TORCH_CHECK(positions.size(0) <= std::numeric_limits<uint32_t>::max(),
-              "HashEncodeWithKernels: ", positions.size(0), " positions, more than 2^32 - 1");
+  TORCH_CHECK(positions.size(0) <= std::numeric_limits<int32_t>::max(),
+              "HashEncodeWithKernels: ", positions.size(0), " positions, more than 2^31 - 1");
   return HashEncodeFunction::apply(table, positions,
                                    c10::make_intrusive<Call>(shape, stream, allocator));
 }

@@ -17,9 +17,12 @@ torch::Tensor Constants(const std::vector<int64_t>& values, torch::IntArrayRef s
 }
 
 // Whether the kernels do what is asked for here. They add gradients up in any order.
-bool IsForKernels(const torch::Tensor& table, const torch::Tensor& positions) {
+bool IsForKernels(const kernels::HashGridShape& shape, const torch::Tensor& table,
+                  const torch::Tensor& positions) {
+  const bool by_positions = at::GradMode::is_enabled() && positions.requires_grad();
   return HasCudaLayer() && table.is_cuda() && table.scalar_type() == torch::kFloat32 &&
-         positions.scalar_type() == torch::kFloat32 && !positions.requires_grad() &&
+         positions.scalar_type() == torch::kFloat32 && !by_positions &&
+         (shape.n_features == 2 || shape.n_features == 4) &&
          !at::globalContext().deterministicAlgorithms();
 }
 
@@ -37,7 +40,7 @@ torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tenso
   TORCH_CHECK(table.device() == positions.device(), "HashEncode: table is on ", table.device(),
               ", positions on ", positions.device());
   const torch::Device device = positions.device();
-  if (IsForKernels(table, positions)) {
+  if (IsForKernels(shape, table, positions)) {
     return HashEncodeWithKernels(shape, table, positions, CurrentStream(device),
                                  CachingAllocator());
   }

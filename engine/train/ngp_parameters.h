@@ -64,7 +64,7 @@ class NgpParameters {
   // Sums the lanes, adds the L2 penalty, applies Adam and clears the lanes.
   void UpdateWeights(float learning_rate, int t);
   // Whether every weight of the MLPs is a finite number. One in the table that is none reaches a
-  // weight by the first gradient that it takes part in.
+  // weight by the first gradient that it takes part in, and not before.
   bool WeightsAreFinite() const;
   // Takes the parameters into the moving average, n_steps after the last time.
   void UpdateAverages(int n_steps, ThreadPool* pool);

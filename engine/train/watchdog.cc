@@ -60,7 +60,7 @@ std::string_view VerdictText(Watchdog::Verdict verdict) {
     case Watchdog::Verdict::kHealthy:
       return "healthy";
     case Watchdog::Verdict::kNotFinite:
-      return "the loss is not finite";
+      return "the loss or a weight is not finite";
     case Watchdog::Verdict::kDiverging:
       return "the loss grows";
     case Watchdog::Verdict::kGridEmpty:

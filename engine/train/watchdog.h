@@ -25,7 +25,7 @@ class Watchdog {
  public:
   enum class Verdict {
     kHealthy,
-    kNotFinite,  // the loss is NaN or infinite
+    kNotFinite,  // the loss is NaN or infinite: it is NaN where a weight is, too
     kDiverging,  // the smoothed loss is above 4 times its best, and above an absolute floor
     kGridEmpty,  // no cell is occupied, or no sample was trained for 16 steps
   };
@@ -48,7 +48,7 @@ class Watchdog {
   WatchdogState state_;
 };
 
-// "the loss is not finite", ...
+// "the loss or a weight is not finite", ...
 std::string_view VerdictText(Watchdog::Verdict verdict);
 
 }  // namespace nerf

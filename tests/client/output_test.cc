@@ -158,6 +158,9 @@ TEST(OutputTest, WordsOfACommandLineAreQuotedWhereAShellWouldSplitThem) {
   EXPECT_EQ(ShellWord("$(reboot)"), "'$(reboot)'");
   EXPECT_EQ(ShellWord("grandma's"), "'grandma'\\''s'");
   EXPECT_EQ(ShellWord(""), "''");
+  EXPECT_EQ(ShellWord("-photos"), "./-photos");
+  EXPECT_EQ(ShellWord("H\xC3\xA4user"), "H\xC3\xA4user");
+  EXPECT_EQ(ShellWord("alte H\xC3\xA4user"), "'alte H\xC3\xA4user'");
   EXPECT_EQ(ShellWord("a\x1b[2Jb"), "'a?[2Jb'");
 }
 

@@ -223,6 +223,14 @@ TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViews) {
   EXPECT_EQ(state_.render[0].camera().width(), 200u);
 }
 
+TEST_F(ServiceTest, RenderShowsItsBarBeforeTheFirstViewIsThere) {
+  const TempDir dir;
+  const CommandResult result = Run({"--progress", "bar", "render", "--job", "j-1", "--orbit", "2",
+                                    "--channels", "rgb", "--out", dir / "out"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("render  0/2 views"));
+}
+
 TEST_F(ServiceTest, RenderThatFailsLeavesNoPartOfAView) {
   const TempDir dir;
   state_.errors["RenderImage"] = {

@@ -104,6 +104,7 @@ __global__ void __launch_bounds__(kBlock) AdamDenseKernel(AdamDenseParams p) {
     p.first_moments[i] = first;
     p.second_moments[i] = second;
     if (p.half_copies != nullptr) p.half_copies[i] = FromFloat<Half>(parameter);
+    // Whoever finds one writes the same.
     if (p.not_finite != nullptr && !std::isfinite(parameter)) *p.not_finite = 1;
   }
 }
