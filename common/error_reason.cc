@@ -1,5 +1,7 @@
 #include "common/error_reason.h"
 
+#include <utility>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "common/packed_strings.h"
@@ -26,8 +28,8 @@ absl::Status WithReason(absl::Status status, std::string_view reason, ErrorMetad
   if (status.ok()) return status;
   std::vector<std::string> strings = {std::string(reason)};
   for (auto& [key, value] : metadata) {
-    strings.push_back(key);
-    strings.push_back(value);
+    strings.push_back(std::move(key));
+    strings.push_back(std::move(value));
   }
   status.SetPayload(kReasonUrl, absl::Cord(PackStrings(strings)));
   return status;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 namespace nerf {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 // The variable where it holds an absolute path, `fallback` otherwise.
 std::string FolderFrom(const char* variable, std::string fallback) {
   const char* value = std::getenv(variable);
-  return value != nullptr && *value == '/' ? value : fallback;
+  return value != nullptr && *value == '/' ? value : std::move(fallback);
 }
 
 std::string Home() { return FolderFrom("HOME", "/var/tmp"); }

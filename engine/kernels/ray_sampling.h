@@ -55,8 +55,9 @@ NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32
   const uint64_t offset = pixel - set.first_pixels[low];
   const auto width = static_cast<uint64_t>(picture.width);
   SampledRay sampled;
+  const uint64_t row = offset / width;
   sampled.ray = LensRay(picture.camera, static_cast<float>(offset % width) + 0.5f,
-                        static_cast<float>(offset / width) + 0.5f);
+                        static_cast<float>(row) + 0.5f);
   sampled.ray.t_near = set.near;
   sampled.jitter = UniformFloat(rest[0]);
   if (set.background == BackgroundKind::kWhite) sampled.background = {1, 1, 1};

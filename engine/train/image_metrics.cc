@@ -20,8 +20,8 @@ std::array<double, kWindow> GaussianWindow() {
   std::array<double, kWindow> weights{};
   double sum = 0;
   for (int i = 0; i < kWindow; ++i) {
-    const double x = i - kWindow / 2;
-    weights[i] = std::exp(-x * x / (2 * kSigma * kSigma));
+    const int x = i - kWindow / 2;
+    weights[i] = std::exp(-1.0 * x * x / (2 * kSigma * kSigma));
     sum += weights[i];
   }
   for (double& weight : weights) weight /= sum;

@@ -93,7 +93,7 @@ class Graph {
   void Launch(Stream stream) const;
 
  private:
-  void* handle_ = nullptr;
+  [[maybe_unused]] void* handle_ = nullptr;  // used where there is CUDA
 };
 
 }  // namespace nerf::kernels::cuda
