@@ -14,6 +14,7 @@
 #include "client/text_format.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
+#include "common/shell_word.h"
 #include "fmt/format.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 
@@ -65,7 +66,7 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
   if (!status.ok()) return session.Fail(status);
   PrintDone(session.printer(), path,
             fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
-  SayNextRender(session, "nerf-engine render " + ShellWord(path));
+  SayNextRender(session, "nerf-engine render " + ShellWord(PlainText(path)));
   return kOk;
 }
 

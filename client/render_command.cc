@@ -215,7 +215,7 @@ int Render(Session& session, const RenderFlags& flags) {
   std::string out = flags.out;
   while (out.size() > 1 && out.back() == '/') out.pop_back();
   std::error_code error;
-  std::filesystem::create_directories(out, error);
+  const bool made = std::filesystem::create_directories(out, error);
   if (error || !std::filesystem::is_directory(out, error)) {
     return session.FailUsage(absl::InvalidArgumentError(
         fmt::format("--out: {} is no folder and cannot be made one", flags.out)));
@@ -256,7 +256,10 @@ int Render(Session& session, const RenderFlags& flags) {
          .json = fmt::format(R"({{"event":"render","view":{},"views":{}}})", i + 1, n_views)});
   }
   if (status.ok() && depth) status = depths.WriteImages(out, &written);
-  if (!status.ok()) return session.Fail(status);
+  if (!status.ok()) {
+    if (made && written.empty()) std::filesystem::remove(out, error);  // only where it is empty
+    return session.Fail(status);
+  }
   display.Finish();
   if (flags.sheet) {
     std::vector<std::string> views;

@@ -214,7 +214,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   }
   if (job.checkpoints_size() == 0) return;
   printer.out << '\n';
-  TextTable table({"CHECKPOINT", "STEP", "VAL dB", "SIZE", "AGE"});
+  TextTable table({"CHECKPOINT", "STEP", "PREVIEW dB", "SIZE", "AGE"});
   for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
     table.AddRow({ShortName(checkpoint.name()), fmt::format("{}", checkpoint.step()),
                   checkpoint.has_psnr() ? DbText(checkpoint.psnr()) : "",

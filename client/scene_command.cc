@@ -15,6 +15,7 @@
 #include "client/text_format.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
+#include "common/shell_word.h"
 #include "engine/scene/check_report.h"
 #include "fmt/format.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
@@ -75,7 +76,7 @@ int CheckFolder(Session& session, const std::string& dir, std::optional<int> tes
       break;
   }
   if (!description.ok()) return kBadData;
-  session.SayNext("nerfctl train " + ShellWord(dir));
+  session.SayNext("nerfctl train " + ShellWord(PlainText(dir)));
   return kOk;
 }
 

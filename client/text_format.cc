@@ -1,10 +1,8 @@
 #include "client/text_format.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
-#include "absl/strings/str_replace.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -73,17 +71,6 @@ std::string PlainLines(std::string_view text) {
     lines += "\n  ";
     text.remove_prefix(end + 1);
   }
-}
-
-std::string ShellWord(std::string_view text) {
-  std::string plain = PlainText(text);
-  if (plain.starts_with('-')) plain.insert(0, "./");  // no flag
-  const auto needs_none = [](unsigned char c) {
-    return std::isalnum(c) || c >= 0x80 ||
-           std::string_view("/._-+:,@%").find(c) != std::string_view::npos;
-  };
-  if (!plain.empty() && std::all_of(plain.begin(), plain.end(), needs_none)) return plain;
-  return "'" + absl::StrReplaceAll(plain, {{"'", "'\\''"}}) + "'";
 }
 
 size_t DisplayWidth(std::string_view text) {

@@ -15,10 +15,6 @@ std::string PlainText(std::string_view text);
 // PlainText of each line; lines after the first are indented by two blanks.
 std::string PlainLines(std::string_view text);
 
-// PlainText of a path as one word of a shell's command line: in quotes where it needs them, and
-// never taken for a flag. Names another file where PlainText changes it.
-std::string ShellWord(std::string_view text);
-
 // Columns that `text` takes, counting each code point as one.
 size_t DisplayWidth(std::string_view text);
 

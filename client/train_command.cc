@@ -13,6 +13,7 @@
 #include "client/text_format.h"
 #include "common/exit_code.h"
 #include "common/sha256.h"
+#include "common/shell_word.h"
 #include "engine/scene/capture_shape.h"
 #include "fmt/format.h"
 
@@ -91,8 +92,9 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
     return session.Fail(scene.status());
   }
   request->mutable_training_job()->set_scene(*scene);
-  return SubmitJob(session, *request, /*watch=*/!flags.detach,
-                   IsSeenFromAllSides(*description) ? "--orbit 8" : "--camera " + ShellWord(dir));
+  return SubmitJob(
+      session, *request, /*watch=*/!flags.detach,
+      IsSeenFromAllSides(*description) ? "--orbit 8" : "--camera " + ShellWord(PlainText(dir)));
 }
 
 }  // namespace

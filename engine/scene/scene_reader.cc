@@ -33,9 +33,18 @@ struct Described {
   std::optional<SceneFolder> folder;
 };
 
+// Whether there are several views and all are from the same point.
+bool AreFromOnePlace(const std::vector<ListedView>& views) {
+  return views.size() > 1 && std::all_of(views.begin(), views.end(), [&](const ListedView& view) {
+           for (int i = 0; i < 3; ++i) {
+             if (std::abs(view.pose.m[i][3] - views[0].pose.m[i][3]) >= 1e-9) return false;
+           }
+           return true;
+         });
+}
+
 // Places the views and fills the geometry but for its statistics.
-Similarity Place(const ListedViews& listed, SceneGeometry* geometry,
-                 std::vector<std::string>* warnings) {
+Similarity Place(const ListedViews& listed, SceneGeometry* geometry) {
   geometry->flavour = listed.flavour;
   Similarity placement;
   switch (listed.flavour) {
@@ -58,17 +67,6 @@ Similarity Place(const ListedViews& listed, SceneGeometry* geometry,
       std::vector<Pose> poses;
       for (const ListedView& view : listed.views) poses.push_back(world.ApplyToPose(view.pose));
       placement = Compose(NormalizingPlacement(poses), world);
-      if (poses.size() > 1 && placement.scale == 1) {
-        bool is_one_place = true;
-        for (const Pose& pose : poses) {
-          for (int i = 0; i < 3; ++i) {
-            is_one_place = is_one_place && std::abs(pose.m[i][3] - poses[0].m[i][3]) < 1e-9;
-          }
-        }
-        if (is_one_place) {
-          warnings->push_back("all cameras stand at one place: depth cannot be learned");
-        }
-      }
       geometry->box = {{-1, -1, -1}, {1, 1, 1}};
       geometry->n_levels = kOuterLevels;
       geometry->near = 0.05f;
@@ -242,7 +240,9 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   std::erase_if(listed.views,
                 [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
   const std::vector<ImageHeader> headers = ReadHeaders(*folder, listed, options, pool, problems);
-  const Similarity placement = Place(listed, &description.geometry, &description.warnings);
+  const Similarity placement = Place(listed, &description.geometry);
+  if (AreFromOnePlace(listed.views))
+    description.warnings.push_back("all cameras stand at one place: depth cannot be learned");
 
   std::set<std::string> models, train_files;
   int n_rescaled = 0, n_folded = 0, n_shared = 0;

@@ -8,10 +8,10 @@
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
-#include "engine/tool/evaluation_progress.h"
 #include "engine/tool/json_lines.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
+#include "engine/tool/view_progress.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
@@ -100,9 +100,9 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   if (!flags.images.empty()) {
     if (absl::Status status = CreateFolder(flags.images); !status.ok()) return status;
   }
-  std::optional<EvaluationProgress> progress;
+  std::optional<ViewProgress> progress;
   const ProgressStyle style = ConsoleStyle(flags.json);
-  progress.emplace(&clock, style, views.size(), ConsoleStream(style));
+  progress.emplace("evaluating", &clock, style, views.size(), ConsoleStream(style));
   options.on_image = [&](const View& view, const ImageU8& image) -> absl::Status {
     progress->Add();
     if (flags.images.empty()) return absl::OkStatus();

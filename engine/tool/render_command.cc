@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "common/atomic_file.h"
 #include "common/clock.h"
@@ -12,6 +13,7 @@
 #include "engine/tool/json_lines.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
+#include "engine/tool/view_progress.h"
 #include "engine/tool/view_request.h"
 #include "engine/tool/view_writer.h"
 #include "engine/train/memory_estimate.h"
@@ -96,7 +98,7 @@ std::string ColourFile(const RenderFlags& flags, size_t view) {
 absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin,
                          const Clock& clock, const std::stop_token& stop, PictureInWork* work) {
   for (int stride = kProgressiveStride; !work->whole(); stride /= 2) {
-    if (!work->Advance(nullptr, stop)) return absl::CancelledError("rendering was interrupted");
+    if (!work->Advance(nullptr, stop)) return absl::CancelledError("");
     if (work->whole()) break;
     const std::string file = ColourFile(flags, view);
     if (absl::Status status = WritePng(file, ColoursOf(work->TakePicture())); !status.ok()) {
@@ -140,10 +142,17 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
   if (flags.progressive) options.first_stride = kProgressiveStride;
   DepthSpool depths;
   absl::Duration rendering;
+  std::optional<ViewProgress> progress;
+  if (!flags.progressive && ConsoleStyle(flags.json) == ProgressStyle::kTerminal)
+    progress.emplace("rendering", &clock, ProgressStyle::kTerminal, cameras->size(), stderr);
   for (size_t i = 0; i < cameras->size(); ++i) {
     const SteadyTime begin = clock.Now();
     const std::unique_ptr<PictureInWork> work = model->renderer->Begin((*cameras)[i], options);
     absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
+    if (absl::IsCancelled(status)) {
+      return absl::CancelledError(
+          fmt::format("interrupted: {} of {} views were rendered", i, cameras->size()));
+    }
     if (!status.ok()) return status;
     const ViewPicture view = work->TakePicture();
     rendering += clock.Now() - begin;
@@ -156,7 +165,9 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
                              OwnDepths(view, model->state.geometry.frame.scale));
     }
     if (!status.ok()) return status;
+    if (progress.has_value()) progress->Add();
   }
+  progress.reset();
   if (absl::Status status = depths.WriteImages(flags.out); !status.ok()) return status;
 
   const double seconds = absl::ToDoubleSeconds(rendering);

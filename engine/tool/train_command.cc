@@ -6,14 +6,15 @@
 #include <span>
 #include <utility>
 
+#include "common/shell_word.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/engine_runner.h"
-#include "engine/tool/evaluation_progress.h"
 #include "engine/tool/json_lines.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
+#include "engine/tool/view_progress.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/trainer.h"
 #include "fmt/format.h"
@@ -170,7 +171,7 @@ absl::StatusOr<double> FinalPsnr(std::span<const View> views, const Trainer& tra
                                  ThreadPool* pool, const RealClock& clock, ProgressStyle style,
                                  std::stop_token stop) {
   if (views.empty()) return std::numeric_limits<double>::quiet_NaN();
-  EvaluationProgress progress(&clock, style, views.size(), ConsoleStream(style));
+  ViewProgress progress("evaluating", &clock, style, views.size(), ConsoleStream(style));
   EvaluationOptions options;
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = trainer.state().config.min_transmittance;
@@ -225,8 +226,11 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   if (!outcome.ok()) return outcome.status();
 
   if (absl::Status status = console.WriteFiles(); !status.ok()) return status;
-  const std::string resume_hint = "interrupted; --resume " + console.checkpoint() + " goes on";
-  if (*outcome == TrainOutcome::kStopped) return absl::CancelledError(resume_hint);
+  if (*outcome == TrainOutcome::kStopped) {
+    return absl::CancelledError(fmt::format(
+        "interrupted; to go on: nerf-engine train {} --resume {} --out {}",
+        ShellWord(flags.dataset), ShellWord(console.checkpoint()), ShellWord(flags.out)));
+  }
   absl::StatusOr<double> psnr =
       FinalPsnr(s.scene.test, trainer, &pool, clock, style, signals->token());
   if (!psnr.ok()) return psnr.status();

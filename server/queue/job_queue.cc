@@ -246,7 +246,7 @@ absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,
   if (!found.ok()) return found.status();
   const std::vector<CheckpointRecord>& checkpoints = (*found)->job.checkpoints;
   if (!step.has_value()) {
-    if (checkpoints.empty()) return ResourceNotFound(JobName(job) + "/checkpoints/-");
+    if (checkpoints.empty()) return NoCheckpoint(JobName(job));
     return checkpoints.back();
   }
   for (const CheckpointRecord& checkpoint : checkpoints) {

@@ -60,9 +60,8 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
     checkpoint = std::prev(changed.checkpoints.end());
   }
   if (checkpoint == changed.checkpoints.end()) {
-    const std::string step =
-        spec.checkpoint.step.has_value() ? std::to_string(*spec.checkpoint.step) : "-";
-    return ResourceNotFound(fmt::format("{}/checkpoints/{}", JobName(job_key), step));
+    if (!spec.checkpoint.step.has_value()) return NoCheckpoint(JobName(job_key));
+    return ResourceNotFound(CheckpointName(job_key, *spec.checkpoint.step));
   }
 
   model.key = {spec.project, spec.id};

@@ -15,6 +15,12 @@ inline absl::Status ResourceNotFound(std::string_view name) {
   return WithReason(absl::NotFoundError(fmt::format("{} not found", name)),
                     reason::kResourceNotFound, {{"resource", std::string(name)}});
 }
+// Where the newest checkpoint of a job was asked for.
+inline absl::Status NoCheckpoint(std::string_view job_name) {
+  return WithReason(absl::NotFoundError(fmt::format("{} has no checkpoint", job_name)),
+                    reason::kResourceNotFound,
+                    {{"resource", fmt::format("{}/checkpoints/-", job_name)}});
+}
 inline absl::Status ResourceExists(std::string_view name) {
   return WithReason(absl::AlreadyExistsError(fmt::format("{} exists already", name)),
                     reason::kAlreadyExists, {{"resource", std::string(name)}});

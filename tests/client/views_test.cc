@@ -239,7 +239,13 @@ TEST_F(ServiceTest, RenderThatFailsLeavesNoPartOfAView) {
       {"render", "--job", "j-1", "--orbit", "1", "--channels", "rgb,depth", "--out", dir / "out"});
   EXPECT_EQ(result.exit_code, kWrongState);
   EXPECT_EQ(result.err, "nerfctl: no checkpoint yet (STATE_CONFLICT)\n");
-  EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "out"));
+  // A folder that was there stays.
+  std::filesystem::create_directory(dir / "mine");
+  state_.errors["RenderImage"] = {
+      WithReason(absl::FailedPreconditionError("no checkpoint yet"), reason::kStateConflict)};
+  Run({"render", "--job", "j-1", "--orbit", "1", "--out", dir / "mine"});
+  EXPECT_TRUE(std::filesystem::is_empty(dir / "mine"));
 }
 
 }  // namespace

@@ -351,6 +351,23 @@ TEST(SceneReaderTest, IntrinsicsOfAnotherSizeOfTheSameShapeAreRescaled) {
   EXPECT_THAT(scene.warnings, ElementsAre(HasSubstr("3 images have another size")));
 }
 
+TEST(SceneReaderTest, CamerasThatAllStandAtOnePlaceGetAWarningWhateverTheFlavour) {
+  for (const char* file : {"transforms.json", "transforms_train.json"}) {
+    const TempFolder folder;
+    folder.Write("a.png", MakePng(20, 20));
+    folder.Write("b.png", MakePng(20, 20));
+    folder.Write(file, R"({"camera_angle_x":0.7,"frames":[)" + FrameJson("a.png", 1, 2, 3) + "," +
+                           FrameJson("b.png", 1, 2, 3) + "]}");
+    SceneDescription scene = DescribeScene(folder.path());
+    ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+    EXPECT_THAT(scene.warnings, Contains(HasSubstr("all cameras stand at one place"))) << file;
+    folder.Write(file, R"({"camera_angle_x":0.7,"frames":[)" + FrameJson("a.png", 1, 2, 3) + "," +
+                           FrameJson("b.png", 1, 2, 4) + "]}");
+    scene = DescribeScene(folder.path());
+    EXPECT_THAT(scene.warnings, Not(Contains(HasSubstr("one place")))) << file;
+  }
+}
+
 TEST(SceneReaderTest, ScaledRotationsAreTakenWithAWarning) {
   const TempFolder folder;
   folder.Write("a.png", MakePng(20, 20));

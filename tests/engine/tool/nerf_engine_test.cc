@@ -377,6 +377,14 @@ TEST_F(NerfEngineTest, SignalsWriteACheckpointThatGoesOn) {
     EXPECT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_EQ(resumed.Last()["step"], step + 1);
   }
+  // The command that is named goes on, as it stands.
+  const std::string said = ReadFile(dir_ / "i", 1 << 24).value_or("");
+  const std::string go_on = "to go on: nerf-engine ";
+  const size_t begin = said.find(go_on);
+  ASSERT_NE(begin, std::string::npos) << said;
+  const std::string command =
+      said.substr(begin + go_on.size(), said.find('\n', begin) - begin - go_on.size());
+  EXPECT_EQ(Run(command + " --stop-after 1000").code, 0) << command;
 }
 
 TEST_F(NerfEngineTest, KilledTrainingGoesOnFromItsCheckpointToTheSameBytes) {

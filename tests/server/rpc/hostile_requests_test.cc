@@ -500,7 +500,7 @@ const std::vector<HostileCase>& Cases() {
        "name:'projects/default/trainingJobs/queued/checkpoints/-'",
        StatusCode::kNotFound,
        reason::kResourceNotFound,
-       {"checkpoints/-"}},
+       {"trainingJobs/queued has no checkpoint"}},
       {"PromoteCheckpoint",
        "name:'projects/default/trainingJobs/queued/checkpoints/4294967296'",
        StatusCode::kInvalidArgument,

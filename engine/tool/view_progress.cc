@@ -1,4 +1,4 @@
-#include "engine/tool/evaluation_progress.h"
+#include "engine/tool/view_progress.h"
 
 #include <unistd.h>
 
@@ -13,32 +13,32 @@ constexpr absl::Duration kLogInterval = absl::Seconds(5);
 
 }  // namespace
 
-EvaluationProgress::EvaluationProgress(const Clock* clock, ProgressStyle style, size_t n_views,
-                                       std::FILE* out)
-    : clock_(clock), style_(style), n_views_(n_views), out_(out) {
+ViewProgress::ViewProgress(std::string_view what, const Clock* clock, ProgressStyle style,
+                           size_t n_views, std::FILE* out)
+    : what_(what), clock_(clock), style_(style), n_views_(n_views), out_(out) {
   Print();
 }
 
-EvaluationProgress::~EvaluationProgress() {
+ViewProgress::~ViewProgress() {
   if (style_ == ProgressStyle::kTerminal) fmt::print(out_, "\r\x1b[K");
 }
 
-void EvaluationProgress::Add() {
+void ViewProgress::Add() {
   ++n_done_;
   if (clock_->Now() >= next_) Print();
 }
 
-void EvaluationProgress::Print() {
+void ViewProgress::Print() {
   next_ = clock_->Now() + (style_ == ProgressStyle::kLog ? kLogInterval : kInterval);
   if (style_ == ProgressStyle::kJson) {
     JsonObject line;
-    line["event"] = "evaluating";
+    line["event"] = what_;
     line["view"] = n_done_;
     line["views"] = n_views_;
     fmt::print(out_, "{}", JsonLine(line));
   } else {
     const bool terminal = style_ == ProgressStyle::kTerminal;
-    fmt::print(out_, "{}evaluating: {} of {} views{}", terminal ? "\r" : "", n_done_, n_views_,
+    fmt::print(out_, "{}{}: {} of {} views{}", terminal ? "\r" : "", what_, n_done_, n_views_,
                terminal ? "\x1b[K" : "\n");
   }
   std::fflush(out_);

@@ -1,4 +1,4 @@
-#include "engine/tool/evaluation_progress.h"
+#include "engine/tool/view_progress.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ std::string PrintedFor(ProgressStyle style) {
   FakeClock clock;
   std::FILE* out = std::tmpfile();
   {
-    EvaluationProgress progress(&clock, style, 10, out);
+    ViewProgress progress("evaluating", &clock, style, 10, out);
     for (int i = 0; i < 10; ++i) {
       clock.Advance(absl::Milliseconds(400));
       progress.Add();
@@ -27,7 +27,7 @@ std::string PrintedFor(ProgressStyle style) {
   return text;
 }
 
-TEST(EvaluationProgressTest, JsonSaysTheStartAndThenOneLineASecond) {
+TEST(ViewProgressTest, JsonSaysTheStartAndThenOneLineASecond) {
   EXPECT_EQ(PrintedFor(ProgressStyle::kJson),
             "{\"event\":\"evaluating\",\"view\":0,\"views\":10}\n"
             "{\"event\":\"evaluating\",\"view\":3,\"views\":10}\n"
@@ -35,13 +35,13 @@ TEST(EvaluationProgressTest, JsonSaysTheStartAndThenOneLineASecond) {
             "{\"event\":\"evaluating\",\"view\":9,\"views\":10}\n");
 }
 
-TEST(EvaluationProgressTest, TerminalIsRedrawnAndLeftEmpty) {
+TEST(ViewProgressTest, TerminalIsRedrawnAndLeftEmpty) {
   EXPECT_EQ(PrintedFor(ProgressStyle::kTerminal),
             "\revaluating: 0 of 10 views\x1b[K\revaluating: 3 of 10 views\x1b[K"
             "\revaluating: 6 of 10 views\x1b[K\revaluating: 9 of 10 views\x1b[K\r\x1b[K");
 }
 
-TEST(EvaluationProgressTest, LogGetsALineInFiveSeconds) {
+TEST(ViewProgressTest, LogGetsALineInFiveSeconds) {
   EXPECT_EQ(PrintedFor(ProgressStyle::kLog), "evaluating: 0 of 10 views\n");
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdio>
+#include <string>
+#include <string_view>
 
 #include "common/clock.h"
 
@@ -10,16 +12,18 @@ namespace nerf {
 // as lines of a log.
 enum class ProgressStyle { kJson, kTerminal, kLog };
 
-// Tells how many views of an evaluation are done: at the start, and then at most once a second
-// (once in five seconds in a log). JSON: {"event":"evaluating","view":3,"views":25}, 3 being done.
+// Tells how many views are done: at the start, and then at most once a second (once in five seconds
+// in a log). `what` is being done with them. JSON: {"event":"evaluating","view":3,"views":25}, 3
+// being done.
 // The destructor clears the line of a terminal. Used from one thread.
-class EvaluationProgress {
+class ViewProgress {
  public:
   // clock and out outlive it.
-  EvaluationProgress(const Clock* clock, ProgressStyle style, size_t n_views, std::FILE* out);
-  ~EvaluationProgress();
-  EvaluationProgress(const EvaluationProgress&) = delete;
-  EvaluationProgress& operator=(const EvaluationProgress&) = delete;
+  ViewProgress(std::string_view what, const Clock* clock, ProgressStyle style, size_t n_views,
+               std::FILE* out);
+  ~ViewProgress();
+  ViewProgress(const ViewProgress&) = delete;
+  ViewProgress& operator=(const ViewProgress&) = delete;
 
   // One more view is done.
   void Add();
@@ -27,6 +31,7 @@ class EvaluationProgress {
  private:
   void Print();
 
+  const std::string what_;
   const Clock* const clock_;
   const ProgressStyle style_;
   const size_t n_views_;
