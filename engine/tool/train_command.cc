@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -289,9 +290,17 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--out", flags->out, "folder for checkpoint, model and previews")->required();
   auto* method = command->add_option("--method", flags->method, "ngp or ngp-autograd");
   auto* steps = command->add_option("--steps", flags->steps, "budget: optimiser steps");
-  auto* samples =
-      command->add_option("--samples", flags->samples, "budget: trained samples (default 40e6)");
+  auto* samples = command->add_option("--samples", flags->samples,
+                                      "budget: trained samples, such as 40M, the default");
   auto* seconds = command->add_option("--seconds", flags->seconds, "budget: seconds of training");
+  // As nerfctl reads them: 40M, 4e7.
+  const std::map<std::string, double> units = {{"k", 1e3}, {"M", 1e6}, {"G", 1e9}};
+  for (CLI::Option* amount : {steps, samples}) {
+    amount
+        ->transform(
+            CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE).description(""))
+        ->type_name("NUMBER");
+  }
   steps->excludes(samples)->excludes(seconds);
   samples->excludes(seconds);
   auto* stop_after = command->add_option("--stop-after", flags->stop_after,

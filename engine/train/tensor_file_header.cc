@@ -301,7 +301,9 @@ absl::StatusOr<uint64_t> TensorFileHeaderLength(std::string_view prefix, uint64_
   std::memcpy(&length, prefix.data(), kTensorFilePrefixBytes);
   if (length > kMaxHeaderBytes) {
     return Invalid(
-        path, fmt::format("a header of {} bytes; at most {} are read", length, kMaxHeaderBytes));
+        path, fmt::format(
+                  "no model or checkpoint: its header would have {} bytes, and at most {} are read",
+                  length, kMaxHeaderBytes));
   }
   if (length > file_bytes - kTensorFilePrefixBytes) {
     return Invalid(

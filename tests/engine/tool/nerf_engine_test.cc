@@ -198,6 +198,15 @@ TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
   EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
 }
 
+TEST_F(NerfEngineTest, BudgetsMayHaveAUnit) {
+  const std::string train = "train " + dataset_ + " --out " + (dir_ / "unit") +
+                            " --json --set log2_hashmap_size=12 --set initial_rays=64 --steps ";
+  const Outcome trained = Run(train + "0.003k");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(trained.Last()["step"], 3);
+  EXPECT_EQ(Run(train + "3x").code, 2);
+}
+
 TEST_F(NerfEngineTest, BatchesDrawnAheadGiveTheSameBytes) {
   ASSERT_EQ(Run(Train("between", 50)).code, 0);
   ASSERT_EQ(Run(Train("ahead", 50) + " --batches-ahead 2").code, 0);
