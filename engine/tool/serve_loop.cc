@@ -525,8 +525,9 @@ void ServeLoop::GoOnWithRender(Job* job, const std::function<bool()>& pause) {
       return absl::OkStatus();
     }
     absl::StatusOr<JsonObject> rendered = FinishRender(&work);
-    if (rendered.ok()) reply = *std::move(rendered);
-    return rendered.status();
+    if (!rendered.ok()) return rendered.status();
+    reply = *std::move(rendered);
+    return absl::OkStatus();
   });
   if (paused) return;
   const std::string id = work.message.id;

@@ -165,9 +165,11 @@ absl::StatusOr<SceneRecord> SceneCatalog::Get(const ResourceKey& key) {
 
 absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request) {
   MutexLock lock(state_.mu);
+  const auto* const scenes =
+      &state_.scenes;  // clang does not see in a lambda that the lock is held
   // Without the files.
-  const auto summary_of = [&scenes = state_.scenes](const ResourceKey& key) {
-    const SceneRecord& scene = scenes.at(key);
+  const auto summary_of = [scenes](const ResourceKey& key) {
+    const SceneRecord& scene = scenes->at(key);
     return SceneRecord{scene.key, scene.create_sequence, scene.display_name, scene.request_id,
                        {},        scene.byte_size,       scene.create_time};
   };
