@@ -98,7 +98,7 @@ std::string ColourFile(const RenderFlags& flags, size_t view) {
 absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin,
                          const Clock& clock, const std::stop_token& stop, PictureInWork* work) {
   for (int stride = kProgressiveStride; !work->whole(); stride /= 2) {
-    if (!work->Advance(nullptr, stop)) return absl::CancelledError("");
+    if (!work->Advance(nullptr, stop)) return absl::CancelledError("rendering was interrupted");
     if (work->whole()) break;
     const std::string file = ColourFile(flags, view);
     if (absl::Status status = WritePng(file, ColoursOf(work->TakePicture())); !status.ok()) {
@@ -150,8 +150,8 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
     const std::unique_ptr<PictureInWork> work = model->renderer->Begin((*cameras)[i], options);
     absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
     if (absl::IsCancelled(status)) {
-      return absl::CancelledError(
-          fmt::format("interrupted: {} of {} views were rendered", i, cameras->size()));
+      return absl::CancelledError(fmt::format("{}: {} of {} views are done",
+                                              std::string(status.message()), i, cameras->size()));
     }
     if (!status.ok()) return status;
     const ViewPicture view = work->TakePicture();

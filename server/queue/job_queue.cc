@@ -159,9 +159,8 @@ absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
 
 absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request) {
   MutexLock lock(state_.mu);
-  const auto* const jobs = &state_.jobs;  // clang does not see in a lambda that the lock is held
-  const auto job_of = [jobs](const ResourceKey& key) { return jobs->at(key).job; };
-  return ListPage<Job>("jobs", request, state_.job_order, job_of);
+  return ListPage<Job>("jobs", request, state_.job_order, state_.jobs,
+                       [](const auto& entry) { return entry.job; });
 }
 
 absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {

@@ -110,10 +110,8 @@ absl::StatusOr<ModelRecord> ModelCatalog::Get(const ResourceKey& key) {
 
 absl::StatusOr<Page<ModelRecord>> ModelCatalog::List(const PageRequest& request) {
   MutexLock lock(state_.mu);
-  const auto* const models =
-      &state_.models;  // clang does not see in a lambda that the lock is held
-  const auto model_of = [models](const ResourceKey& key) { return models->at(key); };
-  return ListPage<ModelRecord>("models", request, state_.model_order, model_of);
+  return ListPage<ModelRecord>("models", request, state_.model_order, state_.models,
+                               [](const ModelRecord& model) { return model; });
 }
 
 absl::Status ModelCatalog::Delete(const ResourceKey& key) {

@@ -37,12 +37,12 @@ std::string EncodePageToken(std::string_view kind, std::string_view project, uin
 absl::StatusOr<uint64_t> ParsePageToken(std::string_view kind, std::string_view project,
                                         std::string_view token);
 
-// Fills a page of the list `kind`. `order` holds the keys of all projects by sequence; `record_of`
-// makes the record of a key.
-template <typename Record, typename RecordOf>
+// Fills a page of the list `kind`. `order` holds the keys of all projects by sequence, each one in
+// the map `entries`; `record_of` makes the record of an entry.
+template <typename Record, typename Entries, typename RecordOf>
 absl::StatusOr<Page<Record>> ListPage(std::string_view kind, const PageRequest& request,
                                       const std::map<uint64_t, ResourceKey>& order,
-                                      RecordOf record_of) {
+                                      const Entries& entries, RecordOf record_of) {
   const auto size = EffectivePageSize(request.page_size);
   if (!size.ok()) return size.status();
   const auto before = ParsePageToken(kind, request.project, request.page_token);
@@ -57,7 +57,7 @@ absl::StatusOr<Page<Record>> ListPage(std::string_view kind, const PageRequest& 
       page.next_page_token = EncodePageToken(kind, request.project, last);
       break;
     }
-    page.records.push_back(record_of(key));
+    page.records.push_back(record_of(entries.at(key)));
     last = sequence;
   }
   return page;

@@ -165,15 +165,12 @@ absl::StatusOr<SceneRecord> SceneCatalog::Get(const ResourceKey& key) {
 
 absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request) {
   MutexLock lock(state_.mu);
-  const auto* const scenes =
-      &state_.scenes;  // clang does not see in a lambda that the lock is held
   // Without the files.
-  const auto summary_of = [scenes](const ResourceKey& key) {
-    const SceneRecord& scene = scenes->at(key);
+  const auto summary_of = [](const SceneRecord& scene) {
     return SceneRecord{scene.key, scene.create_sequence, scene.display_name, scene.request_id,
                        {},        scene.byte_size,       scene.create_time};
   };
-  return ListPage<SceneRecord>("scenes", request, state_.scene_order, summary_of);
+  return ListPage<SceneRecord>("scenes", request, state_.scene_order, state_.scenes, summary_of);
 }
 
 absl::Status SceneCatalog::Delete(const ResourceKey& key) {

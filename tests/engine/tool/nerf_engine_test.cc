@@ -373,27 +373,23 @@ TEST_F(NerfEngineTest, SignalsWriteACheckpointThatGoesOn) {
   EXPECT_EQ(ExitCodeAfterSignal(engine + Train("int", 1000000) + " --json", dir_ / "i",
                                 "\"progress\"", SIGINT),
             130);
-  for (const char* out : {"term", "int"}) {
+  for (const auto& [out, said_in] : {std::pair("term", "t"), std::pair("int", "i")}) {
     const Outcome inspected =
         Run("inspect --json " + (dir_ / (std::string(out) + "/checkpoint.safetensors")));
     ASSERT_EQ(inspected.code, 0) << inspected.err;
     const int step = inspected.Last()["step"];
     EXPECT_GT(step, 0);
-    const Outcome resumed =
-        Run("train " + dataset_ + " --out " + (dir_ / "on") + " --json --resume " +
-            (dir_ / (std::string(out) + "/checkpoint.safetensors")) + " --stop-after " +
-            std::to_string(step + 1));
+    // The command that is named goes on, as it stands.
+    const std::string said = ReadFile(dir_ / said_in, 1 << 24).value_or("");
+    const std::string go_on = "to go on: nerf-engine ";
+    const size_t begin = said.find(go_on);
+    ASSERT_NE(begin, std::string::npos) << said;
+    const std::string command =
+        said.substr(begin + go_on.size(), said.find('\n', begin) - begin - go_on.size());
+    const Outcome resumed = Run(command + " --json --stop-after " + std::to_string(step + 1));
     EXPECT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_EQ(resumed.Last()["step"], step + 1);
   }
-  // The command that is named goes on, as it stands.
-  const std::string said = ReadFile(dir_ / "i", 1 << 24).value_or("");
-  const std::string go_on = "to go on: nerf-engine ";
-  const size_t begin = said.find(go_on);
-  ASSERT_NE(begin, std::string::npos) << said;
-  const std::string command =
-      said.substr(begin + go_on.size(), said.find('\n', begin) - begin - go_on.size());
-  EXPECT_EQ(Run(command + " --stop-after 1000").code, 0) << command;
 }
 
 TEST_F(NerfEngineTest, KilledTrainingGoesOnFromItsCheckpointToTheSameBytes) {
