@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kWaveSamples = 8;  // of a ray between two looks at its transmittance
 constexpr int kMaxSamplesPerRay = 2048;
+constexpr float kOpaqueDepth = 60;  // optical depth of a sample that takes all light that is left
 
 // The samples in front of the transmittance limit, those of a ray one after another, rays in order.
 struct PackedSamples {
@@ -136,9 +137,10 @@ autograd::NgpTensors AutogradStep::Parameters() const {
 PackedSamples AutogradStep::March(const Batch& batch, const autograd::NgpTensors& parameters) {
   const torch::NoGradGuard no_grad;
   const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
+  const kernels::MarchSteps steps = state_.steps().Scaled(batch.step_scale);
   std::vector<RayState> rays(batch.n_rays);
   for (int r = 0; r < batch.n_rays; ++r)
-    rays[r].march = kernels::StartMarch(grid, state_.steps(), batch.rays[r], batch.jitters[r]);
+    rays[r].march = kernels::StartMarch(grid, steps, batch.rays[r], batch.jitters[r]);
   PackedSamples samples;
   for (int marched = 0; marched < kMaxSamplesPerRay; marched += kWaveSamples) {
     const int64_t before = samples.n_marched;
@@ -158,6 +160,7 @@ PackedSamples AutogradStep::March(const Batch& batch, const autograd::NgpTensors
 void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& parameters,
                              std::vector<RayState>* rays, PackedSamples* samples) {
   const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
+  const kernels::MarchSteps steps = state_.steps().Scaled(batch.step_scale);
   std::vector<Vec3> positions;
   std::vector<float> deltas;
   std::vector<uint32_t> cells;
@@ -166,8 +169,8 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
     if (ray.done) continue;
     float t_middles[kWaveSamples], lengths[kWaveSamples];
     uint32_t found_cells[kWaveSamples];
-    const int found = kernels::MarchSamples(grid, state_.steps(), kWaveSamples, &ray.march,
-                                            t_middles, lengths, found_cells);
+    const int found = kernels::MarchSamples(grid, steps, kWaveSamples, &ray.march, t_middles,
+                                            lengths, found_cells);
     ray.done = found < kWaveSamples;
     for (int i = 0; i < found; ++i)
       positions.push_back(ray.march.origin + ray.march.direction * t_middles[i]);
@@ -180,7 +183,8 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
   ToUnitCube(state_.Network().box, n, positions.data(), positions.data());
   const torch::Tensor geometry =
       autograd::NgpGeometry(state_.parameters.shape(), parameters, View(positions));
-  const torch::Tensor sigmas = autograd::DensityActivation(geometry.select(1, 0)).contiguous();
+  const torch::Tensor sigmas =
+      autograd::DensityActivation(geometry.select(1, 0), state_.density_shift()).contiguous();
   const float* sigma = sigmas.data_ptr<float>();
   for (int i = 0; i < n; ++i) {
     RayState& ray = *ray_of[i];
@@ -189,10 +193,13 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
                             config_.alpha_threshold)) {
       continue;
     }
-    kernels::CompositeForwardStep(alpha, &ray.transmittance);
+    const float alpha_of_sample =
+        kernels::AlphaOfSample(alpha, ray.transmittance, config_.min_transmittance);
+    kernels::CompositeForwardStep(alpha_of_sample, &ray.transmittance);
     if (ray.transmittance < config_.min_transmittance) ray.done = true;
     ray.positions.push_back(positions[i]);
-    ray.deltas.push_back(deltas[i]);
+    // Long enough to stop all light, and for a gradient of the density that vanishes.
+    ray.deltas.push_back(alpha_of_sample > alpha ? kOpaqueDepth / sigma[i] : deltas[i]);
   }
   state_.occupancy.Observe(cells, {sigma, static_cast<size_t>(n)});
   samples->n_marched += n;
@@ -211,7 +218,8 @@ torch::Tensor AutogradStep::RayColours(const Batch& batch, const autograd::NgpTe
   }
   const torch::Tensor geometry =
       autograd::NgpGeometry(state_.parameters.shape(), parameters, View(samples.positions));
-  const torch::Tensor sigmas = autograd::DensityActivation(geometry.select(1, 0));
+  const torch::Tensor sigmas =
+      autograd::DensityActivation(geometry.select(1, 0), state_.density_shift());
   const torch::Tensor colours = autograd::NgpColour(parameters, geometry, View(directions));
   const autograd::Composited composited =
       autograd::Composite(ray_offsets, sigmas, View(samples.deltas));

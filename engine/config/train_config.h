@@ -38,18 +38,20 @@ struct TrainConfig {
   int log2_hashmap_size = 17;
   int n_features_per_level = 4;  // 4 on 8 levels or 2 on 16
   int finest_resolution = 1024;  // cells along the level-0 box
+  float initial_density = 1;     // optical depth of an untrained field along the level-0 box
   // Sampling. A negative value takes the scene's own.
   float near = -1, step = -1, cone = -1;
+  float initial_step_scale = 3;
   int target_samples = 8192;
   int initial_rays = 256;
   int max_rays = 65536;
-  float min_transmittance = 1e-4f;
+  float min_transmittance = 3e-2f;
   float alpha_threshold = 0;
   // Occupancy grid.
   int grid_resolution = 128;
   int grid_update_interval = 16;
   float grid_decay = 0.85f;
-  float grid_threshold = 0.01f;
+  float grid_threshold = 0.03f;
   // Optimisation.
   Loss loss = Loss::kHuber;
   float huber_delta = 0.3f;

@@ -53,11 +53,11 @@ void ColourOfBatch(const NgpNetwork& network, int n, const int* samples, const V
 
 }  // namespace
 
-NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, Buffer<float> table,
-                   Buffer<float> weights)
+NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
+                   Buffer<float> table, Buffer<float> weights)
     : table_(std::move(table)),
       weights_(std::move(weights)),
-      network_{shape, box, table_.data(), weights_.data()} {
+      network_{shape, box, table_.data(), weights_.data(), density_shift} {
   NERF_CHECK(table_.size() == shape.level_size() * shape.n_levels);
   NERF_CHECK(weights_.size() == kNgpWeights);
 }
@@ -75,8 +75,11 @@ void NgpField::Density(int n, const Vec3* positions, float* sigmas, Workspace* w
     NgpDensityForward(network_, batch, w.unit, w.encodings.data(), w.hidden.data(),
                       w.geometry.data() + size_t{kGeometryWidth} * begin);
   }
-  kernels::cpu::DensityActivation(
-      {.n = n, .outputs = w.geometry.data(), .stride = kGeometryWidth, .sigmas = sigmas});
+  kernels::cpu::DensityActivation({.n = n,
+                                   .outputs = w.geometry.data(),
+                                   .stride = kGeometryWidth,
+                                   .shift = network_.density_shift,
+                                   .sigmas = sigmas});
   for (int i = 0; i < n; ++i) {
     if (!network_.box.Contains(positions[i])) sigmas[i] = 0;
   }

@@ -11,9 +11,9 @@ namespace nerf {
 class NgpField : public RadianceField {
  public:
   // table [n_levels][entries][n_features], weights [kNgpWeights] in the order of kNgpLayers; box is
-  // the outermost box.
-  NgpField(const kernels::HashGridShape& shape, const Aabb& box, Buffer<float> table,
-           Buffer<float> weights);
+  // the outermost box; density_shift as in kernels::DensityFromOutput.
+  NgpField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
+           Buffer<float> table, Buffer<float> weights);
 
   std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;

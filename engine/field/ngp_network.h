@@ -49,6 +49,7 @@ struct NgpNetwork {
   Aabb box;                        // the outermost box; mapped to the unit cube
   const float* table = nullptr;    // [n_levels][entries][n_features]
   const float* weights = nullptr;  // [kNgpWeights], layers as in kNgpLayers
+  float density_shift = 0;         // kernels::DensityFromOutput
 
   const float* layer(int i) const { return weights + kNgpLayers[i].offset; }
 };

@@ -7,13 +7,12 @@
 
 namespace nerf::kernels {
 
-// Density of the MLP's first output: exp(min(x - 1, 15)). The shift makes space start thin, the
-// clamp keeps exp finite.
-inline constexpr float kDensityShift = 1.0f;
+// Density of the MLP's first output: exp(min(x - shift, 15)), a training unit. An untrained field
+// has x near 0, so the shift says how dense space is at first; the clamp keeps exp finite.
 inline constexpr float kDensityMaxExponent = 15.0f;
-NERF_HD inline float DensityFromOutput(float x) {
+NERF_HD inline float DensityFromOutput(float x, float shift) {
   // A copy: device code has no address of the constant to give to std::min.
-  return std::exp(std::min(x - kDensityShift, float{kDensityMaxExponent}));
+  return std::exp(std::min(x - shift, float{kDensityMaxExponent}));
 }
 
 // Opacity of a sample of length delta: 1 - exp(-sigma delta).
@@ -21,12 +20,13 @@ NERF_HD inline float AlphaFromDensity(float sigma, float delta) {
   return -std::expm1(-sigma * delta);  // expm1: thin samples keep their digits
 }
 
-// sigmas[i] = DensityFromOutput(outputs[i * stride]); alphas[i] = AlphaFromDensity(sigmas[i],
-// deltas[i]) where alphas is not null.
+// sigmas[i] = DensityFromOutput(outputs[i * stride], shift); alphas[i] =
+// AlphaFromDensity(sigmas[i], deltas[i]) where alphas is not null.
 struct DensityActivationParams {
   int n = 0;
   const float* outputs = nullptr;
   int stride = 0;
+  float shift = 0;
   const float* deltas = nullptr;
   float* sigmas = nullptr;
   float* alphas = nullptr;

@@ -20,6 +20,14 @@ NERF_HD inline float CompositeForwardStep(float alpha, float* transmittance) {
   return weight;
 }
 
+// The alpha that a sample counts with. A ray ends at the sample that leaves less light than
+// min_transmittance, and that one takes all of it: weights then sum to one, and neither the
+// background nor what lies behind shows through what was never looked at. Its density gets no
+// gradient, since its colour's weight no longer depends on it.
+NERF_HD inline float AlphaOfSample(float alpha, float transmittance, float min_transmittance) {
+  return transmittance * (1 - alpha) < min_transmittance ? 1.0f : alpha;
+}
+
 // Whether a sample counts at all: enough light reaches it, and it stops enough of that.
 NERF_HD inline bool IsVisible(float transmittance, float alpha, float min_transmittance,
                               float alpha_threshold) {
@@ -36,6 +44,8 @@ NERF_HD inline float CompositeBackwardStep(Vec3 colour, float alpha, float weigh
                                            Vec3 grad_colour, float* transmittance, Vec3* behind) {
   *transmittance *= 1 - alpha;
   *behind = *behind - colour * weight;
+  // Nothing lies behind it: the difference is rounding, which Adam would make a step of full size.
+  if (*transmittance == 0) return 0;
   return delta * Dot(grad_colour, colour * *transmittance - *behind);
 }
 

@@ -25,17 +25,18 @@ inline constexpr int kNgpMlpWeights = 10240;
 // of them; encodings are planes of two features, [16][stride][2], as kernels/hash_encoding.h writes
 // them.
 
-// Density of the samples in range: sigmas[i], alphas[i] = 1 - exp(-sigmas[i] deltas[i]) where
-// alphas is not null, geometry[16 i + j] all outputs where that is not null. Where values is not
-// null values[cells[i]] = max(values[cells[i]], sigmas[i] * step_length): what an occupancy grid
-// learns; *skip != 0, where skip is not null, leaves values as they are. Work: 6.1 kFLOP a sample;
-// 68 bytes read and 40 written in half precision.
+// Density of the samples in range: sigmas[i] = DensityFromOutput(output, shift), alphas[i] = 1 -
+// exp(-sigmas[i] deltas[i]) where alphas is not null, geometry[16 i + j] all outputs where that is
+// not null. Where values is not null values[cells[i]] = max(values[cells[i]], sigmas[i] *
+// step_length): what an occupancy grid learns; *skip != 0, where skip is not null, leaves values as
+// they are. Work: 6.1 kFLOP a sample; 68 bytes read and 40 written in half precision.
 template <typename T>
 struct NgpDensityParams {
   DeviceRange range;
   const T* weights = nullptr;
   const T* encodings = nullptr;
   uint32_t stride = 0;
+  float shift = 0;
   const float* deltas = nullptr;
   float* sigmas = nullptr;
   float* alphas = nullptr;

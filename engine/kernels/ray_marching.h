@@ -35,6 +35,8 @@ struct MarchSteps {
   float step = 0;
   float cone = 0;
 
+  NERF_HD MarchSteps Scaled(float scale) const { return {step * scale, cone * scale}; }
+
   // "Stepping space": n(t) grows by one a step. Linear up to step / cone, logarithmic beyond, so a
   // jump over empty space is one subtraction.
   NERF_HD float ToSteps(float t) const {
@@ -209,7 +211,8 @@ struct RaySegment {
 struct MarchParams {
   MarchGrid grid;
   MarchSteps steps;
-  Vec3 box_min, inverse_box_size;  // what the unit cube covers
+  const float* step_scale = nullptr;  // of steps; null: 1
+  Vec3 box_min, inverse_box_size;     // what the unit cube covers
   float min_transmittance = 0, alpha_threshold = 0;
   // Rays.
   uint32_t ray_capacity = 0;
@@ -226,9 +229,9 @@ struct MarchParams {
   float* deltas = nullptr;
   uint32_t* cells = nullptr;  // 64 * block + bit
   uint32_t* ray_of = nullptr;
-  Vec3* positions = nullptr;      // unit cube
-  const float* alphas = nullptr;  // written between two waves
-  float* weights = nullptr;       // -1 where a sample does not count
+  Vec3* positions = nullptr;  // unit cube
+  float* alphas = nullptr;    // written between two waves; 1 of samples that end their ray
+  float* weights = nullptr;   // -1 where a sample does not count
   // Kept samples, ray by ray, in the order of the rays.
   uint32_t* block_sums = nullptr;   // [RayBlocks(ray_capacity)]
   uint32_t* ray_offsets = nullptr;  // [ray_capacity + 1]

@@ -32,10 +32,16 @@ struct ViewLight {
   float depth = 0;
   float seen = 0, unseen = 0;  // weight that colour is made of, and that waits for the next sample
 
-  // Takes the light that a sample stops. Returns the weight that its colour has, those of the thin
-  // samples before it included; 0 where it is itself one of those.
-  NERF_HD float AddSample(float alpha, float t_middle) {
-    const float weight = CompositeForwardStep(alpha, &transmittance);
+  // Takes the light that a sample stops. As in training the one that leaves less than
+  // min_transmittance takes all, but here what it leaves falls to nothing on a line, from twice
+  // that on: a picture then hangs on no rounding, and devices agree. Returns the weight that the
+  // sample's colour has, those of the thin samples before it included; 0 where it is itself one of
+  // those.
+  NERF_HD float AddSample(float alpha, float t_middle, float min_transmittance) {
+    const float left = transmittance * (1 - alpha);
+    const float kept = std::min(left, std::max(2 * (left - min_transmittance), 0.0f));
+    const float weight = transmittance - kept;
+    transmittance = kept;
     depth += weight * t_middle;
     unseen += weight;
     if (unseen < kMinSeenWeight) return 0;
@@ -43,6 +49,8 @@ struct ViewLight {
     unseen = 0;
     return shown;
   }
+  // No light is left, so nothing more shows.
+  NERF_HD bool Ended() const { return transmittance <= 0; }
   NERF_HD void AddColour(Vec3 sample_colour, float weight) {
     colour = colour + sample_colour * weight;
     seen += weight;

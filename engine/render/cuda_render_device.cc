@@ -119,6 +119,7 @@ class CudaSceneRenderer final : public SceneRenderer {
   const SceneGeometry geometry_;
   const kernels::HashGridShape shape_;
   const Aabb box_;  // the outermost one
+  const float density_shift_;
   const kernels::Stream stream_;
   Workspace<T>* const workspace_;
   const Buffer<T> table_, weights_;
@@ -142,6 +143,7 @@ CudaSceneRenderer<T>::CudaSceneRenderer(TrainedModel model, const SceneGeometry&
       geometry_(geometry),
       shape_(NetworkOf(model).shape),
       box_(NetworkOf(model).box),
+      density_shift_(NetworkOf(model).density_shift),
       stream_(stream),
       workspace_(workspace),
       table_(OnDevice(Converted<T>(NetworkOf(model).table, shape_.level_size() * shape_.n_levels),
@@ -272,6 +274,7 @@ void CudaSceneRenderer<T>::RunWave(const cuda::ViewParams<T>& view, int wave) {
                                              .weights = weights_.data(),
                                              .encodings = arrays.encodings.data(),
                                              .stride = capacity,
+                                             .shift = density_shift_,
                                              .sigmas = arrays.sigmas.data(),
                                              .geometry = arrays.geometry.data()},
                    stream_);

@@ -80,9 +80,10 @@ int WeighWave(const RenderJob& job, int n, TileWorkspace* w) {
   int n_seen = 0;
   for (int i = 0; i < n; ++i) {
     RayState& ray = w->rays[w->ray_of[i]];
-    if (ray.transmittance < job.options.min_transmittance) continue;
-    const float weight = ray.AddSample(w->alphas[i], w->t_middles[i]);
-    if (ray.transmittance < job.options.min_transmittance) ray.done = true;
+    if (ray.Ended()) continue;
+    const float weight =
+        ray.AddSample(w->alphas[i], w->t_middles[i], job.options.min_transmittance);
+    if (ray.Ended()) ray.done = true;
     if (weight == 0) continue;
     w->seen[n_seen] = i;
     w->seen_weights[n_seen] = weight;

@@ -26,7 +26,7 @@ struct RenderedView {
 
 struct RenderOptions {
   Vec3 background{1, 1, 1};
-  float min_transmittance = 1e-4f;  // a ray stops where less light than this is left
+  float min_transmittance = 1e-4f;  // a ray ends at the sample that leaves less light than this
   // Progressive refinement: the first pass renders one pixel in first_stride^2, and each pass after
   // it halves the stride. A power of two; 1 renders the view in one pass. What a pixel shows does
   // not depend on it. CUDA devices take one pass all the same.

@@ -11,7 +11,7 @@ namespace nerf {
 namespace {
 
 constexpr char kFormat[] = "nerfd";
-constexpr char kFormatVersion[] = "2";
+constexpr char kFormatVersion[] = "3";
 constexpr char kSettingPrefix[] = "setting.";
 
 constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the level-0 one

@@ -206,6 +206,7 @@ void CudaHashGridStep<T>::WriteControl(const Batch& batch) {
   const NgpParameters& parameters = state_->parameters;
   host_control_[0] = {.n_rays = n_rays,
                       .step = batch.step,
+                      .step_scale = batch.step_scale,
                       .gradient_scale = scale.scale,
                       .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
                       .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
@@ -250,6 +251,7 @@ void CudaHashGridStep<T>::Record() {
                                   .weights = Trained(arrays_.weights, training_.weight_copies),
                                   .encodings = samples_.encodings.data(),
                                   .stride = shape_.sample_capacity,
+                                  .shift = state_->density_shift(),
                                   .deltas = samples_.deltas.data(),
                                   .sigmas = samples_.sigmas.data(),
                                   .alphas = samples_.alphas.data(),
@@ -276,6 +278,7 @@ cuda::MarchParams CudaHashGridStep<T>::March() {
   march.grid = MarchGridOf(state_->occupancy.grid());
   march.grid.blocks = arrays_.grid_blocks.data();
   march.steps = state_->steps();
+  march.step_scale = &control_.data()->step_scale;
   march.box_min = box.min;
   march.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
   march.min_transmittance = config_.min_transmittance;
@@ -464,6 +467,7 @@ void CudaHashGridStep<T>::ProbeCells(uint32_t step) {
                                   .weights = Trained(arrays_.weights, training_.weight_copies),
                                   .encodings = samples_.encodings.data(),
                                   .stride = shape_.sample_capacity,
+                                  .shift = state_->density_shift(),
                                   .sigmas = samples_.sigmas.data(),
                                   .cells = samples_.cells.data(),
                                   .step_length = occupancy.step_length(),

@@ -82,7 +82,7 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
                    .network = state_.Network(),
                    .transposed_weights = state_.parameters.transposed_weights(),
                    .grid = MarchGridOf(state_.occupancy.grid(), empty_reaches_),
-                   .steps = state_.steps(),
+                   .steps = state_.steps().Scaled(batch.step_scale),
                    .batch = &batch};
   // Long rays make small chunks. A function of the batch alone, so the same for any number of
   // threads.

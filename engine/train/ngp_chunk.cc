@@ -14,7 +14,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kMinWaveSamples = 8;  // of a ray between two looks at its transmittance
+constexpr int kMinWaveSamples = 4;  // of a ray between two looks at its transmittance
 constexpr int kMinWaveRows = 128;   // so that few long rays still make full batches
 constexpr int kBackwardRows =
     128;  // rows whose activations (1.1 KB each) go through the backward pass together
@@ -107,6 +107,7 @@ void NgpChunk::March(const ChunkInput& input, LaneOutput* output) {
     kernels::cpu::DensityActivation({.n = n,
                                      .outputs = geometry_.data() + row * kGeometryWidth,
                                      .stride = kGeometryWidth,
+                                     .shift = input.network.density_shift,
                                      .deltas = deltas_.data() + row,
                                      .sigmas = sigmas_.data() + row,
                                      .alphas = alphas_.data() + row});
@@ -150,6 +151,8 @@ int NgpChunk::DropHidden(const ChunkInput& input, int begin, int end) {
       continue;
     }
     if (kept != row) MoveRow(row, kept);
+    alphas_[kept] =
+        kernels::AlphaOfSample(alphas_[kept], ray.transmittance, input.config->min_transmittance);
     weights_[kept] = kernels::CompositeForwardStep(alphas_[kept], &ray.transmittance);
     if (ray.transmittance < input.config->min_transmittance) ray.done = true;
     ++kept;

@@ -1,6 +1,7 @@
 #include "engine/train/ngp_state.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/numbers.h"
@@ -52,6 +53,11 @@ Aabb OuterBoxOf(const SceneGeometry& geometry) {
   return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
 }
 
+// Relative to the box, so that fields start alike whatever their unit of length.
+float DensityShiftOf(const TrainConfig& config, const SceneGeometry& geometry) {
+  return std::log(geometry.box.Size().x / config.initial_density);
+}
+
 kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeometry& geometry) {
   return NgpHashGridShape({.log2_hashmap_size = config.log2_hashmap_size,
                            .n_features_per_level = config.n_features_per_level,
@@ -72,8 +78,11 @@ NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
 Aabb NgpState::OuterBox() const { return OuterBoxOf(geometry); }
 
 NgpNetwork NgpState::Network() const {
-  return {parameters.shape(), OuterBox(), parameters.table(), parameters.weights()};
+  return {parameters.shape(), OuterBox(), parameters.table(), parameters.weights(),
+          density_shift()};
 }
+
+float NgpState::density_shift() const { return DensityShiftOf(config, geometry); }
 
 kernels::MarchSteps NgpState::steps() const { return {geometry.step, geometry.cone}; }
 
@@ -127,8 +136,8 @@ absl::Status NgpState::Initialize(const TensorFile& file) {
 }
 
 TrainedModel NgpState::Snapshot() const {
-  return {std::make_unique<NgpField>(parameters.shape(), OuterBox(), parameters.EvaluationTable(),
-                                     parameters.EvaluationWeights()),
+  return {std::make_unique<NgpField>(parameters.shape(), OuterBox(), density_shift(),
+                                     parameters.EvaluationTable(), parameters.EvaluationWeights()),
           occupancy.grid()};
 }
 
@@ -140,8 +149,9 @@ absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const TrainCon
   absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
   if (!grid.ok()) return grid.status();
   TrainedModel model;
-  model.field = std::make_unique<NgpField>(shape, OuterBoxOf(geometry), std::move(held->table),
-                                           std::move(held->weights));
+  model.field =
+      std::make_unique<NgpField>(shape, OuterBoxOf(geometry), DensityShiftOf(config, geometry),
+                                 std::move(held->table), std::move(held->weights));
   model.grid = *std::move(grid);
   return model;
 }

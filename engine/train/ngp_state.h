@@ -25,6 +25,8 @@ struct NgpState {
   // The config's step lengths, the scene's where it leaves them open.
   kernels::MarchSteps steps() const;
 
+  float density_shift() const;
+
   // As TrainingStep describes them.
   void Save(TensorFile* file) const;
   absl::Status Load(const TensorFile& file);

@@ -85,6 +85,7 @@ void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, siz
     kernels::cpu::DensityActivation({.n = w->n,
                                      .outputs = w->geometry.data(),
                                      .stride = kGeometryWidth,
+                                     .shift = network.density_shift,
                                      .sigmas = w->sigmas.data()});
     for (int i = 0; i < w->n; ++i) {
       float& value = values_[w->cells[i]];

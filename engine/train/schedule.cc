@@ -7,8 +7,9 @@ namespace nerf {
 namespace {
 
 constexpr double kWarmupStart = 0.01;
-constexpr double kDecayBegin = 0.5;  // share of the budget
-constexpr double kDecayEnd = 0.01;   // of the rate
+constexpr double kDecayBegin = 0.5;    // share of the budget
+constexpr double kDecayEnd = 0.01;     // of the rate
+constexpr double kLongStepsEnd = 0.5;  // share of the budget
 
 }  // namespace
 
@@ -37,6 +38,11 @@ float LearningRate(const TrainConfig& config, uint32_t step, double fraction) {
   }
   const double decayed = std::clamp((fraction - kDecayBegin) / (1 - kDecayBegin), 0.0, 1.0);
   return static_cast<float>(rate * (1 + (kDecayEnd - 1) * decayed));
+}
+
+float StepScale(const TrainConfig& config, double fraction) {
+  const double left = std::max(0.0, 1 - fraction / kLongStepsEnd);
+  return static_cast<float>(1 + (config.initial_step_scale - 1) * left);
 }
 
 }  // namespace nerf

@@ -27,7 +27,7 @@ void DensityActivation(const DensityActivationParams& params) {
     const int n = HWY_MIN(lanes, params.n - begin);
     for (int i = 0; i < lanes; ++i)
       gathered[i] = params.outputs[(begin + HWY_MIN(i, n - 1)) * params.stride];
-    const auto exponent = hn::Min(hn::Sub(hn::Load(d, gathered), hn::Set(d, kDensityShift)),
+    const auto exponent = hn::Min(hn::Sub(hn::Load(d, gathered), hn::Set(d, params.shift)),
                                   hn::Set(d, kDensityMaxExponent));
     const auto sigma = hn::Exp(d, hn::Max(exponent, hn::Set(d, -80.0f)));
     hn::Store(sigma, d, gathered);

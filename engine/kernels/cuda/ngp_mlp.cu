@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kMlpBlock)
         }
       }
       if (lane.q != 0) continue;
-      const float sigma = DensityFromOutput(outputs.parts[0].r[2 * i]);
+      const float sigma = DensityFromOutput(outputs.parts[0].r[2 * i], p.shift);
       p.sigmas[row] = sigma;
       if (p.alphas != nullptr) p.alphas[row] = AlphaFromDensity(sigma, p.deltas[row]);
       if (values != nullptr) {

@@ -18,18 +18,25 @@ struct WaveArguments {
   int max_samples;
 };
 
+__device__ MarchSteps StepsOf(const MarchParams& p) {
+  return p.step_scale == nullptr ? p.steps : p.steps.Scaled(*p.step_scale);
+}
+
 __global__ void __launch_bounds__(kBlock) StartRaysKernel(const __grid_constant__ MarchParams p) {
+  const MarchSteps steps = StepsOf(p);
   const uint32_t n_rays = *p.n_rays;
   for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays; r += gridDim.x * blockDim.x)
-    p.states[r] = {StartMarch(p.grid, p.steps, p.rays[r], p.jitters[r]), 1, 0};
+    p.states[r] = {StartMarch(p.grid, steps, p.rays[r], p.jitters[r]), 1, 0};
 }
 
 // Walks over a ray's samples of one wave: their weights, and the light that is left.
 __device__ void Advance(const MarchParams& p, RaySegment segment, RayState* state) {
   for (uint32_t i = segment.first; i < segment.first + segment.n; ++i) {
-    const float alpha = p.alphas[i];
+    const float own_alpha = p.alphas[i];
     float weight = -1;
-    if (IsVisible(state->transmittance, alpha, p.min_transmittance, p.alpha_threshold)) {
+    if (IsVisible(state->transmittance, own_alpha, p.min_transmittance, p.alpha_threshold)) {
+      const float alpha = AlphaOfSample(own_alpha, state->transmittance, p.min_transmittance);
+      if (alpha != own_alpha) p.alphas[i] = alpha;
       weight = CompositeForwardStep(alpha, &state->transmittance);
       ++state->n_kept;
     }
@@ -42,6 +49,7 @@ __global__ void __launch_bounds__(kBlock)
     MarchWaveKernel(const __grid_constant__ WaveArguments arguments) {
   const MarchParams& p = arguments.march;
   __shared__ uint32_t block_first;
+  const MarchSteps steps = StepsOf(p);
   const uint32_t n_rays = *p.n_rays;
   const uint32_t wave_first =
       ElementsOf({p.sample_capacity, p.counts, arguments.wave}).begin;  // capped: then all overflow
@@ -56,7 +64,7 @@ __global__ void __launch_bounds__(kBlock)
       }
       if (state.march.t_exit >= 0) {
         MarchRay counted = state.march;
-        n = MarchSamples(p.grid, p.steps, arguments.max_samples, &counted, nullptr, nullptr);
+        n = MarchSamples(p.grid, steps, arguments.max_samples, &counted, nullptr, nullptr);
       }
     }
     uint32_t total;
@@ -73,7 +81,7 @@ __global__ void __launch_bounds__(kBlock)
         // No more than were counted, should the two passes round otherwise; and where that was the
         // end, it is not walked to again.
         const bool at_end = n < arguments.max_samples;
-        n = MarchSamples(p.grid, p.steps, n, &state.march, p.t_middles + first, p.deltas + first,
+        n = MarchSamples(p.grid, steps, n, &state.march, p.t_middles + first, p.deltas + first,
                          p.cells + first);
         if (at_end) state.march.t_exit = -1;
       }

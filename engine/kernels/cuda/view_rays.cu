@@ -127,12 +127,12 @@ __global__ void __launch_bounds__(kBlock)
       ViewRay ray = p.rays[r];
       const RaySegment segment = p.segments[place];
       for (uint32_t i = segment.first; i < segment.first + segment.n; ++i) {
-        if (ray.transmittance < min_transmittance) break;
-        const float weight =
-            ray.AddSample(AlphaFromDensity(p.sigmas[i], p.deltas[i]), p.t_middles[i]);
+        if (ray.Ended()) break;
+        const float weight = ray.AddSample(AlphaFromDensity(p.sigmas[i], p.deltas[i]),
+                                           p.t_middles[i], min_transmittance);
         if (weight > 0) ray.AddColour(p.colours[i], weight);
       }
-      goes_on = ray.transmittance >= min_transmittance && ray.march.t_exit >= 0;
+      goes_on = !ray.Ended() && ray.march.t_exit >= 0;
       if (goes_on) {
         p.rays[r] = ray;
       } else {

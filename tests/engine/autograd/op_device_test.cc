@@ -86,7 +86,7 @@ TEST(OpDeviceTest, DenseLayersStayOnTheDeviceOfTheirInputs) {
 }
 
 TEST(OpDeviceTest, DensityActivationStaysOnTheDeviceOfItsInputs) {
-  ExpectMeta(DensityActivation(Meta({kSamples})), {kSamples});
+  ExpectMeta(DensityActivation(Meta({kSamples}), 1), {kSamples});
 }
 
 TEST(OpDeviceTest, SphericalHarmonicsStayOnTheDeviceOfTheirInputs) {

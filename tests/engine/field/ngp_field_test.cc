@@ -16,7 +16,7 @@ NgpField RandomField() {
   std::copy(entries.begin(), entries.end(), table.begin());
   const std::vector<float> values = RandomFloats(weights.size(), -0.3f, 0.3f, 2);
   std::copy(values.begin(), values.end(), weights.begin());
-  return NgpField(shape, {{-1, -1, -1}, {1, 1, 1}}, std::move(table), std::move(weights));
+  return NgpField(shape, {{-1, -1, -1}, {1, 1, 1}}, 1, std::move(table), std::move(weights));
 }
 
 TEST(NgpFieldTest, NothingIsOutsideOfTheBox) {

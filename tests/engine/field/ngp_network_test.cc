@@ -52,7 +52,7 @@ TEST(NgpNetworkTest, DensityAndColourAgreeWithTheReference) {
       if (i % layer.n_out < layer.n_out_used) weights[layer.offset + i] = values[i];
     }
   }
-  const NgpNetwork network{shape, {}, table.data(), weights.data()};
+  const NgpNetwork network{shape, {}, table.data(), weights.data(), 0.5f};
   for (int n : {0, 1, 4, 33}) {
     const std::vector<Vec3> unit = RandomPoints(n, 0, 1, 3), directions = RandomDirections(n, 4);
     std::vector<float> encodings(n * kEncodingWidth), hidden(n * kHiddenWidth),
@@ -67,7 +67,7 @@ TEST(NgpNetworkTest, DensityAndColourAgreeWithTheReference) {
       const reference::FieldSample expected =
           reference::NgpFieldAt(network, unit[i], directions[i]);
       // Encodings are good to 1e-5; three layers of weights around 0.3 carry that on.
-      EXPECT_NEAR(kernels::DensityFromOutput(geometry[i * kGeometryWidth]), expected.sigma,
+      EXPECT_NEAR(kernels::DensityFromOutput(geometry[i * kGeometryWidth], 0.5f), expected.sigma,
                   2e-4 * expected.sigma);
       for (int c = 0; c < 3; ++c)
         EXPECT_NEAR(colours[i * kColourWidth + c], expected.colour[c], 2e-4);

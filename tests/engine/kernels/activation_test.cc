@@ -16,6 +16,7 @@ constexpr int kSizes[] = {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 100};
 constexpr double kRelativeTolerance = 1e-6;
 // Exponents are cut off at -80: exp(-80) = 1.8e-35 stands for everything smaller.
 constexpr double kSmallestDensity = 2e-35;
+constexpr float kShift = 0.75f;
 
 class ActivationTest : public SimdPathTest {};
 NERF_INSTANTIATE_SIMD_PATHS(ActivationTest);
@@ -33,11 +34,12 @@ TEST_P(ActivationTest, DensityAndAlphaAgreeWithTheReferenceForAllSizes) {
     cpu::DensityActivation({.n = n,
                             .outputs = outputs.data(),
                             .stride = kStride,
+                            .shift = kShift,
                             .deltas = deltas.data(),
                             .sigmas = sigmas.data(),
                             .alphas = alphas.data()});
     for (int i = 0; i < n; ++i) {
-      const double sigma = std::exp(static_cast<double>(outputs[i * kStride]) - 1);
+      const double sigma = std::exp(static_cast<double>(outputs[i * kStride]) - kShift);
       const double alpha = -std::expm1(-sigma * deltas[i]);
       EXPECT_NEAR(sigmas[i], sigma, kRelativeTolerance * sigma) << n << ", " << i;
       EXPECT_NEAR(alphas[i], alpha, 2 * kRelativeTolerance * alpha) << n << ", " << i;
@@ -48,9 +50,10 @@ TEST_P(ActivationTest, DensityAndAlphaAgreeWithTheReferenceForAllSizes) {
 }
 
 TEST_P(ActivationTest, DensityWithoutAlphasNeedsNoDeltas) {
-  const float outputs[] = {1, 1 + std::log(2.0f)};
+  const float outputs[] = {kShift, kShift + std::log(2.0f)};
   float sigmas[2];
-  cpu::DensityActivation({.n = 2, .outputs = outputs, .stride = 1, .sigmas = sigmas});
+  cpu::DensityActivation(
+      {.n = 2, .outputs = outputs, .stride = 1, .shift = kShift, .sigmas = sigmas});
   EXPECT_FLOAT_EQ(sigmas[0], 1);
   EXPECT_FLOAT_EQ(sigmas[1], 2);
 }
@@ -62,6 +65,7 @@ TEST_P(ActivationTest, ExtremeOutputsStayFinite) {
   cpu::DensityActivation({.n = 5,
                           .outputs = outputs,
                           .stride = 1,
+                          .shift = kShift,
                           .deltas = deltas,
                           .sigmas = sigmas,
                           .alphas = alphas});
@@ -75,7 +79,7 @@ TEST_P(ActivationTest, ExtremeOutputsStayFinite) {
 }
 
 TEST_P(ActivationTest, AlphaOfThinSamplesKeepsItsDigits) {
-  const float output = 1, delta = 1e-10f;  // sigma 1: 1 - exp(-1e-10) is 0 in floats
+  const float output = 0, delta = 1e-10f;  // sigma 1: 1 - exp(-1e-10) is 0 in floats
   float sigma, alpha;
   cpu::DensityActivation({.n = 1,
                           .outputs = &output,

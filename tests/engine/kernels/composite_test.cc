@@ -88,6 +88,13 @@ TEST(CompositeTest, VisibilityOfTheWorkedExample) {
   EXPECT_THAT(visible(.05f, .35f), ElementsAre(true, false, true, true, false));
 }
 
+TEST(CompositeTest, SampleThatLeavesTooLittleLightTakesAllOfIt) {
+  EXPECT_EQ(AlphaOfSample(.5f, .1f, .04f), .5f);
+  EXPECT_EQ(AlphaOfSample(.5f, .1f, .06f), 1);
+  EXPECT_EQ(AlphaOfSample(.999f, 1, 0), .999f) << "without a limit, none does";
+  EXPECT_EQ(AlphaOfSample(0, 1, .5f), 0);
+}
+
 TEST(CompositeTest, AccumulatingAlongRaysSkipsNoRayWithoutSamples) {
   const std::vector<Vec3> values = RandomPoints(5, 0, 1);
   std::vector<Vec3> sums;

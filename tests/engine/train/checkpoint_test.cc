@@ -123,7 +123,7 @@ TEST_P(BadMetadataTest, IsRefusedAndNamed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoint, BadMetadataTest,
-    ::testing::Values(BadValue{"format", "other"}, BadValue{"format_version", "1"},
+    ::testing::Values(BadValue{"format", "other"}, BadValue{"format_version", "2"},
                       BadValue{"kind", "mesh"}, BadValue{"seed", "-1"},
                       BadValue{"seed", "4294967296"}, BadValue{"seed", ""}, BadValue{"seed", "1x"},
                       BadValue{"budget", "steps"}, BadValue{"budget", "years 3"},

@@ -395,7 +395,7 @@ TEST_P(CudaHashGridStepTest, ADeviceThatRunsOutOfMemoryLeavesTheStepUsable) {
   step->Run(TinyBatch(20));
   const TensorFile before = Saved(*step);
   cuda_emulation::SetDeviceBytes(cuda_emulation::DeviceBytesInUse() + 1000);
-  EXPECT_THROW(step->Run(TinyBatch(150, 1)), kernels::cuda::CudaOutOfMemory);
+  EXPECT_THROW(step->Run(TinyBatch(150, 2)), kernels::cuda::CudaOutOfMemory);
   cuda_emulation::SetDeviceBytes(size_t{1} << 30);
   const TensorFile after = Saved(*step);
   EXPECT_EQ(after.metadata, before.metadata);

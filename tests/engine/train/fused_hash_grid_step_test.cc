@@ -42,7 +42,7 @@ TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
   const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
   const Batch batch = TinyBatch(23);
   const StepResult expected = reference::TrainingLoss(
-      config, {parameters.shape(), outer, parameters.table(), parameters.weights()},
+      config, {parameters.shape(), outer, parameters.table(), parameters.weights(), std::log(2.0f)},
       FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
       {geometry.step, geometry.cone}, batch);
   const StepResult result = step->Run(batch);

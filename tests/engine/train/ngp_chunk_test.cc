@@ -23,13 +23,13 @@ class NgpChunkTest : public testing::Test {
   // Rays of `batch`, one chunk for each pair of neighbouring bounds.
   LaneOutput Run(const Batch& batch, const std::vector<int>& bounds, NgpChunk* chunk) {
     const std::vector<uint8_t> empty_reaches = EmptyReaches(grid_);
-    const ChunkInput input{
-        .config = &config_,
-        .network = {parameters_.shape(), geometry_.box, parameters_.table(), parameters_.weights()},
-        .transposed_weights = parameters_.transposed_weights(),
-        .grid = MarchGridOf(grid_, empty_reaches),
-        .steps = {geometry_.step, geometry_.cone},
-        .batch = &batch};
+    const ChunkInput input{.config = &config_,
+                           .network = {parameters_.shape(), geometry_.box, parameters_.table(),
+                                       parameters_.weights(), 1},
+                           .transposed_weights = parameters_.transposed_weights(),
+                           .grid = MarchGridOf(grid_, empty_reaches),
+                           .steps = {geometry_.step, geometry_.cone},
+                           .batch = &batch};
     weight_gradients_.assign(kNgpWeights, 0);
     LaneOutput output;
     output.weight_gradients = weight_gradients_.data();

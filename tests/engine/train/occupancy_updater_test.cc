@@ -31,7 +31,7 @@ class HalfSpaceField {
     weights_[second.offset + 0 * second.n_out] = inside - outside;
     weights_[second.offset + 1 * second.n_out] = outside;
   }
-  NgpNetwork Network() const { return {shape_, box_, table_.data(), weights_.data()}; }
+  NgpNetwork Network() const { return {shape_, box_, table_.data(), weights_.data(), 1}; }
 
  private:
   static constexpr int kLog2Size = 13;

@@ -38,6 +38,17 @@ TEST(ScheduleTest, RateFallsOnALineFromHalfOfTheBudgetToOnePercent) {
   EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 1), 0.0001f);
 }
 
+TEST(ScheduleTest, StepsAreLongAtFirstAndTheScenesOwnFromHalfOfTheBudgetOn) {
+  TrainConfig config = Config();
+  config.initial_step_scale = 3;
+  EXPECT_FLOAT_EQ(StepScale(config, 0), 3);
+  EXPECT_FLOAT_EQ(StepScale(config, 0.25), 2);
+  EXPECT_EQ(StepScale(config, 0.5), 1);
+  EXPECT_EQ(StepScale(config, 1), 1);
+  config.initial_step_scale = 1;
+  EXPECT_EQ(StepScale(config, 0), 1);
+}
+
 TEST(ScheduleTest, NoWarmUpStepsMeansFullRateAtOnce) {
   TrainConfig config = Config();
   config.warmup_steps = 0;

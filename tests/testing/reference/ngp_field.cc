@@ -44,7 +44,7 @@ FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction) {
   const Matrix hidden0 = DenseForward(inputs, LayerWeights(network, 2), true);
   const Matrix hidden1 = DenseForward(hidden0, LayerWeights(network, 3), true);
   const Matrix colour = DenseForward(hidden1, LayerWeights(network, 4), false);
-  FieldSample sample{std::exp(std::min(geometry.at(0, 0) - 1, 15.0)), {}};
+  FieldSample sample{std::exp(std::min(geometry.at(0, 0) - network.density_shift, 15.0)), {}};
   for (int c = 0; c < 3; ++c) sample.colour[c] = 1 / (1 + std::exp(-colour.at(0, c)));
   return sample;
 }

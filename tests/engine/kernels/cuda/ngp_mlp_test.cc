@@ -147,6 +147,7 @@ class CudaNgpMlpTest : public CudaTest {
                                                  .weights = weights.data(),
                                                  .encodings = device_encodings.data(),
                                                  .stride = batch.stride,
+                                                 .shift = 1,
                                                  .deltas = deltas.data(),
                                                  .sigmas = sigmas.data(),
                                                  .alphas = alphas.data(),

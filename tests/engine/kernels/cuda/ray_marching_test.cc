@@ -177,11 +177,12 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
   const std::vector<Ray> rays = Rays(300);
   March march(grid, rays, 60000);
   march.Run(kAlpha, stream_);
-  // 0.8^21 is the first below the limit: 21 samples are in front of it.
+  // 0.8^21 is the first below the limit: 21 samples are in front of it, and the last one of them
+  // takes what is left.
   const auto n_seen =
       static_cast<uint32_t>(std::ceil(std::log(kMinTransmittance) / std::log(1 - kAlpha)));
   const auto offsets = march.ray_offsets.Download(stream_), rows = march.rows.Download(stream_);
-  const auto weights = march.weights.Download(stream_);
+  const auto weights = march.weights.Download(stream_), alphas = march.alphas.Download(stream_);
   const auto counts = march.counts.Download(stream_);
   const std::vector<float> jitters = RandomFloats(300, 0, 1, 13);
   uint32_t n_long = 0;
@@ -191,8 +192,12 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
     ASSERT_EQ(offsets[r + 1] - offsets[r], std::min(n_seen, there)) << r;
     n_long += there > n_seen;
     float transmittance = 1;
-    for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k)
-      ASSERT_NEAR(weights[rows[k]], CompositeForwardStep(kAlpha, &transmittance), 1e-6);
+    for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k) {
+      const bool is_last = k - offsets[r] + 1 == n_seen;
+      ASSERT_EQ(alphas[rows[k]], is_last ? 1 : kAlpha) << r;
+      ASSERT_NEAR(weights[rows[k]], CompositeForwardStep(is_last ? 1 : kAlpha, &transmittance),
+                  1e-6);
+    }
   }
   EXPECT_GT(n_long, 50u);
   // No ray goes beyond the wave in which its light ends: 8 + 8 + 16 samples hold 21.

@@ -47,11 +47,11 @@ ViewRay Expected(const MarchGrid& grid, const cuda::ViewControl& control, int x,
   ViewRay view;
   view.march = StartMarch(grid, kSteps, ray, kViewJitter);
   float t_middle, delta;
-  while (view.transmittance >= control.min_transmittance &&
-         MarchSamples(grid, kSteps, 1, &view.march, &t_middle, &delta) == 1) {
+  while (!view.Ended() && MarchSamples(grid, kSteps, 1, &view.march, &t_middle, &delta) == 1) {
     const Vec3 position = ray.origin + ray.direction * t_middle;
     const Vec3 unit = (position - kBoxMin) * kInverseBoxSize;
-    const float weight = view.AddSample(AlphaFromDensity(SigmaAt(unit), delta), t_middle);
+    const float weight =
+        view.AddSample(AlphaFromDensity(SigmaAt(unit), delta), t_middle, control.min_transmittance);
     if (weight > 0) view.AddColour(ColourAt(unit), weight);
   }
   return view;
