@@ -11,6 +11,7 @@
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/json_lines.h"
+#include "engine/tool/png_writer.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
 #include "engine/tool/view_progress.h"
@@ -141,6 +142,7 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
   options.min_transmittance = model->state.config.min_transmittance;
   if (flags.progressive) options.first_stride = kProgressiveStride;
   DepthSpool depths;
+  PngWriter writer(pool.n_threads());
   absl::Duration rendering;
   std::optional<ViewProgress> progress;
   if (!flags.progressive && ConsoleStyle(flags.json) == ProgressStyle::kTerminal)
@@ -150,15 +152,16 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
     const std::unique_ptr<PictureInWork> work = model->renderer->Begin((*cameras)[i], options);
     absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
     if (absl::IsCancelled(status)) {
+      if (absl::Status written = writer.Finish(); !written.ok()) return written;
       return absl::CancelledError(fmt::format("{}: {} of {} views are done",
                                               std::string(status.message()), i, cameras->size()));
     }
     if (!status.ok()) return status;
     const ViewPicture view = work->TakePicture();
     rendering += clock.Now() - begin;
-    if (channels.rgb) status = WritePng(ColourFile(flags, i), ColoursOf(view));
+    if (channels.rgb) status = writer.Add(ColourFile(flags, i), ColoursOf(view));
     if (status.ok() && channels.opacity) {
-      status = WritePng(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view));
+      status = writer.Add(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view));
     }
     if (status.ok() && channels.depth) {
       status = depths.Append(view.rgba.width, view.rgba.height,
@@ -167,6 +170,7 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
     if (!status.ok()) return status;
     if (progress.has_value()) progress->Add();
   }
+  if (absl::Status status = writer.Finish(); !status.ok()) return status;
   progress.reset();
   if (absl::Status status = depths.WriteImages(flags.out); !status.ok()) return status;
 
