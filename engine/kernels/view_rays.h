@@ -29,19 +29,20 @@ inline constexpr float kMinSeenWeight = 1.0f / 256;
 struct ViewLight {
   Vec3 colour;
   float transmittance = 1;
+  float left = 1;  // of the light, as the picture shows it; see AddSample
   float depth = 0;
   float seen = 0, unseen = 0;  // weight that colour is made of, and that waits for the next sample
 
-  // Takes the light that a sample stops. As in training the one that leaves less than
-  // min_transmittance takes all, but here what it leaves falls to nothing on a line, from twice
-  // that on: a picture then hangs on no rounding, and devices agree. Returns the weight that the
-  // sample's colour has, those of the thin samples before it included; 0 where it is itself one of
-  // those.
+  // Takes the light that a sample stops. As in training no light is left below min_transmittance,
+  // but here what is left falls to nothing on a line, from twice that on: a picture then hangs on
+  // no rounding, and devices agree. Returns the weight that the sample's colour has, those of the
+  // thin samples before it included; 0 where it is itself one of those.
   NERF_HD float AddSample(float alpha, float t_middle, float min_transmittance) {
-    const float left = transmittance * (1 - alpha);
-    const float kept = std::min(left, std::max(2 * (left - min_transmittance), 0.0f));
-    const float weight = transmittance - kept;
-    transmittance = kept;
+    transmittance *= 1 - alpha;
+    const float still_left =
+        std::min(transmittance, std::max(2 * (transmittance - min_transmittance), 0.0f));
+    const float weight = left - still_left;
+    left = still_left;
     depth += weight * t_middle;
     unseen += weight;
     if (unseen < kMinSeenWeight) return 0;
@@ -50,7 +51,7 @@ struct ViewLight {
     return shown;
   }
   // No light is left, so nothing more shows.
-  NERF_HD bool Ended() const { return transmittance <= 0; }
+  NERF_HD bool Ended() const { return left <= 0; }
   NERF_HD void AddColour(Vec3 sample_colour, float weight) {
     colour = colour + sample_colour * weight;
     seen += weight;
@@ -58,9 +59,9 @@ struct ViewLight {
 
   // What a finished ray shows. What still waits has the colour of what was seen.
   NERF_HD Vec3 ColourOn(Vec3 background) const {
-    return colour * (seen > 0 ? Opacity() / seen : 1) + background * transmittance;
+    return colour * (seen > 0 ? Opacity() / seen : 1) + background * left;
   }
-  NERF_HD float Opacity() const { return 1 - transmittance; }
+  NERF_HD float Opacity() const { return 1 - left; }
   NERF_HD float ExpectedDepth() const {
     return Opacity() >= kMinDepthOpacity ? depth / Opacity() : 0;
   }

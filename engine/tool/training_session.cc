@@ -115,16 +115,21 @@ absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const 
   return fits.ok() ? fits : InitInvalid(path, fits.message());
 }
 
-// The shapes of a table do not tell how fine its levels are: that follows from the setting and from
-// how far the scene reaches.
-absl::Status CheckSameLevels(const TrainConfig& config, const SceneGeometry& geometry,
-                             const TensorFile& file, const std::string& path) {
+// What shapes do not tell: how fine the table's levels are, which follows from the setting and from
+// how far the scene reaches, and how dense an output of the MLP is.
+absl::Status CheckSameField(const TrainConfig& config, const SceneGeometry& geometry,
+                            const TensorFile& file, const std::string& path) {
   const absl::StatusOr<StoredTrainState> stored = LoadTrainState(file, path);
   if (!stored.ok()) return stored.status();
   const int finest = stored->state.config.finest_resolution;
   if (finest != config.finest_resolution) {
     return InitInvalid(path, fmt::format("trained with finest_resolution {}, the config wants {}",
                                          finest, config.finest_resolution));
+  }
+  const float density = stored->state.config.initial_density;
+  if (density != config.initial_density) {
+    return InitInvalid(path, fmt::format("trained with initial_density {}, the config wants {}",
+                                         density, config.initial_density));
   }
   const int n_levels = stored->state.geometry.n_levels;
   if (n_levels != geometry.n_levels) {
@@ -239,7 +244,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   }
   if (!request.init.empty()) {
     if (absl::Status status =
-            CheckSameLevels(state.config, state.geometry, *start->file, request.init);
+            CheckSameField(state.config, state.geometry, *start->file, request.init);
         !status.ok()) {
       return status;
     }

@@ -30,7 +30,7 @@ struct EvaluationResult {
 
 struct EvaluationOptions {
   Background background = Background::kWhite;  // kWhite or kBlack
-  float min_transmittance = 1e-4f;
+  float min_transmittance = TrainConfig().min_transmittance;
   bool with_ssim = true;
   // Called with each rendered view, 8 bits, on the background.
   std::function<absl::Status(const View&, const ImageU8&)> on_image;

@@ -25,6 +25,7 @@ struct NgpState {
   // The config's step lengths, the scene's where it leaves them open.
   kernels::MarchSteps steps() const;
 
+  // For kernels::DensityFromOutput: follows from the config's initial_density and the box.
   float density_shift() const;
 
   // As TrainingStep describes them.

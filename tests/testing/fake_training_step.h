@@ -45,15 +45,17 @@ class FakeTrainingStep final : public TrainingStep {
   bool draws_rays = false;
   int samples_per_ray = 8;
   int n_runs = 0, n_loads = 0, n_reopened = 0, n_snapshots = 0;
-  std::vector<float> learning_rates;  // of each run
+  std::vector<float> learning_rates, step_scales;  // of each run
 
   StepResult Run(const Batch& batch) override {
     ++n_runs;
     next_ = 0;  // a step leaves nothing behind but its weights
     on_run();
     learning_rates.push_back(batch.learning_rate);
+    step_scales.push_back(batch.step_scale);
     Mix(batch.step);
     Mix(std::bit_cast<uint32_t>(batch.learning_rate));
+    Mix(std::bit_cast<uint32_t>(batch.step_scale));
     for (size_t i = 0; i < batch.rays.size(); ++i) {
       Mix(std::bit_cast<uint32_t>(batch.rays[i].direction.x));
       Mix(std::bit_cast<uint32_t>(batch.jitters[i]));

@@ -93,6 +93,11 @@ TEST(CompositeTest, SampleThatLeavesTooLittleLightTakesAllOfIt) {
   EXPECT_EQ(AlphaOfSample(.5f, .1f, .06f), 1);
   EXPECT_EQ(AlphaOfSample(.999f, 1, 0), .999f) << "without a limit, none does";
   EXPECT_EQ(AlphaOfSample(0, 1, .5f), 0);
+  // What rounding left behind it is no gradient.
+  float transmittance = .1f;
+  Vec3 behind{.05f, .05f, .05f};
+  EXPECT_EQ(
+      CompositeBackwardStep({.4f, .4f, .4f}, 1, .1f, .01f, {1, 1, 1}, &transmittance, &behind), 0);
 }
 
 TEST(CompositeTest, AccumulatingAlongRaysSkipsNoRayWithoutSamples) {

@@ -231,6 +231,10 @@ TEST_F(TrainingSessionTest, InitOfOtherLevelsIsRefusedThoughItsShapesFit) {
       changed([](TrainState* state) { state->config.finest_resolution *= 2; });
   EXPECT_THAT(finer, FailsWith(StatusCode::kInvalidArgument, reason::kInitInvalid));
   EXPECT_THAT(finer, StatusIs(StatusCode::kInvalidArgument, "finest_resolution"));
+  const absl::Status denser =
+      changed([](TrainState* state) { state->config.initial_density = 10; });
+  EXPECT_THAT(denser, FailsWith(StatusCode::kInvalidArgument, reason::kInitInvalid));
+  EXPECT_THAT(denser, StatusIs(StatusCode::kInvalidArgument, "initial_density 10"));
   const absl::Status farther = changed([](TrainState* state) { state->geometry.n_levels = 3; });
   EXPECT_THAT(farther, FailsWith(StatusCode::kInvalidArgument, reason::kInitInvalid));
   EXPECT_THAT(farther, StatusIs(StatusCode::kInvalidArgument, "3 occupancy levels"));

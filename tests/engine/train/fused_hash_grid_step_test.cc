@@ -40,11 +40,12 @@ TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
       config, NgpHashGridShape({.log2_hashmap_size = 12, .n_occupancy_levels = geometry.n_levels}));
   ASSERT_THAT(parameters.Load(state), IsOk());
   const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
-  const Batch batch = TinyBatch(23);
+  const Batch batch = TinyBatch(23, 1);
+  ASSERT_NE(batch.step_scale, 1);
   const StepResult expected = reference::TrainingLoss(
       config, {parameters.shape(), outer, parameters.table(), parameters.weights(), std::log(2.0f)},
       FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
-      {geometry.step, geometry.cone}, batch);
+      kernels::MarchSteps{geometry.step, geometry.cone}.Scaled(batch.step_scale), batch);
   const StepResult result = step->Run(batch);
   EXPECT_EQ(result.n_rays, 23);
   EXPECT_EQ(result.n_marched, expected.n_marched);

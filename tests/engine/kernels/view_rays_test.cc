@@ -1,0 +1,56 @@
+#include "engine/kernels/view_rays.h"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+
+namespace nerf::kernels {
+namespace {
+
+constexpr float kLimit = 0.03f;
+
+// After one sample, at distance 1, that leaves so much.
+ViewLight LightAfter(float transmittance) {
+  ViewLight light;
+  light.AddSample(1 - transmittance, 1, kLimit);
+  return light;
+}
+
+TEST(ViewLightTest, LightFallsToNothingOnALineFromTwiceTheLimitToTheLimit) {
+  EXPECT_FLOAT_EQ(LightAfter(0.2f).Opacity(), 0.8f);
+  EXPECT_FLOAT_EQ(LightAfter(2 * kLimit).Opacity(), 1 - 2 * kLimit);
+  EXPECT_NEAR(LightAfter(1.5f * kLimit).Opacity(), 1 - kLimit, 1e-6);
+  EXPECT_EQ(LightAfter(kLimit - 1e-6f).Opacity(), 1);
+  EXPECT_TRUE(LightAfter(kLimit - 1e-6f).Ended());
+  EXPECT_FALSE(LightAfter(kLimit + 1e-3f).Ended());
+}
+
+TEST(ViewLightTest, EmptySamplesTakeNoLightHoweverLittleIsLeft) {
+  for (const float transmittance : {0.9f, 0.055f, 0.04f}) {
+    ViewLight light = LightAfter(transmittance);
+    const float opacity = light.Opacity(), depth = light.ExpectedDepth();
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(light.AddSample(0, 7, kLimit), 0);
+    EXPECT_EQ(light.Opacity(), opacity);
+    EXPECT_EQ(light.ExpectedDepth(), depth);
+  }
+}
+
+TEST(ViewLightTest, WithoutALimitWhatIsLeftIsTheProductOfAllSamples) {
+  ViewLight light;
+  for (int i = 0; i < 20; ++i) light.AddSample(0.5f, 1, 0);
+  EXPECT_FLOAT_EQ(1 - light.Opacity(), std::ldexp(1.0f, -20));
+  EXPECT_FALSE(light.Ended());
+}
+
+TEST(ViewLightTest, ColourIsThatOfTheSamplesBeforeAsFarAsTheyAreOpaque) {
+  ViewLight light;
+  const Vec3 red{1, 0, 0}, blue{0, 0, 1};
+  light.AddColour(red, light.AddSample(0.75f, 1, kLimit));
+  EXPECT_FLOAT_EQ(light.ColourOn(blue).x, 0.75f);
+  EXPECT_FLOAT_EQ(light.ColourOn(blue).z, 0.25f);
+  light.AddColour(red, light.AddSample(0.9f, 2, kLimit));
+  EXPECT_EQ(light.ColourOn(blue).z, 0) << "the last one takes all that is left";
+}
+
+}  // namespace
+}  // namespace nerf::kernels
