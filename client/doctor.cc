@@ -119,6 +119,14 @@ std::vector<DoctorFinding> ReadEngineReport(const std::string& output, int exit_
   return {Good("engine", detail.empty() ? "nerf-engine runs" : PlainText(detail))};
 }
 
+// On which device a worker trains which methods.
+std::string OfferOf(const v1::Worker& worker) {
+  const std::string methods = fmt::format("{}", fmt::join(worker.methods(), ", "));
+  return PlainText(
+      fmt::format("{} on {} {}", ShortName(worker.name()), worker.device(),
+                  methods.empty() ? "does not say which methods it trains" : "trains " + methods));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& command,
@@ -214,6 +222,7 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
     return findings;
   }
   int n_alive = 0;
+  std::vector<DoctorFinding> offers;
   for (const v1::Worker& worker : workers->workers()) {
     const std::string id = ShortName(worker.name());
     if (worker.state() == v1::Worker::LOST) {
@@ -222,6 +231,7 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
       continue;
     }
     ++n_alive;
+    offers.push_back(Good("offers", OfferOf(worker)));
     if (worker.version() != NERF_VERSION) {
       findings.push_back(Problem("versions",
                                  fmt::format("worker {} has version {}, nerfctl {}", PlainText(id),
@@ -234,6 +244,7 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
                                "start nerfd without --no-local-worker, or a nerf-worker"));
   } else {
     findings.push_back(Good("workers", fmt::format("{} connected", n_alive)));
+    findings.insert(findings.end(), offers.begin(), offers.end());
   }
   return findings;
 }

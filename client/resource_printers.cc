@@ -260,10 +260,12 @@ void PrintModel(const Printer& printer, const v1::Model& model) {
 
 void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers) {
   if (PrintNames(printer, workers) || PrintJsonList(printer, workers)) return;
-  TextTable table({"ID", "STATE", "DEVICE", "JOB", "SEEN", "HOST", "VERSION", "DESCRIPTION"});
+  TextTable table(
+      {"ID", "STATE", "DEVICE", "METHODS", "JOB", "SEEN", "HOST", "VERSION", "DESCRIPTION"});
   for (const v1::Worker& worker : workers) {
     const std::string& state = v1::Worker::State_Name(worker.state());
     table.AddRow({ShortName(worker.name()), state, worker.device(),
+                  fmt::format("{}", fmt::join(worker.methods(), ",")),
                   ShortName(worker.training_job()),
                   FormatAge(ToTime(worker.last_seen_time()), printer.now), worker.host(),
                   worker.version(), worker.device_description()});

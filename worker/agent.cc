@@ -210,6 +210,8 @@ v1::SynchronizeRequest Agent::NextMessage() {
     hello->set_device_description(engine_->last_hello().description);
     hello->set_version(options_.version);
     hello->set_host(options_.host);
+    const std::vector<std::string>& methods = engine_->last_hello().methods;
+    *hello->mutable_methods() = {methods.begin(), methods.end()};
     said_hello_ = true;
   }
   // A given-up job is no longer this worker's, even while its engine still stops.

@@ -234,7 +234,8 @@ std::vector<v1::TensorSpec> ReadTensors(KeyReader& reader) {
 absl::StatusOr<EngineMessage> ReadMessage(const std::string& type, KeyReader& reader) {
   if (type == "hello") {
     return EngineHello{reader.Text("version"), reader.Text("device"),
-                       reader.Text("description", false), reader.Count("threads", false)};
+                       reader.Text("description", false), reader.Count("threads", false),
+                       reader.Texts("methods")};
   }
   if (type == "started") {
     EngineStarted started;

@@ -27,6 +27,7 @@ inline constexpr size_t kMaxEngineLineBytes = size_t{1} << 20;
 struct EngineHello {
   std::string version, device, description;
   uint32_t threads = 0;
+  std::vector<std::string> methods;  // of training that it has on the device; empty: not told
 };
 struct EngineStarted {
   std::string job;

@@ -192,6 +192,13 @@ uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geome
   return fused + MostStepSamples(config) * kAutogradSampleBytes;
 }
 
+std::vector<std::string> TrainingMethods() {
+  std::vector<std::string> methods = {TrainConfig().method};
+  std::error_code ignored;
+  if (std::filesystem::exists(AutogradLibraryPath(), ignored)) methods.push_back(kAutogradMethod);
+  return methods;
+}
+
 std::string AutogradLibraryPath() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);

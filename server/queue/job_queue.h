@@ -154,8 +154,10 @@ class JobQueue {
   // Says which leases a worker that has just (re)connected still holds. Jobs that the books lease
   // to it and that it does not name are lost at once (WORKER_LOST), without waiting for the TTL.
   absl::Status Attach(const std::string& worker, std::span<const LeaseRef> held);
-  // Grants the oldest queued job, at lease_epoch + 1: QUEUED -> PREPARING. nullopt when none waits.
-  absl::StatusOr<std::optional<LeaseGrant>> Acquire(const std::string& worker);
+  // Grants the oldest queued job that `may_take` says yes to (unset: to all), at lease_epoch + 1:
+  // QUEUED -> PREPARING. nullopt when none waits. `may_take` runs under the queue's lock.
+  absl::StatusOr<std::optional<LeaseGrant>> Acquire(
+      const std::string& worker, const std::function<bool(const Job&)>& may_take = nullptr);
   // Heartbeat: the lease lives for another TTL. The first kRunning moves PREPARING -> RUNNING.
   absl::StatusOr<LeaseOrder> Renew(const LeaseRef& lease, WorkPhase phase);
   // A heartbeat with progress (about once a second). Watchers see it at once; it is stored once in

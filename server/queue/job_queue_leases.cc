@@ -137,14 +137,22 @@ LeaseGrant JobQueue::MakeGrant(const JobEntry& entry) {
   return grant;
 }
 
-absl::StatusOr<std::optional<LeaseGrant>> JobQueue::Acquire(const std::string& worker) {
+absl::StatusOr<std::optional<LeaseGrant>> JobQueue::Acquire(
+    const std::string& worker, const std::function<bool(const Job&)>& may_take) {
   RequestCheck check;
   check.RequireId("worker", worker);
   if (absl::Status status = check.Result(); !status.ok()) return status;
   PendingSignals pending;
   MutexLock lock(state_.mu);
-  if (state_.queued_jobs.empty()) return std::optional<LeaseGrant>();
-  JobEntry& entry = state_.jobs.at(state_.job_order.at(*state_.queued_jobs.begin()));
+  JobEntry* oldest = nullptr;
+  for (const uint64_t sequence : state_.queued_jobs) {
+    JobEntry& queued = state_.jobs.at(state_.job_order.at(sequence));
+    if (may_take && !may_take(queued.job)) continue;
+    oldest = &queued;
+    break;
+  }
+  if (oldest == nullptr) return std::optional<LeaseGrant>();
+  JobEntry& entry = *oldest;
   Job changed = entry.job;
   ++changed.lease.epoch;
   ++changed.attempt;

@@ -1,5 +1,7 @@
 #include "server/queue/worker_table.h"
 
+#include <algorithm>
+
 #include "server/queue/request_check.h"
 
 namespace nerf {
@@ -18,8 +20,13 @@ std::string_view WorkerStateName(WorkerState state) {
   return "";
 }
 
+bool Offers(const WorkerDescription& worker, std::string_view method) {
+  return worker.methods.empty() ||
+         std::find(worker.methods.begin(), worker.methods.end(), method) != worker.methods.end();
+}
+
 absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& description) {
-  constexpr size_t kMaxTextLength = 256;
+  constexpr size_t kMaxTextLength = 256, kMaxMethods = 32;
   RequestCheck check;
   check.RequireId("hello.worker_id", description.id);
   const auto require_text = [&](std::string_view field, const std::string& text) {
@@ -31,6 +38,9 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
   require_text("hello.device_description", description.device_description);
   require_text("hello.version", description.version);
   require_text("hello.host", description.host);
+  check.Require(description.methods.size() <= kMaxMethods, "hello.methods",
+                "must be at most 32 names");
+  for (const std::string& method : description.methods) require_text("hello.methods", method);
   if (absl::Status status = check.Result(); !status.ok()) return status;
   MutexLock lock(mu_);
   std::erase_if(workers_, [this](const auto& item) { return IsGone(item.second); });

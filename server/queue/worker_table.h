@@ -22,7 +22,11 @@ struct WorkerDescription {
   std::string device_description;
   std::string version;
   std::string host;
+  std::vector<std::string> methods;  // of training that it offers; empty: not told, so any
 };
+
+// Whether the worker can train jobs of that method, as far as it says.
+bool Offers(const WorkerDescription& worker, std::string_view method);
 
 enum class WorkerState { kIdle, kBusy, kDraining, kLost };
 

@@ -38,12 +38,18 @@ v1::Worker ToProto(const WorkerRecord& worker) {
   if (worker.job.has_value()) proto.set_training_job(JobName(*worker.job));
   *proto.mutable_last_seen_time() = ToProto(worker.last_seen);
   proto.set_host(worker.description.host);
+  *proto.mutable_methods() = {worker.description.methods.begin(), worker.description.methods.end()};
   return proto;
 }
 
 WorkerDescription FromProto(const v1::WorkerHello& hello) {
-  return {hello.worker_id(),          hello.session_id(), hello.device(),
-          hello.device_description(), hello.version(),    hello.host()};
+  return {hello.worker_id(),
+          hello.session_id(),
+          hello.device(),
+          hello.device_description(),
+          hello.version(),
+          hello.host(),
+          {hello.methods().begin(), hello.methods().end()}};
 }
 
 ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now) {

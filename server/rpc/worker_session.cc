@@ -251,7 +251,9 @@ absl::Status WorkerSession::Grant(v1::SynchronizeResponse* response) {
     if (services_.clock.Now() - granted_at_ <= services_.times.lease_ttl) return absl::OkStatus();
     granted_.reset();
   }
-  absl::StatusOr<std::optional<LeaseGrant>> grant = services_.queue.Acquire(description_.id);
+  absl::StatusOr<std::optional<LeaseGrant>> grant = services_.queue.Acquire(
+      description_.id,
+      [&worker = description_](const Job& job) { return Offers(worker, job.config.method); });
   if (!grant.ok()) return grant.status();
   if (!grant->has_value()) return absl::OkStatus();
   granted_ = (*grant)->lease;

@@ -19,7 +19,7 @@ namespace nerf {
 //   hello -> attach (leases that the worker does not name are lost) -> report, report, ...
 //   report of work:  renew the lease; answer with its TTL, CANCEL or ABANDON
 //   report of an end: store it; answer with finished_acknowledged
-//   no job:          grant the oldest queued one, now or as soon as there is one
+//   no job:          grant the oldest queued one of its methods, now or as soon as there is one
 //
 // Thread-safe. `send` runs with the session's lock held and must not call back. Queue, table and
 // metrics of `services` outlive it.

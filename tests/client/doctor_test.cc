@@ -34,6 +34,8 @@ class DoctorTest : public testing::Test {
     worker.set_name("workers/w-1");
     worker.set_state(v1::Worker::IDLE);
     worker.set_version(NERF_VERSION);
+    worker.set_device("cuda:0");
+    worker.add_methods("ngp");
     state_.workers.push_back(worker);
   }
   void SetEngine(const std::string& body) { WriteScript(dir_ / "nerf-engine", body); }
@@ -54,6 +56,29 @@ TEST_F(DoctorTest, HealthySetUpHasNoProblems) {
   EXPECT_THAT(result.out, HasSubstr("1 connected"));
   EXPECT_THAT(result.out, HasSubstr("cpu EPYC, threads 2"));
   EXPECT_THAT(result.out, Not(HasSubstr("problem")));
+}
+
+TEST_F(DoctorTest, DevicesAndMethodsOfTheConnectedWorkersAreListed) {
+  v1::Worker other;
+  other.set_name("workers/w-2");
+  other.set_state(v1::Worker::BUSY);
+  other.set_version(NERF_VERSION);
+  other.set_device("cpu");
+  other.add_methods("ngp");
+  other.add_methods("ngp-autograd");
+  state_.workers.push_back(other);
+  other.set_name("workers/w-3");
+  other.set_state(v1::Worker::LOST);
+  state_.workers.push_back(other);
+  other.set_name("workers/w-4");
+  other.set_state(v1::Worker::IDLE);
+  other.clear_methods();
+  state_.workers.push_back(other);
+  const std::string out = Run(server_.address()).out;
+  EXPECT_THAT(out, HasSubstr("offers    w-1 on cuda:0 trains ngp\n"));
+  EXPECT_THAT(out, HasSubstr("offers    w-2 on cpu trains ngp, ngp-autograd\n"));
+  EXPECT_THAT(out, Not(HasSubstr("w-3 on cpu")));
+  EXPECT_THAT(out, HasSubstr("w-4 on cpu does not say which methods it trains\n"));
 }
 
 TEST_F(DoctorTest, UnreachableServerIsNamedWithARemedyAndTheRestIsExamined) {

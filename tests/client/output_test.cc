@@ -115,11 +115,12 @@ TEST(OutputTest, JsonLinesAndNamesAreOneALine) {
 TEST(OutputTest, WorkerAndSceneTables) {
   auto worker = FromJson<v1::Worker>(R"({"name": "workers/w-1", "state": "BUSY", "device": "cpu",
       "deviceDescription": "2 threads", "version": "0.1.0", "host": "box",
+      "methods": ["ngp", "ngp-autograd"],
       "trainingJob": "projects/default/trainingJobs/j-1"})");
   worker.mutable_last_seen_time()->set_seconds(kNow - 3);
   EXPECT_EQ(Printed(OutputFormat::kTable, [&](const Printer& p) { PrintWorkers(p, {worker}); }),
-            "ID   STATE  DEVICE  JOB  SEEN  HOST  VERSION  DESCRIPTION\n"
-            "w-1  BUSY   cpu     j-1  3s    box   0.1.0    2 threads\n");
+            "ID   STATE  DEVICE  METHODS           JOB  SEEN  HOST  VERSION  DESCRIPTION\n"
+            "w-1  BUSY   cpu     ngp,ngp-autograd  j-1  3s    box   0.1.0    2 threads\n");
   auto scene = FromJson<v1::Scene>(R"({"name": "projects/default/scenes/s-1",
       "displayName": "mic", "sizeBytes": 3400000})");
   scene.mutable_create_time()->set_seconds(kNow - 3 * 3600);

@@ -28,6 +28,7 @@ TEST_F(AgentTest, FirstMessageSaysHelloAndNamesNoJob) {
   const v1::SynchronizeRequest message = server_.messages()[0];
   EXPECT_EQ(message.hello().worker_id(), "w-test");
   EXPECT_EQ(message.hello().device_description(), "d");
+  EXPECT_THAT(message.hello().methods(), ::testing::ElementsAre("ngp", "other"));
   EXPECT_FALSE(message.has_job());
 }
 

@@ -80,7 +80,12 @@ class ScriptedEngines final : public EngineLauncher {
     if (broken) return absl::NotFoundError("run /nowhere: no such file");
     engine = std::make_shared<State>();
     engine->on_readable = std::move(on_readable);
-    if (hello) Say({{"type", "hello"}, {"version", "1"}, {"device", "cpu"}, {"description", "d"}});
+    if (hello)
+      Say({{"type", "hello"},
+           {"version", "1"},
+           {"device", "cpu"},
+           {"description", "d"},
+           {"methods", {"ngp", "other"}}});
     return std::make_unique<ScriptedEngine>(engine);
   }
   void Say(const Json& message) {

@@ -56,7 +56,8 @@ class ServeLoopTest : public ::testing::Test {
       BreakableDevice device(&pool, &broken_);
       ended_ = ServeLoop(options, &device, &pool, &clock).Run();
     });
-    EXPECT_EQ(Receive()["type"], "hello");
+    hello_ = Receive();
+    EXPECT_EQ(hello_["type"], "hello");
   }
 
   ~ServeLoopTest() override {
@@ -173,6 +174,7 @@ class ServeLoopTest : public ::testing::Test {
   const std::string dataset_ = dir_ / "ball";
   int engine_fd_ = -1, fd_ = -1;
   std::atomic<bool> broken_ = false;
+  Json hello_;
   absl::Status ended_ = absl::UnknownError("not ended");  // written before thread_ ends
   std::thread thread_;
   std::string received_;

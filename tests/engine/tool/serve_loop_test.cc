@@ -6,11 +6,18 @@
 #include "common/error_reason.h"
 #include "common/file_io.h"
 #include "engine/scene/image_io.h"
+#include "engine/tool/engine_runner.h"
 #include "tests/engine/tool/serve_loop_fixture.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
 namespace {
+
+TEST_F(ServeLoopTest, HelloNamesTheMethodsThatAreThere) {
+  Json methods = {"ngp"};
+  if (std::filesystem::exists(AutogradLibraryPath())) methods.push_back("ngp-autograd");
+  EXPECT_EQ(hello_["methods"], methods);
+}
 
 TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
   Send(TrainMessage("j1", 30));

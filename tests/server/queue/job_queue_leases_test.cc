@@ -40,6 +40,20 @@ TEST_F(LeaseTest, GrantsAreInOrderOfSubmissionWithAFreshEpoch) {
   EXPECT_THAT(queue().Acquire("worker-c"), IsOkAndHolds(testing::Eq(std::nullopt)));
 }
 
+TEST_F(LeaseTest, JobThatAWorkerMayNotTakeIsPassedOverAndKeepsItsPlace) {
+  JobSpec special = harness_.Spec("special");
+  special.config.method = "other";
+  (void)queue().Create(special);
+  (void)queue().Create(harness_.Spec("one"));
+  (void)queue().Create(harness_.Spec("two"));
+  const auto only_ngp = [](const Job& job) { return job.config.method == "ngp"; };
+  EXPECT_EQ((*queue().Acquire("worker-a", only_ngp))->lease.job.id, "one");
+  EXPECT_EQ(harness_.StateOf("special"), kQueued);
+  EXPECT_EQ(harness_.Grant("worker-b").job.id, "special");
+  EXPECT_EQ((*queue().Acquire("worker-c", only_ngp))->lease.job.id, "two");
+  EXPECT_THAT(queue().Acquire("worker-d", only_ngp), IsOkAndHolds(testing::Eq(std::nullopt)));
+}
+
 TEST_F(LeaseTest, RenewedLeaseLivesOnAndTheWallClockDoesNotMatter) {
   const LeaseRef lease = harness_.Running("one");
   for (int i = 0; i < 20; ++i) {

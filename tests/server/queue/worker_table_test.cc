@@ -7,7 +7,7 @@ namespace nerf {
 namespace {
 
 WorkerDescription Describe(const std::string& id) {
-  return {id, "session-1", "cpu", "2 threads", "0.1.0", "host"};
+  return {id, "session-1", "cpu", "2 threads", "0.1.0", "host", {"ngp"}};
 }
 
 TEST(WorkerTableTest, StatesFollowWhatIsHeard) {
@@ -78,6 +78,11 @@ TEST(WorkerTableTest, HostileDescriptionsAreRefused) {
   description.host = std::string(257, 'x');
   description.device = "cpu\n";
   EXPECT_EQ(GetFieldViolations(table.Connect(description).status()).size(), 2u);
+  description = Describe("worker-a");
+  description.methods.assign(33, "ngp");
+  EXPECT_FALSE(table.Connect(description).ok());
+  description.methods = {"ngp\n"};
+  EXPECT_FALSE(table.Connect(description).ok());
   EXPECT_TRUE(table.List().empty());
 }
 

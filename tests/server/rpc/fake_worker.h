@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
@@ -35,11 +36,13 @@ class FakeWorker {
   }
 
   // The first message.
-  void Hello(const std::optional<v1::JobReport>& held = std::nullopt) {
+  void Hello(const std::optional<v1::JobReport>& held = std::nullopt,
+             const std::vector<std::string>& methods = {}) {
     v1::SynchronizeRequest message;
     message.mutable_hello()->set_worker_id(id_);
     message.mutable_hello()->set_session_id("s-1");
     message.mutable_hello()->set_device("cpu");
+    *message.mutable_hello()->mutable_methods() = {methods.begin(), methods.end()};
     if (held.has_value()) *message.mutable_job() = *held;
     stream_->Write(message);
   }

@@ -132,11 +132,13 @@ class RpcTestServer {
     return scene.name();
   }
 
-  v1::TrainingJob CreateJob(const std::string& scene, const std::string& id = "") {
+  v1::TrainingJob CreateJob(const std::string& scene, const std::string& id = "",
+                            const std::string& method = "") {
     v1::CreateTrainingJobRequest request;
     request.set_training_job_id(id);
     request.mutable_training_job()->set_scene(scene);
     request.mutable_training_job()->mutable_config()->set_steps(100);
+    request.mutable_training_job()->mutable_config()->set_method(method);
     v1::TrainingJob job;
     const absl::Status status =
         Call(*training_stub, &v1::TrainingService::Stub::CreateTrainingJob, request, &job);

@@ -73,6 +73,36 @@ TEST_F(WorkerProtocolTest, JobCreatedLaterIsPushedToTheIdleWorkerAtOnce) {
   EXPECT_EQ(grant->training_job(), job.name());
 }
 
+TEST_F(WorkerProtocolTest, JobOfAMethodThatTheWorkerLacksIsLeftForAnother) {
+  const std::string scene = server_.CreateScene();
+  const v1::TrainingJob special = server_.CreateJob(scene, "special", "ngp-autograd");
+  const v1::TrainingJob plain = server_.CreateJob(scene, "plain");
+  auto worker = NewWorker();
+  worker->Hello(std::nullopt, {"ngp"});
+  const auto grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->training_job(), plain.name());
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));
+  ASSERT_TRUE(worker->WaitForAcknowledgement(plain.name()));
+  worker->Idle();
+  EXPECT_FALSE(worker->WaitForOrder(v1::DesiredJob::TRAIN, absl::Milliseconds(200)));
+  EXPECT_EQ(server_.GetJob(special.name()).state(), v1::TrainingJob::QUEUED);
+
+  auto other = NewWorker("w-2");
+  other->Hello(std::nullopt, {"ngp", "ngp-autograd"});
+  const auto special_grant = other->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(special_grant.has_value());
+  EXPECT_EQ(special_grant->training_job(), special.name());
+}
+
+TEST_F(WorkerProtocolTest, WorkerThatDoesNotTellItsMethodsIsGrantedAnyJob) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene(), "special", "ngp-autograd");
+  auto worker = NewWorker();
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->training_job(), job.name());
+}
+
 TEST_F(WorkerProtocolTest, ProgressCheckpointAndSuccessReachTheJob) {
   const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
