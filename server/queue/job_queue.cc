@@ -163,6 +163,11 @@ absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request) {
                        [](const auto& entry) { return entry.job; });
 }
 
+std::vector<uint64_t> JobQueue::QueuedJobs() {
+  MutexLock lock(state_.mu);
+  return {state_.queued_jobs.begin(), state_.queued_jobs.end()};
+}
+
 absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {
   PendingSignals pending;
   MutexLock lock(state_.mu);

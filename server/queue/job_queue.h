@@ -126,6 +126,8 @@ class JobQueue {
   absl::StatusOr<Job> Get(const ResourceKey& key);
   // Newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<Job>> List(const PageRequest& request);
+  // The create_sequence of every queued job, in their order.
+  std::vector<uint64_t> QueuedJobs();
   // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING. Repeating it is fine.
   // Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
   absl::StatusOr<Job> Cancel(const ResourceKey& key);

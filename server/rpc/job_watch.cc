@@ -6,6 +6,7 @@
 #include "common/rpc/status_conversion.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
+#include "server/rpc/job_converter.h"
 
 namespace nerf {
 
@@ -68,6 +69,14 @@ void JobWatch::Pump() {
     if (ended_ || writing_ || watcher_ == nullptr) return;
     if (const std::optional<WatchEvent> event = watcher_->TryNext(); event.has_value()) {
       response_ = ToProto(*event);
+      waiting_.reset();
+      if (event->job.state == JobState::kQueued) {
+        JobConverter converter(services_);
+        waiting_ = event->job;
+        if (converter.IsQueued(*waiting_)) {
+          *response_.mutable_training_job() = converter.ToProto(*waiting_);
+        }
+      }
       last_sequence_ = response_.sequence();
     } else if (watcher_->finished()) {
       finished = true;
@@ -76,6 +85,10 @@ void JobWatch::Pump() {
       response_.set_kind(v1::WatchTrainingJobResponse::BOOKMARK);
       response_.set_resume_token(watcher_->Token());
       response_.set_sequence(last_sequence_);
+      // What it waits for changes without an event of the job's own.
+      if (waiting_.has_value()) {
+        *response_.mutable_training_job() = JobConverter(services_).ToProto(*waiting_);
+      }
     } else {
       return;
     }

@@ -4,9 +4,11 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <memory>
+#include <optional>
 
 #include "common/mutex.h"
 #include "nerf/v1/training_service.pb.h"
+#include "server/queue/job.h"
 #include "server/queue/watcher.h"
 #include "server/rpc/live_calls.h"
 #include "server/rpc/service_context.h"
@@ -44,6 +46,7 @@ class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobRespo
   absl::Status end_status_ ABSL_GUARDED_BY(mu_);
   bool bookmark_due_ ABSL_GUARDED_BY(mu_) = false;
   bool sent_since_bookmark_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<Job> waiting_ ABSL_GUARDED_BY(mu_);  // the job as last sent, while it is queued
   double last_sequence_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

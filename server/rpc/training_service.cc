@@ -7,6 +7,7 @@
 #include "engine/config/tensor_shapes.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
+#include "server/rpc/job_converter.h"
 #include "server/rpc/job_watch.h"
 #include "server/rpc/paging.h"
 #include "server/rpc/unary_call.h"
@@ -40,7 +41,7 @@ grpc::ServerUnaryReactor* TrainingService::CreateTrainingJob(
         };
         const absl::StatusOr<Job> job = services_.queue.Create(*spec, request->validate_only());
         if (!job.ok()) return job.status();
-        *response = ToProto(*job);
+        *response = JobConverter(services_).ToProto(*job);
         return absl::OkStatus();
       });
 }
@@ -54,7 +55,7 @@ grpc::ServerUnaryReactor* TrainingService::GetTrainingJob(grpc::CallbackServerCo
         if (!key.ok()) return key.status();
         const absl::StatusOr<Job> job = services_.queue.Get(*key);
         if (!job.ok()) return job.status();
-        *response = ToProto(*job);
+        *response = JobConverter(services_).ToProto(*job);
         return absl::OkStatus();
       });
 }
@@ -64,11 +65,12 @@ grpc::ServerUnaryReactor* TrainingService::ListTrainingJobs(
     v1::ListTrainingJobsResponse* response) {
   return AnswerUnary(services_, "nerf.v1.TrainingService/ListTrainingJobs", context,
                      [=, this]() -> absl::Status {
+                       JobConverter converter(services_);
                        return AnswerList(
                            *request, response,
                            [this](const PageRequest& page) { return services_.queue.List(page); },
-                           [](const Job& job, v1::ListTrainingJobsResponse* list) {
-                             *list->add_training_jobs() = ToProto(job);
+                           [&](const Job& job, v1::ListTrainingJobsResponse* list) {
+                             *list->add_training_jobs() = converter.ToProto(job);
                            });
                      });
 }
@@ -82,7 +84,7 @@ grpc::ServerUnaryReactor* TrainingService::CancelTrainingJob(
         if (!key.ok()) return key.status();
         const absl::StatusOr<Job> job = services_.queue.Cancel(*key);
         if (!job.ok()) return job.status();
-        *response = ToProto(*job);
+        *response = JobConverter(services_).ToProto(*job);
         return absl::OkStatus();
       });
 }

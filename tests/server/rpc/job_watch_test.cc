@@ -176,6 +176,35 @@ TEST_F(JobWatchTest, QuietWatchGetsBookmarksWhoseTokensResume) {
   EXPECT_EQ(resumed.Next().sequence(), 2);
 }
 
+TEST_F(JobWatchTest, WatchOfAQueuedJobTellsWhatItWaitsForAndWhenThatChanges) {
+  Watch watch(*server_.training_stub, job_);
+  EXPECT_EQ(watch.Next().training_job().wait().reason(), "NO_WORKER");
+  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+  worker.Hello(std::nullopt, {"other"});
+  WatchTrainingJobResponse bookmark;
+  do {
+    bookmark = watch.NextBookmark();
+    ASSERT_EQ(bookmark.kind(), WatchTrainingJobResponse::BOOKMARK);
+    EXPECT_EQ(bookmark.training_job().state(), v1::TrainingJob::QUEUED);
+  } while (bookmark.training_job().wait().reason() != "NO_CAPABLE_WORKER");
+  EXPECT_EQ(bookmark.sequence(), 1);
+  Cancel();
+  EXPECT_FALSE(watch.Next().training_job().has_wait());
+}
+
+TEST_F(JobWatchTest, QueuedStateThatIsOverIsToldWithoutAWait) {
+  std::string token;
+  {
+    Watch watch(*server_.training_stub, job_);
+    token = watch.Next().resume_token();
+  }
+  Cancel();
+  Watch watch(*server_.training_stub, job_, token);
+  const auto snapshot = watch.Next();
+  EXPECT_EQ(snapshot.training_job().state(), v1::TrainingJob::QUEUED);
+  EXPECT_FALSE(snapshot.training_job().has_wait());
+}
+
 TEST_F(JobWatchTest, TokenOfAnotherJobOrStoreIsRefused) {
   Watch watch(*server_.training_stub, job_);
   const std::string token = watch.Next().resume_token();

@@ -103,6 +103,44 @@ TEST_F(WorkerProtocolTest, WorkerThatDoesNotTellItsMethodsIsGrantedAnyJob) {
   EXPECT_EQ(grant->training_job(), job.name());
 }
 
+TEST_F(WorkerProtocolTest, QueuedJobSaysWhatItWaitsForWhereverItIsShown) {
+  const std::string scene = server_.CreateScene();
+  const v1::TrainingJob first = server_.CreateJob(scene, "first");
+  EXPECT_EQ(first.wait().reason(), "NO_WORKER") << "the answer to a create tells it at once";
+  auto worker = NewWorker();
+  worker->Hello(std::nullopt, {"ngp"});
+  const auto grant = worker->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(grant.has_value());
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING));
+  ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  EXPECT_FALSE(server_.GetJob(first.name()).has_wait());
+
+  const v1::TrainingJob second = server_.CreateJob(scene, "second");
+  EXPECT_EQ(second.wait().reason(), "WORKERS_BUSY");
+  const v1::TrainingJob third = server_.CreateJob(scene, "third");
+  EXPECT_EQ(third.wait().message(),
+            "the only worker is busy with job first, and 1 job is ahead of it");
+  const v1::TrainingJob special = server_.CreateJob(scene, "special", "ngp-autograd");
+  EXPECT_EQ(special.wait().reason(), "NO_CAPABLE_WORKER");
+
+  v1::CreateTrainingJobRequest asked;
+  asked.set_validate_only(true);
+  asked.mutable_training_job()->mutable_config()->set_method("ngp-autograd");
+  v1::TrainingJob answer;
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::CreateTrainingJob, asked, &answer),
+              IsOk());
+  EXPECT_EQ(answer.wait().reason(), "NO_CAPABLE_WORKER") << "before anything is uploaded";
+
+  v1::ListTrainingJobsResponse list;
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::ListTrainingJobs, {}, &list),
+              IsOk());
+  ASSERT_EQ(list.training_jobs_size(), 4);
+  EXPECT_EQ(list.training_jobs(1).wait().message(), third.wait().message());
+  EXPECT_FALSE(list.training_jobs(3).has_wait());
+}
+
 TEST_F(WorkerProtocolTest, ProgressCheckpointAndSuccessReachTheJob) {
   const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();

@@ -1,0 +1,88 @@
+#include "server/queue/queue_wait.h"
+
+#include <gtest/gtest.h>
+
+namespace nerf {
+namespace {
+
+WorkerRecord Worker(const std::string& id, std::vector<std::string> methods,
+                    const std::string& job = "") {
+  WorkerRecord worker;
+  worker.description.id = id;
+  worker.description.methods = std::move(methods);
+  worker.connected = true;
+  worker.state = job.empty() ? WorkerState::kIdle : WorkerState::kBusy;
+  if (!job.empty()) worker.job = ResourceKey{"default", job};
+  return worker;
+}
+
+class QueueWaitTest : public testing::Test {
+ protected:
+  QueueWaitTest() { job_.config.method = "ngp"; }
+  std::string Reason(size_t n_ahead = 0) {
+    const auto wait = ExplainWait(job_, workers_, n_ahead);
+    return wait.has_value() ? std::string(wait->reason) : "";
+  }
+  std::string Message(size_t n_ahead = 0) { return ExplainWait(job_, workers_, n_ahead)->message; }
+
+  Job job_;
+  std::vector<WorkerRecord> workers_;
+};
+
+TEST_F(QueueWaitTest, NobodyConnectedIsSaidAlsoWhereWorkersAreLostOrLeave) {
+  EXPECT_EQ(Reason(), "NO_WORKER");
+  EXPECT_EQ(Message(), "no worker is connected");
+  workers_ = {Worker("lost", {"ngp"}), Worker("leaves", {"ngp"}), Worker("away", {"ngp"})};
+  workers_[0].state = WorkerState::kLost;
+  workers_[1].state = WorkerState::kDraining;
+  workers_[2].connected = false;
+  EXPECT_EQ(Reason(), "NO_WORKER");
+}
+
+TEST_F(QueueWaitTest, MethodThatNobodyHasIsNamedBesideThoseThereAre) {
+  workers_ = {Worker("a", {"ngp"}), Worker("b", {"ngp", "other"}, "j-1")};
+  job_.config.method = "ngp-autograd";
+  EXPECT_EQ(Reason(3), "NO_CAPABLE_WORKER");
+  EXPECT_EQ(Message(3), "no connected worker has method ngp-autograd (there is ngp, other)");
+}
+
+TEST_F(QueueWaitTest, FreeWorkerThatCanTakeItLeavesNothingToSay) {
+  workers_ = {Worker("a", {"ngp"}, "j-1"), Worker("b", {"ngp"})};
+  EXPECT_EQ(Reason(), "");
+  workers_ = {Worker("does not tell", {})};
+  EXPECT_EQ(Reason(), "");
+}
+
+TEST_F(QueueWaitTest, JobThatAWorkerHasJustTakenDoesNotWaitForItself) {
+  job_.key = {"default", "j-1"};
+  workers_ = {Worker("a", {"ngp"}, "j-1")};
+  EXPECT_EQ(Reason(), "");
+}
+
+TEST_F(QueueWaitTest, BusyWorkersAreNamedByTheirJobs) {
+  workers_ = {Worker("a", {"ngp"}, "j-1")};
+  EXPECT_EQ(Reason(), "WORKERS_BUSY");
+  EXPECT_EQ(Message(), "the only worker is busy with job j-1");
+  EXPECT_EQ(Message(1), "the only worker is busy with job j-1, and 1 job is ahead of it");
+  EXPECT_EQ(Message(2), "the only worker is busy with job j-1, and 2 jobs are ahead of it");
+  workers_.push_back(Worker("b", {}, "j-2"));
+  EXPECT_EQ(Message(), "all 2 workers are busy with jobs j-1, j-2");
+  for (const char* job : {"j-3", "j-4", "j-5"}) workers_.push_back(Worker(job, {"ngp"}, job));
+  EXPECT_EQ(Message(), "all 5 workers are busy with jobs j-1, j-2, j-3 and 2 more");
+}
+
+TEST_F(QueueWaitTest, WorkersWithoutTheMethodDoNotCountAsFree) {
+  workers_ = {Worker("a", {"other"}), Worker("b", {"ngp"}, "j-1")};
+  EXPECT_EQ(Reason(), "WORKERS_BUSY");
+  EXPECT_EQ(Message(), "the only worker for it is busy with job j-1");
+}
+
+TEST_F(QueueWaitTest, OnlyQueuedJobsWait) {
+  for (const JobState state : kAllJobStates) {
+    job_.state = state;
+    EXPECT_EQ(Reason(), state == JobState::kQueued ? "NO_WORKER" : "") << JobStateName(state);
+  }
+}
+
+}  // namespace
+}  // namespace nerf
