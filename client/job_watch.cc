@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "client/interrupt.h"
+#include "client/job_words.h"
 #include "client/names.h"
 #include "client/progress_display.h"
 #include "client/render_hint.h"
@@ -27,10 +28,7 @@ ProgressLine ProgressOf(const v1::TrainingJob& job) {
   const v1::Progress& progress = job.progress();
   std::string details;
   const auto add = [&](std::string part) { details += (details.empty() ? "" : "  ") + part; };
-  if (progress.evaluation_views() > 0) {
-    add(fmt::format("evaluating {}/{} test views", progress.evaluated_views(),
-                    progress.evaluation_views()));
-  }
+  if (std::string evaluation = EvaluationText(job); !evaluation.empty()) add(evaluation);
   if (progress.loss() > 0) add(fmt::format("loss {:.4f}", progress.loss()));
   if (const std::string psnr = PsnrText(job); !psnr.empty()) add(fmt::format("val {} dB", psnr));
   if (progress.samples_per_second() > 0 && progress.evaluation_views() == 0) {
@@ -50,13 +48,16 @@ ProgressLine ProgressOf(const v1::TrainingJob& job) {
 std::string StateLine(const v1::TrainingJob& job) {
   const std::string id = ShortName(job.name());
   std::string line = fmt::format("job {} {}", id, StateText(job.state()));
-  if (job.state() == v1::TrainingJob::QUEUED && !job.queue_reason().empty()) {
-    line += fmt::format(" again: {}", job.queue_reason());
-  }
+  if (const std::string again = QueueReasonText(job); !again.empty()) line += " again: " + again;
+  if (job.has_wait()) line += ", waits: " + job.wait().message();
   const bool on_worker =
       job.state() == v1::TrainingJob::PREPARING || job.state() == v1::TrainingJob::RUNNING;
   if (on_worker && !job.worker().empty()) line += fmt::format(" on {}", ShortName(job.worker()));
   if (on_worker && job.attempt() > 1) line += fmt::format(", attempt {}", job.attempt());
+  // Later in the attempt its newest checkpoint may be its own.
+  if (job.state() == v1::TrainingJob::PREPARING && job.attempt() > 1) {
+    line += fmt::format(", {}", StartText(job));
+  }
   return line;
 }
 
@@ -161,7 +162,11 @@ class JobWatcher {
     const v1::TrainingJob& job = message.training_job();
     const bool changed =
         job_.name().empty() || job.state() != job_.state() || job.attempt() != job_.attempt();
-    if (changed) display_.Say(StateLine(job));
+    if (changed) {
+      display_.Say(StateLine(job));
+    } else if (job.has_wait() && job.wait().message() != job_.wait().message()) {
+      display_.Say(fmt::format("job {} waits: {}", ShortName(job.name()), job.wait().message()));
+    }
     if (message.kind() == v1::WatchTrainingJobResponse::CHECKPOINT_COMMITTED &&
         NewestStep(job) > NewestStep(job_)) {  // not retired since
       const v1::Checkpoint& checkpoint = job.checkpoints(job.checkpoints_size() - 1);
@@ -233,11 +238,7 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
     for (const v1::SceneProblem& problem : job->problems()) {
       session.err() << "error  " << ProblemText(problem) << '\n';
     }
-    const absl::Status error = FromRpcStatus(job->error());
-    const std::optional<ErrorReason> why = GetReason(error);
-    session.err() << fmt::format(
-        "nerfctl: job {} failed: {} ({})\n", id, PlainText(job->error().message()),
-        why.has_value() ? PlainText(why->reason) : absl::StatusCodeToString(error.code()));
+    session.err() << fmt::format("nerfctl: job {} failed: {}\n", id, PlainText(FailureText(*job)));
   } else {
     session.err() << fmt::format("nerfctl: job {} was cancelled\n", id);
   }

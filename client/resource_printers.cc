@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "client/job_words.h"
 #include "client/names.h"
 #include "client/text_format.h"
 #include "client/text_table.h"
@@ -150,12 +151,12 @@ void PrintScene(const Printer& printer, const v1::Scene& scene) {
 
 void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs) {
   if (PrintNames(printer, jobs) || PrintJsonList(printer, jobs)) return;
-  TextTable table({"ID", "NAME", "STATE", "STEP", "VAL dB", "WORKER", "AGE", "ETA"});
+  TextTable table({"ID", "NAME", "STATE", "STEP", "VAL dB", "WORKER", "AGE", "ETA", "NOTE"});
   for (const v1::TrainingJob& job : jobs) {
-    table.AddRow({ShortName(job.name()), job.display_name(), StateText(job.state()), StepText(job),
-                  PsnrText(job), ShortName(job.worker()),
-                  FormatAge(ToTime(job.create_time()), printer.now),
-                  IsFinal(job.state()) ? "" : FormatClock(job.progress().eta_seconds())});
+    table.AddRow(
+        {ShortName(job.name()), job.display_name(), StateText(job.state()), StepText(job),
+         PsnrText(job), ShortName(job.worker()), FormatAge(ToTime(job.create_time()), printer.now),
+         IsFinal(job.state()) ? "" : FormatClock(job.progress().eta_seconds()), NoteText(job)});
   }
   table.Print(printer.out);
 }
@@ -169,11 +170,13 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   const v1::Progress& progress = job.progress();
   fields.Add("display name", job.display_name());
   fields.Add("scene", job.scene());
-  if (!job.queue_reason().empty()) fields.Add("queued because", job.queue_reason());
-  if (job.has_error()) fields.Add("error", job.error().message());
+  fields.Add("queued because", QueueReasonText(job));
+  fields.Add("waits because", job.wait().message());
+  fields.Add("error", FailureText(job));
   fields.Add("worker", job.worker());
   if (job.attempt() > 0) fields.Add("attempt", fmt::format("{}", job.attempt()));
   fields.Add("step", StepText(job));
+  fields.Add("now", EvaluationText(job));
   if (job.has_progress()) {
     fields.Add("samples", FormatCount(progress.samples()));
     if (progress.loss() > 0) fields.Add("loss", fmt::format("{:.5f}", progress.loss()));

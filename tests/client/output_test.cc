@@ -8,12 +8,14 @@
 #include <sstream>
 
 #include "client/error_printer.h"
+#include "client/job_words.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
 #include "client/text_table.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
+#include "common/rpc/rpc_status.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -57,9 +59,50 @@ TEST(OutputTest, JobTable) {
     PrintJobs(printer, {RunningJob(), failed});
   });
   EXPECT_EQ(text,
-            "ID          NAME  STATE    STEP         VAL dB  WORKER  AGE  ETA\n"
-            "j-7f3k2c81  fox   RUNNING  12400/20000  26.91   gpu-0   71s  0:41\n"
-            "j-2         -     FAILED   7 (99%)      -       -       -    -\n");
+            "ID          NAME  STATE    STEP         VAL dB  WORKER  AGE  ETA   NOTE\n"
+            "j-7f3k2c81  fox   RUNNING  12400/20000  26.91   gpu-0   71s  0:41  -\n"
+            "j-2         -     FAILED   7 (99%)      -       -       -    -     -\n");
+}
+
+TEST(OutputTest, NoteOfAJobIsWhyItWaitsOrFailedAndHowFarItsEvaluationIs) {
+  EXPECT_EQ(NoteText(RunningJob()), "");
+  v1::TrainingJob job = RunningJob();
+  job.mutable_progress()->set_evaluated_views(3);
+  job.mutable_progress()->set_evaluation_views(25);
+  EXPECT_EQ(NoteText(job), "evaluating 3/25 test views");
+  job.set_state(v1::TrainingJob::SUCCEEDED);
+  EXPECT_EQ(NoteText(job), "");
+  job.set_state(v1::TrainingJob::QUEUED);
+  job.mutable_wait()->set_message("no worker is connected");
+  EXPECT_EQ(NoteText(job), "no worker is connected");
+  job.set_queue_reason("WORKER_LOST");
+  EXPECT_EQ(NoteText(job), "its worker was lost (WORKER_LOST); no worker is connected");
+  job.set_queue_reason("A_LATER_ONE");
+  job.clear_wait();
+  EXPECT_EQ(NoteText(job), "A_LATER_ONE");
+  job.set_state(v1::TrainingJob::FAILED);
+  job.clear_queue_reason();
+  *job.mutable_error() = ToRpcStatus(
+      WithReason(absl::InternalError("the engine died 3 times"), reason::kEngineCrashed));
+  EXPECT_EQ(NoteText(job), "the engine died 3 times (ENGINE_CRASHED)");
+  job.mutable_error()->set_message("two words\nand a line more");
+  EXPECT_EQ(NoteText(job), "two words (ENGINE_CRASHED)");
+  job.mutable_error()->set_message("word " + std::string(95, 'x') + " more");
+  EXPECT_EQ(NoteText(job), "word " + std::string(95, 'x') + " ... (ENGINE_CRASHED)");
+}
+
+TEST(OutputTest, OneQueuedJobForPeopleSaysWhyInWords) {
+  v1::TrainingJob job = RunningJob();
+  job.set_state(v1::TrainingJob::QUEUED);
+  job.set_queue_reason("ENGINE_CRASHED");
+  job.mutable_wait()->set_message("no worker is connected");
+  const auto print = [&](const Printer& printer) { PrintJob(printer, job); };
+  const std::string text = Printed(OutputFormat::kTable, print);
+  EXPECT_THAT(text, HasSubstr("queued because:  the engine crashed (ENGINE_CRASHED)\n"));
+  EXPECT_THAT(text, HasSubstr("waits because:   no worker is connected\n"));
+  EXPECT_EQ(nlohmann::json::parse(Printed(OutputFormat::kJson, print))["queueReason"],
+            "ENGINE_CRASHED")
+      << "programs get the code alone";
 }
 
 TEST(OutputTest, OneJobForPeople) {

@@ -20,6 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST_F(ServiceTest, WatchGoesOnAtItsTokenAfterTheStreamBreaks) {
   state_.watch_scripts = {
@@ -117,6 +118,48 @@ TEST_F(ServiceTest, FailedJobIsExitThreeWithCauseAndProblems) {
 TEST_F(ServiceTest, CancelledJobIsExitThree) {
   state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::CANCELLED)}, absl::OkStatus()}};
   EXPECT_EQ(Run({"job", "watch", "j-fake"}).exit_code, kJobFailed);
+}
+
+TEST_F(ServiceTest, WhatAQueuedJobWaitsForIsToldOnceAndWheneverItChanges) {
+  W queued = Message(W::SNAPSHOT, 1, J::QUEUED);
+  queued.mutable_training_job()->mutable_wait()->set_message("no worker is connected");
+  W same = queued;
+  same.set_kind(W::BOOKMARK);
+  W later = same;
+  later.mutable_training_job()->mutable_wait()->set_message("the only worker is busy\x1b");
+  state_.watch_scripts = {
+      {{queued, same, later, later, Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100)},
+       absl::OkStatus()}};
+  const CommandResult result = Run({"job", "watch", "j-fake"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, StartsWith("job j-fake QUEUED, waits: no worker is connected\n"
+                                     "job j-fake waits: the only worker is busy?\n"
+                                     "job j-fake SUCCEEDED\n"));
+}
+
+TEST_F(ServiceTest, JobThatComesBackSaysWhyInWordsAndWhereItGoesOnFrom) {
+  W lost = Message(W::STATE_CHANGED, 2, J::QUEUED, 50);
+  lost.mutable_training_job()->set_queue_reason("WORKER_LOST");
+  W again = Message(W::STATE_CHANGED, 3, J::PREPARING, 50);
+  again.mutable_training_job()->set_attempt(2);
+  W crashed = Message(W::STATE_CHANGED, 4, J::QUEUED, 50);
+  crashed.mutable_training_job()->set_attempt(2);
+  crashed.mutable_training_job()->set_queue_reason("ENGINE_CRASHED");
+  W third = Message(W::STATE_CHANGED, 5, J::PREPARING, 50);
+  third.mutable_training_job()->set_attempt(3);
+  for (const uint32_t step : {20u, 40u})
+    third.mutable_training_job()->add_checkpoints()->set_step(step);
+  state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::RUNNING, 50), lost, again, crashed, third,
+                            Message(W::STATE_CHANGED, 6, J::SUCCEEDED, 100)},
+                           absl::OkStatus()}};
+  const CommandResult result = Run({"job", "watch", "j-fake", "--progress", "plain"});
+  EXPECT_THAT(result.err,
+              HasSubstr("job j-fake QUEUED again: its worker was lost (WORKER_LOST)\n"));
+  EXPECT_THAT(result.err, HasSubstr("job j-fake PREPARING on w-1, attempt 2, from the start\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("job j-fake QUEUED again: the engine crashed (ENGINE_CRASHED)\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("job j-fake PREPARING on w-1, attempt 3, from checkpoint at step 40\n"));
 }
 
 TEST_F(ServiceTest, EvaluationAtTheEndIsShown) {

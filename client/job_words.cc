@@ -1,0 +1,65 @@
+#include "client/job_words.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/error_reason.h"
+#include "common/rpc/rpc_status.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+std::string FailureCode(const v1::TrainingJob& job) {
+  const absl::Status error = FromRpcStatus(job.error());
+  const std::optional<ErrorReason> why = GetReason(error);
+  return why.has_value() ? why->reason : absl::StatusCodeToString(error.code());
+}
+
+// The first line of a text, cut where it is too long for a table.
+std::string Beginning(const std::string& text) {
+  constexpr size_t kMaxBytes = 100;
+  const size_t end = std::min(text.find('\n'), text.size());
+  if (end <= kMaxBytes) return text.substr(0, end);
+  return text.substr(0, std::min(text.rfind(' ', kMaxBytes), kMaxBytes)) + " ...";
+}
+
+}  // namespace
+
+std::string QueueReasonText(const v1::TrainingJob& job) {
+  const std::string& code = job.queue_reason();
+  const char* words = code == "WORKER_LOST"      ? "its worker was lost"
+                      : code == "WORKER_DRAINED" ? "its worker handed it back"
+                      : code == "ENGINE_CRASHED" ? "the engine crashed"
+                      : code == "PREEMPTED"      ? "another job went before it"
+                                                 : nullptr;
+  return words == nullptr ? code : fmt::format("{} ({})", words, code);
+}
+
+std::string FailureText(const v1::TrainingJob& job) {
+  return job.has_error() ? fmt::format("{} ({})", job.error().message(), FailureCode(job)) : "";
+}
+
+std::string StartText(const v1::TrainingJob& job) {
+  if (job.checkpoints().empty()) return "from the start";
+  return fmt::format("from checkpoint at step {}", job.checkpoints().rbegin()->step());
+}
+
+std::string EvaluationText(const v1::TrainingJob& job) {
+  const v1::Progress& progress = job.progress();
+  if (progress.evaluation_views() == 0 || job.state() != v1::TrainingJob::RUNNING) return "";
+  return fmt::format("evaluating {}/{} test views", progress.evaluated_views(),
+                     progress.evaluation_views());
+}
+
+std::string NoteText(const v1::TrainingJob& job) {
+  if (job.has_error()) {
+    return fmt::format("{} ({})", Beginning(job.error().message()), FailureCode(job));
+  }
+  if (job.state() != v1::TrainingJob::QUEUED) return EvaluationText(job);
+  std::string note = QueueReasonText(job);
+  if (job.has_wait()) note += (note.empty() ? "" : "; ") + job.wait().message();
+  return note;
+}
+
+}  // namespace nerf
