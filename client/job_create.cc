@@ -4,11 +4,37 @@
 #include "client/names.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
+#include "client/text_format.h"
 #include "common/exit_code.h"
 #include "fmt/format.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
 namespace nerf {
+
+namespace {
+
+// Tells early what only another worker can change; that those there are have work is nothing to
+// warn of.
+void WarnOfWait(Session& session, const v1::TrainingJob& job) {
+  if (!job.has_wait() || job.wait().reason() == "WORKERS_BUSY") return;
+  session.Say(PlainText(fmt::format("warning: the job will wait: {}", job.wait().message())));
+}
+
+}  // namespace
+
+absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest request,
+                             bool may_be_repeated) {
+  request.set_validate_only(true);
+  request.clear_request_id();  // without its scene it is another request
+  const auto stub = session.Stub<v1::TrainingService>();
+  const absl::StatusOr<v1::TrainingJob> job =
+      session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
+  if (job.ok()) {
+    WarnOfWait(session, *job);
+    return absl::OkStatus();
+  }
+  return may_be_repeated && absl::IsAlreadyExists(job.status()) ? absl::OkStatus() : job.status();
+}
 
 int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, bool watch,
               const std::string& views) {
@@ -18,6 +44,7 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, boo
   if (!job.ok()) return session.Fail(job.status());
   const Printer printer = session.printer();
   if (request.validate_only()) {
+    WarnOfWait(session, *job);
     if (!PrintJson(printer, *job)) {
       PrintDone(printer, job->name(), "valid; nothing was created");
     }
@@ -30,6 +57,9 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, boo
   }
   if (!PrintJson(printer, *job)) {
     PrintDone(printer, job->name(), fmt::format("{}  {}", StateText(job->state()), id));
+  }
+  if (job->has_wait()) {
+    session.Say(PlainText(fmt::format("job {} waits: {}", id, job->wait().message())));
   }
   session.SayNext(fmt::format("nerfctl job watch {}", id));
   return kOk;

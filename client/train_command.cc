@@ -84,6 +84,11 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   if (flags.display_name.empty()) {
     request->mutable_training_job()->set_display_name(FolderName(dir));
   }
+  if (!flags.validate_only) {  // then it is asked in the end
+    const absl::Status taken =
+        AskBeforeUpload(session, *request, /*may_be_repeated=*/!flags.request_id.empty());
+    if (!taken.ok()) return session.Fail(taken);
+  }
   const absl::StatusOr<std::string> scene = SceneOf(session, dir, *description, *request);
   if (!scene.ok()) {
     if (absl::IsCancelled(scene.status())) {

@@ -105,12 +105,13 @@ class FakeTraining final : public v1::TrainingService::Service {
                                  v1::TrainingJob* response) override {
     {
       MutexLock lock(state_->mu);
-      state_->create_job.push_back(*request);
+      (request->validate_only() ? state_->validate_job : state_->create_job).push_back(*request);
     }
     RETURN_SCRIPTED_ERROR("CreateTrainingJob");
     *response = request->training_job();
     response->set_name(request->parent() + "/trainingJobs/j-fake");
     response->set_state(v1::TrainingJob::QUEUED);
+    if (!state_->wait.message().empty()) *response->mutable_wait() = state_->wait;
     return grpc::Status::OK;
   }
   grpc::Status GetTrainingJob(grpc::ServerContext*, const v1::GetTrainingJobRequest* request,

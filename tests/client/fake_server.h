@@ -41,6 +41,8 @@ struct FakeState {
   std::vector<std::string> writes;           // digests that were uploaded
   std::vector<v1::CreateSceneRequest> create_scene;
   std::vector<v1::CreateTrainingJobRequest> create_job;
+  std::vector<v1::CreateTrainingJobRequest> validate_job;  // create_job's with validate_only
+  v1::TrainingJob::Wait wait;                              // of the jobs that these return
   std::vector<v1::WatchTrainingJobRequest> watch;
   std::vector<v1::RenderImageRequest> render;
   std::vector<absl::Duration> render_time_left;  // that their callers gave them

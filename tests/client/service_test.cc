@@ -200,16 +200,64 @@ TEST_F(ServiceTest, TrainThatOnlyValidatesAsksTheServerAndSendsNoFile) {
   CommandResult result = Run({"train", dir.path(), "--validate-only", "--id", "mine"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_EQ(result.out, "valid; nothing was created\n");
-  ASSERT_EQ(state_.create_job.size(), 1u);
-  EXPECT_TRUE(state_.create_job[0].validate_only());
-  EXPECT_EQ(state_.create_job[0].training_job_id(), "mine");
-  EXPECT_EQ(state_.create_job[0].training_job().scene(), "");
+  EXPECT_TRUE(state_.create_job.empty());
+  ASSERT_EQ(state_.validate_job.size(), 1u);
+  EXPECT_EQ(state_.validate_job[0].training_job_id(), "mine");
+  EXPECT_EQ(state_.validate_job[0].training_job().scene(), "");
   EXPECT_EQ(state_.calls.count("CreateScene") + state_.calls.count("FindMissingBlobs"), 0u);
 
   state_.errors["CreateTrainingJob"] = {
       WithReason(absl::AlreadyExistsError("mine exists already"), reason::kAlreadyExists)};
   result = Run({"train", dir.path(), "--validate-only", "--id", "mine"});
   EXPECT_EQ(result.exit_code, kWrongState);
+}
+
+TEST_F(ServiceTest, TrainAsksTheServerBeforeItSendsPictures) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  state_.errors["CreateTrainingJob"] = {
+      WithReason(absl::NotFoundError("projects/default/models/base not found"),
+                 reason::kResourceNotFound, {{"resource", "projects/default/models/base"}})};
+  CommandResult result = Run({"train", dir.path(), "--init", "base", "--detach"});
+  EXPECT_EQ(result.exit_code, kNotFound);
+  EXPECT_THAT(result.err, HasSubstr("models/base not found"));
+  ASSERT_EQ(state_.validate_job.size(), 1u);
+  EXPECT_EQ(state_.validate_job[0].training_job().config().init().model(),
+            "projects/default/models/base");
+  EXPECT_EQ(state_.validate_job[0].training_job().scene(), "");
+  EXPECT_EQ(state_.calls.count("CreateScene") + state_.calls.count("FindMissingBlobs"), 0u);
+
+  const auto taken = WithReason(absl::AlreadyExistsError("mine is there"), reason::kAlreadyExists);
+  state_.errors["CreateTrainingJob"] = {taken};
+  EXPECT_EQ(Run({"train", dir.path(), "--id", "mine", "--detach"}).exit_code, kWrongState);
+  EXPECT_EQ(state_.calls.count("CreateScene"), 0u);
+  // The earlier try of a command that is repeated may have made it.
+  state_.errors["CreateTrainingJob"] = {taken};
+  result = Run({"train", dir.path(), "--id", "mine", "--detach", "--request-id",
+                "6f1c2a34-8a1b-4c5d-9e0f-123456789abc"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(state_.calls["CreateScene"], 1);
+}
+
+TEST_F(ServiceTest, TrainWarnsBeforeTheUploadThatNoWorkerHasTheMethod) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  state_.wait.set_reason("NO_CAPABLE_WORKER");
+  state_.wait.set_message("no connected worker has method ngp-autograd (there is ngp)");
+  const std::string warning =
+      "warning: the job will wait: no connected worker has method ngp-autograd (there is ngp)\n";
+  CommandResult result = Run({"train", dir.path(), "--method", "ngp-autograd", "--detach"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_THAT(result.err, HasSubstr(warning));
+  EXPECT_LT(result.err.find(warning), result.err.find("upload"));
+  EXPECT_THAT(result.err, HasSubstr("job j-fake waits: no connected worker has method"));
+  result = Run({"train", dir.path(), "--validate-only"});
+  EXPECT_THAT(result.err, HasSubstr(warning));
+  state_.wait.set_reason("WORKERS_BUSY");
+  state_.wait.set_message("the only worker is busy with job j-1");
+  result = Run({"train", dir.path(), "--detach"});
+  EXPECT_THAT(result.err, Not(HasSubstr("warning")));
+  EXPECT_THAT(result.err, HasSubstr("job j-fake waits: the only worker is busy with job j-1\n"));
 }
 
 TEST_F(ServiceTest, TrainReportsTheBackgroundThatIsAskedFor) {
@@ -251,7 +299,7 @@ TEST_F(ServiceTest, JobCreateSendsNamesInFullAndReturns) {
             "projects/default/models/base");
   result = Run({"job", "create", "--scene", "mic", "--validate-only"});
   EXPECT_EQ(result.exit_code, kOk);
-  EXPECT_TRUE(state_.create_job[1].validate_only());
+  EXPECT_EQ(state_.validate_job.size(), 1u);
   EXPECT_THAT(result.out, HasSubstr("nothing was created"));
 }
 
