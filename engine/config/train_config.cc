@@ -91,6 +91,18 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// A whole number as people write large ones: 1000000, 1e6, 1M.
+bool ParseWhole(std::string_view text, double* number) {
+  double unit = 1;
+  for (const auto& [letter, factor] : {std::pair{'k', 1e3}, {'M', 1e6}, {'G', 1e9}}) {
+    if (text.size() > 1 && text.back() == letter) unit = factor;
+  }
+  if (unit != 1) text.remove_suffix(1);
+  if (!absl::SimpleAtod(Abseil(text), number)) return false;
+  *number *= unit;
+  return *number == std::floor(*number);
+}
+
 absl::Status UnknownKey(std::string_view key) {
   const auto nearest = std::min_element(kFields.begin(), kFields.end(), [&](auto& a, auto& b) {
     return EditDistance(a.key, key) < EditDistance(b.key, key);
@@ -129,10 +141,7 @@ absl::Status SetConfigField(std::string_view key, std::string_view value, TrainC
   }
   const bool whole = std::holds_alternative<int C::*>(field->member);
   double number = 0;
-  int integer = 0;
-  const bool parsed =
-      whole ? absl::SimpleAtoi(Abseil(value), &integer) : absl::SimpleAtod(Abseil(value), &number);
-  if (whole) number = integer;
+  const bool parsed = whole ? ParseWhole(value, &number) : absl::SimpleAtod(Abseil(value), &number);
   if (!parsed || !std::isfinite(number)) {
     return absl::InvalidArgumentError(fmt::format("settings.{}: '{}' is not a {}", key,
                                                   value.substr(0, 64),
@@ -142,6 +151,7 @@ absl::Status SetConfigField(std::string_view key, std::string_view value, TrainC
     return absl::InvalidArgumentError(fmt::format("settings.{}: {} is not between {} and {}", key,
                                                   value.substr(0, 64), field->min, field->max));
   }
+  const int integer = whole ? static_cast<int>(number) : 0;
   const bool power_of_two = key == "grid_resolution" || key == "n_features_per_level";
   if (power_of_two && (integer & (integer - 1)) != 0) {
     return absl::InvalidArgumentError(

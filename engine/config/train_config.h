@@ -80,8 +80,8 @@ struct ConfigField {
 // The one table of settings, sorted by key. Server, client and engine share it.
 std::span<const ConfigField> TrainConfigFields();
 
-// Sets one field from text. Errors: InvalidArgument naming the key: unknown (with the nearest known
-// key), not a number, out of range.
+// Sets one field from text; whole numbers may be written as 1e6 or 1M, too. Errors: InvalidArgument
+// naming the key: unknown (with the nearest known key), not a number, out of range.
 absl::Status SetConfigField(std::string_view key, std::string_view value, TrainConfig* config);
 
 // Every setting as text that SetConfigField reads back to the same bits.

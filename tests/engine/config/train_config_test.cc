@@ -89,6 +89,25 @@ TEST(TrainConfigTest, WhatIsNoNumberIsRefused) {
   EXPECT_EQ(config, TrainConfig());
 }
 
+TEST(TrainConfigTest, WholeNumbersMayBeWrittenShort) {
+  TrainConfig config;
+  for (const auto& [text, number] : {std::pair{"1e6", 1'000'000},
+                                     {"1M", 1'000'000},
+                                     {"0.5M", 500'000},
+                                     {"1.5k", 1500},
+                                     {"65536.0", 65536},
+                                     {"+64", 64}}) {
+    EXPECT_THAT(SetConfigField("max_rays", text, &config), IsOk()) << text;
+    EXPECT_EQ(config.max_rays, number) << text;
+  }
+  config = TrainConfig();
+  for (const char* text : {"1.5", "0.0000005M", "1e-3", "M", "1m", "1MM", "1e6k", "kM", "99G"}) {
+    EXPECT_THAT(SetConfigField("max_rays", text, &config), StatusIs(StatusCode::kInvalidArgument))
+        << text;
+  }
+  EXPECT_EQ(config, TrainConfig());
+}
+
 TEST(TrainConfigTest, UnknownKeyNamesTheNearest) {
   TrainConfig config;
   EXPECT_THAT(SetConfigField("learning_rat", "1", &config),

@@ -198,6 +198,11 @@ TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
   EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
 }
 
+TEST_F(NerfEngineTest, SettingsMayBeWrittenShort) {
+  const Outcome trained = Run(Train("o", 2) + " --set max_rays=1e4 --set finest_resolution=1k");
+  EXPECT_EQ(trained.code, 0) << trained.err;
+}
+
 TEST_F(NerfEngineTest, BudgetsMayHaveAUnit) {
   const std::string train = "train " + dataset_ + " --out " + (dir_ / "unit") +
                             " --json --set log2_hashmap_size=12 --set initial_rays=64 --steps ";
