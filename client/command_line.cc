@@ -14,6 +14,7 @@
 #include "client/session.h"
 #include "client/text_format.h"
 #include "client/time_flag.h"
+#include "common/edit_distance.h"
 #include "common/exit_code.h"
 #include "fmt/format.h"
 
@@ -161,6 +162,34 @@ std::vector<CLI::App*> ChosenPath(CLI::App& root, const std::vector<std::string>
   return path;
 }
 
+// The flag or command that the parser did not know; "" where something else is wrong.
+std::string UnknownWord(const CLI::App& app, const CLI::ParseError& error) {
+  const auto rest = app.remaining(/*recurse=*/true);
+  const auto flag = std::find_if(rest.begin(), rest.end(),
+                                 [](const std::string& word) { return word[0] == '-'; });
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
+      flag != rest.end()) {
+    return flag->substr(0, std::min<size_t>(flag->find('='), 64));
+  }
+  // A word that is no command is the cause of "a subcommand is required".
+  const bool needs_command = error.get_name() == "RequiredError" &&
+                             std::string_view(error.what()).find("subcommand") != std::string::npos;
+  return needs_command && !rest.empty() ? rest[0].substr(0, 64) : "";
+}
+
+// The commands and flags that could stand where `path` (see ChosenPath) has led.
+std::vector<std::string> WordsAfter(const std::vector<CLI::App*>& path) {
+  std::vector<std::string> words;
+  for (const CLI::App* command : path.back()->get_subcommands([](const CLI::App*) { return true; }))
+    words.push_back(command->get_name());
+  for (const CLI::App* app : path) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+    }
+  }
+  return words;
+}
+
 }  // namespace
 
 int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
@@ -201,11 +230,9 @@ int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
   } catch (const CLI::ParseError& error) {
     std::string words = error.what();
     while (!words.empty() && words.back() == '\n') words.pop_back();
-    // A word that is no command is the cause of "a subcommand is required".
-    if (const auto rest = app.remaining(/*recurse=*/true); error.get_name() == "RequiredError" &&
-                                                           !rest.empty() &&
-                                                           words.find("subcommand") != words.npos) {
-      words = fmt::format("no such command: '{}'", rest[0].substr(0, 64));
+    if (const std::string wrong = UnknownWord(app, error); !wrong.empty()) {
+      words = fmt::format("no such {}: '{}'{}", wrong[0] == '-' ? "flag" : "command", wrong,
+                          DidYouMean(wrong, WordsAfter(ChosenPath(app, args))));
     }
     std::string path;
     for (const CLI::App* parsed = &app; parsed != nullptr;) {

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/edit_distance.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -75,21 +76,6 @@ const ConfigField* FindField(std::string_view key) {
 }
 
 absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
-
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
 
 // A whole number as people write large ones: 1000000, 1e6, 1M.
 bool ParseWhole(std::string_view text, double* number) {

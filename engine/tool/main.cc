@@ -1,8 +1,12 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "CLI/CLI.hpp"
+#include "common/edit_distance.h"
 #include "common/exit_code.h"
 #include "common/last_resort.h"
 #include "common/logging.h"
@@ -22,6 +26,37 @@ absl::Status TakeSimdPathOfEnvironment() {
   return absl::InvalidArgumentError(fmt::format("NERF_SIMD: '{}' is none of this machine's: {}",
                                                 std::string_view(name).substr(0, 32),
                                                 fmt::join(nerf::kernels::cpu::SimdPaths(), ", ")));
+}
+
+// The commands and flags that could have been meant.
+std::vector<std::string> WordsOf(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  const auto all = [](const CLI::App*) { return true; };
+  std::vector<std::string> words;
+  for (const CLI::App* command : app.get_subcommands(all)) words.push_back(command->get_name());
+  const CLI::App& flags = chosen.empty() ? app : *chosen.back();
+  for (const CLI::Option* option : flags.get_options()) {
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  }
+  return words;
+}
+
+// Says what is wrong with the command line, and what was likely meant.
+int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
+  std::string words = error.what();
+  const auto rest = app.remaining(/*recurse=*/true);
+  const bool no_command = app.get_subcommands().empty() && error.get_name() == "RequiredError";
+  const bool no_flag = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  for (const std::string& word : rest) {
+    // A word that is no command is the cause of "a subcommand is required".
+    if (!no_command && !(no_flag && word[0] == '-')) continue;
+    const std::string wrong = word.substr(0, std::min<size_t>(word.find('='), 64));
+    words = fmt::format("no such {}: '{}'{}", no_command ? "command" : "flag", wrong,
+                        nerf::DidYouMean(wrong, WordsOf(app)));
+    break;
+  }
+  fmt::print(stderr, "{}\nRun with --help for more information.\n", words);
+  return nerf::kUsage;
 }
 
 int Run(int argc, char** argv) {
@@ -44,7 +79,9 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     // Help and version come this way, too, with exit code 0.
-    return app.exit(e) == 0 ? nerf::kOk : nerf::kUsage;
+    if (e.get_exit_code() != 0) return ReportUsage(app, e);
+    app.exit(e);
+    return nerf::kOk;
   }
   if (absl::Status status = nerf::InitLogging("nerf-engine", log_level); !status.ok()) {
     return nerf::ReportError(status, false, true);

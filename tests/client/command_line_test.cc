@@ -38,6 +38,11 @@ std::vector<Case> HostileCases() {
   return {
       {{}, kUsage, "A subcommand is required"},
       {{"frobnicate"}, kUsage, "no such command: 'frobnicate'"},
+      {{"trian", "x", "--steps", "5"}, kUsage, "no such command: 'trian'; did you mean train?"},
+      {{"job", "lst"}, kUsage, "no such command: 'lst'; did you mean ls?"},
+      {{"train", "x", "--stpes", "5"}, kUsage, "no such flag: '--stpes'; did you mean --steps?"},
+      {{"train", "x", "--stpes=5"}, kUsage, "; did you mean --steps?"},
+      {{"job", "ls", "--sever", "x:1"}, kUsage, "; did you mean --server?"},
       {{"scene"}, kUsage, "A subcommand is required"},
       {{"scene", "frobnicate"}, kUsage, "`nerfctl scene --help`"},
       {{"job", "ls", "--frob"}, kUsage, "--frob"},

@@ -203,6 +203,16 @@ TEST_F(NerfEngineTest, SettingsMayBeWrittenShort) {
   EXPECT_EQ(trained.code, 0) << trained.err;
 }
 
+TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
+  const Outcome command = Run("trian " + dataset_ + " --steps 5");
+  EXPECT_EQ(command.code, 2);
+  EXPECT_THAT(command.err, ::testing::HasSubstr("no such command: 'trian'; did you mean train?\n"));
+  const Outcome flag = Run(Train("o", 5) + " --back-ground white");
+  EXPECT_EQ(flag.code, 2);
+  EXPECT_THAT(flag.err, ::testing::HasSubstr("did you mean --background?\n"));
+  EXPECT_THAT(Run("").err, ::testing::HasSubstr("A subcommand is required"));
+}
+
 TEST_F(NerfEngineTest, BudgetsMayHaveAUnit) {
   const std::string train = "train " + dataset_ + " --out " + (dir_ / "unit") +
                             " --json --set log2_hashmap_size=12 --set initial_rays=64 --steps ";

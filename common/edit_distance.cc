@@ -1,0 +1,40 @@
+#include "common/edit_distance.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace nerf {
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string NearestWord(std::string_view word, std::span<const std::string> candidates) {
+  size_t fewest = (std::max<size_t>(word.size(), 3) + 2) / 3;
+  std::string nearest;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(word, candidate);
+    if (distance > fewest || (distance == fewest && !nearest.empty())) continue;
+    fewest = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+std::string DidYouMean(std::string_view word, std::span<const std::string> candidates) {
+  const std::string nearest = NearestWord(word, candidates);
+  return nearest.empty() ? "" : "; did you mean " + nearest + "?";
+}
+
+}  // namespace nerf

@@ -1,0 +1,33 @@
+#include "common/edit_distance.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace nerf {
+namespace {
+
+TEST(EditDistanceTest, CountsLettersToInsertDeleteAndReplace) {
+  EXPECT_EQ(EditDistance("", ""), 0u);
+  EXPECT_EQ(EditDistance("", "abc"), 3u);
+  EXPECT_EQ(EditDistance("train", "train"), 0u);
+  EXPECT_EQ(EditDistance("trian", "train"), 2u);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(EditDistance("sitting", "kitten"), 3u);
+}
+
+TEST(NearestWordTest, MisspeltWordIsFoundAndAStrangeOneIsNot) {
+  const std::vector<std::string> words = {"train", "scene", "job", "render", "--steps"};
+  EXPECT_EQ(NearestWord("trian", words), "train");
+  EXPECT_EQ(NearestWord("jobs", words), "job");
+  EXPECT_EQ(NearestWord("redner", words), "render");
+  EXPECT_EQ(NearestWord("--step", words), "--steps");
+  EXPECT_EQ(NearestWord("banana", words), "");
+  EXPECT_EQ(NearestWord("x", words), "");
+  EXPECT_EQ(NearestWord("train", {}), "");
+  EXPECT_EQ(DidYouMean("trian", words), "; did you mean train?");
+  EXPECT_EQ(DidYouMean("banana", words), "");
+}
+
+}  // namespace
+}  // namespace nerf
