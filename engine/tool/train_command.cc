@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -267,7 +268,18 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   return absl::OkStatus();
 }
 
+// Where what is resumed from `file` goes on, where nothing else is said.
+std::string FolderOf(const std::string& file) {
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
 int RunTrain(const TrainFlags& flags) {
+  if (flags.out.empty()) {
+    return ReportError(
+        absl::InvalidArgumentError("--out: name a folder for checkpoint, model and previews"),
+        flags.json, true);
+  }
   if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
@@ -287,7 +299,9 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   CLI::App* command = app->add_subcommand("train", "Train a field on a folder of posed images");
   command->add_option("DIR", flags->dataset, "data set: transforms*.json or a COLMAP model")
       ->required();
-  command->add_option("--out", flags->out, "folder for checkpoint, model and previews")->required();
+  command->add_option(
+      "--out", flags->out,
+      "folder for checkpoint, model and previews (default with --resume: the checkpoint's)");
   auto* method = command->add_option("--method", flags->method, "ngp or ngp-autograd");
   auto* steps = command->add_option("--steps", flags->steps, "budget: optimiser steps");
   auto* samples = command->add_option("--samples", flags->samples,
@@ -341,6 +355,7 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
     flags->has_samples = samples->count() > 0;
     flags->has_seconds = seconds->count() > 0;
     flags->has_stop_after = stop_after->count() > 0;
+    if (flags->out.empty() && resume->count() > 0) flags->out = FolderOf(flags->resume);
     *chosen = [flags] { return RunTrain(*flags); };
   });
 }

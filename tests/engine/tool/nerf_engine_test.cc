@@ -213,6 +213,18 @@ TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
   EXPECT_THAT(Run("").err, ::testing::HasSubstr("A subcommand is required"));
 }
 
+TEST_F(NerfEngineTest, ResumeWithoutAFolderGoesOnBesideTheCheckpoint) {
+  ASSERT_EQ(Run(Train("cut", 40) + " --stop-after 15").code, 0);
+  ASSERT_EQ(Run(Train("whole", 40)).code, 0);
+  const Outcome resumed =
+      Run("train " + dataset_ + " --resume " + (dir_ / "cut/checkpoint.safetensors"));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("cut/model.safetensors"));
+  const Outcome nowhere = Run("train " + dataset_ + " --steps 5");
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.err, ::testing::HasSubstr("--out: name a folder"));
+}
+
 TEST_F(NerfEngineTest, BudgetsMayHaveAUnit) {
   const std::string train = "train " + dataset_ + " --out " + (dir_ / "unit") +
                             " --json --set log2_hashmap_size=12 --set initial_rays=64 --steps ";
