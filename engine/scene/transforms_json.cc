@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,29 +21,73 @@ constexpr double kMaxDistortion = 100;
 constexpr double kMaxCoordinate = 1e9;
 constexpr double kMaxBottomRowError = 1e-3;
 
-// Keeps the first error that the parser meets.
+// Keeps the first error that the parser meets, and which field it was in.
 struct ErrorCatcher : nlohmann::json_sax<Json> {
+  struct Level {
+    bool is_array = false;
+    size_t n_done = 0;  // entries of an array
+    std::string key;    // of an object: the one read last
+  };
+  std::vector<Level> levels;
   size_t position = 0;
   std::string message;
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(size_t) override { return true; }
-  bool key(string_t&) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
+  // "frames[3].transform_matrix[0][2]"; "" outside all fields and deep inside nonsense.
+  std::string Field() const {
+    constexpr size_t kMaxLevels = 8;
+    std::string field;
+    if (levels.size() > kMaxLevels) return field;
+    for (const Level& level : levels) {
+      if (level.is_array) {
+        absl::StrAppend(&field, "[", level.n_done, "]");
+      } else if (!level.key.empty()) {
+        absl::StrAppend(&field, field.empty() ? "" : ".", level.key);
+      }
+    }
+    return Printable(field);
+  }
+  bool EndValue() {
+    if (!levels.empty()) ++levels.back().n_done;
+    return true;
+  }
+  bool Open(bool is_array) {
+    levels.push_back({is_array, 0, ""});
+    return true;
+  }
+  bool Close() {
+    levels.pop_back();
+    return EndValue();
+  }
+
+  bool null() override { return EndValue(); }
+  bool boolean(bool) override { return EndValue(); }
+  bool number_integer(number_integer_t) override { return EndValue(); }
+  bool number_unsigned(number_unsigned_t) override { return EndValue(); }
+  bool number_float(number_float_t, const string_t&) override { return EndValue(); }
+  bool string(string_t&) override { return EndValue(); }
+  bool binary(binary_t&) override { return EndValue(); }
+  bool start_object(size_t) override { return Open(false); }
+  bool key(string_t& key) override {
+    levels.back().key = key;
+    return true;
+  }
+  bool end_object() override { return Close(); }
+  bool start_array(size_t) override { return Open(true); }
+  bool end_array() override { return Close(); }
   bool parse_error(size_t at, const std::string&, const Json::exception& error) override {
     position = at;
     message = error.what();
     return false;
   }
 };
+
+// What Python writes for numbers that JSON has none of; "" where `rest` begins with something else.
+std::string_view NoNumber(std::string_view rest) {
+  for (const std::string_view word : {"NaN", "Infinity"}) {
+    if (rest.substr(0, word.size()) == word) return word;
+  }
+  return "";
+}
 
 // Without the library's own prefix: "[json.exception.parse_error.101] parse error at line 1, column
 // 2: ".
@@ -183,8 +229,13 @@ std::optional<Json> ParseJsonObject(std::string_view text, const JsonProblems& o
     const size_t position = std::min(catcher.position, text.size());
     const auto before = text.substr(0, position > 0 ? position - 1 : 0);
     const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-    out.Add(absl::StrCat("line ", line), absl::StrCat("not valid JSON at byte ", position, ": ",
-                                                      WithoutPrefix(catcher.message)));
+    const std::string field = catcher.Field();
+    const std::string_view no_number = NoNumber(text.substr(before.size()));
+    out.Add(absl::StrCat("line ", line),
+            absl::StrCat("not valid JSON", field.empty() ? "" : " in ", field, ": ",
+                         no_number.empty()
+                             ? WithoutPrefix(catcher.message)
+                             : absl::StrCat(std::string(no_number), " where a number must be")));
     return std::nullopt;
   }
   if (!root.is_object()) {

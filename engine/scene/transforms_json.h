@@ -25,8 +25,8 @@ struct JsonProblems {
 constexpr size_t kMaxFrames = 100'000;
 constexpr uint64_t kMaxJsonBytes = uint64_t{64} << 20;
 
-// Parses JSON with comments; a syntax error becomes a problem with its line. Nullopt unless the
-// result is an object.
+// Parses JSON with comments; a syntax error becomes a problem with its line and field. Nullopt
+// unless the result is an object.
 std::optional<nlohmann::json> ParseJsonObject(std::string_view text, const JsonProblems& out);
 
 // The array `frames`, or nullptr after a problem (missing, no array, empty, too many).
