@@ -9,6 +9,7 @@
 #include "client/doctor.h"
 #include "client/session.h"
 #include "client/text_format.h"
+#include "common/counted.h"
 #include "common/exit_code.h"
 #include "common/places.h"
 #include "fmt/format.h"
@@ -78,9 +79,7 @@ int Doctor(Session& session, const DoctorOptions& options) {
     if (finding.check == "server") exit_code = kUnreachable;
     if (exit_code == kOk) exit_code = kWrongState;
   }
-  session.Say(n_problems == 0   ? "no problems"
-              : n_problems == 1 ? "1 problem"
-                                : fmt::format("{} problems", n_problems));
+  session.Say(n_problems == 0 ? "no problems" : Counted(n_problems, "problem"));
   return exit_code;
 }
 

@@ -18,6 +18,7 @@
 #include "client/session.h"
 #include "client/text_format.h"
 #include "common/atomic_file.h"
+#include "common/counted.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "engine/config/view_limits.h"
@@ -151,8 +152,8 @@ void PrintWritten(const Printer& printer, const std::vector<std::string>& writte
   nlohmann::ordered_json report;
   switch (printer.format) {
     case OutputFormat::kTable:
-      printer.out << fmt::format("{} views, {} files in {}\n", n_views, written.size(),
-                                 PlainText(out));
+      printer.out << fmt::format("{}, {} in {}\n", Counted(n_views, "view"),
+                                 Counted(written.size(), "file"), PlainText(out));
       return;
     case OutputFormat::kName:
       for (const std::string& path : written) printer.out << path << '\n';

@@ -9,6 +9,7 @@
 #include "client/names.h"
 #include "client/text_format.h"
 #include "client/text_table.h"
+#include "common/counted.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -45,7 +46,7 @@ std::string Coloured(const Printer& printer, v1::TrainingJob::State state) {
 std::string BudgetText(const v1::TrainingConfig& config) {
   switch (config.budget_case()) {
     case v1::TrainingConfig::kSteps:
-      return fmt::format("{} steps", config.steps());
+      return Counted(config.steps(), "step");
     case v1::TrainingConfig::kSamples:
       return fmt::format("{} samples", FormatCount(config.samples()));
     case v1::TrainingConfig::kSeconds:

@@ -12,6 +12,7 @@
 #include "client/progress_display.h"
 #include "client/session.h"
 #include "client/text_format.h"
+#include "common/counted.h"
 #include "common/error_reason.h"
 #include "common/mutex.h"
 #include "common/rpc/blob_client.h"
@@ -168,8 +169,8 @@ absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::st
   if (!description.ok()) {
     session.err() << report;
     return WithReason(
-        absl::InvalidArgumentError(fmt::format("{}: {} problems in the data set; nothing was sent",
-                                               dir, description.problems.size())),
+        absl::InvalidArgumentError(fmt::format("{}: {} in the data set; nothing was sent", dir,
+                                               Counted(description.problems.size(), "problem"))),
         reason::kDatasetInvalid);
   }
   session.Say(std::string_view(report).substr(0, report.size() - 1));
@@ -229,8 +230,8 @@ absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpl
     if (!counts.ok()) return counts.status();
     session.Say(counts->files_sent == 0
                     ? fmt::format("all {} files are on the server already", counts->files)
-                    : fmt::format("sent {} of {} files, {}", counts->files_sent, counts->files,
-                                  FormatBytes(counts->bytes_sent)));
+                    : fmt::format("sent {} of {}, {}", counts->files_sent,
+                                  Counted(counts->files, "file"), FormatBytes(counts->bytes_sent)));
     scene = session.Call(*stub, &v1::SceneService::Stub::CreateScene, request);
     // A file that was there may have been cleaned up before the scene took hold of it.
     const std::optional<ErrorReason> why = GetReason(scene.status());

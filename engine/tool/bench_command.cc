@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/clock.h"
+#include "common/counted.h"
 #include "engine/tool/bench_registry.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
@@ -76,7 +77,7 @@ int RunBench(const BenchFlags& flags) {
                        flags.json, true);
   }
   ThreadPool pool(flags.threads);
-  if (!flags.json) fmt::print("{}, {} threads\n", DeviceDescription(), pool.n_threads());
+  if (!flags.json) fmt::print("{}, {}\n", DeviceDescription(), Counted(pool.n_threads(), "thread"));
   int n_run = 0;
   const absl::Status status = Guarded([&] {
     for (const Bench& bench : AllBenches()) {

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <vector>
 
+#include "common/counted.h"
 #include "engine/base/parallel_for.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
@@ -69,7 +70,7 @@ int RunDoctor(bool json) {
     return kOk;
   }
   fmt::print("nerf-engine {}\n", NERF_VERSION);
-  fmt::print("cpu       {}, {} threads, {} kernels\n", CpuModel(), n_threads,
+  fmt::print("cpu       {}, {}, {} kernels\n", CpuModel(), Counted(n_threads, "thread"),
              kernels::cpu::SimdPath());
   fmt::print("memory    {}\n",
              memory.has_value() ? fmt::format("{} MiB available", *memory >> 20) : "unknown");

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/counted.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
@@ -45,8 +46,8 @@ void PrintResult(const EvaluationResult& result, Background background, const st
     for (const ImageScore& image : result.images) {
       fmt::print("{:6.2f} dB  {:.4f}  {}\n", image.psnr, image.ssim, image.file);
     }
-    fmt::print("SSIM {:.4f}\nPSNR {:.2f} dB ({} background, {} {} views)\n", result.ssim,
-               result.psnr, BackgroundName(background), result.images.size(), split);
+    fmt::print("SSIM {:.4f}\nPSNR {:.2f} dB ({} background, {})\n", result.ssim, result.psnr,
+               BackgroundName(background), Counted(result.images.size(), split + " view"));
     return;
   }
   JsonObject line;

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/counted.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/json_lines.h"
@@ -16,25 +17,33 @@ struct InspectFlags {
   bool json = false;
 };
 
+// Small counts in full: 0.0 M says nothing.
+std::string CountText(int64_t n) {
+  constexpr int64_t kMillion = 1'000'000;
+  return n < kMillion ? fmt::format("{}", n)
+                      : fmt::format("{:.1f} M", static_cast<double>(n) / kMillion);
+}
+
 void PrintTable(const std::string& path, const TensorFile& file, const StoredTrainState& stored) {
   const TrainState& state = stored.state;
   const TrainConfig& config = state.config;
   fmt::print("{}: {}, method {}, step {}\n", path,
              stored.kind == TrainFileKind::kModel ? "model" : "checkpoint", config.method,
              state.step);
-  fmt::print("budget {} {}, seed {}, {:.1f} M samples, {:.1f} M rays\n", config.budget.amount,
-             BudgetKindName(config.budget.kind), config.seed,
-             static_cast<double>(state.n_trained) / 1e6, static_cast<double>(state.n_rays) / 1e6);
-  fmt::print("{} scene, {} training and {} test views, {} background, {} grid levels\n",
-             SceneFlavourName(state.geometry.flavour), state.n_train_views, state.n_test_views,
-             BackgroundName(state.evaluation_background), state.geometry.n_levels);
+  fmt::print("budget {} {}, seed {}, {} samples, {} rays\n", config.budget.amount,
+             BudgetKindName(config.budget.kind), config.seed, CountText(state.n_trained),
+             CountText(state.n_rays));
+  fmt::print("{} scene, {} training and {}, {} background, {}\n",
+             SceneFlavourName(state.geometry.flavour), state.n_train_views,
+             Counted(state.n_test_views, "test view"), BackgroundName(state.evaluation_background),
+             Counted(state.geometry.n_levels, "grid level"));
   uint64_t bytes = 0;
   for (const auto& [name, tensor] : file.tensors) {
     fmt::print("  {:<28} {:<5} [{}]\n", name, DTypeName(tensor.dtype),
                fmt::join(tensor.shape, ", "));
     bytes += tensor.bytes.size();
   }
-  fmt::print("{} tensors, {:.1f} MiB, digests match\n", file.tensors.size(),
+  fmt::print("{}, {:.1f} MiB, digests match\n", Counted(file.tensors.size(), "tensor"),
              static_cast<double>(bytes) / (1 << 20));
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "common/counted.h"
 #include "common/shell_word.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
@@ -209,9 +210,10 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   Console console(flags.out, style, monitor.get());
   for (const std::string& warning : s.scene.warnings) console.Note("warning: " + warning);
   if (!flags.json) {
-    console.Note(fmt::format("{} scene, {} training and {} test views, {} threads{}",
+    console.Note(fmt::format("{} scene, {} training and {}, {}{}",
                              SceneFlavourName(s.scene.geometry.flavour), s.scene.train.size(),
-                             s.scene.test.size(), pool.n_threads(),
+                             Counted(s.scene.test.size(), "test view"),
+                             Counted(pool.n_threads(), "thread"),
                              s.state.step > 0 ? fmt::format(", from step {}", s.state.step) : ""));
   }
   const uint32_t first_step = s.state.step;
@@ -253,8 +255,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   // Checkpoints hold no time, so that of a training that was resumed only this part is known.
   const auto millions = [](int64_t n) { return static_cast<double>(n) / 1e6; };
   const int64_t n_trained = trainer.state().n_trained;
-  fmt::print("trained {} steps, {:.1f} M samples{} in {} ({:.2f} M samples/s)\n",
-             trainer.state().step, millions(n_trained),
+  fmt::print("trained {}, {:.1f} M samples{} in {} ({:.2f} M samples/s)\n",
+             Counted(trainer.state().step, "step"), millions(n_trained),
              first_step > 0 ? fmt::format("; from step {} on {:.1f} M", first_step,
                                           millions(n_trained - first_trained))
                             : "",
@@ -262,8 +264,9 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   if (std::isnan(*psnr)) {
     fmt::print("no test views, no PSNR\n");
   } else {
-    fmt::print("PSNR {:.2f} dB ({} background, {} test views)\n", *psnr,
-               BackgroundName(trainer.state().evaluation_background), s.scene.test.size());
+    fmt::print("PSNR {:.2f} dB ({} background, {})\n", *psnr,
+               BackgroundName(trainer.state().evaluation_background),
+               Counted(s.scene.test.size(), "test view"));
   }
   return absl::OkStatus();
 }

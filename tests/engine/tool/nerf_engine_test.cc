@@ -198,21 +198,6 @@ TEST_F(NerfEngineTest, StopAfterAndResumeGiveTheSameBytesAndSoDoThreads) {
   EXPECT_TRUE(Bytes("whole/model.safetensors") == Bytes("resumed/model.safetensors"));
 }
 
-TEST_F(NerfEngineTest, SettingsMayBeWrittenShort) {
-  const Outcome trained = Run(Train("o", 2) + " --set max_rays=1e4 --set finest_resolution=1k");
-  EXPECT_EQ(trained.code, 0) << trained.err;
-}
-
-TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
-  const Outcome command = Run("trian " + dataset_ + " --steps 5");
-  EXPECT_EQ(command.code, 2);
-  EXPECT_THAT(command.err, ::testing::HasSubstr("no such command: 'trian'; did you mean train?\n"));
-  const Outcome flag = Run(Train("o", 5) + " --back-ground white");
-  EXPECT_EQ(flag.code, 2);
-  EXPECT_THAT(flag.err, ::testing::HasSubstr("did you mean --background?\n"));
-  EXPECT_THAT(Run("").err, ::testing::HasSubstr("A subcommand is required"));
-}
-
 TEST_F(NerfEngineTest, ResumeWithoutAFolderGoesOnBesideTheCheckpoint) {
   ASSERT_EQ(Run(Train("cut", 40) + " --stop-after 15").code, 0);
   ASSERT_EQ(Run(Train("whole", 40)).code, 0);
@@ -223,6 +208,29 @@ TEST_F(NerfEngineTest, ResumeWithoutAFolderGoesOnBesideTheCheckpoint) {
   const Outcome nowhere = Run("train " + dataset_ + " --steps 5");
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_THAT(nowhere.err, ::testing::HasSubstr("--out: name a folder"));
+}
+
+TEST_F(NerfEngineTest, SettingsMayBeWrittenShort) {
+  const Outcome trained = Run(Train("o", 2) + " --set max_rays=1e4 --set finest_resolution=1k");
+  EXPECT_EQ(trained.code, 0) << trained.err;
+}
+
+TEST_F(NerfEngineTest, SmallCountsAndSingleThingsReadWell) {
+  const Outcome trained = Run(Train("o", 1));
+  EXPECT_THAT(trained.out, ::testing::HasSubstr("trained 1 step, "));
+  EXPECT_THAT(trained.err, ::testing::HasSubstr(", 1 thread\n"));
+  const Outcome inspected = Run("inspect " + (dir_ / "o/model.safetensors"));
+  EXPECT_THAT(inspected.out, ::testing::HasSubstr(", 64 rays\n"));
+}
+
+TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
+  const Outcome command = Run("trian " + dataset_ + " --steps 5");
+  EXPECT_EQ(command.code, 2);
+  EXPECT_THAT(command.err, ::testing::HasSubstr("no such command: 'trian'; did you mean train?\n"));
+  const Outcome flag = Run(Train("o", 5) + " --back-ground white");
+  EXPECT_EQ(flag.code, 2);
+  EXPECT_THAT(flag.err, ::testing::HasSubstr("did you mean --background?\n"));
+  EXPECT_THAT(Run("").err, ::testing::HasSubstr("A subcommand is required"));
 }
 
 TEST_F(NerfEngineTest, BudgetsMayHaveAUnit) {
