@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -79,22 +81,20 @@ absl::string_view Abseil(std::string_view text) { return {text.data(), text.size
 
 // A whole number as people write large ones: 1000000, 1e6, 1M.
 bool ParseWhole(std::string_view text, double* number) {
-  double unit = 1;
-  for (const auto& [letter, factor] : {std::pair{'k', 1e3}, {'M', 1e6}, {'G', 1e9}}) {
-    if (text.size() > 1 && text.back() == letter) unit = factor;
+  std::string decimal(text);
+  for (const auto& [letter, exponent] : {std::pair{'k', "e3"}, {'M', "e6"}, {'G', "e9"}}) {
+    // The parser scales: 4.1 * 1e6 is no whole number in doubles.
+    if (text.size() > 1 && text.back() == letter) decimal.replace(text.size() - 1, 1, exponent);
   }
-  if (unit != 1) text.remove_suffix(1);
-  if (!absl::SimpleAtod(Abseil(text), number)) return false;
-  *number *= unit;
-  return *number == std::floor(*number);
+  return absl::SimpleAtod(decimal, number) && *number == std::floor(*number);
 }
 
 absl::Status UnknownKey(std::string_view key) {
-  const auto nearest = std::min_element(kFields.begin(), kFields.end(), [&](auto& a, auto& b) {
-    return EditDistance(a.key, key) < EditDistance(b.key, key);
-  });
-  return absl::InvalidArgumentError(fmt::format("settings.{}: no such setting; did you mean {}?",
-                                                key.substr(0, 64), nearest->key));
+  key = key.substr(0, 64);
+  std::vector<std::string> keys;
+  for (const ConfigField& field : kFields) keys.emplace_back(field.key);
+  return absl::InvalidArgumentError(
+      fmt::format("settings.{}: no such setting{}", key, DidYouMean(key, keys)));
 }
 
 template <typename Enum, size_t n>

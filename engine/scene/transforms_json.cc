@@ -28,15 +28,16 @@ struct ErrorCatcher : nlohmann::json_sax<Json> {
     size_t n_done = 0;  // entries of an array
     std::string key;    // of an object: the one read last
   };
-  std::vector<Level> levels;
+  static constexpr size_t kMaxLevels = 8;
+  std::vector<Level> levels;  // the outermost: nonsense may nest as deep as the file is long
+  size_t depth = 0;
   size_t position = 0;
   std::string message;
 
   // "frames[3].transform_matrix[0][2]"; "" outside all fields and deep inside nonsense.
   std::string Field() const {
-    constexpr size_t kMaxLevels = 8;
     std::string field;
-    if (levels.size() > kMaxLevels) return field;
+    if (depth > levels.size()) return field;
     for (const Level& level : levels) {
       if (level.is_array) {
         absl::StrAppend(&field, "[", level.n_done, "]");
@@ -47,15 +48,15 @@ struct ErrorCatcher : nlohmann::json_sax<Json> {
     return Printable(field);
   }
   bool EndValue() {
-    if (!levels.empty()) ++levels.back().n_done;
+    if (depth > 0 && depth == levels.size()) ++levels.back().n_done;
     return true;
   }
   bool Open(bool is_array) {
-    levels.push_back({is_array, 0, ""});
+    if (++depth <= kMaxLevels) levels.push_back({is_array, 0, ""});
     return true;
   }
   bool Close() {
-    levels.pop_back();
+    if (depth-- <= kMaxLevels) levels.pop_back();
     return EndValue();
   }
 
@@ -68,7 +69,7 @@ struct ErrorCatcher : nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return EndValue(); }
   bool start_object(size_t) override { return Open(false); }
   bool key(string_t& key) override {
-    levels.back().key = key;
+    if (depth == levels.size()) levels.back().key = key;
     return true;
   }
   bool end_object() override { return Close(); }

@@ -192,10 +192,13 @@ uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geome
   return fused + MostStepSamples(config) * kAutogradSampleBytes;
 }
 
-std::vector<std::string> TrainingMethods() {
+std::vector<std::string> TrainingMethods(std::string_view device) {
   std::vector<std::string> methods = {TrainConfig().method};
   std::error_code ignored;
-  if (std::filesystem::exists(AutogradLibraryPath(), ignored)) methods.push_back(kAutogradMethod);
+  // It trains on the CPU whatever the device is.
+  if (device == "cpu" && std::filesystem::exists(AutogradLibraryPath(), ignored)) {
+    methods.push_back(kAutogradMethod);
+  }
   return methods;
 }
 

@@ -53,8 +53,9 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
 // Bytes that such a step will take.
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_threads);
 
-// The methods that NewTrainingStep finds here: ngp, and ngp-autograd where its library is.
-std::vector<std::string> TrainingMethods();
+// The methods that train on `device`, which CheckDevice accepts: ngp, and on the CPU ngp-autograd
+// where its library is.
+std::vector<std::string> TrainingMethods(std::string_view device);
 
 // Where libnerf_autograd.so is looked for: ../lib of this program's folder.
 std::string AutogradLibraryPath();

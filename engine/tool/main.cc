@@ -51,7 +51,7 @@ int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
     // A word that is no command is the cause of "a subcommand is required".
     if (!no_command && !(no_flag && word[0] == '-')) continue;
     const std::string wrong = word.substr(0, std::min<size_t>(word.find('='), 64));
-    words = fmt::format("no such {}: '{}'{}", no_command ? "command" : "flag", wrong,
+    words = fmt::format("no such {}: '{}'{}", wrong[0] == '-' ? "flag" : "command", wrong,
                         nerf::DidYouMean(wrong, WordsOf(app)));
     break;
   }

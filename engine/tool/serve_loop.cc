@@ -270,7 +270,7 @@ absl::Status ServeLoop::Run() {
   hello["device"] = options_.device;
   hello["description"] = options_.device_description;
   hello["threads"] = pool_->n_threads();
-  hello["methods"] = TrainingMethods();
+  hello["methods"] = TrainingMethods(options_.device);
   Send(hello);
   std::thread reader([this] { ReadUntilEnd(); });
   while (broken_.ok()) {

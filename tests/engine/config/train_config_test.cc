@@ -95,11 +95,14 @@ TEST(TrainConfigTest, WholeNumbersMayBeWrittenShort) {
                                      {"1M", 1'000'000},
                                      {"0.5M", 500'000},
                                      {"1.5k", 1500},
+                                     {"1.001k", 1001},
                                      {"65536.0", 65536},
                                      {"+64", 64}}) {
     EXPECT_THAT(SetConfigField("max_rays", text, &config), IsOk()) << text;
     EXPECT_EQ(config.max_rays, number) << text;
   }
+  EXPECT_THAT(SetConfigField("target_samples", "4.1M", &config), IsOk());
+  EXPECT_EQ(config.target_samples, 4'100'000);
   config = TrainConfig();
   for (const char* text : {"1.5", "0.0000005M", "1e-3", "M", "1m", "1MM", "1e6k", "kM", "99G"}) {
     EXPECT_THAT(SetConfigField("max_rays", text, &config), StatusIs(StatusCode::kInvalidArgument))
@@ -108,10 +111,12 @@ TEST(TrainConfigTest, WholeNumbersMayBeWrittenShort) {
   EXPECT_EQ(config, TrainConfig());
 }
 
-TEST(TrainConfigTest, UnknownKeyNamesTheNearest) {
+TEST(TrainConfigTest, UnknownKeyNamesTheNearestWhereOneIsNear) {
   TrainConfig config;
   EXPECT_THAT(SetConfigField("learning_rat", "1", &config),
               StatusIs(StatusCode::kInvalidArgument, "did you mean learning_rate?"));
+  const absl::Status far = SetConfigField("colour_of_sky", "1", &config);
+  EXPECT_EQ(far.message(), "settings.colour_of_sky: no such setting");
 }
 
 TEST(TrainConfigTest, BudgetsAndSplitsThatMeanNothingAreRefused) {

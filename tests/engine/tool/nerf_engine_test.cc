@@ -230,6 +230,7 @@ TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
   const Outcome flag = Run(Train("o", 5) + " --back-ground white");
   EXPECT_EQ(flag.code, 2);
   EXPECT_THAT(flag.err, ::testing::HasSubstr("did you mean --background?\n"));
+  EXPECT_THAT(Run("--frobnicate").err, ::testing::HasSubstr("no such flag: '--frobnicate'\n"));
   EXPECT_THAT(Run("").err, ::testing::HasSubstr("A subcommand is required"));
 }
 

@@ -17,6 +17,7 @@ TEST_F(ServeLoopTest, HelloNamesTheMethodsThatAreThere) {
   Json methods = {"ngp"};
   if (std::filesystem::exists(AutogradLibraryPath())) methods.push_back("ngp-autograd");
   EXPECT_EQ(hello_["methods"], methods);
+  EXPECT_EQ(TrainingMethods("cuda:0"), std::vector<std::string>{"ngp"});
 }
 
 TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
