@@ -21,12 +21,16 @@ std::string Beginning(const std::string& text) {
   constexpr size_t kMaxBytes = 100;
   const size_t end = std::min(text.find('\n'), text.size());
   if (end <= kMaxBytes) return text.substr(0, end);
-  return text.substr(0, std::min(text.rfind(' ', kMaxBytes), kMaxBytes)) + " ...";
+  size_t cut = std::min(text.rfind(' ', kMaxBytes), kMaxBytes);
+  // Not within a character: its bytes after the first are 10xxxxxx.
+  while (cut > 0 && (text[cut] & 0xC0) == 0x80) --cut;
+  return text.substr(0, cut) + " ...";
 }
 
 }  // namespace
 
 std::string QueueReasonText(const v1::TrainingJob& job) {
+  if (job.state() != v1::TrainingJob::QUEUED) return "";
   const std::string& code = job.queue_reason();
   const char* words = code == "WORKER_LOST"      ? "its worker was lost"
                       : code == "WORKER_DRAINED" ? "its worker handed it back"

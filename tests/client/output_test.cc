@@ -81,6 +81,7 @@ TEST(OutputTest, NoteOfAJobIsWhyItWaitsOrFailedAndHowFarItsEvaluationIs) {
   job.clear_wait();
   EXPECT_EQ(NoteText(job), "A_LATER_ONE");
   job.set_state(v1::TrainingJob::FAILED);
+  EXPECT_EQ(QueueReasonText(job), "") << "the code stays, and is of the past";
   job.clear_queue_reason();
   *job.mutable_error() = ToRpcStatus(
       WithReason(absl::InternalError("the engine died 3 times"), reason::kEngineCrashed));
@@ -89,6 +90,8 @@ TEST(OutputTest, NoteOfAJobIsWhyItWaitsOrFailedAndHowFarItsEvaluationIs) {
   EXPECT_EQ(NoteText(job), "two words (ENGINE_CRASHED)");
   job.mutable_error()->set_message("word " + std::string(95, 'x') + " more");
   EXPECT_EQ(NoteText(job), "word " + std::string(95, 'x') + " ... (ENGINE_CRASHED)");
+  job.mutable_error()->set_message(std::string(99, 'x') + "\u00e4 more");
+  EXPECT_EQ(NoteText(job), std::string(99, 'x') + " ... (ENGINE_CRASHED)") << "a whole character";
 }
 
 TEST(OutputTest, OneQueuedJobForPeopleSaysWhyInWords) {
