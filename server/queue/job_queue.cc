@@ -163,9 +163,26 @@ absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request) {
                        [](const auto& entry) { return entry.job; });
 }
 
-std::vector<uint64_t> JobQueue::QueuedJobs() {
+bool JobQueue::IsQueued(const Job& job) {
   MutexLock lock(state_.mu);
-  return {state_.queued_jobs.begin(), state_.queued_jobs.end()};
+  return state_.queued_jobs.contains(job.create_sequence);
+}
+
+size_t JobQueue::QueuedAhead(const Job& job) {
+  MutexLock lock(state_.mu);
+  size_t n_ahead = 0;
+  for (const auto& [sequence, method] : state_.queued_jobs) {
+    if (sequence >= job.create_sequence) break;
+    if (method == job.config.method) ++n_ahead;
+  }
+  return n_ahead;
+}
+
+std::map<std::string, std::vector<uint64_t>> JobQueue::QueuedByMethod() {
+  std::map<std::string, std::vector<uint64_t>> queued;
+  MutexLock lock(state_.mu);
+  for (const auto& [sequence, method] : state_.queued_jobs) queued[method].push_back(sequence);
+  return queued;
 }
 
 absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {

@@ -126,8 +126,12 @@ class JobQueue {
   absl::StatusOr<Job> Get(const ResourceKey& key);
   // Newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<Job>> List(const PageRequest& request);
-  // The create_sequence of every queued job, in their order.
-  std::vector<uint64_t> QueuedJobs();
+  // Whether the job, as some caller knows it, is queued now.
+  bool IsQueued(const Job& job);
+  // How many jobs of its method are queued and were created before it.
+  size_t QueuedAhead(const Job& job);
+  // For many such questions of one moment: create_sequence of the queued jobs by method, in order.
+  std::map<std::string, std::vector<uint64_t>> QueuedByMethod();
   // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING. Repeating it is fine.
   // Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
   absl::StatusOr<Job> Cancel(const ResourceKey& key);

@@ -145,7 +145,7 @@ absl::StatusOr<std::optional<LeaseGrant>> JobQueue::Acquire(
   PendingSignals pending;
   MutexLock lock(state_.mu);
   JobEntry* oldest = nullptr;
-  for (const uint64_t sequence : state_.queued_jobs) {
+  for (const auto& [sequence, method] : state_.queued_jobs) {
     JobEntry& queued = state_.jobs.at(state_.job_order.at(sequence));
     if (may_take && !may_take(queued.job)) continue;
     oldest = &queued;

@@ -171,7 +171,7 @@ void QueueState::Reindex(const JobEntry& entry, std::optional<JobState> old_stat
     if (*old_state == JobState::kQueued) queued_jobs.erase(job.create_sequence);
     if (HoldsLease(*old_state)) leased_jobs.erase(job.key);
   }
-  if (job.state == JobState::kQueued) queued_jobs.insert(job.create_sequence);
+  if (job.state == JobState::kQueued) queued_jobs.emplace(job.create_sequence, job.config.method);
   if (HoldsLease(job.state)) leased_jobs.insert(job.key);
 }
 

@@ -100,7 +100,8 @@ class QueueState {
   std::map<uint64_t, JobEntry> deleted_jobs ABSL_GUARDED_BY(mu);
   // By order of submission: listing, and the order of placement.
   std::map<uint64_t, ResourceKey> job_order ABSL_GUARDED_BY(mu);
-  std::set<uint64_t> queued_jobs ABSL_GUARDED_BY(mu);     // create_sequence, QUEUED
+  // QUEUED: method by create_sequence.
+  std::map<uint64_t, std::string> queued_jobs ABSL_GUARDED_BY(mu);
   std::set<ResourceKey> leased_jobs ABSL_GUARDED_BY(mu);  // HoldsLease
   std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);
   std::map<uint64_t, ResourceKey> scene_order ABSL_GUARDED_BY(mu);

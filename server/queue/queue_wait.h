@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,10 +25,11 @@ inline constexpr std::string_view kWaitNoCapableWorker = "NO_CAPABLE_WORKER";
 // All that could take it train other jobs.
 inline constexpr std::string_view kWaitWorkersBusy = "WORKERS_BUSY";
 
-// Why `job` is not placed, with `workers` as they are now and `n_ahead` jobs that were queued
-// before it and wait, too. nullopt where it is not queued, and where a worker is free for it or has
-// just taken it: that is a matter of moments.
+// Why `job` is not placed, with `workers` as they are now. `count_ahead` tells how many jobs of its
+// method were queued before it and wait, too; it is asked only where all workers are busy. nullopt
+// where it is not queued, and where a worker is free for it or has just taken it: that is a matter
+// of moments.
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
-                                     size_t n_ahead);
+                                     const std::function<size_t()>& count_ahead);
 
 }  // namespace nerf

@@ -9,24 +9,30 @@
 
 namespace nerf {
 
-void JobConverter::Look() {
-  if (std::exchange(looked_, true)) return;
-  workers_ = services_.workers.List();
-  queued_ = services_.queue.QueuedJobs();
+const std::vector<WorkerRecord>& JobConverter::Workers() {
+  if (!workers_.has_value()) workers_ = services_.workers.List();
+  return *workers_;
+}
+
+size_t JobConverter::CountAhead(const Job& job) {
+  // Most answers have one job: a copy of a long queue would be wasted on it.
+  if (!std::exchange(has_counted_, true)) return services_.queue.QueuedAhead(job);
+  if (!queued_.has_value()) queued_ = services_.queue.QueuedByMethod();
+  const std::vector<uint64_t>& same = (*queued_)[job.config.method];
+  return static_cast<size_t>(std::lower_bound(same.begin(), same.end(), job.create_sequence) -
+                             same.begin());
 }
 
 bool JobConverter::IsQueued(const Job& job) {
-  Look();
-  return std::binary_search(queued_.begin(), queued_.end(), job.create_sequence);
+  Workers();  // first: they do not know yet of a grant that the queue does not know of
+  return services_.queue.IsQueued(job);
 }
 
 v1::TrainingJob JobConverter::ToProto(const Job& job) {
   v1::TrainingJob proto = nerf::ToProto(job);
   if (job.state != JobState::kQueued) return proto;
-  Look();
-  const auto place = std::lower_bound(queued_.begin(), queued_.end(), job.create_sequence);
   const std::optional<QueueWait> wait =
-      ExplainWait(job, workers_, static_cast<size_t>(place - queued_.begin()));
+      ExplainWait(job, Workers(), [&] { return CountAhead(job); });
   if (!wait.has_value()) return proto;
   proto.mutable_wait()->set_reason(std::string(wait->reason));
   proto.mutable_wait()->set_message(wait->message);

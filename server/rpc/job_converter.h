@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "nerf/v1/training_service.pb.h"
@@ -10,9 +14,9 @@
 
 namespace nerf {
 
-// Converts jobs for clients, who also get to know what a queued one waits for. Workers and queue
-// are read when the first queued job comes, once for all that follow. Not thread-safe; meant for
-// one answer.
+// Converts jobs for clients, who also get to know what a queued one waits for. The workers are read
+// when the first queued job comes, the queue with the second, once for all that follow. Not
+// thread-safe; meant for one answer.
 class JobConverter {
  public:
   explicit JobConverter(const ServiceContext& services) : services_(services) {}
@@ -22,12 +26,13 @@ class JobConverter {
   bool IsQueued(const Job& job);
 
  private:
-  void Look();
+  const std::vector<WorkerRecord>& Workers();
+  size_t CountAhead(const Job& job);
 
   const ServiceContext& services_;
-  bool looked_ = false;
-  std::vector<WorkerRecord> workers_;
-  std::vector<uint64_t> queued_;
+  std::optional<std::vector<WorkerRecord>> workers_;
+  bool has_counted_ = false;
+  std::optional<std::map<std::string, std::vector<uint64_t>>> queued_;  // by method
 };
 
 }  // namespace nerf

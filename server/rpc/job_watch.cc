@@ -70,13 +70,8 @@ void JobWatch::Pump() {
     if (const std::optional<WatchEvent> event = watcher_->TryNext(); event.has_value()) {
       response_ = ToProto(*event);
       waiting_.reset();
-      if (event->job.state == JobState::kQueued) {
-        JobConverter converter(services_);
-        waiting_ = event->job;
-        if (converter.IsQueued(*waiting_)) {
-          *response_.mutable_training_job() = converter.ToProto(*waiting_);
-        }
-      }
+      if (event->job.state == JobState::kQueued) waiting_ = event->job;
+      TellWait();
       last_sequence_ = response_.sequence();
     } else if (watcher_->finished()) {
       finished = true;
@@ -85,10 +80,7 @@ void JobWatch::Pump() {
       response_.set_kind(v1::WatchTrainingJobResponse::BOOKMARK);
       response_.set_resume_token(watcher_->Token());
       response_.set_sequence(last_sequence_);
-      // What it waits for changes without an event of the job's own.
-      if (waiting_.has_value()) {
-        *response_.mutable_training_job() = JobConverter(services_).ToProto(*waiting_);
-      }
+      TellWait();  // it changes without an event of the job's own
     } else {
       return;
     }
@@ -100,6 +92,12 @@ void JobWatch::Pump() {
   }
   if (finished) return End(absl::OkStatus());
   StartWrite(&response_);
+}
+
+void JobWatch::TellWait() {
+  JobConverter converter(services_);
+  if (!waiting_.has_value() || !converter.IsQueued(*waiting_)) return;
+  *response_.mutable_training_job() = converter.ToProto(*waiting_);
 }
 
 void JobWatch::OnWriteDone(bool ok) {

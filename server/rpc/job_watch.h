@@ -35,6 +35,9 @@ class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobRespo
   // Sends the next event, if there is one and nothing is on its way.
   void Pump();
   void ArmBookmark();
+  // Puts the job that was last sent as queued into the response, with what it waits for. Nothing
+  // where that is over: the event which says so is on its way.
+  void TellWait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ServiceContext& services_;
   Mutex mu_;

@@ -209,6 +209,27 @@ TEST_F(JobQueueTest, MissingSceneInitAndProjectAreNotFound) {
   EXPECT_THAT(queue().Cancel({"default", "none"}), not_found);
 }
 
+TEST_F(JobQueueTest, AheadOfAJobAreTheQueuedOnesOfItsMethodThatCameBefore) {
+  JobSpec special = harness_.Spec("special");
+  special.config.method = "other";
+  const Job one = *queue().Create(harness_.Spec("one"));
+  const Job other = *queue().Create(special);
+  const Job two = *queue().Create(harness_.Spec("two"));
+  const Job three = *queue().Create(harness_.Spec("three"));
+  EXPECT_EQ(queue().QueuedAhead(one), 0u);
+  EXPECT_EQ(queue().QueuedAhead(other), 0u);
+  EXPECT_EQ(queue().QueuedAhead(three), 2u);
+  EXPECT_EQ(queue().QueuedByMethod()["other"], std::vector{other.create_sequence});
+  harness_.Grant("worker-a");
+  EXPECT_FALSE(queue().IsQueued(one));
+  EXPECT_TRUE(queue().IsQueued(two));
+  EXPECT_EQ(queue().QueuedAhead(three), 1u);
+  harness_.Restart();
+  EXPECT_EQ(queue().QueuedAhead(three), 1u);
+  EXPECT_EQ(queue().QueuedByMethod()["ngp"],
+            (std::vector{two.create_sequence, three.create_sequence}));
+}
+
 TEST_F(JobQueueTest, TakenIdIsRefused) {
   ASSERT_THAT(queue().Create(harness_.Spec("one")), IsOk());
   EXPECT_THAT(queue().Create(harness_.Spec("one")),

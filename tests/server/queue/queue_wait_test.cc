@@ -20,10 +20,12 @@ class QueueWaitTest : public testing::Test {
  protected:
   QueueWaitTest() { job_.config.method = "ngp"; }
   std::string Reason(size_t n_ahead = 0) {
-    const auto wait = ExplainWait(job_, workers_, n_ahead);
+    const auto wait = ExplainWait(job_, workers_, [&] { return n_ahead; });
     return wait.has_value() ? std::string(wait->reason) : "";
   }
-  std::string Message(size_t n_ahead = 0) { return ExplainWait(job_, workers_, n_ahead)->message; }
+  std::string Message(size_t n_ahead = 0) {
+    return ExplainWait(job_, workers_, [&] { return n_ahead; })->message;
+  }
 
   Job job_;
   std::vector<WorkerRecord> workers_;

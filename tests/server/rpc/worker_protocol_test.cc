@@ -117,11 +117,14 @@ TEST_F(WorkerProtocolTest, QueuedJobSaysWhatItWaitsForWhereverItIsShown) {
 
   const v1::TrainingJob second = server_.CreateJob(scene, "second");
   EXPECT_EQ(second.wait().reason(), "WORKERS_BUSY");
+  const v1::TrainingJob special = server_.CreateJob(scene, "special", "ngp-autograd");
+  EXPECT_EQ(special.wait().reason(), "NO_CAPABLE_WORKER");
   const v1::TrainingJob third = server_.CreateJob(scene, "third");
   EXPECT_EQ(third.wait().message(),
             "the only worker is busy with job first, and 1 job is ahead of it");
-  const v1::TrainingJob special = server_.CreateJob(scene, "special", "ngp-autograd");
-  EXPECT_EQ(special.wait().reason(), "NO_CAPABLE_WORKER");
+  const v1::TrainingJob fourth = server_.CreateJob(scene, "fourth");
+  EXPECT_EQ(fourth.wait().message(),
+            "the only worker is busy with job first, and 2 jobs are ahead of it");
 
   v1::CreateTrainingJobRequest asked;
   asked.set_validate_only(true);
@@ -136,9 +139,11 @@ TEST_F(WorkerProtocolTest, QueuedJobSaysWhatItWaitsForWhereverItIsShown) {
   ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
                                   &v1::TrainingService::Stub::ListTrainingJobs, {}, &list),
               IsOk());
-  ASSERT_EQ(list.training_jobs_size(), 4);
+  ASSERT_EQ(list.training_jobs_size(), 5);
+  EXPECT_EQ(list.training_jobs(0).wait().message(), fourth.wait().message());
   EXPECT_EQ(list.training_jobs(1).wait().message(), third.wait().message());
-  EXPECT_FALSE(list.training_jobs(3).has_wait());
+  EXPECT_EQ(list.training_jobs(3).wait().message(), second.wait().message());
+  EXPECT_FALSE(list.training_jobs(4).has_wait());
 }
 
 TEST_F(WorkerProtocolTest, ProgressCheckpointAndSuccessReachTheJob) {
