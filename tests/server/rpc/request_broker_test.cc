@@ -35,7 +35,7 @@ class RequestBrokerTest : public testing::Test {
   std::shared_ptr<RecordingLink> Connect(const std::string& id,
                                          std::optional<ResourceKey> job = std::nullopt,
                                          bool draining = false) {
-    const uint64_t connection = *workers_.Connect({id, "s", "cpu", "", "", ""});
+    const uint64_t connection = *workers_.Connect({id, "s", "cpu", "", "", "", {}});
     workers_.Heard(id, connection, draining, job);
     auto link = std::make_shared<RecordingLink>();
     broker_.Attach(id, connection, link);
