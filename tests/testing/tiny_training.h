@@ -87,6 +87,16 @@ inline TensorFile WithNan(TensorFile file, const std::string& name) {
   return file;
 }
 
+// Exponents of around ten: walls and air, so that most samples are cut off.
+inline TensorFile WallsState(const TrainingStep& step) {
+  TensorFile state = LivelyState(step);
+  Tensor& layer = state.tensors.at("field.density_mlp.1");
+  std::vector<float> values = ToFloats(layer);
+  for (float& value : values) value *= 10;
+  layer = TensorFromFloats(values.data(), layer.shape, DType::kF32);
+  return state;
+}
+
 // What n_steps more on the same batch leave of its first loss.
 inline double LossShareAfter(int n_steps, Batch batch, TrainingStep* step) {
   const double first = step->Run(batch).loss;

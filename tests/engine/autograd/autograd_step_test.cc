@@ -12,16 +12,6 @@
 namespace nerf {
 namespace {
 
-// Exponents of around ten: walls and air, so that most samples are cut off.
-TensorFile WallsState(const TrainingStep& step) {
-  TensorFile state = LivelyState(step);
-  Tensor& layer = state.tensors.at("field.density_mlp.1");
-  std::vector<float> values = ToFloats(layer);
-  for (float& value : values) value *= 10;
-  layer = TensorFromFloats(values.data(), layer.shape, DType::kF32);
-  return state;
-}
-
 struct Case {
   const char* name;
   Loss loss;

@@ -118,6 +118,24 @@ TEST_P(CudaHashGridStepTest, OneStepInFp32IsTheCpus) {
   }
 }
 
+TEST_P(CudaHashGridStepTest, OneStepAmongWallsThatEndRaysIsTheCpus) {
+  ThreadPool pool(1);
+  const auto cpu = NewFusedHashGridStep(Fp32Config(), TinyGeometry(), &pool);
+  const auto device = NewCudaHashGridStep(Fp32Config(), TinyGeometry());
+  const TensorFile state = WallsState(*cpu);
+  ASSERT_THAT(cpu->Load(state), IsOk());
+  ASSERT_THAT(device->Load(state), IsOk());
+  const Batch batch = TinyBatch(64, 1);
+  const StepResult expected = cpu->Run(batch), found = device->Run(batch);
+  EXPECT_LT(expected.n_trained, 0.9 * expected.n_marched) << "no ray ends before its samples do";
+  EXPECT_EQ(found.n_trained, expected.n_trained);
+  EXPECT_NEAR(found.loss, expected.loss, kFp32Loss * expected.loss);
+  const TensorFile after = Saved(*device), after_cpu = Saved(*cpu);
+  for (const std::string& name : FieldTensorNames()) {
+    EXPECT_LT(Difference(after, after_cpu, "adam.first." + name), kFp32State) << name;
+  }
+}
+
 TEST_P(CudaHashGridStepTest, OneStepWithTwoFeaturesOnSixteenLevelsIsTheCpus) {
   TrainConfig config = Fp32Config();
   config.n_features_per_level = 2;
