@@ -5,6 +5,7 @@
 
 #include "common/atomic_file.h"
 #include "common/clock.h"
+#include "common/counted.h"
 #include "engine/config/view_limits.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/image_io.h"
@@ -184,7 +185,8 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
         JsonNumber(seconds / static_cast<double>(std::max<size_t>(cameras->size(), 1)));
     fmt::print("{}", JsonLine(line));
   } else {
-    fmt::print("rendered {} views in {:.2f} s to {}\n", cameras->size(), seconds, flags.out);
+    fmt::print("rendered {} in {:.2f} s to {}\n", Counted(cameras->size(), "view"), seconds,
+               flags.out);
   }
   return absl::OkStatus();
 }

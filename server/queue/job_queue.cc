@@ -246,10 +246,7 @@ absl::Status JobQueue::Delete(const ResourceKey& key) {
   if (absl::Status status = state_.Commit(write); !status.ok()) return status;
 
   state_.RememberRequest(remembered);
-  for (const CheckpointRecord& checkpoint : job.checkpoints) {
-    state_.blobs.Release(checkpoint.checkpoint_blob);
-    state_.blobs.Release(checkpoint.model_blob);
-  }
+  ReleaseBlobs(job.checkpoints);
   ReleasePreview(job.progress.preview_image, std::nullopt);
   const uint64_t create_sequence = job.create_sequence;
   state_.job_order.erase(create_sequence);

@@ -224,6 +224,9 @@ class JobQueue {
   // Lets go of the preview image that `now` has replaced, if it has.
   void ReleasePreview(const std::optional<BlobRef>& before, const std::optional<BlobRef>& now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Lets go of the files of checkpoints that the books no longer name.
+  void ReleaseBlobs(std::span<const CheckpointRecord> checkpoints)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Once an hour.
   absl::Status Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

@@ -126,6 +126,13 @@ void JobQueue::ReleasePreview(const std::optional<BlobRef>& before,
   if (before.has_value() && before != now) state_.blobs.Release(*before);
 }
 
+void JobQueue::ReleaseBlobs(std::span<const CheckpointRecord> checkpoints) {
+  for (const CheckpointRecord& checkpoint : checkpoints) {
+    state_.blobs.Release(checkpoint.checkpoint_blob);
+    state_.blobs.Release(checkpoint.model_blob);
+  }
+}
+
 LeaseGrant JobQueue::MakeGrant(const JobEntry& entry) {
   LeaseGrant grant;
   grant.lease = {entry.job.key, entry.job.lease.worker, entry.job.lease.epoch};
@@ -250,10 +257,7 @@ absl::StatusOr<CommittedCheckpoint> JobQueue::CommitCheckpoint(const LeaseRef& l
   status = Apply(entry, std::move(changed), JobEventKind::kCheckpointCommitted, pending,
                  checkpoint.step);
   if (!status.ok()) return status;
-  for (const CheckpointRecord& retired : result.retired) {
-    state_.blobs.Release(retired.checkpoint_blob);
-    state_.blobs.Release(retired.model_blob);
-  }
+  ReleaseBlobs(result.retired);
   LogInfo("checkpoint committed", {{"project", lease.job.project},
                                    {"job", lease.job.id},
                                    {"step", checkpoint.step},
@@ -301,7 +305,11 @@ absl::StatusOr<Job> JobQueue::Finish(const LeaseRef& lease, const JobOutcome& ou
   if (outcome.progress.has_value()) changed.progress = *outcome.progress;
   absl::Status status = Transition(changed, to, state_.clock.WallNow());
   if (!status.ok()) return status;
-  if (to == JobState::kSucceeded) changed.final_psnr = outcome.final_psnr;
+  std::vector<CheckpointRecord> retired;
+  if (to == JobState::kSucceeded) {
+    changed.final_psnr = outcome.final_psnr;
+    retired = RetireCheckpoints(changed.checkpoints, 1);  // nothing will fall back to earlier ones
+  }
   if (to == JobState::kPaused) changed.lease.worker.clear();
   if (to == JobState::kFailed) {
     changed.error = outcome.error;
@@ -311,6 +319,7 @@ absl::StatusOr<Job> JobQueue::Finish(const LeaseRef& lease, const JobOutcome& ou
   status = Apply(entry, std::move(changed), JobEventKind::kStateChanged, pending);
   if (!status.ok()) return status;
   ReleasePreview(old_preview, entry.job.progress.preview_image);
+  ReleaseBlobs(retired);
   state_.observer.OnAttemptEnded(entry.job, result);
   return entry.job;
 }

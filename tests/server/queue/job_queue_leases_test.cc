@@ -286,6 +286,32 @@ TEST_F(LeaseTest, RetiredCheckpointsAreNamedAndNoLongerReachable) {
                                             QueueHarness::Blob("model 1").sha256));
 }
 
+TEST_F(LeaseTest, JobThatSucceededKeepsItsLastAndItsBestCheckpoint) {
+  const LeaseRef lease = harness_.Running("one");
+  for (const auto& [step, psnr] : {std::pair(1, 20.0), {2, 35.0}, {3, 25.0}, {4, 26.0}}) {
+    ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(step, psnr)), IsOk());
+  }
+  harness_.blobs.released.clear();
+  ASSERT_THAT(queue().Finish(lease, {}), IsOk());
+  EXPECT_THAT(QueueHarness::Steps(harness_.Get("one")), testing::ElementsAre(2, 4));
+  EXPECT_THAT(harness_.blobs.released,
+              testing::UnorderedElementsAre(QueueHarness::Blob("checkpoint 3").sha256,
+                                            QueueHarness::Blob("model 3").sha256));
+}
+
+TEST_F(LeaseTest, JobThatWasCancelledKeepsWhatItHad) {
+  const LeaseRef lease = harness_.Running("one");
+  for (uint32_t step : {1, 2, 3}) {
+    ASSERT_THAT(queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(step)), IsOk());
+  }
+  (void)queue().Cancel(lease.job);
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kCancelled;
+  ASSERT_THAT(queue().Finish(lease, outcome), IsOk());
+  EXPECT_THAT(QueueHarness::Steps(harness_.Get("one")), testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(harness_.blobs.released, testing::IsEmpty());
+}
+
 TEST_F(LeaseTest, PreviewThatANewerOneReplacesIsLetGoOf) {
   const LeaseRef lease = harness_.Running("one");
   const auto report = [&](uint32_t step, const std::string& image) {
