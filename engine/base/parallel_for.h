@@ -20,7 +20,8 @@ void FlushDenormals();
 // depend on n_threads: tasks own their outputs.
 class ThreadPool {
  public:
-  // n_threads 0 takes one for each core that this process may run on.
+  // n_threads 0 takes one for each core of the process's affinity. Programs ask UsableCores
+  // (common/control_groups.h), which knows of quotas, too.
   explicit ThreadPool(int n_threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

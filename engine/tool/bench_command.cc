@@ -76,7 +76,7 @@ int RunBench(const BenchFlags& flags) {
                                                               flags.filter.substr(0, 64))),
                        flags.json, true);
   }
-  ThreadPool pool(flags.threads);
+  ThreadPool pool(ThreadsFor(flags.threads));
   if (!flags.json) fmt::print("{}, {}\n", DeviceDescription(), Counted(pool.n_threads(), "thread"));
   int n_run = 0;
   const absl::Status status = Guarded([&] {

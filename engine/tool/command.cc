@@ -2,10 +2,13 @@
 
 #include <cstdio>
 
+#include "common/control_groups.h"
 #include "engine/tool/json_lines.h"
 #include "fmt/format.h"
 
 namespace nerf {
+
+int ThreadsFor(int flag) { return flag > 0 ? flag : UsableCores(); }
 
 int ReportError(const absl::Status& status, bool json, bool usage) {
   const std::string reason = ReasonOf(status);

@@ -22,6 +22,9 @@ void AddBenchCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);
 
+// How many threads a --threads of `flag` asks for: 0 is one for each core that may be used.
+int ThreadsFor(int flag);
+
 // Prints the error on stderr, and with `json` as {"event":"failed",...} on stdout; returns the exit
 // code for it. A wrong flag (`usage`) or a feature that is not built is 2, a training that failed
 // is 3.

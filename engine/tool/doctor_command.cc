@@ -6,8 +6,8 @@
 #include <system_error>
 #include <vector>
 
+#include "common/control_groups.h"
 #include "common/counted.h"
-#include "engine/base/parallel_for.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/tool/command.h"
@@ -43,7 +43,7 @@ CudaReport ReportCuda() {
 
 int RunDoctor(bool json) {
   const CudaReport cuda = ReportCuda();
-  const int n_threads = ThreadPool().n_threads();
+  const int n_threads = UsableCores();
   const std::optional<uint64_t> memory = AvailableMemoryBytes();
   std::error_code ignored;
   const bool autograd = std::filesystem::exists(AutogradLibraryPath(), ignored);

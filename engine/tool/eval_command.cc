@@ -71,7 +71,7 @@ void PrintResult(const EvaluationResult& result, Background background, const st
 
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
-  ThreadPool pool(flags.threads);
+  ThreadPool pool(ThreadsFor(flags.threads));
   absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
   if (!device.ok()) return device.status();
   absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model, device->get());

@@ -123,7 +123,7 @@ absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin
 
 absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_token stop) {
   const RealClock clock;
-  ThreadPool pool(flags.threads);
+  ThreadPool pool(ThreadsFor(flags.threads));
   absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
   if (!device.ok()) return device.status();
   absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model, device->get());

@@ -29,7 +29,7 @@ int RunServe(const ServeFlags& flags) {
         false, true);
   }
   const RealClock clock;
-  ThreadPool pool(flags.threads);
+  ThreadPool pool(ThreadsFor(flags.threads));
   ServeOptions options;
   options.fd = flags.fd;
   options.device = flags.device;

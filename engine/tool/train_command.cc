@@ -191,7 +191,7 @@ absl::StatusOr<double> FinalPsnr(std::span<const View> views, const Trainer& tra
 
 absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWatcher* signals) {
   const RealClock clock;
-  ThreadPool pool(flags.threads);
+  ThreadPool pool(ThreadsFor(flags.threads));
   if (absl::Status status = CreateFolder(flags.out); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
   if (!device.ok()) return device.status();
