@@ -12,9 +12,10 @@
 
 namespace nerf {
 
-// Gradients of a step are summed in this many lanes: chunk i adds to lane i mod 8 in order, and
-// lanes are summed in order, so that the result does not depend on how many threads there are.
-inline constexpr int kGradientLanes = 8;
+// Gradients of a step are summed in this many lanes: chunk i adds to lane i mod 32 in order, and
+// lanes are summed in order, so that the result does not depend on how many threads there are. A
+// step has about as many chunks; more threads than lanes find nothing to do.
+inline constexpr int kGradientLanes = 32;
 
 // Gradients of one hash level, [entries][n_features], with its touched cache lines
 // (kernels/hash_encoding.h). All zero between levels, so that one, which fits a core's cache,
