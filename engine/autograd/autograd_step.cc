@@ -13,6 +13,7 @@
 #include "engine/autograd/ngp_field_op.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/composite.h"
+#include "engine/kernels/distortion.h"
 #include "engine/render/renderer.h"
 #include "engine/train/ngp_state.h"
 
@@ -28,6 +29,7 @@ struct PackedSamples {
   std::vector<int64_t> ray_offsets;  // [n_rays + 1]
   std::vector<Vec3> positions;       // unit cube
   std::vector<float> deltas;
+  std::vector<float> places;  // kernels::DistortionPlace
   int64_t n_marched = 0;
 };
 
@@ -37,7 +39,13 @@ struct RayState {
   float transmittance = 1;
   bool done = false;
   std::vector<Vec3> positions;
-  std::vector<float> deltas;
+  std::vector<float> deltas, places;
+};
+
+// Rays with their samples composited.
+struct RenderedRays {
+  torch::Tensor colours;      // [n_rays, 3], on the rays' backgrounds
+  torch::Tensor distortions;  // [n_rays]
 };
 
 torch::Tensor View(const std::vector<Vec3>& points) {
@@ -91,8 +99,8 @@ class AutogradStep : public TrainingStep {
   PackedSamples March(const Batch& batch, const autograd::NgpTensors& parameters);
   void MarchWave(const Batch& batch, const autograd::NgpTensors& parameters,
                  std::vector<RayState>* rays, PackedSamples* samples);
-  torch::Tensor RayColours(const Batch& batch, const autograd::NgpTensors& parameters,
-                           const PackedSamples& samples) const;
+  RenderedRays Render(const Batch& batch, const autograd::NgpTensors& parameters,
+                      const PackedSamples& samples) const;
   void UpdateParameters(const Batch& batch, const autograd::NgpTensors& parameters);
 
   const TrainConfig config_;
@@ -105,16 +113,18 @@ StepResult AutogradStep::RunBatch(const Batch& batch) {
     state_.occupancy.Update(state_.Network(), batch.step, pool_);
   const autograd::NgpTensors parameters = Parameters();
   const PackedSamples samples = March(batch, parameters);
-  const torch::Tensor residuals = RayColours(batch, parameters, samples) - View(batch.targets);
+  const RenderedRays rendered = Render(batch, parameters, samples);
+  const torch::Tensor residuals = rendered.colours - View(batch.targets);
   const torch::Tensor losses = LossOf(config_, residuals);
-  const double n_values = 3.0 * batch.n_rays;
   StepResult result;
   result.n_rays = batch.n_rays;
   result.n_marched = samples.n_marched;
   result.n_trained = samples.ray_offsets.back();
-  result.loss = losses.sum(torch::kFloat64).item<double>() / n_values;
-  result.squared_error = residuals.detach().square().sum(torch::kFloat64).item<double>() / n_values;
-  if (result.n_trained > 0) (losses.sum() * (config_.loss_scale / n_values)).backward();
+  const torch::Tensor loss = losses.mean(torch::kFloat64) +
+                             config_.distortion * rendered.distortions.mean(torch::kFloat64);
+  result.loss = loss.item<double>();
+  result.squared_error = residuals.detach().square().mean(torch::kFloat64).item<double>();
+  if (result.n_trained > 0) (loss * config_.loss_scale).backward();
   UpdateParameters(batch, parameters);
   if (!state_.parameters.WeightsAreFinite()) result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
@@ -151,6 +161,7 @@ PackedSamples AutogradStep::March(const Batch& batch, const autograd::NgpTensors
   for (const RayState& ray : rays) {
     samples.positions.insert(samples.positions.end(), ray.positions.begin(), ray.positions.end());
     samples.deltas.insert(samples.deltas.end(), ray.deltas.begin(), ray.deltas.end());
+    samples.places.insert(samples.places.end(), ray.places.begin(), ray.places.end());
     samples.ray_offsets.push_back(static_cast<int64_t>(samples.deltas.size()));
   }
   return samples;
@@ -162,7 +173,7 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
   const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
   const kernels::MarchSteps steps = state_.steps().Scaled(batch.step_scale);
   std::vector<Vec3> positions;
-  std::vector<float> deltas;
+  std::vector<float> deltas, places;
   std::vector<uint32_t> cells;
   std::vector<RayState*> ray_of;
   for (RayState& ray : *rays) {
@@ -172,8 +183,10 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
     const int found = kernels::MarchSamples(grid, steps, kWaveSamples, &ray.march, t_middles,
                                             lengths, found_cells);
     ray.done = found < kWaveSamples;
-    for (int i = 0; i < found; ++i)
+    for (int i = 0; i < found; ++i) {
       positions.push_back(ray.march.origin + ray.march.direction * t_middles[i]);
+      places.push_back(kernels::DistortionPlace(state_.steps(), t_middles[i]));
+    }
     deltas.insert(deltas.end(), lengths, lengths + found);
     cells.insert(cells.end(), found_cells, found_cells + found);
     ray_of.insert(ray_of.end(), found, &ray);
@@ -198,6 +211,7 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
     kernels::CompositeForwardStep(alpha_of_sample, &ray.transmittance);
     if (ray.transmittance < config_.min_transmittance) ray.done = true;
     ray.positions.push_back(positions[i]);
+    ray.places.push_back(places[i]);
     // Long enough to stop all light, and for a gradient of the density that vanishes.
     ray.deltas.push_back(alpha_of_sample > alpha ? kOpaqueDepth / sigma[i] : deltas[i]);
   }
@@ -205,9 +219,8 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
   samples->n_marched += n;
 }
 
-// [n_rays, 3], on the rays' backgrounds.
-torch::Tensor AutogradStep::RayColours(const Batch& batch, const autograd::NgpTensors& parameters,
-                                       const PackedSamples& samples) const {
+RenderedRays AutogradStep::Render(const Batch& batch, const autograd::NgpTensors& parameters,
+                                  const PackedSamples& samples) const {
   const torch::Tensor ray_offsets = torch::from_blob(
       const_cast<int64_t*>(samples.ray_offsets.data()), {batch.n_rays + 1}, torch::kInt64);
   std::vector<Vec3> directions;
@@ -223,8 +236,10 @@ torch::Tensor AutogradStep::RayColours(const Batch& batch, const autograd::NgpTe
   const torch::Tensor colours = autograd::NgpColour(parameters, geometry, View(directions));
   const autograd::Composited composited =
       autograd::Composite(ray_offsets, sigmas, View(samples.deltas));
-  return autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colours) +
-         composited.transmittance.unsqueeze(1) * View(batch.backgrounds);
+  return {.colours = autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colours) +
+                     composited.transmittance.unsqueeze(1) * View(batch.backgrounds),
+          .distortions = autograd::Distortion(ray_offsets, composited.weights, View(samples.places),
+                                              batch.step_scale * kernels::kDistortionUnit)};
 }
 
 // Hands autograd's gradients to the optimiser that the fused step uses.

@@ -32,6 +32,22 @@ Composited Composite(const torch::Tensor& ray_offsets, const torch::Tensor& sigm
           .transmittance = torch::exp(starts - ends).to(sigmas.scalar_type())};
 }
 
+torch::Tensor Distortion(const torch::Tensor& ray_offsets, const torch::Tensor& weights,
+                         const torch::Tensor& places, double length) {
+  TORCH_CHECK(weights.dim() == 1 && weights.sizes() == places.sizes(), "Distortion: weights are ",
+              weights.sizes(), ", places ", places.sizes(), ", expected [n_samples] both");
+  const torch::Tensor w = weights.to(torch::kFloat64), s = places.to(torch::kFloat64);
+  const int64_t n_rays = ray_offsets.size(0) - 1, n_samples = w.size(0);
+  // Sums over the samples in front of each, as above.
+  const auto in_front = [&](const torch::Tensor& values) {
+    const torch::Tensor sums = torch::cat({torch::zeros({1}, values.options()), values.cumsum(0)});
+    const torch::Tensor starts = sums.index({ray_offsets.slice(0, 0, n_rays)});
+    return sums.slice(0, 0, n_samples) - starts.index({RayOf(ray_offsets)});
+  };
+  const torch::Tensor terms = 2 * w * (s * in_front(w) - in_front(w * s)) + w * w * (length / 3);
+  return SumOverRays(ray_offsets, terms.unsqueeze(1)).squeeze(1).to(weights.scalar_type());
+}
+
 torch::Tensor SumOverRays(const torch::Tensor& ray_offsets, const torch::Tensor& values) {
   TORCH_CHECK(values.dim() == 2, "SumOverRays: values are ", values.sizes(),
               ", expected [n_samples, k]");

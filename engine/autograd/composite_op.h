@@ -20,4 +20,10 @@ Composited Composite(const torch::Tensor& ray_offsets, const torch::Tensor& sigm
 // Sums of packed values [n_samples, k] over the samples of each ray: [n_rays, k].
 torch::Tensor SumOverRays(const torch::Tensor& ray_offsets, const torch::Tensor& values);
 
+// How far apart the weights of each ray lie (kernels/distortion.h): [n_rays], differentiable by
+// weights. Shapes: weights, places (the samples' middles, ascending along a ray) [n_samples];
+// length is the extent of every sample.
+torch::Tensor Distortion(const torch::Tensor& ray_offsets, const torch::Tensor& weights,
+                         const torch::Tensor& places, double length);
+
 }  // namespace nerf::autograd

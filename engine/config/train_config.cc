@@ -29,6 +29,8 @@ constexpr std::array kFields = {
                 "on CUDA: 1 sums gradients so that one seed gives the same bytes"},
     ConfigField{"cuda_fp32", &C::cuda_fp32, 0, 1,
                 "on CUDA: 1 trains in fp32 throughout; 0: half precision with fp32 masters"},
+    ConfigField{"distortion", &C::distortion, 0, 10,
+                "weight in the loss of how far apart along a ray its weights lie; 0: none"},
     ConfigField{"ema_decay", &C::ema_decay, 0, 0.9999,
                 "moving average of the weights for evaluation, a step; 0: none"},
     ConfigField{"epsilon", &C::epsilon, 1e-30, 1, "Adam: added to the root of the second moment"},

@@ -5,6 +5,7 @@
 #include "engine/base/check.h"
 #include "engine/base/vec3.h"
 #include "engine/kernels/colour_loss.h"
+#include "engine/kernels/ray_marching.h"
 #include "engine/kernels/stream.h"
 
 namespace nerf::kernels {
@@ -34,19 +35,21 @@ NERF_HD inline bool IsVisible(float transmittance, float alpha, float min_transm
   return transmittance >= min_transmittance && alpha >= alpha_threshold;
 }
 
-// The same walk once more for the gradient by sigma, from grad_colour, the loss's gradient by the
-// ray's colour. `behind` starts as the ray's colour, background included, and loses each sample's
+// The same walk once more for the gradient by sigma. grad_weight is the loss's derivative by the
+// sample's weight: by way of the ray's colour, Dot(d loss / d colour, colour_i), and of all else
+// that depends on weights. `behind` starts as the sum over the samples of grad_weight_i * weight_i,
+// plus Dot(d loss / d colour, background) * transmittance at the end, and loses each sample's
 // share: it is what lies behind the sample at hand. transmittance starts at 1.
-//   d colour / d sigma_i = delta_i * (transmittance_{i+1} * colour_i - behind_i)
-// Returns d loss / d sigma_i, in scene units times the loss. (d loss / d colour_i is weight_i *
-// grad_colour.)
-NERF_HD inline float CompositeBackwardStep(Vec3 colour, float alpha, float weight, float delta,
-                                           Vec3 grad_colour, float* transmittance, Vec3* behind) {
+//   d loss / d sigma_i = delta_i * (transmittance_{i+1} * grad_weight_i - behind_i)
+// Returns that, in scene units times the loss. (d loss / d colour_i is weight_i * d loss / d
+// colour.)
+NERF_HD inline float CompositeBackwardStep(float grad_weight, float alpha, float weight,
+                                           float delta, float* transmittance, float* behind) {
   *transmittance *= 1 - alpha;
-  *behind = *behind - colour * weight;
+  *behind -= grad_weight * weight;
   // Nothing lies behind it: the difference is rounding, which Adam would make a step of full size.
   if (*transmittance == 0) return 0;
-  return delta * Dot(grad_colour, colour * *transmittance - *behind);
+  return delta * (grad_weight * *transmittance - *behind);
 }
 
 namespace cuda {
@@ -59,10 +62,11 @@ inline constexpr int kLossBlocks = 128;
 //   grads[k] = gradient by the colour before its sigmoid (3) and by the density's exponent (1),
 //   times *gradient_scale: what the mean over rays and channels, and the scaling, come to.
 //   losses[b] = sums over the rays of block b of the loss and of the squared residual, both
-//   averaged over the channels.
-// Shapes: targets, backgrounds [n_rays]; alphas, deltas, sigmas, weights [sample_capacity];
-// colours, grads [kept]; losses [kLossBlocks][2]. Traffic: 52 bytes read and 16 written a sample,
-// 40 read a ray.
+//   averaged over the channels. The loss is the colour's and loss.distortion times the distortion
+//   (kernels/distortion.h); t_middles are read where that is not 0.
+// Shapes: targets, backgrounds [n_rays]; alphas, deltas, sigmas, weights, t_middles
+// [sample_capacity]; colours, grads [kept]; losses [kLossBlocks][2]. Traffic: 56 bytes read and 16
+// written a sample, 40 read a ray.
 struct CompositeLossParams {
   const uint32_t* n_rays = nullptr;
   const uint32_t* ray_offsets = nullptr;
@@ -71,6 +75,9 @@ struct CompositeLossParams {
   const float* deltas = nullptr;
   const float* sigmas = nullptr;
   const float* weights = nullptr;
+  const float* t_middles = nullptr;
+  MarchSteps steps;                   // of the scene
+  const float* step_scale = nullptr;  // how much longer the samples' steps are
   const Vec3* colours = nullptr;
   const Vec3* targets = nullptr;
   const Vec3* backgrounds = nullptr;

@@ -231,11 +231,11 @@ Run PrepareCompositeBackward() {
     CompositeBench& b = *bench;
     for (int ray = 0; ray < kRays; ++ray) {
       float transmittance = 1;
-      Vec3 behind{0.5f, 0.5f, 0.5f};
+      float behind = 0.3f;
       for (int i = ray * kSamplesPerRay; i < (ray + 1) * kSamplesPerRay; ++i) {
         b.grad_sigmas[i] =
-            kernels::CompositeBackwardStep(b.colours[i], b.alphas[i], b.weights[i], 1e-3f,
-                                           {0.1f, 0.2f, 0.3f}, &transmittance, &behind);
+            kernels::CompositeBackwardStep(Dot({0.1f, 0.2f, 0.3f}, b.colours[i]), b.alphas[i],
+                                           b.weights[i], 1e-3f, &transmittance, &behind);
       }
     }
     return {.items = kSamples, .bytes = kSamples * 24.0};

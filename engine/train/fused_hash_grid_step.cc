@@ -83,6 +83,7 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
                    .transposed_weights = state_.parameters.transposed_weights(),
                    .grid = MarchGridOf(state_.occupancy.grid(), empty_reaches_),
                    .steps = state_.steps().Scaled(batch.step_scale),
+                   .scene_steps = state_.steps(),
                    .batch = &batch};
   // Long rays make small chunks. A function of the batch alone, so the same for any number of
   // threads.

@@ -26,6 +26,11 @@ void Grow(Buffer<T>* buffer, size_t old_size, size_t new_size) {
   *buffer = std::move(grown);
 }
 
+// What the distortion of a ray counts in the scaled loss of the batch, the mean over its rays.
+float DistortionScale(const ChunkInput& input) {
+  return input.config->distortion * input.config->loss_scale / input.batch->n_rays;
+}
+
 template <int width>
 void CopyRow(Buffer<float>* buffer, int from, int to) {
   std::memcpy(buffer->data() + size_t{width} * to, buffer->data() + size_t{width} * from,
@@ -50,7 +55,7 @@ void NgpChunk::Reserve(int n_rows) {
   const size_t old_rows = n_rows_, rows = std::max(n_rows, 2 * capacity_);
   Grow(&positions_, old_rows, rows);
   Grow(&ray_of_, old_rows, rows);
-  for (Buffer<float>* column : {&deltas_, &sigmas_, &alphas_, &weights_})
+  for (Buffer<float>* column : {&deltas_, &sigmas_, &alphas_, &weights_, &places_})
     Grow(column, old_rows, rows);
   Grow(&encodings_, old_rows * kEncodingWidth, rows * kEncodingWidth);
   Grow(&hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
@@ -79,13 +84,14 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
     ray.transmittance = 1;
     ray.done = false;
     ray.colour = {};
+    ray.distortion = ray.before = {};
     kernels::SphericalHarmonics4(batch.rays[begin + r].direction,
                                  harmonics_.data() + size_t{kDirectionWidth} * r);
   }
   March(input, output);
   ForwardColour(input);
   CompositeAndLoss(input, begin, output);
-  CompositeBackward();
+  CompositeBackward(input);
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
     BackwardRows(input, row, std::min(kBackwardRows, n_rows_ - row), output);
   }
@@ -132,6 +138,7 @@ int NgpChunk::MarchWave(const ChunkInput& input, int wave_samples, LaneOutput* o
     for (size_t found = first; found < first + n_found; ++found, ++row) {
       positions_[row] = marches_[r].origin + marches_[r].direction * wave_.t_middles[found];
       deltas_[row] = wave_.deltas[found];
+      places_[row] = kernels::DistortionPlace(input.scene_steps, wave_.t_middles[found]);
       ray_of_[row] = r;
     }
   }
@@ -164,6 +171,7 @@ void NgpChunk::MoveRow(int from, int to) {
   positions_[to] = positions_[from];
   ray_of_[to] = ray_of_[from];
   deltas_[to] = deltas_[from];
+  places_[to] = places_[from];
   sigmas_[to] = sigmas_[from];
   alphas_[to] = alphas_[from];
   CopyRow<kEncodingWidth>(&encodings_, from, to);
@@ -191,37 +199,47 @@ void NgpChunk::ForwardColour(const ChunkInput& input) {
 
 void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output) {
   const Batch& batch = *input.batch;
+  const float length = batch.step_scale * kernels::kDistortionUnit;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];
     const float* colour = colours_.data() + size_t{kColourWidth} * row;
     ray.colour = ray.colour + Vec3{colour[0], colour[1], colour[2]} * weights_[row];
+    ray.distortion.Add(weights_[row], places_[row], length);
   }
   const kernels::LossShape loss_shape = LossShapeOf(*input.config);
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
-    ray.behind = ray.colour + batch.backgrounds[begin + r] * ray.transmittance;
+    const Vec3 colour = ray.colour + batch.backgrounds[begin + r] * ray.transmittance;
     for (int channel = 0; channel < 3; ++channel) {
-      const float residual = ray.behind[channel] - batch.targets[begin + r][channel];
+      const float residual = colour[channel] - batch.targets[begin + r][channel];
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
       ray.grad_colour[channel] = scale * loss.derivative;
       output->loss += loss.value / 3.0;
       output->squared_error += static_cast<double>(residual) * residual / 3.0;
     }
+    output->loss += static_cast<double>(input.config->distortion) * ray.distortion.value;
+    ray.behind = Dot(ray.grad_colour, colour) + 2 * DistortionScale(input) * ray.distortion.value;
   }
 }
 
-// From the gradient of a ray's colour to those of its samples' colours (before the sigmoid) and
-// density exponents.
-void NgpChunk::CompositeBackward() {
+// From the gradients of a ray's colour and distortion to those of its samples' colours (before the
+// sigmoid) and density exponents.
+void NgpChunk::CompositeBackward(const ChunkInput& input) {
+  const float scale = DistortionScale(input);
+  const float length = input.batch->step_scale * kernels::kDistortionUnit;
   for (RayState& ray : rays_) ray.transmittance = 1;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];
     float* output = colours_.data() + size_t{kColourWidth} * row;
     const Vec3 colour{output[0], output[1], output[2]};
-    const float grad_sigma =
-        kernels::CompositeBackwardStep(colour, alphas_[row], weights_[row], deltas_[row],
-                                       ray.grad_colour, &ray.transmittance, &ray.behind);
+    const float weight = weights_[row], place = places_[row];
+    const float grad_weight =
+        Dot(ray.grad_colour, colour) +
+        scale * kernels::DistortionGradient(ray.distortion, ray.before, weight, place, length);
+    ray.before.Add(weight, place, length);
+    const float grad_sigma = kernels::CompositeBackwardStep(
+        grad_weight, alphas_[row], weight, deltas_[row], &ray.transmittance, &ray.behind);
     std::fill_n(output, kColourWidth, 0.0f);
     for (int channel = 0; channel < 3; ++channel) {
       const float c = colour[channel];

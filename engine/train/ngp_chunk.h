@@ -5,6 +5,7 @@
 #include "engine/base/buffer.h"
 #include "engine/config/train_config.h"
 #include "engine/field/ngp_network.h"
+#include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/render/ray_wave.h"
 #include "engine/train/batch.h"
@@ -34,7 +35,8 @@ struct ChunkInput {
   NgpNetwork network;
   const float* transposed_weights = nullptr;
   kernels::MarchGrid grid;
-  kernels::MarchSteps steps;
+  kernels::MarchSteps steps;        // of this step's samples
+  kernels::MarchSteps scene_steps;  // of the scene
   const Batch* batch = nullptr;
 };
 
@@ -53,9 +55,10 @@ class NgpChunk {
   struct RayState {
     float transmittance = 1;
     bool done = false;
-    Vec3 colour;       // composited so far, without the background
-    Vec3 grad_colour;  // of the loss
-    Vec3 behind;  // colour of what lies behind the sample at hand, background included, weighted
+    Vec3 colour;                             // composited so far, without the background
+    Vec3 grad_colour;                        // of the loss
+    float behind = 0;                        // see CompositeBackwardStep
+    kernels::Distortion distortion, before;  // of the whole ray, and of what was walked again
   };
 
   void Reserve(int n_rows);
@@ -65,7 +68,7 @@ class NgpChunk {
   void MoveRow(int from, int to);
   void ForwardColour(const ChunkInput& input);
   void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
-  void CompositeBackward();
+  void CompositeBackward(const ChunkInput& input);
   void BackwardColourInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
   void BackwardShares(LaneOutput* output);
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
@@ -79,6 +82,7 @@ class NgpChunk {
   Buffer<Vec3> positions_;                               // unit cube
   Buffer<int> ray_of_;
   Buffer<float> deltas_, sigmas_, alphas_, weights_;
+  Buffer<float> places_;                         // see DistortionPlace
   Buffer<float> encodings_, hidden_, geometry_;  // density
   Buffer<float> hidden0_, hidden1_, colours_;    // colour
   Buffer<float> grad_geometry_;

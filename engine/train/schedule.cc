@@ -23,6 +23,7 @@ double FractionSpent(const Budget& budget, uint32_t step, int64_t n_trained, dou
 kernels::LossShape LossShapeOf(const TrainConfig& config) {
   kernels::LossShape shape;
   if (config.loss == Loss::kHuber) shape.huber_delta = config.huber_delta;
+  shape.distortion = config.distortion;
   return shape;
 }
 

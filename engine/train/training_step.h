@@ -12,7 +12,8 @@ namespace nerf {
 
 // What a step did. Sums over its rays.
 struct StepResult {
-  // Mean over rays of the loss, the three channels averaged; without penalties. NaN where a weight
+  // Mean over rays of the loss: the colour's, its channels averaged, and the distortion's share;
+  // without the penalty on weights. NaN where a weight
   // is not finite after the step: hidden layers turn a NaN into zero, and the loss would not show
   // it.
   double loss = 0;

@@ -7,11 +7,13 @@
 #include "engine/config/train_config.h"
 #include "engine/field/ngp_network.h"
 #include "engine/field/occupancy_grid.h"
+#include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/render/renderer.h"
 #include "engine/train/batch.h"
 #include "engine/train/training_step.h"
 #include "tests/testing/reference/composite.h"
+#include "tests/testing/reference/distortion.h"
 #include "tests/testing/reference/ngp_field.h"
 
 namespace nerf::reference {
@@ -19,8 +21,9 @@ namespace nerf::reference {
 // Loss of a batch in double precision, no sample left out: marching by the kernel, everything else
 // by the references.
 inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& network,
-                               const OccupancyGrid& grid, const kernels::MarchSteps& steps,
+                               const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
                                const Batch& batch) {
+  const kernels::MarchSteps steps = scene_steps.Scaled(batch.step_scale);
   StepResult result;
   result.n_rays = batch.n_rays;
   const kernels::MarchGrid march_grid = MarchGridOf(grid);
@@ -30,7 +33,7 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
     std::vector<float> t_middles(2048), deltas(2048);
     const int n =
         kernels::MarchSamples(march_grid, steps, 2048, &march, t_middles.data(), deltas.data());
-    std::vector<double> sigmas, lengths(deltas.begin(), deltas.begin() + n);
+    std::vector<double> sigmas, places, lengths(deltas.begin(), deltas.begin() + n);
     std::vector<FieldSample> samples;
     for (int i = 0; i < n; ++i) {
       const Vec3 position = ray.origin + ray.direction * t_middles[i];
@@ -38,6 +41,7 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
       ToUnitCube(network.box, 1, &position, &unit);
       samples.push_back(NgpFieldAt(network, unit, ray.direction));
       sigmas.push_back(samples.back().sigma);
+      places.push_back(kernels::DistortionPlace(scene_steps, t_middles[i]));
     }
     const int offsets[] = {0, n};
     const CompositeResult composite = CompositeForward(offsets, sigmas, lengths);
@@ -51,6 +55,8 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
                      (3.0 * batch.n_rays);
       result.squared_error += residual * residual / (3.0 * batch.n_rays);
     }
+    result.loss += config.distortion *
+                   Distortion(composite.weights, places, batch.step_scale / 512.0) / batch.n_rays;
     result.n_marched += n;
   }
   return result;

@@ -2,11 +2,17 @@
 
 #include "engine/kernels/cuda/block_reduce.cuh"
 #include "engine/kernels/cuda/launch.cuh"
+#include "engine/kernels/distortion.h"
 
 // A thread takes a ray: about five samples of it are kept, and those of neighbouring rays lie side
 // by side, so that a warp's reads share their lines.
 namespace nerf::kernels::cuda {
 namespace {
+
+// Where row `row` lies along its ray.
+__device__ float PlaceOf(const CompositeLossParams& p, uint32_t row) {
+  return DistortionPlace(p.steps, p.t_middles[row]);
+}
 
 struct alignas(16) Grad {
   float colour[3];
@@ -17,19 +23,25 @@ __global__ void __launch_bounds__(kBlock)
     CompositeLossKernel(const __grid_constant__ CompositeLossParams p) {
   const uint32_t n_rays = *p.n_rays;
   const float scale = *p.gradient_scale;
+  const bool distorts = p.loss.distortion != 0;
+  const float distortion_scale = 3 * p.loss.distortion * scale;
+  const float length = distorts ? *p.step_scale * kDistortionUnit : 0;
   double loss = 0, squared_error = 0;
   for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays;
        r += gridDim.x * blockDim.x) {
     const uint32_t begin = p.ray_offsets[r], end = p.ray_offsets[r + 1];
     Vec3 colour;
     float transmittance = 1;
+    Distortion distortion, before;
     for (uint32_t k = begin; k < end; ++k) {
       const uint32_t row = p.rows[k];
       colour = colour + p.colours[k] * p.weights[row];
       transmittance *= 1 - p.alphas[row];
+      if (distorts) distortion.Add(p.weights[row], PlaceOf(p, row), length);
     }
-    Vec3 behind = colour + p.backgrounds[r] * transmittance, grad_colour;
-    const Vec3 residuals = behind - p.targets[r];
+    colour = colour + p.backgrounds[r] * transmittance;
+    Vec3 grad_colour;
+    const Vec3 residuals = colour - p.targets[r];
     for (int channel = 0; channel < 3; ++channel) {
       const float residual = residuals[channel];
       const ChannelLoss channel_loss = LossOfResidual(p.loss, residual);
@@ -37,13 +49,22 @@ __global__ void __launch_bounds__(kBlock)
       loss += channel_loss.value / 3.0;
       squared_error += static_cast<double>(residual) * residual / 3.0;
     }
+    loss += p.loss.distortion * distortion.value;
+    float behind = Dot(grad_colour, colour) + 2 * distortion_scale * distortion.value;
     transmittance = 1;
     for (uint32_t k = begin; k < end; ++k) {
       const uint32_t row = p.rows[k];
       const Vec3 c = p.colours[k];
       const float weight = p.weights[row];
-      const float grad_sigma = CompositeBackwardStep(c, p.alphas[row], weight, p.deltas[row],
-                                                     grad_colour, &transmittance, &behind);
+      float grad_weight = Dot(grad_colour, c);
+      if (distorts) {
+        const float place = PlaceOf(p, row);
+        grad_weight +=
+            distortion_scale * DistortionGradient(distortion, before, weight, place, length);
+        before.Add(weight, place, length);
+      }
+      const float grad_sigma = CompositeBackwardStep(grad_weight, p.alphas[row], weight,
+                                                     p.deltas[row], &transmittance, &behind);
       Grad grad;
       for (int channel = 0; channel < 3; ++channel)
         grad.colour[channel] = weight * grad_colour[channel] * c[channel] * (1 - c[channel]);

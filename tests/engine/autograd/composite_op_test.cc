@@ -1,5 +1,6 @@
 #include "engine/autograd/composite_op.h"
 
+#include "engine/kernels/distortion.h"
 #include "tests/testing/gradcheck.h"
 #include "tests/testing/reference/composite.h"
 
@@ -53,6 +54,23 @@ TEST(CompositeOpTest, FloatsKeepTheirDigitsBehindOpaqueRays) {
   EXPECT_EQ(result.weights.scalar_type(), torch::kFloat32);
   EXPECT_NEAR(result.weights[1000].item<float>(), 1e-3 - 5e-7, 1e-9);
   EXPECT_NEAR(result.transmittance[1].item<float>(), 1 - 1e-3 + 5e-7, 1e-7);
+}
+
+TEST(CompositeOpTest, DistortionsAreThoseOfTheWalkAlongEachRay) {
+  const torch::Tensor weights = RandomTensor({14}, 0, .2, 1),
+                      places = RandomTensor({14}, 0, 1, 2).cumsum(0);
+  const torch::Tensor distortions = Distortion(Offsets(), weights, places, .1);
+  for (int r = 0; r < 5; ++r) {
+    kernels::Distortion expected;
+    for (int i = kOffsets[r]; i < kOffsets[r + 1]; ++i)
+      expected.Add(weights[i].item<float>(), places[i].item<float>(), .1f);
+    EXPECT_NEAR(distortions[r].item<double>(), expected.value, 1e-5) << r;
+  }
+  ExpectGradientsMatchDifferences(
+      [&](const std::vector<torch::Tensor>& in) {
+        return Distortion(Offsets(), in[0], places, .1);
+      },
+      {weights});
 }
 
 TEST(CompositeOpTest, SumsOverRaysOfRandomValues) {

@@ -41,7 +41,7 @@ std::vector<float> Alphas(const std::vector<float>& sigmas, const std::vector<fl
   return alphas;
 }
 
-// d sum(grad_weights * weights) / d sigma: a sample's colour stands for its weight's gradient.
+// d sum(grad_weights * weights) / d sigma.
 std::vector<float> Backward(const std::vector<int>& ray_offsets, const std::vector<float>& sigmas,
                             const std::vector<float>& deltas,
                             const std::vector<float>& grad_weights,
@@ -50,14 +50,13 @@ std::vector<float> Backward(const std::vector<int>& ray_offsets, const std::vect
   const Walk walk = Forward(ray_offsets, alphas);
   std::vector<float> grad_sigmas;
   for (size_t r = 0; r + 1 < ray_offsets.size(); ++r) {
-    Vec3 behind{grad_left[r] * walk.left[r], 0, 0};
+    float behind = grad_left[r] * walk.left[r];
     for (int i = ray_offsets[r]; i < ray_offsets[r + 1]; ++i)
-      behind.x += grad_weights[i] * walk.weights[i];
+      behind += grad_weights[i] * walk.weights[i];
     float transmittance = 1;
     for (int i = ray_offsets[r]; i < ray_offsets[r + 1]; ++i) {
-      grad_sigmas.push_back(CompositeBackwardStep({grad_weights[i], 0, 0}, alphas[i],
-                                                  walk.weights[i], deltas[i], {1, 0, 0},
-                                                  &transmittance, &behind));
+      grad_sigmas.push_back(CompositeBackwardStep(grad_weights[i], alphas[i], walk.weights[i],
+                                                  deltas[i], &transmittance, &behind));
     }
   }
   return grad_sigmas;
@@ -95,9 +94,8 @@ TEST(CompositeTest, SampleThatLeavesTooLittleLightTakesAllOfIt) {
   EXPECT_EQ(AlphaOfSample(0, 1, .5f), 0);
   // What rounding left behind it is no gradient.
   float transmittance = .1f;
-  Vec3 behind{.05f, .05f, .05f};
-  EXPECT_EQ(
-      CompositeBackwardStep({.4f, .4f, .4f}, 1, .1f, .01f, {1, 1, 1}, &transmittance, &behind), 0);
+  float behind = .15f;
+  EXPECT_EQ(CompositeBackwardStep(1.2f, 1, .1f, .01f, &transmittance, &behind), 0);
 }
 
 TEST(CompositeTest, AccumulatingAlongRaysSkipsNoRayWithoutSamples) {

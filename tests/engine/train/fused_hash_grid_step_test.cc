@@ -45,7 +45,7 @@ TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
   const StepResult expected = reference::TrainingLoss(
       config, {parameters.shape(), outer, parameters.table(), parameters.weights(), std::log(2.0f)},
       FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
-      kernels::MarchSteps{geometry.step, geometry.cone}.Scaled(batch.step_scale), batch);
+      {geometry.step, geometry.cone}, batch);
   const StepResult result = step->Run(batch);
   EXPECT_EQ(result.n_rays, 23);
   EXPECT_EQ(result.n_marched, expected.n_marched);

@@ -29,6 +29,7 @@ class NgpChunkTest : public testing::Test {
                            .transposed_weights = parameters_.transposed_weights(),
                            .grid = MarchGridOf(grid_, empty_reaches),
                            .steps = {geometry_.step, geometry_.cone},
+                           .scene_steps = {geometry_.step, geometry_.cone},
                            .batch = &batch};
     weight_gradients_.assign(kNgpWeights, 0);
     LaneOutput output;

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <functional>
 
+#include "engine/kernels/distortion.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/composite.h"
+#include "tests/testing/reference/distortion.h"
 
 namespace nerf::kernels {
 namespace {
@@ -21,6 +23,9 @@ double Loss(const LossShape& shape, const double (&residual)[3]) {
   return loss;
 }
 
+constexpr MarchSteps kSceneSteps{.step = 0.01f, .cone = 1.0f / 128};  // log beyond 1.28
+constexpr float kStepScale = 2;
+
 // Rays of the given numbers of samples, which stand in the arrays backwards.
 struct Rays {
   explicit Rays(const std::vector<uint32_t>& n_samples) {
@@ -29,13 +34,24 @@ struct Rays {
     outputs = RandomFloats(n, -2, 2, 1);  // before the sigmoid, three a sample follow
     exponents = RandomFloats(n, -1, 3, 2);
     deltas = RandomFloats(n, 0.02f, 0.2f, 3);
+    for (uint32_t r = 0; r + 1 < offsets.size(); ++r) {
+      float t = 0.5f;
+      for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k) t_middles.push_back(t += deltas[k]);
+    }
     colour_outputs = RandomPoints(n, -2, 2, 4);
     targets = RandomPoints(n_rays, 0, 1, 5);
     backgrounds = RandomPoints(n_rays, 0, 1, 6);
   }
   std::vector<uint32_t> offsets{0};
-  std::vector<float> outputs, exponents, deltas;
+  std::vector<float> outputs, exponents, deltas, t_middles;
   std::vector<Vec3> colour_outputs, targets, backgrounds;
+
+  double DistortionOf(size_t ray, const std::vector<double>& weights) const {
+    std::vector<double> places;
+    for (uint32_t k = offsets[ray]; k < offsets[ray + 1]; ++k)
+      places.push_back(DistortionPlace(kSceneSteps, t_middles[k]));
+    return reference::Distortion(weights, places, kStepScale * kDistortionUnit);
+  }
 
   // Sum over the rays of the loss, from (colour outputs, exponent) of each sample [n][4].
   double TotalLoss(const LossShape& shape, const std::vector<double>& variables,
@@ -58,7 +74,7 @@ struct Rays {
         residual[c] = colour - targets[r][c];
         *squared_error += residual[c] * residual[c] / 3;
       }
-      total += Loss(shape, residual);
+      total += Loss(shape, residual) + shape.distortion * DistortionOf(r, composite.weights);
     }
     return total;
   }
@@ -73,7 +89,7 @@ class CudaCompositeTest : public CudaTest {
   Result Run(const Rays& rays, const LossShape& shape, float scale) {
     const auto n = static_cast<uint32_t>(rays.deltas.size());
     std::vector<uint32_t> rows(n);
-    std::vector<float> alphas(n), deltas(n), sigmas(n), weights(n);
+    std::vector<float> alphas(n), deltas(n), sigmas(n), weights(n), t_middles(n);
     std::vector<Vec3> colours(n);
     for (size_t r = 0; r + 1 < rays.offsets.size(); ++r) {
       float transmittance = 1;
@@ -81,6 +97,7 @@ class CudaCompositeTest : public CudaTest {
         const uint32_t row = rows[k] = n - 1 - k;
         sigmas[row] = std::exp(rays.exponents[k]);
         deltas[row] = rays.deltas[k];
+        t_middles[row] = rays.t_middles[k];
         alphas[row] = -std::expm1(-sigmas[row] * deltas[row]);
         weights[row] = CompositeForwardStep(alphas[row], &transmittance);
         for (int c = 0; c < 3; ++c) colours[k][c] = 1 / (1 + std::exp(-rays.colour_outputs[k][c]));
@@ -89,7 +106,8 @@ class CudaCompositeTest : public CudaTest {
     const DeviceArray<uint32_t> n_rays({static_cast<uint32_t>(rays.targets.size())}),
         device_offsets(rays.offsets), device_rows(rows);
     const DeviceArray<float> device_alphas(alphas), device_deltas(deltas), device_sigmas(sigmas),
-        device_weights(weights), device_scale({scale});
+        device_weights(weights), device_t_middles(t_middles), device_scale({scale}),
+        device_step_scale({kStepScale});
     const DeviceArray<Vec3> device_colours(colours), targets(rays.targets),
         backgrounds(rays.backgrounds);
     DeviceArray<float> grads(size_t{4} * n);
@@ -101,6 +119,9 @@ class CudaCompositeTest : public CudaTest {
                          .deltas = device_deltas.data(),
                          .sigmas = device_sigmas.data(),
                          .weights = device_weights.data(),
+                         .t_middles = device_t_middles.data(),
+                         .steps = kSceneSteps,
+                         .step_scale = device_step_scale.data(),
                          .colours = device_colours.data(),
                          .targets = targets.data(),
                          .backgrounds = backgrounds.data(),
@@ -122,7 +143,8 @@ class CudaCompositeTest : public CudaTest {
 NERF_INSTANTIATE_CUDA_PLACES(CudaCompositeTest);
 
 TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDifferences) {
-  for (const LossShape& shape : {LossShape{}, LossShape{0.1f}}) {
+  for (const LossShape& shape :
+       {LossShape{}, LossShape{.huber_delta = 0.1f}, LossShape{.distortion = 0.5f}}) {
     const Rays rays({0, 1, 2, 0, 17, 60, 5});
     constexpr float kScale = 2;  // for the mean over the channels it would be a third
     const Result result = Run(rays, shape, kScale);
