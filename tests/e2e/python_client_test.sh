@@ -43,7 +43,7 @@ export PYTHONPATH="$scratch/stubs" PYTHONDONTWRITEBYTECODE=1
 "$python" "$source/examples/python/train_and_render.py" "$source/examples/mic" --server "$address" --samples 1e6 \
   --out "$scratch/views" | tee "$scratch/output"
 grep -q '^SUCCEEDED 100%' "$scratch/output"
-# 1 M samples reach 21 dB; a client that sent pictures or cameras wrongly would stay below 15.
+# 1 M samples reach 21 dB.
 psnr=$(sed -n 's/.* PSNR \([0-9]*\)\..*/\1/p' "$scratch/output")
 [ "$psnr" -ge 18 ] || { echo "PSNR of $psnr dB"; exit 1; }
 "$python" - "$scratch/views/view.png" <<'END'
