@@ -8,12 +8,13 @@
 
 namespace nerf::kernels {
 
-// Which cells of a block of 64 an update of the occupancy grid probes: every period-th, by turns.
-// An odd multiplier walks the phases of neighbouring blocks apart. period divides 64; 1 takes all.
+// Which cells of a block of 64 an update of the occupancy grid probes: one of each `period` in a
+// row, by turns. From row to row it shifts by one, so that they lie in no one plane of the block;
+// an odd multiplier walks the phases of neighbouring blocks apart. period divides 64; 1 takes all.
 NERF_HD inline uint64_t ProbedCells(int period, uint32_t update, uint64_t block) {
   uint64_t mask = 0;
-  for (int bit = static_cast<int>((update + 5 * block) % period); bit < 64; bit += period)
-    mask |= uint64_t{1} << bit;
+  for (int row = 0; row < 64 / period; ++row)
+    mask |= uint64_t{1} << (row * period + (update + 5 * block + row) % period);
   return mask;
 }
 
@@ -49,6 +50,13 @@ struct ProbeCellsParams {
   uint32_t* cells = nullptr;
 };
 void ProbeCells(const ProbeCellsParams& params, Stream stream);
+
+// Gives all cells of each block of 64 the largest value among them. Traffic: 8 bytes a cell.
+struct SpreadLargestParams {
+  uint32_t n_blocks = 0;
+  float* values = nullptr;
+};
+void SpreadLargest(const SpreadLargestParams& params, Stream stream);
 
 inline constexpr int kMeanBlocks = 256;
 

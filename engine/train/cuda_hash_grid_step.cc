@@ -420,6 +420,11 @@ void CudaHashGridStep<T>::UpdateAverages() {
 template <typename T>
 void CudaHashGridStep<T>::UpdateGrid(uint32_t step) {
   ProbeCells(step);
+  if (state_->occupancy.Spreads(step)) {
+    cuda::SpreadLargest({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
+                         .values = arrays_.grid_values.data()},
+                        stream_);
+  }
   cuda::Fill(training_.n_occupied.data(), 0, sizeof(uint32_t), stream_);
   cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
                          .values = arrays_.grid_values.data(),

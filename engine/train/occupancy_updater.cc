@@ -12,9 +12,7 @@ namespace {
 
 constexpr size_t kBlockCells = 64;
 constexpr size_t kTaskBlocks = 64;  // blocks of one task
-// Every cell is probed in the first updates, then every 8th while the field still takes shape, then
-// every 32nd.
-constexpr uint32_t kFullUpdates = 2;
+// Every 8th cell is probed while the field still takes shape, then every 32nd.
 constexpr uint32_t kWarmUpSteps = 256;
 constexpr int kWarmUpPeriod = 8;
 constexpr int kPeriod = 32;
@@ -48,7 +46,6 @@ void OccupancyUpdater::Reopen() {
 }
 
 int OccupancyUpdater::ProbePeriod(uint32_t step) const {
-  if (UpdateNumber(step) <= kFullUpdates) return 1;
   return step < kWarmUpSteps ? kWarmUpPeriod : kPeriod;
 }
 
@@ -56,6 +53,15 @@ void OccupancyUpdater::Observe(std::span<const uint32_t> cells, std::span<const 
   for (size_t i = 0; i < sigmas.size(); ++i) {
     float& value = values_[cells[i]];
     value = std::max(value, sigmas[i] * step_length_);
+  }
+}
+
+// All that lie in a block of the first update know no more of it than those that were probed, and
+// the field is smooth then.
+void OccupancyUpdater::SpreadLargest(size_t begin, size_t end) {
+  for (size_t block = begin; block < end; ++block) {
+    float* const values = values_.data() + block * kBlockCells;
+    std::fill_n(values, kBlockCells, *std::max_element(values, values + kBlockCells));
   }
 }
 
@@ -68,8 +74,8 @@ void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPo
     const size_t end = std::min(begin + kTaskBlocks, n_blocks);
     for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
       values_[cell] *= config_.grid_decay;
-    ProbeBlocks(network, step, begin, std::min(begin + kTaskBlocks, n_blocks),
-                workspaces[thread].get());
+    ProbeBlocks(network, step, begin, end, workspaces[thread].get());
+    if (Spreads(step)) SpreadLargest(begin, end);
   });
   SetBits(pool);
 }

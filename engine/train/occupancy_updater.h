@@ -27,6 +27,9 @@ class OccupancyUpdater {
   // ProbePeriod.
   uint32_t UpdateNumber(uint32_t step) const { return step / config_.grid_update_interval; }
   int ProbePeriod(uint32_t step) const;
+  // Whether the update gives all cells of a block of 4x4x4 the largest value among them: the first
+  // one, which has probed few of them and nothing before it.
+  bool Spreads(uint32_t step) const { return UpdateNumber(step) == 1; }
   // Decays all cells, probes a share of them and sets the grid's bits anew. Deterministic in (seed,
   // step).
   void Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool);
@@ -49,6 +52,7 @@ class OccupancyUpdater {
   struct Workspace;
   void ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
                    Workspace* workspace);
+  void SpreadLargest(size_t begin_block, size_t end_block);
   void SetBits(ThreadPool* pool);
 
   const TrainConfig config_;

@@ -20,7 +20,7 @@ inline constexpr int kMarchedPerTarget = 16;
 inline constexpr int kFirstRaySamples = 400;
 
 struct RayCountOptions {
-  int target_samples = 16384;  // trained samples a step
+  int target_samples = 8192;  // trained samples a step
   int initial_rays = 256;
   int max_rays = 65536;
 };

@@ -74,6 +74,7 @@ void NgpDensity(const NgpDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
 void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
 void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
+void SpreadLargest(const SpreadLargestParams&, Stream) { NERF_NO_CUDA(); }
 void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }

@@ -54,6 +54,21 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
+// A warp takes a block of cells, each lane two of them.
+__global__ void __launch_bounds__(kBlock)
+    SpreadLargestKernel(const __grid_constant__ SpreadLargestParams p) {
+  const uint32_t lane = threadIdx.x % kWarp, stride = gridDim.x * blockDim.x / kWarp;
+  for (uint32_t block = (blockIdx.x * blockDim.x + threadIdx.x) / kWarp; block < p.n_blocks;
+       block += stride) {
+    float* const low = p.values + size_t{block} * kBlockCells + lane;
+    float* const high = low + kWarp;
+    float largest = fmaxf(*low, *high);
+    for (int distance = kWarp / 2; distance > 0; distance /= 2)
+      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, distance));
+    *low = *high = largest;
+  }
+}
+
 __global__ void __launch_bounds__(kBlock)
     SumValuesKernel(const __grid_constant__ SetOccupiedBitsParams p) {
   double sum = 0;
@@ -92,6 +107,11 @@ __global__ void __launch_bounds__(kBlock)
 void ProbeCells(const ProbeCellsParams& params, Stream stream) {
   LaunchOver("probe_cells", ProbeCellsKernel,
              uint64_t{params.end_block - params.first_block} * kWarp, kBlock, stream, params);
+}
+
+void SpreadLargest(const SpreadLargestParams& params, Stream stream) {
+  LaunchOver("spread_largest", SpreadLargestKernel, uint64_t{params.n_blocks} * kWarp, kBlock,
+             stream, params);
 }
 
 void SetOccupiedBits(const SetOccupiedBitsParams& params, Stream stream) {

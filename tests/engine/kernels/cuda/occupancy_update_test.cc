@@ -1,5 +1,6 @@
 #include "engine/kernels/occupancy_update.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -100,6 +101,18 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachCellThatIsDueAndDecaysAll) {
         ASSERT_LT(cell, corner[axis] + 1 + 1e-3) << i << ", " << axis;
       }
     }
+  }
+}
+
+TEST_P(CudaOccupancyUpdateTest, AllCellsOfABlockTakeTheLargestValueAmongThem) {
+  const std::vector<float> host = RandomFloats(64 * kBlocks, 0, 1, 2);
+  DeviceArray<float> values(host);
+  cuda::SpreadLargest({.n_blocks = kBlocks - 1, .values = values.data()}, stream_);
+  const auto after = values.Download(stream_);
+  for (size_t i = 0; i < host.size(); ++i) {
+    const auto block = host.begin() + i / 64 * 64;
+    const float largest = *std::max_element(block, block + 64);
+    ASSERT_EQ(after[i], i / 64 < kBlocks - 1 ? largest : host[i]) << i;
   }
 }
 
