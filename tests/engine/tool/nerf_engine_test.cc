@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/file_io.h"
+#include "engine/config/settings_help.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
@@ -89,6 +90,39 @@ class NerfEngineTest : public ::testing::Test {
 };
 
 TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
+TEST_F(NerfEngineTest, TrainingThatIsNotToBeEvaluatedEndsWithoutAPsnr) {
+  const Outcome trained = Run(Train("o", 4) + " --no-eval --json");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Json done = trained.Last();
+  EXPECT_EQ(done["event"], "done");
+  EXPECT_EQ(done["step"], 4);
+  EXPECT_FALSE(done.contains("psnr"));
+  EXPECT_EQ(trained.out.find("evaluating"), std::string::npos);
+  const Outcome in_words = Run(Train("o", 4) + " --no-eval");
+  ASSERT_EQ(in_words.code, 0) << in_words.err;
+  EXPECT_EQ(in_words.out.rfind("trained 4 steps, ", 0), 0u);
+  EXPECT_EQ(in_words.out.find("PSNR"), std::string::npos);
+}
+
+TEST_F(NerfEngineTest, HelpOfSettingsIsThatOfTheClientAndNeedsNoFolder) {
+  const Outcome engine = Run("train --help-settings");
+  ASSERT_EQ(engine.code, 0) << engine.err;
+  EXPECT_EQ(engine.out, SettingsTable());
+  EXPECT_NE(Run("train --help").out.find("--help-settings"), std::string::npos);
+}
+
+TEST_F(NerfEngineTest, HelpOfTrainShowsWhatIsTakenWhereNothingIsSaid) {
+  const std::string help = Run("train --help").out;
+  for (const char* shown : {"--method TEXT=ngp ", "--background TEXT=auto ", "--test-every INT=8 ",
+                            "--init-scope TEXT=all "}) {
+    std::string words = help;
+    words.erase(std::unique(words.begin(), words.end(),
+                            [](char a, char b) { return a == ' ' && b == ' '; }),
+                words.end());
+    EXPECT_NE(words.find(shown), std::string::npos) << shown << "\n" << help;
+  }
+}
+
   const Outcome trained = Run(Train("o", 40) + " --json");
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Json done = trained.Last();
