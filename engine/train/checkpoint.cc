@@ -267,7 +267,7 @@ RenderPrecision RenderPrecisionOf(const TrainConfig& config) {
 SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& geometry) {
   SceneGeometry effective = geometry;
   if (config.near >= 0) effective.near = config.near;
-  if (config.step > 0) effective.step = config.step;
+  if (config.step >= 0) effective.step = config.step;
   if (config.cone >= 0) effective.cone = config.cone;
   return effective;
 }
