@@ -21,6 +21,7 @@
 #include "engine/kernels/simd_path.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -89,7 +90,6 @@ class NerfEngineTest : public ::testing::Test {
   const std::string dataset_ = dir_ / "ball";
 };
 
-TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
 TEST_F(NerfEngineTest, TrainingThatIsNotToBeEvaluatedEndsWithoutAPsnr) {
   const Outcome trained = Run(Train("o", 4) + " --no-eval --json");
   ASSERT_EQ(trained.code, 0) << trained.err;
@@ -123,6 +123,7 @@ TEST_F(NerfEngineTest, HelpOfTrainShowsWhatIsTakenWhereNothingIsSaid) {
   }
 }
 
+TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   const Outcome trained = Run(Train("o", 40) + " --json");
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Json done = trained.Last();
@@ -386,9 +387,21 @@ TEST_F(NerfEngineTest, DoctorAndCheckSpeakJson) {
   EXPECT_EQ(check["ok"], true);
 }
 
-TEST_F(NerfEngineTest, EverySimdPathOfThisMachineCanBeForcedAndRepeatsItsBytes) {
+TEST_F(NerfEngineTest, DoctorListsTheSimdPathsOfThisMachineAndHowToTakeOne) {
   const std::vector<std::string> paths = kernels::cpu::SimdPaths();
+  const Json doctor = Run("doctor --json").Last();
+  EXPECT_EQ(doctor["simd_paths"], Json(paths));
+  EXPECT_EQ(doctor["simd"], paths[0]);
+  const std::string line = fmt::format("simd      {}; NERF_SIMD=", fmt::join(paths, ", "));
+  const Outcome in_words = Run("doctor");
+  EXPECT_NE(in_words.out.find(line), std::string::npos) << in_words.out;
+}
+
+TEST_F(NerfEngineTest, EverySimdPathOfThisMachineCanBeForcedAndRepeatsItsBytes) {
+  std::vector<std::string> paths = kernels::cpu::SimdPaths();
   ASSERT_FALSE(paths.empty());
+  // Whole steps with layers in bf16, where no unit multiplies them, too.
+  paths.push_back("BF16_PLAIN");
   for (const std::string& path : paths) {
     const ScopedEnvironment forced("NERF_SIMD", path);
     EXPECT_EQ(Run("doctor --json").Last()["simd"], path);
