@@ -18,7 +18,7 @@ constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the le
 constexpr int kMaxImageSide = 16384;
 constexpr float kMaxLength = 1e9f;  // of anything in a scene
 constexpr double kMaxCount = 1e18;
-// The default is 1024. Renders take every step of a ray through occupied cells.
+// The default is 512. Renders take every step of a ray through occupied cells.
 constexpr float kMaxStepsPerDiagonal = 65536;
 constexpr float kMaxFrameError = 1e-3f;  // relative; what rounding to floats leaves is far below
 
