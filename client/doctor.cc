@@ -282,7 +282,9 @@ std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options) {
   const std::string& dir = options.data_dir;
   struct stat dir_stat = {};
   if (dir.empty() || stat(dir.c_str(), &dir_stat) != 0) {
-    return {Note("data", fmt::format("{} is not there: no nerfd has run here",
+    // One that answers may have been started with another folder: nothing tells which.
+    return {Note("data", fmt::format("{} is not there: name the folder of a nerfd that keeps its "
+                                     "data elsewhere with --data-dir",
                                      dir.empty() ? "the data folder" : dir))};
   }
   if (!S_ISDIR(dir_stat.st_mode)) {

@@ -9,8 +9,8 @@
 
 #include "absl/strings/numbers.h"
 #include "client/names.h"
-#include "client/text_table.h"
 #include "common/error_reason.h"
+#include "engine/config/settings_help.h"
 #include "engine/config/train_config.h"
 #include "fmt/format.h"
 
@@ -260,21 +260,16 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
 }
 
 void PrintSettings(const Printer& printer) {
-  const std::map<std::string, std::string> defaults = ConfigSettings(TrainConfig());
-  const auto default_of = [&](const ConfigField& field) {
-    const auto found = defaults.find(std::string(field.key));
-    return found == defaults.end() ? std::string() : found->second;
-  };
   const bool json = printer.format == OutputFormat::kJson;
   if (json || printer.format == OutputFormat::kJsonLines) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const ConfigField& field : TrainConfigFields()) {
-      nlohmann::ordered_json entry = {{"key", field.key}, {"default", default_of(field)}};
-      if (field.max > field.min) {
-        entry["min"] = field.min;
-        entry["max"] = field.max;
+    for (const SettingHelp& setting : DescribeSettings()) {
+      nlohmann::ordered_json entry = {{"key", setting.key}, {"default", setting.default_value}};
+      if (setting.range.has_value()) {
+        entry["min"] = setting.range->first;
+        entry["max"] = setting.range->second;
       }
-      entry["text"] = field.text;
+      entry["text"] = setting.text;
       if (!json) printer.out << entry.dump() << '\n';
       list.push_back(std::move(entry));
     }
@@ -282,16 +277,10 @@ void PrintSettings(const Printer& printer) {
     return;
   }
   if (printer.format == OutputFormat::kName) {
-    for (const ConfigField& field : TrainConfigFields()) printer.out << field.key << '\n';
+    for (const SettingHelp& setting : DescribeSettings()) printer.out << setting.key << '\n';
     return;
   }
-  TextTable table({"KEY", "DEFAULT", "RANGE", "MEANING"});
-  for (const ConfigField& field : TrainConfigFields()) {
-    table.AddRow({std::string(field.key), default_of(field),
-                  field.max > field.min ? fmt::format("{:g} to {:g}", field.min, field.max) : "",
-                  std::string(field.text)});
-  }
-  table.Print(printer.out);
+  printer.out << SettingsTable();
 }
 
 }  // namespace nerf

@@ -23,8 +23,9 @@ constexpr std::array kFields = {
                 "samples of a smaller alpha are left out"},
     ConfigField{"beta1", &C::beta1, 0, 0.9999, "Adam: decay of the first moment"},
     ConfigField{"beta2", &C::beta2, 0, 0.99999, "Adam: decay of the second moment"},
-    ConfigField{"cone", &C::cone, -1, 0.1,
-                "step grows with distance by this factor; -1: the scene's own"},
+    ConfigField{
+        "cone", &C::cone, -1, 0.1,
+        "a step is at least this share of the distance from the camera; negative: the scene's own"},
     ConfigField{"cuda_deterministic", &C::cuda_deterministic, 0, 1,
                 "on CUDA: 1 sums gradients so that one seed gives the same bytes"},
     ConfigField{"cuda_fp32", &C::cuda_fp32, 0, 1,
@@ -64,8 +65,12 @@ constexpr std::array kFields = {
                 "Adam: learning rate of the MLPs over that of the hash table"},
     ConfigField{"n_features_per_level", &C::n_features_per_level, 2, 4,
                 "hash encoding: features of an entry, 4 on 8 levels or 2 on 16"},
-    ConfigField{"near", &C::near, -1, 1e6, "rays start here, training units; -1: the scene's own"},
-    ConfigField{"step", &C::step, -1, 1e6, "marching step, training units; -1: the scene's own"},
+    ConfigField{"near", &C::near, -1, 1e6,
+                "rays start so far from the camera; negative: the scene's own. Training units: the "
+                "level-0 box is 3 of them wide (Blender), 1 (instant-ngp) or 2 (others)"},
+    ConfigField{"step", &C::step, -1, 1e6,
+                "marching step, in training units as near; negative: the scene's own, 1/512 of "
+                "the level-0 box's diagonal"},
     ConfigField{"target_samples", &C::target_samples, 256, 4194304,
                 "trained samples of a step that the number of rays is steered to"},
     ConfigField{"warmup_steps", &C::warmup_steps, 0, 100000,
@@ -144,6 +149,11 @@ absl::Status SetConfigField(std::string_view key, std::string_view value, TrainC
   if (power_of_two && (integer & (integer - 1)) != 0) {
     return absl::InvalidArgumentError(
         fmt::format("settings.{}: {} is not a power of two", key, integer));
+  }
+  if (key == "step" && static_cast<float>(number) == 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "settings.step: {} is no step; it must be above 0, or negative for the scene's own",
+        value.substr(0, 64)));
   }
   if (whole) {
     config->*std::get<int C::*>(field->member) = integer;

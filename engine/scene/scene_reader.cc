@@ -5,10 +5,12 @@
 #include <memory>
 #include <semaphore>
 #include <set>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/scene/box_in_view.h"
 #include "engine/scene/colmap_reader.h"
 #include "engine/scene/listed_views.h"
 #include "engine/scene/scene_files.h"
@@ -20,7 +22,7 @@ namespace {
 constexpr int kDefaultTestEvery = 8;
 constexpr int kOuterLevels = 4;  // of nerfstudio and COLMAP scenes: the outermost box is +-8
 // Half as many as is usual: rays in place of samples for the same work, and pictures are better for
-// it (docs/performance.md).
+// it (docs/measurements.md).
 constexpr float kStepsPerDiagonal = 512;
 constexpr float kCone = 1.0f / 128;
 // Largest distance, in pixels, between a picture's corner and where undistorting and distorting
@@ -284,6 +286,9 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
     AddProblem(problems, listed.source, "", "no training view is left");
   }
   FillCameraStatistics(description, &description.geometry);
+  if (std::string warning = BoxOutOfViewWarning(description); !warning.empty()) {
+    description.warnings.push_back(std::move(warning));
+  }
   return result;
 }
 

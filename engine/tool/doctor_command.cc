@@ -16,6 +16,7 @@
 #include "engine/tool/machine.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace nerf {
 namespace {
@@ -60,6 +61,7 @@ int RunDoctor(bool json) {
       line["devices"].push_back(fmt::format("cuda:{}", i));
     line["cpu"] = CpuModel();
     line["simd"] = kernels::cpu::SimdPath();
+    line["simd_paths"] = kernels::cpu::SimdPaths();
     line["threads"] = n_threads;
     line["memory_available_bytes"] = memory.has_value() ? JsonObject(*memory) : JsonObject(nullptr);
     line["cuda"] =
@@ -72,6 +74,8 @@ int RunDoctor(bool json) {
   fmt::print("nerf-engine {}\n", NERF_VERSION);
   fmt::print("cpu       {}, {}, {} kernels\n", CpuModel(), Counted(n_threads, "thread"),
              kernels::cpu::SimdPath());
+  fmt::print("simd      {}; NERF_SIMD=NAME takes another than the best\n",
+             fmt::join(kernels::cpu::SimdPaths(), ", "));
   fmt::print("memory    {}\n",
              memory.has_value() ? fmt::format("{} MiB available", *memory >> 20) : "unknown");
   for (const std::string& device : cuda.devices) fmt::print("cuda      {}\n", device);

@@ -38,7 +38,7 @@ void SetSummary(const TrainSummary& summary, JsonObject* object) {
   o["seconds"] = JsonNumber(state.seconds);
   o["samples_per_second"] = JsonNumber(summary.samples_per_second);
   o["peak_rss_bytes"] = PeakRssBytes();
-  o["psnr"] = JsonNumber(summary.psnr);
+  if (summary.psnr.has_value()) o["psnr"] = JsonNumber(*summary.psnr);
   o["checkpoint"] = summary.checkpoint;
   o["model"] = summary.model;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,11 +24,12 @@ JsonObject JsonNumber(double number);
 // The keys of a progress line from "step" to "seconds", set on *object.
 void SetProgress(const TrainProgress& progress, JsonObject* object);
 
-// The keys of a done line from "step" to "model". psnr: NaN where there are no test views.
+// The keys of a done line from "step" to "model". psnr: NaN where there are no test views, unset
+// where nobody evaluated.
 struct TrainSummary {
   const TrainState* state = nullptr;
   double samples_per_second = 0;
-  double psnr = 0;
+  std::optional<double> psnr;
   std::string checkpoint, model;
 };
 void SetSummary(const TrainSummary& summary, JsonObject* object);

@@ -1,7 +1,12 @@
 #include "engine/tool/machine.h"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "common/file_io.h"
 #include "engine/kernels/simd_path.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace nerf {
 
@@ -20,5 +25,15 @@ std::string CpuModel() {
 }
 
 std::string DeviceDescription() { return CpuModel() + ", " + kernels::cpu::SimdPath(); }
+
+absl::Status TakeSimdPathOfEnvironment() {
+  const char* name = std::getenv("NERF_SIMD");
+  if (name == nullptr || *name == '\0' || kernels::cpu::ForceSimdPath(name)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format("NERF_SIMD: '{}' is none of this machine's: {}",
+                                                std::string_view(name).substr(0, 32),
+                                                fmt::join(kernels::cpu::SimdPaths(), ", ")));
+}
 
 }  // namespace nerf

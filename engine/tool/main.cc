@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -10,23 +8,11 @@
 #include "common/exit_code.h"
 #include "common/last_resort.h"
 #include "common/logging.h"
-#include "engine/kernels/simd_path.h"
 #include "engine/tool/command.h"
+#include "engine/tool/machine.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 
 namespace {
-
-// NERF_SIMD names another instruction set than the machine's best, to measure or to compare.
-absl::Status TakeSimdPathOfEnvironment() {
-  const char* name = std::getenv("NERF_SIMD");
-  if (name == nullptr || *name == '\0' || nerf::kernels::cpu::ForceSimdPath(name)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(fmt::format("NERF_SIMD: '{}' is none of this machine's: {}",
-                                                std::string_view(name).substr(0, 32),
-                                                fmt::join(nerf::kernels::cpu::SimdPaths(), ", ")));
-}
 
 // The commands and flags that could have been meant.
 std::vector<std::string> WordsOf(const CLI::App& app) {
@@ -86,7 +72,7 @@ int Run(int argc, char** argv) {
   if (absl::Status status = nerf::InitLogging("nerf-engine", log_level); !status.ok()) {
     return nerf::ReportError(status, false, true);
   }
-  if (absl::Status status = TakeSimdPathOfEnvironment(); !status.ok()) {
+  if (absl::Status status = nerf::TakeSimdPathOfEnvironment(); !status.ok()) {
     return nerf::ReportError(status, false, true);
   }
   return chosen();

@@ -17,6 +17,7 @@
 #include "engine/kernels/spherical_harmonics.h"
 #include "engine/render/ray_wave.h"
 #include "engine/render/renderer.h"
+#include "engine/train/ngp_chunk.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -291,12 +292,11 @@ struct MarchBench {
   }
 };
 
-// In groups of 64 rays and waves of 8 samples, as a training step marches.
+// In groups of 64 rays and waves of few samples, as a training step marches.
 Run PrepareMarch() {
   auto bench = std::make_shared<MarchBench>();
   return [bench]() -> BenchWork {
     constexpr size_t kGroup = 64;
-    constexpr int kWaveSamples = 8;
     const kernels::MarchGrid grid = MarchGridOf(bench->grid, bench->empty_reaches);
     kernels::MarchRay marches[kGroup];
     RayWave wave;
@@ -308,11 +308,11 @@ Run PrepareMarch() {
         wave.active.push_back(static_cast<int>(i));
       }
       while (!wave.active.empty()) {
-        wave.March(grid, bench->steps, kWaveSamples, marches);
+        wave.March(grid, bench->steps, kMinWaveSamples, marches);
         size_t n_active = 0;
         for (size_t i = 0; i < wave.active.size(); ++i) {
           n_samples += wave.n_found[i];
-          if (wave.n_found[i] == kWaveSamples) wave.active[n_active++] = wave.active[i];
+          if (wave.n_found[i] == kMinWaveSamples) wave.active[n_active++] = wave.active[i];
         }
         wave.active.resize(n_active);
       }

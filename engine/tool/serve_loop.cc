@@ -2,230 +2,23 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <limits>
 #include <thread>
 #include <utility>
 
-#include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/engine_runner.h"
-#include "engine/tool/time_share.h"
+#include "engine/tool/rendered_files.h"
+#include "engine/tool/serve_job.h"
 #include "engine/tool/view_request.h"
-#include "engine/tool/view_writer.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 
 namespace nerf {
-namespace {
-
-constexpr absl::Duration kHeartbeat = absl::Seconds(1);
-
-// A part of a file name that an id of any characters gives.
-std::string FileStem(const std::string& id) {
-  std::string stem;
-  for (char c : id.substr(0, 64)) {
-    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '-' || c == '_';
-    stem += safe ? c : '_';
-  }
-  return stem;
-}
-
-struct WrittenView {
-  JsonObject files = JsonObject::object();
-  float far = 0;
-};
-
-absl::StatusOr<WrittenView> WriteView(const ViewPicture& view, const RenderMessage& message,
-                                      float scale) {
-  if (absl::Status status = CreateFolder(message.out); !status.ok()) return status;
-  const std::string prefix = message.out + "/" + FileStem(message.id);
-  WrittenView written;
-  if (message.channels.rgb) {
-    const ImageU8 image = ColoursOf(view);
-    absl::StatusOr<std::string> bytes = message.jpeg ? EncodeJpeg(image) : EncodePng(image);
-    if (!bytes.ok()) return bytes.status();
-    const std::string path = prefix + "_rgb." + (message.jpeg ? "jpg" : "png");
-    if (absl::Status status = WriteFileAtomically(path, *bytes); !status.ok()) return status;
-    written.files["rgb"] = path;
-  }
-  if (message.channels.depth) {
-    const std::vector<float> depths = OwnDepths(view, scale);
-    float largest = 0;
-    for (float depth : depths) largest = std::max(largest, depth);
-    written.far = FarOf(largest);
-    const std::string path = prefix + "_depth.png";
-    absl::Status status =
-        WritePng16(path, view.rgba.width, view.rgba.height, DepthToGrey(depths, written.far));
-    if (!status.ok()) return status;
-    written.files["depth"] = path;
-  }
-  if (message.channels.opacity) {
-    const std::string path = prefix + "_opacity.png";
-    if (absl::Status status = WritePng(path, OpacityImage(view)); !status.ok()) return status;
-    written.files["opacity"] = path;
-  }
-  return written;
-}
-
-}  // namespace
-
-// The job in work: what the trainer tells goes out as messages, and between its steps what waits in
-// the mailbox is answered.
-class ServeLoop::Job final : public TrainerObserver {
- public:
-  Job(ServeLoop* loop, const TrainMessage& message, std::stop_token stop)
-      : loop_(loop), message_(message), stop_(std::move(stop)), share_(loop->clock_) {}
-
-  const std::string& name() const { return message_.job; }
-  std::stop_token stop() const { return stop_; }
-  void RequestStop(bool checkpoint) { stop_mode_checkpoint_ = checkpoint; }
-  // Unset until a stop was asked for.
-  std::optional<bool> stop_mode_checkpoint() const { return stop_mode_checkpoint_; }
-
-  void Begin(Trainer* trainer) { trainer_ = trainer; }
-  void Finish() {
-    trainer_ = nullptr;
-    renderer_.reset();
-  }
-  const Trainer* trainer() const { return trainer_; }
-
-  // The weights as they stand, as files would hold them; they stay so while the training goes on.
-  // nullptr before the first step can be taken. Copied once for all renders of the same step.
-  std::shared_ptr<SceneRenderer> CurrentRenderer() {
-    if (trainer_ == nullptr) return nullptr;
-    if (renderer_ == nullptr || rendered_step_ != trainer_->state().step) {
-      renderer_.reset();  // its memory before that of the next
-      renderer_ = trainer_->NewRenderer();
-      rendered_step_ = trainer_->state().step;
-    }
-    return renderer_;
-  }
-
-  void OnProgress(const TrainProgress& progress) override {
-    last_progress_ = Reply("progress", "job", name());
-    SetProgress(progress, &last_progress_);
-    last_progress_["fraction"] = JsonNumber(progress.fraction);
-    last_progress_["eta_seconds"] = JsonNumber(progress.eta_seconds);
-    SendProgress();
-  }
-
-  absl::Status OnPreview(const TrainPreview& preview) override {
-    const std::string path = fmt::format("{}/preview_{:08}.png", message_.out, preview.step);
-    if (absl::Status status = WritePng(path, preview.image); !status.ok()) return status;
-    JsonObject reply = Reply("preview", "job", name());
-    reply["step"] = preview.step;
-    reply["psnr"] = JsonNumber(preview.psnr);
-    reply["image"] = path;
-    loop_->Send(reply);
-    return absl::OkStatus();
-  }
-
-  absl::Status OnCheckpointDue() override { return WriteCheckpoint(); }
-
-  // Writes the checkpoint of the step that stands, and says so. Once a step: a second one would be
-  // the same bytes, which the worker uploads and commits again.
-  absl::Status WriteCheckpoint() {
-    const uint32_t step = trainer_->state().step;
-    if (checkpoint_step_ == step) return absl::OkStatus();
-    checkpoint_ = fmt::format("{}/checkpoint_{:08}.safetensors", message_.out, step);
-    model_ = fmt::format("{}/model_{:08}.safetensors", message_.out, step);
-    // A stop waits for the files, not for a picture.
-    const std::optional<TrainPreview> preview = trainer_->Preview(stop_);
-    const TensorFile model = trainer_->Model();
-    if (absl::Status status = WriteTensorFile(model, model_); !status.ok()) return status;
-    if (absl::Status status = WriteTensorFile(trainer_->Checkpoint(), checkpoint_); !status.ok()) {
-      return status;
-    }
-    JsonObject reply = Reply("checkpoint", "job", name());
-    reply["step"] = step;
-    reply["checkpoint"] = checkpoint_;
-    reply["model"] = model_;
-    reply["tensors"] = TensorList(model);
-    reply["psnr"] = preview.has_value() ? JsonNumber(preview->psnr) : JsonObject(nullptr);
-    loop_->Send(reply);
-    checkpoint_step_ = step;
-    return absl::OkStatus();
-  }
-
-  void OnWarning(const std::string& text) override { LogWarning(text, {{"job", name()}}); }
-
-  absl::Status BetweenSteps() override {
-    if (absl::Status status = AnswerMail(); !status.ok()) return status;
-    // What is rendered goes on with the training, and to its end when the training has ended.
-    while (loop_->render_ != nullptr && !stop_.stop_requested() && share_.TakeTurn()) {
-      loop_->GoOnWithRender(this, [this] {
-        Heartbeat();
-        return share_.IsSpent() || stop_.stop_requested();
-      });
-      share_.GiveTurn();
-      if (absl::Status status = AnswerMail(); !status.ok()) return status;
-    }
-    return loop_->broken_;
-  }
-
-  // Says that the job is alive where no step has been taken for a while.
-  void Heartbeat() {
-    if (last_progress_.is_null()) {
-      trainer_->ReportProgress();
-    } else if (loop_->clock_->Now() - last_sent_ >= kHeartbeat) {
-      SendProgress();
-    }
-  }
-
-  absl::Status BetweenEvaluatedViews(size_t n_done, size_t n_views) {
-    if (last_progress_.is_null()) trainer_->ReportProgress();
-    last_progress_["evaluated_views"] = n_done;
-    last_progress_["evaluation_views"] = n_views;
-    last_progress_.erase("stall_fraction");  // no step is taken
-    if (n_done == 0) SendProgress();
-    Heartbeat();
-    return BetweenSteps();
-  }
-
-  const std::string& checkpoint() const { return checkpoint_; }
-  const std::string& model() const { return model_; }
-
- private:
-  // Behind a render in work, and once a stop was asked for, what can wait does so.
-  absl::Status AnswerMail() {
-    const auto take = [&] {
-      const bool is_busy = loop_->render_ != nullptr || stop_.stop_requested();
-      return is_busy ? loop_->mailbox_.TryTakeUrgent() : loop_->mailbox_.TryTake();
-    };
-    while (loop_->broken_.ok()) {
-      std::optional<Mail> mail = take();
-      if (!mail.has_value()) break;
-      loop_->Handle(*std::move(mail), this);
-    }
-    return loop_->broken_;
-  }
-
-  void SendProgress() {
-    if (loop_->options_.monitor != nullptr)
-      SetReadings(loop_->options_.monitor->Read(), &last_progress_);
-    loop_->Send(last_progress_);
-    last_sent_ = loop_->clock_->Now();
-  }
-
-  ServeLoop* const loop_;
-  const TrainMessage& message_;
-  const std::stop_token stop_;
-  Trainer* trainer_ = nullptr;
-  std::optional<bool> stop_mode_checkpoint_;
-  TimeShare share_;
-  std::shared_ptr<SceneRenderer> renderer_;  // of rendered_step_
-  uint32_t rendered_step_ = 0;
-  JsonObject last_progress_;
-  SteadyTime last_sent_;
-  std::string checkpoint_, model_;           // the last ones written
-  std::optional<uint32_t> checkpoint_step_;  // theirs, once they are sent
-};
 
 // A render at work. It keeps what it is made of, so that the training can go on.
 struct ServeLoop::RenderInWork {
@@ -538,7 +331,7 @@ void ServeLoop::GoOnWithRender(Job* job, const std::function<bool()>& pause) {
 
 absl::StatusOr<JsonObject> ServeLoop::FinishRender(RenderInWork* work) {
   const ViewPicture view = work->picture->TakePicture();
-  absl::StatusOr<WrittenView> written = WriteView(view, work->message, work->scale);
+  absl::StatusOr<RenderedFiles> written = WriteRenderedFiles(view, work->message, work->scale);
   if (!written.ok()) return written.status();
   JsonObject reply = Reply("rendered", "id", work->message.id);
   reply["files"] = written->files;
@@ -559,7 +352,7 @@ void ServeLoop::EndRequest(const std::string& id, const absl::Status& status,
 void ServeLoop::SayAtWork(const std::string& id, Job* job) {
   if (job != nullptr) return job->Heartbeat();
   const SteadyTime now = clock_->Now();
-  if (now - said_at_work_ < kHeartbeat) return;
+  if (now - said_at_work_ < kServeHeartbeat) return;
   said_at_work_ = now;
   Send(Reply("working", "id", id));
 }

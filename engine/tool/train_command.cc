@@ -10,6 +10,7 @@
 
 #include "common/counted.h"
 #include "common/shell_word.h"
+#include "engine/config/settings_help.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device_monitor.h"
@@ -36,7 +37,7 @@ struct TrainFlags {
   std::string resume, init, init_scope = "all";
   std::vector<std::string> settings;  // key=value
   double checkpoint_interval = 30;    // seconds
-  bool json = false;
+  bool json = false, no_eval = false;
   bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
 };
 
@@ -235,11 +236,15 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
         "interrupted; to go on: nerf-engine train {} --resume {} --out {}",
         ShellWord(flags.dataset), ShellWord(console.checkpoint()), ShellWord(flags.out)));
   }
-  absl::StatusOr<double> psnr =
-      FinalPsnr(s.scene.test, trainer, &pool, clock, style, signals->token());
-  if (!psnr.ok()) return psnr.status();
+  std::optional<double> psnr;
+  if (!flags.no_eval) {
+    const absl::StatusOr<double> found =
+        FinalPsnr(s.scene.test, trainer, &pool, clock, style, signals->token());
+    if (!found.ok()) return found.status();
+    psnr = *found;
+  }
 
-  TrainSummary summary{&trainer.state(), 0, *psnr, console.checkpoint(), console.model()};
+  TrainSummary summary{&trainer.state(), 0, psnr, console.checkpoint(), console.model()};
   const double seconds = trainer.state().seconds - first_seconds;
   if (seconds > 0) {
     summary.samples_per_second =
@@ -261,6 +266,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
                                           millions(n_trained - first_trained))
                             : "",
              Clock(seconds), summary.samples_per_second / 1e6);
+  if (!psnr.has_value()) return absl::OkStatus();
   if (std::isnan(*psnr)) {
     fmt::print("no test views, no PSNR\n");
   } else {
@@ -305,7 +311,8 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option(
       "--out", flags->out,
       "folder for checkpoint, model and previews (default with --resume: the checkpoint's)");
-  auto* method = command->add_option("--method", flags->method, "ngp or ngp-autograd");
+  auto* method =
+      command->add_option("--method", flags->method, "ngp or ngp-autograd")->capture_default_str();
   auto* steps = command->add_option("--steps", flags->steps, "budget: optimiser steps");
   auto* samples = command->add_option("--samples", flags->samples,
                                       "budget: trained samples, such as 40M, the default");
@@ -340,14 +347,29 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
                                      "continue this checkpoint with its own config and budget");
   auto* init = command->add_option("--init", flags->init,
                                    "start from the weights of this model or checkpoint");
-  command->add_option("--init-scope", flags->init_scope, "what to take from it: all")->needs(init);
+  command->add_option("--init-scope", flags->init_scope, "what to take from it: all")
+      ->capture_default_str()
+      ->needs(init);
   auto* background =
-      command->add_option("--background", flags->background, "auto, white, black or random");
-  auto* test_every = command->add_option("--test-every", flags->test_every,
-                                         "hold out every Nth view where the data set has no split; "
-                                         "0: none");
-  auto* set = command->add_option("--set", flags->settings, "key=value, repeatable")
+      command->add_option("--background", flags->background, "auto, white, black or random")
+          ->capture_default_str();
+  auto* test_every = command
+                         ->add_option("--test-every", flags->test_every,
+                                      "hold out every Nth view where the data set has no split; "
+                                      "0: none")
+                         ->capture_default_str();
+  auto* set = command
+                  ->add_option("--set", flags->settings,
+                               "key=value, repeatable; --help-settings lists the keys")
                   ->allow_extra_args(false);
+  command->add_flag_callback(
+      "--help-settings",
+      [] {
+        fmt::print("{}", SettingsTable());
+        throw CLI::Success();  // as --help: nothing else is asked for
+      },
+      "list the settings of --set and exit");
+  command->add_flag("--no-eval", flags->no_eval, "no evaluation on the test views at the end");
   for (CLI::Option* option :
        {method, steps, samples, seconds, seed, init, background, test_every, set}) {
     resume->excludes(option);

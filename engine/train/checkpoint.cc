@@ -18,7 +18,7 @@ constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the le
 constexpr int kMaxImageSide = 16384;
 constexpr float kMaxLength = 1e9f;  // of anything in a scene
 constexpr double kMaxCount = 1e18;
-// The default is 1024. Renders take every step of a ray through occupied cells.
+// The default is 512. Renders take every step of a ray through occupied cells.
 constexpr float kMaxStepsPerDiagonal = 65536;
 constexpr float kMaxFrameError = 1e-3f;  // relative; what rounding to floats leaves is far below
 
@@ -267,7 +267,7 @@ RenderPrecision RenderPrecisionOf(const TrainConfig& config) {
 SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& geometry) {
   SceneGeometry effective = geometry;
   if (config.near >= 0) effective.near = config.near;
-  if (config.step > 0) effective.step = config.step;
+  if (config.step >= 0) effective.step = config.step;
   if (config.cone >= 0) effective.cone = config.cone;
   return effective;
 }

@@ -14,8 +14,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kMinWaveSamples = 4;  // of a ray between two looks at its transmittance
-constexpr int kMinWaveRows = 128;   // so that few long rays still make full batches
+constexpr int kMinWaveRows = 128;  // so that few long rays still make full batches
 constexpr int kBackwardRows =
     128;  // rows whose activations (1.1 KB each) go through the backward pass together
 

@@ -12,6 +12,10 @@
 
 namespace nerf {
 
+// Samples that a ray marches between two looks at its transmittance; more where a chunk has so few
+// rays that they would make no full batch.
+inline constexpr int kMinWaveSamples = 4;
+
 // What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
 // hash table the position of each trained sample (unit cube) with the gradient of its encoding
 // [kEncodingWidth]. Sums are in double, in chunk order.

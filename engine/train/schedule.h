@@ -24,7 +24,7 @@ float LearningRate(const TrainConfig& config, uint32_t step, double fraction);
 
 // How much longer than the scene's the steps along rays are: initial_step_scale at first, on a
 // straight line to 1 at half of the budget. While the field is coarse, long steps lose nothing, and
-// the same number of samples are more rays (docs/performance.md). fraction in [0, 1].
+// the same number of samples are more rays (docs/measurements.md). fraction in [0, 1].
 float StepScale(const TrainConfig& config, double fraction);
 
 }  // namespace nerf

@@ -20,7 +20,7 @@ struct StepResult {
   double squared_error = 0;  // mean over rays and channels
   int64_t n_rays = 0;
   int64_t n_marched = 0;  // samples whose density was evaluated
-  int64_t n_trained = 0;  // of these, in front of the transmittance limit with a non-zero gradient
+  int64_t n_trained = 0;  // of these, in front of the transmittance limit: all that went back
 };
 
 // One optimiser step of a method: the seam between the trainer and everything that knows how a

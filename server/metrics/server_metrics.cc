@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <set>
 #include <vector>
 
@@ -127,10 +128,6 @@ struct ServerMetrics::Families {
     train_steps.Add({{"device", "cpu"}});
     train_rays.Add({{"device", "cpu"}});
     step_seconds.Add({{"device", "cpu"}}, kStepSeconds);
-    train_loss.Add({{"device", "cpu"}});
-    train_psnr.Add({{"device", "cpu"}});
-    train_last_step.Add({{"device", "cpu"}});
-    train_stall.Add({{"device", "cpu"}});
     render_requests.Add({{"kind", "image"}, {"result", "ok"}});
     render_seconds.Add({{"kind", "image"}}, kRenderSeconds);
   }
@@ -174,12 +171,13 @@ struct ServerMetrics::Families {
   Counter* received = nullptr;
   Counter* sent = nullptr;
 
-  prometheus::Labels GpuLabels(std::string_view worker, std::string_view device) {
-    return {{"worker", workers_with_gpu.Cap(worker)}, {"gpu", devices.Cap(device)}};
+  prometheus::Labels WorkerLabels(std::string_view worker, const char* device_label,
+                                  std::string_view device) {
+    return {{"worker", worker_names.Cap(worker)}, {device_label, devices.Cap(device)}};
   }
 
-  LabelCap projects, reasons, devices, workers_with_gpu;
-  Mutex gpu_mu;  // a gauge that is set must not be removed on the way
+  LabelCap projects, reasons, devices, worker_names;
+  Mutex worker_mu;  // a worker's gauge that is set must not be removed on the way
   Mutex mu;
   std::set<std::string> projects_seen ABSL_GUARDED_BY(mu) = {"default"};
 };
@@ -278,7 +276,8 @@ void ServerMetrics::BlobUploadFailed(std::string_view reason) {
   families_->upload_failures.Add({{"reason", families_->reasons.Cap(reason)}}).Increment();
 }
 
-void ServerMetrics::TrainReported(std::string_view device, const TrainReport& report) {
+void ServerMetrics::TrainReported(std::string_view worker, std::string_view device,
+                                  const TrainReport& report) {
   const prometheus::Labels labels = {{"device", families_->devices.Cap(device)}};
   families_->train_rays.Add(labels).Increment(Amount(report.rays));
   if (!(Amount(report.steps) > 0)) return;
@@ -292,18 +291,20 @@ void ServerMetrics::TrainReported(std::string_view device, const TrainReport& re
     families_->step_seconds.Add(labels, kStepSeconds)
         .ObserveMultiple(increments, report.steps * report.step_seconds);
   }
-  families_->train_loss.Add(labels).Set(report.loss);
-  families_->train_psnr.Add(labels).Set(report.psnr);
-  families_->train_last_step.Add(labels).Set(report.unix_now);
-  if (report.stall_fraction.has_value()) {
-    families_->train_stall.Add(labels).Set(*report.stall_fraction);
-  }
+  // Sums over workers say something; a gauge that they shared would show whoever spoke last.
+  MutexLock lock(families_->worker_mu);
+  const prometheus::Labels own = families_->WorkerLabels(worker, "device", device);
+  families_->train_loss.Add(own).Set(report.loss);
+  families_->train_psnr.Add(own).Set(report.psnr);
+  families_->train_last_step.Add(own).Set(report.unix_now);
+  if (report.stall_fraction.has_value())
+    families_->train_stall.Add(own).Set(*report.stall_fraction);
 }
 
 void ServerMetrics::GpuReported(std::string_view worker, std::string_view device,
                                 const GpuReadings& readings) {
-  MutexLock lock(families_->gpu_mu);
-  const prometheus::Labels labels = families_->GpuLabels(worker, device);
+  MutexLock lock(families_->worker_mu);
+  const prometheus::Labels labels = families_->WorkerLabels(worker, "gpu", device);
   const auto set = [&](Family<Gauge>& family, std::optional<double> value) {
     if (value.has_value()) family.Add(labels).Set(*value);
   };
@@ -314,16 +315,22 @@ void ServerMetrics::GpuReported(std::string_view worker, std::string_view device
   set(families_->gpu_power, readings.power_watts);
 }
 
-void ServerMetrics::GpuIsSilent(std::string_view worker, std::string_view device) {
-  MutexLock lock(families_->gpu_mu);
-  const prometheus::Labels labels = families_->GpuLabels(worker, device);
-  if (labels.at("worker") != worker) return;  // one of the others, who may go on
-  for (Family<Gauge>* family :
-       {&families_->gpu_utilization, &families_->gpu_memory_used, &families_->gpu_memory_size,
-        &families_->gpu_temperature, &families_->gpu_power}) {
-    if (family->Has(labels)) family->Remove(&family->Add(labels));
-  }
-  families_->workers_with_gpu.Release(worker);
+void ServerMetrics::WorkerIsSilent(std::string_view worker, std::string_view device) {
+  MutexLock lock(families_->worker_mu);
+  const auto remove = [](const prometheus::Labels& labels,
+                         std::initializer_list<Family<Gauge>*> gauges) {
+    for (Family<Gauge>* family : gauges) {
+      if (family->Has(labels)) family->Remove(&family->Add(labels));
+    }
+  };
+  const prometheus::Labels training = families_->WorkerLabels(worker, "device", device);
+  if (training.at("worker") != worker) return;  // one of the others, who may go on
+  remove(training, {&families_->train_loss, &families_->train_psnr, &families_->train_last_step,
+                    &families_->train_stall});
+  remove(families_->WorkerLabels(worker, "gpu", device),
+         {&families_->gpu_utilization, &families_->gpu_memory_used, &families_->gpu_memory_size,
+          &families_->gpu_temperature, &families_->gpu_power});
+  families_->worker_names.Release(worker);
 }
 
 void ServerMetrics::RenderFinished(std::string_view kind, std::string_view result, double seconds) {

@@ -69,7 +69,7 @@ class ServerMetrics {
     double unix_now = 0;  // seconds
     std::optional<double> stall_fraction = {};
   };
-  void TrainReported(std::string_view device, const TrainReport& report);
+  void TrainReported(std::string_view worker, std::string_view device, const TrainReport& report);
 
   // What a worker's GPU told last; what is unset stays as it was.
   struct GpuReadings {
@@ -80,8 +80,9 @@ class ServerMetrics {
     bool operator==(const GpuReadings&) const = default;
   };
   void GpuReported(std::string_view worker, std::string_view device, const GpuReadings& readings);
-  // It tells no more: its series go.
-  void GpuIsSilent(std::string_view worker, std::string_view device);
+  // The worker trains no more: its gauges go, of the training and of the GPU. What is counted
+  // stays.
+  void WorkerIsSilent(std::string_view worker, std::string_view device);
 
   // `kind` is image; `result` is ok or the error's reason.
   void RenderFinished(std::string_view kind, std::string_view result, double seconds);

@@ -70,14 +70,14 @@ void WorkerSession::Close() {
     MutexLock lock(mu_);
     if (std::exchange(closed_, true)) return;
     if (connection_ != 0) services_.workers.Disconnect(description_.id, connection_);
-    ForgetGpu();
+    ForgetGauges();
     subscription.swap(subscription_);
   }
 }
 
-void WorkerSession::ForgetGpu() {
-  if (std::exchange(gpu_has_told_, false)) {
-    services_.metrics.GpuIsSilent(description_.id, description_.device);
+void WorkerSession::ForgetGauges() {
+  if (std::exchange(has_gauges_, false)) {
+    services_.metrics.WorkerIsSilent(description_.id, description_.device);
   }
 }
 
@@ -129,16 +129,10 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
   }
   last_heard_ = services_.clock.Now();
   draining_ = message.draining();
-  if (message.has_metrics()) {
-    services_.metrics.TrainReported(description_.device,
-                                    FromProto(message.metrics(), services_.clock.WallNow()));
-    if (const auto gpu = GpuReadingsOf(message.metrics()); gpu.has_value()) {
-      services_.metrics.GpuReported(description_.id, description_.device, *gpu);
-      gpu_has_told_ = true;
-    } else if (!message.has_job()) {
-      ForgetGpu();
-    }
-  }
+  if (message.has_metrics()) HandleMetrics(message.metrics());
+  // The series of a worker that trains stay, however long it says nothing new: that they stand
+  // still is how a training that hangs is seen.
+  if (!message.has_job()) ForgetGauges();
 
   held_.reset();
   end_pending_ = false;
@@ -166,6 +160,16 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
   }
   SendIntervals(std::move(response));
   return absl::OkStatus();
+}
+
+void WorkerSession::HandleMetrics(const v1::WorkerMetrics& metrics) {
+  services_.metrics.TrainReported(description_.id, description_.device,
+                                  FromProto(metrics, services_.clock.WallNow()));
+  has_gauges_ = has_gauges_ || metrics.train_steps() > 0;
+  if (const auto gpu = GpuReadingsOf(metrics); gpu.has_value()) {
+    services_.metrics.GpuReported(description_.id, description_.device, *gpu);
+    has_gauges_ = true;
+  }
 }
 
 absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobReport& report,

@@ -61,9 +61,10 @@ class WorkerSession {
                             v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status StoreEnd(const LeaseRef& lease, const v1::JobReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void HandleMetrics(const v1::WorkerMetrics& metrics) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Puts a grant into the response, when the worker is free and a job waits.
   absl::Status Grant(v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ForgetGpu() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ForgetGauges() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendIntervals(v1::SynchronizeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ServiceContext& services_;
@@ -83,7 +84,7 @@ class WorkerSession {
   // on the way still say that there is no job.
   std::optional<LeaseRef> granted_ ABSL_GUARDED_BY(mu_);
   SteadyTime granted_at_ ABSL_GUARDED_BY(mu_);
-  bool gpu_has_told_ ABSL_GUARDED_BY(mu_) = false;
+  bool has_gauges_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace nerf

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "benchmark/benchmark.h"
 #include "engine/tool/bench_registry.h"
@@ -149,6 +150,10 @@ void RegisterBenches(const std::vector<std::unique_ptr<ThreadPool>>& pools) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  if (absl::Status status = nerf::TakeSimdPathOfEnvironment(); !status.ok()) {
+    fmt::print(stderr, "engine_bench: {}\n", std::string(status.message()));
+    return 1;
+  }
   // Alive until the last bench has run.
   std::vector<std::unique_ptr<nerf::ThreadPool>> pools;
   pools.push_back(std::make_unique<nerf::ThreadPool>(1));

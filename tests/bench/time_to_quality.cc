@@ -206,7 +206,8 @@ int main(int argc, char** argv) {
   app.add_flag("--along-one-run", arguments.along_one_run,
                "evaluate one run of the longest budget on its way");
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = nerf::Guarded([&] { return nerf::Measure(arguments); });
+  absl::Status status = nerf::TakeSimdPathOfEnvironment();
+  if (status.ok()) status = nerf::Guarded([&] { return nerf::Measure(arguments); });
   if (status.ok()) return 0;
   fmt::print(stderr, "time_to_quality: {}\n", status.ToString());
   return 1;

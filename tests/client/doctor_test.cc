@@ -100,6 +100,15 @@ TEST_F(DoctorTest, LostAndOutdatedWorkersAreNamed) {
   EXPECT_THAT(result.out, HasSubstr("worker w-1 has version 0.0.9"));
 }
 
+// The server that answers here has its data somewhere else.
+TEST_F(DoctorTest, MissingDataFolderIsNoClaimThatNoServerHasRun) {
+  const CommandResult result = Run(server_.address());
+  EXPECT_EQ(result.exit_code, kOk) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("note     data      " + (dir_ / "data") +
+                                    " is not there: name the folder of a nerfd that keeps its "
+                                    "data elsewhere with --data-dir\n"));
+}
+
 TEST_F(DoctorTest, TokenThatOthersCanReadIsAProblem) {
   std::filesystem::create_directory(dir_ / "data");
   std::ofstream(dir_ / "data/worker.token") << "secret";

@@ -2,7 +2,7 @@
 
 namespace nerf {
 
-// Every family of /metrics that is due.
+// Every family of /metrics that is due from the start: those of a single worker begin with it.
 inline constexpr const char* kMetricFamilies[] = {
     "nerfd_build_info",
     "nerfd_jobs",
@@ -25,10 +25,6 @@ inline constexpr const char* kMetricFamilies[] = {
     "nerfd_train_steps_total",
     "nerfd_train_rays_total",
     "nerfd_train_step_duration_seconds",
-    "nerfd_train_loss",
-    "nerfd_train_psnr_decibels",
-    "nerfd_train_last_step_timestamp_seconds",
-    "nerfd_train_stall_ratio",
     "nerfd_render_requests_total",
     "nerfd_render_duration_seconds",
     "grpc_server_started_total",

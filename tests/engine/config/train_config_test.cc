@@ -72,6 +72,23 @@ TEST(TrainConfigTest, EpsilonOfZeroIsRefused) {
   EXPECT_EQ(config, TrainConfig());
 }
 
+TEST(TrainConfigTest, StepOfZeroIsRefusedAndNegativeOnesStandForTheScenes) {
+  TrainConfig config;
+  for (const char* zero : {"0", "-0", "0.0", "1e-60", "-1e-60"}) {
+    EXPECT_THAT(SetConfigField("step", zero, &config),
+                StatusIs(StatusCode::kInvalidArgument, "negative for the scene's own"))
+        << zero;
+  }
+  EXPECT_EQ(config, TrainConfig());
+  for (const char* key : {"near", "step", "cone"}) {
+    EXPECT_THAT(SetConfigField(key, "-0.5", &config), IsOk()) << key;
+  }
+  for (const char* key : {"near", "cone"}) {
+    EXPECT_THAT(SetConfigField(key, "0", &config), IsOk()) << key;
+  }
+  EXPECT_THAT(SetConfigField("step", "1e-6", &config), IsOk());
+}
+
 TEST(TrainConfigTest, WhatIsNoNumberIsRefused) {
   TrainConfig config;
   for (const char* key : {"learning_rate", "target_samples"}) {

@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "common/file_io.h"
+#include "engine/config/settings_help.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -87,6 +89,39 @@ class NerfEngineTest : public ::testing::Test {
   TempDir dir_;
   const std::string dataset_ = dir_ / "ball";
 };
+
+TEST_F(NerfEngineTest, TrainingThatIsNotToBeEvaluatedEndsWithoutAPsnr) {
+  const Outcome trained = Run(Train("o", 4) + " --no-eval --json");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Json done = trained.Last();
+  EXPECT_EQ(done["event"], "done");
+  EXPECT_EQ(done["step"], 4);
+  EXPECT_FALSE(done.contains("psnr"));
+  EXPECT_EQ(trained.out.find("evaluating"), std::string::npos);
+  const Outcome in_words = Run(Train("o", 4) + " --no-eval");
+  ASSERT_EQ(in_words.code, 0) << in_words.err;
+  EXPECT_EQ(in_words.out.rfind("trained 4 steps, ", 0), 0u);
+  EXPECT_EQ(in_words.out.find("PSNR"), std::string::npos);
+}
+
+TEST_F(NerfEngineTest, HelpOfSettingsIsThatOfTheClientAndNeedsNoFolder) {
+  const Outcome engine = Run("train --help-settings");
+  ASSERT_EQ(engine.code, 0) << engine.err;
+  EXPECT_EQ(engine.out, SettingsTable());
+  EXPECT_NE(Run("train --help").out.find("--help-settings"), std::string::npos);
+}
+
+TEST_F(NerfEngineTest, HelpOfTrainShowsWhatIsTakenWhereNothingIsSaid) {
+  const std::string help = Run("train --help").out;
+  for (const char* shown : {"--method TEXT=ngp ", "--background TEXT=auto ", "--test-every INT=8 ",
+                            "--init-scope TEXT=all "}) {
+    std::string words = help;
+    words.erase(std::unique(words.begin(), words.end(),
+                            [](char a, char b) { return a == ' ' && b == ' '; }),
+                words.end());
+    EXPECT_NE(words.find(shown), std::string::npos) << shown << "\n" << help;
+  }
+}
 
 TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   const Outcome trained = Run(Train("o", 40) + " --json");
@@ -352,9 +387,21 @@ TEST_F(NerfEngineTest, DoctorAndCheckSpeakJson) {
   EXPECT_EQ(check["ok"], true);
 }
 
-TEST_F(NerfEngineTest, EverySimdPathOfThisMachineCanBeForcedAndRepeatsItsBytes) {
+TEST_F(NerfEngineTest, DoctorListsTheSimdPathsOfThisMachineAndHowToTakeOne) {
   const std::vector<std::string> paths = kernels::cpu::SimdPaths();
+  const Json doctor = Run("doctor --json").Last();
+  EXPECT_EQ(doctor["simd_paths"], Json(paths));
+  EXPECT_EQ(doctor["simd"], paths[0]);
+  const std::string line = fmt::format("simd      {}; NERF_SIMD=", fmt::join(paths, ", "));
+  const Outcome in_words = Run("doctor");
+  EXPECT_NE(in_words.out.find(line), std::string::npos) << in_words.out;
+}
+
+TEST_F(NerfEngineTest, EverySimdPathOfThisMachineCanBeForcedAndRepeatsItsBytes) {
+  std::vector<std::string> paths = kernels::cpu::SimdPaths();
   ASSERT_FALSE(paths.empty());
+  // Whole steps with layers in bf16, where no unit multiplies them, too.
+  paths.push_back("BF16_PLAIN");
   for (const std::string& path : paths) {
     const ScopedEnvironment forced("NERF_SIMD", path);
     EXPECT_EQ(Run("doctor --json").Last()["simd"], path);

@@ -169,6 +169,9 @@ TEST(EffectiveGeometryTest, ConfigOverridesOnlyWhatItSets) {
   geometry.cone = 0.004f;
   TrainConfig config;
   EXPECT_EQ(EffectiveGeometry(config, geometry), geometry);
+  config.near = config.step = config.cone = -0.5f;
+  EXPECT_EQ(EffectiveGeometry(config, geometry), geometry) << "whatever is negative";
+  config.step = -1;
   config.near = 0;
   config.cone = 0;
   const SceneGeometry effective = EffectiveGeometry(config, geometry);

@@ -88,7 +88,7 @@ class MetricsTest : public testing::Test {
     metrics_.BlobReceived(10);
     metrics_.BlobSent(20);
     metrics_.BlobUploadFailed("FIELD_INVALID");
-    metrics_.TrainReported("cpu", {100, 5000, 0.02, 0.5, 22.5, 1.7e9, 0.25});
+    metrics_.TrainReported("worker-1", "cpu", {100, 5000, 0.02, 0.5, 22.5, 1.7e9, 0.25});
     metrics_.GpuReported("gpu-1", "cuda:0", {0.9, 3e9, 8e10, 51, 300});
     metrics_.RenderFinished("image", "ok", 0.5);
     metrics_.RenderFinished("image", "WORKER_LOST", 0.1);
@@ -132,7 +132,10 @@ TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
        R"(nerfd_train_step_duration_seconds_bucket{device="cpu",le="0.01"} 0)",
        R"(nerfd_train_step_duration_seconds_bucket{device="cpu",le="0.025"} 100)",
        R"(nerfd_train_step_duration_seconds_sum{device="cpu"} 2)",
-       R"(nerfd_train_stall_ratio{device="cpu"} 0.25)",
+       R"(nerfd_train_loss{device="cpu",worker="worker-1"} 0.5)",
+       R"(nerfd_train_psnr_decibels{device="cpu",worker="worker-1"} 22.5)",
+       R"(nerfd_train_last_step_timestamp_seconds{device="cpu",worker="worker-1"} 1700000000)",
+       R"(nerfd_train_stall_ratio{device="cpu",worker="worker-1"} 0.25)",
        R"(nerfd_gpu_utilization_ratio{gpu="cuda:0",worker="gpu-1"} 0.9)",
        R"(nerfd_gpu_memory_used_bytes{gpu="cuda:0",worker="gpu-1"} 3000000000)",
        R"(nerfd_gpu_memory_size_bytes{gpu="cuda:0",worker="gpu-1"} 80000000000)",
@@ -147,23 +150,55 @@ TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
   EXPECT_THAT(Scrape(), HasSubstr(R"(nerfd_jobs{project="default",state="QUEUED"} 0)"));
 }
 
-TEST_F(MetricsTest, GpuThatTellsNoMoreHasNoSeries) {
+TEST_F(MetricsTest, WorkerThatTellsNoMoreHasNoGaugesOfItsGpu) {
   metrics_.GpuReported("gpu-1", "cuda:0", {.utilization = 0.9, .power_watts = 300});
   metrics_.GpuReported("gpu-2", "cuda:0", {.utilization = 0.5});
-  metrics_.GpuIsSilent("gpu-1", "cuda:0");
-  metrics_.GpuIsSilent("gpu-3", "cuda:0");
+  metrics_.WorkerIsSilent("gpu-1", "cuda:0");
+  metrics_.WorkerIsSilent("gpu-3", "cuda:0");
   const std::string body = Scrape();
   EXPECT_THAT(body, Not(HasSubstr("gpu-1")));
   EXPECT_THAT(body, Not(HasSubstr("gpu-3")));
   EXPECT_THAT(body, HasSubstr(R"(nerfd_gpu_utilization_ratio{gpu="cuda:0",worker="gpu-2"} 0.5)"));
 }
 
-TEST_F(MetricsTest, WorkersThatComeAndGoDoNotUseUpTheLabelsOfTheirGpus) {
+TEST_F(MetricsTest, WorkerThatHangsIsNotHiddenByOneOfTheSameDeviceThatGoesOn) {
+  metrics_.TrainReported("hangs", "cpu", {1, 1, 0.1, 0.5, 20, 1000, 0.25});
+  for (double now : {1001.0, 1002.0}) {
+    metrics_.TrainReported("goes-on", "cpu", {1, 1, 0.1, 0.25, 23, now, 0});
+  }
+  const std::string body = Scrape();
+  for (const char* line :
+       {R"(nerfd_train_last_step_timestamp_seconds{device="cpu",worker="hangs"} 1000)",
+        R"(nerfd_train_last_step_timestamp_seconds{device="cpu",worker="goes-on"} 1002)",
+        R"(nerfd_train_loss{device="cpu",worker="hangs"} 0.5)",
+        R"(nerfd_train_psnr_decibels{device="cpu",worker="hangs"} 20)",
+        R"(nerfd_train_stall_ratio{device="cpu",worker="hangs"} 0.25)",
+        R"(nerfd_train_steps_total{device="cpu"} 3)"}) {
+    EXPECT_THAT(body, HasSubstr(line));
+  }
+}
+
+TEST_F(MetricsTest, WorkerThatTrainsNoMoreKeepsWhatWasCountedAndNoGauge) {
+  metrics_.TrainReported("stops", "cpu", {5, 50, 0.1, 0.5, 20, 1000, 0.25});
+  metrics_.TrainReported("goes-on", "cpu", {1, 1, 0.1, 0.25, 23, 1000, 0});
+  metrics_.WorkerIsSilent("stops", "cpu");
+  const std::string body = Scrape();
+  EXPECT_THAT(body, Not(HasSubstr("stops")));
+  EXPECT_THAT(body, HasSubstr(R"(nerfd_train_steps_total{device="cpu"} 6)"));
+  EXPECT_THAT(body, HasSubstr(R"(nerfd_train_loss{device="cpu",worker="goes-on"} 0.25)"));
+}
+
+TEST_F(MetricsTest, WorkersThatComeAndGoDoNotUseUpTheLabelsOfTheirGauges) {
   for (int i = 0; i < 1000; ++i) {
     const std::string worker = "pod-" + std::to_string(i);
     metrics_.GpuReported(worker, "cuda:0", {.utilization = 0.5});
-    EXPECT_NE(Scrape().find("worker=\"" + worker + "\""), std::string::npos);
-    metrics_.GpuIsSilent(worker, "cuda:0");
+    metrics_.TrainReported(worker, "cuda:0", {1, 1, 0.1, 1, 1, 1});
+    const std::string body = Scrape();
+    for (const char* labels : {R"(nerfd_gpu_utilization_ratio{gpu="cuda:0",worker=")",
+                               R"(nerfd_train_loss{device="cuda:0",worker=")"}) {
+      EXPECT_NE(body.find(labels + worker + "\""), std::string::npos) << labels;
+    }
+    metrics_.WorkerIsSilent(worker, "cuda:0");
     if (HasFailure()) break;
   }
   EXPECT_EQ(Scrape().find("pod-"), std::string::npos);
@@ -191,20 +226,22 @@ TEST_F(MetricsTest, LabelsFromOutsideAreCapped) {
   for (int i = 0; i < 1000; ++i) {
     metrics_.JobCreated("project-" + std::to_string(i));
     metrics_.JobFinished("default", "failed", "REASON_" + std::to_string(i));
-    metrics_.TrainReported("cuda:" + std::to_string(i), {1, 1, 0.1, 1, 1, 1});
+    metrics_.TrainReported("worker-1", "cuda:" + std::to_string(i), {1, 1, 0.1, 1, 1, 1});
+    metrics_.TrainReported("worker-" + std::to_string(i), "cpu", {1, 1, 0.1, 1, 1, 1});
   }
   const std::string body = Scrape();
   // Not matchers: the page would fill the screen.
   EXPECT_NE(body.find(R"(nerfd_jobs_created_total{project="other"} 901)"), std::string::npos);
-  for (const char* beyond : {"project-500", "REASON_500", "cuda:500"}) {
+  for (const char* beyond : {"project-500", "REASON_500", "cuda:500", "worker-500"}) {
     EXPECT_EQ(body.find(beyond), std::string::npos) << beyond;
   }
 }
 
 TEST_F(MetricsTest, WorkerThatReportsNonsenseCorruptsNoCounter) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  metrics_.TrainReported("cpu", {nan, -5, nan, nan, nan, 0});
-  metrics_.TrainReported("cpu", {-1, std::numeric_limits<double>::infinity(), -1, 0, 0, 0});
+  metrics_.TrainReported("worker-1", "cpu", {nan, -5, nan, nan, nan, 0});
+  metrics_.TrainReported("worker-1", "cpu",
+                         {-1, std::numeric_limits<double>::infinity(), -1, 0, 0, 0});
   const std::string body = Scrape();
   EXPECT_THAT(body, HasSubstr(R"(nerfd_train_steps_total{device="cpu"} 0)"));
   EXPECT_THAT(body, HasSubstr(R"(nerfd_train_rays_total{device="cpu"} 0)"));

@@ -406,6 +406,18 @@ TEST_F(LeaseTest, SuccessThatCrossesACancelEndsCancelled) {
   EXPECT_EQ(queue().Finish(lease, {})->state, kCancelled);
 }
 
+TEST_F(LeaseTest, FailureThatCrossesACancelEndsFailedWithItsCause) {
+  const LeaseRef lease = harness_.Running("one");
+  (void)queue().Cancel(lease.job);
+  JobOutcome outcome;
+  outcome.kind = JobOutcome::Kind::kFailed;
+  outcome.error.reason = "TRAINING_DIVERGED";
+  const auto job = queue().Finish(lease, outcome);
+  ASSERT_THAT(job, IsOk());
+  EXPECT_EQ(job->state, kFailed);
+  EXPECT_EQ(job->error.reason, "TRAINING_DIVERGED");
+}
+
 TEST_F(LeaseTest, SubscribersHearOfNewWorkAndOfTheirOrders) {
   int heard_a = 0, heard_b = 0;
   const auto a = queue().SubscribeWork("worker-a", [&] { ++heard_a; });

@@ -113,30 +113,34 @@ TEST_F(WorkerSessionTest, WorkerWhoseStreamEndsBeforeItsLastWordsAreHandledHasLe
   EXPECT_THAT(workers_.List(), IsEmpty());
 }
 
-TEST_F(WorkerSessionTest, SeriesOfAGpuEndWithItsJobAndWithItsWorker) {
+TEST_F(WorkerSessionTest, GaugesOfAWorkerEndWithItsJobAndWithItsStream) {
   const LeaseRef lease = harness_.Running("job");
   const auto n_series = [&] {
     size_t n = 0;
     for (const prometheus::MetricFamily& family : metrics_.collectable()->Collect()) {
-      if (family.name == "nerfd_gpu_utilization_ratio") n += family.metric.size();
+      if (family.name == "nerfd_gpu_utilization_ratio" ||
+          family.name == "nerfd_train_last_step_timestamp_seconds") {
+        n += family.metric.size();
+      }
     }
     return n;
   };
   v1::SynchronizeRequest told = WithHello(Report(lease, v1::JobReport::RUNNING));
   told.mutable_metrics()->set_gpu_utilization(0.5);
+  told.mutable_metrics()->set_train_steps(1);
   auto session = NewSession();
   ASSERT_THAT(session->Open(told, [] {}), IsOk());
   ASSERT_THAT(session->HandleMessage(told), IsOk());
-  EXPECT_EQ(n_series(), 1u);
+  EXPECT_EQ(n_series(), 2u);
   v1::SynchronizeRequest silent = Report(lease, v1::JobReport::RUNNING);
   silent.mutable_metrics();
   ASSERT_THAT(session->HandleMessage(silent), IsOk());
-  EXPECT_EQ(n_series(), 1u) << "a heartbeat between two readings";
+  EXPECT_EQ(n_series(), 2u) << "a heartbeat without news";
   silent.clear_job();
   ASSERT_THAT(session->HandleMessage(silent), IsOk());
   EXPECT_EQ(n_series(), 0u);
   ASSERT_THAT(session->HandleMessage(told), IsOk());
-  EXPECT_EQ(n_series(), 1u);
+  EXPECT_EQ(n_series(), 2u);
   session->Close();
   EXPECT_EQ(n_series(), 0u);
 }

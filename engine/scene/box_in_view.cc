@@ -1,0 +1,169 @@
+#include "engine/scene/box_in_view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "engine/scene/pose.h"
+
+namespace nerf {
+namespace {
+
+// A picture is probed at this many places squared.
+constexpr int kProbesPerSide = 16;
+// The synthetic scenes that the box of +-1.5 is made for fill their pictures with it (lego, mic:
+// all of them). At 2.5 times their scale a quarter is left, and objects stick out of the box.
+constexpr double kMinShare = 0.25;
+// Side of the box over twice the distance of the cameras, in those scenes: 1.5 / 4.03.
+constexpr double kHalfSideOfDistance = 0.375;
+
+bool Meets(const Ray& ray, const Aabb& box) {
+  float enter = 0, leave = ray.t_far;
+  for (int axis = 0; axis < 3; ++axis) {
+    // A ray along a side divides by zero: the infinities compare as they should.
+    const float inverse = 1 / ray.direction[axis];
+    const float a = (box.min[axis] - ray.origin[axis]) * inverse;
+    const float b = (box.max[axis] - ray.origin[axis]) * inverse;
+    enter = std::max(enter, std::min(a, b));
+    leave = std::min(leave, std::max(a, b));
+  }
+  return enter <= leave;
+}
+
+Aabb OutermostBox(const SceneGeometry& geometry) {
+  return geometry.box.Scaled(std::ldexp(1.0f, geometry.n_levels - 1));
+}
+
+// An axis-aligned cube in the data set's own frame.
+struct Cube {
+  Vec3d center = {0, 0, 0};
+  double half_side = 0;
+};
+
+std::string Corner(const Cube& cube, double sign) {
+  return absl::StrJoin(cube.center, ", ", [&](std::string* out, double center) {
+    absl::StrAppendFormat(out, "%.4g", center + sign * cube.half_side);
+  });
+}
+
+// The point that is nearest to all the cameras' axes: least squares,
+//   sum_i (I - d_i d_i^T) x = sum_i (I - d_i d_i^T) o_i.
+// None where the axes are almost parallel.
+std::optional<Vec3d> WhereAxesMeet(const std::vector<Pose>& cameras) {
+  double a[3][4] = {};
+  for (const Pose& camera : cameras) {
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 3; ++j) {
+        const double projector = (i == j) - camera.m[i][2] * camera.m[j][2];
+        a[i][j] += projector;
+        a[i][3] += projector * camera.m[j][3];
+      }
+    }
+  }
+  // Gauss without pivoting: the matrix is symmetric and not negative.
+  const double tolerance = 1e-3 * static_cast<double>(cameras.size());
+  for (int i = 0; i < 3; ++i) {
+    if (a[i][i] < tolerance) return std::nullopt;
+    for (int row = i + 1; row < 3; ++row) {
+      const double factor = a[row][i] / a[i][i];
+      for (int column = i; column < 4; ++column) a[row][column] -= factor * a[i][column];
+    }
+  }
+  Vec3d x;
+  for (int i = 2; i >= 0; --i) {
+    x[i] = a[i][3];
+    for (int j = i + 1; j < 3; ++j) x[i] -= a[i][j] * x[j];
+    x[i] /= a[i][i];
+  }
+  return x;
+}
+
+double Distance(const Pose& camera, const Vec3d& point) {
+  double sum = 0;
+  for (int i = 0; i < 3; ++i) sum += std::pow(camera.m[i][3] - point[i], 2);
+  return std::sqrt(sum);
+}
+
+double MedianDistance(const std::vector<Pose>& cameras, const Vec3d& point) {
+  std::vector<double> distances;
+  for (const Pose& camera : cameras) distances.push_back(Distance(camera, point));
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::nth_element(distances.begin(), middle, distances.end());
+  return *middle;
+}
+
+bool LooksTowards(const Pose& camera, const Vec3d& point) {
+  double along_backward = 0;
+  for (int i = 0; i < 3; ++i) along_backward += camera.m[i][2] * (point[i] - camera.m[i][3]);
+  return along_backward < 0;
+}
+
+// The way out, as a sentence.
+std::string Remedy(const SceneDescription& description, const std::vector<Pose>& cameras) {
+  const std::string files = absl::StrJoin(description.list_files, " and ");
+  const std::optional<Vec3d> center = WhereAxesMeet(cameras);
+  const auto n_towards =
+      center.has_value()
+          ? std::count_if(cameras.begin(), cameras.end(),
+                          [&](const Pose& camera) { return LooksTowards(camera, *center); })
+          : 0;
+  if (center.has_value() && 2 * static_cast<size_t>(n_towards) < cameras.size()) {
+    return "the cameras look away from what they stand around: transform_matrix must be "
+           "camera-to-world with OpenGL's axes, in which a camera looks along its -z";
+  }
+  if (!center.has_value()) {
+    return absl::StrFormat(
+        "name the scene's own box in %s: \"aabb\": [[low x, y, z], [high x, y, z]]", files);
+  }
+  const Cube cube{*center, kHalfSideOfDistance * MedianDistance(cameras, *center)};
+  return absl::StrFormat("name the scene's own box in %s, such as \"aabb\": [[%s], [%s]]", files,
+                         Corner(cube, -1), Corner(cube, 1));
+}
+
+}  // namespace
+
+double ShareThatSeesTheBox(const SceneDescription& description) {
+  const Aabb box = OutermostBox(description.geometry);
+  int64_t n_rays = 0, n_met = 0;
+  for (const ViewDescription& view : description.train) {
+    const Camera& camera = view.camera;
+    for (int i = 0; i < kProbesPerSide * kProbesPerSide; ++i) {
+      const float x = (static_cast<float>(i % kProbesPerSide) + 0.5f) / kProbesPerSide;
+      const float y = (static_cast<float>(i / kProbesPerSide) + 0.5f) / kProbesPerSide;
+      n_met += Meets(CameraRay(camera, x * static_cast<float>(camera.width),
+                               y * static_cast<float>(camera.height)),
+                     box);
+      ++n_rays;
+    }
+  }
+  return n_rays == 0 ? 1 : static_cast<double>(n_met) / static_cast<double>(n_rays);
+}
+
+std::string BoxOutOfViewWarning(const SceneDescription& description) {
+  const SceneGeometry& geometry = description.geometry;
+  if (geometry.flavour != SceneFlavour::kBlender && geometry.flavour != SceneFlavour::kInstantNgp) {
+    return "";
+  }
+  const double share = ShareThatSeesTheBox(description);
+  if (share >= kMinShare) return "";
+  const Similarity to_own = Inverse(FromSceneFrame(geometry.frame));
+  std::vector<Pose> cameras;
+  for (const ViewDescription& view : description.train) {
+    cameras.push_back(to_own.ApplyToPose(ToPose(view.camera.camera_to_world)));
+  }
+  const Aabb outermost = OutermostBox(geometry);
+  const Vec3 center = outermost.Center();
+  const Cube box{to_own.ApplyToPoint({center.x, center.y, center.z}),
+                 to_own.scale * outermost.Size().x / 2};
+  return absl::StrFormat(
+      "only %.0f%% of the area of the training pictures shows the box in which the scene is "
+      "learned, from (%s) to (%s); the cameras stand %.3g from its centre (median). If that is not "
+      "where the scene lies: %s",
+      100 * share, Corner(box, -1), Corner(box, 1), MedianDistance(cameras, box.center),
+      Remedy(description, cameras));
+}
+
+}  // namespace nerf

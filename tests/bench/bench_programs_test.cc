@@ -1,0 +1,63 @@
+// Runs the built programs of this folder. BF16_PLAIN is there on every machine, and taken on none
+// unless it is forced.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "common/file_io.h"
+#include "tests/engine/tool/ball_dataset.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BenchProgramsTest : public ::testing::Test {
+ protected:
+  // Standard output and error of a command of this folder; *code becomes its exit code.
+  std::string Run(const std::string& variable, const std::string& command, int* code) {
+    const std::string out = dir_ / "out.txt";
+    const int status =
+        std::system((variable + " " NERF_BENCH_DIR "/" + command + " >" + out + " 2>&1").c_str());
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return ReadFile(out, 1 << 24).value_or("");
+  }
+  TempDir dir_;
+};
+
+TEST_F(BenchProgramsTest, EngineBenchRunsAndNamesTheForcedSimdPath) {
+  int code = -1;
+  const std::string out = Run(
+      "NERF_SIMD=BF16_PLAIN",
+      "engine_bench '--benchmark_filter=^sigmoid/threads:1$' --benchmark_min_time=0.001", &code);
+  EXPECT_EQ(code, 0) << out;
+  EXPECT_THAT(out, HasSubstr(", BF16_PLAIN\n"));
+}
+
+TEST_F(BenchProgramsTest, TimeToQualityRunsAndNamesTheForcedSimdPath) {
+  WriteBallDataset(dir_ / "ball");
+  int code = -1;
+  const std::string out = Run("NERF_SIMD=BF16_PLAIN",
+                              "time_to_quality " + (dir_ / "ball") + " --out " + (dir_ / "out") +
+                                  " --seconds 0.1 --threads 1 --set log2_hashmap_size=12" +
+                                  " --set grid_resolution=32 --set target_samples=512",
+                              &code);
+  EXPECT_EQ(code, 0) << out;
+  EXPECT_THAT(out, HasSubstr(", BF16_PLAIN\n"));
+}
+
+TEST_F(BenchProgramsTest, SimdPathThatTheMachineLacksIsRefused) {
+  for (const std::string command : {"engine_bench", "time_to_quality s --out o"}) {
+    int code = -1;
+    const std::string out = Run("NERF_SIMD=MMX", command, &code);
+    EXPECT_EQ(code, 1) << command;
+    EXPECT_THAT(out, HasSubstr("NERF_SIMD: 'MMX' is none of this machine's: ")) << command;
+  }
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,47 @@
+#include "engine/config/settings_help.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "engine/config/train_config.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::MatchesRegex;
+
+TEST(SettingsHelpTest, EverySettingHasItsDefaultItsRangeAndItsMeaning) {
+  const auto settings = DescribeSettings();
+  const auto defaults = ConfigSettings(TrainConfig());
+  ASSERT_EQ(settings.size(), defaults.size());
+  for (const SettingHelp& setting : settings) {
+    EXPECT_EQ(setting.default_value, defaults.at(std::string(setting.key)));
+    EXPECT_EQ(setting.range.has_value(), setting.key != "loss") << setting.key;
+    EXPECT_FALSE(setting.text.empty()) << setting.key;
+  }
+}
+
+TEST(SettingsHelpTest, TableHasALineASettingAndItsColumnsStandUnderTheirHeads) {
+  std::istringstream table(SettingsTable());
+  std::string line;
+  std::getline(table, line);
+  EXPECT_THAT(line, MatchesRegex("KEY  +DEFAULT  +RANGE  +MEANING"));
+  const size_t columns[] = {line.find("DEFAULT"), line.find("RANGE"), line.find("MEANING")};
+  size_t n = 0;
+  for (; std::getline(table, line); ++n) {
+    for (size_t column : columns) {
+      EXPECT_EQ(line.substr(column - 2, 2), "  ") << line;
+      EXPECT_NE(line[column], ' ') << line;
+    }
+    if (line.starts_with("huber_delta ")) {
+      EXPECT_THAT(line, MatchesRegex("huber_delta +0\\.3 +0\\.0001 to 10 +Huber loss: .*"));
+    }
+  }
+  EXPECT_EQ(n, DescribeSettings().size());
+}
+
+}  // namespace
+}  // namespace nerf
