@@ -154,6 +154,13 @@ __device__ inline void Reconverge() { __syncwarp(); }
 // Where a sample would stand that there is none of.
 constexpr uint32_t kNone = ~0u;
 
+// Whether a block has a row of the range at all. One that has none, of a kernel that has nothing
+// else to do, ends before it copies the weights: late waves of a step are empty.
+__device__ bool HasRows(const DeviceRange& range) {
+  const Elements all = ElementsOf(range);
+  return blockIdx.x * kBlockRows < all.size();
+}
+
 // Calls body(lane, elements): the elements, kNone beyond the end, that the rows g and g + 8 of
 // this lane stand for; until the warps of the grid have seen all of the range.
 template <typename Body>
@@ -210,6 +217,7 @@ __device__ FragmentA<T> LoadSixteen(const T* row_major, const uint32_t (&rows)[2
 template <typename T>
 __global__ void __launch_bounds__(kMlpBlock)
     NgpDensityKernel(const __grid_constant__ NgpDensityParams<T> p) {
+  if (!HasRows(p.range)) return;
   T* const weights = SharedMemory<T>();
   CopyWeights<0, 2>(p.weights, weights);
   __syncthreads();
@@ -252,6 +260,7 @@ __global__ void __launch_bounds__(kMlpBlock)
 template <typename T>
 __global__ void __launch_bounds__(kMlpBlock)
     NgpColourKernel(const __grid_constant__ NgpColourParams<T> p) {
+  if (!HasRows(p.range)) return;
   T* const weights = SharedMemory<T>();
   CopyWeights<2, 5>(p.weights, weights);
   __syncthreads();
