@@ -54,7 +54,8 @@ NERF_HD inline float CompositeBackwardStep(float grad_weight, float alpha, float
 
 namespace cuda {
 
-inline constexpr int kLossBlocks = 128;
+// Of 256 threads, at most: the rays of a step of about 2^18 samples come one to a thread.
+inline constexpr int kLossBlocks = 256;
 
 // Composites each ray, takes the loss of its colour, and carries its gradient back to the samples,
 // in one pass over each ray. Kept samples k of ray r are [ray_offsets[r], ray_offsets[r + 1]), and
@@ -62,13 +63,15 @@ inline constexpr int kLossBlocks = 128;
 //   grads[k] = gradient by the colour before its sigmoid (3) and by the density's exponent (1),
 //   times *gradient_scale: what the mean over rays and channels, and the scaling, come to.
 //   losses[b] = sums over the rays of block b of the loss and of the squared residual, both
-//   averaged over the channels. The loss is the colour's and loss.distortion times the distortion
-//   (kernels/distortion.h); t_middles are read where that is not 0.
+//   averaged over the channels; those of blocks that ray_capacity has no rays for stay as they are.
+//   The loss is the colour's and loss.distortion times the distortion (kernels/distortion.h);
+//   t_middles are read where that is not 0.
 // Shapes: targets, backgrounds [n_rays]; alphas, deltas, sigmas, weights, t_middles
-// [sample_capacity]; colours, grads [kept]; losses [kLossBlocks][2]. Traffic: 56 bytes read and 16
-// written a sample, 40 read a ray.
+// [sample_capacity]; colours, grads [kept]; losses [kLossBlocks][2], 0 at the start. Traffic: 56
+// bytes read and 16 written a sample, 40 read a ray.
 struct CompositeLossParams {
-  const uint32_t* n_rays = nullptr;
+  uint32_t ray_capacity = 0;
+  const uint32_t* n_rays = nullptr;  // at most ray_capacity
   const uint32_t* ray_offsets = nullptr;
   const uint32_t* rows = nullptr;
   const float* alphas = nullptr;

@@ -180,8 +180,10 @@ void MarchRays(const MarchRaysParams& params);
 // host.
 namespace cuda {
 
-inline constexpr int kWaves = 9;
-inline constexpr int kWaveSamples[kWaves] = {8, 8, 16, 32, 64, 128, 256, 512, 1024};  // of a ray
+// Of a ray. Rays keep about five, so that a first wave of more marches beyond most rays' end; behind
+// the 256th hardly any is left, and one wave takes them all.
+inline constexpr int kWaves = 8;
+inline constexpr int kWaveSamples[kWaves] = {4, 4, 8, 16, 32, 64, 128, 1792};
 static_assert([] {
   int n = 0;
   for (const int samples : kWaveSamples) n += samples;

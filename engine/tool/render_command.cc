@@ -144,7 +144,7 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
   if (flags.progressive) options.first_stride = kProgressiveStride;
   DepthSpool depths;
   PngWriter writer(pool.n_threads());
-  absl::Duration rendering;
+  absl::Duration rendering, first_rendering;
   std::optional<ViewProgress> progress;
   if (!flags.progressive && ConsoleStyle(flags.json) == ProgressStyle::kTerminal)
     progress.emplace("rendering", &clock, ProgressStyle::kTerminal, cameras->size(), stderr);
@@ -160,6 +160,7 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
     if (!status.ok()) return status;
     const ViewPicture view = work->TakePicture();
     rendering += clock.Now() - begin;
+    if (i == 0) first_rendering = rendering;
     if (channels.rgb) status = writer.Add(ColourFile(flags, i), ColoursOf(view));
     if (status.ok() && channels.opacity) {
       status = writer.Add(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view));
@@ -183,6 +184,7 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
     line["out"] = flags.out;
     line["seconds_per_image"] =
         JsonNumber(seconds / static_cast<double>(std::max<size_t>(cameras->size(), 1)));
+    line["seconds_first_image"] = JsonNumber(absl::ToDoubleSeconds(first_rendering));
     fmt::print("{}", JsonLine(line));
   } else {
     fmt::print("rendered {} in {:.2f} s to {}\n", Counted(cameras->size(), "view"), seconds,

@@ -72,6 +72,7 @@ class CudaHashGridStep : public TrainingStep {
   void CopyBatch(const Batch& batch);
   void WriteControl(const Batch& batch);
   void Record();
+  void RecordGraph();
   cuda::MarchParams March();
   void Encode(const kernels::DeviceRange& range);
   void TrainSamples(const kernels::DeviceRange& kept);
@@ -86,6 +87,7 @@ class CudaHashGridStep : public TrainingStep {
   const std::unique_ptr<NgpState> state_;
   cuda::OwnedStream owned_stream_, side_stream_;
   const kernels::Stream stream_ = owned_stream_.get();
+  cuda::Event begin_, end_;  // of a graph's run
   const int n_backward_blocks_;
   CudaState arrays_;
   CudaTraining<T> training_;
@@ -127,6 +129,8 @@ CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeom
       host_counts_(1, cuda::PinnedAllocator()),
       host_batch_(source == nullptr ? shape_.ray_capacity : 0, cuda::PinnedAllocator()) {
   Upload();
+  // Before the first step, whose time counts: kernels are loaded when they are first recorded.
+  RecordGraph();
 }
 
 // ---- a step
@@ -142,8 +146,10 @@ StepResult CudaHashGridStep<T>::Run(const Batch& batch) {
   while (true) {
     if (!DrawsRays()) CopyBatch(batch);
     WriteControl(batch);
-    if (graph_ == nullptr) graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
+    if (graph_ == nullptr) RecordGraph();
+    begin_.Record(stream_);
     graph_->Launch(stream_);
+    end_.Record(stream_);
     cuda::Synchronize(stream_);
     n_marched = 0;
     for (int wave = 0; wave < cuda::kWaves; ++wave) n_marched += counts.samples[wave];
@@ -159,6 +165,7 @@ StepResult CudaHashGridStep<T>::Run(const Batch& batch) {
   result.n_rays = batch.n_rays;
   result.n_marched = static_cast<int64_t>(n_marched);
   result.n_trained = counts.samples[cuda::kWaves];
+  result.device_seconds = end_.SecondsSince(begin_);
   if (counts.not_finite != 0) result.loss = std::numeric_limits<double>::quiet_NaN();
   for (int block = 0; block < cuda::kLossBlocks; ++block) {
     result.loss += counts.losses[2 * block] / batch.n_rays;
@@ -210,6 +217,11 @@ void CudaHashGridStep<T>::WriteControl(const Batch& batch) {
                       .gradient_scale = scale.scale,
                       .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
                       .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
+}
+
+template <typename T>
+void CudaHashGridStep<T>::RecordGraph() {
+  graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
 }
 
 template <typename T>
@@ -329,7 +341,8 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                                .geometry = samples_.geometry.data(),
                                .colours = samples_.colours.data()},
       stream_);
-  cuda::CompositeLoss({.n_rays = &control_.data()->n_rays,
+  cuda::CompositeLoss({.ray_capacity = shape_.ray_capacity,
+                       .n_rays = &control_.data()->n_rays,
                        .ray_offsets = rays_.offsets.data(),
                        .rows = samples_.rows.data(),
                        .alphas = samples_.alphas.data(),

@@ -12,6 +12,8 @@ namespace nerf {
 namespace {
 
 constexpr uint32_t kLeastRays = 1024;
+// As many have their room from the start, which is 230 bytes each: growing costs more than they do.
+constexpr int kCheapRays = 1 << 17;
 constexpr uint32_t kLeastSamples = 1 << 12;
 // Trained samples are as many as the target; more are marched, and one step differs from the next.
 constexpr uint32_t kSamplesPerTarget = 4;
@@ -53,7 +55,7 @@ CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
 CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
   const uint64_t steady = uint64_t{kSamplesPerTarget} * config.target_samples;
   return CudaStepShape{}
-      .WithRays(config.initial_rays)
+      .WithRays(std::max(config.initial_rays, std::min(config.max_rays, kCheapRays)))
       .WithSamples(std::max(steady, MostStepSamples(config)));
 }
 

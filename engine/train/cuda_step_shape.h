@@ -20,8 +20,8 @@ struct CudaStepShape {
   CudaStepShape WithSamples(uint64_t n_samples) const;
 };
 
-// Where a training begins: room for its first rays, which cross a grid that is still open, and for
-// a few times its target of samples.
+// Where a training begins: room for all of its rays where those are not many, for the samples of
+// the first ones, which cross a grid that is still open, and for a few times its target of samples.
 CudaStepShape InitialCudaStepShape(const TrainConfig& config);
 // What it may grow to: the most that the ray count's controller asks for.
 CudaStepShape LargestCudaStepShape(const TrainConfig& config);

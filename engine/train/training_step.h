@@ -19,8 +19,9 @@ struct StepResult {
   double loss = 0;
   double squared_error = 0;  // mean over rays and channels
   int64_t n_rays = 0;
-  int64_t n_marched = 0;  // samples whose density was evaluated
-  int64_t n_trained = 0;  // of these, in front of the transmittance limit: all that went back
+  int64_t n_marched = 0;      // samples whose density was evaluated
+  int64_t n_trained = 0;      // of these, in front of the transmittance limit: all that went back
+  double device_seconds = 0;  // by a device's clock, from its first work to its last; 0 on the CPU
 };
 
 // One optimiser step of a method: the seam between the trainer and everything that knows how a

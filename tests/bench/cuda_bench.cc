@@ -1,7 +1,12 @@
 // The CUDA kernels at the sizes of a large training step, a whole step and the device's ceilings,
 // as a Markdown table: how long a call takes, what it does a second, and what share that is of the
-// ceilings, which are measured first. Calls follow one another without a pause, and the clock is
-// that on the wall; of the step, whose counts the host reads, one at a time.
+// ceilings, which are measured first. Ten calls are recorded as one graph, so that the short ones
+// are not the time of their launches, and graphs follow one another without a pause; what a call
+// uses up is put back in front of it, and the time of that alone is taken off. The clock is that on
+// the wall. Steps, whose counts the host reads, run one at a time; beside them stands how much of
+// that time lies between the first and the last work of the device, by its own clock.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -14,16 +19,23 @@
 #include "engine/base/philox.h"
 #include "engine/config/train_config.h"
 #include "engine/field/ngp_network.h"
+#include "engine/field/occupancy_grid.h"
 #include "engine/kernels/adam.h"
+#include "engine/kernels/composite.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/ngp_mlp.h"
+#include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/ray_marching.h"
 #include "engine/kernels/spherical_harmonics.h"
+#include "engine/render/renderer.h"
 #include "engine/tool/bench_registry.h"
+#include "engine/tool/device_monitor.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/synthetic_scene.h"
 #include "engine/train/ngp.h"
 #include "engine/train/ray_count_controller.h"
+#include "engine/train/schedule.h"
 #include "fmt/format.h"
 #include "tests/bench/cuda_ceilings.h"
 
@@ -95,18 +107,60 @@ struct StepArrays {
         deltas(Zeros<float>(n)),
         sigmas(Zeros<float>(n)),
         alphas(Zeros<float>(n)),
+        weights_of_samples(OnDevice(std::vector<float>(n, 0.1f), stream)),
         grads(OnDevice(std::vector<float>(4 * size_t{n}, 0.1f), stream)),
-        grad_encodings(Zeros<float>(size_t{kEncodingWidth} * n)),
+        grad_encodings(OnDevice(std::vector<float>(size_t{kEncodingWidth} * n, 1e-3f), stream)),
         weight_gradients(Zeros<float>(size_t{kNgpWeights} * cuda::NgpBackwardBlocks<Half>())),
         grad_table(Zeros<float>(table.size())),
+        step_gradients(Zeros<float>(table.size())),
+        network_parameters(Zeros<float>(kNgpWeights)),
+        network_first(Zeros<float>(kNgpWeights)),
+        network_second(Zeros<float>(kNgpWeights)),
         parameters(Zeros<float>(table.size())),
         first(Zeros<float>(table.size())),
         second(Zeros<float>(table.size())),
-        rays(OnDevice(std::vector<Ray>(n / kSamplesPerRay, Ray{{}, {0, 0, 1}}), stream)),
+        rays(OnDevice(RaysAcross(n / kSamplesPerRay), stream)),
+        jitters(Zeros<float>(rays.size())),
+        states(Zeros<cuda::RayState>(rays.size())),
+        segments(Zeros<cuda::RaySegment>(cuda::kWaves * rays.size())),
+        offsets(OnDevice(EveryEighth(rays.size()), stream)),
+        march_offsets(Zeros<uint32_t>(rays.size() + 1)),
+        block_sums(Zeros<uint32_t>(cuda::RayBlocks(static_cast<uint32_t>(rays.size())))),
+        n_rays(OnDevice(std::vector<uint32_t>{static_cast<uint32_t>(rays.size())}, stream)),
+        counts(Zeros<uint32_t>(cuda::kWaves + 2)),
+        cells(Zeros<uint32_t>(n)),
+        march_ray_of(Zeros<uint32_t>(n)),
+        march_rows(Zeros<uint32_t>(n)),
+        t_middles(Zeros<float>(n)),
+        march_weights(Zeros<float>(n)),
+        march_positions(Zeros<Vec3>(n)),
+        targets(Zeros<Vec3>(rays.size())),
+        gradient_scale(OnDevice(std::vector<float>{1}, stream)),
+        losses(Zeros<double>(2 * cuda::kLossBlocks)),
+        grid(FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 128)),
+        grid_blocks(OnDevice(grid.occupied_blocks, stream)),
+        grid_values(OnDevice(std::vector<float>(64 * grid.occupied_blocks.size(), 0.1f), stream)),
+        grid_sums(Zeros<double>(cuda::kMeanBlocks)),
+        grid_count(Zeros<uint32_t>(1)),
         colours(Zeros<Vec3>(n)),
         settings(OnDevice(std::vector<cuda::AdamStepSettings>(1), stream)),
         skip(Zeros<uint32_t>(1)) {}
 
+  // Towards the cube around the origin, into every corner of it.
+  static std::vector<Ray> RaysAcross(uint32_t n) {
+    std::vector<Ray> rays(n);
+    for (uint32_t i = 0; i < n; ++i) {
+      const Vec3 origin{3 * Random(9, i) - 1.5f, 3 * Random(10, i) - 1.5f, -2.5f};
+      const Vec3 to{2 * Random(11, i) - 1, 2 * Random(12, i) - 1, 2 * Random(13, i) - 1};
+      rays[i] = {origin, Normalized(to - origin), 0.05f};
+    }
+    return rays;
+  }
+  static std::vector<uint32_t> EveryEighth(size_t n) {
+    std::vector<uint32_t> offsets(n + 1);
+    for (uint32_t i = 0; i <= n; ++i) offsets[i] = kSamplesPerRay * i;
+    return offsets;
+  }
   static std::vector<uint32_t> RayOf(uint32_t n) {
     std::vector<uint32_t> rays(n);
     for (uint32_t i = 0; i < n; ++i) rays[i] = i / kSamplesPerRay;
@@ -123,9 +177,25 @@ struct StepArrays {
   Buffer<Vec3> positions;
   Buffer<Half> table, weights, encodings, geometry, harmonics;
   Buffer<uint32_t> ray_of, rows;
-  Buffer<float> deltas, sigmas, alphas, grads, grad_encodings, weight_gradients, grad_table;
+  Buffer<float> deltas, sigmas, alphas, weights_of_samples, grads, grad_encodings, weight_gradients;
+  Buffer<float> grad_table, step_gradients;  // what is used up, and what it begins as
+  Buffer<float> network_parameters, network_first, network_second;
   Buffer<float> parameters, first, second;
   Buffer<Ray> rays;
+  Buffer<float> jitters;
+  Buffer<cuda::RayState> states;
+  Buffer<cuda::RaySegment> segments;
+  Buffer<uint32_t> offsets, march_offsets, block_sums, n_rays, counts, cells, march_ray_of;
+  Buffer<uint32_t> march_rows;
+  Buffer<float> t_middles, march_weights;
+  Buffer<Vec3> march_positions, targets;
+  Buffer<float> gradient_scale;
+  Buffer<double> losses;
+  const OccupancyGrid grid;
+  Buffer<uint64_t> grid_blocks;
+  Buffer<float> grid_values;
+  Buffer<double> grid_sums;
+  Buffer<uint32_t> grid_count;
   Buffer<Vec3> colours;
   Buffer<cuda::AdamStepSettings> settings;
   Buffer<uint32_t> skip;
@@ -135,13 +205,82 @@ struct StepArrays {
 struct CudaBench {
   std::string name, item;
   std::function<BenchWork()> run;
+  std::function<void()> prepare = nullptr;        // in front of each call; its time does not count
+  bool reads_back = false;                        // in each call, which then cannot be recorded
+  std::function<std::string()> remark = nullptr;  // on what was measured
 };
+
+// A first wave of marches through a full grid, as many samples as there is room for.
+cuda::MarchParams March(StepArrays* a) {
+  cuda::MarchParams march;
+  march.grid = MarchGridOf(a->grid);
+  march.grid.blocks = a->grid_blocks.data();
+  march.steps = {.step = 2 * std::sqrt(3.0f) / 1024, .cone = 0};
+  march.box_min = a->grid.box.min;
+  march.inverse_box_size = {0.5f, 0.5f, 0.5f};
+  march.min_transmittance = 3e-2f;
+  march.ray_capacity = static_cast<uint32_t>(a->rays.size());
+  march.n_rays = a->n_rays.data();
+  march.rays = a->rays.data();
+  march.jitters = a->jitters.data();
+  march.states = a->states.data();
+  march.segments = a->segments.data();
+  march.sample_capacity = a->n;
+  march.counts = a->counts.data();
+  march.overflow = a->counts.data() + cuda::kWaves + 1;
+  march.t_middles = a->t_middles.data();
+  march.deltas = a->deltas.data();
+  march.cells = a->cells.data();
+  march.ray_of = a->march_ray_of.data();
+  march.positions = a->march_positions.data();
+  march.alphas = a->alphas.data();
+  march.weights = a->march_weights.data();
+  march.block_sums = a->block_sums.data();
+  march.ray_offsets = a->march_offsets.data();
+  march.rows = a->march_rows.data();
+  return march;
+}
+
+// The gradients of a step's samples, for AdamSparse to use up; returns how many bytes it moves:
+// those of all gradients, and 30 for each element of a vector of four that has one.
+double StepGradients(StepArrays* a, kernels::Stream stream) {
+  cuda::HashEncodeBackward({.shape = a->shape,
+                            .range = {a->n},
+                            .positions = a->positions.data(),
+                            .grad_features = a->grad_encodings.data(),
+                            .stride = a->n,
+                            .grad_table = a->step_gradients.data()},
+                           stream);
+  std::vector<float> gradients(a->step_gradients.size());
+  cuda::CopyToHost(gradients.data(), a->step_gradients.data(), a->step_gradients.byte_size(),
+                   stream);
+  cuda::Synchronize(stream);
+  double bytes = 4.0 * static_cast<double>(gradients.size());
+  for (size_t i = 0; i < gradients.size(); i += 4) {
+    if (std::any_of(&gradients[i], &gradients[i] + 4, [](float x) { return x != 0; }))
+      bytes += 4 * 30;
+  }
+  return bytes;
+}
 
 std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream) {
   const double n = a->n;
   const kernels::DeviceRange all{a->n};
   const double reads = 8.0 * a->shape.n_levels * n;
+  const auto n_rays = static_cast<double>(a->rays.size());
+  const auto n_cells = static_cast<double>(a->grid_values.size());
+  const cuda::MarchParams march = March(a.get());
+  const double adam_bytes = StepGradients(a.get(), stream);
   return {
+      {"march_wave (8 samples a ray)", "samples",
+       [=]() -> BenchWork {
+         cuda::MarchWave(march, 0, stream);
+         return {.items = n, .bytes = n_rays * 128 + n * 36};
+       },
+       [=] {
+         cuda::Fill(a->counts.data(), 0, a->counts.byte_size(), stream);
+         cuda::StartRays(march, stream);
+       }},
       {"hash_encoding_forward", "samples",
        [=]() -> BenchWork {
          cuda::HashEncodeForward(
@@ -217,6 +356,80 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                                   stream);
          return {.items = n, .bytes = n * (12 + 4 * kEncodingWidth), .gathers = reads};
        }},
+      {"composite_loss", "samples",
+       [=]() -> BenchWork {
+         cuda::CompositeLoss({.ray_capacity = static_cast<uint32_t>(a->rays.size()),
+                              .n_rays = a->n_rays.data(),
+                              .ray_offsets = a->offsets.data(),
+                              .rows = a->rows.data(),
+                              .alphas = a->weights_of_samples.data(),
+                              .deltas = a->deltas.data(),
+                              .sigmas = a->sigmas.data(),
+                              .weights = a->weights_of_samples.data(),
+                              .colours = a->colours.data(),
+                              .targets = a->targets.data(),
+                              .backgrounds = a->targets.data(),
+                              .gradient_scale = a->gradient_scale.data(),
+                              .loss = LossShapeOf(TrainConfig()),
+                              .grads = a->grads.data(),
+                              .losses = a->losses.data()},
+                             stream);
+         return {.items = n, .bytes = n * 68 + n_rays * 40};
+       }},
+      {"adam_dense", "parameters",
+       [=]() -> BenchWork {
+         cuda::AdamDense({.settings = a->settings.data(),
+                          .skip = a->skip.data(),
+                          .n = kNgpWeights,
+                          .n_parts = cuda::NgpBackwardBlocks<Half>(),
+                          .gradients = a->weight_gradients.data(),
+                          .parameters = a->network_parameters.data(),
+                          .first_moments = a->network_first.data(),
+                          .second_moments = a->network_second.data()},
+                         stream);
+         return {.items = kNgpWeights,
+                 .bytes = kNgpWeights * (24.0 + 4.0 * cuda::NgpBackwardBlocks<Half>())};
+       }},
+      {"moving_average", "parameters",
+       [=]() -> BenchWork {
+         const auto size = static_cast<double>(a->table.size());
+         cuda::MovingAverage({.decay = 0.95f,
+                              .n = static_cast<int64_t>(a->table.size()),
+                              .parameters = a->parameters.data(),
+                              .averages = a->first.data()},
+                             stream);
+         return {.items = size, .bytes = 12 * size};
+       }},
+      {"probe_cells (one in four)", "cells",
+       [=]() -> BenchWork {
+         cuda::ProbeCells({.end_block = static_cast<uint32_t>(a->grid.occupied_blocks.size()),
+                           .resolution = a->grid.resolution,
+                           .center = {},
+                           .half_size = {1, 1, 1},
+                           .box_min = a->grid.box.min,
+                           .box_size = a->grid.box.Size(),
+                           .period = 4,
+                           .decay = 1,
+                           .values = a->grid_values.data(),
+                           .capacity = a->n,
+                           .count = a->grid_count.data(),
+                           .positions = a->march_positions.data(),
+                           .cells = a->cells.data()},
+                          stream);
+         return {.items = n_cells, .bytes = 8 * n_cells};
+       },
+       [=] { cuda::Fill(a->grid_count.data(), 0, a->grid_count.byte_size(), stream); }},
+      {"set_occupied_bits", "cells",
+       [=]() -> BenchWork {
+         cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(a->grid.occupied_blocks.size()),
+                                .values = a->grid_values.data(),
+                                .threshold = 0.03f,
+                                .sums = a->grid_sums.data(),
+                                .blocks = a->grid_blocks.data(),
+                                .n_occupied = a->grid_count.data()},
+                               stream);
+         return {.items = n_cells, .bytes = 8 * n_cells};
+       }},
       {"adam_sparse", "parameters",
        [=]() -> BenchWork {
          const auto size = static_cast<double>(a->table.size());
@@ -229,7 +442,11 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                            .second_moments = a->second.data(),
                            .half_copies = a->table.data()},
                           stream);
-         return {.items = size, .bytes = 4 * size};  // gradients are zero but the first time
+         return {.items = size, .bytes = adam_bytes};
+       },
+       [=] {
+         cuda::CopyOnDevice(a->grad_table.data(), a->step_gradients.data(),
+                            a->grad_table.byte_size(), stream);
        }},
   };
 }
@@ -274,6 +491,8 @@ CudaBench Step(uint32_t n_samples) {
     std::unique_ptr<TrainingStep> step;
     std::unique_ptr<RayCountController> ray_count;
     Batch batch;
+    double seconds = 0, device_seconds = 0;  // of the steps that are measured
+    int64_t n_marched = 0, n_trained = 0;
   };
   const auto training = std::make_shared<Training>();
   Training& t = *training;
@@ -285,16 +504,30 @@ CudaBench Step(uint32_t n_samples) {
       RayCountOptions{t.config.target_samples, t.config.initial_rays, t.config.max_rays});
   auto run = [training]() -> BenchWork {
     Training& now = *training;
+    const RealClock clock;
+    const SteadyTime begin = clock.Now();
     now.batch.n_rays = now.ray_count->n_rays();
     now.batch.learning_rate = now.config.learning_rate;
     const StepResult result = now.step->Run(now.batch);
     ++now.batch.step;
     now.ray_count->Update(result);
+    now.seconds += absl::ToDoubleSeconds(clock.Now() - begin);
+    now.device_seconds += result.device_seconds;
+    now.n_marched += result.n_marched;
+    now.n_trained += result.n_trained;
     return {.items = static_cast<double>(result.n_trained)};
   };
   constexpr int kStepsBefore = 100;
   for (int i = 0; i < kStepsBefore; ++i) run();
-  return {"training_step", "trained samples", run};
+  t.seconds = t.device_seconds = 0;
+  t.n_marched = t.n_trained = 0;
+  const auto remark = [training] {
+    const Training& now = *training;
+    return fmt::format("the device is at it {:.1f}% of the time; {:.2f} marched for each trained",
+                       100 * now.device_seconds / now.seconds,
+                       static_cast<double>(now.n_marched) / static_cast<double>(now.n_trained));
+  };
+  return {"training_step", "trained samples", run, nullptr, true, remark};
 }
 
 struct Figures {
@@ -302,23 +535,55 @@ struct Figures {
   BenchWork per_second;
 };
 
-Figures Measure(const CudaBench& bench, double seconds, kernels::Stream stream) {
-  constexpr int kCallsAtOnce = 10;
+constexpr int kCallsAtOnce = 10;
+
+// Seconds of one of `run`, which is repeated for so long.
+double SecondsOf(double seconds, kernels::Stream stream, const std::function<void()>& run) {
   const RealClock clock;
-  bench.run();
+  run();
   cuda::Synchronize(stream);
-  BenchWork work;
-  int n_calls = 0;
+  const int at_once = seconds > 0 ? 10 : 1;
+  int n_runs = 0;
   double spent = 0;
   const SteadyTime begin = clock.Now();
   do {
-    for (int i = 0; i < kCallsAtOnce; ++i) work.Add(bench.run());
+    for (int i = 0; i < at_once; ++i) run();
     cuda::Synchronize(stream);
-    n_calls += kCallsAtOnce;
+    n_runs += at_once;
     spent = absl::ToDoubleSeconds(clock.Now() - begin);
   } while (spent < seconds);
-  return {spent / n_calls,
-          {work.items / spent, work.bytes / spent, work.flops / spent, work.gathers / spent}};
+  return spent / n_runs;
+}
+
+Figures FiguresOf(double seconds_per_call, const BenchWork& call) {
+  const double s = seconds_per_call;
+  return {s, {call.items / s, call.bytes / s, call.flops / s, call.gathers / s}};
+}
+
+Figures Measure(const CudaBench& bench, double seconds, kernels::Stream stream) {
+  if (bench.reads_back) {
+    BenchWork work;
+    int n_calls = 0;
+    const double each = SecondsOf(seconds, stream, [&] {
+      work.Add(bench.run());
+      ++n_calls;
+    });
+    const double n = n_calls;
+    return FiguresOf(each, {work.items / n, work.bytes / n, work.flops / n, work.gathers / n});
+  }
+  BenchWork work;
+  const auto seconds_of_graph = [&](bool with_call) {
+    const cuda::Graph graph(stream, [&] {
+      for (int i = 0; i < kCallsAtOnce; ++i) {
+        if (bench.prepare != nullptr) bench.prepare();
+        if (with_call) work = bench.run();
+      }
+    });
+    return SecondsOf(seconds, stream, [&] { graph.Launch(stream); });
+  };
+  double each = seconds_of_graph(true);
+  if (bench.prepare != nullptr) each -= seconds_of_graph(false);
+  return FiguresOf(each / kCallsAtOnce, work);
 }
 
 absl::Status Run(const Arguments& arguments) {
@@ -345,6 +610,7 @@ absl::Status Run(const Arguments& arguments) {
     if (rate.flops > 0) rates += fmt::format(", {:.4g} TFLOP", rate.flops / 1e12);
     if (rate.bytes > 0 && rate.gathers == 0 && bench.item != "bytes")
       rates += fmt::format(", {:.4g} GB", rate.bytes / 1e9);
+    if (bench.remark != nullptr) shares = bench.remark();
     fmt::print("| {} | {:.1f} | {} | {} |\n", bench.name, 1e6 * figures.seconds_per_call, rates,
                shares);
     std::fflush(stdout);
@@ -367,16 +633,36 @@ absl::Status Run(const Arguments& arguments) {
 }  // namespace
 }  // namespace nerf
 
+namespace nerf {
+namespace {
+
+// Of all processes, as the progress lines of a training tell it, while this one has a context and
+// nothing else: what a training takes is counted from here.
+absl::Status PrintEmptyContext() {
+  if (absl::Status status = CheckDevice("cuda:0"); !status.ok()) return status;
+  cuda::UseDevice(0);
+  const auto monitor = DeviceMonitor::Open(cuda::DescribeDevice(0).pci_bus_id);
+  if (monitor == nullptr) return absl::UnavailableError("no NVML");
+  fmt::print("{{\"memory_used_bytes\":{:.0f}}}\n", monitor->Read().memory_used_bytes.value_or(0));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace nerf
+
 int main(int argc, char** argv) {
   nerf::Arguments arguments;
-  bool smallest = false;
+  bool smallest = false, empty_context = false;
   CLI::App app("Measures the CUDA kernels beside the device's ceilings");
   app.add_option("--seconds", arguments.seconds, "for each")->capture_default_str();
   app.add_flag("--smallest", smallest,
                "every op once on next to nothing: shows that it runs, measures nothing");
+  app.add_flag("--empty-context", empty_context,
+               "only print how much memory is in use beside a context without anything in it");
   CLI11_PARSE(app, argc, argv);
   if (smallest) arguments = {0, 6, 8, 12, false};
-  const absl::Status status = nerf::Guarded([&] { return nerf::Run(arguments); });
+  const absl::Status status = nerf::Guarded(
+      [&] { return empty_context ? nerf::PrintEmptyContext() : nerf::Run(arguments); });
   if (status.ok()) return 0;
   fmt::print(stderr, "cuda_bench: {}\n", status.ToString());
   return 1;

@@ -25,6 +25,7 @@ inline TrainConfig TinyConfig() {
   config.grid_threshold = 0.01f;  // far below a fresh field's, so that no rounding empties a cell
   config.distortion = 0.5f;       // so that a step shows whether it takes part
   config.target_samples = 1024;
+  config.max_rays = 1024;
   config.learning_rate = 1e-2f;
   return config;
 }

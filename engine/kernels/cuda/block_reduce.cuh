@@ -2,11 +2,13 @@
 
 #include <cstdint>
 
+// Each kernel file has its own copies of these: the host emulation gathers shared variables in one
+// section, where those of functions that files share cannot stand.
 namespace nerf::kernels::cuda {
 
 // Sum of the values of the block's threads in front of this one, and of all of them. Called by
 // every thread of a block of whole warps.
-__device__ inline uint32_t BlockExclusiveSum(uint32_t value, uint32_t* total) {
+__device__ static inline uint32_t BlockExclusiveSum(uint32_t value, uint32_t* total) {
   constexpr unsigned kAllLanes = 0xffffffffu;
   __shared__ uint32_t warp_sums[32];
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
@@ -32,7 +34,7 @@ __device__ inline uint32_t BlockExclusiveSum(uint32_t value, uint32_t* total) {
 
 // Sum of the values of the block's threads, in an order of its own that never changes. Valid in
 // thread 0. Called by every thread of a block of whole warps.
-__device__ inline double BlockSum(double value) {
+__device__ static inline double BlockSum(double value) {
   constexpr unsigned kAllLanes = 0xffffffffu;
   __shared__ double warp_sums[32];
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;

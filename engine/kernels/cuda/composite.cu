@@ -1,5 +1,7 @@
 #include "engine/kernels/composite.h"
 
+#include <algorithm>
+
 #include "engine/kernels/cuda/block_reduce.cuh"
 #include "engine/kernels/cuda/launch.cuh"
 #include "engine/kernels/distortion.h"
@@ -84,7 +86,9 @@ __global__ void __launch_bounds__(kBlock)
 }  // namespace
 
 void CompositeLoss(const CompositeLossParams& params, Stream stream) {
-  Launch("composite_loss", CompositeLossKernel, kLossBlocks, kBlock, 0, stream, params);
+  const int n_blocks = static_cast<int>((params.ray_capacity + kBlock - 1) / kBlock);
+  Launch("composite_loss", CompositeLossKernel, std::clamp(n_blocks, 1, kLossBlocks), kBlock, 0,
+         stream, params);
 }
 
 }  // namespace nerf::kernels::cuda

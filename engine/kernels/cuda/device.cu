@@ -184,6 +184,22 @@ void WaitFor(Stream waiter, Stream other) {
 
 void Synchronize(Stream stream) { NERF_CUDA_CHECK(cudaStreamSynchronize(Handle(stream))); }
 
+Event::Event() {
+  cudaEvent_t handle = nullptr;
+  NERF_CUDA_CHECK(cudaEventCreate(&handle));
+  handle_ = handle;
+}
+Event::~Event() { cudaEventDestroy(static_cast<cudaEvent_t>(handle_)); }
+void Event::Record(Stream stream) {
+  NERF_CUDA_CHECK(cudaEventRecord(static_cast<cudaEvent_t>(handle_), Handle(stream)));
+}
+double Event::SecondsSince(const Event& earlier) const {
+  float milliseconds = 0;
+  NERF_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(earlier.handle_),
+                                       static_cast<cudaEvent_t>(handle_)));
+  return 1e-3 * milliseconds;
+}
+
 Graph::Graph(Stream stream, const std::function<void()>& record) {
   // Relaxed: a kernel that was not launched before is loaded now, which takes memory.
   NERF_CUDA_CHECK(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeRelaxed));

@@ -81,6 +81,22 @@ void WaitFor(Stream waiter, Stream other);
 // Returns when everything in the stream is done.
 void Synchronize(Stream stream);
 
+// A moment of the device's own clock.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  // When everything is done that the stream holds now.
+  void Record(Stream stream);
+  // Requires: both are recorded and over.
+  double SecondsSince(const Event& earlier) const;
+
+ private:
+  [[maybe_unused]] void* handle_ = nullptr;  // used where there is CUDA
+};
+
 // A sequence of launches, copies and fills that was recorded once and is put into a stream as one.
 // Launches keep the parameters that they were recorded with.
 class Graph {

@@ -154,6 +154,13 @@ __device__ inline void Reconverge() { __syncwarp(); }
 // Where a sample would stand that there is none of.
 constexpr uint32_t kNone = ~0u;
 
+// Whether a block has a row of the range at all. One that has none needs no weights: late waves of
+// a step are empty.
+__device__ bool HasRows(const DeviceRange& range) {
+  const Elements all = ElementsOf(range);
+  return blockIdx.x * kBlockRows < all.size();
+}
+
 // Calls body(lane, elements): the elements, kNone beyond the end, that the rows g and g + 8 of
 // this lane stand for; until the warps of the grid have seen all of the range.
 template <typename Body>
@@ -210,6 +217,7 @@ __device__ FragmentA<T> LoadSixteen(const T* row_major, const uint32_t (&rows)[2
 template <typename T>
 __global__ void __launch_bounds__(kMlpBlock)
     NgpDensityKernel(const __grid_constant__ NgpDensityParams<T> p) {
+  if (!HasRows(p.range)) return;
   T* const weights = SharedMemory<T>();
   CopyWeights<0, 2>(p.weights, weights);
   __syncthreads();
@@ -252,6 +260,7 @@ __global__ void __launch_bounds__(kMlpBlock)
 template <typename T>
 __global__ void __launch_bounds__(kMlpBlock)
     NgpColourKernel(const __grid_constant__ NgpColourParams<T> p) {
+  if (!HasRows(p.range)) return;
   T* const weights = SharedMemory<T>();
   CopyWeights<2, 5>(p.weights, weights);
   __syncthreads();
@@ -307,22 +316,22 @@ struct WeightGradients {
   static constexpr int kColumns = n_out / 8;
   static constexpr int kTiles = n_in / 16 * kColumns;
   static constexpr int kOwned = (kTiles + kMlpWarps - 1) / kMlpWarps;
+  // A warp owns all of its tiles or none, and they stand side by side: they share their inputs.
+  static_assert(kTiles % kOwned == 0 && kColumns % kOwned == 0);
   FragmentC tiles[kOwned];
 
   // Adds the block's staged rows. Called by whole warps, between two barriers.
   template <typename T>
   __device__ void Add(const T* inputs, const T* grad_outputs) {
-    const int warp = threadIdx.x / kWarp;
+    const int first = threadIdx.x / kWarp * kOwned;
+    if (first >= kTiles) return;
+    const int row = first / kColumns * 16, column = first % kColumns * 8;
 #pragma unroll 2
     for (int k = 0; k < kBlockRows; k += 16) {
+      const FragmentA<T> a = LoadTransposedA(inputs + k * kStaged + row, kStaged);
 #pragma unroll
-      for (int i = 0; i < kOwned; ++i) {
-        const int tile = warp * kOwned + i;
-        if (tile >= kTiles) break;
-        const int row = tile / kColumns * 16, column = tile % kColumns * 8;
-        MultiplyAdd(LoadTransposedA(inputs + k * kStaged + row, kStaged),
-                    LoadB(grad_outputs + k * kStaged + column, kStaged), &tiles[i]);
-      }
+      for (int i = 0; i < kOwned; ++i)
+        MultiplyAdd(a, LoadB(grad_outputs + k * kStaged + column + 8 * i, kStaged), &tiles[i]);
     }
   }
 
@@ -331,12 +340,12 @@ struct WeightGradients {
   __device__ void Store(float* weights) const {
     constexpr int kOffset = kNgpMlp[layer].offset, kStride = kNgpMlp[layer].n_out;
     const Lane lane;
-    const int warp = threadIdx.x / kWarp;
+    const int first = threadIdx.x / kWarp * kOwned;
+    if (first >= kTiles) return;
+    const int row = first / kColumns * 16 + lane.g;
 #pragma unroll
     for (int i = 0; i < kOwned; ++i) {
-      const int tile = warp * kOwned + i;
-      if (tile >= kTiles) break;
-      const int row = tile / kColumns * 16 + lane.g, column = tile % kColumns * 8 + 2 * lane.q;
+      const int column = (first % kColumns + i) * 8 + 2 * lane.q;
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         weights[kOffset + (row + 8 * (j / 2)) * kStride + column + j % 2] = tiles[i].r[j];
@@ -355,7 +364,7 @@ __global__ void __launch_bounds__(kMlpBlock)
   T* const weights = SharedMemory<T>();
   T* const staged_inputs = weights + kLayersEnd;
   T* const staged_grads = staged_inputs + kBlockRows * kStaged;
-  CopyWeights<0, 5>(p.weights, weights);
+  if (HasRows(p.range)) CopyWeights<0, 5>(p.weights, weights);
   __syncthreads();
 
   WeightGradients<32, 64> sums0;

@@ -33,6 +33,10 @@ void CopyOnDevice(void*, const void*, size_t, Stream) { NERF_NO_CUDA(); }
 void Fill(void*, int, size_t, Stream) { NERF_NO_CUDA(); }
 void WaitFor(Stream, Stream) { NERF_NO_CUDA(); }
 void Synchronize(Stream) { NERF_NO_CUDA(); }
+Event::Event() { NERF_NO_CUDA(); }
+Event::~Event() = default;
+void Event::Record(Stream) { NERF_NO_CUDA(); }
+double Event::SecondsSince(const Event&) const { NERF_NO_CUDA(); }
 Graph::Graph(Stream, const std::function<void()>&) { NERF_NO_CUDA(); }
 Graph::~Graph() = default;
 void Graph::Launch(Stream) const { NERF_NO_CUDA(); }

@@ -128,7 +128,8 @@ TEST_P(CudaHashGridStepTest, OneStepAmongWallsThatEndRaysIsTheCpus) {
   const Batch batch = TinyBatch(64, 1);
   const StepResult expected = cpu->Run(batch), found = device->Run(batch);
   EXPECT_LT(expected.n_trained, 0.9 * expected.n_marched) << "no ray ends before its samples do";
-  EXPECT_EQ(found.n_trained, expected.n_trained);
+  // A sample at the edge of a cell or of the limit may fall to either side.
+  EXPECT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained + 2);
   EXPECT_NEAR(found.loss, expected.loss, kFp32Loss * expected.loss);
   const TensorFile after = Saved(*device), after_cpu = Saved(*cpu);
   for (const std::string& name : FieldTensorNames()) {
@@ -238,6 +239,7 @@ TEST_P(CudaHashGridStepTest, AStepThatFindsMoreSamplesThanThereIsRoomForIsRunAga
 // that runs out of room leaves a hole among them.
 TEST_P(CudaHashGridStepTest, AStepRunAgainForWantOfRoomTeachesTheGridNothingElse) {
   TrainConfig config = Fp32Config();
+  config.cuda_deterministic = 1;
   config.grid_update_interval = 2;
   config.target_samples = 256;
   const auto values_after = [&](int initial_rays) {
@@ -252,7 +254,7 @@ TEST_P(CudaHashGridStepTest, AStepRunAgainForWantOfRoomTeachesTheGridNothingElse
 }
 
 TEST_P(CudaHashGridStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
-  TrainConfig config = TinyConfig();
+  TrainConfig config = Fp32Config();
   config.cuda_deterministic = 1;
   const std::vector<View> views = TinyViews();
   ThreadPool pool(1);
@@ -270,10 +272,14 @@ TEST_P(CudaHashGridStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
       bare.step = step;
       bare.n_rays = 12;
       const StepResult a = drawing->Run(bare), b = given->Run(whole);
-      EXPECT_EQ(a.loss, b.loss);
-      EXPECT_EQ(a.n_trained, b.n_trained);
+      // A device contracts multiplies and adds that the sampler's directions are made of.
+      EXPECT_NEAR(a.loss, b.loss, kFp32Loss * b.loss);
+      EXPECT_NEAR(a.n_trained, b.n_trained, 1e-3 * b.n_trained + 2);
     }
-    EXPECT_TRUE(SameContents(Saved(*drawing), Saved(*given)));
+    const TensorFile drawn = Saved(*drawing), expected = Saved(*given);
+    for (const std::string& name : FieldTensorNames()) {
+      EXPECT_LT(Difference(drawn, expected, name), kFixedPointState) << name;
+    }
   }
 }
 
@@ -374,12 +380,13 @@ TEST_P(CudaHashGridStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
 #ifdef NERF_CUDA_EMULATION
 
 TEST_P(CudaHashGridStepTest, AGraphIsRecordedOnceAsLongAsShapesStay) {
+  const int before = cuda_emulation::GraphsRecorded();
   const auto step = NewCudaHashGridStep(TinyConfig(), TinyGeometry());
   TensorFile state = Saved(*step);
   std::fill(state.tensors.at("occupancy.bits").bytes.begin(),
             state.tensors.at("occupancy.bits").bytes.end(), 0);
   ASSERT_THAT(step->Load(state), IsOk());  // an empty grid: rays cost little
-  const int before = cuda_emulation::GraphsRecorded();
+  EXPECT_EQ(cuda_emulation::GraphsRecorded(), before + 1) << "before the first step";
   for (int n_rays : {10, 1024, 1, 500}) step->Run(TinyBatch(n_rays));
   EXPECT_EQ(cuda_emulation::GraphsRecorded(), before + 1);
   for (int n_rays : {1025, 2048, 10}) step->Run(TinyBatch(n_rays));

@@ -18,6 +18,10 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
+// Where the linker puts the kernels' static shared variables; null where there are none.
+extern "C" char __start_cuda_shared_variables[] __attribute__((weak));
+extern "C" char __stop_cuda_shared_variables[] __attribute__((weak));
+
 namespace nerf::cuda_emulation {
 namespace {
 
@@ -167,6 +171,8 @@ void BlockRunner::Run(const char* name, const GridShape& shape, const std::funct
 
 void BlockRunner::RunBlock() {
   if (shape_.shared_bytes > 0) std::memset(shared_.get(), 0xff, shape_.shared_bytes);
+  std::memset(__start_cuda_shared_variables, 0xff,
+              __stop_cuda_shared_variables - __start_cuda_shared_variables);
   waiting_.assign(shape_.n_threads, {});
   n_waiting_in_warp_.assign(shape_.n_threads / kWarp + 1, 0);
   n_begun_ = n_ended_ = n_waiting_at_barrier_ = 0;

@@ -30,8 +30,8 @@ struct GridShape {
   size_t shared_bytes = 0;
 };
 
-// Calls body once for each thread of each block. Dynamic shared memory is filled with NaN before
-// each block. Throws DivergenceError.
+// Calls body once for each thread of each block. Shared memory is filled with NaN before each
+// block, static variables of templates excepted. Throws DivergenceError.
 void RunGrid(const char* name, const GridShape& shape, const std::function<void()>& body);
 
 // Of the thread that runs now.

@@ -20,8 +20,10 @@
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
 #define __grid_constant__
-// One block runs at a time, so its static shared memory may be one variable.
-#define __shared__ static
+// One block runs at a time, so its static shared memory may be one variable. Those of functions
+// that are no templates lie in one section, which is filled before each block; GCC names no section
+// for the others.
+#define __shared__ static __attribute__((section("cuda_shared_variables")))
 
 namespace nerf::cuda_emulation {
 

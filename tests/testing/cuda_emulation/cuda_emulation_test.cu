@@ -66,6 +66,24 @@ TEST_P(CudaEmulationTest, AMissingBarrierShows) {
   EXPECT_THAT(values, testing::Contains(-1)) << "what the other half had not written yet";
 }
 
+__device__ inline int* SharedOfInlineFunction() {
+  __shared__ int values[4];
+  return values;
+}
+
+__global__ void ReadThenWriteShared(IntParams p) {
+  __shared__ int value;
+  int* const other = SharedOfInlineFunction();
+  p.values[blockIdx.x] = value & other[1];
+  value = other[1] = 7;
+}
+
+TEST_P(CudaEmulationTest, SharedVariablesHoldNothingOfUseWhenABlockBegins) {
+  std::vector<int> values(3, 1);
+  Launch("read", ReadThenWriteShared, 3, 1, 0, stream_.get(), IntParams{3, values.data()});
+  EXPECT_THAT(values, Each(-1)) << "neither zeros nor what the block before left";
+}
+
 __global__ void WarpSum(IntParams p) {
   int sum = p.values[threadIdx.x];
   for (int delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, delta);

@@ -125,6 +125,14 @@ void Synchronize(Stream stream) {
   NERF_CHECK(cuda_emulation::Of(stream)->recording == nullptr);  // not allowed in a capture
 }
 
+// Its clock stands still: nothing is measured here.
+Event::Event() = default;
+Event::~Event() = default;
+void Event::Record(Stream stream) {
+  NERF_CHECK(cuda_emulation::Of(stream)->recording == nullptr);  // such an event has no time
+}
+double Event::SecondsSince(const Event&) const { return 0; }
+
 Graph::Graph(Stream stream, const std::function<void()>& record) {
   auto* work = new cuda_emulation::Work;
   handle_ = work;

@@ -112,7 +112,8 @@ class CudaCompositeTest : public CudaTest {
         backgrounds(rays.backgrounds);
     DeviceArray<float> grads(size_t{4} * n);
     DeviceArray<double> losses(2 * cuda::kLossBlocks);
-    cuda::CompositeLoss({.n_rays = n_rays.data(),
+    cuda::CompositeLoss({.ray_capacity = static_cast<uint32_t>(rays.targets.size()),
+                         .n_rays = n_rays.data(),
                          .ray_offsets = device_offsets.data(),
                          .rows = device_rows.data(),
                          .alphas = device_alphas.data(),

@@ -131,6 +131,14 @@ HostSamples HostMarch(const March& march, const OccupancyGrid& grid, const Ray& 
   return samples;
 }
 
+// A sample whose middle lies on a cell's face falls to either side of it where a device contracts
+// multiplies and adds that the host does not.
+#ifdef NERF_CUDA_EMULATION
+constexpr double kRaysRoundedOtherwise = 0;
+#else
+constexpr double kRaysRoundedOtherwise = 0.01;
+#endif
+
 class CudaRayMarchingTest : public CudaTest {};
 NERF_INSTANTIATE_CUDA_PLACES(CudaRayMarchingTest);
 
@@ -147,23 +155,29 @@ TEST_P(CudaRayMarchingTest, WavesFindTheSamplesOfOneLongMarchInOrderOfTheRays) {
     const auto deltas = march.deltas.Download(stream_);
     const auto cells = march.cells.Download(stream_), ray_of = march.ray_of.Download(stream_);
     const auto positions = march.positions.Download(stream_);
-    uint32_t k = 0;
+    uint32_t k = 0, n_other = 0;
     for (uint32_t r = 0; r < n_rays; ++r) {
       const HostSamples expected = HostMarch(march, grid, rays[r], jitters[r]);
       ASSERT_EQ(offsets[r], k) << r;
-      ASSERT_EQ(offsets[r + 1] - k, expected.cells.size()) << r;
+      std::vector<uint32_t> found_cells;
+      for (uint32_t i = k; i < offsets[r + 1]; ++i) found_cells.push_back(cells[rows[i]]);
+      if (found_cells != expected.cells) {
+        ++n_other;
+        k = offsets[r + 1];
+        continue;
+      }
       for (size_t i = 0; i < expected.cells.size(); ++i, ++k) {
         const uint32_t row = rows[k];
         // Contracted multiply-adds of a device move a sample by a rounding a step.
         ASSERT_NEAR(t_middles[row], expected.t_middles[i], 1e-4) << r << ", " << i;
         ASSERT_NEAR(deltas[row], expected.deltas[i], 1e-5);
-        ASSERT_EQ(cells[row], expected.cells[i]);
         ASSERT_EQ(ray_of[row], r);
         const Vec3 point = rays[r].origin + rays[r].direction * t_middles[row];
         for (int axis = 0; axis < 3; ++axis)
           ASSERT_NEAR(positions[row][axis], (point[axis] + 2) / 4, 1e-5);
       }
     }
+    EXPECT_LE(n_other, kRaysRoundedOtherwise * n_rays);
     EXPECT_EQ(march.counts.Download(stream_)[cuda::kWaves], k);
     if (n_rays > 1) {
       EXPECT_GT(k, 10 * n_rays);
@@ -185,11 +199,13 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
   const auto weights = march.weights.Download(stream_), alphas = march.alphas.Download(stream_);
   const auto counts = march.counts.Download(stream_);
   const std::vector<float> jitters = RandomFloats(300, 0, 1, 13);
-  uint32_t n_long = 0;
+  uint32_t n_long = 0, n_other = 0;
   for (uint32_t r = 0; r < 300; ++r) {
     const auto there =
         static_cast<uint32_t>(HostMarch(march, grid, rays[r], jitters[r]).cells.size());
-    ASSERT_EQ(offsets[r + 1] - offsets[r], std::min(n_seen, there)) << r;
+    const uint32_t n_kept = offsets[r + 1] - offsets[r];
+    n_other += n_kept != std::min(n_seen, there);
+    ASSERT_NEAR(n_kept, std::min(n_seen, there), 1) << r;
     n_long += there > n_seen;
     float transmittance = 1;
     for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k) {
@@ -199,9 +215,10 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
                   1e-6);
     }
   }
+  EXPECT_LE(n_other, kRaysRoundedOtherwise * 300);
   EXPECT_GT(n_long, 50u);
-  // No ray goes beyond the wave in which its light ends: 8 + 8 + 16 samples hold 21.
-  for (int wave = 3; wave < cuda::kWaves; ++wave) EXPECT_EQ(counts[wave], 0u) << wave;
+  // No ray goes beyond the wave in which its light ends: 4 + 4 + 8 + 16 samples hold 21.
+  for (int wave = 4; wave < cuda::kWaves; ++wave) EXPECT_EQ(counts[wave], 0u) << wave;
 }
 
 TEST_P(CudaRayMarchingTest, SamplesBelowTheAlphaThresholdAreNotKept) {
