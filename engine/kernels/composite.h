@@ -80,7 +80,7 @@ struct CompositeLossParams {
   const float* weights = nullptr;
   const float* t_middles = nullptr;
   MarchSteps steps;                   // of the scene
-  const float* step_scale = nullptr;  // how much longer the samples' steps are
+  const float* step_scale = nullptr;  // how much longer the samples' steps are; null: 1
   const Vec3* colours = nullptr;
   const Vec3* targets = nullptr;
   const Vec3* backgrounds = nullptr;

@@ -366,6 +366,8 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                               .deltas = a->deltas.data(),
                               .sigmas = a->sigmas.data(),
                               .weights = a->weights_of_samples.data(),
+                              .t_middles = a->t_middles.data(),
+                              .steps = {.step = 1e-3f},
                               .colours = a->colours.data(),
                               .targets = a->targets.data(),
                               .backgrounds = a->targets.data(),
@@ -374,7 +376,7 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                               .grads = a->grads.data(),
                               .losses = a->losses.data()},
                              stream);
-         return {.items = n, .bytes = n * 68 + n_rays * 40};
+         return {.items = n, .bytes = n * 72 + n_rays * 40};
        }},
       {"adam_dense", "parameters",
        [=]() -> BenchWork {

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kBlock)
   const float scale = *p.gradient_scale;
   const bool distorts = p.loss.distortion != 0;
   const float distortion_scale = 3 * p.loss.distortion * scale;
-  const float length = distorts ? *p.step_scale * kDistortionUnit : 0;
+  const float length = (p.step_scale == nullptr ? 1 : *p.step_scale) * kDistortionUnit;
   double loss = 0, squared_error = 0;
   for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays;
        r += gridDim.x * blockDim.x) {
