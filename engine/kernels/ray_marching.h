@@ -180,8 +180,8 @@ void MarchRays(const MarchRaysParams& params);
 // host.
 namespace cuda {
 
-// Of a ray. Rays keep about five, so that a first wave of more marches beyond most rays' end; behind
-// the 256th hardly any is left, and one wave takes them all.
+// Of a ray. Rays keep about five, so that a first wave of more marches beyond most rays' end;
+// behind the 256th hardly any is left, and one wave takes them all.
 inline constexpr int kWaves = 8;
 inline constexpr int kWaveSamples[kWaves] = {4, 4, 8, 16, 32, 64, 128, 1792};
 static_assert([] {

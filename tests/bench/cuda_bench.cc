@@ -135,7 +135,7 @@ struct StepArrays {
         march_weights(Zeros<float>(n)),
         march_positions(Zeros<Vec3>(n)),
         targets(Zeros<Vec3>(rays.size())),
-        gradient_scale(OnDevice(std::vector<float>{1}, stream)),
+        one(OnDevice(std::vector<float>{1}, stream)),
         losses(Zeros<double>(2 * cuda::kLossBlocks)),
         grid(FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 128)),
         grid_blocks(OnDevice(grid.occupied_blocks, stream)),
@@ -189,7 +189,7 @@ struct StepArrays {
   Buffer<uint32_t> march_rows;
   Buffer<float> t_middles, march_weights;
   Buffer<Vec3> march_positions, targets;
-  Buffer<float> gradient_scale;
+  Buffer<float> one;
   Buffer<double> losses;
   const OccupancyGrid grid;
   Buffer<uint64_t> grid_blocks;
@@ -367,11 +367,12 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                               .sigmas = a->sigmas.data(),
                               .weights = a->weights_of_samples.data(),
                               .t_middles = a->t_middles.data(),
-                              .steps = {.step = 1e-3f},
+                              .steps = march.steps,
+                              .step_scale = a->one.data(),
                               .colours = a->colours.data(),
                               .targets = a->targets.data(),
                               .backgrounds = a->targets.data(),
-                              .gradient_scale = a->gradient_scale.data(),
+                              .gradient_scale = a->one.data(),
                               .loss = LossShapeOf(TrainConfig()),
                               .grads = a->grads.data(),
                               .losses = a->losses.data()},
