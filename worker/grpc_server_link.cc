@@ -24,6 +24,25 @@ absl::StatusOr<std::string> Token(const std::string& token_file) {
 
 }  // namespace
 
+// Whether a stream is over. Outlives the stream, so that the last word needs nothing of it.
+class GrpcServerLink::StreamEnd {
+ public:
+  void Set() {
+    MutexLock lock(mu_);
+    done_ = true;
+    changed_.NotifyAll();
+  }
+  void Wait() {
+    MutexLock lock(mu_);
+    while (!done_) changed_.Wait(mu_);
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  bool done_ ABSL_GUARDED_BY(mu_) = false;
+};
+
 // One stream. Keeps itself alive from Start to OnDone. A hold keeps the call open while writes may
 // come from outside of its reactions; it is given back when the reading side has ended.
 class GrpcServerLink::StreamReactor final
@@ -46,8 +65,7 @@ class GrpcServerLink::StreamReactor final
   // The stream could not be opened at all.
   void Fail(CallResult result) {
     listener_.on_closed(std::move(result));
-    MutexLock lock(mu_);
-    done_ = true;
+    end_->Set();
   }
 
   void Write(v1::SynchronizeRequest message) {
@@ -64,10 +82,8 @@ class GrpcServerLink::StreamReactor final
 
   void Cancel() { context_.TryCancel(); }
 
-  void WaitUntilDone() {
-    MutexLock lock(mu_);
-    while (!done_) changed_.Wait(mu_);
-  }
+  // Nothing of the stream runs any more after it.
+  void WaitUntilDone() { end_->Wait(); }
 
   void OnReadDone(bool ok) override {
     if (!ok) {
@@ -95,12 +111,11 @@ class GrpcServerLink::StreamReactor final
     CallResult result = ToCallResult(FromGrpcStatus(status));
     if (result.ok()) result = {absl::StatusCode::kUnavailable, "the server ended the stream", ""};
     listener_.on_closed(std::move(result));
-    const std::shared_ptr<StreamReactor> self = std::move(self_);
-    {
-      MutexLock lock(mu_);
-      done_ = true;
-      changed_.NotifyAll();
-    }
+    const std::shared_ptr<StreamEnd> end = end_;
+    // Before the last word: whoever waits for it destroys the stream, and the channel with it, and
+    // gRPC takes a channel's end on one of its own threads amiss (1.51 aborts).
+    std::exchange(self_, nullptr).reset();
+    end->Set();
   }
 
  private:
@@ -110,11 +125,10 @@ class GrpcServerLink::StreamReactor final
   v1::SynchronizeResponse incoming_;
   v1::SynchronizeRequest outgoing_;  // one write at a time
   std::shared_ptr<StreamReactor> self_;
+  const std::shared_ptr<StreamEnd> end_ = std::make_shared<StreamEnd>();
 
   Mutex mu_;
-  CondVar changed_;
   bool reading_ended_ ABSL_GUARDED_BY(mu_) = false;
-  bool done_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 GrpcServerLink::GrpcServerLink(std::shared_ptr<grpc::Channel> channel, std::string token_file)

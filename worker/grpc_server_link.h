@@ -29,6 +29,7 @@ class GrpcServerLink final : public ServerLink {
   CallResult Commit(const v1::CommitCheckpointRequest& request, std::stop_token stop) override;
 
  private:
+  class StreamEnd;
   class StreamReactor;
 
   // Const after construction.
