@@ -120,8 +120,8 @@ StepResult AutogradStep::RunBatch(const Batch& batch) {
   result.n_rays = batch.n_rays;
   result.n_marched = samples.n_marched;
   result.n_trained = samples.ray_offsets.back();
-  const torch::Tensor loss = losses.mean(torch::kFloat64) +
-                             config_.distortion * rendered.distortions.mean(torch::kFloat64);
+  const torch::Tensor loss =
+      losses.mean(torch::kFloat64) + batch.distortion * rendered.distortions.mean(torch::kFloat64);
   result.loss = loss.item<double>();
   result.squared_error = residuals.detach().square().mean(torch::kFloat64).item<double>();
   if (result.n_trained > 0) (loss * config_.loss_scale).backward();

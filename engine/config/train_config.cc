@@ -31,7 +31,8 @@ constexpr std::array kFields = {
     ConfigField{"cuda_fp32", &C::cuda_fp32, 0, 1,
                 "on CUDA: 1 trains in fp32 throughout; 0: half precision with fp32 masters"},
     ConfigField{"distortion", &C::distortion, 0, 10,
-                "weight in the loss of how far apart along a ray its weights lie; 0: none"},
+                "weight in the loss of how far apart a ray's weights lie; falls to 0 at half of "
+                "the budget"},
     ConfigField{"ema_decay", &C::ema_decay, 0, 0.9999,
                 "moving average of the weights for evaluation, a step; 0: none"},
     ConfigField{"epsilon", &C::epsilon, 1e-30, 1, "Adam: added to the root of the second moment"},

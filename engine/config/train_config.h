@@ -55,7 +55,7 @@ struct TrainConfig {
   // Optimisation.
   Loss loss = Loss::kHuber;
   float huber_delta = 0.3f;
-  float distortion = 3e-3f;  // weight of the rays' distortion beside the colour's loss
+  float distortion = 3e-3f;  // of the rays, in the loss, at first
   float learning_rate = 3e-2f;
   float mlp_rate = 0.2f;
   int warmup_steps = 100;

@@ -10,7 +10,6 @@ namespace nerf::kernels {
 // Source: Huber 1964, "Robust estimation of a location parameter".
 struct LossShape {
   float huber_delta = INFINITY;
-  float distortion = 0;  // weight of a ray's distortion (kernels/distortion.h) beside its colour's
 };
 
 // Loss of one colour channel and its derivative by the residual.

@@ -64,8 +64,8 @@ inline constexpr int kLossBlocks = 256;
 //   times *gradient_scale: what the mean over rays and channels, and the scaling, come to.
 //   losses[b] = sums over the rays of block b of the loss and of the squared residual, both
 //   averaged over the channels; those of blocks that ray_capacity has no rays for stay as they are.
-//   The loss is the colour's and loss.distortion times the distortion (kernels/distortion.h);
-//   t_middles are read where that is not 0.
+//   The loss is the colour's and *distortion times the distortion (kernels/distortion.h);
+//   t_middles are read where it is there.
 // Shapes: targets, backgrounds [n_rays]; alphas, deltas, sigmas, weights, t_middles
 // [sample_capacity]; colours, grads [kept]; losses [kLossBlocks][2], 0 at the start. Traffic: 56
 // bytes read and 16 written a sample, 40 read a ray.
@@ -86,7 +86,8 @@ struct CompositeLossParams {
   const Vec3* backgrounds = nullptr;
   const float* gradient_scale = nullptr;
   LossShape loss;
-  float* grads = nullptr;  // [kept][4]
+  const float* distortion = nullptr;  // weight in the loss; null: 0
+  float* grads = nullptr;             // [kept][4]
   double* losses = nullptr;
 };
 void CompositeLoss(const CompositeLossParams& params, Stream stream);

@@ -102,6 +102,7 @@ struct CudaStepControl {
   uint32_t n_rays = 0;
   uint32_t step = 0;
   float step_scale = 1;      // of the steps along rays
+  float distortion = 0;      // weight in the loss
   float gradient_scale = 0;  // of the loss of one channel of one ray
   kernels::cuda::AdamStepSettings table, weights;
 };

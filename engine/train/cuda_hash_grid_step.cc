@@ -214,6 +214,7 @@ void CudaHashGridStep<T>::WriteControl(const Batch& batch) {
   host_control_[0] = {.n_rays = n_rays,
                       .step = batch.step,
                       .step_scale = batch.step_scale,
+                      .distortion = batch.distortion,
                       .gradient_scale = scale.scale,
                       .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
                       .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
@@ -357,6 +358,7 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                        .backgrounds = rays_.batch.backgrounds.data(),
                        .gradient_scale = &control_.data()->gradient_scale,
                        .loss = LossShapeOf(config_),
+                       .distortion = &control_.data()->distortion,
                        .grads = samples_.grads.data(),
                        .losses = counts_.data()->losses},
                       stream_);

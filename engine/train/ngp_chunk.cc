@@ -27,7 +27,7 @@ void Grow(Buffer<T>* buffer, size_t old_size, size_t new_size) {
 
 // What the distortion of a ray counts in the scaled loss of the batch, the mean over its rays.
 float DistortionScale(const ChunkInput& input) {
-  return input.config->distortion * input.config->loss_scale / input.batch->n_rays;
+  return input.batch->distortion * input.config->loss_scale / input.batch->n_rays;
 }
 
 template <int width>
@@ -217,7 +217,7 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
       output->loss += loss.value / 3.0;
       output->squared_error += static_cast<double>(residual) * residual / 3.0;
     }
-    output->loss += static_cast<double>(input.config->distortion) * ray.distortion.value;
+    output->loss += static_cast<double>(input.batch->distortion) * ray.distortion.value;
     ray.behind = Dot(ray.grad_colour, colour) + 2 * DistortionScale(input) * ray.distortion.value;
   }
 }

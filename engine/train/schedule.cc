@@ -10,6 +10,7 @@ constexpr double kWarmupStart = 0.01;
 constexpr double kDecayBegin = 0.5;    // share of the budget
 constexpr double kDecayEnd = 0.01;     // of the rate
 constexpr double kLongStepsEnd = 0.5;  // share of the budget
+constexpr double kDistortionEnd = 0.5;
 
 }  // namespace
 
@@ -23,7 +24,6 @@ double FractionSpent(const Budget& budget, uint32_t step, int64_t n_trained, dou
 kernels::LossShape LossShapeOf(const TrainConfig& config) {
   kernels::LossShape shape;
   if (config.loss == Loss::kHuber) shape.huber_delta = config.huber_delta;
-  shape.distortion = config.distortion;
   return shape;
 }
 
@@ -44,6 +44,10 @@ float LearningRate(const TrainConfig& config, uint32_t step, double fraction) {
 float StepScale(const TrainConfig& config, double fraction) {
   const double left = std::max(0.0, 1 - fraction / kLongStepsEnd);
   return static_cast<float>(1 + (config.initial_step_scale - 1) * left);
+}
+
+float DistortionWeight(const TrainConfig& config, double fraction) {
+  return static_cast<float>(config.distortion * std::max(0.0, 1 - fraction / kDistortionEnd));
 }
 
 }  // namespace nerf

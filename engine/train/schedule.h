@@ -27,4 +27,9 @@ float LearningRate(const TrainConfig& config, uint32_t step, double fraction);
 // the same number of samples are more rays (docs/measurements.md). fraction in [0, 1].
 float StepScale(const TrainConfig& config, double fraction);
 
+// Weight of the rays' distortion in the loss: `distortion` at first, on a straight line to nothing
+// at half of the budget. By then it is settled what is fog and what is a surface, and what is left
+// to learn is colour alone. fraction in [0, 1].
+float DistortionWeight(const TrainConfig& config, double fraction);
+
 }  // namespace nerf

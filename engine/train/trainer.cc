@@ -91,6 +91,7 @@ StepResult Trainer::RunStep() {
   batch_.learning_rate =
       LearningRate(state_.config, state_.step, Fraction()) * watchdog_.state().rate_factor;
   batch_.step_scale = StepScale(state_.config, Fraction());
+  batch_.distortion = DistortionWeight(state_.config, Fraction());
   const StepResult result = step_->Run(batch_);
   const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
 

@@ -374,6 +374,7 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                               .backgrounds = a->targets.data(),
                               .gradient_scale = a->one.data(),
                               .loss = LossShapeOf(TrainConfig()),
+                              .distortion = a->one.data(),
                               .grads = a->grads.data(),
                               .losses = a->losses.data()},
                              stream);

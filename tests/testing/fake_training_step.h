@@ -45,7 +45,7 @@ class FakeTrainingStep final : public TrainingStep {
   bool draws_rays = false;
   int samples_per_ray = 8;
   int n_runs = 0, n_loads = 0, n_reopened = 0, n_snapshots = 0;
-  std::vector<float> learning_rates, step_scales;  // of each run
+  std::vector<float> learning_rates, step_scales, distortions;  // of each run
 
   StepResult Run(const Batch& batch) override {
     ++n_runs;
@@ -53,6 +53,7 @@ class FakeTrainingStep final : public TrainingStep {
     on_run();
     learning_rates.push_back(batch.learning_rate);
     step_scales.push_back(batch.step_scale);
+    distortions.push_back(batch.distortion);
     Mix(batch.step);
     Mix(std::bit_cast<uint32_t>(batch.learning_rate));
     Mix(std::bit_cast<uint32_t>(batch.step_scale));

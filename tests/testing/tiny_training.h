@@ -23,7 +23,6 @@ inline TrainConfig TinyConfig() {
   config.grid_resolution = 32;
   config.grid_update_interval = 4;
   config.grid_threshold = 0.01f;  // far below a fresh field's, so that no rounding empties a cell
-  config.distortion = 0.5f;       // so that a step shows whether it takes part
   config.target_samples = 1024;
   config.max_rays = 1024;
   config.learning_rate = 1e-2f;
@@ -46,6 +45,7 @@ inline Batch TinyBatch(int n_rays, uint32_t step = 0, float learning_rate = 1e-2
   batch.step = step;
   batch.learning_rate = learning_rate;
   batch.step_scale = step % 2 == 0 ? 1 : 1.5f;
+  batch.distortion = 0.5f;  // so that a step shows whether it takes part
   batch.n_rays = n_rays;
   const std::vector<Vec3> from = RandomDirections(n_rays, 100 + 4 * step);
   const std::vector<Vec3> to = RandomPoints(n_rays, -0.7f, 0.7f, 101 + 4 * step);

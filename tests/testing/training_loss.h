@@ -55,7 +55,7 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
                      (3.0 * batch.n_rays);
       result.squared_error += residual * residual / (3.0 * batch.n_rays);
     }
-    result.loss += config.distortion *
+    result.loss += batch.distortion *
                    Distortion(composite.weights, places, batch.step_scale / 512.0) / batch.n_rays;
     result.n_marched += n;
   }

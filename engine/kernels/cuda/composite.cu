@@ -25,8 +25,9 @@ __global__ void __launch_bounds__(kBlock)
     CompositeLossKernel(const __grid_constant__ CompositeLossParams p) {
   const uint32_t n_rays = *p.n_rays;
   const float scale = *p.gradient_scale;
-  const bool distorts = p.loss.distortion != 0;
-  const float distortion_scale = 3 * p.loss.distortion * scale;
+  const float distortion_weight = p.distortion == nullptr ? 0 : *p.distortion;
+  const bool distorts = distortion_weight != 0;
+  const float distortion_scale = 3 * distortion_weight * scale;
   const float length = (p.step_scale == nullptr ? 1 : *p.step_scale) * kDistortionUnit;
   double loss = 0, squared_error = 0;
   for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays;
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(kBlock)
       loss += channel_loss.value / 3.0;
       squared_error += static_cast<double>(residual) * residual / 3.0;
     }
-    loss += p.loss.distortion * distortion.value;
+    loss += distortion_weight * distortion.value;
     float behind = Dot(grad_colour, colour) + 2 * distortion_scale * distortion.value;
     transmittance = 1;
     for (uint32_t k = begin; k < end; ++k) {

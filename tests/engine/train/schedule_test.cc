@@ -49,6 +49,15 @@ TEST(ScheduleTest, StepsAreLongAtFirstAndTheScenesOwnFromHalfOfTheBudgetOn) {
   EXPECT_EQ(StepScale(config, 0), 1);
 }
 
+TEST(ScheduleTest, DistortionCountsUpToHalfOfTheBudget) {
+  TrainConfig config = Config();
+  config.distortion = 0.01f;
+  EXPECT_FLOAT_EQ(DistortionWeight(config, 0), 0.01f);
+  EXPECT_FLOAT_EQ(DistortionWeight(config, 0.25), 0.005f);
+  EXPECT_EQ(DistortionWeight(config, 0.5), 0);
+  EXPECT_EQ(DistortionWeight(config, 1), 0);
+}
+
 TEST(ScheduleTest, NoWarmUpStepsMeansFullRateAtOnce) {
   TrainConfig config = Config();
   config.warmup_steps = 0;

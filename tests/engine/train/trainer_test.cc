@@ -104,13 +104,14 @@ TEST(TrainerTest, SecondsBudgetCountsTrainingAlone) {
   EXPECT_LE(f.step.n_runs, 31);
 }
 
-TEST(TrainerTest, StepsAlongRaysFollowTheSchedule) {
+TEST(TrainerTest, StepsAlongRaysAndTheWeightOfDistortionFollowTheirSchedules) {
   Fixture f({BudgetKind::kSteps, 100});
   ASSERT_THAT(f.Run(), IsOk());
   EXPECT_EQ(f.step.step_scales.front(), f.state.config.initial_step_scale);
   EXPECT_EQ(f.step.step_scales.back(), 1);
   for (uint32_t step = 0; step < 100; ++step) {
     ASSERT_EQ(f.step.step_scales[step], StepScale(f.state.config, step / 100.0));
+    ASSERT_EQ(f.step.distortions[step], DistortionWeight(f.state.config, step / 100.0));
   }
 }
 

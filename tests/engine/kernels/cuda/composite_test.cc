@@ -44,6 +44,7 @@ struct Rays {
   }
   std::vector<uint32_t> offsets{0};
   std::vector<float> outputs, exponents, deltas, t_middles;
+  float distortion = 0;  // weight in the loss
   std::vector<Vec3> colour_outputs, targets, backgrounds;
 
   double DistortionOf(size_t ray, const std::vector<double>& weights) const {
@@ -74,7 +75,7 @@ struct Rays {
         residual[c] = colour - targets[r][c];
         *squared_error += residual[c] * residual[c] / 3;
       }
-      total += Loss(shape, residual) + shape.distortion * DistortionOf(r, composite.weights);
+      total += Loss(shape, residual) + distortion * DistortionOf(r, composite.weights);
     }
     return total;
   }
@@ -107,7 +108,7 @@ class CudaCompositeTest : public CudaTest {
         device_offsets(rays.offsets), device_rows(rows);
     const DeviceArray<float> device_alphas(alphas), device_deltas(deltas), device_sigmas(sigmas),
         device_weights(weights), device_t_middles(t_middles), device_scale({scale}),
-        device_step_scale({kStepScale});
+        device_step_scale({kStepScale}), device_distortion({rays.distortion});
     const DeviceArray<Vec3> device_colours(colours), targets(rays.targets),
         backgrounds(rays.backgrounds);
     DeviceArray<float> grads(size_t{4} * n);
@@ -128,6 +129,7 @@ class CudaCompositeTest : public CudaTest {
                          .backgrounds = backgrounds.data(),
                          .gradient_scale = device_scale.data(),
                          .loss = shape,
+                         .distortion = device_distortion.data(),
                          .grads = grads.data(),
                          .losses = losses.data()},
                         stream_);
@@ -144,9 +146,13 @@ class CudaCompositeTest : public CudaTest {
 NERF_INSTANTIATE_CUDA_PLACES(CudaCompositeTest);
 
 TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDifferences) {
-  for (const LossShape& shape :
-       {LossShape{}, LossShape{.huber_delta = 0.1f}, LossShape{.distortion = 0.5f}}) {
-    const Rays rays({0, 1, 2, 0, 17, 60, 5});
+  struct Case {
+    LossShape shape;
+    float distortion = 0;
+  };
+  for (const auto& [shape, distortion] : {Case{}, Case{{.huber_delta = 0.1f}}, Case{{}, 0.5f}}) {
+    Rays rays({0, 1, 2, 0, 17, 60, 5});
+    rays.distortion = distortion;
     constexpr float kScale = 2;  // for the mean over the channels it would be a third
     const Result result = Run(rays, shape, kScale);
     std::vector<double> variables;
