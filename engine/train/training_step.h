@@ -13,9 +13,8 @@ namespace nerf {
 // What a step did. Sums over its rays.
 struct StepResult {
   // Mean over rays of the loss: the colour's, its channels averaged, and the distortion's share;
-  // without the penalty on weights. NaN where a weight
-  // is not finite after the step: hidden layers turn a NaN into zero, and the loss would not show
-  // it.
+  // without the penalty on weights. NaN where a weight is not finite after the step: hidden layers
+  // turn a NaN into zero, and the loss would not show it.
   double loss = 0;
   double squared_error = 0;  // mean over rays and channels
   int64_t n_rays = 0;

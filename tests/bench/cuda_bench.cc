@@ -270,12 +270,13 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
   const auto n_rays = static_cast<double>(a->rays.size());
   const auto n_cells = static_cast<double>(a->grid_values.size());
   const cuda::MarchParams march = March(a.get());
+  const double n_first_wave = n_rays * cuda::kWaveSamples[0];
   const double adam_bytes = StepGradients(a.get(), stream);
   return {
-      {"march_wave (8 samples a ray)", "samples",
+      {"march_wave (the first)", "samples",
        [=]() -> BenchWork {
          cuda::MarchWave(march, 0, stream);
-         return {.items = n, .bytes = n_rays * 128 + n * 36};
+         return {.items = n_first_wave, .bytes = n_rays * 128 + n_first_wave * 36};
        },
        [=] {
          cuda::Fill(a->counts.data(), 0, a->counts.byte_size(), stream);

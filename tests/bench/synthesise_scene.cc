@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "CLI/CLI.hpp"
+#include "common/control_groups.h"
 #include "engine/base/parallel_for.h"
 #include "engine/base/philox.h"
 #include "engine/render/orbit.h"
@@ -166,7 +167,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", arguments.seed, "of everything random")->capture_default_str();
   app.add_option("--threads", arguments.threads, "default: one for each core");
   CLI11_PARSE(app, argc, argv);
-  nerf::ThreadPool pool(arguments.threads);
+  nerf::ThreadPool pool(arguments.threads > 0 ? arguments.threads : nerf::UsableCores());
   const std::vector<nerf::Camera> cameras = nerf::Cameras(arguments);
   const auto n_train = static_cast<size_t>(arguments.n_train);
   nerf::WriteSplit(arguments, "train", std::span(cameras).first(n_train), 0, &pool);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/clock.h"
 #include "engine/scene/image_io.h"
+#include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/machine.h"
 #include "engine/tool/training_session.h"
@@ -143,7 +144,7 @@ std::string Table(const std::vector<Result>& results) {
 }
 
 absl::Status Measure(const Arguments& arguments) {
-  ThreadPool pool(arguments.threads);
+  ThreadPool pool(ThreadsFor(arguments.threads));
   if (absl::Status status = CreateFolder(arguments.out); !status.ok()) return status;
   std::vector<double> budgets = arguments.seconds;
   std::sort(budgets.begin(), budgets.end());
