@@ -69,7 +69,7 @@ torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals) 
 class AutogradStep : public TrainingStep {
  public:
   AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool)
-      : config_(config), pool_(pool), state_(config, geometry) {
+      : config_(config), pool_(pool), state_(WithoutHalfTable(config), geometry) {
     // The scatter into the table is the only operation that would add in any order.
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     at::set_num_threads(pool->n_threads());

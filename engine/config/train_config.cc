@@ -21,6 +21,8 @@ using C = TrainConfig;
 constexpr std::array kFields = {
     ConfigField{"alpha_threshold", &C::alpha_threshold, 0, 0.99,
                 "samples of a smaller alpha are left out"},
+    ConfigField{"batch_growth", &C::batch_growth, 1, 64,
+                "target_samples grows to so many times itself from 30% to 80% of the budget"},
     ConfigField{"beta1", &C::beta1, 0, 0.9999, "Adam: decay of the first moment"},
     ConfigField{"beta2", &C::beta2, 0, 0.99999, "Adam: decay of the second moment"},
     ConfigField{
@@ -46,6 +48,9 @@ constexpr std::array kFields = {
                 "occupancy grid: density * step above which a cell is occupied, at most the mean"},
     ConfigField{"grid_update_interval", &C::grid_update_interval, 1, 1024,
                 "occupancy grid: steps between updates"},
+    ConfigField{
+        "half_table", &C::half_table, 0, 1,
+        "on the CPU: 1 reads the hash table in half precision, with fp32 masters; 0: in fp32"},
     ConfigField{"huber_delta", &C::huber_delta, 1e-4, 10, "Huber loss: where it turns linear"},
     ConfigField{"initial_density", &C::initial_density, 1e-3, 1e3,
                 "optical depth of an untrained field along a side of the level-0 box"},
@@ -73,7 +78,7 @@ constexpr std::array kFields = {
                 "marching step, in training units as near; negative: the scene's own, 1/512 of "
                 "the level-0 box's diagonal"},
     ConfigField{"target_samples", &C::target_samples, 256, 4194304,
-                "trained samples of a step that the number of rays is steered to"},
+                "trained samples of a step that the number of rays is steered to, at first"},
     ConfigField{"warmup_steps", &C::warmup_steps, 0, 100000,
                 "steps over which the learning rate rises from 1%"},
 };

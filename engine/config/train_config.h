@@ -42,7 +42,8 @@ struct TrainConfig {
   // Sampling. A negative one of near, step and cone takes the scene's own; a step is never 0.
   float near = -1, step = -1, cone = -1;
   float initial_step_scale = 3;
-  int target_samples = 8192;
+  int target_samples = 8192;  // at first
+  float batch_growth = 4;     // of target_samples, over the budget
   int initial_rays = 256;
   int max_rays = 65536;
   float min_transmittance = 3e-2f;
@@ -63,7 +64,8 @@ struct TrainConfig {
   float mlp_l2 = 1e-6f;
   float loss_scale = 128;
   float ema_decay = 0.95f;
-  // On CUDA devices; the CPU trains in fp32 and is deterministic.
+  int half_table = 1;  // on the CPU
+  // On CUDA devices; the CPU is deterministic.
   int cuda_fp32 = 0;
   int cuda_deterministic = 0;
 

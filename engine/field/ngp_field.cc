@@ -54,10 +54,14 @@ void ColourOfBatch(const NgpNetwork& network, int n, const int* samples, const V
 }  // namespace
 
 NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
-                   Buffer<float> table, Buffer<float> weights)
+                   Buffer<Half> table, Buffer<float> weights)
     : table_(std::move(table)),
       weights_(std::move(weights)),
-      network_{shape, box, table_.data(), weights_.data(), density_shift} {
+      network_{.shape = shape,
+               .box = box,
+               .weights = weights_.data(),
+               .density_shift = density_shift,
+               .half_table = table_.data()} {
   NERF_CHECK(table_.size() == shape.level_size() * shape.n_levels);
   NERF_CHECK(weights_.size() == kNgpWeights);
 }

@@ -13,7 +13,7 @@ class NgpField : public RadianceField {
   // table [n_levels][entries][n_features], weights [kNgpWeights] in the order of kNgpLayers; box is
   // the outermost box; density_shift as in kernels::DensityFromOutput.
   NgpField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
-           Buffer<float> table, Buffer<float> weights);
+           Buffer<Half> table, Buffer<float> weights);
 
   std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
@@ -24,7 +24,7 @@ class NgpField : public RadianceField {
   const NgpNetwork& network() const { return network_; }
 
  private:
-  Buffer<float> table_;
+  Buffer<Half> table_;
   Buffer<float> weights_;
   NgpNetwork network_;
 };

@@ -1,5 +1,7 @@
 #include "engine/field/ngp_network.h"
 
+#include <type_traits>
+
 #include "engine/kernels/activation.h"
 #include "engine/kernels/dense_layer.h"
 
@@ -39,12 +41,21 @@ void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit) {
 
 void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
                        float* hidden, float* geometry) {
-  kernels::cpu::HashEncodeForward({.shape = &network.shape,
-                                   .table = network.table,
-                                   .n = n,
-                                   .positions = unit,
-                                   .features = encodings,
-                                   .stride = kEncodingWidth});
+  const auto encode = [&](const auto* table) {
+    kernels::cpu::HashEncodeForward(
+        kernels::HashEncodeForwardParams<std::remove_cvref_t<decltype(*table)>>{
+            .shape = &network.shape,
+            .table = table,
+            .n = n,
+            .positions = unit,
+            .features = encodings,
+            .stride = kEncodingWidth});
+  };
+  if (network.half_table != nullptr) {
+    encode(network.half_table);
+  } else {
+    encode(network.table);
+  }
   Layer(network, 0, n, encodings, hidden, true);
   Layer(network, 1, n, hidden, geometry, false);
 }

@@ -47,9 +47,11 @@ kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding);
 struct NgpNetwork {
   kernels::HashGridShape shape;
   Aabb box;                        // the outermost box; mapped to the unit cube
-  const float* table = nullptr;    // [n_levels][entries][n_features]
+  const float* table = nullptr;    // [n_levels][entries][n_features], or null beside half_table
   const float* weights = nullptr;  // [kNgpWeights], layers as in kNgpLayers
   float density_shift = 0;         // kernels::DensityFromOutput
+  // The table in half precision; where it is not null, what the encoding reads.
+  const Half* half_table = nullptr;
 
   const float* layer(int i) const { return weights + kNgpLayers[i].offset; }
 };

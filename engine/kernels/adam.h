@@ -32,7 +32,8 @@ struct AdamDenseParams {
 
 // Parameters in cache lines of 16 floats: lines with touched[line] == 0 are skipped, and in the
 // others elements of zero gradient: neither parameter nor moments of an entry change in a step that
-// does not see it. Visited gradients and flags are reset to 0. settings.l2 is ignored.
+// does not see it. Visited gradients and flags are reset to 0. settings.l2 is ignored. Where
+// half_copies is not null the parameters of visited lines are written there, too.
 struct AdamSparseParams {
   AdamSettings settings;
   int64_t n_lines = 0;  // a multiple of 8
@@ -41,6 +42,7 @@ struct AdamSparseParams {
   float* first_moments = nullptr;
   float* second_moments = nullptr;
   float* gradients = nullptr;
+  Half* half_copies = nullptr;
 };
 
 // averages[i] = decay * averages[i] + (1 - decay) * parameters[i].

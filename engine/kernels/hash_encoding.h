@@ -55,11 +55,13 @@ NERF_HD inline uint32_t HashGridEntry(uint32_t x, uint32_t y, uint32_t z, uint32
 }
 
 // features[i * stride + F l + f] for i in [0, n), l in [0, n_levels), f in [0, F), F = n_features.
+// T is float or Half; sums are fp32.
 // Shapes: positions [n] in [0, 1]^3 (others are clamped); table [n_levels][entries][F]; stride >= F
 // n_levels, in floats. Requires: features does not alias the table.
+template <typename T>
 struct HashEncodeForwardParams {
   const HashGridShape* shape = nullptr;
-  const float* table = nullptr;
+  const T* table = nullptr;
   int n = 0;
   const Vec3* positions = nullptr;
   float* features = nullptr;
@@ -82,7 +84,8 @@ struct HashEncodeBackwardParams {
 };
 
 namespace cpu {
-void HashEncodeForward(const HashEncodeForwardParams& params);
+void HashEncodeForward(const HashEncodeForwardParams<float>& params);
+void HashEncodeForward(const HashEncodeForwardParams<Half>& params);
 void HashEncodeBackward(const HashEncodeBackwardParams& params);
 }  // namespace cpu
 

@@ -18,6 +18,13 @@ NERF_HD inline uint64_t ProbedCells(int period, uint32_t update, uint64_t block)
   return mask;
 }
 
+// How often an update probes: one cell in `occupied` of a block that holds an occupied cell, one in
+// `empty` of the others.
+struct ProbePeriods {
+  int occupied = 1, empty = 1;
+  NERF_HD int Of(uint64_t block_bits) const { return block_bits != 0 ? occupied : empty; }
+};
+
 // Whether a block of a level lies in the middle half of its side, where the level below, being
 // finer, is kept instead. block counts within the level, row-major, side blocks along each axis.
 NERF_HD inline bool IsCoveredBlock(int level, uint64_t block, uint32_t side) {
@@ -41,7 +48,8 @@ struct ProbeCellsParams {
   Vec3 box_min, box_size;  // what the unit cube covers
   uint64_t seed = 0;
   uint32_t step = 0, update = 0;
-  int period = 1;
+  ProbePeriods periods;
+  const uint64_t* blocks = nullptr;  // the grid's bits
   float decay = 1;
   float* values = nullptr;
   uint32_t capacity = 0;  // of points

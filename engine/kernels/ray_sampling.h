@@ -39,11 +39,16 @@ struct SampledRay {
   Vec3 target, background;
 };
 
-// Ray number `index` of a step: through the centre of a pixel that is uniform over all pixels of
-// all pictures. A pure function of its arguments.
-NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32_t index) {
+// A pixel of a set, counted within its picture.
+struct SampledPixel {
+  int picture = 0;
+  uint64_t offset = 0;
+};
+
+// The pixel that ray number `index` of a step goes through: uniform over all pixels of all
+// pictures. A pure function of its arguments.
+NERF_HD inline SampledPixel PixelOfRay(const PictureSet& set, uint32_t step, uint32_t index) {
   const auto place = RandomWords(set.seed, RandomUse::kRayPixel, step, index);
-  const auto rest = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
   const uint64_t pixel = UniformIndex64(place[0], place[1], set.first_pixels[set.n_pictures]);
   // The last picture that begins at or before the pixel.
   int low = 0, high = set.n_pictures;
@@ -51,8 +56,21 @@ NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32
     const int middle = (low + high) / 2;
     (set.first_pixels[middle] <= pixel ? low : high) = middle;
   }
-  const Picture& picture = set.pictures[low];
-  const uint64_t offset = pixel - set.first_pixels[low];
+  return {low, pixel - set.first_pixels[low]};
+}
+
+// Its bytes.
+NERF_HD inline const uint8_t* BytesOf(const PictureSet& set, const SampledPixel& pixel) {
+  const Picture& picture = set.pictures[pixel.picture];
+  return picture.pixels + pixel.offset * picture.n_channels;
+}
+
+// The ray through the centre of its pixel.
+NERF_HD inline SampledRay RayThroughPixel(const PictureSet& set, uint32_t step, uint32_t index,
+                                          const SampledPixel& pixel) {
+  const auto rest = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
+  const Picture& picture = set.pictures[pixel.picture];
+  const uint64_t offset = pixel.offset;
   const auto width = static_cast<uint64_t>(picture.width);
   SampledRay sampled;
   const uint64_t row = offset / width;
@@ -63,7 +81,7 @@ NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32
   if (set.background == BackgroundKind::kWhite) sampled.background = {1, 1, 1};
   if (set.background == BackgroundKind::kRandom)
     sampled.background = {UniformFloat(rest[1]), UniformFloat(rest[2]), UniformFloat(rest[3])};
-  const uint8_t* const bytes = picture.pixels + offset * picture.n_channels;
+  const uint8_t* const bytes = BytesOf(set, pixel);
   const bool grey = picture.n_channels < 3;
   const Vec3 colour = Vec3{static_cast<float>(bytes[0]), static_cast<float>(bytes[grey ? 0 : 1]),
                            static_cast<float>(bytes[grey ? 0 : 2])} *
@@ -71,6 +89,11 @@ NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32
   const float alpha = picture.n_channels == 4 ? static_cast<float>(bytes[3]) / 255.0f : 1.0f;
   sampled.target = colour * alpha + sampled.background * (1 - alpha);
   return sampled;
+}
+
+// Ray number `index` of a step.
+NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32_t index) {
+  return RayThroughPixel(set, step, index, PixelOfRay(set, step, index));
 }
 
 namespace cuda {

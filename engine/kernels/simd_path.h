@@ -7,12 +7,16 @@
 namespace nerf::kernels::cpu {
 
 // Name of the instruction set that the kernels run with, as Highway names it: "AVX3_DL", "AVX3",
-// "AVX2", "SSE4", "NEON", ... The best one of this machine but where another path was forced.
+// "AVX2", "SSE4", "NEON", ..., or of what multiplies the MLPs' layers beside it. The best one of
+// this machine in fp32 but where another path was taken.
 const char* SimdPath();
 
 // All that this machine has: the instruction sets, the best first, and behind them what multiplies
 // the MLPs' layers in bf16 beside the best of them: "AMX", "AVX512_BF16".
 std::vector<std::string> SimdPaths();
+
+// Takes AVX512_BF16 where the machine has it. Called as ForceSimdPath is.
+void TakeQuickestSimdPath();
 
 // Makes the kernels run with another one of SimdPaths(), or with "BF16_PLAIN", the slow stand-in
 // for the paths in bf16 that tests have; false, and nothing changes, where the name is none of

@@ -86,6 +86,17 @@ std::vector<T> Converted(const float* values, size_t n) {
 }
 
 template <typename T>
+std::vector<T> Converted(const Half* values, size_t n) {
+  std::vector<T> converted(n);
+  if constexpr (sizeof(T) == sizeof(Half)) {
+    std::copy_n(values, n, converted.begin());
+  } else {
+    std::transform(values, values + n, converted.begin(), FloatFromHalf);
+  }
+  return converted;
+}
+
+template <typename T>
 Buffer<T> OnDevice(const std::vector<T>& values, kernels::Stream stream) {
   Buffer<T> buffer(values.size(), cuda::DeviceAllocator());
   if (!values.empty()) {
@@ -146,8 +157,9 @@ CudaSceneRenderer<T>::CudaSceneRenderer(TrainedModel model, const SceneGeometry&
       density_shift_(NetworkOf(model).density_shift),
       stream_(stream),
       workspace_(workspace),
-      table_(OnDevice(Converted<T>(NetworkOf(model).table, shape_.level_size() * shape_.n_levels),
-                      stream)),
+      table_(
+          OnDevice(Converted<T>(NetworkOf(model).half_table, shape_.level_size() * shape_.n_levels),
+                   stream)),
       weights_(OnDevice(Converted<T>(NetworkOf(model).weights, kNgpWeights), stream)),
       blocks_(OnDevice(grid_.occupied_blocks, stream)),
       empty_reaches_(OnDevice(EmptyReaches(grid_), stream)) {}

@@ -31,13 +31,14 @@ std::function<BenchWork()> PrepareTrainingStep(ThreadPool* pool) {
   t.sampler = std::make_unique<RaySampler>(t.scene.train, Background::kRandom,
                                            t.scene.geometry.near, t.config.seed);
   t.ray_count = std::make_unique<RayCountController>(
-      RayCountOptions{t.config.target_samples, t.config.initial_rays, t.config.max_rays});
+      RayCountOptions{t.config.initial_rays, t.config.max_rays});
   auto run = [training, pool]() -> BenchWork {
     Training& now = *training;
     now.sampler->Fill(now.n_steps++, now.ray_count->n_rays(), pool, &now.batch);
     now.batch.learning_rate = now.config.learning_rate;
+    now.batch.target_samples = now.config.target_samples;
     const StepResult result = now.step->Run(now.batch);
-    now.ray_count->Update(result);
+    now.ray_count->Update(result, now.config.target_samples);
     return {.items = static_cast<double>(result.n_trained)};
   };
   for (uint32_t i = 0; i < kStepsBefore; ++i) run();

@@ -74,7 +74,7 @@ int RunDoctor(bool json) {
   fmt::print("nerf-engine {}\n", NERF_VERSION);
   fmt::print("cpu       {}, {}, {} kernels\n", CpuModel(), Counted(n_threads, "thread"),
              kernels::cpu::SimdPath());
-  fmt::print("simd      {}; NERF_SIMD=NAME takes another than the best\n",
+  fmt::print("simd      {}; NERF_SIMD=NAME takes another\n",
              fmt::join(kernels::cpu::SimdPaths(), ", "));
   fmt::print("memory    {}\n",
              memory.has_value() ? fmt::format("{} MiB available", *memory >> 20) : "unknown");

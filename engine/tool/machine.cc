@@ -28,9 +28,11 @@ std::string DeviceDescription() { return CpuModel() + ", " + kernels::cpu::SimdP
 
 absl::Status TakeSimdPathOfEnvironment() {
   const char* name = std::getenv("NERF_SIMD");
-  if (name == nullptr || *name == '\0' || kernels::cpu::ForceSimdPath(name)) {
+  if (name == nullptr || *name == '\0') {
+    kernels::cpu::TakeQuickestSimdPath();
     return absl::OkStatus();
   }
+  if (kernels::cpu::ForceSimdPath(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("NERF_SIMD: '{}' is none of this machine's: {}",
                                                 std::string_view(name).substr(0, 32),
                                                 fmt::join(kernels::cpu::SimdPaths(), ", ")));

@@ -97,13 +97,13 @@ Run PrepareEncodeForward(int log2_entries) {
   auto bench = std::make_shared<HashBench>(log2_entries);
   return [bench]() -> BenchWork {
     for (int i = 0; i < kSamples; i += kBatch) {
-      kernels::cpu::HashEncodeForward(
-          {.shape = &bench->shape,
-           .table = bench->table.data(),
-           .n = kBatch,
-           .positions = bench->samples.data() + i,
-           .features = bench->features.data() + size_t{kEncodingWidth} * i,
-           .stride = kEncodingWidth});
+      kernels::cpu::HashEncodeForward(kernels::HashEncodeForwardParams<float>{
+          .shape = &bench->shape,
+          .table = bench->table.data(),
+          .n = kBatch,
+          .positions = bench->samples.data() + i,
+          .features = bench->features.data() + size_t{kEncodingWidth} * i,
+          .stride = kEncodingWidth});
     }
     return {.items = kSamples,
             .bytes = kSamples * (bench->n_entries * bench->entry_bytes + 4 * kEncodingWidth),

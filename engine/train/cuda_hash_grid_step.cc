@@ -112,7 +112,7 @@ template <typename T>
 CudaHashGridStep<T>::CudaHashGridStep(const TrainConfig& config, const SceneGeometry& geometry,
                                       const RaySource* source)
     : config_(config),
-      state_(std::make_unique<NgpState>(config, geometry)),
+      state_(std::make_unique<NgpState>(WithoutHalfTable(config), geometry)),
       n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
       arrays_(state_->parameters.arrays().table.size(), state_->occupancy.bits().size(),
               cuda::DeviceAllocator()),
@@ -460,9 +460,10 @@ void CudaHashGridStep<T>::ProbeCells(uint32_t step) {
   const OccupancyUpdater& occupancy = state_->occupancy;
   const OccupancyGrid& host_grid = occupancy.grid();
   const Aabb outer = state_->OuterBox();
-  const int period = occupancy.ProbePeriod(step);
+  const kernels::ProbePeriods periods = occupancy.Periods(step);
   const auto n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size());
-  const uint32_t at_once = std::max(1u, shape_.sample_capacity / (64 / period));
+  const int shortest = std::min(periods.occupied, periods.empty);
+  const uint32_t at_once = std::max(1u, shape_.sample_capacity / (64 / shortest));
   for (uint32_t first = 0; first < n_blocks; first += at_once) {
     cuda::Fill(training_.n_points.data(), 0, sizeof(uint32_t), stream_);
     cuda::ProbeCells({.first_block = first,
@@ -475,7 +476,8 @@ void CudaHashGridStep<T>::ProbeCells(uint32_t step) {
                       .seed = config_.seed,
                       .step = step,
                       .update = occupancy.UpdateNumber(step),
-                      .period = period,
+                      .periods = periods,
+                      .blocks = arrays_.grid_blocks.data(),
                       .decay = config_.grid_decay,
                       .values = arrays_.grid_values.data(),
                       .capacity = shape_.sample_capacity,

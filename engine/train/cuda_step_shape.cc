@@ -7,6 +7,7 @@
 #include "engine/train/cuda_state.h"
 #include "engine/train/ngp.h"
 #include "engine/train/ray_count_controller.h"
+#include "engine/train/schedule.h"
 
 namespace nerf {
 namespace {
@@ -53,7 +54,7 @@ CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
 }
 
 CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
-  const uint64_t steady = uint64_t{kSamplesPerTarget} * config.target_samples;
+  const uint64_t steady = uint64_t{kSamplesPerTarget} * LargestTargetSamples(config);
   return CudaStepShape{}
       .WithRays(std::max(config.initial_rays, std::min(config.max_rays, kCheapRays)))
       .WithSamples(std::max(steady, MostStepSamples(config)));
@@ -62,7 +63,7 @@ CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
 CudaStepShape LargestCudaStepShape(const TrainConfig& config) {
   return InitialCudaStepShape(config)
       .WithRays(config.max_rays)
-      .WithSamples(uint64_t{kMarchedPerTarget} * config.target_samples);
+      .WithSamples(uint64_t{kMarchedPerTarget} * LargestTargetSamples(config));
 }
 
 GradientScale CudaGradientScale(const TrainConfig& config, uint32_t n_rays) {

@@ -7,6 +7,7 @@
 #include "engine/train/ngp_chunk.h"
 #include "engine/train/ngp_state.h"
 #include "engine/train/ray_count_controller.h"
+#include "engine/train/schedule.h"
 
 namespace nerf {
 namespace {
@@ -88,7 +89,7 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
   // Long rays make small chunks. A function of the batch alone, so the same for any number of
   // threads.
   const double chunk_rays =
-      static_cast<double>(kChunkSamples) * batch.n_rays / config_.target_samples;
+      static_cast<double>(kChunkSamples) * batch.n_rays / batch.target_samples;
   const int rays_per_chunk = std::clamp(static_cast<int>(chunk_rays), 4, 64);
   const int n_chunks = (batch.n_rays + rays_per_chunk - 1) / rays_per_chunk;
   pool_->ParallelFor(kGradientLanes, [&](int64_t lane, int thread) {
@@ -143,7 +144,7 @@ std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
 }
 
 uint64_t MostStepSamples(const TrainConfig& config) {
-  return std::max(2 * static_cast<uint64_t>(config.target_samples),
+  return std::max(2 * static_cast<uint64_t>(LargestTargetSamples(config)),
                   uint64_t{kFirstRaySamples} * config.initial_rays);
 }
 

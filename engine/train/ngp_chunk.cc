@@ -47,7 +47,7 @@ void LaneOutput::Clear() {
   n_marched = n_trained = 0;
 }
 
-NgpChunk::NgpChunk() { Reserve(1024); }
+NgpChunk::NgpChunk() : colour_inputs_(size_t{kColourInputWidth} * kBackwardRows) { Reserve(1024); }
 
 void NgpChunk::Reserve(int n_rows) {
   if (n_rows <= capacity_) return;
@@ -74,7 +74,6 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
   marches_.resize(n_rays);
   harmonics_.resize(size_t{kDirectionWidth} * n_rays);
   shares_.resize(size_t{kHiddenWidth} * n_rays);
-  grad_shares_.assign(size_t{kHiddenWidth} * n_rays, 0);
   n_rows_ = 0;
   for (int r = 0; r < n_rays; ++r) {
     marches_[r] = kernels::StartMarch(input.grid, input.steps, batch.rays[begin + r],
@@ -94,7 +93,6 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
     BackwardRows(input, row, std::min(kBackwardRows, n_rows_ - row), output);
   }
-  BackwardShares(output);
   output->n_trained += n_rows_;
 }
 
@@ -251,20 +249,25 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
 }
 
 // The colour MLP's first layer: hidden0 holds the gradient of its outputs. Overwrites the geometry
-// features with their gradient, and adds to each ray's share.
+// features with their gradient.
 void NgpChunk::BackwardColourInput(const ChunkInput& input, int begin, int n, LaneOutput* output) {
   const int offset = kNgpLayers[kColourInputLayer].offset;
   float* const geometry = geometry_.data() + size_t{kGeometryWidth} * begin;
   const float* const grad_outputs = hidden0_.data() + size_t{kHiddenWidth} * begin;
-  kernels::cpu::DenseBackwardWeights(
-      {.n_rows = n,
-       .n_in = kGeometryWidth,
-       .n_out = kHiddenWidth,
-       .inputs = geometry,
-       .input_stride = kGeometryWidth,
-       .grad_outputs = grad_outputs,
-       .grad_output_stride = kHiddenWidth,
-       .grad_weights = output->weight_gradients + offset + kDirectionWidth * kHiddenWidth});
+  for (int i = 0; i < n; ++i) {
+    float* const inputs = colour_inputs_.data() + size_t{kColourInputWidth} * i;
+    std::copy_n(harmonics_.data() + size_t{kDirectionWidth} * ray_of_[begin + i], kDirectionWidth,
+                inputs);
+    std::copy_n(geometry + size_t{kGeometryWidth} * i, kGeometryWidth, inputs + kDirectionWidth);
+  }
+  kernels::cpu::DenseBackwardWeights({.n_rows = n,
+                                      .n_in = kColourInputWidth,
+                                      .n_out = kHiddenWidth,
+                                      .inputs = colour_inputs_.data(),
+                                      .input_stride = kColourInputWidth,
+                                      .grad_outputs = grad_outputs,
+                                      .grad_output_stride = kHiddenWidth,
+                                      .grad_weights = output->weight_gradients + offset});
   kernels::cpu::DenseBackwardInput({.n_rows = n,
                                     .n_in = kGeometryWidth,
                                     .n_out = kHiddenWidth,
@@ -274,24 +277,6 @@ void NgpChunk::BackwardColourInput(const ChunkInput& input, int begin, int n, La
                                     .weight_stride = kColourInputWidth,
                                     .grad_inputs = geometry,
                                     .grad_input_stride = kGeometryWidth});
-  for (int i = 0; i < n; ++i) {
-    float* sum = grad_shares_.data() + size_t{kHiddenWidth} * ray_of_[begin + i];
-    const float* gradient = grad_outputs + size_t{kHiddenWidth} * i;
-    for (int j = 0; j < kHiddenWidth; ++j) sum[j] += gradient[j];
-  }
-}
-
-// Gradient of the weights that the rays' directions go through.
-void NgpChunk::BackwardShares(LaneOutput* output) {
-  kernels::cpu::DenseBackwardWeights(
-      {.n_rows = static_cast<int>(rays_.size()),
-       .n_in = kDirectionWidth,
-       .n_out = kHiddenWidth,
-       .inputs = harmonics_.data(),
-       .input_stride = kDirectionWidth,
-       .grad_outputs = grad_shares_.data(),
-       .grad_output_stride = kHiddenWidth,
-       .grad_weights = output->weight_gradients + kNgpLayers[kColourInputLayer].offset});
 }
 
 void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output) {

@@ -74,22 +74,22 @@ class NgpChunk {
   void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
   void CompositeBackward(const ChunkInput& input);
   void BackwardColourInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
-  void BackwardShares(LaneOutput* output);
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
 
   std::vector<RayState> rays_;
   std::vector<kernels::MarchRay> marches_;  // of the same rays
   RayWave wave_;
-  std::vector<float> harmonics_, shares_, grad_shares_;  // of rays, see NgpDirectionShares
-  int n_rows_ = 0;                                       // samples kept so far
-  int capacity_ = 0;                                     // rows that the buffers hold
-  Buffer<Vec3> positions_;                               // unit cube
+  std::vector<float> harmonics_, shares_;  // of rays, see NgpDirectionShares
+  int n_rows_ = 0;                         // samples kept so far
+  int capacity_ = 0;                       // rows that the buffers hold
+  Buffer<Vec3> positions_;                 // unit cube
   Buffer<int> ray_of_;
   Buffer<float> deltas_, sigmas_, alphas_, weights_;
   Buffer<float> places_;                         // see DistortionPlace
   Buffer<float> encodings_, hidden_, geometry_;  // density
   Buffer<float> hidden0_, hidden1_, colours_;    // colour
   Buffer<float> grad_geometry_;
+  Buffer<float> colour_inputs_;  // of the rows in the backward pass: direction, geometry
 };
 
 }  // namespace nerf

@@ -104,6 +104,12 @@ Buffer<float> Rounded(const Buffer<float>& values) {
   return rounded;
 }
 
+Buffer<Half> Halves(const Buffer<float>& values) {
+  Buffer<Half> halves(values.size());
+  std::transform(values.begin(), values.end(), halves.begin(), HalfFromFloat);
+  return halves;
+}
+
 }  // namespace
 
 NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridShape& shape)
@@ -113,6 +119,7 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
       table_first_(table_.size()),
       table_second_(table_.size()),
       table_average_(table_.size()),
+      half_table_(config.half_table != 0 ? table_.size() : 0),
       weights_(kNgpWeights),
       transposed_(kNgpWeights),
       weights_first_(kNgpWeights),
@@ -122,7 +129,8 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
 
 size_t NgpParameters::ByteSize(const TrainConfig& config) {
   const size_t table = size_t{kHashWidth} << config.log2_hashmap_size;
-  return table * 4 * sizeof(float) + kNgpWeights * (5 + kGradientLanes) * sizeof(float);
+  const size_t halves = config.half_table != 0 ? table * sizeof(Half) : 0;
+  return table * 4 * sizeof(float) + halves + kNgpWeights * (5 + kGradientLanes) * sizeof(float);
 }
 
 void NgpParameters::InitializeRandomly() {
@@ -156,6 +164,11 @@ void NgpParameters::RestartMoments() {
   }
   std::memcpy(table_average_.data(), table_.data(), table_.byte_size());
   std::memcpy(weights_average_.data(), weights_.data(), weights_.byte_size());
+  Derive();
+}
+
+void NgpParameters::Derive() {
+  if (config_.half_table != 0) half_table_ = Halves(table_);
   Transpose();
 }
 
@@ -194,13 +207,15 @@ kernels::AdamSettings NgpParameters::TableAdam(float learning_rate, int t) const
 void NgpParameters::UpdateTableLevel(int level, float learning_rate, int t,
                                      LevelGradients* gradients) {
   const size_t begin = shape_.level_size() * level;
-  kernels::cpu::AdamSparse({.settings = TableAdam(learning_rate, t),
-                            .n_lines = static_cast<int64_t>(gradients->touched.size()),
-                            .touched = gradients->touched.data(),
-                            .parameters = table_.data() + begin,
-                            .first_moments = table_first_.data() + begin,
-                            .second_moments = table_second_.data() + begin,
-                            .gradients = gradients->values.data()});
+  kernels::cpu::AdamSparse(
+      {.settings = TableAdam(learning_rate, t),
+       .n_lines = static_cast<int64_t>(gradients->touched.size()),
+       .touched = gradients->touched.data(),
+       .parameters = table_.data() + begin,
+       .first_moments = table_first_.data() + begin,
+       .second_moments = table_second_.data() + begin,
+       .gradients = gradients->values.data(),
+       .half_copies = half_table() != nullptr ? half_table_.data() + begin : nullptr});
 }
 
 void NgpParameters::UpdateWeights(float learning_rate, int t) {
@@ -263,7 +278,7 @@ absl::Status NgpParameters::Load(const TensorFile& file) {
   weights_first_ = std::move(weights[1]);
   weights_second_ = std::move(weights[2]);
   weights_average_ = std::move(weights[3]);
-  Transpose();
+  Derive();
   return absl::OkStatus();
 }
 
@@ -281,7 +296,7 @@ absl::Status NgpParameters::Initialize(const TensorFile& file) {
   return absl::OkStatus();
 }
 
-Buffer<float> NgpParameters::EvaluationTable() const { return Rounded(table_average_); }
+Buffer<Half> NgpParameters::EvaluationTable() const { return Halves(table_average_); }
 Buffer<float> NgpParameters::EvaluationWeights() const { return Rounded(weights_average_); }
 
 absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(
@@ -290,16 +305,10 @@ absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(
   const auto name_of = [&](std::string_view name) {
     return is_checkpoint ? AverageName(name) : PlainName(name);
   };
-  NgpEvaluationParameters parameters;
-  if (absl::Status status = ReadField(file, shape, name_of, &parameters.table, &parameters.weights);
-      !status.ok()) {
+  Buffer<float> table, weights;
+  if (absl::Status status = ReadField(file, shape, name_of, &table, &weights); !status.ok())
     return status;
-  }
-  if (is_checkpoint) {
-    parameters.table = Rounded(parameters.table);
-    parameters.weights = Rounded(parameters.weights);
-  }
-  return parameters;
+  return NgpEvaluationParameters{Halves(table), Rounded(weights)};
 }
 
 }  // namespace nerf

@@ -38,6 +38,8 @@ class NgpParameters {
 
   const kernels::HashGridShape& shape() const { return shape_; }
   const float* table() const { return table_.data(); }
+  // The table in half precision, which follows it; null without the setting half_table.
+  const Half* half_table() const { return half_table_.size() > 0 ? half_table_.data() : nullptr; }
   const float* weights() const { return weights_.data(); }
   // Weights of each layer as [n_out][n_in], for the backward pass; follow weights() after each
   // update.
@@ -78,20 +80,23 @@ class NgpParameters {
   // Parameters from a model or checkpoint; moments start at zero, averages at the parameters.
   absl::Status Initialize(const TensorFile& file);
 
-  // Copies of the evaluation weights, rounded to half precision.
-  Buffer<float> EvaluationTable() const;
+  // Copies of the evaluation parameters, rounded to half precision.
+  Buffer<Half> EvaluationTable() const;
   Buffer<float> EvaluationWeights() const;
 
   // Bytes that the constructor allocates.
   static size_t ByteSize(const TrainConfig& config);
 
  private:
+  // Brings what is kept beside the parameters up to date with them.
+  void Derive();
   void Transpose();
   void RestartMoments();
 
   const TrainConfig config_;
   const kernels::HashGridShape shape_;
   Buffer<float> table_, table_first_, table_second_, table_average_;
+  Buffer<Half> half_table_;
   Buffer<float> weights_, transposed_, weights_first_, weights_second_, weights_average_;
   Buffer<float> weight_gradients_;
 };
@@ -99,7 +104,7 @@ class NgpParameters {
 // The evaluation parameters that a model or checkpoint holds, rounded to half precision, in the
 // layout of NgpField.
 struct NgpEvaluationParameters {
-  Buffer<float> table;
+  Buffer<Half> table;
   Buffer<float> weights;
 };
 absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(

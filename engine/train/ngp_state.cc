@@ -67,6 +67,11 @@ kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeome
 
 }  // namespace
 
+TrainConfig WithoutHalfTable(TrainConfig config) {
+  config.half_table = 0;
+  return config;
+}
+
 NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
     : config(config),
       geometry(geometry),
@@ -78,8 +83,8 @@ NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
 Aabb NgpState::OuterBox() const { return OuterBoxOf(geometry); }
 
 NgpNetwork NgpState::Network() const {
-  return {parameters.shape(), OuterBox(), parameters.table(), parameters.weights(),
-          density_shift()};
+  return {parameters.shape(),   OuterBox(),      parameters.table(),
+          parameters.weights(), density_shift(), parameters.half_table()};
 }
 
 float NgpState::density_shift() const { return DensityShiftOf(config, geometry); }

@@ -42,4 +42,7 @@ struct NgpState {
   uint32_t n_updates = 0;  // of Adam, since the moments started
 };
 
+// The config of a state whose table is not read by the CPU's encoding, but from its masters.
+TrainConfig WithoutHalfTable(TrainConfig config);
+
 }  // namespace nerf

@@ -5,17 +5,16 @@
 
 #include "engine/base/philox.h"
 #include "engine/kernels/activation.h"
-#include "engine/kernels/occupancy_update.h"
 
 namespace nerf {
 namespace {
 
 constexpr size_t kBlockCells = 64;
 constexpr size_t kTaskBlocks = 64;  // blocks of one task
-// Every 8th cell is probed while the field still takes shape, then every 32nd.
+// Every 8th cell is probed while the field still takes shape. Then every 32nd where there is
+// something, and every 64th in empty blocks: surfaces move there by growing into their neighbours.
 constexpr uint32_t kWarmUpSteps = 256;
-constexpr int kWarmUpPeriod = 8;
-constexpr int kPeriod = 32;
+constexpr kernels::ProbePeriods kWarmUpPeriods{8, 8}, kPeriods{32, 64};
 
 }  // namespace
 
@@ -45,8 +44,8 @@ void OccupancyUpdater::Reopen() {
   values_.SetZero();
 }
 
-int OccupancyUpdater::ProbePeriod(uint32_t step) const {
-  return step < kWarmUpSteps ? kWarmUpPeriod : kPeriod;
+kernels::ProbePeriods OccupancyUpdater::Periods(uint32_t step) const {
+  return step < kWarmUpSteps ? kWarmUpPeriods : kPeriods;
 }
 
 void OccupancyUpdater::Observe(std::span<const uint32_t> cells, std::span<const float> sigmas) {
@@ -108,7 +107,8 @@ void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, siz
     const float cell_size = box.Size().x / grid_.resolution;
     const size_t x0 = block % side * 4, y0 = block / side % side * 4,
                  z0 = block / (side * side) * 4;
-    for (uint64_t due = kernels::ProbedCells(ProbePeriod(step), UpdateNumber(step), b); due != 0;
+    const int period = Periods(step).Of(grid_.occupied_blocks[b]);
+    for (uint64_t due = kernels::ProbedCells(period, UpdateNumber(step), b); due != 0;
          due &= due - 1) {
       const int bit = std::countr_zero(due);
       const size_t cell = b * kBlockCells + bit;

@@ -9,6 +9,7 @@
 #include "engine/config/train_config.h"
 #include "engine/field/ngp_network.h"
 #include "engine/field/occupancy_grid.h"
+#include "engine/kernels/occupancy_update.h"
 #include "engine/scene/scene.h"
 
 namespace nerf {
@@ -23,10 +24,9 @@ class OccupancyUpdater {
 
   // Whether an update is due before step `step` (counted from 0).
   bool IsDue(uint32_t step) const;
-  // The update before step `step`, counted from 1, and which share of the cells it probes: one in
-  // ProbePeriod.
+  // The update before step `step`, counted from 1, and which share of the cells it probes.
   uint32_t UpdateNumber(uint32_t step) const { return step / config_.grid_update_interval; }
-  int ProbePeriod(uint32_t step) const;
+  kernels::ProbePeriods Periods(uint32_t step) const;
   // Whether the update gives all cells of a block of 4x4x4 the largest value among them: the first
   // one, which has probed few of them and nothing before it.
   bool Spreads(uint32_t step) const { return UpdateNumber(step) == 1; }

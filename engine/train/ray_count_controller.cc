@@ -26,17 +26,17 @@ void RayCountController::Restore(const RayCountState& state) {
   state_.n_rays = Clamped(state.n_rays);
 }
 
-void RayCountController::Update(const StepResult& result) {
+void RayCountController::Update(const StepResult& result, int target_samples) {
   state_.n_trained = kFade * state_.n_trained + static_cast<double>(result.n_trained);
   state_.n_marched = kFade * state_.n_marched + static_cast<double>(result.n_marched);
   state_.n_summed_rays = kFade * state_.n_summed_rays + static_cast<double>(result.n_rays);
   if (state_.n_summed_rays <= 0) return;
   double wanted = kMaxGrowth * state_.n_rays;
   if (state_.n_trained > 0) {
-    wanted = std::min(wanted, options_.target_samples * state_.n_summed_rays / state_.n_trained);
+    wanted = std::min(wanted, target_samples * state_.n_summed_rays / state_.n_trained);
   }
   if (state_.n_marched > 0) {
-    wanted = std::min(wanted, kMarchedPerTarget * options_.target_samples * state_.n_summed_rays /
+    wanted = std::min(wanted, double{kMarchedPerTarget} * target_samples * state_.n_summed_rays /
                                   state_.n_marched);
   }
   state_.n_rays = Clamped(wanted);

@@ -20,12 +20,11 @@ inline constexpr int kMarchedPerTarget = 16;
 inline constexpr int kFirstRaySamples = 400;
 
 struct RayCountOptions {
-  int target_samples = 8192;  // trained samples a step
   int initial_rays = 256;
   int max_rays = 65536;
 };
 
-// Chooses the number of rays of each step so that a step trains about target_samples samples,
+// Chooses the number of rays of each step so that the next one trains about target_samples samples,
 // marches at most kMarchedPerTarget times as many, and grows at most twofold from one step to the
 // next. A multiple of 64, from 64 to max_rays (max_rays itself where that is below 64). A pure
 // function of its state and the steps' results.
@@ -34,7 +33,8 @@ class RayCountController {
   explicit RayCountController(const RayCountOptions& options);
 
   int n_rays() const { return state_.n_rays; }
-  void Update(const StepResult& result);
+  // After a step. target_samples: trained samples of the next one.
+  void Update(const StepResult& result, int target_samples);
 
   const RayCountState& state() const { return state_; }
   void Restore(const RayCountState& state);

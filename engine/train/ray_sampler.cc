@@ -10,6 +10,7 @@ namespace nerf {
 namespace {
 
 constexpr int kRaysPerTask = 256;
+constexpr int kPixelsAhead = 32;  // each misses the caches: they are fetched together
 
 }  // namespace
 
@@ -68,13 +69,21 @@ void RaySampler::Resize(int n_rays, ThreadPool* pool, Batch* batch) const {
 }
 
 void RaySampler::DrawRays(int begin, int end, Batch* batch) const {
-  for (int i = begin; i < end; ++i) {
-    const kernels::SampledRay sampled =
-        kernels::SampleRay(set_, batch->step, static_cast<uint32_t>(i));
-    batch->rays[i] = sampled.ray;
-    batch->jitters[i] = sampled.jitter;
-    batch->targets[i] = sampled.target;
-    batch->backgrounds[i] = sampled.background;
+  kernels::SampledPixel pixels[kPixelsAhead];
+  for (int first = begin; first < end; first += kPixelsAhead) {
+    const int last = std::min(end, first + kPixelsAhead);
+    for (int i = first; i < last; ++i) {
+      pixels[i - first] = kernels::PixelOfRay(set_, batch->step, static_cast<uint32_t>(i));
+      __builtin_prefetch(kernels::BytesOf(set_, pixels[i - first]));
+    }
+    for (int i = first; i < last; ++i) {
+      const kernels::SampledRay sampled =
+          kernels::RayThroughPixel(set_, batch->step, static_cast<uint32_t>(i), pixels[i - first]);
+      batch->rays[i] = sampled.ray;
+      batch->jitters[i] = sampled.jitter;
+      batch->targets[i] = sampled.target;
+      batch->backgrounds[i] = sampled.background;
+    }
   }
 }
 

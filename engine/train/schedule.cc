@@ -7,10 +7,11 @@ namespace nerf {
 namespace {
 
 constexpr double kWarmupStart = 0.01;
-constexpr double kDecayBegin = 0.5;    // share of the budget
+constexpr double kDecayBegin = 0.7;    // share of the budget
 constexpr double kDecayEnd = 0.01;     // of the rate
 constexpr double kLongStepsEnd = 0.5;  // share of the budget
 constexpr double kDistortionEnd = 0.5;
+constexpr double kGrowthBegin = 0.3, kGrowthEnd = 0.8;
 
 }  // namespace
 
@@ -45,6 +46,15 @@ float StepScale(const TrainConfig& config, double fraction) {
   const double left = std::max(0.0, 1 - fraction / kLongStepsEnd);
   return static_cast<float>(1 + (config.initial_step_scale - 1) * left);
 }
+
+int TargetSamples(const TrainConfig& config, double fraction) {
+  const double grown =
+      std::clamp((fraction - kGrowthBegin) / (kGrowthEnd - kGrowthBegin), 0.0, 1.0);
+  return static_cast<int>(
+      std::lround(config.target_samples * std::pow(double{config.batch_growth}, grown)));
+}
+
+int LargestTargetSamples(const TrainConfig& config) { return TargetSamples(config, 1); }
 
 float DistortionWeight(const TrainConfig& config, double fraction) {
   return static_cast<float>(config.distortion * std::max(0.0, 1 - fraction / kDistortionEnd));

@@ -17,7 +17,7 @@ kernels::LossShape LossShapeOf(const TrainConfig& config);
 float AverageDecay(const TrainConfig& config, int n_steps);
 
 // Learning rate of the step after `step` finished ones:
-//   learning_rate * (1% rising to 100% over warmup_steps) * (100% until half of the budget is
+//   learning_rate * (1% rising to 100% over warmup_steps) * (100% until 70% of the budget are
 //   spent, then on a straight line to 1% at its end).
 // fraction in [0, 1].
 float LearningRate(const TrainConfig& config, uint32_t step, double fraction);
@@ -31,5 +31,14 @@ float StepScale(const TrainConfig& config, double fraction);
 // at half of the budget. By then it is settled what is fog and what is a surface, and what is left
 // to learn is colour alone. fraction in [0, 1].
 float DistortionWeight(const TrainConfig& config, double fraction);
+
+// Trained samples of a step: target_samples until 30% of the budget are spent, batch_growth times
+// as many from 80% on, and in geometric progression between. Small steps learn the coarse things in
+// the least time; later their noise is what limits the picture, and what a step costs beside its
+// samples counts less in a large one. Source of the idea: Smith et al. 2018, "Don't decay the
+// learning rate, increase the batch size". fraction in [0, 1].
+int TargetSamples(const TrainConfig& config, double fraction);
+// The most that it comes to.
+int LargestTargetSamples(const TrainConfig& config);
 
 }  // namespace nerf

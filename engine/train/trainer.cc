@@ -32,8 +32,7 @@ Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, Threa
       observer_(observer),
       sampler_(scene->train, TrainingBackground(state_.config.background, scene->has_alpha),
                state_.geometry.near, state_.config.seed),
-      ray_count_(
-          {state_.config.target_samples, state_.config.initial_rays, state_.config.max_rays}),
+      ray_count_({state_.config.initial_rays, state_.config.max_rays}),
       watchdog_(static_cast<uint32_t>(state_.config.warmup_steps)) {
   if (state_.ray_count.n_rays > 0) ray_count_.Restore(state_.ray_count);
   state_.ray_count = ray_count_.state();
@@ -92,6 +91,7 @@ StepResult Trainer::RunStep() {
       LearningRate(state_.config, state_.step, Fraction()) * watchdog_.state().rate_factor;
   batch_.step_scale = StepScale(state_.config, Fraction());
   batch_.distortion = DistortionWeight(state_.config, Fraction());
+  batch_.target_samples = TargetSamples(state_.config, Fraction());
   const StepResult result = step_->Run(batch_);
   const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
 
@@ -100,7 +100,7 @@ StepResult Trainer::RunStep() {
   state_.n_marched += result.n_marched;
   state_.n_rays += result.n_rays;
   state_.seconds += seconds;
-  ray_count_.Update(result);
+  ray_count_.Update(result, TargetSamples(state_.config, Fraction()));
   state_.ray_count = ray_count_.state();
 
   ++interval_.n_steps;

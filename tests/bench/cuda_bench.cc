@@ -413,7 +413,8 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                            .half_size = {1, 1, 1},
                            .box_min = a->grid.box.min,
                            .box_size = a->grid.box.Size(),
-                           .period = 4,
+                           .periods = {4, 4},
+                           .blocks = a->grid_blocks.data(),
                            .decay = 1,
                            .values = a->grid_values.data(),
                            .capacity = a->n,
@@ -502,11 +503,12 @@ CudaBench Step(uint32_t n_samples) {
   const auto training = std::make_shared<Training>();
   Training& t = *training;
   t.config.target_samples = static_cast<int>(n_samples);
+  t.config.batch_growth = 1;
   t.config.max_rays = std::max(t.config.max_rays, t.config.target_samples);
   const RaySource source{t.scene.train, Background::kRandom, t.scene.geometry.near};
   t.step = NewCudaHashGridStep(t.config, t.scene.geometry, &source);
   t.ray_count = std::make_unique<RayCountController>(
-      RayCountOptions{t.config.target_samples, t.config.initial_rays, t.config.max_rays});
+      RayCountOptions{t.config.initial_rays, t.config.max_rays});
   auto run = [training]() -> BenchWork {
     Training& now = *training;
     const RealClock clock;
@@ -515,7 +517,7 @@ CudaBench Step(uint32_t n_samples) {
     now.batch.learning_rate = now.config.learning_rate;
     const StepResult result = now.step->Run(now.batch);
     ++now.batch.step;
-    now.ray_count->Update(result);
+    now.ray_count->Update(result, now.config.target_samples);
     now.seconds += absl::ToDoubleSeconds(clock.Now() - begin);
     now.device_seconds += result.device_seconds;
     now.n_marched += result.n_marched;

@@ -8,6 +8,8 @@
 #include "hwy/foreach_target.h"
 // foreach_target must come before highway.
 #include "hwy/highway.h"
+// in every target's pass
+#include "engine/kernels/cpu/half_vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
@@ -88,7 +90,9 @@ void AdamSparse(const AdamSparseParams& params) {
         const auto old_second = hn::Load(d, params.second_moments + i);
         auto parameter = old_parameter, first = old_first, second = old_second;
         step.Update(gradient, &parameter, &first, &second);
-        hn::Store(hn::IfThenElse(seen, parameter, old_parameter), d, params.parameters + i);
+        parameter = hn::IfThenElse(seen, parameter, old_parameter);
+        hn::Store(parameter, d, params.parameters + i);
+        if (params.half_copies != nullptr) StoreHalves(d, parameter, params.half_copies + i);
         hn::Store(hn::IfThenElse(seen, first, old_first), d, params.first_moments + i);
         hn::Store(hn::IfThenElse(seen, second, old_second), d, params.second_moments + i);
         hn::Store(zero, d, params.gradients + i);

@@ -58,7 +58,7 @@ bool IsUsable() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-constexpr PairUnit kUnit{"AMX", kTileSide, TileProduct<AmxTiles>};
+constexpr PairUnit kUnit{.name = "AMX", .pair_block = kTileSide, .product = TileProduct<AmxTiles>};
 
 }  // namespace
 

@@ -8,6 +8,8 @@
 // foreach_target must come before highway.
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+// in every target's pass
+#include "engine/kernels/cpu/half_vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
@@ -85,8 +87,8 @@ void FindCorners(const HashGridShape& shape, int level, const TilePositions& til
   }
 }
 
-template <int kFeatures>
-HWY_INLINE void PrefetchCorners(const TileCorners& corners, int n, const float* table) {
+template <int kFeatures, typename T>
+HWY_INLINE void PrefetchCorners(const TileCorners& corners, int n, const T* table) {
   // Corners of one x-edge mostly share a cache line.
   for (int c = 0; c < kCorners; c += 2) {
     for (int i = 0; i < n; ++i)
@@ -94,8 +96,8 @@ HWY_INLINE void PrefetchCorners(const TileCorners& corners, int n, const float* 
   }
 }
 
-template <int kFeatures>
-void EncodeTiles(const HashEncodeForwardParams& params) {
+template <int kFeatures, typename T>
+void EncodeTiles(const HashEncodeForwardParams<T>& params) {
   const hn::FixedTag<float, kFeatures> d;
   const HashGridShape& shape = *params.shape;
   TilePositions tile;
@@ -105,7 +107,7 @@ void EncodeTiles(const HashEncodeForwardParams& params) {
     LoadTile(params.positions + begin, n, &tile);
     FindCorners(shape, 0, tile, &corners[0]);
     for (int level = 0; level < shape.n_levels; ++level) {
-      const float* const table = params.table + shape.level_size() * level;
+      const T* const table = params.table + shape.level_size() * level;
       if (level + 1 < shape.n_levels) {
         TileCorners* const next = &corners[(level + 1) % 2];
         FindCorners(shape, level + 1, tile, next);
@@ -116,7 +118,7 @@ void EncodeTiles(const HashEncodeForwardParams& params) {
           params.features + static_cast<size_t>(begin) * params.stride + kFeatures * level;
       for (int i = 0; i < n; ++i, features += params.stride) {
         const auto entry = [&](int c) HWY_ATTR {
-          return hn::LoadU(d, table + static_cast<size_t>(kFeatures) * at.entries[c][i]);
+          return LoadFloats(d, table + static_cast<size_t>(kFeatures) * at.entries[c][i]);
         };
         const auto weight = [&](int c) HWY_ATTR { return hn::Set(d, at.weights[c][i]); };
         // Two chains: an addition takes longer than a load.
@@ -131,13 +133,17 @@ void EncodeTiles(const HashEncodeForwardParams& params) {
   }
 }
 
-void HashEncodeForward(const HashEncodeForwardParams& params) {
+template <typename T>
+void Encode(const HashEncodeForwardParams<T>& params) {
   if (params.shape->n_features == 4) {
     EncodeTiles<4>(params);
   } else {
     EncodeTiles<2>(params);
   }
 }
+
+void EncodeFloats(const HashEncodeForwardParams<float>& params) { Encode(params); }
+void EncodeHalves(const HashEncodeForwardParams<Half>& params) { Encode(params); }
 
 template <int kFeatures>
 void ScatterTiles(const HashEncodeBackwardParams& params) {
@@ -185,11 +191,15 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nerf::kernels {
-HWY_EXPORT(HashEncodeForward);
+HWY_EXPORT(EncodeFloats);
+HWY_EXPORT(EncodeHalves);
 HWY_EXPORT(HashEncodeBackward);
 namespace cpu {
-void HashEncodeForward(const HashEncodeForwardParams& params) {
-  HWY_DYNAMIC_DISPATCH(HashEncodeForward)(params);
+void HashEncodeForward(const HashEncodeForwardParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(EncodeFloats)(params);
+}
+void HashEncodeForward(const HashEncodeForwardParams<Half>& params) {
+  HWY_DYNAMIC_DISPATCH(EncodeHalves)(params);
 }
 void HashEncodeBackward(const HashEncodeBackwardParams& params) {
   HWY_DYNAMIC_DISPATCH(HashEncodeBackward)(params);

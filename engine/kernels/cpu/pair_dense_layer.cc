@@ -179,12 +179,15 @@ namespace cpu {
 bool FitsPairs(int n_in, int n_out) { return n_in <= kMaxPairRows && n_out <= kMaxPairRows; }
 
 void PairDenseForward(const PairUnit& unit, const DenseForwardParams& params) {
+  if (unit.layers != nullptr) return unit.layers->forward(params);
   HWY_DYNAMIC_DISPATCH(Forward)(unit, params);
 }
 void PairDenseBackwardInput(const PairUnit& unit, const DenseBackwardInputParams& params) {
+  if (unit.layers != nullptr) return unit.layers->backward_input(params);
   HWY_DYNAMIC_DISPATCH(BackwardInput)(unit, params);
 }
 void PairDenseBackwardWeights(const PairUnit& unit, const DenseBackwardWeightsParams& params) {
+  if (unit.layers != nullptr) return unit.layers->backward_weights(params);
   HWY_DYNAMIC_DISPATCH(BackwardWeights)(unit, params);
 }
 

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/kernels/dense_layer.h"
+
 namespace nerf::kernels::cpu {
 
 // A product of bf16 matrices in the form that AVX-512-BF16 and AMX have instructions for: operands
@@ -22,13 +24,23 @@ struct PairProductParams {
 inline constexpr int kMaxPairRows = 128;  // n_rows where row_step is 1
 inline constexpr int kMaxPairs = 64;      // n_pairs there
 
-// What a machine multiplies pairs with. This header has no library in it, since files with compiler
-// flags of their own include it: their copies of inline functions must not reach other machines.
-// Each unit is deterministic; two differ in how they round.
+// The dense layers of kernels/dense_layer.h, of at most kMaxPairRows values on either side.
+struct PairLayers {
+  void (*forward)(const DenseForwardParams&);
+  void (*backward_input)(const DenseBackwardInputParams&);
+  void (*backward_weights)(const DenseBackwardWeightsParams&);
+};
+
+// What a machine multiplies pairs with: a product, around which pair_dense_layer.h rounds and
+// arranges operands and stores sums, or layers that do all of it where that is quicker. This header
+// has no library in it, since files with compiler flags of their own include it: their copies of
+// inline functions must not reach other machines. Each unit is deterministic; two differ in how
+// they round.
 struct PairUnit {
-  const char* name;
-  int pair_block;
-  void (*product)(const PairProductParams&);
+  const char* name = nullptr;
+  int pair_block = 1;
+  void (*product)(const PairProductParams&) = nullptr;
+  const PairLayers* layers = nullptr;  // null: made of the product
 };
 
 // nullptr where the build or the machine lacks what they need.

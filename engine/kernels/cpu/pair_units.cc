@@ -24,7 +24,7 @@ void PlainProduct(const PairProductParams& params) {
   }
 }
 
-constexpr PairUnit kPlainUnit{"BF16_PLAIN", 1, PlainProduct};
+constexpr PairUnit kPlainUnit{.name = "BF16_PLAIN", .product = PlainProduct};
 
 const PairUnit* chosen_unit = nullptr;
 

@@ -39,6 +39,11 @@ std::vector<std::string> SimdPaths() {
   return names;
 }
 
+// Not AMX: no machine with it has shown yet which of the two is quicker.
+void TakeQuickestSimdPath() {
+  if (const PairUnit* unit = Avx512Bf16Unit(); unit != nullptr) ChoosePairUnit(unit->name);
+}
+
 bool ForceSimdPath(std::string_view name) {
   if (name.empty()) return false;
   int64_t better = 0;

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kBlock)
        block < p.end_block; block += stride) {
     const bool covered =
         IsCoveredBlock(static_cast<int>(block / level_blocks), block % level_blocks, side);
-    const uint64_t due = covered ? 0 : ProbedCells(p.period, p.update, block);
+    const uint64_t due = covered ? 0 : ProbedCells(p.periods.Of(p.blocks[block]), p.update, block);
     for (uint32_t bit = lane; bit < kBlockCells; bit += kWarp) {
       const uint32_t cell = block * kBlockCells + bit;
       p.values[cell] *= p.decay;

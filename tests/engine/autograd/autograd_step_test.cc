@@ -36,6 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(AutogradAgainstFusedTest, OneStepHasTheSameLossAndGradients) {
   ThreadPool pool(1);
   TrainConfig config = TinyConfig();
+  config.half_table = 0;
   config.loss = GetParam().loss;
   const SceneGeometry geometry = TinyGeometry(GetParam().n_levels);
   const auto fused = NewFusedHashGridStep(config, geometry, &pool);

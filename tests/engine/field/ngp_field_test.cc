@@ -1,5 +1,6 @@
 #include "engine/field/ngp_field.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -11,9 +12,10 @@ namespace {
 
 NgpField RandomField() {
   const kernels::HashGridShape shape = NgpHashGridShape({.log2_hashmap_size = 12});
-  Buffer<float> table(size_t{32} * shape.entries()), weights(kNgpWeights);
+  Buffer<Half> table(size_t{32} * shape.entries());
+  Buffer<float> weights(kNgpWeights);
   const std::vector<float> entries = RandomFloats(table.size(), -1, 1, 1);
-  std::copy(entries.begin(), entries.end(), table.begin());
+  std::transform(entries.begin(), entries.end(), table.begin(), HalfFromFloat);
   const std::vector<float> values = RandomFloats(weights.size(), -0.3f, 0.3f, 2);
   std::copy(values.begin(), values.end(), weights.begin());
   return NgpField(shape, {{-1, -1, -1}, {1, 1, 1}}, 1, std::move(table), std::move(weights));

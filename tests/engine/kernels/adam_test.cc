@@ -133,6 +133,32 @@ TEST_P(AdamTest, SparseUpdatesWhatWasTouchedAndNothingElse) {
   }
 }
 
+TEST_P(AdamTest, SparseWritesTouchedLinesInHalfPrecisionToo) {
+  constexpr int kLines = 24;
+  constexpr size_t kSize = size_t{16} * kLines;
+  State state(kSize);
+  for (size_t i = 0; i < kSize; i += 4) state.parameters[i] *= 1e-5f;  // subnormal as halves
+  for (size_t i = 0; i < kSize; i += 5) state.gradients[i] = 0;
+  AdamSettings settings = Settings(2);
+  settings.learning_rate = 1e-6f;
+  const Half untouched{0x1234};
+  std::vector<Half> halves(kSize, untouched);
+  Buffer<uint8_t> touched(kLines);
+  for (int line = 0; line < kLines; line += 3) touched[line] = 1;
+  cpu::AdamSparse({.settings = settings,
+                   .n_lines = kLines,
+                   .touched = touched.data(),
+                   .parameters = state.parameters.data(),
+                   .first_moments = state.first.data(),
+                   .second_moments = state.second.data(),
+                   .gradients = state.gradients.data(),
+                   .half_copies = halves.data()});
+  for (size_t i = 0; i < kSize; ++i) {
+    const Half expected = i / 16 % 3 == 0 ? HalfFromFloat(state.parameters[i]) : untouched;
+    ASSERT_EQ(halves[i].bits, expected.bits) << i << ", " << state.parameters[i];
+  }
+}
+
 TEST_P(AdamTest, MovingAverageAgreesWithTheReferenceForAllSizes) {
   for (int n : {0, 1, 3, 4, 5, 8, 15, 16, 17, 33}) {
     const std::vector<float> parameters = RandomFloats(n, -1, 1, 1);

@@ -60,12 +60,12 @@ TEST_P(HashEncodingTest, ForwardAgreesWithTheReferenceForAllSizes) {
     for (int n : kSizes) {
       const std::vector<Vec3> positions = Positions(n);
       std::vector<float> features(n * stride, kUntouched);
-      cpu::HashEncodeForward({.shape = &shape,
-                              .table = table.data(),
-                              .n = n,
-                              .positions = positions.data(),
-                              .features = features.data(),
-                              .stride = stride});
+      cpu::HashEncodeForward(HashEncodeForwardParams<float>{.shape = &shape,
+                                                            .table = table.data(),
+                                                            .n = n,
+                                                            .positions = positions.data(),
+                                                            .features = features.data(),
+                                                            .stride = stride});
       const std::vector<double> expected =
           reference::HashEncodeForward(shape, Wide(table), positions);
       for (int i = 0; i < n; ++i) {
@@ -75,6 +75,35 @@ TEST_P(HashEncodingTest, ForwardAgreesWithTheReferenceForAllSizes) {
         }
         for (int j = width; j < stride; ++j) EXPECT_EQ(features[i * stride + j], kUntouched);
       }
+    }
+  }
+}
+
+TEST_P(HashEncodingTest, HalvesGiveTheBytesOfTheirValuesInFp32) {
+  for (int n_features : {2, 4}) {
+    const HashGridShape shape = Shape(n_features);
+    Buffer<float> table = RandomTable(shape);
+    for (size_t i = 0; i < table.size(); i += 5) table[i] *= 1e-6f;  // subnormal as halves
+    Buffer<Half> halves(table.size());
+    std::transform(table.begin(), table.end(), halves.begin(), HalfFromFloat);
+    std::transform(halves.begin(), halves.end(), table.begin(), FloatFromHalf);
+    for (int n : kSizes) {
+      const std::vector<Vec3> positions = Positions(n);
+      const int width = shape.width();
+      std::vector<float> expected(n * width), features(n * width);
+      cpu::HashEncodeForward(HashEncodeForwardParams<float>{.shape = &shape,
+                                                            .table = table.data(),
+                                                            .n = n,
+                                                            .positions = positions.data(),
+                                                            .features = expected.data(),
+                                                            .stride = width});
+      cpu::HashEncodeForward(HashEncodeForwardParams<Half>{.shape = &shape,
+                                                           .table = halves.data(),
+                                                           .n = n,
+                                                           .positions = positions.data(),
+                                                           .features = features.data(),
+                                                           .stride = width});
+      ASSERT_EQ(features, expected) << n;
     }
   }
 }
@@ -157,12 +186,12 @@ TEST_P(HashEncodingTest, HandWorkedMiddleOfACellIsTheMeanOfItsCorners) {
   }
   const Vec3 position{0.75f, 0.25f, 0.25f};  // middle of cell (1, 0, 0)
   float features[2];
-  cpu::HashEncodeForward({.shape = &shape,
-                          .table = table.data(),
-                          .n = 1,
-                          .positions = &position,
-                          .features = features,
-                          .stride = 2});
+  cpu::HashEncodeForward(HashEncodeForwardParams<float>{.shape = &shape,
+                                                        .table = table.data(),
+                                                        .n = 1,
+                                                        .positions = &position,
+                                                        .features = features,
+                                                        .stride = 2});
   EXPECT_FLOAT_EQ(features[0], 1.5f);
   EXPECT_FLOAT_EQ(features[1], (1 + 2 + 4 + 5 + 10 + 11 + 13 + 14) / 8.0f);
 }
@@ -175,12 +204,12 @@ TEST_P(HashEncodingTest, NotANumberReadsInsideTheTable) {
               infinity = std::numeric_limits<float>::infinity();
   const Vec3 positions[] = {{nan, 0.5f, 0.5f}, {0.5f, nan, nan}, {infinity, -infinity, 0.5f}};
   std::vector<float> features(3 * 2 * shape.n_levels);
-  cpu::HashEncodeForward({.shape = &shape,
-                          .table = table.data(),
-                          .n = 3,
-                          .positions = positions,
-                          .features = features.data(),
-                          .stride = 2 * shape.n_levels});
+  cpu::HashEncodeForward(HashEncodeForwardParams<float>{.shape = &shape,
+                                                        .table = table.data(),
+                                                        .n = 3,
+                                                        .positions = positions,
+                                                        .features = features.data(),
+                                                        .stride = 2 * shape.n_levels});
   for (int j = 0; j < 2 * shape.n_levels; ++j)
     EXPECT_TRUE(std::isfinite(features[4 * shape.n_levels + j]));
 }

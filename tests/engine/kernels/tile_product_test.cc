@@ -125,7 +125,7 @@ TEST(TileProductTest, TilesAreLaidOutAsTheInstructionWants) {
 TEST(TileProductTest, EveryUnitOfThisMachineAgreesWithDoublePrecision) {
   for (const PairUnit& unit : PairUnits()) {
     SCOPED_TRACE(unit.name);
-    ExpectProducts(unit.product);
+    if (unit.product != nullptr) ExpectProducts(unit.product);
   }
 }
 

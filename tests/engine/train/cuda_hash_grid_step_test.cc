@@ -16,9 +16,11 @@
 namespace nerf {
 namespace {
 
+// Both engines.
 TrainConfig Fp32Config() {
   TrainConfig config = TinyConfig();
   config.cuda_fp32 = 1;
+  config.half_table = 0;
   return config;
 }
 

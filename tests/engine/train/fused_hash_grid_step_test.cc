@@ -11,11 +11,12 @@
 namespace nerf {
 namespace {
 
-// A config whose loss is smooth: nothing is cut off and nothing is added.
+// A config whose loss is smooth: nothing is cut off, rounded or added.
 TrainConfig SmoothConfig(Loss loss) {
   TrainConfig config = TinyConfig();
   config.loss = loss;
   config.min_transmittance = 0;
+  config.half_table = 0;
   config.mlp_l2 = 0;
   return config;
 }
@@ -90,6 +91,35 @@ TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
     // The loss moves by 6e-5 and is rounded to 1e-8; curvature and the kinks of ReLU take the rest.
     EXPECT_NEAR(slope, norm, 0.01 * norm) << name;
   }
+}
+
+TEST(FusedHashGridStepTest, ATableInHalfPrecisionIsReadAndItsMastersAreTrained) {
+  ThreadPool pool(2);
+  TrainConfig config = TinyConfig();
+  ASSERT_EQ(config.half_table, 1);
+  const auto halves = NewFusedHashGridStep(config, TinyGeometry(), &pool);
+  config.half_table = 0;
+  const auto floats = NewFusedHashGridStep(config, TinyGeometry(), &pool);
+  const TensorFile state = LivelyState(*floats);
+  TensorFile rounded = state;
+  Tensor& table = rounded.tensors.at(kHashTableName);
+  std::vector<float> values = ToFloats(table);
+  for (float& value : values) value = RoundToHalf(value);
+  table = TensorFromFloats(values.data(), table.shape, DType::kF32);
+  ASSERT_THAT(halves->Load(state), IsOk());
+  ASSERT_THAT(floats->Load(rounded), IsOk());
+  const Batch batch = TinyBatch(40);
+  EXPECT_EQ(halves->Run(batch).loss, floats->Run(batch).loss);
+  // Equal gradients move both tables alike: one from its masters, the other from rounded ones.
+  const std::vector<float> before = ToFloats(state.tensors.at(kHashTableName));
+  const std::vector<float> masters = ToFloats(Saved(*halves).tensors.at(kHashTableName));
+  const std::vector<float> moved = ToFloats(Saved(*floats).tensors.at(kHashTableName));
+  size_t n_moved = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    ASSERT_NEAR(masters[i] - before[i], moved[i] - values[i], 1e-6) << i;
+    n_moved += masters[i] != before[i];
+  }
+  EXPECT_GT(n_moved, 1000u);
 }
 
 TEST(FusedHashGridStepTest, SameBytesForAnyNumberOfThreads) {

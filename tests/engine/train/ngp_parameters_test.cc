@@ -71,6 +71,43 @@ TEST(NgpParametersTest, TransposedWeightsFollowEveryUpdate) {
   }
 }
 
+TEST(NgpParametersTest, TheTableInHalfPrecisionFollowsEveryChange) {
+  NgpParameters parameters = RandomParameters();
+  const auto expect_halves = [&] {
+    for (size_t i = 0; i < (size_t{32} << 12); ++i)
+      ASSERT_EQ(parameters.half_table()[i], HalfFromFloat(parameters.table()[i])) << i;
+  };
+  expect_halves();
+  LevelGradients gradients(Shape());
+  for (size_t i = 0; i < gradients.values.size(); i += 3) {
+    gradients.values[i] = 0.1f * static_cast<float>(i % 7);
+    gradients.touched[i / kernels::kLineFloats] = 1;
+  }
+  const float before = parameters.table()[Shape().level_size() * 2 + 3];
+  parameters.UpdateTableLevel(2, 0.01f, 1, &gradients);
+  EXPECT_NE(parameters.table()[Shape().level_size() * 2 + 3], before);
+  expect_halves();
+  ASSERT_THAT(parameters.Load(Saved(RandomParameters(2))), IsOk());
+  expect_halves();
+  ASSERT_THAT(parameters.Initialize(Saved(RandomParameters(3))), IsOk());
+  expect_halves();
+}
+
+TEST(NgpParametersTest, ThereIsNoTableInHalfPrecisionWhereTheConfigWantsNone) {
+  TrainConfig config = TinyConfig();
+  config.half_table = 0;
+  NgpParameters parameters(config, Shape());
+  parameters.InitializeRandomly();
+  EXPECT_EQ(parameters.half_table(), nullptr);
+  LevelGradients gradients(Shape());
+  gradients.values[3] = 1;
+  gradients.touched[0] = 1;
+  const float before = parameters.table()[3];
+  parameters.UpdateTableLevel(0, 0.01f, 1, &gradients);
+  EXPECT_NE(parameters.table()[3], before);
+  EXPECT_EQ(parameters.half_table(), nullptr);
+}
+
 TEST(NgpParametersTest, WeightUpdateSumsTheLanesAndClearsThem) {
   NgpParameters parameters = RandomParameters();
   float expected = 0;
@@ -143,8 +180,9 @@ TEST(NgpParametersTest, ModelsHoldTheAveragesInHalfPrecision) {
     EXPECT_EQ(model.tensors[name].dtype, DType::kF16);
   }
   const std::vector<float> stored = ToFloats(model.tensors["field.hash_table"]);
-  const Buffer<float> evaluation = parameters.EvaluationTable();
-  EXPECT_TRUE(std::equal(stored.begin(), stored.end(), evaluation.begin(), evaluation.end()));
+  const Buffer<Half> evaluation = parameters.EvaluationTable();
+  EXPECT_TRUE(std::equal(stored.begin(), stored.end(), evaluation.begin(), evaluation.end(),
+                         [](float held, Half half) { return held == FloatFromHalf(half); }));
 }
 
 TEST(NgpParametersTest, ModelAndCheckpointReadBackAsTheSameEvaluationWeights) {

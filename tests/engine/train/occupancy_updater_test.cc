@@ -125,6 +125,31 @@ TEST_F(OccupancyUpdaterTest, EveryCellIsProbedAgainWithinAPeriod) {
   for (float value : updater.values().span()) ASSERT_GE(value, 0.99f * oldest);
 }
 
+TEST_F(OccupancyUpdaterTest, EmptyBlocksAreProbedHalfAsOftenOnceTheFieldHasItsShape) {
+  OccupancyUpdater updater(config_, TinyGeometry());
+  const HalfSpaceField half_full(kNothing, kSomething), full(kSomething, kSomething);
+  const int first = 256 / config_.grid_update_interval;
+  Update(&updater, half_full, 1, first - 1);
+  const auto probed = [&](int x) {
+    int n = 0;
+    for (int y = 0; y < 32; ++y) {
+      for (int z = 0; z < 32; ++z) {
+        const size_t block = x / 4 + 8 * (y / 4 + 8 * (z / 4));
+        const size_t cell = 64 * block + x % 4 + 4 * (y % 4) + 16 * (z % 4);
+        n += updater.values()[cell] > 0.9f * TinyGeometry().step;
+      }
+    }
+    return n;
+  };
+  // Of a plane of 1024 cells, by an update that finds the whole box full.
+  Update(&updater, full, first, first);
+  EXPECT_EQ(probed(0) + probed(1) + probed(2) + probed(3), 4 * 1024 / 64);
+  EXPECT_GE(probed(28) + probed(29) + probed(30) + probed(31), 4 * 1024 / 32);
+  // Nothing is passed over for ever.
+  Update(&updater, full, first + 1, first + 63);
+  for (float value : updater.values().span()) ASSERT_GT(value, 0);
+}
+
 TEST_F(OccupancyUpdaterTest, OuterLevelsLeaveTheMiddleToTheLevelBelow) {
   OccupancyUpdater updater(config_, TinyGeometry(2));
   Update(&updater, HalfSpaceField(kSomething, kSomething, 2), 1, 1);

@@ -28,13 +28,13 @@ TEST(ScheduleTest, WarmUpRisesLinearlyFromOnePercent) {
   EXPECT_FLOAT_EQ(LearningRate(Config(), 0, 0), 0.0001f);
   EXPECT_FLOAT_EQ(LearningRate(Config(), 50, 0.01), 0.00505f);
   EXPECT_FLOAT_EQ(LearningRate(Config(), 100, 0.02), 0.01f);
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.4999), 0.01f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.6999), 0.01f);
 }
 
-TEST(ScheduleTest, RateFallsOnALineFromHalfOfTheBudgetToOnePercent) {
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.5), 0.01f);
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.75), 0.01f * 0.505f);
-  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.9), 0.01f * 0.208f);
+TEST(ScheduleTest, RateFallsOnALineFrom70PercentOfTheBudgetToOnePercent) {
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.7), 0.01f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.85), 0.01f * 0.505f);
+  EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 0.94), 0.01f * 0.208f);
   EXPECT_FLOAT_EQ(LearningRate(Config(), 5000, 1), 0.0001f);
 }
 
@@ -56,6 +56,20 @@ TEST(ScheduleTest, DistortionCountsUpToHalfOfTheBudget) {
   EXPECT_FLOAT_EQ(DistortionWeight(config, 0.25), 0.005f);
   EXPECT_EQ(DistortionWeight(config, 0.5), 0);
   EXPECT_EQ(DistortionWeight(config, 1), 0);
+}
+
+TEST(ScheduleTest, StepsGrowGeometricallyFrom30To80PercentOfTheBudget) {
+  TrainConfig config = Config();
+  config.target_samples = 1000;
+  config.batch_growth = 4;
+  EXPECT_EQ(TargetSamples(config, 0), 1000);
+  EXPECT_EQ(TargetSamples(config, 0.3), 1000);
+  EXPECT_EQ(TargetSamples(config, 0.55), 2000);
+  EXPECT_EQ(TargetSamples(config, 0.8), 4000);
+  EXPECT_EQ(TargetSamples(config, 1), 4000);
+  EXPECT_EQ(LargestTargetSamples(config), 4000);
+  config.batch_growth = 1;
+  EXPECT_EQ(TargetSamples(config, 1), 1000);
 }
 
 TEST(ScheduleTest, NoWarmUpStepsMeansFullRateAtOnce) {

@@ -44,7 +44,11 @@ NERF_INSTANTIATE_CUDA_PLACES(CudaOccupancyUpdateTest);
 TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachCellThatIsDueAndDecaysAll) {
   const std::vector<float> before = RandomFloats(64 * kBlocks, 0, 1, 1);
   const Vec3 half{1, 1, 1}, center{0.5f, 0, -0.5f}, outer = half * 4.0f;
-  for (int period : {1, 8, 32}) {
+  // Blocks that hold something are those of even number.
+  std::vector<uint64_t> bits(kBlocks);
+  for (uint32_t block = 0; block < kBlocks; block += 2) bits[block] = uint64_t{1} << block % 64;
+  const DeviceArray<uint64_t> blocks(bits);
+  for (const ProbePeriods& periods : {ProbePeriods{1, 1}, {8, 8}, {8, 32}, {64, 8}}) {
     DeviceArray<float> values(before);
     DeviceArray<uint32_t> count(1), cells(64 * kBlocks);
     DeviceArray<Vec3> positions(64 * kBlocks);
@@ -59,7 +63,8 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachCellThatIsDueAndDecaysAll) {
                       .seed = 3,
                       .step = 48,
                       .update = 12,
-                      .period = period,
+                      .periods = periods,
+                      .blocks = blocks.data(),
                       .decay = 0.5f,
                       .values = values.data(),
                       .capacity = 64 * kBlocks,
@@ -76,7 +81,8 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachCellThatIsDueAndDecaysAll) {
     for (uint32_t block = kFirst; block < kEnd; ++block) {
       const uint32_t level = block / (kSide * kSide * kSide);
       if (IsCoveredBlock(static_cast<int>(level), block % (kSide * kSide * kSide), kSide)) continue;
-      const uint64_t due = ProbedCells(period, 12, block);
+      const uint64_t due =
+          ProbedCells(block % 2 == 0 ? periods.occupied : periods.empty, 12, block);
       for (uint32_t bit = 0; bit < 64; ++bit)
         if ((due >> bit) & 1) expected.insert(64 * block + bit);
     }
