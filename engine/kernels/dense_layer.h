@@ -1,5 +1,7 @@
 #pragma once
 
+// Without headers and functions: kernels/cpu/pair_product.h includes it.
+
 namespace nerf::kernels {
 
 // Layers of a small bias-free MLP on a batch of samples, row-major fp32. Row counts may be

@@ -15,12 +15,14 @@ const char* SimdPath();
 // the MLPs' layers in bf16 beside the best of them: "AMX", "AVX512_BF16".
 std::vector<std::string> SimdPaths();
 
-// Takes AVX512_BF16 where the machine has it. Called as ForceSimdPath is.
+// Takes the path that is quickest as far as that was measured: AVX512_BF16 on processors of AMD
+// that have it, else the best instruction set with layers in fp32. Called as ForceSimdPath is.
 void TakeQuickestSimdPath();
 
-// Makes the kernels run with another one of SimdPaths(), or with "BF16_PLAIN", the slow stand-in
-// for the paths in bf16 that tests have; false, and nothing changes, where the name is none of
-// them. For the whole process: called before its first kernel, from one thread.
+// Makes the kernels run with one of SimdPaths(), with the first of them ("FP32"), or with
+// "BF16_PLAIN", the slow stand-in for the paths in bf16 that tests have; false, and nothing
+// changes, where the name is none of them. For the whole process: called before its first kernel,
+// from one thread.
 bool ForceSimdPath(std::string_view name);
 
 }  // namespace nerf::kernels::cpu

@@ -56,7 +56,7 @@ class SceneRenderer {
               ViewPicture* picture);
 };
 
-// What a device computes the field in. The CPU always takes fp32.
+// What a GPU computes the field in. The CPU takes what its SIMD path has (kernels/simd_path.h).
 enum class RenderPrecision { kHalf, kSingle };
 
 // Where views are rendered: the seam between those that want pictures and the CPU's threads or a

@@ -6,6 +6,7 @@
 #include "engine/tool/synthetic_scene.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/ngp.h"
+#include "engine/train/ngp_state.h"
 #include "engine/train/ray_count_controller.h"
 #include "engine/train/ray_sampler.h"
 
@@ -45,6 +46,39 @@ std::function<BenchWork()> PrepareTrainingStep(ThreadPool* pool) {
   return run;
 }
 
+std::function<BenchWork()> PrepareSampleRays(ThreadPool* pool) {
+  struct Sampling {
+    Scene scene = SyntheticBallScene(16, 0, 128);
+    RaySampler sampler{scene.train, Background::kRandom, scene.geometry.near, 1};
+    Batch batch;
+    uint32_t n_steps = 0;
+  };
+  auto sampling = std::make_shared<Sampling>();
+  return [sampling, pool]() -> BenchWork {
+    constexpr int kRays = 1 << 14;
+    sampling->sampler.Fill(sampling->n_steps++, kRays, pool, &sampling->batch);
+    return {.items = kRays};
+  };
+}
+
+// One that probes as those of most steps do, of a field in which everything is occupied.
+std::function<BenchWork()> PrepareOccupancyUpdate(ThreadPool* pool) {
+  constexpr uint32_t kStep = 1024;
+  auto state = std::make_shared<NgpState>(TrainConfig(), SyntheticBallScene(1, 0, 8).geometry);
+  return [state, pool]() -> BenchWork {
+    state->occupancy.Update(state->Network(), kStep, pool);
+    return {.items = static_cast<double>(state->occupancy.values().size())};
+  };
+}
+
+std::function<BenchWork()> PrepareEmptyReaches(ThreadPool* /*pool*/) {
+  auto state = std::make_shared<NgpState>(TrainConfig(), SyntheticBallScene(1, 0, 8).geometry);
+  return [state]() -> BenchWork {
+    const std::vector<uint8_t> reaches = EmptyReaches(state->occupancy.grid());
+    return {.items = static_cast<double>(reaches.size())};
+  };
+}
+
 }  // namespace
 
 void BenchWork::Add(const BenchWork& other) {
@@ -56,6 +90,9 @@ void BenchWork::Add(const BenchWork& other) {
 
 std::vector<Bench> AllBenches() {
   std::vector<Bench> benches = OpBenches();
+  benches.push_back({"sample_rays", "rays", PrepareSampleRays});
+  benches.push_back({"occupancy_update", "cells", PrepareOccupancyUpdate});
+  benches.push_back({"empty_reaches", "blocks", PrepareEmptyReaches});
   benches.push_back({"training_step", "trained samples", PrepareTrainingStep});
   return benches;
 }

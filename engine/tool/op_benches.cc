@@ -86,7 +86,8 @@ struct HashBench {
       : shape(NgpHashGridShape({.log2_hashmap_size = log2_entries})) {}
   kernels::HashGridShape shape;
   Buffer<Vec3> samples = RaySamples();
-  Buffer<float> table{shape.level_size() * shape.n_levels};
+  Buffer<float> table{shape.level_size() * shape.n_levels};  // gradients
+  Buffer<Half> half_table{table.size()};                     // what training and views read
   Buffer<uint8_t> touched{table.size() / 16};
   Buffer<float> features{size_t{kEncodingWidth} * kSamples};
   // Of one sample: entries read, and the bytes of an entry.
@@ -97,16 +98,16 @@ Run PrepareEncodeForward(int log2_entries) {
   auto bench = std::make_shared<HashBench>(log2_entries);
   return [bench]() -> BenchWork {
     for (int i = 0; i < kSamples; i += kBatch) {
-      kernels::cpu::HashEncodeForward(kernels::HashEncodeForwardParams<float>{
+      kernels::cpu::HashEncodeForward(kernels::HashEncodeForwardParams<Half>{
           .shape = &bench->shape,
-          .table = bench->table.data(),
+          .table = bench->half_table.data(),
           .n = kBatch,
           .positions = bench->samples.data() + i,
           .features = bench->features.data() + size_t{kEncodingWidth} * i,
           .stride = kEncodingWidth});
     }
     return {.items = kSamples,
-            .bytes = kSamples * (bench->n_entries * bench->entry_bytes + 4 * kEncodingWidth),
+            .bytes = kSamples * (bench->n_entries * bench->entry_bytes / 2 + 4 * kEncodingWidth),
             .gathers = kSamples * bench->n_entries};
   };
 }
@@ -386,15 +387,15 @@ Run PrepareCopy() {
 // backward pass adds to one table after the other: so much memory is gathered from.
 void AddEncodeBenches(int log2_entries, const std::string& suffix, std::vector<Bench>* benches) {
   const kernels::HashGridShape shape = NgpHashGridShape({.log2_hashmap_size = log2_entries});
-  const auto log2_words = [](size_t floats) { return std::bit_width(floats / 2) - 1; };
+  const auto log2_words = [](size_t bytes) { return std::bit_width(bytes / 8) - 1; };
   benches->push_back(OnEveryThread(
       "hash_encode_forward" + suffix, "samples",
       [log2_entries] { return PrepareEncodeForward(log2_entries); },
-      log2_words(shape.level_size() * static_cast<size_t>(shape.n_levels))));
+      log2_words(shape.level_size() * static_cast<size_t>(shape.n_levels) * sizeof(Half))));
   benches->push_back(OnEveryThread(
       "hash_encode_backward" + suffix, "samples",
       [log2_entries] { return PrepareEncodeBackward(log2_entries); },
-      log2_words(shape.level_size())));
+      log2_words(shape.level_size() * sizeof(float))));
 }
 
 template <typename Prepare>

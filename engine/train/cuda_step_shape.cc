@@ -54,10 +54,10 @@ CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
 }
 
 CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
-  const uint64_t steady = uint64_t{kSamplesPerTarget} * LargestTargetSamples(config);
+  const uint64_t steady = uint64_t{kSamplesPerTarget} * config.target_samples;
   return CudaStepShape{}
       .WithRays(std::max(config.initial_rays, std::min(config.max_rays, kCheapRays)))
-      .WithSamples(std::max(steady, MostStepSamples(config)));
+      .WithSamples(std::max(steady, uint64_t{kFirstRaySamples} * config.initial_rays));
 }
 
 CudaStepShape LargestCudaStepShape(const TrainConfig& config) {

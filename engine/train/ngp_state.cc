@@ -83,8 +83,12 @@ NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
 Aabb NgpState::OuterBox() const { return OuterBoxOf(geometry); }
 
 NgpNetwork NgpState::Network() const {
-  return {parameters.shape(),   OuterBox(),      parameters.table(),
-          parameters.weights(), density_shift(), parameters.half_table()};
+  return {.shape = parameters.shape(),
+          .box = OuterBox(),
+          .table = parameters.table(),
+          .weights = parameters.weights(),
+          .density_shift = density_shift(),
+          .half_table = parameters.half_table()};
 }
 
 float NgpState::density_shift() const { return DensityShiftOf(config, geometry); }

@@ -54,6 +54,19 @@ int TargetSamples(const TrainConfig& config, double fraction) {
       std::lround(config.target_samples * std::pow(double{config.batch_growth}, grown)));
 }
 
+double ShareOfTime(const TrainConfig& config, double fraction) {
+  if (config.budget.kind != BudgetKind::kSteps) return fraction;
+  // The integral of batch_growth^x, with x from 0 to 1 between the two ends and constant beyond.
+  const double growth = config.batch_growth;
+  const auto samples_until = [&](double f) {
+    const double x = std::clamp((f - kGrowthBegin) / (kGrowthEnd - kGrowthBegin), 0.0, 1.0);
+    const double grown = growth > 1 ? (std::pow(growth, x) - 1) / std::log(growth) : x;
+    return std::min(f, kGrowthBegin) + (kGrowthEnd - kGrowthBegin) * grown +
+           growth * std::max(0.0, f - kGrowthEnd);
+  };
+  return samples_until(fraction) / samples_until(1);
+}
+
 int LargestTargetSamples(const TrainConfig& config) { return TargetSamples(config, 1); }
 
 float DistortionWeight(const TrainConfig& config, double fraction) {

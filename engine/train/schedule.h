@@ -38,7 +38,10 @@ float DistortionWeight(const TrainConfig& config, double fraction);
 // samples counts less in a large one. Source of the idea: Smith et al. 2018, "Don't decay the
 // learning rate, increase the batch size". fraction in [0, 1].
 int TargetSamples(const TrainConfig& config, double fraction);
-// The most that it comes to.
+// The share of a run's time that is over at `fraction`, by its samples: where the budget counts
+// steps, later ones train more of them.
+double ShareOfTime(const TrainConfig& config, double fraction);
+// The most that TargetSamples comes to.
 int LargestTargetSamples(const TrainConfig& config);
 
 }  // namespace nerf

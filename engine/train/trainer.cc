@@ -157,9 +157,10 @@ void Trainer::ReportProgress() {
   }
   progress.seconds = state_.seconds;
   progress.fraction = Fraction();
-  const double spent = progress.fraction - first_fraction_;
+  const double over = ShareOfTime(state_.config, progress.fraction);
+  const double spent = over - ShareOfTime(state_.config, first_fraction_);
   if (spent > 0) {
-    progress.eta_seconds = (1 - progress.fraction) * (state_.seconds - first_seconds_) / spent;
+    progress.eta_seconds = (1 - over) * (state_.seconds - first_seconds_) / spent;
   }
   interval_ = {};
   observer_->OnProgress(progress);

@@ -34,8 +34,8 @@ class TrainingStep {
   // for any number of threads.
   virtual StepResult Run(const Batch& batch) = 0;
 
-  // Whether the step draws the rays of its batches itself: Run then takes batches that hold no more
-  // than step, learning_rate and n_rays. Rays are those that a RaySampler would draw.
+  // Whether the step draws the rays of its batches itself: Run then takes batches without
+  // rays and colours. Rays are those that a RaySampler would draw.
   virtual bool DrawsRays() const { return false; }
 
   // Tensors of the whole state (parameters, moments, moving average, occupancy grid), F32 but for

@@ -9,8 +9,8 @@ namespace nerf {
 // What this machine can do at most, measured with loops that do nothing else:
 //   ceiling_fma             fp32 multiply-adds between registers, with the SIMD path of the kernels
 //   ceiling_gather_2^N      reads of 8 bytes at random places of a table of 2^N entries
-// N: a level's table of 2^17 and 2^19 entries with two features (17, 19) or four (18, 20), and a
-// field's 16 or 8 of them (21, 23). The rate of copying is the registry's bench "copy".
+// N: the gradients of a level of 2^17 and 2^19 entries (18, 20), and the halves that a field of
+// eight such levels is read from (20, 22). The rate of copying is the registry's bench "copy".
 std::vector<Bench> CeilingBenches();
 
 namespace ceilings {

@@ -46,6 +46,7 @@ class FakeTrainingStep final : public TrainingStep {
   int samples_per_ray = 8;
   int n_runs = 0, n_loads = 0, n_reopened = 0, n_snapshots = 0;
   std::vector<float> learning_rates, step_scales, distortions;  // of each run
+  std::vector<int> target_samples, n_rays;
 
   StepResult Run(const Batch& batch) override {
     ++n_runs;
@@ -53,6 +54,8 @@ class FakeTrainingStep final : public TrainingStep {
     on_run();
     learning_rates.push_back(batch.learning_rate);
     step_scales.push_back(batch.step_scale);
+    target_samples.push_back(batch.target_samples);
+    n_rays.push_back(batch.n_rays);
     distortions.push_back(batch.distortion);
     Mix(batch.step);
     Mix(std::bit_cast<uint32_t>(batch.learning_rate));

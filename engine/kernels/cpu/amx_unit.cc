@@ -1,5 +1,5 @@
-// Compiled with AMX and AVX-512 instructions where the compiler has them (CMakeLists.txt): nothing
-// here but product runs before the machine is known to have them, too.
+// Compiled with AMX and AVX-512 instructions where the compiler has them (CMakeLists.txt): only the
+// question at the end whether the machine has them, too, runs before that is known.
 #include "engine/kernels/cpu/pair_product.h"
 
 #ifdef __AMX_BF16__

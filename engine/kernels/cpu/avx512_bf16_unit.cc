@@ -1,5 +1,5 @@
-// Compiled with AVX-512-BF16 instructions where the compiler has them (CMakeLists.txt): nothing
-// here but the layers runs before the machine is known to have them, too.
+// Compiled with AVX-512-BF16 instructions where the compiler has them (CMakeLists.txt): only the
+// question at the end whether the machine has them, too, runs before that is known.
 #include "engine/kernels/cpu/pair_product.h"
 
 #ifdef __AVX512BF16__
@@ -39,7 +39,7 @@ void PairAlongRow(const float* values, int n_values, uint32_t* words) {
 }
 
 // Neighbours in a column: words[p][c] holds value c of rows 2 p and 2 p + 1. Where n_rows is odd a
-// row of zeros is added. n_columns is a multiple of 16, or n_values less than the next one.
+// row of zeros is added. n_columns is a multiple of 16 and at least n_values.
 void PairAlongColumns(const float* values, int stride, int n_rows, int n_values, int n_columns,
                       uint32_t* words) {
   alignas(64) static constexpr uint16_t kInterleave[32] = {
@@ -121,7 +121,7 @@ void MultiplyBlock(const Left& a, int n_pairs, const uint32_t* b, int n_columns,
   }
 }
 
-// As many rows and vectors as keep 16 sums at work: one begins in each cycle and takes six.
+// Enough sums at work: a product of pairs begins in each cycle and takes about six.
 template <int vectors>
 int MultiplyColumns(const Left& a, int n_rows, int n_pairs, const uint32_t* b, int n_columns,
                     const Destination& to, int column) {

@@ -16,8 +16,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Whether the target converts halves in hardware. Highway's own way without it cuts bits off where
 // it should round.
-#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3 || HWY_TARGET == HWY_SCALAR || \
-    HWY_TARGET == HWY_EMU128
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || \
+    (HWY_ARCH_X86 && (HWY_TARGET > HWY_AVX2 || defined(HWY_DISABLE_F16C)))
 constexpr bool kConvertsHalves = false;
 #else
 constexpr bool kConvertsHalves = true;

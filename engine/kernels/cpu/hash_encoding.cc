@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Where the time goes: a sample reads 8 corners a level, each an entry of 8 or 16 bytes that mostly
+// Where the time goes: a sample reads 8 corners a level, each an entry of 4 to 16 bytes that mostly
 // lies in L2 or beyond. So the corners of a tile are found by vectors, and those of the next level
 // are prefetched while this one's are read. The entries themselves are read one by one: gather
 // instructions are split into as many loads and more on every x86 core so far.

@@ -21,8 +21,16 @@ constexpr int kRowCounts[] = {0, 1, 3, 4, 5, 17, 127, 128, 129};
 struct LayerSize {
   int n_in, n_out;
 };
-// The widths of the field's layers, and 48, which is no power of two.
-constexpr LayerSize kLayerSizes[] = {{32, 64}, {64, 16}, {64, 64}, {48, 48}, {16, 16}};
+// The widths of the field's layers, 48, which is no power of two, and the widest that bf16 takes.
+constexpr LayerSize kLayerSizes[] = {{32, 64}, {64, 16}, {64, 64}, {48, 48}, {16, 16}, {128, 128}};
+// What only the forward pass takes, and only the gradient of the weights.
+constexpr LayerSize kOddInputs{33, 80}, kFourInputs{20, 64};
+
+std::vector<LayerSize> LayerSizesAnd(const LayerSize& more) {
+  std::vector<LayerSize> sizes(std::begin(kLayerSizes), std::end(kLayerSizes));
+  sizes.push_back(more);
+  return sizes;
+}
 constexpr int kGap = 5;  // floats between rows, to see that strides are kept
 constexpr float kUntouched = -77;
 
@@ -119,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Units, PairDenseLayerTest,
                          });
 
 void ForwardAgreesWithTheReference() {
-  for (const LayerSize& size : kLayerSizes) {
+  for (const LayerSize& size : LayerSizesAnd(kOddInputs)) {
     const Matrix weights = RandomMatrix(size.n_in, size.n_out, 1);
     for (int n_rows : kRowCounts) {
       for (bool relu : {false, true}) {
@@ -249,7 +257,7 @@ void GradientToInputsMayOverwriteItsGate() {
 }
 
 void GradientToWeightsIsAddedToWhatIsThere() {
-  for (const LayerSize& size : kLayerSizes) {
+  for (const LayerSize& size : LayerSizesAnd(kFourInputs)) {
     for (int n_rows : kRowCounts) {
       const Strided inputs(n_rows, size.n_in, 1), grad_outputs(n_rows, size.n_out, 2);
       std::vector<float> grad_weights(static_cast<size_t>(size.n_in) * size.n_out, 0.5f);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/train/schedule.h"
 #include "gtest/gtest.h"
 #include "tests/testing/tiny_training.h"
 
@@ -48,7 +49,7 @@ TEST(CudaStepShapeTest, TheLargestShapeHoldsWhatTheControllerMayAskFor) {
   const CudaStepShape initial = InitialCudaStepShape(config),
                       largest = LargestCudaStepShape(config);
   EXPECT_GE(largest.ray_capacity, static_cast<uint32_t>(config.max_rays));
-  EXPECT_GE(largest.sample_capacity, 16u << 18);
+  EXPECT_GE(largest.sample_capacity, 16u * LargestTargetSamples(config));
   EXPECT_EQ(largest.WithRays(initial.ray_capacity).WithSamples(initial.sample_capacity), largest);
 }
 

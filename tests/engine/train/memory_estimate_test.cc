@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "common/error_reason.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -12,73 +9,68 @@
 namespace nerf {
 namespace {
 
-void Write(const std::string& path, const std::string& text) {
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  std::ofstream(path) << text;
-}
-
 TEST(AvailableMemoryTest, TakesMemAvailableWhereNoGroupLimits) {
   TempDir root;
-  Write(root / "proc/meminfo", "MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:   2048 kB\n");
+  root.Write("proc/meminfo", "MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:   2048 kB\n");
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 2048u * 1024);
-  Write(root / "proc/self/cgroup", "0::/\n");
-  Write(root / "sys/fs/cgroup/memory.max", "max\n");
-  Write(root / "sys/fs/cgroup/memory.current", "100\n");
+  root.Write("proc/self/cgroup", "0::/\n");
+  root.Write("sys/fs/cgroup/memory.max", "max\n");
+  root.Write("sys/fs/cgroup/memory.current", "100\n");
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 2048u * 1024);
 }
 
 TEST(AvailableMemoryTest, TakesTheTightestGroupAndGivesBackItsFileCache) {
   TempDir root;
-  Write(root / "proc/meminfo", "MemAvailable:   99999999 kB\n");
-  Write(root / "proc/self/cgroup", "0::/pods/engine\n");
-  Write(root / "sys/fs/cgroup/pods/memory.max", "5000000\n");
-  Write(root / "sys/fs/cgroup/pods/memory.current", "4000000\n");
-  Write(root / "sys/fs/cgroup/pods/engine/memory.max", "8000000\n");
-  Write(root / "sys/fs/cgroup/pods/engine/memory.current", "100\n");
+  root.Write("proc/meminfo", "MemAvailable:   99999999 kB\n");
+  root.Write("proc/self/cgroup", "0::/pods/engine\n");
+  root.Write("sys/fs/cgroup/pods/memory.max", "5000000\n");
+  root.Write("sys/fs/cgroup/pods/memory.current", "4000000\n");
+  root.Write("sys/fs/cgroup/pods/engine/memory.max", "8000000\n");
+  root.Write("sys/fs/cgroup/pods/engine/memory.current", "100\n");
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 1000000u);
-  Write(root / "sys/fs/cgroup/pods/memory.stat", "anon 7\ninactive_file 500000\n");
+  root.Write("sys/fs/cgroup/pods/memory.stat", "anon 7\ninactive_file 500000\n");
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 1500000u);
 }
 
 TEST(AvailableMemoryTest, VersionOneLimitsCountToo) {
   TempDir root;
-  Write(root / "proc/meminfo", "MemAvailable:   99999999 kB\n");
-  Write(root / "proc/self/cgroup", "12:cpu,cpuacct:/a\n9:hugetlb,memory:/docker/engine\n0::/x\n");
-  const std::string groups = root / "sys/fs/cgroup/memory/";
-  Write(groups + "docker/memory.limit_in_bytes", "9223372036854771712\n");  // none
-  Write(groups + "docker/memory.usage_in_bytes", "123\n");
-  Write(groups + "docker/engine/memory.limit_in_bytes", "6000000\n");
-  Write(groups + "docker/engine/memory.usage_in_bytes", "5000000\n");
+  root.Write("proc/meminfo", "MemAvailable:   99999999 kB\n");
+  root.Write("proc/self/cgroup", "12:cpu,cpuacct:/a\n9:hugetlb,memory:/docker/engine\n0::/x\n");
+  const std::string groups = "sys/fs/cgroup/memory/";
+  root.Write(groups + "docker/memory.limit_in_bytes", "9223372036854771712\n");  // none
+  root.Write(groups + "docker/memory.usage_in_bytes", "123\n");
+  root.Write(groups + "docker/engine/memory.limit_in_bytes", "6000000\n");
+  root.Write(groups + "docker/engine/memory.usage_in_bytes", "5000000\n");
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 1000000u);
-  Write(groups + "docker/engine/memory.stat", "inactive_file 7\ntotal_inactive_file 250000\n");
+  root.Write(groups + "docker/engine/memory.stat", "inactive_file 7\ntotal_inactive_file 250000\n");
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 1250000u);
 }
 
 // /proc/self/cgroup says where the group lies on the host; the container sees it at the top.
 TEST(AvailableMemoryTest, VersionOneLimitIsFoundInsideAContainer) {
   TempDir root;
-  Write(root / "proc/meminfo", "MemAvailable:   99999999 kB\n");
-  Write(root / "proc/self/cgroup", "4:memory:/docker/0123456789abcdef\n");
-  Write(root / "sys/fs/cgroup/memory/memory.limit_in_bytes", "3000000\n");
-  Write(root / "sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
+  root.Write("proc/meminfo", "MemAvailable:   99999999 kB\n");
+  root.Write("proc/self/cgroup", "4:memory:/docker/0123456789abcdef\n");
+  root.Write("sys/fs/cgroup/memory/memory.limit_in_bytes", "3000000\n");
+  root.Write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 2000000u);
 }
 
 TEST(AvailableMemoryTest, GroupAboveItsLimitLeavesNothing) {
   TempDir root;
-  Write(root / "proc/meminfo", "MemAvailable:   1000 kB\n");
-  Write(root / "proc/self/cgroup", "0::/\n");
-  Write(root / "sys/fs/cgroup/memory.max", "100\n");
-  Write(root / "sys/fs/cgroup/memory.current", "200\n");
+  root.Write("proc/meminfo", "MemAvailable:   1000 kB\n");
+  root.Write("proc/self/cgroup", "0::/\n");
+  root.Write("sys/fs/cgroup/memory.max", "100\n");
+  root.Write("sys/fs/cgroup/memory.current", "200\n");
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 0u);
 }
 
 TEST(AvailableMemoryTest, UnknownOrGarbledFilesAreNoLimit) {
   TempDir root;
   EXPECT_EQ(AvailableMemoryBytes(root.path()), std::nullopt);
-  Write(root / "proc/meminfo", "MemAvailable: lots\n");
+  root.Write("proc/meminfo", "MemAvailable: lots\n");
   for (const char* groups : {"1:memory:/x\n", "memory", "::", "1:memory:x", "0::", "\n\n", ""}) {
-    Write(root / "proc/self/cgroup", groups);
+    root.Write("proc/self/cgroup", groups);
     EXPECT_EQ(AvailableMemoryBytes(root.path()), std::nullopt) << groups;
   }
 }

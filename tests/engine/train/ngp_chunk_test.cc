@@ -25,7 +25,7 @@ class NgpChunkTest : public testing::Test {
     const std::vector<uint8_t> empty_reaches = EmptyReaches(grid_);
     const ChunkInput input{.config = &config_,
                            .network = {parameters_.shape(), geometry_.box, parameters_.table(),
-                                       parameters_.weights(), 1},
+                                       parameters_.weights(), 1, parameters_.half_table()},
                            .transposed_weights = parameters_.transposed_weights(),
                            .grid = MarchGridOf(grid_, empty_reaches),
                            .steps = {geometry_.step, geometry_.cone},

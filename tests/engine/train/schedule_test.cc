@@ -72,6 +72,26 @@ TEST(ScheduleTest, StepsGrowGeometricallyFrom30To80PercentOfTheBudget) {
   EXPECT_EQ(TargetSamples(config, 1), 1000);
 }
 
+TEST(ScheduleTest, LaterStepsTakeMoreOfTheTime) {
+  TrainConfig config = Config();
+  config.budget = {BudgetKind::kSteps, 1000};
+  config.batch_growth = 4;
+  double samples = 0, whole = 0;
+  for (int i = 0; i < 100000; ++i) whole += TargetSamples(config, i / 1e5);
+  for (int i = 0; i < 100000; ++i) {
+    if (i % 12500 == 0) {
+      EXPECT_NEAR(ShareOfTime(config, i / 1e5), samples / whole, 1e-4) << i;
+    }
+    samples += TargetSamples(config, i / 1e5);
+  }
+  EXPECT_DOUBLE_EQ(ShareOfTime(config, 1), 1);
+  config.batch_growth = 1;
+  EXPECT_DOUBLE_EQ(ShareOfTime(config, 0.4), 0.4);
+  config.batch_growth = 4;
+  config.budget.kind = BudgetKind::kSamples;
+  EXPECT_EQ(ShareOfTime(config, 0.4), 0.4);
+}
+
 TEST(ScheduleTest, NoWarmUpStepsMeansFullRateAtOnce) {
   TrainConfig config = Config();
   config.warmup_steps = 0;
