@@ -25,6 +25,9 @@ constexpr std::array kFields = {
                 "target_samples grows to so many times itself from 30% to 80% of the budget"},
     ConfigField{"beta1", &C::beta1, 0, 0.9999, "Adam: decay of the first moment"},
     ConfigField{"beta2", &C::beta2, 0, 0.99999, "Adam: decay of the second moment"},
+    ConfigField{"coarse_share", &C::coarse_share, 0, 1,
+                "on the CPU: share of the budget until which the finer levels of the hash encoding "
+                "come in, one after another; 0: all from the start"},
     ConfigField{
         "cone", &C::cone, -1, 0.1,
         "a step is at least this share of the distance from the camera; negative: the scene's own"},

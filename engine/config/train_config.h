@@ -38,6 +38,7 @@ struct TrainConfig {
   int log2_hashmap_size = 17;
   int n_features_per_level = 4;  // 4 on 8 levels or 2 on 16
   int finest_resolution = 1024;  // cells along the level-0 box
+  float coarse_share = 0;        // of the budget, until all levels take part
   float initial_density = 1;     // optical depth of an untrained field along the level-0 box
   // Sampling. A negative one of near, step and cone takes the scene's own; a step is never 0.
   float near = -1, step = -1, cone = -1;

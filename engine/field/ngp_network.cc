@@ -49,7 +49,8 @@ void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float
             .n = n,
             .positions = unit,
             .features = encodings,
-            .stride = kEncodingWidth});
+            .stride = kEncodingWidth,
+            .n_active = network.n_active_levels});
   };
   if (network.half_table != nullptr) {
     encode(network.half_table);

@@ -52,6 +52,7 @@ struct NgpNetwork {
   float density_shift = 0;         // kernels::DensityFromOutput
   // The table in half precision; where it is not null, what the encoding reads.
   const Half* half_table = nullptr;
+  int n_active_levels = kernels::kMaxHashLevels;  // of the encoding; the finer ones give zeros
 
   const float* layer(int i) const { return weights + kNgpLayers[i].offset; }
 };

@@ -55,7 +55,7 @@ NERF_HD inline uint32_t HashGridEntry(uint32_t x, uint32_t y, uint32_t z, uint32
 }
 
 // features[i * stride + F l + f] for i in [0, n), l in [0, n_levels), f in [0, F), F = n_features.
-// T is float or Half; sums are fp32.
+// T is float or Half; sums are fp32. Levels from n_active on give zeros, and are not read.
 // Shapes: positions [n] in [0, 1]^3 (others are clamped); table [n_levels][entries][F]; stride >= F
 // n_levels, in floats. Requires: features does not alias the table.
 template <typename T>
@@ -66,6 +66,7 @@ struct HashEncodeForwardParams {
   const Vec3* positions = nullptr;
   float* features = nullptr;
   int stride = 0;
+  int n_active = kMaxHashLevels;
 };
 
 // Adds the gradient of one level: grad_table[entry(corner)][f] += weight(corner) * grad_features[i

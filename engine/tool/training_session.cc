@@ -248,6 +248,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
         !status.ok()) {
       return status;
     }
+    state.config.coarse_share = 0;  // the finer levels hold something from the start
   }
   auto step = NewTrainingStep(state.config, state.geometry, session->scene, request.device, pool);
   if (!step.ok()) return step.status();

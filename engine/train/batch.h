@@ -14,6 +14,7 @@ struct Batch {
   float learning_rate = 0;    // for this step
   float step_scale = 1;       // steps along rays are so much longer than NgpState::steps()
   float distortion = 0;       // weight of the rays' distortion in the loss
+  int n_active_levels = 16;   // of the hash encoding, from the coarsest
   int target_samples = 8192;  // that the number of rays was steered to
   int n_rays = 0;
   std::vector<Ray> rays;          // training frame; t_near is the scene's near

@@ -47,6 +47,7 @@ class FusedHashGridStep : public TrainingStep {
  private:
   void RunChunks(const Batch& batch);
   void UpdateParameters(const Batch& batch);
+  NgpNetwork Network(const Batch& batch) const;
 
   const TrainConfig config_;
   ThreadPool* const pool_;
@@ -60,7 +61,7 @@ class FusedHashGridStep : public TrainingStep {
 
 StepResult FusedHashGridStep::Run(const Batch& batch) {
   if (state_.occupancy.IsDue(batch.step)) {
-    state_.occupancy.Update(state_.Network(), batch.step, pool_);
+    state_.occupancy.Update(Network(batch), batch.step, pool_);
     grid_changed_ = true;
   }
   if (std::exchange(grid_changed_, false)) empty_reaches_ = EmptyReaches(state_.occupancy.grid());
@@ -80,7 +81,7 @@ StepResult FusedHashGridStep::Run(const Batch& batch) {
 
 void FusedHashGridStep::RunChunks(const Batch& batch) {
   ChunkInput input{.config = &config_,
-                   .network = state_.Network(),
+                   .network = Network(batch),
                    .transposed_weights = state_.parameters.transposed_weights(),
                    .grid = MarchGridOf(state_.occupancy.grid(), empty_reaches_),
                    .steps = state_.steps().Scaled(batch.step_scale),
@@ -103,20 +104,27 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
   });
 }
 
+NgpNetwork FusedHashGridStep::Network(const Batch& batch) const {
+  NgpNetwork network = state_.Network();
+  network.n_active_levels = batch.n_active_levels;
+  return network;
+}
+
 void FusedHashGridStep::UpdateParameters(const Batch& batch) {
   const int t = static_cast<int>(++state_.n_updates);
   const kernels::HashGridShape& shape = state_.parameters.shape();
+  const int n_levels = std::min(shape.n_levels, batch.n_active_levels);
   // Levels from the finest, which miss the caches most; then the small tasks.
-  pool_->ParallelFor(shape.n_levels + 2, [&](int64_t task, int thread) {
-    if (task == shape.n_levels) {
+  pool_->ParallelFor(n_levels + 2, [&](int64_t task, int thread) {
+    if (task == n_levels) {
       for (const LaneOutput& lane : lanes_) state_.occupancy.Observe(lane.cells, lane.sigmas);
       return;
     }
-    if (task == shape.n_levels + 1) {
+    if (task == n_levels + 1) {
       state_.parameters.UpdateWeights(batch.learning_rate, t);
       return;
     }
-    const int level = shape.n_levels - 1 - static_cast<int>(task);
+    const int level = n_levels - 1 - static_cast<int>(task);
     LevelGradients& gradients = level_gradients_[thread];
     for (const LaneOutput& lane : lanes_) {
       kernels::cpu::HashEncodeBackward(

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/field/ngp_network.h"
 #include "engine/train/image_metrics.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -92,6 +93,8 @@ StepResult Trainer::RunStep() {
   batch_.step_scale = StepScale(state_.config, Fraction());
   batch_.distortion = DistortionWeight(state_.config, Fraction());
   batch_.target_samples = TargetSamples(state_.config, Fraction());
+  batch_.n_active_levels =
+      ActiveLevels(state_.config, kEncodingWidth / state_.config.n_features_per_level, Fraction());
   const StepResult result = step_->Run(batch_);
   const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
 

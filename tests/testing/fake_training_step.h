@@ -46,7 +46,7 @@ class FakeTrainingStep final : public TrainingStep {
   int samples_per_ray = 8;
   int n_runs = 0, n_loads = 0, n_reopened = 0, n_snapshots = 0;
   std::vector<float> learning_rates, step_scales, distortions;  // of each run
-  std::vector<int> target_samples, n_rays;
+  std::vector<int> target_samples, n_active_levels, n_rays;
 
   StepResult Run(const Batch& batch) override {
     ++n_runs;
@@ -55,6 +55,7 @@ class FakeTrainingStep final : public TrainingStep {
     learning_rates.push_back(batch.learning_rate);
     step_scales.push_back(batch.step_scale);
     target_samples.push_back(batch.target_samples);
+    n_active_levels.push_back(batch.n_active_levels);
     n_rays.push_back(batch.n_rays);
     distortions.push_back(batch.distortion);
     Mix(batch.step);

@@ -100,15 +100,17 @@ template <int kFeatures, typename T>
 void EncodeTiles(const HashEncodeForwardParams<T>& params) {
   const hn::FixedTag<float, kFeatures> d;
   const HashGridShape& shape = *params.shape;
+  const int n_active = HWY_MIN(params.n_active, shape.n_levels);
+  const size_t n_zeros = static_cast<size_t>(kFeatures) * (shape.n_levels - n_active);
   TilePositions tile;
   TileCorners corners[2];
   for (int begin = 0; begin < params.n; begin += kTile) {
     const int n = std::min(kTile, params.n - begin);
     LoadTile(params.positions + begin, n, &tile);
     FindCorners(shape, 0, tile, &corners[0]);
-    for (int level = 0; level < shape.n_levels; ++level) {
+    for (int level = 0; level < n_active; ++level) {
       const T* const table = params.table + shape.level_size() * level;
-      if (level + 1 < shape.n_levels) {
+      if (level + 1 < n_active) {
         TileCorners* const next = &corners[(level + 1) % 2];
         FindCorners(shape, level + 1, tile, next);
         PrefetchCorners<kFeatures>(*next, n, table + shape.level_size());
@@ -129,6 +131,11 @@ void EncodeTiles(const HashEncodeForwardParams<T>& params) {
         }
         hn::StoreU(hn::Add(near, far), d, features);
       }
+    }
+    if (n_zeros == 0) continue;
+    for (int i = 0; i < n; ++i) {
+      float* const row = params.features + static_cast<size_t>(begin + i) * params.stride;
+      std::fill_n(row + kFeatures * n_active, n_zeros, 0.0f);
     }
   }
 }

@@ -108,6 +108,32 @@ TEST_P(HashEncodingTest, HalvesGiveTheBytesOfTheirValuesInFp32) {
   }
 }
 
+TEST_P(HashEncodingTest, LevelsThatAreNotActiveGiveZerosAndTheOthersTheirBytes) {
+  for (int n_features : {2, 4}) {
+    const HashGridShape shape = Shape(n_features);
+    const Buffer<float> table = RandomTable(shape);
+    const int width = shape.width(), n = 33;
+    const std::vector<Vec3> positions = Positions(n);
+    const auto encode = [&](int n_active) {
+      std::vector<float> features(n * width, kUntouched);
+      cpu::HashEncodeForward(HashEncodeForwardParams<float>{.shape = &shape,
+                                                            .table = table.data(),
+                                                            .n = n,
+                                                            .positions = positions.data(),
+                                                            .features = features.data(),
+                                                            .stride = width,
+                                                            .n_active = n_active});
+      return features;
+    };
+    const std::vector<float> all = encode(shape.n_levels);
+    for (int n_active : {1, 2, shape.n_levels - 1, kMaxHashLevels}) {
+      const std::vector<float> some = encode(n_active);
+      for (int i = 0; i < n * width; ++i)
+        ASSERT_EQ(some[i], i % width < n_active * n_features ? all[i] : 0) << n_active << ", " << i;
+    }
+  }
+}
+
 // One level of n samples against the reference, and every gradient on a touched line.
 void CheckBackwardLevel(const HashGridShape& shape, int level, std::span<const Vec3> positions,
                         const std::vector<float>& grad_features, int stride,

@@ -122,6 +122,25 @@ TEST(FusedHashGridStepTest, ATableInHalfPrecisionIsReadAndItsMastersAreTrained) 
   EXPECT_GT(n_moved, 1000u);
 }
 
+TEST(FusedHashGridStepTest, LevelsThatAreNotActiveAreNotTrained) {
+  ThreadPool pool(2);
+  const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  const TensorFile state = LivelyState(*step);
+  ASSERT_THAT(step->Load(state), IsOk());
+  Batch batch = TinyBatch(40);
+  batch.n_active_levels = 3;
+  step->Run(batch);
+  const std::vector<float> before = ToFloats(state.tensors.at(kHashTableName));
+  const std::vector<float> after = ToFloats(Saved(*step).tensors.at(kHashTableName));
+  const size_t level_size = before.size() / 8;
+  for (int level = 0; level < 8; ++level) {
+    const auto begin = before.begin() + static_cast<ptrdiff_t>(level_size) * level;
+    const bool same = std::equal(begin, begin + static_cast<ptrdiff_t>(level_size),
+                                 after.begin() + static_cast<ptrdiff_t>(level_size) * level);
+    EXPECT_EQ(same, level >= 3) << level;
+  }
+}
+
 TEST(FusedHashGridStepTest, SameBytesForAnyNumberOfThreads) {
   const auto run = [](int n_threads) {
     ThreadPool pool(n_threads);

@@ -115,6 +115,16 @@ TEST(TrainerTest, StepsAlongRaysAndTheWeightOfDistortionFollowTheirSchedules) {
   }
 }
 
+TEST(TrainerTest, LevelsOfTheEncodingComeInOneAfterAnother) {
+  Fixture f({BudgetKind::kSteps, 100});
+  f.state.config.coarse_share = 0.3f;
+  ASSERT_THAT(f.Run(), IsOk());
+  EXPECT_EQ(f.step.n_active_levels.front(), 2);
+  EXPECT_EQ(f.step.n_active_levels.back(), 8);
+  for (uint32_t step = 0; step < 100; ++step)
+    ASSERT_EQ(f.step.n_active_levels[step], ActiveLevels(f.state.config, 8, step / 100.0)) << step;
+}
+
 TEST(TrainerTest, SamplesOfAStepGrowAndItsRaysWithThem) {
   Fixture f({BudgetKind::kSteps, 100});
   ASSERT_THAT(f.Run(), IsOk());
