@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -74,25 +75,18 @@ class Workspace {
   Buffer<float> depths_;
 };
 
-template <typename T>
-std::vector<T> Converted(const float* values, size_t n) {
-  std::vector<T> converted(n);
-  if constexpr (sizeof(T) == sizeof(Half)) {
-    std::transform(values, values + n, converted.begin(), HalfFromFloat);
-  } else {
-    std::copy_n(values, n, converted.begin());
-  }
-  return converted;
-}
+float AsFloat(float value) { return value; }
+float AsFloat(Half value) { return FloatFromHalf(value); }
 
-template <typename T>
-std::vector<T> Converted(const Half* values, size_t n) {
+template <typename T, typename From>
+std::vector<T> Converted(const From* values, size_t n) {
   std::vector<T> converted(n);
-  if constexpr (sizeof(T) == sizeof(Half)) {
-    std::copy_n(values, n, converted.begin());
-  } else {
-    std::transform(values, values + n, converted.begin(), FloatFromHalf);
-  }
+  std::transform(values, values + n, converted.begin(), [](From value) -> T {
+    if constexpr (std::is_same_v<T, Half>)
+      return HalfFromFloat(AsFloat(value));
+    else
+      return AsFloat(value);
+  });
   return converted;
 }
 

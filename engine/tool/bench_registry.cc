@@ -61,7 +61,7 @@ std::function<BenchWork()> PrepareSampleRays(ThreadPool* pool) {
   };
 }
 
-// One that probes as those of most steps do, of a field in which everything is occupied.
+// One that probes as those of most steps do, where every block of the grid holds something.
 std::function<BenchWork()> PrepareOccupancyUpdate(ThreadPool* pool) {
   constexpr uint32_t kStep = 1024;
   auto state = std::make_shared<NgpState>(TrainConfig(), SyntheticBallScene(1, 0, 8).geometry);

@@ -39,8 +39,7 @@ std::vector<std::string> SimdPaths() {
   return names;
 }
 
-// By their makers' tables Intel's processors multiply no more pairs a cycle by AVX512_BF16 than
-// they do in fp32; and no machine with AMX has been measured yet.
+// Neither AVX512_BF16 on processors of Intel nor AMX has been measured yet.
 void TakeQuickestSimdPath() {
 #if defined(__x86_64__)
   const PairUnit* const unit = Avx512Bf16Unit();
