@@ -64,6 +64,7 @@ NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, float d
                .half_table = table_.data()} {
   NERF_CHECK(table_.size() == shape.level_size() * shape.n_levels);
   NERF_CHECK(weights_.size() == kNgpWeights);
+  network_.weight_pairs = PairNgpWeights(weights_.data(), false, weight_pairs_.data());
 }
 
 std::unique_ptr<RadianceField::Workspace> NgpField::NewWorkspace(int max_samples) const {

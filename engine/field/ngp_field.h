@@ -26,6 +26,7 @@ class NgpField : public RadianceField {
  private:
   Buffer<Half> table_;
   Buffer<float> weights_;
+  Buffer<uint32_t> weight_pairs_{kNgpWeightPairs};
   NgpNetwork network_;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/field/ngp_network.h"
 
 #include <type_traits>
+#include <utility>
 
 #include "engine/kernels/activation.h"
 #include "engine/kernels/dense_layer.h"
@@ -10,18 +11,30 @@ namespace {
 
 constexpr int kBaseResolution = 16;
 
+// n_in inputs of a layer from first_input on: all but those of the colour MLP's first layer take
+// all.
+void PartOfLayer(const NgpNetwork& network, int layer, int first_input, int n_in, int n,
+                 const float* inputs, float* outputs, bool relu, bool accumulate) {
+  const int n_out = kNgpLayers[layer].n_out;
+  const int offset = kNgpLayers[layer].offset + first_input * n_out;
+  kernels::cpu::DenseForward({.n_rows = n,
+                              .n_in = n_in,
+                              .n_out = n_out,
+                              .inputs = inputs,
+                              .input_stride = n_in,
+                              .weights = network.weights + offset,
+                              .weight_pairs = network.weight_pairs != nullptr
+                                                  ? network.weight_pairs + offset / 2
+                                                  : nullptr,
+                              .outputs = outputs,
+                              .output_stride = n_out,
+                              .relu = relu,
+                              .accumulate = accumulate});
+}
+
 void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, float* outputs,
            bool relu) {
-  const NgpLayer& l = kNgpLayers[layer];
-  kernels::cpu::DenseForward({.n_rows = n,
-                              .n_in = l.n_in,
-                              .n_out = l.n_out,
-                              .inputs = inputs,
-                              .input_stride = l.n_in,
-                              .weights = network.layer(layer),
-                              .outputs = outputs,
-                              .output_stride = l.n_out,
-                              .relu = relu});
+  PartOfLayer(network, layer, 0, kNgpLayers[layer].n_in, n, inputs, outputs, relu, false);
 }
 
 }  // namespace
@@ -61,30 +74,24 @@ void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float
   Layer(network, 1, n, hidden, geometry, false);
 }
 
+const uint32_t* PairNgpWeights(const float* weights, bool transposed, uint32_t* pairs) {
+  if (!kernels::cpu::MultipliesPairs()) return nullptr;
+  for (const NgpLayer& layer : kNgpLayers) {
+    const auto [n_rows, n_columns] =
+        transposed ? std::pair(layer.n_out, layer.n_in) : std::pair(layer.n_in, layer.n_out);
+    kernels::cpu::PairRows(n_rows, n_columns, weights + layer.offset, pairs + layer.offset / 2);
+  }
+  return pairs;
+}
+
 void NgpDirectionShares(const NgpNetwork& network, int n, const float* harmonics, float* shares) {
-  kernels::cpu::DenseForward({.n_rows = n,
-                              .n_in = kDirectionWidth,
-                              .n_out = kHiddenWidth,
-                              .inputs = harmonics,
-                              .input_stride = kDirectionWidth,
-                              .weights = network.layer(kColourInputLayer),
-                              .outputs = shares,
-                              .output_stride = kHiddenWidth});
+  PartOfLayer(network, kColourInputLayer, 0, kDirectionWidth, n, harmonics, shares, false, false);
 }
 
 void NgpColourForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
                       float* hidden1, float* colours) {
-  kernels::cpu::DenseForward(
-      {.n_rows = n,
-       .n_in = kGeometryWidth,
-       .n_out = kHiddenWidth,
-       .inputs = geometry,
-       .input_stride = kGeometryWidth,
-       .weights = network.layer(kColourInputLayer) + kDirectionWidth * kHiddenWidth,
-       .outputs = hidden0,
-       .output_stride = kHiddenWidth,
-       .relu = true,
-       .accumulate = true});
+  PartOfLayer(network, kColourInputLayer, kDirectionWidth, kGeometryWidth, n, geometry, hidden0,
+              true, true);
   Layer(network, 3, n, hidden0, hidden1, true);
   Layer(network, 4, n, hidden1, colours, false);
   kernels::cpu::Sigmoid({.n = n * kColourWidth, .values = colours});

@@ -30,6 +30,8 @@ inline constexpr NgpLayer kNgpLayers[5] = {
 };
 inline constexpr int kColourInputLayer = 2;  // rows of the direction, then of the geometry
 inline constexpr int kNgpWeights = 10240;    // floats of the MLP's buffer
+// Words of the buffer of its pairs (PairNgpWeights), with those that may be read after the last.
+inline constexpr int kNgpWeightPairs = kNgpWeights / 2 + 16 * kHiddenWidth;
 inline constexpr const char* kHashTableName = "field.hash_table";
 
 // The encoding's levels: 8 of four features or 16 of two, in geometric progression from 16 cells
@@ -53,9 +55,14 @@ struct NgpNetwork {
   // The table in half precision; where it is not null, what the encoding reads.
   const Half* half_table = nullptr;
   int n_active_levels = kernels::kMaxHashLevels;  // of the encoding; the finer ones give zeros
-
-  const float* layer(int i) const { return weights + kNgpLayers[i].offset; }
+  const uint32_t* weight_pairs = nullptr;         // of `weights`, or null (PairNgpWeights)
 };
+
+// The layers' weights as pairs for paths that multiply in bf16 (kernels/dense_layer.h), in the
+// place of the layers: a layer's pairs begin at half of its offset. weights [kNgpWeights], each
+// layer [n_in][n_out] or, `transposed`, [n_out][n_in]; pairs [kNgpWeightPairs], zeros before the
+// first call. Returns pairs, or null, having done nothing, where the process multiplies in fp32.
+const uint32_t* PairNgpWeights(const float* weights, bool transposed, uint32_t* pairs);
 
 // Positions in the training frame to the unit cube, in place of `unit` [n].
 void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);

@@ -1,12 +1,20 @@
 #pragma once
 
-// Without headers and functions: kernels/cpu/pair_product.h includes it.
+#include <cstdint>
+
+// Without functions: kernels/cpu/pair_unit.h includes it.
 
 namespace nerf::kernels {
 
 // Layers of a small bias-free MLP on a batch of samples, row-major fp32. Row counts may be
 // anything; strides are in floats. n_out (of the product that is computed) is a multiple of 16:
 // narrower layers are padded with zero weights.
+//
+// Paths that multiply in bf16 take weights as pairs of rows (PairRows) in the layout of the
+// weights: where a layer's stand at weights + i with rows `stride` apart, i a multiple of 2 *
+// stride but for a column, its pairs stand at weight_pairs + i / 2 and the column. Up to 15 rows of
+// pairs after the layer's last may be read, and are multiplied by zeros: they are readable and
+// finite. Without weight_pairs each call makes its own; paths in fp32 ignore them.
 
 // outputs[m][n] = act(sum_k inputs[m][k] * weights[k][n]), act = max(x, 0) when relu. With
 // accumulate, what outputs hold is added to the sum first.
@@ -16,6 +24,7 @@ struct DenseForwardParams {
   const float* inputs = nullptr;
   int input_stride = 0;
   const float* weights = nullptr;
+  const uint32_t* weight_pairs = nullptr;
   float* outputs = nullptr;
   int output_stride = 0;
   bool relu = false;
@@ -32,6 +41,7 @@ struct DenseBackwardInputParams {
   const float* grad_outputs = nullptr;
   int grad_output_stride = 0;
   const float* weights = nullptr;
+  const uint32_t* weight_pairs = nullptr;
   int weight_stride = 0;
   const float* gate = nullptr;
   int gate_stride = 0;
@@ -52,6 +62,12 @@ struct DenseBackwardWeightsParams {
 };
 
 namespace cpu {
+// Whether this process multiplies layers in bf16 (kernels/simd_path.h).
+bool MultipliesPairs();
+// Where it does: pairs[p][c] holds values[2 p][c], rounded to bf16, in its low half and
+// values[2 p + 1][c] in its high one. n_rows is even, n_columns a multiple of 16.
+void PairRows(int n_rows, int n_columns, const float* values, uint32_t* pairs);
+
 void DenseForward(const DenseForwardParams& params);
 void DenseBackwardInput(const DenseBackwardInputParams& params);
 void DenseBackwardWeights(const DenseBackwardWeightsParams& params);

@@ -15,8 +15,9 @@ const char* SimdPath();
 // the MLPs' layers in bf16 beside the best of them: "AMX", "AVX512_BF16".
 std::vector<std::string> SimdPaths();
 
-// Takes the path that is quickest as far as that was measured: AVX512_BF16 on processors of AMD
-// that have it, else the best instruction set with layers in fp32. Called as ForceSimdPath is.
+// Takes the path that is quickest as far as that was measured: AMX where the machine has it,
+// AVX512_BF16 on processors of AMD that have it, else the best instruction set with layers in fp32.
+// Called as ForceSimdPath is.
 void TakeQuickestSimdPath();
 
 // Makes the kernels run with one of SimdPaths(), with the first of them ("FP32"), or with

@@ -133,12 +133,25 @@ Run PrepareEncodeBackward(int log2_entries) {
   };
 }
 
+// Pairs of a layer's weights, made once as a training step makes them; null in fp32.
+struct WeightPairs {
+  WeightPairs(int n_rows, int n_columns, const Buffer<float>& weights)
+      : words((static_cast<size_t>(n_rows) / 2 + 16) * n_columns) {
+    if (!kernels::cpu::MultipliesPairs()) return;
+    kernels::cpu::PairRows(n_rows, n_columns, weights.data(), words.data());
+    pairs = words.data();
+  }
+  Buffer<uint32_t> words;  // with the rows that may be read after the last
+  const uint32_t* pairs = nullptr;
+};
+
 struct DenseBench {
   DenseBench(int n_in, int n_out) : n_in(n_in), n_out(n_out) {}
   int n_in, n_out;
   Buffer<float> inputs = RandomValues(static_cast<size_t>(n_in) * kBatch);
   Buffer<float> outputs{static_cast<size_t>(n_out) * kBatch};
   Buffer<float> weights = RandomValues(static_cast<size_t>(n_in) * n_out);
+  WeightPairs forward_pairs{n_in, n_out, weights}, backward_pairs{n_out, n_in, weights};
 };
 
 // Work of a layer's pass over a batch. Reads and writes are those of activations: weights stay in
@@ -156,8 +169,16 @@ Run PrepareDense(int n_in, int n_out, Call call) {
 
 Run PrepareDenseForward(int n_in, int n_out) {
   return PrepareDense(n_in, n_out, [](DenseBench& b) {
-    kernels::cpu::DenseForward({kBatch, b.n_in, b.n_out, b.inputs.data(), b.n_in, b.weights.data(),
-                                b.outputs.data(), b.n_out, true});
+    kernels::cpu::DenseForward({.n_rows = kBatch,
+                                .n_in = b.n_in,
+                                .n_out = b.n_out,
+                                .inputs = b.inputs.data(),
+                                .input_stride = b.n_in,
+                                .weights = b.weights.data(),
+                                .weight_pairs = b.forward_pairs.pairs,
+                                .outputs = b.outputs.data(),
+                                .output_stride = b.n_out,
+                                .relu = true});
   });
 }
 
@@ -169,6 +190,7 @@ Run PrepareDenseBackwardInput(int n_in, int n_out) {
                                       .grad_outputs = b.outputs.data(),
                                       .grad_output_stride = b.n_out,
                                       .weights = b.weights.data(),
+                                      .weight_pairs = b.backward_pairs.pairs,
                                       .gate = b.inputs.data(),
                                       .gate_stride = b.n_in,
                                       .grad_inputs = b.inputs.data(),

@@ -83,6 +83,7 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
   ChunkInput input{.config = &config_,
                    .network = Network(batch),
                    .transposed_weights = state_.parameters.transposed_weights(),
+                   .transposed_pairs = state_.parameters.transposed_pairs(),
                    .grid = MarchGridOf(state_.occupancy.grid(), empty_reaches_),
                    .steps = state_.steps().Scaled(batch.step_scale),
                    .scene_steps = state_.steps(),

@@ -30,6 +30,11 @@ float DistortionScale(const ChunkInput& input) {
   return input.batch->distortion * input.config->loss_scale / input.batch->n_rays;
 }
 
+const uint32_t* TransposedPairs(const ChunkInput& input, int offset, int column = 0) {
+  if (input.transposed_pairs == nullptr) return nullptr;
+  return input.transposed_pairs + offset / 2 + column;
+}
+
 template <int width>
 void CopyRow(Buffer<float>* buffer, int from, int to) {
   std::memcpy(buffer->data() + size_t{width} * to, buffer->data() + size_t{width} * from,
@@ -274,6 +279,7 @@ void NgpChunk::BackwardColourInput(const ChunkInput& input, int begin, int n, La
                                     .grad_outputs = grad_outputs,
                                     .grad_output_stride = kHiddenWidth,
                                     .weights = input.transposed_weights + offset + kDirectionWidth,
+                                    .weight_pairs = TransposedPairs(input, offset, kDirectionWidth),
                                     .weight_stride = kColourInputWidth,
                                     .grad_inputs = geometry,
                                     .grad_input_stride = kGeometryWidth});
@@ -309,6 +315,7 @@ void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutpu
                                       .grad_outputs = grad_outputs,
                                       .grad_output_stride = l.n_out,
                                       .weights = input.transposed_weights + l.offset,
+                                      .weight_pairs = TransposedPairs(input, l.offset),
                                       .gate = gated ? layer_inputs : nullptr,
                                       .gate_stride = l.n_in,
                                       .grad_inputs = grad_inputs,

@@ -38,6 +38,7 @@ struct ChunkInput {
   const TrainConfig* config = nullptr;
   NgpNetwork network;
   const float* transposed_weights = nullptr;
+  const uint32_t* transposed_pairs = nullptr;  // of these, or null (PairNgpWeights)
   kernels::MarchGrid grid;
   kernels::MarchSteps steps;        // of this step's samples
   kernels::MarchSteps scene_steps;  // of the scene

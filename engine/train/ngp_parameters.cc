@@ -125,12 +125,15 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
       weights_first_(kNgpWeights),
       weights_second_(kNgpWeights),
       weights_average_(kNgpWeights),
-      weight_gradients_(size_t{kNgpWeights} * kGradientLanes) {}
+      weight_gradients_(size_t{kNgpWeights} * kGradientLanes),
+      pairs_buffer_(kNgpWeightPairs),
+      transposed_pairs_buffer_(kNgpWeightPairs) {}
 
 size_t NgpParameters::ByteSize(const TrainConfig& config) {
   const size_t table = size_t{kHashWidth} << config.log2_hashmap_size;
   const size_t halves = config.half_table != 0 ? table * sizeof(Half) : 0;
-  return table * 4 * sizeof(float) + halves + kNgpWeights * (5 + kGradientLanes) * sizeof(float);
+  return table * 4 * sizeof(float) + halves + kNgpWeights * (5 + kGradientLanes) * sizeof(float) +
+         kNgpWeightPairs * 2 * sizeof(uint32_t);
 }
 
 void NgpParameters::InitializeRandomly() {
@@ -169,10 +172,10 @@ void NgpParameters::RestartMoments() {
 
 void NgpParameters::Derive() {
   if (config_.half_table != 0) half_table_ = Halves(table_);
-  Transpose();
+  DeriveWeights();
 }
 
-void NgpParameters::Transpose() {
+void NgpParameters::DeriveWeights() {
   for (const NgpLayer& layer : kNgpLayers) {
     for (int in = 0; in < layer.n_in; ++in) {
       for (int out = 0; out < layer.n_out; ++out) {
@@ -181,6 +184,8 @@ void NgpParameters::Transpose() {
       }
     }
   }
+  weight_pairs_ = PairNgpWeights(weights_.data(), false, pairs_buffer_.data());
+  transposed_pairs_ = PairNgpWeights(transposed_.data(), true, transposed_pairs_buffer_.data());
 }
 
 NgpParameters::Arrays NgpParameters::arrays() {
@@ -231,7 +236,7 @@ void NgpParameters::UpdateWeights(float learning_rate, int t) {
                            .second_moments = weights_second_.data(),
                            .gradients = sum});
   weight_gradients_.SetZero();
-  Transpose();
+  DeriveWeights();
 }
 
 bool NgpParameters::WeightsAreFinite() const {

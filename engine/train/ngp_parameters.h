@@ -44,6 +44,9 @@ class NgpParameters {
   // Weights of each layer as [n_out][n_in], for the backward pass; follow weights() after each
   // update.
   const float* transposed_weights() const { return transposed_.data(); }
+  // Both as pairs for layers in bf16 (PairNgpWeights), or null; follow weights(), too.
+  const uint32_t* weight_pairs() const { return weight_pairs_; }
+  const uint32_t* transposed_pairs() const { return transposed_pairs_; }
 
   // Where a step's MLP gradients go, [kGradientLanes][kNgpWeights].
   float* weight_gradients(int lane) {
@@ -90,7 +93,7 @@ class NgpParameters {
  private:
   // Brings what is kept beside the parameters up to date with them.
   void Derive();
-  void Transpose();
+  void DeriveWeights();
   void RestartMoments();
 
   const TrainConfig config_;
@@ -99,6 +102,9 @@ class NgpParameters {
   Buffer<Half> half_table_;
   Buffer<float> weights_, transposed_, weights_first_, weights_second_, weights_average_;
   Buffer<float> weight_gradients_;
+  Buffer<uint32_t> pairs_buffer_, transposed_pairs_buffer_;
+  const uint32_t* weight_pairs_ = nullptr;
+  const uint32_t* transposed_pairs_ = nullptr;
 };
 
 // The evaluation parameters that a model or checkpoint holds, rounded to half precision, in the

@@ -88,7 +88,8 @@ NgpNetwork NgpState::Network() const {
           .table = parameters.table(),
           .weights = parameters.weights(),
           .density_shift = density_shift(),
-          .half_table = parameters.half_table()};
+          .half_table = parameters.half_table(),
+          .weight_pairs = parameters.weight_pairs()};
 }
 
 float NgpState::density_shift() const { return DensityShiftOf(config, geometry); }

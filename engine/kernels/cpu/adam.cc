@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/adam.cc"
 #include "hwy/foreach_target.h"
 // foreach_target must come before highway.
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 // in every target's pass
 #include "engine/kernels/cpu/half_vector-inl.h"
@@ -15,7 +16,9 @@ HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kLine = 16;  // floats of a cache line
+constexpr int kLine = 16;       // floats of a cache line
+constexpr int kStretch = 1024;  // lines whose flags are looked at together
+constexpr int kAhead = 24;
 
 template <class D>
 struct AdamStep {
@@ -76,29 +79,46 @@ void AdamSparse(const AdamSparseParams& params) {
   const AdamStep<decltype(d)> step(params.settings);
   const int64_t lanes = hn::Lanes(d);
   const auto zero = hn::Zero(d);
-  for (int64_t group = 0; group < params.n_lines; group += 8) {
-    uint64_t flags;
-    std::memcpy(&flags, params.touched + group, 8);
-    if (flags == 0) continue;
-    for (int64_t line = group; line < group + 8; ++line) {
-      if (params.touched[line] == 0) continue;
-      for (int64_t i = line * kLine; i < (line + 1) * kLine; i += lanes) {
-        const auto gradient = hn::Load(d, params.gradients + i);
-        const auto seen = hn::Ne(gradient, zero);
-        const auto old_parameter = hn::Load(d, params.parameters + i);
-        const auto old_first = hn::Load(d, params.first_moments + i);
-        const auto old_second = hn::Load(d, params.second_moments + i);
-        auto parameter = old_parameter, first = old_first, second = old_second;
-        step.Update(gradient, &parameter, &first, &second);
-        parameter = hn::IfThenElse(seen, parameter, old_parameter);
-        hn::Store(parameter, d, params.parameters + i);
-        if (params.half_copies != nullptr) StoreHalves(d, parameter, params.half_copies + i);
-        hn::Store(hn::IfThenElse(seen, first, old_first), d, params.first_moments + i);
-        hn::Store(hn::IfThenElse(seen, second, old_second), d, params.second_moments + i);
-        hn::Store(zero, d, params.gradients + i);
-      }
+  const auto update = [&](int64_t line) HWY_ATTR {
+    for (int64_t i = line * kLine; i < (line + 1) * kLine; i += lanes) {
+      const auto gradient = hn::Load(d, params.gradients + i);
+      const auto seen = hn::Ne(gradient, zero);
+      const auto old_parameter = hn::Load(d, params.parameters + i);
+      const auto old_first = hn::Load(d, params.first_moments + i);
+      const auto old_second = hn::Load(d, params.second_moments + i);
+      auto parameter = old_parameter, first = old_first, second = old_second;
+      step.Update(gradient, &parameter, &first, &second);
+      parameter = hn::IfThenElse(seen, parameter, old_parameter);
+      hn::Store(parameter, d, params.parameters + i);
+      if (params.half_copies != nullptr) StoreHalves(d, parameter, params.half_copies + i);
+      hn::Store(hn::IfThenElse(seen, first, old_first), d, params.first_moments + i);
+      hn::Store(hn::IfThenElse(seen, second, old_second), d, params.second_moments + i);
+      hn::Store(zero, d, params.gradients + i);
     }
-    std::memset(params.touched + group, 0, 8);
+  };
+  int32_t found[kStretch + kAhead];
+  for (int64_t begin = 0; begin < params.n_lines; begin += kStretch) {
+    const int64_t end = HWY_MIN(begin + kStretch, params.n_lines);
+    int n = 0;
+    for (int64_t group = begin; group < end; group += 8) {
+      uint64_t flags;
+      std::memcpy(&flags, params.touched + group, 8);
+      if (flags == 0) continue;
+      for (int64_t line = group; line < group + 8; ++line) {
+        found[n] = static_cast<int32_t>(line - begin);
+        n += params.touched[line];
+      }
+      std::memset(params.touched + group, 0, 8);
+    }
+    for (int i = n; i < n + kAhead; ++i) found[i] = n > 0 ? found[n - 1] : 0;
+    for (int i = 0; i < n; ++i) {
+      const int64_t ahead = (begin + found[i + kAhead]) * kLine;
+      hwy::Prefetch(params.gradients + ahead);
+      hwy::Prefetch(params.parameters + ahead);
+      hwy::Prefetch(params.first_moments + ahead);
+      hwy::Prefetch(params.second_moments + ahead);
+      update(begin + found[i]);
+    }
   }
 }
 

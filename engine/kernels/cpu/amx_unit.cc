@@ -1,21 +1,24 @@
 // Compiled with AMX and AVX-512 instructions where the compiler has them (CMakeLists.txt): only the
 // question at the end whether the machine has them, too, runs before that is known.
-#include "engine/kernels/cpu/pair_product.h"
+#include "engine/kernels/cpu/pair_unit.h"
 
-#ifdef __AMX_BF16__
+#if defined(__AMX_BF16__) && defined(__AVX512BF16__)
 
-#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/kernels/cpu/tile_product.h"
+#include "engine/kernels/cpu/avx512_pairs-inl.h"
+#include "engine/kernels/cpu/tile_layers.h"
 
 namespace nerf::kernels::cpu {
 namespace {
 
-struct AmxTiles {
-  // Eight tiles of 16 rows of 64 bytes each (palette 1).
-  static void Begin() {
+struct Amx : Avx512Pairs {
+  // Eight tiles of 16 rows of 64 bytes each (palette 1). Once for each thread: it takes about a
+  // hundred cycles, and a layer on 128 rows a few thousand.
+  static void Configure() {
+    thread_local bool is_configured = false;
+    if (is_configured) return;
     struct alignas(64) Config {
       uint8_t palette = 1, start_row = 0;
       uint8_t reserved[14] = {};
@@ -25,9 +28,8 @@ struct AmxTiles {
     static_assert(sizeof(Config) == 64);
     const Config config;
     asm volatile("ldtilecfg %0" : : "m"(config));
+    is_configured = true;
   }
-  // So that a switch of threads need not keep the tiles.
-  static void End() { asm volatile("tilerelease"); }
   // In assembly, since the compilers' intrinsics want tile numbers that are digits in the source.
   template <int tile>
   static void Zero() {
@@ -38,7 +40,7 @@ struct AmxTiles {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(bytes), "i"(tile) : "memory");
   }
   template <int tile>
-  static void Store(void* rows, ptrdiff_t bytes) {
+  static void Save(void* rows, ptrdiff_t bytes) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(rows), "r"(bytes), "i"(tile) : "memory");
   }
   template <int c, int a, int b>
@@ -47,18 +49,23 @@ struct AmxTiles {
   }
 };
 
-// The processor has AMX-TILE, AMX-BF16 and AVX-512F, and the kernel lets this process use tiles,
-// which must be asked for since their state is large (Linux, x86/xstate).
+// The processor has AMX-TILE and AMX-BF16 beside AVX-512-BF16, and the kernel lets this process use
+// tiles, which must be asked for since their state is large (Linux, x86/xstate).
 bool IsUsable() {
+  if (!Avx512Pairs::IsUsable()) return false;
   unsigned eax, ebx, ecx, edx;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24, kAvx512F = 1u << 16;
-  if ((edx & kAmxBf16) == 0 || (edx & kAmxTile) == 0 || (ebx & kAvx512F) == 0) return false;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  if ((edx & kAmxBf16) == 0 || (edx & kAmxTile) == 0) return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-constexpr PairUnit kUnit{.name = "AMX", .pair_block = kTileSide, .product = TileProduct<AmxTiles>};
+constexpr PairUnit kUnit{.name = "AMX",
+                         .forward = TileForward<Amx>,
+                         .backward_input = TileBackwardInput<Amx>,
+                         .backward_weights = TileBackwardWeights<Amx>,
+                         .pair_along_columns = Amx::PairAlongColumns};
 
 }  // namespace
 

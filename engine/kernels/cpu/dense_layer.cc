@@ -2,7 +2,6 @@
 
 #include <cstddef>
 
-#include "engine/kernels/cpu/pair_dense_layer.h"
 #include "engine/kernels/cpu/pair_units.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -135,24 +134,32 @@ namespace {
 
 // What multiplies a layer in bf16; nullptr where fp32 does.
 const PairUnit* UnitFor(int n_in, int n_out) {
-  return FitsPairs(n_in, n_out) ? ChosenPairUnit() : nullptr;
+  return n_in <= kMaxPairWidth && n_out <= kMaxPairWidth ? ChosenPairUnit() : nullptr;
 }
 
 }  // namespace
 
+bool MultipliesPairs() { return ChosenPairUnit() != nullptr; }
+
+void PairRows(int n_rows, int n_columns, const float* values, uint32_t* pairs) {
+  const PairUnit* const unit = ChosenPairUnit();
+  if (unit != nullptr)
+    unit->pair_along_columns(values, n_columns, n_rows, n_columns, n_columns, pairs);
+}
+
 void DenseForward(const DenseForwardParams& params) {
   if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
-    return PairDenseForward(*unit, params);
+    return unit->forward(params);
   HWY_DYNAMIC_DISPATCH(DenseForward)(params);
 }
 void DenseBackwardInput(const DenseBackwardInputParams& params) {
   if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
-    return PairDenseBackwardInput(*unit, params);
+    return unit->backward_input(params);
   HWY_DYNAMIC_DISPATCH(DenseBackwardInput)(params);
 }
 void DenseBackwardWeights(const DenseBackwardWeightsParams& params) {
   if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
-    return PairDenseBackwardWeights(*unit, params);
+    return unit->backward_weights(params);
   HWY_DYNAMIC_DISPATCH(DenseBackwardWeights)(params);
 }
 }  // namespace cpu

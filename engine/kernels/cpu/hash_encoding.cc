@@ -1,6 +1,8 @@
 #include "engine/kernels/hash_encoding.h"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/hash_encoding.cc"
@@ -18,7 +20,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Where the time goes: a sample reads 8 corners a level, each an entry of 4 to 16 bytes that mostly
 // lies in L2 or beyond. So the corners of a tile are found by vectors, and those of the next level
 // are prefetched while this one's are read. The entries themselves are read one by one: gather
-// instructions are split into as many loads and more on every x86 core so far.
+// instructions are split into as many loads and more on every x86 core so far. They pay where the
+// entry is a word and sixteen are converted and summed at once: a step took 4% less so.
+constexpr bool kGathersWords = HWY_TARGET <= HWY_AVX3;
 constexpr int kTile = 16;  // samples whose corners are found together
 constexpr int kCorners = 8;
 
@@ -96,9 +100,61 @@ HWY_INLINE void PrefetchCorners(const TileCorners& corners, int n, const T* tabl
   }
 }
 
+// features[i * stride + f] of n samples at one level, each by itself.
+template <int kFeatures, typename T>
+HWY_INLINE void Interpolate(const TileCorners& corners, int n, const T* table, float* features,
+                            int stride) {
+  const hn::FixedTag<float, kFeatures> d;
+  for (int i = 0; i < n; ++i, features += stride) {
+    const auto entry = [&](int c) HWY_ATTR {
+      return LoadFloats(d, table + static_cast<size_t>(kFeatures) * corners.entries[c][i]);
+    };
+    const auto weight = [&](int c) HWY_ATTR { return hn::Set(d, corners.weights[c][i]); };
+    // Two chains: an addition takes longer than a load.
+    auto near = hn::Mul(weight(0), entry(0)), far = hn::Mul(weight(4), entry(4));
+    for (int c = 1; c < 4; ++c) {
+      near = hn::MulAdd(weight(c), entry(c), near);
+      far = hn::MulAdd(weight(c + 4), entry(c + 4), far);
+    }
+    hn::StoreU(hn::Add(near, far), d, features);
+  }
+}
+
+// The same for two features in half precision, whose entry is one word: a vector of samples at
+// once.
+HWY_INLINE void InterpolatePairs(const TileCorners& corners, int n, const Half* table,
+                                 float* features, int stride) {
+  const hn::CappedTag<float, kTile> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint16_t, decltype(d)> du16;
+  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
+  alignas(64) float pairs[2 * kTile];
+  for (int i = 0; i < kTile; i += static_cast<int>(hn::Lanes(d))) {
+    // Near and far side of the cell, in the order of Interpolate.
+    hn::Vec<decltype(d)> even[2], odd[2];
+    for (int c = 0; c < kCorners; ++c) {
+      const auto entry = hn::BitCast(di, hn::Load(du, corners.entries[c] + i));
+      const auto word =
+          hn::BitCast(du, hn::GatherIndex(di, reinterpret_cast<const int32_t*>(table), entry));
+      const auto weight = hn::Load(d, corners.weights[c] + i);
+      const auto low = hn::BitCast(dh, hn::TruncateTo(du16, word));
+      const auto high = hn::BitCast(dh, hn::TruncateTo(du16, hn::ShiftRight<16>(word)));
+      const auto low_value = hn::PromoteTo(d, low), high_value = hn::PromoteTo(d, high);
+      const int side = c / 4;
+      even[side] =
+          c % 4 == 0 ? hn::Mul(weight, low_value) : hn::MulAdd(weight, low_value, even[side]);
+      odd[side] =
+          c % 4 == 0 ? hn::Mul(weight, high_value) : hn::MulAdd(weight, high_value, odd[side]);
+    }
+    hn::StoreInterleaved2(hn::Add(even[0], even[1]), hn::Add(odd[0], odd[1]), d, pairs + 2 * i);
+  }
+  for (int i = 0; i < n; ++i, features += stride)
+    std::memcpy(features, pairs + 2 * i, 2 * sizeof(float));
+}
+
 template <int kFeatures, typename T>
 void EncodeTiles(const HashEncodeForwardParams<T>& params) {
-  const hn::FixedTag<float, kFeatures> d;
   const HashGridShape& shape = *params.shape;
   const int n_active = HWY_MIN(params.n_active, shape.n_levels);
   const size_t n_zeros = static_cast<size_t>(kFeatures) * (shape.n_levels - n_active);
@@ -118,18 +174,10 @@ void EncodeTiles(const HashEncodeForwardParams<T>& params) {
       const TileCorners& at = corners[level % 2];
       float* features =
           params.features + static_cast<size_t>(begin) * params.stride + kFeatures * level;
-      for (int i = 0; i < n; ++i, features += params.stride) {
-        const auto entry = [&](int c) HWY_ATTR {
-          return LoadFloats(d, table + static_cast<size_t>(kFeatures) * at.entries[c][i]);
-        };
-        const auto weight = [&](int c) HWY_ATTR { return hn::Set(d, at.weights[c][i]); };
-        // Two chains: an addition takes longer than a load.
-        auto near = hn::Mul(weight(0), entry(0)), far = hn::Mul(weight(4), entry(4));
-        for (int c = 1; c < 4; ++c) {
-          near = hn::MulAdd(weight(c), entry(c), near);
-          far = hn::MulAdd(weight(c + 4), entry(c + 4), far);
-        }
-        hn::StoreU(hn::Add(near, far), d, features);
+      if constexpr (kFeatures == 2 && std::is_same_v<T, Half> && kGathersWords) {
+        InterpolatePairs(at, n, table, features, params.stride);
+      } else {
+        Interpolate<kFeatures>(at, n, table, features, params.stride);
       }
     }
     if (n_zeros == 0) continue;

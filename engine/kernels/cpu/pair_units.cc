@@ -1,30 +1,7 @@
 #include "engine/kernels/cpu/pair_units.h"
 
-#include <bit>
-
 namespace nerf::kernels::cpu {
 namespace {
-
-float Low(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
-float High(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
-
-void PlainProduct(const PairProductParams& params) {
-  for (int r = 0; r < params.n_rows; ++r) {
-    float* const sums = params.c + static_cast<ptrdiff_t>(r) * params.n_columns;
-    for (int n = 0; n < params.n_columns; ++n) sums[n] = 0;
-    for (int p = 0; p < params.n_pairs; ++p) {
-      const uint32_t a = params.a[r * params.row_step + p * params.pair_step];
-      const float low = Low(a), high = High(a);
-      const uint32_t* const b = params.b + static_cast<ptrdiff_t>(p) * params.n_columns;
-      for (int n = 0; n < params.n_columns; ++n) {
-        sums[n] += high * High(b[n]);
-        sums[n] += low * Low(b[n]);
-      }
-    }
-  }
-}
-
-constexpr PairUnit kPlainUnit{.name = "BF16_PLAIN", .product = PlainProduct};
 
 const PairUnit* chosen_unit = nullptr;
 
@@ -33,10 +10,9 @@ const PairUnit* chosen_unit = nullptr;
 const std::vector<PairUnit>& PairUnits() {
   static const std::vector<PairUnit> units = [] {
     std::vector<PairUnit> found;
-    for (const PairUnit* unit : {AmxUnit(), Avx512Bf16Unit()}) {
+    for (const PairUnit* unit : {AmxUnit(), Avx512Bf16Unit(), PlainPairUnit()}) {
       if (unit != nullptr) found.push_back(*unit);
     }
-    found.push_back(kPlainUnit);
     return found;
   }();
   return units;

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/kernels/cpu/pair_product.h"
+#include "engine/kernels/cpu/pair_unit.h"
 
 namespace nerf::kernels::cpu {
 

@@ -391,9 +391,13 @@ TEST_F(NerfEngineTest, DoctorListsTheSimdPathsOfThisMachineAndHowToTakeOne) {
   const std::vector<std::string> paths = kernels::cpu::SimdPaths();
   const Json doctor = Run("doctor --json").Last();
   EXPECT_EQ(doctor["simd_paths"], Json(paths));
-  const bool has_bf16 = std::find(paths.begin(), paths.end(), "AVX512_BF16") != paths.end();
+  const auto has = [&paths](const char* path) {
+    return std::find(paths.begin(), paths.end(), path) != paths.end();
+  };
   const bool is_amd = doctor["cpu"].get<std::string>().starts_with("AMD");
-  EXPECT_EQ(doctor["simd"], has_bf16 && is_amd ? "AVX512_BF16" : paths[0]);
+  EXPECT_EQ(doctor["simd"], has("AMX")                     ? "AMX"
+                            : has("AVX512_BF16") && is_amd ? "AVX512_BF16"
+                                                           : paths[0]);
   const ScopedEnvironment forced("NERF_SIMD", "FP32");
   EXPECT_EQ(Run("doctor --json").Last()["simd"], paths[0]);
   const std::string line = fmt::format("simd      {}; NERF_SIMD=", fmt::join(paths, ", "));

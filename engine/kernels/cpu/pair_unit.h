@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/kernels/dense_layer.h"
+
+namespace nerf::kernels::cpu {
+
+// What multiplies layers in bf16 with fp32 sums: the dense layers of kernels/dense_layer.h of at
+// most kMaxPairWidth values on either side, with operands rounded to bf16 (to nearest, ties to
+// even); what goes in and comes out stays fp32. Operands are words of two neighbours along the
+// summed dimension, the even one in the low half, which is what the instructions of AVX512_BF16 and
+// AMX take:
+//   c[r][n] = sum_p a[r][p].low * b[p][n].low + a[r][p].high * b[p][n].high
+// This header has no library in it, since files with compiler flags of their own include it: their
+// copies of inline functions must not reach other machines. Each unit is deterministic; two differ
+// in how they round sums.
+struct PairUnit {
+  const char* name = nullptr;
+  void (*forward)(const DenseForwardParams&) = nullptr;
+  void (*backward_input)(const DenseBackwardInputParams&) = nullptr;
+  void (*backward_weights)(const DenseBackwardWeightsParams&) = nullptr;
+  // As PairAlongColumns of avx512_pairs-inl.h.
+  void (*pair_along_columns)(const float* values, ptrdiff_t stride, int n_rows, int n_values,
+                             int n_columns, uint32_t* words) = nullptr;
+};
+inline constexpr int kMaxPairWidth = 128;
+
+// What happens to sums before they are stored; pointers to the block's first.
+struct PairDestination {
+  float* values = nullptr;
+  ptrdiff_t stride = 0;
+  bool relu = false;
+  bool accumulate = false;
+  const float* gate = nullptr;
+  ptrdiff_t gate_stride = 0;
+};
+
+// Rows of words that are `step` apart.
+struct PairMatrix {
+  const uint32_t* words = nullptr;
+  ptrdiff_t step = 0;
+};
+
+// A layer's weights as pairs along columns: those that the caller made, or `made`, filled here with
+// (n_rows + 1) / 2 rows of n_columns words. A template over the unit's own type, so that no two
+// units share its code.
+template <typename Machine>
+PairMatrix PairsOfWeights(const float* weights, const uint32_t* pairs, ptrdiff_t stride, int n_rows,
+                          int n_columns, uint32_t* made) {
+  if (pairs != nullptr) return {pairs, stride};
+  Machine::PairAlongColumns(weights, stride, n_rows, n_columns, n_columns, made);
+  return {made, n_columns};
+}
+
+// nullptr where the build or the machine lacks what they need.
+const PairUnit* Avx512Bf16Unit();
+const PairUnit* AmxUnit();
+// Loops in place of AMX's instructions, which every machine has: slow, for tests.
+const PairUnit* PlainPairUnit();
+
+}  // namespace nerf::kernels::cpu

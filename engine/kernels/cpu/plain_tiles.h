@@ -1,0 +1,93 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/kernels/cpu/pair_unit.h"
+
+namespace nerf::kernels::cpu {
+
+// What tile_layers.h asks of a machine, as loops: TDPBF16PS, TILELOADD and TILESTORED by Intel's
+// manual, and the rounding and pairing of avx512_pairs-inl.h. So the layers of the AMX unit are
+// checked where there is no AMX.
+struct PlainTiles {
+  static inline thread_local uint32_t tiles[8][16][16];
+
+  static void Configure() {
+    std::memset(tiles, 0xff, sizeof(tiles));
+  }  // NaN: what is not set shows
+  template <int tile>
+  static void Zero() {
+    std::memset(tiles[tile], 0, sizeof(tiles[tile]));
+  }
+  template <int tile>
+  static void Load(const void* rows, ptrdiff_t bytes) {
+    for (int r = 0; r < 16; ++r)
+      std::memcpy(tiles[tile][r], static_cast<const char*>(rows) + r * bytes, 64);
+  }
+  template <int tile>
+  static void Save(void* rows, ptrdiff_t bytes) {
+    for (int r = 0; r < 16; ++r)
+      std::memcpy(static_cast<char*>(rows) + r * bytes, tiles[tile][r], 64);
+  }
+  template <int c, int a, int b>
+  static void Multiply() {
+    for (int m = 0; m < 16; ++m) {
+      float sums[16];
+      std::memcpy(sums, tiles[c][m], sizeof(sums));
+      for (int k = 0; k < 16; ++k) {
+        const float low = Low(tiles[a][m][k]), high = High(tiles[a][m][k]);
+        for (int n = 0; n < 16; ++n) {
+          sums[n] += low * Low(tiles[b][k][n]);
+          sums[n] += high * High(tiles[b][k][n]);
+        }
+      }
+      std::memcpy(tiles[c][m], sums, sizeof(sums));
+    }
+  }
+
+  static void PairAlongRow(const float* values, int n_values, uint32_t* words) {
+    for (int i = 0; i < (n_values + 31) / 32 * 32; i += 2) {
+      const float low = i < n_values ? values[i] : 0, high = i + 1 < n_values ? values[i + 1] : 0;
+      words[i / 2] = Pair(low, high);
+    }
+  }
+  static void PairAlongColumns(const float* values, ptrdiff_t stride, int n_rows, int n_values,
+                               int n_columns, uint32_t* words) {
+    for (int row = 0; row < n_rows; row += 2, words += n_columns) {
+      const float* const even = values + row * stride;
+      for (int c = 0; c < n_columns; ++c) {
+        const float low = c < n_values ? even[c] : 0;
+        words[c] = Pair(low, c < n_values && row + 1 < n_rows ? even[stride + c] : 0);
+      }
+    }
+  }
+  static void StoreRows(const float* sums, ptrdiff_t stride, int n_rows, int n_columns,
+                        const PairDestination& to, int first_row) {
+    for (int r = 0; r < n_rows; ++r) {
+      for (int c = 0; c < n_columns; ++c) {
+        const int row = first_row + r;
+        float* const out = to.values + row * to.stride + c;
+        float sum = sums[r * stride + c];
+        if (to.accumulate) sum += *out;
+        if (to.relu) sum = std::max(sum, 0.0f);
+        if (to.gate != nullptr && !(to.gate[row * to.gate_stride + c] > 0)) sum = 0;
+        *out = sum;
+      }
+    }
+  }
+
+  static float Low(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
+  static float High(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
+  // The nearest bf16, ties to even.
+  static uint32_t Round(float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    return (bits + ((bits >> 16) & 1) + 0x7fffu) >> 16;
+  }
+  static uint32_t Pair(float low, float high) { return Round(low) | Round(high) << 16; }
+};
+
+}  // namespace nerf::kernels::cpu

@@ -1,0 +1,231 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/kernels/cpu/pair_unit.h"
+
+namespace nerf::kernels::cpu {
+
+// Layers by tiles of 16 rows of 64 bytes, as AMX has them: an A tile holds 16 rows of 16 pairs, a B
+// tile 16 pairs of 16 columns, a C tile 16 rows of 16 sums. Source: Intel Architecture Instruction
+// Set Extensions, TDPBF16PS.
+//
+// Machine is the hardware, or what stands in for it (plain_unit.cc). It has eight tiles by number,
+//   static void Configure();                                 before what follows
+//   template <int tile> static void Zero();
+//   template <int tile> static void Load(const void* rows, ptrdiff_t bytes);  rows `bytes` apart
+//   template <int tile> static void Save(void* rows, ptrdiff_t bytes);
+//   template <int c, int a, int b> static void Multiply();   c += a * b
+// and PairAlongRow, PairAlongColumns and StoreRows of avx512_pairs-inl.h.
+// All templates are in headers that only files with their own compiler flags and tests include:
+// internal linkage keeps code for one instruction set from standing in for another's.
+namespace {
+
+inline constexpr int kTileSide = 16;
+inline constexpr int kMaxPairs = kMaxPairWidth / 2;  // of a row
+
+inline int RoundUpToTile(int n) { return (n + kTileSide - 1) / kTileSide * kTileSide; }
+inline int Smaller(int a, int b) { return a < b ? a : b; }
+
+// to[c * to_step + r] = from[r * from_step + c] for 16 x 16 words: four rounds in which the rows'
+// words interleave with those of the row eight further down.
+inline void TransposeWords(const uint32_t* from, ptrdiff_t from_step, uint32_t* to,
+                           ptrdiff_t to_step) {
+  typedef uint32_t Row __attribute__((vector_size(64), aligned(4)));
+  Row rows[kTileSide], turned[kTileSide];
+  for (int r = 0; r < kTileSide; ++r) rows[r] = *reinterpret_cast<const Row*>(from + r * from_step);
+  for (int round = 0; round < 4; ++round) {
+    for (int r = 0; r < kTileSide / 2; ++r) {
+      const Row upper = rows[r], lower = rows[r + kTileSide / 2];
+      turned[2 * r] = __builtin_shufflevector(upper, lower, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5,
+                                              21, 6, 22, 7, 23);
+      turned[2 * r + 1] = __builtin_shufflevector(upper, lower, 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                                  28, 13, 29, 14, 30, 15, 31);
+    }
+    for (int r = 0; r < kTileSide; ++r) rows[r] = turned[r];
+  }
+  for (int r = 0; r < kTileSide; ++r) *reinterpret_cast<Row*>(to + r * to_step) = rows[r];
+}
+
+// A matrix of words, or of sums, in rows that are `step` apart.
+template <typename T>
+struct Rows {
+  T* words;
+  ptrdiff_t step;
+  T* At(int row, int column) const { return words + row * step + column; }
+  ptrdiff_t bytes() const { return step * static_cast<ptrdiff_t>(sizeof(T)); }
+};
+
+// c = a * b or, with `add`, c += a * b, for n_pairs of them, a multiple of 16, and 32 rows and
+// columns or half of either: four C tiles share two A and two B tiles.
+template <typename Machine, bool add, int tile_rows, int tile_columns>
+void MultiplyTiles(const Rows<const uint32_t>& a, const Rows<const uint32_t>& b, int n_pairs,
+                   const Rows<float>& c) {
+  const auto each_sum = [&]<typename Do>(Do do_with) {
+    do_with.template operator()<0>(c.At(0, 0));
+    if constexpr (tile_columns == 2) do_with.template operator()<1>(c.At(0, kTileSide));
+    if constexpr (tile_rows == 2) do_with.template operator()<2>(c.At(kTileSide, 0));
+    if constexpr (tile_rows == 2 && tile_columns == 2)
+      do_with.template operator()<3>(c.At(kTileSide, kTileSide));
+  };
+  each_sum([&]<int tile>(const float* sums) {
+    if constexpr (add) {
+      Machine::template Load<tile>(sums, c.bytes());
+    } else {
+      Machine::template Zero<tile>();
+    }
+  });
+  for (int p = 0; p < n_pairs; p += kTileSide) {
+    Machine::template Load<4>(a.At(0, p), a.bytes());
+    Machine::template Load<6>(b.At(p, 0), b.bytes());
+    Machine::template Multiply<0, 4, 6>();
+    if constexpr (tile_columns == 2) {
+      Machine::template Load<7>(b.At(p, kTileSide), b.bytes());
+      Machine::template Multiply<1, 4, 7>();
+    }
+    if constexpr (tile_rows == 2) {
+      Machine::template Load<5>(a.At(kTileSide, p), a.bytes());
+      Machine::template Multiply<2, 5, 6>();
+      if constexpr (tile_columns == 2) Machine::template Multiply<3, 5, 7>();
+    }
+  }
+  each_sum([&]<int tile>(float* sums) { Machine::template Save<tile>(sums, c.bytes()); });
+}
+
+// The same for any multiples of 16 rows and columns.
+template <typename Machine, bool add>
+void MultiplyAll(int n_rows, int n_columns, const Rows<const uint32_t>& a,
+                 const Rows<const uint32_t>& b, int n_pairs, const Rows<float>& c) {
+  for (int row = 0; row < n_rows; row += 2 * kTileSide) {
+    const bool two_rows = row + kTileSide < n_rows;
+    for (int column = 0; column < n_columns; column += 2 * kTileSide) {
+      const bool two_columns = column + kTileSide < n_columns;
+      const Rows<const uint32_t> left{a.At(row, 0), a.step}, right{b.At(0, column), b.step};
+      const Rows<float> sums{c.At(row, column), c.step};
+      if (two_rows && two_columns) {
+        MultiplyTiles<Machine, add, 2, 2>(left, right, n_pairs, sums);
+      } else if (two_rows) {
+        MultiplyTiles<Machine, add, 2, 1>(left, right, n_pairs, sums);
+      } else if (two_columns) {
+        MultiplyTiles<Machine, add, 1, 2>(left, right, n_pairs, sums);
+      } else {
+        MultiplyTiles<Machine, add, 1, 1>(left, right, n_pairs, sums);
+      }
+    }
+  }
+}
+
+// Zeros after the pairs of n_rows rows of values, to a multiple of 16 rows of pairs.
+inline void FillWithZeros(int n_rows, int n_columns, uint32_t* words) {
+  const int n_pairs = (n_rows + 1) / 2;
+  for (int i = n_pairs * n_columns; i < RoundUpToTile(n_pairs) * n_columns; ++i) words[i] = 0;
+}
+
+// to[m][n] = sum_k a[m][k] * b[k][n]; b has rows of pairs up to a multiple of 16. n_columns is a
+// multiple of 16.
+template <typename Machine>
+void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t a_stride,
+                  const Rows<const uint32_t>& b, const PairDestination& to) {
+  constexpr int kRows = 2 * kTileSide;
+  alignas(64) uint32_t a_words[kRows * kMaxPairs];
+  alignas(64) float sums[kRows * kMaxPairWidth];
+  const int n_pairs = RoundUpToTile((n_k + 1) / 2);
+  const bool as_they_are = !to.relu && !to.accumulate && to.gate == nullptr;
+  Machine::Configure();
+  for (int row = 0; row < n_rows; row += kRows) {
+    const int n = Smaller(kRows, n_rows - row), n_padded = RoundUpToTile(n);
+    for (int r = 0; r < n; ++r)
+      Machine::PairAlongRow(a + (row + r) * a_stride, n_k, a_words + r * n_pairs);
+    for (int i = n * n_pairs; i < n_padded * n_pairs; ++i) a_words[i] = 0;
+    if (as_they_are && n == n_padded) {
+      MultiplyAll<Machine, false>(n, n_columns, {a_words, n_pairs}, b, n_pairs,
+                                  {to.values + row * to.stride, to.stride});
+    } else {
+      MultiplyAll<Machine, false>(n_padded, n_columns, {a_words, n_pairs}, b, n_pairs,
+                                  {sums, n_columns});
+      Machine::StoreRows(sums, n_columns, n, n_columns, to, row);
+    }
+  }
+}
+
+// A layer's weights with rows of zeros until their pairs are a multiple of 16, where the caller has
+// not made them.
+template <typename Machine>
+Rows<const uint32_t> WeightsForTiles(const float* weights, const uint32_t* pairs, ptrdiff_t stride,
+                                     int n_rows, int n_columns, uint32_t* made) {
+  if (pairs == nullptr) FillWithZeros(n_rows, n_columns, made);
+  const PairMatrix found = PairsOfWeights<Machine>(weights, pairs, stride, n_rows, n_columns, made);
+  return {found.words, found.step};
+}
+
+template <typename Machine>
+void TileForward(const DenseForwardParams& p) {
+  alignas(64) uint32_t made[kMaxPairs * kMaxPairWidth];
+  MultiplyRows<Machine>(
+      p.n_rows, p.n_in, p.n_out, p.inputs, p.input_stride,
+      WeightsForTiles<Machine>(p.weights, p.weight_pairs, p.n_out, p.n_in, p.n_out, made),
+      {.values = p.outputs, .stride = p.output_stride, .relu = p.relu, .accumulate = p.accumulate});
+}
+
+template <typename Machine>
+void TileBackwardInput(const DenseBackwardInputParams& p) {
+  alignas(64) uint32_t made[kMaxPairs * kMaxPairWidth];
+  MultiplyRows<Machine>(p.n_rows, p.n_out, p.n_in, p.grad_outputs, p.grad_output_stride,
+                        WeightsForTiles<Machine>(p.weights, p.weight_pairs,
+                                                 p.weight_stride > 0 ? p.weight_stride : p.n_in,
+                                                 p.n_out, p.n_in, made),
+                        {.values = p.grad_inputs,
+                         .stride = p.grad_input_stride,
+                         .gate = p.gate,
+                         .gate_stride = p.gate_stride});
+}
+
+// The pairs of 16 columns of n_rows rows, turned: words[c][p], n_pairs in a row, a multiple of 16.
+template <typename Machine>
+void PairTurned(const float* values, ptrdiff_t stride, int n_rows, int n_values, int n_pairs,
+                uint32_t* words) {
+  alignas(64) uint32_t pairs[kTileSide * kTileSide];
+  for (int p = 0; p < n_pairs; p += kTileSide) {
+    const int n = Smaller(2 * kTileSide, n_rows - 2 * p);
+    if (n < 2 * kTileSide) FillWithZeros(n, kTileSide, pairs);
+    Machine::PairAlongColumns(values + 2 * p * stride, stride, n, n_values, kTileSide, pairs);
+    TransposeWords(pairs, kTileSide, words + p, n_pairs);
+  }
+}
+
+// The sum is over rows, whose neighbours are paired: the inputs' pairs are turned, since tiles are
+// loaded by rows. Some rows at a time, so that all of it lies in the L1 cache.
+template <typename Machine>
+void TileBackwardWeights(const DenseBackwardWeightsParams& p) {
+  constexpr int kRows = 64;
+  alignas(64) uint32_t inputs[2 * kTileSide * kRows / 2], grads[kRows / 2 * kMaxPairWidth];
+  alignas(64) float last_sums[kTileSide * kMaxPairWidth];
+  const Rows<const uint32_t> b{grads, p.n_out};
+  Machine::Configure();
+  for (int row = 0; row < p.n_rows; row += kRows) {
+    const int n = Smaller(kRows, p.n_rows - row), n_pairs = RoundUpToTile((n + 1) / 2);
+    const float* const input_rows = p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride;
+    FillWithZeros(n, p.n_out, grads);
+    Machine::PairAlongColumns(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
+                              p.grad_output_stride, n, p.n_out, p.n_out, grads);
+    for (int i = 0; i < p.n_in; i += 2 * kTileSide) {
+      const int n_inputs = Smaller(2 * kTileSide, p.n_in - i);
+      for (int j = 0; j < n_inputs; j += kTileSide) {
+        PairTurned<Machine>(input_rows + i + j, p.input_stride, n, Smaller(kTileSide, n_inputs - j),
+                            n_pairs, inputs + j * n_pairs);
+      }
+      const int n_whole = n_inputs / kTileSide * kTileSide;
+      float* const sums = p.grad_weights + static_cast<ptrdiff_t>(i) * p.n_out;
+      MultiplyAll<Machine, true>(n_whole, p.n_out, {inputs, n_pairs}, b, n_pairs, {sums, p.n_out});
+      if (n_whole == n_inputs) continue;
+      MultiplyAll<Machine, false>(kTileSide, p.n_out, {inputs + n_whole * n_pairs, n_pairs}, b,
+                                  n_pairs, {last_sums, p.n_out});
+      for (int k = 0; k < (n_inputs - n_whole) * p.n_out; ++k)
+        sums[n_whole * p.n_out + k] += last_sums[k];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nerf::kernels::cpu
