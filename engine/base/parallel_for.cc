@@ -17,6 +17,20 @@ int UsableCores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+// Waits a little for what a thread that works will do next: some tens of microseconds, which is
+// what it takes to wake one that sleeps. The step's phases follow each other closer than that.
+template <typename Condition>
+void SpinUntil(const Condition& is_met) {
+  constexpr int kPauses = 1000;
+  for (int i = 0; i < kPauses && !is_met(); ++i) {
+#if defined(__x86_64__)
+    _mm_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb");
+#endif
+  }
+}
+
 }  // namespace
 
 void FlushDenormals() {
@@ -63,6 +77,7 @@ void ThreadPool::ParallelFor(int64_t n, const std::function<void(int64_t, int)>&
   }
   start_.notify_all();
   RunTasks(0);
+  SpinUntil([this] { return busy_ == 0; });
   std::unique_lock lock(mu_);
   finished_.wait(lock, [this] { return busy_ == 0; });
   if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -86,6 +101,7 @@ void ThreadPool::Work(int thread) {
   FlushDenormals();
   uint64_t seen = 0;
   while (true) {
+    SpinUntil([&] { return generation_ != seen; });
     {
       std::unique_lock lock(mu_);
       start_.wait(lock, [&] { return stopping_ || generation_ != seen; });

@@ -42,8 +42,8 @@ class ThreadPool {
   std::mutex mu_;
   std::condition_variable start_;
   std::condition_variable finished_;
-  uint64_t generation_ = 0;   // guarded by mu_
-  int busy_ = 0;              // guarded by mu_
+  std::atomic<uint64_t> generation_{0};  // written under mu_
+  std::atomic<int> busy_{0};             // written under mu_
   bool stopping_ = false;     // guarded by mu_
   std::exception_ptr error_;  // guarded by mu_
   const std::function<void(int64_t, int)>* task_ = nullptr;

@@ -35,6 +35,24 @@ NERF_HD inline bool IsCoveredBlock(int level, uint64_t block, uint32_t side) {
   return true;
 }
 
+inline constexpr int kBlockCells = 64;
+
+namespace cpu {
+
+// The sum of the values of n_blocks blocks [n_blocks][64], with the same bytes on every path.
+double SumOfCells(int64_t n_blocks, const float* values);
+
+// Sets bit i of blocks [n_blocks] where values[i] > threshold, values [n_blocks][64].
+struct SetOccupiedBitsParams {
+  int64_t n_blocks = 0;
+  const float* values = nullptr;
+  float threshold = 0;
+  uint64_t* blocks = nullptr;
+};
+void SetOccupiedBits(const SetOccupiedBitsParams& params);
+
+}  // namespace cpu
+
 // On a device. All pointers are to device memory but for those inside of no struct.
 namespace cuda {
 

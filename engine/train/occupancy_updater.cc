@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "engine/base/philox.h"
 #include "engine/kernels/activation.h"
@@ -9,7 +10,7 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kBlockCells = 64;
+constexpr size_t kBlockCells = kernels::kBlockCells;
 constexpr size_t kTaskBlocks = 64;  // blocks of one task
 // Every 8th cell is probed while the field still takes shape. Then every 32nd where there is
 // something, and every 64th in empty blocks: surfaces move there by growing into their neighbours.
@@ -67,16 +68,32 @@ void OccupancyUpdater::SpreadLargest(size_t begin, size_t end) {
 void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool) {
   std::vector<std::unique_ptr<Workspace>> workspaces(pool->n_threads());
   const size_t n_blocks = grid_.occupied_blocks.size();
-  pool->ParallelFor((n_blocks + kTaskBlocks - 1) / kTaskBlocks, [&](int64_t task, int thread) {
+  const size_t n_tasks = (n_blocks + kTaskBlocks - 1) / kTaskBlocks;
+  std::vector<double> sums(n_tasks);
+  const auto for_blocks = [&](auto visit) {
+    pool->ParallelFor(static_cast<int64_t>(n_tasks), [&](int64_t task, int thread) {
+      const size_t begin = task * kTaskBlocks;
+      visit(task, thread, begin, std::min(begin + kTaskBlocks, n_blocks));
+    });
+  };
+  for_blocks([&](int64_t task, int thread, size_t begin, size_t end) {
     if (!workspaces[thread]) workspaces[thread] = std::make_unique<Workspace>();
-    const size_t begin = task * kTaskBlocks;
-    const size_t end = std::min(begin + kTaskBlocks, n_blocks);
     for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
       values_[cell] *= config_.grid_decay;
     ProbeBlocks(network, step, begin, end, workspaces[thread].get());
     if (Spreads(step)) SpreadLargest(begin, end);
+    sums[task] = kernels::cpu::SumOfCells(static_cast<int64_t>(end - begin),
+                                          values_.data() + begin * kBlockCells);
   });
-  SetBits(pool);
+  const double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
+  const float threshold =
+      std::min(static_cast<float>(sum / values_.size()), config_.grid_threshold);
+  for_blocks([&](int64_t, int, size_t begin, size_t end) {
+    kernels::cpu::SetOccupiedBits({.n_blocks = static_cast<int64_t>(end - begin),
+                                   .values = values_.data() + begin * kBlockCells,
+                                   .threshold = threshold,
+                                   .blocks = grid_.occupied_blocks.data() + begin});
+  });
 }
 
 void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin,
@@ -126,35 +143,6 @@ void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, siz
     }
   }
   flush();
-}
-
-void OccupancyUpdater::SetBits(ThreadPool* pool) {
-  const size_t n_blocks = grid_.occupied_blocks.size();
-  const size_t n_tasks = (n_blocks + kTaskBlocks - 1) / kTaskBlocks;
-  const auto for_blocks = [&](auto visit) {
-    pool->ParallelFor(n_tasks, [&](int64_t task, int) {
-      const size_t begin = task * kTaskBlocks;
-      visit(task, begin, std::min(begin + kTaskBlocks, n_blocks));
-    });
-  };
-  std::vector<double> sums(n_tasks);
-  for_blocks([&](int64_t task, size_t begin, size_t end) {
-    for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
-      sums[task] += values_[cell];
-  });
-  double sum = 0;
-  for (double s : sums) sum += s;
-  const float mean = static_cast<float>(sum / values_.size());
-  const float threshold = std::min(mean, config_.grid_threshold);
-  for_blocks([&](int64_t, size_t begin, size_t end) {
-    for (size_t block = begin; block < end; ++block) {
-      uint64_t bits = 0;
-      for (size_t i = 0; i < kBlockCells; ++i) {
-        bits |= static_cast<uint64_t>(values_[block * kBlockCells + i] > threshold) << i;
-      }
-      grid_.occupied_blocks[block] = bits;
-    }
-  });
 }
 
 }  // namespace nerf

@@ -53,7 +53,6 @@ class OccupancyUpdater {
   void ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
                    Workspace* workspace);
   void SpreadLargest(size_t begin_block, size_t end_block);
-  void SetBits(ThreadPool* pool);
 
   const TrainConfig config_;
   const float step_length_;

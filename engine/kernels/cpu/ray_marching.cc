@@ -1,5 +1,8 @@
 #include "engine/kernels/ray_marching.h"
 
+#include <bit>
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/ray_marching.cc"
 #include "hwy/foreach_target.h"
@@ -28,14 +31,14 @@ struct Lanes {
   alignas(64) float t_exit[kMaxLanes];
   int slot[kMaxLanes];  // of params.active
   int count[kMaxLanes];
-  int n_busy = 0;
+  uint64_t busy = 0;  // a bit for each lane that has a slot
   int next_slot = 0;
 
   void Take(const MarchRaysParams& params, int lane) {
     slot[lane] = next_slot < params.n_active ? next_slot++ : -1;
     t_exit[lane] = -1;
     if (slot[lane] < 0) return;
-    ++n_busy;
+    busy |= uint64_t{1} << lane;
     const MarchRay& ray = params.rays[params.active[slot[lane]]];
     for (int axis = 0; axis < 3; ++axis) {
       origin[axis][lane] = ray.origin[axis] - params.grid.center[axis];
@@ -51,9 +54,18 @@ struct Lanes {
     ray.t = t[lane];
     if (has_left) ray.t_exit = -1;
     params.n_found[slot[lane]] = count[lane];
-    --n_busy;
+    busy &= ~(uint64_t{1} << lane);
   }
 };
+
+template <class M>
+HWY_INLINE uint64_t LaneBits(M mask) {
+  uint8_t bytes[8] = {};
+  hn::StoreMaskBits(Floats(), mask, bytes);
+  uint64_t bits;
+  std::memcpy(&bits, bytes, sizeof(bits));
+  return bits;
+}
 
 // MarchSteps, lane by lane.
 struct Stepping {
@@ -116,8 +128,8 @@ void MarchRays(const MarchRaysParams& params) {
   }
   for (int lane = 0; lane < lanes; ++lane) state.Take(params, lane);
   alignas(64) float middles[kMaxLanes], deltas[kMaxLanes];
-  alignas(64) int32_t cells[kMaxLanes], found[kMaxLanes], left[kMaxLanes];
-  while (state.n_busy > 0) {
+  alignas(64) int32_t cells[kMaxLanes];
+  while (state.busy != 0) {
     const auto t = hn::Load(d, state.t), t_exit = hn::Load(d, state.t_exit);
     const auto delta = stepping.Delta(t);
     const auto middle = hn::MulAdd(hn::Set(d, 0.5f), delta, t);
@@ -200,19 +212,20 @@ void MarchRays(const MarchRaysParams& params) {
     hn::Store(middle, d, middles);
     hn::Store(delta, d, deltas);
     hn::Store(hn::Add(hn::ShiftLeft<6>(block), bit), di, cells);
-    hn::Store(hn::VecFromMask(di, hn::RebindMask(di, is_sample)), di, found);
-    hn::Store(hn::VecFromMask(di, hn::RebindMask(di, is_through)), di, left);
-    for (int lane = 0; lane < lanes; ++lane) {
-      if (state.slot[lane] < 0) continue;
-      if (found[lane] != 0) {
-        const size_t i = static_cast<size_t>(state.slot[lane]) * params.max_samples +
-                         static_cast<size_t>(state.count[lane]++);
-        params.t_middles[i] = middles[lane];
-        params.deltas[i] = deltas[lane];
-        params.cells[i] = static_cast<uint32_t>(cells[lane]);
-      }
-      if (left[lane] == 0 && state.count[lane] < params.max_samples) continue;
-      state.Give(params, lane, left[lane] != 0);
+    const uint64_t through = LaneBits(is_through);
+    uint64_t full = 0;
+    for (uint64_t bits = LaneBits(is_sample) & state.busy; bits != 0; bits &= bits - 1) {
+      const int lane = std::countr_zero(bits);
+      const size_t i = static_cast<size_t>(state.slot[lane]) * params.max_samples +
+                       static_cast<size_t>(state.count[lane]++);
+      params.t_middles[i] = middles[lane];
+      params.deltas[i] = deltas[lane];
+      params.cells[i] = static_cast<uint32_t>(cells[lane]);
+      full |= uint64_t{state.count[lane] == params.max_samples} << lane;
+    }
+    for (uint64_t bits = (through | full) & state.busy; bits != 0; bits &= bits - 1) {
+      const int lane = std::countr_zero(bits);
+      state.Give(params, lane, (through >> lane & 1) != 0);
       state.Take(params, lane);
     }
   }
