@@ -17,7 +17,8 @@ void FlushDenormals();
 
 // A fixed team of threads; the caller is one of them. With BackgroundThread the only source of
 // threads in the engine. ParallelFor may be called from one thread at a time. Results must not
-// depend on n_threads: tasks own their outputs.
+// depend on n_threads: tasks own their outputs. A thread that finds nothing to do spins for some
+// tens of microseconds before it sleeps.
 class ThreadPool {
  public:
   // n_threads 0 takes one for each core of the process's affinity. Programs ask UsableCores
@@ -44,8 +45,8 @@ class ThreadPool {
   std::condition_variable finished_;
   std::atomic<uint64_t> generation_{0};  // written under mu_
   std::atomic<int> busy_{0};             // written under mu_
-  bool stopping_ = false;     // guarded by mu_
-  std::exception_ptr error_;  // guarded by mu_
+  bool stopping_ = false;                // guarded by mu_
+  std::exception_ptr error_;             // guarded by mu_
   const std::function<void(int64_t, int)>* task_ = nullptr;
   int64_t n_tasks_ = 0;
   std::atomic<int64_t> next_task_{0};

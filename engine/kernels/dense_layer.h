@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// Without functions: kernels/cpu/pair_unit.h includes it.
+// Without inline functions: kernels/cpu/pair_unit.h includes it.
 
 namespace nerf::kernels {
 

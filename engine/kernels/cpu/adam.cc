@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kLine = 16;       // floats of a cache line
 constexpr int kStretch = 1024;  // lines whose flags are looked at together
-constexpr int kAhead = 24;
+constexpr int kAhead = 24;  // lines that are prefetched before their turn: 12 gained half as much
 
 template <class D>
 struct AdamStep {
@@ -106,7 +106,7 @@ void AdamSparse(const AdamSparseParams& params) {
       if (flags == 0) continue;
       for (int64_t line = group; line < group + 8; ++line) {
         found[n] = static_cast<int32_t>(line - begin);
-        n += params.touched[line];
+        n += params.touched[line] != 0;
       }
       std::memset(params.touched + group, 0, 8);
     }

@@ -11,9 +11,9 @@ namespace {
 
 constexpr int kLanes = Avx512Pairs::kLanes;
 constexpr int kMaxPairs = kMaxPairWidth / 2;  // of a row
+constexpr int kSummedPairs = 64;              // of rows, in a weight gradient
 
 __m512bh AsPairs(__m512i words) { return reinterpret_cast<__m512bh>(words); }
-int Min(int a, int b) { return a < b ? a : b; }
 
 PairDestination From(PairDestination to, int row, int column) {
   to.values += row * to.stride + column;
@@ -36,7 +36,7 @@ void MultiplyBlock(const Left& a, int n_pairs, const PairMatrix& b, const PairDe
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) sums[r][v] = _mm512_setzero_ps();
   }
-  const uint32_t* words = b.words;
+  const uint32_t* words = b.first;
   for (int p = 0; p < n_pairs; ++p, words += b.step) {
     __m512bh columns[vectors];
 #pragma GCC unroll 4
@@ -64,7 +64,7 @@ int MultiplyColumns(const Left& a, int n_rows, int n_pairs, const PairMatrix& b,
   for (; column + vectors * kLanes <= n_columns; column += vectors * kLanes) {
     const auto block = [&]<int rows>(int row) {
       MultiplyBlock<rows, vectors>({a.words + row * a.row_step, a.row_step, a.pair_step}, n_pairs,
-                                   {b.words + column, b.step}, From(to, row, column));
+                                   {b.first + column, b.step}, From(to, row, column));
     };
     int row = 0;
     for (; row + kRows <= n_rows; row += kRows) block.template operator()<kRows>(row);
@@ -87,7 +87,7 @@ void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, int a_stri
   alignas(64) uint32_t a_words[kRows * kMaxPairs];
   const int n_pairs = (n_k + 1) / 2;
   for (int row = 0; row < n_rows; row += kRows) {
-    const int n = Min(kRows, n_rows - row);
+    const int n = Smaller(kRows, n_rows - row);
     for (int r = 0; r < n; ++r) {
       Avx512Pairs::PairAlongRow(a + static_cast<ptrdiff_t>(row + r) * a_stride, n_k,
                                 a_words + r * kMaxPairs);
@@ -117,11 +117,11 @@ void BackwardInput(const DenseBackwardInputParams& p) {
 }
 
 void BackwardWeights(const DenseBackwardWeightsParams& p) {
-  constexpr int kRows = 2 * kMaxPairs;
-  alignas(64) uint32_t inputs[kMaxPairs * kMaxPairWidth], grads[kMaxPairs * kMaxPairWidth];
+  constexpr int kRows = 2 * kSummedPairs;
+  alignas(64) uint32_t inputs[kSummedPairs * kMaxPairWidth], grads[kSummedPairs * kMaxPairWidth];
   const int n_in = (p.n_in + kLanes - 1) / kLanes * kLanes;
   for (int row = 0; row < p.n_rows; row += kRows) {
-    const int n = Min(kRows, p.n_rows - row);
+    const int n = Smaller(kRows, p.n_rows - row);
     Avx512Pairs::PairAlongColumns(p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride,
                                   p.input_stride, n, p.n_in, n_in, inputs);
     Avx512Pairs::PairAlongColumns(

@@ -37,11 +37,17 @@ struct PairDestination {
   ptrdiff_t gate_stride = 0;
 };
 
-// Rows of words that are `step` apart.
-struct PairMatrix {
-  const uint32_t* words = nullptr;
+// Rows of pairs, or of sums, that are `step` apart.
+template <typename T>
+struct Rows {
+  T* first = nullptr;
   ptrdiff_t step = 0;
 };
+using PairMatrix = Rows<const uint32_t>;
+
+namespace {
+inline int Smaller(int a, int b) { return a < b ? a : b; }
+}  // namespace
 
 // A layer's weights as pairs along columns: those that the caller made, or `made`, filled here with
 // (n_rows + 1) / 2 rows of n_columns words. A template over the unit's own type, so that no two

@@ -16,9 +16,8 @@ namespace nerf::kernels::cpu {
 struct PlainTiles {
   static inline thread_local uint32_t tiles[8][16][16];
 
-  static void Configure() {
-    std::memset(tiles, 0xff, sizeof(tiles));
-  }  // NaN: what is not set shows
+  // NaN: what is not set shows.
+  static void Configure() { std::memset(tiles, 0xff, sizeof(tiles)); }
   template <int tile>
   static void Zero() {
     std::memset(tiles[tile], 0, sizeof(tiles[tile]));

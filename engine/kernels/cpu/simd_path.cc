@@ -39,8 +39,7 @@ std::vector<std::string> SimdPaths() {
   return names;
 }
 
-// Processors of Intel multiply pairs outside of tiles at half the rate of AMD's, and slower than in
-// fp32 (docs/performance.md).
+// Processors of Intel multiply pairs outside of tiles slower than in fp32 (docs/performance.md).
 void TakeQuickestSimdPath() {
 #if defined(__x86_64__)
   const PairUnit* unit = AmxUnit();

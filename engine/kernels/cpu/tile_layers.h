@@ -11,22 +11,21 @@ namespace nerf::kernels::cpu {
 // tile 16 pairs of 16 columns, a C tile 16 rows of 16 sums. Source: Intel Architecture Instruction
 // Set Extensions, TDPBF16PS.
 //
-// Machine is the hardware, or what stands in for it (plain_unit.cc). It has eight tiles by number,
+// Machine is the hardware, or what stands in for it (plain_tiles.h). It has eight tiles by number,
 //   static void Configure();                                 before what follows
 //   template <int tile> static void Zero();
 //   template <int tile> static void Load(const void* rows, ptrdiff_t bytes);  rows `bytes` apart
 //   template <int tile> static void Save(void* rows, ptrdiff_t bytes);
 //   template <int c, int a, int b> static void Multiply();   c += a * b
 // and PairAlongRow, PairAlongColumns and StoreRows of avx512_pairs-inl.h.
-// All templates are in headers that only files with their own compiler flags and tests include:
-// internal linkage keeps code for one instruction set from standing in for another's.
+// Files with compiler flags of their own include this: internal linkage keeps code for one
+// instruction set from standing in for another's.
 namespace {
 
 inline constexpr int kTileSide = 16;
 inline constexpr int kMaxPairs = kMaxPairWidth / 2;  // of a row
 
 inline int RoundUpToTile(int n) { return (n + kTileSide - 1) / kTileSide * kTileSide; }
-inline int Smaller(int a, int b) { return a < b ? a : b; }
 
 // to[c * to_step + r] = from[r * from_step + c] for 16 x 16 words: four rounds in which the rows'
 // words interleave with those of the row eight further down.
@@ -48,61 +47,60 @@ inline void TransposeWords(const uint32_t* from, ptrdiff_t from_step, uint32_t* 
   for (int r = 0; r < kTileSide; ++r) *reinterpret_cast<Row*>(to + r * to_step) = rows[r];
 }
 
-// A matrix of words, or of sums, in rows that are `step` apart.
 template <typename T>
-struct Rows {
-  T* words;
-  ptrdiff_t step;
-  T* At(int row, int column) const { return words + row * step + column; }
-  ptrdiff_t bytes() const { return step * static_cast<ptrdiff_t>(sizeof(T)); }
-};
+T* At(const Rows<T>& rows, int row, int column) {
+  return rows.first + row * rows.step + column;
+}
+template <typename T>
+ptrdiff_t Bytes(const Rows<T>& rows) {
+  return rows.step * static_cast<ptrdiff_t>(sizeof(T));
+}
 
 // c = a * b or, with `add`, c += a * b, for n_pairs of them, a multiple of 16, and 32 rows and
 // columns or half of either: four C tiles share two A and two B tiles.
 template <typename Machine, bool add, int tile_rows, int tile_columns>
-void MultiplyTiles(const Rows<const uint32_t>& a, const Rows<const uint32_t>& b, int n_pairs,
-                   const Rows<float>& c) {
+void MultiplyTiles(const PairMatrix& a, const PairMatrix& b, int n_pairs, const Rows<float>& c) {
   const auto each_sum = [&]<typename Do>(Do do_with) {
-    do_with.template operator()<0>(c.At(0, 0));
-    if constexpr (tile_columns == 2) do_with.template operator()<1>(c.At(0, kTileSide));
-    if constexpr (tile_rows == 2) do_with.template operator()<2>(c.At(kTileSide, 0));
+    do_with.template operator()<0>(At(c, 0, 0));
+    if constexpr (tile_columns == 2) do_with.template operator()<1>(At(c, 0, kTileSide));
+    if constexpr (tile_rows == 2) do_with.template operator()<2>(At(c, kTileSide, 0));
     if constexpr (tile_rows == 2 && tile_columns == 2)
-      do_with.template operator()<3>(c.At(kTileSide, kTileSide));
+      do_with.template operator()<3>(At(c, kTileSide, kTileSide));
   };
   each_sum([&]<int tile>(const float* sums) {
     if constexpr (add) {
-      Machine::template Load<tile>(sums, c.bytes());
+      Machine::template Load<tile>(sums, Bytes(c));
     } else {
       Machine::template Zero<tile>();
     }
   });
   for (int p = 0; p < n_pairs; p += kTileSide) {
-    Machine::template Load<4>(a.At(0, p), a.bytes());
-    Machine::template Load<6>(b.At(p, 0), b.bytes());
+    Machine::template Load<4>(At(a, 0, p), Bytes(a));
+    Machine::template Load<6>(At(b, p, 0), Bytes(b));
     Machine::template Multiply<0, 4, 6>();
     if constexpr (tile_columns == 2) {
-      Machine::template Load<7>(b.At(p, kTileSide), b.bytes());
+      Machine::template Load<7>(At(b, p, kTileSide), Bytes(b));
       Machine::template Multiply<1, 4, 7>();
     }
     if constexpr (tile_rows == 2) {
-      Machine::template Load<5>(a.At(kTileSide, p), a.bytes());
+      Machine::template Load<5>(At(a, kTileSide, p), Bytes(a));
       Machine::template Multiply<2, 5, 6>();
       if constexpr (tile_columns == 2) Machine::template Multiply<3, 5, 7>();
     }
   }
-  each_sum([&]<int tile>(float* sums) { Machine::template Save<tile>(sums, c.bytes()); });
+  each_sum([&]<int tile>(float* sums) { Machine::template Save<tile>(sums, Bytes(c)); });
 }
 
 // The same for any multiples of 16 rows and columns.
 template <typename Machine, bool add>
-void MultiplyAll(int n_rows, int n_columns, const Rows<const uint32_t>& a,
-                 const Rows<const uint32_t>& b, int n_pairs, const Rows<float>& c) {
+void MultiplyAll(int n_rows, int n_columns, const PairMatrix& a, const PairMatrix& b, int n_pairs,
+                 const Rows<float>& c) {
   for (int row = 0; row < n_rows; row += 2 * kTileSide) {
     const bool two_rows = row + kTileSide < n_rows;
     for (int column = 0; column < n_columns; column += 2 * kTileSide) {
       const bool two_columns = column + kTileSide < n_columns;
-      const Rows<const uint32_t> left{a.At(row, 0), a.step}, right{b.At(0, column), b.step};
-      const Rows<float> sums{c.At(row, column), c.step};
+      const PairMatrix left{At(a, row, 0), a.step}, right{At(b, 0, column), b.step};
+      const Rows<float> sums{At(c, row, column), c.step};
       if (two_rows && two_columns) {
         MultiplyTiles<Machine, add, 2, 2>(left, right, n_pairs, sums);
       } else if (two_rows) {
@@ -126,7 +124,7 @@ inline void FillWithZeros(int n_rows, int n_columns, uint32_t* words) {
 // multiple of 16.
 template <typename Machine>
 void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t a_stride,
-                  const Rows<const uint32_t>& b, const PairDestination& to) {
+                  const PairMatrix& b, const PairDestination& to) {
   constexpr int kRows = 2 * kTileSide;
   alignas(64) uint32_t a_words[kRows * kMaxPairs];
   alignas(64) float sums[kRows * kMaxPairWidth];
@@ -152,11 +150,10 @@ void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t 
 // A layer's weights with rows of zeros until their pairs are a multiple of 16, where the caller has
 // not made them.
 template <typename Machine>
-Rows<const uint32_t> WeightsForTiles(const float* weights, const uint32_t* pairs, ptrdiff_t stride,
-                                     int n_rows, int n_columns, uint32_t* made) {
+PairMatrix WeightsForTiles(const float* weights, const uint32_t* pairs, ptrdiff_t stride,
+                           int n_rows, int n_columns, uint32_t* made) {
   if (pairs == nullptr) FillWithZeros(n_rows, n_columns, made);
-  const PairMatrix found = PairsOfWeights<Machine>(weights, pairs, stride, n_rows, n_columns, made);
-  return {found.words, found.step};
+  return PairsOfWeights<Machine>(weights, pairs, stride, n_rows, n_columns, made);
 }
 
 template <typename Machine>
@@ -201,7 +198,7 @@ void TileBackwardWeights(const DenseBackwardWeightsParams& p) {
   constexpr int kRows = 64;
   alignas(64) uint32_t inputs[2 * kTileSide * kRows / 2], grads[kRows / 2 * kMaxPairWidth];
   alignas(64) float last_sums[kTileSide * kMaxPairWidth];
-  const Rows<const uint32_t> b{grads, p.n_out};
+  const PairMatrix b{grads, p.n_out};
   Machine::Configure();
   for (int row = 0; row < p.n_rows; row += kRows) {
     const int n = Smaller(kRows, p.n_rows - row), n_pairs = RoundUpToTile((n + 1) / 2);

@@ -7,7 +7,6 @@
 namespace nerf::kernels::cuda {
 namespace {
 
-constexpr uint32_t kBlockCells = 64;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 // A random point of a cell, in the unit cube. cell is 64 * block + bit over all levels.

@@ -2,6 +2,7 @@
 
 #include "engine/base/buffer.h"
 #include "engine/kernels/activation.h"
+#include "engine/kernels/simd_path.h"
 #include "engine/kernels/spherical_harmonics.h"
 #include "gtest/gtest.h"
 #include "tests/testing/random_floats.h"
@@ -73,6 +74,37 @@ TEST(NgpNetworkTest, DensityAndColourAgreeWithTheReference) {
         EXPECT_NEAR(colours[i * kColourWidth + c], expected.colour[c], 2e-4);
     }
   }
+}
+
+TEST(NgpNetworkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
+  ASSERT_TRUE(kernels::cpu::ForceSimdPath("BF16_PLAIN"));
+  constexpr int kSamples = 33;
+  kernels::HashGridShape shape = kernels::MakeHashGridShape(16, 2, 12, 4, 128);
+  Buffer<float> table(size_t{32} * shape.entries());
+  const std::vector<float> entries = RandomFloats(table.size(), -1, 1, 1);
+  std::copy(entries.begin(), entries.end(), table.begin());
+  const std::vector<float> weights = RandomFloats(kNgpWeights, -0.3f, 0.3f, 2);
+  const std::vector<float> harmonics = RandomFloats(kSamples * kDirectionWidth, -1, 1, 3);
+  const std::vector<Vec3> unit = RandomPoints(kSamples, 0, 1, 4);
+  Buffer<uint32_t> pairs(kNgpWeightPairs);
+  NgpNetwork network{shape, {}, table.data(), weights.data(), 0.5f};
+  std::vector<float> found[2];
+  for (const bool as_pairs : {false, true}) {
+    if (as_pairs) network.weight_pairs = PairNgpWeights(weights.data(), false, pairs.data());
+    ASSERT_EQ(network.weight_pairs != nullptr, as_pairs);
+    std::vector<float> encodings(kSamples * kEncodingWidth), hidden(kSamples * kHiddenWidth),
+        hidden1(kSamples * kHiddenWidth), geometry(kSamples * kGeometryWidth),
+        colours(kSamples * kColourWidth);
+    NgpDensityForward(network, kSamples, unit.data(), encodings.data(), hidden.data(),
+                      geometry.data());
+    NgpDirectionShares(network, kSamples, harmonics.data(), hidden.data());
+    NgpColourForward(network, kSamples, geometry.data(), hidden.data(), hidden1.data(),
+                     colours.data());
+    for (const auto& values : {geometry, colours})
+      found[as_pairs].insert(found[as_pairs].end(), values.begin(), values.end());
+  }
+  EXPECT_EQ(found[0], found[1]);
+  ASSERT_TRUE(kernels::cpu::ForceSimdPath("FP32"));
 }
 
 }  // namespace

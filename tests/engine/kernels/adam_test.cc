@@ -104,12 +104,14 @@ TEST_P(AdamTest, PaddingWithoutAnyGradientStaysZeroAtTheSmallestEpsilon) {
 }
 
 TEST_P(AdamTest, SparseUpdatesWhatWasTouchedAndNothingElse) {
-  for (int n_lines : {0, 8, 16, 40}) {
+  // Flags are looked at 1024 lines at a time; of 1032 all are set.
+  for (int n_lines : {0, 8, 16, 40, 1024, 1032, 2056}) {
     const size_t n = size_t{16} * n_lines;
     State state(n), before(n);
     Buffer<uint8_t> touched(n_lines);
     // A group of eight untouched lines is skipped as one.
-    for (int line = 0; line < n_lines; ++line) touched[line] = line / 8 != 1 && line % 3 == 0;
+    for (int line = 0; line < n_lines; ++line)
+      touched[line] = n_lines == 1032 || (line / 8 != 1 && line % 3 == 0);
     for (size_t i = 0; i < n; i += 5) state.gradients[i] = before.gradients[i] = 0;
     const std::vector<uint8_t> was_touched(touched.begin(), touched.end());
     cpu::AdamSparse({.settings = Settings(2),

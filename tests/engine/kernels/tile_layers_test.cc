@@ -54,8 +54,15 @@ struct WatchedTiles : PlainTiles {
 
 class TileLayersTest : public testing::Test {
  protected:
-  TileLayersTest() { WatchedTiles::is_configured = false; }
-
+  // How many tiles a layer multiplies that begins on a thread of its own.
+  template <typename Params>
+  static int Multiplied(void (*layer)(const Params&), const Params& params) {
+    WatchedTiles::is_configured = false;
+    for (bool& set : WatchedTiles::is_set) set = false;
+    WatchedTiles::n_multiplied = 0;
+    layer(params);
+    return WatchedTiles::n_multiplied;
+  }
   // Tiles that a product of so many rows, pairs and columns takes at least.
   static int Tiles(int n_rows, int n_pairs, int n_columns) {
     const auto tiles = [](int n) { return (n + kTileSide - 1) / kTileSide; };
@@ -70,26 +77,36 @@ TEST_F(TileLayersTest, TilesAreSetBeforeTheyAreMultipliedAndNoneIsMultipliedTwic
         const std::vector<float> inputs = RandomFloats(n_rows * n_in, -1, 1, 1);
         const std::vector<float> weights = RandomFloats(n_in * n_out, -1, 1, 2);
         std::vector<float> outputs(n_rows * n_out), gradient(n_in * n_out);
-        WatchedTiles::n_multiplied = 0;
-        TileForward<WatchedTiles>({.n_rows = n_rows,
-                                   .n_in = n_in,
-                                   .n_out = n_out,
-                                   .inputs = inputs.data(),
-                                   .input_stride = n_in,
-                                   .weights = weights.data(),
-                                   .outputs = outputs.data(),
-                                   .output_stride = n_out});
-        EXPECT_EQ(WatchedTiles::n_multiplied, Tiles(n_rows, n_in / 2, n_out));
-        WatchedTiles::n_multiplied = 0;
-        TileBackwardWeights<WatchedTiles>({.n_rows = n_rows,
-                                           .n_in = n_in,
-                                           .n_out = n_out,
-                                           .inputs = inputs.data(),
-                                           .input_stride = n_in,
-                                           .grad_outputs = outputs.data(),
-                                           .grad_output_stride = n_out,
-                                           .grad_weights = gradient.data()});
-        EXPECT_EQ(WatchedTiles::n_multiplied, Tiles(n_in, (n_rows + 1) / 2, n_out));
+        const DenseForwardParams forward{.n_rows = n_rows,
+                                         .n_in = n_in,
+                                         .n_out = n_out,
+                                         .inputs = inputs.data(),
+                                         .input_stride = n_in,
+                                         .weights = weights.data(),
+                                         .outputs = outputs.data(),
+                                         .output_stride = n_out};
+        EXPECT_EQ(Multiplied(TileForward<WatchedTiles>, forward), Tiles(n_rows, n_in / 2, n_out));
+        const DenseBackwardWeightsParams to_weights{.n_rows = n_rows,
+                                                    .n_in = n_in,
+                                                    .n_out = n_out,
+                                                    .inputs = inputs.data(),
+                                                    .input_stride = n_in,
+                                                    .grad_outputs = outputs.data(),
+                                                    .grad_output_stride = n_out,
+                                                    .grad_weights = gradient.data()};
+        EXPECT_EQ(Multiplied(TileBackwardWeights<WatchedTiles>, to_weights),
+                  Tiles(n_in, (n_rows + 1) / 2, n_out));
+        std::vector<float> grad_inputs(n_rows * n_in);
+        const DenseBackwardInputParams to_inputs{.n_rows = n_rows,
+                                                 .n_in = n_in,
+                                                 .n_out = n_out,
+                                                 .grad_outputs = outputs.data(),
+                                                 .grad_output_stride = n_out,
+                                                 .weights = weights.data(),
+                                                 .grad_inputs = grad_inputs.data(),
+                                                 .grad_input_stride = n_in};
+        EXPECT_EQ(Multiplied(TileBackwardInput<WatchedTiles>, to_inputs),
+                  Tiles(n_rows, n_out / 2, n_in));
         if (HasFailure()) FAIL() << n_rows << " rows, " << n_in << " x " << n_out;
       }
     }

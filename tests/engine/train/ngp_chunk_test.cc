@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/field/occupancy_grid.h"
+#include "engine/kernels/simd_path.h"
 #include "engine/render/renderer.h"
 #include "engine/train/ngp_parameters.h"
 #include "gtest/gtest.h"
@@ -23,14 +24,17 @@ class NgpChunkTest : public testing::Test {
   // Rays of `batch`, one chunk for each pair of neighbouring bounds.
   LaneOutput Run(const Batch& batch, const std::vector<int>& bounds, NgpChunk* chunk) {
     const std::vector<uint8_t> empty_reaches = EmptyReaches(grid_);
-    const ChunkInput input{.config = &config_,
-                           .network = {parameters_.shape(), geometry_.box, parameters_.table(),
-                                       parameters_.weights(), 1, parameters_.half_table()},
-                           .transposed_weights = parameters_.transposed_weights(),
-                           .grid = MarchGridOf(grid_, empty_reaches),
-                           .steps = {geometry_.step, geometry_.cone},
-                           .scene_steps = {geometry_.step, geometry_.cone},
-                           .batch = &batch};
+    const ChunkInput input{
+        .config = &config_,
+        .network = {parameters_.shape(), geometry_.box, parameters_.table(), parameters_.weights(),
+                    1, parameters_.half_table(), kernels::kMaxHashLevels,
+                    takes_pairs_ ? parameters_.weight_pairs() : nullptr},
+        .transposed_weights = parameters_.transposed_weights(),
+        .transposed_pairs = takes_pairs_ ? parameters_.transposed_pairs() : nullptr,
+        .grid = MarchGridOf(grid_, empty_reaches),
+        .steps = {geometry_.step, geometry_.cone},
+        .scene_steps = {geometry_.step, geometry_.cone},
+        .batch = &batch};
     weight_gradients_.assign(kNgpWeights, 0);
     LaneOutput output;
     output.weight_gradients = weight_gradients_.data();
@@ -44,7 +48,23 @@ class NgpChunkTest : public testing::Test {
   NgpParameters parameters_;
   OccupancyGrid grid_;
   std::vector<float> weight_gradients_;
+  bool takes_pairs_ = false;
 };
+
+TEST_F(NgpChunkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
+  ASSERT_TRUE(kernels::cpu::ForceSimdPath("BF16_PLAIN"));
+  parameters_.InitializeRandomly();
+  ASSERT_NE(parameters_.transposed_pairs(), nullptr);
+  const Batch batch = TinyBatch(20);
+  NgpChunk chunk;
+  const LaneOutput without = Run(batch, {0, 20}, &chunk);
+  const std::vector<float> gradients_without = weight_gradients_;
+  takes_pairs_ = true;
+  const LaneOutput with = Run(batch, {0, 20}, &chunk);
+  EXPECT_EQ(with.grad_encodings, without.grad_encodings);
+  EXPECT_EQ(weight_gradients_, gradients_without);
+  ASSERT_TRUE(kernels::cpu::ForceSimdPath("FP32"));
+}
 
 TEST_F(NgpChunkTest, SplittingRaysAmongChunksChangesNothingButTheOrder) {
   const Batch batch = TinyBatch(50);

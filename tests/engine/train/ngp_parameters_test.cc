@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/kernels/simd_path.h"
 #include "gmock/gmock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
@@ -69,6 +70,32 @@ TEST(NgpParametersTest, TransposedWeightsFollowEveryUpdate) {
       }
     }
   }
+}
+
+TEST(NgpParametersTest, PairsOfTheWeightsFollowEveryChangeWhereLayersTakeThem) {
+  EXPECT_EQ(RandomParameters().weight_pairs(), nullptr) << "layers are in fp32";
+  ASSERT_TRUE(kernels::cpu::ForceSimdPath("BF16_PLAIN"));
+  NgpParameters parameters = RandomParameters(1);
+  const auto expect_fresh = [&parameters](const char* after) {
+    Buffer<uint32_t> pairs(kNgpWeightPairs), transposed(kNgpWeightPairs);
+    PairNgpWeights(parameters.weights(), false, pairs.data());
+    PairNgpWeights(parameters.transposed_weights(), true, transposed.data());
+    EXPECT_EQ(0, std::memcmp(parameters.weight_pairs(), pairs.data(), pairs.byte_size())) << after;
+    EXPECT_EQ(0,
+              std::memcmp(parameters.transposed_pairs(), transposed.data(), transposed.byte_size()))
+        << after;
+  };
+  expect_fresh("the start");
+  for (int i = 0; i < kNgpWeights; ++i) parameters.weight_gradients(3)[i] = 0.1f * (i % 7);
+  parameters.UpdateWeights(0.01f, 1);
+  expect_fresh("an update");
+  ASSERT_THAT(parameters.Load(Saved(RandomParameters(2))), IsOk());
+  expect_fresh("Load");
+  TensorFile model;
+  RandomParameters(3).SaveModel(&model);
+  ASSERT_THAT(parameters.Initialize(model), IsOk());
+  expect_fresh("Initialize");
+  ASSERT_TRUE(kernels::cpu::ForceSimdPath("FP32"));
 }
 
 TEST(NgpParametersTest, TheTableInHalfPrecisionFollowsEveryChange) {
