@@ -10,8 +10,7 @@ namespace nerf::kernels::cpu {
 namespace {
 
 constexpr int kLanes = Avx512Pairs::kLanes;
-constexpr int kMaxPairs = kMaxPairWidth / 2;  // of a row
-constexpr int kSummedPairs = 64;              // of rows, in a weight gradient
+constexpr int kSummedPairs = 64;  // of rows, in a weight gradient
 
 __m512bh AsPairs(__m512i words) { return reinterpret_cast<__m512bh>(words); }
 
@@ -80,8 +79,9 @@ void Multiply(const Left& a, int n_rows, int n_pairs, const PairMatrix& b, int n
   MultiplyColumns<1>(a, n_rows, n_pairs, b, n_columns, to, column);
 }
 
-// to[m][n] = sum_k a[m][k] * b[k][n], some rows at a time: their pairs stay in the L1 cache.
-void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, int a_stride,
+// The product of PairForward and PairBackwardInput, 16 rows at a time: their pairs stay in the L1
+// cache.
+void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t a_stride,
                   const PairMatrix& b, const PairDestination& to) {
   constexpr int kRows = 16;
   alignas(64) uint32_t a_words[kRows * kMaxPairs];
@@ -89,37 +89,16 @@ void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, int a_stri
   for (int row = 0; row < n_rows; row += kRows) {
     const int n = Smaller(kRows, n_rows - row);
     for (int r = 0; r < n; ++r) {
-      Avx512Pairs::PairAlongRow(a + static_cast<ptrdiff_t>(row + r) * a_stride, n_k,
-                                a_words + r * kMaxPairs);
+      Avx512Pairs::PairAlongRow(a + (row + r) * a_stride, n_k, a_words + r * kMaxPairs);
     }
     Multiply({a_words, kMaxPairs, 1}, n, n_pairs, b, n_columns, From(to, row, 0));
   }
 }
 
-void Forward(const DenseForwardParams& p) {
-  alignas(64) uint32_t made[kMaxPairs * kMaxPairWidth];
-  MultiplyRows(
-      p.n_rows, p.n_in, p.n_out, p.inputs, p.input_stride,
-      PairsOfWeights<Avx512Pairs>(p.weights, p.weight_pairs, p.n_out, p.n_in, p.n_out, made),
-      {.values = p.outputs, .stride = p.output_stride, .relu = p.relu, .accumulate = p.accumulate});
-}
-
-void BackwardInput(const DenseBackwardInputParams& p) {
-  alignas(64) uint32_t made[kMaxPairs * kMaxPairWidth];
-  MultiplyRows(p.n_rows, p.n_out, p.n_in, p.grad_outputs, p.grad_output_stride,
-               PairsOfWeights<Avx512Pairs>(p.weights, p.weight_pairs,
-                                           p.weight_stride > 0 ? p.weight_stride : p.n_in, p.n_out,
-                                           p.n_in, made),
-               {.values = p.grad_inputs,
-                .stride = p.grad_input_stride,
-                .gate = p.gate,
-                .gate_stride = p.gate_stride});
-}
-
 void BackwardWeights(const DenseBackwardWeightsParams& p) {
   constexpr int kRows = 2 * kSummedPairs;
   alignas(64) uint32_t inputs[kSummedPairs * kMaxPairWidth], grads[kSummedPairs * kMaxPairWidth];
-  const int n_in = (p.n_in + kLanes - 1) / kLanes * kLanes;
+  const int n_in = RoundUpTo16(p.n_in);
   for (int row = 0; row < p.n_rows; row += kRows) {
     const int n = Smaller(kRows, p.n_rows - row);
     Avx512Pairs::PairAlongColumns(p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride,
@@ -133,8 +112,8 @@ void BackwardWeights(const DenseBackwardWeightsParams& p) {
 }
 
 constexpr PairUnit kUnit{.name = "AVX512_BF16",
-                         .forward = Forward,
-                         .backward_input = BackwardInput,
+                         .forward = PairForward<Avx512Pairs, MultiplyRows>,
+                         .backward_input = PairBackwardInput<Avx512Pairs, MultiplyRows>,
                          .backward_weights = BackwardWeights,
                          .pair_along_columns = Avx512Pairs::PairAlongColumns};
 

@@ -14,8 +14,8 @@ namespace nerf::kernels::cpu {
 // AMX take:
 //   c[r][n] = sum_p a[r][p].low * b[p][n].low + a[r][p].high * b[p][n].high
 // This header has no library in it, since files with compiler flags of their own include it: their
-// copies of inline functions must not reach other machines. Each unit is deterministic; two differ
-// in how they round sums.
+// copies of inline functions must not reach other machines, so what is here has internal linkage.
+// Each unit is deterministic; two differ in how they round sums.
 struct PairUnit {
   const char* name = nullptr;
   void (*forward)(const DenseForwardParams&) = nullptr;
@@ -26,6 +26,7 @@ struct PairUnit {
                              int n_columns, uint32_t* words) = nullptr;
 };
 inline constexpr int kMaxPairWidth = 128;
+inline constexpr int kMaxPairs = kMaxPairWidth / 2;  // of a row
 
 // What happens to sums before they are stored; pointers to the block's first.
 struct PairDestination {
@@ -46,19 +47,51 @@ struct Rows {
 using PairMatrix = Rows<const uint32_t>;
 
 namespace {
-inline int Smaller(int a, int b) { return a < b ? a : b; }
-}  // namespace
 
-// A layer's weights as pairs along columns: those that the caller made, or `made`, filled here with
-// (n_rows + 1) / 2 rows of n_columns words. A template over the unit's own type, so that no two
-// units share its code.
+inline int Smaller(int a, int b) { return a < b ? a : b; }
+inline int RoundUpTo16(int n) { return (n + 15) / 16 * 16; }
+
+// Zeros after the pairs of n_rows rows of values, to a multiple of 16 rows of pairs.
+inline void FillWithZeros(int n_rows, int n_columns, uint32_t* words) {
+  const int n_pairs = (n_rows + 1) / 2;
+  for (int i = n_pairs * n_columns; i < RoundUpTo16(n_pairs) * n_columns; ++i) words[i] = 0;
+}
+
+// A layer's weights as pairs along columns: those that the caller made, or `made`, filled here.
 template <typename Machine>
 PairMatrix PairsOfWeights(const float* weights, const uint32_t* pairs, ptrdiff_t stride, int n_rows,
                           int n_columns, uint32_t* made) {
   if (pairs != nullptr) return {pairs, stride};
+  FillWithZeros(n_rows, n_columns, made);
   Machine::PairAlongColumns(weights, stride, n_rows, n_columns, n_columns, made);
   return {made, n_columns};
 }
+
+// The layers by multiply_rows(n_rows, n_k, n_columns, a, a_stride, b, to), a unit's own product:
+// to[m][n] = sum_k a[m][k] * b[k][n], with rows of pairs in b up to a multiple of 16, and n_columns
+// a multiple of 16.
+template <typename Machine, auto multiply_rows>
+void PairForward(const DenseForwardParams& p) {
+  alignas(64) uint32_t made[kMaxPairs * kMaxPairWidth];
+  multiply_rows(
+      p.n_rows, p.n_in, p.n_out, p.inputs, p.input_stride,
+      PairsOfWeights<Machine>(p.weights, p.weight_pairs, p.n_out, p.n_in, p.n_out, made),
+      {.values = p.outputs, .stride = p.output_stride, .relu = p.relu, .accumulate = p.accumulate});
+}
+
+template <typename Machine, auto multiply_rows>
+void PairBackwardInput(const DenseBackwardInputParams& p) {
+  alignas(64) uint32_t made[kMaxPairs * kMaxPairWidth];
+  const int stride = p.weight_stride > 0 ? p.weight_stride : p.n_in;
+  multiply_rows(p.n_rows, p.n_out, p.n_in, p.grad_outputs, p.grad_output_stride,
+                PairsOfWeights<Machine>(p.weights, p.weight_pairs, stride, p.n_out, p.n_in, made),
+                {.values = p.grad_inputs,
+                 .stride = p.grad_input_stride,
+                 .gate = p.gate,
+                 .gate_stride = p.gate_stride});
+}
+
+}  // namespace
 
 // nullptr where the build or the machine lacks what they need.
 const PairUnit* Avx512Bf16Unit();

@@ -23,9 +23,6 @@ namespace nerf::kernels::cpu {
 namespace {
 
 inline constexpr int kTileSide = 16;
-inline constexpr int kMaxPairs = kMaxPairWidth / 2;  // of a row
-
-inline int RoundUpToTile(int n) { return (n + kTileSide - 1) / kTileSide * kTileSide; }
 
 // to[c * to_step + r] = from[r * from_step + c] for 16 x 16 words: four rounds in which the rows'
 // words interleave with those of the row eight further down.
@@ -114,25 +111,18 @@ void MultiplyAll(int n_rows, int n_columns, const PairMatrix& a, const PairMatri
   }
 }
 
-// Zeros after the pairs of n_rows rows of values, to a multiple of 16 rows of pairs.
-inline void FillWithZeros(int n_rows, int n_columns, uint32_t* words) {
-  const int n_pairs = (n_rows + 1) / 2;
-  for (int i = n_pairs * n_columns; i < RoundUpToTile(n_pairs) * n_columns; ++i) words[i] = 0;
-}
-
-// to[m][n] = sum_k a[m][k] * b[k][n]; b has rows of pairs up to a multiple of 16. n_columns is a
-// multiple of 16.
+// The product of PairForward and PairBackwardInput, 32 rows at a time: they stay in the L1 cache.
 template <typename Machine>
 void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t a_stride,
                   const PairMatrix& b, const PairDestination& to) {
   constexpr int kRows = 2 * kTileSide;
   alignas(64) uint32_t a_words[kRows * kMaxPairs];
   alignas(64) float sums[kRows * kMaxPairWidth];
-  const int n_pairs = RoundUpToTile((n_k + 1) / 2);
+  const int n_pairs = RoundUpTo16((n_k + 1) / 2);
   const bool as_they_are = !to.relu && !to.accumulate && to.gate == nullptr;
   Machine::Configure();
   for (int row = 0; row < n_rows; row += kRows) {
-    const int n = Smaller(kRows, n_rows - row), n_padded = RoundUpToTile(n);
+    const int n = Smaller(kRows, n_rows - row), n_padded = RoundUpTo16(n);
     for (int r = 0; r < n; ++r)
       Machine::PairAlongRow(a + (row + r) * a_stride, n_k, a_words + r * n_pairs);
     for (int i = n * n_pairs; i < n_padded * n_pairs; ++i) a_words[i] = 0;
@@ -147,35 +137,14 @@ void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t 
   }
 }
 
-// A layer's weights with rows of zeros until their pairs are a multiple of 16, where the caller has
-// not made them.
-template <typename Machine>
-PairMatrix WeightsForTiles(const float* weights, const uint32_t* pairs, ptrdiff_t stride,
-                           int n_rows, int n_columns, uint32_t* made) {
-  if (pairs == nullptr) FillWithZeros(n_rows, n_columns, made);
-  return PairsOfWeights<Machine>(weights, pairs, stride, n_rows, n_columns, made);
-}
-
 template <typename Machine>
 void TileForward(const DenseForwardParams& p) {
-  alignas(64) uint32_t made[kMaxPairs * kMaxPairWidth];
-  MultiplyRows<Machine>(
-      p.n_rows, p.n_in, p.n_out, p.inputs, p.input_stride,
-      WeightsForTiles<Machine>(p.weights, p.weight_pairs, p.n_out, p.n_in, p.n_out, made),
-      {.values = p.outputs, .stride = p.output_stride, .relu = p.relu, .accumulate = p.accumulate});
+  PairForward<Machine, MultiplyRows<Machine>>(p);
 }
 
 template <typename Machine>
 void TileBackwardInput(const DenseBackwardInputParams& p) {
-  alignas(64) uint32_t made[kMaxPairs * kMaxPairWidth];
-  MultiplyRows<Machine>(p.n_rows, p.n_out, p.n_in, p.grad_outputs, p.grad_output_stride,
-                        WeightsForTiles<Machine>(p.weights, p.weight_pairs,
-                                                 p.weight_stride > 0 ? p.weight_stride : p.n_in,
-                                                 p.n_out, p.n_in, made),
-                        {.values = p.grad_inputs,
-                         .stride = p.grad_input_stride,
-                         .gate = p.gate,
-                         .gate_stride = p.gate_stride});
+  PairBackwardInput<Machine, MultiplyRows<Machine>>(p);
 }
 
 // The pairs of 16 columns of n_rows rows, turned: words[c][p], n_pairs in a row, a multiple of 16.
@@ -201,7 +170,7 @@ void TileBackwardWeights(const DenseBackwardWeightsParams& p) {
   const PairMatrix b{grads, p.n_out};
   Machine::Configure();
   for (int row = 0; row < p.n_rows; row += kRows) {
-    const int n = Smaller(kRows, p.n_rows - row), n_pairs = RoundUpToTile((n + 1) / 2);
+    const int n = Smaller(kRows, p.n_rows - row), n_pairs = RoundUpTo16((n + 1) / 2);
     const float* const input_rows = p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride;
     FillWithZeros(n, p.n_out, grads);
     Machine::PairAlongColumns(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
