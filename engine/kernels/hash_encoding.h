@@ -69,17 +69,21 @@ struct HashEncodeForwardParams {
   int n_active = kMaxHashLevels;
 };
 
-// Adds the gradient of one level: grad_table[entry(corner)][f] += weight(corner) * grad_features[i
-// * stride + f], samples in order. Shapes: positions [n] in [0, 1]^3;
-// grad_table [entries][F] of that level; stride in floats. touched[entry * F / 16] = 1 for each
-// entry added to: the cache lines that an optimiser has to visit.
+inline constexpr int kHashTile = 16;  // samples that are worked on together
+
+// Adds the gradient of one level: grad_table[entry(corner)][f] += weight(corner) * grad_features[(i
+// / 16) * tile_stride + F (i % 16) + f], samples in order: tiles of kHashTile samples, in which
+// those of one level lie together, since whole rows for each sample would make every level read
+// cache lines that are mostly other levels'. Shapes: positions [n] in [0, 1]^3; grad_table
+// [entries][F] of that level; tile_stride in floats. touched[entry * F / 16] = 1 for each entry
+// added to: the cache lines that an optimiser has to visit.
 struct HashEncodeBackwardParams {
   const HashGridShape* shape = nullptr;
   int level = 0;
   int n = 0;
   const Vec3* positions = nullptr;
   const float* grad_features = nullptr;
-  int stride = 2;
+  int tile_stride = 0;
   float* grad_table = nullptr;
   uint8_t* touched = nullptr;
 };

@@ -117,13 +117,14 @@ Run PrepareEncodeBackward(int log2_entries) {
   return [bench]() -> BenchWork {
     for (int level = 0; level < bench->shape.n_levels; ++level) {
       const size_t size = bench->shape.level_size();
+      const int first_feature = bench->shape.n_features * level;
       kernels::cpu::HashEncodeBackward(
           {.shape = &bench->shape,
            .level = level,
            .n = kSamples,
            .positions = bench->samples.data(),
-           .grad_features = bench->features.data() + bench->shape.n_features * level,
-           .stride = kEncodingWidth,
+           .grad_features = bench->features.data() + kernels::kHashTile * first_feature,
+           .tile_stride = kernels::kHashTile * kEncodingWidth,
            .grad_table = bench->table.data() + size * level,
            .touched = bench->touched.data() + size / 16 * level});
     }

@@ -133,8 +133,9 @@ void FusedHashGridStep::UpdateParameters(const Batch& batch) {
            .level = level,
            .n = static_cast<int>(lane.positions.size()),
            .positions = lane.positions.data(),
-           .grad_features = lane.grad_encodings.data() + shape.n_features * level,
-           .stride = kEncodingWidth,
+           .grad_features =
+               lane.grad_encodings.data() + kernels::kHashTile * shape.n_features * level,
+           .tile_stride = kernels::kHashTile * kEncodingWidth,
            .grad_table = gradients.values.data(),
            .touched = gradients.touched.data()});
     }

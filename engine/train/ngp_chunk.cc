@@ -17,6 +17,7 @@ namespace {
 constexpr int kMinWaveRows = 128;  // so that few long rays still make full batches
 constexpr int kBackwardRows =
     128;  // rows whose activations (1.1 KB each) go through the backward pass together
+constexpr size_t kTile = kernels::kHashTile;
 
 template <typename T>
 void Grow(Buffer<T>* buffer, size_t old_size, size_t new_size) {
@@ -35,6 +36,16 @@ const uint32_t* TransposedPairs(const ChunkInput& input, int offset, int column 
   return input.transposed_pairs + offset / 2 + column;
 }
 
+// tiles[i / 16][level][i % 16][f] = rows[i - first][level][f] for i in [first, first + n).
+template <int n_features>
+void CopyToTiles(size_t first, int n, const float* rows, float* tiles) {
+  for (size_t i = first; i < first + n; ++i, rows += kEncodingWidth) {
+    float* const to = tiles + i / kTile * kTile * kEncodingWidth + i % kTile * n_features;
+    for (int f = 0; f < kEncodingWidth; f += n_features)
+      std::memcpy(to + kTile * f, rows + f, n_features * sizeof(float));
+  }
+}
+
 template <int width>
 void CopyRow(Buffer<float>* buffer, int from, int to) {
   std::memcpy(buffer->data() + size_t{width} * to, buffer->data() + size_t{width} * from,
@@ -43,9 +54,21 @@ void CopyRow(Buffer<float>* buffer, int from, int to) {
 
 }  // namespace
 
+void LaneOutput::Append(int n, const Vec3* unit, int n_features, const float* gradients) {
+  const size_t n_before = positions.size(), n_tiles = (n_before + n + kTile - 1) / kTile;
+  positions.insert(positions.end(), unit, unit + n);
+  const size_t n_floats = n_tiles * kTile * kEncodingWidth;
+  const size_t size = grad_encodings.size();
+  if (size < n_floats) Grow(&grad_encodings, size, std::max(n_floats, 2 * size));
+  if (n_features == 4) {
+    CopyToTiles<4>(n_before, n, gradients, grad_encodings.data());
+  } else {
+    CopyToTiles<2>(n_before, n, gradients, grad_encodings.data());
+  }
+}
+
 void LaneOutput::Clear() {
   positions.clear();
-  grad_encodings.clear();
   cells.clear();
   sigmas.clear();
   loss = squared_error = 0;
@@ -331,11 +354,8 @@ void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutpu
     for (int j = 1; j < kGeometryWidth; ++j) grad[j] = from_colour[j];
   }
   layer_backward(1, hidden, grad_geometry, true, hidden);
-  output->positions.insert(output->positions.end(), positions_.data() + begin,
-                           positions_.data() + begin + n);
-  const size_t written = output->grad_encodings.size();
-  output->grad_encodings.resize(written + size_t{kEncodingWidth} * n);
-  layer_backward(0, encodings, hidden, false, output->grad_encodings.data() + written);
+  layer_backward(0, encodings, hidden, false, encodings);
+  output->Append(n, positions_.data() + begin, input.network.shape.n_features, encodings);
 }
 
 }  // namespace nerf

@@ -17,12 +17,14 @@ namespace nerf {
 inline constexpr int kMinWaveSamples = 4;
 
 // What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
-// hash table the position of each trained sample (unit cube) with the gradient of its encoding
-// [kEncodingWidth]. Sums are in double, in chunk order.
+// hash table the position of each trained sample (unit cube) with the gradient of its encoding, in
+// tiles [n / 16, rounded up][levels][16][F] (kernels/hash_encoding.h). Sums are in double, in chunk
+// order.
 struct LaneOutput {
   float* weight_gradients = nullptr;  // [kNgpWeights], added to
   std::vector<Vec3> positions;
-  std::vector<float> grad_encodings;
+  // In huge pages, and behind the last sample with what is left of earlier steps.
+  Buffer<float> grad_encodings;
   std::vector<uint32_t> cells;  // of the occupancy grid, of every marched sample
   std::vector<float> sigmas;    // and its density
   double loss = 0;
@@ -30,6 +32,8 @@ struct LaneOutput {
   int64_t n_marched = 0;
   int64_t n_trained = 0;
 
+  // n samples more; gradients are [n][kEncodingWidth], of F = n_features a level.
+  void Append(int n, const Vec3* unit, int n_features, const float* gradients);
   void Clear();
 };
 

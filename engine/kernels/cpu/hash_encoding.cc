@@ -23,7 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // instructions are split into as many loads and more on every x86 core so far. They pay where the
 // entry is a word and sixteen are converted and summed at once: a step took 4% less so.
 constexpr bool kGathersWords = HWY_TARGET <= HWY_AVX3;
-constexpr int kTile = 16;  // samples whose corners are found together
+constexpr int kTile = kHashTile;
 constexpr int kCorners = 8;
 
 // Positions of a tile as structure of arrays; the tail repeats the last sample.
@@ -32,6 +32,17 @@ struct TilePositions {
 };
 
 HWY_INLINE void LoadTile(const Vec3* positions, int n, TilePositions* tile) {
+  const hn::CappedTag<float, kTile> d;
+  if (n == kTile) {
+    for (size_t i = 0; i < kTile; i += hn::Lanes(d)) {
+      hn::Vec<decltype(d)> x, y, z;
+      hn::LoadInterleaved3(d, &positions[i].x, x, y, z);
+      hn::Store(x, d, tile->axis[0] + i);
+      hn::Store(y, d, tile->axis[1] + i);
+      hn::Store(z, d, tile->axis[2] + i);
+    }
+    return;
+  }
   for (int i = 0; i < kTile; ++i) {
     const Vec3 p = positions[HWY_MIN(i, n - 1)];
     tile->axis[0][i] = p.x;
@@ -207,6 +218,9 @@ void ScatterTiles(const HashEncodeBackwardParams& params) {
   uint8_t* HWY_RESTRICT const touched = params.touched;
   TilePositions tile;
   TileCorners corners[2];
+  const auto tile_gradients = [&](int begin) {
+    return params.grad_features + static_cast<size_t>(begin / kTile) * params.tile_stride;
+  };
   const auto find = [&](int begin) HWY_ATTR {
     const int n = std::min(kTile, params.n - begin);
     if (n <= 0) return;
@@ -214,14 +228,16 @@ void ScatterTiles(const HashEncodeBackwardParams& params) {
     LoadTile(params.positions + begin, n, &tile);
     FindCorners(*params.shape, params.level, tile, found);
     PrefetchCorners<kFeatures>(*found, n, table);
+    const float* const gradients = tile_gradients(begin);
+    for (int i = 0; i < kFeatures * kTile; i += kLineFloats) hwy::Prefetch(gradients + i);
   };
   find(0);
   for (int begin = 0; begin < params.n; begin += kTile) {
     find(begin + kTile);
     const int n = std::min(kTile, params.n - begin);
     const TileCorners& at = corners[begin / kTile % 2];
-    const float* gradient = params.grad_features + static_cast<size_t>(begin) * params.stride;
-    for (int i = 0; i < n; ++i, gradient += params.stride) {
+    const float* gradient = tile_gradients(begin);
+    for (int i = 0; i < n; ++i, gradient += kFeatures) {
       const auto grad = hn::LoadU(d, gradient);
       for (int c = 0; c < kCorners; ++c) {
         const uint32_t entry = at.entries[c][i];

@@ -134,9 +134,25 @@ TEST_P(HashEncodingTest, LevelsThatAreNotActiveGiveZerosAndTheOthersTheirBytes) 
   }
 }
 
+// Rows [n][width] as the tiles that HashEncodeBackward reads, each followed by floats that are no
+// gradient; so are the places of samples that the last tile lacks.
+std::vector<float> Tiles(const HashGridShape& shape, int n, const std::vector<float>& rows,
+                         int tile_stride) {
+  const int width = shape.width();
+  std::vector<float> tiles(static_cast<size_t>((n + 15) / 16 * tile_stride), 1e6f);
+  for (int i = 0; i < n; ++i) {
+    for (int c = 0; c < width; ++c) {
+      const int level = c / shape.n_features, f = c % shape.n_features;
+      tiles[i / 16 * tile_stride + (16 * level + i % 16) * shape.n_features + f] =
+          rows[i * width + c];
+    }
+  }
+  return tiles;
+}
+
 // One level of n samples against the reference, and every gradient on a touched line.
 void CheckBackwardLevel(const HashGridShape& shape, int level, std::span<const Vec3> positions,
-                        const std::vector<float>& grad_features, int stride,
+                        const std::vector<float>& tiles, int tile_stride,
                         const std::vector<double>& expected) {
   const size_t level_size = shape.level_size();
   const int n = static_cast<int>(positions.size());
@@ -146,8 +162,8 @@ void CheckBackwardLevel(const HashGridShape& shape, int level, std::span<const V
                            .level = level,
                            .n = n,
                            .positions = positions.data(),
-                           .grad_features = grad_features.data() + shape.n_features * level,
-                           .stride = stride,
+                           .grad_features = tiles.data() + 16 * shape.n_features * level,
+                           .tile_stride = tile_stride,
                            .grad_table = grad_table.data(),
                            .touched = touched.data()});
   for (size_t i = 0; i < level_size; ++i) {
@@ -161,18 +177,15 @@ void CheckBackwardLevel(const HashGridShape& shape, int level, std::span<const V
 TEST_P(HashEncodingTest, BackwardAgreesWithTheReferenceAndNamesEveryTouchedLine) {
   for (int n_features : {2, 4}) {
     const HashGridShape shape = Shape(n_features);
-    const int width = shape.width(), stride = width + 3;
+    const int width = shape.width(), tile_stride = 16 * width + 3;
     for (int n : kSizes) {
       const std::vector<Vec3> positions = Positions(n);
-      const std::vector<float> grad_features = RandomFloats(n * stride, -1, 1, 9);
-      std::vector<double> packed;
-      for (int i = 0; i < n; ++i) {
-        packed.insert(packed.end(), grad_features.begin() + i * stride,
-                      grad_features.begin() + i * stride + width);
-      }
-      const std::vector<double> expected = reference::HashEncodeBackward(shape, positions, packed);
+      const std::vector<float> rows = RandomFloats(n * width, -1, 1, 9);
+      const std::vector<float> tiles = Tiles(shape, n, rows, tile_stride);
+      const std::vector<double> expected = reference::HashEncodeBackward(
+          shape, positions, std::vector<double>(rows.begin(), rows.end()));
       for (int level = 0; level < shape.n_levels; ++level) {
-        CheckBackwardLevel(shape, level, positions, grad_features, stride, expected);
+        CheckBackwardLevel(shape, level, positions, tiles, tile_stride, expected);
         if (HasFatalFailure()) return;
       }
     }
@@ -193,7 +206,7 @@ TEST_P(HashEncodingTest, BackwardAddsToWhatIsThere) {
                              .n = 1,
                              .positions = &corner,
                              .grad_features = grad,
-                             .stride = 2,
+                             .tile_stride = 32,
                              .grad_table = grad_table.data(),
                              .touched = touched.data()});
   }
