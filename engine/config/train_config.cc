@@ -53,7 +53,8 @@ constexpr std::array kFields = {
                 "occupancy grid: steps between updates"},
     ConfigField{
         "half_table", &C::half_table, 0, 1,
-        "on the CPU: 1 reads the hash table in half precision, with fp32 masters; 0: in fp32"},
+        "on the CPU: 1 reads the hash table in half precision, with fp32 masters, and keeps its "
+        "moments in bf16; 0: all in fp32"},
     ConfigField{"huber_delta", &C::huber_delta, 1e-4, 10, "Huber loss: where it turns linear"},
     ConfigField{"initial_density", &C::initial_density, 1e-3, 1e3,
                 "optical depth of an untrained field along a side of the level-0 box"},

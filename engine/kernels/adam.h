@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "engine/base/half_float.h"
@@ -30,10 +31,24 @@ struct AdamDenseParams {
   const float* gradients = nullptr;
 };
 
+// Both moments of a parameter in one word: as bf16, rounded to nearest, ties to even, the first one
+// in the low half. Not in half precision, whose exponents the squares of gradients leave.
+inline uint32_t MomentPair(float first, float second) {
+  const auto rounded = [](float value) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    return bits + 0x7fff + (bits >> 16 & 1);
+  };
+  return rounded(first) >> 16 | (rounded(second) & 0xffff0000u);
+}
+inline float FirstMomentOf(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
+inline float SecondMomentOf(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
+
 // Parameters in cache lines of 16 floats: lines with touched[line] == 0 are skipped, and in the
 // others elements of zero gradient: neither parameter nor moments of an entry change in a step that
 // does not see it. Visited gradients and flags are reset to 0. settings.l2 is ignored. Where
-// half_copies is not null the parameters of visited lines are written there, too.
+// half_copies is not null the parameters of visited lines are written there, too. Moments are
+// floats or, where moment_pairs is not null, those pairs: memory bounds this op, and moments are
+// half of what it reads and writes. Arrays begin at cache lines.
 struct AdamSparseParams {
   AdamSettings settings;
   int64_t n_lines = 0;  // a multiple of 8
@@ -41,6 +56,7 @@ struct AdamSparseParams {
   float* parameters = nullptr;
   float* first_moments = nullptr;
   float* second_moments = nullptr;
+  uint32_t* moment_pairs = nullptr;
   float* gradients = nullptr;
   Half* half_copies = nullptr;
 };

@@ -116,10 +116,11 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
     : config_(config),
       shape_(shape),
       table_(shape.level_size() * shape.n_levels),
-      table_first_(table_.size()),
-      table_second_(table_.size()),
       table_average_(table_.size()),
-      half_table_(config.half_table != 0 ? table_.size() : 0),
+      table_first_(config.half_table != 0 ? 0 : table_.size()),
+      table_second_(table_first_.size()),
+      table_moments_(table_.size() - table_first_.size()),
+      half_table_(table_moments_.size()),
       weights_(kNgpWeights),
       transposed_(kNgpWeights),
       weights_first_(kNgpWeights),
@@ -131,8 +132,10 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
 
 size_t NgpParameters::ByteSize(const TrainConfig& config) {
   const size_t table = size_t{kHashWidth} << config.log2_hashmap_size;
-  const size_t halves = config.half_table != 0 ? table * sizeof(Half) : 0;
-  return table * 4 * sizeof(float) + halves + kNgpWeights * (5 + kGradientLanes) * sizeof(float) +
+  const size_t moments =
+      config.half_table != 0 ? sizeof(uint32_t) + sizeof(Half) : 2 * sizeof(float);
+  return table * (2 * sizeof(float) + moments) +
+         kNgpWeights * (5 + kGradientLanes) * sizeof(float) +
          kNgpWeightPairs * 2 * sizeof(uint32_t);
 }
 
@@ -165,6 +168,7 @@ void NgpParameters::RestartMoments() {
        {&table_first_, &table_second_, &weights_first_, &weights_second_}) {
     moments->SetZero();
   }
+  table_moments_.SetZero();
   std::memcpy(table_average_.data(), table_.data(), table_.byte_size());
   std::memcpy(weights_average_.data(), weights_.data(), weights_.byte_size());
   Derive();
@@ -189,6 +193,7 @@ void NgpParameters::DeriveWeights() {
 }
 
 NgpParameters::Arrays NgpParameters::arrays() {
+  NERF_CHECK(config_.half_table == 0);
   return {table_.span(),   table_first_.span(),   table_second_.span(),   table_average_.span(),
           weights_.span(), weights_first_.span(), weights_second_.span(), weights_average_.span()};
 }
@@ -212,15 +217,18 @@ kernels::AdamSettings NgpParameters::TableAdam(float learning_rate, int t) const
 void NgpParameters::UpdateTableLevel(int level, float learning_rate, int t,
                                      LevelGradients* gradients) {
   const size_t begin = shape_.level_size() * level;
-  kernels::cpu::AdamSparse(
-      {.settings = TableAdam(learning_rate, t),
-       .n_lines = static_cast<int64_t>(gradients->touched.size()),
-       .touched = gradients->touched.data(),
-       .parameters = table_.data() + begin,
-       .first_moments = table_first_.data() + begin,
-       .second_moments = table_second_.data() + begin,
-       .gradients = gradients->values.data(),
-       .half_copies = half_table() != nullptr ? half_table_.data() + begin : nullptr});
+  const auto of_level = [begin](auto& buffer) {
+    return buffer.empty() ? nullptr : buffer.data() + begin;
+  };
+  kernels::cpu::AdamSparse({.settings = TableAdam(learning_rate, t),
+                            .n_lines = static_cast<int64_t>(gradients->touched.size()),
+                            .touched = gradients->touched.data(),
+                            .parameters = of_level(table_),
+                            .first_moments = of_level(table_first_),
+                            .second_moments = of_level(table_second_),
+                            .moment_pairs = of_level(table_moments_),
+                            .gradients = gradients->values.data(),
+                            .half_copies = of_level(half_table_)});
 }
 
 void NgpParameters::UpdateWeights(float learning_rate, int t) {
@@ -261,8 +269,18 @@ void NgpParameters::UpdateAverages(int n_steps, ThreadPool* pool) {
 
 void NgpParameters::Save(TensorFile* file) const {
   WriteField(shape_, PlainName, table_, weights_, DType::kF32, file);
-  WriteField(shape_, FirstMomentName, table_first_, weights_first_, DType::kF32, file);
-  WriteField(shape_, SecondMomentName, table_second_, weights_second_, DType::kF32, file);
+  const auto write_moments = [&](auto name_of, const Buffer<float>& table, auto moment_of,
+                                 const Buffer<float>& weights) {
+    if (table_moments_.empty()) {
+      WriteField(shape_, name_of, table, weights, DType::kF32, file);
+      return;
+    }
+    Buffer<float> unpacked(table_moments_.size());
+    std::transform(table_moments_.begin(), table_moments_.end(), unpacked.begin(), moment_of);
+    WriteField(shape_, name_of, unpacked, weights, DType::kF32, file);
+  };
+  write_moments(FirstMomentName, table_first_, kernels::FirstMomentOf, weights_first_);
+  write_moments(SecondMomentName, table_second_, kernels::SecondMomentOf, weights_second_);
   WriteField(shape_, AverageName, table_average_, weights_average_, DType::kF32, file);
 }
 
@@ -276,8 +294,13 @@ absl::Status NgpParameters::Load(const TensorFile& file) {
     if (!status.ok()) return status;
   }
   table_ = std::move(table[0]);
-  table_first_ = std::move(table[1]);
-  table_second_ = std::move(table[2]);
+  if (table_moments_.empty()) {
+    table_first_ = std::move(table[1]);
+    table_second_ = std::move(table[2]);
+  } else {
+    std::transform(table[1].begin(), table[1].end(), table[2].begin(), table_moments_.begin(),
+                   kernels::MomentPair);
+  }
   table_average_ = std::move(table[3]);
   weights_ = std::move(weights[0]);
   weights_first_ = std::move(weights[1]);

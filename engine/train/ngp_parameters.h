@@ -38,7 +38,8 @@ class NgpParameters {
 
   const kernels::HashGridShape& shape() const { return shape_; }
   const float* table() const { return table_.data(); }
-  // The table in half precision, which follows it; null without the setting half_table.
+  // The table in half precision, which follows it; null without the setting half_table, which also
+  // says how Adam's moments of the table are kept.
   const Half* half_table() const { return half_table_.size() > 0 ? half_table_.data() : nullptr; }
   const float* weights() const { return weights_.data(); }
   // Weights of each layer as [n_out][n_in], for the backward pass; follow weights() after each
@@ -58,7 +59,7 @@ class NgpParameters {
   kernels::AdamSettings TableAdam(float learning_rate, int t) const;
   kernels::AdamSettings WeightsAdam(float learning_rate, int t) const;
 
-  // Everything that a file holds, for a device that trains a copy of it.
+  // Everything that a file holds, for a device that trains a copy of it. Requires: half_table=0.
   struct Arrays {
     std::span<float> table, table_first, table_second, table_average;
     std::span<float> weights, weights_first, weights_second, weights_average;
@@ -98,7 +99,9 @@ class NgpParameters {
 
   const TrainConfig config_;
   const kernels::HashGridShape shape_;
-  Buffer<float> table_, table_first_, table_second_, table_average_;
+  Buffer<float> table_, table_average_;
+  Buffer<float> table_first_, table_second_;  // moments
+  Buffer<uint32_t> table_moments_;            // or, with half_table, pairs of them (kernels/adam.h)
   Buffer<Half> half_table_;
   Buffer<float> weights_, transposed_, weights_first_, weights_second_, weights_average_;
   Buffer<float> weight_gradients_;

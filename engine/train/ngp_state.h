@@ -42,7 +42,8 @@ struct NgpState {
   uint32_t n_updates = 0;  // of Adam, since the moments started
 };
 
-// The config of a state whose table is not read by the CPU's encoding, but from its masters.
+// The config of a state whose table is in fp32 with all that Adam keeps for it: for other steps
+// than the CPU's.
 TrainConfig WithoutHalfTable(TrainConfig config);
 
 }  // namespace nerf

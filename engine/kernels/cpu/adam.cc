@@ -74,9 +74,58 @@ void AdamDense(const AdamDenseParams& params) {
   std::memcpy(params.second_moments + i, tail[2], bytes);
 }
 
-void AdamSparse(const AdamSparseParams& params) {
-  const hn::CappedTag<float, kLine> d;
-  const AdamStep<decltype(d)> step(params.settings);
+using LineTag = hn::CappedTag<float, kLine>;
+using LineFloats = hn::Vec<LineTag>;
+using LineMask = hn::Mask<LineTag>;
+
+// Where AdamSparse finds moments i and on, and keeps those that `seen` says.
+struct FloatMoments {
+  float* first;
+  float* second;
+
+  HWY_INLINE void Load(int64_t i, LineFloats* m, LineFloats* v) const {
+    *m = hn::Load(LineTag(), first + i);
+    *v = hn::Load(LineTag(), second + i);
+  }
+  HWY_INLINE void Store(LineMask seen, LineFloats m, LineFloats v, int64_t i) const {
+    const LineTag d;
+    hn::Store(hn::IfThenElse(seen, m, hn::Load(d, first + i)), d, first + i);
+    hn::Store(hn::IfThenElse(seen, v, hn::Load(d, second + i)), d, second + i);
+  }
+  HWY_INLINE void Prefetch(int64_t i) const {
+    hwy::Prefetch(first + i);
+    hwy::Prefetch(second + i);
+  }
+};
+struct PairMoments {
+  uint32_t* words;
+
+  HWY_INLINE void Load(int64_t i, LineFloats* m, LineFloats* v) const {
+    const LineTag d;
+    const hn::RebindToUnsigned<LineTag> du;
+    const auto pairs = hn::Load(du, words + i);
+    *m = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
+    *v = hn::BitCast(d, hn::And(pairs, hn::Set(du, 0xffff0000u)));
+  }
+  HWY_INLINE void Store(LineMask seen, LineFloats m, LineFloats v, int64_t i) const {
+    const hn::RebindToUnsigned<LineTag> du;
+    const auto rounded = [&](LineFloats value) HWY_ATTR {
+      const auto bits = hn::BitCast(du, value);
+      const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+      return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+    };
+    const auto pairs =
+        hn::Or(hn::ShiftRight<16>(rounded(m)), hn::And(rounded(v), hn::Set(du, 0xffff0000u)));
+    const auto is_new = hn::RebindMask(du, seen);
+    hn::Store(hn::IfThenElse(is_new, pairs, hn::Load(du, words + i)), du, words + i);
+  }
+  HWY_INLINE void Prefetch(int64_t i) const { hwy::Prefetch(words + i); }
+};
+
+template <class Moments>
+void UpdateTouched(const AdamSparseParams& params, const Moments moments) {
+  const LineTag d;
+  const AdamStep<LineTag> step(params.settings);
   const int64_t lanes = hn::Lanes(d);
   const auto zero = hn::Zero(d);
   const auto update = [&](int64_t line) HWY_ATTR {
@@ -84,15 +133,13 @@ void AdamSparse(const AdamSparseParams& params) {
       const auto gradient = hn::Load(d, params.gradients + i);
       const auto seen = hn::Ne(gradient, zero);
       const auto old_parameter = hn::Load(d, params.parameters + i);
-      const auto old_first = hn::Load(d, params.first_moments + i);
-      const auto old_second = hn::Load(d, params.second_moments + i);
-      auto parameter = old_parameter, first = old_first, second = old_second;
+      auto parameter = old_parameter, first = zero, second = zero;
+      moments.Load(i, &first, &second);
       step.Update(gradient, &parameter, &first, &second);
       parameter = hn::IfThenElse(seen, parameter, old_parameter);
       hn::Store(parameter, d, params.parameters + i);
       if (params.half_copies != nullptr) StoreHalves(d, parameter, params.half_copies + i);
-      hn::Store(hn::IfThenElse(seen, first, old_first), d, params.first_moments + i);
-      hn::Store(hn::IfThenElse(seen, second, old_second), d, params.second_moments + i);
+      moments.Store(seen, first, second, i);
       hn::Store(zero, d, params.gradients + i);
     }
   };
@@ -115,10 +162,17 @@ void AdamSparse(const AdamSparseParams& params) {
       const int64_t ahead = (begin + found[i + kAhead]) * kLine;
       hwy::Prefetch(params.gradients + ahead);
       hwy::Prefetch(params.parameters + ahead);
-      hwy::Prefetch(params.first_moments + ahead);
-      hwy::Prefetch(params.second_moments + ahead);
+      moments.Prefetch(ahead);
       update(begin + found[i]);
     }
+  }
+}
+
+void AdamSparse(const AdamSparseParams& params) {
+  if (params.moment_pairs != nullptr) {
+    UpdateTouched(params, PairMoments{params.moment_pairs});
+  } else {
+    UpdateTouched(params, FloatMoments{params.first_moments, params.second_moments});
   }
 }
 

@@ -83,8 +83,10 @@ TEST(AutogradStepTest, SeveralStepsStayCloseToTheFusedStep) {
 
 TEST(AutogradStepTest, EachContinuesFromTheOthersCheckpoint) {
   ThreadPool pool(1);
-  const auto fused = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
-  const auto autograd = NewAutogradStep(TinyConfig(), TinyGeometry(), &pool);
+  TrainConfig config = TinyConfig();
+  config.half_table = 0;  // or the moments are rounded once more
+  const auto fused = NewFusedHashGridStep(config, TinyGeometry(), &pool);
+  const auto autograd = NewAutogradStep(config, TinyGeometry(), &pool);
   for (uint32_t i = 0; i < 3; ++i) fused->Run(TinyBatch(30, i));
   ASSERT_THAT(autograd->Load(Saved(*fused)), IsOk());
   EXPECT_TRUE(SameContents(Saved(*autograd), Saved(*fused)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "engine/base/buffer.h"
@@ -132,6 +133,63 @@ TEST_P(AdamTest, SparseUpdatesWhatWasTouchedAndNothingElse) {
       EXPECT_EQ(state.gradients[i], was_touched[i / 16] ? 0 : before.gradients[i]) << i;
     }
     EXPECT_EQ(std::count(touched.begin(), touched.end(), 0), n_lines);
+  }
+}
+
+TEST(MomentPairTest, RoundsToTheNearestBf16TiesToEven) {
+  const float step = 0x1p-7f;  // between neighbours from 1 to 2
+  const float infinity = std::numeric_limits<float>::infinity();
+  const struct {
+    float value, rounded;
+  } cases[] = {{0, 0},
+               {1, 1},
+               {1 + 0.5f * step, 1},
+               {1 + 1.5f * step, 1 + 2 * step},
+               {1 + 0.51f * step, 1 + step},
+               {-1 - 0.49f * step, -1},
+               {2 - 0.25f * step, 2},
+               {0x1p-120f, 0x1p-120f},
+               {3e38f, 0x1.c4p127f},
+               {infinity, infinity}};
+  for (const auto& [value, rounded] : cases) {
+    EXPECT_EQ(FirstMomentOf(MomentPair(value, 7)), rounded) << value;
+    EXPECT_EQ(SecondMomentOf(MomentPair(7, value)), rounded) << value;
+    EXPECT_EQ(SecondMomentOf(MomentPair(value, 7)), 7) << value;
+    EXPECT_EQ(FirstMomentOf(MomentPair(7, value)), 7) << value;
+  }
+}
+
+TEST_P(AdamTest, SparseWithMomentsInPairsIsThatWithFloatsWhoseMomentsAreRounded) {
+  constexpr int kLines = 24;
+  constexpr size_t kSize = size_t{16} * kLines;
+  State floats(kSize), pairs(kSize);
+  Buffer<uint32_t> moments(kSize);
+  for (size_t i = 0; i < kSize; ++i) {
+    if (i % 5 == 0) floats.gradients[i] = pairs.gradients[i] = 0;
+    moments[i] = MomentPair(floats.first[i], floats.second[i]);
+    floats.first[i] = FirstMomentOf(moments[i]);
+    floats.second[i] = SecondMomentOf(moments[i]);
+  }
+  const std::vector<uint32_t> before(moments.begin(), moments.end());
+  Buffer<uint8_t> touched(kLines), touched_again(kLines);
+  for (int line = 0; line < kLines; line += 3) touched[line] = touched_again[line] = 1;
+  cpu::AdamSparse({.settings = Settings(2),
+                   .n_lines = kLines,
+                   .touched = touched.data(),
+                   .parameters = floats.parameters.data(),
+                   .first_moments = floats.first.data(),
+                   .second_moments = floats.second.data(),
+                   .gradients = floats.gradients.data()});
+  cpu::AdamSparse({.settings = Settings(2),
+                   .n_lines = kLines,
+                   .touched = touched_again.data(),
+                   .parameters = pairs.parameters.data(),
+                   .moment_pairs = moments.data(),
+                   .gradients = pairs.gradients.data()});
+  for (size_t i = 0; i < kSize; ++i) {
+    ASSERT_EQ(pairs.parameters[i], floats.parameters[i]) << i;
+    ASSERT_EQ(moments[i], MomentPair(floats.first[i], floats.second[i])) << i;
+    ASSERT_EQ(moments[i] != before[i], i / 16 % 3 == 0 && i % 5 != 0) << i;
   }
 }
 

@@ -338,9 +338,11 @@ TEST_P(CudaHashGridStepTest, RaysThatMeetNothingShowTheirBackground) {
 TEST_P(CudaHashGridStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere) {
   ThreadPool pool(1);
   const SceneGeometry geometry = TinyGeometry();
-  const auto device = NewCudaHashGridStep(TinyConfig(), geometry);
+  TrainConfig config = TinyConfig();
+  config.half_table = 0;  // or the CPU rounds the moments
+  const auto device = NewCudaHashGridStep(config, geometry);
   for (uint32_t i = 0; i < 3; ++i) device->Run(TinyBatch(20, i));
-  const auto cpu = NewFusedHashGridStep(TinyConfig(), geometry, &pool);
+  const auto cpu = NewFusedHashGridStep(config, geometry, &pool);
   ASSERT_THAT(cpu->Load(Saved(*device)), IsOk());
   EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device)));
   const Camera camera = TinyCamera(16);

@@ -135,6 +135,34 @@ TEST(NgpParametersTest, ThereIsNoTableInHalfPrecisionWhereTheConfigWantsNone) {
   EXPECT_EQ(parameters.half_table(), nullptr);
 }
 
+// Moments of both forms come back from a file, from one of the other form as well.
+TEST(NgpParametersTest, MomentsOfTheTableReadBackInEitherForm) {
+  TrainConfig in_floats = TinyConfig();
+  in_floats.half_table = 0;
+  const auto trained = [](const TrainConfig& config) {
+    NgpParameters parameters(config, Shape());
+    parameters.InitializeRandomly();
+    LevelGradients gradients(Shape());
+    for (size_t i = 0; i < gradients.values.size(); i += 3) {
+      gradients.values[i] = 0.1f * static_cast<float>(i % 7);
+      gradients.touched[i / kernels::kLineFloats] = 1;
+    }
+    parameters.UpdateTableLevel(2, 0.01f, 1, &gradients);
+    return Saved(parameters);
+  };
+  const auto read_back = [](const TrainConfig& config, const TensorFile& file) {
+    NgpParameters parameters(config, Shape());
+    EXPECT_THAT(parameters.Load(file), IsOk());
+    return Saved(parameters);
+  };
+  const TensorFile floats = trained(in_floats), pairs = trained(TinyConfig());
+  EXPECT_FALSE(SameContents(floats, pairs));
+  EXPECT_TRUE(SameContents(read_back(in_floats, floats), floats));
+  EXPECT_TRUE(SameContents(read_back(TinyConfig(), pairs), pairs));
+  EXPECT_TRUE(SameContents(read_back(in_floats, pairs), pairs));
+  EXPECT_TRUE(SameContents(read_back(TinyConfig(), floats), pairs));
+}
+
 TEST(NgpParametersTest, WeightUpdateSumsTheLanesAndClearsThem) {
   NgpParameters parameters = RandomParameters();
   float expected = 0;
