@@ -332,11 +332,11 @@ Run PrepareMarch() {
         wave.active.push_back(static_cast<int>(i));
       }
       while (!wave.active.empty()) {
-        wave.March(grid, bench->steps, kMinWaveSamples, marches);
+        wave.March(grid, bench->steps, kMinLookSamples, marches);
         size_t n_active = 0;
         for (size_t i = 0; i < wave.active.size(); ++i) {
           n_samples += wave.n_found[i];
-          if (wave.n_found[i] == kMinWaveSamples) wave.active[n_active++] = wave.active[i];
+          if (wave.n_found[i] == kMinLookSamples) wave.active[n_active++] = wave.active[i];
         }
         wave.active.resize(n_active);
       }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kChunkSamples =
     512;  // trained samples that a chunk should have, so that its activations fit L2
+constexpr int kRaysUnderWay = 512;  // that march together first; whole chunks of them
 
 // The fused step of the ngp method: chunks of rays through march, encode, density, compaction,
 // colour, composite, loss and backward on all threads, then scatter and Adam level by level
@@ -54,6 +55,7 @@ class FusedHashGridStep : public TrainingStep {
   NgpState state_;
   std::vector<uint8_t> empty_reaches_;           // of the grid's blocks
   bool grid_changed_ = true;                     // since they were found
+  std::vector<RaysUnderWay> under_way_;          // of a step
   std::vector<NgpChunk> chunks_;                 // one a thread
   std::vector<LevelGradients> level_gradients_;  // one a thread
   LaneOutput lanes_[kGradientLanes];
@@ -94,13 +96,22 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
       static_cast<double>(kChunkSamples) * batch.n_rays / batch.target_samples;
   const int rays_per_chunk = std::clamp(static_cast<int>(chunk_rays), 4, 64);
   const int n_chunks = (batch.n_rays + rays_per_chunk - 1) / rays_per_chunk;
+  input.look_samples = std::max(kMinLookSamples, kMinLookRows / rays_per_chunk);
+  const int chunks_under_way = std::max(1, kRaysUnderWay / rays_per_chunk);
+  const int rays_under_way = chunks_under_way * rays_per_chunk;
+  under_way_.resize((n_chunks + chunks_under_way - 1) / chunks_under_way);
+  pool_->ParallelFor(under_way_.size(), [&](int64_t i, int) {
+    const int begin = static_cast<int>(i) * rays_under_way;
+    under_way_[i].Start(input, begin, std::min(begin + rays_under_way, batch.n_rays));
+  });
   pool_->ParallelFor(kGradientLanes, [&](int64_t lane, int thread) {
     LaneOutput& output = lanes_[lane];
     output.Clear();
     output.weight_gradients = state_.parameters.weight_gradients(static_cast<int>(lane));
     for (int chunk = static_cast<int>(lane); chunk < n_chunks; chunk += kGradientLanes) {
       const int begin = chunk * rays_per_chunk;
-      chunks_[thread].Run(input, begin, std::min(begin + rays_per_chunk, batch.n_rays), &output);
+      chunks_[thread].Run(input, under_way_[chunk / chunks_under_way], begin,
+                          std::min(begin + rays_per_chunk, batch.n_rays), &output);
     }
   });
 }
@@ -165,8 +176,12 @@ size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& ge
   const size_t lanes = MostStepSamples(config) * (kEncodingWidth * sizeof(float) + sizeof(Vec3));
   const size_t level =
       (size_t(config.n_features_per_level) << config.log2_hashmap_size) * sizeof(float);
+  const size_t rays = static_cast<size_t>(config.max_rays) *
+                      (kLooksAhead * kMinLookSamples * (2 * sizeof(float) + sizeof(uint32_t)) +
+                       sizeof(kernels::MarchRay));
   const size_t threads = static_cast<size_t>(n_threads) * ((16 << 20) + level);
-  return NgpParameters::ByteSize(config) + cells * sizeof(float) + cells / 8 + lanes + threads;
+  return NgpParameters::ByteSize(config) + cells * sizeof(float) + cells / 8 + lanes + rays +
+         threads;
 }
 
 }  // namespace nerf

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "engine/kernels/activation.h"
 #include "engine/kernels/colour_loss.h"
@@ -14,7 +15,6 @@
 namespace nerf {
 namespace {
 
-constexpr int kMinWaveRows = 128;  // so that few long rays still make full batches
 constexpr int kBackwardRows =
     128;  // rows whose activations (1.1 KB each) go through the backward pass together
 constexpr size_t kTile = kernels::kHashTile;
@@ -95,17 +95,28 @@ void NgpChunk::Reserve(int n_rows) {
   capacity_ = static_cast<int>(rows);
 }
 
-void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* output) {
+void RaysUnderWay::Start(const ChunkInput& input, int first, int end) {
+  begin = first;
+  rays.resize(end - first);
+  wave.active.resize(rays.size());
+  for (int r = 0; r < end - first; ++r) {
+    rays[r] = kernels::StartMarch(input.grid, input.steps, input.batch->rays[first + r],
+                                  input.batch->jitters[first + r]);
+    wave.active[r] = r;
+  }
+  wave.March(input.grid, input.steps, input.SamplesAhead(), rays.data());
+}
+
+void NgpChunk::Run(const ChunkInput& input, const RaysUnderWay& under_way, int begin, int end,
+                   LaneOutput* output) {
   const Batch& batch = *input.batch;
-  const int n_rays = end - begin;
+  const int n_rays = end - begin, first = begin - under_way.begin;
   rays_.resize(n_rays);
-  marches_.resize(n_rays);
+  marches_.assign(under_way.rays.begin() + first, under_way.rays.begin() + first + n_rays);
   harmonics_.resize(size_t{kDirectionWidth} * n_rays);
   shares_.resize(size_t{kHiddenWidth} * n_rays);
   n_rows_ = 0;
   for (int r = 0; r < n_rays; ++r) {
-    marches_[r] = kernels::StartMarch(input.grid, input.steps, batch.rays[begin + r],
-                                      batch.jitters[begin + r]);
     RayState& ray = rays_[r];
     ray.transmittance = 1;
     ray.done = false;
@@ -114,7 +125,7 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
     kernels::SphericalHarmonics4(batch.rays[begin + r].direction,
                                  harmonics_.data() + size_t{kDirectionWidth} * r);
   }
-  March(input, output);
+  March(input, under_way.wave, first, output);
   ForwardColour(input);
   CompositeAndLoss(input, begin, output);
   CompositeBackward(input);
@@ -124,52 +135,68 @@ void NgpChunk::Run(const ChunkInput& input, int begin, int end, LaneOutput* outp
   output->n_trained += n_rows_;
 }
 
-void NgpChunk::March(const ChunkInput& input, LaneOutput* output) {
-  const int wave_samples = std::max(kMinWaveSamples, kMinWaveRows / static_cast<int>(rays_.size()));
-  for (int marched = 0; marched < kernels::kMaxSamplesPerRay; marched += wave_samples) {
-    Reserve(n_rows_ + wave_samples * static_cast<int>(rays_.size()));
-    const int n = MarchWave(input, wave_samples, output);
-    if (n == 0) return;
-    output->n_marched += n;
-    const size_t row = n_rows_;
-    NgpDensityForward(input.network, n, positions_.data() + row,
-                      encodings_.data() + row * kEncodingWidth, hidden_.data() + row * kHiddenWidth,
-                      geometry_.data() + row * kGeometryWidth);
-    kernels::cpu::DensityActivation({.n = n,
-                                     .outputs = geometry_.data() + row * kGeometryWidth,
-                                     .stride = kGeometryWidth,
-                                     .shift = input.network.density_shift,
-                                     .deltas = deltas_.data() + row,
-                                     .sigmas = sigmas_.data() + row,
-                                     .alphas = alphas_.data() + row});
-    output->sigmas.insert(output->sigmas.end(), sigmas_.data() + row, sigmas_.data() + row + n);
-    n_rows_ = DropHidden(input, n_rows_, n_rows_ + n);
+// The chunk's rays have marched in `ahead`, from first_slot on.
+void NgpChunk::March(const ChunkInput& input, const RayWave& ahead, int first_slot,
+                     LaneOutput* output) {
+  const RayWave* wave = &ahead;
+  slots_.resize(rays_.size());
+  std::iota(slots_.begin(), slots_.end(), first_slot);
+  for (int taken = 0; taken < kernels::kMaxSamplesPerRay && FindActive();
+       taken += input.look_samples) {
+    const int offset = taken % input.SamplesAhead();
+    if (taken > 0 && offset == 0) {
+      wave_.March(input.grid, input.steps, input.SamplesAhead(), marches_.data());
+      for (size_t i = 0; i < wave_.active.size(); ++i)
+        slots_[wave_.active[i]] = static_cast<int>(i);
+      wave = &wave_;
+    }
+    Look(input, *wave, offset, output);
   }
 }
 
-int NgpChunk::MarchWave(const ChunkInput& input, int wave_samples, LaneOutput* output) {
+bool NgpChunk::FindActive() {
   wave_.active.clear();
   for (size_t r = 0; r < rays_.size(); ++r) {
     if (!rays_[r].done) wave_.active.push_back(static_cast<int>(r));
   }
-  wave_.March(input.grid, input.steps, wave_samples, marches_.data());
-  int row = n_rows_;
-  for (size_t i = 0; i < wave_.active.size(); ++i) {
-    const int r = wave_.active[i], n_found = wave_.n_found[i];
-    if (n_found < wave_samples) rays_[r].done = true;
-    const size_t first = i * wave_samples;
-    const uint32_t* cells = wave_.cells.data() + first;
+  return !wave_.active.empty();
+}
+
+// Adds a row with its density for each of the next samples of the active rays, which are in `wave`
+// behind `offset` others, and drops those that are hidden.
+void NgpChunk::Look(const ChunkInput& input, const RayWave& wave, int offset, LaneOutput* output) {
+  Reserve(n_rows_ + input.look_samples * static_cast<int>(wave_.active.size()));
+  int end = n_rows_;
+  for (const int r : wave_.active) {
+    const int n_ahead = wave.n_found[slots_[r]], n_left = n_ahead - offset;
+    const int n_found = std::min(n_left, input.look_samples);
+    rays_[r].done = n_found == n_left && n_ahead < input.SamplesAhead();
+    const size_t first = static_cast<size_t>(slots_[r]) * input.SamplesAhead() + offset;
+    const uint32_t* cells = wave.cells.data() + first;
     output->cells.insert(output->cells.end(), cells, cells + n_found);
-    for (size_t found = first; found < first + n_found; ++found, ++row) {
-      positions_[row] = marches_[r].origin + marches_[r].direction * wave_.t_middles[found];
-      deltas_[row] = wave_.deltas[found];
-      places_[row] = kernels::DistortionPlace(input.scene_steps, wave_.t_middles[found]);
-      ray_of_[row] = r;
+    for (size_t found = first; found < first + n_found; ++found, ++end) {
+      positions_[end] = marches_[r].origin + marches_[r].direction * wave.t_middles[found];
+      deltas_[end] = wave.deltas[found];
+      places_[end] = kernels::DistortionPlace(input.scene_steps, wave.t_middles[found]);
+      ray_of_[end] = r;
     }
   }
-  const int n = row - n_rows_;
-  ToUnitCube(input.network.box, n, positions_.data() + n_rows_, positions_.data() + n_rows_);
-  return n;
+  const size_t row = n_rows_;
+  const int n = end - n_rows_;
+  output->n_marched += n;
+  ToUnitCube(input.network.box, n, positions_.data() + row, positions_.data() + row);
+  NgpDensityForward(input.network, n, positions_.data() + row,
+                    encodings_.data() + row * kEncodingWidth, hidden_.data() + row * kHiddenWidth,
+                    geometry_.data() + row * kGeometryWidth);
+  kernels::cpu::DensityActivation({.n = n,
+                                   .outputs = geometry_.data() + row * kGeometryWidth,
+                                   .stride = kGeometryWidth,
+                                   .shift = input.network.density_shift,
+                                   .deltas = deltas_.data() + row,
+                                   .sigmas = sigmas_.data() + row,
+                                   .alphas = alphas_.data() + row});
+  output->sigmas.insert(output->sigmas.end(), sigmas_.data() + row, sigmas_.data() + row + n);
+  n_rows_ = DropHidden(input, n_rows_, end);
 }
 
 // Advances each ray's transmittance over its new samples and closes the gaps that samples behind

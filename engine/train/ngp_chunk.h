@@ -12,9 +12,12 @@
 
 namespace nerf {
 
-// Samples that a ray marches between two looks at its transmittance; more where a chunk has so few
-// rays that they would make no full batch.
-inline constexpr int kMinWaveSamples = 4;
+// Samples of a ray between two looks at its transmittance; more where a chunk has so few rays that
+// they would make no full batch of kMinLookRows.
+inline constexpr int kMinLookSamples = 4, kMinLookRows = 128;
+// Rays march so many looks ahead: most are through by then, and the few that are not would march on
+// with most vector lanes empty.
+inline constexpr int kLooksAhead = 4;
 
 // What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
 // hash table the position of each trained sample (unit cube) with the gradient of its encoding, in
@@ -46,7 +49,21 @@ struct ChunkInput {
   kernels::MarchGrid grid;
   kernels::MarchSteps steps;        // of this step's samples
   kernels::MarchSteps scene_steps;  // of the scene
+  int look_samples = kMinLookSamples;
   const Batch* batch = nullptr;
+
+  int SamplesAhead() const { return kLooksAhead * look_samples; }
+};
+
+// Rays from `begin` on of a batch, marched SamplesAhead() samples into the grid: for several chunks
+// together, so that what they have in common of the occupancy grid stays in the caches, through
+// which the hash table goes between chunks, and so that all vector lanes have rays.
+struct RaysUnderWay {
+  int begin = 0;
+  std::vector<kernels::MarchRay> rays;
+  RayWave wave;  // in which all of them are active
+
+  void Start(const ChunkInput& input, int begin, int end);
 };
 
 // Forward and backward pass of a few rays, with every activation in buffers small enough for the L2
@@ -57,8 +74,9 @@ struct ChunkInput {
 class NgpChunk {
  public:
   NgpChunk();
-  // Rays [begin, end) of the batch.
-  void Run(const ChunkInput& input, int begin, int end, LaneOutput* output);
+  // Rays [begin, end) of the batch, which are some of those under way.
+  void Run(const ChunkInput& input, const RaysUnderWay& under_way, int begin, int end,
+           LaneOutput* output);
 
  private:
   struct RayState {
@@ -71,8 +89,9 @@ class NgpChunk {
   };
 
   void Reserve(int n_rows);
-  void March(const ChunkInput& input, LaneOutput* output);
-  int MarchWave(const ChunkInput& input, int wave_samples, LaneOutput* output);
+  void March(const ChunkInput& input, const RayWave& ahead, int first_slot, LaneOutput* output);
+  bool FindActive();
+  void Look(const ChunkInput& input, const RayWave& wave, int offset, LaneOutput* output);
   int DropHidden(const ChunkInput& input, int begin, int end);
   void MoveRow(int from, int to);
   void ForwardColour(const ChunkInput& input);
@@ -83,7 +102,8 @@ class NgpChunk {
 
   std::vector<RayState> rays_;
   std::vector<kernels::MarchRay> marches_;  // of the same rays
-  RayWave wave_;
+  RayWave wave_;  // of rays that march on; its `active` are those that take part in a look
+  std::vector<int> slots_;                 // of rays in the wave that they marched in
   std::vector<float> harmonics_, shares_;  // of rays, see NgpDirectionShares
   int n_rows_ = 0;                         // samples kept so far
   int capacity_ = 0;                       // rows that the buffers hold

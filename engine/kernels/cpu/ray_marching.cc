@@ -18,6 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Lanes advance in groups by turns: a step waits for the one before it, and for the grid, so a
+// second group costs little time of its own. A third gained nothing.
+constexpr int kGroups = 2;
 constexpr int kMaxLanes = HWY_MAX_BYTES / sizeof(float);
 using Floats = hn::ScalableTag<float>;
 using Ints = hn::RebindToSigned<Floats>;
@@ -32,10 +35,13 @@ struct Lanes {
   int slot[kMaxLanes];  // of params.active
   int count[kMaxLanes];
   uint64_t busy = 0;  // a bit for each lane that has a slot
-  int next_slot = 0;
+  // Where the last step of each lane was, and lanes for which it was a sample or the end.
+  alignas(64) float middles[kMaxLanes], deltas[kMaxLanes];
+  alignas(64) int32_t cells[kMaxLanes];
+  uint64_t found = 0, through = 0;
 
-  void Take(const MarchRaysParams& params, int lane) {
-    slot[lane] = next_slot < params.n_active ? next_slot++ : -1;
+  void Take(const MarchRaysParams& params, int lane, int* next_slot) {
+    slot[lane] = *next_slot < params.n_active ? (*next_slot)++ : -1;
     t_exit[lane] = -1;
     if (slot[lane] < 0) return;
     busy |= uint64_t{1} << lane;
@@ -121,15 +127,16 @@ void MarchRays(const MarchRaysParams& params) {
   const auto cells_per_unit0 = hn::Set(d, grid.resolution / (2 * grid.half_side));
   const auto cell_size0 = hn::Set(d, 2 * grid.half_side / grid.resolution);
 
-  Lanes state;
-  for (int lane = 0; lane < kMaxLanes; ++lane) {
-    state.slot[lane] = -1;
-    state.t_exit[lane] = -1;
+  Lanes groups[kGroups];
+  int next_slot = 0;
+  for (Lanes& group : groups) {
+    for (int lane = 0; lane < kMaxLanes; ++lane) {
+      group.slot[lane] = -1;
+      group.t_exit[lane] = -1;
+    }
+    for (int lane = 0; lane < lanes; ++lane) group.Take(params, lane, &next_slot);
   }
-  for (int lane = 0; lane < lanes; ++lane) state.Take(params, lane);
-  alignas(64) float middles[kMaxLanes], deltas[kMaxLanes];
-  alignas(64) int32_t cells[kMaxLanes];
-  while (state.busy != 0) {
+  const auto advance = [&](Lanes& state) HWY_ATTR {
     const auto t = hn::Load(d, state.t), t_exit = hn::Load(d, state.t_exit);
     const auto delta = stepping.Delta(t);
     const auto middle = hn::MulAdd(hn::Set(d, 0.5f), delta, t);
@@ -173,15 +180,16 @@ void MarchRays(const MarchRaysParams& params) {
     const auto bit =
         hn::Add(hn::And(cell[0], three), hn::Add(hn::ShiftLeft<2>(hn::And(cell[1], three)),
                                                  hn::ShiftLeft<4>(hn::And(cell[2], three))));
-    const auto bit_word =
-        hn::GatherIndex(di, bit_words, hn::Add(hn::ShiftLeft<1>(block), hn::ShiftRight<5>(bit)));
+    // No words of empty blocks, which would come from memory for nothing.
+    const auto in_block = hn::Eq(reach, hn::Zero(di));
+    const auto word = hn::Add(hn::ShiftLeft<1>(block), hn::ShiftRight<5>(bit));
+    const auto bit_word = hn::GatherIndex(di, bit_words, hn::IfThenElseZero(in_block, word));
     const auto is_occupied = hn::Ne(
         hn::And(hn::Shr(bit_word, hn::And(bit, hn::Set(di, 31))), hn::Set(di, 1)), hn::Zero(di));
-    const auto is_sample = hn::AndNot(has_left, hn::RebindMask(d, is_occupied));
+    const auto is_sample = hn::AndNot(has_left, hn::RebindMask(d, hn::And(in_block, is_occupied)));
 
     // Out of the empty cell, or of all the empty blocks around.
     const auto cell_size = hn::Mul(cell_size0, scale);
-    const auto in_block = hn::Eq(reach, hn::Zero(di));
     auto t_out = t_exit;
     for (int axis = 0; axis < 3; ++axis) {
       const auto own_block = hn::ShiftRight<2>(cell[axis]);
@@ -206,28 +214,37 @@ void MarchRays(const MarchRaysParams& params) {
     const auto is_through = hn::Or(has_left, hn::Not(hn::Gt(t_next, t)));
     hn::Store(hn::IfThenElse(has_left, t, t_next), d, state.t);
 
-    const bool any_sample = !hn::AllFalse(d, is_sample);
-    const bool any_through = !hn::AllFalse(d, is_through);
-    if (!any_sample && !any_through) continue;
-    hn::Store(middle, d, middles);
-    hn::Store(delta, d, deltas);
-    hn::Store(hn::Add(hn::ShiftLeft<6>(block), bit), di, cells);
-    const uint64_t through = LaneBits(is_through);
+    hn::Store(middle, d, state.middles);
+    hn::Store(delta, d, state.deltas);
+    hn::Store(hn::Add(hn::ShiftLeft<6>(block), bit), di, state.cells);
+    state.found = LaneBits(is_sample) & state.busy;
+    state.through = LaneBits(is_through) & state.busy;
+  };
+  const auto hand_out = [&](Lanes& state) {
     uint64_t full = 0;
-    for (uint64_t bits = LaneBits(is_sample) & state.busy; bits != 0; bits &= bits - 1) {
+    for (uint64_t bits = state.found; bits != 0; bits &= bits - 1) {
       const int lane = std::countr_zero(bits);
       const size_t i = static_cast<size_t>(state.slot[lane]) * params.max_samples +
                        static_cast<size_t>(state.count[lane]++);
-      params.t_middles[i] = middles[lane];
-      params.deltas[i] = deltas[lane];
-      params.cells[i] = static_cast<uint32_t>(cells[lane]);
+      params.t_middles[i] = state.middles[lane];
+      params.deltas[i] = state.deltas[lane];
+      params.cells[i] = static_cast<uint32_t>(state.cells[lane]);
       full |= uint64_t{state.count[lane] == params.max_samples} << lane;
     }
-    for (uint64_t bits = (through | full) & state.busy; bits != 0; bits &= bits - 1) {
+    for (uint64_t bits = state.through | full; bits != 0; bits &= bits - 1) {
       const int lane = std::countr_zero(bits);
-      state.Give(params, lane, (through >> lane & 1) != 0);
-      state.Take(params, lane);
+      state.Give(params, lane, (state.through >> lane & 1) != 0);
+      state.Take(params, lane, &next_slot);
     }
+  };
+  const auto any_busy = [&] {
+    uint64_t busy = 0;
+    for (const Lanes& group : groups) busy |= group.busy;
+    return busy != 0;
+  };
+  while (any_busy()) {
+    for (Lanes& group : groups) advance(group);
+    for (Lanes& group : groups) hand_out(group);
   }
 }
 

@@ -38,8 +38,10 @@ class NgpChunkTest : public testing::Test {
     weight_gradients_.assign(kNgpWeights, 0);
     LaneOutput output;
     output.weight_gradients = weight_gradients_.data();
+    RaysUnderWay under_way;
+    under_way.Start(input, bounds.front(), bounds.back());
     for (size_t i = 0; i + 1 < bounds.size(); ++i)
-      chunk->Run(input, bounds[i], bounds[i + 1], &output);
+      chunk->Run(input, under_way, bounds[i], bounds[i + 1], &output);
     return output;
   }
 
