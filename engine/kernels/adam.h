@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "engine/base/half_float.h"
@@ -31,24 +30,17 @@ struct AdamDenseParams {
   const float* gradients = nullptr;
 };
 
-// Both moments of a parameter in one word: as bf16, rounded to nearest, ties to even, the first one
-// in the low half. Not in half precision, whose exponents the squares of gradients leave.
-inline uint32_t MomentPair(float first, float second) {
-  const auto rounded = [](float value) {
-    const auto bits = std::bit_cast<uint32_t>(value);
-    return bits + 0x7fff + (bits >> 16 & 1);
-  };
-  return rounded(first) >> 16 | (rounded(second) & 0xffff0000u);
-}
-inline float FirstMomentOf(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
-inline float SecondMomentOf(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
+// A moment in bf16 lies up to 0.4% from its neighbours' middle: where a step takes less of it than
+// that, rounding to nearest gives it back, and it never falls.
+inline constexpr float kMostPairDecay = 0.995f;
 
 // Parameters in cache lines of 16 floats: lines with touched[line] == 0 are skipped, and in the
 // others elements of zero gradient: neither parameter nor moments of an entry change in a step that
 // does not see it. Visited gradients and flags are reset to 0. settings.l2 is ignored. Where
 // half_copies is not null the parameters of visited lines are written there, too. Moments are
-// floats or, where moment_pairs is not null, those pairs: memory bounds this op, and moments are
-// half of what it reads and writes. Arrays begin at cache lines.
+// floats or, where moment_pairs is not null, bf16 (base/bfloat16.h), the first one in the low half
+// of a word: memory bounds this op, and moments are half of what it reads and writes. Decays must
+// then be at most kMostPairDecay. Arrays begin at cache lines.
 struct AdamSparseParams {
   AdamSettings settings;
   int64_t n_lines = 0;  // a multiple of 8

@@ -71,10 +71,11 @@ struct HashEncodeForwardParams {
 
 inline constexpr int kHashTile = 16;  // samples that are worked on together
 
-// Adds the gradient of one level: grad_table[entry(corner)][f] += weight(corner) * grad_features[(i
-// / 16) * tile_stride + F (i % 16) + f], samples in order: tiles of kHashTile samples, in which
-// those of one level lie together, since whole rows for each sample would make every level read
-// cache lines that are mostly other levels'. Shapes: positions [n] in [0, 1]^3; grad_table
+// Adds the gradient of one level, samples in order:
+//   grad_table[entry(corner)][f] += weight(corner) * grad_features[tile * tile_stride + F k + f]
+// for sample k of a tile of kHashTile; sample i is number i % kHashTile of tile i / kHashTile. In a
+// tile one level's gradients lie together: of rows with all levels of a sample, each level would
+// read cache lines that are mostly the others'. Shapes: positions [n] in [0, 1]^3; grad_table
 // [entries][F] of that level; tile_stride in floats. touched[entry * F / 16] = 1 for each entry
 // added to: the cache lines that an optimiser has to visit.
 struct HashEncodeBackwardParams {

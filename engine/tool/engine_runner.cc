@@ -19,6 +19,7 @@
 #include "engine/tool/machine.h"
 #include "engine/train/memory_estimate.h"
 #include "engine/train/ngp.h"
+#include "engine/train/ngp_state.h"
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"
 
@@ -187,9 +188,9 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                            int n_threads) {
-  const uint64_t fused = FusedHashGridStepBytes(config, geometry, n_threads);
-  if (config.method != kAutogradMethod) return fused;
-  return fused + MostStepSamples(config) * kAutogradSampleBytes;
+  if (config.method != kAutogradMethod) return FusedHashGridStepBytes(config, geometry, n_threads);
+  return FusedHashGridStepBytes(WithoutHalfTable(config), geometry, n_threads) +
+         MostStepSamples(config) * kAutogradSampleBytes;
 }
 
 std::vector<std::string> TrainingMethods(std::string_view device) {

@@ -316,11 +316,12 @@ struct MarchBench {
   }
 };
 
-// In groups of 64 rays and waves of few samples, as a training step marches.
+// As a training step marches ahead, again and again.
 Run PrepareMarch() {
   auto bench = std::make_shared<MarchBench>();
   return [bench]() -> BenchWork {
-    constexpr size_t kGroup = 64;
+    constexpr size_t kGroup = kRaysUnderWay;
+    constexpr int kSamplesAhead = kLooksAhead * kMinLookSamples;
     const kernels::MarchGrid grid = MarchGridOf(bench->grid, bench->empty_reaches);
     kernels::MarchRay marches[kGroup];
     RayWave wave;
@@ -332,11 +333,11 @@ Run PrepareMarch() {
         wave.active.push_back(static_cast<int>(i));
       }
       while (!wave.active.empty()) {
-        wave.March(grid, bench->steps, kMinLookSamples, marches);
+        wave.March(grid, bench->steps, kSamplesAhead, marches);
         size_t n_active = 0;
         for (size_t i = 0; i < wave.active.size(); ++i) {
           n_samples += wave.n_found[i];
-          if (wave.n_found[i] == kMinLookSamples) wave.active[n_active++] = wave.active[i];
+          if (wave.n_found[i] == kSamplesAhead) wave.active[n_active++] = wave.active[i];
         }
         wave.active.resize(n_active);
       }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -14,7 +15,6 @@ namespace {
 
 constexpr int kChunkSamples =
     512;  // trained samples that a chunk should have, so that its activations fit L2
-constexpr int kRaysUnderWay = 512;  // that march together first; whole chunks of them
 
 // The fused step of the ngp method: chunks of rays through march, encode, density, compaction,
 // colour, composite, loss and backward on all threads, then scatter and Adam level by level
@@ -55,7 +55,7 @@ class FusedHashGridStep : public TrainingStep {
   NgpState state_;
   std::vector<uint8_t> empty_reaches_;           // of the grid's blocks
   bool grid_changed_ = true;                     // since they were found
-  std::vector<RaysUnderWay> under_way_;          // of a step
+  std::vector<RaysUnderWay> under_way_;          // as many as the largest step had groups
   std::vector<NgpChunk> chunks_;                 // one a thread
   std::vector<LevelGradients> level_gradients_;  // one a thread
   LaneOutput lanes_[kGradientLanes];
@@ -96,11 +96,15 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
       static_cast<double>(kChunkSamples) * batch.n_rays / batch.target_samples;
   const int rays_per_chunk = std::clamp(static_cast<int>(chunk_rays), 4, 64);
   const int n_chunks = (batch.n_rays + rays_per_chunk - 1) / rays_per_chunk;
-  input.look_samples = std::max(kMinLookSamples, kMinLookRows / rays_per_chunk);
+  // A power of two, so that looks come out even in kMaxSamplesPerRay.
+  const auto rows_a_ray =
+      static_cast<uint32_t>((kMinLookRows + rays_per_chunk - 1) / rays_per_chunk);
+  input.look_samples = std::max(kMinLookSamples, static_cast<int>(std::bit_ceil(rows_a_ray)));
   const int chunks_under_way = std::max(1, kRaysUnderWay / rays_per_chunk);
   const int rays_under_way = chunks_under_way * rays_per_chunk;
-  under_way_.resize((n_chunks + chunks_under_way - 1) / chunks_under_way);
-  pool_->ParallelFor(under_way_.size(), [&](int64_t i, int) {
+  const size_t n_groups = (n_chunks + chunks_under_way - 1) / chunks_under_way;
+  if (under_way_.size() < n_groups) under_way_.resize(n_groups);
+  pool_->ParallelFor(static_cast<int64_t>(n_groups), [&](int64_t i, int) {
     const int begin = static_cast<int>(i) * rays_under_way;
     under_way_[i].Start(input, begin, std::min(begin + rays_under_way, batch.n_rays));
   });
@@ -176,6 +180,7 @@ size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& ge
   const size_t lanes = MostStepSamples(config) * (kEncodingWidth * sizeof(float) + sizeof(Vec3));
   const size_t level =
       (size_t(config.n_features_per_level) << config.log2_hashmap_size) * sizeof(float);
+  // A step of long rays looks further ahead, with as many fewer of them.
   const size_t rays = static_cast<size_t>(config.max_rays) *
                       (kLooksAhead * kMinLookSamples * (2 * sizeof(float) + sizeof(uint32_t)) +
                        sizeof(kernels::MarchRay));

@@ -145,9 +145,9 @@ void NgpChunk::March(const ChunkInput& input, const RayWave& ahead, int first_sl
        taken += input.look_samples) {
     const int offset = taken % input.SamplesAhead();
     if (taken > 0 && offset == 0) {
+      wave_.active = active_;
       wave_.March(input.grid, input.steps, input.SamplesAhead(), marches_.data());
-      for (size_t i = 0; i < wave_.active.size(); ++i)
-        slots_[wave_.active[i]] = static_cast<int>(i);
+      for (size_t i = 0; i < active_.size(); ++i) slots_[active_[i]] = static_cast<int>(i);
       wave = &wave_;
     }
     Look(input, *wave, offset, output);
@@ -155,19 +155,19 @@ void NgpChunk::March(const ChunkInput& input, const RayWave& ahead, int first_sl
 }
 
 bool NgpChunk::FindActive() {
-  wave_.active.clear();
+  active_.clear();
   for (size_t r = 0; r < rays_.size(); ++r) {
-    if (!rays_[r].done) wave_.active.push_back(static_cast<int>(r));
+    if (!rays_[r].done) active_.push_back(static_cast<int>(r));
   }
-  return !wave_.active.empty();
+  return !active_.empty();
 }
 
 // Adds a row with its density for each of the next samples of the active rays, which are in `wave`
 // behind `offset` others, and drops those that are hidden.
 void NgpChunk::Look(const ChunkInput& input, const RayWave& wave, int offset, LaneOutput* output) {
-  Reserve(n_rows_ + input.look_samples * static_cast<int>(wave_.active.size()));
+  Reserve(n_rows_ + input.look_samples * static_cast<int>(active_.size()));
   int end = n_rows_;
-  for (const int r : wave_.active) {
+  for (const int r : active_) {
     const int n_ahead = wave.n_found[slots_[r]], n_left = n_ahead - offset;
     const int n_found = std::min(n_left, input.look_samples);
     rays_[r].done = n_found == n_left && n_ahead < input.SamplesAhead();

@@ -18,6 +18,7 @@ inline constexpr int kMinLookSamples = 4, kMinLookRows = 128;
 // Rays march so many looks ahead: most are through by then, and the few that are not would march on
 // with most vector lanes empty.
 inline constexpr int kLooksAhead = 4;
+inline constexpr int kRaysUnderWay = 512;  // that march ahead together; whole chunks of them
 
 // What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
 // hash table the position of each trained sample (unit cube) with the gradient of its encoding, in
@@ -26,9 +27,9 @@ inline constexpr int kLooksAhead = 4;
 struct LaneOutput {
   float* weight_gradients = nullptr;  // [kNgpWeights], added to
   std::vector<Vec3> positions;
-  // In huge pages, and behind the last sample with what is left of earlier steps.
+  // Behind the last sample lies what is left of earlier steps.
   Buffer<float> grad_encodings;
-  std::vector<uint32_t> cells;  // of the occupancy grid, of every marched sample
+  std::vector<uint32_t> cells;  // of the occupancy grid, of every sample looked at
   std::vector<float> sigmas;    // and its density
   double loss = 0;
   double squared_error = 0;
@@ -55,15 +56,16 @@ struct ChunkInput {
   int SamplesAhead() const { return kLooksAhead * look_samples; }
 };
 
-// Rays from `begin` on of a batch, marched SamplesAhead() samples into the grid: for several chunks
-// together, so that what they have in common of the occupancy grid stays in the caches, through
-// which the hash table goes between chunks, and so that all vector lanes have rays.
+// Rays from `begin` on of a batch, marched SamplesAhead() samples into the grid. They are those of
+// several chunks: together they fill the vector lanes, and the occupancy grid stays in the cache,
+// from which the hash table drives it in each chunk.
 struct RaysUnderWay {
   int begin = 0;
   std::vector<kernels::MarchRay> rays;
   RayWave wave;  // in which all of them are active
 
-  void Start(const ChunkInput& input, int begin, int end);
+  // Rays [first, end) of the batch.
+  void Start(const ChunkInput& input, int first, int end);
 };
 
 // Forward and backward pass of a few rays, with every activation in buffers small enough for the L2
@@ -102,12 +104,13 @@ class NgpChunk {
 
   std::vector<RayState> rays_;
   std::vector<kernels::MarchRay> marches_;  // of the same rays
-  RayWave wave_;  // of rays that march on; its `active` are those that take part in a look
-  std::vector<int> slots_;                 // of rays in the wave that they marched in
-  std::vector<float> harmonics_, shares_;  // of rays, see NgpDirectionShares
-  int n_rows_ = 0;                         // samples kept so far
-  int capacity_ = 0;                       // rows that the buffers hold
-  Buffer<Vec3> positions_;                 // unit cube
+  std::vector<int> active_;                 // rays that take part in a look
+  std::vector<int> slots_;                  // of rays in the wave that they marched in
+  RayWave wave_;                            // of rays that march on
+  std::vector<float> harmonics_, shares_;   // of rays, see NgpDirectionShares
+  int n_rows_ = 0;                          // samples kept so far
+  int capacity_ = 0;                        // rows that the buffers hold
+  Buffer<Vec3> positions_;                  // unit cube
   Buffer<int> ray_of_;
   Buffer<float> deltas_, sigmas_, alphas_, weights_;
   Buffer<float> places_;                         // see DistortionPlace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
 #include "engine/config/tensor_shapes.h"
 #include "engine/train/schedule.h"
@@ -98,6 +99,10 @@ void WriteField(const kernels::HashGridShape& shape, NameOf name_of, const Buffe
 
 std::string PlainName(std::string_view name) { return std::string(name); }
 
+bool KeepsMomentPairs(const TrainConfig& config) {
+  return config.half_table != 0 && std::max(config.beta1, config.beta2) <= kernels::kMostPairDecay;
+}
+
 Buffer<float> Rounded(const Buffer<float>& values) {
   Buffer<float> rounded(values.size());
   for (size_t i = 0; i < values.size(); ++i) rounded[i] = RoundToHalf(values[i]);
@@ -117,10 +122,10 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
       shape_(shape),
       table_(shape.level_size() * shape.n_levels),
       table_average_(table_.size()),
-      table_first_(config.half_table != 0 ? 0 : table_.size()),
+      table_first_(KeepsMomentPairs(config) ? 0 : table_.size()),
       table_second_(table_first_.size()),
       table_moments_(table_.size() - table_first_.size()),
-      half_table_(table_moments_.size()),
+      half_table_(config.half_table != 0 ? table_.size() : 0),
       weights_(kNgpWeights),
       transposed_(kNgpWeights),
       weights_first_(kNgpWeights),
@@ -132,9 +137,9 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
 
 size_t NgpParameters::ByteSize(const TrainConfig& config) {
   const size_t table = size_t{kHashWidth} << config.log2_hashmap_size;
-  const size_t moments =
-      config.half_table != 0 ? sizeof(uint32_t) + sizeof(Half) : 2 * sizeof(float);
-  return table * (2 * sizeof(float) + moments) +
+  const size_t moments = KeepsMomentPairs(config) ? sizeof(uint32_t) : 2 * sizeof(float);
+  const size_t halves = config.half_table != 0 ? sizeof(Half) : 0;
+  return table * (2 * sizeof(float) + moments + halves) +
          kNgpWeights * (5 + kGradientLanes) * sizeof(float) +
          kNgpWeightPairs * 2 * sizeof(uint32_t);
 }
@@ -193,7 +198,7 @@ void NgpParameters::DeriveWeights() {
 }
 
 NgpParameters::Arrays NgpParameters::arrays() {
-  NERF_CHECK(config_.half_table == 0);
+  NERF_CHECK(table_moments_.empty());
   return {table_.span(),   table_first_.span(),   table_second_.span(),   table_average_.span(),
           weights_.span(), weights_first_.span(), weights_second_.span(), weights_average_.span()};
 }
@@ -279,8 +284,8 @@ void NgpParameters::Save(TensorFile* file) const {
     std::transform(table_moments_.begin(), table_moments_.end(), unpacked.begin(), moment_of);
     WriteField(shape_, name_of, unpacked, weights, DType::kF32, file);
   };
-  write_moments(FirstMomentName, table_first_, kernels::FirstMomentOf, weights_first_);
-  write_moments(SecondMomentName, table_second_, kernels::SecondMomentOf, weights_second_);
+  write_moments(FirstMomentName, table_first_, Bf16Low, weights_first_);
+  write_moments(SecondMomentName, table_second_, Bf16High, weights_second_);
   WriteField(shape_, AverageName, table_average_, weights_average_, DType::kF32, file);
 }
 
@@ -299,7 +304,7 @@ absl::Status NgpParameters::Load(const TensorFile& file) {
     table_second_ = std::move(table[2]);
   } else {
     std::transform(table[1].begin(), table[1].end(), table[2].begin(), table_moments_.begin(),
-                   kernels::MomentPair);
+                   Bf16Pair);
   }
   table_average_ = std::move(table[3]);
   weights_ = std::move(weights[0]);

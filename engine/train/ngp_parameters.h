@@ -101,7 +101,7 @@ class NgpParameters {
   const kernels::HashGridShape shape_;
   Buffer<float> table_, table_average_;
   Buffer<float> table_first_, table_second_;  // moments
-  Buffer<uint32_t> table_moments_;            // or, with half_table, pairs of them (kernels/adam.h)
+  Buffer<uint32_t> table_moments_;            // or, with half_table, pairs of them in bf16
   Buffer<Half> half_table_;
   Buffer<float> weights_, transposed_, weights_first_, weights_second_, weights_average_;
   Buffer<float> weight_gradients_;

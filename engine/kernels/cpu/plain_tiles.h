@@ -1,11 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "engine/base/bfloat16.h"
 #include "engine/kernels/cpu/pair_unit.h"
 
 namespace nerf::kernels::cpu {
@@ -38,10 +38,10 @@ struct PlainTiles {
       float sums[16];
       std::memcpy(sums, tiles[c][m], sizeof(sums));
       for (int k = 0; k < 16; ++k) {
-        const float low = Low(tiles[a][m][k]), high = High(tiles[a][m][k]);
+        const float low = Bf16Low(tiles[a][m][k]), high = Bf16High(tiles[a][m][k]);
         for (int n = 0; n < 16; ++n) {
-          sums[n] += low * Low(tiles[b][k][n]);
-          sums[n] += high * High(tiles[b][k][n]);
+          sums[n] += low * Bf16Low(tiles[b][k][n]);
+          sums[n] += high * Bf16High(tiles[b][k][n]);
         }
       }
       std::memcpy(tiles[c][m], sums, sizeof(sums));
@@ -51,7 +51,7 @@ struct PlainTiles {
   static void PairAlongRow(const float* values, int n_values, uint32_t* words) {
     for (int i = 0; i < (n_values + 31) / 32 * 32; i += 2) {
       const float low = i < n_values ? values[i] : 0, high = i + 1 < n_values ? values[i + 1] : 0;
-      words[i / 2] = Pair(low, high);
+      words[i / 2] = Bf16Pair(low, high);
     }
   }
   static void PairAlongColumns(const float* values, ptrdiff_t stride, int n_rows, int n_values,
@@ -60,7 +60,7 @@ struct PlainTiles {
       const float* const even = values + row * stride;
       for (int c = 0; c < n_columns; ++c) {
         const float low = c < n_values ? even[c] : 0;
-        words[c] = Pair(low, c < n_values && row + 1 < n_rows ? even[stride + c] : 0);
+        words[c] = Bf16Pair(low, c < n_values && row + 1 < n_rows ? even[stride + c] : 0);
       }
     }
   }
@@ -78,15 +78,6 @@ struct PlainTiles {
       }
     }
   }
-
-  static float Low(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
-  static float High(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
-  // The nearest bf16, ties to even.
-  static uint32_t Round(float value) {
-    const uint32_t bits = std::bit_cast<uint32_t>(value);
-    return (bits + ((bits >> 16) & 1) + 0x7fffu) >> 16;
-  }
-  static uint32_t Pair(float low, float high) { return Round(low) | Round(high) << 16; }
 };
 
 }  // namespace nerf::kernels::cpu

@@ -243,8 +243,12 @@ void MarchRays(const MarchRaysParams& params) {
     return busy != 0;
   };
   while (any_busy()) {
-    for (Lanes& group : groups) advance(group);
-    for (Lanes& group : groups) hand_out(group);
+    for (Lanes& group : groups) {
+      if (group.busy != 0) advance(group);
+    }
+    for (Lanes& group : groups) {
+      if (group.busy != 0) hand_out(group);
+    }
   }
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
+#include "engine/base/bfloat16.h"
 #include "engine/base/buffer.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/adam.h"
@@ -136,29 +136,6 @@ TEST_P(AdamTest, SparseUpdatesWhatWasTouchedAndNothingElse) {
   }
 }
 
-TEST(MomentPairTest, RoundsToTheNearestBf16TiesToEven) {
-  const float step = 0x1p-7f;  // between neighbours from 1 to 2
-  const float infinity = std::numeric_limits<float>::infinity();
-  const struct {
-    float value, rounded;
-  } cases[] = {{0, 0},
-               {1, 1},
-               {1 + 0.5f * step, 1},
-               {1 + 1.5f * step, 1 + 2 * step},
-               {1 + 0.51f * step, 1 + step},
-               {-1 - 0.49f * step, -1},
-               {2 - 0.25f * step, 2},
-               {0x1p-120f, 0x1p-120f},
-               {3e38f, 0x1.c4p127f},
-               {infinity, infinity}};
-  for (const auto& [value, rounded] : cases) {
-    EXPECT_EQ(FirstMomentOf(MomentPair(value, 7)), rounded) << value;
-    EXPECT_EQ(SecondMomentOf(MomentPair(7, value)), rounded) << value;
-    EXPECT_EQ(SecondMomentOf(MomentPair(value, 7)), 7) << value;
-    EXPECT_EQ(FirstMomentOf(MomentPair(7, value)), 7) << value;
-  }
-}
-
 TEST_P(AdamTest, SparseWithMomentsInPairsIsThatWithFloatsWhoseMomentsAreRounded) {
   constexpr int kLines = 24;
   constexpr size_t kSize = size_t{16} * kLines;
@@ -166,9 +143,9 @@ TEST_P(AdamTest, SparseWithMomentsInPairsIsThatWithFloatsWhoseMomentsAreRounded)
   Buffer<uint32_t> moments(kSize);
   for (size_t i = 0; i < kSize; ++i) {
     if (i % 5 == 0) floats.gradients[i] = pairs.gradients[i] = 0;
-    moments[i] = MomentPair(floats.first[i], floats.second[i]);
-    floats.first[i] = FirstMomentOf(moments[i]);
-    floats.second[i] = SecondMomentOf(moments[i]);
+    moments[i] = Bf16Pair(floats.first[i], floats.second[i]);
+    floats.first[i] = Bf16Low(moments[i]);
+    floats.second[i] = Bf16High(moments[i]);
   }
   const std::vector<uint32_t> before(moments.begin(), moments.end());
   Buffer<uint8_t> touched(kLines), touched_again(kLines);
@@ -188,8 +165,40 @@ TEST_P(AdamTest, SparseWithMomentsInPairsIsThatWithFloatsWhoseMomentsAreRounded)
                    .gradients = pairs.gradients.data()});
   for (size_t i = 0; i < kSize; ++i) {
     ASSERT_EQ(pairs.parameters[i], floats.parameters[i]) << i;
-    ASSERT_EQ(moments[i], MomentPair(floats.first[i], floats.second[i])) << i;
+    ASSERT_EQ(moments[i], Bf16Pair(floats.first[i], floats.second[i])) << i;
     ASSERT_EQ(moments[i] != before[i], i / 16 % 3 == 0 && i % 5 != 0) << i;
+  }
+}
+
+// With the largest decay that they are kept for, moments fall as they do in floats.
+TEST_P(AdamTest, MomentsInPairsFallWhenGradientsDo) {
+  AdamSettings settings = Settings(1);
+  settings.beta1 = settings.beta2 = kMostPairDecay;
+  Buffer<float> parameters(16 * 8), gradients(16 * 8);
+  Buffer<uint32_t> moments(16 * 8);
+  Buffer<uint8_t> touched(8);
+  for (int i = 0; i < 16; ++i) {
+    const float mantissa = 1 + static_cast<float>(i) / 16;
+    moments[i] = Bf16Pair(-mantissa, mantissa);
+  }
+  const double share = 0.1;  // of the moments that is left then
+  const int n_updates = static_cast<int>(std::log(share) / std::log(kMostPairDecay));
+  for (int update = 0; update < n_updates; ++update) {
+    std::fill_n(gradients.data(), 16, 1e-6f);
+    touched[0] = 1;
+    cpu::AdamSparse({.settings = settings,
+                     .n_lines = 8,
+                     .touched = touched.data(),
+                     .parameters = parameters.data(),
+                     .moment_pairs = moments.data(),
+                     .gradients = gradients.data()});
+  }
+  for (int i = 0; i < 16; ++i) {
+    const double mantissa = 1 + i / 16.0, expected = mantissa * share;
+    for (const float moment : {-Bf16Low(moments[i]), Bf16High(moments[i])}) {
+      EXPECT_GT(moment, expected / 2) << i;
+      EXPECT_LT(moment, expected * 2) << i;
+    }
   }
 }
 

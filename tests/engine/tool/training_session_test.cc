@@ -284,6 +284,8 @@ TEST(TrainingStepBytesTest, AutogradTakesWhatItsRecordOfEachSampleTakes) {
   const uint64_t autograd = TrainingStepBytes(config, geometry, 2);
   EXPECT_GT(autograd, fused + (uint64_t{3} << 29));
   EXPECT_LT(autograd, fused + (uint64_t{5} << 29));
+  config.half_table = 0;  // it has none in any case
+  EXPECT_EQ(TrainingStepBytes(config, geometry, 2), autograd);
   config.initial_rays *= 4;
   EXPECT_GT(TrainingStepBytes(config, geometry, 2), 3 * autograd);
 }

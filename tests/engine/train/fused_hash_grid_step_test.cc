@@ -2,6 +2,7 @@
 
 #include "engine/render/renderer.h"
 #include "engine/train/ngp.h"
+#include "engine/train/ngp_chunk.h"
 #include "engine/train/ngp_parameters.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -12,9 +13,10 @@ namespace nerf {
 namespace {
 
 // A config whose loss is smooth: nothing is cut off, rounded or added.
-TrainConfig SmoothConfig(Loss loss) {
+TrainConfig SmoothConfig(Loss loss, int n_features = 4) {
   TrainConfig config = TinyConfig();
   config.loss = loss;
+  config.n_features_per_level = n_features;
   config.min_transmittance = 0;
   config.half_table = 0;
   config.mlp_l2 = 0;
@@ -24,31 +26,32 @@ TrainConfig SmoothConfig(Loss loss) {
 struct Case {
   Loss loss;
   int n_levels;
+  int n_features = 4;  // of the encoding's levels
 };
 class FusedGradientTest : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Losses, FusedGradientTest,
                          testing::Values(Case{Loss::kHuber, 1}, Case{Loss::kMse, 1},
-                                         Case{Loss::kMse, 3}));
+                                         Case{Loss::kMse, 3}, Case{Loss::kHuber, 1, 2}));
 
-TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
+// Of one step of all of a batch's rays.
+void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& geometry,
+                              const Batch& batch) {
   ThreadPool pool(2);
-  const TrainConfig config = SmoothConfig(GetParam().loss);
-  const SceneGeometry geometry = TinyGeometry(GetParam().n_levels);
   const auto step = NewFusedHashGridStep(config, geometry, &pool);
   const TensorFile state = LivelyState(*step);
   ASSERT_THAT(step->Load(state), IsOk());
-  NgpParameters parameters(
-      config, NgpHashGridShape({.log2_hashmap_size = 12, .n_occupancy_levels = geometry.n_levels}));
+  NgpParameters parameters(config,
+                           NgpHashGridShape({.log2_hashmap_size = 12,
+                                             .n_features_per_level = config.n_features_per_level,
+                                             .n_occupancy_levels = geometry.n_levels}));
   ASSERT_THAT(parameters.Load(state), IsOk());
   const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
-  const Batch batch = TinyBatch(23, 1);
-  ASSERT_NE(batch.step_scale, 1);
   const StepResult expected = reference::TrainingLoss(
       config, {parameters.shape(), outer, parameters.table(), parameters.weights(), std::log(2.0f)},
       FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
       {geometry.step, geometry.cone}, batch);
   const StepResult result = step->Run(batch);
-  EXPECT_EQ(result.n_rays, 23);
+  EXPECT_EQ(result.n_rays, batch.n_rays);
   EXPECT_EQ(result.n_marched, expected.n_marched);
   EXPECT_EQ(result.n_trained, expected.n_marched);
   // A float coordinate is off by 1e-4 of one of the finest cells, whose corners differ by about 1.
@@ -56,9 +59,29 @@ TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
   EXPECT_NEAR(result.squared_error, expected.squared_error, 3e-4 * expected.squared_error);
 }
 
+TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
+  const Batch batch = TinyBatch(23, 1);
+  ASSERT_NE(batch.step_scale, 1);
+  ExpectLossOfTheReference(SmoothConfig(GetParam().loss, GetParam().n_features),
+                           TinyGeometry(GetParam().n_levels), batch);
+}
+
+// As later steps are: chunks of 64 rays, more of them than march ahead together, with samples
+// beyond those that do.
+Batch BatchOfSeveralGroups(int n_rays, uint32_t step) {
+  Batch batch = TinyBatch(n_rays, step);
+  batch.target_samples = 1024;
+  return batch;
+}
+
+TEST(FusedHashGridStepTest, LossOfSeveralGroupsOfRaysAgreesWithTheReference) {
+  ExpectLossOfTheReference(SmoothConfig(Loss::kHuber), TinyGeometry(),
+                           BatchOfSeveralGroups(kRaysUnderWay + 70, 1));
+}
+
 TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
   ThreadPool pool(2);
-  const TrainConfig config = SmoothConfig(GetParam().loss);
+  const TrainConfig config = SmoothConfig(GetParam().loss, GetParam().n_features);
   const auto step = NewFusedHashGridStep(config, TinyGeometry(GetParam().n_levels), &pool);
   const TensorFile state = LivelyState(*step);
   const Batch batch = TinyBatch(64, 0, /*learning_rate=*/0);
@@ -147,6 +170,7 @@ TEST(FusedHashGridStepTest, SameBytesForAnyNumberOfThreads) {
     const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(2), &pool);
     EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
     for (uint32_t i = 0; i < 17; ++i) step->Run(TinyBatch(50 + i, i));
+    for (uint32_t i = 17; i < 19; ++i) step->Run(BatchOfSeveralGroups(2 * kRaysUnderWay + 70, i));
     return Saved(*step);
   };
   const TensorFile one = run(1);

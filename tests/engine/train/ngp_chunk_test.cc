@@ -34,12 +34,13 @@ class NgpChunkTest : public testing::Test {
         .grid = MarchGridOf(grid_, empty_reaches),
         .steps = {geometry_.step, geometry_.cone},
         .scene_steps = {geometry_.step, geometry_.cone},
+        .look_samples = look_samples_,
         .batch = &batch};
     weight_gradients_.assign(kNgpWeights, 0);
     LaneOutput output;
     output.weight_gradients = weight_gradients_.data();
     RaysUnderWay under_way;
-    under_way.Start(input, bounds.front(), bounds.back());
+    under_way.Start(input, std::min(first_under_way_, bounds.front()), bounds.back());
     for (size_t i = 0; i + 1 < bounds.size(); ++i)
       chunk->Run(input, under_way, bounds[i], bounds[i + 1], &output);
     return output;
@@ -51,6 +52,8 @@ class NgpChunkTest : public testing::Test {
   OccupancyGrid grid_;
   std::vector<float> weight_gradients_;
   bool takes_pairs_ = false;
+  int look_samples_ = kMinLookSamples;
+  int first_under_way_ = kRaysUnderWay;  // where it lies before the first bound
 };
 
 TEST_F(NgpChunkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
@@ -87,6 +90,39 @@ TEST_F(NgpChunkTest, SplittingRaysAmongChunksChangesNothingButTheOrder) {
     ASSERT_NEAR(weight_gradients_[i], whole_gradients[i], 1e-5f * largest) << i;
 }
 
+TEST_F(NgpChunkTest, LooksAndWavesLeaveNoSampleOut) {
+  config_.min_transmittance = 0;
+  const Batch batch = TinyBatch(40);
+  NgpChunk chunk;
+  LaneOutput often = Run(batch, {0, 40}, &chunk);  // 4 samples a look, 16 a wave
+  look_samples_ = 64;
+  LaneOutput once = Run(batch, {0, 40}, &chunk);
+  ASSERT_GT(often.n_marched, 40 * 20) << "no ray marches on";
+  EXPECT_EQ(often.n_marched, once.n_marched);
+  EXPECT_EQ(often.n_trained, once.n_trained);
+  EXPECT_EQ(often.n_trained, often.n_marched);
+  std::ranges::sort(often.cells);
+  std::ranges::sort(once.cells);
+  EXPECT_EQ(often.cells, once.cells);
+  std::ranges::sort(often.sigmas);
+  std::ranges::sort(once.sigmas);
+  EXPECT_EQ(often.sigmas, once.sigmas);
+}
+
+TEST_F(NgpChunkTest, ItDoesNotMatterWhichOtherRaysAreUnderWay) {
+  const Batch batch = TinyBatch(50);
+  NgpChunk chunk;
+  const LaneOutput alone = Run(batch, {20, 30, 50}, &chunk);
+  const std::vector<float> gradients = weight_gradients_;
+  first_under_way_ = 3;
+  const LaneOutput among_others = Run(batch, {20, 30, 50}, &chunk);
+  EXPECT_GT(alone.n_trained, 0);
+  EXPECT_EQ(among_others.cells, alone.cells);
+  EXPECT_EQ(among_others.positions, alone.positions);
+  EXPECT_TRUE(std::ranges::equal(among_others.grad_encodings, alone.grad_encodings));
+  EXPECT_EQ(weight_gradients_, gradients);
+}
+
 TEST_F(NgpChunkTest, AUsedChunkWorksAsAFreshOne) {
   const Batch batch = TinyBatch(50);
   NgpChunk fresh, used;
@@ -121,7 +157,7 @@ TEST_F(NgpChunkTest, EveryMarchedSampleIsReportedWithItsCell) {
   NgpChunk chunk;
   const LaneOutput output = Run(batch, {0, 20, 50}, &chunk);
   ASSERT_EQ(static_cast<int64_t>(output.sigmas.size()), output.n_marched);
-  ASSERT_GE(output.cells.size(), output.sigmas.size());
+  ASSERT_EQ(output.cells.size(), output.sigmas.size());
   // A table of almost nothing: every density is close to exp(-1).
   for (size_t i = 0; i < output.sigmas.size(); ++i) {
     ASSERT_LT(output.cells[i], 32u * 32 * 32);
