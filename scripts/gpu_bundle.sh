@@ -2,19 +2,32 @@
 # Gathers what a Debian 12 machine with a GPU and no network lacks to build and measure the engine, in one folder of less than
 # 60 MiB: Debian's packages of its few libraries, unpacked, and a scene. tests/bench/gpu_report --bundle DIR uses it there.
 #   scripts/gpu_bundle.sh DIR [SCENE]     SCENE: a data set; default $NERF_TEST_DATA/lego_400
-# What that machine brings itself: the CUDA toolkit, g++, CMake (3.25 or later) and Ninja or Make.
+# What that machine brings itself: a checkout of this repository, the CUDA toolkit, g++, CMake (3.25 or later) and Ninja or Make.
+# DIR is new, empty or an earlier bundle, which is replaced.
 set -euo pipefail
 
-if [ $# -lt 1 ] || [ $# -gt 2 ]; then
-  echo "usage: scripts/gpu_bundle.sh DIR [SCENE]" >&2
+fail() {
+  echo "gpu_bundle: $1" >&2
   exit 2
-fi
+}
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "$0"
+    exit 0
+    ;;
+  -*) fail "unknown option $1 (--help)" ;;
+esac
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then fail "usage: scripts/gpu_bundle.sh DIR [SCENE]"; fi
 source=$(cd "$(dirname "$0")/.." && pwd)
 bundle=$1
 scene=${2:-${NERF_TEST_DATA:-}/lego_400}
-if [ ! -d "$scene" ]; then
-  echo "gpu_bundle: no scene at $scene: name one, or set NERF_TEST_DATA" >&2
-  exit 2
+[ -d "$scene" ] || fail "no scene at $scene: name one, or set NERF_TEST_DATA"
+[ -n "$(find "$scene" -maxdepth 1 \( -name 'transforms*.json' -o -name sparse -o -name colmap \))" ] ||
+  fail "$scene is no data set: it has neither transforms*.json nor a COLMAP model"
+if [ -e "$bundle" ]; then
+  [ -d "$bundle" ] || fail "$bundle is no folder"
+  [ -z "$(ls -A "$bundle")" ] || [ -f "$bundle/PACKAGES" ] || fail "$bundle is neither empty nor a bundle: it would be overwritten"
+  case "$(realpath "$scene")/" in "$(realpath "$bundle")"/*) fail "the scene $scene lies in $bundle, which is replaced" ;; esac
 fi
 if [ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ]; then
   echo "gpu_bundle: needs apt-get and dpkg of a Debian 12 on amd64" >&2
@@ -29,6 +42,7 @@ packages=(
 )
 
 mkdir -p "$bundle"
+: >"$bundle/PACKAGES"
 bundle=$(cd "$bundle" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -56,6 +70,7 @@ done || true
 
 rm -rf "$bundle/scene"
 cp -rL "$scene" "$bundle/scene"
+chmod -R u+w "$bundle/scene"
 basename "$scene" >"$bundle/SCENE"
 git -C "$source" rev-parse --short HEAD >"$bundle/COMMIT" 2>/dev/null || echo unknown >"$bundle/COMMIT"
 (cd "$scratch" && ls ./*.deb | sed 's|^./||') >"$bundle/PACKAGES"
