@@ -16,6 +16,7 @@
 #include "client/time_flag.h"
 #include "common/edit_distance.h"
 #include "common/exit_code.h"
+#include "common/status_macros.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -45,7 +46,7 @@ void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw) {
   output->excludes(app.get_option("--json"));
   app.add_flag("-q,--quiet", raw->flags.quiet, "Print results and errors alone");
   app.add_flag("--no-hints", raw->flags.no_hints, "Name no next commands");
-  app.add_flag("--no-color", raw->no_color, "No colours (also NO_COLOR and TERM=dumb)");
+  app.add_flag("--no-color", raw->no_color, "No colors (also NO_COLOR and TERM=dumb)");
   app.add_option("--progress", raw->progress, "How progress is shown: auto, bar, plain, json, none")
       ->type_name("MODE")
       ->capture_default_str();
@@ -90,14 +91,13 @@ absl::StatusOr<GlobalFlags> ResolveGlobalFlags(const RawGlobalFlags& raw, const 
         fmt::format("--progress: '{}' is not one of auto, bar, plain, json, none", raw.progress));
   }
   if (!raw.timeout.empty()) {
-    const absl::StatusOr<absl::Duration> timeout = ParseTimeFlag("--timeout", raw.timeout);
-    if (!timeout.ok()) return timeout.status();
-    flags.timeout = *timeout;
+    NERF_ASSIGN_OR_RETURN(const absl::Duration timeout, ParseTimeFlag("--timeout", raw.timeout));
+    flags.timeout = timeout;
   }
-  flags.colour =
+  flags.color =
       io.out_is_terminal && !io.dumb_terminal && !raw.no_color && !SetInEnvironment("NO_COLOR");
-  if (absl::Status status = CheckServerAddress(flags.server); !status.ok()) return status;
-  if (absl::Status status = ProjectName(flags.project).status(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckServerAddress(flags.server));
+  NERF_RETURN_IF_ERROR(ProjectName(flags.project).status());
   return flags;
 }
 

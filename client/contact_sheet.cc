@@ -6,6 +6,7 @@
 
 #include "common/atomic_file.h"
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
 
@@ -30,10 +31,9 @@ absl::Status WriteContactSheet(const std::vector<std::string>& files, const std:
   if (files.empty()) return absl::InvalidArgumentError("a contact sheet needs at least one image");
   int width = 0, height = 0;
   for (const std::string& file : files) {
-    const absl::StatusOr<ImageHeader> header = ReadImageHeader(file);
-    if (!header.ok()) return header.status();
-    width = std::max(width, header->width);
-    height = std::max(height, header->height);
+    NERF_ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(file));
+    width = std::max(width, header.width);
+    height = std::max(height, header.height);
   }
   const int n = static_cast<int>(files.size());
   const int columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(n))));
@@ -51,13 +51,11 @@ absl::Status WriteContactSheet(const std::vector<std::string>& files, const std:
   }
   sheet.pixels.assign(size_t{kChannels} * sheet.width * sheet.height, 255);
   for (int i = 0; i < n; ++i) {
-    const absl::StatusOr<ImageU8> image = DecodeImage(files[i]);
-    if (!image.ok()) return image.status();
-    CopyInto(*image, i % columns * (width + kGap), i / columns * (height + kGap), &sheet);
+    NERF_ASSIGN_OR_RETURN(const ImageU8 image, DecodeImage(files[i]));
+    CopyInto(image, i % columns * (width + kGap), i / columns * (height + kGap), &sheet);
   }
-  const absl::StatusOr<std::string> png = EncodePng(sheet);
-  if (!png.ok()) return png.status();
-  return WriteFileAtomically(path, *png);
+  NERF_ASSIGN_OR_RETURN(const std::string png, EncodePng(sheet));
+  return WriteFileAtomically(path, png);
 }
 
 }  // namespace nerf

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/atomic_file.h"
+#include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
 
@@ -13,13 +14,13 @@ namespace {
 
 // The map with 65535 standing for `to` instead of `from`. Requires: from <= to.
 absl::StatusOr<std::string> Rescaled(const std::string& png, double from, double to) {
-  absl::StatusOr<GreyImage16> image = DecodePng16(png);
+  absl::StatusOr<GrayImage16> image = DecodePng16(png);
   if (!image.ok()) {
     return absl::InternalError("the server's depth map cannot be read: " +
                                std::string(image.status().message()));
   }
-  for (uint16_t& grey : image->pixels) {
-    grey = static_cast<uint16_t>(std::lround(grey * (from / to)));
+  for (uint16_t& gray : image->pixels) {
+    gray = static_cast<uint16_t>(std::lround(gray * (from / to)));
   }
   return EncodePng16(image->width, image->height, image->pixels);
 }
@@ -52,14 +53,11 @@ absl::Status DepthSpool::WriteImages(const std::string& out, std::vector<std::st
       return absl::UnavailableError("cannot read the temporary file for depth maps");
     }
     if (entries_[i].far != far_) {
-      absl::StatusOr<std::string> rescaled = Rescaled(png, entries_[i].far, far_);
-      if (!rescaled.ok()) return rescaled.status();
-      png = *std::move(rescaled);
+      NERF_ASSIGN_OR_RETURN(std::string rescaled, Rescaled(png, entries_[i].far, far_));
+      png = std::move(rescaled);
     }
     written->push_back(fmt::format("{}/depth_{:04}.png", out, i));
-    if (absl::Status status = WriteFileAtomically(written->back(), png); !status.ok()) {
-      return status;
-    }
+    NERF_RETURN_IF_ERROR(WriteFileAtomically(written->back(), png));
   }
   // The same keys and, of a float, the same digits as nerf-engine writes.
   nlohmann::ordered_json meta;

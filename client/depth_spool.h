@@ -18,7 +18,7 @@ class DepthSpool {
   DepthSpool(const DepthSpool&) = delete;
   DepthSpool& operator=(const DepthSpool&) = delete;
 
-  // png: a 16-bit grey PNG in which 65535 stands for the distance `far`. Errors: Internal where
+  // png: a 16-bit gray PNG in which 65535 stands for the distance `far`. Errors: Internal where
   // `far` is not above 0; Unavailable when the disk is full.
   absl::Status Append(const std::string& png, double far);
 

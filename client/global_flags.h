@@ -17,7 +17,7 @@ struct GlobalFlags {
   ProgressMode progress = ProgressMode::kPlain;
   bool quiet = false;
   bool no_hints = false;  // name no next commands
-  bool colour = false;    // on standard output
+  bool color = false;     // on standard output
   // Of the whole command; infinite unless --timeout is given. Single calls have limits of their
   // own besides.
   absl::Duration timeout = absl::InfiniteDuration();

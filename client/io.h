@@ -20,7 +20,7 @@ struct Io {
   bool err_is_terminal = false;
   int columns = 80;           // of the terminal behind err
   bool unicode = false;       // the terminal shows UTF-8
-  bool dumb_terminal = true;  // no colours, no cursor movement
+  bool dumb_terminal = true;  // no colors, no cursor movement
   const Clock* clock = nullptr;
   RandomSource* random = nullptr;
   const Interrupt* interrupt = nullptr;

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "client/names.h"
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 #include "engine/config/settings_help.h"
 #include "engine/config/train_config.h"
 #include "fmt/format.h"
@@ -161,7 +162,7 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
   app.add_option("--method", flags->method, "Training method: ngp (default) or ngp-autograd")
       ->type_name("NAME");
   CLI::Option* steps =
-      app.add_option("--steps", flags->steps, "Train for this many optimiser steps")
+      app.add_option("--steps", flags->steps, "Train for this many optimizer steps")
           ->type_name("N");
   CLI::Option* samples =
       app.add_option("--samples", flags->samples, "Train on this many samples, such as 40M")
@@ -206,7 +207,7 @@ absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text) {
   if (!absl::SimpleAtoi(text, &checked.test_every)) {
     return absl::InvalidArgumentError(Quoted(text) + " is not a whole number");
   }
-  if (absl::Status status = CheckConfig(checked); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckConfig(checked));
   return std::optional(checked.test_every);
 }
 

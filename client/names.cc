@@ -6,6 +6,7 @@
 #include "client/text_format.h"
 #include "common/error_reason.h"
 #include "common/ids.h"
+#include "common/status_macros.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -67,10 +68,9 @@ absl::StatusOr<std::string> ExpandName(ResourceKind kind, std::string_view text,
                                        std::string_view project) {
   const KindWords words = WordsOf(kind);
   const bool in_project = kind != ResourceKind::kWorker;
-  const absl::StatusOr<std::string> parent = ProjectName(project);
-  if (!parent.ok()) return parent.status();
+  NERF_ASSIGN_OR_RETURN(const std::string parent, ProjectName(project));
   if (IsResourceId(text)) {
-    return in_project ? fmt::format("{}/{}/{}", *parent, words.collection, text)
+    return in_project ? fmt::format("{}/{}/{}", parent, words.collection, text)
                       : fmt::format("{}/{}", words.collection, text);
   }
   const std::vector<std::string_view> parts = SplitAtSlashes(text);

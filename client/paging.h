@@ -8,6 +8,7 @@
 
 #include "client/names.h"
 #include "client/session.h"
+#include "common/status_macros.h"
 
 namespace CLI {
 class App;
@@ -36,17 +37,16 @@ absl::StatusOr<std::vector<Item>> ListPages(Session& session, StubType& stub,
   while (true) {
     const size_t room = limit == 0 ? kMaxPageSize : wanted - items.size();
     request.set_page_size(static_cast<int>(std::min<size_t>(room, kMaxPageSize)));
-    absl::StatusOr<Response> page = session.Call(stub, method, request);
-    if (!page.ok()) return page.status();
-    for (Item& item : *take(*page)) items.push_back(std::move(item));
-    const bool more = !page->next_page_token().empty();
+    NERF_ASSIGN_OR_RETURN(Response page, session.Call(stub, method, request));
+    for (Item& item : *take(page)) items.push_back(std::move(item));
+    const bool more = !page.next_page_token().empty();
     // The same token again would lead round for ever.
-    if (!more || page->next_page_token() == request.page_token()) return items;
+    if (!more || page.next_page_token() == request.page_token()) return items;
     if (limit != 0 && items.size() >= wanted) {
       SayMoreExists(session, limit);
       return items;
     }
-    request.set_page_token(page->next_page_token());
+    request.set_page_token(page.next_page_token());
   }
 }
 
@@ -58,9 +58,8 @@ absl::StatusOr<std::vector<Item>> ListAll(Session& session, StubType& stub,
                                                                            Response*),
                                           int limit, const Take& take) {
   Request request;
-  absl::StatusOr<std::string> parent = ProjectName(session.flags().project);
-  if (!parent.ok()) return parent.status();
-  request.set_parent(*std::move(parent));
+  NERF_ASSIGN_OR_RETURN(std::string parent, ProjectName(session.flags().project));
+  request.set_parent(std::move(parent));
   return ListPages<Item>(session, stub, method, std::move(request), limit, take);
 }
 

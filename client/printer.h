@@ -18,7 +18,7 @@ namespace nerf {
 struct Printer {
   std::ostream& out;
   OutputFormat format = OutputFormat::kTable;
-  bool colour = false;
+  bool color = false;
   absl::Time now;  // for ages
 };
 

@@ -188,9 +188,9 @@ int Render(Session& session, const RenderFlags& flags) {
     return session.FailUsage(
         absl::InvalidArgumentError("--format: depth has 16 bits and needs png, not jpeg"));
   }
-  const bool colour = std::any_of(channels->begin(), channels->end(),
-                                  [](const Channel& c) { return c.value == v1::RGB; });
-  if (flags.sheet && !colour) {
+  const bool color = std::any_of(channels->begin(), channels->end(),
+                                 [](const Channel& c) { return c.value == v1::RGB; });
+  if (flags.sheet && !color) {
     return session.FailUsage(absl::InvalidArgumentError("--sheet: needs rgb among --channels"));
   }
   if (flags.camera.empty() == (flags.orbit == 0)) {
@@ -317,7 +317,7 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
       ->type_name("DIR")
       ->required();
   render->add_flag("--sheet", flags->sheet,
-                   "Also write all colour views into one picture, sheet.png");
+                   "Also write all color views into one picture, sheet.png");
   render->footer(
       "The images of one view together may have 3 MiB (a PNG of 1920x1080 comes near); JPEG, "
       "fewer\n"

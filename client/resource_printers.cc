@@ -31,16 +31,16 @@ std::string BlobText(const v1::BlobRef& blob) {
 
 std::string DbText(double psnr) { return fmt::format("{:.2f}", psnr); }
 
-std::string Coloured(const Printer& printer, v1::TrainingJob::State state) {
+std::string Colored(const Printer& printer, v1::TrainingJob::State state) {
   const std::string text = StateText(state);
-  if (!printer.colour) return text;
-  const int colour = state == v1::TrainingJob::SUCCEEDED ? 32
-                     : state == v1::TrainingJob::FAILED  ? 31
-                     : state == v1::TrainingJob::RUNNING ? 36
-                     : state == v1::TrainingJob::CANCELLED || v1::TrainingJob::CANCELLING == state
-                         ? 33
-                         : 0;
-  return colour == 0 ? text : fmt::format("\x1b[{}m{}\x1b[0m", colour, text);
+  if (!printer.color) return text;
+  const int color = state == v1::TrainingJob::SUCCEEDED ? 32
+                    : state == v1::TrainingJob::FAILED  ? 31
+                    : state == v1::TrainingJob::RUNNING ? 36
+                    : state == v1::TrainingJob::CANCELLED || v1::TrainingJob::CANCELLING == state
+                        ? 33
+                        : 0;
+  return color == 0 ? text : fmt::format("\x1b[{}m{}\x1b[0m", color, text);
 }
 
 std::string BudgetText(const v1::TrainingConfig& config) {
@@ -164,7 +164,7 @@ void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs)
 
 void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   if (PrintForPrograms(printer, job)) return;
-  printer.out << Coloured(printer, job.state()) << "  " << PlainText(job.name()) << '\n';
+  printer.out << Colored(printer, job.state()) << "  " << PlainText(job.name()) << '\n';
   TextFields fields;
   const v1::TrainingConfig& config =
       job.has_effective_config() ? job.effective_config() : job.config();

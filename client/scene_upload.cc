@@ -16,6 +16,7 @@
 #include "common/error_reason.h"
 #include "common/mutex.h"
 #include "common/rpc/blob_client.h"
+#include "common/status_macros.h"
 #include "engine/scene/check_report.h"
 #include "fmt/format.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
@@ -89,10 +90,10 @@ absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir
   std::vector<v1::SceneFile> hashed(files.size());
   const int n_threads = static_cast<int>(std::thread::hardware_concurrency());
   absl::Status status = ForEach(files.size(), n_threads, stop, [&](size_t i) {
-    absl::StatusOr<v1::BlobRef> blob = BlobOfFile((std::filesystem::path(dir) / files[i]).string());
-    if (!blob.ok()) return blob.status();
+    NERF_ASSIGN_OR_RETURN(v1::BlobRef blob,
+                          BlobOfFile((std::filesystem::path(dir) / files[i]).string()));
     hashed[i].set_path(files[i]);
-    *hashed[i].mutable_blob() = *std::move(blob);
+    *hashed[i].mutable_blob() = std::move(blob);
     return absl::OkStatus();
   });
   if (!status.ok()) return status;
@@ -108,18 +109,17 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
   for (const auto& [digest, file] : by_digest) blobs.push_back(file->blob());
 
   BlobClient client = session.Blobs();
-  const absl::StatusOr<std::vector<v1::BlobRef>> missing =
-      client.FindMissing(blobs, session.stop());
-  if (!missing.ok()) return missing.status();
-  UploadCounts counts{.files = blobs.size(), .files_sent = missing->size()};
-  for (const v1::BlobRef& blob : *missing) counts.bytes_sent += blob.size_bytes();
-  if (missing->empty()) return counts;
+  NERF_ASSIGN_OR_RETURN(const std::vector<v1::BlobRef> missing,
+                        client.FindMissing(blobs, session.stop()));
+  UploadCounts counts{.files = blobs.size(), .files_sent = missing.size()};
+  for (const v1::BlobRef& blob : missing) counts.bytes_sent += blob.size_bytes();
+  if (missing.empty()) return counts;
 
   Mutex mutex;
   ProgressDisplay display(session.io(), session.flags().progress);
   double bytes_done = 0;
   size_t files_done = 0;
-  std::vector<double> sent(missing->size(), 0);
+  std::vector<double> sent(missing.size(), 0);
   const auto show = [&](size_t i, double bytes, bool done) {
     MutexLock lock(mutex);
     bytes_done += bytes - sent[i];
@@ -127,15 +127,15 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
     files_done += done;
     display.Update(
         {.fraction = counts.bytes_sent > 0 ? bytes_done / counts.bytes_sent : 1,
-         .label = fmt::format("upload  {}/{} files", files_done, missing->size()),
+         .label = fmt::format("upload  {}/{} files", files_done, missing.size()),
          .details =
              fmt::format("{} of {}", FormatBytes(bytes_done), FormatBytes(counts.bytes_sent)),
          .json = fmt::format(R"({{"event":"upload","bytes":{:.0f},"totalBytes":{:.0f}}})",
                              bytes_done, counts.bytes_sent)});
   };
   absl::Status status =
-      ForEach(missing->size(), kParallelUploads, session.stop(), [&](size_t i) -> absl::Status {
-        const v1::BlobRef& blob = (*missing)[i];
+      ForEach(missing.size(), kParallelUploads, session.stop(), [&](size_t i) -> absl::Status {
+        const v1::BlobRef& blob = missing[i];
         const auto file = by_digest.find(blob.sha256());
         if (file == by_digest.end()) {
           return absl::InternalError("the server misses a blob that nobody asked for");
@@ -163,7 +163,7 @@ absl::Status RequireFolder(const std::string& dir) {
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
                                                  std::optional<int> test_every,
                                                  const std::string& background) {
-  if (absl::Status status = RequireFolder(dir); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(RequireFolder(dir));
   SceneDescription description = DescribeScene(dir, {.test_every = test_every});
   const std::string report = CheckReportText(description, background);
   if (!description.ok()) {
@@ -179,9 +179,8 @@ absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::st
 
 absl::StatusOr<std::vector<v1::SceneFile>> ManifestOf(Session& session, const std::string& dir,
                                                       const SceneDescription& description) {
-  const absl::StatusOr<std::vector<std::string>> names = ListSceneFiles(description);
-  if (!names.ok()) return names.status();
-  return HashSceneFiles(dir, *names, session.stop());
+  NERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListSceneFiles(description));
+  return HashSceneFiles(dir, names, session.stop());
 }
 
 absl::StatusOr<std::optional<v1::Scene>> FindSceneOfFiles(Session& session,
@@ -215,9 +214,8 @@ absl::StatusOr<std::optional<v1::Scene>> FindSceneOfFiles(Session& session,
 absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,
                                                 const std::vector<v1::SceneFile>& files) {
   v1::CreateSceneRequest request;
-  const absl::StatusOr<std::string> parent = ProjectName(session.flags().project);
-  if (!parent.ok()) return parent.status();
-  request.set_parent(*parent);
+  NERF_ASSIGN_OR_RETURN(const std::string parent, ProjectName(session.flags().project));
+  request.set_parent(parent);
   request.set_scene_id(upload.id);
   request.set_request_id(upload.request_id);
   request.mutable_scene()->set_display_name(upload.display_name);
@@ -226,12 +224,12 @@ absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpl
   const auto stub = session.Stub<v1::SceneService>();
   absl::StatusOr<v1::Scene> scene = absl::UnknownError("");
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const absl::StatusOr<UploadCounts> counts = UploadMissingFiles(session, upload.dir, files);
-    if (!counts.ok()) return counts.status();
-    session.Say(counts->files_sent == 0
-                    ? fmt::format("all {} files are on the server already", counts->files)
-                    : fmt::format("sent {} of {}, {}", counts->files_sent,
-                                  Counted(counts->files, "file"), FormatBytes(counts->bytes_sent)));
+    NERF_ASSIGN_OR_RETURN(const UploadCounts counts,
+                          UploadMissingFiles(session, upload.dir, files));
+    session.Say(counts.files_sent == 0
+                    ? fmt::format("all {} files are on the server already", counts.files)
+                    : fmt::format("sent {} of {}, {}", counts.files_sent,
+                                  Counted(counts.files, "file"), FormatBytes(counts.bytes_sent)));
     scene = session.Call(*stub, &v1::SceneService::Stub::CreateScene, request);
     // A file that was there may have been cleaned up before the scene took hold of it.
     const std::optional<ErrorReason> why = GetReason(scene.status());

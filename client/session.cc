@@ -59,7 +59,7 @@ Session::Session(const GlobalFlags& flags, const Io& io)
     : flags_(flags), io_(io), start_(io.clock->Now()) {}
 
 Printer Session::printer() const {
-  return {*io_.out, flags_.output, flags_.colour, io_.clock->WallNow()};
+  return {*io_.out, flags_.output, flags_.color, io_.clock->WallNow()};
 }
 
 std::stop_token Session::stop() const { return io_.interrupt->token(); }

@@ -14,6 +14,7 @@
 #include "common/exit_code.h"
 #include "common/sha256.h"
 #include "common/shell_word.h"
+#include "common/status_macros.h"
 #include "engine/scene/capture_shape.h"
 #include "fmt/format.h"
 
@@ -44,24 +45,23 @@ absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
                                     const v1::CreateTrainingJobRequest& request) {
   const absl::StatusOr<std::vector<v1::SceneFile>> files = ManifestOf(session, dir, description);
   if (!files.ok()) return files.status();
-  const absl::StatusOr<std::optional<v1::Scene>> found = FindSceneOfFiles(session, *files);
-  if (!found.ok()) return found.status();
-  if (found->has_value()) {
-    const std::string& name = (*found)->name();
+  NERF_ASSIGN_OR_RETURN(const std::optional<v1::Scene> found, FindSceneOfFiles(session, *files));
+  if (found.has_value()) {
+    const std::string& name = found->name();
     session.Say(fmt::format("scene {} on the server holds these {} files already", ShortName(name),
                             files->size()));
     return name;
   }
   if (request.validate_only()) return std::string();
-  const absl::StatusOr<v1::Scene> created =
+  NERF_ASSIGN_OR_RETURN(
+      const v1::Scene created,
       CreateSceneFromFolder(session,
                             {.dir = dir,
                              .display_name = request.training_job().display_name(),
                              .id = "",
                              .request_id = SceneRequestId(request.request_id())},
-                            *files);
-  if (!created.ok()) return created.status();
-  return created->name();
+                            *files));
+  return created.name();
 }
 
 int Train(Session& session, const JobFlags& flags, const std::string& dir) {

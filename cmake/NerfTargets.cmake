@@ -5,10 +5,10 @@
 #   nerf_bench(name SRCS ... DEPS ...)                       executable in build/<preset>/bench, unknown to ctest
 #   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]) GoogleTest binary, one ctest entry
 # A test whose LABELS name `tsan` runs under ThreadSanitizer, too. It must run no code of gRPC, LibTorch or prometheus-cpp:
-# Debian's builds of them synchronise where ThreadSanitizer cannot see it.
+# Debian's builds of them synchronize where ThreadSanitizer cannot see it.
 include(GNUInstallDirs)
 
-# What preset tsan builds: the tests labelled tsan.
+# What preset tsan builds: the tests labeled tsan.
 add_custom_target(tsan_tests)
 
 # Words: a folder of ours ("common", "engine/base") or a library ("absl", "json"). A no-op for CMake; the include check parses it.

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/status_macros.h"
+
 namespace nerf {
 
 AtomicFile::AtomicFile(std::string path, std::string temporary_path, UniqueFd fd)
@@ -56,10 +58,9 @@ absl::Status AtomicFile::Commit() {
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content, uint32_t mode) {
-  absl::StatusOr<AtomicFile> file = AtomicFile::Create(path, mode);
-  if (!file.ok()) return file.status();
-  if (absl::Status status = file->Append(content); !status.ok()) return status;
-  return file->Commit();
+  NERF_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path, mode));
+  NERF_RETURN_IF_ERROR(file.Append(content));
+  return file.Commit();
 }
 
 }  // namespace nerf

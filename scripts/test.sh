@@ -31,7 +31,7 @@ run_sanitized() { # PRESET [CMAKE_FLAG...]
   rm -rf "$reports"
   mkdir -p "$reports"
   run "$@" || passed=no
-  # ASan says at the first switch between the CUDA emulation's fibres that it may go astray; they tell it of each switch.
+  # ASan says at the first switch between the CUDA emulation's fibers that it may go astray; they tell it of each switch.
   sed -i "/WARNING: ASan doesn't fully support makecontext/d" "$reports"/* 2>/dev/null || true
   find "$reports" -type f -empty -delete
   tail -n +1 "$reports"/* 2>/dev/null && passed=no

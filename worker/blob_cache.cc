@@ -12,6 +12,7 @@
 #include "common/atomic_file.h"
 #include "common/logging.h"
 #include "common/sha256.h"
+#include "common/status_macros.h"
 #include "worker/call_result.h"
 
 namespace nerf {
@@ -114,7 +115,7 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
   }
   while (true) {
     if (!present) {
-      if (absl::Status status = Download(blob, stop); !status.ok()) return status;
+      NERF_RETURN_IF_ERROR(Download(blob, stop));
     }
     MutexLock lock(mu_);
     // It may have made room for others since it was looked at.

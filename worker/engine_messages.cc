@@ -242,7 +242,7 @@ absl::StatusOr<EngineMessage> ReadMessage(const std::string& type, KeyReader& re
     started.job = reader.Text("job");
     started.config = ReadConfig(reader.Object("config"), reader);
     KeyReader scene(reader.Object("scene"));
-    started.flavour = scene.Text("flavour", false);
+    started.flavor = scene.Text("flavor", false);
     started.train_views = scene.Count("train", false);
     started.test_views = scene.Count("test", false);
     started.warnings = scene.Texts("warnings");
@@ -319,13 +319,13 @@ std::string_view BackgroundWord(v1::TrainingConfig::Background background) {
 
 // The camera file (one frame) of a posed camera.
 Json CameraJson(const v1::Camera& camera) {
-  const bool default_centre = camera.cx() == 0 && camera.cy() == 0;
+  const bool default_center = camera.cx() == 0 && camera.cy() == 0;
   Json json = {{"w", camera.width()},
                {"h", camera.height()},
                {"fl_x", camera.fl_x()},
                {"fl_y", camera.fl_y() == 0 ? camera.fl_x() : camera.fl_y()},
-               {"cx", default_centre ? camera.width() / 2.0 : camera.cx()},
-               {"cy", default_centre ? camera.height() / 2.0 : camera.cy()},
+               {"cx", default_center ? camera.width() / 2.0 : camera.cx()},
+               {"cy", default_center ? camera.height() / 2.0 : camera.cy()},
                {"camera_model", camera.lens() == v1::LENS_MODEL_OPENCV ? "OPENCV" : "PINHOLE"}};
   if (camera.lens() == v1::LENS_MODEL_OPENCV) {
     json["k1"] = camera.k1();

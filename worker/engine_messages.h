@@ -32,7 +32,7 @@ struct EngineHello {
 struct EngineStarted {
   std::string job;
   v1::TrainingConfig config;  // init is not set
-  std::string flavour;
+  std::string flavor;
   uint32_t train_views = 0, test_views = 0;
   std::vector<std::string> warnings;
   uint32_t step = 0;

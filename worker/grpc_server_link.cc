@@ -10,6 +10,7 @@
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "common/status_macros.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
 
 namespace nerf {
@@ -177,9 +178,8 @@ GrpcBlobTransport::GrpcBlobTransport(std::shared_ptr<grpc::Channel> channel, std
       writer_id_(std::move(writer_id)) {}
 
 absl::StatusOr<BlobClient> GrpcBlobTransport::Client() const {
-  absl::StatusOr<std::string> token = Token(token_file_);
-  if (!token.ok()) return token.status();
-  return BlobClient(channel_, {.token = *std::move(token), .writer_id = writer_id_});
+  NERF_ASSIGN_OR_RETURN(std::string token, Token(token_file_));
+  return BlobClient(channel_, {.token = std::move(token), .writer_id = writer_id_});
 }
 
 absl::Status GrpcBlobTransport::Read(const v1::BlobRef& blob, const ReadChunk& sink,

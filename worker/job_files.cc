@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/status_macros.h"
 #include "worker/scene_folder.h"
 
 namespace nerf {
@@ -13,9 +14,8 @@ namespace fs = std::filesystem;
 // Links a blob's file to `path`.
 absl::Status LinkBlob(const v1::BlobRef& blob, const std::string& path, BlobCache& cache,
                       const std::stop_token& stop) {
-  const auto file = cache.Fetch(blob, /*pin=*/true, stop);
-  if (!file.ok()) return file.status();
-  absl::Status linked = LinkFile(*file, path);
+  NERF_ASSIGN_OR_RETURN(const auto file, cache.Fetch(blob, /*pin=*/true, stop));
+  absl::Status linked = LinkFile(file, path);
   cache.Unpin(blob.sha256());
   return linked;
 }
@@ -27,7 +27,7 @@ absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::s
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   for (const char* name : {"/out", "/commit"}) {
-    if (absl::Status made = MakeFolders(folder + name); !made.ok()) return made;
+    NERF_RETURN_IF_ERROR(MakeFolders(folder + name));
   }
   absl::Status status = LayOutScene(grant.files(), folder + "/scene", cache, stop);
   JobFiles files;

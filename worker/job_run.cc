@@ -11,6 +11,7 @@
 #include "common/logging.h"
 #include "common/rpc/blob_client.h"
 #include "common/rpc/rpc_status.h"
+#include "common/status_macros.h"
 #include "worker/scene_folder.h"
 
 namespace nerf {
@@ -25,7 +26,7 @@ absl::StatusOr<v1::BlobRef> UploadFile(BlobTransport& blobs, const std::string& 
                                        const std::stop_token& stop) {
   absl::StatusOr<v1::BlobRef> blob = BlobOfFile(path);
   if (!blob.ok()) return blob;
-  if (absl::Status status = blobs.Upload(path, *blob, stop); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(blobs.Upload(path, *blob, stop));
   return blob;
 }
 
@@ -214,7 +215,7 @@ void JobRun::OnStarted(const EngineStarted& started) {
   report_.set_phase(v1::JobReport::RUNNING);
   LogInfo("training", {{"job", name()},
                        {"step", started.step},
-                       {"flavour", started.flavour},
+                       {"flavor", started.flavor},
                        {"train_views", started.train_views},
                        {"test_views", started.test_views}});
   context_.report_changed();

@@ -11,6 +11,7 @@
 #include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/rpc/rpc_status.h"
+#include "common/status_macros.h"
 #include "nerf/v1/scene_service.pb.h"
 #include "worker/scene_folder.h"
 
@@ -95,7 +96,7 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
       [fetched, task, folder = request.folder, &cache = context_.cache,
        stop = request.stop.get_token()] {
         const auto fetch = [&]() -> absl::Status {
-          if (absl::Status made = MakeFolders(folder); !made.ok()) return made;
+          NERF_RETURN_IF_ERROR(MakeFolders(folder));
           if (!task.has_file()) return absl::OkStatus();
           auto path = cache.Fetch(task.file(), /*pin=*/true, stop);
           if (path.ok()) fetched->path = *std::move(path);
@@ -240,11 +241,10 @@ void RequestBoard::OnRendered(const EngineRendered& rendered) {
             }
             const auto path = CheckInsideFolder(folder, file->second);
             if (!path.ok()) return absl::InternalError(std::string(path.status().message()));
-            auto content = ReadFile(*path, max_bytes);
-            if (!content.ok()) return content.status();
+            NERF_ASSIGN_OR_RETURN(auto content, ReadFile(*path, max_bytes));
             v1::RenderedImage* image = response.add_images();
             image->set_channel(channel);
-            image->set_content(*std::move(content));
+            image->set_content(std::move(content));
           }
           read->reply = response.SerializeAsString();
           if (read->reply.size() > max_bytes) {

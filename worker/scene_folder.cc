@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "common/file_io.h"
+#include "common/status_macros.h"
 #include "worker/call_result.h"
 
 namespace nerf {
@@ -66,9 +67,9 @@ absl::Status MakeFolders(const std::string& folder) {
 absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, BlobCache& cache,
                          std::stop_token stop) {
   for (const v1::SceneManifestEntry& file : files) {
-    if (absl::Status status = CheckScenePath(file.path()); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(CheckScenePath(file.path()));
   }
-  if (absl::Status status = MakeFolders(folder); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(MakeFolders(folder));
   for (const v1::SceneManifestEntry& file : files) {
     if (stop.stop_requested()) return absl::CancelledError("stopped");
     const absl::StatusOr<std::string> blob = cache.Fetch(file.blob(), /*pin=*/true, stop);

@@ -12,6 +12,7 @@
 
 #include "absl/strings/ascii.h"
 #include "common/atomic_file.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 
@@ -49,7 +50,7 @@ absl::StatusOr<WorkerLock> WorkerLock::Acquire(const std::string& cache_dir, Ran
   }
   if (!absl::IsNotFound(content.status())) return content.status();
   std::string id = NewShortId("w", random);
-  if (absl::Status status = WriteFileAtomically(id_path, id + "\n"); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(WriteFileAtomically(id_path, id + "\n"));
   return WorkerLock(std::move(fd), std::move(id));
 }
 

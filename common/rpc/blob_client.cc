@@ -20,6 +20,7 @@
 #include "common/rpc/status_conversion.h"
 #include "common/sha256.h"
 #include "common/sleep.h"
+#include "common/status_macros.h"
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"
 
@@ -129,7 +130,7 @@ absl::Status BlobClient::UploadFile(const std::string& path, const v1::BlobRef& 
 
 absl::Status BlobClient::Upload(const Source& source, const v1::BlobRef& blob, std::stop_token stop,
                                 const std::function<void(uint64_t)>& on_progress) {
-  if (absl::Status status = CheckBlobRef("blob", blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckBlobRef("blob", blob));
   const std::string resource = fmt::format(
       "uploads/{}/{}", UploadId(options_.writer_id, blob.sha256()), BlobResourceName(blob));
   return Persist(stop, [&] {
@@ -230,7 +231,7 @@ absl::Status BlobClient::UploadOnce(const Source& source, const std::string& res
 
 absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
                               std::stop_token stop) {
-  if (absl::Status status = CheckBlobRef("blob", blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckBlobRef("blob", blob));
   const auto stub = google::bytestream::ByteStream::NewStub(channel_);
   const uint64_t byte_size = static_cast<uint64_t>(blob.size_bytes());
   uint64_t received = 0;
@@ -267,14 +268,13 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
 
 absl::Status BlobClient::DownloadToFile(const v1::BlobRef& blob, const std::string& path,
                                         std::stop_token stop) {
-  absl::StatusOr<AtomicFile> file = AtomicFile::Create(path);
-  if (!file.ok()) return file.status();
+  NERF_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   Sha256 sha256;
   absl::Status status = Read(
       blob,
       [&](std::string_view bytes) {
         sha256.Update(bytes);
-        return file->Append(bytes);
+        return file.Append(bytes);
       },
       std::move(stop));
   if (!status.ok()) return status;
@@ -282,16 +282,15 @@ absl::Status BlobClient::DownloadToFile(const v1::BlobRef& blob, const std::stri
     return absl::DataLossError(
         fmt::format("{}: the bytes that came have another digest", BlobResourceName(blob)));
   }
-  return file->Commit();
+  return file.Commit();
 }
 
 absl::StatusOr<v1::BlobRef> BlobOfFile(const std::string& path) {
-  absl::StatusOr<std::string> sha256 = Sha256OfFile(path);
-  if (!sha256.ok()) return sha256.status();
+  NERF_ASSIGN_OR_RETURN(std::string sha256, Sha256OfFile(path));
   struct stat file_stat;
   if (stat(path.c_str(), &file_stat) != 0) return ErrnoToStatus(errno, "stat " + path);
   v1::BlobRef blob;
-  blob.set_sha256(*std::move(sha256));
+  blob.set_sha256(std::move(sha256));
   blob.set_size_bytes(static_cast<double>(file_stat.st_size));
   return blob;
 }

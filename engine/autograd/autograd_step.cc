@@ -44,7 +44,7 @@ struct RayState {
 
 // Rays with their samples composited.
 struct RenderedRays {
-  torch::Tensor colours;      // [n_rays, 3], on the rays' backgrounds
+  torch::Tensor colors;       // [n_rays, 3], on the rays' backgrounds
   torch::Tensor distortions;  // [n_rays]
 };
 
@@ -114,7 +114,7 @@ StepResult AutogradStep::RunBatch(const Batch& batch) {
   const autograd::NgpTensors parameters = Parameters();
   const PackedSamples samples = March(batch, parameters);
   const RenderedRays rendered = Render(batch, parameters, samples);
-  const torch::Tensor residuals = rendered.colours - View(batch.targets);
+  const torch::Tensor residuals = rendered.colors - View(batch.targets);
   const torch::Tensor losses = LossOf(config_, residuals);
   StepResult result;
   result.n_rays = batch.n_rays;
@@ -233,16 +233,16 @@ RenderedRays AutogradStep::Render(const Batch& batch, const autograd::NgpTensors
       autograd::NgpGeometry(state_.parameters.shape(), parameters, View(samples.positions));
   const torch::Tensor sigmas =
       autograd::DensityActivation(geometry.select(1, 0), state_.density_shift());
-  const torch::Tensor colours = autograd::NgpColour(parameters, geometry, View(directions));
+  const torch::Tensor colors = autograd::NgpColor(parameters, geometry, View(directions));
   const autograd::Composited composited =
       autograd::Composite(ray_offsets, sigmas, View(samples.deltas));
-  return {.colours = autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colours) +
-                     composited.transmittance.unsqueeze(1) * View(batch.backgrounds),
+  return {.colors = autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
+                    composited.transmittance.unsqueeze(1) * View(batch.backgrounds),
           .distortions = autograd::Distortion(ray_offsets, composited.weights, View(samples.places),
                                               batch.step_scale * kernels::kDistortionUnit)};
 }
 
-// Hands autograd's gradients to the optimiser that the fused step uses.
+// Hands autograd's gradients to the optimizer that the fused step uses.
 void AutogradStep::UpdateParameters(const Batch& batch, const autograd::NgpTensors& parameters) {
   NgpParameters& p = state_.parameters;
   const int t = static_cast<int>(++state_.n_updates);

@@ -9,8 +9,8 @@
 
 namespace nerf {
 
-// The step of method `ngp-autograd`: the field, samples, optimiser and files of method `ngp`, with
-// densities, colours, compositing and loss in LibTorch operations and gradients by its autograd.
+// The step of method `ngp-autograd`: the field, samples, optimizer and files of method `ngp`, with
+// densities, colors, compositing and loss in LibTorch operations and gradients by its autograd.
 // Slow and plain: the oracle of the fused step, and the place to try what that cannot do yet. pool
 // outlives it; LibTorch takes as many threads as it has. Equal state and batch give equal bytes for
 // one number of threads, not across numbers: LibTorch splits sums by thread.

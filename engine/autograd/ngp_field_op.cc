@@ -12,8 +12,8 @@ torch::Tensor NgpGeometry(const kernels::HashGridShape& shape, const NgpTensors&
                      {parameters.layers[0], parameters.layers[1]});
 }
 
-torch::Tensor NgpColour(const NgpTensors& parameters, const torch::Tensor& geometry,
-                        const torch::Tensor& directions) {
+torch::Tensor NgpColor(const NgpTensors& parameters, const torch::Tensor& geometry,
+                       const torch::Tensor& directions) {
   const torch::Tensor inputs = torch::cat({SphericalHarmonics4(directions), geometry}, 1);
   const torch::Tensor last = parameters.layers[4].slice(1, 0, kNgpLayers[4].n_out_used);
   return torch::sigmoid(DenseLayers(inputs, {parameters.layers[2], parameters.layers[3], last}));

@@ -19,8 +19,8 @@ struct NgpTensors {
 torch::Tensor NgpGeometry(const kernels::HashGridShape& shape, const NgpTensors& parameters,
                           const torch::Tensor& positions);
 
-// sRGB colours [n, 3] seen along directions [n, 3] of unit length.
-torch::Tensor NgpColour(const NgpTensors& parameters, const torch::Tensor& geometry,
-                        const torch::Tensor& directions);
+// sRGB colors [n, 3] seen along directions [n, 3] of unit length.
+torch::Tensor NgpColor(const NgpTensors& parameters, const torch::Tensor& geometry,
+                       const torch::Tensor& directions);
 
 }  // namespace nerf::autograd

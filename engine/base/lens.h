@@ -13,7 +13,7 @@ struct LensDistortion {
   float k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0;
 };
 
-// Where the model sends normalised image coordinates (u, v), and its Jacobian (row-major 2x2)
+// Where the model sends normalized image coordinates (u, v), and its Jacobian (row-major 2x2)
 // there; in double because Newton squares what is lost.
 struct DistortedPoint {
   double u, v;
@@ -39,7 +39,7 @@ NERF_HD inline DistortedPoint DistortWithJacobian(const LensDistortion& lens, do
 // distorted point, which is kept where they do not converge.
 NERF_HD inline void UndistortPoint(const LensDistortion& lens, float* u, float* v) {
   constexpr int kMaxNewtonSteps = 10;
-  // Of the squared residual, in normalised coordinates: far below a thousandth of a pixel at any
+  // Of the squared residual, in normalized coordinates: far below a thousandth of a pixel at any
   // focal length we accept.
   constexpr double kConverged = 1e-18;
   constexpr double kAcceptable = 1e-10;

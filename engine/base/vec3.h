@@ -6,7 +6,7 @@
 
 namespace nerf {
 
-// Three floats: a point (scene units), a direction or a colour.
+// Three floats: a point (scene units), a direction or a color.
 struct Vec3 {
   float x = 0, y = 0, z = 0;
 
@@ -30,7 +30,7 @@ NERF_HD inline Vec3 Normalized(Vec3 a) { return a * (1.0f / Norm(a)); }
 
 // Row-major 3x4 affine map: the left 3x3 block is linear, the last column a translation. As a
 // camera-to-world matrix its columns are the camera's right, up, backward axes (OpenGL) and its
-// centre.
+// center.
 struct Mat34 {
   float m[3][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}};
 

@@ -13,9 +13,9 @@ std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config) {
       {"field.hash_table", "F16", {kHashWidth / features, entries, features}},
       {"field.density_mlp.0", "F16", {kHidden, kHashWidth}},
       {"field.density_mlp.1", "F16", {kDensityOutputs, kHidden}},
-      {"field.colour_mlp.0", "F16", {kHidden, kShFeatures + kDensityOutputs}},
-      {"field.colour_mlp.1", "F16", {kHidden, kHidden}},
-      {"field.colour_mlp.2", "F16", {3, kHidden}},
+      {"field.color_mlp.0", "F16", {kHidden, kShFeatures + kDensityOutputs}},
+      {"field.color_mlp.1", "F16", {kHidden, kHidden}},
+      {"field.color_mlp.2", "F16", {3, kHidden}},
   };
 }
 

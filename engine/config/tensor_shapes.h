@@ -26,7 +26,7 @@ struct TensorShape {
 // config alone and not from the scene.
 std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config);
 
-// Checks that a file with tensors `held` can initialise a job with `config`: every tensor of
+// Checks that a file with tensors `held` can initialize a job with `config`: every tensor of
 // FieldTensorShapes is there with that shape, in F16 or F32. Errors: InvalidArgument that names the
 // first tensor that does not fit, with both shapes.
 absl::Status CheckInitFits(const TrainConfig& config, const std::vector<TensorShape>& held);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/edit_distance.h"
+#include "common/status_macros.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -137,9 +138,8 @@ absl::Status SetConfigField(std::string_view key, std::string_view value, TrainC
   const ConfigField* field = FindField(key);
   if (field == nullptr) return UnknownKey(key);
   if (auto* member = std::get_if<Loss C::*>(&field->member)) {
-    absl::StatusOr<Loss> loss = ParseLoss(value);
-    if (!loss.ok()) return loss.status();
-    config->*(*member) = *loss;
+    NERF_ASSIGN_OR_RETURN(Loss loss, ParseLoss(value));
+    config->*(*member) = loss;
     return absl::OkStatus();
   }
   const bool whole = std::holds_alternative<int C::*>(field->member);

@@ -54,7 +54,7 @@ struct TrainConfig {
   int grid_update_interval = 16;
   float grid_decay = 0.85f;
   float grid_threshold = 0.03f;
-  // Optimisation.
+  // Optimization.
   Loss loss = Loss::kHuber;
   float huber_delta = 0.3f;
   float distortion = 3e-3f;  // of the rays, in the loss, at first

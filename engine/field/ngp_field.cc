@@ -22,11 +22,11 @@ struct NgpWorkspace : RadianceField::Workspace {
   Buffer<float> hidden{size_t{kHiddenWidth} * kBatch}, hidden1{size_t{kHiddenWidth} * kBatch};
   Buffer<float> seen_geometry{size_t{kGeometryWidth} * kBatch};
   Buffer<float> harmonics{size_t{kDirectionWidth} * kBatch}, shares{size_t{kHiddenWidth} * kBatch};
-  Buffer<float> colours{size_t{kColourWidth} * kBatch};
+  Buffer<float> colors{size_t{kColorWidth} * kBatch};
 };
 
-void ColourOfBatch(const NgpNetwork& network, int n, const int* samples, const Vec3* directions,
-                   Vec3* colours, NgpWorkspace* w) {
+void ColorOfBatch(const NgpNetwork& network, int n, const int* samples, const Vec3* directions,
+                  Vec3* colors, NgpWorkspace* w) {
   // Samples of a ray follow one another, so most directions are the one before.
   int n_directions = 0;
   for (int i = 0; i < n; ++i) {
@@ -43,11 +43,11 @@ void ColourOfBatch(const NgpNetwork& network, int n, const int* samples, const V
     std::copy_n(w->geometry.data() + size_t{kGeometryWidth} * samples[i], kGeometryWidth,
                 w->seen_geometry.data() + size_t{kGeometryWidth} * i);
   }
-  NgpColourForward(network, n, w->seen_geometry.data(), w->hidden.data(), w->hidden1.data(),
-                   w->colours.data());
+  NgpColorForward(network, n, w->seen_geometry.data(), w->hidden.data(), w->hidden1.data(),
+                  w->colors.data());
   for (int i = 0; i < n; ++i) {
-    const float* colour = w->colours.data() + size_t{kColourWidth} * i;
-    colours[i] = {colour[0], colour[1], colour[2]};
+    const float* color = w->colors.data() + size_t{kColorWidth} * i;
+    colors[i] = {color[0], color[1], color[2]};
   }
 }
 
@@ -90,12 +90,12 @@ void NgpField::Density(int n, const Vec3* positions, float* sigmas, Workspace* w
   }
 }
 
-void NgpField::Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
-                      Workspace* workspace) const {
+void NgpField::Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
+                     Workspace* workspace) const {
   auto& w = static_cast<NgpWorkspace&>(*workspace);
   for (int begin = 0; begin < n; begin += kBatch) {
-    ColourOfBatch(network_, std::min(kBatch, n - begin), samples + begin, directions + begin,
-                  colours + begin, &w);
+    ColorOfBatch(network_, std::min(kBatch, n - begin), samples + begin, directions + begin,
+                 colors + begin, &w);
   }
 }
 

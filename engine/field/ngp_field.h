@@ -17,8 +17,8 @@ class NgpField : public RadianceField {
 
   std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
-  void Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
-              Workspace* workspace) const override;
+  void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
+             Workspace* workspace) const override;
 
   // The parameters, as long as the field lives.
   const NgpNetwork& network() const { return network_; }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kBaseResolution = 16;
 
-// n_in inputs of a layer from first_input on: all but those of the colour MLP's first layer take
+// n_in inputs of a layer from first_input on: all but those of the color MLP's first layer take
 // all.
 void PartOfLayer(const NgpNetwork& network, int layer, int first_input, int n_in, int n,
                  const float* inputs, float* outputs, bool relu, bool accumulate) {
@@ -85,16 +85,16 @@ const uint32_t* PairNgpWeights(const float* weights, bool transposed, uint32_t* 
 }
 
 void NgpDirectionShares(const NgpNetwork& network, int n, const float* harmonics, float* shares) {
-  PartOfLayer(network, kColourInputLayer, 0, kDirectionWidth, n, harmonics, shares, false, false);
+  PartOfLayer(network, kColorInputLayer, 0, kDirectionWidth, n, harmonics, shares, false, false);
 }
 
-void NgpColourForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
-                      float* hidden1, float* colours) {
-  PartOfLayer(network, kColourInputLayer, kDirectionWidth, kGeometryWidth, n, geometry, hidden0,
+void NgpColorForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
+                     float* hidden1, float* colors) {
+  PartOfLayer(network, kColorInputLayer, kDirectionWidth, kGeometryWidth, n, geometry, hidden0,
               true, true);
   Layer(network, 3, n, hidden0, hidden1, true);
-  Layer(network, 4, n, hidden1, colours, false);
-  kernels::cpu::Sigmoid({.n = n * kColourWidth, .values = colours});
+  Layer(network, 4, n, hidden1, colors, false);
+  kernels::cpu::Sigmoid({.n = n * kColorWidth, .values = colors});
 }
 
 }  // namespace nerf

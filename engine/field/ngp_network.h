@@ -5,15 +5,15 @@
 
 namespace nerf {
 
-// Sizes of the ngp field: hash encoding -> density MLP 32-64-16 -> colour MLP 32-64-64-3 on
+// Sizes of the ngp field: hash encoding -> density MLP 32-64-16 -> color MLP 32-64-64-3 on
 // (spherical harmonics of the direction, the density MLP's outputs).
 inline constexpr int kEncodingWidth = 32;
 inline constexpr int kHiddenWidth = 64;
 inline constexpr int kGeometryWidth =
     16;  // outputs of the density MLP; output 0 is the density's exponent
 inline constexpr int kDirectionWidth = 16;
-inline constexpr int kColourInputWidth = kDirectionWidth + kGeometryWidth;
-inline constexpr int kColourWidth = 16;  // three, padded to a vector with zero weights
+inline constexpr int kColorInputWidth = kDirectionWidth + kGeometryWidth;
+inline constexpr int kColorWidth = 16;  // three, padded to a vector with zero weights
 
 // One layer's weights in the MLP's buffer, [n_in][n_out] row-major. `n_out_used` is less than n_out
 // where columns are padding.
@@ -24,12 +24,12 @@ struct NgpLayer {
 inline constexpr NgpLayer kNgpLayers[5] = {
     {"field.density_mlp.0", 0, kEncodingWidth, kHiddenWidth, kHiddenWidth},
     {"field.density_mlp.1", 2048, kHiddenWidth, kGeometryWidth, kGeometryWidth},
-    {"field.colour_mlp.0", 3072, kColourInputWidth, kHiddenWidth, kHiddenWidth},
-    {"field.colour_mlp.1", 5120, kHiddenWidth, kHiddenWidth, kHiddenWidth},
-    {"field.colour_mlp.2", 9216, kHiddenWidth, kColourWidth, 3},
+    {"field.color_mlp.0", 3072, kColorInputWidth, kHiddenWidth, kHiddenWidth},
+    {"field.color_mlp.1", 5120, kHiddenWidth, kHiddenWidth, kHiddenWidth},
+    {"field.color_mlp.2", 9216, kHiddenWidth, kColorWidth, 3},
 };
-inline constexpr int kColourInputLayer = 2;  // rows of the direction, then of the geometry
-inline constexpr int kNgpWeights = 10240;    // floats of the MLP's buffer
+inline constexpr int kColorInputLayer = 2;  // rows of the direction, then of the geometry
+inline constexpr int kNgpWeights = 10240;   // floats of the MLP's buffer
 // Words of the buffer of its pairs (PairNgpWeights), with those that may be read after the last.
 inline constexpr int kNgpWeightPairs = kNgpWeights / 2 + 16 * kHiddenWidth;
 inline constexpr const char* kHashTableName = "field.hash_table";
@@ -72,14 +72,14 @@ void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);
 void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
                        float* hidden, float* geometry);
 
-// The colour MLP's first layer is a sum of two shares, before its ReLU: one of the direction, the
+// The color MLP's first layer is a sum of two shares, before its ReLU: one of the direction, the
 // same for all samples of a ray, and one of the geometry features. This is the direction's.
 // Shapes: harmonics [n][16], shares [n][64].
 void NgpDirectionShares(const NgpNetwork& network, int n, const float* harmonics, float* shares);
 
-// Colour MLP. Shapes: geometry [n][16], hidden0 and hidden1 [n][64], colours [n][16] of which the
+// Color MLP. Shapes: geometry [n][16], hidden0 and hidden1 [n][64], colors [n][16] of which the
 // first three are sRGB in [0, 1]. hidden0 comes with each sample's direction share.
-void NgpColourForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
-                      float* hidden1, float* colours);
+void NgpColorForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
+                     float* hidden1, float* colors);
 
 }  // namespace nerf

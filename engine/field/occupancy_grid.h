@@ -8,7 +8,7 @@
 namespace nerf {
 
 // Which cells of space may hold something: nested boxes (level l is the level-0 box scaled by 2^l
-// about its centre), each of resolution^3 cells, one bit a cell. Bits are stored in blocks of 4x4x4
+// about its center), each of resolution^3 cells, one bit a cell. Bits are stored in blocks of 4x4x4
 // cells, one 64-bit word a block (bit x + 4 y + 16 z of the cell's place in its block), blocks in
 // row-major order (x fastest), levels one after another: a word of 0 lets a ray skip a whole block.
 struct OccupancyGrid {

@@ -6,7 +6,7 @@
 
 namespace nerf {
 
-// A learned scene: density and colour of points in the training frame. Implementations are
+// A learned scene: density and color of points in the training frame. Implementations are
 // immutable while they are read; each thread brings its own Workspace, so calls from several
 // threads are safe.
 class RadianceField {
@@ -23,10 +23,10 @@ class RadianceField {
   // sigmas[i] = density at positions[i], in 1 / training unit. Outside of the field's box it is 0.
   virtual void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const = 0;
 
-  // sRGB colour in [0, 1] of n of the points of the workspace's last call of Density: samples[i] is
+  // sRGB color in [0, 1] of n of the points of the workspace's last call of Density: samples[i] is
   // a place among its positions, seen along directions[i] (unit length).
-  virtual void Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
-                      Workspace* workspace) const = 0;
+  virtual void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
+                     Workspace* workspace) const = 0;
 };
 
 }  // namespace nerf

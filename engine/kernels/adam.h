@@ -30,7 +30,7 @@ struct AdamDenseParams {
   const float* gradients = nullptr;
 };
 
-// A moment in bf16 lies up to 0.4% from its neighbours' middle: where a step takes less of it than
+// A moment in bf16 lies up to 0.4% from its neighbors' middle: where a step takes less of it than
 // that, rounding to nearest gives it back, and it never falls.
 inline constexpr float kMostPairDecay = 0.995f;
 

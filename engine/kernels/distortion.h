@@ -8,7 +8,7 @@ namespace nerf::kernels {
 // How far apart along a ray its weights lie:
 //   distortion = sum_ij weight_i weight_j |s_i - s_j| + sum_i weight_i^2 length_i / 3
 // for samples in order, s_i the middle and length_i the extent of one. Trained on beside the
-// colour it gathers fog into surfaces, and a ray that meets a surface needs few samples. Unitless.
+// color it gathers fog into surfaces, and a ray that meets a surface needs few samples. Unitless.
 // Sources: Barron et al. 2022, "Mip-NeRF 360", eq. 15; the sums in one walk: Sun et al. 2022,
 // "Improved Direct Voxel Grid Optimization for Radiance Fields Reconstruction", eq. 2.
 struct Distortion {

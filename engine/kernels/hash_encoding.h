@@ -12,7 +12,7 @@ namespace nerf::kernels {
 
 inline constexpr int kMaxHashLevels = 16;
 inline constexpr uint32_t kHashPrimeY = 2654435761u, kHashPrimeZ = 805459861u;  // of eq. 4
-inline constexpr int kLineFloats = 16;  // of a cache line, the unit that an optimiser visits
+inline constexpr int kLineFloats = 16;  // of a cache line, the unit that an optimizer visits
 
 // Multiresolution hash encoding: level l overlays the unit cube with a grid of resolution[l]^3
 // cells whose corners index a table of 2^log2_hashmap_size entries of two or four features; a point
@@ -77,7 +77,7 @@ inline constexpr int kHashTile = 16;  // samples that are worked on together
 // tile one level's gradients lie together: of rows with all levels of a sample, each level would
 // read cache lines that are mostly the others'. Shapes: positions [n] in [0, 1]^3; grad_table
 // [entries][F] of that level; tile_stride in floats. touched[entry * F / 16] = 1 for each entry
-// added to: the cache lines that an optimiser has to visit.
+// added to: the cache lines that an optimizer has to visit.
 struct HashEncodeBackwardParams {
   const HashGridShape* shape = nullptr;
   int level = 0;
@@ -96,8 +96,8 @@ void HashEncodeBackward(const HashEncodeBackwardParams& params);
 }  // namespace cpu
 
 // The same op with arrays laid out for a device: features in planes of two, level after level, so
-// that while all samples read one level its table stays in the L2 cache, and neighbouring threads
-// write neighbours. Plane p holds features 2 p and 2 p + 1 of each sample's F n_levels. All
+// that while all samples read one level its table stays in the L2 cache, and neighboring threads
+// write neighbors. Plane p holds features 2 p and 2 p + 1 of each sample's F n_levels. All
 // pointers are to device memory.
 namespace cuda {
 

@@ -10,7 +10,7 @@
 namespace nerf::kernels::cuda {
 
 // The two MLPs of the ngp field, each as one kernel: encoding 32 -> 64 -> 16, of which output 0 is
-// the density's exponent, and colour (16 harmonics, these 16) 32 -> 64 -> 64 -> 3, ReLU between
+// the density's exponent, and color (16 harmonics, these 16) 32 -> 64 -> 64 -> 3, ReLU between
 // layers, no biases. Weights are one buffer; layer l is [n_in][n_out] row-major at its offset, the
 // last one padded from 3 to 16 columns of zeros.
 struct NgpMlpLayer {
@@ -47,18 +47,18 @@ struct NgpDensityParams {
   float* values = nullptr;
 };
 
-// Colours [k] of the kept samples k in range: sample k's geometry stands at rows[k], or at k where
+// Colors [k] of the kept samples k in range: sample k's geometry stands at rows[k], or at k where
 // rows is null, its ray's harmonics [n_rays][16] at ray_of[that]. sRGB in [0, 1].
 // Work: 14 kFLOP a sample; 84 bytes read and 12 written in half precision.
 template <typename T>
-struct NgpColourParams {
+struct NgpColorParams {
   DeviceRange range;
   const T* weights = nullptr;
   const uint32_t* rows = nullptr;
   const uint32_t* ray_of = nullptr;
   const T* harmonics = nullptr;
   const T* geometry = nullptr;
-  Vec3* colours = nullptr;
+  Vec3* colors = nullptr;
 };
 
 // Backward pass of both MLPs. The forward activations are computed once more: that is less than to
@@ -87,8 +87,8 @@ struct NgpBackwardParams {
 
 void NgpDensity(const NgpDensityParams<float>& params, Stream stream);
 void NgpDensity(const NgpDensityParams<Half>& params, Stream stream);
-void NgpColour(const NgpColourParams<float>& params, Stream stream);
-void NgpColour(const NgpColourParams<Half>& params, Stream stream);
+void NgpColor(const NgpColorParams<float>& params, Stream stream);
+void NgpColor(const NgpColorParams<Half>& params, Stream stream);
 void NgpBackward(const NgpBackwardParams<float>& params, Stream stream);
 void NgpBackward(const NgpBackwardParams<Half>& params, Stream stream);
 

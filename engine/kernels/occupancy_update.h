@@ -10,7 +10,7 @@ namespace nerf::kernels {
 
 // Which cells of a block of 64 an update of the occupancy grid probes: one of each `period` in a
 // row, by turns. From row to row it shifts by one, so that they lie in no one plane of the block;
-// an odd multiplier walks the phases of neighbouring blocks apart. period divides 64; 1 takes all.
+// an odd multiplier walks the phases of neighboring blocks apart. period divides 64; 1 takes all.
 NERF_HD inline uint64_t ProbedCells(int period, uint32_t update, uint64_t block) {
   uint64_t mask = 0;
   for (int row = 0; row < 64 / period; ++row)

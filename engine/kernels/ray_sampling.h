@@ -10,7 +10,7 @@
 
 namespace nerf::kernels {
 
-// A posed photograph: 8-bit sRGB, rows top to bottom, channels interleaved (1 grey, 3 RGB, 4 RGB
+// A posed photograph: 8-bit sRGB, rows top to bottom, channels interleaved (1 gray, 3 RGB, 4 RGB
 // with straight alpha).
 struct Picture {
   LensCamera camera;
@@ -19,7 +19,7 @@ struct Picture {
   const uint8_t* pixels = nullptr;
 };
 
-enum class BackgroundKind { kBlack, kWhite, kRandom };  // a colour a ray, uniform in sRGB values
+enum class BackgroundKind { kBlack, kWhite, kRandom };  // a color a ray, uniform in sRGB values
 
 // What rays are drawn from. first_pixels [n_pictures + 1]: pixels of all pictures before this one;
 // the last one is positive.
@@ -32,7 +32,7 @@ struct PictureSet {
   uint64_t seed = 0;
 };
 
-// A ray of a training step with the colour it should show.
+// A ray of a training step with the color it should show.
 struct SampledRay {
   Ray ray;
   float jitter = 0;  // [0, 1)
@@ -65,7 +65,7 @@ NERF_HD inline const uint8_t* BytesOf(const PictureSet& set, const SampledPixel&
   return picture.pixels + pixel.offset * picture.n_channels;
 }
 
-// The ray through the centre of its pixel.
+// The ray through the center of its pixel.
 NERF_HD inline SampledRay RayThroughPixel(const PictureSet& set, uint32_t step, uint32_t index,
                                           const SampledPixel& pixel) {
   const auto rest = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
@@ -82,12 +82,12 @@ NERF_HD inline SampledRay RayThroughPixel(const PictureSet& set, uint32_t step, 
   if (set.background == BackgroundKind::kRandom)
     sampled.background = {UniformFloat(rest[1]), UniformFloat(rest[2]), UniformFloat(rest[3])};
   const uint8_t* const bytes = BytesOf(set, pixel);
-  const bool grey = picture.n_channels < 3;
-  const Vec3 colour = Vec3{static_cast<float>(bytes[0]), static_cast<float>(bytes[grey ? 0 : 1]),
-                           static_cast<float>(bytes[grey ? 0 : 2])} *
-                      (1 / 255.0f);
+  const bool gray = picture.n_channels < 3;
+  const Vec3 color = Vec3{static_cast<float>(bytes[0]), static_cast<float>(bytes[gray ? 0 : 1]),
+                          static_cast<float>(bytes[gray ? 0 : 2])} *
+                     (1 / 255.0f);
   const float alpha = picture.n_channels == 4 ? static_cast<float>(bytes[3]) / 255.0f : 1.0f;
-  sampled.target = colour * alpha + sampled.background * (1 - alpha);
+  sampled.target = color * alpha + sampled.background * (1 - alpha);
   return sampled;
 }
 

@@ -27,15 +27,15 @@ inline constexpr float kMinSeenWeight = 1.0f / 256;
 
 // What a ray of a view has gathered so far, front to back.
 struct ViewLight {
-  Vec3 colour;
+  Vec3 color;
   float transmittance = 1;
   float left = 1;  // of the light, as the picture shows it; see AddSample
   float depth = 0;
-  float seen = 0, unseen = 0;  // weight that colour is made of, and that waits for the next sample
+  float seen = 0, unseen = 0;  // weight that color is made of, and that waits for the next sample
 
   // Takes the light that a sample stops. As in training no light is left below min_transmittance,
   // but here what is left falls to nothing on a line, from twice that on: a picture then hangs on
-  // no rounding, and devices agree. Returns the weight that the sample's colour has, those of the
+  // no rounding, and devices agree. Returns the weight that the sample's color has, those of the
   // thin samples before it included; 0 where it is itself one of those.
   NERF_HD float AddSample(float alpha, float t_middle, float min_transmittance) {
     transmittance *= 1 - alpha;
@@ -52,14 +52,14 @@ struct ViewLight {
   }
   // No light is left, so nothing more shows.
   NERF_HD bool Ended() const { return left <= 0; }
-  NERF_HD void AddColour(Vec3 sample_colour, float weight) {
-    colour = colour + sample_colour * weight;
+  NERF_HD void AddColor(Vec3 sample_color, float weight) {
+    color = color + sample_color * weight;
     seen += weight;
   }
 
-  // What a finished ray shows. What still waits has the colour of what was seen.
-  NERF_HD Vec3 ColourOn(Vec3 background) const {
-    return colour * (seen > 0 ? Opacity() / seen : 1) + background * left;
+  // What a finished ray shows. What still waits has the color of what was seen.
+  NERF_HD Vec3 ColorOn(Vec3 background) const {
+    return color * (seen > 0 ? Opacity() / seen : 1) + background * left;
   }
   NERF_HD float Opacity() const { return 1 - left; }
   NERF_HD float ExpectedDepth() const {
@@ -75,13 +75,13 @@ struct alignas(16) ViewRay : ViewLight {
 NERF_HD inline uint32_t EightBits(float value) {
   return static_cast<uint32_t>(std::lround(std::min(std::max(value, 0.0f), 1.0f) * 255));
 }
-NERF_HD inline uint32_t PackRgba(Vec3 colour, float opacity) {
-  return EightBits(colour.x) | EightBits(colour.y) << 8 | EightBits(colour.z) << 16 |
+NERF_HD inline uint32_t PackRgba(Vec3 color, float opacity) {
+  return EightBits(color.x) | EightBits(color.y) << 8 | EightBits(color.z) << 16 |
          EightBits(opacity) << 24;
 }
 
 // Rendering on a device, in waves: every ray with light left takes a few samples, their density and
-// colour are evaluated, and rays that are through drop out of the list of those alive. The fewer
+// color are evaluated, and rays that are through drop out of the list of those alive. The fewer
 // are alive, the more samples each takes at a time. All pointers are to device memory.
 namespace cuda {
 
@@ -131,9 +131,9 @@ struct ViewParams {
   uint32_t* ray_of = nullptr;
   Vec3* positions = nullptr;  // unit cube
   const float* sigmas = nullptr;
-  const Vec3* colours = nullptr;
+  const Vec3* colors = nullptr;
   // Of finished rays.
-  uint32_t* rgba = nullptr;  // colour on the background and opacity, PackRgba
+  uint32_t* rgba = nullptr;  // color on the background and opacity, PackRgba
   float* depths = nullptr;
 };
 

@@ -284,13 +284,13 @@ void CudaSceneRenderer<T>::RunWave(const cuda::ViewParams<T>& view, int wave) {
                                              .sigmas = arrays.sigmas.data(),
                                              .geometry = arrays.geometry.data()},
                    stream_);
-  cuda::NgpColour(cuda::NgpColourParams<T>{.range = found,
-                                           .weights = weights_.data(),
-                                           .ray_of = arrays.ray_of.data(),
-                                           .harmonics = arrays.harmonics.data(),
-                                           .geometry = arrays.geometry.data(),
-                                           .colours = arrays.colours.data()},
-                  stream_);
+  cuda::NgpColor(cuda::NgpColorParams<T>{.range = found,
+                                         .weights = weights_.data(),
+                                         .ray_of = arrays.ray_of.data(),
+                                         .harmonics = arrays.harmonics.data(),
+                                         .geometry = arrays.geometry.data(),
+                                         .colors = arrays.colors.data()},
+                 stream_);
   cuda::CompositeView(view, wave, stream_);
 }
 
@@ -319,7 +319,7 @@ cuda::ViewParams<T> CudaSceneRenderer<T>::View() {
   view.ray_of = arrays.ray_of.data();
   view.positions = arrays.positions.data();
   view.sigmas = arrays.sigmas.data();
-  view.colours = arrays.colours.data();
+  view.colors = arrays.colors.data();
   view.rgba = arrays.rgba.data();
   view.depths = arrays.depths.data();
   return view;

@@ -32,7 +32,7 @@ struct CudaViewArrays {
         sigmas(shape.sample_capacity, from),
         ray_of(shape.sample_capacity, from),
         positions(shape.sample_capacity, from),
-        colours(shape.sample_capacity, from),
+        colors(shape.sample_capacity, from),
         encodings(size_t{kEncodingWidth} * shape.sample_capacity, from),
         geometry(size_t{kGeometryWidth} * shape.sample_capacity, from),
         control(shape.ray_capacity > 0 ? 1 : 0, from),
@@ -47,7 +47,7 @@ struct CudaViewArrays {
   // Of a wave's samples.
   Buffer<float> t_middles, deltas, sigmas;
   Buffer<uint32_t> ray_of;
-  Buffer<Vec3> positions, colours;
+  Buffer<Vec3> positions, colors;
   Buffer<T> encodings, geometry;
   // Of the view.
   Buffer<kernels::cuda::ViewControl> control;

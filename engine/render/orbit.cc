@@ -7,7 +7,7 @@
 namespace nerf {
 namespace {
 
-// Of the distance: a camera straight above the centre has no direction to circle in.
+// Of the distance: a camera straight above the center has no direction to circle in.
 constexpr float kMaxHeightFraction = 0.95f;
 
 // Right, up, backward columns of a camera at `position` that looks at `target`.

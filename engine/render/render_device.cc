@@ -15,7 +15,7 @@ class CpuPictureInWork final : public PictureInWork {
     return view_.Advance(pool_, pause, stop);
   }
   bool whole() const override { return view_.whole(); }
-  ViewPicture TakePicture() override { return Quantised(view_.TakeView()); }
+  ViewPicture TakePicture() override { return Quantized(view_.TakeView()); }
 
  private:
   ViewInWork view_;
@@ -54,17 +54,17 @@ class CpuRenderDevice final : public RenderDevice {
 
 }  // namespace
 
-ViewPicture Quantised(RenderedView&& view) {
+ViewPicture Quantized(RenderedView&& view) {
   ViewPicture picture{{view.width, view.height, 4, {}}, std::move(view.depths)};
-  picture.rgba.pixels.resize(4 * view.colours.size());
-  for (size_t i = 0; i < view.colours.size(); ++i) {
-    const uint32_t rgba = kernels::PackRgba(view.colours[i], view.opacities[i]);
+  picture.rgba.pixels.resize(4 * view.colors.size());
+  for (size_t i = 0; i < view.colors.size(); ++i) {
+    const uint32_t rgba = kernels::PackRgba(view.colors[i], view.opacities[i]);
     std::memcpy(picture.rgba.pixels.data() + 4 * i, &rgba, sizeof(rgba));
   }
   return picture;
 }
 
-ImageU8 ColoursOf(const ViewPicture& picture) {
+ImageU8 ColorsOf(const ViewPicture& picture) {
   const std::vector<uint8_t>& rgba = picture.rgba.pixels;
   ImageU8 image{picture.rgba.width, picture.rgba.height, 3, {}};
   image.pixels.resize(rgba.size() / 4 * 3);

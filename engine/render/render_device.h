@@ -27,9 +27,9 @@ struct ViewPicture {
   std::vector<float> depths;  // [height * width] as RenderedView has them
 };
 // Rounds to 8 bits; takes the depths along.
-ViewPicture Quantised(RenderedView&& view);
-// The colours alone: RGB.
-ImageU8 ColoursOf(const ViewPicture& picture);
+ViewPicture Quantized(RenderedView&& view);
+// The colors alone: RGB.
+ImageU8 ColorsOf(const ViewPicture& picture);
 
 // A picture that is rendered part by part, as ViewInWork says. A CUDA device renders it as a whole:
 // there `pause` is asked now and then, and its answer is left aside.

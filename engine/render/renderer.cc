@@ -34,7 +34,7 @@ struct TileWorkspace {
   kernels::MarchRay marches[kTileRays];
   RayWave wave;
   Vec3 positions[kTileRays * kWaveSamples], directions[kTileRays * kWaveSamples],
-      colours[kTileRays * kWaveSamples];
+      colors[kTileRays * kWaveSamples];
   float sigmas[kTileRays * kWaveSamples], alphas[kTileRays * kWaveSamples],
       t_middles[kTileRays * kWaveSamples], deltas[kTileRays * kWaveSamples];
   int ray_of[kTileRays * kWaveSamples];
@@ -93,10 +93,10 @@ int WeighWave(const RenderJob& job, int n, TileWorkspace* w) {
   return n_seen;
 }
 
-void ColourWave(const RenderJob& job, int n_seen, TileWorkspace* w) {
-  job.field.Colour(n_seen, w->seen, w->directions, w->colours, w->field.get());
+void ColorWave(const RenderJob& job, int n_seen, TileWorkspace* w) {
+  job.field.Color(n_seen, w->seen, w->directions, w->colors, w->field.get());
   for (int i = 0; i < n_seen; ++i) {
-    w->rays[w->ray_of[w->seen[i]]].AddColour(w->colours[i], w->seen_weights[i]);
+    w->rays[w->ray_of[w->seen[i]]].AddColor(w->colors[i], w->seen_weights[i]);
   }
 }
 
@@ -130,12 +130,12 @@ bool RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
     if (stop.stop_requested()) return false;
     job.field.Density(n, w->positions, w->sigmas, w->field.get());
     kernels::cpu::Alphas({.n = n, .sigmas = w->sigmas, .deltas = w->deltas, .alphas = w->alphas});
-    ColourWave(job, WeighWave(job, n, w), w);
+    ColorWave(job, WeighWave(job, n, w), w);
   }
   for (int r = 0; r < n_rays; ++r) {
     const RayState& ray = w->rays[r];
     const int pixel = w->pixels[r];
-    job.view->colours[pixel] = ray.ColourOn(job.options.background);
+    job.view->colors[pixel] = ray.ColorOn(job.options.background);
     job.view->opacities[pixel] = ray.Opacity();
     job.view->depths[pixel] = ray.ExpectedDepth();
   }
@@ -199,7 +199,7 @@ ViewInWork::ViewInWork(const RadianceField& field, const OccupancyGrid& grid,
   const size_t n_pixels = static_cast<size_t>(camera.width) * camera.height;
   work_->view.width = camera.width;
   work_->view.height = camera.height;
-  work_->view.colours.resize(n_pixels);
+  work_->view.colors.resize(n_pixels);
   work_->view.opacities.resize(n_pixels);
   work_->view.depths.resize(n_pixels);
   work_->BeginPass();
@@ -248,7 +248,7 @@ RenderedView ViewInWork::TakeView() {
   if (whole()) return std::move(work_->view);
   RenderedView view = work_->view;
   const int done = 2 * work_->stride;
-  Spread(view.width, done, &view.colours);
+  Spread(view.width, done, &view.colors);
   Spread(view.width, done, &view.opacities);
   Spread(view.width, done, &view.depths);
   return view;

@@ -18,7 +18,7 @@ namespace nerf {
 // A rendered view. Rows top to bottom.
 struct RenderedView {
   int width = 0, height = 0;
-  std::vector<Vec3> colours;     // [height * width] sRGB, composited on the background
+  std::vector<Vec3> colors;      // [height * width] sRGB, composited on the background
   std::vector<float> opacities;  // [height * width] sum of weights, 0 to 1
   std::vector<float> depths;  // [height * width] expected distance along the ray, training units; 0
                               // where opacity is below a tenth

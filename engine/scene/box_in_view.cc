@@ -144,7 +144,7 @@ double ShareThatSeesTheBox(const SceneDescription& description) {
 
 std::string BoxOutOfViewWarning(const SceneDescription& description) {
   const SceneGeometry& geometry = description.geometry;
-  if (geometry.flavour != SceneFlavour::kBlender && geometry.flavour != SceneFlavour::kInstantNgp) {
+  if (geometry.flavor != SceneFlavor::kBlender && geometry.flavor != SceneFlavor::kInstantNgp) {
     return "";
   }
   const double share = ShareThatSeesTheBox(description);
@@ -160,7 +160,7 @@ std::string BoxOutOfViewWarning(const SceneDescription& description) {
                  to_own.scale * outermost.Size().x / 2};
   return absl::StrFormat(
       "only %.0f%% of the area of the training pictures shows the box in which the scene is "
-      "learned, from (%s) to (%s); the cameras stand %.3g from its centre (median). If that is not "
+      "learned, from (%s) to (%s); the cameras stand %.3g from its center (median). If that is not "
       "where the scene lies: %s",
       100 * share, Corner(box, -1), Corner(box, 1), MedianDistance(cameras, box.center),
       Remedy(description, cameras));

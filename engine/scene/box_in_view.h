@@ -12,7 +12,7 @@ double ShareThatSeesTheBox(const SceneDescription& description);
 
 // Empty where the training pictures show the box, as those of an object that fills it do.
 // Otherwise what is wrong, in the data set's own units, with the box that transforms.json should
-// name where the cameras tell. Always empty for flavours that are placed by their cameras.
+// name where the cameras tell. Always empty for flavors that are placed by their cameras.
 std::string BoxOutOfViewWarning(const SceneDescription& description);
 
 }  // namespace nerf

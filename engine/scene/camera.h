@@ -8,7 +8,7 @@ namespace nerf {
 
 enum class LensModel { kPinhole, kOpenCv };
 
-// A posed camera. Pixel (x, y) covers [x, x+1) x [y, y+1), its centre is at +0.5; y grows
+// A posed camera. Pixel (x, y) covers [x, x+1) x [y, y+1), its center is at +0.5; y grows
 // downwards. Lengths in pixels.
 struct Camera {
   int width = 0;
@@ -23,7 +23,7 @@ struct Camera {
   bool operator==(const Camera&) const = default;
 };
 
-// The ray through image position (x, y), in pixels (a pixel's centre is its index + 0.5), in the
+// The ray through image position (x, y), in pixels (a pixel's center is its index + 0.5), in the
 // camera's world frame. direction has unit length; t_near and t_far are left at their defaults.
 // Distortion is undone by Newton's method.
 Ray CameraRay(const Camera& camera, float x, float y);
@@ -31,7 +31,7 @@ Ray CameraRay(const Camera& camera, float x, float y);
 // What those rays depend on, without the picture's size.
 LensCamera LensOf(const Camera& camera);
 
-// Distorts normalised image coordinates (u, v) (y downwards, unit focal length) with the OpenCV
+// Distorts normalized image coordinates (u, v) (y downwards, unit focal length) with the OpenCV
 // model.
 void Distort(const Camera& camera, float u, float v, float* distorted_u, float* distorted_v);
 

@@ -8,12 +8,12 @@
 namespace nerf {
 namespace {
 
-// Between a camera's direction and the way to the centre: 60 degrees. Further off, the centre is at
+// Between a camera's direction and the way to the center: 60 degrees. Further off, the center is at
 // the rim of the picture or beyond.
 constexpr float kMinCosine = 0.5f;
 // Of its distance: a camera this close to the axis stands on no side.
 constexpr float kMinRadiusFraction = 0.05f;
-// Between neighbours as seen from above. Six cameras around an object leave 60 degrees; half a
+// Between neighbors as seen from above. Six cameras around an object leave 60 degrees; half a
 // circle of them leaves 180.
 constexpr float kMaxGap = 2 * std::numbers::pi_v<float> / 3;
 

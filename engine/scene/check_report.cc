@@ -38,7 +38,7 @@ std::string CheckReportText(const SceneDescription& description, std::string_vie
     text = "no data set";
   } else {
     absl::StrAppendFormat(&text, "%s · %s · %d of %d images posed and present",
-                          SceneFlavourName(description.geometry.flavour), description.source,
+                          SceneFlavorName(description.geometry.flavor), description.source,
                           ViewCount(description), description.n_listed);
     if (description.n_missing > 0) absl::StrAppend(&text, ", ", description.n_missing, " missing");
     if (!description.camera_models.empty()) {
@@ -68,9 +68,9 @@ std::string CheckReportJson(const SceneDescription& description) {
   nlohmann::ordered_json report;
   report["event"] = "done";
   report["ok"] = description.ok();
-  report["flavour"] = description.source.empty()
-                          ? nlohmann::ordered_json(nullptr)
-                          : nlohmann::ordered_json(SceneFlavourName(description.geometry.flavour));
+  report["flavor"] = description.source.empty()
+                         ? nlohmann::ordered_json(nullptr)
+                         : nlohmann::ordered_json(SceneFlavorName(description.geometry.flavor));
   report["source"] = description.source;
   report["listed"] = description.n_listed;
   report["missing"] = description.n_missing;

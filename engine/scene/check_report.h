@@ -14,7 +14,7 @@ std::string CheckReportText(const SceneDescription& description,
                             std::string_view background = "auto");
 
 // The same as one line of JSON without newline:
-// {"event":"done","ok":...,"flavour":...,"problems":[{"file","field","message"}], "warnings":[...],
+// {"event":"done","ok":...,"flavor":...,"problems":[{"file","field","message"}], "warnings":[...],
 // ...}.
 std::string CheckReportJson(const SceneDescription& description);
 

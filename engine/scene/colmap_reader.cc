@@ -118,7 +118,7 @@ bool HasColmapModel(const SceneFolder& folder) { return !FindModelFolder(folder)
 
 ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* problems) {
   ListedViews listed;
-  listed.flavour = SceneFlavour::kColmap;
+  listed.flavor = SceneFlavor::kColmap;
   const std::string model_folder = FindModelFolder(folder);
   const bool has_text =
       folder.HasFile(model_folder + "/cameras.txt") && folder.HasFile(model_folder + "/images.txt");

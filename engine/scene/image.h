@@ -6,7 +6,7 @@
 namespace nerf {
 
 // An 8-bit sRGB image, rows top to bottom, channels interleaved: [height][width][n_channels].
-// n_channels is 1 (grey), 3 (RGB) or 4 (RGB with straight alpha).
+// n_channels is 1 (gray), 3 (RGB) or 4 (RGB with straight alpha).
 struct ImageU8 {
   int width = 0;
   int height = 0;
@@ -18,8 +18,8 @@ struct ImageU8 {
   }
 };
 
-// A 16-bit grey image, as depth maps are: [height][width], rows top to bottom.
-struct GreyImage16 {
+// A 16-bit gray image, as depth maps are: [height][width], rows top to bottom.
+struct GrayImage16 {
   int width = 0;
   int height = 0;
   std::vector<uint16_t> pixels;

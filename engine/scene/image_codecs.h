@@ -11,7 +11,7 @@ namespace nerf {
 
 // Requires: header is what ParseImageHeader said of the same bytes, and within limits.
 absl::StatusOr<ImageU8> DecodePng(std::string_view bytes, const ImageHeader& header);
-absl::StatusOr<GreyImage16> DecodePngGrey16(std::string_view bytes, const ImageHeader& header);
+absl::StatusOr<GrayImage16> DecodePngGray16(std::string_view bytes, const ImageHeader& header);
 absl::StatusOr<ImageU8> DecodeJpeg(std::string_view bytes, const ImageHeader& header);
 
 // pixels: [height][width][n_channels] of bit_depth 8 or 16 (native byte order); n_channels 1, 3

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
+#include "common/status_macros.h"
 #include "engine/scene/image_codecs.h"
 #include "engine/scene/scene_files.h"
 
@@ -54,7 +55,7 @@ absl::StatusOr<ImageHeader> ParsePngHeader(const ReadAt& read_at) {
       color_type == 0 || color_type == 2 || color_type == 3 || color_type == 4 || color_type == 6;
   if (!has_known_depth || !has_known_type) {
     return absl::InvalidArgumentError(
-        absl::StrCat("PNG of unknown kind: bit depth ", bit_depth, ", colour type ", color_type));
+        absl::StrCat("PNG of unknown kind: bit depth ", bit_depth, ", color type ", color_type));
   }
   ImageHeader header;
   header.format = ImageFormat::kPng;
@@ -201,11 +202,9 @@ absl::Status CheckImageLimits(const ImageHeader& header, const ImageLimits& limi
 }
 
 absl::StatusOr<ImageU8> DecodeImageBytes(std::string_view bytes, const ImageLimits& limits) {
-  absl::StatusOr<ImageHeader> header = ParseImageHeader(bytes);
-  if (!header.ok()) return header.status();
-  if (absl::Status status = CheckImageLimits(*header, limits); !status.ok()) return status;
-  return header->format == ImageFormat::kPng ? DecodePng(bytes, *header)
-                                             : DecodeJpeg(bytes, *header);
+  NERF_ASSIGN_OR_RETURN(ImageHeader header, ParseImageHeader(bytes));
+  NERF_RETURN_IF_ERROR(CheckImageLimits(header, limits));
+  return header.format == ImageFormat::kPng ? DecodePng(bytes, header) : DecodeJpeg(bytes, header);
 }
 
 absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& limits) {
@@ -221,31 +220,25 @@ absl::StatusOr<std::string> EncodePng(const ImageU8& image) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot encode ", image.n_channels, " channels as PNG"));
   }
-  if (absl::Status status =
-          CheckPixels(image.width, image.height, image.n_channels, image.pixels.size());
-      !status.ok()) {
-    return status;
-  }
+  NERF_RETURN_IF_ERROR(
+      CheckPixels(image.width, image.height, image.n_channels, image.pixels.size()));
   return EncodePngRows(image.width, image.height, image.n_channels, /*bit_depth=*/8,
                        image.pixels.data());
 }
 
-absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> grey) {
-  if (absl::Status status = CheckPixels(width, height, 1, grey.size()); !status.ok()) {
-    return status;
-  }
+absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray) {
+  NERF_RETURN_IF_ERROR(CheckPixels(width, height, 1, gray.size()));
   return EncodePngRows(width, height, /*n_channels=*/1, /*bit_depth=*/16,
-                       reinterpret_cast<const uint8_t*>(grey.data()));
+                       reinterpret_cast<const uint8_t*>(gray.data()));
 }
 
-absl::StatusOr<GreyImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits) {
-  const absl::StatusOr<ImageHeader> header = ParseImageHeader(bytes);
-  if (!header.ok()) return header.status();
-  if (absl::Status status = CheckImageLimits(*header, limits); !status.ok()) return status;
-  if (header->format != ImageFormat::kPng) {
-    return absl::InvalidArgumentError("not a 16-bit grey PNG");
+absl::StatusOr<GrayImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits) {
+  NERF_ASSIGN_OR_RETURN(const ImageHeader header, ParseImageHeader(bytes));
+  NERF_RETURN_IF_ERROR(CheckImageLimits(header, limits));
+  if (header.format != ImageFormat::kPng) {
+    return absl::InvalidArgumentError("not a 16-bit gray PNG");
   }
-  return DecodePngGrey16(bytes, *header);
+  return DecodePngGray16(bytes, header);
 }
 
 absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality) {
@@ -256,25 +249,20 @@ absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality) {
   if (quality < 1 || quality > 100) {
     return absl::InvalidArgumentError(absl::StrCat("JPEG quality ", quality, " not in 1..100"));
   }
-  if (absl::Status status =
-          CheckPixels(image.width, image.height, image.n_channels, image.pixels.size());
-      !status.ok()) {
-    return status;
-  }
+  NERF_RETURN_IF_ERROR(
+      CheckPixels(image.width, image.height, image.n_channels, image.pixels.size()));
   return EncodeJpegPixels(image, quality);
 }
 
 absl::Status WritePng(const std::string& path, const ImageU8& image) {
-  absl::StatusOr<std::string> bytes = EncodePng(image);
-  if (!bytes.ok()) return bytes.status();
-  return WriteFileAtomically(path, *bytes);
+  NERF_ASSIGN_OR_RETURN(std::string bytes, EncodePng(image));
+  return WriteFileAtomically(path, bytes);
 }
 
 absl::Status WritePng16(const std::string& path, int width, int height,
-                        std::span<const uint16_t> grey) {
-  absl::StatusOr<std::string> bytes = EncodePng16(width, height, grey);
-  if (!bytes.ok()) return bytes.status();
-  return WriteFileAtomically(path, *bytes);
+                        std::span<const uint16_t> gray) {
+  NERF_ASSIGN_OR_RETURN(std::string bytes, EncodePng16(width, height, gray));
+  return WriteFileAtomically(path, bytes);
 }
 
 }  // namespace nerf

@@ -18,7 +18,7 @@ struct ImageHeader {
   ImageFormat format = ImageFormat::kPng;
   int width = 0;
   int height = 0;
-  int n_channels = 3;  // of the decoded image: 4 with alpha or a transparent colour, else 3
+  int n_channels = 3;  // of the decoded image: 4 with alpha or a transparent color, else 3
 
   // Of the decoded image.
   uint64_t DecodedBytes() const {
@@ -44,23 +44,23 @@ absl::StatusOr<ImageHeader> ParseImageHeader(std::string_view bytes);
 // InvalidArgument with the numbers where the header exceeds the limits.
 absl::Status CheckImageLimits(const ImageHeader& header, const ImageLimits& limits);
 
-// Decodes a PNG or JPEG to 8-bit RGB, or RGBA with straight alpha where the header says so. Grey
-// and palette images become RGB, 16 bits are rounded to 8; colour profiles, gamma and EXIF
+// Decodes a PNG or JPEG to 8-bit RGB, or RGBA with straight alpha where the header says so. Gray
+// and palette images become RGB, 16 bits are rounded to 8; color profiles, gamma and EXIF
 // orientation are ignored, so that pixels stay where the poses were estimated. Errors as
 // ReadImageHeader, and InvalidArgument for damaged or truncated pixels.
 absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& limits = {});
 absl::StatusOr<ImageU8> DecodeImageBytes(std::string_view bytes, const ImageLimits& limits = {});
 
-// 8-bit PNG of 1 (grey), 3 (RGB) or 4 (RGBA) channels. Equal images give equal bytes.
+// 8-bit PNG of 1 (gray), 3 (RGB) or 4 (RGBA) channels. Equal images give equal bytes.
 // Requires: pixels.size() == width * height * n_channels, else InvalidArgument.
 absl::StatusOr<std::string> EncodePng(const ImageU8& image);
 
-// 16-bit grey PNG. grey: [height * width], rows top to bottom.
-absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> grey);
+// 16-bit gray PNG. gray: [height * width], rows top to bottom.
+absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray);
 
 // Inverse of EncodePng16. Errors: InvalidArgument for every other kind of image, also a PNG that is
 // damaged or beyond the limits.
-absl::StatusOr<GreyImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits = {});
+absl::StatusOr<GrayImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits = {});
 
 // Baseline JPEG of 1 or 3 channels without chroma subsampling; quality in [1, 100].
 absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality = 90);
@@ -68,6 +68,6 @@ absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality = 90);
 // Encode and replace `path` whole or not at all.
 absl::Status WritePng(const std::string& path, const ImageU8& image);
 absl::Status WritePng16(const std::string& path, int width, int height,
-                        std::span<const uint16_t> grey);
+                        std::span<const uint16_t> gray);
 
 }  // namespace nerf

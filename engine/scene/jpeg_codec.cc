@@ -57,12 +57,12 @@ absl::StatusOr<ImageU8> DecodeJpeg(std::string_view bytes, const ImageHeader& he
 absl::StatusOr<std::string> EncodeJpegPixels(const ImageU8& image, int quality) {
   Codec codec(tjInitCompress());
   if (codec == nullptr) return absl::ResourceExhaustedError("memory for a JPEG writer");
-  const bool is_grey = image.n_channels == 1;
+  const bool is_gray = image.n_channels == 1;
   unsigned char* output = nullptr;
   unsigned long output_size = 0;  // NOLINT: TurboJPEG's type
   const int result = tjCompress2(codec.get(), image.pixels.data(), image.width, 0, image.height,
-                                 is_grey ? TJPF_GRAY : TJPF_RGB, &output, &output_size,
-                                 is_grey ? TJSAMP_GRAY : TJSAMP_444, quality, TJFLAG_ACCURATEDCT);
+                                 is_gray ? TJPF_GRAY : TJPF_RGB, &output, &output_size,
+                                 is_gray ? TJSAMP_GRAY : TJSAMP_444, quality, TJFLAG_ACCURATEDCT);
   const std::unique_ptr<unsigned char, void (*)(unsigned char*)> owned(output, tjFree);
   if (result != 0) {
     return absl::InvalidArgumentError(absl::StrCat("JPEG encoder: ", tjGetErrorStr2(codec.get())));

@@ -49,7 +49,7 @@ struct ListedView {
 // What a reader found.
 struct ListedViews {
   std::vector<ListedView> views;
-  SceneFlavour flavour = SceneFlavour::kBlender;
+  SceneFlavor flavor = SceneFlavor::kBlender;
   double ngp_scale = 0.33;
   Vec3d ngp_offset = {0.5, 0.5, 0.5};
   int aabb_scale = 1;

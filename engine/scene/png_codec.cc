@@ -78,18 +78,18 @@ size_t StartReading(PngReader* reader, const ImageHeader& expected) {
   if (setjmp(png_jmpbuf(reader->png)) != 0) return 0;
   ReadHeader(reader, expected);
   png_set_scale_16(reader->png);
-  png_set_expand(reader->png);  // palette, 1-4 bit grey and tRNS
+  png_set_expand(reader->png);  // palette, 1-4 bit gray and tRNS
   png_set_gray_to_rgb(reader->png);
   return CheckRows(reader, expected, expected.n_channels, 8);
 }
 
-// The same for 16-bit grey in native byte order, and nothing else.
-size_t StartReadingGrey16(PngReader* reader, const ImageHeader& expected) {
+// The same for 16-bit gray in native byte order, and nothing else.
+size_t StartReadingGray16(PngReader* reader, const ImageHeader& expected) {
   if (setjmp(png_jmpbuf(reader->png)) != 0) return 0;
   ReadHeader(reader, expected);
   if (png_get_color_type(reader->png, reader->header) != PNG_COLOR_TYPE_GRAY ||
       png_get_bit_depth(reader->png, reader->header) != 16) {
-    png_error(reader->png, "not 16-bit grey");
+    png_error(reader->png, "not 16-bit gray");
   }
   if (std::endian::native == std::endian::little) png_set_swap(reader->png);
   return CheckRows(reader, expected, 1, 16);
@@ -167,11 +167,11 @@ absl::StatusOr<ImageU8> DecodePng(std::string_view bytes, const ImageHeader& hea
   return image;
 }
 
-absl::StatusOr<GreyImage16> DecodePngGrey16(std::string_view bytes, const ImageHeader& header) {
+absl::StatusOr<GrayImage16> DecodePngGray16(std::string_view bytes, const ImageHeader& header) {
   PngReader reader;
   if (!Open(bytes, &reader)) return absl::ResourceExhaustedError("memory for a PNG reader");
-  if (StartReadingGrey16(&reader, header) == 0) return Damaged(reader);
-  GreyImage16 image{header.width, header.height, {}};
+  if (StartReadingGray16(&reader, header) == 0) return Damaged(reader);
+  GrayImage16 image{header.width, header.height, {}};
   const auto width = static_cast<size_t>(header.width);
   image.pixels.resize(width * static_cast<size_t>(header.height));
   std::vector<png_bytep> rows(static_cast<size_t>(header.height));

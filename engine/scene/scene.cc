@@ -3,28 +3,28 @@
 namespace nerf {
 namespace {
 
-constexpr SceneFlavour kFlavours[] = {SceneFlavour::kBlender, SceneFlavour::kInstantNgp,
-                                      SceneFlavour::kNerfstudio, SceneFlavour::kColmap};
+constexpr SceneFlavor kFlavors[] = {SceneFlavor::kBlender, SceneFlavor::kInstantNgp,
+                                    SceneFlavor::kNerfstudio, SceneFlavor::kColmap};
 
 }  // namespace
 
-const char* SceneFlavourName(SceneFlavour flavour) {
-  switch (flavour) {
-    case SceneFlavour::kBlender:
+const char* SceneFlavorName(SceneFlavor flavor) {
+  switch (flavor) {
+    case SceneFlavor::kBlender:
       return "blender";
-    case SceneFlavour::kInstantNgp:
+    case SceneFlavor::kInstantNgp:
       return "instant-ngp";
-    case SceneFlavour::kNerfstudio:
+    case SceneFlavor::kNerfstudio:
       return "nerfstudio";
-    case SceneFlavour::kColmap:
+    case SceneFlavor::kColmap:
       return "colmap";
   }
   return "unknown";
 }
 
-std::optional<SceneFlavour> SceneFlavourFromName(const std::string& name) {
-  for (SceneFlavour flavour : kFlavours) {
-    if (name == SceneFlavourName(flavour)) return flavour;
+std::optional<SceneFlavor> SceneFlavorFromName(const std::string& name) {
+  for (SceneFlavor flavor : kFlavors) {
+    if (name == SceneFlavorName(flavor)) return flavor;
   }
   return std::nullopt;
 }

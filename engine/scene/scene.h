@@ -10,7 +10,7 @@
 
 namespace nerf {
 
-enum class SceneFlavour { kBlender, kInstantNgp, kNerfstudio, kColmap };
+enum class SceneFlavor { kBlender, kInstantNgp, kNerfstudio, kColmap };
 
 // One photograph with its camera.
 struct View {
@@ -33,7 +33,7 @@ struct SceneFrame {
 // The part of a scene that training and rendering need beside its pictures, and that checkpoints
 // keep.
 struct SceneGeometry {
-  SceneFlavour flavour = SceneFlavour::kBlender;
+  SceneFlavor flavor = SceneFlavor::kBlender;
   SceneFrame frame;
   Aabb box;  // level-0 box of the occupancy grid, training frame; level l is box scaled by 2^l
   int n_levels = 1;           // occupancy grid levels
@@ -41,8 +41,8 @@ struct SceneGeometry {
   float step = 0;             // marching step: diagonal of box / 512
   float cone = 0;             // step grows with t: max(step, t * cone)
   Vec3 mean_up{0, 0, 1};      // mean of the cameras' up vectors, training frame, for orbits
-  float median_distance = 0;  // of the cameras from the centre of the box, training units
-  float median_height = 0;    // of the cameras above that centre along mean_up, training units
+  float median_distance = 0;  // of the cameras from the center of the box, training units
+  float median_height = 0;    // of the cameras above that center along mean_up, training units
   bool operator==(const SceneGeometry&) const = default;
 };
 
@@ -57,7 +57,7 @@ struct Scene {
 };
 
 // "blender", "instant-ngp", "nerfstudio", "colmap".
-const char* SceneFlavourName(SceneFlavour flavour);
-std::optional<SceneFlavour> SceneFlavourFromName(const std::string& name);
+const char* SceneFlavorName(SceneFlavor flavor);
+std::optional<SceneFlavor> SceneFlavorFromName(const std::string& name);
 
 }  // namespace nerf

@@ -47,25 +47,25 @@ bool AreFromOnePlace(const std::vector<ListedView>& views) {
 
 // Places the views and fills the geometry but for its statistics.
 Similarity Place(const ListedViews& listed, SceneGeometry* geometry) {
-  geometry->flavour = listed.flavour;
+  geometry->flavor = listed.flavor;
   Similarity placement;
-  switch (listed.flavour) {
-    case SceneFlavour::kBlender:
+  switch (listed.flavor) {
+    case SceneFlavor::kBlender:
       geometry->box = {{-1.5f, -1.5f, -1.5f}, {1.5f, 1.5f, 1.5f}};
       geometry->n_levels = 1;
       geometry->near = 0;
       break;
-    case SceneFlavour::kInstantNgp:
+    case SceneFlavor::kInstantNgp:
       placement = NgpPlacement(listed.ngp_scale, listed.ngp_offset);
       geometry->box = {{0, 0, 0}, {1, 1, 1}};
       geometry->n_levels = 1;
       for (int scale = listed.aabb_scale; scale > 1; scale /= 2) ++geometry->n_levels;
       geometry->near = 0.1f;
       break;
-    case SceneFlavour::kNerfstudio:
-    case SceneFlavour::kColmap: {
+    case SceneFlavor::kNerfstudio:
+    case SceneFlavor::kColmap: {
       Similarity world;
-      if (listed.flavour == SceneFlavour::kColmap) world = ColmapWorldToZUp();
+      if (listed.flavor == SceneFlavor::kColmap) world = ColmapWorldToZUp();
       std::vector<Pose> poses;
       for (const ListedView& view : listed.views) poses.push_back(world.ApplyToPose(view.pose));
       placement = Compose(NormalizingPlacement(poses), world);
@@ -214,7 +214,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
                "sparse/0, sparse or colmap/sparse/0: of photographs alone, COLMAP makes one");
     return result;
   }
-  description.geometry.flavour = listed.flavour;
+  description.geometry.flavor = listed.flavor;
   description.source = listed.source;
   description.list_files = listed.files;
   description.n_listed = listed.n_listed;
@@ -231,7 +231,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
         absl::StrCat(listed.n_unposed, " images in images/ have no pose and are not used"));
   }
   if (listed.n_missing > 0 && listed.n_missing == listed.n_listed) {
-    AddProblem(problems, listed.source, listed.flavour == SceneFlavour::kColmap ? "" : "frames",
+    AddProblem(problems, listed.source, listed.flavor == SceneFlavor::kColmap ? "" : "frames",
                absl::StrCat("none of the ", listed.n_listed, " listed images exists, e.g. ",
                             Printable(listed.first_missing)));
   }

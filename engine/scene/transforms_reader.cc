@@ -28,7 +28,7 @@ class TransformsFile {
                  std::vector<SceneProblem>* problems)
       : folder_(folder), split_(split), listed_(*listed), out_{name, problems} {}
 
-  // is_first: flavour and placement are taken from this file.
+  // is_first: flavor and placement are taken from this file.
   void Read(bool is_first) {
     absl::StatusOr<std::string> text = ReadRegularFile(folder_.PathOf(out_.file), kMaxJsonBytes);
     if (!text.ok()) {
@@ -38,14 +38,14 @@ class TransformsFile {
     const std::optional<Json> root = ParseJsonObject(*text, out_);
     if (!root) return;
     const Json* frames = FindFrames(*root, out_);
-    const SceneFlavour flavour = FlavourOf(*root, frames);
+    const SceneFlavor flavor = FlavorOf(*root, frames);
     if (is_first) {
-      listed_.flavour = flavour;
-      if (flavour == SceneFlavour::kInstantNgp) ReadPlacement(*root);
-    } else if (flavour != listed_.flavour) {
-      listed_.warnings.push_back(absl::StrCat(out_.file, " looks like ", SceneFlavourName(flavour),
+      listed_.flavor = flavor;
+      if (flavor == SceneFlavor::kInstantNgp) ReadPlacement(*root);
+    } else if (flavor != listed_.flavor) {
+      listed_.warnings.push_back(absl::StrCat(out_.file, " looks like ", SceneFlavorName(flavor),
                                               "; placed like the training views, as ",
-                                              SceneFlavourName(listed_.flavour)));
+                                              SceneFlavorName(listed_.flavor)));
     }
     const Intrinsics shared = ReadIntrinsics(*root, Intrinsics(), "", out_);
     if (frames == nullptr) return;
@@ -57,17 +57,17 @@ class TransformsFile {
   }
 
  private:
-  static SceneFlavour FlavourOf(const Json& root, const Json* frames) {
+  static SceneFlavor FlavorOf(const Json& root, const Json* frames) {
     for (const char* key : {"aabb_scale", "scale", "offset", "aabb"}) {
-      if (root.contains(key)) return SceneFlavour::kInstantNgp;
+      if (root.contains(key)) return SceneFlavor::kInstantNgp;
     }
-    if (root.contains("camera_model") || HasFullIntrinsics(root)) return SceneFlavour::kNerfstudio;
+    if (root.contains("camera_model") || HasFullIntrinsics(root)) return SceneFlavor::kNerfstudio;
     if (frames != nullptr) {
       for (const Json& frame : *frames) {
-        if (frame.is_object() && HasFullIntrinsics(frame)) return SceneFlavour::kNerfstudio;
+        if (frame.is_object() && HasFullIntrinsics(frame)) return SceneFlavor::kNerfstudio;
       }
     }
-    return SceneFlavour::kBlender;
+    return SceneFlavor::kBlender;
   }
 
   // Reads `count` numbers of an array, or reports the field.

@@ -11,7 +11,7 @@ namespace nerf {
 bool HasTransforms(const SceneFolder& folder);
 
 // Reads the views of transforms_{train,val,test}.json, else of transforms.json: Blender's,
-// instant-ngp's or nerfstudio's flavour, told apart by their keys. val is the test split where
+// instant-ngp's or nerfstudio's flavor, told apart by their keys. val is the test split where
 // there is no test file, and unused beside one.
 ListedViews ReadTransforms(const SceneFolder& folder, std::vector<SceneProblem>* problems);
 

@@ -14,6 +14,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "engine/config/tensor_shapes.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/tool/machine.h"
@@ -134,7 +135,7 @@ std::unique_ptr<DeviceMonitor> NewDeviceMonitor(std::string_view device) {
 
 absl::StatusOr<std::unique_ptr<RenderDevice>> NewRenderDevice(std::string_view device,
                                                               ThreadPool* pool) {
-  if (absl::Status status = CheckDevice(device); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckDevice(device));
   const std::optional<int> cuda_index = CudaIndex(device);
   return cuda_index.has_value() ? NewCudaRenderDevice(*cuda_index) : NewCpuRenderDevice(pool);
 }
@@ -145,13 +146,12 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
                                                               std::string_view device,
                                                               ThreadPool* pool) {
   if (config.method == kAutogradMethod) {
-    absl::StatusOr<AutogradFactory> factory = OpenAutograd();
-    if (!factory.ok()) return factory.status();
+    NERF_ASSIGN_OR_RETURN(AutogradFactory factory, OpenAutograd());
     absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
-    (*factory)(&config, &geometry, pool, &step);
+    factory(&config, &geometry, pool, &step);
     return step;
   }
-  if (absl::Status status = CheckDevice(device); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckDevice(device));
   const std::optional<int> cuda_index = CudaIndex(device);
   if (!cuda_index.has_value()) return NewFusedHashGridStep(config, geometry, pool);
   kernels::cuda::UseDevice(*cuda_index);
@@ -211,28 +211,26 @@ std::string AutogradLibraryPath() {
 }
 
 absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device) {
-  absl::StatusOr<TensorFile> file = ReadTensorFile(path);
-  if (!file.ok()) return file.status();
-  absl::StatusOr<StoredTrainState> stored = LoadTrainState(*file, path);
-  if (!stored.ok()) return stored.status();
+  NERF_ASSIGN_OR_RETURN(TensorFile file, ReadTensorFile(path));
+  NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, path));
   // Both methods train the same field and store it alike.
   absl::StatusOr<TrainedModel> model =
-      LoadNgpModel(*file, stored->state.config, stored->state.geometry);
+      LoadNgpModel(file, stored.state.config, stored.state.geometry);
   if (!model.ok()) {
     return absl::Status(
         model.status().code(),
         absl::string_view(fmt::format("{}: {}", path, std::string(model.status().message()))));
   }
   // A march through a grid that no config can ask for was never tried.
-  if (model->grid.resolution != stored->state.config.grid_resolution) {
+  if (model->grid.resolution != stored.state.config.grid_resolution) {
     return absl::InvalidArgumentError(
         fmt::format("{}: the occupancy grid has {} cells along a side, its config says {}", path,
-                    model->grid.resolution, stored->state.config.grid_resolution));
+                    model->grid.resolution, stored.state.config.grid_resolution));
   }
-  const uint64_t byte_size = ModelBytes(*file, *model);
-  TrainState& state = stored->state;
+  const uint64_t byte_size = ModelBytes(file, *model);
+  TrainState& state = stored.state;
   auto renderer = device->Load(*std::move(model), state.geometry, RenderPrecisionOf(state.config));
-  return LoadedModel{std::move(state), stored->kind, std::move(renderer), byte_size};
+  return LoadedModel{std::move(state), stored.kind, std::move(renderer), byte_size};
 }
 
 }  // namespace nerf

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/counted.h"
+#include "common/status_macros.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
@@ -72,34 +73,31 @@ void PrintResult(const EvaluationResult& result, Background background, const st
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
-  absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
-  if (!device.ok()) return device.status();
-  absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model, device->get());
-  if (!model.ok()) return model.status();
+  NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
+  NERF_ASSIGN_OR_RETURN(LoadedModel model, LoadModelFile(flags.model, device.get()));
   SceneOptions scene_options;
-  const int test_every = flags.has_test_every ? flags.test_every : model->state.config.test_every;
+  const int test_every = flags.has_test_every ? flags.test_every : model.state.config.test_every;
   if (flags.has_test_every || test_every != TrainConfig().test_every) {
     scene_options.test_every = test_every;
   }
   scene_options.pool = &pool;
   scene_options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
-  absl::StatusOr<Scene> scene = LoadScene(flags.dataset, scene_options);
-  if (!scene.ok()) return scene.status();
-  for (const std::string& warning : scene->warnings) fmt::print(stderr, "warning: {}\n", warning);
-  std::vector<View>& views = flags.split == "train" ? scene->train : scene->test;
+  NERF_ASSIGN_OR_RETURN(Scene scene, LoadScene(flags.dataset, scene_options));
+  for (const std::string& warning : scene.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  std::vector<View>& views = flags.split == "train" ? scene.train : scene.test;
   if (views.empty()) {
     return absl::InvalidArgumentError(
         fmt::format("{} has no {} views", flags.dataset, flags.split));
   }
-  MoveToFrame(scene->geometry.frame, model->state.geometry.frame, &views);
+  MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &views);
 
   EvaluationOptions options;
-  options.background = model->state.evaluation_background;
+  options.background = model.state.evaluation_background;
   if (flags.background == "white") options.background = Background::kWhite;
   if (flags.background == "black") options.background = Background::kBlack;
-  options.min_transmittance = model->state.config.min_transmittance;
+  options.min_transmittance = model.state.config.min_transmittance;
   if (!flags.images.empty()) {
-    if (absl::Status status = CreateFolder(flags.images); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(CreateFolder(flags.images));
   }
   std::optional<ViewProgress> progress;
   const ProgressStyle style = ConsoleStyle(flags.json);
@@ -110,7 +108,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
     return WriteNamedImage(flags.images, view, image);
   };
   absl::StatusOr<EvaluationResult> result =
-      EvaluateViews(model->renderer.get(), views, options, &pool, clock, stop);
+      EvaluateViews(model.renderer.get(), views, options, &pool, clock, stop);
   progress.reset();
   if (!result.ok()) return result.status();
   PrintResult(*result, options.background, flags.split, flags.json);

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "common/counted.h"
+#include "common/status_macros.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/json_lines.h"
@@ -34,7 +35,7 @@ void PrintTable(const std::string& path, const TensorFile& file, const StoredTra
              BudgetKindName(config.budget.kind), config.seed, CountText(state.n_trained),
              CountText(state.n_rays));
   fmt::print("{} scene, {} training and {}, {} background, {}\n",
-             SceneFlavourName(state.geometry.flavour), state.n_train_views,
+             SceneFlavorName(state.geometry.flavor), state.n_train_views,
              Counted(state.n_test_views, "test view"), BackgroundName(state.evaluation_background),
              Counted(state.geometry.n_levels, "grid level"));
   uint64_t bytes = 0;
@@ -48,22 +49,20 @@ void PrintTable(const std::string& path, const TensorFile& file, const StoredTra
 }
 
 absl::Status Inspect(const InspectFlags& flags) {
-  absl::StatusOr<TensorFile> file = ReadTensorFile(flags.file);
-  if (!file.ok()) return file.status();
-  absl::StatusOr<StoredTrainState> stored = LoadTrainState(*file, flags.file);
-  if (!stored.ok()) return stored.status();
+  NERF_ASSIGN_OR_RETURN(TensorFile file, ReadTensorFile(flags.file));
+  NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, flags.file));
   if (!flags.json) {
-    PrintTable(flags.file, *file, *stored);
+    PrintTable(flags.file, file, stored);
     return absl::OkStatus();
   }
   JsonObject line;
   line["event"] = "done";
-  line["kind"] = stored->kind == TrainFileKind::kModel ? "model" : "checkpoint";
-  line["method"] = stored->state.config.method;
-  line["step"] = stored->state.step;
-  line["samples"] = stored->state.n_trained;
-  line["metadata"] = file->metadata;
-  line["tensors"] = TensorList(*file);
+  line["kind"] = stored.kind == TrainFileKind::kModel ? "model" : "checkpoint";
+  line["method"] = stored.state.config.method;
+  line["step"] = stored.state.step;
+  line["samples"] = stored.state.n_trained;
+  line["metadata"] = file.metadata;
+  line["tensors"] = TensorList(file);
   fmt::print("{}", JsonLine(line));
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/file_io.h"
+#include "common/status_macros.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -22,17 +23,15 @@ absl::StatusOr<std::string> Identity(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelCache::Get(const std::string& path) {
-  absl::StatusOr<std::string> identity = Identity(path);
-  if (!identity.ok()) return identity.status();
+  NERF_ASSIGN_OR_RETURN(std::string identity, Identity(path));
   const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& entry) { return entry.identity == *identity; });
+                                  [&](const Entry& entry) { return entry.identity == identity; });
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
     return entries_.front().model;
   }
-  absl::StatusOr<LoadedModel> loaded = LoadModelFile(path, device_);
-  if (!loaded.ok()) return loaded.status();
-  entries_.push_front({*std::move(identity), std::make_shared<LoadedModel>(*std::move(loaded))});
+  NERF_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModelFile(path, device_));
+  entries_.push_front({std::move(identity), std::make_shared<LoadedModel>(std::move(loaded))});
   byte_size_ += entries_.front().model->byte_size;
   while (byte_size_ > max_bytes_ && entries_.size() > 1) {
     byte_size_ -= entries_.back().model->byte_size;

@@ -224,15 +224,15 @@ Run PrepareDensityActivation() {
 }
 
 Run PrepareSigmoid() {
-  auto values = std::make_shared<Buffer<float>>(RandomValues(size_t{kColourWidth} * kBatch));
+  auto values = std::make_shared<Buffer<float>>(RandomValues(size_t{kColorWidth} * kBatch));
   return Repeated([values]() -> BenchWork {
-    kernels::cpu::Sigmoid({.n = kColourWidth * kBatch, .values = values->data()});
-    return {.items = kColourWidth * kBatch, .bytes = kColourWidth * kBatch * 8.0};
+    kernels::cpu::Sigmoid({.n = kColorWidth * kBatch, .values = values->data()});
+    return {.items = kColorWidth * kBatch, .bytes = kColorWidth * kBatch * 8.0};
   });
 }
 
 struct CompositeBench {
-  Buffer<Vec3> colours = RaySamples();
+  Buffer<Vec3> colors = RaySamples();
   Buffer<float> alphas = RandomValues(kSamples), weights{kSamples}, grad_sigmas{kSamples};
 };
 
@@ -259,7 +259,7 @@ Run PrepareCompositeBackward() {
       float behind = 0.3f;
       for (int i = ray * kSamplesPerRay; i < (ray + 1) * kSamplesPerRay; ++i) {
         b.grad_sigmas[i] =
-            kernels::CompositeBackwardStep(Dot({0.1f, 0.2f, 0.3f}, b.colours[i]), b.alphas[i],
+            kernels::CompositeBackwardStep(Dot({0.1f, 0.2f, 0.3f}, b.colors[i]), b.alphas[i],
                                            b.weights[i], 1e-3f, &transmittance, &behind);
       }
     }

@@ -6,6 +6,7 @@
 #include "common/atomic_file.h"
 #include "common/clock.h"
 #include "common/counted.h"
+#include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/image_io.h"
@@ -65,7 +66,7 @@ class DepthSpool {
         return absl::UnavailableError("cannot read the temporary file for depths");
       }
       absl::Status status = WritePng16(fmt::format("{}/depth_{:04}.png", out, i), sizes_[i].width,
-                                       sizes_[i].height, DepthToGrey(depths, far));
+                                       sizes_[i].height, DepthToGray(depths, far));
       if (!status.ok()) return status;
     }
     JsonObject meta;
@@ -92,7 +93,7 @@ absl::StatusOr<std::vector<Camera>> CamerasOf(const RenderFlags& flags, const Lo
   return CamerasOfFile(flags.camera, model.state, flags.width, flags.height);
 }
 
-std::string ColourFile(const RenderFlags& flags, size_t view) {
+std::string ColorFile(const RenderFlags& flags, size_t view) {
   return fmt::format("{}/rgb_{:04}.png", flags.out, view);
 }
 
@@ -102,10 +103,8 @@ absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin
   for (int stride = kProgressiveStride; !work->whole(); stride /= 2) {
     if (!work->Advance(nullptr, stop)) return absl::CancelledError("rendering was interrupted");
     if (work->whole()) break;
-    const std::string file = ColourFile(flags, view);
-    if (absl::Status status = WritePng(file, ColoursOf(work->TakePicture())); !status.ok()) {
-      return status;
-    }
+    const std::string file = ColorFile(flags, view);
+    NERF_RETURN_IF_ERROR(WritePng(file, ColorsOf(work->TakePicture())));
     const double seconds = absl::ToDoubleSeconds(clock.Now() - begin);
     if (flags.json) {
       fmt::print("{}", JsonLine({{"event", "pass"},
@@ -124,70 +123,64 @@ absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin
 absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
-  absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
-  if (!device.ok()) return device.status();
-  absl::StatusOr<LoadedModel> model = LoadModelFile(flags.model, device->get());
-  if (!model.ok()) return model.status();
-  absl::StatusOr<std::vector<Camera>> cameras = CamerasOf(flags, *model);
-  if (!cameras.ok()) return cameras.status();
-  for (const Camera& camera : *cameras) {
-    if (absl::Status status = CheckViewFits(camera.width, camera.height, AvailableMemoryBytes());
-        !status.ok()) {
-      return status;
-    }
+  NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
+  NERF_ASSIGN_OR_RETURN(LoadedModel model, LoadModelFile(flags.model, device.get()));
+  NERF_ASSIGN_OR_RETURN(std::vector<Camera> cameras, CamerasOf(flags, model));
+  for (const Camera& camera : cameras) {
+    NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
   }
-  if (absl::Status status = CreateFolder(flags.out); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CreateFolder(flags.out));
 
   RenderOptions options;
-  options.background = BackgroundColour(model->state.evaluation_background);
-  options.min_transmittance = model->state.config.min_transmittance;
+  options.background = BackgroundColor(model.state.evaluation_background);
+  options.min_transmittance = model.state.config.min_transmittance;
   if (flags.progressive) options.first_stride = kProgressiveStride;
   DepthSpool depths;
   PngWriter writer(pool.n_threads());
   absl::Duration rendering, first_rendering;
   std::optional<ViewProgress> progress;
   if (!flags.progressive && ConsoleStyle(flags.json) == ProgressStyle::kTerminal)
-    progress.emplace("rendering", &clock, ProgressStyle::kTerminal, cameras->size(), stderr);
-  for (size_t i = 0; i < cameras->size(); ++i) {
+    progress.emplace("rendering", &clock, ProgressStyle::kTerminal, cameras.size(), stderr);
+  for (size_t i = 0; i < cameras.size(); ++i) {
     const SteadyTime begin = clock.Now();
-    const std::unique_ptr<PictureInWork> work = model->renderer->Begin((*cameras)[i], options);
+    const std::unique_ptr<PictureInWork> work = model.renderer->Begin(cameras[i], options);
     absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
     if (absl::IsCancelled(status)) {
-      if (absl::Status written = writer.Finish(); !written.ok()) return written;
+      NERF_RETURN_IF_ERROR(writer.Finish());
       return absl::CancelledError(fmt::format("{}: {} of {} views are done",
-                                              std::string(status.message()), i, cameras->size()));
+                                              std::string(status.message()), i, cameras.size()));
     }
     if (!status.ok()) return status;
     const ViewPicture view = work->TakePicture();
     rendering += clock.Now() - begin;
     if (i == 0) first_rendering = rendering;
-    if (channels.rgb) status = writer.Add(ColourFile(flags, i), ColoursOf(view));
+    if (channels.rgb) status = writer.Add(ColorFile(flags, i), ColorsOf(view));
     if (status.ok() && channels.opacity) {
       status = writer.Add(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view));
     }
     if (status.ok() && channels.depth) {
       status = depths.Append(view.rgba.width, view.rgba.height,
-                             OwnDepths(view, model->state.geometry.frame.scale));
+                             OwnDepths(view, model.state.geometry.frame.scale));
     }
     if (!status.ok()) return status;
     if (progress.has_value()) progress->Add();
   }
-  if (absl::Status status = writer.Finish(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(writer.Finish());
   progress.reset();
-  if (absl::Status status = depths.WriteImages(flags.out); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(depths.WriteImages(flags.out));
 
   const double seconds = absl::ToDoubleSeconds(rendering);
   if (flags.json) {
     JsonObject line;
     line["event"] = "done";
-    line["images"] = cameras->size();
+    line["images"] = cameras.size();
     line["out"] = flags.out;
     line["seconds_per_image"] =
-        JsonNumber(seconds / static_cast<double>(std::max<size_t>(cameras->size(), 1)));
+        JsonNumber(seconds / static_cast<double>(std::max<size_t>(cameras.size(), 1)));
     line["seconds_first_image"] = JsonNumber(absl::ToDoubleSeconds(first_rendering));
     fmt::print("{}", JsonLine(line));
   } else {
-    fmt::print("rendered {} in {:.2f} s to {}\n", Counted(cameras->size(), "view"), seconds,
+    fmt::print("rendered {} in {:.2f} s to {}\n", Counted(cameras.size(), "view"), seconds,
                flags.out);
   }
   return absl::OkStatus();
@@ -201,7 +194,7 @@ int RunRender(const RenderFlags& flags) {
   if (!channels.ok()) return ReportError(channels.status(), flags.json, true);
   if (flags.progressive && !channels->rgb) {
     return ReportError(
-        absl::InvalidArgumentError("--progressive: shows colours, which --channels leaves out"),
+        absl::InvalidArgumentError("--progressive: shows colors, which --channels leaves out"),
         flags.json, true);
   }
   SignalWatcher signals;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/atomic_file.h"
+#include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/view_writer.h"
 
@@ -26,15 +27,14 @@ std::string FileStem(const std::string& id) {
 
 absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
                                                  const RenderMessage& message, float scale) {
-  if (absl::Status status = CreateFolder(message.out); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CreateFolder(message.out));
   const std::string prefix = message.out + "/" + FileStem(message.id);
   RenderedFiles written;
   if (message.channels.rgb) {
-    const ImageU8 image = ColoursOf(view);
-    absl::StatusOr<std::string> bytes = message.jpeg ? EncodeJpeg(image) : EncodePng(image);
-    if (!bytes.ok()) return bytes.status();
+    const ImageU8 image = ColorsOf(view);
+    NERF_ASSIGN_OR_RETURN(std::string bytes, message.jpeg ? EncodeJpeg(image) : EncodePng(image));
     const std::string path = prefix + "_rgb." + (message.jpeg ? "jpg" : "png");
-    if (absl::Status status = WriteFileAtomically(path, *bytes); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(WriteFileAtomically(path, bytes));
     written.files["rgb"] = path;
   }
   if (message.channels.depth) {
@@ -44,13 +44,13 @@ absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
     written.far = FarOf(largest);
     const std::string path = prefix + "_depth.png";
     absl::Status status =
-        WritePng16(path, view.rgba.width, view.rgba.height, DepthToGrey(depths, written.far));
+        WritePng16(path, view.rgba.width, view.rgba.height, DepthToGray(depths, written.far));
     if (!status.ok()) return status;
     written.files["depth"] = path;
   }
   if (message.channels.opacity) {
     const std::string path = prefix + "_opacity.png";
-    if (absl::Status status = WritePng(path, OpacityImage(view)); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(WritePng(path, OpacityImage(view)));
     written.files["opacity"] = path;
   }
   return written;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "common/clock.h"
+#include "common/status_macros.h"
 #include "engine/tool/command.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/tool/serve_loop.h"
@@ -34,12 +35,12 @@ int RunServe(const ServeFlags& flags) {
   options.fd = flags.fd;
   options.device = flags.device;
   const absl::Status status = Guarded([&] {
-    absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
-    if (!device.ok()) return device.status();
+    NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device,
+                          NewRenderDevice(flags.device, &pool));
     const std::unique_ptr<DeviceMonitor> monitor = NewDeviceMonitor(flags.device);
     options.monitor = monitor.get();
     options.device_description = DescriptionOf(flags.device);
-    return ServeLoop(options, device->get(), &pool, &clock).Run();
+    return ServeLoop(options, device.get(), &pool, &clock).Run();
   });
   return status.ok() ? kOk : ReportError(status, false);
 }

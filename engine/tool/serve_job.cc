@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
 
@@ -36,7 +37,7 @@ void ServeLoop::Job::OnProgress(const TrainProgress& progress) {
 
 absl::Status ServeLoop::Job::OnPreview(const TrainPreview& preview) {
   const std::string path = fmt::format("{}/preview_{:08}.png", message_.out, preview.step);
-  if (absl::Status status = WritePng(path, preview.image); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(WritePng(path, preview.image));
   JsonObject reply = Reply("preview", "job", name());
   reply["step"] = preview.step;
   reply["psnr"] = JsonNumber(preview.psnr);
@@ -48,7 +49,7 @@ absl::Status ServeLoop::Job::OnPreview(const TrainPreview& preview) {
 void ServeLoop::Job::OnWarning(const std::string& text) { LogWarning(text, {{"job", name()}}); }
 
 absl::Status ServeLoop::Job::BetweenSteps() {
-  if (absl::Status status = AnswerMail(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(AnswerMail());
   // What is rendered goes on with the training, and to its end when the training has ended.
   while (loop_->render_ != nullptr && !stop_.stop_requested() && share_.TakeTurn()) {
     loop_->GoOnWithRender(this, [this] {
@@ -56,7 +57,7 @@ absl::Status ServeLoop::Job::BetweenSteps() {
       return share_.IsSpent() || stop_.stop_requested();
     });
     share_.GiveTurn();
-    if (absl::Status status = AnswerMail(); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(AnswerMail());
   }
   return loop_->broken_;
 }
@@ -69,10 +70,8 @@ absl::Status ServeLoop::Job::WriteCheckpoint() {
   // A stop waits for the files, not for a picture.
   const std::optional<TrainPreview> preview = trainer_->Preview(stop_);
   const TensorFile model = trainer_->Model();
-  if (absl::Status status = WriteTensorFile(model, model_); !status.ok()) return status;
-  if (absl::Status status = WriteTensorFile(trainer_->Checkpoint(), checkpoint_); !status.ok()) {
-    return status;
-  }
+  NERF_RETURN_IF_ERROR(WriteTensorFile(model, model_));
+  NERF_RETURN_IF_ERROR(WriteTensorFile(trainer_->Checkpoint(), checkpoint_));
   JsonObject reply = Reply("checkpoint", "job", name());
   reply["step"] = step;
   reply["checkpoint"] = checkpoint_;

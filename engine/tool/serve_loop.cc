@@ -8,6 +8,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/engine_runner.h"
@@ -155,13 +156,13 @@ void ServeLoop::HandleTrain(const nlohmann::json& message, Job* job) {
 
 absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
                               std::vector<SceneProblem>* problems) {
-  if (absl::Status status = CreateFolder(message.out); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CreateFolder(message.out));
   TrainRequest request = message.request;
   request.device = options_.device;
   auto session = OpenTrainingSession(request, pool_, problems, job->stop());
   if (!session.ok() && job->stop().stop_requested()) {
     // Nothing was trained, so there is nothing to keep.
-    if (absl::Status status = job->BetweenSteps(); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(job->BetweenSteps());
     JsonObject reply = Reply("stopped", "job", message.job);
     reply["step"] = 0;
     Send(reply);
@@ -179,7 +180,7 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
 
   JsonObject started = Reply("started", "job", message.job);
   started["config"] = ConfigObject(s.state.config);
-  started["scene"] = JsonObject{{"flavour", SceneFlavourName(s.scene.geometry.flavour)},
+  started["scene"] = JsonObject{{"flavor", SceneFlavorName(s.scene.geometry.flavor)},
                                 {"train", s.scene.train.size()},
                                 {"test", s.scene.test.size()},
                                 {"warnings", s.scene.warnings}};
@@ -189,9 +190,9 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
 
   const auto stopped = [&]() -> absl::Status {
     // The message that asked for it may still wait.
-    if (absl::Status status = job->BetweenSteps(); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(job->BetweenSteps());
     if (job->stop_mode_checkpoint().value_or(false)) {
-      if (absl::Status status = job->WriteCheckpoint(); !status.ok()) return status;
+      NERF_RETURN_IF_ERROR(job->WriteCheckpoint());
     }
     JsonObject reply = Reply("stopped", "job", message.job);
     reply["step"] = trainer.state().step;
@@ -199,10 +200,9 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
     return absl::OkStatus();
   };
 
-  absl::StatusOr<TrainOutcome> outcome = trainer.Run(job->stop());
-  if (!outcome.ok()) return outcome.status();
-  if (*outcome == TrainOutcome::kStopped) return stopped();
-  if (absl::Status status = job->WriteCheckpoint(); !status.ok()) return status;
+  NERF_ASSIGN_OR_RETURN(TrainOutcome outcome, trainer.Run(job->stop()));
+  if (outcome == TrainOutcome::kStopped) return stopped();
+  NERF_RETURN_IF_ERROR(job->WriteCheckpoint());
 
   TrainSummary summary{&trainer.state(), 0, std::numeric_limits<double>::quiet_NaN(),
                        job->checkpoint(), job->model()};
@@ -213,7 +213,7 @@ absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
     evaluation.with_ssim = false;
     size_t n_done = 0;
     const auto tell = [&] { return job->BetweenEvaluatedViews(n_done, s.scene.test.size()); };
-    if (absl::Status status = tell(); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(tell());
     evaluation.on_image = [&](const View&, const ImageU8&) {
       ++n_done;
       return tell();
@@ -265,9 +265,8 @@ absl::Status ServeLoop::BeginRender(Job* job, RenderInWork* work) {
   const TrainState* state = nullptr;
   SceneRenderer* renderer = nullptr;
   if (!message.file.empty()) {
-    auto found = models_.Get(message.file);
-    if (!found.ok()) return found.status();
-    work->model = *found;
+    NERF_ASSIGN_OR_RETURN(auto found, models_.Get(message.file));
+    work->model = found;
     state = &work->model->state;
     renderer = work->model->renderer.get();
   } else if (job != nullptr && job->name() == message.job && job->trainer() != nullptr) {
@@ -278,25 +277,22 @@ absl::Status ServeLoop::BeginRender(Job* job, RenderInWork* work) {
     return absl::NotFoundError(fmt::format("job {} is not in training", message.job.substr(0, 64)));
   }
 
-  absl::StatusOr<std::vector<Camera>> cameras =
+  NERF_ASSIGN_OR_RETURN(
+      std::vector<Camera> cameras,
       message.camera.empty()
           ? CamerasOfOrbit(*state, renderer->grid(), message.orbit_count, message.width,
                            message.height)
-          : CamerasFromText(message.camera, "camera", *state, message.width, message.height);
-  if (!cameras.ok()) return cameras.status();
-  if (!message.camera.empty() && cameras->size() != 1) {
+          : CamerasFromText(message.camera, "camera", *state, message.width, message.height));
+  if (!message.camera.empty() && cameras.size() != 1) {
     return absl::InvalidArgumentError("camera.frames: must hold one frame");
   }
   const Camera& camera =
-      (*cameras)[message.camera.empty() ? static_cast<size_t>(message.orbit_index) : 0];
+      cameras[message.camera.empty() ? static_cast<size_t>(message.orbit_index) : 0];
 
   // Beyond it the kernel would end the process, and the job in training with it.
-  if (absl::Status status = CheckViewFits(camera.width, camera.height, AvailableMemoryBytes());
-      !status.ok()) {
-    return status;
-  }
+  NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
   RenderOptions options;
-  options.background = BackgroundColour(state->evaluation_background);
+  options.background = BackgroundColor(state->evaluation_background);
   options.min_transmittance = state->config.min_transmittance;
   work->step = state->step;
   work->scale = state->geometry.frame.scale;
@@ -311,16 +307,15 @@ void ServeLoop::GoOnWithRender(Job* job, const std::function<bool()>& pause) {
   const absl::Status status = Guarded([&]() -> absl::Status {
     // Here and not where it was read: what it takes is the render's time, not the training's.
     if (work.picture == nullptr) {
-      if (absl::Status begun = BeginRender(job, &work); !begun.ok()) return begun;
+      NERF_RETURN_IF_ERROR(BeginRender(job, &work));
     }
     if (!work.picture->Advance(pause, work.stop)) {
       if (work.stop.stop_requested()) return absl::CancelledError("the render was stopped");
       paused = true;
       return absl::OkStatus();
     }
-    absl::StatusOr<JsonObject> rendered = FinishRender(&work);
-    if (!rendered.ok()) return rendered.status();
-    reply = *std::move(rendered);
+    NERF_ASSIGN_OR_RETURN(JsonObject rendered, FinishRender(&work));
+    reply = std::move(rendered);
     return absl::OkStatus();
   });
   if (paused) return;
@@ -331,13 +326,13 @@ void ServeLoop::GoOnWithRender(Job* job, const std::function<bool()>& pause) {
 
 absl::StatusOr<JsonObject> ServeLoop::FinishRender(RenderInWork* work) {
   const ViewPicture view = work->picture->TakePicture();
-  absl::StatusOr<RenderedFiles> written = WriteRenderedFiles(view, work->message, work->scale);
-  if (!written.ok()) return written.status();
+  NERF_ASSIGN_OR_RETURN(RenderedFiles written,
+                        WriteRenderedFiles(view, work->message, work->scale));
   JsonObject reply = Reply("rendered", "id", work->message.id);
-  reply["files"] = written->files;
+  reply["files"] = written.files;
   reply["width"] = view.rgba.width;
   reply["height"] = view.rgba.height;
-  reply["far"] = JsonNumber(written->far);
+  reply["far"] = JsonNumber(written.far);
   reply["step"] = work->step;
   reply["seconds"] = JsonNumber(absl::ToDoubleSeconds(clock_->Now() - work->begin));
   return reply;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/scene/check_report.h"
 #include "engine/tool/view_request.h"
@@ -184,7 +185,7 @@ absl::StatusOr<TrainMessage> ReadTrainMessage(const Json& message) {
       "checkpoint_interval_seconds", 0.001, kMaxIntervalSeconds, kMaxIntervalSeconds));
   train.preview_interval =
       absl::Seconds(reader.Number("preview_interval_seconds", 0.001, kMaxIntervalSeconds, 10));
-  if (absl::Status status = reader.status(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(reader.status());
   return train;
 }
 
@@ -197,7 +198,7 @@ absl::StatusOr<StopMessage> ReadStopMessage(const Json& message) {
   if (!mode.empty() && mode != "checkpoint" && mode != "discard") {
     reader.Fail("mode", "must be checkpoint or discard");
   }
-  if (absl::Status status = reader.status(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(reader.status());
   return stop;
 }
 
@@ -247,14 +248,14 @@ absl::StatusOr<RenderMessage> ReadRenderMessage(const Json& message) {
     reader.Fail("format", "must be png or jpeg");
   }
   render.out = reader.Text("out", true);
-  if (absl::Status status = reader.status(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(reader.status());
   return render;
 }
 
 absl::StatusOr<CheckMessage> ReadCheckMessage(const Json& message) {
   KeyReader reader(message);
   CheckMessage check{reader.Text("id", true), reader.Text("dataset", true)};
-  if (absl::Status status = reader.status(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(reader.status());
   return check;
 }
 

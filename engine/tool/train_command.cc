@@ -10,6 +10,7 @@
 
 #include "common/counted.h"
 #include "common/shell_word.h"
+#include "common/status_macros.h"
 #include "engine/config/settings_help.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
@@ -46,9 +47,8 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   config.method = flags.method;
   config.seed = flags.seed;
   config.test_every = flags.test_every;
-  absl::StatusOr<Background> background = ParseBackground(flags.background);
-  if (!background.ok()) return background.status();
-  config.background = *background;
+  NERF_ASSIGN_OR_RETURN(Background background, ParseBackground(flags.background));
+  config.background = background;
   if (flags.has_steps) config.budget = {BudgetKind::kSteps, flags.steps};
   if (flags.has_samples) config.budget = {BudgetKind::kSamples, flags.samples};
   if (flags.has_seconds) config.budget = {BudgetKind::kSeconds, flags.seconds};
@@ -62,7 +62,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
     absl::Status set = SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config);
     if (!set.ok()) return set;
   }
-  if (absl::Status status = ValidateConfig(config); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(ValidateConfig(config));
   if (flags.init_scope != "all") {
     return absl::InvalidArgumentError(
         fmt::format("--init-scope {}: only all is known", flags.init_scope.substr(0, 32)));
@@ -110,7 +110,7 @@ class Console final : public TrainerObserver {
 
   absl::Status OnPreview(const TrainPreview& preview) override {
     const std::string path = fmt::format("{}/preview_{:06}.png", out_, preview.step);
-    if (absl::Status status = WritePng(path, preview.image); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(WritePng(path, preview.image));
     if (json_) {
       JsonObject line;
       line["event"] = "preview";
@@ -131,9 +131,7 @@ class Console final : public TrainerObserver {
   absl::Status WriteFiles() {
     const uint32_t step = trainer_->state().step;
     if (written_step_ == step) return absl::OkStatus();
-    if (absl::Status status = WriteTrainingFiles(*trainer_, checkpoint_, model_); !status.ok()) {
-      return status;
-    }
+    NERF_RETURN_IF_ERROR(WriteTrainingFiles(*trainer_, checkpoint_, model_));
     written_step_ = step;
     if (json_) {
       JsonObject line;
@@ -184,18 +182,16 @@ absl::StatusOr<double> FinalPsnr(std::span<const View> views, const Trainer& tra
     progress.Add();
     return absl::OkStatus();
   };
-  absl::StatusOr<EvaluationResult> result =
-      EvaluateViews(trainer.NewRenderer().get(), views, options, pool, clock, stop);
-  if (!result.ok()) return result.status();
-  return result->psnr;
+  NERF_ASSIGN_OR_RETURN(EvaluationResult result, EvaluateViews(trainer.NewRenderer().get(), views,
+                                                               options, pool, clock, stop));
+  return result.psnr;
 }
 
 absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWatcher* signals) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
-  if (absl::Status status = CreateFolder(flags.out); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<RenderDevice>> device = NewRenderDevice(flags.device, &pool);
-  if (!device.ok()) return device.status();
+  NERF_RETURN_IF_ERROR(CreateFolder(flags.out));
+  NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
   TrainRequest request{flags.dataset, config, flags.resume, flags.init, flags.device};
   std::vector<SceneProblem> problems;
   auto session = OpenTrainingSession(request, &pool, &problems, signals->token());
@@ -212,7 +208,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   for (const std::string& warning : s.scene.warnings) console.Note("warning: " + warning);
   if (!flags.json) {
     console.Note(fmt::format("{} scene, {} training and {}, {}{}",
-                             SceneFlavourName(s.scene.geometry.flavour), s.scene.train.size(),
+                             SceneFlavorName(s.scene.geometry.flavor), s.scene.train.size(),
                              Counted(s.scene.test.size(), "test view"),
                              Counted(pool.n_threads(), "thread"),
                              s.state.step > 0 ? fmt::format(", from step {}", s.state.step) : ""));
@@ -222,26 +218,24 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   const double first_seconds = s.state.seconds;
   TrainerOptions options;
   options.batches_ahead = flags.batches_ahead;
-  options.render_device = device->get();
+  options.render_device = device.get();
   if (flags.has_stop_after) options.stop_after = flags.stop_after;
   options.checkpoint_interval = absl::Seconds(flags.checkpoint_interval);
   Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &console);
   console.Begin(&trainer);
-  absl::StatusOr<TrainOutcome> outcome = trainer.Run(signals->token());
-  if (!outcome.ok()) return outcome.status();
+  NERF_ASSIGN_OR_RETURN(TrainOutcome outcome, trainer.Run(signals->token()));
 
-  if (absl::Status status = console.WriteFiles(); !status.ok()) return status;
-  if (*outcome == TrainOutcome::kStopped) {
+  NERF_RETURN_IF_ERROR(console.WriteFiles());
+  if (outcome == TrainOutcome::kStopped) {
     return absl::CancelledError(fmt::format(
         "interrupted; to go on: nerf-engine train {} --resume {} --out {}",
         ShellWord(flags.dataset), ShellWord(console.checkpoint()), ShellWord(flags.out)));
   }
   std::optional<double> psnr;
   if (!flags.no_eval) {
-    const absl::StatusOr<double> found =
-        FinalPsnr(s.scene.test, trainer, &pool, clock, style, signals->token());
-    if (!found.ok()) return found.status();
-    psnr = *found;
+    NERF_ASSIGN_OR_RETURN(const double found,
+                          FinalPsnr(s.scene.test, trainer, &pool, clock, style, signals->token()));
+    psnr = found;
   }
 
   TrainSummary summary{&trainer.state(), 0, psnr, console.checkpoint(), console.model()};
@@ -313,7 +307,7 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
       "folder for checkpoint, model and previews (default with --resume: the checkpoint's)");
   auto* method =
       command->add_option("--method", flags->method, "ngp or ngp-autograd")->capture_default_str();
-  auto* steps = command->add_option("--steps", flags->steps, "budget: optimiser steps");
+  auto* steps = command->add_option("--steps", flags->steps, "budget: optimizer steps");
   auto* samples = command->add_option("--samples", flags->samples,
                                       "budget: trained samples, such as 40M, the default");
   auto* seconds = command->add_option("--seconds", flags->seconds, "budget: seconds of training");

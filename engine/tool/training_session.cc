@@ -11,6 +11,7 @@
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/status_macros.h"
 #include "engine/config/tensor_shapes.h"
 #include "engine/tool/engine_runner.h"
 #include "engine/train/memory_estimate.h"
@@ -76,9 +77,9 @@ absl::Status CheckSameScene(const TrainState& stored, const Scene& scene,
   const float tolerance = kSameBoxTolerance * there.box.Diagonal();
   const float scale_ratio = here.frame.scale / there.frame.scale;
   std::string difference;
-  if (there.flavour != here.flavour) {
-    difference = fmt::format("flavour {}, not {}", SceneFlavourName(here.flavour),
-                             SceneFlavourName(there.flavour));
+  if (there.flavor != here.flavor) {
+    difference = fmt::format("flavor {}, not {}", SceneFlavorName(here.flavor),
+                             SceneFlavorName(there.flavor));
   } else if (stored.n_train_views != scene.train.size() ||
              stored.n_test_views != scene.test.size()) {
     difference = fmt::format("{} + {} views, not {} + {}", scene.train.size(), scene.test.size(),
@@ -119,19 +120,18 @@ absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const 
 // how far the scene reaches, and how dense an output of the MLP is.
 absl::Status CheckSameField(const TrainConfig& config, const SceneGeometry& geometry,
                             const TensorFile& file, const std::string& path) {
-  const absl::StatusOr<StoredTrainState> stored = LoadTrainState(file, path);
-  if (!stored.ok()) return stored.status();
-  const int finest = stored->state.config.finest_resolution;
+  NERF_ASSIGN_OR_RETURN(const StoredTrainState stored, LoadTrainState(file, path));
+  const int finest = stored.state.config.finest_resolution;
   if (finest != config.finest_resolution) {
     return InitInvalid(path, fmt::format("trained with finest_resolution {}, the config wants {}",
                                          finest, config.finest_resolution));
   }
-  const float density = stored->state.config.initial_density;
+  const float density = stored.state.config.initial_density;
   if (density != config.initial_density) {
     return InitInvalid(path, fmt::format("trained with initial_density {}, the config wants {}",
                                          density, config.initial_density));
   }
-  const int n_levels = stored->state.geometry.n_levels;
+  const int n_levels = stored.state.geometry.n_levels;
   if (n_levels != geometry.n_levels) {
     return InitInvalid(
         path, fmt::format("trained on a scene of {} occupancy levels, the data set has {} (1 for "
@@ -149,27 +149,23 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
   }
   const std::string& path = request.resume.empty() ? request.init : request.resume;
   if (!path.empty()) {
-    absl::StatusOr<TensorFile> file = ReadTensorFile(path);
-    if (!file.ok()) return file.status();
-    start.file = *std::move(file);
+    NERF_ASSIGN_OR_RETURN(TensorFile file, ReadTensorFile(path));
+    start.file = std::move(file);
   }
   if (!request.resume.empty()) {
-    absl::StatusOr<StoredTrainState> stored = LoadTrainState(*start.file, path);
-    if (!stored.ok()) return stored.status();
-    if (stored->kind != TrainFileKind::kCheckpoint) {
+    NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(*start.file, path));
+    if (stored.kind != TrainFileKind::kCheckpoint) {
       return absl::InvalidArgumentError(
           fmt::format("{} is a model, which cannot be continued; --init starts from it", path));
     }
-    start.config = stored->state.config;
-    start.resumed = std::move(stored->state);
+    start.config = stored.state.config;
+    start.resumed = std::move(stored.state);
   }
   if (absl::Status status = ValidateConfig(start.config); !status.ok()) {
     return WithReason(status, reason::kFieldInvalid);
   }
   if (!request.init.empty()) {
-    if (absl::Status status = CheckInit(start.config, *start.file, path); !status.ok()) {
-      return status;
-    }
+    NERF_RETURN_IF_ERROR(CheckInit(start.config, *start.file, path));
   }
   return start;
 }
@@ -194,10 +190,7 @@ absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainC
     return ProblemsToStatus(dataset, *problems);
   }
   const std::optional<uint64_t> available = AvailableMemoryBytes();
-  if (absl::Status status = CheckFits(Estimate(config, description, pool->n_threads()), available);
-      !status.ok()) {
-    return status;
-  }
+  NERF_RETURN_IF_ERROR(CheckFits(Estimate(config, description, pool->n_threads()), available));
   options.decode_images = true;
   options.memory_limit_bytes = available.value_or(0);
   absl::StatusOr<Scene> scene = LoadScene(dataset, options, problems);
@@ -224,10 +217,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   session->scene = *std::move(scene);
   TrainState& state = session->state;
   if (start->resumed.has_value()) {
-    if (absl::Status status = CheckSameScene(*start->resumed, session->scene, request.dataset);
-        !status.ok()) {
-      return status;
-    }
+    NERF_RETURN_IF_ERROR(CheckSameScene(*start->resumed, session->scene, request.dataset));
     state = *std::move(start->resumed);
   } else {
     const Scene& s = session->scene;
@@ -243,11 +233,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     state.n_test_views = static_cast<uint32_t>(s.test.size());
   }
   if (!request.init.empty()) {
-    if (absl::Status status =
-            CheckSameField(state.config, state.geometry, *start->file, request.init);
-        !status.ok()) {
-      return status;
-    }
+    NERF_RETURN_IF_ERROR(CheckSameField(state.config, state.geometry, *start->file, request.init));
     state.config.coarse_share = 0;  // the finer levels hold something from the start
   }
   auto step = NewTrainingStep(state.config, state.geometry, session->scene, request.device, pool);
@@ -266,9 +252,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
 absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,
                                 const std::string& model_path) {
   // The model first: where the checkpoint is there, so is its model.
-  if (absl::Status status = WriteTensorFile(trainer.Model(), model_path); !status.ok()) {
-    return status;
-  }
+  NERF_RETURN_IF_ERROR(WriteTensorFile(trainer.Model(), model_path));
   return WriteTensorFile(trainer.Checkpoint(), checkpoint_path);
 }
 

@@ -1,5 +1,6 @@
 #include "engine/tool/view_request.h"
 
+#include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/render/orbit.h"
 #include "engine/scene/camera_file.h"
@@ -9,11 +10,10 @@ namespace nerf {
 namespace {
 
 absl::StatusOr<Camera> ResizedTo(const Camera& camera, int width, int height) {
-  const absl::StatusOr<ViewSize> size =
-      ResolveViewSize({camera.width, camera.height}, {width, height});
-  if (!size.ok()) return size.status();
-  if (size->width == camera.width && size->height == camera.height) return camera;
-  return Resized(camera, static_cast<int>(size->width), static_cast<int>(size->height));
+  NERF_ASSIGN_OR_RETURN(const ViewSize size,
+                        ResolveViewSize({camera.width, camera.height}, {width, height}));
+  if (size.width == camera.width && size.height == camera.height) return camera;
+  return Resized(camera, static_cast<int>(size.width), static_cast<int>(size.height));
 }
 
 absl::StatusOr<std::vector<Camera>> InTrainingFrame(absl::StatusOr<std::vector<Camera>> own,
@@ -22,9 +22,8 @@ absl::StatusOr<std::vector<Camera>> InTrainingFrame(absl::StatusOr<std::vector<C
   if (!own.ok()) return own.status();
   std::vector<Camera> cameras;
   for (const Camera& camera : *own) {
-    absl::StatusOr<Camera> resized = ResizedTo(camera, width, height);
-    if (!resized.ok()) return resized.status();
-    cameras.push_back(ToTrainingFrame(*resized, state.geometry.frame));
+    NERF_ASSIGN_OR_RETURN(Camera resized, ResizedTo(camera, width, height));
+    cameras.push_back(ToTrainingFrame(resized, state.geometry.frame));
   }
   return cameras;
 }
@@ -50,9 +49,8 @@ absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,
     return absl::InvalidArgumentError(
         fmt::format("orbit: {} views; it must be 1 to {}", count, kMaxOrbitViews));
   }
-  absl::StatusOr<Camera> intrinsics = ResizedTo(state.reference_camera, width, height);
-  if (!intrinsics.ok()) return intrinsics.status();
-  return OrbitCameras(state.geometry, grid.OccupiedBox().Center(), *intrinsics, count);
+  NERF_ASSIGN_OR_RETURN(Camera intrinsics, ResizedTo(state.reference_camera, width, height));
+  return OrbitCameras(state.geometry, grid.OccupiedBox().Center(), intrinsics, count);
 }
 
 }  // namespace nerf

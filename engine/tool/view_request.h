@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
                                                     std::string_view source,
                                                     const TrainState& state, int width, int height);
 
-// `count` cameras on a circle around the centre of the occupied box, with the lens of the scene's
+// `count` cameras on a circle around the center of the occupied box, with the lens of the scene's
 // own cameras.
 absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,
                                                    const OccupancyGrid& grid, int count, int width,

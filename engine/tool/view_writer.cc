@@ -38,14 +38,14 @@ float FarOf(float largest_depth) {
   return std::max(far, largest_depth);
 }
 
-std::vector<uint16_t> DepthToGrey(const std::vector<float>& depths, float far) {
-  std::vector<uint16_t> grey;
-  grey.reserve(depths.size());
+std::vector<uint16_t> DepthToGray(const std::vector<float>& depths, float far) {
+  std::vector<uint16_t> gray;
+  gray.reserve(depths.size());
   for (float depth : depths) {
     const float share = std::clamp(depth / far, 0.0f, 1.0f);
-    grey.push_back(static_cast<uint16_t>(std::lround(share * 65535)));
+    gray.push_back(static_cast<uint16_t>(std::lround(share * 65535)));
   }
-  return grey;
+  return gray;
 }
 
 ImageU8 OpacityImage(const ViewPicture& view) {

@@ -26,9 +26,9 @@ std::vector<float> OwnDepths(const ViewPicture& view, float scale);
 float FarOf(float largest_depth);
 
 // depth / far * 65535, rounded.
-std::vector<uint16_t> DepthToGrey(const std::vector<float>& depths, float far);
+std::vector<uint16_t> DepthToGray(const std::vector<float>& depths, float far);
 
-// Opacity as an 8-bit grey image.
+// Opacity as an 8-bit gray image.
 ImageU8 OpacityImage(const ViewPicture& view);
 
 }  // namespace nerf

@@ -7,7 +7,7 @@
 
 namespace nerf {
 
-// The rays of one training step with the colours that they should show. A pure function of (seed,
+// The rays of one training step with the colors that they should show. A pure function of (seed,
 // step, ray index).
 struct Batch {
   uint32_t step = 0;          // steps finished before this one

@@ -157,7 +157,7 @@ void LoadConfig(const TensorFile& file, MetadataReader* reader, TrainConfig* con
 
 void StoreGeometry(const SceneGeometry& geometry, std::map<std::string, std::string>* metadata) {
   auto& m = *metadata;
-  m["scene.flavour"] = SceneFlavourName(geometry.flavour);
+  m["scene.flavor"] = SceneFlavorName(geometry.flavor);
   m["scene.own_to_training"] = Text(geometry.frame.own_to_training);
   m["scene.scale"] = Text(geometry.frame.scale);
   m["scene.box_min"] = Text(geometry.box.min);
@@ -183,11 +183,11 @@ bool IsSimilarity(const SceneFrame& frame) {
 }
 
 void LoadGeometry(MetadataReader* reader, SceneGeometry* geometry) {
-  const auto flavour = SceneFlavourFromName(reader->String("scene.flavour"));
-  if (flavour.has_value()) {
-    geometry->flavour = *flavour;
+  const auto flavor = SceneFlavorFromName(reader->String("scene.flavor"));
+  if (flavor.has_value()) {
+    geometry->flavor = *flavor;
   } else {
-    reader->Fail("scene.flavour", "is none that is known");
+    reader->Fail("scene.flavor", "is none that is known");
   }
   reader->Matrix("scene.own_to_training", &geometry->frame.own_to_training);
   reader->One<float>("scene.scale", 1e-9f, kMaxLength, &geometry->frame.scale);
@@ -256,7 +256,7 @@ Background TrainingBackground(Background configured, bool has_alpha) {
   return has_alpha ? Background::kRandom : Background::kBlack;
 }
 
-Vec3 BackgroundColour(Background white_or_black) {
+Vec3 BackgroundColor(Background white_or_black) {
   return white_or_black == Background::kWhite ? Vec3{1, 1, 1} : Vec3{0, 0, 0};
 }
 

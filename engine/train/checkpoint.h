@@ -42,7 +42,7 @@ struct TrainState {
 Background EvaluationBackground(Background configured, bool has_alpha);
 // Of the training rays: kAuto is random where images have alpha, else black.
 Background TrainingBackground(Background configured, bool has_alpha);
-Vec3 BackgroundColour(Background white_or_black);
+Vec3 BackgroundColor(Background white_or_black);
 // In what a device renders the models of this config: as it trains them.
 RenderPrecision RenderPrecisionOf(const TrainConfig& config);
 

@@ -86,14 +86,14 @@ struct CudaSamples {
         rows(capacity, from),
         encodings(kEncodingWidth * capacity, from),
         geometry(kGeometryWidth * capacity, from),
-        colours(capacity, from),
+        colors(capacity, from),
         grads(4 * capacity, from),
         grad_encodings(kEncodingWidth * capacity, from) {}
   Buffer<Vec3> positions;
   Buffer<float> t_middles, deltas, sigmas, alphas, weights;
   Buffer<uint32_t> cells, ray_of, rows;
   Buffer<T> encodings, geometry;
-  Buffer<Vec3> colours;
+  Buffer<Vec3> colors;
   Buffer<float> grads, grad_encodings;
 };
 

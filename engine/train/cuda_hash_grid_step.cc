@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "common/status_macros.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/ngp_mlp.h"
@@ -330,17 +331,17 @@ void CudaHashGridStep<T>::Encode(const kernels::DeviceRange& range) {
       stream_);
 }
 
-// Colour, loss and the backward pass down to the encodings of the samples that count.
+// Color, loss and the backward pass down to the encodings of the samples that count.
 template <typename T>
 void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
-  cuda::NgpColour(
-      cuda::NgpColourParams<T>{.range = kept,
-                               .weights = Trained(arrays_.weights, training_.weight_copies),
-                               .rows = samples_.rows.data(),
-                               .ray_of = samples_.ray_of.data(),
-                               .harmonics = rays_.harmonics.data(),
-                               .geometry = samples_.geometry.data(),
-                               .colours = samples_.colours.data()},
+  cuda::NgpColor(
+      cuda::NgpColorParams<T>{.range = kept,
+                              .weights = Trained(arrays_.weights, training_.weight_copies),
+                              .rows = samples_.rows.data(),
+                              .ray_of = samples_.ray_of.data(),
+                              .harmonics = rays_.harmonics.data(),
+                              .geometry = samples_.geometry.data(),
+                              .colors = samples_.colors.data()},
       stream_);
   cuda::CompositeLoss({.ray_capacity = shape_.ray_capacity,
                        .n_rays = &control_.data()->n_rays,
@@ -353,7 +354,7 @@ void CudaHashGridStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
                        .t_middles = samples_.t_middles.data(),
                        .steps = state_->steps(),
                        .step_scale = &control_.data()->step_scale,
-                       .colours = samples_.colours.data(),
+                       .colors = samples_.colors.data(),
                        .targets = rays_.batch.targets.data(),
                        .backgrounds = rays_.batch.backgrounds.data(),
                        .gradient_scale = &control_.data()->gradient_scale,
@@ -544,7 +545,7 @@ void CudaHashGridStep<T>::Save(TensorFile* file) const {
 
 template <typename T>
 absl::Status CudaHashGridStep<T>::Load(const TensorFile& file) {
-  if (absl::Status status = state_->Load(file); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_->Load(file));
   Upload();
   return absl::OkStatus();
 }
@@ -557,7 +558,7 @@ void CudaHashGridStep<T>::SaveModel(TensorFile* file) const {
 
 template <typename T>
 absl::Status CudaHashGridStep<T>::Initialize(const TensorFile& file) {
-  if (absl::Status status = state_->Initialize(file); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_->Initialize(file));
   Upload();
   return absl::OkStatus();
 }

@@ -10,7 +10,7 @@
 
 namespace nerf {
 
-// All that a file holds of a training on a CUDA device: parameters with what the optimiser keeps
+// All that a file holds of a training on a CUDA device: parameters with what the optimizer keeps
 // for them, and the occupancy grid. The number of updates stays with the host.
 struct CudaState {
   CudaState(size_t table_size, size_t n_grid_blocks, BufferAllocator* from)

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/image_metrics.h"
@@ -13,7 +14,7 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
                                                const EvaluationOptions& options, ThreadPool* pool,
                                                const Clock& clock, std::stop_token stop) {
   NERF_CHECK(!views.empty());
-  const Vec3 background = BackgroundColour(options.background);
+  const Vec3 background = BackgroundColor(options.background);
   RenderOptions render_options;
   render_options.background = background;
   render_options.min_transmittance = options.min_transmittance;
@@ -28,7 +29,7 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
     if (!renderer->Render(view.camera, render_options, stop, &picture))
       return absl::CancelledError("evaluation was interrupted");
     rendering += clock.Now() - begin;
-    const ImageU8 image = ColoursOf(picture);
+    const ImageU8 image = ColorsOf(picture);
     const ImageU8 truth = CompositedOn(view.image, background);
     ImageScore score{view.file, Psnr(image, truth), std::numeric_limits<double>::quiet_NaN()};
     if (options.with_ssim) score.ssim = Ssim(image, truth, pool);
@@ -39,7 +40,7 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
     }
     result.images.push_back(score);
     if (options.on_image) {
-      if (absl::Status status = options.on_image(view, image); !status.ok()) return status;
+      NERF_RETURN_IF_ERROR(options.on_image(view, image));
     }
   }
   const auto n = static_cast<double>(views.size());

@@ -17,7 +17,7 @@ constexpr int kChunkSamples =
     512;  // trained samples that a chunk should have, so that its activations fit L2
 
 // The fused step of the ngp method: chunks of rays through march, encode, density, compaction,
-// colour, composite, loss and backward on all threads, then scatter and Adam level by level
+// color, composite, loss and backward on all threads, then scatter and Adam level by level
 // (docs/engine.md).
 class FusedHashGridStep : public TrainingStep {
  public:

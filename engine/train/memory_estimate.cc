@@ -9,7 +9,7 @@
 namespace nerf {
 namespace {
 
-// Colour, opacity and depth of a pixel in floats, and its four channels of 8 bits.
+// Color, opacity and depth of a pixel in floats, and its four channels of 8 bits.
 constexpr uint64_t kViewBytesPerPixel = 20 + 4;
 
 // What one group's limit leaves. Cached file pages count as used there but are given back.

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "engine/kernels/activation.h"
-#include "engine/kernels/colour_loss.h"
+#include "engine/kernels/color_loss.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
 #include "engine/kernels/spherical_harmonics.h"
@@ -75,7 +75,7 @@ void LaneOutput::Clear() {
   n_marched = n_trained = 0;
 }
 
-NgpChunk::NgpChunk() : colour_inputs_(size_t{kColourInputWidth} * kBackwardRows) { Reserve(1024); }
+NgpChunk::NgpChunk() : color_inputs_(size_t{kColorInputWidth} * kBackwardRows) { Reserve(1024); }
 
 void NgpChunk::Reserve(int n_rows) {
   if (n_rows <= capacity_) return;
@@ -87,10 +87,10 @@ void NgpChunk::Reserve(int n_rows) {
   Grow(&encodings_, old_rows * kEncodingWidth, rows * kEncodingWidth);
   Grow(&hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
   Grow(&geometry_, old_rows * kGeometryWidth, rows * kGeometryWidth);
-  // Colour and gradients are written after the last growth.
+  // Color and gradients are written after the last growth.
   hidden0_ = Buffer<float>(rows * kHiddenWidth);
   hidden1_ = Buffer<float>(rows * kHiddenWidth);
-  colours_ = Buffer<float>(rows * kColourWidth);
+  colors_ = Buffer<float>(rows * kColorWidth);
   grad_geometry_ = Buffer<float>(rows * kGeometryWidth);
   capacity_ = static_cast<int>(rows);
 }
@@ -120,13 +120,13 @@ void NgpChunk::Run(const ChunkInput& input, const RaysUnderWay& under_way, int b
     RayState& ray = rays_[r];
     ray.transmittance = 1;
     ray.done = false;
-    ray.colour = {};
+    ray.color = {};
     ray.distortion = ray.before = {};
     kernels::SphericalHarmonics4(batch.rays[begin + r].direction,
                                  harmonics_.data() + size_t{kDirectionWidth} * r);
   }
   March(input, under_way.wave, first, output);
-  ForwardColour(input);
+  ForwardColor(input);
   CompositeAndLoss(input, begin, output);
   CompositeBackward(input);
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
@@ -231,7 +231,7 @@ void NgpChunk::MoveRow(int from, int to) {
   CopyRow<kGeometryWidth>(&geometry_, from, to);
 }
 
-void NgpChunk::ForwardColour(const ChunkInput& input) {
+void NgpChunk::ForwardColor(const ChunkInput& input) {
   if (n_rows_ == 0) return;
   NgpDirectionShares(input.network, static_cast<int>(rays_.size()), harmonics_.data(),
                      shares_.data());
@@ -243,9 +243,9 @@ void NgpChunk::ForwardColour(const ChunkInput& input) {
                   shares_.data() + size_t{kHiddenWidth} * ray_of_[row + i],
                   kHiddenWidth * sizeof(float));
     }
-    NgpColourForward(input.network, n, geometry_.data() + size_t{kGeometryWidth} * row, hidden0,
-                     hidden1_.data() + size_t{kHiddenWidth} * row,
-                     colours_.data() + size_t{kColourWidth} * row);
+    NgpColorForward(input.network, n, geometry_.data() + size_t{kGeometryWidth} * row, hidden0,
+                    hidden1_.data() + size_t{kHiddenWidth} * row,
+                    colors_.data() + size_t{kColorWidth} * row);
   }
 }
 
@@ -254,28 +254,28 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
   const float length = batch.step_scale * kernels::kDistortionUnit;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];
-    const float* colour = colours_.data() + size_t{kColourWidth} * row;
-    ray.colour = ray.colour + Vec3{colour[0], colour[1], colour[2]} * weights_[row];
+    const float* color = colors_.data() + size_t{kColorWidth} * row;
+    ray.color = ray.color + Vec3{color[0], color[1], color[2]} * weights_[row];
     ray.distortion.Add(weights_[row], places_[row], length);
   }
   const kernels::LossShape loss_shape = LossShapeOf(*input.config);
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
-    const Vec3 colour = ray.colour + batch.backgrounds[begin + r] * ray.transmittance;
+    const Vec3 color = ray.color + batch.backgrounds[begin + r] * ray.transmittance;
     for (int channel = 0; channel < 3; ++channel) {
-      const float residual = colour[channel] - batch.targets[begin + r][channel];
+      const float residual = color[channel] - batch.targets[begin + r][channel];
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
-      ray.grad_colour[channel] = scale * loss.derivative;
+      ray.grad_color[channel] = scale * loss.derivative;
       output->loss += loss.value / 3.0;
       output->squared_error += static_cast<double>(residual) * residual / 3.0;
     }
     output->loss += static_cast<double>(input.batch->distortion) * ray.distortion.value;
-    ray.behind = Dot(ray.grad_colour, colour) + 2 * DistortionScale(input) * ray.distortion.value;
+    ray.behind = Dot(ray.grad_color, color) + 2 * DistortionScale(input) * ray.distortion.value;
   }
 }
 
-// From the gradients of a ray's colour and distortion to those of its samples' colours (before the
+// From the gradients of a ray's color and distortion to those of its samples' colors (before the
 // sigmoid) and density exponents.
 void NgpChunk::CompositeBackward(const ChunkInput& input) {
   const float scale = DistortionScale(input);
@@ -283,19 +283,19 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
   for (RayState& ray : rays_) ray.transmittance = 1;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];
-    float* output = colours_.data() + size_t{kColourWidth} * row;
-    const Vec3 colour{output[0], output[1], output[2]};
+    float* output = colors_.data() + size_t{kColorWidth} * row;
+    const Vec3 color{output[0], output[1], output[2]};
     const float weight = weights_[row], place = places_[row];
     const float grad_weight =
-        Dot(ray.grad_colour, colour) +
+        Dot(ray.grad_color, color) +
         scale * kernels::DistortionGradient(ray.distortion, ray.before, weight, place, length);
     ray.before.Add(weight, place, length);
     const float grad_sigma = kernels::CompositeBackwardStep(
         grad_weight, alphas_[row], weight, deltas_[row], &ray.transmittance, &ray.behind);
-    std::fill_n(output, kColourWidth, 0.0f);
+    std::fill_n(output, kColorWidth, 0.0f);
     for (int channel = 0; channel < 3; ++channel) {
-      const float c = colour[channel];
-      output[channel] = weights_[row] * ray.grad_colour[channel] * c * (1 - c);
+      const float c = color[channel];
+      output[channel] = weights_[row] * ray.grad_color[channel] * c * (1 - c);
     }
     // d sigma / d exponent is sigma itself; where the exponent was clamped too, so that a density
     // that ran away can come back.
@@ -303,23 +303,23 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
   }
 }
 
-// The colour MLP's first layer: hidden0 holds the gradient of its outputs. Overwrites the geometry
+// The color MLP's first layer: hidden0 holds the gradient of its outputs. Overwrites the geometry
 // features with their gradient.
-void NgpChunk::BackwardColourInput(const ChunkInput& input, int begin, int n, LaneOutput* output) {
-  const int offset = kNgpLayers[kColourInputLayer].offset;
+void NgpChunk::BackwardColorInput(const ChunkInput& input, int begin, int n, LaneOutput* output) {
+  const int offset = kNgpLayers[kColorInputLayer].offset;
   float* const geometry = geometry_.data() + size_t{kGeometryWidth} * begin;
   const float* const grad_outputs = hidden0_.data() + size_t{kHiddenWidth} * begin;
   for (int i = 0; i < n; ++i) {
-    float* const inputs = colour_inputs_.data() + size_t{kColourInputWidth} * i;
+    float* const inputs = color_inputs_.data() + size_t{kColorInputWidth} * i;
     std::copy_n(harmonics_.data() + size_t{kDirectionWidth} * ray_of_[begin + i], kDirectionWidth,
                 inputs);
     std::copy_n(geometry + size_t{kGeometryWidth} * i, kGeometryWidth, inputs + kDirectionWidth);
   }
   kernels::cpu::DenseBackwardWeights({.n_rows = n,
-                                      .n_in = kColourInputWidth,
+                                      .n_in = kColorInputWidth,
                                       .n_out = kHiddenWidth,
-                                      .inputs = colour_inputs_.data(),
-                                      .input_stride = kColourInputWidth,
+                                      .inputs = color_inputs_.data(),
+                                      .input_stride = kColorInputWidth,
                                       .grad_outputs = grad_outputs,
                                       .grad_output_stride = kHiddenWidth,
                                       .grad_weights = output->weight_gradients + offset});
@@ -330,7 +330,7 @@ void NgpChunk::BackwardColourInput(const ChunkInput& input, int begin, int n, La
                                     .grad_output_stride = kHiddenWidth,
                                     .weights = input.transposed_weights + offset + kDirectionWidth,
                                     .weight_pairs = TransposedPairs(input, offset, kDirectionWidth),
-                                    .weight_stride = kColourInputWidth,
+                                    .weight_stride = kColorInputWidth,
                                     .grad_inputs = geometry,
                                     .grad_input_stride = kGeometryWidth});
 }
@@ -339,7 +339,7 @@ void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutpu
   const auto rows = [&](Buffer<float>& buffer, int width) {
     return buffer.data() + size_t(width) * begin;
   };
-  float* const grad_colours = rows(colours_, kColourWidth);
+  float* const grad_colors = rows(colors_, kColorWidth);
   float* const grad_geometry = rows(grad_geometry_, kGeometryWidth);
   float* const encodings = rows(encodings_, kEncodingWidth);
   float* const hidden = rows(hidden_, kHiddenWidth);
@@ -371,14 +371,14 @@ void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutpu
                                       .grad_inputs = grad_inputs,
                                       .grad_input_stride = l.n_in});
   };
-  layer_backward(4, hidden1, grad_colours, true, hidden1);
+  layer_backward(4, hidden1, grad_colors, true, hidden1);
   layer_backward(3, hidden0, hidden1, true, hidden0);
-  BackwardColourInput(input, begin, n, output);
+  BackwardColorInput(input, begin, n, output);
   for (int i = 0; i < n; ++i) {
-    const float* from_colour = geometry + size_t{kGeometryWidth} * i;
+    const float* from_color = geometry + size_t{kGeometryWidth} * i;
     float* grad = grad_geometry + size_t{kGeometryWidth} * i;
-    grad[0] += from_colour[0];
-    for (int j = 1; j < kGeometryWidth; ++j) grad[j] = from_colour[j];
+    grad[0] += from_color[0];
+    for (int j = 1; j < kGeometryWidth; ++j) grad[j] = from_color[j];
   }
   layer_backward(1, hidden, grad_geometry, true, hidden);
   layer_backward(0, encodings, hidden, false, encodings);

@@ -70,7 +70,7 @@ struct RaysUnderWay {
 
 // Forward and backward pass of a few rays, with every activation in buffers small enough for the L2
 // cache: march a few samples of each ray, encode, density, drop what lies behind the transmittance
-// limit, repeat until all rays are through; then colour of the surviving samples, composite, loss
+// limit, repeat until all rays are through; then color of the surviving samples, composite, loss
 // and the whole backward pass. One for each thread. Sources: Mueller et al. 2022 (method), Max 1995
 // (compositing).
 class NgpChunk {
@@ -84,8 +84,8 @@ class NgpChunk {
   struct RayState {
     float transmittance = 1;
     bool done = false;
-    Vec3 colour;                             // composited so far, without the background
-    Vec3 grad_colour;                        // of the loss
+    Vec3 color;                              // composited so far, without the background
+    Vec3 grad_color;                         // of the loss
     float behind = 0;                        // see CompositeBackwardStep
     kernels::Distortion distortion, before;  // of the whole ray, and of what was walked again
   };
@@ -96,10 +96,10 @@ class NgpChunk {
   void Look(const ChunkInput& input, const RayWave& wave, int offset, LaneOutput* output);
   int DropHidden(const ChunkInput& input, int begin, int end);
   void MoveRow(int from, int to);
-  void ForwardColour(const ChunkInput& input);
+  void ForwardColor(const ChunkInput& input);
   void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
   void CompositeBackward(const ChunkInput& input);
-  void BackwardColourInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
+  void BackwardColorInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
 
   std::vector<RayState> rays_;
@@ -115,9 +115,9 @@ class NgpChunk {
   Buffer<float> deltas_, sigmas_, alphas_, weights_;
   Buffer<float> places_;                         // see DistortionPlace
   Buffer<float> encodings_, hidden_, geometry_;  // density
-  Buffer<float> hidden0_, hidden1_, colours_;    // colour
+  Buffer<float> hidden0_, hidden1_, colors_;     // color
   Buffer<float> grad_geometry_;
-  Buffer<float> colour_inputs_;  // of the rows in the backward pass: direction, geometry
+  Buffer<float> color_inputs_;  // of the rows in the backward pass: direction, geometry
 };
 
 }  // namespace nerf

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
 #include "engine/config/tensor_shapes.h"
@@ -321,8 +322,7 @@ void NgpParameters::SaveModel(TensorFile* file) const {
 
 absl::Status NgpParameters::Initialize(const TensorFile& file) {
   Buffer<float> table, weights;
-  if (absl::Status status = ReadField(file, shape_, PlainName, &table, &weights); !status.ok())
-    return status;
+  NERF_RETURN_IF_ERROR(ReadField(file, shape_, PlainName, &table, &weights));
   table_ = std::move(table);
   weights_ = std::move(weights);
   RestartMoments();
@@ -339,8 +339,7 @@ absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(
     return is_checkpoint ? AverageName(name) : PlainName(name);
   };
   Buffer<float> table, weights;
-  if (absl::Status status = ReadField(file, shape, name_of, &table, &weights); !status.ok())
-    return status;
+  NERF_RETURN_IF_ERROR(ReadField(file, shape, name_of, &table, &weights));
   return NgpEvaluationParameters{Halves(table), Rounded(weights)};
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/numbers.h"
+#include "common/status_macros.h"
 #include "engine/field/ngp_field.h"
 #include "engine/train/ngp.h"
 #include "fmt/format.h"
@@ -107,12 +108,11 @@ void NgpState::Save(TensorFile* file) const {
 }
 
 absl::Status NgpState::Load(const TensorFile& file) {
-  absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
-  if (!grid.ok()) return grid.status();
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, GridFromTensor(file, geometry));
   const auto values = file.tensors.find(kGridValuesName);
   if (values == file.tensors.end() || values->second.dtype != DType::kF32 ||
       values->second.n_elements() != occupancy.values().size() ||
-      grid->resolution != occupancy.grid().resolution) {
+      grid.resolution != occupancy.grid().resolution) {
     return absl::InvalidArgumentError(
         fmt::format("tensor {} is missing or does not fit the config", kGridValuesName));
   }
@@ -122,8 +122,8 @@ absl::Status NgpState::Load(const TensorFile& file) {
     return absl::InvalidArgumentError(
         fmt::format("metadata {} is missing or not a number", kUpdatesName));
   }
-  if (absl::Status status = parameters.Load(file); !status.ok()) return status;
-  occupancy.bits() = std::move(grid->occupied_blocks);
+  NERF_RETURN_IF_ERROR(parameters.Load(file));
+  occupancy.bits() = std::move(grid.occupied_blocks);
   std::memcpy(occupancy.values().data(), values->second.bytes.data(),
               occupancy.values().byte_size());
   n_updates = held_updates;
@@ -136,7 +136,7 @@ void NgpState::SaveModel(TensorFile* file) const {
 }
 
 absl::Status NgpState::Initialize(const TensorFile& file) {
-  if (absl::Status status = parameters.Initialize(file); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(parameters.Initialize(file));
   n_updates = 0;
   occupancy.Reopen();
   absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
@@ -154,15 +154,13 @@ TrainedModel NgpState::Snapshot() const {
 absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const TrainConfig& config,
                                           const SceneGeometry& geometry) {
   const kernels::HashGridShape shape = EncodingShape(config, geometry);
-  absl::StatusOr<NgpEvaluationParameters> held = ReadNgpEvaluationParameters(file, shape);
-  if (!held.ok()) return held.status();
-  absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
-  if (!grid.ok()) return grid.status();
+  NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters held, ReadNgpEvaluationParameters(file, shape));
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, GridFromTensor(file, geometry));
   TrainedModel model;
   model.field =
       std::make_unique<NgpField>(shape, OuterBoxOf(geometry), DensityShiftOf(config, geometry),
-                                 std::move(held->table), std::move(held->weights));
-  model.grid = *std::move(grid);
+                                 std::move(held.table), std::move(held.weights));
+  model.grid = std::move(grid);
   return model;
 }
 

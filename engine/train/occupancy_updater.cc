@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kBlockCells = kernels::kBlockCells;
 constexpr size_t kTaskBlocks = 64;  // blocks of one task
 // Every 8th cell is probed while the field still takes shape. Then every 32nd where there is
-// something, and every 64th in empty blocks: surfaces move there by growing into their neighbours.
+// something, and every 64th in empty blocks: surfaces move there by growing into their neighbors.
 constexpr uint32_t kWarmUpSteps = 256;
 constexpr kernels::ProbePeriods kWarmUpPeriods{8, 8}, kPeriods{32, 64};
 

@@ -12,19 +12,19 @@
 
 namespace nerf {
 
-// Draws the rays of training steps: each through the centre of a pixel that is uniform over all
+// Draws the rays of training steps: each through the center of a pixel that is uniform over all
 // pixels of all views. A pure function of (seed, step, ray index): not of the number of threads,
 // nor of n_rays.
 class RaySampler {
  public:
   // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom
-  // (a uniform colour for each ray, drawn in sRGB). near, in training units, becomes t_near.
+  // (a uniform color for each ray, drawn in sRGB). near, in training units, becomes t_near.
   RaySampler(std::span<const View> views, Background background, float near, uint32_t seed);
   RaySampler(const RaySampler&) = delete;
   RaySampler& operator=(const RaySampler&) = delete;
 
   // Fills batch->step, n_rays and the four arrays of n_rays elements. Targets are
-  // colour * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
+  // color * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
   void Fill(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) const;
 
   // Makes a filled batch what Fill with another n_rays would have given: cuts it, or draws the rays

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "engine/config/train_config.h"
-#include "engine/kernels/colour_loss.h"
+#include "engine/kernels/color_loss.h"
 
 namespace nerf {
 
@@ -29,7 +29,7 @@ float StepScale(const TrainConfig& config, double fraction);
 
 // Weight of the rays' distortion in the loss: `distortion` at first, on a straight line to nothing
 // at half of the budget. By then it is settled what is fog and what is a surface, and what is left
-// to learn is colour alone. fraction in [0, 1].
+// to learn is color alone. fraction in [0, 1].
 float DistortionWeight(const TrainConfig& config, double fraction);
 
 // Levels of the hash encoding that take part, the coarsest of n_levels: a quarter of them at first,

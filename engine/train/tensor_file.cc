@@ -12,6 +12,7 @@
 
 #include "common/atomic_file.h"
 #include "common/file_io.h"
+#include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/base/half_float.h"
 #include "engine/train/tensor_file_header.h"
@@ -60,18 +61,14 @@ absl::StatusOr<OpenFile> OpenRegular(const std::string& path) {
 
 absl::StatusOr<std::pair<TensorFileHeader, uint64_t>> ReadHeader(const OpenFile& file) {
   std::string prefix(std::min(kTensorFilePrefixBytes, file.size), '\0');
-  if (absl::Status status = file.Read(0, prefix.size(), prefix.data()); !status.ok()) return status;
-  absl::StatusOr<uint64_t> length = TensorFileHeaderLength(prefix, file.size, file.path);
-  if (!length.ok()) return length.status();
-  std::string text(*length, '\0');
-  if (absl::Status status = file.Read(kTensorFilePrefixBytes, *length, text.data()); !status.ok()) {
-    return status;
-  }
-  const uint64_t payload = kTensorFilePrefixBytes + *length;
-  absl::StatusOr<TensorFileHeader> header =
-      ParseTensorFileHeader(text, file.size - payload, file.path);
-  if (!header.ok()) return header.status();
-  return std::pair(*std::move(header), payload);
+  NERF_RETURN_IF_ERROR(file.Read(0, prefix.size(), prefix.data()));
+  NERF_ASSIGN_OR_RETURN(uint64_t length, TensorFileHeaderLength(prefix, file.size, file.path));
+  std::string text(length, '\0');
+  NERF_RETURN_IF_ERROR(file.Read(kTensorFilePrefixBytes, length, text.data()));
+  const uint64_t payload = kTensorFilePrefixBytes + length;
+  NERF_ASSIGN_OR_RETURN(TensorFileHeader header,
+                        ParseTensorFileHeader(text, file.size - payload, file.path));
+  return std::pair(std::move(header), payload);
 }
 
 }  // namespace
@@ -119,55 +116,46 @@ std::string SerializeTensorFile(const TensorFile& file) {
 }
 
 absl::Status WriteTensorFile(const TensorFile& file, const std::string& path) {
-  absl::StatusOr<AtomicFile> out = AtomicFile::Create(path);
-  if (!out.ok()) return out.status();
-  if (absl::Status status = out->Append(SerializeTensorFileHeader(file)); !status.ok())
-    return status;
+  NERF_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::Create(path));
+  NERF_RETURN_IF_ERROR(out.Append(SerializeTensorFileHeader(file)));
   for (const auto& [name, tensor] : file.tensors) {
-    if (absl::Status status = out->Append(BytesView(tensor.bytes)); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(out.Append(BytesView(tensor.bytes)));
   }
-  return out->Commit();
+  return out.Commit();
 }
 
 absl::StatusOr<TensorFile> ParseTensorFile(std::string_view bytes, const std::string& path) {
-  absl::StatusOr<uint64_t> length =
-      TensorFileHeaderLength(bytes.substr(0, kTensorFilePrefixBytes), bytes.size(), path);
-  if (!length.ok()) return length.status();
-  const std::string_view payload = bytes.substr(kTensorFilePrefixBytes + *length);
-  absl::StatusOr<TensorFileHeader> header =
-      ParseTensorFileHeader(bytes.substr(kTensorFilePrefixBytes, *length), payload.size(), path);
-  if (!header.ok()) return header.status();
+  NERF_ASSIGN_OR_RETURN(
+      uint64_t length,
+      TensorFileHeaderLength(bytes.substr(0, kTensorFilePrefixBytes), bytes.size(), path));
+  const std::string_view payload = bytes.substr(kTensorFilePrefixBytes + length);
+  NERF_ASSIGN_OR_RETURN(
+      TensorFileHeader header,
+      ParseTensorFileHeader(bytes.substr(kTensorFilePrefixBytes, length), payload.size(), path));
   TensorFile file;
-  for (const auto& [name, entry] : header->tensors) {
+  for (const auto& [name, entry] : header.tensors) {
     Tensor tensor{entry.dtype, entry.shape, {}};
     tensor.bytes.assign(payload.begin() + static_cast<ptrdiff_t>(entry.begin),
                         payload.begin() + static_cast<ptrdiff_t>(entry.end));
-    if (absl::Status status = CheckTensorDigest(*header, name, tensor, path); !status.ok())
-      return status;
+    NERF_RETURN_IF_ERROR(CheckTensorDigest(header, name, tensor, path));
     file.tensors.emplace(name, std::move(tensor));
   }
-  file.metadata = TakeMetadata(*std::move(header));
+  file.metadata = TakeMetadata(std::move(header));
   return file;
 }
 
 absl::StatusOr<TensorFile> ReadTensorFile(const std::string& path) {
-  absl::StatusOr<OpenFile> in = OpenRegular(path);
-  if (!in.ok()) return in.status();
-  auto header_or = ReadHeader(*in);
-  if (!header_or.ok()) return header_or.status();
-  TensorFileHeader& header = header_or->first;
-  const uint64_t payload = header_or->second;
+  NERF_ASSIGN_OR_RETURN(OpenFile in, OpenRegular(path));
+  NERF_ASSIGN_OR_RETURN(auto header_or, ReadHeader(in));
+  TensorFileHeader& header = header_or.first;
+  const uint64_t payload = header_or.second;
   TensorFile file;
   for (const auto& [name, entry] : header.tensors) {
     Tensor tensor{entry.dtype, entry.shape, {}};
     tensor.bytes.resize(entry.end - entry.begin);
-    if (absl::Status status = in->Read(payload + entry.begin, tensor.bytes.size(),
-                                       reinterpret_cast<char*>(tensor.bytes.data()));
-        !status.ok()) {
-      return status;
-    }
-    if (absl::Status status = CheckTensorDigest(header, name, tensor, path); !status.ok())
-      return status;
+    NERF_RETURN_IF_ERROR(in.Read(payload + entry.begin, tensor.bytes.size(),
+                                 reinterpret_cast<char*>(tensor.bytes.data())));
+    NERF_RETURN_IF_ERROR(CheckTensorDigest(header, name, tensor, path));
     file.tensors.emplace(name, std::move(tensor));
   }
   file.metadata = TakeMetadata(std::move(header));
@@ -175,15 +163,13 @@ absl::StatusOr<TensorFile> ReadTensorFile(const std::string& path) {
 }
 
 absl::StatusOr<TensorFile> ReadTensorFileHeader(const std::string& path) {
-  absl::StatusOr<OpenFile> in = OpenRegular(path);
-  if (!in.ok()) return in.status();
-  auto header = ReadHeader(*in);
-  if (!header.ok()) return header.status();
+  NERF_ASSIGN_OR_RETURN(OpenFile in, OpenRegular(path));
+  NERF_ASSIGN_OR_RETURN(auto header, ReadHeader(in));
   TensorFile file;
-  for (const auto& [name, entry] : header->first.tensors) {
+  for (const auto& [name, entry] : header.first.tensors) {
     file.tensors.emplace(name, Tensor{entry.dtype, entry.shape, {}});
   }
-  file.metadata = TakeMetadata(std::move(header->first));
+  file.metadata = TakeMetadata(std::move(header.first));
   return file;
 }
 

@@ -32,7 +32,7 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
-// Serialises: 8-byte little-endian header length, JSON header with sorted keys, padded with spaces
+// Serializes: 8-byte little-endian header length, JSON header with sorted keys, padded with spaces
 // to 8 bytes, raw tensors in name order. Equal contents are equal bytes. Adds metadata
 // "sha256.<name>" for each tensor.
 std::string SerializeTensorFile(const TensorFile& file);

@@ -9,6 +9,7 @@
 
 #include "common/error_reason.h"
 #include "common/sha256.h"
+#include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -323,7 +324,7 @@ absl::StatusOr<TensorFileHeader> ParseTensorFileHeader(std::string_view text,
     return Invalid(path, "header: " + (reader.error.empty() ? "no valid JSON" : reader.error));
   }
   TensorFileHeader header = std::move(reader.header);
-  if (absl::Status status = CheckLayout(header, payload_bytes, path); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckLayout(header, payload_bytes, path));
   if (const auto digest = header.metadata.find(kHeaderDigestKey);
       digest != header.metadata.end() && digest->second != HeaderDigest(header)) {
     return Corrupt(path, "the header's sha256 differs from the one stored");

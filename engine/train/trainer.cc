@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/field/ngp_network.h"
 #include "engine/train/image_metrics.h"
@@ -65,8 +66,8 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
       break;
     }
     const StepResult result = RunStep();
-    if (absl::Status status = Watch(result); !status.ok()) return status;
-    if (absl::Status status = TellObserver(stop); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Watch(result));
+    NERF_RETURN_IF_ERROR(TellObserver(stop));
   }
   if (interval_.n_steps > 0) ReportProgress();
   return outcome;
@@ -127,11 +128,9 @@ absl::Status Trainer::Watch(const StepResult& result) {
   // A grid that is empty for the first time may just have been pruned too early: the weights stay.
   const bool reopen = verdict == Watchdog::Verdict::kGridEmpty;
   const bool restore = !reopen || watchdog_.state().n_recoveries > 0;
-  if (absl::Status status = watchdog_.BeginRecovery(verdict, state_.step, restore); !status.ok()) {
-    return status;
-  }
+  NERF_RETURN_IF_ERROR(watchdog_.BeginRecovery(verdict, state_.step, restore));
   if (restore) {
-    if (absl::Status status = step_->GoBack(); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(step_->GoBack());
   }
   if (reopen) step_->ReopenGrid();
   state_.watchdog = watchdog_.state();
@@ -178,13 +177,13 @@ absl::Status Trainer::TellObserver(std::stop_token stop) {
   if (now >= next_preview_ && !scene_->test.empty() && !stop.stop_requested()) {
     const std::optional<TrainPreview> preview = Preview(stop);
     if (preview.has_value()) {
-      if (absl::Status status = observer_->OnPreview(*preview); !status.ok()) return status;
+      NERF_RETURN_IF_ERROR(observer_->OnPreview(*preview));
     }
     const SteadyTime after = clock_->Now();
     next_preview_ = after + std::max(options_.preview_interval, (after - now) / kMaxPreviewShare);
   }
   if (now - last_checkpoint_ >= options_.checkpoint_interval && !stop.stop_requested()) {
-    if (absl::Status status = observer_->OnCheckpointDue(); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(observer_->OnCheckpointDue());
     last_checkpoint_ = clock_->Now();
   }
   return observer_->BetweenSteps();
@@ -214,13 +213,13 @@ std::optional<TrainPreview> Trainer::Preview(std::stop_token stop) const {
   if (scene_->test.empty()) return std::nullopt;
   const View& view = scene_->test[scene_->test.size() / 2];
   RenderOptions options;
-  options.background = BackgroundColour(state_.evaluation_background);
+  options.background = BackgroundColor(state_.evaluation_background);
   options.min_transmittance = state_.config.min_transmittance;
   ViewPicture picture;
   if (!NewRenderer()->Render(view.camera, options, stop, &picture)) return std::nullopt;
   TrainPreview preview;
   preview.step = state_.step;
-  preview.image = ColoursOf(picture);
+  preview.image = ColorsOf(picture);
   preview.psnr = Psnr(preview.image, CompositedOn(view.image, options.background));
   return preview;
 }

@@ -12,7 +12,7 @@ namespace nerf {
 
 // What a step did. Sums over its rays.
 struct StepResult {
-  // Mean over rays of the loss: the colour's, its channels averaged, and the distortion's share;
+  // Mean over rays of the loss: the color's, its channels averaged, and the distortion's share;
   // without the penalty on weights. NaN where a weight is not finite after the step: hidden layers
   // turn a NaN into zero, and the loss would not show it.
   double loss = 0;
@@ -23,7 +23,7 @@ struct StepResult {
   double device_seconds = 0;  // by a device's clock, from its first work to its last; 0 on the CPU
 };
 
-// One optimiser step of a method: the seam between the trainer and everything that knows how a
+// One optimizer step of a method: the seam between the trainer and everything that knows how a
 // field is trained. Used from one thread; threads come from the pool given at construction.
 class TrainingStep {
  public:
@@ -35,7 +35,7 @@ class TrainingStep {
   virtual StepResult Run(const Batch& batch) = 0;
 
   // Whether the step draws the rays of its batches itself: Run then takes batches without
-  // rays and colours. Rays are those that a RaySampler would draw.
+  // rays and colors. Rays are those that a RaySampler would draw.
   virtual bool DrawsRays() const { return false; }
 
   // Tensors of the whole state (parameters, moments, moving average, occupancy grid), F32 but for
@@ -49,7 +49,7 @@ class TrainingStep {
   // bits.
   virtual void SaveModel(TensorFile* file) const = 0;
   // Parameters (and occupancy grid where it has the same levels) of a model or checkpoint;
-  // optimiser state starts anew.
+  // optimizer state starts anew.
   virtual absl::Status Initialize(const TensorFile& file) = 0;
 
   // Keeps a copy of the whole state, in place of the one before, and goes back to it: for the

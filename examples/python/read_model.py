@@ -56,7 +56,7 @@ class Model:
         return np.concatenate(features, axis=1).astype(np.float32)
 
     def density(self, points):
-        """points [n, 3], training frame. Density [n] and the 16 inputs of the colour MLP."""
+        """points [n, 3], training frame. Density [n] and the 16 inputs of the color MLP."""
         hidden = np.maximum(self.layer("density_mlp.0", self.encode(points)), 0)
         geometry = self.layer("density_mlp.1", hidden)
         return np.exp(np.minimum(geometry[:, 0] - self.shift, 15)), geometry

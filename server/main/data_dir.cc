@@ -15,6 +15,7 @@
 #include "common/atomic_file.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 namespace {
@@ -71,7 +72,7 @@ absl::StatusOr<std::string> DataDir::WorkerToken(RandomSource& random) {
   random.Fill(bytes);
   const std::string drawn =
       absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  if (absl::Status s = WriteFileAtomically(path, drawn + "\n", 0600); !s.ok()) return s;
+  NERF_RETURN_IF_ERROR(WriteFileAtomically(path, drawn + "\n", 0600));
   return drawn;
 }
 

@@ -18,6 +18,7 @@
 #include "common/last_resort.h"
 #include "common/logging.h"
 #include "common/places.h"
+#include "common/status_macros.h"
 #include "server/main/clockwork.h"
 #include "server/main/data_dir.h"
 #include "server/main/local_worker.h"
@@ -146,10 +147,10 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   ListenAddress metrics = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
   // The listener's library wants numbers.
   if (metrics.host == "localhost") metrics.host = "127.0.0.1";
-  auto listener = MetricsListener::Start(metrics.ToString(),
-                                         {server->metrics->collectable(), MakeProcessCollector()});
-  if (!listener.ok()) return listener.status();
-  server->metrics_listener = *std::move(listener);
+  NERF_ASSIGN_OR_RETURN(auto listener,
+                        MetricsListener::Start(metrics.ToString(), {server->metrics->collectable(),
+                                                                    MakeProcessCollector()}));
+  server->metrics_listener = std::move(listener);
   server->clockwork = std::make_unique<Clockwork>(
       Clockwork::Parts{server->state.get(), server->queue.get(), server->workers.get(),
                        server->blobs.get(), server->rpc.get(), server->metrics.get()});

@@ -5,15 +5,16 @@
 
 #include <charconv>
 
+#include "common/status_macros.h"
+
 namespace nerf {
 namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
 
 absl::Status CheckListen(std::string_view flag, const std::string& text, bool insecure) {
-  const absl::StatusOr<ListenAddress> address = ParseListenAddress(flag, text);
-  if (!address.ok()) return address.status();
-  if (insecure || IsLoopback(*address)) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(flag, text));
+  if (insecure || IsLoopback(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "{}: {} can be reached from other machines, and connections are neither encrypted "
       "nor authenticated. Listen on 127.0.0.1, or say --insecure if a proxy or the "
@@ -82,15 +83,12 @@ std::string ConnectAddress(const ListenAddress& address) {
 }
 
 absl::Status CheckFlags(const ServerFlags& flags) {
-  if (absl::Status s = CheckListen("--listen", flags.listen, flags.insecure); !s.ok()) return s;
-  if (absl::Status s = CheckListen("--metrics-listen", flags.metrics_listen, flags.insecure);
-      !s.ok()) {
-    return s;
-  }
+  NERF_RETURN_IF_ERROR(CheckListen("--listen", flags.listen, flags.insecure));
+  NERF_RETURN_IF_ERROR(CheckListen("--metrics-listen", flags.metrics_listen, flags.insecure));
   if (flags.metrics_listen.starts_with(kUnixPrefix)) {
     return absl::InvalidArgumentError("--metrics-listen: must be HOST:PORT");
   }
-  if (absl::Status s = CheckDuration("--lease-ttl", flags.lease_ttl); !s.ok()) return s;
+  NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl));
   return CheckDuration("--checkpoint-interval", flags.checkpoint_interval);
 }
 

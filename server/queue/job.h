@@ -65,7 +65,7 @@ struct CheckpointRecord {
 
 // Where training stands, as the worker measured it. Counts are doubles, exact to 2^53.
 struct JobProgress {
-  uint32_t step = 0;    // steps finished, counted after the optimiser update
+  uint32_t step = 0;    // steps finished, counted after the optimizer update
   double fraction = 0;  // of the budget, 0 to 1
   double samples = 0, marched = 0, rays = 0;
   double loss = 0, psnr_train = 0;  // over the last second; PSNR in dB

@@ -7,6 +7,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
 
@@ -81,7 +82,7 @@ absl::Status JobQueue::ResolveInit(const JobSpec& spec, InitReference& init) {
 }
 
 absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
-  if (absl::Status status = CheckSpec(spec, validate_only); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckSpec(spec, validate_only));
   PendingSignals pending;
   MutexLock lock(state_.mu);
   if (!state_.options.projects.contains(spec.project)) {
@@ -90,12 +91,10 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   const absl::Time now = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
                         FingerprintOf(spec),       now};
-  const auto earlier = state_.FindRequest(request);
-  if (!earlier.ok()) return earlier.status();
-  if (earlier->has_value()) {
-    const auto entry = Find({spec.project, **earlier});
-    if (!entry.ok()) return entry.status();
-    return (*entry)->job;
+  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
+  if (earlier.has_value()) {
+    NERF_ASSIGN_OR_RETURN(const auto entry, Find({spec.project, *earlier}));
+    return entry->job;
   }
 
   Job job;
@@ -114,7 +113,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
     return ResourceNotFound(SceneName(scene));
   }
   if (job.init.has_value()) {
-    if (absl::Status status = ResolveInit(spec, *job.init); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(ResolveInit(spec, *job.init));
   }
   if (!spec.id.empty() && state_.jobs.contains(job.key)) return ResourceExists(JobName(job.key));
   if (state_.queued_jobs.size() >= state_.options.max_queued_jobs) {
@@ -134,7 +133,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   JobEvent event = MakeEvent(job, JobEventKind::kStateChanged, 0, now);
   write.events.emplace_back(job.key, event);
   if (!request.request_id.empty()) write.new_requests.push_back(request);
-  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.Commit(write));
 
   ++state_.next_sequence;
   JobEntry& entry = state_.jobs[job.key];
@@ -152,9 +151,8 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
 
 absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
   MutexLock lock(state_.mu);
-  const auto entry = Find(key);
-  if (!entry.ok()) return entry.status();
-  return (*entry)->job;
+  NERF_ASSIGN_OR_RETURN(const auto entry, Find(key));
+  return entry->job;
 }
 
 absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request) {
@@ -188,9 +186,8 @@ std::map<std::string, std::vector<uint64_t>> JobQueue::QueuedByMethod() {
 absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {
   PendingSignals pending;
   MutexLock lock(state_.mu);
-  const auto found = Find(key);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found, Find(key));
+  JobEntry& entry = *found;
   const JobState from = entry.job.state;
   const std::optional<JobState> to = target(from);
   if (!to.has_value()) {
@@ -198,7 +195,7 @@ absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetSt
                          {{"state", std::string(JobStateName(from))}});
   }
   if (*to == from) return entry.job;
-  if (absl::Status status = Move(entry, *to, pending); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(Move(entry, *to, pending));
   return entry.job;
 }
 
@@ -243,7 +240,7 @@ absl::Status JobQueue::Delete(const ResourceKey& key) {
   write.deleted_jobs.push_back(key);
   write.trimmed_events.emplace_back(key, job.last_event_sequence);
   write.new_requests.push_back(remembered);
-  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.Commit(write));
 
   state_.RememberRequest(remembered);
   ReleaseBlobs(job.checkpoints);
@@ -260,9 +257,8 @@ absl::Status JobQueue::Delete(const ResourceKey& key) {
 absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,
                                                          std::optional<uint32_t> step) {
   MutexLock lock(state_.mu);
-  const auto found = Find(job);
-  if (!found.ok()) return found.status();
-  const std::vector<CheckpointRecord>& checkpoints = (*found)->job.checkpoints;
+  NERF_ASSIGN_OR_RETURN(const auto found, Find(job));
+  const std::vector<CheckpointRecord>& checkpoints = found->job.checkpoints;
   if (!step.has_value()) {
     if (checkpoints.empty()) return NoCheckpoint(JobName(job));
     return checkpoints.back();
@@ -278,9 +274,8 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
                                                          std::function<void()> on_new) {
   std::optional<WatchPosition> position;
   if (!token.empty()) {
-    auto parsed = ParseWatchToken(token);
-    if (!parsed.ok()) return parsed.status();
-    position = *std::move(parsed);
+    NERF_ASSIGN_OR_RETURN(auto parsed, ParseWatchToken(token));
+    position = std::move(parsed);
   }
   const absl::Status foreign =
       WithReason(absl::DataLossError("the token is of another store: watch without it"),
@@ -293,9 +288,8 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
     // Before the job is looked for: one that another store had was not deleted here.
     if (position->store_epoch != state_.store_epoch) return foreign;
   }
-  const auto found = Find(key);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found, Find(key));
+  JobEntry& entry = *found;
   const uint64_t last = entry.job.last_event_sequence;
   // A position that this store has not reached means that it was set back (an old backup).
   if (position.has_value() && position->sequence > last) return foreign;
@@ -325,7 +319,7 @@ absl::Status JobQueue::Apply(JobEntry& entry, Job changed, JobEventKind kind,
   if (entry.log.size() >= max_events) {
     write.trimmed_events.emplace_back(changed.key, event.sequence - max_events);
   }
-  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.Commit(write));
 
   const JobState old_state = old.state;
   entry.job = std::move(changed);

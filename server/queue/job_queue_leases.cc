@@ -9,6 +9,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/sha256.h"
+#include "common/status_macros.h"
 #include "server/queue/job_queue.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
@@ -64,9 +65,8 @@ std::unique_ptr<WorkSubscription> JobQueue::SubscribeWork(const std::string& wor
 
 absl::StatusOr<JobEntry*> JobQueue::FindLeased(const LeaseRef& lease, std::string_view call,
                                                JobState state_if_retaken, PendingSignals& pending) {
-  const auto found = Find(lease.job);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found, Find(lease.job));
+  JobEntry& entry = *found;
   const Job& job = entry.job;
   const bool retaken = job.state == JobState::kQueued;
   if (!IsHolder(job, lease) || !(HoldsLease(job.state) || retaken)) {
@@ -148,7 +148,7 @@ absl::StatusOr<std::optional<LeaseGrant>> JobQueue::Acquire(
     const std::string& worker, const std::function<bool(const Job&)>& may_take) {
   RequestCheck check;
   check.RequireId("worker", worker);
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   PendingSignals pending;
   MutexLock lock(state_.mu);
   JobEntry* oldest = nullptr;
@@ -177,9 +177,8 @@ absl::StatusOr<LeaseOrder> JobQueue::Renew(const LeaseRef& lease, WorkPhase phas
   MutexLock lock(state_.mu);
   const JobState wanted =
       phase == WorkPhase::kPreparing ? JobState::kPreparing : JobState::kRunning;
-  const auto found = FindLeased(lease, "Renew", wanted, pending);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found, FindLeased(lease, "Renew", wanted, pending));
+  JobEntry& entry = *found;
   if (entry.job.state == JobState::kPreparing && wanted == JobState::kRunning) {
     absl::Status status = Move(entry, JobState::kRunning, pending);
     if (!status.ok()) return status;
@@ -191,9 +190,9 @@ absl::StatusOr<LeaseOrder> JobQueue::ReportProgress(const LeaseRef& lease,
                                                     const JobProgress& progress) {
   PendingSignals pending;
   MutexLock lock(state_.mu);
-  const auto found = FindLeased(lease, "ReportProgress", JobState::kRunning, pending);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found,
+                        FindLeased(lease, "ReportProgress", JobState::kRunning, pending));
+  JobEntry& entry = *found;
   if (entry.job.state == JobState::kPreparing) {
     absl::Status status = Move(entry, JobState::kRunning, pending);
     if (!status.ok()) return status;
@@ -221,12 +220,12 @@ absl::StatusOr<LeaseOrder> JobQueue::ReportProgress(const LeaseRef& lease,
 
 absl::StatusOr<CommittedCheckpoint> JobQueue::CommitCheckpoint(const LeaseRef& lease,
                                                                const CheckpointRecord& checkpoint) {
-  if (absl::Status status = CheckCheckpoint(checkpoint); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
   PendingSignals pending;
   MutexLock lock(state_.mu);
-  const auto found = FindLeased(lease, "CommitCheckpoint", JobState::kRunning, pending);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found,
+                        FindLeased(lease, "CommitCheckpoint", JobState::kRunning, pending));
+  JobEntry& entry = *found;
   for (const CheckpointRecord& earlier : entry.job.checkpoints) {
     if (earlier.step == checkpoint.step && earlier.checkpoint_blob == checkpoint.checkpoint_blob &&
         earlier.model_blob == checkpoint.model_blob) {
@@ -269,15 +268,13 @@ absl::StatusOr<Job> JobQueue::Finish(const LeaseRef& lease, const JobOutcome& ou
   using Kind = JobOutcome::Kind;
   PendingSignals pending;
   MutexLock lock(state_.mu);
-  const auto existing = Find(lease.job);
-  if (!existing.ok()) return existing.status();
+  NERF_ASSIGN_OR_RETURN(const auto existing, Find(lease.job));
   // The reply to the first call was lost: the last holder hears it again.
-  const Job& job_now = (*existing)->job;
+  const Job& job_now = existing->job;
   if (IsFinal(job_now.state) && IsHolder(job_now, lease)) return job_now;
 
-  const auto found = FindLeased(lease, "Finish", JobState::kRunning, pending);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found, FindLeased(lease, "Finish", JobState::kRunning, pending));
+  JobEntry& entry = *found;
   if (entry.job.state == JobState::kPreparing && outcome.kind == Kind::kSucceeded) {
     absl::Status status = Move(entry, JobState::kRunning, pending);
     if (!status.ok()) return status;
@@ -327,9 +324,9 @@ absl::StatusOr<Job> JobQueue::Finish(const LeaseRef& lease, const JobOutcome& ou
 absl::StatusOr<Job> JobQueue::Release(const LeaseRef& lease) {
   PendingSignals pending;
   MutexLock lock(state_.mu);
-  const auto found = FindLeased(lease, "Release", JobState::kRunning, pending);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found,
+                        FindLeased(lease, "Release", JobState::kRunning, pending));
+  JobEntry& entry = *found;
   absl::Status status = EndPlacement(entry, entry.job, QueueReason::kWorkerDrained,
                                      /*keep_holder=*/false, pending);
   if (!status.ok()) return status;
@@ -341,9 +338,9 @@ absl::StatusOr<Job> JobQueue::ReportEngineCrash(const LeaseRef& lease, std::stri
                                                 bool shared_engine) {
   PendingSignals pending;
   MutexLock lock(state_.mu);
-  const auto found = FindLeased(lease, "ReportEngineCrash", JobState::kRunning, pending);
-  if (!found.ok()) return found.status();
-  JobEntry& entry = **found;
+  NERF_ASSIGN_OR_RETURN(const auto found,
+                        FindLeased(lease, "ReportEngineCrash", JobState::kRunning, pending));
+  JobEntry& entry = *found;
   Job changed = entry.job;
   if (!shared_engine) ++changed.crashes_in_row;
   changed.crashed_since_checkpoint = true;
@@ -414,7 +411,7 @@ absl::Status JobQueue::Sweep() {
     write.trimmed_events.emplace_back(key, entry.job.last_event_sequence - 1);
     trimmed.push_back(&entry);
   }
-  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.Commit(write));
   std::erase_if(state_.requests, [&](const auto& item) {
     return item.second.create_time < *write.forget_requests_before;
   });

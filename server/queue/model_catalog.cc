@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
 
@@ -34,17 +35,16 @@ absl::Status CheckSpec(const ModelSpec& spec) {
 }  // namespace
 
 absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
-  if (absl::Status status = CheckSpec(spec); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckSpec(spec));
   MutexLock lock(state_.mu);
   ModelRecord model;
   model.create_time = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kModel, spec.project,     spec.request_id, "",
                         FingerprintOf(spec),         model.create_time};
-  const auto earlier = state_.FindRequest(request);
-  if (!earlier.ok()) return earlier.status();
-  if (earlier->has_value()) {
-    const auto found = state_.models.find({spec.project, **earlier});
-    if (found == state_.models.end()) return ResourceNotFound(ModelName({spec.project, **earlier}));
+  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
+  if (earlier.has_value()) {
+    const auto found = state_.models.find({spec.project, *earlier});
+    if (found == state_.models.end()) return ResourceNotFound(ModelName({spec.project, *earlier}));
     return found->second;
   }
 
@@ -87,7 +87,7 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   write.new_models.push_back(model);
   write.jobs.push_back({changed, changed.lease.epoch});
   if (!request.request_id.empty()) write.new_requests.push_back(request);
-  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.Commit(write));
 
   ++state_.next_sequence;
   job_entry->second.job = std::move(changed);
@@ -146,7 +146,7 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
     }
     write.jobs.push_back({*changed, changed->lease.epoch});
   }
-  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.Commit(write));
   if (changed.has_value()) job_entry->second.job = *std::move(changed);
   state_.blobs.Release(model.blob);
   state_.model_order.erase(model.create_sequence);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/status_macros.h"
 #include "server/queue/resource_key.h"
 
 namespace nerf {
@@ -43,17 +44,16 @@ template <typename Record, typename Entries, typename RecordOf>
 absl::StatusOr<Page<Record>> ListPage(std::string_view kind, const PageRequest& request,
                                       const std::map<uint64_t, ResourceKey>& order,
                                       const Entries& entries, RecordOf record_of) {
-  const auto size = EffectivePageSize(request.page_size);
-  if (!size.ok()) return size.status();
-  const auto before = ParsePageToken(kind, request.project, request.page_token);
-  if (!before.ok()) return before.status();
+  NERF_ASSIGN_OR_RETURN(const auto size, EffectivePageSize(request.page_size));
+  NERF_ASSIGN_OR_RETURN(const auto before,
+                        ParsePageToken(kind, request.project, request.page_token));
   Page<Record> page;
   uint64_t last = 0;
-  for (auto it = order.lower_bound(*before); it != order.begin();) {
+  for (auto it = order.lower_bound(before); it != order.begin();) {
     --it;
     const auto& [sequence, key] = *it;
     if (key.project != request.project) continue;
-    if (page.records.size() == *size) {
+    if (page.records.size() == size) {
       page.next_page_token = EncodePageToken(kind, request.project, last);
       break;
     }

@@ -9,6 +9,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/packed_strings.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 namespace {
@@ -36,9 +37,8 @@ QueueState::QueueState(const QueueOptions& queue_options, const Dependencies& de
 absl::StatusOr<std::unique_ptr<QueueState>> QueueState::Open(const QueueOptions& options,
                                                              const Dependencies& dependencies) {
   auto state = std::unique_ptr<QueueState>(new QueueState(options, dependencies));
-  absl::StatusOr<StoredState> stored = state->store.Load();
-  if (!stored.ok()) return stored.status();
-  if (absl::Status status = state->Restore(*std::move(stored)); !status.ok()) return status;
+  NERF_ASSIGN_OR_RETURN(StoredState stored, state->store.Load());
+  NERF_RETURN_IF_ERROR(state->Restore(std::move(stored)));
   return state;
 }
 

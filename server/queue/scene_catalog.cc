@@ -8,6 +8,7 @@
 
 #include "common/logging.h"
 #include "common/sha256.h"
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
 
@@ -101,7 +102,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   check.RequireRequestId("request_id", spec.request_id);
   check.RequireDisplayName("scene.display_name", spec.display_name);
   check.Add(CheckManifest(spec.files));
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
 
   SceneRecord scene;
   scene.key = {spec.project, spec.id};
@@ -116,7 +117,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
     blobs.push_back(file.blob);
   }
   // Before the lock: a look at every file takes a while, and what is seen stays.
-  if (absl::Status status = state_.RequireBlobs(blobs); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.RequireBlobs(blobs));
 
   MutexLock lock(state_.mu);
   if (!state_.options.projects.contains(spec.project)) {
@@ -125,11 +126,10 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   scene.create_time = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kScene, spec.project,     spec.request_id, "",
                         FingerprintOf(spec),         scene.create_time};
-  const auto earlier = state_.FindRequest(request);
-  if (!earlier.ok()) return earlier.status();
-  if (earlier->has_value()) {
-    const auto found = state_.scenes.find({spec.project, **earlier});
-    if (found == state_.scenes.end()) return ResourceNotFound(SceneName({spec.project, **earlier}));
+  NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
+  if (earlier.has_value()) {
+    const auto found = state_.scenes.find({spec.project, *earlier});
+    if (found == state_.scenes.end()) return ResourceNotFound(SceneName({spec.project, *earlier}));
     return found->second;
   }
   if (!spec.id.empty() && state_.scenes.contains(scene.key)) {
@@ -143,7 +143,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   StoreWrite write;
   write.new_scenes.push_back(scene);
   if (!request.request_id.empty()) write.new_requests.push_back(request);
-  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.Commit(write));
 
   ++state_.next_sequence;
   state_.scene_order.emplace(scene.create_sequence, scene.key);
@@ -174,10 +174,9 @@ absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request)
 }
 
 absl::Status SceneCatalog::Delete(const ResourceKey& key) {
-  const absl::StatusOr<SceneRecord> removed = Remove(key);
-  if (!removed.ok()) return removed.status();
+  NERF_ASSIGN_OR_RETURN(const SceneRecord removed, Remove(key));
   // Without the lock: a look at every file takes a while.
-  for (const SceneFileRecord& file : removed->files) state_.blobs.Release(file.blob);
+  for (const SceneFileRecord& file : removed.files) state_.blobs.Release(file.blob);
   LogInfo("scene deleted", {{"project", key.project}, {"scene", key.id}});
   return absl::OkStatus();
 }
@@ -193,7 +192,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Remove(const ResourceKey& key) {
   }
   StoreWrite write;
   write.deleted_scenes.push_back(key);
-  if (absl::Status status = state_.Commit(write); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state_.Commit(write));
   SceneRecord removed = std::move(found->second);
   state_.scene_order.erase(removed.create_sequence);
   state_.scenes.erase(found);

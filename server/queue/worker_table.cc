@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 
 namespace nerf {
@@ -41,7 +42,7 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
   check.Require(description.methods.size() <= kMaxMethods, "hello.methods",
                 "must be at most 32 names");
   for (const std::string& method : description.methods) require_text("hello.methods", method);
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   MutexLock lock(mu_);
   std::erase_if(workers_, [this](const auto& item) { return IsGone(item.second); });
   Entry& entry = workers_[description.id];

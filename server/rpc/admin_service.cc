@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/status_macros.h"
 #include "server/rpc/convert_worker.h"
 #include "server/rpc/paging.h"
 #include "server/rpc/unary_call.h"
@@ -18,7 +19,7 @@ grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext*
         const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
         // A token counts the workers of the pages before: they are few and hardly ever change.
         const uint64_t token = TakeOr(ParsePageToken("workers", "", request->page_token()), check);
-        if (absl::Status status = check.Result(); !status.ok()) return status;
+        NERF_RETURN_IF_ERROR(check.Result());
         const std::vector<WorkerRecord> workers = services_.workers.List();
         const size_t begin =
             request->page_token().empty() ? 0 : std::min<size_t>(token, workers.size());

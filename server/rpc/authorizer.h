@@ -21,7 +21,7 @@ enum class Access {
 // The policy, in one place. `method` is "package.Service/Method".
 Access AccessOf(std::string_view method);
 
-// The one authorisation function: every handler asks it before it looks at a request. Thread-safe.
+// The one authorization function: every handler asks it before it looks at a request. Thread-safe.
 class Authorizer {
  public:
   explicit Authorizer(std::string_view worker_token);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/unary_call.h"
@@ -17,12 +18,12 @@ absl::StatusOr<std::vector<BlobRef>> ParseBlobs(const v1::FindMissingBlobsReques
   RequestCheck check;
   check.Require(request.blobs_size() <= kMaxBlobs, "blobs",
                 fmt::format("must be at most {}, not {}", kMaxBlobs, request.blobs_size()));
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   std::vector<BlobRef> blobs;
   for (int i = 0; i < request.blobs_size(); ++i) {
     blobs.push_back(TakeOr(FromProto(fmt::format("blobs[{}]", i), request.blobs(i)), check));
   }
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   return blobs;
 }
 
@@ -33,9 +34,8 @@ grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerCont
                                                         v1::FindMissingBlobsResponse* response) {
   return AnswerUnary(services_, "nerf.v1.BlobService/FindMissingBlobs", context,
                      [=, this]() -> absl::Status {
-                       const auto blobs = ParseBlobs(*request);
-                       if (!blobs.ok()) return blobs.status();
-                       for (const BlobRef& blob : services_.blobs.FindMissing(*blobs)) {
+                       NERF_ASSIGN_OR_RETURN(const auto blobs, ParseBlobs(*request));
+                       for (const BlobRef& blob : services_.blobs.FindMissing(blobs)) {
                          *response->add_missing() = ToProto(blob);
                        }
                        return absl::OkStatus();

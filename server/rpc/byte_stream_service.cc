@@ -8,6 +8,7 @@
 
 #include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
+#include "common/status_macros.h"
 #include "server/rpc/blob_resource.h"
 #include "server/rpc/unary_call.h"
 
@@ -102,9 +103,8 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   // Handles one message. True when the blob is stored.
   absl::StatusOr<bool> Take() {
     if (!name_.has_value()) {
-      absl::StatusOr<UploadName> name = ParseUploadName(request_.resource_name());
-      if (!name.ok()) return name.status();
-      name_ = *std::move(name);
+      NERF_ASSIGN_OR_RETURN(UploadName name, ParseUploadName(request_.resource_name()));
+      name_ = std::move(name);
       resource_name_ = request_.resource_name();
     } else if (!request_.resource_name().empty() && request_.resource_name() != resource_name_) {
       return InvalidFieldsError({{"resource_name", "must stay the same, or be left out"}});
@@ -112,13 +112,13 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     if (request_.write_offset() < 0) {
       return InvalidFieldsError({{"write_offset", "must not be negative"}});
     }
-    const absl::StatusOr<UploadStatus> status =
+    NERF_ASSIGN_OR_RETURN(
+        const UploadStatus status,
         services_.blobs.Append(name_->upload_id, name_->blob,
-                               static_cast<uint64_t>(request_.write_offset()), request_.data());
-    if (!status.ok()) return status.status();
+                               static_cast<uint64_t>(request_.write_offset()), request_.data()));
     services_.metrics.BlobReceived(request_.data().size());
-    response_.set_committed_size(static_cast<int64_t>(status->committed_size));
-    if (status->complete) {
+    response_.set_committed_size(static_cast<int64_t>(status.committed_size));
+    if (status.complete) {
       response_.set_committed_size(static_cast<int64_t>(name_->blob.byte_size));
       return true;
     }
@@ -189,12 +189,12 @@ grpc::ServerUnaryReactor* ByteStreamService::QueryWriteStatus(
     google::bytestream::QueryWriteStatusResponse* response) {
   return AnswerUnary(services_, "google.bytestream.ByteStream/QueryWriteStatus", context,
                      [=, this]() -> absl::Status {
-                       const auto name = ParseUploadName(request->resource_name());
-                       if (!name.ok()) return name.status();
-                       const auto upload = services_.blobs.GetUpload(name->upload_id, name->blob);
-                       if (!upload.ok()) return upload.status();
-                       response->set_committed_size(static_cast<int64_t>(upload->committed_size));
-                       response->set_complete(upload->complete);
+                       NERF_ASSIGN_OR_RETURN(const auto name,
+                                             ParseUploadName(request->resource_name()));
+                       NERF_ASSIGN_OR_RETURN(const auto upload,
+                                             services_.blobs.GetUpload(name.upload_id, name.blob));
+                       response->set_committed_size(static_cast<int64_t>(upload.committed_size));
+                       response->set_complete(upload.complete);
                        return absl::OkStatus();
                      });
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 
@@ -28,7 +29,7 @@ v1::BlobRef ToProto(const BlobRef& blob) {
 }
 
 absl::StatusOr<BlobRef> FromProto(std::string_view field, const v1::BlobRef& blob) {
-  if (absl::Status status = CheckBlobRef(field, blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckBlobRef(field, blob));
   return BlobRef{blob.sha256(), static_cast<uint64_t>(blob.size_bytes())};
 }
 

@@ -10,6 +10,7 @@
 
 #include "common/error_reason.h"
 #include "common/rpc/rpc_status.h"
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
@@ -204,7 +205,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
     check.Require(spec.project.empty() || spec.init->source.project == spec.project,
                   "training_job.config.init", "must be of the project in parent");
   }
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   return spec;
 }
 
@@ -231,9 +232,9 @@ absl::StatusOr<JobProgress> FromProto(const v1::Progress& proto) {
   if (proto.has_psnr_preview()) progress.preview_psnr = Finite(proto.psnr_preview());
   if (proto.has_preview_step()) progress.preview_step = proto.preview_step();
   if (proto.has_preview_image()) {
-    absl::StatusOr<BlobRef> image = FromProto("job.progress.preview_image", proto.preview_image());
-    if (!image.ok()) return image.status();
-    progress.preview_image = *std::move(image);
+    NERF_ASSIGN_OR_RETURN(BlobRef image,
+                          FromProto("job.progress.preview_image", proto.preview_image()));
+    progress.preview_image = std::move(image);
   }
   return progress;
 }
@@ -275,7 +276,7 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
                 fmt::format("must be at most {}", kMaxTensors));
   check.Require(!request.has_psnr() || std::isfinite(request.psnr()), "psnr",
                 "must be a finite number");
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   if (request.has_psnr()) checkpoint.preview_psnr = request.psnr();
   checkpoint.seconds = Finite(request.seconds());
   for (const v1::TensorSpec& tensor : request.tensors()) {
@@ -291,7 +292,7 @@ absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view tra
   LeaseRef lease;
   lease.job = TakeOr(ParseJobName(prefix + "training_job", training_job), check);
   lease.epoch = TakeOr(WholeNumber(prefix + "lease_epoch", lease_epoch), check);
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   return lease;
 }
 

@@ -1,5 +1,6 @@
 #include "server/rpc/convert_model.h"
 
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
@@ -32,7 +33,7 @@ absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request)
   check.RequireRequestId("request_id", spec.request_id);
   spec.display_name = request.display_name();
   check.RequireDisplayName("display_name", spec.display_name);
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   return spec;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
@@ -64,7 +65,7 @@ absl::StatusOr<SceneSpec> FromProto(const v1::CreateSceneRequest& request) {
         reported.contains(violation.field.substr(0, violation.field.find(".blob") + 5));
     if (!known) check.Require(false, "scene." + violation.field, violation.description);
   }
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   if (request.scene().ByteSizeLong() > kMaxManifestBytes) {
     return WithReason(absl::ResourceExhaustedError(
                           fmt::format("the manifest takes {} bytes of at most {}",

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/status_macros.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
 #include "server/rpc/convert_model.h"
@@ -22,10 +23,9 @@ grpc::ServerUnaryReactor* ModelService::ListCheckpoints(grpc::CallbackServerCont
         const std::string list = "checkpoints/" + key.id;
         const uint64_t after =
             TakeOr(ParsePageToken(list, key.project, request->page_token()), check);
-        if (absl::Status status = check.Result(); !status.ok()) return status;
-        const absl::StatusOr<Job> job = services_.queue.Get(key);
-        if (!job.ok()) return job.status();
-        for (const CheckpointRecord& checkpoint : job->checkpoints) {
+        NERF_RETURN_IF_ERROR(check.Result());
+        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
+        for (const CheckpointRecord& checkpoint : job.checkpoints) {
           if (!request->page_token().empty() && checkpoint.step <= after) continue;
           const int n = response->checkpoints_size();
           if (static_cast<size_t>(n) == size) {
@@ -42,15 +42,13 @@ grpc::ServerUnaryReactor* ModelService::ListCheckpoints(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
     grpc::CallbackServerContext* context, const v1::PromoteCheckpointRequest* request,
     v1::Model* response) {
-  return AnswerUnary(services_, "nerf.v1.ModelService/PromoteCheckpoint", context,
-                     [=, this]() -> absl::Status {
-                       const absl::StatusOr<ModelSpec> spec = FromProto(*request);
-                       if (!spec.ok()) return spec.status();
-                       const absl::StatusOr<ModelRecord> model = services_.models.Promote(*spec);
-                       if (!model.ok()) return model.status();
-                       *response = ToProto(*model);
-                       return absl::OkStatus();
-                     });
+  return AnswerUnary(
+      services_, "nerf.v1.ModelService/PromoteCheckpoint", context, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const ModelSpec spec, FromProto(*request));
+        NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Promote(spec));
+        *response = ToProto(model);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* context,
@@ -58,11 +56,9 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* co
                                                  v1::Model* response) {
   return AnswerUnary(
       services_, "nerf.v1.ModelService/GetModel", context, [=, this]() -> absl::Status {
-        const absl::StatusOr<ResourceKey> key = ParseModelName("name", request->name());
-        if (!key.ok()) return key.status();
-        const absl::StatusOr<ModelRecord> model = services_.models.Get(*key);
-        if (!model.ok()) return model.status();
-        *response = ToProto(*model);
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("name", request->name()));
+        NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Get(key));
+        *response = ToProto(model);
         return absl::OkStatus();
       });
 }
@@ -86,9 +82,8 @@ grpc::ServerUnaryReactor* ModelService::DeleteModel(grpc::CallbackServerContext*
                                                     google::protobuf::Empty* /*response*/) {
   return AnswerUnary(
       services_, "nerf.v1.ModelService/DeleteModel", context, [=, this]() -> absl::Status {
-        const absl::StatusOr<ResourceKey> key = ParseModelName("name", request->name());
-        if (!key.ok()) return key.status();
-        return services_.models.Delete(*key);
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("name", request->name()));
+        return services_.models.Delete(key);
       });
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/status_macros.h"
 #include "server/queue/page.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_key.h"
@@ -23,14 +24,13 @@ absl::Status AnswerList(const Request& request, Response* response, List list, A
   page_request.page_size = request.page_size();
   page_request.page_token = request.page_token();
   const size_t size = TakeOr(EffectivePageSize(request.page_size()), check);
-  if (absl::Status status = check.Result(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(check.Result());
   for (size_t wanted = size;; wanted /= 2) {
     page_request.page_size = static_cast<int>(std::max<size_t>(wanted, 1));
-    const auto page = list(page_request);
-    if (!page.ok()) return page.status();
+    NERF_ASSIGN_OR_RETURN(const auto page, list(page_request));
     response->Clear();
-    for (const auto& record : page->records) add(record, response);
-    response->set_next_page_token(page->next_page_token);
+    for (const auto& record : page.records) add(record, response);
+    response->set_next_page_token(page.next_page_token);
     if (response->ByteSizeLong() <= kMaxListBytes || wanted <= 1) return absl::OkStatus();
   }
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_key.h"
@@ -50,22 +51,21 @@ void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
 absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
                     BrokerRequest* request) {
   v1::RenderTask& task = *request->message.mutable_render();
-  const absl::StatusOr<Job> job = services.queue.Get(key);
-  if (!job.ok()) return job.status();
-  if (job->state == JobState::kRunning || job->state == JobState::kPausing) {
+  NERF_ASSIGN_OR_RETURN(const Job job, services.queue.Get(key));
+  if (job.state == JobState::kRunning || job.state == JobState::kPausing) {
     request->worker = services.workers.WorkerOf(key);
     if (request->worker.has_value()) {
       task.set_training_job(JobName(key));
       return absl::OkStatus();
     }
   }
-  if (job->checkpoints.empty()) {
+  if (job.checkpoints.empty()) {
     return WithReason(
         absl::FailedPreconditionError(fmt::format("{} is {} and has no checkpoint yet",
-                                                  JobName(key), JobStateName(job->state))),
-        reason::kStateConflict, {{"state", std::string(JobStateName(job->state))}});
+                                                  JobName(key), JobStateName(job.state))),
+        reason::kStateConflict, {{"state", std::string(JobStateName(job.state))}});
   }
-  *task.mutable_file() = ToProto(job->checkpoints.back().model_blob);
+  *task.mutable_file() = ToProto(job.checkpoints.back().model_blob);
   return absl::OkStatus();
 }
 
@@ -73,24 +73,19 @@ absl::Status UseSource(const ServiceContext& services, const v1::RenderImageRequ
                        BrokerRequest* request) {
   v1::RenderTask& task = *request->message.mutable_render();
   if (source.has_model()) {
-    const auto key = ParseModelName("model", source.model());
-    if (!key.ok()) return key.status();
-    const auto model = services.models.Get(*key);
-    if (!model.ok()) return model.status();
-    *task.mutable_file() = ToProto(model->blob);
+    NERF_ASSIGN_OR_RETURN(const auto key, ParseModelName("model", source.model()));
+    NERF_ASSIGN_OR_RETURN(const auto model, services.models.Get(key));
+    *task.mutable_file() = ToProto(model.blob);
     return absl::OkStatus();
   }
   if (source.has_checkpoint()) {
-    const auto key = ParseCheckpointName("checkpoint", source.checkpoint());
-    if (!key.ok()) return key.status();
-    const auto checkpoint = services.queue.GetCheckpoint(key->job, key->step);
-    if (!checkpoint.ok()) return checkpoint.status();
-    *task.mutable_file() = ToProto(checkpoint->model_blob);
+    NERF_ASSIGN_OR_RETURN(const auto key, ParseCheckpointName("checkpoint", source.checkpoint()));
+    NERF_ASSIGN_OR_RETURN(const auto checkpoint, services.queue.GetCheckpoint(key.job, key.step));
+    *task.mutable_file() = ToProto(checkpoint.model_blob);
     return absl::OkStatus();
   }
-  const auto key = ParseJobName("training_job", source.training_job());
-  if (!key.ok()) return key.status();
-  return UseJob(services, *key, request);
+  NERF_ASSIGN_OR_RETURN(const auto key, ParseJobName("training_job", source.training_job()));
+  return UseJob(services, key, request);
 }
 
 // Form alone, so that a bad name is said together with a bad camera.
@@ -165,10 +160,10 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
 
 absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
                                             const v1::RenderImageRequest& request) {
-  if (absl::Status status = CheckView(request); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckView(request));
   BrokerRequest result;
   result.max_reply_bytes = kMaxReplyBytes;
-  if (absl::Status status = UseSource(services, request, &result); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(UseSource(services, request, &result));
   v1::RenderImageRequest* view = result.message.mutable_render()->mutable_view();
   *view = request;
   view->clear_source();

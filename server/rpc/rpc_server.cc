@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
+#include "common/status_macros.h"
 #include "server/metrics/rpc_metrics.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/blob_service.h"
@@ -156,7 +157,7 @@ RpcServer::RpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
                                                             const Dependencies& dependencies) {
   auto state = std::make_unique<State>(options, dependencies);
-  if (absl::Status status = state->Serve(options.listen); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(state->Serve(options.listen));
   std::unique_ptr<RpcServer> server(new RpcServer(std::move(state)));
   server->SetServing(true);
   return server;

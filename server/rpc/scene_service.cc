@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/status_macros.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/brokered_call.h"
 #include "server/rpc/convert_scene.h"
@@ -18,15 +19,13 @@ namespace nerf {
 grpc::ServerUnaryReactor* SceneService::CreateScene(grpc::CallbackServerContext* context,
                                                     const v1::CreateSceneRequest* request,
                                                     v1::Scene* response) {
-  return AnswerUnary(services_, "nerf.v1.SceneService/CreateScene", context,
-                     [=, this]() -> absl::Status {
-                       const absl::StatusOr<SceneSpec> spec = FromProto(*request);
-                       if (!spec.ok()) return spec.status();
-                       const absl::StatusOr<SceneRecord> scene = services_.scenes.Create(*spec);
-                       if (!scene.ok()) return scene.status();
-                       *response = ToProto(*scene);
-                       return absl::OkStatus();
-                     });
+  return AnswerUnary(
+      services_, "nerf.v1.SceneService/CreateScene", context, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const SceneSpec spec, FromProto(*request));
+        NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Create(spec));
+        *response = ToProto(scene);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* SceneService::GetScene(grpc::CallbackServerContext* context,
@@ -34,11 +33,9 @@ grpc::ServerUnaryReactor* SceneService::GetScene(grpc::CallbackServerContext* co
                                                  v1::Scene* response) {
   return AnswerUnary(
       services_, "nerf.v1.SceneService/GetScene", context, [=, this]() -> absl::Status {
-        const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
-        if (!key.ok()) return key.status();
-        const absl::StatusOr<SceneRecord> scene = services_.scenes.Get(*key);
-        if (!scene.ok()) return scene.status();
-        *response = ToProto(*scene);
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseSceneName("name", request->name()));
+        NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Get(key));
+        *response = ToProto(scene);
         return absl::OkStatus();
       });
 }
@@ -62,9 +59,8 @@ grpc::ServerUnaryReactor* SceneService::DeleteScene(grpc::CallbackServerContext*
                                                     google::protobuf::Empty* /*response*/) {
   return AnswerUnary(
       services_, "nerf.v1.SceneService/DeleteScene", context, [=, this]() -> absl::Status {
-        const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
-        if (!key.ok()) return key.status();
-        return services_.scenes.Delete(*key);
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseSceneName("name", request->name()));
+        return services_.scenes.Delete(key);
       });
 }
 
@@ -74,12 +70,10 @@ grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContex
   return BrokeredCall::Begin(
       services_, "nerf.v1.SceneService/ValidateScene", context,
       [=, this]() -> absl::StatusOr<BrokerRequest> {
-        const absl::StatusOr<ResourceKey> key = ParseSceneName("name", request->name());
-        if (!key.ok()) return key.status();
-        const absl::StatusOr<SceneRecord> scene = services_.scenes.Get(*key);
-        if (!scene.ok()) return scene.status();
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseSceneName("name", request->name()));
+        NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Get(key));
         BrokerRequest task;
-        AddManifest(*scene, task.message.mutable_validate()->mutable_files());
+        AddManifest(scene, task.message.mutable_validate()->mutable_files());
         return task;
       },
       [response](absl::StatusOr<BrokerReply> reply) -> absl::Status {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 #include "engine/config/tensor_shapes.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
@@ -32,18 +33,17 @@ absl::Status CheckInit(const TrainConfig& config, const std::vector<TensorRecord
 grpc::ServerUnaryReactor* TrainingService::CreateTrainingJob(
     grpc::CallbackServerContext* context, const v1::CreateTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.TrainingService/CreateTrainingJob", context, [=, this]() -> absl::Status {
-        absl::StatusOr<JobSpec> spec = FromProto(*request);
-        if (!spec.ok()) return spec.status();
-        spec->check_init = [&](const std::vector<TensorRecord>& tensors) {
-          return CheckInit(EffectiveConfig(*request), tensors);
-        };
-        const absl::StatusOr<Job> job = services_.queue.Create(*spec, request->validate_only());
-        if (!job.ok()) return job.status();
-        *response = JobConverter(services_).ToProto(*job);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.TrainingService/CreateTrainingJob", context,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
+                       spec.check_init = [&](const std::vector<TensorRecord>& tensors) {
+                         return CheckInit(EffectiveConfig(*request), tensors);
+                       };
+                       NERF_ASSIGN_OR_RETURN(
+                           const Job job, services_.queue.Create(spec, request->validate_only()));
+                       *response = JobConverter(services_).ToProto(job);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* TrainingService::GetTrainingJob(grpc::CallbackServerContext* context,
@@ -51,11 +51,9 @@ grpc::ServerUnaryReactor* TrainingService::GetTrainingJob(grpc::CallbackServerCo
                                                           v1::TrainingJob* response) {
   return AnswerUnary(
       services_, "nerf.v1.TrainingService/GetTrainingJob", context, [=, this]() -> absl::Status {
-        const absl::StatusOr<ResourceKey> key = ParseJobName("name", request->name());
-        if (!key.ok()) return key.status();
-        const absl::StatusOr<Job> job = services_.queue.Get(*key);
-        if (!job.ok()) return job.status();
-        *response = JobConverter(services_).ToProto(*job);
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
+        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
+        *response = JobConverter(services_).ToProto(job);
         return absl::OkStatus();
       });
 }
@@ -80,11 +78,9 @@ grpc::ServerUnaryReactor* TrainingService::CancelTrainingJob(
     v1::TrainingJob* response) {
   return AnswerUnary(
       services_, "nerf.v1.TrainingService/CancelTrainingJob", context, [=, this]() -> absl::Status {
-        const absl::StatusOr<ResourceKey> key = ParseJobName("name", request->name());
-        if (!key.ok()) return key.status();
-        const absl::StatusOr<Job> job = services_.queue.Cancel(*key);
-        if (!job.ok()) return job.status();
-        *response = JobConverter(services_).ToProto(*job);
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
+        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Cancel(key));
+        *response = JobConverter(services_).ToProto(job);
         return absl::OkStatus();
       });
 }
@@ -94,9 +90,8 @@ grpc::ServerUnaryReactor* TrainingService::DeleteTrainingJob(
     google::protobuf::Empty* /*response*/) {
   return AnswerUnary(
       services_, "nerf.v1.TrainingService/DeleteTrainingJob", context, [=, this]() -> absl::Status {
-        const absl::StatusOr<ResourceKey> key = ParseJobName("name", request->name());
-        if (!key.ok()) return key.status();
-        return services_.queue.Delete(*key);
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
+        return services_.queue.Delete(key);
       });
 }
 

@@ -1,5 +1,6 @@
 #include "server/rpc/worker_service.h"
 
+#include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/convert_job.h"
@@ -22,10 +23,10 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
             TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);
         lease.worker = request->worker_id();
         const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
-        if (absl::Status status = check.Result(); !status.ok()) return status;
-        const auto committed = services_.queue.CommitCheckpoint(lease, checkpoint);
-        if (!committed.ok()) return committed.status();
-        *response->mutable_checkpoint() = ToProto(lease.job, committed->checkpoint);
+        NERF_RETURN_IF_ERROR(check.Result());
+        NERF_ASSIGN_OR_RETURN(const auto committed,
+                              services_.queue.CommitCheckpoint(lease, checkpoint));
+        *response->mutable_checkpoint() = ToProto(lease.job, committed.checkpoint);
         return absl::OkStatus();
       });
 }

@@ -6,6 +6,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/convert_job.h"
@@ -91,10 +92,9 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
   description_ = FromProto(message.hello());
   std::vector<LeaseRef> held;
   if (message.has_job()) {
-    absl::StatusOr<LeaseRef> lease =
-        ParseLease("job", message.job().training_job(), message.job().lease_epoch());
-    if (!lease.ok()) return lease.status();
-    held.push_back(*std::move(lease));
+    NERF_ASSIGN_OR_RETURN(LeaseRef lease, ParseLease("job", message.job().training_job(),
+                                                     message.job().lease_epoch()));
+    held.push_back(std::move(lease));
   }
   // Before anybody can call HandleWork: until the message itself is handled, this is what keeps a
   // worker that comes back with a job from being granted another.
@@ -106,9 +106,8 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
       held_ = held.front();
     }
   }
-  const absl::StatusOr<uint64_t> connection = services_.workers.Connect(description_);
-  if (!connection.ok()) return connection.status();
-  connection_ = *connection;
+  NERF_ASSIGN_OR_RETURN(const uint64_t connection, services_.workers.Connect(description_));
+  connection_ = connection;
   last_heard_ = services_.clock.Now();
   subscription_ = services_.queue.SubscribeWork(description_.id, std::move(on_work));
   LogInfo("worker connected", {{"worker", description_.id},
@@ -139,12 +138,12 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
   v1::SynchronizeResponse response;
   if (message.has_job()) {
     const v1::JobReport& report = message.job();
-    absl::StatusOr<LeaseRef> lease = ParseLease("job", report.training_job(), report.lease_epoch());
-    if (!lease.ok()) return lease.status();
-    lease->worker = description_.id;
-    if (granted_.has_value() && SameLease(*granted_, *lease)) granted_.reset();
-    if (!IsEnd(report.phase())) held_ = *lease;
-    absl::Status status = HandleReport(*lease, report, &response);
+    NERF_ASSIGN_OR_RETURN(LeaseRef lease,
+                          ParseLease("job", report.training_job(), report.lease_epoch()));
+    lease.worker = description_.id;
+    if (granted_.has_value() && SameLease(*granted_, lease)) granted_.reset();
+    if (!IsEnd(report.phase())) held_ = lease;
+    absl::Status status = HandleReport(lease, report, &response);
     if (!status.ok()) return status;
   }
   std::optional<ResourceKey> job;
@@ -192,9 +191,8 @@ absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobRep
 
   absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
   if (report.phase() == v1::JobReport::RUNNING && report.has_progress()) {
-    const absl::StatusOr<JobProgress> progress = FromProto(report.progress());
-    if (!progress.ok()) return progress.status();
-    order = services_.queue.ReportProgress(lease, *progress);
+    NERF_ASSIGN_OR_RETURN(const JobProgress progress, FromProto(report.progress()));
+    order = services_.queue.ReportProgress(lease, progress);
   } else {
     order = services_.queue.Renew(lease, report.phase() == v1::JobReport::RUNNING
                                              ? WorkPhase::kRunning
@@ -218,9 +216,8 @@ absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobRep
 absl::Status WorkerSession::StoreEnd(const LeaseRef& lease, const v1::JobReport& report) {
   JobOutcome outcome;
   if (report.has_progress()) {
-    absl::StatusOr<JobProgress> progress = FromProto(report.progress());
-    if (!progress.ok()) return progress.status();
-    outcome.progress = *std::move(progress);
+    NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
+    outcome.progress = std::move(progress);
   }
   if (report.has_final_psnr() && std::isfinite(report.final_psnr())) {
     outcome.final_psnr = report.final_psnr();

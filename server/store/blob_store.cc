@@ -18,6 +18,7 @@
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/sha256.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 
@@ -88,10 +89,10 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(const std::string& ro
                                                            const Clock* clock) {
   auto store = std::unique_ptr<BlobStore>(new BlobStore(root, options, clock));
   for (const std::string& folder : {root, root + "/blobs", root + "/uploads"}) {
-    if (absl::Status status = MakeFolder(folder); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(MakeFolder(folder));
   }
-  if (absl::Status status = FsyncDirectory(root); !status.ok()) return status;
-  if (absl::Status status = store->ScanSizes(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(FsyncDirectory(root));
+  NERF_RETURN_IF_ERROR(store->ScanSizes());
   return store;
 }
 
@@ -198,7 +199,7 @@ absl::Status BlobStore::Upload::Open(const std::string& path) {
 
 absl::StatusOr<UploadStatus> BlobStore::GetUpload(const std::string& upload_id,
                                                   const BlobRef& blob) {
-  if (absl::Status status = CheckUpload(upload_id, blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckUpload(upload_id, blob));
   if (Touch(blob)) return UploadStatus{blob.byte_size, true};
   const std::string path = UploadPath(upload_id, blob);
   if (!FileSize(path).has_value()) return UploadStatus{};
@@ -209,7 +210,7 @@ absl::StatusOr<UploadStatus> BlobStore::GetUpload(const std::string& upload_id,
 
 absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, const BlobRef& blob,
                                                uint64_t offset, std::string_view chunk) {
-  if (absl::Status status = CheckUpload(upload_id, blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckUpload(upload_id, blob));
   if (chunk.size() > options_.max_chunk_size) {
     return WithReason(
         absl::ResourceExhaustedError(fmt::format("a chunk may have {} bytes, not {}",
@@ -224,7 +225,7 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
     if (Touch(blob)) return UploadStatus{blob.byte_size, true};
     return UploadGone();
   }
-  if (absl::Status status = upload->Open(path); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(upload->Open(path));
   if (offset > upload->byte_size) {
     return InvalidFieldsError(
         {{"write_offset", fmt::format("must be at most the committed size, {}, not {}",
@@ -255,7 +256,7 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
 }
 
 absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob) {
-  if (absl::Status status = CheckUpload(upload_id, blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckUpload(upload_id, blob));
   const std::string path = UploadPath(upload_id, blob);
   const std::shared_ptr<Upload> upload = FindUpload(path);
   MutexLock lock(upload->mu);
@@ -265,7 +266,7 @@ absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob
     DropUpload(path);
     return absl::OkStatus();
   }
-  if (absl::Status status = upload->Open(path); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(upload->Open(path));
   const std::string sha256 = upload->sha.HexDigest();
   if (upload->byte_size != blob.byte_size || sha256 != blob.sha256) {
     const uint64_t received = upload->byte_size;
@@ -296,7 +297,7 @@ absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob
 absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
   const std::string folder = fmt::format("{}/blobs/{}", root_, blob.sha256.substr(0, 2));
   if (mkdir(folder.c_str(), 0755) == 0) {
-    if (absl::Status status = SyncFolder(root_ + "/blobs"); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(SyncFolder(root_ + "/blobs"));
   } else if (errno != EEXIST) {
     return ErrnoToStatus(errno, "create folder of blobs");
   }
@@ -325,9 +326,9 @@ absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
 
 absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content) {
   const BlobRef blob{Sha256Hex(content), content.size()};
-  if (absl::Status status = CheckBlob(blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckBlob(blob));
   if (Touch(blob)) return blob;
-  if (absl::Status status = RequireSpace(content.size()); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(RequireSpace(content.size()));
   SystemRandom random;
   const std::string path = UploadPath(NewUuid4(random), blob);
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -360,7 +361,7 @@ void BlobStore::Release(const BlobRef& blob) {
 }
 
 absl::StatusOr<std::string> BlobStore::Read(const BlobRef& blob, uint64_t offset, uint64_t limit) {
-  if (absl::Status status = CheckBlob(blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckBlob(blob));
   const UniqueFd fd(open(BlobPath(blob.sha256).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.ok() && errno != ENOENT) return ErrnoToStatus(errno, "open " + BlobName(blob));
   struct stat status;
@@ -389,7 +390,7 @@ absl::StatusOr<std::string> BlobStore::Read(const BlobRef& blob, uint64_t offset
 }
 
 absl::Status BlobStore::Delete(const BlobRef& blob) {
-  if (absl::Status status = CheckBlob(blob); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckBlob(blob));
   MutexLock lock(mu_);
   return DeleteLocked(blob.sha256);
 }
@@ -424,7 +425,7 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
     // The steady clock counts too, so that a jump of the wall clock ages nothing.
     if (touched != touched_.end() && now - touched->second < options_.collect_grace) continue;
     if (FileTime(BlobPath(sha256)) > wall_limit) continue;
-    if (absl::Status status = DeleteLocked(sha256); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(DeleteLocked(sha256));
     ++n_deleted;
   }
   std::vector<std::string> uploads;

@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "common/status_macros.h"
 #include "server/store/sqlite_statement.h"
 
 namespace nerf {
@@ -56,24 +57,21 @@ constexpr const char* kMigrations[] = {
 static_assert(std::size(kMigrations) == kSchemaVersion);
 
 absl::StatusOr<int> ReadVersion(sqlite3* db) {
-  auto statement = SqliteStatement::Prepare(db, "PRAGMA user_version");
-  if (!statement.ok()) return statement.status();
-  const auto row = statement->Step();
-  if (!row.ok()) return row.status();
-  return *row ? static_cast<int>(statement->Number(0)) : 0;
+  NERF_ASSIGN_OR_RETURN(auto statement, SqliteStatement::Prepare(db, "PRAGMA user_version"));
+  NERF_ASSIGN_OR_RETURN(const auto row, statement.Step());
+  return row ? static_cast<int>(statement.Number(0)) : 0;
 }
 
 absl::Status Migrate(sqlite3* db, int version, RandomSource& random) {
   const bool is_new = version == 0;
   for (; version < kSchemaVersion; ++version) {
-    if (absl::Status status = SqliteExec(db, kMigrations[version]); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(SqliteExec(db, kMigrations[version]));
   }
   if (is_new) {
-    auto insert =
-        SqliteStatement::Prepare(db, "INSERT INTO meta (key, value) VALUES ('store_epoch', ?)");
-    if (!insert.ok()) return insert.status();
-    const auto changes = insert->Bind(NewUuid4(random)).Run();
-    if (!changes.ok()) return changes.status();
+    NERF_ASSIGN_OR_RETURN(
+        auto insert,
+        SqliteStatement::Prepare(db, "INSERT INTO meta (key, value) VALUES ('store_epoch', ?)"));
+    NERF_ASSIGN_OR_RETURN(const auto changes, insert.Bind(NewUuid4(random)).Run());
   }
   return SqliteExec(db, fmt::format("PRAGMA user_version = {}", kSchemaVersion).c_str());
 }
@@ -89,7 +87,7 @@ absl::Status MigrateSchema(sqlite3* db, RandomSource& random) {
         fmt::format("the store has schema version {}, this program knows up to {}: run a newer one",
                     *version, kSchemaVersion));
   }
-  if (absl::Status status = SqliteExec(db, "BEGIN IMMEDIATE"); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(SqliteExec(db, "BEGIN IMMEDIATE"));
   absl::Status status = Migrate(db, *version, random);
   if (status.ok()) status = SqliteExec(db, "COMMIT");
   if (!status.ok()) (void)SqliteExec(db, "ROLLBACK");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 
@@ -103,9 +104,8 @@ absl::StatusOr<bool> SqliteStatement::Step() {
 
 absl::StatusOr<int> SqliteStatement::Run() {
   while (true) {
-    const absl::StatusOr<bool> row = Step();
-    if (!row.ok()) return row.status();
-    if (!*row) return sqlite3_changes(db_);
+    NERF_ASSIGN_OR_RETURN(const bool row, Step());
+    if (!row) return sqlite3_changes(db_);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "server/store/record_codec.h"
 #include "server/store/schema.h"
 #include "server/store/sqlite_statement.h"
@@ -26,12 +27,10 @@ namespace {
 absl::Status Ran(const absl::StatusOr<int>& result) { return result.status(); }
 
 absl::Status QuickCheck(sqlite3* db) {
-  auto check = SqliteStatement::Prepare(db, "PRAGMA quick_check(1)");
-  if (!check.ok()) return check.status();
-  const auto row = check->Step();
-  if (!row.ok()) return row.status();
-  if (*row && check->Text(0) != "ok") {
-    return WithReason(absl::DataLossError("the store is damaged: " + check->Text(0)),
+  NERF_ASSIGN_OR_RETURN(auto check, SqliteStatement::Prepare(db, "PRAGMA quick_check(1)"));
+  NERF_ASSIGN_OR_RETURN(const auto row, check.Step());
+  if (row && check.Text(0) != "ok") {
+    return WithReason(absl::DataLossError("the store is damaged: " + check.Text(0)),
                       reason::kStoreCorrupt);
   }
   return absl::OkStatus();
@@ -40,13 +39,11 @@ absl::Status QuickCheck(sqlite3* db) {
 // Calls `visit` for every row of a query.
 template <typename Visit>
 absl::Status ForEachRow(sqlite3* db, std::string_view sql, Visit visit) {
-  auto statement = SqliteStatement::Prepare(db, sql);
-  if (!statement.ok()) return statement.status();
+  NERF_ASSIGN_OR_RETURN(auto statement, SqliteStatement::Prepare(db, sql));
   while (true) {
-    const auto row = statement->Step();
-    if (!row.ok()) return row.status();
-    if (!*row) return absl::OkStatus();
-    if (absl::Status status = visit(*statement); !status.ok()) return status;
+    NERF_ASSIGN_OR_RETURN(const auto row, statement.Step());
+    if (!row) return absl::OkStatus();
+    NERF_RETURN_IF_ERROR(visit(statement));
   }
 }
 
@@ -184,9 +181,8 @@ absl::Status SqliteStore::Prepare() {
       {&statements_->forget_requests, "DELETE FROM requests WHERE create_time < ?"},
   };
   for (const auto& [statement, sql] : all) {
-    auto prepared = SqliteStatement::Prepare(db_, sql);
-    if (!prepared.ok()) return prepared.status();
-    *statement = *std::move(prepared);
+    NERF_ASSIGN_OR_RETURN(auto prepared, SqliteStatement::Prepare(db_, sql));
+    *statement = std::move(prepared);
   }
   return absl::OkStatus();
 }
@@ -216,14 +212,12 @@ absl::Status SqliteStore::WriteJob(const JobWrite& write) {
   statement.Bind(JobStateName(job.state)).Bind(job.lease.worker).Bind(job.lease.epoch);
   statement.BindBlob(EncodeJobBody(job)).Bind(job.key.project).Bind(job.key.id);
   statement.Bind(is_new ? job.create_sequence : *write.expected_epoch);
-  const absl::StatusOr<int> changes = statement.Run();
-  if (!changes.ok()) return changes.status();
-  if (*changes == 1) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(const int changes, statement.Run());
+  if (changes == 1) return absl::OkStatus();
 
   SqliteStatement& query = statements_->job_epoch;
-  const auto row = query.Bind(job.key.project).Bind(job.key.id).Step();
-  if (!row.ok()) return row.status();
-  const std::string current = *row ? std::to_string(query.Number(0)) : "none";
+  NERF_ASSIGN_OR_RETURN(const auto row, query.Bind(job.key.project).Bind(job.key.id).Step());
+  const std::string current = row ? std::to_string(query.Number(0)) : "none";
   query.Reset();
   return WithReason(
       absl::FailedPreconditionError(fmt::format("{} is at lease epoch {}, not {}", JobName(job.key),

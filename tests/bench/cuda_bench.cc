@@ -142,7 +142,7 @@ struct StepArrays {
         grid_values(OnDevice(std::vector<float>(64 * grid.occupied_blocks.size(), 0.1f), stream)),
         grid_sums(Zeros<double>(cuda::kMeanBlocks)),
         grid_count(Zeros<uint32_t>(1)),
-        colours(Zeros<Vec3>(n)),
+        colors(Zeros<Vec3>(n)),
         settings(OnDevice(std::vector<cuda::AdamStepSettings>(1), stream)),
         skip(Zeros<uint32_t>(1)) {}
 
@@ -196,7 +196,7 @@ struct StepArrays {
   Buffer<float> grid_values;
   Buffer<double> grid_sums;
   Buffer<uint32_t> grid_count;
-  Buffer<Vec3> colours;
+  Buffer<Vec3> colors;
   Buffer<cuda::AdamStepSettings> settings;
   Buffer<uint32_t> skip;
 };
@@ -316,16 +316,16 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
              stream);
          return {.items = n / kSamplesPerRay, .bytes = n / kSamplesPerRay * 64};
        }},
-      {"ngp_colour", "samples",
+      {"ngp_color", "samples",
        [=]() -> BenchWork {
-         cuda::NgpColour(cuda::NgpColourParams<Half>{.range = all,
-                                                     .weights = a->weights.data(),
-                                                     .rows = a->rows.data(),
-                                                     .ray_of = a->ray_of.data(),
-                                                     .harmonics = a->harmonics.data(),
-                                                     .geometry = a->geometry.data(),
-                                                     .colours = a->colours.data()},
-                         stream);
+         cuda::NgpColor(cuda::NgpColorParams<Half>{.range = all,
+                                                   .weights = a->weights.data(),
+                                                   .rows = a->rows.data(),
+                                                   .ray_of = a->ray_of.data(),
+                                                   .harmonics = a->harmonics.data(),
+                                                   .geometry = a->geometry.data(),
+                                                   .colors = a->colors.data()},
+                        stream);
          return {.items = n, .bytes = n * 84, .flops = n * 2 * (32 * 64 + 64 * 64 + 64 * 8)};
        }},
       {"ngp_backward", "samples",
@@ -370,7 +370,7 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                               .t_middles = a->t_middles.data(),
                               .steps = march.steps,
                               .step_scale = a->one.data(),
-                              .colours = a->colours.data(),
+                              .colors = a->colors.data(),
                               .targets = a->targets.data(),
                               .backgrounds = a->targets.data(),
                               .gradient_scale = a->one.data(),

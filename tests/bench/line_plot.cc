@@ -19,12 +19,12 @@ constexpr int kLeft = 90, kRight = 30, kTop = 60, kBottom = 80;  // margins, pix
 constexpr double kLineWidth = 2.5, kMarkerRadius = 5;
 constexpr int kMaxYTicks = 9;
 
-struct Colour {
+struct Color {
   uint8_t r, g, b;
 };
-constexpr Colour kInk{40, 40, 40}, kGrid{225, 225, 225};
+constexpr Color kInk{40, 40, 40}, kGrid{225, 225, 225};
 // Told apart by people who do not see red and green apart, too.
-constexpr Colour kSeriesColours[] = {
+constexpr Color kSeriesColors[] = {
     {0, 90, 170}, {215, 95, 0}, {0, 140, 100}, {180, 60, 130}, {110, 110, 110}};
 
 // A canvas with coordinates in pixels of the final picture.
@@ -35,32 +35,32 @@ class Canvas {
         height_(height * kSuperSampling),
         pixels_(static_cast<size_t>(width_) * height_ * 3, 255) {}
 
-  void Rectangle(double x0, double y0, double x1, double y1, Colour colour) {
-    Fill(x0, y0, x1, y1, colour, [](double, double) { return true; });
+  void Rectangle(double x0, double y0, double x1, double y1, Color color) {
+    Fill(x0, y0, x1, y1, color, [](double, double) { return true; });
   }
-  void Disc(double x, double y, double radius, Colour colour) {
-    Fill(x - radius, y - radius, x + radius, y + radius, colour, [=](double px, double py) {
+  void Disc(double x, double y, double radius, Color color) {
+    Fill(x - radius, y - radius, x + radius, y + radius, color, [=](double px, double py) {
       return (px - x) * (px - x) + (py - y) * (py - y) <= radius * radius;
     });
   }
-  void Line(double x0, double y0, double x1, double y1, double width, Colour colour) {
+  void Line(double x0, double y0, double x1, double y1, double width, Color color) {
     const double dx = x1 - x0, dy = y1 - y0, length2 = std::max(dx * dx + dy * dy, 1e-12);
     const double r = width / 2;
     Fill(std::min(x0, x1) - r, std::min(y0, y1) - r, std::max(x0, x1) + r, std::max(y0, y1) + r,
-         colour, [=](double px, double py) {
+         color, [=](double px, double py) {
            const double t = std::clamp(((px - x0) * dx + (py - y0) * dy) / length2, 0.0, 1.0);
            return std::hypot(px - x0 - t * dx, py - y0 - t * dy) <= r;
          });
   }
   // (x, y): the upper left corner.
-  void Text(double x, double y, const std::string& text, Colour colour) {
+  void Text(double x, double y, const std::string& text, Color color) {
     for (const char c : text) {
       const auto rows = Glyph(c);
       for (int row = 0; row < kGlyphHeight; ++row) {
         for (int column = 0; column < kGlyphWidth; ++column) {
           if (((rows[row] >> (kGlyphWidth - 1 - column)) & 1) == 0) continue;
           const double left = x + column * kTextScale, top = y + row * kTextScale;
-          Rectangle(left, top, left + kTextScale, top + kTextScale, colour);
+          Rectangle(left, top, left + kTextScale, top + kTextScale, color);
         }
       }
       x += kLetter;
@@ -90,7 +90,7 @@ class Canvas {
   size_t Index(int x, int y) const { return (static_cast<size_t>(y) * width_ + x) * 3; }
 
   template <typename Inside>
-  void Fill(double x0, double y0, double x1, double y1, Colour colour, Inside inside) {
+  void Fill(double x0, double y0, double x1, double y1, Color color, Inside inside) {
     const auto bound = [](double value, int size) {
       return std::clamp(static_cast<int>(std::lround(value * kSuperSampling)), 0, size);
     };
@@ -98,9 +98,9 @@ class Canvas {
       for (int x = bound(x0, width_); x < bound(x1, width_); ++x) {
         if (!inside((x + 0.5) / kSuperSampling, (y + 0.5) / kSuperSampling)) continue;
         uint8_t* pixel = &pixels_[Index(x, y)];
-        pixel[0] = colour.r;
-        pixel[1] = colour.g;
-        pixel[2] = colour.b;
+        pixel[0] = color.r;
+        pixel[1] = color.g;
+        pixel[2] = color.b;
       }
     }
   }
@@ -163,13 +163,13 @@ void DrawAxes(const PlotOptions& options, const Axes& axes, const std::set<doubl
   canvas->Text(10, kTop - kTextHeight - 12, options.y_label, kInk);
 }
 
-void DrawSeries(const std::vector<Point>& points, const Axes& axes, Colour colour, bool values,
+void DrawSeries(const std::vector<Point>& points, const Axes& axes, Color color, bool values,
                 Canvas* canvas) {
   for (size_t i = 0; i + 1 < points.size(); ++i) {
     canvas->Line(axes.X(points[i].first), axes.Y(points[i].second), axes.X(points[i + 1].first),
-                 axes.Y(points[i + 1].second), kLineWidth, colour);
+                 axes.Y(points[i + 1].second), kLineWidth, color);
   }
-  for (const auto& [x, y] : points) canvas->Disc(axes.X(x), axes.Y(y), kMarkerRadius, colour);
+  for (const auto& [x, y] : points) canvas->Disc(axes.X(x), axes.Y(y), kMarkerRadius, color);
   if (!values) return;
   for (const auto& [x, y] : points) {
     const std::string label = fmt::format("{:.1f}", y);
@@ -226,13 +226,13 @@ ImageU8 DrawLinePlot(const PlotOptions& options, const std::vector<PlotSeries>& 
   DrawAxes(options, axes, x_ticks, y_ticks, &canvas);
   double legend_y = axes.bottom - 14;
   for (size_t i = series.size(); i-- > 0;) {
-    const Colour colour = kSeriesColours[i % std::size(kSeriesColours)];
-    DrawSeries(FinitePoints(series[i]), axes, colour, series.size() == 1, &canvas);
+    const Color color = kSeriesColors[i % std::size(kSeriesColors)];
+    DrawSeries(FinitePoints(series[i]), axes, color, series.size() == 1, &canvas);
     if (series[i].name.empty()) continue;
     legend_y -= kTextHeight + 10;
     const double text_x = axes.right - 14 - TextWidth(series[i].name);
     canvas.Line(text_x - 40, legend_y + kTextHeight / 2.0, text_x - 10,
-                legend_y + kTextHeight / 2.0, kLineWidth, colour);
+                legend_y + kTextHeight / 2.0, kLineWidth, color);
     canvas.Text(text_x, legend_y, series[i].name, kInk);
   }
   return canvas.Picture();

@@ -13,15 +13,15 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr std::array<uint8_t, 3> kFirstColour = {0, 90, 170};
+constexpr std::array<uint8_t, 3> kFirstColor = {0, 90, 170};
 
-// Rows of the topmost and lowest pixel of a colour in each column that has any.
-std::map<int, std::pair<int, int>> Columns(const ImageU8& image, std::array<uint8_t, 3> colour) {
+// Rows of the topmost and lowest pixel of a color in each column that has any.
+std::map<int, std::pair<int, int>> Columns(const ImageU8& image, std::array<uint8_t, 3> color) {
   std::map<int, std::pair<int, int>> columns;
   for (int y = 0; y < image.height; ++y) {
     for (int x = 0; x < image.width; ++x) {
       const uint8_t* pixel = image.Pixel(x, y);
-      if (!std::equal(colour.begin(), colour.end(), pixel)) continue;
+      if (!std::equal(color.begin(), color.end(), pixel)) continue;
       columns.try_emplace(x, y, y).first->second.second = y;
     }
   }
@@ -33,7 +33,7 @@ TEST(LinePlotTest, PointsLieOnALogarithmicAndALinearAxis) {
       DrawLinePlot({"title", "seconds", "dB"}, {{"", {1, 10, 100}, {20, 22, 30}}});
   ASSERT_EQ(image.width, 960);
   ASSERT_EQ(image.pixels.size(), size_t{960} * 600 * 3);
-  const auto columns = Columns(image, kFirstColour);
+  const auto columns = Columns(image, kFirstColor);
   ASSERT_GT(columns.size(), 200u);
   const int left = columns.begin()->first, right = columns.rbegin()->first;
   const auto middle = [&](int x) { return (columns.at(x).first + columns.at(x).second) / 2.0; };
@@ -51,8 +51,8 @@ TEST(LinePlotTest, ValuesThatAreNotFiniteAreLeftOut) {
 }
 
 TEST(LinePlotTest, NothingAndASinglePointAreDrawn) {
-  EXPECT_TRUE(Columns(DrawLinePlot({"", "", ""}, {}), kFirstColour).empty());
-  EXPECT_FALSE(Columns(DrawLinePlot({"", "", ""}, {{"", {5}, {20}}}), kFirstColour).empty());
+  EXPECT_TRUE(Columns(DrawLinePlot({"", "", ""}, {}), kFirstColor).empty());
+  EXPECT_FALSE(Columns(DrawLinePlot({"", "", ""}, {{"", {5}, {20}}}), kFirstColor).empty());
 }
 
 TEST(LinePlotTest, TicksAreRoundAndEncloseTheValues) {

@@ -19,18 +19,18 @@ namespace nerf {
 namespace {
 
 using absl::StatusCode;
-using Colour = std::array<int, 3>;
+using Color = std::array<int, 3>;
 
-constexpr Colour kWhite = {255, 255, 255};
+constexpr Color kWhite = {255, 255, 255};
 constexpr int kGap = 4;
 
 class ContactSheetTest : public testing::Test {
  protected:
-  // A picture of one grey, which grows from file to file.
+  // A picture of one gray, which grows from file to file.
   std::string Add(int width, int height, int n_channels = 3) {
-    const int grey = 10 * static_cast<int>(files_.size() + 1);
+    const int gray = 10 * static_cast<int>(files_.size() + 1);
     ImageU8 image{.width = width, .height = height, .n_channels = n_channels, .pixels = {}};
-    image.pixels.assign(size_t(width) * height * n_channels, static_cast<uint8_t>(grey));
+    image.pixels.assign(size_t(width) * height * n_channels, static_cast<uint8_t>(gray));
     files_.push_back(dir_ / ("view-" + std::to_string(files_.size()) + ".png"));
     EXPECT_THAT(WritePng(files_.back(), image), IsOk());
     return files_.back();
@@ -41,11 +41,11 @@ class ContactSheetTest : public testing::Test {
     EXPECT_THAT(sheet, IsOk());
     return sheet.ok() ? *sheet : ImageU8();
   }
-  static Colour At(const ImageU8& image, int x, int y) {
+  static Color At(const ImageU8& image, int x, int y) {
     const uint8_t* pixel = image.Pixel(x, y);
     return {pixel[0], pixel[1], pixel[2]};
   }
-  static Colour Grey(int level) { return {level, level, level}; }
+  static Color Gray(int level) { return {level, level, level}; }
 
   TempDir dir_;
   std::vector<std::string> files_;
@@ -57,8 +57,8 @@ TEST_F(ContactSheetTest, OneViewIsItsOwnSheet) {
   const ImageU8 sheet = Sheet();
   EXPECT_EQ(sheet.width, 7);
   EXPECT_EQ(sheet.height, 5);
-  EXPECT_EQ(At(sheet, 0, 0), Grey(10));
-  EXPECT_EQ(At(sheet, 6, 4), Grey(10));
+  EXPECT_EQ(At(sheet, 0, 0), Gray(10));
+  EXPECT_EQ(At(sheet, 6, 4), Gray(10));
 }
 
 TEST_F(ContactSheetTest, ViewsFillRowsInOrderWithWhiteBetweenAndAfterThem) {
@@ -68,7 +68,7 @@ TEST_F(ContactSheetTest, ViewsFillRowsInOrderWithWhiteBetweenAndAfterThem) {
   ASSERT_EQ(sheet.height, 2 * 3 + kGap);
   for (int i = 0; i < 6; ++i) {
     const int left = i % 3 * (6 + kGap), top = i / 3 * (3 + kGap);
-    const Colour expected = i < 5 ? Grey(10 * (i + 1)) : kWhite;
+    const Color expected = i < 5 ? Gray(10 * (i + 1)) : kWhite;
     for (const auto& [x, y] : {std::pair(0, 0), std::pair(5, 0), std::pair(0, 2), std::pair(5, 2)})
       EXPECT_EQ(At(sheet, left + x, top + y), expected) << i;
   }
@@ -83,7 +83,7 @@ TEST_F(ContactSheetTest, ManyViewsMakeASquareSheet) {
   const ImageU8 sheet = Sheet();
   EXPECT_EQ(sheet.width, 5 + 4 * kGap);
   EXPECT_EQ(sheet.height, 5 + 4 * kGap);
-  EXPECT_EQ(At(sheet, sheet.width - 1, sheet.height - 1), Grey(250));
+  EXPECT_EQ(At(sheet, sheet.width - 1, sheet.height - 1), Gray(250));
 }
 
 TEST_F(ContactSheetTest, ViewsOfSeveralSizesShareTheLargestCell) {
@@ -92,16 +92,16 @@ TEST_F(ContactSheetTest, ViewsOfSeveralSizesShareTheLargestCell) {
   const ImageU8 sheet = Sheet();
   ASSERT_EQ(sheet.width, 2 * 8 + kGap);
   ASSERT_EQ(sheet.height, 9);
-  EXPECT_EQ(At(sheet, 1, 8), Grey(10));
+  EXPECT_EQ(At(sheet, 1, 8), Gray(10));
   EXPECT_EQ(At(sheet, 2, 0), kWhite);
-  EXPECT_EQ(At(sheet, 8 + kGap, 0), Grey(20));
-  EXPECT_EQ(At(sheet, 8 + kGap + 7, 0), Grey(20));
+  EXPECT_EQ(At(sheet, 8 + kGap, 0), Gray(20));
+  EXPECT_EQ(At(sheet, 8 + kGap + 7, 0), Gray(20));
   EXPECT_EQ(At(sheet, 8 + kGap, 1), kWhite);
 }
 
 TEST_F(ContactSheetTest, AlphaIsIgnored) {
   Add(3, 3, /*n_channels=*/4);
-  EXPECT_EQ(At(Sheet(), 1, 1), Grey(10));
+  EXPECT_EQ(At(Sheet(), 1, 1), Gray(10));
 }
 
 TEST_F(ContactSheetTest, SheetBeyondTheLimitsIsRefusedBeforeItsPixelsAreMade) {

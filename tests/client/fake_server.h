@@ -57,7 +57,7 @@ struct FakeState {
   // Runs after the first half of a blob was sent; the second half then waits for a client that
   // leaves.
   std::function<void()> on_read;
-  std::string rendered_rgb;                // colour views; empty: a text that names the call
+  std::string rendered_rgb;                // color views; empty: a text that names the call
   std::vector<WatchScript> watch_scripts;  // one a stream
   v1::ValidateSceneResponse validation;
   size_t page_size_limit = 1000;

@@ -113,7 +113,7 @@ TEST_F(ServiceTest, RenderWritesTheFilesOfAnOrbit) {
   EXPECT_EQ(state_.render[1].height(), 0u);
 }
 
-TEST_F(ServiceTest, SheetShowsTheColourViewsAlone) {
+TEST_F(ServiceTest, SheetShowsTheColorViewsAlone) {
   const TempDir dir;
   ImageU8 view{.width = 8, .height = 6, .n_channels = 3, .pixels = {}};
   view.pixels.assign(size_t{8} * 6 * 3, 70);

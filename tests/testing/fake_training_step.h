@@ -11,10 +11,10 @@
 
 namespace nerf {
 
-// Every point has this density and colour. Used where what a field says does not matter.
+// Every point has this density and color. Used where what a field says does not matter.
 class ConstantField final : public RadianceField {
  public:
-  ConstantField(float sigma, Vec3 colour) : sigma_(sigma), colour_(colour) {}
+  ConstantField(float sigma, Vec3 color) : sigma_(sigma), color_(color) {}
 
   std::unique_ptr<Workspace> NewWorkspace(int) const override {
     return std::make_unique<Workspace>();
@@ -22,17 +22,17 @@ class ConstantField final : public RadianceField {
   void Density(int n, const Vec3*, float* sigmas, Workspace*) const override {
     for (int i = 0; i < n; ++i) sigmas[i] = sigma_;
   }
-  void Colour(int n, const int*, const Vec3*, Vec3* colours, Workspace*) const override {
-    for (int i = 0; i < n; ++i) colours[i] = colour_;
+  void Color(int n, const int*, const Vec3*, Vec3* colors, Workspace*) const override {
+    for (int i = 0; i < n; ++i) colors[i] = color_;
   }
 
  private:
   const float sigma_;
-  const Vec3 colour_;
+  const Vec3 color_;
 };
 
 // A step whose weights are a digest of every batch it has seen: whatever changes in a batch (a ray,
-// a colour, the learning rate, the number of rays, the order) changes the tensors. Loss and grid
+// a color, the learning rate, the number of rays, the order) changes the tensors. Loss and grid
 // are what the test says. Used by the tests of the trainer and of what stands around it.
 class FakeTrainingStep final : public TrainingStep {
  public:

@@ -39,7 +39,7 @@ inline SceneGeometry TinyGeometry(int n_levels = 1) {
   return geometry;
 }
 
-// Rays from a sphere around the box to points in it, with random colours to show.
+// Rays from a sphere around the box to points in it, with random colors to show.
 inline Batch TinyBatch(int n_rays, uint32_t step = 0, float learning_rate = 1e-2f) {
   Batch batch;
   batch.step = step;
@@ -65,7 +65,7 @@ inline TensorFile Saved(const TrainingStep& step) {
   return file;
 }
 
-// The step's state with a table that is far from its small random start, so that colours and
+// The step's state with a table that is far from its small random start, so that colors and
 // densities vary and every gradient is of use. Densities are around 1 / unit.
 inline TensorFile LivelyState(const TrainingStep& step) {
   TensorFile file = Saved(step);
@@ -122,8 +122,8 @@ inline Camera TinyCamera(int side) {
 
 inline const std::vector<std::string>& FieldTensorNames() {
   static const std::vector<std::string> names = {"field.hash_table",    "field.density_mlp.0",
-                                                 "field.density_mlp.1", "field.colour_mlp.0",
-                                                 "field.colour_mlp.1",  "field.colour_mlp.2"};
+                                                 "field.density_mlp.1", "field.color_mlp.0",
+                                                 "field.color_mlp.1",   "field.color_mlp.2"};
   return names;
 }
 

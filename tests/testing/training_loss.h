@@ -46,9 +46,9 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
     const int offsets[] = {0, n};
     const CompositeResult composite = CompositeForward(offsets, sigmas, lengths);
     for (int c = 0; c < 3; ++c) {
-      double colour = composite.ray_transmittance[0] * batch.backgrounds[r][c];
-      for (int i = 0; i < n; ++i) colour += composite.weights[i] * samples[i].colour[c];
-      const double residual = colour - batch.targets[r][c], size = std::abs(residual);
+      double color = composite.ray_transmittance[0] * batch.backgrounds[r][c];
+      for (int i = 0; i < n; ++i) color += composite.weights[i] * samples[i].color[c];
+      const double residual = color - batch.targets[r][c], size = std::abs(residual);
       const bool linear = config.loss == Loss::kHuber && size > config.huber_delta;
       result.loss += (linear ? config.huber_delta * (size - 0.5 * config.huber_delta)
                              : 0.5 * residual * residual) /

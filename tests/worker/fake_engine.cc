@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
                        {"background", "white"},
                        {"test_every", 8},
                        {"settings", {{"ema_decay", "0.95"}}}}},
-                     {"scene", {{"flavour", "blender"}, {"train", 1}, {"test", 0}}},
+                     {"scene", {{"flavor", "blender"}, {"train", 1}, {"test", 0}}},
                      {"step", job.step}});
       } else if (type == "stop") {
         if (knobs.contains("ignore-stop")) continue;

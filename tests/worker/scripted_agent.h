@@ -161,7 +161,7 @@ class AgentTest : public testing::Test {
            {"budget", {{"kind", "steps"}, {"amount", 30}}},
            {"background", "white"},
            {"test_every", 8}}},
-         {"scene", {{"flavour", "blender"}}},
+         {"scene", {{"flavor", "blender"}}},
          {"step", 0}});
   }
   void Progress(int step, double epoch = 1) {

@@ -40,7 +40,7 @@ struct Avx512Pairs {
     return _mm512_maskz_loadu_ps(n > 0 ? static_cast<__mmask16>((1u << n) - 1) : 0, values);
   }
 
-  // Neighbours in a row: words[p] holds values 2 p and 2 p + 1. Writes whole vectors of words, with
+  // Neighbors in a row: words[p] holds values 2 p and 2 p + 1. Writes whole vectors of words, with
   // zeros after the last value.
   static void PairAlongRow(const float* values, int n_values, uint32_t* words) {
     int i = 0;
@@ -53,7 +53,7 @@ struct Avx512Pairs {
     }
   }
 
-  // Neighbours in a column: words[p][c] holds value c of rows 2 p and 2 p + 1. Where n_rows is odd
+  // Neighbors in a column: words[p][c] holds value c of rows 2 p and 2 p + 1. Where n_rows is odd
   // a row of zeros is added. n_columns is a multiple of 16 and at least n_values; between them are
   // zeros.
   static void PairAlongColumns(const float* values, ptrdiff_t stride, int n_rows, int n_values,

@@ -9,7 +9,7 @@ namespace nerf::kernels::cpu {
 
 // What multiplies layers in bf16 with fp32 sums: the dense layers of kernels/dense_layer.h of at
 // most kMaxPairWidth values on either side, with operands rounded to bf16 (to nearest, ties to
-// even); what goes in and comes out stays fp32. Operands are words of two neighbours along the
+// even); what goes in and comes out stays fp32. Operands are words of two neighbors along the
 // summed dimension, the even one in the low half, which is what the instructions of AVX512_BF16 and
 // AMX take:
 //   c[r][n] = sum_p a[r][p].low * b[p][n].low + a[r][p].high * b[p][n].high

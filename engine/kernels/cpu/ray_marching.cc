@@ -27,7 +27,7 @@ using Ints = hn::RebindToSigned<Floats>;
 
 // The rays in the lanes. An idle lane has no slot and a t_exit that it is beyond.
 struct Lanes {
-  alignas(64) float origin[3][kMaxLanes] = {};  // from the grid's centre
+  alignas(64) float origin[3][kMaxLanes] = {};  // from the grid's center
   alignas(64) float direction[3][kMaxLanes] = {};
   alignas(64) float inverse[3][kMaxLanes] = {};
   alignas(64) float t[kMaxLanes] = {};

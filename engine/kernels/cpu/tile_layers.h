@@ -160,7 +160,7 @@ void PairTurned(const float* values, ptrdiff_t stride, int n_rows, int n_values,
   }
 }
 
-// The sum is over rows, whose neighbours are paired: the inputs' pairs are turned, since tiles are
+// The sum is over rows, whose neighbors are paired: the inputs' pairs are turned, since tiles are
 // loaded by rows. Some rows at a time, so that all of it lies in the L1 cache.
 template <typename Machine>
 void TileBackwardWeights(const DenseBackwardWeightsParams& p) {

@@ -6,7 +6,7 @@
 #include "engine/kernels/cuda/launch.cuh"
 #include "engine/kernels/distortion.h"
 
-// A thread takes a ray: about five samples of it are kept, and those of neighbouring rays lie side
+// A thread takes a ray: about five samples of it are kept, and those of neighboring rays lie side
 // by side, so that a warp's reads share their lines.
 namespace nerf::kernels::cuda {
 namespace {
@@ -17,7 +17,7 @@ __device__ float PlaceOf(const CompositeLossParams& p, uint32_t row) {
 }
 
 struct alignas(16) Grad {
-  float colour[3];
+  float color[3];
   float exponent;
 };
 
@@ -33,33 +33,33 @@ __global__ void __launch_bounds__(kBlock)
   for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays;
        r += gridDim.x * blockDim.x) {
     const uint32_t begin = p.ray_offsets[r], end = p.ray_offsets[r + 1];
-    Vec3 colour;
+    Vec3 color;
     float transmittance = 1;
     Distortion distortion, before;
     for (uint32_t k = begin; k < end; ++k) {
       const uint32_t row = p.rows[k];
-      colour = colour + p.colours[k] * p.weights[row];
+      color = color + p.colors[k] * p.weights[row];
       transmittance *= 1 - p.alphas[row];
       if (distorts) distortion.Add(p.weights[row], PlaceOf(p, row), length);
     }
-    colour = colour + p.backgrounds[r] * transmittance;
-    Vec3 grad_colour;
-    const Vec3 residuals = colour - p.targets[r];
+    color = color + p.backgrounds[r] * transmittance;
+    Vec3 grad_color;
+    const Vec3 residuals = color - p.targets[r];
     for (int channel = 0; channel < 3; ++channel) {
       const float residual = residuals[channel];
       const ChannelLoss channel_loss = LossOfResidual(p.loss, residual);
-      grad_colour[channel] = scale * channel_loss.derivative;
+      grad_color[channel] = scale * channel_loss.derivative;
       loss += channel_loss.value / 3.0;
       squared_error += static_cast<double>(residual) * residual / 3.0;
     }
     loss += distortion_weight * distortion.value;
-    float behind = Dot(grad_colour, colour) + 2 * distortion_scale * distortion.value;
+    float behind = Dot(grad_color, color) + 2 * distortion_scale * distortion.value;
     transmittance = 1;
     for (uint32_t k = begin; k < end; ++k) {
       const uint32_t row = p.rows[k];
-      const Vec3 c = p.colours[k];
+      const Vec3 c = p.colors[k];
       const float weight = p.weights[row];
-      float grad_weight = Dot(grad_colour, c);
+      float grad_weight = Dot(grad_color, c);
       if (distorts) {
         const float place = PlaceOf(p, row);
         grad_weight +=
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kBlock)
                                                      p.deltas[row], &transmittance, &behind);
       Grad grad;
       for (int channel = 0; channel < 3; ++channel)
-        grad.colour[channel] = weight * grad_colour[channel] * c[channel] * (1 - c[channel]);
+        grad.color[channel] = weight * grad_color[channel] * c[channel] * (1 - c[channel]);
       // d sigma / d exponent is sigma itself, where the exponent was clamped, too.
       grad.exponent = grad_sigma * p.sigmas[row];
       reinterpret_cast<Grad*>(p.grads)[k] = grad;

@@ -53,7 +53,7 @@ __device__ inline void AtomicAddEntry(float* at, const float (&values)[4]) {
 }
 
 // Fragments of the tensor cores' 16x8x16 product, spread over a warp. Lane i holds, with g = i / 4
-// and q = i % 4, pairs of neighbours along k (A and B) or along n (C):
+// and q = i % 4, pairs of neighbors along k (A and B) or along n (C):
 //   A [16 m][16 k]: r[0] (g, 2q)  r[1] (g + 8, 2q)  r[2] (g, 2q + 8)  r[3] (g + 8, 2q + 8)
 //   B [16 k][8 n]:  r[0] (2q, g)  r[1] (2q + 8, g)
 //   C [16 m][8 n]:  r[0], r[1] (g, 2q)  r[2], r[3] (g + 8, 2q)

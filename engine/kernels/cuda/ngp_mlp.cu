@@ -255,11 +255,11 @@ __global__ void __launch_bounds__(kMlpBlock)
   });
 }
 
-// ---- colour
+// ---- color
 
 template <typename T>
 __global__ void __launch_bounds__(kMlpBlock)
-    NgpColourKernel(const __grid_constant__ NgpColourParams<T> p) {
+    NgpColorKernel(const __grid_constant__ NgpColorParams<T> p) {
   if (!HasRows(p.range)) return;
   T* const weights = SharedMemory<T>();
   CopyWeights<2, 5>(p.weights, weights);
@@ -281,13 +281,13 @@ __global__ void __launch_bounds__(kMlpBlock)
     for (int i = 0; i < 2; ++i) {
       if (kept[i] == kNone || lane.q > 1) continue;
       const auto sigmoid = [](float x) { return 1 / (1 + expf(-x)); };
-      Vec3& colour = p.colours[kept[i]];
+      Vec3& color = p.colors[kept[i]];
       const FragmentC& c = outputs.parts[0];
       if (lane.q == 0) {
-        colour.x = sigmoid(c.r[2 * i]);
-        colour.y = sigmoid(c.r[2 * i + 1]);
+        color.x = sigmoid(c.r[2 * i]);
+        color.y = sigmoid(c.r[2 * i + 1]);
       } else {
-        colour.z = sigmoid(c.r[2 * i]);
+        color.z = sigmoid(c.r[2 * i]);
       }
     }
   });
@@ -486,7 +486,7 @@ void LaunchBackward(const NgpBackwardParams<T>& params, Stream stream) {
          stream, params);
 }
 
-constexpr int kDensityShared = kLayer2, kColourShared = kLayersEnd - kLayer2;
+constexpr int kDensityShared = kLayer2, kColorShared = kLayersEnd - kLayer2;
 
 }  // namespace
 
@@ -496,11 +496,11 @@ void NgpDensity(const NgpDensityParams<float>& params, Stream stream) {
 void NgpDensity(const NgpDensityParams<Half>& params, Stream stream) {
   LaunchMlp("ngp_density", NgpDensityKernel<Half>, params, kDensityShared * sizeof(Half), stream);
 }
-void NgpColour(const NgpColourParams<float>& params, Stream stream) {
-  LaunchMlp("ngp_colour", NgpColourKernel<float>, params, kColourShared * sizeof(float), stream);
+void NgpColor(const NgpColorParams<float>& params, Stream stream) {
+  LaunchMlp("ngp_color", NgpColorKernel<float>, params, kColorShared * sizeof(float), stream);
 }
-void NgpColour(const NgpColourParams<Half>& params, Stream stream) {
-  LaunchMlp("ngp_colour", NgpColourKernel<Half>, params, kColourShared * sizeof(Half), stream);
+void NgpColor(const NgpColorParams<Half>& params, Stream stream) {
+  LaunchMlp("ngp_color", NgpColorKernel<Half>, params, kColorShared * sizeof(Half), stream);
 }
 void NgpBackward(const NgpBackwardParams<float>& params, Stream stream) {
   LaunchBackward(params, stream);

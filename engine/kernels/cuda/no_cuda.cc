@@ -72,8 +72,8 @@ template <>
 int NgpBackwardBlocks<float>() {
   NERF_NO_CUDA();
 }
-void NgpColour(const NgpColourParams<Half>&, Stream) { NERF_NO_CUDA(); }
-void NgpColour(const NgpColourParams<float>&, Stream) { NERF_NO_CUDA(); }
+void NgpColor(const NgpColorParams<Half>&, Stream) { NERF_NO_CUDA(); }
+void NgpColor(const NgpColorParams<float>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
 void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }

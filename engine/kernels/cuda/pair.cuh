@@ -2,7 +2,7 @@
 
 namespace nerf::kernels::cuda {
 
-// Two neighbours that are loaded and stored as one.
+// Two neighbors that are loaded and stored as one.
 template <typename T>
 struct alignas(2 * sizeof(T)) Pair {
   T x, y;

@@ -20,7 +20,7 @@ struct WaveArguments {
 
 template <typename T>
 __device__ void Finish(const ViewParams<T>& p, uint32_t r, const ViewRay& ray) {
-  p.rgba[r] = PackRgba(ray.ColourOn(p.control->background), ray.Opacity());
+  p.rgba[r] = PackRgba(ray.ColorOn(p.control->background), ray.Opacity());
   p.depths[r] = ray.ExpectedDepth();
 }
 
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kBlock)
         if (ray.Ended()) break;
         const float weight = ray.AddSample(AlphaFromDensity(p.sigmas[i], p.deltas[i]),
                                            p.t_middles[i], min_transmittance);
-        if (weight > 0) ray.AddColour(p.colours[i], weight);
+        if (weight > 0) ray.AddColor(p.colors[i], weight);
       }
       goes_on = !ray.Ended() && ray.march.t_exit >= 0;
       if (goes_on) {

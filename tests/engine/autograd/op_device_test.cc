@@ -100,7 +100,7 @@ TEST(OpDeviceTest, TheFieldStaysOnTheDeviceOfItsParameters) {
     parameters.layers.push_back(Meta({layer.n_in, layer.n_out}));
   const torch::Tensor geometry = NgpGeometry(shape, parameters, Meta({kSamples, 3}));
   ExpectMeta(geometry, {kSamples, 16});
-  ExpectMeta(NgpColour(parameters, geometry, Meta({kSamples, 3})), {kSamples, 3});
+  ExpectMeta(NgpColor(parameters, geometry, Meta({kSamples, 3})), {kSamples, 3});
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace nerf {
 namespace {
 
 TEST(Bfloat16Test, RoundsToTheNearestTiesToEven) {
-  const float step = 0x1p-7f;  // between neighbours from 1 to 2
+  const float step = 0x1p-7f;  // between neighbors from 1 to 2
   const float infinity = std::numeric_limits<float>::infinity();
   const struct {
     float value, rounded;

@@ -44,7 +44,7 @@ TEST(HalfFloatTest, EveryHalfStaysItself) {
   }
 }
 
-TEST(HalfFloatTest, MiddlesGoToEvenAndNeighboursToTheNearest) {
+TEST(HalfFloatTest, MiddlesGoToEvenAndNeighborsToTheNearest) {
   const std::vector<float> halves = AllHalves();
   for (size_t i = 0; i + 1 < halves.size(); i += 97) {
     const float middle = (halves[i] + halves[i + 1]) / 2;  // exact in a float

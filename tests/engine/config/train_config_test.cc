@@ -132,8 +132,8 @@ TEST(TrainConfigTest, UnknownKeyNamesTheNearestWhereOneIsNear) {
   TrainConfig config;
   EXPECT_THAT(SetConfigField("learning_rat", "1", &config),
               StatusIs(StatusCode::kInvalidArgument, "did you mean learning_rate?"));
-  const absl::Status far = SetConfigField("colour_of_sky", "1", &config);
-  EXPECT_EQ(far.message(), "settings.colour_of_sky: no such setting");
+  const absl::Status far = SetConfigField("color_of_sky", "1", &config);
+  EXPECT_EQ(far.message(), "settings.color_of_sky: no such setting");
 }
 
 TEST(TrainConfigTest, BudgetsAndSplitsThatMeanNothingAreRefused) {

@@ -33,7 +33,7 @@ TEST(NgpFieldTest, NothingIsOutsideOfTheBox) {
   EXPECT_GT(sigmas[3], 0);
 }
 
-TEST(NgpFieldTest, DensityAndColourAreTheSameBytesInBatchesOfAnySize) {
+TEST(NgpFieldTest, DensityAndColorAreTheSameBytesInBatchesOfAnySize) {
   const NgpField field = RandomField();
   constexpr int kSamples = 300;  // more than two batches of the implementation
   const auto workspace = field.NewWorkspace(kSamples), other = field.NewWorkspace(1);
@@ -42,43 +42,43 @@ TEST(NgpFieldTest, DensityAndColourAreTheSameBytesInBatchesOfAnySize) {
   std::vector<int> all(kSamples);
   std::iota(all.begin(), all.end(), 0);
   std::vector<float> sigmas(kSamples), single(kSamples);
-  std::vector<Vec3> colours(kSamples), single_colours(kSamples);
+  std::vector<Vec3> colors(kSamples), single_colors(kSamples);
   field.Density(kSamples, positions.data(), sigmas.data(), workspace.get());
-  field.Colour(kSamples, all.data(), directions.data(), colours.data(), workspace.get());
+  field.Color(kSamples, all.data(), directions.data(), colors.data(), workspace.get());
   for (int i = 0; i < kSamples; ++i) {
     field.Density(1, &positions[i], &single[i], other.get());
-    field.Colour(1, &all[0], &directions[i], &single_colours[i], other.get());
+    field.Color(1, &all[0], &directions[i], &single_colors[i], other.get());
   }
   EXPECT_EQ(single, sigmas);
-  EXPECT_EQ(single_colours, colours);
+  EXPECT_EQ(single_colors, colors);
 
   // Some of them, in another order.
   const std::vector<int> some = {299, 7, 128, 127, 7};
-  std::vector<Vec3> some_directions, expected, some_colours(some.size());
+  std::vector<Vec3> some_directions, expected, some_colors(some.size());
   for (int i : some) {
     some_directions.push_back(directions[i]);
-    expected.push_back(colours[i]);
+    expected.push_back(colors[i]);
   }
-  field.Colour(static_cast<int>(some.size()), some.data(), some_directions.data(),
-               some_colours.data(), workspace.get());
-  EXPECT_EQ(some_colours, expected);
+  field.Color(static_cast<int>(some.size()), some.data(), some_directions.data(),
+              some_colors.data(), workspace.get());
+  EXPECT_EQ(some_colors, expected);
 }
 
-TEST(NgpFieldTest, ColoursAreBetweenZeroAndOneAndChangeWithTheDirection) {
+TEST(NgpFieldTest, ColorsAreBetweenZeroAndOneAndChangeWithTheDirection) {
   const NgpField field = RandomField();
   const auto workspace = field.NewWorkspace(1);
   const Vec3 position{0.1f, 0.2f, 0.3f};
   const Vec3 directions[] = {{0, 0, 1}, {1, 0, 0}};
   const int samples[] = {0, 0};
   float sigma;
-  Vec3 colours[2];
+  Vec3 colors[2];
   field.Density(1, &position, &sigma, workspace.get());
-  field.Colour(2, samples, directions, colours, workspace.get());
-  EXPECT_FALSE(colours[0] == colours[1]);
-  for (const Vec3& colour : colours) {
+  field.Color(2, samples, directions, colors, workspace.get());
+  EXPECT_FALSE(colors[0] == colors[1]);
+  for (const Vec3& color : colors) {
     for (int c = 0; c < 3; ++c) {
-      EXPECT_GT(colour[c], 0);
-      EXPECT_LT(colour[c], 1);
+      EXPECT_GT(color[c], 0);
+      EXPECT_LT(color[c], 1);
     }
   }
 }

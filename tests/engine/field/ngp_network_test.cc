@@ -41,7 +41,7 @@ TEST(NgpNetworkTest, BoxMapsToTheUnitCubeInPlace) {
   EXPECT_EQ(points[3], Vec3(2, -1, 0));
 }
 
-TEST(NgpNetworkTest, DensityAndColourAgreeWithTheReference) {
+TEST(NgpNetworkTest, DensityAndColorAgreeWithTheReference) {
   // Coarse levels only: at 2048 cells a float coordinate is off by 1e-4 of a cell.
   kernels::HashGridShape shape = kernels::MakeHashGridShape(16, 2, 12, 4, 128);
   Buffer<float> table(size_t{32} * shape.entries()), weights(kNgpWeights);
@@ -58,20 +58,19 @@ TEST(NgpNetworkTest, DensityAndColourAgreeWithTheReference) {
     const std::vector<Vec3> unit = RandomPoints(n, 0, 1, 3), directions = RandomDirections(n, 4);
     std::vector<float> encodings(n * kEncodingWidth), hidden(n * kHiddenWidth),
         hidden1(n * kHiddenWidth), geometry(n * kGeometryWidth), harmonics(n * kDirectionWidth),
-        colours(n * kColourWidth);
+        colors(n * kColorWidth);
     NgpDensityForward(network, n, unit.data(), encodings.data(), hidden.data(), geometry.data());
     for (int i = 0; i < n; ++i)
       kernels::SphericalHarmonics4(directions[i], harmonics.data() + i * kDirectionWidth);
     NgpDirectionShares(network, n, harmonics.data(), hidden.data());
-    NgpColourForward(network, n, geometry.data(), hidden.data(), hidden1.data(), colours.data());
+    NgpColorForward(network, n, geometry.data(), hidden.data(), hidden1.data(), colors.data());
     for (int i = 0; i < n; ++i) {
       const reference::FieldSample expected =
           reference::NgpFieldAt(network, unit[i], directions[i]);
       // Encodings are good to 1e-5; three layers of weights around 0.3 carry that on.
       EXPECT_NEAR(kernels::DensityFromOutput(geometry[i * kGeometryWidth], 0.5f), expected.sigma,
                   2e-4 * expected.sigma);
-      for (int c = 0; c < 3; ++c)
-        EXPECT_NEAR(colours[i * kColourWidth + c], expected.colour[c], 2e-4);
+      for (int c = 0; c < 3; ++c) EXPECT_NEAR(colors[i * kColorWidth + c], expected.color[c], 2e-4);
     }
   }
 }
@@ -94,13 +93,13 @@ TEST(NgpNetworkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
     ASSERT_EQ(network.weight_pairs != nullptr, as_pairs);
     std::vector<float> encodings(kSamples * kEncodingWidth), hidden(kSamples * kHiddenWidth),
         hidden1(kSamples * kHiddenWidth), geometry(kSamples * kGeometryWidth),
-        colours(kSamples * kColourWidth);
+        colors(kSamples * kColorWidth);
     NgpDensityForward(network, kSamples, unit.data(), encodings.data(), hidden.data(),
                       geometry.data());
     NgpDirectionShares(network, kSamples, harmonics.data(), hidden.data());
-    NgpColourForward(network, kSamples, geometry.data(), hidden.data(), hidden1.data(),
-                     colours.data());
-    for (const auto& values : {geometry, colours})
+    NgpColorForward(network, kSamples, geometry.data(), hidden.data(), hidden1.data(),
+                    colors.data());
+    for (const auto& values : {geometry, colors})
       found[as_pairs].insert(found[as_pairs].end(), values.begin(), values.end());
   }
   EXPECT_EQ(found[0], found[1]);

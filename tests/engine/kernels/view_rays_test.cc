@@ -42,14 +42,14 @@ TEST(ViewLightTest, WithoutALimitWhatIsLeftIsTheProductOfAllSamples) {
   EXPECT_FALSE(light.Ended());
 }
 
-TEST(ViewLightTest, ColourIsThatOfTheSamplesBeforeAsFarAsTheyAreOpaque) {
+TEST(ViewLightTest, ColorIsThatOfTheSamplesBeforeAsFarAsTheyAreOpaque) {
   ViewLight light;
   const Vec3 red{1, 0, 0}, blue{0, 0, 1};
-  light.AddColour(red, light.AddSample(0.75f, 1, kLimit));
-  EXPECT_FLOAT_EQ(light.ColourOn(blue).x, 0.75f);
-  EXPECT_FLOAT_EQ(light.ColourOn(blue).z, 0.25f);
-  light.AddColour(red, light.AddSample(0.9f, 2, kLimit));
-  EXPECT_EQ(light.ColourOn(blue).z, 0) << "the last one takes all that is left";
+  light.AddColor(red, light.AddSample(0.75f, 1, kLimit));
+  EXPECT_FLOAT_EQ(light.ColorOn(blue).x, 0.75f);
+  EXPECT_FLOAT_EQ(light.ColorOn(blue).z, 0.25f);
+  light.AddColor(red, light.AddSample(0.9f, 2, kLimit));
+  EXPECT_EQ(light.ColorOn(blue).z, 0) << "the last one takes all that is left";
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ Camera MakeIntrinsics() {
   return camera;
 }
 
-TEST(OrbitTest, CamerasKeepDistanceAndHeightAndLookAtTheCentre) {
+TEST(OrbitTest, CamerasKeepDistanceAndHeightAndLookAtTheCenter) {
   const SceneGeometry geometry = MakeGeometry();
   const Vec3 center{0.5f, -1, 2};
   const std::vector<Camera> cameras = OrbitCameras(geometry, center, MakeIntrinsics(), 7);

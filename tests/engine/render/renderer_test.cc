@@ -19,9 +19,9 @@ constexpr Vec3 kBlue{0.1f, 0.2f, 0.9f};
 class FormulaField : public RadianceField {
  public:
   using Density1 = std::function<float(Vec3)>;
-  using Colour1 = std::function<Vec3(Vec3 position, Vec3 direction)>;
-  FormulaField(Density1 density, Colour1 colour)
-      : density_(std::move(density)), colour_(std::move(colour)) {}
+  using Color1 = std::function<Vec3(Vec3 position, Vec3 direction)>;
+  FormulaField(Density1 density, Color1 color)
+      : density_(std::move(density)), color_(std::move(color)) {}
 
   std::unique_ptr<Workspace> NewWorkspace(int) const override {
     return std::make_unique<Positions>();
@@ -31,14 +31,14 @@ class FormulaField : public RadianceField {
     static_cast<Positions*>(workspace)->last.assign(positions, positions + n);
     for (int i = 0; i < n; ++i) sigmas[i] = density_(positions[i]);
   }
-  void Colour(int n, const int* samples, const Vec3* directions, Vec3* colours,
-              Workspace* workspace) const override {
-    n_coloured_ += n;
+  void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
+             Workspace* workspace) const override {
+    n_colored_ += n;
     const std::vector<Vec3>& positions = static_cast<Positions*>(workspace)->last;
-    for (int i = 0; i < n; ++i) colours[i] = colour_(positions[samples[i]], directions[i]);
+    for (int i = 0; i < n; ++i) colors[i] = color_(positions[samples[i]], directions[i]);
   }
   int64_t n_asked() const { return n_asked_; }
-  int64_t n_coloured() const { return n_coloured_; }
+  int64_t n_colored() const { return n_colored_; }
 
  private:
   struct Positions : Workspace {
@@ -46,8 +46,8 @@ class FormulaField : public RadianceField {
   };
 
   Density1 density_;
-  Colour1 colour_;
-  mutable std::atomic<int64_t> n_asked_{0}, n_coloured_{0};
+  Color1 color_;
+  mutable std::atomic<int64_t> n_asked_{0}, n_colored_{0};
 };
 
 Vec3 White(Vec3, Vec3) { return {1, 1, 1}; }
@@ -112,9 +112,9 @@ TEST(RendererTest, ThinSamplesAreSeenTogetherAndNoLightIsLost) {
   const FormulaField haze([](Vec3) { return 0.1f; }, White);
   const RenderedView view = Render(haze, FullGrid(), {.background = {0, 0, 0}});
   EXPECT_NEAR(view.opacities[kMiddlePixel], 1 - std::exp(-0.2f), 0.002);
-  EXPECT_NEAR(view.colours[kMiddlePixel].x, view.opacities[kMiddlePixel], 1e-5);
-  EXPECT_LT(haze.n_coloured() * 4, haze.n_asked());
-  EXPECT_GT(haze.n_coloured() * 6, haze.n_asked());
+  EXPECT_NEAR(view.colors[kMiddlePixel].x, view.opacities[kMiddlePixel], 1e-5);
+  EXPECT_LT(haze.n_colored() * 4, haze.n_asked());
+  EXPECT_GT(haze.n_colored() * 6, haze.n_asked());
 }
 
 TEST(RendererTest, UniformSlabLetsThroughWhatBeersLawSays) {
@@ -135,8 +135,7 @@ TEST(RendererTest, UniformSlabLetsThroughWhatBeersLawSays) {
       const float tolerance = kSigma * 1.5f * kStep * left + 1e-4f;
       EXPECT_NEAR(view.opacities[pixel], 1 - left, tolerance) << x << ", " << y;
       for (int c = 0; c < 3; ++c) {
-        EXPECT_NEAR(view.colours[pixel][c], 1 - left + kBlue[c] * left, tolerance)
-            << x << ", " << y;
+        EXPECT_NEAR(view.colors[pixel][c], 1 - left + kBlue[c] * left, tolerance) << x << ", " << y;
       }
     }
   }
@@ -150,10 +149,10 @@ TEST(RendererTest, FrontSlabCoversTheBackSlab) {
                            });
   const RenderedView view = Render(field, FullGrid(), {.background = {0, 0, 1}});
   const float through_front = std::exp(-kFront), through_both = through_front * std::exp(-kBack);
-  const Vec3 colour = view.colours[kMiddlePixel];
-  EXPECT_NEAR(colour.x, 1 - through_front, 1.5f * kFront * kStep);
-  EXPECT_NEAR(colour.y, through_front - through_both, 1.5f * kBack * kStep);
-  EXPECT_NEAR(colour.z, through_both, 1.5f * kBack * kStep * through_both);
+  const Vec3 color = view.colors[kMiddlePixel];
+  EXPECT_NEAR(color.x, 1 - through_front, 1.5f * kFront * kStep);
+  EXPECT_NEAR(color.y, through_front - through_both, 1.5f * kBack * kStep);
+  EXPECT_NEAR(color.z, through_both, 1.5f * kBack * kStep * through_both);
 }
 
 TEST(RendererTest, OpaqueSphereHasTheDepthOfItsSurface) {
@@ -169,7 +168,7 @@ TEST(RendererTest, OpaqueSphereHasTheDepthOfItsSurface) {
       if (inside < 0) {
         EXPECT_EQ(view.opacities[pixel], 0);
         EXPECT_EQ(view.depths[pixel], 0);
-        EXPECT_EQ(view.colours[pixel], kBlue);
+        EXPECT_EQ(view.colors[pixel], kBlue);
       } else {
         EXPECT_NEAR(view.opacities[pixel], 1, 1e-6f);
         EXPECT_NEAR(view.depths[pixel], along - std::sqrt(inside), 1.5f * kStep);
@@ -180,18 +179,18 @@ TEST(RendererTest, OpaqueSphereHasTheDepthOfItsSurface) {
   EXPECT_GT(n_hit, 100);
 }
 
-TEST(RendererTest, ColourIsSeenAlongTheDirectionOfTheRay) {
+TEST(RendererTest, ColorIsSeenAlongTheDirectionOfTheRay) {
   const FormulaField field([](Vec3) { return 1e5f; },
                            [](Vec3, Vec3 d) {
                              return d * 0.5f + Vec3{0.5f, 0.5f, 0.5f};
                            });
   const RenderedView view = Render(field, FullGrid(), {});
-  const Vec3 along_axis = view.colours[kMiddlePixel];
+  const Vec3 along_axis = view.colors[kMiddlePixel];
   EXPECT_NEAR(along_axis.x, 0.5f, 1e-6f);
   EXPECT_NEAR(along_axis.y, 0.5f, 1e-6f);
   EXPECT_NEAR(along_axis.z, 0, 1e-6f);
-  EXPECT_GT(view.colours[9 * 35 + 30].x, 0.55f);  // to the right
-  EXPECT_GT(view.colours[1 * 35 + 17].y, 0.55f);  // upwards
+  EXPECT_GT(view.colors[9 * 35 + 30].x, 0.55f);  // to the right
+  EXPECT_GT(view.colors[1 * 35 + 17].y, 0.55f);  // upwards
 }
 
 TEST(RendererTest, UnoccupiedCellsAddNothingAndAreNotEvaluated) {
@@ -199,7 +198,7 @@ TEST(RendererTest, UnoccupiedCellsAddNothingAndAreNotEvaluated) {
   std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
   const FormulaField field([](Vec3) { return 1e5f; }, White);
   const RenderedView view = Render(field, grid, {.background = kBlue});
-  for (const Vec3& colour : view.colours) EXPECT_EQ(colour, kBlue);
+  for (const Vec3& color : view.colors) EXPECT_EQ(color, kBlue);
   for (float opacity : view.opacities) EXPECT_EQ(opacity, 0);
   EXPECT_EQ(field.n_asked(), 0);
 }
@@ -217,7 +216,7 @@ TEST(RendererTest, BytesDoNotDependOnTheNumberOfThreads) {
   const RenderedView one = Render(field, FullGrid(), {}, 1);
   for (int n_threads : {2, 5}) {
     const RenderedView view = Render(field, FullGrid(), {}, n_threads);
-    EXPECT_EQ(view.colours, one.colours);
+    EXPECT_EQ(view.colors, one.colors);
     EXPECT_EQ(view.opacities, one.opacities);
     EXPECT_EQ(view.depths, one.depths);
   }
@@ -234,7 +233,7 @@ TEST(RendererTest, StoppedWorkIsNotWholeAndGoesOnWhereItWas) {
   EXPECT_FALSE(view.whole());
   EXPECT_EQ(field.n_asked(), 0);
   EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
-  EXPECT_EQ(view.TakeView().colours, Render(field, FullGrid(), {}).colours);
+  EXPECT_EQ(view.TakeView().colors, Render(field, FullGrid(), {}).colors);
 }
 
 TEST(RendererTest, WorkThatPausesAfterEveryTileGivesTheSameBytes) {
@@ -248,7 +247,7 @@ TEST(RendererTest, WorkThatPausesAfterEveryTileGivesTheSameBytes) {
   EXPECT_EQ(n_pauses, 5);  // of 3 x 2 tiles; the last one makes it whole
   EXPECT_TRUE(view.whole());
   const RenderedView whole = view.TakeView();
-  EXPECT_EQ(whole.colours, at_once.colours);
+  EXPECT_EQ(whole.colors, at_once.colors);
   EXPECT_EQ(whole.opacities, at_once.opacities);
   EXPECT_EQ(whole.depths, at_once.depths);
 }
@@ -267,7 +266,7 @@ TEST(RendererTest, PassesRefineTheViewToTheSameBytes) {
     for (int y = 0; y < 19; ++y) {
       for (int x = 0; x < 35; ++x) {
         const int from = (y - y % stride) * 35 + x - x % stride;
-        ASSERT_EQ(coarse.colours[y * 35 + x], at_once.colours[from]) << x << ", " << y;
+        ASSERT_EQ(coarse.colors[y * 35 + x], at_once.colors[from]) << x << ", " << y;
         ASSERT_EQ(coarse.opacities[y * 35 + x], at_once.opacities[from]) << x << ", " << y;
         ASSERT_EQ(coarse.depths[y * 35 + x], at_once.depths[from]) << x << ", " << y;
       }
@@ -275,7 +274,7 @@ TEST(RendererTest, PassesRefineTheViewToTheSameBytes) {
   }
   ASSERT_TRUE(view.Advance(&pool, nullptr, {}));
   EXPECT_TRUE(view.whole());
-  EXPECT_EQ(view.TakeView().colours, at_once.colours);
+  EXPECT_EQ(view.TakeView().colors, at_once.colors);
   EXPECT_EQ(field.n_asked(), 2 * n_asked_at_once) << "no pixel is rendered twice";
 }
 

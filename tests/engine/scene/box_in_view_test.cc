@@ -71,7 +71,7 @@ TEST(BoxInViewTest, SceneOfAnotherScaleIsToldWithTheBoxThatMendsIt) {
       large.warnings,
       ElementsAre(AllOf(
           HasSubstr("from (-1.5, -1.5, -1.5) to (1.5, 1.5, 1.5)"),
-          HasSubstr("the cameras stand 40.3 from its centre"),
+          HasSubstr("the cameras stand 40.3 from its center"),
           HasSubstr("in transforms_train.json and transforms_test.json, such as \"aabb\": [["))));
   // What it names is taken.
   const std::string& text = large.warnings[0];
@@ -79,7 +79,7 @@ TEST(BoxInViewTest, SceneOfAnotherScaleIsToldWithTheBoxThatMendsIt) {
       ChangedMic(TimesLarger(10), "{" + text.substr(text.find("\"aabb\"")) + "}").Describe();
   ASSERT_TRUE(mended.ok());
   EXPECT_THAT(mended.warnings, IsEmpty());
-  EXPECT_EQ(mended.geometry.flavour, SceneFlavour::kInstantNgp);
+  EXPECT_EQ(mended.geometry.flavor, SceneFlavor::kInstantNgp);
   EXPECT_GT(ShareThatSeesTheBox(mended), 0.95);
   // As large beside the cameras' distance as mic's own.
   EXPECT_NEAR(mended.geometry.median_distance, 4.03 / 3, 0.05);
@@ -101,7 +101,7 @@ TEST(BoxInViewTest, ScaleOfAnInstantNgpSceneThatLosesItIsTold) {
   EXPECT_THAT(ChangedMic(TimesLarger(10), keys).Describe().warnings, IsEmpty());
   EXPECT_THAT(ChangedMic(TimesLarger(10), R"({"aabb_scale": 1})").Describe().warnings,
               ElementsAre(AllOf(HasSubstr("from (-1.515, -1.515, -1.515) to (1.515,"),
-                                HasSubstr("the cameras stand 40.3 from its centre"))));
+                                HasSubstr("the cameras stand 40.3 from its center"))));
 }
 
 // Columns y and z negated, as OpenCV has them.
@@ -127,7 +127,7 @@ TEST(BoxInViewTest, DistanceAloneIsNoReasonToWarn) {
 TEST(BoxInViewTest, ScenesPlacedByTheirCamerasAreNotWarnedOf) {
   const SceneDescription scene =
       ChangedMic(TimesLarger(1000), R"({"camera_model": "PINHOLE"})").Describe();
-  ASSERT_EQ(scene.geometry.flavour, SceneFlavour::kNerfstudio);
+  ASSERT_EQ(scene.geometry.flavor, SceneFlavor::kNerfstudio);
   EXPECT_THAT(scene.warnings, Not(Contains(HasSubstr("box"))));
 }
 

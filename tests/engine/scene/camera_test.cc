@@ -72,7 +72,7 @@ TEST(CameraTest, RayThroughThePrincipalPointLooksAlongMinusZ) {
   EXPECT_NEAR(ray.direction.z, -1, 1e-7);
 }
 
-TEST(CameraTest, RayThroughAPixelCentreFollowsThePinholeFormula) {
+TEST(CameraTest, RayThroughAPixelCenterFollowsThePinholeFormula) {
   Camera camera = MakeCamera();
   camera.camera_to_world = {{{0, 0, 1, 7}, {1, 0, 0, 8}, {0, 1, 0, 9}}};
   const Ray ray = CameraRay(camera, 10.5f, 20.5f);

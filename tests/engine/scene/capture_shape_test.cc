@@ -10,7 +10,7 @@ namespace nerf {
 namespace {
 
 // n cameras from `begin` to `end` (in turns) on a circle of radius 4 around the z axis, a little
-// above the centre, that look at it or away from it.
+// above the center, that look at it or away from it.
 SceneDescription Circle(int n, double begin, double end, bool outward = false) {
   SceneDescription description;
   description.geometry.box = {{-1.5f, -1.5f, -1.5f}, {1.5f, 1.5f, 1.5f}};
@@ -49,7 +49,7 @@ TEST(CaptureShapeTest, ViewsFromWithinLookAway) {
   EXPECT_FALSE(IsSeenFromAllSides(Circle(100, 0, 1, /*outward=*/true)));
 }
 
-TEST(CaptureShapeTest, CamerasAboveTheCentreStandOnNoSide) {
+TEST(CaptureShapeTest, CamerasAboveTheCenterStandOnNoSide) {
   SceneDescription description = Circle(50, 0, 0.25);
   // Two poles of noise about the axis, opposite to the others.
   for (const float offset : {-0.01f, 0.01f}) {

@@ -37,7 +37,7 @@ TEST(CheckReportTest, GoodSceneAsJson) {
   const auto report = nlohmann::json::parse(CheckReportJson(DescribeScene(kMic)));
   EXPECT_EQ(report["event"], "done");
   EXPECT_EQ(report["ok"], true);
-  EXPECT_EQ(report["flavour"], "blender");
+  EXPECT_EQ(report["flavor"], "blender");
   EXPECT_EQ(report["train"], 100);
   EXPECT_EQ(report["test"], 25);
   EXPECT_EQ(report["image_bytes"], 125 * 200 * 200 * 4);
@@ -63,7 +63,7 @@ TEST(CheckReportTest, NamesThatAreNotUtf8StillGiveOneLineOfJson) {
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto report = nlohmann::json::parse(text);
   EXPECT_EQ(report["ok"], false);
-  EXPECT_EQ(report["flavour"], nullptr);
+  EXPECT_EQ(report["flavor"], nullptr);
   EXPECT_EQ(report["problems"][0]["field"], "field");
 }
 

@@ -59,12 +59,12 @@ TEST(ColmapReaderTest, TextModelGivesOpenGlPoses) {
   ASSERT_EQ(listed.views.size(), 2u);
   const ListedView& straight = listed.views[0];
   EXPECT_EQ(straight.file, "images/b c.png");
-  // Identity rotation: centre -t, y and z axes turned round.
+  // Identity rotation: center -t, y and z axes turned round.
   const double expected[3][4] = {{1, 0, 0, -1}, {0, -1, 0, -2}, {0, 0, -1, -3}};
   for (int i = 0; i < 3; ++i) {
     for (int j = 0; j < 4; ++j) EXPECT_DOUBLE_EQ(straight.pose.m[i][j], expected[i][j]);
   }
-  // A quarter turn about x: R = [[1,0,0],[0,0,-1],[0,1,0]], centre -R^T t = (1, -5, 0).
+  // A quarter turn about x: R = [[1,0,0],[0,0,-1],[0,1,0]], center -R^T t = (1, -5, 0).
   const ListedView& turned = listed.views[1];
   const double expected_turned[3][4] = {{1, 0, 0, 1}, {0, 0, -1, -5}, {0, 1, 0, 0}};
   for (int i = 0; i < 3; ++i) {

@@ -26,20 +26,20 @@ TEST(ImageIoTest, PngOfEachChannelCountComesBackUnchanged) {
   }
 }
 
-TEST(ImageIoTest, GreyPngBecomesRgb) {
+TEST(ImageIoTest, GrayPngBecomesRgb) {
   const auto image = DecodeImageBytes(MakePng(9, 4, 1));
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->n_channels, 3);
-  const ImageU8 grey = MakeImage(9, 4, 1);
-  for (size_t i = 0; i < grey.pixels.size(); ++i) {
-    EXPECT_EQ(image->pixels[3 * i], grey.pixels[i]);
-    EXPECT_EQ(image->pixels[3 * i + 2], grey.pixels[i]);
+  const ImageU8 gray = MakeImage(9, 4, 1);
+  for (size_t i = 0; i < gray.pixels.size(); ++i) {
+    EXPECT_EQ(image->pixels[3 * i], gray.pixels[i]);
+    EXPECT_EQ(image->pixels[3 * i + 2], gray.pixels[i]);
   }
 }
 
-TEST(ImageIoTest, SixteenBitGreyPngIsRoundedToEight) {
-  const std::vector<uint16_t> grey = {0, 257 * 7, 257 * 200 + 100, 65535};
-  const auto image = DecodeImageBytes(EncodePng16(2, 2, grey).value());
+TEST(ImageIoTest, SixteenBitGrayPngIsRoundedToEight) {
+  const std::vector<uint16_t> gray = {0, 257 * 7, 257 * 200 + 100, 65535};
+  const auto image = DecodeImageBytes(EncodePng16(2, 2, gray).value());
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_THAT(image->pixels, ElementsAre(0, 0, 0, 7, 7, 7, 200, 200, 200, 255, 255, 255));
 }
@@ -47,7 +47,7 @@ TEST(ImageIoTest, SixteenBitGreyPngIsRoundedToEight) {
 TEST(ImageIoTest, PalettePngWithTransparencyBecomesRgba) {
   const std::string palette = PngChunk("PLTE", std::string("\x0a\x14\x1e\xff\x80\x40", 6));
   const std::string alpha = PngChunk("tRNS", std::string("\x30", 1));
-  // One row, filter 0, two 1-bit pixels: colours 0 and 1.
+  // One row, filter 0, two 1-bit pixels: colors 0 and 1.
   const std::string png = RawPng(2, 1, 1, 3, palette + alpha, std::string("\0\x40", 2));
   EXPECT_EQ(ParseImageHeader(png)->n_channels, 4);
   const auto image = DecodeImageBytes(png);
@@ -55,7 +55,7 @@ TEST(ImageIoTest, PalettePngWithTransparencyBecomesRgba) {
   EXPECT_THAT(image->pixels, ElementsAre(10, 20, 30, 48, 255, 128, 64, 255));
 }
 
-TEST(ImageIoTest, GreyAlphaPngBecomesRgba) {
+TEST(ImageIoTest, GrayAlphaPngBecomesRgba) {
   const std::string png = RawPng(1, 1, 8, 4, "", std::string("\0\x50\x60", 3));
   const auto image = DecodeImageBytes(png);
   ASSERT_TRUE(image.ok()) << image.status();
@@ -193,7 +193,7 @@ std::vector<HostileImage> HostileImages() {
       {"PngTooWide", RawPng(20000, 5, 8, 2, "", rows), "at most 16384 a side"},
       {"PngTooManyPixels", RawPng(16384, 16384, 8, 2, "", rows), "268435456 pixels; at most"},
       {"PngBombWithTooFewRows", RawPng(10000, 10000, 8, 2, "", rows), "damaged"},
-      {"PngUnknownColourType", RawPng(1, 1, 8, 5, "", rows), "colour type 5"},
+      {"PngUnknownColorType", RawPng(1, 1, 8, 5, "", rows), "color type 5"},
       {"PngUnknownBitDepth", RawPng(1, 1, 3, 0, "", rows), "bit depth 3"},
       {"PngBitDepthNotForThisType", RawPng(1, 1, 4, 2, "", rows), "damaged"},
       {"PngPaletteMissing", RawPng(1, 1, 8, 3, "", std::string(2, '\0')), "damaged"},
@@ -240,18 +240,18 @@ TEST(ImageIoTest, DamageAnywhereNeverCrashes) {
   }
 }
 
-TEST(ImageIoTest, GreyOf16BitsComesBackAndNothingElsePasses) {
-  const std::vector<uint16_t> grey = {0, 1, 255, 256, 40000, 65535};
-  const std::string bytes = EncodePng16(3, 2, grey).value();
+TEST(ImageIoTest, GrayOf16BitsComesBackAndNothingElsePasses) {
+  const std::vector<uint16_t> gray = {0, 1, 255, 256, 40000, 65535};
+  const std::string bytes = EncodePng16(3, 2, gray).value();
   const auto image = DecodePng16(bytes);
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->width, 3);
   EXPECT_EQ(image->height, 2);
-  EXPECT_EQ(image->pixels, grey);
+  EXPECT_EQ(image->pixels, gray);
   const ImageU8 rgb{.width = 1, .height = 1, .n_channels = 3, .pixels = {1, 2, 3}};
-  const ImageU8 grey8{.width = 1, .height = 1, .n_channels = 1, .pixels = {1}};
+  const ImageU8 gray8{.width = 1, .height = 1, .n_channels = 1, .pixels = {1}};
   for (const std::string& other :
-       {EncodePng(rgb).value(), EncodePng(grey8).value(), EncodeJpeg(rgb).value(), std::string(),
+       {EncodePng(rgb).value(), EncodePng(gray8).value(), EncodeJpeg(rgb).value(), std::string(),
         bytes.substr(0, bytes.size() / 2)}) {
     EXPECT_EQ(DecodePng16(other).status().code(), absl::StatusCode::kInvalidArgument);
   }

@@ -26,7 +26,7 @@ TEST(PoseTest, NgpPlacementCyclesAxesAfterScaleAndOffset) {
   EXPECT_NEAR(placed[2], 0.33 * 1 + 0.5, 1e-12);
 }
 
-TEST(PoseTest, NormalizingPlacementTurnsUpCentresAndScales) {
+TEST(PoseTest, NormalizingPlacementTurnsUpCentersAndScales) {
   std::vector<Pose> poses;
   for (int i = 0; i < 7; ++i) poses.push_back(MakePose(0.4 * i, {10.0 + 3 * i, -4.0 + i * i, 2.0}));
   const Similarity placement = NormalizingPlacement(poses);

@@ -53,7 +53,7 @@ double ViewCosine(const Camera& a, const Camera& b) {
 TEST(SceneReaderTest, BlenderSceneIsReadWithoutPlacement) {
   const auto scene = LoadScene(kMic);
   ASSERT_TRUE(scene.ok()) << scene.status();
-  EXPECT_EQ(scene->geometry.flavour, SceneFlavour::kBlender);
+  EXPECT_EQ(scene->geometry.flavor, SceneFlavor::kBlender);
   EXPECT_EQ(scene->train.size(), 100u);
   EXPECT_EQ(scene->test.size(), 25u);
   EXPECT_TRUE(scene->has_alpha);
@@ -94,7 +94,7 @@ TEST(SceneReaderTest, FoxIsPlacedAsInstantNgpDoesAndCountsMissingFiles) {
   options.decode_images = false;
   const SceneDescription fox = DescribeScene(*dir, options);
   ASSERT_TRUE(fox.ok()) << SummaryOf(fox.problems);
-  EXPECT_EQ(fox.geometry.flavour, SceneFlavour::kInstantNgp);
+  EXPECT_EQ(fox.geometry.flavor, SceneFlavor::kInstantNgp);
   EXPECT_EQ(fox.n_listed, 67);
   EXPECT_EQ(fox.n_missing, 17);
   EXPECT_THAT(fox.warnings, ElementsAre(HasSubstr("17 of 67 listed images do not exist")));
@@ -144,12 +144,12 @@ TEST(SceneReaderTest, Lego200IsRead) {
   EXPECT_TRUE(scene->has_alpha);
 }
 
-TEST(SceneReaderTest, DroneTransformsAreNormalised) {
+TEST(SceneReaderTest, DroneTransformsAreNormalized) {
   const auto dir = TestData("drone_5");
   if (!dir) GTEST_SKIP() << "NERF_TEST_DATA is not set";
   const auto scene = LoadScene(*dir);
   ASSERT_TRUE(scene.ok()) << scene.status();
-  EXPECT_EQ(scene->geometry.flavour, SceneFlavour::kNerfstudio);
+  EXPECT_EQ(scene->geometry.flavor, SceneFlavor::kNerfstudio);
   EXPECT_EQ(scene->train.size(), 15u);
   EXPECT_EQ(scene->test.size(), 3u);
   EXPECT_EQ(scene->geometry.n_levels, 4);
@@ -166,7 +166,7 @@ TEST(SceneReaderTest, DroneTransformsAreNormalised) {
   EXPECT_NEAR(extent, 1, 1e-5);
 }
 
-// The same cameras as a COLMAP model and, in metres, as transforms.json: equal up to a similarity.
+// The same cameras as a COLMAP model and, in meters, as transforms.json: equal up to a similarity.
 TEST(SceneReaderTest, DroneAsColmapAgreesWithItsTransforms) {
   const auto dir = TestData("drone_5");
   if (!dir) GTEST_SKIP() << "NERF_TEST_DATA is not set";
@@ -184,7 +184,7 @@ TEST(SceneReaderTest, DroneAsColmapAgreesWithItsTransforms) {
   const SceneDescription transforms = DescribeScene(folder.path(), options);
   ASSERT_TRUE(colmap.ok()) << SummaryOf(colmap.problems);
   ASSERT_TRUE(transforms.ok()) << SummaryOf(transforms.problems);
-  EXPECT_EQ(colmap.geometry.flavour, SceneFlavour::kColmap);
+  EXPECT_EQ(colmap.geometry.flavor, SceneFlavor::kColmap);
   EXPECT_EQ(colmap.source, "sparse/0 (binary)");
   EXPECT_EQ(transforms.source, "transforms.json");
   ASSERT_EQ(colmap.train.size(), 18u);
@@ -230,29 +230,29 @@ TEST(SceneReaderTest, OwnFrameCamerasMapOntoTheTrainingViews) {
   }
 }
 
-struct FlavourCase {
+struct FlavorCase {
   const char* name;
   const char* keys;
-  SceneFlavour flavour;
+  SceneFlavor flavor;
 };
 
-TEST(SceneReaderTest, KeysTellTheFlavour) {
-  const FlavourCase cases[] = {
-      {"angle", R"("camera_angle_x":0.7,)", SceneFlavour::kBlender},
-      {"intrinsics", R"("fl_x":50,"w":40,"h":30,)", SceneFlavour::kNerfstudio},
+TEST(SceneReaderTest, KeysTellTheFlavor) {
+  const FlavorCase cases[] = {
+      {"angle", R"("camera_angle_x":0.7,)", SceneFlavor::kBlender},
+      {"intrinsics", R"("fl_x":50,"w":40,"h":30,)", SceneFlavor::kNerfstudio},
       {"camera_model", R"("camera_model":"PINHOLE","camera_angle_x":0.7,)",
-       SceneFlavour::kNerfstudio},
-      {"aabb_scale", R"("aabb_scale":1,"camera_angle_x":0.7,)", SceneFlavour::kInstantNgp},
+       SceneFlavor::kNerfstudio},
+      {"aabb_scale", R"("aabb_scale":1,"camera_angle_x":0.7,)", SceneFlavor::kInstantNgp},
       {"offset", R"("offset":[0,0,0],"fl_x":50,"camera_model":"OPENCV",)",
-       SceneFlavour::kInstantNgp},
-      {"aabb", R"("aabb":[[0,0,0],[2,2,2]],"x_fov":40,)", SceneFlavour::kInstantNgp},
+       SceneFlavor::kInstantNgp},
+      {"aabb", R"("aabb":[[0,0,0],[2,2,2]],"x_fov":40,)", SceneFlavor::kInstantNgp},
   };
-  for (const FlavourCase& flavour_case : cases) {
+  for (const FlavorCase& flavor_case : cases) {
     const TempFolder folder;
-    WriteLine(folder, 2, flavour_case.keys);
+    WriteLine(folder, 2, flavor_case.keys);
     const SceneDescription scene = DescribeScene(folder.path());
-    EXPECT_TRUE(scene.ok()) << flavour_case.name << SummaryOf(scene.problems);
-    EXPECT_EQ(scene.geometry.flavour, flavour_case.flavour) << flavour_case.name;
+    EXPECT_TRUE(scene.ok()) << flavor_case.name << SummaryOf(scene.problems);
+    EXPECT_EQ(scene.geometry.flavor, flavor_case.flavor) << flavor_case.name;
   }
 }
 
@@ -267,7 +267,7 @@ TEST(SceneReaderTest, PerFrameIntrinsicsCountAsNerfstudio) {
   options.test_every = 0;
   const SceneDescription scene = DescribeScene(folder.path(), options);
   ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
-  EXPECT_EQ(scene.geometry.flavour, SceneFlavour::kNerfstudio);
+  EXPECT_EQ(scene.geometry.flavor, SceneFlavor::kNerfstudio);
   EXPECT_EQ(scene.train[0].camera.fl_x, 50);
   EXPECT_EQ(scene.train[1].camera.fl_x, 30);
   EXPECT_THAT(scene.camera_models, ElementsAre("PINHOLE 20x10", "PINHOLE 40x30"));
@@ -351,7 +351,7 @@ TEST(SceneReaderTest, IntrinsicsOfAnotherSizeOfTheSameShapeAreRescaled) {
   EXPECT_THAT(scene.warnings, ElementsAre(HasSubstr("3 images have another size")));
 }
 
-TEST(SceneReaderTest, CamerasThatAllStandAtOnePlaceGetAWarningWhateverTheFlavour) {
+TEST(SceneReaderTest, CamerasThatAllStandAtOnePlaceGetAWarningWhateverTheFlavor) {
   for (const char* file : {"transforms.json", "transforms_train.json"}) {
     const TempFolder folder;
     folder.Write("a.png", MakePng(20, 20));

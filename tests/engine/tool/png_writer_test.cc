@@ -10,7 +10,7 @@
 namespace nerf {
 namespace {
 
-ImageU8 Grey(uint8_t value) { return {5, 4, 3, std::vector<uint8_t>(5 * 4 * 3, value)}; }
+ImageU8 Gray(uint8_t value) { return {5, 4, 3, std::vector<uint8_t>(5 * 4 * 3, value)}; }
 
 class PngWriterTest : public testing::Test {
  protected:
@@ -21,12 +21,12 @@ class PngWriterTest : public testing::Test {
 TEST_F(PngWriterTest, EveryPictureIsInItsFileAfterFinish) {
   for (int n_threads : {1, 3}) {
     PngWriter writer(n_threads);
-    for (int i = 0; i < 20; ++i) EXPECT_THAT(writer.Add(PathOf(i), Grey(i)), IsOk());
+    for (int i = 0; i < 20; ++i) EXPECT_THAT(writer.Add(PathOf(i), Gray(i)), IsOk());
     EXPECT_THAT(writer.Finish(), IsOk());
     for (int i = 0; i < 20; ++i) {
       const absl::StatusOr<ImageU8> read = DecodeImage(PathOf(i));
       ASSERT_THAT(read.status(), IsOk());
-      EXPECT_EQ(read->pixels, Grey(i).pixels);
+      EXPECT_EQ(read->pixels, Gray(i).pixels);
       std::filesystem::remove(PathOf(i));
     }
   }
@@ -35,16 +35,16 @@ TEST_F(PngWriterTest, EveryPictureIsInItsFileAfterFinish) {
 TEST_F(PngWriterTest, DestructorWritesWhatWaits) {
   {
     PngWriter writer(2);
-    for (int i = 0; i < 8; ++i) EXPECT_THAT(writer.Add(PathOf(i), Grey(i)), IsOk());
+    for (int i = 0; i < 8; ++i) EXPECT_THAT(writer.Add(PathOf(i), Gray(i)), IsOk());
   }
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(std::filesystem::exists(PathOf(i))) << i;
 }
 
 TEST_F(PngWriterTest, FirstErrorIsReportedAndEndsTheWriting) {
   PngWriter writer(1);
-  EXPECT_THAT(writer.Add(dir_.path() + "/no/such/folder.png", Grey(1)), IsOk());
+  EXPECT_THAT(writer.Add(dir_.path() + "/no/such/folder.png", Gray(1)), IsOk());
   EXPECT_FALSE(writer.Finish().ok());
-  EXPECT_FALSE(writer.Add(PathOf(1), Grey(1)).ok());
+  EXPECT_FALSE(writer.Add(PathOf(1), Gray(1)).ok());
   EXPECT_FALSE(writer.Finish().ok());
   EXPECT_FALSE(std::filesystem::exists(PathOf(1)));
 }

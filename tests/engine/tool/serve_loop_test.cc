@@ -31,7 +31,7 @@ TEST_F(ServeLoopTest, TrainsToTheEndWithEveryMessageInOrder) {
   EXPECT_EQ(started["config"]["settings"]["learning_rate"],
             ConfigSettings(TrainConfig())["learning_rate"])
       << "defaults are echoed";
-  EXPECT_EQ(started["scene"]["flavour"], "blender");
+  EXPECT_EQ(started["scene"]["flavor"], "blender");
   EXPECT_EQ(started["scene"]["train"], 6);
   EXPECT_EQ(started["scene"]["test"], 2);
   EXPECT_EQ(started["step"], 0);

@@ -112,7 +112,7 @@ TEST(ViewWriterTest, DepthIsDividedByTheScaleAndByFar) {
   const ViewPicture view{{3, 1, 4, {1, 2, 3, 0, 4, 5, 6, 128, 7, 8, 9, 255}}, {0, 1, 2}};
   const std::vector<float> own = OwnDepths(view, 0.5f);
   EXPECT_EQ(own, (std::vector<float>{0, 2, 4}));
-  EXPECT_EQ(DepthToGrey(own, 4), (std::vector<uint16_t>{0, 32768, 65535}));
+  EXPECT_EQ(DepthToGray(own, 4), (std::vector<uint16_t>{0, 32768, 65535}));
   EXPECT_EQ(OpacityImage(view).pixels, (std::vector<uint8_t>{0, 128, 255}));
 }
 

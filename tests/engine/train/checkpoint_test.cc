@@ -17,7 +17,7 @@ TrainState SampleState() {
   state.config.background = Background::kRandom;
   state.config.learning_rate = 1.0f / 3;
   state.config.target_samples = 12345;
-  state.geometry.flavour = SceneFlavour::kNerfstudio;
+  state.geometry.flavor = SceneFlavor::kNerfstudio;
   state.geometry.frame.scale = 1.0f / 7;
   for (int i = 0; i < 3; ++i) state.geometry.frame.own_to_training.m[i][i] = 1.0f / 7;
   state.geometry.frame.own_to_training.m[0][3] = -0.1f;
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"budget", "steps"}, BadValue{"budget", "years 3"},
                       BadValue{"budget", "steps nan"}, BadValue{"background", "green"},
                       BadValue{"test_every", "-3"}, BadValue{"setting.target_samples", "1e99"},
-                      BadValue{"setting.nonsense", "1"}, BadValue{"scene.flavour", "x"},
+                      BadValue{"setting.nonsense", "1"}, BadValue{"scene.flavor", "x"},
                       BadValue{"scene.own_to_training", "1 2 3"},
                       BadValue{"scene.own_to_training", "1 0 0 0 0 1 0 0 0 0 1 inf"},
                       BadValue{"scene.own_to_training", "0 0 0 0 0 0 0 0 0 0 0 0"},

@@ -349,7 +349,7 @@ TEST_P(CudaHashGridStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere
   const auto render = [&](const TrainedModel& model) {
     ViewInWork view(*model.field, model.grid, geometry, camera, {});
     EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
-    return view.TakeView().colours;
+    return view.TakeView().colors;
   };
   EXPECT_EQ(render(device->Snapshot()), render(cpu->Snapshot()));
 }
@@ -375,9 +375,9 @@ TEST_P(CudaHashGridStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
   step->Run(TinyBatch(20));
   const TensorFile before = Saved(*step);
   TensorFile broken = before;
-  broken.tensors.erase("field.colour_mlp.1");
+  broken.tensors.erase("field.color_mlp.1");
   EXPECT_THAT(step->Load(broken),
-              StatusIs(absl::StatusCode::kInvalidArgument, "field.colour_mlp.1"));
+              StatusIs(absl::StatusCode::kInvalidArgument, "field.color_mlp.1"));
   EXPECT_TRUE(SameContents(Saved(*step), before));
 }
 

@@ -19,7 +19,7 @@
 namespace nerf {
 namespace {
 
-// A file of a field with some structure: thick here, thin there, of every colour.
+// A file of a field with some structure: thick here, thin there, of every color.
 TensorFile Checkpoint(TrainingStep* step) {
   TensorFile state = LivelyState(*step);
   for (const std::string prefix : {"", "average."}) {

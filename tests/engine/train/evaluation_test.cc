@@ -35,10 +35,10 @@ SceneGeometry Geometry() {
 // A box full of fog, ready to be rendered on the CPU.
 class Fog {
  public:
-  Fog(float sigma, Vec3 colour)
+  Fog(float sigma, Vec3 color)
       : device_(NewCpuRenderDevice(&pool_)),
         renderer_(device_->Load(
-            {std::make_unique<ConstantField>(sigma, colour), FullOccupancyGrid(Aabb{}, 1, 32)},
+            {std::make_unique<ConstantField>(sigma, color), FullOccupancyGrid(Aabb{}, 1, 32)},
             Geometry(), RenderPrecision::kSingle)) {}
   SceneRenderer* renderer() { return renderer_.get(); }
 
@@ -48,7 +48,7 @@ class Fog {
   const std::unique_ptr<SceneRenderer> renderer_;
 };
 
-TEST(EvaluationTest, OpaqueFogOfTheRightColourIsPerfect) {
+TEST(EvaluationTest, OpaqueFogOfTheRightColorIsPerfect) {
   const std::vector<View> views = {FacingView(12, {51, 102, 204, 255})};
   ThreadPool pool(1);
   const auto result =
@@ -82,7 +82,7 @@ TEST(EvaluationTest, EmptyFieldShowsTheBackgroundThatWasAskedFor) {
 }
 
 TEST(EvaluationTest, MeanIsOverImagesNotOverPixels) {
-  // Errors of 10 and of 40 grey levels, in images of different size.
+  // Errors of 10 and of 40 gray levels, in images of different size.
   const std::vector<View> views = {FacingView(4, {10, 10, 10}), FacingView(16, {40, 40, 40})};
   ThreadPool pool(1);
   EvaluationOptions options;

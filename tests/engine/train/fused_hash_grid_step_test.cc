@@ -253,7 +253,7 @@ TEST(FusedHashGridStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
   EXPECT_TRUE(SameContents(Saved(*step), before));
 }
 
-TEST(FusedHashGridStepTest, InitializeStartsTheOptimiserAnew) {
+TEST(FusedHashGridStepTest, InitializeStartsTheOptimizerAnew) {
   ThreadPool pool(1);
   const auto donor = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
   ASSERT_THAT(donor->Load(LivelyState(*donor)), IsOk());
@@ -328,7 +328,7 @@ TEST(FusedHashGridStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
   const auto render = [&](const TrainedModel& model) {
     ViewInWork view(*model.field, model.grid, geometry, camera, {});
     EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
-    return view.TakeView().colours;
+    return view.TakeView().colors;
   };
   TensorFile model;
   step->SaveModel(&model);

@@ -21,7 +21,7 @@ class NgpChunkTest : public testing::Test {
     parameters_.InitializeRandomly();
   }
 
-  // Rays of `batch`, one chunk for each pair of neighbouring bounds.
+  // Rays of `batch`, one chunk for each pair of neighboring bounds.
   LaneOutput Run(const Batch& batch, const std::vector<int>& bounds, NgpChunk* chunk) {
     const std::vector<uint8_t> empty_reaches = EmptyReaches(grid_);
     const ChunkInput input{

@@ -32,7 +32,7 @@ constexpr unsigned kNoThread = ~0u;
 ThreadOrder thread_order = ThreadOrder::kRising;
 
 // A stack of its own, or the one that RunGrid was called on.
-struct Fibre {
+struct Fiber {
   ucontext_t context = {};  // where it begins
   jmp_buf jump;             // where it stopped
   bool has_run = false;
@@ -44,7 +44,7 @@ struct Fibre {
 };
 
 // To another stack. ASan is told; elsewhere jumps spare the two system calls of swapcontext.
-void Switch(Fibre* from, Fibre* to) {
+void Switch(Fiber* from, Fiber* to) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&from->fake_stack, to->bottom, to->byte_size);
   swapcontext(&from->context, &to->context);
@@ -58,19 +58,19 @@ void Switch(Fibre* from, Fibre* to) {
 }
 
 struct Waiting {
-  Fibre* fibre = nullptr;  // null: does not wait
+  Fiber* fiber = nullptr;  // null: does not wait
   const CallSite* site = nullptr;
   uint32_t mask = 0;  // 0 at a block barrier
   void* operand = nullptr;
   bool IsAt(const CallSite& there, uint32_t with_mask) const {
-    return fibre != nullptr && mask == with_mask && site->line() == there.line() &&
+    return fiber != nullptr && mask == with_mask && site->line() == there.line() &&
            site->column() == there.column() &&
            (site->file_name() == there.file_name() ||
             std::strcmp(site->file_name(), there.file_name()) == 0);
   }
 };
 
-// One block after another. A fibre runs thread after thread as long as none has to wait, so that
+// One block after another. A fiber runs thread after thread as long as none has to wait, so that
 // kernels without barriers cost no switches.
 class BlockRunner {
  public:
@@ -85,10 +85,10 @@ class BlockRunner {
   bool running() const { return body_ != nullptr; }
 
  private:
-  static void FibreMain();
+  static void FiberMain();
   void RunBlock();
-  void Resume(Fibre* fibre);
-  Fibre* IdleFibre();
+  void Resume(Fiber* fiber);
+  Fiber* IdleFiber();
   [[noreturn]] void ReportDivergence();
 
   const char* name_ = "";
@@ -96,10 +96,10 @@ class BlockRunner {
   const std::function<void()>* body_ = nullptr;
   unsigned block_ = 0;
   std::unique_ptr<char[]> shared_;
-  Fibre main_;
-  Fibre* current_ = &main_;
-  std::vector<std::unique_ptr<Fibre>> fibres_, stuck_;
-  std::vector<Fibre*> idle_, ready_;
+  Fiber main_;
+  Fiber* current_ = &main_;
+  std::vector<std::unique_ptr<Fiber>> fibers_, stuck_;
+  std::vector<Fiber*> idle_, ready_;
   std::vector<Waiting> waiting_;  // by thread
   unsigned n_begun_ = 0, n_ended_ = 0, n_waiting_at_barrier_ = 0;
   std::vector<unsigned> n_waiting_in_warp_;
@@ -110,47 +110,47 @@ BlockRunner& Runner() {
   return *runner;
 }
 
-void BlockRunner::FibreMain() {
+void BlockRunner::FiberMain() {
   BlockRunner& self = Runner();
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &self.main_.bottom, &self.main_.byte_size);
 #endif
-  Fibre* const fibre = self.current_;
+  Fiber* const fiber = self.current_;
   while (true) {
     while (self.n_begun_ < self.shape_.n_threads) {
       const unsigned turn = self.n_begun_++;
-      fibre->thread =
+      fiber->thread =
           thread_order == ThreadOrder::kRising ? turn : self.shape_.n_threads - 1 - turn;
       (*self.body_)();
       ++self.n_ended_;
     }
-    fibre->thread = kNoThread;
-    self.idle_.push_back(fibre);
-    Switch(fibre, &self.main_);
+    fiber->thread = kNoThread;
+    self.idle_.push_back(fiber);
+    Switch(fiber, &self.main_);
   }
 }
 
-Fibre* BlockRunner::IdleFibre() {
+Fiber* BlockRunner::IdleFiber() {
   if (!idle_.empty()) {
-    Fibre* const fibre = idle_.back();
+    Fiber* const fiber = idle_.back();
     idle_.pop_back();
-    return fibre;
+    return fiber;
   }
-  auto fibre = std::make_unique<Fibre>();
-  fibre->stack.reset(new char[kStackBytes]);
-  fibre->bottom = fibre->stack.get();
-  fibre->byte_size = kStackBytes;
-  getcontext(&fibre->context);
-  fibre->context.uc_stack.ss_sp = fibre->stack.get();
-  fibre->context.uc_stack.ss_size = kStackBytes;
-  makecontext(&fibre->context, &BlockRunner::FibreMain, 0);
-  fibres_.push_back(std::move(fibre));
-  return fibres_.back().get();
+  auto fiber = std::make_unique<Fiber>();
+  fiber->stack.reset(new char[kStackBytes]);
+  fiber->bottom = fiber->stack.get();
+  fiber->byte_size = kStackBytes;
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = fiber->stack.get();
+  fiber->context.uc_stack.ss_size = kStackBytes;
+  makecontext(&fiber->context, &BlockRunner::FiberMain, 0);
+  fibers_.push_back(std::move(fiber));
+  return fibers_.back().get();
 }
 
-void BlockRunner::Resume(Fibre* fibre) {
-  current_ = fibre;
-  Switch(&main_, fibre);
+void BlockRunner::Resume(Fiber* fiber) {
+  current_ = fiber;
+  Switch(&main_, fiber);
   current_ = &main_;
 }
 
@@ -178,25 +178,25 @@ void BlockRunner::RunBlock() {
   n_begun_ = n_ended_ = n_waiting_at_barrier_ = 0;
   while (n_ended_ < shape_.n_threads) {
     if (!ready_.empty()) {
-      Fibre* const fibre = ready_.back();
+      Fiber* const fiber = ready_.back();
       ready_.pop_back();
-      Resume(fibre);
+      Resume(fiber);
     } else if (n_begun_ < shape_.n_threads) {
-      Resume(IdleFibre());
+      Resume(IdleFiber());
     } else {
       ReportDivergence();
     }
   }
-  // Fibres that wait to begin another thread have run out of threads.
+  // Fibers that wait to begin another thread have run out of threads.
   while (!ready_.empty()) {
-    Fibre* const fibre = ready_.back();
+    Fiber* const fiber = ready_.back();
     ready_.pop_back();
-    Resume(fibre);
+    Resume(fiber);
   }
 }
 
 void BlockRunner::Wait(const CallSite& site, uint32_t mask, void* operand, WarpCombine combine) {
-  Fibre* const self = current_;
+  Fiber* const self = current_;
   const unsigned thread = self->thread;
   const bool whole_block = combine == nullptr;
   const unsigned first = whole_block ? 0 : thread / kWarp * kWarp;
@@ -225,7 +225,7 @@ void BlockRunner::Wait(const CallSite& site, uint32_t mask, void* operand, WarpC
   // In the order of their first turn: the ready list is taken from its end.
   const auto release = [&](unsigned t) {
     if (!takes_part(t)) return;
-    if (t != thread) ready_.push_back(waiting_[t].fibre);
+    if (t != thread) ready_.push_back(waiting_[t].fiber);
     waiting_[t] = {};
   };
   if (thread_order == ThreadOrder::kRising) {
@@ -240,7 +240,7 @@ void BlockRunner::ReportDivergence() {
   for (unsigned t = 0; t < shape_.n_threads; ++t) {
     const Waiting& w = waiting_[t];
     std::string place = "ended";
-    if (w.fibre != nullptr) {
+    if (w.fiber != nullptr) {
       place = std::string(w.mask == 0 ? "at the block barrier " : "at the warp operation ") +
               w.site->file_name() + ":" + std::to_string(w.site->line());
     }
@@ -249,9 +249,9 @@ void BlockRunner::ReportDivergence() {
   std::string message = std::string("kernel ") + name_ + ", block " + std::to_string(block_) +
                         ": threads wait for one another without end:";
   for (const auto& [place, threads] : places) message += "\n  " + place + ": " + threads;
-  // Fibres that are stuck keep their stacks, which cannot be unwound; fresh ones take their place.
-  std::move(fibres_.begin(), fibres_.end(), std::back_inserter(stuck_));
-  fibres_.clear();
+  // Fibers that are stuck keep their stacks, which cannot be unwound; fresh ones take their place.
+  std::move(fibers_.begin(), fibers_.end(), std::back_inserter(stuck_));
+  fibers_.clear();
   idle_.clear();
   ready_.clear();
   body_ = nullptr;

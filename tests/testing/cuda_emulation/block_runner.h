@@ -8,7 +8,7 @@
 #include "tests/testing/cuda_emulation/call_site.h"
 
 // Runs CUDA kernels that were compiled as C++, for tests on machines without a device. Blocks run
-// one after another; the threads of a block are fibres that take turns at barriers and warp
+// one after another; the threads of a block are fibers that take turns at barriers and warp
 // operations. It is about being right, not about speed: threads run in a fixed order, each as far
 // as it can, which is the order in which a missing barrier shows.
 namespace nerf::cuda_emulation {

@@ -36,16 +36,16 @@ FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction) {
   }
   const Matrix hidden = DenseForward(encoding, LayerWeights(network, 0), true);
   const Matrix geometry = DenseForward(hidden, LayerWeights(network, 1), false);
-  Matrix inputs(1, kColourInputWidth);
+  Matrix inputs(1, kColorInputWidth);
   const auto harmonics = SphericalHarmonics4(direction.x, direction.y, direction.z);
   std::copy(harmonics.begin(), harmonics.end(), inputs.values.begin());
   std::copy(geometry.values.begin(), geometry.values.end(),
             inputs.values.begin() + kDirectionWidth);
   const Matrix hidden0 = DenseForward(inputs, LayerWeights(network, 2), true);
   const Matrix hidden1 = DenseForward(hidden0, LayerWeights(network, 3), true);
-  const Matrix colour = DenseForward(hidden1, LayerWeights(network, 4), false);
+  const Matrix color = DenseForward(hidden1, LayerWeights(network, 4), false);
   FieldSample sample{std::exp(std::min(geometry.at(0, 0) - network.density_shift, 15.0)), {}};
-  for (int c = 0; c < 3; ++c) sample.colour[c] = 1 / (1 + std::exp(-colour.at(0, c)));
+  for (int c = 0; c < 3; ++c) sample.color[c] = 1 / (1 + std::exp(-color.at(0, c)));
   return sample;
 }
 

@@ -7,10 +7,10 @@
 
 namespace nerf::reference {
 
-// Density (1 / training unit) and sRGB colour of a point of the ngp field, in double precision.
+// Density (1 / training unit) and sRGB color of a point of the ngp field, in double precision.
 struct FieldSample {
   double sigma;
-  double colour[3];
+  double color[3];
 };
 // unit: in the unit cube of network.box; direction of unit length.
 FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction);

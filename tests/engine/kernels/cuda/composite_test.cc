@@ -12,7 +12,7 @@
 namespace nerf::kernels {
 namespace {
 
-// Loss of a ray's colour in double, averaged over the channels.
+// Loss of a ray's color in double, averaged over the channels.
 double Loss(const LossShape& shape, const double (&residual)[3]) {
   double loss = 0;
   for (double r : residual) {
@@ -38,14 +38,14 @@ struct Rays {
       float t = 0.5f;
       for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k) t_middles.push_back(t += deltas[k]);
     }
-    colour_outputs = RandomPoints(n, -2, 2, 4);
+    color_outputs = RandomPoints(n, -2, 2, 4);
     targets = RandomPoints(n_rays, 0, 1, 5);
     backgrounds = RandomPoints(n_rays, 0, 1, 6);
   }
   std::vector<uint32_t> offsets{0};
   std::vector<float> outputs, exponents, deltas, t_middles;
   float distortion = 0;  // weight in the loss
-  std::vector<Vec3> colour_outputs, targets, backgrounds;
+  std::vector<Vec3> color_outputs, targets, backgrounds;
 
   double DistortionOf(size_t ray, const std::vector<double>& weights) const {
     std::vector<double> places;
@@ -54,7 +54,7 @@ struct Rays {
     return reference::Distortion(weights, places, kStepScale * kDistortionUnit);
   }
 
-  // Sum over the rays of the loss, from (colour outputs, exponent) of each sample [n][4].
+  // Sum over the rays of the loss, from (color outputs, exponent) of each sample [n][4].
   double TotalLoss(const LossShape& shape, const std::vector<double>& variables,
                    double* squared_error) const {
     double total = 0;
@@ -69,10 +69,10 @@ struct Rays {
       const auto composite = reference::CompositeForward(bounds, sigmas, lengths);
       double residual[3];
       for (int c = 0; c < 3; ++c) {
-        double colour = composite.ray_transmittance[0] * backgrounds[r][c];
+        double color = composite.ray_transmittance[0] * backgrounds[r][c];
         for (uint32_t k = offsets[r]; k < offsets[r + 1]; ++k)
-          colour += composite.weights[k - offsets[r]] / (1 + std::exp(-variables[4 * k + c]));
-        residual[c] = colour - targets[r][c];
+          color += composite.weights[k - offsets[r]] / (1 + std::exp(-variables[4 * k + c]));
+        residual[c] = color - targets[r][c];
         *squared_error += residual[c] * residual[c] / 3;
       }
       total += Loss(shape, residual) + distortion * DistortionOf(r, composite.weights);
@@ -91,7 +91,7 @@ class CudaCompositeTest : public CudaTest {
     const auto n = static_cast<uint32_t>(rays.deltas.size());
     std::vector<uint32_t> rows(n);
     std::vector<float> alphas(n), deltas(n), sigmas(n), weights(n), t_middles(n);
-    std::vector<Vec3> colours(n);
+    std::vector<Vec3> colors(n);
     for (size_t r = 0; r + 1 < rays.offsets.size(); ++r) {
       float transmittance = 1;
       for (uint32_t k = rays.offsets[r]; k < rays.offsets[r + 1]; ++k) {
@@ -101,7 +101,7 @@ class CudaCompositeTest : public CudaTest {
         t_middles[row] = rays.t_middles[k];
         alphas[row] = -std::expm1(-sigmas[row] * deltas[row]);
         weights[row] = CompositeForwardStep(alphas[row], &transmittance);
-        for (int c = 0; c < 3; ++c) colours[k][c] = 1 / (1 + std::exp(-rays.colour_outputs[k][c]));
+        for (int c = 0; c < 3; ++c) colors[k][c] = 1 / (1 + std::exp(-rays.color_outputs[k][c]));
       }
     }
     const DeviceArray<uint32_t> n_rays({static_cast<uint32_t>(rays.targets.size())}),
@@ -109,7 +109,7 @@ class CudaCompositeTest : public CudaTest {
     const DeviceArray<float> device_alphas(alphas), device_deltas(deltas), device_sigmas(sigmas),
         device_weights(weights), device_t_middles(t_middles), device_scale({scale}),
         device_step_scale({kStepScale}), device_distortion({rays.distortion});
-    const DeviceArray<Vec3> device_colours(colours), targets(rays.targets),
+    const DeviceArray<Vec3> device_colors(colors), targets(rays.targets),
         backgrounds(rays.backgrounds);
     DeviceArray<float> grads(size_t{4} * n);
     DeviceArray<double> losses(2 * cuda::kLossBlocks);
@@ -124,7 +124,7 @@ class CudaCompositeTest : public CudaTest {
                          .t_middles = device_t_middles.data(),
                          .steps = kSceneSteps,
                          .step_scale = device_step_scale.data(),
-                         .colours = device_colours.data(),
+                         .colors = device_colors.data(),
                          .targets = targets.data(),
                          .backgrounds = backgrounds.data(),
                          .gradient_scale = device_scale.data(),
@@ -157,7 +157,7 @@ TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDiffe
     const Result result = Run(rays, shape, kScale);
     std::vector<double> variables;
     for (size_t k = 0; k < rays.deltas.size(); ++k) {
-      for (int c = 0; c < 3; ++c) variables.push_back(rays.colour_outputs[k][c]);
+      for (int c = 0; c < 3; ++c) variables.push_back(rays.color_outputs[k][c]);
       variables.push_back(rays.exponents[k]);
     }
     double squared_error, ignored;

@@ -173,7 +173,7 @@ class CudaNgpMlpTest : public CudaTest {
   }
 
   template <typename T>
-  void ExpectColourAgrees() {
+  void ExpectColorAgrees() {
     for (uint32_t n : kSizes) {
       const Batch<T> batch(n);
       const Forward forward(batch);
@@ -185,16 +185,16 @@ class CudaNgpMlpTest : public CudaTest {
       const DeviceArray<T> weights(batch.weights), harmonics(batch.harmonics),
           geometry(Narrow<T>(host_geometry));
       const DeviceArray<uint32_t> rows(batch.rows), ray_of(batch.ray_of);
-      DeviceArray<Vec3> colours(n);
-      cuda::NgpColour(cuda::NgpColourParams<T>{.range = {n},
-                                               .weights = weights.data(),
-                                               .rows = rows.data(),
-                                               .ray_of = ray_of.data(),
-                                               .harmonics = harmonics.data(),
-                                               .geometry = geometry.data(),
-                                               .colours = colours.data()},
-                      stream_);
-      const auto found = colours.Download(stream_);
+      DeviceArray<Vec3> colors(n);
+      cuda::NgpColor(cuda::NgpColorParams<T>{.range = {n},
+                                             .weights = weights.data(),
+                                             .rows = rows.data(),
+                                             .ray_of = ray_of.data(),
+                                             .harmonics = harmonics.data(),
+                                             .geometry = geometry.data(),
+                                             .colors = colors.data()},
+                     stream_);
+      const auto found = colors.Download(stream_);
       for (uint32_t k = 0; k < n; ++k) {
         for (int c = 0; c < 3; ++c) {
           const double expected = 1 / (1 + std::exp(-forward.outputs.at(k, c)));
@@ -211,14 +211,14 @@ class CudaNgpMlpTest : public CudaTest {
       }
       const DeviceArray<T> listed(Narrow<T>(listed_geometry));
       const DeviceArray<uint32_t> rays(listed_rays);
-      cuda::NgpColour(cuda::NgpColourParams<T>{.range = {n},
-                                               .weights = weights.data(),
-                                               .ray_of = rays.data(),
-                                               .harmonics = harmonics.data(),
-                                               .geometry = listed.data(),
-                                               .colours = colours.data()},
-                      stream_);
-      EXPECT_EQ(colours.Download(stream_), found) << "without rows";
+      cuda::NgpColor(cuda::NgpColorParams<T>{.range = {n},
+                                             .weights = weights.data(),
+                                             .ray_of = rays.data(),
+                                             .harmonics = harmonics.data(),
+                                             .geometry = listed.data(),
+                                             .colors = colors.data()},
+                     stream_);
+      EXPECT_EQ(colors.Download(stream_), found) << "without rows";
     }
   }
 
@@ -307,8 +307,8 @@ NERF_INSTANTIATE_CUDA_PLACES(CudaNgpMlpTest);
 
 TEST_P(CudaNgpMlpTest, DensityAgreesWithTheReferenceForAllSizes) { ExpectDensityAgrees<float>(); }
 TEST_P(CudaNgpMlpTest, DensityInHalfPrecisionAgreesToItsRounding) { ExpectDensityAgrees<Half>(); }
-TEST_P(CudaNgpMlpTest, ColourAgreesWithTheReferenceForAllSizes) { ExpectColourAgrees<float>(); }
-TEST_P(CudaNgpMlpTest, ColourInHalfPrecisionAgreesToItsRounding) { ExpectColourAgrees<Half>(); }
+TEST_P(CudaNgpMlpTest, ColorAgreesWithTheReferenceForAllSizes) { ExpectColorAgrees<float>(); }
+TEST_P(CudaNgpMlpTest, ColorInHalfPrecisionAgreesToItsRounding) { ExpectColorAgrees<Half>(); }
 TEST_P(CudaNgpMlpTest, BackwardAgreesWithTheReferenceForAllSizes) { ExpectBackwardAgrees<float>(); }
 TEST_P(CudaNgpMlpTest, BackwardInHalfPrecisionAgreesToItsRounding) { ExpectBackwardAgrees<Half>(); }
 

@@ -143,7 +143,7 @@ TEST_P(CudaOccupancyUpdateTest, BitsAreSetAboveTheThresholdOrTheMeanWhereThatIsL
     uint32_t n = 0;
     for (size_t i = 0; i < host.size(); ++i) {
       const bool occupied = (found[i / 64] >> (i % 64)) & 1;
-      // The mean may round to the neighbouring float.
+      // The mean may round to the neighboring float.
       if (std::abs(host[i] - limit) > 1e-6) {
         ASSERT_EQ(occupied, host[i] > limit) << i;
       }

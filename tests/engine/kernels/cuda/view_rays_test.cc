@@ -21,7 +21,7 @@ OccupancyGrid PatternGrid() {
 
 // A scene by formulas, walls among haze. Position in the unit cube.
 float SigmaAt(Vec3 p) { return std::sin(9 * p.x) * std::cos(7 * p.y + 5 * p.z) > 0.7f ? 60 : 0.3f; }
-Vec3 ColourAt(Vec3 p) { return {p.x, p.y, 0.5f + 0.5f * std::sin(20 * p.z)}; }
+Vec3 ColorAt(Vec3 p) { return {p.x, p.y, 0.5f + 0.5f * std::sin(20 * p.z)}; }
 
 constexpr MarchSteps kSteps = {0.05f, 1.0f / 64};
 constexpr Vec3 kBoxMin = {-2, -2, -2}, kInverseBoxSize = {0.25f, 0.25f, 0.25f};
@@ -52,7 +52,7 @@ ViewRay Expected(const MarchGrid& grid, const cuda::ViewControl& control, int x,
     const Vec3 unit = (position - kBoxMin) * kInverseBoxSize;
     const float weight =
         view.AddSample(AlphaFromDensity(SigmaAt(unit), delta), t_middle, control.min_transmittance);
-    if (weight > 0) view.AddColour(ColourAt(unit), weight);
+    if (weight > 0) view.AddColor(ColorAt(unit), weight);
   }
   return view;
 }
@@ -109,15 +109,15 @@ class CudaViewRaysTest : public CudaTest {
       n_samples += n;
       const std::vector<Vec3> at = positions.Download(stream_);
       std::vector<float> sigmas(sample_capacity);
-      std::vector<Vec3> colours(sample_capacity);
+      std::vector<Vec3> colors(sample_capacity);
       for (uint32_t i = 0; i < n; ++i) {
         sigmas[i] = SigmaAt(at[i]);
-        colours[i] = ColourAt(at[i]);
+        colors[i] = ColorAt(at[i]);
       }
       const DeviceArray<float> device_sigmas(sigmas);
-      const DeviceArray<Vec3> device_colours(colours);
+      const DeviceArray<Vec3> device_colors(colors);
       view.sigmas = device_sigmas.data();
-      view.colours = device_colours.data();
+      view.colors = device_colors.data();
       cuda::CompositeView(view, wave, stream_);
       const cuda::ViewCounts after = counts.Download(stream_)[0];
       alive = wave % 2 == 0 ? after.alive_odd : after.alive_even;
@@ -139,7 +139,7 @@ class CudaViewRaysTest : public CudaTest {
       }
       const ViewRay expected = Expected(host_grid, host_control, x, y);
       const uint32_t packed =
-          PackRgba(expected.ColourOn(host_control.background), expected.Opacity());
+          PackRgba(expected.ColorOn(host_control.background), expected.Opacity());
       uint8_t a[4], b[4];
       std::memcpy(a, &found[r], 4);
       std::memcpy(b, &packed, 4);

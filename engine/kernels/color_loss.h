@@ -12,7 +12,7 @@ struct LossShape {
   float huber_delta = INFINITY;
 };
 
-// Loss of one colour channel and its derivative by the residual.
+// Loss of one color channel and its derivative by the residual.
 struct ChannelLoss {
   float value, derivative;
 };

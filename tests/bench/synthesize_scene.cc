@@ -86,8 +86,8 @@ Vec3 Shade(const Ray& ray, uint32_t seed) {
     const Vec3 p = ray.origin + ray.direction * near;
     const float height = FractalNoise(seed, p * 3), tint = FractalNoise(seed + 100, p * 5);
     const float light = 0.35f + 0.65f * std::max(0.0f, 0.6f * p.x + 0.3f * p.y + 0.7f * p.z);
-    const Vec3 colour = height > 0.5f ? Vec3{0.55f, 0.45f, 0.3f} : Vec3{0.15f, 0.3f, 0.5f};
-    return (colour * (0.4f + 1.2f * height) + Vec3{tint, tint, tint} * 0.35f) * light;
+    const Vec3 color = height > 0.5f ? Vec3{0.55f, 0.45f, 0.3f} : Vec3{0.15f, 0.3f, 0.5f};
+    return (color * (0.4f + 1.2f * height) + Vec3{tint, tint, tint} * 0.35f) * light;
   }
   const Vec3 p = ray.origin + ray.direction * SphereDistance(ray, kSkyRadius, true);
   const float cloud = FractalNoise(seed + 200, p * 0.7f);
@@ -99,7 +99,7 @@ ImageU8 RenderPicture(const Camera& camera, uint32_t seed, uint32_t picture) {
   image.pixels.reserve(static_cast<size_t>(camera.width) * camera.height * 4);
   for (int y = 0; y < camera.height; ++y) {
     for (int x = 0; x < camera.width; ++x) {
-      const Vec3 colour = Shade(
+      const Vec3 color = Shade(
           CameraRay(camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f), seed);
       const auto words =
           RandomWords(seed, RandomUse::kTest, picture, static_cast<uint32_t>(y * camera.width + x));
@@ -108,7 +108,7 @@ ImageU8 RenderPicture(const Camera& camera, uint32_t seed, uint32_t picture) {
         const float noise = (UniformFloat(words[c]) + UniformFloat(words[3] * (2u * c + 3)) - 1) *
                             2.45f * kSensorNoise;
         image.pixels.push_back(
-            static_cast<uint8_t>(std::clamp(colour[c] * 255 + noise, 0.0f, 255.0f)));
+            static_cast<uint8_t>(std::clamp(color[c] * 255 + noise, 0.0f, 255.0f)));
       }
       image.pixels.push_back(255);
     }
