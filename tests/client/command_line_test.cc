@@ -11,6 +11,7 @@
 #include "common/exit_code.h"
 #include "nlohmann/json.hpp"
 #include "tests/client/run_command.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {
@@ -222,11 +223,11 @@ TEST(CommandLineTest, ValueOfAFlagThatLooksLikeANounIsNoNoun) {
 }
 
 TEST(CommandLineTest, CheckOfAFolderPrintsTheReport) {
-  CommandResult result = RunCommand({"scene", "check", NERF_SOURCE_DIR "/examples/mic"});
+  CommandResult result = RunCommand({"scene", "check", SourceDir() + "/examples/mic"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("100 train, 25 test"));
   EXPECT_THAT(result.err, HasSubstr("next: nerfctl train"));
-  result = RunCommand({"scene", "check", NERF_SOURCE_DIR "/examples/mic", "--json"});
+  result = RunCommand({"scene", "check", SourceDir() + "/examples/mic", "--json"});
   EXPECT_EQ(nlohmann::json::parse(result.out)["ok"], true);
   const TempDir dir;
   result = RunCommand({"scene", "check", dir.path()});
@@ -235,7 +236,7 @@ TEST(CommandLineTest, CheckOfAFolderPrintsTheReport) {
 }
 
 TEST(CommandLineTest, FullStandardOutputIsAnError) {
-  const std::string line = "exec '" NERF_BIN_DIR "/nerfctl' train --help-settings > /dev/full 2>&1";
+  const std::string line = "exec '" + BinDir() + "/nerfctl' train --help-settings > /dev/full 2>&1";
   const int status = std::system(("bash -c \"" + line + "\"").c_str());
   EXPECT_EQ(WEXITSTATUS(status), kBug);
 }

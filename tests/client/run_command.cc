@@ -13,6 +13,7 @@
 #include "client/command_line.h"
 #include "common/file_io.h"
 #include "common/ids.h"
+#include "tests/testing/paths.h"
 
 extern char** environ;
 
@@ -43,7 +44,7 @@ RunningBinary::RunningBinary(const std::vector<std::string>& args,
                              const std::map<std::string, std::string>& environment) {
   folder_ = (std::filesystem::temp_directory_path() / "nerfctl-run-XXXXXX").string();
   if (mkdtemp(folder_.data()) == nullptr) std::abort();
-  std::vector<std::string> words = {NERF_BIN_DIR "/nerfctl"};
+  std::vector<std::string> words = {BinDir() + "/nerfctl"};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

@@ -19,6 +19,7 @@
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
 #include "tests/client/service_fixture.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {
@@ -147,7 +148,7 @@ TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
 
 TEST_F(ServiceTest, AfterAnObjectAnOrbitIsNextAndWhereTheCaptureIsNotKnownBothAreNamed) {
   ScriptSuccess();
-  CommandResult result = Run({"train", NERF_SOURCE_DIR "/examples/mic"});
+  CommandResult result = Run({"train", SourceDir() + "/examples/mic"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --orbit 8 --out views   "
                                     "(nerfctl model promote j-fake keeps it)\n"));
@@ -261,7 +262,7 @@ TEST_F(ServiceTest, TrainWarnsBeforeTheUploadThatNoWorkerHasTheMethod) {
 }
 
 TEST_F(ServiceTest, TrainReportsTheBackgroundThatIsAskedFor) {
-  const std::string mic = NERF_SOURCE_DIR "/examples/mic";
+  const std::string mic = SourceDir() + "/examples/mic";
   EXPECT_THAT(Run({"train", mic, "--background", "white", "--detach"}).err,
               HasSubstr("background white · OK"));
   EXPECT_THAT(Run({"train", mic, "--detach"}).err, HasSubstr("background random for training"));

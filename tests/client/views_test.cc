@@ -14,6 +14,7 @@
 #include "common/sha256.h"
 #include "engine/scene/image_io.h"
 #include "tests/client/service_fixture.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {
@@ -216,8 +217,8 @@ TEST_F(ServiceTest, RenderMayTakeTenMinutesOrAsLongAsTimeoutSays) {
 
 TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViews) {
   const TempDir dir;
-  const CommandResult result = Run({"render", "--job", "j-1", "--camera",
-                                    NERF_SOURCE_DIR "/examples/mic", "--out", dir / "out"});
+  const CommandResult result = Run(
+      {"render", "--job", "j-1", "--camera", SourceDir() + "/examples/mic", "--out", dir / "out"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;
   ASSERT_EQ(state_.render.size(), 25u);
   EXPECT_EQ(state_.render[0].camera().width(), 200u);

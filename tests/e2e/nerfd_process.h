@@ -15,6 +15,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tests/testing/paths.h"
 
 namespace nerf {
 
@@ -26,12 +27,8 @@ class NerfdProcess {
                std::vector<std::string> environment = {})
       : data_dir_(data_dir) {
     unlink((data_dir + "/nerfd.ports").c_str());
-    std::vector<std::string> arguments = {std::string(NERF_BIN_DIR) + "/nerfd",
-                                          "--data-dir",
-                                          data_dir,
-                                          "--listen",
-                                          "127.0.0.1:0",
-                                          "--metrics-listen",
+    std::vector<std::string> arguments = {BinDir() + "/nerfd", "--data-dir",  data_dir,
+                                          "--listen",          "127.0.0.1:0", "--metrics-listen",
                                           "127.0.0.1:0"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     std::vector<char*> argv, envp;

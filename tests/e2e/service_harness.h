@@ -26,6 +26,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {
@@ -55,7 +56,7 @@ class BinaryProcess {
   BinaryProcess(const std::string& binary, std::vector<std::string> arguments,
                 std::vector<std::string> environment, const std::string& prefix)
       : prefix_(prefix), started_(absl::Now()) {
-    arguments.insert(arguments.begin(), std::string(NERF_BIN_DIR) + "/" + binary);
+    arguments.insert(arguments.begin(), BinDir() + "/" + binary);
     for (char** variable = environ; *variable != nullptr; ++variable)
       environment.push_back(*variable);
     std::vector<char*> argv, envp;
@@ -275,7 +276,7 @@ class ServiceTest : public testing::Test {
   // The sample scene, cut down to a few views so that reading and evaluating it takes no time.
   std::string SmallScene(int n_train = 16, int n_test = 2) {
     namespace fs = std::filesystem;
-    const fs::path from = fs::path(NERF_SOURCE_DIR) / "examples/mic";
+    const fs::path from = fs::path(SourceDir()) / "examples/mic";
     const fs::path to = dir_ / ("scene-" + std::to_string(++n_scenes_));
     for (const auto& [split, n] : {std::pair("train", n_train), std::pair("test", n_test)}) {
       fs::create_directories(to / split);

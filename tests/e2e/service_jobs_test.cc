@@ -12,6 +12,7 @@
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "tests/e2e/service_harness.h"
 #include "tests/testing/metric_families.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -75,7 +76,7 @@ class ServiceWithoutWorkerTest : public ServiceTest {
 };
 
 TEST_F(ServiceWithoutWorkerTest, TwoWatchersSeeTheSameOrderedGapFreeStatesToTheEnd) {
-  const std::string sample = std::string(NERF_SOURCE_DIR) + "/examples/mic";
+  const std::string sample = SourceDir() + "/examples/mic";
   const CtlResult created = Ctl({"scene", "create", sample, "--id", "mic", "-o", "name"});
   ASSERT_EQ(created.code, kOk) << created.err;
   EXPECT_EQ(created.out, "projects/default/scenes/mic\n");
@@ -194,7 +195,7 @@ TEST_F(ServiceJobsTest, CancelStopsTrainingWithinASecondAndFreesTheEngine) {
 
 TEST_F(ServiceJobsTest, CancelDuringTheFinalEvaluationEndsCancelledAtOnce) {
   // 25 views of a field that is still fog take many seconds.
-  const std::string sample = std::string(NERF_SOURCE_DIR) + "/examples/mic";
+  const std::string sample = SourceDir() + "/examples/mic";
   ASSERT_EQ(Ctl({"scene", "create", sample, "--id", "small"}).code, kOk);
   ASSERT_EQ(CreateJob("foggy", {"--steps", "3", "--set", "near=0.05"}).code, kOk);
   ASSERT_TRUE(WaitForJob("foggy", [](const Json& job) { return LastCheckpoint(job) == 3; }));
@@ -267,8 +268,7 @@ TEST_F(ServiceJobsTest, RenderOfAModelHasThePixelsOfNerfEngineRender) {
   ASSERT_TRUE(std::filesystem::exists(file)) << file;
 
   // One view of the data set, in its own size and in another.
-  Json camera = Json::parse(
-      ReadWholeFile(std::string(NERF_SOURCE_DIR) + "/examples/mic/transforms_test.json"));
+  Json camera = Json::parse(ReadWholeFile(SourceDir() + "/examples/mic/transforms_test.json"));
   camera["frames"].erase(camera["frames"].begin() + 1, camera["frames"].end());
   camera["w"] = camera["h"] = 200;
   std::ofstream(dir_ / "camera.json") << camera;
@@ -407,7 +407,7 @@ TEST_F(ServiceJobsTest, MetricsHaveEveryFamilyThatIsDueAndPromtoolIsSilent) {
   EXPECT_THAT(metrics, HasSubstr("nerfd_jobs_created_total{project=\"default\"} 1\n"));
   EXPECT_THAT(metrics, Not(HasSubstr("trainingJobs"))) << "no label names a job";
 
-  std::string promtool = std::string(NERF_SOURCE_DIR) + "/build/tools/usr/bin/promtool";
+  std::string promtool = SourceDir() + "/build/tools/usr/bin/promtool";
   if (!std::filesystem::exists(promtool)) promtool = "promtool";
   std::ofstream(dir_ / "metrics") << metrics;
   const std::string command =

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "gtest/gtest.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 // The library as nerf-engine finds and opens it.
 TEST(AutogradLibraryTest, OpenedLibraryMakesAStepThatTrains) {
-  void* library = dlopen(NERF_BIN_DIR "/../lib/libnerf_autograd.so", RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen((BinDir() + "/../lib/libnerf_autograd.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   using Factory = void (*)(const TrainConfig*, const SceneGeometry*, ThreadPool*,
                            absl::StatusOr<std::unique_ptr<TrainingStep>>*);

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/scene/scene_fixture.h"
+#include "tests/testing/paths.h"
 
 namespace nerf {
 namespace {
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-const char kMic[] = NERF_SOURCE_DIR "/examples/mic";
+const std::string kMic = SourceDir() + "/examples/mic";
 
 // The sample scene as somebody else would have it: `change` is made to its camera-to-world matrices
 // (rows of a JSON array), `keys` are added to both lists.

@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"
+#include "tests/testing/paths.h"
 
 namespace nerf {
 namespace {
@@ -61,7 +62,7 @@ TEST(CaptureShapeTest, CamerasAboveTheCenterStandOnNoSide) {
 
 TEST(CaptureShapeTest, SampleSceneIsAnObject) {
   EXPECT_TRUE(IsSeenFromAllSides(
-      DescribeScene(NERF_SOURCE_DIR "/examples/mic", {.test_every = {}, .decode_images = false})));
+      DescribeScene(SourceDir() + "/examples/mic", {.test_every = {}, .decode_images = false})));
 }
 
 TEST(CaptureShapeTest, RealCapturesAreWhatTheyAre) {

@@ -4,13 +4,14 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/scene/scene_fixture.h"
+#include "tests/testing/paths.h"
 
 namespace nerf {
 namespace {
 
 using ::testing::HasSubstr;
 
-const char kMic[] = NERF_SOURCE_DIR "/examples/mic";
+const std::string kMic = SourceDir() + "/examples/mic";
 
 TEST(CheckReportTest, GoodSceneIsOneLine) {
   EXPECT_EQ(

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"
+#include "tests/testing/paths.h"
 
 namespace nerf {
 namespace {
@@ -19,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const char kMic[] = NERF_SOURCE_DIR "/examples/mic";
+const std::string kMic = SourceDir() + "/examples/mic";
 
 // n images 40x30 with full intrinsics ("keys" in front of the frames) on a line.
 void WriteLine(const TempFolder& folder, int n, const std::string& keys) {

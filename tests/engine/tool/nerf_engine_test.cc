@@ -23,6 +23,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "tests/engine/tool/ball_dataset.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -62,8 +63,7 @@ class NerfEngineTest : public ::testing::Test {
 
   Outcome Run(const std::string& arguments) {
     const std::string out = dir_ / "out.txt", err = dir_ / "err.txt";
-    const std::string command =
-        std::string(NERF_BIN_DIR) + "/nerf-engine " + arguments + " >" + out + " 2>" + err;
+    const std::string command = BinDir() + "/nerf-engine " + arguments + " >" + out + " 2>" + err;
     const int status = std::system(command.c_str());
     Outcome outcome;
     outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -166,7 +166,7 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
             std::string::npos);
 
   // The 30 lines of Python that stand for every other reader of the format.
-  const std::string script = "python3 " NERF_SOURCE_DIR "/tests/testing/read_safetensors.py " +
+  const std::string script = "python3 " + SourceDir() + "/tests/testing/read_safetensors.py " +
                              (dir_ / "o/checkpoint.safetensors") + " > " + (dir_ / "python.txt");
   ASSERT_EQ(std::system(script.c_str()), 0);
   EXPECT_NE(Bytes("python.txt").find("kind checkpoint"), std::string::npos);
@@ -457,7 +457,7 @@ int ExitCodeAfterSignal(const std::string& command, const std::string& out_file,
 }
 
 TEST_F(NerfEngineTest, SignalsWriteACheckpointThatGoesOn) {
-  const std::string engine = std::string(NERF_BIN_DIR) + "/nerf-engine ";
+  const std::string engine = BinDir() + "/nerf-engine ";
   EXPECT_EQ(ExitCodeAfterSignal(engine + Train("term", 1000000) + " --json", dir_ / "t",
                                 "\"progress\"", SIGTERM),
             143);
@@ -485,8 +485,8 @@ TEST_F(NerfEngineTest, SignalsWriteACheckpointThatGoesOn) {
 
 TEST_F(NerfEngineTest, KilledTrainingGoesOnFromItsCheckpointToTheSameBytes) {
   ASSERT_EQ(Run(Train("whole", 2000)).code, 0);
-  const std::string killed = std::string(NERF_BIN_DIR) + "/nerf-engine " + Train("killed", 2000) +
-                             " --json --checkpoint-interval 0.02";
+  const std::string killed =
+      BinDir() + "/nerf-engine " + Train("killed", 2000) + " --json --checkpoint-interval 0.02";
   EXPECT_EQ(ExitCodeAfterSignal(killed, dir_ / "k", "\"checkpoint\"", SIGKILL), 128 + SIGKILL);
   const Outcome inspected = Run("inspect --json " + (dir_ / "killed/checkpoint.safetensors"));
   ASSERT_EQ(inspected.code, 0) << inspected.err;

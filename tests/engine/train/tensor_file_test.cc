@@ -11,6 +11,7 @@
 
 #include "common/sha256.h"
 #include "nlohmann/json.hpp"
+#include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -118,7 +119,7 @@ TEST(TensorFileTest, PlainPythonReadsWhatIsWritten) {
   TempDir dir;
   const std::string path = dir / "f.safetensors";
   ASSERT_THAT(WriteTensorFile(SampleFile(), path), IsOk());
-  const std::string script = std::string(NERF_SOURCE_DIR) + "/tests/testing/read_safetensors.py";
+  const std::string script = SourceDir() + "/tests/testing/read_safetensors.py";
   const std::string command = "python3 " + script + " " + path + " > " + (dir / "out");
   ASSERT_EQ(std::system(command.c_str()), 0);
   std::ifstream in(dir / "out");

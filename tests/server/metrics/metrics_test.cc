@@ -21,6 +21,7 @@
 #include "server/metrics/rpc_metrics.h"
 #include "server/metrics/server_metrics.h"
 #include "tests/testing/metric_families.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -263,7 +264,7 @@ TEST_F(MetricsTest, ProcessFiguresAreThoseOfThisProcess) {
 }
 
 TEST_F(MetricsTest, PromtoolHasNothingToSay) {
-  std::string promtool = std::string(NERF_SOURCE_DIR) + "/build/tools/usr/bin/promtool";
+  std::string promtool = SourceDir() + "/build/tools/usr/bin/promtool";
   if (!std::filesystem::exists(promtool)) promtool = "promtool";
   if (std::system((promtool + " --version >/dev/null 2>&1").c_str()) != 0) {
     GTEST_SKIP() << "no promtool; scripts/setup.sh --test unpacks one";
