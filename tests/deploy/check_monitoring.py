@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Checks that documents, rules, dashboards and a running server agree on the names of metrics.
+
+    check_monitoring.py SOURCE METRICS_FILE
+
+METRICS_FILE is what /metrics answered. Fails where
+- the server exposes a metric that docs/metrics.md lacks, or with another type;
+- docs/metrics.md names a metric that neither the server exposes nor its sources name;
+- a rule or a panel reads a metric or a recorded series that is nowhere.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+SUFFIX = re.compile(r"_(bucket|sum|count)$")
+
+
+def main():
+    source = pathlib.Path(sys.argv[1])
+    exposed = dict(re.findall(r"^# TYPE (\S+) (\S+)", pathlib.Path(sys.argv[2]).read_text(), re.M))
+    exposed = {name: kind for name, kind in exposed.items() if not name.startswith("exposer_")}
+    documented = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", (source / "docs/metrics.md").read_text(),
+                                 re.M))
+    in_sources = set()
+    for file in (source / "server").rglob("*.cc"):
+        in_sources.update(re.findall(r'"((?:nerfd|grpc_server|process)_\w+)"', file.read_text()))
+    wrong = []
+    if not exposed:
+        wrong.append("the server exposes nothing")
+    for name, kind in sorted(exposed.items()):
+        if documented.get(name) != kind:
+            wrong.append(f"docs/metrics.md: {name} should be listed as {kind}")
+    for name in sorted(set(documented) - set(exposed) - in_sources):
+        wrong.append(f"docs/metrics.md: the server has no {name}")
+
+    rules = "".join(f.read_text() for f in sorted((source / "monitoring/rules").glob("*.yaml")))
+    recorded = set(re.findall(r"record: (\S+)", rules))
+    panels = subprocess.run([sys.executable, source / "monitoring/make_dashboards.py", "--exprs"],
+                            check=True, capture_output=True, text=True).stdout
+    for name in sorted(set(re.findall(r"(?<![:\w])(?:nerfd|grpc_server|process)_\w+", rules + panels))):
+        if SUFFIX.sub("", name) not in documented and name not in documented:
+            wrong.append(f"monitoring: nothing is called {name}")
+    for name in sorted(set(re.findall(r"\bnerfd:\w+:\w+", rules + panels)) - recorded):
+        wrong.append(f"monitoring: nothing records {name}")
+    print("\n".join(wrong) if wrong else f"{len(documented)} metrics agree")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
