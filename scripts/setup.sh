@@ -12,7 +12,7 @@ build_packages=(
 # LibTorch is only the tests' oracle and `--method ngp-autograd`; libopenblas0 replaces the reference BLAS.
 test_packages=(
   libtorch-dev libopenblas0 libgtest-dev libgmock-dev libbenchmark-dev
-  clang-format python3 python3-numpy python3-grpcio python3-protobuf curl
+  clang clang-format codespell python3 python3-numpy python3-grpcio python3-protobuf curl
 )
 
 wanted=("${build_packages[@]}")

@@ -56,10 +56,19 @@ compile_cuda() {
   ctest --test-dir build/cuda-check --output-on-failure -L gpu
 }
 
+# clang's thread safety analysis over every product source: syntax only, a minute or two. It reads the headers that the build has
+# generated.
+check_thread_safety() {
+  local code=0
+  tests/check_thread_safety.py build/release || code=$?
+  [ "$code" = 0 ] || [ "$code" = 77 ]
+}
+
 mkdir -p build
 if [ "$sanitize" = no ]; then
   compile_cuda
-  run release -DNERF_ENABLE_TORCH=ON
+  run release -DNERF_ENABLE_TORCH=ON -DNERF_WERROR=ON
+  check_thread_safety
 else
   run_sanitized tsan
   run_sanitized asan -DNERF_ENABLE_TORCH=ON
