@@ -29,7 +29,7 @@ struct PackedSamples {
   std::vector<int64_t> ray_offsets;  // [n_rays + 1]
   std::vector<Vec3> positions;       // unit cube
   std::vector<float> deltas;
-  std::vector<float> places;  // kernels::DistortionPlace
+  std::vector<float> places;  // kernels::DistortionCoordinate
   int64_t n_marched = 0;
 };
 
@@ -185,7 +185,7 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
     ray.done = found < kWaveSamples;
     for (int i = 0; i < found; ++i) {
       positions.push_back(ray.march.origin + ray.march.direction * t_middles[i]);
-      places.push_back(kernels::DistortionPlace(state_.steps(), t_middles[i]));
+      places.push_back(kernels::DistortionCoordinate(state_.steps(), t_middles[i]));
     }
     deltas.insert(deltas.end(), lengths, lengths + found);
     cells.insert(cells.end(), found_cells, found_cells + found);
@@ -206,14 +206,14 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
                             config_.alpha_threshold)) {
       continue;
     }
-    const float alpha_of_sample =
-        kernels::AlphaOfSample(alpha, ray.transmittance, config_.min_transmittance);
-    kernels::CompositeForwardStep(alpha_of_sample, &ray.transmittance);
+    const float effective_alpha =
+        kernels::EffectiveAlpha(alpha, ray.transmittance, config_.min_transmittance);
+    kernels::CompositeForwardStep(effective_alpha, &ray.transmittance);
     if (ray.transmittance < config_.min_transmittance) ray.done = true;
     ray.positions.push_back(positions[i]);
     ray.places.push_back(places[i]);
     // Long enough to stop all light, and for a gradient of the density that vanishes.
-    ray.deltas.push_back(alpha_of_sample > alpha ? kOpaqueDepth / sigma[i] : deltas[i]);
+    ray.deltas.push_back(effective_alpha > alpha ? kOpaqueDepth / sigma[i] : deltas[i]);
   }
   state_.occupancy.Observe(cells, {sigma, static_cast<size_t>(n)});
   samples->n_marched += n;
@@ -239,7 +239,7 @@ RenderedRays AutogradStep::Render(const Batch& batch, const autograd::NgpTensors
   return {.colors = autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
                     composited.transmittance.unsqueeze(1) * View(batch.backgrounds),
           .distortions = autograd::Distortion(ray_offsets, composited.weights, View(samples.places),
-                                              batch.step_scale * kernels::kDistortionUnit)};
+                                              batch.step_scale * kernels::kDistortionPerStep)};
 }
 
 // Hands autograd's gradients to the optimizer that the fused step uses.

@@ -75,11 +75,12 @@ void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float
 }
 
 const uint32_t* PairNgpWeights(const float* weights, bool transposed, uint32_t* pairs) {
-  if (!kernels::cpu::MultipliesPairs()) return nullptr;
+  if (!kernels::cpu::UsesBf16Layers()) return nullptr;
   for (const NgpLayer& layer : kNgpLayers) {
     const auto [n_rows, n_columns] =
         transposed ? std::pair(layer.n_out, layer.n_in) : std::pair(layer.n_in, layer.n_out);
-    kernels::cpu::PairRows(n_rows, n_columns, weights + layer.offset, pairs + layer.offset / 2);
+    kernels::cpu::PackBf16Pairs(n_rows, n_columns, weights + layer.offset,
+                                pairs + layer.offset / 2);
   }
   return pairs;
 }

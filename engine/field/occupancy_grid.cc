@@ -10,7 +10,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kFarthestReach = 200;  // more blocks than a side has
+constexpr int kMaxEmptyDistance = 200;  // more blocks than a side has
 
 }  // namespace
 
@@ -51,7 +51,7 @@ Aabb OccupancyGrid::OccupiedBox() const {
   return occupied;
 }
 
-std::vector<uint8_t> EmptyReaches(const OccupancyGrid& grid) {
+std::vector<uint8_t> EmptyDistances(const OccupancyGrid& grid) {
   const int side = grid.resolution / 4;
   const size_t level_blocks = static_cast<size_t>(side) * side * side;
   std::vector<uint8_t> reaches(grid.n_levels * level_blocks);
@@ -74,12 +74,12 @@ std::vector<uint8_t> EmptyReaches(const OccupancyGrid& grid) {
   for (int level = 0; level < grid.n_levels; ++level) {
     const uint64_t* blocks = grid.occupied_blocks.data() + level * level_blocks;
     const bool is_outermost = level == grid.n_levels - 1;
-    std::fill(padded.begin(), padded.end(), is_outermost ? kFarthestReach : 0);
+    std::fill(padded.begin(), padded.end(), is_outermost ? kMaxEmptyDistance : 0);
     for (size_t i = 0; i < level_blocks; ++i) {
       const bool ends =
           blocks[i] != 0 || kernels::IsCoveredBlock(level, i, static_cast<uint32_t>(side));
       uint8_t* place = padded.data() + place_of(i);
-      int reach = ends ? 0 : kFarthestReach;
+      int reach = ends ? 0 : kMaxEmptyDistance;
       for (const ptrdiff_t offset : before) reach = std::min(reach, place[offset] + 1);
       *place = static_cast<uint8_t>(reach);
     }

@@ -27,7 +27,7 @@ struct OccupancyGrid {
 // How far around each block nothing is, as kernels::MarchGrid wants to know it: the chessboard
 // distance, in blocks, to what holds an occupied cell, belongs to another level or is covered by a
 // finer one. Beyond the outermost level there is nothing. Source: Rosenfeld and Pfaltz 1968.
-std::vector<uint8_t> EmptyReaches(const OccupancyGrid& grid);
+std::vector<uint8_t> EmptyDistances(const OccupancyGrid& grid);
 
 // A grid with every cell occupied.
 OccupancyGrid FullOccupancyGrid(const Aabb& box, int n_levels, int resolution);

@@ -32,7 +32,7 @@ struct AdamDenseParams {
 
 // A moment in bf16 lies up to 0.4% from its neighbors' middle: where a step takes less of it than
 // that, rounding to nearest gives it back, and it never falls.
-inline constexpr float kMostPairDecay = 0.995f;
+inline constexpr float kMaxBf16Decay = 0.995f;
 
 // Parameters in cache lines of 16 floats: lines with touched[line] == 0 are skipped, and in the
 // others elements of zero gradient: neither parameter nor moments of an entry change in a step that
@@ -40,7 +40,7 @@ inline constexpr float kMostPairDecay = 0.995f;
 // half_copies is not null the parameters of visited lines are written there, too. Moments are
 // floats or, where moment_pairs is not null, bf16 (base/bfloat16.h), the first one in the low half
 // of a word: memory bounds this op, and moments are half of what it reads and writes. Decays must
-// then be at most kMostPairDecay. Arrays begin at cache lines.
+// then be at most kMaxBf16Decay. Arrays begin at cache lines.
 struct AdamSparseParams {
   AdamSettings settings;
   int64_t n_lines = 0;  // a multiple of 8

@@ -25,7 +25,7 @@ NERF_HD inline float CompositeForwardStep(float alpha, float* transmittance) {
 // min_transmittance, and that one takes all of it: weights then sum to one, and neither the
 // background nor what lies behind shows through what was never looked at. Its density gets no
 // gradient, since its color's weight no longer depends on it.
-NERF_HD inline float AlphaOfSample(float alpha, float transmittance, float min_transmittance) {
+NERF_HD inline float EffectiveAlpha(float alpha, float transmittance, float min_transmittance) {
   return transmittance * (1 - alpha) < min_transmittance ? 1.0f : alpha;
 }
 

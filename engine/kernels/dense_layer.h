@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// Without inline functions: kernels/cpu/pair_unit.h includes it.
+// Without inline functions: kernels/cpu/bf16_unit.h includes it.
 
 namespace nerf::kernels {
 
@@ -10,7 +10,7 @@ namespace nerf::kernels {
 // anything; strides are in floats. n_out (of the product that is computed) is a multiple of 16:
 // narrower layers are padded with zero weights.
 //
-// Paths that multiply in bf16 take weights as pairs of rows (PairRows) in the layout of the
+// Paths that multiply in bf16 take weights as pairs of rows (PackBf16Pairs) in the layout of the
 // weights: where a layer's stand at weights + i with rows `stride` apart, i a multiple of 2 *
 // stride but for a column, its pairs stand at weight_pairs + i / 2 and the column. Up to 15 rows of
 // pairs after the layer's last may be read, and are multiplied by zeros: they are readable and
@@ -63,10 +63,10 @@ struct DenseBackwardWeightsParams {
 
 namespace cpu {
 // Whether this process multiplies layers in bf16 (kernels/simd_path.h).
-bool MultipliesPairs();
+bool UsesBf16Layers();
 // Where it does: pairs[p][c] holds values[2 p][c], rounded to bf16, in its low half and
 // values[2 p + 1][c] in its high one. n_rows is even, n_columns a multiple of 16.
-void PairRows(int n_rows, int n_columns, const float* values, uint32_t* pairs);
+void PackBf16Pairs(int n_rows, int n_columns, const float* values, uint32_t* pairs);
 
 void DenseForward(const DenseForwardParams& params);
 void DenseBackwardInput(const DenseBackwardInputParams& params);

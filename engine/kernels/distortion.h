@@ -35,9 +35,9 @@ NERF_HD inline float DistortionGradient(const Distortion& ray, const Distortion&
 // Where a sample lies: in stepping space, so that near and far count alike. The unit is 512 of the
 // scene's steps, the box's diagonal where steps are its usual 512th and do not grow; with shorter
 // ones (setting `step`) the same gap counts for more.
-inline constexpr float kDistortionUnit = 1.0f / 512;
-NERF_HD inline float DistortionPlace(const MarchSteps& scene_steps, float t) {
-  return scene_steps.ToSteps(t) * kDistortionUnit;
+inline constexpr float kDistortionPerStep = 1.0f / 512;
+NERF_HD inline float DistortionCoordinate(const MarchSteps& scene_steps, float t) {
+  return scene_steps.ToSteps(t) * kDistortionPerStep;
 }
 
 }  // namespace nerf::kernels

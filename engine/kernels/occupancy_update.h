@@ -78,11 +78,11 @@ struct ProbeCellsParams {
 void ProbeCells(const ProbeCellsParams& params, Stream stream);
 
 // Gives all cells of each block of 64 the largest value among them. Traffic: 8 bytes a cell.
-struct SpreadLargestParams {
+struct SpreadBlockMaximumParams {
   uint32_t n_blocks = 0;
   float* values = nullptr;
 };
-void SpreadLargest(const SpreadLargestParams& params, Stream stream);
+void SpreadBlockMaximum(const SpreadBlockMaximumParams& params, Stream stream);
 
 inline constexpr int kMeanBlocks = 256;
 

@@ -12,20 +12,20 @@ namespace nerf::kernels {
 
 // The occupancy grid as the marcher reads it: nested cubes about `center`, level l of half side
 // half_side * 2^l, each of resolution^3 cells, in blocks of 4x4x4 cells of one 64-bit word (bit x +
-// 4 y + 16 z), blocks row-major, levels one after another. empty_reaches, where there are any, say
-// how far around a block nothing is: one a block, 0 where it holds an occupied cell, else d where
-// all blocks less than d away along every axis are empty, of the same level and not covered by a
-// finer one. A ray then leaves 2 d - 1 blocks at once.
+// 4 y + 16 z), blocks row-major, levels one after another. empty_distances, where there are any,
+// say how far around a block nothing is: one a block, 0 where it holds an occupied cell, else d
+// where all blocks less than d away along every axis are empty, of the same level and not covered
+// by a finer one. A ray then leaves 2 d - 1 blocks at once.
 struct MarchGrid {
   const uint64_t* blocks = nullptr;
   Vec3 center;
   float half_side = 1;
   int n_levels = 1;
   int resolution = 128;
-  const uint8_t* empty_reaches = nullptr;
+  const uint8_t* empty_distances = nullptr;
 
-  NERF_HD int EmptyReach(size_t block) const {
-    if (empty_reaches != nullptr) return empty_reaches[block];
+  NERF_HD int EmptyDistance(size_t block) const {
+    if (empty_distances != nullptr) return empty_distances[block];
     return blocks[block] == 0 ? 1 : 0;
   }
 };
@@ -122,7 +122,7 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
     const size_t block =
         ((static_cast<size_t>(level) * side + cell[2] / 4) * side + cell[1] / 4) * side +
         cell[0] / 4;
-    const int reach = grid.EmptyReach(block);
+    const int reach = grid.EmptyDistance(block);
     const int bit = (cell[0] & 3) + 4 * (cell[1] & 3) + 16 * (cell[2] & 3);
     if (reach == 0 && ((grid.blocks[block] >> bit) & 1) != 0) {
       if (t_middles != nullptr) {
@@ -157,7 +157,7 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
 // MarchSamples for many rays at once. A count below max_samples means that the ray is through.
 // Shapes: active [n_active], places in `rays`, each at most once; n_found [n_active]; t_middles,
 // deltas, cells [n_active, max_samples], of which the first n_found of a row are written.
-// Requires: grid.empty_reaches, aligned to 4 bytes and whole words of 4; max_samples > 0.
+// Requires: grid.empty_distances, aligned to 4 bytes and whole words of 4; max_samples > 0.
 struct MarchRaysParams {
   MarchGrid grid;
   MarchSteps steps;

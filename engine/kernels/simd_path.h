@@ -18,7 +18,7 @@ std::vector<std::string> SimdPaths();
 // Takes the path that is quickest as far as that was measured: AMX where the machine has it,
 // AVX512_BF16 on processors of AMD that have it, else the best instruction set with layers in fp32.
 // Called as ForceSimdPath is.
-void TakeQuickestSimdPath();
+void SelectFastestSimdPath();
 
 // Makes the kernels run with one of SimdPaths(), with the first of them ("FP32"), or with
 // "BF16_PLAIN", the slow stand-in for the paths in bf16 that tests have; false, and nothing

@@ -23,10 +23,10 @@ inline constexpr float kViewJitter = 0.5f;  // the mean of the jitters that trai
 inline constexpr float kMinDepthOpacity = 0.1f;
 
 // Samples that weigh less than an 8-bit step lend their weight to the next one of their ray.
-inline constexpr float kMinSeenWeight = 1.0f / 256;
+inline constexpr float kMinColorWeight = 1.0f / 256;
 
 // What a ray of a view has gathered so far, front to back.
-struct ViewLight {
+struct ViewAccumulator {
   Vec3 color;
   float transmittance = 1;
   float left = 1;  // of the light, as the picture shows it; see AddSample
@@ -45,7 +45,7 @@ struct ViewLight {
     left = still_left;
     depth += weight * t_middle;
     unseen += weight;
-    if (unseen < kMinSeenWeight) return 0;
+    if (unseen < kMinColorWeight) return 0;
     const float shown = unseen;
     unseen = 0;
     return shown;
@@ -67,7 +67,7 @@ struct ViewLight {
   }
 };
 
-struct alignas(16) ViewRay : ViewLight {
+struct alignas(16) ViewRay : ViewAccumulator {
   MarchRay march;
 };
 
@@ -88,7 +88,7 @@ namespace cuda {
 // A wave has up to this many samples for each ray of the view, and those alive share them, up to so
 // many each.
 inline constexpr uint32_t kViewSamplesPerRay = 4;
-inline constexpr int kMostViewSamples = 64;
+inline constexpr int kMaxViewSamples = 64;
 
 // What a launch is told of the view at hand: on the device, so that recorded launches serve all
 // views.

@@ -129,7 +129,7 @@ class CudaSceneRenderer final : public SceneRenderer {
   Workspace<T>* const workspace_;
   const Buffer<T> table_, weights_;
   const Buffer<uint64_t> blocks_;
-  const Buffer<uint8_t> empty_reaches_;
+  const Buffer<uint8_t> empty_distances_;
   std::unique_ptr<cuda::Graph> round_;  // kRoundWaves waves in the workspace of generation_
   int generation_ = -1;
 };
@@ -156,7 +156,7 @@ CudaSceneRenderer<T>::CudaSceneRenderer(TrainedModel model, const SceneGeometry&
                    stream)),
       weights_(OnDevice(Converted<T>(NetworkOf(model).weights, kNgpWeights), stream)),
       blocks_(OnDevice(grid_.occupied_blocks, stream)),
-      empty_reaches_(OnDevice(EmptyReaches(grid_), stream)) {}
+      empty_distances_(OnDevice(EmptyDistances(grid_), stream)) {}
 
 template <typename T>
 class CudaSceneRenderer<T>::Picture final : public PictureInWork {
@@ -301,7 +301,7 @@ cuda::ViewParams<T> CudaSceneRenderer<T>::View() {
   cuda::ViewParams<T> view;
   view.grid = MarchGridOf(grid_);
   view.grid.blocks = blocks_.data();
-  view.grid.empty_reaches = empty_reaches_.data();
+  view.grid.empty_distances = empty_distances_.data();
   view.steps = {geometry_.step, geometry_.cone};
   view.box_min = box_.min;
   view.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};

@@ -21,7 +21,7 @@ constexpr int kTileRays = kernels::kViewTileRays;
 constexpr size_t kTilesAtOnce = 1024;
 constexpr int kWaveSamples = 4;  // of a ray between two looks at its transmittance
 
-struct RayState : kernels::ViewLight {
+struct RayState : kernels::ViewAccumulator {
   bool done = false;
 };
 
@@ -155,13 +155,14 @@ void Spread(int width, int stride, std::vector<T>* values) {
 
 }  // namespace
 
-kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid, std::span<const uint8_t> empty_reaches) {
+kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
+                               std::span<const uint8_t> empty_distances) {
   return {.blocks = grid.occupied_blocks.data(),
           .center = grid.box.Center(),
           .half_side = 0.5f * grid.box.Size().x,
           .n_levels = grid.n_levels,
           .resolution = grid.resolution,
-          .empty_reaches = empty_reaches.empty() ? nullptr : empty_reaches.data()};
+          .empty_distances = empty_distances.empty() ? nullptr : empty_distances.data()};
 }
 
 struct ViewInWork::Work {
@@ -170,7 +171,7 @@ struct ViewInWork::Work {
   const SceneGeometry geometry;
   const Camera camera;
   const RenderOptions options;
-  const std::vector<uint8_t> empty_reaches;
+  const std::vector<uint8_t> empty_distances;
   RenderedView view = {};
   int stride;                   // of the pass at work; 0 behind the last
   int tiles_x = 0;              // of the pass
@@ -193,7 +194,7 @@ ViewInWork::ViewInWork(const RadianceField& field, const OccupancyGrid& grid,
                      .geometry = geometry,
                      .camera = camera,
                      .options = options,
-                     .empty_reaches = EmptyReaches(grid),
+                     .empty_distances = EmptyDistances(grid),
                      .stride = options.first_stride}) {
   NERF_CHECK(std::has_single_bit(static_cast<unsigned>(options.first_stride)));
   const size_t n_pixels = static_cast<size_t>(camera.width) * camera.height;
@@ -213,7 +214,7 @@ bool ViewInWork::Advance(ThreadPool* pool, const std::function<bool()>& pause,
   Work& work = *work_;
   NERF_CHECK(!whole());
   const RenderJob job{work.field,
-                      MarchGridOf(work.grid, work.empty_reaches),
+                      MarchGridOf(work.grid, work.empty_distances),
                       {work.geometry.step, work.geometry.cone},
                       work.geometry.near,
                       work.camera,

@@ -33,9 +33,9 @@ struct RenderOptions {
   int first_stride = 1;
 };
 
-// The grid as marchers read it; borrows its bits and reaches (EmptyReaches, or none).
+// The grid as marchers read it; borrows its bits and reaches (EmptyDistances, or none).
 kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
-                               std::span<const uint8_t> empty_reaches = {});
+                               std::span<const uint8_t> empty_distances = {});
 
 // A view that is rendered part by part, pass by pass and in each pass tile by tile, so that its
 // caller can do other things in between. Marches the occupied cells of `grid`. Bytes depend neither

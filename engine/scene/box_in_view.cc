@@ -52,7 +52,7 @@ std::string Corner(const Cube& cube, double sign) {
 // The point that is nearest to all the cameras' axes: least squares,
 //   sum_i (I - d_i d_i^T) x = sum_i (I - d_i d_i^T) o_i.
 // None where the axes are almost parallel.
-std::optional<Vec3d> WhereAxesMeet(const std::vector<Pose>& cameras) {
+std::optional<Vec3d> ClosestPointToAxes(const std::vector<Pose>& cameras) {
   double a[3][4] = {};
   for (const Pose& camera : cameras) {
     for (int i = 0; i < 3; ++i) {
@@ -104,7 +104,7 @@ bool LooksTowards(const Pose& camera, const Vec3d& point) {
 // The way out, as a sentence.
 std::string Remedy(const SceneDescription& description, const std::vector<Pose>& cameras) {
   const std::string files = absl::StrJoin(description.list_files, " and ");
-  const std::optional<Vec3d> center = WhereAxesMeet(cameras);
+  const std::optional<Vec3d> center = ClosestPointToAxes(cameras);
   const auto n_towards =
       center.has_value()
           ? std::count_if(cameras.begin(), cameras.end(),
@@ -125,7 +125,7 @@ std::string Remedy(const SceneDescription& description, const std::vector<Pose>&
 
 }  // namespace
 
-double ShareThatSeesTheBox(const SceneDescription& description) {
+double FractionSeeingBox(const SceneDescription& description) {
   const Aabb box = OutermostBox(description.geometry);
   int64_t n_rays = 0, n_met = 0;
   for (const ViewDescription& view : description.train) {
@@ -147,7 +147,7 @@ std::string BoxOutOfViewWarning(const SceneDescription& description) {
   if (geometry.flavor != SceneFlavor::kBlender && geometry.flavor != SceneFlavor::kInstantNgp) {
     return "";
   }
-  const double share = ShareThatSeesTheBox(description);
+  const double share = FractionSeeingBox(description);
   if (share >= kMinShare) return "";
   const Similarity to_own = Inverse(FromSceneFrame(geometry.frame));
   std::vector<Pose> cameras;

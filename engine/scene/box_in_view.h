@@ -8,7 +8,7 @@ namespace nerf {
 
 // Share of the area of the training pictures whose rays meet the outermost box of the scene, 0 to
 // 1: what the others show cannot be learned. 1 where there is no picture.
-double ShareThatSeesTheBox(const SceneDescription& description);
+double FractionSeeingBox(const SceneDescription& description);
 
 // Empty where the training pictures show the box, as those of an object that fills it do.
 // Otherwise what is wrong, in the data set's own units, with the box that transforms.json should

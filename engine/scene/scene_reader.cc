@@ -36,7 +36,7 @@ struct Described {
 };
 
 // Whether there are several views and all are from the same point.
-bool AreFromOnePlace(const std::vector<ListedView>& views) {
+bool ShareOnePosition(const std::vector<ListedView>& views) {
   return views.size() > 1 && std::all_of(views.begin(), views.end(), [&](const ListedView& view) {
            for (int i = 0; i < 3; ++i) {
              if (std::abs(view.pose.m[i][3] - views[0].pose.m[i][3]) >= 1e-9) return false;
@@ -243,7 +243,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
                 [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
   const std::vector<ImageHeader> headers = ReadHeaders(*folder, listed, options, pool, problems);
   const Similarity placement = Place(listed, &description.geometry);
-  if (AreFromOnePlace(listed.views))
+  if (ShareOnePosition(listed.views))
     description.warnings.push_back("all cameras stand at one place: depth cannot be learned");
 
   std::set<std::string> models, train_files;
@@ -294,8 +294,8 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
 
 // How many pictures may be decoded at once so that they stay below the limit; 0 where not even the
 // largest one does.
-ptrdiff_t DecodersThatFit(const std::vector<ViewDescription>& descriptions, uint64_t limit_bytes,
-                          int n_threads) {
+ptrdiff_t MaxConcurrentDecodes(const std::vector<ViewDescription>& descriptions,
+                               uint64_t limit_bytes, int n_threads) {
   uint64_t largest = 1;
   for (const ViewDescription& view : descriptions) {
     largest = std::max(largest, view.header.DecodedBytes());
@@ -315,7 +315,7 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
   const ptrdiff_t n_at_once =
       views != nullptr
           ? pool->n_threads()
-          : DecodersThatFit(descriptions, options.memory_limit_bytes, pool->n_threads());
+          : MaxConcurrentDecodes(descriptions, options.memory_limit_bytes, pool->n_threads());
   if (n_at_once == 0) {
     return AddProblem(problems, "", "",
                       absl::StrCat("its largest image does not fit in the ",

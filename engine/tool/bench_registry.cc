@@ -71,10 +71,10 @@ std::function<BenchWork()> PrepareOccupancyUpdate(ThreadPool* pool) {
   };
 }
 
-std::function<BenchWork()> PrepareEmptyReaches(ThreadPool* /*pool*/) {
+std::function<BenchWork()> PrepareEmptyDistances(ThreadPool* /*pool*/) {
   auto state = std::make_shared<NgpState>(TrainConfig(), SyntheticBallScene(1, 0, 8).geometry);
   return [state]() -> BenchWork {
-    const std::vector<uint8_t> reaches = EmptyReaches(state->occupancy.grid());
+    const std::vector<uint8_t> reaches = EmptyDistances(state->occupancy.grid());
     return {.items = static_cast<double>(reaches.size())};
   };
 }
@@ -92,7 +92,7 @@ std::vector<Bench> AllBenches() {
   std::vector<Bench> benches = OpBenches();
   benches.push_back({"sample_rays", "rays", PrepareSampleRays});
   benches.push_back({"occupancy_update", "cells", PrepareOccupancyUpdate});
-  benches.push_back({"empty_reaches", "blocks", PrepareEmptyReaches});
+  benches.push_back({"empty_distances", "blocks", PrepareEmptyDistances});
   benches.push_back({"training_step", "trained samples", PrepareTrainingStep});
   return benches;
 }

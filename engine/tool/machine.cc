@@ -29,7 +29,7 @@ std::string DeviceDescription() { return CpuModel() + ", " + kernels::cpu::SimdP
 absl::Status TakeSimdPathOfEnvironment() {
   const char* name = std::getenv("NERF_SIMD");
   if (name == nullptr || *name == '\0') {
-    kernels::cpu::TakeQuickestSimdPath();
+    kernels::cpu::SelectFastestSimdPath();
     return absl::OkStatus();
   }
   if (kernels::cpu::ForceSimdPath(name)) return absl::OkStatus();

@@ -138,8 +138,8 @@ Run PrepareEncodeBackward(int log2_entries) {
 struct WeightPairs {
   WeightPairs(int n_rows, int n_columns, const Buffer<float>& weights)
       : words((static_cast<size_t>(n_rows) / 2 + 16) * n_columns) {
-    if (!kernels::cpu::MultipliesPairs()) return;
-    kernels::cpu::PairRows(n_rows, n_columns, weights.data(), words.data());
+    if (!kernels::cpu::UsesBf16Layers()) return;
+    kernels::cpu::PackBf16Pairs(n_rows, n_columns, weights.data(), words.data());
     pairs = words.data();
   }
   Buffer<uint32_t> words;  // with the rows that may be read after the last
@@ -288,7 +288,7 @@ Run PrepareSphericalHarmonics() {
 struct MarchBench {
   static constexpr float kInner = 0.5f, kOuter = 0.55f;  // radii of the shell
   OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 128);
-  std::vector<uint8_t> empty_reaches;
+  std::vector<uint8_t> empty_distances;
   kernels::MarchSteps steps{3.4641f / 512, 0};
   std::vector<Ray> rays;
 
@@ -307,7 +307,7 @@ struct MarchBench {
         }
       }
     }
-    empty_reaches = EmptyReaches(grid);
+    empty_distances = EmptyDistances(grid);
     for (uint32_t ray = 0; ray < kRays; ++ray) {
       const Vec3 origin = RandomDirection(2, ray) * 3;
       const Vec3 to = RandomPoint(3, ray) * 1.2f - Vec3{0.6f, 0.6f, 0.6f};
@@ -322,7 +322,7 @@ Run PrepareMarch() {
   return [bench]() -> BenchWork {
     constexpr size_t kGroup = kRaysUnderWay;
     constexpr int kSamplesAhead = kLooksAhead * kMinLookSamples;
-    const kernels::MarchGrid grid = MarchGridOf(bench->grid, bench->empty_reaches);
+    const kernels::MarchGrid grid = MarchGridOf(bench->grid, bench->empty_distances);
     kernels::MarchRay marches[kGroup];
     RayWave wave;
     int64_t n_samples = 0;

@@ -437,9 +437,9 @@ template <typename T>
 void CudaHashGridStep<T>::UpdateGrid(uint32_t step) {
   ProbeCells(step);
   if (state_->occupancy.Spreads(step)) {
-    cuda::SpreadLargest({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
-                         .values = arrays_.grid_values.data()},
-                        stream_);
+    cuda::SpreadBlockMaximum({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
+                              .values = arrays_.grid_values.data()},
+                             stream_);
   }
   cuda::Fill(training_.n_occupied.data(), 0, sizeof(uint32_t), stream_);
   cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
@@ -593,7 +593,7 @@ size_t CudaHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geo
 absl::Status CheckCudaTraining(const TrainConfig& config) {
   const size_t needed = config.cuda_fp32 != 0 ? cuda::NgpBackwardSharedBytes<float>()
                                               : cuda::NgpBackwardSharedBytes<Half>();
-  const size_t there = cuda::MostSharedBytes();
+  const size_t there = cuda::MaxSharedBytesPerBlock();
   if (needed <= there) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
       "a block has {} KiB of shared memory and the backward pass needs {}{}", there >> 10,

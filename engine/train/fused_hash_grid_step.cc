@@ -53,7 +53,7 @@ class FusedHashGridStep : public TrainingStep {
   const TrainConfig config_;
   ThreadPool* const pool_;
   NgpState state_;
-  std::vector<uint8_t> empty_reaches_;           // of the grid's blocks
+  std::vector<uint8_t> empty_distances_;         // of the grid's blocks
   bool grid_changed_ = true;                     // since they were found
   std::vector<RaysUnderWay> under_way_;          // as many as the largest step had groups
   std::vector<NgpChunk> chunks_;                 // one a thread
@@ -66,7 +66,8 @@ StepResult FusedHashGridStep::Run(const Batch& batch) {
     state_.occupancy.Update(Network(batch), batch.step, pool_);
     grid_changed_ = true;
   }
-  if (std::exchange(grid_changed_, false)) empty_reaches_ = EmptyReaches(state_.occupancy.grid());
+  if (std::exchange(grid_changed_, false))
+    empty_distances_ = EmptyDistances(state_.occupancy.grid());
   RunChunks(batch);
   StepResult result;
   result.n_rays = batch.n_rays;
@@ -86,7 +87,7 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
                    .network = Network(batch),
                    .transposed_weights = state_.parameters.transposed_weights(),
                    .transposed_pairs = state_.parameters.transposed_pairs(),
-                   .grid = MarchGridOf(state_.occupancy.grid(), empty_reaches_),
+                   .grid = MarchGridOf(state_.occupancy.grid(), empty_distances_),
                    .steps = state_.steps().Scaled(batch.step_scale),
                    .scene_steps = state_.steps(),
                    .batch = &batch};

@@ -177,7 +177,7 @@ void NgpChunk::Look(const ChunkInput& input, const RayWave& wave, int offset, La
     for (size_t found = first; found < first + n_found; ++found, ++end) {
       positions_[end] = marches_[r].origin + marches_[r].direction * wave.t_middles[found];
       deltas_[end] = wave.deltas[found];
-      places_[end] = kernels::DistortionPlace(input.scene_steps, wave.t_middles[found]);
+      places_[end] = kernels::DistortionCoordinate(input.scene_steps, wave.t_middles[found]);
       ray_of_[end] = r;
     }
   }
@@ -211,7 +211,7 @@ int NgpChunk::DropHidden(const ChunkInput& input, int begin, int end) {
     }
     if (kept != row) MoveRow(row, kept);
     alphas_[kept] =
-        kernels::AlphaOfSample(alphas_[kept], ray.transmittance, input.config->min_transmittance);
+        kernels::EffectiveAlpha(alphas_[kept], ray.transmittance, input.config->min_transmittance);
     weights_[kept] = kernels::CompositeForwardStep(alphas_[kept], &ray.transmittance);
     if (ray.transmittance < input.config->min_transmittance) ray.done = true;
     ++kept;
@@ -251,7 +251,7 @@ void NgpChunk::ForwardColor(const ChunkInput& input) {
 
 void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output) {
   const Batch& batch = *input.batch;
-  const float length = batch.step_scale * kernels::kDistortionUnit;
+  const float length = batch.step_scale * kernels::kDistortionPerStep;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];
     const float* color = colors_.data() + size_t{kColorWidth} * row;
@@ -279,7 +279,7 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
 // sigmoid) and density exponents.
 void NgpChunk::CompositeBackward(const ChunkInput& input) {
   const float scale = DistortionScale(input);
-  const float length = input.batch->step_scale * kernels::kDistortionUnit;
+  const float length = input.batch->step_scale * kernels::kDistortionPerStep;
   for (RayState& ray : rays_) ray.transmittance = 1;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];

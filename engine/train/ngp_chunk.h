@@ -113,7 +113,7 @@ class NgpChunk {
   Buffer<Vec3> positions_;                  // unit cube
   Buffer<int> ray_of_;
   Buffer<float> deltas_, sigmas_, alphas_, weights_;
-  Buffer<float> places_;                         // see DistortionPlace
+  Buffer<float> places_;                         // see DistortionCoordinate
   Buffer<float> encodings_, hidden_, geometry_;  // density
   Buffer<float> hidden0_, hidden1_, colors_;     // color
   Buffer<float> grad_geometry_;

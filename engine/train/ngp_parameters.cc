@@ -101,7 +101,7 @@ void WriteField(const kernels::HashGridShape& shape, NameOf name_of, const Buffe
 std::string PlainName(std::string_view name) { return std::string(name); }
 
 bool KeepsMomentPairs(const TrainConfig& config) {
-  return config.half_table != 0 && std::max(config.beta1, config.beta2) <= kernels::kMostPairDecay;
+  return config.half_table != 0 && std::max(config.beta1, config.beta2) <= kernels::kMaxBf16Decay;
 }
 
 Buffer<float> Rounded(const Buffer<float>& values) {

@@ -58,7 +58,7 @@ void OccupancyUpdater::Observe(std::span<const uint32_t> cells, std::span<const 
 
 // All that lie in a block of the first update know no more of it than those that were probed, and
 // the field is smooth then.
-void OccupancyUpdater::SpreadLargest(size_t begin, size_t end) {
+void OccupancyUpdater::SpreadBlockMaximum(size_t begin, size_t end) {
   for (size_t block = begin; block < end; ++block) {
     float* const values = values_.data() + block * kBlockCells;
     std::fill_n(values, kBlockCells, *std::max_element(values, values + kBlockCells));
@@ -81,7 +81,7 @@ void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPo
     for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
       values_[cell] *= config_.grid_decay;
     ProbeBlocks(network, step, begin, end, workspaces[thread].get());
-    if (Spreads(step)) SpreadLargest(begin, end);
+    if (Spreads(step)) SpreadBlockMaximum(begin, end);
     sums[task] = kernels::cpu::SumOfCells(static_cast<int64_t>(end - begin),
                                           values_.data() + begin * kBlockCells);
   });

@@ -52,7 +52,7 @@ class OccupancyUpdater {
   struct Workspace;
   void ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
                    Workspace* workspace);
-  void SpreadLargest(size_t begin_block, size_t end_block);
+  void SpreadBlockMaximum(size_t begin_block, size_t end_block);
 
   const TrainConfig config_;
   const float step_length_;

@@ -41,7 +41,7 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
       ToUnitCube(network.box, 1, &position, &unit);
       samples.push_back(NgpFieldAt(network, unit, ray.direction));
       sigmas.push_back(samples.back().sigma);
-      places.push_back(kernels::DistortionPlace(scene_steps, t_middles[i]));
+      places.push_back(kernels::DistortionCoordinate(scene_steps, t_middles[i]));
     }
     const int offsets[] = {0, n};
     const CompositeResult composite = CompositeForward(offsets, sigmas, lengths);

@@ -97,7 +97,7 @@ struct FloatMoments {
     hwy::Prefetch(second + i);
   }
 };
-struct PairMoments {
+struct Bf16Moments {
   uint32_t* words;
 
   HWY_INLINE void Load(int64_t i, LineFloats* m, LineFloats* v) const {
@@ -170,7 +170,7 @@ void UpdateTouched(const AdamSparseParams& params, const Moments moments) {
 
 void AdamSparse(const AdamSparseParams& params) {
   if (params.moment_pairs != nullptr) {
-    UpdateTouched(params, PairMoments{params.moment_pairs});
+    UpdateTouched(params, Bf16Moments{params.moment_pairs});
   } else {
     UpdateTouched(params, FloatMoments{params.first_moments, params.second_moments});
   }

@@ -1,6 +1,6 @@
 // Compiled with AMX and AVX-512 instructions where the compiler has them (CMakeLists.txt): only the
 // question at the end whether the machine has them, too, runs before that is known.
-#include "engine/kernels/cpu/pair_unit.h"
+#include "engine/kernels/cpu/bf16_unit.h"
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__)
 
@@ -63,15 +63,15 @@ bool IsUsable() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-constexpr PairUnit kUnit{.name = "AMX",
+constexpr Bf16Unit kUnit{.name = "AMX",
                          .forward = TileForward<Amx>,
                          .backward_input = TileBackwardInput<Amx>,
                          .backward_weights = TileBackwardWeights<Amx>,
-                         .pair_along_columns = Amx::PairAlongColumns};
+                         .pack_columns = Amx::PackColumns};
 
 }  // namespace
 
-const PairUnit* AmxUnit() {
+const Bf16Unit* AmxUnit() {
   static const bool is_usable = IsUsable();
   return is_usable ? &kUnit : nullptr;
 }
@@ -81,7 +81,7 @@ const PairUnit* AmxUnit() {
 #else
 
 namespace nerf::kernels::cpu {
-const PairUnit* AmxUnit() { return nullptr; }
+const Bf16Unit* AmxUnit() { return nullptr; }
 }  // namespace nerf::kernels::cpu
 
 #endif

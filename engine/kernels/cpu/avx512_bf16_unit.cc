@@ -1,6 +1,6 @@
 // Compiled with AVX-512-BF16 instructions where the compiler has them (CMakeLists.txt): only the
 // question at the end whether the machine has them, too, runs before that is known.
-#include "engine/kernels/cpu/pair_unit.h"
+#include "engine/kernels/cpu/bf16_unit.h"
 
 #ifdef __AVX512BF16__
 
@@ -14,7 +14,7 @@ constexpr int kSummedPairs = 64;  // of rows, in a weight gradient
 
 __m512bh AsPairs(__m512i words) { return reinterpret_cast<__m512bh>(words); }
 
-PairDestination From(PairDestination to, int row, int column) {
+GemmOutput From(GemmOutput to, int row, int column) {
   to.values += row * to.stride + column;
   if (to.gate != nullptr) to.gate += row * to.gate_stride + column;
   return to;
@@ -28,7 +28,7 @@ struct Left {
 
 // Sums of `rows` rows and `vectors` vectors of columns, in registers.
 template <int rows, int vectors>
-void MultiplyBlock(const Left& a, int n_pairs, const PairMatrix& b, const PairDestination& to) {
+void MultiplyBlock(const Left& a, int n_pairs, const PairMatrix& b, const GemmOutput& to) {
   __m512 sums[rows][vectors];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
@@ -58,7 +58,7 @@ void MultiplyBlock(const Left& a, int n_pairs, const PairMatrix& b, const PairDe
 // Enough sums at work: a product of pairs begins in each cycle and takes about six.
 template <int vectors>
 int MultiplyColumns(const Left& a, int n_rows, int n_pairs, const PairMatrix& b, int n_columns,
-                    const PairDestination& to, int column) {
+                    const GemmOutput& to, int column) {
   constexpr int kRows = vectors == 4 ? 4 : 8;
   for (; column + vectors * kLanes <= n_columns; column += vectors * kLanes) {
     const auto block = [&]<int rows>(int row) {
@@ -73,53 +73,52 @@ int MultiplyColumns(const Left& a, int n_rows, int n_pairs, const PairMatrix& b,
 }
 
 void Multiply(const Left& a, int n_rows, int n_pairs, const PairMatrix& b, int n_columns,
-              const PairDestination& to) {
+              const GemmOutput& to) {
   int column = MultiplyColumns<4>(a, n_rows, n_pairs, b, n_columns, to, 0);
   column = MultiplyColumns<2>(a, n_rows, n_pairs, b, n_columns, to, column);
   MultiplyColumns<1>(a, n_rows, n_pairs, b, n_columns, to, column);
 }
 
-// The product of PairForward and PairBackwardInput, 16 rows at a time: their pairs stay in the L1
+// The product of Bf16Forward and Bf16BackwardInput, 16 rows at a time: their pairs stay in the L1
 // cache.
 void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t a_stride,
-                  const PairMatrix& b, const PairDestination& to) {
+                  const PairMatrix& b, const GemmOutput& to) {
   constexpr int kRows = 16;
-  alignas(64) uint32_t a_words[kRows * kMaxPairs];
+  alignas(64) uint32_t a_words[kRows * kMaxRowPairs];
   const int n_pairs = (n_k + 1) / 2;
   for (int row = 0; row < n_rows; row += kRows) {
     const int n = Smaller(kRows, n_rows - row);
     for (int r = 0; r < n; ++r) {
-      Avx512Pairs::PairAlongRow(a + (row + r) * a_stride, n_k, a_words + r * kMaxPairs);
+      Avx512Pairs::PackRow(a + (row + r) * a_stride, n_k, a_words + r * kMaxRowPairs);
     }
-    Multiply({a_words, kMaxPairs, 1}, n, n_pairs, b, n_columns, From(to, row, 0));
+    Multiply({a_words, kMaxRowPairs, 1}, n, n_pairs, b, n_columns, From(to, row, 0));
   }
 }
 
 void BackwardWeights(const DenseBackwardWeightsParams& p) {
   constexpr int kRows = 2 * kSummedPairs;
-  alignas(64) uint32_t inputs[kSummedPairs * kMaxPairWidth], grads[kSummedPairs * kMaxPairWidth];
+  alignas(64) uint32_t inputs[kSummedPairs * kMaxBf16Width], grads[kSummedPairs * kMaxBf16Width];
   const int n_in = RoundUpTo16(p.n_in);
   for (int row = 0; row < p.n_rows; row += kRows) {
     const int n = Smaller(kRows, p.n_rows - row);
-    Avx512Pairs::PairAlongColumns(p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride,
-                                  p.input_stride, n, p.n_in, n_in, inputs);
-    Avx512Pairs::PairAlongColumns(
-        p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride, p.grad_output_stride,
-        n, p.n_out, p.n_out, grads);
+    Avx512Pairs::PackColumns(p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride,
+                             p.input_stride, n, p.n_in, n_in, inputs);
+    Avx512Pairs::PackColumns(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
+                             p.grad_output_stride, n, p.n_out, p.n_out, grads);
     Multiply({inputs, 1, n_in}, p.n_in, (n + 1) / 2, {grads, p.n_out}, p.n_out,
              {.values = p.grad_weights, .stride = p.n_out, .accumulate = true});
   }
 }
 
-constexpr PairUnit kUnit{.name = "AVX512_BF16",
-                         .forward = PairForward<Avx512Pairs, MultiplyRows>,
-                         .backward_input = PairBackwardInput<Avx512Pairs, MultiplyRows>,
+constexpr Bf16Unit kUnit{.name = "AVX512_BF16",
+                         .forward = Bf16Forward<Avx512Pairs, MultiplyRows>,
+                         .backward_input = Bf16BackwardInput<Avx512Pairs, MultiplyRows>,
                          .backward_weights = BackwardWeights,
-                         .pair_along_columns = Avx512Pairs::PairAlongColumns};
+                         .pack_columns = Avx512Pairs::PackColumns};
 
 }  // namespace
 
-const PairUnit* Avx512Bf16Unit() {
+const Bf16Unit* Avx512Bf16Unit() {
   static const bool is_usable = Avx512Pairs::IsUsable();
   return is_usable ? &kUnit : nullptr;
 }
@@ -129,7 +128,7 @@ const PairUnit* Avx512Bf16Unit() {
 #else
 
 namespace nerf::kernels::cpu {
-const PairUnit* Avx512Bf16Unit() { return nullptr; }
+const Bf16Unit* Avx512Bf16Unit() { return nullptr; }
 }  // namespace nerf::kernels::cpu
 
 #endif

@@ -12,12 +12,12 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-#include "engine/kernels/cpu/pair_unit.h"
+#include "engine/kernels/cpu/bf16_unit.h"
 
 namespace nerf::kernels::cpu {
 namespace {
 
-// Values to words of two (pair_unit.h), and sums to where they belong.
+// Values to words of two (bf16_unit.h), and sums to where they belong.
 struct Avx512Pairs {
   static constexpr int kLanes = 16;
 
@@ -42,7 +42,7 @@ struct Avx512Pairs {
 
   // Neighbors in a row: words[p] holds values 2 p and 2 p + 1. Writes whole vectors of words, with
   // zeros after the last value.
-  static void PairAlongRow(const float* values, int n_values, uint32_t* words) {
+  static void PackRow(const float* values, int n_values, uint32_t* words) {
     int i = 0;
     for (; i + 2 * kLanes <= n_values; i += 2 * kLanes) {
       StorePairs(_mm512_loadu_ps(values + i), _mm512_loadu_ps(values + i + kLanes), words + i / 2);
@@ -56,8 +56,8 @@ struct Avx512Pairs {
   // Neighbors in a column: words[p][c] holds value c of rows 2 p and 2 p + 1. Where n_rows is odd
   // a row of zeros is added. n_columns is a multiple of 16 and at least n_values; between them are
   // zeros.
-  static void PairAlongColumns(const float* values, ptrdiff_t stride, int n_rows, int n_values,
-                               int n_columns, uint32_t* words) {
+  static void PackColumns(const float* values, ptrdiff_t stride, int n_rows, int n_values,
+                          int n_columns, uint32_t* words) {
     alignas(64) static constexpr uint16_t kInterleave[32] = {
         0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
         8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -85,7 +85,7 @@ struct Avx512Pairs {
   }
 
   // Stores the sums of 16 columns of one row of a block.
-  static void Store(__m512 sums, const PairDestination& to, int row, int column) {
+  static void Store(__m512 sums, const GemmOutput& to, int row, int column) {
     float* const out = to.values + row * to.stride + column;
     if (to.accumulate) sums = _mm512_add_ps(sums, _mm512_loadu_ps(out));
     if (to.relu) sums = _mm512_max_ps(sums, _mm512_setzero_ps());
@@ -97,7 +97,7 @@ struct Avx512Pairs {
   }
   // The sums of a block whose first row is first_row; n_columns is a multiple of 16.
   static void StoreRows(const float* sums, ptrdiff_t stride, int n_rows, int n_columns,
-                        PairDestination to, int first_row) {
+                        GemmOutput to, int first_row) {
     for (int r = 0; r < n_rows; ++r) {
       for (int c = 0; c < n_columns; c += kLanes)
         Store(_mm512_loadu_ps(sums + r * stride + c), to, first_row + r, c);

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "engine/kernels/cpu/pair_units.h"
+#include "engine/kernels/cpu/bf16_units.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/dense_layer.cc"
@@ -133,32 +133,31 @@ namespace cpu {
 namespace {
 
 // What multiplies a layer in bf16; nullptr where fp32 does.
-const PairUnit* UnitFor(int n_in, int n_out) {
-  return n_in <= kMaxPairWidth && n_out <= kMaxPairWidth ? ChosenPairUnit() : nullptr;
+const Bf16Unit* UnitFor(int n_in, int n_out) {
+  return n_in <= kMaxBf16Width && n_out <= kMaxBf16Width ? SelectedBf16Unit() : nullptr;
 }
 
 }  // namespace
 
-bool MultipliesPairs() { return ChosenPairUnit() != nullptr; }
+bool UsesBf16Layers() { return SelectedBf16Unit() != nullptr; }
 
-void PairRows(int n_rows, int n_columns, const float* values, uint32_t* pairs) {
-  const PairUnit* const unit = ChosenPairUnit();
-  if (unit != nullptr)
-    unit->pair_along_columns(values, n_columns, n_rows, n_columns, n_columns, pairs);
+void PackBf16Pairs(int n_rows, int n_columns, const float* values, uint32_t* pairs) {
+  const Bf16Unit* const unit = SelectedBf16Unit();
+  if (unit != nullptr) unit->pack_columns(values, n_columns, n_rows, n_columns, n_columns, pairs);
 }
 
 void DenseForward(const DenseForwardParams& params) {
-  if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
+  if (const Bf16Unit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
     return unit->forward(params);
   HWY_DYNAMIC_DISPATCH(DenseForward)(params);
 }
 void DenseBackwardInput(const DenseBackwardInputParams& params) {
-  if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
+  if (const Bf16Unit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
     return unit->backward_input(params);
   HWY_DYNAMIC_DISPATCH(DenseBackwardInput)(params);
 }
 void DenseBackwardWeights(const DenseBackwardWeightsParams& params) {
-  if (const PairUnit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
+  if (const Bf16Unit* unit = UnitFor(params.n_in, params.n_out); unit != nullptr)
     return unit->backward_weights(params);
   HWY_DYNAMIC_DISPATCH(DenseBackwardWeights)(params);
 }

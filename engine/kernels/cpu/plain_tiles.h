@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "engine/base/bfloat16.h"
-#include "engine/kernels/cpu/pair_unit.h"
+#include "engine/kernels/cpu/bf16_unit.h"
 
 namespace nerf::kernels::cpu {
 
@@ -48,14 +48,14 @@ struct PlainTiles {
     }
   }
 
-  static void PairAlongRow(const float* values, int n_values, uint32_t* words) {
+  static void PackRow(const float* values, int n_values, uint32_t* words) {
     for (int i = 0; i < (n_values + 31) / 32 * 32; i += 2) {
       const float low = i < n_values ? values[i] : 0, high = i + 1 < n_values ? values[i + 1] : 0;
       words[i / 2] = Bf16Pair(low, high);
     }
   }
-  static void PairAlongColumns(const float* values, ptrdiff_t stride, int n_rows, int n_values,
-                               int n_columns, uint32_t* words) {
+  static void PackColumns(const float* values, ptrdiff_t stride, int n_rows, int n_values,
+                          int n_columns, uint32_t* words) {
     for (int row = 0; row < n_rows; row += 2, words += n_columns) {
       const float* const even = values + row * stride;
       for (int c = 0; c < n_columns; ++c) {
@@ -65,7 +65,7 @@ struct PlainTiles {
     }
   }
   static void StoreRows(const float* sums, ptrdiff_t stride, int n_rows, int n_columns,
-                        const PairDestination& to, int first_row) {
+                        const GemmOutput& to, int first_row) {
     for (int r = 0; r < n_rows; ++r) {
       for (int c = 0; c < n_columns; ++c) {
         const int row = first_row + r;

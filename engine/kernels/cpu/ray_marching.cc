@@ -115,12 +115,12 @@ struct Stepping {
 
 void MarchRays(const MarchRaysParams& params) {
   const MarchGrid& grid = params.grid;
-  NERF_CHECK(grid.empty_reaches != nullptr);
+  NERF_CHECK(grid.empty_distances != nullptr);
   const Floats d;
   const Ints di;
   const int lanes = static_cast<int>(hn::Lanes(d));
   const Stepping stepping(params.steps);
-  const auto* reach_words = reinterpret_cast<const int32_t*>(grid.empty_reaches);
+  const auto* reach_words = reinterpret_cast<const int32_t*>(grid.empty_distances);
   const auto* bit_words = reinterpret_cast<const int32_t*>(grid.blocks);
   const auto one = hn::Set(d, 1.0f);
   const auto side = hn::Set(di, grid.resolution / 4), last_cell = hn::Set(di, grid.resolution - 1);

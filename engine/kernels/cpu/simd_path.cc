@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "engine/kernels/cpu/pair_units.h"
+#include "engine/kernels/cpu/bf16_units.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/simd_path.cc"
@@ -24,7 +24,7 @@ HWY_EXPORT(TargetName);
 namespace cpu {
 
 const char* SimdPath() {
-  const PairUnit* const unit = ChosenPairUnit();
+  const Bf16Unit* const unit = SelectedBf16Unit();
   return unit != nullptr ? unit->name : HWY_DYNAMIC_DISPATCH(TargetName)();
 }
 
@@ -33,18 +33,18 @@ std::vector<std::string> SimdPaths() {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     names.emplace_back(hwy::TargetName(target));
   }
-  for (const PairUnit* unit : {AmxUnit(), Avx512Bf16Unit()}) {
+  for (const Bf16Unit* unit : {AmxUnit(), Avx512Bf16Unit()}) {
     if (unit != nullptr) names.emplace_back(unit->name);
   }
   return names;
 }
 
 // Processors of Intel multiply pairs outside of tiles slower than in fp32 (docs/performance.md).
-void TakeQuickestSimdPath() {
+void SelectFastestSimdPath() {
 #if defined(__x86_64__)
-  const PairUnit* unit = AmxUnit();
+  const Bf16Unit* unit = AmxUnit();
   if (unit == nullptr && __builtin_cpu_is("amd")) unit = Avx512Bf16Unit();
-  if (unit != nullptr) ChoosePairUnit(unit->name);
+  if (unit != nullptr) SelectBf16Unit(unit->name);
 #endif
 }
 
@@ -56,11 +56,11 @@ bool ForceSimdPath(std::string_view name) {
     if (name == hwy::TargetName(target)) {
       hwy::DisableTargets(better);
       hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-      return ChoosePairUnit("");
+      return SelectBf16Unit("");
     }
     better |= target;
   }
-  return ChoosePairUnit(name);
+  return SelectBf16Unit(name);
 }
 
 }  // namespace cpu

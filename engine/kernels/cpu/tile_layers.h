@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/kernels/cpu/pair_unit.h"
+#include "engine/kernels/cpu/bf16_unit.h"
 
 namespace nerf::kernels::cpu {
 
@@ -17,7 +17,7 @@ namespace nerf::kernels::cpu {
 //   template <int tile> static void Load(const void* rows, ptrdiff_t bytes);  rows `bytes` apart
 //   template <int tile> static void Save(void* rows, ptrdiff_t bytes);
 //   template <int c, int a, int b> static void Multiply();   c += a * b
-// and PairAlongRow, PairAlongColumns and StoreRows of avx512_pairs-inl.h.
+// and PackRow, PackColumns and StoreRows of avx512_pairs-inl.h.
 // Files with compiler flags of their own include this: internal linkage keeps code for one
 // instruction set from standing in for another's.
 namespace {
@@ -111,20 +111,20 @@ void MultiplyAll(int n_rows, int n_columns, const PairMatrix& a, const PairMatri
   }
 }
 
-// The product of PairForward and PairBackwardInput, 32 rows at a time: they stay in the L1 cache.
+// The product of Bf16Forward and Bf16BackwardInput, 32 rows at a time: they stay in the L1 cache.
 template <typename Machine>
 void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t a_stride,
-                  const PairMatrix& b, const PairDestination& to) {
+                  const PairMatrix& b, const GemmOutput& to) {
   constexpr int kRows = 2 * kTileSide;
-  alignas(64) uint32_t a_words[kRows * kMaxPairs];
-  alignas(64) float sums[kRows * kMaxPairWidth];
+  alignas(64) uint32_t a_words[kRows * kMaxRowPairs];
+  alignas(64) float sums[kRows * kMaxBf16Width];
   const int n_pairs = RoundUpTo16((n_k + 1) / 2);
   const bool as_they_are = !to.relu && !to.accumulate && to.gate == nullptr;
   Machine::Configure();
   for (int row = 0; row < n_rows; row += kRows) {
     const int n = Smaller(kRows, n_rows - row), n_padded = RoundUpTo16(n);
     for (int r = 0; r < n; ++r)
-      Machine::PairAlongRow(a + (row + r) * a_stride, n_k, a_words + r * n_pairs);
+      Machine::PackRow(a + (row + r) * a_stride, n_k, a_words + r * n_pairs);
     for (int i = n * n_pairs; i < n_padded * n_pairs; ++i) a_words[i] = 0;
     if (as_they_are && n == n_padded) {
       MultiplyAll<Machine, false>(n, n_columns, {a_words, n_pairs}, b, n_pairs,
@@ -139,23 +139,23 @@ void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t 
 
 template <typename Machine>
 void TileForward(const DenseForwardParams& p) {
-  PairForward<Machine, MultiplyRows<Machine>>(p);
+  Bf16Forward<Machine, MultiplyRows<Machine>>(p);
 }
 
 template <typename Machine>
 void TileBackwardInput(const DenseBackwardInputParams& p) {
-  PairBackwardInput<Machine, MultiplyRows<Machine>>(p);
+  Bf16BackwardInput<Machine, MultiplyRows<Machine>>(p);
 }
 
 // The pairs of 16 columns of n_rows rows, turned: words[c][p], n_pairs in a row, a multiple of 16.
 template <typename Machine>
-void PairTurned(const float* values, ptrdiff_t stride, int n_rows, int n_values, int n_pairs,
-                uint32_t* words) {
+void PackTransposed(const float* values, ptrdiff_t stride, int n_rows, int n_values, int n_pairs,
+                    uint32_t* words) {
   alignas(64) uint32_t pairs[kTileSide * kTileSide];
   for (int p = 0; p < n_pairs; p += kTileSide) {
     const int n = Smaller(2 * kTileSide, n_rows - 2 * p);
     if (n < 2 * kTileSide) FillWithZeros(n, kTileSide, pairs);
-    Machine::PairAlongColumns(values + 2 * p * stride, stride, n, n_values, kTileSide, pairs);
+    Machine::PackColumns(values + 2 * p * stride, stride, n, n_values, kTileSide, pairs);
     TransposeWords(pairs, kTileSide, words + p, n_pairs);
   }
 }
@@ -165,21 +165,21 @@ void PairTurned(const float* values, ptrdiff_t stride, int n_rows, int n_values,
 template <typename Machine>
 void TileBackwardWeights(const DenseBackwardWeightsParams& p) {
   constexpr int kRows = 64;
-  alignas(64) uint32_t inputs[2 * kTileSide * kRows / 2], grads[kRows / 2 * kMaxPairWidth];
-  alignas(64) float last_sums[kTileSide * kMaxPairWidth];
+  alignas(64) uint32_t inputs[2 * kTileSide * kRows / 2], grads[kRows / 2 * kMaxBf16Width];
+  alignas(64) float last_sums[kTileSide * kMaxBf16Width];
   const PairMatrix b{grads, p.n_out};
   Machine::Configure();
   for (int row = 0; row < p.n_rows; row += kRows) {
     const int n = Smaller(kRows, p.n_rows - row), n_pairs = RoundUpTo16((n + 1) / 2);
     const float* const input_rows = p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride;
     FillWithZeros(n, p.n_out, grads);
-    Machine::PairAlongColumns(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
-                              p.grad_output_stride, n, p.n_out, p.n_out, grads);
+    Machine::PackColumns(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
+                         p.grad_output_stride, n, p.n_out, p.n_out, grads);
     for (int i = 0; i < p.n_in; i += 2 * kTileSide) {
       const int n_inputs = Smaller(2 * kTileSide, p.n_in - i);
       for (int j = 0; j < n_inputs; j += kTileSide) {
-        PairTurned<Machine>(input_rows + i + j, p.input_stride, n, Smaller(kTileSide, n_inputs - j),
-                            n_pairs, inputs + j * n_pairs);
+        PackTransposed<Machine>(input_rows + i + j, p.input_stride, n,
+                                Smaller(kTileSide, n_inputs - j), n_pairs, inputs + j * n_pairs);
       }
       const int n_whole = n_inputs / kTileSide * kTileSide;
       float* const sums = p.grad_weights + static_cast<ptrdiff_t>(i) * p.n_out;

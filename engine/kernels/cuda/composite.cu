@@ -13,7 +13,7 @@ namespace {
 
 // Where row `row` lies along its ray.
 __device__ float PlaceOf(const CompositeLossParams& p, uint32_t row) {
-  return DistortionPlace(p.steps, p.t_middles[row]);
+  return DistortionCoordinate(p.steps, p.t_middles[row]);
 }
 
 struct alignas(16) Grad {
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kBlock)
   const float distortion_weight = p.distortion == nullptr ? 0 : *p.distortion;
   const bool distorts = distortion_weight != 0;
   const float distortion_scale = 3 * distortion_weight * scale;
-  const float length = (p.step_scale == nullptr ? 1 : *p.step_scale) * kDistortionUnit;
+  const float length = (p.step_scale == nullptr ? 1 : *p.step_scale) * kDistortionPerStep;
   double loss = 0, squared_error = 0;
   for (uint32_t r = blockIdx.x * blockDim.x + threadIdx.x; r < n_rays;
        r += gridDim.x * blockDim.x) {

@@ -11,7 +11,7 @@ namespace nerf::kernels::cuda {
 namespace {
 
 // The oldest devices that the kernels are compiled for.
-constexpr int kLeastCapability = 80;
+constexpr int kMinCapability = 80;
 
 cudaStream_t Handle(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
@@ -106,7 +106,7 @@ std::string WhyUnavailable(std::optional<int> index) {
   const int first = index.value_or(0), end = index.has_value() ? first + 1 : n_devices;
   int newest = 0;
   for (int i = first; i < end; ++i) newest = std::max(newest, Capability(i));
-  if (newest >= kLeastCapability) return "";
+  if (newest >= kMinCapability) return "";
   return "too old: compute capability " + std::to_string(newest / 10) + "." +
          std::to_string(newest % 10) + ", and 8.0 is the least";
 }
@@ -134,7 +134,7 @@ DeviceDescription DescribeDevice(int index) {
 
 void UseDevice(int index) { NERF_CUDA_CHECK(cudaSetDevice(index)); }
 
-size_t MostSharedBytes() {
+size_t MaxSharedBytesPerBlock() {
   int device = 0;
   NERF_CUDA_CHECK(cudaGetDevice(&device));
   return Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);

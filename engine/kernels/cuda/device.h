@@ -49,7 +49,7 @@ DeviceDescription DescribeDevice(int index);
 void UseDevice(int index);
 
 // Shared memory that a block may ask for on the device in use.
-size_t MostSharedBytes();
+size_t MaxSharedBytesPerBlock();
 
 // Memory of the device in use: zeroed. Never null, lives for ever. Throws CudaOutOfMemory.
 BufferAllocator* DeviceAllocator();

@@ -58,7 +58,7 @@ struct Cell {
 
 // Calls visit(level, i) for each level and element, level by level.
 template <typename Visit>
-__device__ void ForEachOfEachLevel(const DeviceRange& range, int n_levels, Visit visit) {
+__device__ void ForEachLevelAndElement(const DeviceRange& range, int n_levels, Visit visit) {
   const Elements elements = ElementsOf(range);
   const uint32_t n_tiles = (elements.size() + blockDim.x - 1) / blockDim.x;
   for (uint32_t tile = blockIdx.x; tile < n_tiles * n_levels; tile += gridDim.x) {
@@ -86,7 +86,7 @@ struct ForwardArguments {
 template <typename T, int F>
 __global__ void __launch_bounds__(kBlock)
     HashEncodeForwardKernel(const __grid_constant__ ForwardArguments<T, F> p) {
-  ForEachOfEachLevel(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
+  ForEachLevelAndElement(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
     const Cell cell(p.positions[i], p.levels.resolution[level]);
     const Entry<T, F>* const table = p.table + size_t{p.levels.entries} * level;
     Entry<T, F> corners[8];  // all eight reads are under way before the first is needed
@@ -121,7 +121,7 @@ struct BackwardArguments {
 template <bool fixed, int F>
 __global__ void __launch_bounds__(kBlock)
     HashEncodeBackwardKernel(const __grid_constant__ BackwardArguments p) {
-  ForEachOfEachLevel(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
+  ForEachLevelAndElement(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
     float grads[F];
     bool all_zero = true;
 #pragma unroll

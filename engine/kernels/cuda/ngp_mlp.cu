@@ -20,7 +20,7 @@ constexpr int kWarpRows = 16;
 constexpr int kBlockRows = kMlpWarps * kWarpRows;
 constexpr int kPad = 8;  // elements behind each row in shared memory
 constexpr int kGeometry = 16, kHarmonics = 16;
-constexpr int kStaged = 64 + kPad;  // a staged row: the widest layer
+constexpr int kStagedStride = 64 + kPad;  // a staged row: the widest layer
 
 // Where a layer begins in shared memory when `first` is the first one there.
 constexpr int SharedOffset(int first, int layer) {
@@ -303,7 +303,7 @@ __device__ void Stage(const Activations<T, width>& activations, T* warp_rows) {
   for (int part = 0; part < width / 16; ++part) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      T* const at = warp_rows + (lane.g + 8 * (i % 2)) * kStaged + 16 * part + 8 * (i / 2);
+      T* const at = warp_rows + (lane.g + 8 * (i % 2)) * kStagedStride + 16 * part + 8 * (i / 2);
       reinterpret_cast<Pair<T>*>(at)[lane.q] = activations.parts[part].r[i];
     }
   }
@@ -328,10 +328,11 @@ struct WeightGradients {
     const int row = first / kColumns * 16, column = first % kColumns * 8;
 #pragma unroll 2
     for (int k = 0; k < kBlockRows; k += 16) {
-      const FragmentA<T> a = LoadTransposedA(inputs + k * kStaged + row, kStaged);
+      const FragmentA<T> a = LoadTransposedA(inputs + k * kStagedStride + row, kStagedStride);
 #pragma unroll
       for (int i = 0; i < kOwned; ++i)
-        MultiplyAdd(a, LoadB(grad_outputs + k * kStaged + column + 8 * i, kStaged), &tiles[i]);
+        MultiplyAdd(a, LoadB(grad_outputs + k * kStagedStride + column + 8 * i, kStagedStride),
+                    &tiles[i]);
     }
   }
 
@@ -355,7 +356,7 @@ struct WeightGradients {
 
 template <typename T>
 constexpr size_t BackwardSharedBytes() {
-  return sizeof(T) * (kLayersEnd + 2 * kBlockRows * kStaged);
+  return sizeof(T) * (kLayersEnd + 2 * kBlockRows * kStagedStride);
 }
 
 template <typename T>
@@ -363,7 +364,7 @@ __global__ void __launch_bounds__(kMlpBlock)
     NgpBackwardKernel(const __grid_constant__ NgpBackwardParams<T> p) {
   T* const weights = SharedMemory<T>();
   T* const staged_inputs = weights + kLayersEnd;
-  T* const staged_grads = staged_inputs + kBlockRows * kStaged;
+  T* const staged_grads = staged_inputs + kBlockRows * kStagedStride;
   if (HasRows(p.range)) CopyWeights<0, 5>(p.weights, weights);
   __syncthreads();
 
@@ -375,8 +376,8 @@ __global__ void __launch_bounds__(kMlpBlock)
 
   const Lane lane;
   const int warp = threadIdx.x / kWarp;
-  T* const own_inputs = staged_inputs + warp * kWarpRows * kStaged;
-  T* const own_grads = staged_grads + warp * kWarpRows * kStaged;
+  T* const own_inputs = staged_inputs + warp * kWarpRows * kStagedStride;
+  T* const own_grads = staged_grads + warp * kWarpRows * kStagedStride;
   const auto add = [&](auto* sums, const auto& inputs, const auto& grads) {
     __syncthreads();  // the layer before is read to the end
     Stage(inputs, own_inputs);

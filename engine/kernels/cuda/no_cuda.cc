@@ -22,7 +22,7 @@ std::string WhyUnavailable(std::optional<int>) { return "not built (NERF_ENABLE_
 int DeviceCount() { return 0; }
 DeviceDescription DescribeDevice(int) { NERF_NO_CUDA(); }
 void UseDevice(int) { NERF_NO_CUDA(); }
-size_t MostSharedBytes() { NERF_NO_CUDA(); }
+size_t MaxSharedBytesPerBlock() { NERF_NO_CUDA(); }
 BufferAllocator* DeviceAllocator() { NERF_NO_CUDA(); }
 BufferAllocator* PinnedAllocator() { NERF_NO_CUDA(); }
 OwnedStream::OwnedStream() { NERF_NO_CUDA(); }
@@ -78,7 +78,7 @@ void NgpDensity(const NgpDensityParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void NgpDensity(const NgpDensityParams<float>&, Stream) { NERF_NO_CUDA(); }
 void ProbeCells(const ProbeCellsParams&, Stream) { NERF_NO_CUDA(); }
 void SampleRays(const SampleRaysParams&, Stream) { NERF_NO_CUDA(); }
-void SpreadLargest(const SpreadLargestParams&, Stream) { NERF_NO_CUDA(); }
+void SpreadBlockMaximum(const SpreadBlockMaximumParams&, Stream) { NERF_NO_CUDA(); }
 void SetOccupiedBits(const SetOccupiedBitsParams&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<Half>&, Stream) { NERF_NO_CUDA(); }
 void SphericalHarmonics(const SphericalHarmonicsParams<float>&, Stream) { NERF_NO_CUDA(); }

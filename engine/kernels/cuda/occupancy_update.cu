@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kBlock)
 
 // A warp takes a block of cells, each lane two of them.
 __global__ void __launch_bounds__(kBlock)
-    SpreadLargestKernel(const __grid_constant__ SpreadLargestParams p) {
+    SpreadBlockMaximumKernel(const __grid_constant__ SpreadBlockMaximumParams p) {
   const uint32_t lane = threadIdx.x % kWarp, stride = gridDim.x * blockDim.x / kWarp;
   for (uint32_t block = (blockIdx.x * blockDim.x + threadIdx.x) / kWarp; block < p.n_blocks;
        block += stride) {
@@ -108,9 +108,9 @@ void ProbeCells(const ProbeCellsParams& params, Stream stream) {
              uint64_t{params.end_block - params.first_block} * kWarp, kBlock, stream, params);
 }
 
-void SpreadLargest(const SpreadLargestParams& params, Stream stream) {
-  LaunchOver("spread_largest", SpreadLargestKernel, uint64_t{params.n_blocks} * kWarp, kBlock,
-             stream, params);
+void SpreadBlockMaximum(const SpreadBlockMaximumParams& params, Stream stream) {
+  LaunchOver("spread_block_maximum", SpreadBlockMaximumKernel, uint64_t{params.n_blocks} * kWarp,
+             kBlock, stream, params);
 }
 
 void SetOccupiedBits(const SetOccupiedBitsParams& params, Stream stream) {

@@ -35,7 +35,7 @@ __device__ void Advance(const MarchParams& p, RaySegment segment, RayState* stat
     const float own_alpha = p.alphas[i];
     float weight = -1;
     if (IsVisible(state->transmittance, own_alpha, p.min_transmittance, p.alpha_threshold)) {
-      const float alpha = AlphaOfSample(own_alpha, state->transmittance, p.min_transmittance);
+      const float alpha = EffectiveAlpha(own_alpha, state->transmittance, p.min_transmittance);
       if (alpha != own_alpha) p.alphas[i] = alpha;
       weight = CompositeForwardStep(alpha, &state->transmittance);
       ++state->n_kept;

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kBlock)
   const uint32_t* const alive = arguments.odd ? p.alive_odd : p.alive_even;
   if (n_alive == 0) return;
   const uint32_t samples = min(p.sample_capacity, kViewSamplesPerRay * p.control->n_rays);
-  const int max_samples = min(kMostViewSamples, static_cast<int>(samples / n_alive));
+  const int max_samples = min(kMaxViewSamples, static_cast<int>(samples / n_alive));
   for (uint32_t base = blockIdx.x * kBlock; base < n_alive; base += gridDim.x * kBlock) {
     const uint32_t place = base + threadIdx.x;
     uint32_t r = 0;

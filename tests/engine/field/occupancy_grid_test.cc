@@ -31,7 +31,7 @@ TEST(OccupancyGridTest, EmptyReachesAreChessboardDistances) {
     OccupancyGrid grid = FullOccupancyGrid(kBox, n_levels, 4 * kSide);
     std::fill(grid.occupied_blocks.begin(), grid.occupied_blocks.end(), 0);
     for (size_t i = 5; i < grid.occupied_blocks.size(); i += 211) grid.occupied_blocks[i] = 1 << 9;
-    const std::vector<uint8_t> reaches = EmptyReaches(grid);
+    const std::vector<uint8_t> reaches = EmptyDistances(grid);
     ASSERT_EQ(reaches.size(), grid.occupied_blocks.size());
     const auto ends = [&](int level, int x, int y, int z) {
       const bool is_inside = std::min({x, y, z}) >= 0 && std::max({x, y, z}) < kSide;
@@ -60,7 +60,7 @@ TEST(OccupancyGridTest, EmptyReachesAreChessboardDistances) {
 }
 
 TEST(OccupancyGridTest, NothingEndsTheEmptinessOfAnEmptyGrid) {
-  const std::vector<uint8_t> reaches = EmptyReaches(EmptyGrid(1));
+  const std::vector<uint8_t> reaches = EmptyDistances(EmptyGrid(1));
   EXPECT_GT(*std::min_element(reaches.begin(), reaches.end()), 64);
 }
 

@@ -173,7 +173,7 @@ TEST_P(AdamTest, SparseWithMomentsInPairsIsThatWithFloatsWhoseMomentsAreRounded)
 // With the largest decay that they are kept for, moments fall as they do in floats.
 TEST_P(AdamTest, MomentsInPairsFallWhenGradientsDo) {
   AdamSettings settings = Settings(1);
-  settings.beta1 = settings.beta2 = kMostPairDecay;
+  settings.beta1 = settings.beta2 = kMaxBf16Decay;
   Buffer<float> parameters(16 * 8), gradients(16 * 8);
   Buffer<uint32_t> moments(16 * 8);
   Buffer<uint8_t> touched(8);
@@ -182,7 +182,7 @@ TEST_P(AdamTest, MomentsInPairsFallWhenGradientsDo) {
     moments[i] = Bf16Pair(-mantissa, mantissa);
   }
   const double share = 0.1;  // of the moments that is left then
-  const int n_updates = static_cast<int>(std::log(share) / std::log(kMostPairDecay));
+  const int n_updates = static_cast<int>(std::log(share) / std::log(kMaxBf16Decay));
   for (int update = 0; update < n_updates; ++update) {
     std::fill_n(gradients.data(), 16, 1e-6f);
     touched[0] = 1;

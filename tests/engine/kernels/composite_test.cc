@@ -88,10 +88,10 @@ TEST(CompositeTest, VisibilityOfTheWorkedExample) {
 }
 
 TEST(CompositeTest, SampleThatLeavesTooLittleLightTakesAllOfIt) {
-  EXPECT_EQ(AlphaOfSample(.5f, .1f, .04f), .5f);
-  EXPECT_EQ(AlphaOfSample(.5f, .1f, .06f), 1);
-  EXPECT_EQ(AlphaOfSample(.999f, 1, 0), .999f) << "without a limit, none does";
-  EXPECT_EQ(AlphaOfSample(0, 1, .5f), 0);
+  EXPECT_EQ(EffectiveAlpha(.5f, .1f, .04f), .5f);
+  EXPECT_EQ(EffectiveAlpha(.5f, .1f, .06f), 1);
+  EXPECT_EQ(EffectiveAlpha(.999f, 1, 0), .999f) << "without a limit, none does";
+  EXPECT_EQ(EffectiveAlpha(0, 1, .5f), 0);
   // What rounding left behind it is no gradient.
   float transmittance = .1f;
   float behind = .15f;

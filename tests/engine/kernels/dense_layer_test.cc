@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/kernels/cpu/pair_units.h"
+#include "engine/kernels/cpu/bf16_units.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/dense_layer.h"
 #include "tests/testing/simd_paths.h"
@@ -38,7 +38,7 @@ constexpr float kUntouched = -77;
 // bound goes for every path.
 std::vector<float> RandomOperands(size_t n, uint32_t stream) {
   std::vector<float> values = RandomFloats(n, -1, 1, stream);
-  if (cpu::ChosenPairUnit() == nullptr) return values;
+  if (cpu::SelectedBf16Unit() == nullptr) return values;
   for (float& value : values)
     value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xffff0000u);
   return values;
@@ -104,12 +104,12 @@ NERF_INSTANTIATE_SIMD_PATHS(DenseLayerTest);
 // Every unit that multiplies in bf16.
 class PairDenseLayerTest : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override { ASSERT_TRUE(cpu::ChoosePairUnit(GetParam())); }
-  void TearDown() override { cpu::ChoosePairUnit(""); }
+  void SetUp() override { ASSERT_TRUE(cpu::SelectBf16Unit(GetParam())); }
+  void TearDown() override { cpu::SelectBf16Unit(""); }
 };
 std::vector<std::string> PairUnitNames() {
   std::vector<std::string> names;
-  for (const cpu::PairUnit& unit : cpu::PairUnits()) names.emplace_back(unit.name);
+  for (const cpu::Bf16Unit& unit : cpu::Bf16Units()) names.emplace_back(unit.name);
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Units, PairDenseLayerTest, testing::ValuesIn(PairUnitNames()),
@@ -306,12 +306,12 @@ NERF_TEST_DENSE_LAYERS(HandWorkedProduct)
 // zeros, so a large number there shows where it does not.
 std::vector<uint32_t> PairsOf(const Matrix& m) {
   std::vector<uint32_t> pairs((m.n_rows / 2 + 15) * m.n_columns, 0x7f007f00u);
-  cpu::PairRows(m.n_rows, m.n_columns, Packed(m).data(), pairs.data());
+  cpu::PackBf16Pairs(m.n_rows, m.n_columns, Packed(m).data(), pairs.data());
   return pairs;
 }
 
 TEST_P(PairDenseLayerTest, WeightsAsPairsGiveTheSame) {
-  EXPECT_TRUE(cpu::MultipliesPairs());
+  EXPECT_TRUE(cpu::UsesBf16Layers());
   const Matrix weights = RandomMatrix(32, 64, 1);
   const std::vector<float> packed = Packed(weights), transposed = Packed(Transposed(weights));
   const std::vector<uint32_t> pairs = PairsOf(weights),
@@ -367,8 +367,8 @@ TEST_P(PairDenseLayerTest, OperandsAreRoundedToTheNearestBf16TiesToEven) {
   }
 }
 
-TEST(PairUnitsTest, WiderLayersThanTheBuffersAreMultipliedInFp32) {
-  ASSERT_TRUE(cpu::ChoosePairUnit("BF16_PLAIN"));
+TEST(Bf16UnitsTest, WiderLayersThanTheBuffersAreMultipliedInFp32) {
+  ASSERT_TRUE(cpu::SelectBf16Unit("BF16_PLAIN"));
   const std::vector<float> inputs(130, 1 + 0x1p-12f), weights(130 * 16, 1.0f);
   float outputs[16];
   cpu::DenseForward({.n_rows = 1,
@@ -379,24 +379,24 @@ TEST(PairUnitsTest, WiderLayersThanTheBuffersAreMultipliedInFp32) {
                      .weights = weights.data(),
                      .outputs = outputs,
                      .output_stride = 16});
-  cpu::ChoosePairUnit("");
+  cpu::SelectBf16Unit("");
   EXPECT_NEAR(outputs[0], 130 * (1 + 0x1p-12), 1e-4);
 }
 
-TEST(PairUnitsTest, NoPairsAreMadeForPathsInFp32) {
-  EXPECT_FALSE(cpu::MultipliesPairs());
+TEST(Bf16UnitsTest, NoPairsAreMadeForPathsInFp32) {
+  EXPECT_FALSE(cpu::UsesBf16Layers());
   const std::vector<float> values(32, 1.0f);
   std::vector<uint32_t> pairs(16, 77);
-  cpu::PairRows(2, 16, values.data(), pairs.data());
+  cpu::PackBf16Pairs(2, 16, values.data(), pairs.data());
   EXPECT_EQ(pairs, std::vector<uint32_t>(16, 77));
 }
 
-TEST(PairUnitsTest, UnknownUnitChangesNothing) {
-  ASSERT_TRUE(cpu::ChoosePairUnit("BF16_PLAIN"));
-  EXPECT_FALSE(cpu::ChoosePairUnit("ABACUS"));
-  EXPECT_STREQ(cpu::ChosenPairUnit()->name, "BF16_PLAIN");
-  EXPECT_TRUE(cpu::ChoosePairUnit(""));
-  EXPECT_EQ(cpu::ChosenPairUnit(), nullptr);
+TEST(Bf16UnitsTest, UnknownUnitChangesNothing) {
+  ASSERT_TRUE(cpu::SelectBf16Unit("BF16_PLAIN"));
+  EXPECT_FALSE(cpu::SelectBf16Unit("ABACUS"));
+  EXPECT_STREQ(cpu::SelectedBf16Unit()->name, "BF16_PLAIN");
+  EXPECT_TRUE(cpu::SelectBf16Unit(""));
+  EXPECT_EQ(cpu::SelectedBf16Unit(), nullptr);
 }
 
 TEST(DenseLayerReferenceTest, GradientsAgreeWithCentralDifferences) {

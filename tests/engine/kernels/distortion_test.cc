@@ -72,7 +72,8 @@ TEST(DistortionTest, PlacesGrowByOneStepASampleNearAndFar) {
   const MarchSteps steps{.step = 0.01f, .cone = 1.0f / 64};
   for (float t : {0.1f, 0.5f, 0.9f, 5.0f, 80.0f}) {
     const float next = steps.FromSteps(steps.ToSteps(t) + 1);
-    EXPECT_NEAR(DistortionPlace(steps, next) - DistortionPlace(steps, t), kDistortionUnit, 1e-5)
+    EXPECT_NEAR(DistortionCoordinate(steps, next) - DistortionCoordinate(steps, t),
+                kDistortionPerStep, 1e-5)
         << t;
   }
 }

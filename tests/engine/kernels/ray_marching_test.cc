@@ -27,21 +27,21 @@ struct Samples {
 class RayMarchingTest : public SimdPathTest {};
 NERF_INSTANTIATE_SIMD_PATHS(RayMarchingTest);
 
-MarchGrid View(const OccupancyGrid& grid, const std::vector<uint8_t>& empty_reaches) {
+MarchGrid View(const OccupancyGrid& grid, const std::vector<uint8_t>& empty_distances) {
   return {.blocks = grid.occupied_blocks.data(),
           .center = grid.box.Center(),
           .half_side = 0.5f * grid.box.Size().x,
           .n_levels = grid.n_levels,
           .resolution = grid.resolution,
-          .empty_reaches = empty_reaches.empty() ? nullptr : empty_reaches.data()};
+          .empty_distances = empty_distances.empty() ? nullptr : empty_distances.data()};
 }
 
 // Marches to the end, `wave` samples at a time, by the scalar function.
 Samples March(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray, float jitter,
               int wave) {
   Samples samples;
-  const std::vector<uint8_t> empty_reaches = EmptyReaches(grid);
-  const MarchGrid view = View(grid, empty_reaches);
+  const std::vector<uint8_t> empty_distances = EmptyDistances(grid);
+  const MarchGrid view = View(grid, empty_distances);
   MarchRay march = StartMarch(view, steps, ray, jitter);
   std::vector<float> t_middles(wave), deltas(wave);
   std::vector<uint32_t> cells(wave);
@@ -58,8 +58,8 @@ Samples March(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray
 // The same for all rays at once, by the vector code.
 std::vector<Samples> MarchAll(const OccupancyGrid& grid, const MarchSteps& steps,
                               const std::vector<Ray>& rays, float jitter, int wave) {
-  const std::vector<uint8_t> empty_reaches = EmptyReaches(grid);
-  const MarchGrid view = View(grid, empty_reaches);
+  const std::vector<uint8_t> empty_distances = EmptyDistances(grid);
+  const MarchGrid view = View(grid, empty_distances);
   std::vector<MarchRay> marches;
   std::vector<int> active;
   for (const Ray& ray : rays) {
@@ -179,7 +179,7 @@ TEST_P(RayMarchingTest, LeapsOverEmptyBlocksMissNothing) {
   // A few occupied cells in 64^3: most blocks are far from any, and rays meet those that are not.
   for (int n_levels : {1, 3}) {
     const OccupancyGrid grid = RandomGrid(n_levels, 64, 1e-4, 5);
-    const std::vector<uint8_t> reaches = EmptyReaches(grid);
+    const std::vector<uint8_t> reaches = EmptyDistances(grid);
     ASSERT_GT(*std::max_element(reaches.begin(), reaches.end()), 2);
     const MarchSteps steps{.step = 0.01f, .cone = n_levels > 1 ? 1.0f / 128 : 0};
     EXPECT_GT(ExpectAllMatchLattice(grid, steps, Rays(200, 4)), 2000) << n_levels;
@@ -312,7 +312,7 @@ TEST_P(RayMarchingTest, RayEndsWhereAStepNoLongerMovesIt) {
         const Vec3 d = Normalized(Vec3{0.3f + 0.001f * i, 0.5f, -0.8f});
         rays.push_back({d * -c.distance + Vec3{0.04f * i - 1, 0, 0}, d, 0.05f});
       }
-      const std::vector<uint8_t> reaches = EmptyReaches(grid);
+      const std::vector<uint8_t> reaches = EmptyDistances(grid);
       const MarchSteps steps{c.step, c.cone};
       std::vector<MarchRay> marches;
       std::vector<int> active, n_found(rays.size());

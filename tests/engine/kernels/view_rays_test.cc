@@ -10,8 +10,8 @@ namespace {
 constexpr float kLimit = 0.03f;
 
 // After one sample, at distance 1, that leaves so much.
-ViewLight LightAfter(float transmittance) {
-  ViewLight light;
+ViewAccumulator LightAfter(float transmittance) {
+  ViewAccumulator light;
   light.AddSample(1 - transmittance, 1, kLimit);
   return light;
 }
@@ -27,7 +27,7 @@ TEST(ViewLightTest, LightFallsToNothingOnALineFromTwiceTheLimitToTheLimit) {
 
 TEST(ViewLightTest, EmptySamplesTakeNoLightHoweverLittleIsLeft) {
   for (const float transmittance : {0.9f, 0.055f, 0.04f}) {
-    ViewLight light = LightAfter(transmittance);
+    ViewAccumulator light = LightAfter(transmittance);
     const float opacity = light.Opacity(), depth = light.ExpectedDepth();
     for (int i = 0; i < 10; ++i) EXPECT_EQ(light.AddSample(0, 7, kLimit), 0);
     EXPECT_EQ(light.Opacity(), opacity);
@@ -36,14 +36,14 @@ TEST(ViewLightTest, EmptySamplesTakeNoLightHoweverLittleIsLeft) {
 }
 
 TEST(ViewLightTest, WithoutALimitWhatIsLeftIsTheProductOfAllSamples) {
-  ViewLight light;
+  ViewAccumulator light;
   for (int i = 0; i < 20; ++i) light.AddSample(0.5f, 1, 0);
   EXPECT_FLOAT_EQ(1 - light.Opacity(), std::ldexp(1.0f, -20));
   EXPECT_FALSE(light.Ended());
 }
 
 TEST(ViewLightTest, ColorIsThatOfTheSamplesBeforeAsFarAsTheyAreOpaque) {
-  ViewLight light;
+  ViewAccumulator light;
   const Vec3 red{1, 0, 0}, blue{0, 0, 1};
   light.AddColor(red, light.AddSample(0.75f, 1, kLimit));
   EXPECT_FLOAT_EQ(light.ColorOn(blue).x, 0.75f);

@@ -54,13 +54,13 @@ auto TimesLarger(double scale) {
 
 TEST(BoxInViewTest, PicturesOfTheSampleSceneAreFullOfItsBox) {
   const SceneDescription mic = DescribeScene(kMic, {.test_every = {}, .decode_images = false});
-  EXPECT_GT(ShareThatSeesTheBox(mic), 0.95);
+  EXPECT_GT(FractionSeeingBox(mic), 0.95);
   EXPECT_THAT(mic.warnings, IsEmpty());
 }
 
 TEST(BoxInViewTest, ShareFallsWithTheSquareOfTheScale) {
-  const double at_5 = ShareThatSeesTheBox(ChangedMic(TimesLarger(5)).Describe());
-  const double at_10 = ShareThatSeesTheBox(ChangedMic(TimesLarger(10)).Describe());
+  const double at_5 = FractionSeeingBox(ChangedMic(TimesLarger(5)).Describe());
+  const double at_10 = FractionSeeingBox(ChangedMic(TimesLarger(10)).Describe());
   EXPECT_NEAR(at_5, 0.06, 0.02);
   EXPECT_NEAR(at_10, 0.25 * at_5, 0.01);
 }
@@ -81,7 +81,7 @@ TEST(BoxInViewTest, SceneOfAnotherScaleIsToldWithTheBoxThatMendsIt) {
   ASSERT_TRUE(mended.ok());
   EXPECT_THAT(mended.warnings, IsEmpty());
   EXPECT_EQ(mended.geometry.flavor, SceneFlavor::kInstantNgp);
-  EXPECT_GT(ShareThatSeesTheBox(mended), 0.95);
+  EXPECT_GT(FractionSeeingBox(mended), 0.95);
   // As large beside the cameras' distance as mic's own.
   EXPECT_NEAR(mended.geometry.median_distance, 4.03 / 3, 0.05);
 }
@@ -94,7 +94,7 @@ TEST(BoxInViewTest, SceneElsewhereIsToldWhereItLies) {
   const SceneDescription mended =
       ChangedMic(move, "{" + text.substr(text.find("\"aabb\"")) + "}").Describe();
   EXPECT_THAT(mended.warnings, IsEmpty());
-  EXPECT_GT(ShareThatSeesTheBox(mended), 0.95);
+  EXPECT_GT(FractionSeeingBox(mended), 0.95);
 }
 
 TEST(BoxInViewTest, ScaleOfAnInstantNgpSceneThatLosesItIsTold) {

@@ -23,7 +23,7 @@ class NgpChunkTest : public testing::Test {
 
   // Rays of `batch`, one chunk for each pair of neighboring bounds.
   LaneOutput Run(const Batch& batch, const std::vector<int>& bounds, NgpChunk* chunk) {
-    const std::vector<uint8_t> empty_reaches = EmptyReaches(grid_);
+    const std::vector<uint8_t> empty_distances = EmptyDistances(grid_);
     const ChunkInput input{
         .config = &config_,
         .network = {parameters_.shape(), geometry_.box, parameters_.table(), parameters_.weights(),
@@ -31,7 +31,7 @@ class NgpChunkTest : public testing::Test {
                     takes_pairs_ ? parameters_.weight_pairs() : nullptr},
         .transposed_weights = parameters_.transposed_weights(),
         .transposed_pairs = takes_pairs_ ? parameters_.transposed_pairs() : nullptr,
-        .grid = MarchGridOf(grid_, empty_reaches),
+        .grid = MarchGridOf(grid_, empty_distances),
         .steps = {geometry_.step, geometry_.cone},
         .scene_steps = {geometry_.step, geometry_.cone},
         .look_samples = look_samples_,

@@ -84,7 +84,7 @@ DeviceDescription DescribeDevice(int index) {
           cuda_emulation::device_bytes - cuda_emulation::bytes_in_use};
 }
 void UseDevice(int index) { NERF_CHECK(index == 0); }
-size_t MostSharedBytes() { return size_t{227} << 10; }  // as devices of the H100's kind
+size_t MaxSharedBytesPerBlock() { return size_t{227} << 10; }  // as devices of the H100's kind
 
 BufferAllocator* DeviceAllocator() {
   static auto* const allocator = new cuda_emulation::Memory(DeviceKind::kCuda);

@@ -50,8 +50,8 @@ struct Rays {
   double DistortionOf(size_t ray, const std::vector<double>& weights) const {
     std::vector<double> places;
     for (uint32_t k = offsets[ray]; k < offsets[ray + 1]; ++k)
-      places.push_back(DistortionPlace(kSceneSteps, t_middles[k]));
-    return reference::Distortion(weights, places, kStepScale * kDistortionUnit);
+      places.push_back(DistortionCoordinate(kSceneSteps, t_middles[k]));
+    return reference::Distortion(weights, places, kStepScale * kDistortionPerStep);
   }
 
   // Sum over the rays of the loss, from (color outputs, exponent) of each sample [n][4].

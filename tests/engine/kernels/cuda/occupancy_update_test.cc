@@ -113,7 +113,7 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachCellThatIsDueAndDecaysAll) {
 TEST_P(CudaOccupancyUpdateTest, AllCellsOfABlockTakeTheLargestValueAmongThem) {
   const std::vector<float> host = RandomFloats(64 * kBlocks, 0, 1, 2);
   DeviceArray<float> values(host);
-  cuda::SpreadLargest({.n_blocks = kBlocks - 1, .values = values.data()}, stream_);
+  cuda::SpreadBlockMaximum({.n_blocks = kBlocks - 1, .values = values.data()}, stream_);
   const auto after = values.Download(stream_);
   for (size_t i = 0; i < host.size(); ++i) {
     const auto block = host.begin() + i / 64 * 64;

@@ -3,12 +3,12 @@
 
 namespace nerf::kernels::cpu {
 
-const PairUnit* PlainPairUnit() {
-  static constexpr PairUnit kUnit{.name = "BF16_PLAIN",
+const Bf16Unit* PlainBf16Unit() {
+  static constexpr Bf16Unit kUnit{.name = "BF16_PLAIN",
                                   .forward = TileForward<PlainTiles>,
                                   .backward_input = TileBackwardInput<PlainTiles>,
                                   .backward_weights = TileBackwardWeights<PlainTiles>,
-                                  .pair_along_columns = PlainTiles::PairAlongColumns};
+                                  .pack_columns = PlainTiles::PackColumns};
   return &kUnit;
 }
 
