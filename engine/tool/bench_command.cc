@@ -8,7 +8,7 @@
 #include "common/counted.h"
 #include "engine/tool/bench_registry.h"
 #include "engine/tool/command.h"
-#include "engine/tool/engine_runner.h"
+#include "engine/tool/exception_border.h"
 #include "engine/tool/json_lines.h"
 #include "engine/tool/machine.h"
 #include "fmt/format.h"

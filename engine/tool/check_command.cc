@@ -6,7 +6,7 @@
 #include "engine/scene/check_report.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/command.h"
-#include "engine/tool/engine_runner.h"
+#include "engine/tool/exception_border.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 

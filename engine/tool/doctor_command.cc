@@ -10,8 +10,8 @@
 #include "common/counted.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
+#include "engine/tool/autograd_library.h"
 #include "engine/tool/command.h"
-#include "engine/tool/engine_runner.h"
 #include "engine/tool/json_lines.h"
 #include "engine/tool/machine.h"
 #include "engine/train/memory_estimate.h"
@@ -46,8 +46,7 @@ int RunDoctor(bool json) {
   const CudaReport cuda = ReportCuda();
   const int n_threads = UsableCores();
   const std::optional<uint64_t> memory = AvailableMemoryBytes();
-  std::error_code ignored;
-  const bool autograd = std::filesystem::exists(AutogradLibraryPath(), ignored);
+  const bool autograd = HasAutogradLibrary();
   std::vector<std::string> problems;
   if (memory.has_value() && *memory < kLittleMemoryBytes) {
     problems.push_back(fmt::format("only {} MiB of memory are available", *memory >> 20));

@@ -4,7 +4,7 @@
 #include "common/counted.h"
 #include "common/status_macros.h"
 #include "engine/tool/command.h"
-#include "engine/tool/engine_runner.h"
+#include "engine/tool/exception_border.h"
 #include "engine/tool/json_lines.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/tensor_file.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/tool/engine_runner.h"
+#include "engine/tool/loaded_model.h"
 
 namespace nerf {
 

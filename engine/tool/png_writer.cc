@@ -4,7 +4,7 @@
 
 #include "engine/base/check.h"
 #include "engine/scene/image_io.h"
-#include "engine/tool/engine_runner.h"
+#include "engine/tool/exception_border.h"
 
 namespace nerf {
 

@@ -6,7 +6,8 @@
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/tool/command.h"
-#include "engine/tool/engine_runner.h"
+#include "engine/tool/device.h"
+#include "engine/tool/exception_border.h"
 #include "engine/tool/serve_loop.h"
 #include "fmt/format.h"
 

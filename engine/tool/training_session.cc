@@ -13,7 +13,7 @@
 #include "common/file_io.h"
 #include "common/status_macros.h"
 #include "engine/config/tensor_shapes.h"
-#include "engine/tool/engine_runner.h"
+#include "engine/tool/training_methods.h"
 #include "engine/train/memory_estimate.h"
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"

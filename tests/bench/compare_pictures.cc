@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/scene/image_io.h"
-#include "engine/tool/engine_runner.h"
+#include "engine/tool/exception_border.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/parallel_for.h"
+#include "engine/config/train_config.h"
+#include "engine/scene/scene.h"
+#include "engine/train/training_step.h"
+
+namespace nerf {
+
+// Which training methods there are, on which device each runs, and how much memory it needs.
+
+// Methods that train on `device`: ngp, and on the CPU ngp-autograd if its library is installed.
+// Requires: CheckDevice(device) is OK.
+std::vector<std::string> TrainingMethods(std::string_view device);
+
+// The step of config.method on `device`. Method ngp-autograd trains on the CPU whatever the device.
+// Errors: as CheckDevice, NewAutogradStep and NewCudaStepWithPictures.
+// pool outlives the step. The step is used from the calling thread.
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
+                                                              const SceneGeometry& geometry,
+                                                              const Scene& scene,
+                                                              std::string_view device,
+                                                              ThreadPool* pool);
+
+// Host memory in bytes that the CPU step of config.method allocates.
+uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_threads);
+
+}  // namespace nerf
