@@ -1,7 +1,7 @@
-# Every library is found here and nowhere else, with the version it is known to work from.
+# Finds every library; no other file calls find_package. The versions are those known to work.
 find_package(Threads REQUIRED)
 if(NERF_ENABLE_CUDA)
-  # Machine code for the A100 and H100 generations, and PTX that newer drivers compile for what comes after.
+  # Machine code for the A100 and H100 generations, and PTX that drivers compile for newer devices.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
   endif()
@@ -14,8 +14,8 @@ if(NERF_ENABLE_CUDA)
   endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_EXTENSIONS OFF)
-  # The module of CMake 3.25 (Debian 12) marks this target as deprecated without looking whether it is there, and CUDA 13 has no
-  # such library any more. An empty one stands in for it, also where a LibTorch with CUDA names it.
+  # CMake 3.25 (Debian 12) marks this target as deprecated even where CUDA 13 no longer has it. This
+  # empty target replaces it, also for a LibTorch with CUDA that names it.
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13 AND NOT TARGET CUDA::nvToolsExt)
     add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
   endif()
@@ -42,10 +42,10 @@ if(NERF_BUILD_SERVICE)
   find_package(prometheus-cpp CONFIG REQUIRED)  # 1.0.1 states no version
 endif()
 if(NERF_ENABLE_TORCH)
-  # Quiet: Debian's package prints a screenful about CUDA and MKL that it was built without.
+  # Quiet: Debian's package prints many lines about CUDA and MKL, which it was built without.
   set(CMAKE_MESSAGE_LOG_LEVEL_SAVED "${CMAKE_MESSAGE_LOG_LEVEL}")
   set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
-  # A LibTorch with CUDA sets both of these for its own kernels, in the scope of whoever looks for it.
+  # A LibTorch with CUDA sets both of these for its own kernels in the caller's scope.
   set(cuda_architectures ${CMAKE_CUDA_ARCHITECTURES})
   set(cuda_flags ${CMAKE_CUDA_FLAGS})
   find_package(Torch 1.13 REQUIRED)

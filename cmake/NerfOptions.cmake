@@ -1,4 +1,5 @@
-# Compiler settings as interface targets: nerf::options (everyone) carries language level, warnings and sanitizers.
+# Compiler settings as interface targets. Every target links nerf::options: language level, warnings
+# and sanitizers.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -12,7 +13,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 find_program(NERF_CCACHE ccache)
 if(NERF_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # time_macros and pch sloppiness let ccache see through precompiled headers.
+  # time_macros and pch sloppiness let ccache cache files with precompiled headers.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
       "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${NERF_CCACHE}")
@@ -21,7 +22,7 @@ endif()
 add_library(nerf_options INTERFACE)
 add_library(nerf::options ALIAS nerf_options)
 target_include_directories(nerf_options INTERFACE "${CMAKE_SOURCE_DIR}")
-# nvcc takes none of the compiler's own flags.
+# nvcc does not understand the compiler's flags.
 function(nerf_cxx_options)
   target_compile_options(nerf_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
 endfunction()
@@ -30,7 +31,8 @@ if(NERF_WERROR)
   nerf_cxx_options(-Werror)
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # The base build runs on every x86-64 of the last fifteen years; Highway dispatches to AVX2 and AVX-512 at run time.
+  # The base build runs on every x86-64 of the last fifteen years; Highway selects AVX2 and AVX-512
+  # kernels at run time.
   nerf_cxx_options(-march=x86-64-v2)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -39,7 +41,8 @@ endif()
 if(NERF_SANITIZE)
   nerf_cxx_options(-fsanitize=${NERF_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(nerf_options INTERFACE -fsanitize=${NERF_SANITIZE})
-  # What no sanitizer sees: an index outside a vector's size but inside its memory, and our own NERF_DCHECKs.
+  # Sanitizers miss an index beyond a vector's size but inside its memory, and NERF_DCHECKs are off
+  # in these builds unless enabled here.
   target_compile_definitions(nerf_options INTERFACE _GLIBCXX_ASSERTIONS NERF_SANITIZED)
 endif()
 find_program(NERF_MOLD mold)

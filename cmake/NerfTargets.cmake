@@ -1,17 +1,19 @@
 # One target per folder. Functions:
-#   nerf_may_include(word...)                                what a folder may include; read by tests/check_includes.py
-#   nerf_library(name SRCS ... [DEPS ...] [PRIVATE_DEPS ...])  static library nerf_<name>, alias nerf::<name>
-#   nerf_binary(name SRCS ... DEPS ...)                      executable in build/<preset>/bin
-#   nerf_bench(name SRCS ... DEPS ...)                       executable in build/<preset>/bench, unknown to ctest
-#   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]) GoogleTest binary, one ctest entry
-# A test whose LABELS name `tsan` runs under ThreadSanitizer, too. It must run no code of gRPC, LibTorch or prometheus-cpp:
-# Debian's builds of them synchronize where ThreadSanitizer cannot see it.
+#   nerf_may_include(word...)   what a folder may include; read by tests/check_includes.py
+#   nerf_library(name SRCS ... [DEPS ...] [PRIVATE_DEPS ...])
+#                               static library nerf_<name>, alias nerf::<name>
+#   nerf_binary(name SRCS ... DEPS ...)                   executable in build/<preset>/bin
+#   nerf_bench(name SRCS ... DEPS ...)   executable in build/<preset>/bench, unknown to ctest
+#   nerf_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT s])   GoogleTest binary, one ctest entry
+# A test labeled `tsan` also runs under ThreadSanitizer. It must run no code of gRPC, LibTorch or
+# prometheus-cpp: Debian's builds synchronize where ThreadSanitizer cannot see it.
 include(GNUInstallDirs)
 
-# What preset tsan builds: the tests labeled tsan.
+# Preset tsan builds only the tests labeled tsan.
 add_custom_target(tsan_tests)
 
-# Words: a folder of ours ("common", "engine/base") or a library ("absl", "json"). A no-op for CMake; the include check parses it.
+# Words: a folder of this repository ("common", "engine/base") or a library ("absl", "json"). CMake
+# ignores it; the include check parses it.
 function(nerf_may_include)
 endfunction()
 

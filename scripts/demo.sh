@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 machine to novel views: installs what is missing, builds the four binaries, starts nerfd, trains the sample scene
-# (examples/mic, 100 photographs of 200x200) on the CPU through the server, and renders it.
+# From a bare Debian 12 machine to novel views: installs what is missing, builds the four binaries,
+# starts nerfd, trains examples/mic on the CPU through the server, and renders it.
 #   scripts/demo.sh [OUTPUT_FOLDER]     default: demo-output
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ out=${1:-demo-output}
 scripts/setup.sh
 mkdir -p build
 echo "demo: building (a few minutes the first time)"
-# Tests and LibTorch are left as an earlier build had them; a first build does without.
+# A first build goes without tests and LibTorch; a later one keeps its options.
 options=()
 [ -f build/release/CMakeCache.txt ] || options=(-DNERF_BUILD_TESTS=OFF -DNERF_ENABLE_TORCH=OFF)
 cmake --preset release "${options[@]}" >build/configure-release.log 2>&1 ||
@@ -39,7 +39,7 @@ for _ in $(seq 100); do
 done
 [ -s "$scratch/data/nerfd.ports" ] || { echo "demo: nerfd did not start within 10 s:" >&2; cat "$scratch/nerfd.log" >&2; exit 1; }
 NERFCTL_SERVER=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/data/nerfd.ports")
-# Hints would name a server that ends with this script.
+# No hints: they would name a server that ends with this script.
 export NERFCTL_SERVER NERFCTL_NO_HINTS=true
 
 echo "demo: training examples/mic"

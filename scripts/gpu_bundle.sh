@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Gathers what a Debian 12 machine with a GPU and no network lacks to build and measure the engine, in one folder of less than
-# 60 MiB: Debian's packages of its few libraries, unpacked, and a scene. tests/bench/gpu_report --bundle DIR uses it there.
+# Gathers what a Debian 12 machine with a GPU and no network lacks to build and measure the engine:
+# Debian's packages of its few libraries, unpacked, and a scene, in one folder of less than 60 MiB.
+# tests/bench/gpu_report --bundle DIR uses it there.
 #   scripts/gpu_bundle.sh DIR [SCENE]     SCENE: a data set; default $NERF_TEST_DATA/lego_400
-# What that machine brings itself: a checkout of this repository, the CUDA toolkit, g++, CMake (3.25 or later) and Ninja or Make.
-# DIR is new, empty or an earlier bundle, which is replaced.
+# The machine must have a checkout of this repository, the CUDA toolkit, g++, CMake (3.25 or later)
+# and Ninja or Make. DIR is new, empty or an earlier bundle, which is replaced.
 set -euo pipefail
 
 fail() {
@@ -52,18 +53,18 @@ rm -rf "$bundle/root"
 mkdir "$bundle/root"
 for package in "$scratch"/*.deb; do dpkg-deb -x "$package" "$bundle/root"; done
 rm -rf "$bundle/root/usr/share/doc" "$bundle/root/usr/share/man" "$bundle/root/usr/src" "$bundle/root/usr/share/lintian"
-# Newer systems have /lib in /usr.
+# Some packages install to /lib, which is /usr/lib on newer systems.
 if [ -d "$bundle/root/lib" ]; then
   cp -a "$bundle/root/lib/." "$bundle/root/usr/lib/"
   rm -rf "$bundle/root/lib"
 fi
 libraries=$bundle/root/usr/lib/x86_64-linux-gnu
-# What points into the system points into the bundle.
+# Links to absolute paths are made relative, so that they stay inside the bundle.
 find "$libraries" -type l | while read -r link; do
   target=$(readlink "$link")
   case "$target" in /*) ln -sfn "$(basename "$target")" "$link" ;; esac
 done
-# Where there is a shared library nobody links the static one.
+# Static libraries that have a shared twin are not needed.
 find "$libraries" -name '*.a' | while read -r archive; do
   [ -e "${archive%.a}.so" ] && rm "$archive"
 done || true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what a Debian 12 machine lacks to build nerfd (default) or also to test it (--test). Idempotent: it asks dpkg first
-# and calls apt only for what is missing. Needs root or sudo only when something is missing.
+# Installs what a Debian 12 machine lacks to build nerfd (default) or also to test it (--test).
+# Idempotent: it asks dpkg first and calls apt only for missing packages, which needs root or sudo.
 set -euo pipefail
 
 build_packages=(
@@ -9,7 +9,8 @@ build_packages=(
   libabsl-dev libhwy-dev libpng-dev libturbojpeg0-dev nlohmann-json3-dev
   libcli11-dev libfmt-dev libspdlog-dev libssl-dev libsqlite3-dev prometheus-cpp-dev
 )
-# LibTorch is only the tests' oracle and `--method ngp-autograd`; libopenblas0 replaces the reference BLAS.
+# LibTorch is for the tests and `--method ngp-autograd` only; libopenblas0 replaces the slow
+# reference BLAS.
 test_packages=(
   libtorch-dev libopenblas0 libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format codespell python3 python3-numpy python3-grpcio python3-protobuf curl
@@ -44,7 +45,8 @@ else
   echo "setup: nothing to install"
 fi
 
-# promtool comes out of Debian's prometheus package without installing it: the package would start a server on port 9090.
+# promtool is unpacked from Debian's prometheus package, not installed: the package would start a
+# server on port 9090.
 if [ "$with_tests" = yes ] && ! command -v promtool >/dev/null; then
   tools="$(cd "$(dirname "$0")/.." && pwd)/build/tools"
   if [ ! -x "$tools/usr/bin/promtool" ]; then

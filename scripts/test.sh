@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs every test that a machine without a GPU can run.
 #   scripts/test.sh              release build, all tests
-#   scripts/test.sh --sanitize   all tests under ASan + UBSan, and the targets without gRPC and LibTorch under TSan
-# Tests on real captures run where NERF_TEST_DATA names their folder and are skipped visibly elsewhere.
+#   scripts/test.sh --sanitize   all tests under ASan and UBSan, those labeled tsan under TSan
+# Tests on real captures run if NERF_TEST_DATA names their folder; else they are skipped visibly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ esac
 scripts/setup.sh --test
 jobs=$(nproc)
 
-# What a preset builds, which tests it runs and with which options of the sanitizers stands in CMakePresets.json.
+# Builds a preset and runs its tests; CMakePresets.json has the targets and sanitizer options.
 run() { # PRESET [CMAKE_FLAG...]
   local preset=$1
   cmake --preset "$@" -DNERF_BUILD_TESTS=ON >"build/configure-$preset.log" 2>&1 ||
@@ -25,21 +25,22 @@ run() { # PRESET [CMAKE_FLAG...]
   cmake --build --preset "$preset" -j "$jobs" && ctest --preset "$preset"
 }
 
-# As run; also fails on any report of a sanitizer: a test may not look at how a process that it started ended.
+# Like run, but also fails on any report of a sanitizer: a test may not notice how a process that it
+# started ended.
 run_sanitized() { # PRESET [CMAKE_FLAG...]
   local reports=build/$1/reports passed=yes
   rm -rf "$reports"
   mkdir -p "$reports"
   run "$@" || passed=no
-  # ASan says at the first switch between the CUDA emulation's fibers that it may go astray; they tell it of each switch.
+  # ASan warns at the first switch between the CUDA emulation's fibers; they announce each switch.
   sed -i "/WARNING: ASan doesn't fully support makecontext/d" "$reports"/* 2>/dev/null || true
   find "$reports" -type f -empty -delete
   tail -n +1 "$reports"/* 2>/dev/null && passed=no
   [ "$passed" = yes ]
 }
 
-# The CUDA sources compile and link wherever nvcc is found, for every architecture that is shipped, so that they cannot rot on a
-# machine without a GPU. Tests on a device are skipped visibly where there is none.
+# Compiles and links the CUDA sources where nvcc is found, for every shipped architecture, so that
+# they keep compiling on machines without a GPU. Tests on a device are skipped visibly there.
 compile_cuda() {
   local nvcc
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
@@ -56,8 +57,8 @@ compile_cuda() {
   ctest --test-dir build/cuda-check --output-on-failure -L gpu
 }
 
-# clang's thread safety analysis over every product source: syntax only, a minute or two. It reads the headers that the build has
-# generated.
+# clang's thread safety analysis over every product source: syntax only, a minute or two. It needs
+# the headers that the build generated.
 check_thread_safety() {
   local code=0
   tests/check_thread_safety.py build/release || code=$?

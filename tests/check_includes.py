@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks that every include points along the arrows of docs/design.md.
 
-What a folder may include stands in its CMakeLists.txt as nerf_may_include(word...): folders of ours ("common", "engine/base") and
-libraries (LIBRARIES below). std, and the folder itself, are always allowed. Prints each wrong include and exits 1.
+A folder's CMakeLists.txt states what it may include as nerf_may_include(word...): folders of this
+repository ("common", "engine/base") and libraries (LIBRARIES below). std and the folder itself are
+always allowed. Prints each wrong include and exits 1.
 """
 import pathlib
 import re

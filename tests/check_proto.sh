@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs `buf lint` over proto/ where npx can provide buf (npm package @bufbuild/buf); exits 77, a visible skip, elsewhere.
+# Runs `buf lint` over proto/. Exits 77, a visible skip, where npx cannot fetch @bufbuild/buf.
 set -euo pipefail
 cd "$1/proto"
 if ! command -v npx >/dev/null; then
@@ -10,7 +10,7 @@ if ! timeout 120 npx --yes @bufbuild/buf@1 --version >/dev/null 2>&1; then
   echo "SKIPPED: npx cannot fetch @bufbuild/buf"
   exit 77
 fi
-# The imports from third_party are given as a second module; only ours is linted.
+# third_party is a second module for the imports; only proto/ is linted.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cp -r . "$scratch/proto"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Seconds from the start of nerf-engine to the end of its first training step.
 
-    tests/bench/time_to_first_step.py SCENE [--engine build/release/bin/nerf-engine] [--threads N] [--runs 5] [--cold]
+    tests/bench/time_to_first_step.py SCENE [--engine build/release/bin/nerf-engine] [--threads N]
+                                      [--runs 5] [--cold]
 
-Starts `nerf-engine train SCENE --steps 1 --json` and takes the time at which its first progress line arrives, which
-is printed after that step. Prints each run and the medians of wall time and of processor time (all threads, user and
-system): where others use the machine, too, only the second is to be trusted. --cold drops the scene's files from the page cache before
-each run (posix_fadvise).
+Starts `nerf-engine train SCENE --steps 1 --json` and measures until its first progress line, which is
+printed after that step. Prints each run and the medians of wall time and of processor time (all
+threads, user and system); on a shared machine trust only the second. --cold drops the scene's files
+from the page cache before each run (posix_fadvise).
 """
 import argparse
 import os

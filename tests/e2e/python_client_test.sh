@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The Python examples against the built nerfd: a client made of nothing but the protos uploads, trains, watches, renders and
-# downloads, and the reader of model files finds what it needs. Arguments: source folder, folder of the binaries.
-# Exits 77, a visible skip, where Python lacks gRPC or numpy, or protoc its plugin.
+# Runs the Python examples against the built nerfd: a client made of the protos alone uploads, trains,
+# watches, renders and downloads, and the model reader reads the result.
+# Arguments: source folder, folder of the binaries. Exits 77, a visible skip, where Python lacks gRPC
+# or numpy, or protoc its plugin.
 set -euo pipefail
 source=$1
 binaries=$2
