@@ -124,7 +124,7 @@ class Agent {
   std::shared_ptr<JobRun> job_;
   std::vector<std::shared_ptr<JobRun>> leaving_;
   std::string finished_job_;  // newest whose end the server has stored
-  double finished_epoch_ = 0;
+  uint64_t finished_epoch_ = 0;
   uint64_t job_serial_ = 0;
   bool told_doubtful_ = false;
   std::optional<SteadyTime> engine_owes_since_;

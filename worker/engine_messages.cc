@@ -140,8 +140,10 @@ v1::Progress ReadProgress(KeyReader& reader) {
 
 v1::WorkerMetrics ReadReadings(KeyReader& reader) {
   v1::WorkerMetrics readings;
-  const auto read = [&](const char* key, void (v1::WorkerMetrics::*set)(double)) {
-    if (const auto value = reader.OptionalNumber(key); value.has_value()) (readings.*set)(*value);
+  const auto read = [&]<typename Number>(const char* key,
+                                         void (v1::WorkerMetrics::*set)(Number)) {
+    const auto value = reader.OptionalNumber(key);
+    if (value.has_value()) (readings.*set)(static_cast<Number>(std::max(*value, 0.0)));
   };
   read("stall_fraction", &v1::WorkerMetrics::set_stall_fraction);
   read("gpu_utilization", &v1::WorkerMetrics::set_gpu_utilization);

@@ -68,7 +68,7 @@ JobRun::JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, 
       context_(std::move(context)),
       grant_(std::move(grant)),
       folder_(std::move(folder)),
-      key_(fmt::format("{}@{:.0f}", grant_.training_job(), grant_.lease_epoch())),
+      key_(fmt::format("{}@{}", grant_.training_job(), grant_.lease_epoch())),
       fetch_retry_(options_.retry),
       next_fetch_(context_.clock.Now()),
       next_commit_(context_.clock.Now()) {

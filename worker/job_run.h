@@ -100,7 +100,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   void Tick();
 
   const std::string& name() const { return grant_.training_job(); }
-  double lease_epoch() const { return grant_.lease_epoch(); }
+  uint64_t lease_epoch() const { return grant_.lease_epoch(); }
   // What the engine knows this run by: name and epoch.
   const std::string& key() const { return key_; }
   Stage stage() const { return stage_; }

@@ -2,10 +2,7 @@
 
 #include <google/protobuf/util/time_util.h>
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
-#include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
 #include "common/status_macros.h"
 
@@ -55,14 +52,6 @@ v1::SceneProblem ToProto(const JobProblem& problem) {
 
 std::string WorkerName(std::string_view id) {
   return id.empty() ? std::string() : absl::StrCat("workers/", std::string(id));
-}
-
-absl::StatusOr<uint64_t> WholeNumber(std::string_view field, double value) {
-  constexpr double kLargest = 9007199254740992.0;  // 2^53
-  if (!(value >= 0 && value <= kLargest) || value != std::floor(value)) {
-    return InvalidFieldsError({{std::string(field), "must be a whole number from 0 to 2^53"}});
-  }
-  return static_cast<uint64_t>(value);
 }
 
 }  // namespace nerf

@@ -44,7 +44,4 @@ v1::SceneProblem ToProto(const JobProblem& problem);
 // "workers/{id}", the name of a worker; empty for none.
 std::string WorkerName(std::string_view id);
 
-// A whole number that came as a double.
-absl::StatusOr<uint64_t> WholeNumber(std::string_view field, double value);
-
 }  // namespace nerf

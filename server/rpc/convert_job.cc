@@ -169,7 +169,7 @@ v1::DesiredJob ToProto(const LeaseGrant& grant) {
   v1::DesiredJob proto;
   proto.set_action(v1::DesiredJob::TRAIN);
   proto.set_training_job(JobName(grant.lease.job));
-  proto.set_lease_epoch(static_cast<double>(grant.lease.epoch));
+  proto.set_lease_epoch(grant.lease.epoch);
   *proto.mutable_lease_ttl() = ToProto(grant.ttl);
   AddManifest(grant.scene, proto.mutable_files());
   *proto.mutable_config() = ToProto(grant.job.config, grant.job.init);
@@ -286,12 +286,12 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
 }
 
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,
-                                    double lease_epoch) {
+                                    uint64_t lease_epoch) {
   const std::string prefix = field.empty() ? "" : fmt::format("{}.", field);
   RequestCheck check;
   LeaseRef lease;
   lease.job = TakeOr(ParseJobName(prefix + "training_job", training_job), check);
-  lease.epoch = TakeOr(WholeNumber(prefix + "lease_epoch", lease_epoch), check);
+  lease.epoch = lease_epoch;
   NERF_RETURN_IF_ERROR(check.Result());
   return lease;
 }

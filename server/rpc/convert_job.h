@@ -27,6 +27,6 @@ absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
 JobError ToJobError(const v1::JobReport& report);
 absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,
-                                    double lease_epoch);
+                                    uint64_t lease_epoch);
 
 }  // namespace nerf

@@ -22,7 +22,7 @@ v1::Worker::State ToProtoState(WorkerState state) {
   return v1::Worker::STATE_UNSPECIFIED;
 }
 
-std::optional<double> Told(bool has, double value) {
+std::optional<double> IfFinite(bool has, double value) {
   return has && std::isfinite(value) ? std::optional<double>(value) : std::nullopt;
 }
 
@@ -53,25 +53,27 @@ WorkerDescription FromProto(const v1::WorkerHello& hello) {
 }
 
 ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now) {
-  return {metrics.train_steps(),
-          metrics.train_rays(),
+  return {static_cast<double>(metrics.train_steps()),
+          static_cast<double>(metrics.train_rays()),
           metrics.step_seconds(),
           metrics.loss(),
           metrics.psnr(),
           absl::ToDoubleSeconds(now - absl::UnixEpoch()),
-          Told(metrics.has_stall_fraction(), metrics.stall_fraction())};
+          IfFinite(metrics.has_stall_fraction(), metrics.stall_fraction())};
 }
 
 std::optional<ServerMetrics::GpuReadings> GpuReadingsOf(const v1::WorkerMetrics& metrics) {
   const ServerMetrics::GpuReadings readings = {
-      .utilization = Told(metrics.has_gpu_utilization(), metrics.gpu_utilization()),
+      .utilization = IfFinite(metrics.has_gpu_utilization(), metrics.gpu_utilization()),
       .memory_used_bytes =
-          Told(metrics.has_gpu_memory_used_bytes(), metrics.gpu_memory_used_bytes()),
+          IfFinite(metrics.has_gpu_memory_used_bytes(),
+               static_cast<double>(metrics.gpu_memory_used_bytes())),
       .memory_size_bytes =
-          Told(metrics.has_gpu_memory_size_bytes(), metrics.gpu_memory_size_bytes()),
+          IfFinite(metrics.has_gpu_memory_size_bytes(),
+               static_cast<double>(metrics.gpu_memory_size_bytes())),
       .temperature_celsius =
-          Told(metrics.has_gpu_temperature_celsius(), metrics.gpu_temperature_celsius()),
-      .power_watts = Told(metrics.has_gpu_power_watts(), metrics.gpu_power_watts())};
+          IfFinite(metrics.has_gpu_temperature_celsius(), metrics.gpu_temperature_celsius()),
+      .power_watts = IfFinite(metrics.has_gpu_power_watts(), metrics.gpu_power_watts())};
   if (readings == ServerMetrics::GpuReadings()) return std::nullopt;
   return readings;
 }

@@ -40,7 +40,7 @@ v1::DesiredJob MakeOrder(v1::DesiredJob::Action action, const LeaseRef& lease, a
   v1::DesiredJob order;
   order.set_action(action);
   order.set_training_job(JobName(lease.job));
-  order.set_lease_epoch(static_cast<double>(lease.epoch));
+  order.set_lease_epoch(lease.epoch);
   *order.mutable_lease_ttl() = ToProto(ttl);
   return order;
 }
