@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "client/names.h"
 #include "common/error_reason.h"
+#include "common/rpc/training_config.h"
 #include "common/status_macros.h"
 #include "engine/config/settings_help.h"
 #include "engine/config/train_config.h"
@@ -62,9 +63,8 @@ absl::Status CheckConfig(const TrainConfig& config) {
   return status.ok() ? status : absl::Status(status.code(), message.substr(message.find(": ") + 2));
 }
 
-void SetBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
-  const auto set = [&](const char* flag, const std::string& text, BudgetKind kind,
-                       const auto& setter) {
+void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
+  const auto set = [&](const char* flag, const std::string& text, BudgetKind kind) {
     if (text.empty()) return;
     TrainConfig checked;
     checked.budget.kind = kind;
@@ -73,15 +73,12 @@ void SetBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* vi
     } else if (absl::Status status = CheckConfig(checked); !status.ok()) {
       violations->Add(flag, status);
     } else {
-      setter(checked.budget.amount);
+      SetBudget({std::string(BudgetKindName(kind)), checked.budget.amount}, config);
     }
   };
-  set("--steps", flags.steps, BudgetKind::kSteps,
-      [&](double amount) { config->set_steps(static_cast<uint32_t>(amount)); });
-  set("--samples", flags.samples, BudgetKind::kSamples,
-      [&](double amount) { config->set_samples(amount); });
-  set("--seconds", flags.seconds, BudgetKind::kSeconds,
-      [&](double amount) { config->set_seconds(amount); });
+  set("--steps", flags.steps, BudgetKind::kSteps);
+  set("--samples", flags.samples, BudgetKind::kSamples);
+  set("--seconds", flags.seconds, BudgetKind::kSeconds);
 }
 
 void SetMethod(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
@@ -95,25 +92,13 @@ void SetMethod(const JobFlags& flags, v1::TrainingConfig* config, Violations* vi
 
 void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
   if (flags.background.empty()) return;
-  const absl::StatusOr<Background> background = ParseBackground(flags.background);
-  if (!background.ok()) {
+  const auto background = ParseBackgroundWord(flags.background);
+  if (!background.has_value()) {
     violations->Add("--background",
                     Quoted(flags.background) + " is not one of auto, white, black, random");
     return;
   }
-  switch (*background) {
-    case Background::kAuto:
-      break;
-    case Background::kWhite:
-      config->set_background(v1::TrainingConfig::WHITE);
-      break;
-    case Background::kBlack:
-      config->set_background(v1::TrainingConfig::BLACK);
-      break;
-    case Background::kRandom:
-      config->set_background(v1::TrainingConfig::RANDOM);
-      break;
-  }
+  config->set_background(*background);
 }
 
 void SetInit(const JobFlags& flags, const std::string& project, v1::TrainingConfig* config,
@@ -225,7 +210,7 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
     violations.Add("--project", parent.status());
   }
   SetMethod(flags, &config, &violations);
-  SetBudget(flags, &config, &violations);
+  TakeBudget(flags, &config, &violations);
   config.set_seed(TrainConfig().seed);
   if (uint32_t seed = 0; flags.seed.empty()) {
   } else if (absl::SimpleAtoi(flags.seed, &seed)) {

@@ -10,6 +10,7 @@
 #include "client/text_format.h"
 #include "client/text_table.h"
 #include "common/counted.h"
+#include "common/rpc/training_config.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -55,19 +56,6 @@ std::string BudgetText(const v1::TrainingConfig& config) {
       break;
   }
   return "";
-}
-
-std::string BackgroundText(v1::TrainingConfig::Background background) {
-  switch (background) {
-    case v1::TrainingConfig::WHITE:
-      return "white";
-    case v1::TrainingConfig::BLACK:
-      return "black";
-    case v1::TrainingConfig::RANDOM:
-      return "random";
-    default:
-      return "auto";
-  }
 }
 
 // Prints names alone where the format asks for that.
@@ -195,7 +183,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   fields.Add("method", config.method());
   fields.Add("budget", BudgetText(config));
   fields.Add("seed", fmt::format("{}", config.seed()));
-  fields.Add("background", BackgroundText(config.background()));
+  fields.Add("background", std::string(BackgroundWord(config.background())));
   if (config.has_init()) {
     fields.Add("init", config.init().model() + config.init().checkpoint());
   }

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/rpc/training_config.h"
+
 namespace nerf {
 namespace {
 
@@ -140,8 +142,7 @@ v1::Progress ReadProgress(KeyReader& reader) {
 
 v1::WorkerMetrics ReadReadings(KeyReader& reader) {
   v1::WorkerMetrics readings;
-  const auto read = [&]<typename Number>(const char* key,
-                                         void (v1::WorkerMetrics::*set)(Number)) {
+  const auto read = [&]<typename Number>(const char* key, void (v1::WorkerMetrics::*set)(Number)) {
     const auto value = reader.OptionalNumber(key);
     if (value.has_value()) (readings.*set)(static_cast<Number>(std::max(*value, 0.0)));
   };
@@ -161,26 +162,11 @@ v1::TrainingConfig ReadConfig(const Json& object, KeyReader& outer) {
   config.set_seed(reader.Count("seed"));
   config.set_test_every(reader.Count("test_every"));
   KeyReader budget(reader.Object("budget"));
-  const std::string kind = budget.Text("kind");
-  const double amount = budget.Number("amount");
-  if (kind == "steps" && amount >= 0 && amount <= std::numeric_limits<uint32_t>::max()) {
-    config.set_steps(static_cast<uint32_t>(amount));
-  } else if (kind == "samples") {
-    config.set_samples(amount);
-  } else if (kind == "seconds") {
-    config.set_seconds(amount);
-  } else {
+  if (!SetBudget({budget.Text("kind"), budget.Number("amount")}, &config)) {
     budget.Fail("kind", "must be steps, samples or seconds");
   }
-  const std::string background = reader.Text("background");
-  if (background == "white") {
-    config.set_background(v1::TrainingConfig::WHITE);
-  } else if (background == "black") {
-    config.set_background(v1::TrainingConfig::BLACK);
-  } else if (background == "random") {
-    config.set_background(v1::TrainingConfig::RANDOM);
-  } else if (background == "auto") {
-    config.set_background(v1::TrainingConfig::AUTO);
+  if (const auto background = ParseBackgroundWord(reader.Text("background"))) {
+    config.set_background(*background);
   } else {
     reader.Fail("background", "must be auto, white, black or random");
   }
@@ -306,19 +292,6 @@ std::string Line(const Json& message) {
   return message.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string_view BackgroundWord(v1::TrainingConfig::Background background) {
-  switch (background) {
-    case v1::TrainingConfig::WHITE:
-      return "white";
-    case v1::TrainingConfig::BLACK:
-      return "black";
-    case v1::TrainingConfig::RANDOM:
-      return "random";
-    default:
-      return "auto";
-  }
-}
-
 // The camera file (one frame) of a posed camera.
 Json CameraJson(const v1::Camera& camera) {
   const bool default_center = camera.cx() == 0 && camera.cy() == 0;
@@ -375,19 +348,9 @@ std::string TrainLine(const TrainCommand& command) {
                {"background", BackgroundWord(config.background())},
                {"checkpoint_interval_seconds", command.checkpoint_interval_seconds},
                {"preview_interval_seconds", command.preview_interval_seconds}};
-  switch (config.budget_case()) {
-    case v1::TrainingConfig::kSteps:
-      json["budget"] = {{"kind", "steps"}, {"amount", config.steps()}};
-      break;
-    case v1::TrainingConfig::kSamples:
-      json["budget"] = {{"kind", "samples"}, {"amount", config.samples()}};
-      break;
-    case v1::TrainingConfig::kSeconds:
-      json["budget"] = {{"kind", "seconds"}, {"amount", config.seconds()}};
-      break;
-    case v1::TrainingConfig::BUDGET_NOT_SET:
-      break;  // the engine takes the method's default
-  }
+  if (const auto budget = GetBudget(config); budget.has_value()) {
+    json["budget"] = {{"kind", budget->kind}, {"amount", budget->amount}};
+  }  // else the engine takes the method's default
   if (config.has_test_every()) json["test_every"] = config.test_every();
   Json settings = Json::object();
   for (const auto& [key, value] : config.settings()) settings[key] = value;

@@ -21,6 +21,7 @@ std::optional<v1::TrainingConfig::Background> ParseBackgroundWord(std::string_vi
 struct BudgetWords {
   std::string kind;
   double amount = 0;
+  bool operator==(const BudgetWords&) const = default;
 };
 
 // The budget of a config; nullopt where it has none.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/rpc/training_config.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
 
@@ -15,45 +16,18 @@ constexpr size_t kMaxSettingLength = 64;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-std::optional<Background> ParseBackground(v1::TrainingConfig::Background background) {
-  switch (background) {
-    case v1::TrainingConfig::BACKGROUND_UNSPECIFIED:
-    case v1::TrainingConfig::AUTO:
-      return Background::kAuto;
-    case v1::TrainingConfig::WHITE:
-      return Background::kWhite;
-    case v1::TrainingConfig::BLACK:
-      return Background::kBlack;
-    case v1::TrainingConfig::RANDOM:
-      return Background::kRandom;
-    default:
-      return std::nullopt;
-  }
+std::optional<Background> FromProto(v1::TrainingConfig::Background background) {
+  if (!v1::TrainingConfig::Background_IsValid(background)) return std::nullopt;
+  return ParseBackground(BackgroundWord(background)).value_or(Background::kAuto);
 }
 
-v1::TrainingConfig::Background ToProtoBackground(std::string_view name) {
-  if (name == "white") return v1::TrainingConfig::WHITE;
-  if (name == "black") return v1::TrainingConfig::BLACK;
-  if (name == "random") return v1::TrainingConfig::RANDOM;
-  return v1::TrainingConfig::AUTO;
-}
-
+// The budget, by default the method's own. *field names where it stands in the request.
 Budget ParseBudget(const v1::TrainingConfig& proto, std::string* field) {
-  *field = "budget";
-  switch (proto.budget_case()) {
-    case v1::TrainingConfig::kSteps:
-      *field = "steps";
-      return {BudgetKind::kSteps, static_cast<double>(proto.steps())};
-    case v1::TrainingConfig::kSamples:
-      *field = "samples";
-      return {BudgetKind::kSamples, proto.samples()};
-    case v1::TrainingConfig::kSeconds:
-      *field = "seconds";
-      return {BudgetKind::kSeconds, proto.seconds()};
-    case v1::TrainingConfig::BUDGET_NOT_SET:
-      break;
-  }
-  return Budget();
+  const std::optional<BudgetWords> words = GetBudget(proto);
+  *field = words.has_value() ? words->kind : "budget";
+  Budget budget;
+  if (!words.has_value()) return budget;
+  return {ParseBudgetKind(words->kind).value_or(budget.kind), words->amount};
 }
 
 }  // namespace
@@ -85,7 +59,7 @@ TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& p
     require_valid("test_every", changed);
   }
   config.seed = proto.seed();
-  const std::optional<Background> background = ParseBackground(proto.background());
+  const std::optional<Background> background = FromProto(proto.background());
   check.Require(background.has_value(), fmt::format("{}.background", field),
                 "is not a background that this server knows");
   config.background = background.value_or(Background::kAuto);
@@ -144,14 +118,8 @@ v1::TrainingConfig ToProto(const JobConfig& config, const std::optional<InitRefe
   v1::TrainingConfig proto;
   proto.set_method(config.method);
   proto.set_seed(config.seed);
-  if (config.budget_kind == BudgetKindName(BudgetKind::kSteps)) {
-    proto.set_steps(static_cast<uint32_t>(config.budget_amount));
-  } else if (config.budget_kind == BudgetKindName(BudgetKind::kSeconds)) {
-    proto.set_seconds(config.budget_amount);
-  } else {
-    proto.set_samples(config.budget_amount);
-  }
-  proto.set_background(ToProtoBackground(config.background));
+  SetBudget({config.budget_kind, config.budget_amount}, &proto);
+  proto.set_background(ParseBackgroundWord(config.background).value_or(v1::TrainingConfig::AUTO));
   proto.set_test_every(config.test_every);
   for (const auto& [key, value] : config.settings) (*proto.mutable_settings())[key] = value;
   if (init.has_value()) {

@@ -65,12 +65,10 @@ ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Tim
 std::optional<ServerMetrics::GpuReadings> GpuReadingsOf(const v1::WorkerMetrics& metrics) {
   const ServerMetrics::GpuReadings readings = {
       .utilization = IfFinite(metrics.has_gpu_utilization(), metrics.gpu_utilization()),
-      .memory_used_bytes =
-          IfFinite(metrics.has_gpu_memory_used_bytes(),
-               static_cast<double>(metrics.gpu_memory_used_bytes())),
-      .memory_size_bytes =
-          IfFinite(metrics.has_gpu_memory_size_bytes(),
-               static_cast<double>(metrics.gpu_memory_size_bytes())),
+      .memory_used_bytes = IfFinite(metrics.has_gpu_memory_used_bytes(),
+                                    static_cast<double>(metrics.gpu_memory_used_bytes())),
+      .memory_size_bytes = IfFinite(metrics.has_gpu_memory_size_bytes(),
+                                    static_cast<double>(metrics.gpu_memory_size_bytes())),
       .temperature_celsius =
           IfFinite(metrics.has_gpu_temperature_celsius(), metrics.gpu_temperature_celsius()),
       .power_watts = IfFinite(metrics.has_gpu_power_watts(), metrics.gpu_power_watts())};

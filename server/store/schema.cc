@@ -71,7 +71,7 @@ absl::Status Migrate(sqlite3* db, int version, RandomSource& random) {
     NERF_ASSIGN_OR_RETURN(
         auto insert,
         SqliteStatement::Prepare(db, "INSERT INTO meta (key, value) VALUES ('store_epoch', ?)"));
-    NERF_ASSIGN_OR_RETURN(const auto changes, insert.Bind(NewUuid4(random)).Run());
+    NERF_RETURN_IF_ERROR(insert.Bind(NewUuid4(random)).Run().status());
   }
   return SqliteExec(db, fmt::format("PRAGMA user_version = {}", kSchemaVersion).c_str());
 }

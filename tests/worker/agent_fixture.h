@@ -18,7 +18,7 @@ namespace nerf {
 inline constexpr char kJob[] = "projects/default/trainingJobs/j-1";
 
 // The order to train kJob at an epoch: one scene file, `steps` steps.
-inline v1::SynchronizeResponse Grant(FakeServer& server, double epoch, uint32_t steps = 30) {
+inline v1::SynchronizeResponse Grant(FakeServer& server, uint64_t epoch, uint32_t steps = 30) {
   v1::SynchronizeResponse message;
   v1::DesiredJob* desired = message.mutable_desired_job();
   desired->set_action(v1::DesiredJob::TRAIN);
@@ -33,7 +33,7 @@ inline v1::SynchronizeResponse Grant(FakeServer& server, double epoch, uint32_t 
   return message;
 }
 
-inline v1::SynchronizeResponse Order(v1::DesiredJob::Action action, double epoch) {
+inline v1::SynchronizeResponse Order(v1::DesiredJob::Action action, uint64_t epoch) {
   v1::SynchronizeResponse message;
   message.mutable_desired_job()->set_action(action);
   message.mutable_desired_job()->set_training_job(kJob);

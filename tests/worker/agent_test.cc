@@ -474,7 +474,7 @@ TEST_F(AgentTest, ResumeFileIsFetchedAndHandedToTheEngine) {
 TEST_F(AgentTest, SecondsOfEarlierAttemptsCount) {
   for (const bool budget_in_seconds : {false, true}) {
     SCOPED_TRACE(budget_in_seconds);
-    const double epoch = budget_in_seconds ? 3 : 2;
+    const uint64_t epoch = budget_in_seconds ? 3 : 2;
     if (!budget_in_seconds) Start();
     v1::SynchronizeResponse grant = Grant(server_, epoch);
     v1::DesiredJob& desired = *grant.mutable_desired_job();

@@ -149,10 +149,10 @@ class AgentTest : public testing::Test {
     engines_.Say(message);
     Settle();
   }
-  std::string Key(double epoch = 1) { return fmt::format("{}@{}", kJob, epoch); }
+  std::string Key(uint64_t epoch = 1) { return fmt::format("{}@{}", kJob, epoch); }
   std::string OutDir() { return engines_.Got("train")["out"]; }
 
-  void Started(double epoch = 1) {
+  void Started(uint64_t epoch = 1) {
     Say({{"type", "started"},
          {"job", Key(epoch)},
          {"config",
@@ -164,7 +164,7 @@ class AgentTest : public testing::Test {
          {"scene", {{"flavor", "blender"}}},
          {"step", 0}});
   }
-  void Progress(int step, double epoch = 1) {
+  void Progress(int step, uint64_t epoch = 1) {
     Say({{"type", "progress"},
          {"job", Key(epoch)},
          {"step", step},
@@ -174,7 +174,7 @@ class AgentTest : public testing::Test {
          {"fraction", step / 30.0},
          {"loss", 0.25}});
   }
-  void SayCheckpoint(int step, double epoch = 1) {
+  void SayCheckpoint(int step, uint64_t epoch = 1) {
     for (const char* name : {"c", "m"}) {
       std::ofstream(fmt::format("{}/{}{}", OutDir(), name, step)) << name << step;
     }
@@ -185,7 +185,7 @@ class AgentTest : public testing::Test {
                   {"model", fmt::format("{}/m{}", OutDir(), step)}});
     Settle();
   }
-  void SayDone(double epoch = 1) {
+  void SayDone(uint64_t epoch = 1) {
     Say({{"type", "done"},
          {"job", Key(epoch)},
          {"step", 30},
