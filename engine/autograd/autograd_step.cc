@@ -29,7 +29,7 @@ struct PackedSamples {
   std::vector<int64_t> ray_offsets;  // [n_rays + 1]
   std::vector<Vec3> positions;       // unit cube
   std::vector<float> deltas;
-  std::vector<float> places;  // kernels::DistortionCoordinate
+  std::vector<float> normalized_ts;  // kernels::DistortionCoordinate
   int64_t n_marched = 0;
 };
 
@@ -39,7 +39,7 @@ struct RayState {
   float transmittance = 1;
   bool done = false;
   std::vector<Vec3> positions;
-  std::vector<float> deltas, places;
+  std::vector<float> deltas, normalized_ts;
 };
 
 // Rays with their samples composited.
@@ -161,7 +161,8 @@ PackedSamples AutogradStep::March(const Batch& batch, const autograd::NgpTensors
   for (const RayState& ray : rays) {
     samples.positions.insert(samples.positions.end(), ray.positions.begin(), ray.positions.end());
     samples.deltas.insert(samples.deltas.end(), ray.deltas.begin(), ray.deltas.end());
-    samples.places.insert(samples.places.end(), ray.places.begin(), ray.places.end());
+    samples.normalized_ts.insert(samples.normalized_ts.end(), ray.normalized_ts.begin(),
+                                 ray.normalized_ts.end());
     samples.ray_offsets.push_back(static_cast<int64_t>(samples.deltas.size()));
   }
   return samples;
@@ -173,7 +174,7 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
   const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
   const kernels::MarchSteps steps = state_.steps().Scaled(batch.step_scale);
   std::vector<Vec3> positions;
-  std::vector<float> deltas, places;
+  std::vector<float> deltas, normalized_ts;
   std::vector<uint32_t> cells;
   std::vector<RayState*> ray_of;
   for (RayState& ray : *rays) {
@@ -185,7 +186,7 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
     ray.done = found < kWaveSamples;
     for (int i = 0; i < found; ++i) {
       positions.push_back(ray.march.origin + ray.march.direction * t_middles[i]);
-      places.push_back(kernels::DistortionCoordinate(state_.steps(), t_middles[i]));
+      normalized_ts.push_back(kernels::DistortionCoordinate(state_.steps(), t_middles[i]));
     }
     deltas.insert(deltas.end(), lengths, lengths + found);
     cells.insert(cells.end(), found_cells, found_cells + found);
@@ -211,7 +212,7 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
     kernels::CompositeForwardStep(effective_alpha, &ray.transmittance);
     if (ray.transmittance < config_.min_transmittance) ray.done = true;
     ray.positions.push_back(positions[i]);
-    ray.places.push_back(places[i]);
+    ray.normalized_ts.push_back(normalized_ts[i]);
     // Long enough to stop all light, and for a gradient of the density that vanishes.
     ray.deltas.push_back(effective_alpha > alpha ? kOpaqueDepth / sigma[i] : deltas[i]);
   }
@@ -238,8 +239,9 @@ RenderedRays AutogradStep::Render(const Batch& batch, const autograd::NgpTensors
       autograd::Composite(ray_offsets, sigmas, View(samples.deltas));
   return {.colors = autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
                     composited.transmittance.unsqueeze(1) * View(batch.backgrounds),
-          .distortions = autograd::Distortion(ray_offsets, composited.weights, View(samples.places),
-                                              batch.step_scale * kernels::kDistortionPerStep)};
+          .distortions =
+              autograd::Distortion(ray_offsets, composited.weights, View(samples.normalized_ts),
+                                   batch.step_scale * kernels::kDistortionPerStep)};
 }
 
 // Hands autograd's gradients to the optimizer that the fused step uses.

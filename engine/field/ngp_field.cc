@@ -21,7 +21,8 @@ struct NgpWorkspace : RadianceField::Workspace {
   Buffer<float> encodings{size_t{kEncodingWidth} * kBatch};
   Buffer<float> hidden{size_t{kHiddenWidth} * kBatch}, hidden1{size_t{kHiddenWidth} * kBatch};
   Buffer<float> seen_geometry{size_t{kGeometryWidth} * kBatch};
-  Buffer<float> harmonics{size_t{kDirectionWidth} * kBatch}, shares{size_t{kHiddenWidth} * kBatch};
+  Buffer<float> harmonics{size_t{kDirectionWidth} * kBatch},
+      direction_terms{size_t{kHiddenWidth} * kBatch};
   Buffer<float> colors{size_t{kColorWidth} * kBatch};
 };
 
@@ -36,9 +37,9 @@ void ColorOfBatch(const NgpNetwork& network, int n, const int* samples, const Ve
     }
     w->direction_of[i] = n_directions - 1;
   }
-  NgpDirectionShares(network, n_directions, w->harmonics.data(), w->shares.data());
+  NgpDirectionTerms(network, n_directions, w->harmonics.data(), w->direction_terms.data());
   for (int i = 0; i < n; ++i) {
-    std::copy_n(w->shares.data() + size_t{kHiddenWidth} * w->direction_of[i], kHiddenWidth,
+    std::copy_n(w->direction_terms.data() + size_t{kHiddenWidth} * w->direction_of[i], kHiddenWidth,
                 w->hidden.data() + size_t{kHiddenWidth} * i);
     std::copy_n(w->geometry.data() + size_t{kGeometryWidth} * samples[i], kGeometryWidth,
                 w->seen_geometry.data() + size_t{kGeometryWidth} * i);
@@ -64,7 +65,7 @@ NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, float d
                .half_table = table_.data()} {
   NERF_CHECK(table_.size() == shape.level_size() * shape.n_levels);
   NERF_CHECK(weights_.size() == kNgpWeights);
-  network_.weight_pairs = PairNgpWeights(weights_.data(), false, weight_pairs_.data());
+  network_.weight_pairs = PackNgpWeightPairs(weights_.data(), false, weight_pairs_.data());
 }
 
 std::unique_ptr<RadianceField::Workspace> NgpField::NewWorkspace(int max_samples) const {

@@ -13,8 +13,8 @@ constexpr int kBaseResolution = 16;
 
 // n_in inputs of a layer from first_input on: all but those of the color MLP's first layer take
 // all.
-void PartOfLayer(const NgpNetwork& network, int layer, int first_input, int n_in, int n,
-                 const float* inputs, float* outputs, bool relu, bool accumulate) {
+void ForwardLayerInputs(const NgpNetwork& network, int layer, int first_input, int n_in, int n,
+                        const float* inputs, float* outputs, bool relu, bool accumulate) {
   const int n_out = kNgpLayers[layer].n_out;
   const int offset = kNgpLayers[layer].offset + first_input * n_out;
   kernels::cpu::DenseForward({.n_rows = n,
@@ -34,7 +34,7 @@ void PartOfLayer(const NgpNetwork& network, int layer, int first_input, int n_in
 
 void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, float* outputs,
            bool relu) {
-  PartOfLayer(network, layer, 0, kNgpLayers[layer].n_in, n, inputs, outputs, relu, false);
+  ForwardLayerInputs(network, layer, 0, kNgpLayers[layer].n_in, n, inputs, outputs, relu, false);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float
   Layer(network, 1, n, hidden, geometry, false);
 }
 
-const uint32_t* PairNgpWeights(const float* weights, bool transposed, uint32_t* pairs) {
+const uint32_t* PackNgpWeightPairs(const float* weights, bool transposed, uint32_t* pairs) {
   if (!kernels::cpu::UsesBf16Layers()) return nullptr;
   for (const NgpLayer& layer : kNgpLayers) {
     const auto [n_rows, n_columns] =
@@ -85,14 +85,16 @@ const uint32_t* PairNgpWeights(const float* weights, bool transposed, uint32_t* 
   return pairs;
 }
 
-void NgpDirectionShares(const NgpNetwork& network, int n, const float* harmonics, float* shares) {
-  PartOfLayer(network, kColorInputLayer, 0, kDirectionWidth, n, harmonics, shares, false, false);
+void NgpDirectionTerms(const NgpNetwork& network, int n, const float* harmonics,
+                       float* direction_terms) {
+  ForwardLayerInputs(network, kColorInputLayer, 0, kDirectionWidth, n, harmonics, direction_terms,
+                     false, false);
 }
 
 void NgpColorForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
                      float* hidden1, float* colors) {
-  PartOfLayer(network, kColorInputLayer, kDirectionWidth, kGeometryWidth, n, geometry, hidden0,
-              true, true);
+  ForwardLayerInputs(network, kColorInputLayer, kDirectionWidth, kGeometryWidth, n, geometry,
+                     hidden0, true, true);
   Layer(network, 3, n, hidden0, hidden1, true);
   Layer(network, 4, n, hidden1, colors, false);
   kernels::cpu::Sigmoid({.n = n * kColorWidth, .values = colors});

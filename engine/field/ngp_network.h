@@ -30,7 +30,8 @@ inline constexpr NgpLayer kNgpLayers[5] = {
 };
 inline constexpr int kColorInputLayer = 2;  // rows of the direction, then of the geometry
 inline constexpr int kNgpWeights = 10240;   // floats of the MLP's buffer
-// Words of the buffer of its pairs (PairNgpWeights), with those that may be read after the last.
+// Words of the buffer of its pairs (PackNgpWeightPairs), with those that may be read after the
+// last.
 inline constexpr int kNgpWeightPairs = kNgpWeights / 2 + 16 * kHiddenWidth;
 inline constexpr const char* kHashTableName = "field.hash_table";
 
@@ -55,14 +56,14 @@ struct NgpNetwork {
   // The table in half precision; where it is not null, what the encoding reads.
   const Half* half_table = nullptr;
   int n_active_levels = kernels::kMaxHashLevels;  // of the encoding; the finer ones give zeros
-  const uint32_t* weight_pairs = nullptr;         // of `weights`, or null (PairNgpWeights)
+  const uint32_t* weight_pairs = nullptr;         // of `weights`, or null (PackNgpWeightPairs)
 };
 
 // The layers' weights as pairs for paths that multiply in bf16 (kernels/dense_layer.h), in the
 // place of the layers: a layer's pairs begin at half of its offset. weights [kNgpWeights], each
 // layer [n_in][n_out] or, `transposed`, [n_out][n_in]; pairs [kNgpWeightPairs], zeros before the
 // first call. Returns pairs, or null, having done nothing, where the process multiplies in fp32.
-const uint32_t* PairNgpWeights(const float* weights, bool transposed, uint32_t* pairs);
+const uint32_t* PackNgpWeightPairs(const float* weights, bool transposed, uint32_t* pairs);
 
 // Positions in the training frame to the unit cube, in place of `unit` [n].
 void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);
@@ -72,10 +73,11 @@ void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);
 void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
                        float* hidden, float* geometry);
 
-// The color MLP's first layer is a sum of two shares, before its ReLU: one of the direction, the
-// same for all samples of a ray, and one of the geometry features. This is the direction's.
-// Shapes: harmonics [n][16], shares [n][64].
-void NgpDirectionShares(const NgpNetwork& network, int n, const float* harmonics, float* shares);
+// The color MLP's first layer is a sum of two terms, before its ReLU: one of the
+// direction, the same for all samples of a ray, and one of the geometry features. This is the
+// direction's. Shapes: harmonics [n][16], direction_terms [n][64].
+void NgpDirectionTerms(const NgpNetwork& network, int n, const float* harmonics,
+                       float* direction_terms);
 
 // Color MLP. Shapes: geometry [n][16], hidden0 and hidden1 [n][64], colors [n][16] of which the
 // first three are sRGB in [0, 1]. hidden0 comes with each sample's direction share.

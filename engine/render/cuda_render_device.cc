@@ -105,7 +105,7 @@ class CudaSceneRenderer final : public SceneRenderer {
  public:
   CudaSceneRenderer(TrainedModel model, const SceneGeometry& geometry, kernels::Stream stream,
                     Workspace<T>* workspace);
-  std::unique_ptr<PictureInWork> Begin(const Camera& camera, const RenderOptions& options) override;
+  std::unique_ptr<PictureRender> Begin(const Camera& camera, const RenderOptions& options) override;
   const OccupancyGrid& grid() const override { return grid_; }
 
  private:
@@ -159,15 +159,15 @@ CudaSceneRenderer<T>::CudaSceneRenderer(TrainedModel model, const SceneGeometry&
       empty_distances_(OnDevice(EmptyDistances(grid_), stream)) {}
 
 template <typename T>
-class CudaSceneRenderer<T>::Picture final : public PictureInWork {
+class CudaSceneRenderer<T>::Picture final : public PictureRender {
  public:
   Picture(CudaSceneRenderer* renderer, const Camera& camera, const RenderOptions& options)
       : renderer_(renderer), camera_(camera), options_(options) {}
   bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) override {
-    whole_ = renderer_->RenderPicture(camera_, options_, pause, stop, &picture_);
-    return whole_;
+    finished_ = renderer_->RenderPicture(camera_, options_, pause, stop, &picture_);
+    return finished_;
   }
-  bool whole() const override { return whole_; }
+  bool finished() const override { return finished_; }
   ViewPicture TakePicture() override { return std::move(picture_); }
 
  private:
@@ -175,11 +175,11 @@ class CudaSceneRenderer<T>::Picture final : public PictureInWork {
   const Camera camera_;
   const RenderOptions options_;
   ViewPicture picture_;
-  bool whole_ = false;
+  bool finished_ = false;
 };
 
 template <typename T>
-std::unique_ptr<PictureInWork> CudaSceneRenderer<T>::Begin(const Camera& camera,
+std::unique_ptr<PictureRender> CudaSceneRenderer<T>::Begin(const Camera& camera,
                                                            const RenderOptions& options) {
   return std::make_unique<Picture>(this, camera, options);
 }

@@ -8,17 +8,17 @@
 namespace nerf {
 namespace {
 
-class CpuPictureInWork final : public PictureInWork {
+class CpuPictureRender final : public PictureRender {
  public:
-  CpuPictureInWork(ViewInWork view, ThreadPool* pool) : view_(std::move(view)), pool_(pool) {}
+  CpuPictureRender(ViewRender view, ThreadPool* pool) : view_(std::move(view)), pool_(pool) {}
   bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) override {
     return view_.Advance(pool_, pause, stop);
   }
-  bool whole() const override { return view_.whole(); }
+  bool finished() const override { return view_.finished(); }
   ViewPicture TakePicture() override { return Quantized(view_.TakeView()); }
 
  private:
-  ViewInWork view_;
+  ViewRender view_;
   ThreadPool* const pool_;
 };
 
@@ -27,10 +27,10 @@ class CpuSceneRenderer final : public SceneRenderer {
   CpuSceneRenderer(TrainedModel model, const SceneGeometry& geometry, ThreadPool* pool)
       : model_(std::move(model)), geometry_(geometry), pool_(pool) {}
 
-  std::unique_ptr<PictureInWork> Begin(const Camera& camera,
+  std::unique_ptr<PictureRender> Begin(const Camera& camera,
                                        const RenderOptions& options) override {
-    return std::make_unique<CpuPictureInWork>(
-        ViewInWork(*model_.field, model_.grid, geometry_, camera, options), pool_);
+    return std::make_unique<CpuPictureRender>(
+        ViewRender(*model_.field, model_.grid, geometry_, camera, options), pool_);
   }
   const OccupancyGrid& grid() const override { return model_.grid; }
 
@@ -75,8 +75,8 @@ ImageU8 ColorsOf(const ViewPicture& picture) {
 
 bool SceneRenderer::Render(const Camera& camera, const RenderOptions& options,
                            const std::stop_token& stop, ViewPicture* picture) {
-  const std::unique_ptr<PictureInWork> work = Begin(camera, options);
-  while (!work->whole()) {
+  const std::unique_ptr<PictureRender> work = Begin(camera, options);
+  while (!work->finished()) {
     if (!work->Advance(nullptr, stop)) return false;
   }
   *picture = work->TakePicture();

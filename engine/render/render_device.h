@@ -31,13 +31,13 @@ ViewPicture Quantized(RenderedView&& view);
 // The colors alone: RGB.
 ImageU8 ColorsOf(const ViewPicture& picture);
 
-// A picture that is rendered part by part, as ViewInWork says. A CUDA device renders it as a whole:
+// A picture that is rendered part by part, as ViewRender says. A CUDA device renders it as a whole:
 // there `pause` is asked now and then, and its answer is left aside.
-class PictureInWork {
+class PictureRender {
  public:
-  virtual ~PictureInWork() = default;
+  virtual ~PictureRender() = default;
   virtual bool Advance(const std::function<bool()>& pause, const std::stop_token& stop) = 0;
-  virtual bool whole() const = 0;
+  virtual bool finished() const = 0;
   virtual ViewPicture TakePicture() = 0;
 };
 
@@ -46,7 +46,7 @@ class SceneRenderer {
  public:
   virtual ~SceneRenderer() = default;
   // Begins to render `camera` (training frame). The renderer outlives what it returns.
-  virtual std::unique_ptr<PictureInWork> Begin(const Camera& camera,
+  virtual std::unique_ptr<PictureRender> Begin(const Camera& camera,
                                                const RenderOptions& options) = 0;
   virtual const OccupancyGrid& grid() const = 0;
 

@@ -165,7 +165,7 @@ kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
           .empty_distances = empty_distances.empty() ? nullptr : empty_distances.data()};
 }
 
-struct ViewInWork::Work {
+struct ViewRender::Work {
   const RadianceField& field;
   const OccupancyGrid& grid;
   const SceneGeometry geometry;
@@ -186,7 +186,7 @@ struct ViewInWork::Work {
   }
 };
 
-ViewInWork::ViewInWork(const RadianceField& field, const OccupancyGrid& grid,
+ViewRender::ViewRender(const RadianceField& field, const OccupancyGrid& grid,
                        const SceneGeometry& geometry, const Camera& camera,
                        const RenderOptions& options)
     : work_(new Work{.field = field,
@@ -206,13 +206,13 @@ ViewInWork::ViewInWork(const RadianceField& field, const OccupancyGrid& grid,
   work_->BeginPass();
 }
 
-ViewInWork::ViewInWork(ViewInWork&&) noexcept = default;
-ViewInWork::~ViewInWork() = default;
+ViewRender::ViewRender(ViewRender&&) noexcept = default;
+ViewRender::~ViewRender() = default;
 
-bool ViewInWork::Advance(ThreadPool* pool, const std::function<bool()>& pause,
+bool ViewRender::Advance(ThreadPool* pool, const std::function<bool()>& pause,
                          const std::stop_token& stop) {
   Work& work = *work_;
-  NERF_CHECK(!whole());
+  NERF_CHECK(!finished());
   const RenderJob job{work.field,
                       MarchGridOf(work.grid, work.empty_distances),
                       {work.geometry.step, work.geometry.cone},
@@ -239,14 +239,14 @@ bool ViewInWork::Advance(ThreadPool* pool, const std::function<bool()>& pause,
     work.tiles.erase(std::remove(work.tiles.begin(), end, -1), end);
   }
   work.stride /= 2;
-  if (!whole()) work.BeginPass();
+  if (!finished()) work.BeginPass();
   return true;
 }
 
-bool ViewInWork::whole() const { return work_->stride == 0; }
+bool ViewRender::finished() const { return work_->stride == 0; }
 
-RenderedView ViewInWork::TakeView() {
-  if (whole()) return std::move(work_->view);
+RenderedView ViewRender::TakeView() {
+  if (finished()) return std::move(work_->view);
   RenderedView view = work_->view;
   const int done = 2 * work_->stride;
   Spread(view.width, done, &view.colors);

@@ -41,20 +41,20 @@ kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
 // caller can do other things in between. Marches the occupied cells of `grid`. Bytes depend neither
 // on the pool's size nor on where the work paused. Used from one thread. Sources: Mildenhall et al.
 // 2020, eq. 3; Mueller et al. 2022, section 5.
-class ViewInWork {
+class ViewRender {
  public:
   // Borrows field and grid. camera is of the training frame.
-  ViewInWork(const RadianceField& field, const OccupancyGrid& grid, const SceneGeometry& geometry,
+  ViewRender(const RadianceField& field, const OccupancyGrid& grid, const SceneGeometry& geometry,
              const Camera& camera, const RenderOptions& options);
-  ViewInWork(ViewInWork&&) noexcept;
-  ~ViewInWork();
+  ViewRender(ViewRender&&) noexcept;
+  ~ViewRender();
 
   // Goes on. Returns true when a pass is whole; false before, when `pause` (unset: never) returned
   // true, which is asked on the caller's thread after each of its tiles, or within one wave of
-  // samples a thread when `stop` was requested. Requires: !whole().
+  // samples a thread when `stop` was requested. Requires: !finished().
   bool Advance(ThreadPool* pool, const std::function<bool()>& pause, const std::stop_token& stop);
   // Every pixel is rendered.
-  bool whole() const;
+  bool finished() const;
   // The view; until it is whole, each pixel shows the nearest one above and to the left of it that
   // a whole pass has rendered. Requires: a pass is whole; called once when all are.
   RenderedView TakeView();

@@ -35,11 +35,12 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStepWithPictures(const Trai
   }
   RaySource source{scene.train, TrainingBackground(config.background, scene.has_alpha),
                    geometry.near};
-  std::optional<PicturePlace> place;
-  if (!scene.train.empty()) place = PlaceForPictures(source, free - needed, AvailableMemoryBytes());
+  std::optional<PictureMemory> place;
+  if (!scene.train.empty())
+    place = ChoosePictureMemory(source, free - needed, AvailableMemoryBytes());
   if (!place.has_value()) return NewCudaHashGridStep(config, geometry);
   source.place = *place;
-  if (source.place == PicturePlace::kDevice) return NewCudaHashGridStep(config, geometry, &source);
+  if (source.place == PictureMemory::kDevice) return NewCudaHashGridStep(config, geometry, &source);
   try {
     return NewCudaHashGridStep(config, geometry, &source);
   } catch (const kernels::cuda::CudaOutOfMemory&) {

@@ -320,8 +320,8 @@ struct MarchBench {
 Run PrepareMarch() {
   auto bench = std::make_shared<MarchBench>();
   return [bench]() -> BenchWork {
-    constexpr size_t kGroup = kRaysUnderWay;
-    constexpr int kSamplesAhead = kLooksAhead * kMinLookSamples;
+    constexpr size_t kGroup = kRaysInFlight;
+    constexpr int kSamplesAhead = kRoundsAhead * kMinRoundSamples;
     const kernels::MarchGrid grid = MarchGridOf(bench->grid, bench->empty_distances);
     kernels::MarchRay marches[kGroup];
     RayWave wave;

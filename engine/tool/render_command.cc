@@ -101,10 +101,10 @@ std::string ColorFile(const RenderFlags& flags, size_t view) {
 
 // Writes the view as it is after each pass, over the one before it.
 absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin,
-                         const Clock& clock, const std::stop_token& stop, PictureInWork* work) {
-  for (int stride = kProgressiveStride; !work->whole(); stride /= 2) {
+                         const Clock& clock, const std::stop_token& stop, PictureRender* work) {
+  for (int stride = kProgressiveStride; !work->finished(); stride /= 2) {
     if (!work->Advance(nullptr, stop)) return absl::CancelledError("rendering was interrupted");
-    if (work->whole()) break;
+    if (work->finished()) break;
     const std::string file = ColorFile(flags, view);
     NERF_RETURN_IF_ERROR(WritePng(file, ColorsOf(work->TakePicture())));
     const double seconds = absl::ToDoubleSeconds(clock.Now() - begin);
@@ -145,7 +145,7 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
     progress.emplace("rendering", &clock, ProgressStyle::kTerminal, cameras.size(), stderr);
   for (size_t i = 0; i < cameras.size(); ++i) {
     const SteadyTime begin = clock.Now();
-    const std::unique_ptr<PictureInWork> work = model.renderer->Begin(cameras[i], options);
+    const std::unique_ptr<PictureRender> work = model.renderer->Begin(cameras[i], options);
     absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
     if (absl::IsCancelled(status)) {
       NERF_RETURN_IF_ERROR(writer.Finish());

@@ -32,7 +32,7 @@ struct ServeLoop::RenderInWork {
   std::shared_ptr<SceneRenderer> weights;    // of the job in training
   uint32_t step = 0;
   float scale = 1;  // of the scene
-  std::unique_ptr<PictureInWork> picture;
+  std::unique_ptr<PictureRender> picture;
 };
 
 ServeLoop::ServeLoop(ServeOptions options, RenderDevice* render_device, ThreadPool* pool,

@@ -41,7 +41,7 @@ uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geome
                            int n_threads) {
   if (config.method != kAutogradMethod) return FusedHashGridStepBytes(config, geometry, n_threads);
   return FusedHashGridStepBytes(WithoutHalfTable(config), geometry, n_threads) +
-         MostStepSamples(config) * kAutogradSampleBytes;
+         MaxStepSamples(config) * kAutogradSampleBytes;
 }
 
 }  // namespace nerf

@@ -56,7 +56,7 @@ class CudaHashGridStep : public TrainingStep {
   absl::Status Initialize(const TensorFile& file) override;
   TrainedModel Snapshot() const override;
   void Remember() override;
-  absl::Status GoBack() override;
+  absl::Status Restore() override;
   double OccupiedFraction() const override { return occupied_fraction_; }
   void ReopenGrid() override;
 
@@ -530,7 +530,7 @@ void CudaHashGridStep<T>::Remember() {
 }
 
 template <typename T>
-absl::Status CudaHashGridStep<T>::GoBack() {
+absl::Status CudaHashGridStep<T>::Restore() {
   Download(remembered_arrays_, state_.get(), stream_);
   state_->n_updates = remembered_updates_;
   Upload();

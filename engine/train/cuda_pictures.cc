@@ -23,7 +23,7 @@ size_t PixelBytes(const RaySource& source) {
 CudaPictures::Arrays::Arrays(const RaySource* source, BufferAllocator* on_device,
                              BufferAllocator* on_host)
     : pixels(source == nullptr ? 0 : PixelBytes(*source),
-             source != nullptr && source->place == PicturePlace::kHost ? on_host : on_device),
+             source != nullptr && source->place == PictureMemory::kHost ? on_host : on_device),
       pictures(source == nullptr ? 0 : source->views.size(), on_device),
       first_pixels(source == nullptr ? 0 : source->views.size() + 1, on_device) {}
 
@@ -36,7 +36,7 @@ CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stre
   for (const View& view : source->views) {
     const std::vector<uint8_t>& bytes = view.image.pixels;
     // Page-locked memory has one address on both sides.
-    if (source->place == PicturePlace::kHost) {
+    if (source->place == PictureMemory::kHost) {
       std::copy(bytes.begin(), bytes.end(), pixels);
     } else {
       cuda::CopyToDevice(pixels, bytes.data(), bytes.size(), stream);
@@ -67,12 +67,12 @@ size_t CudaRaySourceBytes(const RaySource& source) {
   return on_device.byte_size();
 }
 
-std::optional<PicturePlace> PlaceForPictures(const RaySource& source, size_t device_free,
-                                             std::optional<uint64_t> host_free) {
+std::optional<PictureMemory> ChoosePictureMemory(const RaySource& source, size_t device_free,
+                                                 std::optional<uint64_t> host_free) {
   RaySource tried = source;
-  tried.place = PicturePlace::kDevice;
+  tried.place = PictureMemory::kDevice;
   if (CudaRaySourceBytes(tried) <= device_free) return tried.place;
-  tried.place = PicturePlace::kHost;
+  tried.place = PictureMemory::kHost;
   // Pages that are locked cannot be given to others: half of what is free stays so.
   const bool host_has_room = host_free.has_value() && PixelBytes(source) <= *host_free / 2;
   if (host_has_room && CudaRaySourceBytes(tried) <= device_free) return tried.place;

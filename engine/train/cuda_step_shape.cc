@@ -12,13 +12,13 @@
 namespace nerf {
 namespace {
 
-constexpr uint32_t kLeastRays = 1024;
+constexpr uint32_t kMinRays = 1024;
 // As many have their room from the start, which is 230 bytes each: growing costs more than they do.
-constexpr int kCheapRays = 1 << 17;
-constexpr uint32_t kLeastSamples = 1 << 12;
+constexpr int kPreallocatedRays = 1 << 17;
+constexpr uint32_t kMinSamples = 1 << 12;
 // Trained samples are as many as the target; more are marched, and one step differs from the next.
 constexpr uint32_t kSamplesPerTarget = 4;
-constexpr uint64_t kMostSamples = uint64_t{1} << 30;
+constexpr uint64_t kMaxSamples = uint64_t{1} << 30;
 
 template <typename T>
 size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
@@ -40,7 +40,7 @@ size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
 
 CudaStepShape CudaStepShape::WithRays(uint32_t n_rays) const {
   CudaStepShape shape = *this;
-  if (n_rays > ray_capacity) shape.ray_capacity = std::bit_ceil(std::max(n_rays, kLeastRays));
+  if (n_rays > ray_capacity) shape.ray_capacity = std::bit_ceil(std::max(n_rays, kMinRays));
   return shape;
 }
 
@@ -48,7 +48,7 @@ CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
   CudaStepShape shape = *this;
   if (n_samples > sample_capacity) {
     shape.sample_capacity = static_cast<uint32_t>(
-        std::bit_ceil(std::clamp<uint64_t>(n_samples, kLeastSamples, kMostSamples)));
+        std::bit_ceil(std::clamp<uint64_t>(n_samples, kMinSamples, kMaxSamples)));
   }
   return shape;
 }
@@ -56,7 +56,7 @@ CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
 CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
   const uint64_t steady = uint64_t{kSamplesPerTarget} * config.target_samples;
   return CudaStepShape{}
-      .WithRays(std::max(config.initial_rays, std::min(config.max_rays, kCheapRays)))
+      .WithRays(std::max(config.initial_rays, std::min(config.max_rays, kPreallocatedRays)))
       .WithSamples(std::max(steady, uint64_t{kFirstRaySamples} * config.initial_rays));
 }
 

@@ -55,7 +55,7 @@ class FusedHashGridStep : public TrainingStep {
   NgpState state_;
   std::vector<uint8_t> empty_distances_;         // of the grid's blocks
   bool grid_changed_ = true;                     // since they were found
-  std::vector<RaysUnderWay> under_way_;          // as many as the largest step had groups
+  std::vector<RaysInFlight> in_flight_;          // as many as the largest step had groups
   std::vector<NgpChunk> chunks_;                 // one a thread
   std::vector<LevelGradients> level_gradients_;  // one a thread
   LaneOutput lanes_[kGradientLanes];
@@ -99,15 +99,15 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
   const int n_chunks = (batch.n_rays + rays_per_chunk - 1) / rays_per_chunk;
   // A power of two, so that looks come out even in kMaxSamplesPerRay.
   const auto rows_a_ray =
-      static_cast<uint32_t>((kMinLookRows + rays_per_chunk - 1) / rays_per_chunk);
-  input.look_samples = std::max(kMinLookSamples, static_cast<int>(std::bit_ceil(rows_a_ray)));
-  const int chunks_under_way = std::max(1, kRaysUnderWay / rays_per_chunk);
-  const int rays_under_way = chunks_under_way * rays_per_chunk;
-  const size_t n_groups = (n_chunks + chunks_under_way - 1) / chunks_under_way;
-  if (under_way_.size() < n_groups) under_way_.resize(n_groups);
+      static_cast<uint32_t>((kMinRoundRows + rays_per_chunk - 1) / rays_per_chunk);
+  input.round_samples = std::max(kMinRoundSamples, static_cast<int>(std::bit_ceil(rows_a_ray)));
+  const int chunks_in_flight = std::max(1, kRaysInFlight / rays_per_chunk);
+  const int rays_in_flight = chunks_in_flight * rays_per_chunk;
+  const size_t n_groups = (n_chunks + chunks_in_flight - 1) / chunks_in_flight;
+  if (in_flight_.size() < n_groups) in_flight_.resize(n_groups);
   pool_->ParallelFor(static_cast<int64_t>(n_groups), [&](int64_t i, int) {
-    const int begin = static_cast<int>(i) * rays_under_way;
-    under_way_[i].Start(input, begin, std::min(begin + rays_under_way, batch.n_rays));
+    const int begin = static_cast<int>(i) * rays_in_flight;
+    in_flight_[i].Start(input, begin, std::min(begin + rays_in_flight, batch.n_rays));
   });
   pool_->ParallelFor(kGradientLanes, [&](int64_t lane, int thread) {
     LaneOutput& output = lanes_[lane];
@@ -115,7 +115,7 @@ void FusedHashGridStep::RunChunks(const Batch& batch) {
     output.weight_gradients = state_.parameters.weight_gradients(static_cast<int>(lane));
     for (int chunk = static_cast<int>(lane); chunk < n_chunks; chunk += kGradientLanes) {
       const int begin = chunk * rays_per_chunk;
-      chunks_[thread].Run(input, under_way_[chunk / chunks_under_way], begin,
+      chunks_[thread].Run(input, in_flight_[chunk / chunks_in_flight], begin,
                           std::min(begin + rays_per_chunk, batch.n_rays), &output);
     }
   });
@@ -169,7 +169,7 @@ std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
   return std::make_unique<FusedHashGridStep>(config, geometry, pool);
 }
 
-uint64_t MostStepSamples(const TrainConfig& config) {
+uint64_t MaxStepSamples(const TrainConfig& config) {
   return std::max(2 * static_cast<uint64_t>(LargestTargetSamples(config)),
                   uint64_t{kFirstRaySamples} * config.initial_rays);
 }
@@ -178,12 +178,12 @@ size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& ge
                               int n_threads) {
   const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
                        config.grid_resolution * config.grid_resolution;
-  const size_t lanes = MostStepSamples(config) * (kEncodingWidth * sizeof(float) + sizeof(Vec3));
+  const size_t lanes = MaxStepSamples(config) * (kEncodingWidth * sizeof(float) + sizeof(Vec3));
   const size_t level =
       (size_t(config.n_features_per_level) << config.log2_hashmap_size) * sizeof(float);
   // A step of long rays looks further ahead, with as many fewer of them.
   const size_t rays = static_cast<size_t>(config.max_rays) *
-                      (kLooksAhead * kMinLookSamples * (2 * sizeof(float) + sizeof(uint32_t)) +
+                      (kRoundsAhead * kMinRoundSamples * (2 * sizeof(float) + sizeof(uint32_t)) +
                        sizeof(kernels::MarchRay));
   const size_t threads = static_cast<size_t>(n_threads) * ((16 << 20) + level);
   return NgpParameters::ByteSize(config) + cells * sizeof(float) + cells / 8 + lanes + rays +

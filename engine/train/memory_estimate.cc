@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kViewBytesPerPixel = 20 + 4;
 
 // What one group's limit leaves. Cached file pages count as used there but are given back.
-std::optional<uint64_t> LeftInGroup(const ControlGroup& group) {
+std::optional<uint64_t> RoomInGroup(const ControlGroup& group) {
   const bool is_old = group.version == 1;
   const auto limit =
       NumberInFile(group.folder + (is_old ? "/memory.limit_in_bytes" : "/memory.max"));
@@ -29,7 +29,7 @@ std::optional<uint64_t> LeftInGroup(const ControlGroup& group) {
 
 std::string Mib(uint64_t bytes) { return fmt::format("{} MiB", (bytes + (1 << 20) - 1) >> 20); }
 
-absl::Status DoesNotFit(const std::string& message, uint64_t needed, uint64_t available) {
+absl::Status OutOfMemory(const std::string& message, uint64_t needed, uint64_t available) {
   return WithReason(absl::ResourceExhaustedError(message), reason::kOutOfMemory,
                     {{"needed_bytes", fmt::format("{}", needed)},
                      {"available_bytes", fmt::format("{}", available)}});
@@ -44,7 +44,7 @@ std::optional<uint64_t> AvailableMemoryBytes(const std::string& root) {
   if (const auto kib = NumberInFile(root + "/proc/meminfo", "MemAvailable:"))
     available = *kib * 1024;
   for (const ControlGroup& group : ControlGroups("memory", root)) {
-    if (const auto left = LeftInGroup(group))
+    if (const auto left = RoomInGroup(group))
       available = std::min(*left, available.value_or(*left));
   }
   return available;
@@ -52,7 +52,7 @@ std::optional<uint64_t> AvailableMemoryBytes(const std::string& root) {
 
 absl::Status CheckFits(const MemoryEstimate& estimate, std::optional<uint64_t> available_bytes) {
   if (!available_bytes.has_value() || estimate.Total() <= *available_bytes) return absl::OkStatus();
-  return DoesNotFit(
+  return OutOfMemory(
       fmt::format("training needs {} (images {}, training state {}, its copies {}, rendering {}) "
                   "and {} are available; fewer or smaller images or a lower log2_hashmap_size need "
                   "less",
@@ -64,9 +64,9 @@ absl::Status CheckFits(const MemoryEstimate& estimate, std::optional<uint64_t> a
 absl::Status CheckViewFits(int width, int height, std::optional<uint64_t> available_bytes) {
   const uint64_t needed = ViewBytes(static_cast<uint64_t>(width) * static_cast<uint64_t>(height));
   if (!available_bytes.has_value() || needed <= *available_bytes) return absl::OkStatus();
-  return DoesNotFit(fmt::format("a view of {} x {} pixels needs {} and {} are available", width,
-                                height, Mib(needed), Mib(*available_bytes)),
-                    needed, *available_bytes);
+  return OutOfMemory(fmt::format("a view of {} x {} pixels needs {} and {} are available", width,
+                                 height, Mib(needed), Mib(*available_bytes)),
+                     needed, *available_bytes);
 }
 
 }  // namespace nerf

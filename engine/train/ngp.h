@@ -19,7 +19,7 @@ std::unique_ptr<TrainingStep> NewFusedHashGridStep(const TrainConfig& config,
 
 // Samples that the largest step of a training keeps. The first one's rays go through a grid that is
 // still open; later ones are steered to the target.
-uint64_t MostStepSamples(const TrainConfig& config);
+uint64_t MaxStepSamples(const TrainConfig& config);
 
 // Bytes that such a step will allocate, for the estimate before the first allocation.
 size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
@@ -27,14 +27,14 @@ size_t FusedHashGridStepBytes(const TrainConfig& config, const SceneGeometry& ge
 
 // Where the pictures lie that a device draws its rays from: in its own memory, or in page-locked
 // memory of the host, where it reads the few pixels that a step takes over the bus.
-enum class PicturePlace { kDevice, kHost };
+enum class PictureMemory { kDevice, kHost };
 
 // What a device draws its rays from, as RaySampler takes it. Copied to `place`.
 struct RaySource {
   std::span<const View> views;
   Background background = Background::kBlack;
   float near = 0;
-  PicturePlace place = PicturePlace::kDevice;
+  PictureMemory place = PictureMemory::kDevice;
 };
 
 // The same step on the CUDA device in use, in half precision or fp32 as the config says. Its bytes
@@ -56,8 +56,8 @@ size_t CudaRaySourceBytes(const RaySource& source);
 // Where a source's pictures have room, the device first; nullopt where they have none and the host
 // has to draw the rays. device_free: bytes that are left beside the step. host_free: as
 // AvailableMemoryBytes tells them; nullopt where it cannot.
-std::optional<PicturePlace> PlaceForPictures(const RaySource& source, size_t device_free,
-                                             std::optional<uint64_t> host_free);
+std::optional<PictureMemory> ChoosePictureMemory(const RaySource& source, size_t device_free,
+                                                 std::optional<uint64_t> host_free);
 
 // The field and grid of a model or checkpoint file of method `ngp`, trained with `config`. A
 // checkpoint's evaluation weights are rounded as a model's are, so that both render the same bytes.

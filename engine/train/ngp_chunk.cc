@@ -82,7 +82,7 @@ void NgpChunk::Reserve(int n_rows) {
   const size_t old_rows = n_rows_, rows = std::max(n_rows, 2 * capacity_);
   Grow(&positions_, old_rows, rows);
   Grow(&ray_of_, old_rows, rows);
-  for (Buffer<float>* column : {&deltas_, &sigmas_, &alphas_, &weights_, &places_})
+  for (Buffer<float>* column : {&deltas_, &sigmas_, &alphas_, &weights_, &normalized_t_})
     Grow(column, old_rows, rows);
   Grow(&encodings_, old_rows * kEncodingWidth, rows * kEncodingWidth);
   Grow(&hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
@@ -95,7 +95,7 @@ void NgpChunk::Reserve(int n_rows) {
   capacity_ = static_cast<int>(rows);
 }
 
-void RaysUnderWay::Start(const ChunkInput& input, int first, int end) {
+void RaysInFlight::Start(const ChunkInput& input, int first, int end) {
   begin = first;
   rays.resize(end - first);
   wave.active.resize(rays.size());
@@ -107,14 +107,14 @@ void RaysUnderWay::Start(const ChunkInput& input, int first, int end) {
   wave.March(input.grid, input.steps, input.SamplesAhead(), rays.data());
 }
 
-void NgpChunk::Run(const ChunkInput& input, const RaysUnderWay& under_way, int begin, int end,
+void NgpChunk::Run(const ChunkInput& input, const RaysInFlight& in_flight, int begin, int end,
                    LaneOutput* output) {
   const Batch& batch = *input.batch;
-  const int n_rays = end - begin, first = begin - under_way.begin;
+  const int n_rays = end - begin, first = begin - in_flight.begin;
   rays_.resize(n_rays);
-  marches_.assign(under_way.rays.begin() + first, under_way.rays.begin() + first + n_rays);
+  marches_.assign(in_flight.rays.begin() + first, in_flight.rays.begin() + first + n_rays);
   harmonics_.resize(size_t{kDirectionWidth} * n_rays);
-  shares_.resize(size_t{kHiddenWidth} * n_rays);
+  direction_terms_.resize(size_t{kHiddenWidth} * n_rays);
   n_rows_ = 0;
   for (int r = 0; r < n_rays; ++r) {
     RayState& ray = rays_[r];
@@ -125,7 +125,7 @@ void NgpChunk::Run(const ChunkInput& input, const RaysUnderWay& under_way, int b
     kernels::SphericalHarmonics4(batch.rays[begin + r].direction,
                                  harmonics_.data() + size_t{kDirectionWidth} * r);
   }
-  March(input, under_way.wave, first, output);
+  March(input, in_flight.wave, first, output);
   ForwardColor(input);
   CompositeAndLoss(input, begin, output);
   CompositeBackward(input);
@@ -141,8 +141,8 @@ void NgpChunk::March(const ChunkInput& input, const RayWave& ahead, int first_sl
   const RayWave* wave = &ahead;
   slots_.resize(rays_.size());
   std::iota(slots_.begin(), slots_.end(), first_slot);
-  for (int taken = 0; taken < kernels::kMaxSamplesPerRay && FindActive();
-       taken += input.look_samples) {
+  for (int taken = 0; taken < kernels::kMaxSamplesPerRay && CollectActiveRays();
+       taken += input.round_samples) {
     const int offset = taken % input.SamplesAhead();
     if (taken > 0 && offset == 0) {
       wave_.active = active_;
@@ -150,11 +150,11 @@ void NgpChunk::March(const ChunkInput& input, const RayWave& ahead, int first_sl
       for (size_t i = 0; i < active_.size(); ++i) slots_[active_[i]] = static_cast<int>(i);
       wave = &wave_;
     }
-    Look(input, *wave, offset, output);
+    EvaluateDensity(input, *wave, offset, output);
   }
 }
 
-bool NgpChunk::FindActive() {
+bool NgpChunk::CollectActiveRays() {
   active_.clear();
   for (size_t r = 0; r < rays_.size(); ++r) {
     if (!rays_[r].done) active_.push_back(static_cast<int>(r));
@@ -164,12 +164,13 @@ bool NgpChunk::FindActive() {
 
 // Adds a row with its density for each of the next samples of the active rays, which are in `wave`
 // behind `offset` others, and drops those that are hidden.
-void NgpChunk::Look(const ChunkInput& input, const RayWave& wave, int offset, LaneOutput* output) {
-  Reserve(n_rows_ + input.look_samples * static_cast<int>(active_.size()));
+void NgpChunk::EvaluateDensity(const ChunkInput& input, const RayWave& wave, int offset,
+                               LaneOutput* output) {
+  Reserve(n_rows_ + input.round_samples * static_cast<int>(active_.size()));
   int end = n_rows_;
   for (const int r : active_) {
     const int n_ahead = wave.n_found[slots_[r]], n_left = n_ahead - offset;
-    const int n_found = std::min(n_left, input.look_samples);
+    const int n_found = std::min(n_left, input.round_samples);
     rays_[r].done = n_found == n_left && n_ahead < input.SamplesAhead();
     const size_t first = static_cast<size_t>(slots_[r]) * input.SamplesAhead() + offset;
     const uint32_t* cells = wave.cells.data() + first;
@@ -177,7 +178,7 @@ void NgpChunk::Look(const ChunkInput& input, const RayWave& wave, int offset, La
     for (size_t found = first; found < first + n_found; ++found, ++end) {
       positions_[end] = marches_[r].origin + marches_[r].direction * wave.t_middles[found];
       deltas_[end] = wave.deltas[found];
-      places_[end] = kernels::DistortionCoordinate(input.scene_steps, wave.t_middles[found]);
+      normalized_t_[end] = kernels::DistortionCoordinate(input.scene_steps, wave.t_middles[found]);
       ray_of_[end] = r;
     }
   }
@@ -223,7 +224,7 @@ void NgpChunk::MoveRow(int from, int to) {
   positions_[to] = positions_[from];
   ray_of_[to] = ray_of_[from];
   deltas_[to] = deltas_[from];
-  places_[to] = places_[from];
+  normalized_t_[to] = normalized_t_[from];
   sigmas_[to] = sigmas_[from];
   alphas_[to] = alphas_[from];
   CopyRow<kEncodingWidth>(&encodings_, from, to);
@@ -233,14 +234,14 @@ void NgpChunk::MoveRow(int from, int to) {
 
 void NgpChunk::ForwardColor(const ChunkInput& input) {
   if (n_rows_ == 0) return;
-  NgpDirectionShares(input.network, static_cast<int>(rays_.size()), harmonics_.data(),
-                     shares_.data());
+  NgpDirectionTerms(input.network, static_cast<int>(rays_.size()), harmonics_.data(),
+                    direction_terms_.data());
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
     const int n = std::min(kBackwardRows, n_rows_ - row);
     float* const hidden0 = hidden0_.data() + size_t{kHiddenWidth} * row;
     for (int i = 0; i < n; ++i) {
       std::memcpy(hidden0 + size_t{kHiddenWidth} * i,
-                  shares_.data() + size_t{kHiddenWidth} * ray_of_[row + i],
+                  direction_terms_.data() + size_t{kHiddenWidth} * ray_of_[row + i],
                   kHiddenWidth * sizeof(float));
     }
     NgpColorForward(input.network, n, geometry_.data() + size_t{kGeometryWidth} * row, hidden0,
@@ -256,7 +257,7 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
     RayState& ray = rays_[ray_of_[row]];
     const float* color = colors_.data() + size_t{kColorWidth} * row;
     ray.color = ray.color + Vec3{color[0], color[1], color[2]} * weights_[row];
-    ray.distortion.Add(weights_[row], places_[row], length);
+    ray.distortion.Add(weights_[row], normalized_t_[row], length);
   }
   const kernels::LossShape loss_shape = LossShapeOf(*input.config);
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
@@ -285,11 +286,11 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
     RayState& ray = rays_[ray_of_[row]];
     float* output = colors_.data() + size_t{kColorWidth} * row;
     const Vec3 color{output[0], output[1], output[2]};
-    const float weight = weights_[row], place = places_[row];
-    const float grad_weight =
-        Dot(ray.grad_color, color) +
-        scale * kernels::DistortionGradient(ray.distortion, ray.before, weight, place, length);
-    ray.before.Add(weight, place, length);
+    const float weight = weights_[row], normalized_t = normalized_t_[row];
+    const float grad_weight = Dot(ray.grad_color, color) +
+                              scale * kernels::DistortionGradient(ray.distortion, ray.before,
+                                                                  weight, normalized_t, length);
+    ray.before.Add(weight, normalized_t, length);
     const float grad_sigma = kernels::CompositeBackwardStep(
         grad_weight, alphas_[row], weight, deltas_[row], &ray.transmittance, &ray.behind);
     std::fill_n(output, kColorWidth, 0.0f);

@@ -13,12 +13,12 @@
 namespace nerf {
 
 // Samples of a ray between two looks at its transmittance; more where a chunk has so few rays that
-// they would make no full batch of kMinLookRows.
-inline constexpr int kMinLookSamples = 4, kMinLookRows = 128;
+// they would make no full batch of kMinRoundRows.
+inline constexpr int kMinRoundSamples = 4, kMinRoundRows = 128;
 // Rays march so many looks ahead: most are through by then, and the few that are not would march on
 // with most vector lanes empty.
-inline constexpr int kLooksAhead = 4;
-inline constexpr int kRaysUnderWay = 512;  // that march ahead together; whole chunks of them
+inline constexpr int kRoundsAhead = 4;
+inline constexpr int kRaysInFlight = 512;  // that march ahead together; whole chunks of them
 
 // What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
 // hash table the position of each trained sample (unit cube) with the gradient of its encoding, in
@@ -46,20 +46,20 @@ struct ChunkInput {
   const TrainConfig* config = nullptr;
   NgpNetwork network;
   const float* transposed_weights = nullptr;
-  const uint32_t* transposed_pairs = nullptr;  // of these, or null (PairNgpWeights)
+  const uint32_t* transposed_pairs = nullptr;  // of these, or null (PackNgpWeightPairs)
   kernels::MarchGrid grid;
   kernels::MarchSteps steps;        // of this step's samples
   kernels::MarchSteps scene_steps;  // of the scene
-  int look_samples = kMinLookSamples;
+  int round_samples = kMinRoundSamples;
   const Batch* batch = nullptr;
 
-  int SamplesAhead() const { return kLooksAhead * look_samples; }
+  int SamplesAhead() const { return kRoundsAhead * round_samples; }
 };
 
 // Rays from `begin` on of a batch, marched SamplesAhead() samples into the grid. They are those of
 // several chunks: together they fill the vector lanes, and the occupancy grid stays in the cache,
 // from which the hash table drives it in each chunk.
-struct RaysUnderWay {
+struct RaysInFlight {
   int begin = 0;
   std::vector<kernels::MarchRay> rays;
   RayWave wave;  // in which all of them are active
@@ -77,7 +77,7 @@ class NgpChunk {
  public:
   NgpChunk();
   // Rays [begin, end) of the batch, which are some of those under way.
-  void Run(const ChunkInput& input, const RaysUnderWay& under_way, int begin, int end,
+  void Run(const ChunkInput& input, const RaysInFlight& in_flight, int begin, int end,
            LaneOutput* output);
 
  private:
@@ -92,8 +92,9 @@ class NgpChunk {
 
   void Reserve(int n_rows);
   void March(const ChunkInput& input, const RayWave& ahead, int first_slot, LaneOutput* output);
-  bool FindActive();
-  void Look(const ChunkInput& input, const RayWave& wave, int offset, LaneOutput* output);
+  bool CollectActiveRays();
+  void EvaluateDensity(const ChunkInput& input, const RayWave& wave, int offset,
+                       LaneOutput* output);
   int DropHidden(const ChunkInput& input, int begin, int end);
   void MoveRow(int from, int to);
   void ForwardColor(const ChunkInput& input);
@@ -103,17 +104,17 @@ class NgpChunk {
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
 
   std::vector<RayState> rays_;
-  std::vector<kernels::MarchRay> marches_;  // of the same rays
-  std::vector<int> active_;                 // rays that take part in a look
-  std::vector<int> slots_;                  // of rays in the wave that they marched in
-  RayWave wave_;                            // of rays that march on
-  std::vector<float> harmonics_, shares_;   // of rays, see NgpDirectionShares
-  int n_rows_ = 0;                          // samples kept so far
-  int capacity_ = 0;                        // rows that the buffers hold
-  Buffer<Vec3> positions_;                  // unit cube
+  std::vector<kernels::MarchRay> marches_;          // of the same rays
+  std::vector<int> active_;                         // rays that take part in a look
+  std::vector<int> slots_;                          // of rays in the wave that they marched in
+  RayWave wave_;                                    // of rays that march on
+  std::vector<float> harmonics_, direction_terms_;  // of rays, see NgpDirectionTerms
+  int n_rows_ = 0;                                  // samples kept so far
+  int capacity_ = 0;                                // rows that the buffers hold
+  Buffer<Vec3> positions_;                          // unit cube
   Buffer<int> ray_of_;
   Buffer<float> deltas_, sigmas_, alphas_, weights_;
-  Buffer<float> places_;                         // see DistortionCoordinate
+  Buffer<float> normalized_t_;                   // see DistortionCoordinate
   Buffer<float> encodings_, hidden_, geometry_;  // density
   Buffer<float> hidden0_, hidden1_, colors_;     // color
   Buffer<float> grad_geometry_;

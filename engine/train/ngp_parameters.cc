@@ -194,8 +194,8 @@ void NgpParameters::DeriveWeights() {
       }
     }
   }
-  weight_pairs_ = PairNgpWeights(weights_.data(), false, pairs_buffer_.data());
-  transposed_pairs_ = PairNgpWeights(transposed_.data(), true, transposed_pairs_buffer_.data());
+  weight_pairs_ = PackNgpWeightPairs(weights_.data(), false, pairs_buffer_.data());
+  transposed_pairs_ = PackNgpWeightPairs(transposed_.data(), true, transposed_pairs_buffer_.data());
 }
 
 NgpParameters::Arrays NgpParameters::arrays() {

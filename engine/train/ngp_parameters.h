@@ -45,7 +45,7 @@ class NgpParameters {
   // Weights of each layer as [n_out][n_in], for the backward pass; follow weights() after each
   // update.
   const float* transposed_weights() const { return transposed_.data(); }
-  // Both as pairs for layers in bf16 (PairNgpWeights), or null; follow weights(), too.
+  // Both as pairs for layers in bf16 (PackNgpWeightPairs), or null; follow weights(), too.
   const uint32_t* weight_pairs() const { return weight_pairs_; }
   const uint32_t* transposed_pairs() const { return transposed_pairs_; }
 

@@ -67,7 +67,7 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
     }
     const StepResult result = RunStep();
     NERF_RETURN_IF_ERROR(Watch(result));
-    NERF_RETURN_IF_ERROR(TellObserver(stop));
+    NERF_RETURN_IF_ERROR(NotifyObserver(stop));
   }
   if (interval_.n_steps > 0) ReportProgress();
   return outcome;
@@ -130,7 +130,7 @@ absl::Status Trainer::Watch(const StepResult& result) {
   const bool restore = !reopen || watchdog_.state().n_recoveries > 0;
   NERF_RETURN_IF_ERROR(watchdog_.BeginRecovery(verdict, state_.step, restore));
   if (restore) {
-    NERF_RETURN_IF_ERROR(step_->GoBack());
+    NERF_RETURN_IF_ERROR(step_->Restore());
   }
   if (reopen) step_->ReopenGrid();
   state_.watchdog = watchdog_.state();
@@ -168,7 +168,7 @@ void Trainer::ReportProgress() {
   observer_->OnProgress(progress);
 }
 
-absl::Status Trainer::TellObserver(std::stop_token stop) {
+absl::Status Trainer::NotifyObserver(std::stop_token stop) {
   const SteadyTime now = clock_->Now();
   if (now - last_progress_ >= options_.progress_interval) {
     last_progress_ = now;

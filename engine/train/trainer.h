@@ -119,7 +119,7 @@ class Trainer {
   void DrawBatch();
   StepResult RunStep();
   absl::Status Watch(const StepResult& result);
-  absl::Status TellObserver(std::stop_token stop);
+  absl::Status NotifyObserver(std::stop_token stop);
 
   const Scene* const scene_;
   TrainState state_;

@@ -53,12 +53,12 @@ class TrainingStep {
   virtual absl::Status Initialize(const TensorFile& file) = 0;
 
   // Keeps a copy of the whole state, in place of the one before, and goes back to it: for the
-  // watchdog. GoBack needs a Remember before it.
+  // watchdog. Restore needs a Remember before it.
   virtual void Remember() {
     remembered_.tensors.clear();
     Save(&remembered_);
   }
-  virtual absl::Status GoBack() { return Load(remembered_); }
+  virtual absl::Status Restore() { return Load(remembered_); }
 
   // A copy of the current evaluation weights, rounded as SaveModel rounds them.
   virtual TrainedModel Snapshot() const = 0;

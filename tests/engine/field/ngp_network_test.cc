@@ -62,7 +62,7 @@ TEST(NgpNetworkTest, DensityAndColorAgreeWithTheReference) {
     NgpDensityForward(network, n, unit.data(), encodings.data(), hidden.data(), geometry.data());
     for (int i = 0; i < n; ++i)
       kernels::SphericalHarmonics4(directions[i], harmonics.data() + i * kDirectionWidth);
-    NgpDirectionShares(network, n, harmonics.data(), hidden.data());
+    NgpDirectionTerms(network, n, harmonics.data(), hidden.data());
     NgpColorForward(network, n, geometry.data(), hidden.data(), hidden1.data(), colors.data());
     for (int i = 0; i < n; ++i) {
       const reference::FieldSample expected =
@@ -89,14 +89,14 @@ TEST(NgpNetworkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
   NgpNetwork network{shape, {}, table.data(), weights.data(), 0.5f};
   std::vector<float> found[2];
   for (const bool as_pairs : {false, true}) {
-    if (as_pairs) network.weight_pairs = PairNgpWeights(weights.data(), false, pairs.data());
+    if (as_pairs) network.weight_pairs = PackNgpWeightPairs(weights.data(), false, pairs.data());
     ASSERT_EQ(network.weight_pairs != nullptr, as_pairs);
     std::vector<float> encodings(kSamples * kEncodingWidth), hidden(kSamples * kHiddenWidth),
         hidden1(kSamples * kHiddenWidth), geometry(kSamples * kGeometryWidth),
         colors(kSamples * kColorWidth);
     NgpDensityForward(network, kSamples, unit.data(), encodings.data(), hidden.data(),
                       geometry.data());
-    NgpDirectionShares(network, kSamples, harmonics.data(), hidden.data());
+    NgpDirectionTerms(network, kSamples, harmonics.data(), hidden.data());
     NgpColorForward(network, kSamples, geometry.data(), hidden.data(), hidden1.data(),
                     colors.data());
     for (const auto& values : {geometry, colors})

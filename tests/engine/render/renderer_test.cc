@@ -76,9 +76,9 @@ constexpr int kMiddlePixel = 9 * 35 + 17;  // its ray runs along the axis
 RenderedView Render(const RadianceField& field, const OccupancyGrid& grid,
                     const RenderOptions& options, int n_threads = 2) {
   ThreadPool pool(n_threads);
-  ViewInWork view(field, grid, Geometry(), FrontCamera(), options);
+  ViewRender view(field, grid, Geometry(), FrontCamera(), options);
   EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
-  EXPECT_TRUE(view.whole());
+  EXPECT_TRUE(view.finished());
   return view.TakeView();
 }
 
@@ -228,9 +228,9 @@ TEST(RendererTest, StoppedWorkIsNotWholeAndGoesOnWhereItWas) {
   stop.request_stop();
   ThreadPool pool(2);
   const OccupancyGrid grid = FullGrid();
-  ViewInWork view(field, grid, Geometry(), FrontCamera(), {});
+  ViewRender view(field, grid, Geometry(), FrontCamera(), {});
   EXPECT_FALSE(view.Advance(&pool, nullptr, stop.get_token()));
-  EXPECT_FALSE(view.whole());
+  EXPECT_FALSE(view.finished());
   EXPECT_EQ(field.n_asked(), 0);
   EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
   EXPECT_EQ(view.TakeView().colors, Render(field, FullGrid(), {}).colors);
@@ -241,11 +241,11 @@ TEST(RendererTest, WorkThatPausesAfterEveryTileGivesTheSameBytes) {
   const OccupancyGrid grid = FullGrid();
   const RenderedView at_once = Render(field, grid, {});
   ThreadPool pool(1);
-  ViewInWork view(field, grid, Geometry(), FrontCamera(), {});
+  ViewRender view(field, grid, Geometry(), FrontCamera(), {});
   int n_pauses = 0;
   while (!view.Advance(&pool, [] { return true; }, {})) ++n_pauses;
   EXPECT_EQ(n_pauses, 5);  // of 3 x 2 tiles; the last one makes it whole
-  EXPECT_TRUE(view.whole());
+  EXPECT_TRUE(view.finished());
   const RenderedView whole = view.TakeView();
   EXPECT_EQ(whole.colors, at_once.colors);
   EXPECT_EQ(whole.opacities, at_once.opacities);
@@ -258,10 +258,10 @@ TEST(RendererTest, PassesRefineTheViewToTheSameBytes) {
   const RenderedView at_once = Render(field, grid, {});
   const int64_t n_asked_at_once = field.n_asked();
   ThreadPool pool(2);
-  ViewInWork view(field, grid, Geometry(), FrontCamera(), {.first_stride = 8});
+  ViewRender view(field, grid, Geometry(), FrontCamera(), {.first_stride = 8});
   for (int stride : {8, 4, 2}) {
     ASSERT_TRUE(view.Advance(&pool, nullptr, {}));
-    ASSERT_FALSE(view.whole());
+    ASSERT_FALSE(view.finished());
     const RenderedView coarse = view.TakeView();
     for (int y = 0; y < 19; ++y) {
       for (int x = 0; x < 35; ++x) {
@@ -273,7 +273,7 @@ TEST(RendererTest, PassesRefineTheViewToTheSameBytes) {
     }
   }
   ASSERT_TRUE(view.Advance(&pool, nullptr, {}));
-  EXPECT_TRUE(view.whole());
+  EXPECT_TRUE(view.finished());
   EXPECT_EQ(view.TakeView().colors, at_once.colors);
   EXPECT_EQ(field.n_asked(), 2 * n_asked_at_once) << "no pixel is rendered twice";
 }

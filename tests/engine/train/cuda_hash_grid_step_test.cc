@@ -290,7 +290,7 @@ TEST_P(CudaHashGridStepTest, PicturesInTheHostsMemoryGiveTheSameBytes) {
   config.cuda_deterministic = 1;
   const std::vector<View> views = TinyViews();
   std::vector<TensorFile> saved;
-  for (const PicturePlace place : {PicturePlace::kDevice, PicturePlace::kHost}) {
+  for (const PictureMemory place : {PictureMemory::kDevice, PictureMemory::kHost}) {
     const RaySource source{views, Background::kRandom, 0.05f, place};
     const auto step = NewCudaHashGridStep(config, TinyGeometry(), &source);
     for (uint32_t i = 0; i < 2; ++i) {
@@ -309,15 +309,15 @@ TEST(PlaceForPicturesTest, DeviceComesFirstThenHalfOfTheHostThenNothing) {
   const std::vector<View> views = TinyViews();
   RaySource source{views, Background::kWhite, 0};
   const size_t on_device = CudaRaySourceBytes(source);
-  source.place = PicturePlace::kHost;
+  source.place = PictureMemory::kHost;
   const size_t lists = CudaRaySourceBytes(source), pixels = on_device - lists;
   ASSERT_GT(pixels, 0u);
   ASSERT_GT(lists, 0u);
-  EXPECT_EQ(PlaceForPictures(source, on_device, 0), PicturePlace::kDevice);
-  EXPECT_EQ(PlaceForPictures(source, on_device - 1, 2 * pixels), PicturePlace::kHost);
-  EXPECT_EQ(PlaceForPictures(source, on_device - 1, 2 * pixels - 2), std::nullopt);
-  EXPECT_EQ(PlaceForPictures(source, on_device - 1, std::nullopt), std::nullopt);
-  EXPECT_EQ(PlaceForPictures(source, lists - 1, 2 * pixels), std::nullopt);
+  EXPECT_EQ(ChoosePictureMemory(source, on_device, 0), PictureMemory::kDevice);
+  EXPECT_EQ(ChoosePictureMemory(source, on_device - 1, 2 * pixels), PictureMemory::kHost);
+  EXPECT_EQ(ChoosePictureMemory(source, on_device - 1, 2 * pixels - 2), std::nullopt);
+  EXPECT_EQ(ChoosePictureMemory(source, on_device - 1, std::nullopt), std::nullopt);
+  EXPECT_EQ(ChoosePictureMemory(source, lists - 1, 2 * pixels), std::nullopt);
 }
 
 TEST_P(CudaHashGridStepTest, RaysThatMeetNothingShowTheirBackground) {
@@ -347,7 +347,7 @@ TEST_P(CudaHashGridStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere
   EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device)));
   const Camera camera = TinyCamera(16);
   const auto render = [&](const TrainedModel& model) {
-    ViewInWork view(*model.field, model.grid, geometry, camera, {});
+    ViewRender view(*model.field, model.grid, geometry, camera, {});
     EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
     return view.TakeView().colors;
   };
@@ -364,7 +364,7 @@ TEST_P(CudaHashGridStepTest, GoingBackContinuesFromWhatWasRemembered) {
   step->Run(TinyBatch(6, 1));
   const TensorFile once = Saved(*step);
   EXPECT_FALSE(SameContents(once, before));
-  ASSERT_THAT(step->GoBack(), IsOk());
+  ASSERT_THAT(step->Restore(), IsOk());
   EXPECT_TRUE(SameContents(Saved(*step), before));
   step->Run(TinyBatch(6, 1));
   EXPECT_TRUE(SameContents(Saved(*step), once));
@@ -411,7 +411,7 @@ TEST_P(CudaHashGridStepTest, MemoryIsWhatWasPredicted) {
     EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
               2 * CudaHashGridStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(source));
     const size_t between = cuda_emulation::DeviceBytesInUse();
-    const RaySource on_host{views, Background::kWhite, 0, PicturePlace::kHost};
+    const RaySource on_host{views, Background::kWhite, 0, PictureMemory::kHost};
     const auto reading = NewCudaHashGridStep(config, TinyGeometry(), &on_host);
     EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - between,
               CudaHashGridStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(on_host));

@@ -76,7 +76,7 @@ Batch BatchOfSeveralGroups(int n_rays, uint32_t step) {
 
 TEST(FusedHashGridStepTest, LossOfSeveralGroupsOfRaysAgreesWithTheReference) {
   ExpectLossOfTheReference(SmoothConfig(Loss::kHuber), TinyGeometry(),
-                           BatchOfSeveralGroups(kRaysUnderWay + 70, 1));
+                           BatchOfSeveralGroups(kRaysInFlight + 70, 1));
 }
 
 TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
@@ -170,7 +170,7 @@ TEST(FusedHashGridStepTest, SameBytesForAnyNumberOfThreads) {
     const auto step = NewFusedHashGridStep(TinyConfig(), TinyGeometry(2), &pool);
     EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
     for (uint32_t i = 0; i < 17; ++i) step->Run(TinyBatch(50 + i, i));
-    for (uint32_t i = 17; i < 19; ++i) step->Run(BatchOfSeveralGroups(2 * kRaysUnderWay + 70, i));
+    for (uint32_t i = 17; i < 19; ++i) step->Run(BatchOfSeveralGroups(2 * kRaysInFlight + 70, i));
     return Saved(*step);
   };
   const TensorFile one = run(1);
@@ -326,7 +326,7 @@ TEST(FusedHashGridStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
   for (uint32_t i = 0; i < 5; ++i) step->Run(TinyBatch(40, i));
   const Camera camera = TinyCamera(20);
   const auto render = [&](const TrainedModel& model) {
-    ViewInWork view(*model.field, model.grid, geometry, camera, {});
+    ViewRender view(*model.field, model.grid, geometry, camera, {});
     EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
     return view.TakeView().colors;
   };

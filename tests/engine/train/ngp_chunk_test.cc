@@ -34,15 +34,15 @@ class NgpChunkTest : public testing::Test {
         .grid = MarchGridOf(grid_, empty_distances),
         .steps = {geometry_.step, geometry_.cone},
         .scene_steps = {geometry_.step, geometry_.cone},
-        .look_samples = look_samples_,
+        .round_samples = look_samples_,
         .batch = &batch};
     weight_gradients_.assign(kNgpWeights, 0);
     LaneOutput output;
     output.weight_gradients = weight_gradients_.data();
-    RaysUnderWay under_way;
-    under_way.Start(input, std::min(first_under_way_, bounds.front()), bounds.back());
+    RaysInFlight in_flight;
+    in_flight.Start(input, std::min(first_under_way_, bounds.front()), bounds.back());
     for (size_t i = 0; i + 1 < bounds.size(); ++i)
-      chunk->Run(input, under_way, bounds[i], bounds[i + 1], &output);
+      chunk->Run(input, in_flight, bounds[i], bounds[i + 1], &output);
     return output;
   }
 
@@ -52,8 +52,8 @@ class NgpChunkTest : public testing::Test {
   OccupancyGrid grid_;
   std::vector<float> weight_gradients_;
   bool takes_pairs_ = false;
-  int look_samples_ = kMinLookSamples;
-  int first_under_way_ = kRaysUnderWay;  // where it lies before the first bound
+  int look_samples_ = kMinRoundSamples;
+  int first_under_way_ = kRaysInFlight;  // where it lies before the first bound
 };
 
 TEST_F(NgpChunkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {

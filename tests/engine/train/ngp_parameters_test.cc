@@ -78,8 +78,8 @@ TEST(NgpParametersTest, PairsOfTheWeightsFollowEveryChangeWhereLayersTakeThem) {
   NgpParameters parameters = RandomParameters(1);
   const auto expect_fresh = [&parameters](const char* after) {
     Buffer<uint32_t> pairs(kNgpWeightPairs), transposed(kNgpWeightPairs);
-    PairNgpWeights(parameters.weights(), false, pairs.data());
-    PairNgpWeights(parameters.transposed_weights(), true, transposed.data());
+    PackNgpWeightPairs(parameters.weights(), false, pairs.data());
+    PackNgpWeightPairs(parameters.transposed_weights(), true, transposed.data());
     EXPECT_EQ(0, std::memcmp(parameters.weight_pairs(), pairs.data(), pairs.byte_size())) << after;
     EXPECT_EQ(0,
               std::memcmp(parameters.transposed_pairs(), transposed.data(), transposed.byte_size()))
