@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "engine/train/tensor_file.h"
 
-// The JSON header of a tensor file, as text and as a checked structure. Part of tensor_file.cc
-// alone.
+// The JSON header of a tensor file, as text and as a checked structure. Used by tensor_file.cc
+// only.
 namespace nerf {
 
 inline constexpr uint64_t kTensorFilePrefixBytes = 8;  // the header's length, little-endian
@@ -28,14 +28,14 @@ struct TensorFileHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// The header's length from the file's first bytes. Errors: InvalidArgument where there are too few
-// of them, or the header would be longer than any that is read, or than the file.
+// The header's length from the file's first bytes. Errors: InvalidArgument if `prefix` is too short
+// or the length exceeds the limit or the file.
 absl::StatusOr<uint64_t> TensorFileHeaderLength(std::string_view prefix, uint64_t file_bytes,
                                                 const std::string& path);
 
 // Reads and checks a header: types, names, shapes against offsets, and that the tensors fill the
 // payload_bytes behind it without gap or overlap. Stack and memory stay bounded whatever the text
-// holds. Errors: DataLoss where the header's own digest differs; InvalidArgument otherwise, naming
+// holds. Errors: DataLoss if the header's own digest differs; InvalidArgument otherwise, naming
 // `path` and what is wrong.
 absl::StatusOr<TensorFileHeader> ParseTensorFileHeader(std::string_view text,
                                                        uint64_t payload_bytes,
@@ -44,11 +44,11 @@ absl::StatusOr<TensorFileHeader> ParseTensorFileHeader(std::string_view text,
 // Length, JSON and padding: everything in front of the tensors.
 std::string SerializeTensorFileHeader(const TensorFile& file);
 
-// DataLoss where the tensor's bytes are not those that the header was written for.
+// DataLoss if the tensor's bytes do not match its digest in the header.
 absl::Status CheckTensorDigest(const TensorFileHeader& header, const std::string& name,
                                const Tensor& tensor, const std::string& path);
 
-// The strings of the metadata without the digests, which belong to the file, not to the contents.
+// The metadata without the digests.
 std::map<std::string, std::string> TakeMetadata(TensorFileHeader&& header);
 
 }  // namespace nerf

@@ -24,7 +24,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     metrics_.Started();
   }
 
-  // The library destroys it with the call's context, after everything else of the call.
+  // gRPC destroys it last, with the call's context.
   ~CallInterceptor() override {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -50,10 +50,11 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
       code_ = status.error_code();
       if (status.error_code() == grpc::INTERNAL || status.error_code() == grpc::UNKNOWN) {
         LogError(
-            "call failed by our fault",
+            "call failed with an internal error",
             {{"request_id", request_id_}, {"method", method_}, {"error", status.error_message()}});
         methods->ModifySendStatus(grpc::Status(
-            status.error_code(), "an error of the server; its log has it as " + request_id_));
+            status.error_code(),
+            "internal server error; see request_id in the server's log: " + request_id_));
       }
     }
     methods->Proceed();
@@ -64,7 +65,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   const std::string method_;
   const std::string request_id_;
   const std::chrono::steady_clock::time_point start_;
-  // A call that never gets to send a status was cancelled.
+  // What a call that ends without sending a status counts as.
   std::atomic<int> code_{grpc::CANCELLED};
 };
 

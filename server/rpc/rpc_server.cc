@@ -59,7 +59,8 @@ void AddMethods(RpcMetrics* metrics) {
   }
 }
 
-// gRPC's own lines become ours. An address that cannot be listened on is said by who asked for it.
+// Writes gRPC's log lines in our format. The caller reports a failure to listen, so its lines are
+// logged at debug level.
 void LogLineOfGrpc(gpr_log_func_args* line) {
   const bool is_of_listening = std::string_view(line->file).ends_with("chttp2_server.cc");
   Log(line->severity == GPR_LOG_SEVERITY_ERROR && !is_of_listening ? LogLevel::kWarning
@@ -67,7 +68,7 @@ void LogLineOfGrpc(gpr_log_func_args* line) {
       "gRPC says", {{"message", line->message}});
 }
 
-// Once for the process: the library's switches are global.
+// Runs once per process, because gRPC's switches are global.
 void PrepareGrpc() {
   static const bool enabled = [] {
     grpc::EnableDefaultHealthCheckService(true);
@@ -131,7 +132,7 @@ struct RpcServer::State {
     return absl::OkStatus();
   }
 
-  // In the order of construction: what calls use outlives the executor that runs them.
+  // Order matters: members that calls use outlive the executor that runs the calls.
   const Authorizer authorizer;
   RpcMetrics rpc_metrics;
   RandomSource& random;

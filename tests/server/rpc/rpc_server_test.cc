@@ -26,14 +26,14 @@ const std::vector<std::string> kServices = {
     "nerf.v1.ModelService",  "nerf.v1.RenderService",  "nerf.v1.AdminService",
     "nerf.v1.WorkerService", "nerf.v1.TrainingService"};
 
-// A message with one field of text (or of a message's bytes).
+// An encoded message with one length-delimited field: a string or a submessage.
 std::string Field(int number, const std::string& content) {
   google::protobuf::Empty message;
   message.GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(number, content);
   return message.SerializeAsString();
 }
 
-// The contents of every such field of a message.
+// The contents of the length-delimited fields with that number, in order.
 std::vector<std::string> FieldsOf(const std::string& bytes, int number) {
   google::protobuf::Empty message;
   EXPECT_TRUE(message.ParseFromString(bytes));
