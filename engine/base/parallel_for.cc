@@ -17,8 +17,8 @@ int UsableCores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-// Waits a little for what a thread that works will do next, some tens of microseconds: phases of a
-// step follow each other so closely that sleeping between them cost 1% of it on two cores.
+// Waits for `is_met`, but at most some tens of microseconds. The phases of a training step follow
+// each other so closely that sleeping between them cost 1% of the step on two cores.
 template <typename Condition>
 void SpinUntil(const Condition& is_met) {
   constexpr int kPauses = 1000;
@@ -53,10 +53,10 @@ ThreadPool::ThreadPool(int n_threads) {
 
 ThreadPool::~ThreadPool() {
   {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stopping_ = true;
   }
-  start_.notify_all();
+  start_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -68,18 +68,18 @@ void ThreadPool::ParallelFor(int64_t n, const std::function<void(int64_t, int)>&
     return;
   }
   {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     task_ = &task;
     n_tasks_ = n;
     next_task_.store(0, std::memory_order_relaxed);
-    busy_ = static_cast<int>(threads_.size());
+    n_busy_ = static_cast<int>(threads_.size());
     ++generation_;
   }
-  start_.notify_all();
+  start_.NotifyAll();
   RunTasks(0);
-  SpinUntil([this] { return busy_ == 0; });
-  std::unique_lock lock(mu_);
-  finished_.wait(lock, [this] { return busy_ == 0; });
+  SpinUntil([this] { return n_busy_ == 0; });
+  const MutexLock lock(mu_);
+  while (n_busy_ != 0) finished_.Wait(mu_);
   if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
@@ -92,25 +92,25 @@ void ThreadPool::RunTasks(int thread) noexcept {
     }
   } catch (...) {
     next_task_.store(n_tasks_, std::memory_order_relaxed);
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (error_ == nullptr) error_ = std::current_exception();
   }
 }
 
 void ThreadPool::Work(int thread) {
   FlushDenormals();
-  uint64_t seen = 0;
+  uint64_t last_generation = 0;
   while (true) {
-    SpinUntil([&] { return generation_ != seen; });
+    SpinUntil([&] { return generation_ != last_generation; });
     {
-      std::unique_lock lock(mu_);
-      start_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+      const MutexLock lock(mu_);
+      while (!stopping_ && generation_ == last_generation) start_.Wait(mu_);
       if (stopping_) return;
-      seen = generation_;
+      last_generation = generation_;
     }
     RunTasks(thread);
-    std::lock_guard lock(mu_);
-    if (--busy_ == 0) finished_.notify_one();
+    const MutexLock lock(mu_);
+    if (--n_busy_ == 0) finished_.NotifyOne();
   }
 }
 
