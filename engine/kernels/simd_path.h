@@ -6,24 +6,24 @@
 
 namespace nerf::kernels::cpu {
 
-// Name of the instruction set that the kernels run with, as Highway names it: "AVX3_DL", "AVX3",
-// "AVX2", "SSE4", "NEON", ..., or of what multiplies the MLPs' layers beside it. The best one of
-// this machine in fp32 but where another path was taken.
+// A SIMD path is an instruction set by Highway's name ("AVX3_DL", "AVX2", "SSE4", "NEON", ...),
+// with all layers in fp32, or a bf16 unit ("AMX", "AVX512_BF16"): the MLPs' layers in bf16 and
+// everything else with the machine's best instruction set.
+
+// The path in use. Initially the machine's best instruction set.
 const char* SimdPath();
 
-// All that this machine has: the instruction sets, the best first, and behind them what multiplies
-// the MLPs' layers in bf16 beside the best of them: "AMX", "AVX512_BF16".
+// The paths of this machine: its instruction sets, best first, then its bf16 units.
 std::vector<std::string> SimdPaths();
 
-// Takes the path that is quickest as far as that was measured: AMX where the machine has it,
-// AVX512_BF16 on processors of AMD that have it, else the best instruction set with layers in fp32.
-// Called as ForceSimdPath is.
+// Selects the fastest path by our measurements (docs/performance.md): AMX if the machine has it,
+// then AVX512_BF16 on AMD processors, else the best instruction set. When to call: as
+// ForceSimdPath.
 void SelectFastestSimdPath();
 
-// Makes the kernels run with one of SimdPaths(), with the first of them ("FP32"), or with
-// "BF16_PLAIN", the slow stand-in for the paths in bf16 that tests have; false, and nothing
-// changes, where the name is none of them. For the whole process: called before its first kernel,
-// from one thread.
+// Selects one of SimdPaths() by name, or the first of them by "FP32". Returns false and changes
+// nothing if there is no such path. Applies to the whole process: call it from one thread before
+// the first kernel runs.
 bool ForceSimdPath(std::string_view name);
 
 }  // namespace nerf::kernels::cpu

@@ -1,5 +1,5 @@
-// Compiled with AMX and AVX-512 instructions where the compiler has them (CMakeLists.txt): only the
-// question at the end whether the machine has them, too, runs before that is known.
+// Compiled with AMX and AVX-512 instructions if the compiler supports them (CMakeLists.txt). On a
+// machine without them only AmxUnit() at the end may be called.
 #include "engine/kernels/cpu/bf16_unit.h"
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__)
@@ -14,10 +14,9 @@ namespace nerf::kernels::cpu {
 namespace {
 
 struct Amx : Avx512Pairs {
-  // Eight tiles of 16 rows of 64 bytes each (palette 1). Once for each thread, since it takes a
-  // tenth of a layer on 128 rows: requires that nothing else in the process configures or releases
-  // tiles, which no library of the engine does in fp32. They stay configured, so a switch of
-  // threads keeps 8 KB more.
+  // Eight tiles of 16 rows of 64 bytes each (palette 1). Only once per thread, because it takes a
+  // tenth of the time of a layer on 128 rows. This requires that nothing else in the process
+  // configures or releases tiles; no library of the engine does.
   static void Configure() {
     thread_local bool is_configured = false;
     if (is_configured) return;
@@ -32,7 +31,7 @@ struct Amx : Avx512Pairs {
     asm volatile("ldtilecfg %0" : : "m"(config));
     is_configured = true;
   }
-  // In assembly, since the compilers' intrinsics want tile numbers that are digits in the source.
+  // In assembly, because the compilers' intrinsics accept only literal tile numbers.
   template <int tile>
   static void Zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(tile));
@@ -51,8 +50,8 @@ struct Amx : Avx512Pairs {
   }
 };
 
-// The processor has AMX-TILE and AMX-BF16 beside AVX-512-BF16, and the kernel lets this process use
-// tiles, which must be asked for since their state is large (Linux, x86/xstate).
+// The processor has AVX-512-BF16, AMX-TILE and AMX-BF16, and Linux grants this process the use of
+// tiles, which must be requested because their state is large (Linux, x86/xstate).
 bool IsUsable() {
   if (!Avx512Pairs::IsUsable()) return false;
   unsigned eax, ebx, ecx, edx;

@@ -1,5 +1,5 @@
-// Compiled with AVX-512-BF16 instructions where the compiler has them (CMakeLists.txt): only the
-// question at the end whether the machine has them, too, runs before that is known.
+// Compiled with AVX-512-BF16 instructions if the compiler supports them (CMakeLists.txt). On a
+// machine without them only Avx512Bf16Unit() at the end may be called.
 #include "engine/kernels/cpu/bf16_unit.h"
 
 #ifdef __AVX512BF16__
@@ -10,10 +10,11 @@ namespace nerf::kernels::cpu {
 namespace {
 
 constexpr int kLanes = Avx512Pairs::kLanes;
-constexpr int kSummedPairs = 64;  // of rows, in a weight gradient
+constexpr int kBatchPairs = 64;  // pairs of rows that BackwardWeights packs at a time
 
 __m512bh AsPairs(__m512i words) { return reinterpret_cast<__m512bh>(words); }
 
+// The output from element (row, column) on.
 GemmOutput From(GemmOutput to, int row, int column) {
   to.values += row * to.stride + column;
   if (to.gate != nullptr) to.gate += row * to.gate_stride + column;
@@ -26,7 +27,7 @@ struct Left {
   ptrdiff_t row_step, pair_step;
 };
 
-// Sums of `rows` rows and `vectors` vectors of columns, in registers.
+// A block of `rows` rows and `vectors` vectors of columns, whose sums are kept in registers.
 template <int rows, int vectors>
 void MultiplyBlock(const Left& a, int n_pairs, const PairMatrix& b, const GemmOutput& to) {
   __m512 sums[rows][vectors];
@@ -55,7 +56,7 @@ void MultiplyBlock(const Left& a, int n_pairs, const PairMatrix& b, const GemmOu
   }
 }
 
-// Enough sums at work: a product of pairs begins in each cycle and takes about six.
+// Blocks are large enough to hide the latency: an instruction starts per cycle and takes about six.
 template <int vectors>
 int MultiplyColumns(const Left& a, int n_rows, int n_pairs, const PairMatrix& b, int n_columns,
                     const GemmOutput& to, int column) {
@@ -79,15 +80,15 @@ void Multiply(const Left& a, int n_rows, int n_pairs, const PairMatrix& b, int n
   MultiplyColumns<1>(a, n_rows, n_pairs, b, n_columns, to, column);
 }
 
-// The product of Bf16Forward and Bf16BackwardInput, 16 rows at a time: their pairs stay in the L1
-// cache.
+// The multiply_rows of Bf16Forward and Bf16BackwardInput: 16 rows at a time, so that their pairs
+// stay in the L1 cache.
 void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t a_stride,
                   const PairMatrix& b, const GemmOutput& to) {
   constexpr int kRows = 16;
   alignas(64) uint32_t a_words[kRows * kMaxRowPairs];
   const int n_pairs = (n_k + 1) / 2;
   for (int row = 0; row < n_rows; row += kRows) {
-    const int n = Smaller(kRows, n_rows - row);
+    const int n = Min(kRows, n_rows - row);
     for (int r = 0; r < n; ++r) {
       Avx512Pairs::PackRow(a + (row + r) * a_stride, n_k, a_words + r * kMaxRowPairs);
     }
@@ -96,11 +97,11 @@ void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t 
 }
 
 void BackwardWeights(const DenseBackwardWeightsParams& p) {
-  constexpr int kRows = 2 * kSummedPairs;
-  alignas(64) uint32_t inputs[kSummedPairs * kMaxBf16Width], grads[kSummedPairs * kMaxBf16Width];
+  constexpr int kRows = 2 * kBatchPairs;
+  alignas(64) uint32_t inputs[kBatchPairs * kMaxBf16Width], grads[kBatchPairs * kMaxBf16Width];
   const int n_in = RoundUpTo16(p.n_in);
   for (int row = 0; row < p.n_rows; row += kRows) {
-    const int n = Smaller(kRows, p.n_rows - row);
+    const int n = Min(kRows, p.n_rows - row);
     Avx512Pairs::PackColumns(p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride,
                              p.input_stride, n, p.n_in, n_in, inputs);
     Avx512Pairs::PackColumns(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,

@@ -1,10 +1,9 @@
 #pragma once
 
-// For files that are compiled with AVX-512F, AVX-512BW and AVX-512-BF16. Internal linkage keeps
-// their code from standing in for another instruction set's.
+// For files compiled with AVX-512F, AVX-512BW and AVX-512-BF16. Internal linkage, so that the
+// linker cannot use this code in files for other instruction sets.
 
-// GCC 12 takes the undefined operand of its own intrinsics for a variable that is used before it
-// is set (bug 105593).
+// GCC 12 warns of an uninitialized variable in its own intrinsics (bug 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -17,13 +16,13 @@
 namespace nerf::kernels::cpu {
 namespace {
 
-// Values to words of two (bf16_unit.h), and sums to where they belong.
+// Packs values in bf16 pairs (bf16_unit.h) and stores sums.
 struct Avx512Pairs {
   static constexpr int kLanes = 16;
 
-  // The processor has the instructions, and the kernel keeps their registers.
+  // The processor has the instructions and the operating system saves their registers.
   static bool IsUsable() {
-    // Asks the kernel, too.
+    // This checks the operating system too.
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw")) return false;
     unsigned eax, ebx, ecx, edx;
     constexpr unsigned kBf16 = 1u << 5;
@@ -40,8 +39,8 @@ struct Avx512Pairs {
     return _mm512_maskz_loadu_ps(n > 0 ? static_cast<__mmask16>((1u << n) - 1) : 0, values);
   }
 
-  // Neighbors in a row: words[p] holds values 2 p and 2 p + 1. Writes whole vectors of words, with
-  // zeros after the last value.
+  // Pairs neighbors in a row: words[p] holds values 2 p and 2 p + 1. Writes whole vectors of words,
+  // with zeros after the last value.
   static void PackRow(const float* values, int n_values, uint32_t* words) {
     int i = 0;
     for (; i + 2 * kLanes <= n_values; i += 2 * kLanes) {
@@ -53,9 +52,9 @@ struct Avx512Pairs {
     }
   }
 
-  // Neighbors in a column: words[p][c] holds value c of rows 2 p and 2 p + 1. Where n_rows is odd
-  // a row of zeros is added. n_columns is a multiple of 16 and at least n_values; between them are
-  // zeros.
+  // Pairs neighbors in a column: words[p][c] holds value c of rows 2 p and 2 p + 1. If n_rows is
+  // odd, a row of zeros is added. n_columns is a multiple of 16, at least n_values; the columns
+  // beyond n_values are zeros.
   static void PackColumns(const float* values, ptrdiff_t stride, int n_rows, int n_values,
                           int n_columns, uint32_t* words) {
     alignas(64) static constexpr uint16_t kInterleave[32] = {
@@ -95,7 +94,7 @@ struct Avx512Pairs {
     }
     _mm512_storeu_ps(out, sums);
   }
-  // The sums of a block whose first row is first_row; n_columns is a multiple of 16.
+  // Stores the sums of the rows from first_row on; n_columns is a multiple of 16.
   static void StoreRows(const float* sums, ptrdiff_t stride, int n_rows, int n_columns,
                         GemmOutput to, int first_row) {
     for (int r = 0; r < n_rows; ++r) {

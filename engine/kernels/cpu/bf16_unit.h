@@ -7,15 +7,15 @@
 
 namespace nerf::kernels::cpu {
 
-// What multiplies layers in bf16 with fp32 sums: the dense layers of kernels/dense_layer.h of at
-// most kMaxBf16Width values on either side, with operands rounded to bf16 (to nearest, ties to
-// even); what goes in and comes out stays fp32. Operands are words of two neighbors along the
-// summed dimension, the even one in the low half, which is what the instructions of AVX512_BF16 and
-// AMX take:
+// An implementation of the dense layers (kernels/dense_layer.h) that multiplies in bf16 with fp32
+// sums. Inputs and outputs are fp32; operands are rounded to bf16 (to nearest, ties to even). For
+// layers of at most kMaxBf16Width inputs and outputs. Operands are packed in words of two neighbors
+// along the summed dimension, the even one in the low half, as the instructions of AVX512_BF16 and
+// AMX require:
 //   c[r][n] = sum_p a[r][p].low * b[p][n].low + a[r][p].high * b[p][n].high
-// This header has no library in it, since files with compiler flags of their own include it: their
-// copies of inline functions must not reach other machines, so what is here has internal linkage.
-// Each unit is deterministic; two differ in how they round sums.
+// Each unit is deterministic; units differ in how sums are rounded.
+// Files with compiler flags of their own include this header. So it includes no library, and its
+// functions have internal linkage: the linker must not use their copies on other machines.
 struct Bf16Unit {
   const char* name = nullptr;
   void (*forward)(const DenseForwardParams&) = nullptr;
@@ -26,9 +26,10 @@ struct Bf16Unit {
                        int n_columns, uint32_t* words) = nullptr;
 };
 inline constexpr int kMaxBf16Width = 128;
-inline constexpr int kMaxRowPairs = kMaxBf16Width / 2;  // of a row
+inline constexpr int kMaxRowPairs = kMaxBf16Width / 2;  // pairs per row
 
-// What happens to sums before they are stored; pointers to the block's first.
+// The output of a product: sums are stored at values[row * stride + column], after adding the old
+// value (accumulate), max(x, 0) (relu), and zeroing where gate <= 0, each if asked for.
 struct GemmOutput {
   float* values = nullptr;
   ptrdiff_t stride = 0;
@@ -38,7 +39,7 @@ struct GemmOutput {
   ptrdiff_t gate_stride = 0;
 };
 
-// Rows of pairs, or of sums, that are `step` apart.
+// A matrix of words or sums whose rows are `step` elements apart.
 template <typename T>
 struct Rows {
   T* first = nullptr;
@@ -48,43 +49,44 @@ using PairMatrix = Rows<const uint32_t>;
 
 namespace {
 
-inline int Smaller(int a, int b) { return a < b ? a : b; }
+inline int Min(int a, int b) { return a < b ? a : b; }
 inline int RoundUpTo16(int n) { return (n + 15) / 16 * 16; }
 
-// Zeros after the pairs of n_rows rows of values, to a multiple of 16 rows of pairs.
+// Fills up the pairs of n_rows rows of values with zeros to a multiple of 16 rows of pairs.
 inline void FillWithZeros(int n_rows, int n_columns, uint32_t* words) {
   const int n_pairs = (n_rows + 1) / 2;
   for (int i = n_pairs * n_columns; i < RoundUpTo16(n_pairs) * n_columns; ++i) words[i] = 0;
 }
 
-// A layer's weights as pairs along columns: those that the caller made, or `made`, filled here.
+// A layer's weights packed along columns: `pairs` if the caller has them, else packed into
+// `buffer`.
 template <typename Machine>
 PairMatrix PackedWeights(const float* weights, const uint32_t* pairs, ptrdiff_t stride, int n_rows,
-                         int n_columns, uint32_t* made) {
+                         int n_columns, uint32_t* buffer) {
   if (pairs != nullptr) return {pairs, stride};
-  FillWithZeros(n_rows, n_columns, made);
-  Machine::PackColumns(weights, stride, n_rows, n_columns, n_columns, made);
-  return {made, n_columns};
+  FillWithZeros(n_rows, n_columns, buffer);
+  Machine::PackColumns(weights, stride, n_rows, n_columns, n_columns, buffer);
+  return {buffer, n_columns};
 }
 
-// The layers by multiply_rows(n_rows, n_k, n_columns, a, a_stride, b, to), a unit's own product:
-// to[m][n] = sum_k a[m][k] * b[k][n], with rows of pairs in b up to a multiple of 16, and n_columns
-// a multiple of 16.
+// The forward pass and the gradient by the inputs, given a unit's product
+//   multiply_rows(n_rows, n_k, n_columns, a, a_stride, b, to): to[m][n] = sum_k a[m][k] * b[k][n].
+// b has a multiple of 16 rows of pairs; n_columns is a multiple of 16.
 template <typename Machine, auto multiply_rows>
 void Bf16Forward(const DenseForwardParams& p) {
-  alignas(64) uint32_t made[kMaxRowPairs * kMaxBf16Width];
+  alignas(64) uint32_t buffer[kMaxRowPairs * kMaxBf16Width];
   multiply_rows(
       p.n_rows, p.n_in, p.n_out, p.inputs, p.input_stride,
-      PackedWeights<Machine>(p.weights, p.weight_pairs, p.n_out, p.n_in, p.n_out, made),
+      PackedWeights<Machine>(p.weights, p.weight_pairs, p.n_out, p.n_in, p.n_out, buffer),
       {.values = p.outputs, .stride = p.output_stride, .relu = p.relu, .accumulate = p.accumulate});
 }
 
 template <typename Machine, auto multiply_rows>
 void Bf16BackwardInput(const DenseBackwardInputParams& p) {
-  alignas(64) uint32_t made[kMaxRowPairs * kMaxBf16Width];
+  alignas(64) uint32_t buffer[kMaxRowPairs * kMaxBf16Width];
   const int stride = p.weight_stride > 0 ? p.weight_stride : p.n_in;
   multiply_rows(p.n_rows, p.n_out, p.n_in, p.grad_outputs, p.grad_output_stride,
-                PackedWeights<Machine>(p.weights, p.weight_pairs, stride, p.n_out, p.n_in, made),
+                PackedWeights<Machine>(p.weights, p.weight_pairs, stride, p.n_out, p.n_in, buffer),
                 {.values = p.grad_inputs,
                  .stride = p.grad_input_stride,
                  .gate = p.gate,
@@ -93,10 +95,8 @@ void Bf16BackwardInput(const DenseBackwardInputParams& p) {
 
 }  // namespace
 
-// nullptr where the build or the machine lacks what they need.
+// nullptr if the compiler or the machine lacks the instructions.
 const Bf16Unit* Avx512Bf16Unit();
 const Bf16Unit* AmxUnit();
-// Loops in place of AMX's instructions, which every machine has: slow, for tests.
-const Bf16Unit* PlainBf16Unit();
 
 }  // namespace nerf::kernels::cpu

@@ -7,14 +7,17 @@
 
 namespace nerf::kernels::cpu {
 
-// Units that this machine has and this build was compiled for: "AMX", "AVX512_BF16"; the quickest
-// first, and after them "BF16_PLAIN", loops that every machine has, for tests.
-const std::vector<Bf16Unit>& Bf16Units();
+// The bf16 units of this build and machine, fastest first: "AMX", "AVX512_BF16", and then those
+// that were added.
+const std::vector<const Bf16Unit*>& Bf16Units();
+// Adds a unit unless there is one of this name; the unit is never destroyed. For tests
+// (tests/testing/plain_bf16_unit.h): call it while no kernel runs.
+void AddBf16Unit(const Bf16Unit* unit);
 
-// The unit that dense layers multiply with; nullptr for fp32 without pairs, as from the start.
+// The unit that multiplies dense layers; nullptr for fp32, which is the initial state.
 const Bf16Unit* SelectedBf16Unit();
-// Chooses by name; false, and nothing changes, where there is no such unit. "" takes nullptr. For
-// the whole process: called while no kernel runs.
+// Selects a unit by name, or fp32 by "". Returns false and changes nothing if there is no such
+// unit. Applies to the whole process: call it while no kernel runs.
 bool SelectBf16Unit(std::string_view name);
 
 }  // namespace nerf::kernels::cpu

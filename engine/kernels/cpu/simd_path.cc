@@ -33,13 +33,11 @@ std::vector<std::string> SimdPaths() {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     names.emplace_back(hwy::TargetName(target));
   }
-  for (const Bf16Unit* unit : {AmxUnit(), Avx512Bf16Unit()}) {
-    if (unit != nullptr) names.emplace_back(unit->name);
-  }
+  for (const Bf16Unit* unit : Bf16Units()) names.emplace_back(unit->name);
   return names;
 }
 
-// Processors of Intel multiply pairs outside of tiles slower than in fp32 (docs/performance.md).
+// Only on AMD: on Intel AVX512_BF16 is slower than fp32 (docs/performance.md).
 void SelectFastestSimdPath() {
 #if defined(__x86_64__)
   const Bf16Unit* unit = AmxUnit();

@@ -7,25 +7,25 @@
 
 namespace nerf::kernels::cpu {
 
-// Layers by tiles of 16 rows of 64 bytes, as AMX has them: an A tile holds 16 rows of 16 pairs, a B
-// tile 16 pairs of 16 columns, a C tile 16 rows of 16 sums. Source: Intel Architecture Instruction
-// Set Extensions, TDPBF16PS.
+// Layers by AMX tiles of 16 rows of 64 bytes: an A tile holds 16 rows of 16 pairs, a B tile 16
+// pairs of 16 columns, a C tile 16 rows of 16 sums. Source: Intel Architecture Instruction Set
+// Extensions, TDPBF16PS.
 //
-// Machine is the hardware, or what stands in for it (plain_tiles.h). It has eight tiles by number,
-//   static void Configure();                                 before what follows
+// Machine is AMX or an emulation of it (tests/testing/plain_tiles.h). It has eight numbered tiles,
+//   static void Configure();                                 called before the others
 //   template <int tile> static void Zero();
 //   template <int tile> static void Load(const void* rows, ptrdiff_t bytes);  rows `bytes` apart
 //   template <int tile> static void Save(void* rows, ptrdiff_t bytes);
 //   template <int c, int a, int b> static void Multiply();   c += a * b
-// and PackRow, PackColumns and StoreRows of avx512_pairs-inl.h.
-// Files with compiler flags of their own include this: internal linkage keeps code for one
-// instruction set from standing in for another's.
+// and the functions PackRow, PackColumns and StoreRows of avx512_pairs-inl.h.
+// Files with compiler flags of their own include this header. Internal linkage, so that the linker
+// cannot use their code in files for other instruction sets.
 namespace {
 
 inline constexpr int kTileSide = 16;
 
-// to[c * to_step + r] = from[r * from_step + c] for 16 x 16 words: four rounds in which the rows'
-// words interleave with those of the row eight further down.
+// to[c * to_step + r] = from[r * from_step + c] for 16 x 16 words, in four rounds that each
+// interleave the words of row r with those of row r + 8.
 inline void TransposeWords(const uint32_t* from, ptrdiff_t from_step, uint32_t* to,
                            ptrdiff_t to_step) {
   typedef uint32_t Row __attribute__((vector_size(64), aligned(4)));
@@ -53,8 +53,8 @@ ptrdiff_t Bytes(const Rows<T>& rows) {
   return rows.step * static_cast<ptrdiff_t>(sizeof(T));
 }
 
-// c = a * b or, with `add`, c += a * b, for n_pairs of them, a multiple of 16, and 32 rows and
-// columns or half of either: four C tiles share two A and two B tiles.
+// c = a * b or, with `add`, c += a * b. n_pairs is a multiple of 16; c has tile_rows by
+// tile_columns tiles, one or two each: up to four C tiles share two A and two B tiles.
 template <typename Machine, bool add, int tile_rows, int tile_columns>
 void MultiplyTiles(const PairMatrix& a, const PairMatrix& b, int n_pairs, const Rows<float>& c) {
   const auto each_sum = [&]<typename Do>(Do do_with) {
@@ -88,7 +88,7 @@ void MultiplyTiles(const PairMatrix& a, const PairMatrix& b, int n_pairs, const 
   each_sum([&]<int tile>(float* sums) { Machine::template Save<tile>(sums, Bytes(c)); });
 }
 
-// The same for any multiples of 16 rows and columns.
+// The same for any number of rows and columns that are multiples of 16.
 template <typename Machine, bool add>
 void MultiplyAll(int n_rows, int n_columns, const PairMatrix& a, const PairMatrix& b, int n_pairs,
                  const Rows<float>& c) {
@@ -111,7 +111,8 @@ void MultiplyAll(int n_rows, int n_columns, const PairMatrix& a, const PairMatri
   }
 }
 
-// The product of Bf16Forward and Bf16BackwardInput, 32 rows at a time: they stay in the L1 cache.
+// The multiply_rows of Bf16Forward and Bf16BackwardInput: 32 rows at a time, to stay in the L1
+// cache.
 template <typename Machine>
 void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t a_stride,
                   const PairMatrix& b, const GemmOutput& to) {
@@ -119,14 +120,14 @@ void MultiplyRows(int n_rows, int n_k, int n_columns, const float* a, ptrdiff_t 
   alignas(64) uint32_t a_words[kRows * kMaxRowPairs];
   alignas(64) float sums[kRows * kMaxBf16Width];
   const int n_pairs = RoundUpTo16((n_k + 1) / 2);
-  const bool as_they_are = !to.relu && !to.accumulate && to.gate == nullptr;
+  const bool stores_plain_sums = !to.relu && !to.accumulate && to.gate == nullptr;
   Machine::Configure();
   for (int row = 0; row < n_rows; row += kRows) {
-    const int n = Smaller(kRows, n_rows - row), n_padded = RoundUpTo16(n);
+    const int n = Min(kRows, n_rows - row), n_padded = RoundUpTo16(n);
     for (int r = 0; r < n; ++r)
       Machine::PackRow(a + (row + r) * a_stride, n_k, a_words + r * n_pairs);
     for (int i = n * n_pairs; i < n_padded * n_pairs; ++i) a_words[i] = 0;
-    if (as_they_are && n == n_padded) {
+    if (stores_plain_sums && n == n_padded) {
       MultiplyAll<Machine, false>(n, n_columns, {a_words, n_pairs}, b, n_pairs,
                                   {to.values + row * to.stride, to.stride});
     } else {
@@ -147,21 +148,22 @@ void TileBackwardInput(const DenseBackwardInputParams& p) {
   Bf16BackwardInput<Machine, MultiplyRows<Machine>>(p);
 }
 
-// The pairs of 16 columns of n_rows rows, turned: words[c][p], n_pairs in a row, a multiple of 16.
+// Packs 16 columns of n_rows rows and transposes: words[c][p]. n_pairs, a row's length, is a
+// multiple of 16.
 template <typename Machine>
 void PackTransposed(const float* values, ptrdiff_t stride, int n_rows, int n_values, int n_pairs,
                     uint32_t* words) {
   alignas(64) uint32_t pairs[kTileSide * kTileSide];
   for (int p = 0; p < n_pairs; p += kTileSide) {
-    const int n = Smaller(2 * kTileSide, n_rows - 2 * p);
+    const int n = Min(2 * kTileSide, n_rows - 2 * p);
     if (n < 2 * kTileSide) FillWithZeros(n, kTileSide, pairs);
     Machine::PackColumns(values + 2 * p * stride, stride, n, n_values, kTileSide, pairs);
     TransposeWords(pairs, kTileSide, words + p, n_pairs);
   }
 }
 
-// The sum is over rows, whose neighbors are paired: the inputs' pairs are turned, since tiles are
-// loaded by rows. Some rows at a time, so that all of it lies in the L1 cache.
+// The sum runs over rows, so neighboring rows are paired. The inputs' pairs are transposed, because
+// an A tile has the summed dimension along its rows. 64 rows at a time, to stay in the L1 cache.
 template <typename Machine>
 void TileBackwardWeights(const DenseBackwardWeightsParams& p) {
   constexpr int kRows = 64;
@@ -170,16 +172,16 @@ void TileBackwardWeights(const DenseBackwardWeightsParams& p) {
   const PairMatrix b{grads, p.n_out};
   Machine::Configure();
   for (int row = 0; row < p.n_rows; row += kRows) {
-    const int n = Smaller(kRows, p.n_rows - row), n_pairs = RoundUpTo16((n + 1) / 2);
+    const int n = Min(kRows, p.n_rows - row), n_pairs = RoundUpTo16((n + 1) / 2);
     const float* const input_rows = p.inputs + static_cast<ptrdiff_t>(row) * p.input_stride;
     FillWithZeros(n, p.n_out, grads);
     Machine::PackColumns(p.grad_outputs + static_cast<ptrdiff_t>(row) * p.grad_output_stride,
                          p.grad_output_stride, n, p.n_out, p.n_out, grads);
     for (int i = 0; i < p.n_in; i += 2 * kTileSide) {
-      const int n_inputs = Smaller(2 * kTileSide, p.n_in - i);
+      const int n_inputs = Min(2 * kTileSide, p.n_in - i);
       for (int j = 0; j < n_inputs; j += kTileSide) {
-        PackTransposed<Machine>(input_rows + i + j, p.input_stride, n,
-                                Smaller(kTileSide, n_inputs - j), n_pairs, inputs + j * n_pairs);
+        PackTransposed<Machine>(input_rows + i + j, p.input_stride, n, Min(kTileSide, n_inputs - j),
+                                n_pairs, inputs + j * n_pairs);
       }
       const int n_whole = n_inputs / kTileSide * kTileSide;
       float* const sums = p.grad_weights + static_cast<ptrdiff_t>(i) * p.n_out;

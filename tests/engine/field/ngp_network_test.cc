@@ -5,6 +5,7 @@
 #include "engine/kernels/simd_path.h"
 #include "engine/kernels/spherical_harmonics.h"
 #include "gtest/gtest.h"
+#include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/ngp_field.h"
 
@@ -76,6 +77,7 @@ TEST(NgpNetworkTest, DensityAndColorAgreeWithTheReference) {
 }
 
 TEST(NgpNetworkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
+  AddPlainBf16Unit();
   ASSERT_TRUE(kernels::cpu::ForceSimdPath("BF16_PLAIN"));
   constexpr int kSamples = 33;
   kernels::HashGridShape shape = kernels::MakeHashGridShape(16, 2, 12, 4, 128);

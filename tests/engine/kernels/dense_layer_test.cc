@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "engine/kernels/cpu/bf16_units.h"
+#include "tests/testing/central_difference.h"
+#include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/dense_layer.h"
 #include "tests/testing/simd_paths.h"
@@ -16,14 +18,14 @@ namespace {
 
 using reference::Matrix;
 
-// Tiles are four rows high; chunks of training have 128.
+// Tiles have four rows; chunks of training have 128.
 constexpr int kRowCounts[] = {0, 1, 3, 4, 5, 17, 127, 128, 129};
 struct LayerSize {
   int n_in, n_out;
 };
-// The widths of the field's layers, 48, which is no power of two, and the widest that bf16 takes.
+// The widths of the field's layers, 48 (not a power of two), and the largest of bf16 units.
 constexpr LayerSize kLayerSizes[] = {{32, 64}, {64, 16}, {64, 64}, {48, 48}, {16, 16}, {128, 128}};
-// What only the forward pass takes, and only the gradient of the weights.
+// Input counts that only the forward pass allows, and that only the weights' gradient allows.
 constexpr LayerSize kOddInputs{33, 80}, kFourInputs{20, 64};
 
 std::vector<LayerSize> LayerSizesAnd(const LayerSize& more) {
@@ -31,11 +33,11 @@ std::vector<LayerSize> LayerSizesAnd(const LayerSize& more) {
   sizes.push_back(more);
   return sizes;
 }
-constexpr int kGap = 5;  // floats between rows, to see that strides are kept
+constexpr int kGap = 5;  // floats between rows, to check that strides are respected
 constexpr float kUntouched = -77;
 
-// Random numbers of [-1, 1): where a path in bf16 is chosen such as it holds exactly, so that one
-// bound goes for every path.
+// Random numbers in [-1, 1). If a bf16 unit is selected they are exact in bf16, so that one error
+// bound holds for every path.
 std::vector<float> RandomOperands(size_t n, uint32_t stream) {
   std::vector<float> values = RandomFloats(n, -1, 1, stream);
   if (cpu::SelectedBf16Unit() == nullptr) return values;
@@ -101,18 +103,19 @@ Matrix Transposed(const Matrix& m) {
 class DenseLayerTest : public SimdPathTest {};
 NERF_INSTANTIATE_SIMD_PATHS(DenseLayerTest);
 
-// Every unit that multiplies in bf16.
-class PairDenseLayerTest : public testing::TestWithParam<std::string> {
+// Runs once per bf16 unit.
+class Bf16DenseLayerTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { ASSERT_TRUE(cpu::SelectBf16Unit(GetParam())); }
   void TearDown() override { cpu::SelectBf16Unit(""); }
 };
-std::vector<std::string> PairUnitNames() {
+std::vector<std::string> Bf16UnitNames() {
+  AddPlainBf16Unit();
   std::vector<std::string> names;
-  for (const cpu::Bf16Unit& unit : cpu::Bf16Units()) names.emplace_back(unit.name);
+  for (const cpu::Bf16Unit* unit : cpu::Bf16Units()) names.emplace_back(unit->name);
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(Units, PairDenseLayerTest, testing::ValuesIn(PairUnitNames()),
+INSTANTIATE_TEST_SUITE_P(Units, Bf16DenseLayerTest, testing::ValuesIn(Bf16UnitNames()),
                          [](const auto& unit) { return unit.param; });
 
 void ForwardAgreesWithTheReference() {
@@ -224,7 +227,7 @@ void GradientToInputsAgreesWithTheReferenceAndClosesTheGate() {
 }
 
 void GradientToInputsMayOverwriteItsGate() {
-  // The training step lets a layer's gradient take the place of that layer's inputs.
+  // The training step writes the gradient by a layer's inputs over those inputs.
   const Matrix weights = RandomMatrix(64, 64, 1);
   const Strided grad_outputs(9, 64, 2), gate(9, 64, 4);
   Strided apart(9, 64, 3), in_place = gate;
@@ -293,7 +296,7 @@ void HandWorkedProduct() {
 
 #define NERF_TEST_DENSE_LAYERS(Claim)        \
   TEST_P(DenseLayerTest, Claim) { Claim(); } \
-  TEST_P(PairDenseLayerTest, Claim) { Claim(); }
+  TEST_P(Bf16DenseLayerTest, Claim) { Claim(); }
 NERF_TEST_DENSE_LAYERS(ForwardAgreesWithTheReference)
 NERF_TEST_DENSE_LAYERS(AccumulatingForwardAddsBeforeTheRelu)
 NERF_TEST_DENSE_LAYERS(GradientToSomeInputsReadsTheirColumnsOfTheWeights)
@@ -302,15 +305,15 @@ NERF_TEST_DENSE_LAYERS(GradientToInputsMayOverwriteItsGate)
 NERF_TEST_DENSE_LAYERS(GradientToWeightsIsAddedToWhatIsThere)
 NERF_TEST_DENSE_LAYERS(HandWorkedProduct)
 
-// Pairs of a matrix, with the rows after its last that a product may read: it multiplies them by
-// zeros, so a large number there shows where it does not.
+// The packed pairs of a matrix, with the rows after its last that a product may read. It multiplies
+// them by zeros; large numbers there reveal it if not.
 std::vector<uint32_t> PairsOf(const Matrix& m) {
   std::vector<uint32_t> pairs((m.n_rows / 2 + 15) * m.n_columns, 0x7f007f00u);
   cpu::PackBf16Pairs(m.n_rows, m.n_columns, Packed(m).data(), pairs.data());
   return pairs;
 }
 
-TEST_P(PairDenseLayerTest, WeightsAsPairsGiveTheSame) {
+TEST_P(Bf16DenseLayerTest, WeightsAsPairsGiveTheSame) {
   EXPECT_TRUE(cpu::UsesBf16Layers());
   const Matrix weights = RandomMatrix(32, 64, 1);
   const std::vector<float> packed = Packed(weights), transposed = Packed(Transposed(weights));
@@ -347,8 +350,8 @@ TEST_P(PairDenseLayerTest, WeightsAsPairsGiveTheSame) {
   }
 }
 
-TEST_P(PairDenseLayerTest, OperandsAreRoundedToTheNearestBf16TiesToEven) {
-  // 1 + 2^-8 lies in the middle of two numbers of bf16, as 1 + 3 * 2^-8 does.
+TEST_P(Bf16DenseLayerTest, OperandsAreRoundedToTheNearestBf16TiesToEven) {
+  // 1 + 2^-8 and 1 + 3 * 2^-8 are halfway between neighboring bf16 numbers.
   const float inputs[] = {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, -1 - 0x1.2p-8f, 0x1p-140f};
   for (int k = 0; k < 4; ++k) {
     std::vector<float> weights(4 * 16, 0.0f);
@@ -367,7 +370,13 @@ TEST_P(PairDenseLayerTest, OperandsAreRoundedToTheNearestBf16TiesToEven) {
   }
 }
 
-TEST(Bf16UnitsTest, WiderLayersThanTheBuffersAreMultipliedInFp32) {
+class Bf16UnitsTest : public testing::Test {
+ protected:
+  Bf16UnitsTest() { AddPlainBf16Unit(); }
+  ~Bf16UnitsTest() override { cpu::SelectBf16Unit(""); }
+};
+
+TEST_F(Bf16UnitsTest, WiderLayersThanTheBuffersAreMultipliedInFp32) {
   ASSERT_TRUE(cpu::SelectBf16Unit("BF16_PLAIN"));
   const std::vector<float> inputs(130, 1 + 0x1p-12f), weights(130 * 16, 1.0f);
   float outputs[16];
@@ -379,11 +388,17 @@ TEST(Bf16UnitsTest, WiderLayersThanTheBuffersAreMultipliedInFp32) {
                      .weights = weights.data(),
                      .outputs = outputs,
                      .output_stride = 16});
-  cpu::SelectBf16Unit("");
   EXPECT_NEAR(outputs[0], 130 * (1 + 0x1p-12), 1e-4);
 }
 
-TEST(Bf16UnitsTest, NoPairsAreMadeForPathsInFp32) {
+TEST_F(Bf16UnitsTest, UnitIsAddedOnce) {
+  const size_t n_units = cpu::Bf16Units().size();
+  AddPlainBf16Unit();
+  EXPECT_EQ(cpu::Bf16Units().size(), n_units);
+  EXPECT_STREQ(cpu::Bf16Units().back()->name, "BF16_PLAIN");
+}
+
+TEST_F(Bf16UnitsTest, NoPairsAreMadeForPathsInFp32) {
   EXPECT_FALSE(cpu::UsesBf16Layers());
   const std::vector<float> values(32, 1.0f);
   std::vector<uint32_t> pairs(16, 77);
@@ -391,7 +406,7 @@ TEST(Bf16UnitsTest, NoPairsAreMadeForPathsInFp32) {
   EXPECT_EQ(pairs, std::vector<uint32_t>(16, 77));
 }
 
-TEST(Bf16UnitsTest, UnknownUnitChangesNothing) {
+TEST_F(Bf16UnitsTest, UnknownUnitChangesNothing) {
   ASSERT_TRUE(cpu::SelectBf16Unit("BF16_PLAIN"));
   EXPECT_FALSE(cpu::SelectBf16Unit("ABACUS"));
   EXPECT_STREQ(cpu::SelectedBf16Unit()->name, "BF16_PLAIN");
@@ -412,13 +427,7 @@ TEST(DenseLayerReferenceTest, GradientsAgreeWithCentralDifferences) {
   const auto expect_gradient = [&](Matrix* variable, const Matrix& gradient) {
     constexpr double kStep = 1e-4;  // the loss is linear: only rounding is left
     for (size_t i = 0; i < variable->values.size(); ++i) {
-      const double value = variable->values[i];
-      variable->values[i] = value + kStep;
-      const double above = loss();
-      variable->values[i] = value - kStep;
-      const double below = loss();
-      variable->values[i] = value;
-      EXPECT_NEAR(gradient.values[i], (above - below) / (2 * kStep), 1e-10);
+      EXPECT_NEAR(gradient.values[i], CentralDifference(&variable->values[i], kStep, loss), 1e-10);
     }
   };
   expect_gradient(&inputs, reference::DenseBackwardInputs(grad_outputs, weights));

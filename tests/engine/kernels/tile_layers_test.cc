@@ -1,19 +1,19 @@
-// The layers of the AMX unit on tiles that any machine has: what is checked is that each tile is
-// asked for as the instructions want it. What comes out is checked by dense_layer_test.cc, where
-// BF16_PLAIN is the same layers on the same tiles.
+// The layers of the AMX unit on emulated tiles: checks that tiles are used as the instructions
+// require. Results are checked by dense_layer_test.cc, whose unit BF16_PLAIN is the same layers on
+// the same tiles.
 #include "engine/kernels/cpu/tile_layers.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "engine/kernels/cpu/plain_tiles.h"
+#include "tests/testing/plain_tiles.h"
 #include "tests/testing/random_floats.h"
 
 namespace nerf::kernels::cpu {
 namespace {
 
-// Counts what goes wrong.
+// Checks the use of each tile and counts products.
 struct WatchedTiles : PlainTiles {
   static inline bool is_configured = false;
   static inline bool is_set[8] = {};
@@ -54,7 +54,7 @@ struct WatchedTiles : PlainTiles {
 
 class TileLayersTest : public testing::Test {
  protected:
-  // How many tiles a layer multiplies that begins on a thread of its own.
+  // The number of tile products of a layer, run as the first one on its thread.
   template <typename Params>
   static int Multiplied(void (*layer)(const Params&), const Params& params) {
     WatchedTiles::is_configured = false;
@@ -63,7 +63,7 @@ class TileLayersTest : public testing::Test {
     layer(params);
     return WatchedTiles::n_multiplied;
   }
-  // Tiles that a product of so many rows, pairs and columns takes at least.
+  // The least number of tile products for a product of these dimensions.
   static int Tiles(int n_rows, int n_pairs, int n_columns) {
     const auto tiles = [](int n) { return (n + kTileSide - 1) / kTileSide; };
     return tiles(n_rows) * tiles(n_pairs) * tiles(n_columns);

@@ -8,6 +8,7 @@
 #include "engine/render/renderer.h"
 #include "engine/train/ngp_parameters.h"
 #include "gtest/gtest.h"
+#include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/tiny_training.h"
 
 namespace nerf {
@@ -57,6 +58,7 @@ class NgpChunkTest : public testing::Test {
 };
 
 TEST_F(NgpChunkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
+  AddPlainBf16Unit();
   ASSERT_TRUE(kernels::cpu::ForceSimdPath("BF16_PLAIN"));
   parameters_.InitializeRandomly();
   ASSERT_NE(parameters_.transposed_pairs(), nullptr);

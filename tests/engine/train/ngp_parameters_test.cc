@@ -6,6 +6,7 @@
 
 #include "engine/kernels/simd_path.h"
 #include "gmock/gmock.h"
+#include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
@@ -74,6 +75,7 @@ TEST(NgpParametersTest, TransposedWeightsFollowEveryUpdate) {
 
 TEST(NgpParametersTest, PairsOfTheWeightsFollowEveryChangeWhereLayersTakeThem) {
   EXPECT_EQ(RandomParameters().weight_pairs(), nullptr) << "layers are in fp32";
+  AddPlainBf16Unit();
   ASSERT_TRUE(kernels::cpu::ForceSimdPath("BF16_PLAIN"));
   NgpParameters parameters = RandomParameters(1);
   const auto expect_fresh = [&parameters](const char* after) {

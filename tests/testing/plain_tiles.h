@@ -10,13 +10,13 @@
 
 namespace nerf::kernels::cpu {
 
-// What tile_layers.h asks of a machine, as loops: TDPBF16PS, TILELOADD and TILESTORED by Intel's
-// manual, and the rounding and pairing of avx512_pairs-inl.h. So the layers of the AMX unit are
-// checked where there is no AMX.
+// A Machine for tile_layers.h in plain C++: TDPBF16PS, TILELOADD and TILESTORED as Intel's manual
+// defines them, with the rounding and packing of avx512_pairs-inl.h. With it the layers of the AMX
+// unit are tested on machines without AMX.
 struct PlainTiles {
   static inline thread_local uint32_t tiles[8][16][16];
 
-  // NaN: what is not set shows.
+  // NaN, so that reads of tiles that were not set show in results.
   static void Configure() { std::memset(tiles, 0xff, sizeof(tiles)); }
   template <int tile>
   static void Zero() {
