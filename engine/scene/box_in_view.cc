@@ -12,18 +12,18 @@
 namespace nerf {
 namespace {
 
-// A picture is probed at this many places squared.
+// Rays per side of a picture that are tested.
 constexpr int kProbesPerSide = 16;
-// The synthetic scenes that the box of +-1.5 is made for fill their pictures with it (lego, mic:
-// all of them). At 2.5 times their scale a quarter is left, and objects stick out of the box.
-constexpr double kMinShare = 0.25;
-// Side of the box over twice the distance of the cameras, in those scenes: 1.5 / 4.03.
-constexpr double kHalfSideOfDistance = 0.375;
+// In the synthetic scenes that the box of +-1.5 is made for (lego, mic) every ray meets the box. In
+// a scene of 2.5 times their scale a quarter of the rays does, and objects extend beyond the box.
+constexpr double kMinFraction = 0.25;
+// Half side of the box over the distance of the cameras, in those scenes: 1.5 / 4.03.
+constexpr double kHalfSidePerDistance = 0.375;
 
 bool Meets(const Ray& ray, const Aabb& box) {
   float enter = 0, leave = ray.t_far;
   for (int axis = 0; axis < 3; ++axis) {
-    // A ray along a side divides by zero: the infinities compare as they should.
+    // For a ray parallel to a side this is infinite, and the comparisons below still hold.
     const float inverse = 1 / ray.direction[axis];
     const float a = (box.min[axis] - ray.origin[axis]) * inverse;
     const float b = (box.max[axis] - ray.origin[axis]) * inverse;
@@ -49,9 +49,9 @@ std::string Corner(const Cube& cube, double sign) {
   });
 }
 
-// The point that is nearest to all the cameras' axes: least squares,
+// The least-squares point closest to all cameras' axes:
 //   sum_i (I - d_i d_i^T) x = sum_i (I - d_i d_i^T) o_i.
-// None where the axes are almost parallel.
+// None if the axes are almost parallel.
 std::optional<Vec3d> ClosestPointToAxes(const std::vector<Pose>& cameras) {
   double a[3][4] = {};
   for (const Pose& camera : cameras) {
@@ -63,7 +63,7 @@ std::optional<Vec3d> ClosestPointToAxes(const std::vector<Pose>& cameras) {
       }
     }
   }
-  // Gauss without pivoting: the matrix is symmetric and not negative.
+  // Gaussian elimination without pivoting: the matrix is positive semidefinite.
   const double tolerance = 1e-3 * static_cast<double>(cameras.size());
   for (int i = 0; i < 3; ++i) {
     if (a[i][i] < tolerance) return std::nullopt;
@@ -101,7 +101,7 @@ bool LooksTowards(const Pose& camera, const Vec3d& point) {
   return along_backward < 0;
 }
 
-// The way out, as a sentence.
+// What the user can do about it.
 std::string Remedy(const SceneDescription& description, const std::vector<Pose>& cameras) {
   const std::string files = absl::StrJoin(description.list_files, " and ");
   const std::optional<Vec3d> center = ClosestPointToAxes(cameras);
@@ -111,15 +111,15 @@ std::string Remedy(const SceneDescription& description, const std::vector<Pose>&
                           [&](const Pose& camera) { return LooksTowards(camera, *center); })
           : 0;
   if (center.has_value() && 2 * static_cast<size_t>(n_towards) < cameras.size()) {
-    return "the cameras look away from what they stand around: transform_matrix must be "
-           "camera-to-world with OpenGL's axes, in which a camera looks along its -z";
+    return "the cameras look away from the point they surround: transform_matrix must be "
+           "camera-to-world with OpenGL axes, where a camera looks along -z";
   }
   if (!center.has_value()) {
-    return absl::StrFormat(
-        "name the scene's own box in %s: \"aabb\": [[low x, y, z], [high x, y, z]]", files);
+    return absl::StrFormat("state the scene's box in %s: \"aabb\": [[low x, y, z], [high x, y, z]]",
+                           files);
   }
-  const Cube cube{*center, kHalfSideOfDistance * MedianDistance(cameras, *center)};
-  return absl::StrFormat("name the scene's own box in %s, such as \"aabb\": [[%s], [%s]]", files,
+  const Cube cube{*center, kHalfSidePerDistance * MedianDistance(cameras, *center)};
+  return absl::StrFormat("state the scene's box in %s, such as \"aabb\": [[%s], [%s]]", files,
                          Corner(cube, -1), Corner(cube, 1));
 }
 
@@ -147,8 +147,8 @@ std::string BoxOutOfViewWarning(const SceneDescription& description) {
   if (geometry.flavor != SceneFlavor::kBlender && geometry.flavor != SceneFlavor::kInstantNgp) {
     return "";
   }
-  const double share = FractionSeeingBox(description);
-  if (share >= kMinShare) return "";
+  const double fraction = FractionSeeingBox(description);
+  if (fraction >= kMinFraction) return "";
   const Similarity to_own = Inverse(FromSceneFrame(geometry.frame));
   std::vector<Pose> cameras;
   for (const ViewDescription& view : description.train) {
@@ -160,9 +160,10 @@ std::string BoxOutOfViewWarning(const SceneDescription& description) {
                  to_own.scale * outermost.Size().x / 2};
   return absl::StrFormat(
       "only %.0f%% of the area of the training pictures shows the box in which the scene is "
-      "learned, from (%s) to (%s); the cameras stand %.3g from its center (median). If that is not "
-      "where the scene lies: %s",
-      100 * share, Corner(box, -1), Corner(box, 1), MedianDistance(cameras, box.center),
+      "learned, from (%s) to (%s); the cameras stand %.3g from its center (median). If the scene "
+      "is "
+      "elsewhere: %s",
+      100 * fraction, Corner(box, -1), Corner(box, 1), MedianDistance(cameras, box.center),
       Remedy(description, cameras));
 }
 

@@ -6,13 +6,13 @@
 
 namespace nerf {
 
-// Share of the area of the training pictures whose rays meet the outermost box of the scene, 0 to
-// 1: what the others show cannot be learned. 1 where there is no picture.
+// Fraction of the area of the training pictures whose rays meet the scene's outermost box. What the
+// other rays show cannot be learned. 1 if there is no picture.
 double FractionSeeingBox(const SceneDescription& description);
 
-// Empty where the training pictures show the box, as those of an object that fills it do.
-// Otherwise what is wrong, in the data set's own units, with the box that transforms.json should
-// name where the cameras tell. Always empty for flavors that are placed by their cameras.
+// A warning for the user if the training pictures mostly miss the box, in the data set's own units,
+// with a box for transforms.json that fits the cameras if one can be derived. Otherwise empty;
+// always empty for flavors whose box is derived from the cameras.
 std::string BoxOutOfViewWarning(const SceneDescription& description);
 
 }  // namespace nerf

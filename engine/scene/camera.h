@@ -24,19 +24,18 @@ struct Camera {
 };
 
 // The ray through image position (x, y), in pixels (a pixel's center is its index + 0.5), in the
-// camera's world frame. direction has unit length; t_near and t_far are left at their defaults.
-// Distortion is undone by Newton's method.
+// camera's world frame, lens distortion removed. direction has unit length; t_near and t_far keep
+// their defaults.
 Ray CameraRay(const Camera& camera, float x, float y);
 
-// What those rays depend on, without the picture's size.
+// The parameters that those rays depend on, without the picture's size.
 LensCamera LensOf(const Camera& camera);
 
 // Distorts normalized image coordinates (u, v) (y downwards, unit focal length) with the OpenCV
 // model.
 void Distort(const Camera& camera, float u, float v, float* distorted_u, float* distorted_v);
 
-// Inverse of Distort: at most 10 Newton steps from the distorted point. Falls back to the input
-// where it does not converge.
+// Inverse of Distort, by at most 10 Newton steps. Returns its input if they do not converge.
 void Undistort(const Camera& camera, float distorted_u, float distorted_v, float* u, float* v);
 
 // The same view at another size: intrinsics scale with the picture.

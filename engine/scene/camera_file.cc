@@ -14,13 +14,13 @@ namespace {
 constexpr uint64_t kMaxCameraFileBytes = uint64_t{64} << 20;
 constexpr int kMaxPictureSide = 16384;
 
-// A whole picture size, or a problem.
+// `side` as a valid picture size in pixels; nullopt after adding a problem.
 std::optional<int> PictureSide(const std::optional<double>& side, const std::string& field,
                                const JsonProblems& out) {
   if (!side) {
     out.Add(field,
-            "is missing: the size of the picture in pixels, where no width and height are "
-            "asked for");
+            "is missing: the size of the picture in pixels is needed unless a width and a height "
+            "are given");
     return std::nullopt;
   }
   if (*side > kMaxPictureSide || *side != static_cast<int>(*side)) {
@@ -37,7 +37,7 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
   double uniform_scale = 1;
   const std::optional<Pose> pose = ReadPose(frame, prefix, out, &uniform_scale);
   if (intrinsics.is_broken) return std::nullopt;
-  // A width alone says nothing about the shape of the picture that the intrinsics are for.
+  // With only one of the two, the aspect ratio that the intrinsics belong to is unknown.
   const bool states_no_size = !intrinsics.width && !intrinsics.height;
   if (states_no_size && absent_size.width > 0 && absent_size.height > 0) {
     intrinsics.width = absent_size.width;

@@ -10,19 +10,18 @@
 
 namespace nerf {
 
-// Sides of a picture in pixels; 0 where one is not known.
+// Sides of a picture in pixels; 0: unknown.
 struct PictureSize {
   int width = 0, height = 0;
 };
 
-// Reads cameras of the transforms.json shape: frames[] with transform_matrix (camera-to-world,
-// OpenGL) and w, h, fl_x, fl_y, cx, cy, optional camera_model and distortion, at file or at frame
-// level. Frames without w and h, as Blender's files have them, take both sides of `absent_size`,
-// and their intrinsics are those of a picture of that size. Cameras are in the data set's own
-// frame, in the order of the file. Errors: NotFound, or InvalidArgument that lists every problem
-// with its field.
-// Where `path` is a folder: the cameras of the data set in it, of its test views or, where it holds
-// none out, of all.
+// Reads cameras from a file in the format of transforms.json: frames[] with transform_matrix
+// (camera-to-world, OpenGL) and w, h, fl_x, fl_y, cx, cy, optional camera_model and distortion, per
+// file or per frame. A frame with neither w nor h, as in Blender's files, gets both from
+// `absent_size`, and its intrinsics apply to that size. Cameras are in the data set's own frame, in
+// the order of the file. If `path` is a folder, the cameras are those of its data set's test views,
+// or of all views if there are no test views. Errors: NotFound, or InvalidArgument that lists every
+// problem with its field.
 absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path,
                                                    PictureSize absent_size = {});
 // The same from JSON text; `source` names it in messages.
@@ -30,7 +29,7 @@ absl::StatusOr<std::vector<Camera>> ParseCameras(std::string_view json_text,
                                                  std::string_view source = "cameras",
                                                  PictureSize absent_size = {});
 
-// Carries a camera of the data set's own frame into the training frame, and back.
+// Transforms a camera from the data set's own frame to the training frame, and back.
 Camera ToTrainingFrame(const Camera& own, const SceneFrame& frame);
 Camera ToOwnFrame(const Camera& training, const SceneFrame& frame);
 

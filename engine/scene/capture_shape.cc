@@ -8,13 +8,13 @@
 namespace nerf {
 namespace {
 
-// Between a camera's direction and the way to the center: 60 degrees. Further off, the center is at
-// the rim of the picture or beyond.
+// Cosine of the largest angle between a camera's axis and the direction to the center, 60 degrees:
+// at larger angles the center is at the picture's edge or outside.
 constexpr float kMinCosine = 0.5f;
-// Of its distance: a camera this close to the axis stands on no side.
+// Horizontal over total distance from the center. A camera closer to the vertical axis has no side.
 constexpr float kMinRadiusFraction = 0.05f;
-// Between neighbors as seen from above. Six cameras around an object leave 60 degrees; half a
-// circle of them leaves 180.
+// Largest angle between neighboring cameras as seen from above. It is 60 degrees for six cameras
+// around an object and 180 for half a circle.
 constexpr float kMaxGap = 2 * std::numbers::pi_v<float> / 3;
 
 }  // namespace

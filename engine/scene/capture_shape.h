@@ -4,9 +4,9 @@
 
 namespace nerf {
 
-// True where the training cameras stand all around the center of the box and look its way, as they
-// do around an object: whatever the direction from which an orbit looks, somebody photographed from
-// about there. False of what was photographed from one side or from within.
+// Whether the training cameras surround the center of the box and look at it, as for an object:
+// then every view of an orbit is near some photograph. False if the scene was photographed from one
+// side or from inside.
 bool IsSeenFromAllSides(const SceneDescription& description);
 
 }  // namespace nerf

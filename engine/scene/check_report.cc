@@ -13,10 +13,10 @@ namespace {
 
 constexpr size_t kMaxModelsInText = 3;
 
-const char* BackgroundOf(const SceneDescription& description, std::string_view asked_for) {
-  if (asked_for == "white") return "white";
-  if (asked_for == "black") return "black";
-  return description.has_alpha || asked_for == "random"
+const char* BackgroundOf(const SceneDescription& description, std::string_view requested) {
+  if (requested == "white") return "white";
+  if (requested == "black") return "black";
+  return description.has_alpha || requested == "random"
              ? "random for training, white for evaluation"
              : "black";
 }
@@ -90,7 +90,7 @@ std::string CheckReportJson(const SceneDescription& description) {
         {{"file", problem.file}, {"field", problem.field}, {"message", problem.message}});
   }
   report["warnings"] = description.warnings;
-  // Names from files need not be UTF-8.
+  // replace: names from files need not be UTF-8.
   return report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -7,13 +7,13 @@
 
 namespace nerf {
 
-// What `check` prints for people: a summary line, then one line for each problem ("error  file:
-// field: message") and each warning ("warn   ..."). Ends with a newline. `background` is the one
-// that is asked for: auto, white, black or random.
+// The report of `check` as text: a summary line, then one line per problem ("error  file: field:
+// message") and per warning ("warn   ..."). Ends with a newline. `background` is the requested one:
+// auto, white, black or random.
 std::string CheckReportText(const SceneDescription& description,
                             std::string_view background = "auto");
 
-// The same as one line of JSON without newline:
+// The report as one line of JSON without newline:
 // {"event":"done","ok":...,"flavor":...,"problems":[{"file","field","message"}], "warnings":[...],
 // ...}.
 std::string CheckReportJson(const SceneDescription& description);

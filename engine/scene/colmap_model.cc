@@ -13,9 +13,10 @@
 namespace nerf {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "COLMAP's binary files are read as is");
+static_assert(std::endian::native == std::endian::little,
+              "COLMAP's binary files are little-endian");
 
-// Read whole: a model of 1000 images with 20000 points each has half of it.
+// Files are read whole. A model of 1000 images with 20000 points each has half of this size.
 constexpr uint64_t kMaxModelBytes = uint64_t{1} << 30;
 constexpr size_t kMaxImages = 100'000;
 
@@ -72,7 +73,7 @@ class Cursor {
   size_t position_ = 0;
 };
 
-// Reads the two files of one model; reports to problems.
+// Reads the two files of one model. Adds what is wrong to *problems.
 class ModelReader {
  public:
   ModelReader(const SceneFolder& folder, std::vector<SceneProblem>* problems)
@@ -122,7 +123,7 @@ class ModelReader {
   void AddCamera(uint32_t id, ColmapCamera camera) {
     const std::string field = camera.field;
     if (!model_.cameras.emplace(id, std::move(camera)).second) {
-      Problem(field, absl::StrCat("camera id ", id, " is there twice"));
+      Problem(field, absl::StrCat("camera id ", id, " occurs twice"));
     }
   }
 
@@ -140,8 +141,7 @@ class ModelReader {
     if (!cursor.Read(&n_cameras)) return CutOff(cursor, "");
     constexpr size_t kCameraBytes = 4 + 4 + 8 + 8;
     if (n_cameras > cursor.remaining() / kCameraBytes) {
-      return Problem("",
-                     absl::StrCat("says it has ", n_cameras, " cameras, too many for its size"));
+      return Problem("", absl::StrCat("states ", n_cameras, " cameras, too many for its size"));
     }
     for (uint64_t i = 0; i < n_cameras; ++i) {
       uint32_t id = 0;
@@ -156,7 +156,7 @@ class ModelReader {
           std::find_if(std::begin(kCameraModels), std::end(kCameraModels),
                        [&](const ColmapCameraModel& m) { return m.id == model_id; });
       if (model == std::end(kCameraModels)) {
-        // Without its number of parameters the rest cannot be read.
+        // Its number of parameters is unknown, so the rest cannot be read.
         return Problem(camera.field, absl::StrCat("unknown camera model ", model_id));
       }
       camera.model = model;
@@ -174,7 +174,7 @@ class ModelReader {
     if (!cursor.Read(&n_images)) return CutOff(cursor, "");
     constexpr size_t kImageBytes = 4 + 7 * 8 + 4 + 1 + 8;
     if (n_images > cursor.remaining() / kImageBytes) {
-      return Problem("", absl::StrCat("says it has ", n_images, " images, too many for its size"));
+      return Problem("", absl::StrCat("states ", n_images, " images, too many for its size"));
     }
     for (uint64_t i = 0; i < n_images; ++i) {
       const std::string number = absl::StrCat("image number ", i + 1);
@@ -192,7 +192,7 @@ class ModelReader {
     }
   }
 
-  // Calls line(number, text) for each line without its end; text is stripped.
+  // Calls line(number, text) for each line; text has no leading or trailing white space.
   template <typename Line>
   static void ForEachLine(std::string_view bytes, const Line& line) {
     int number = 0;
@@ -245,7 +245,7 @@ class ModelReader {
     AddCamera(id, std::move(camera));
   }
 
-  // Two lines an image: the pose, then the points, which may be none.
+  // Two lines per image: the pose, then the points, which may be empty.
   void ReadTextImages(std::string_view bytes) {
     bool is_points_line = false;
     ForEachLine(bytes, [&](int number, absl::string_view text) {
@@ -254,7 +254,7 @@ class ModelReader {
         is_points_line = false;
         const size_t n_words = CountWords(text);
         if (n_words % 3 != 0) {
-          Problem(field, absl::StrCat("must be the points of the image on the line before, three "
+          Problem(field, absl::StrCat("must hold the points of the image on the line before, three "
                                       "numbers each; has ",
                                       n_words, " words"));
         }

@@ -8,10 +8,10 @@
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_problem.h"
 
-// COLMAP's files as they stand, text and binary. What they mean is colmap_reader.h's.
+// The contents of COLMAP's files, text and binary. colmap_reader.h interprets them.
 namespace nerf {
 
-// One of COLMAP's lens models, also those that we cannot use: their names belong into messages.
+// One of COLMAP's lens models. Unsupported ones are listed for the error messages.
 struct ColmapCameraModel {
   int id;
   const char* name;
@@ -39,8 +39,8 @@ struct ColmapModel {
   std::vector<ColmapImage> images;
 };
 
-// Reads the cameras and images of one model; names are relative to the folder. Every problem goes
-// to *problems, and what could be read is returned.
+// Reads the cameras and images of one model; file names are relative to the folder. Adds every
+// problem to *problems and returns what could be read.
 ColmapModel ReadColmapModel(const SceneFolder& folder, const std::string& cameras_file,
                             const std::string& images_file, bool is_binary,
                             std::vector<SceneProblem>* problems);

@@ -35,7 +35,8 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
   }
   if (camera.width == 0 || camera.height == 0 || camera.width > kMaxSide ||
       camera.height > kMaxSide) {
-    return broken(absl::StrCat("picture of ", camera.width, "x", camera.height, " pixels"));
+    return broken(absl::StrCat("picture of ", camera.width, "x", camera.height,
+                               " pixels; sides from 1 to 65536 are read"));
   }
   for (const double param : camera.params) {
     if (!std::isfinite(param)) return broken("a parameter is not a finite number");
@@ -62,7 +63,8 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
   return intrinsics;
 }
 
-// World-to-camera quaternion and translation to OpenGL camera-to-world. False when it is no pose.
+// Converts the world-to-camera quaternion and translation to OpenGL camera-to-world. False if they
+// are not a pose.
 bool ToOpenGlPose(const ColmapImage& image, Pose* pose) {
   double norm = 0;
   for (const double q : image.rotation) norm += q * q;
@@ -135,7 +137,7 @@ ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* pro
   const ColmapModel model = ReadColmapModel(folder, cameras_file, images_file, is_binary, problems);
 
   std::map<uint32_t, Intrinsics> intrinsics;
-  std::map<std::string, std::string> seen;  // image to the entry that names it
+  std::map<std::string, std::string> seen;  // image file to the entry that lists it
   listed.n_listed = static_cast<int>(model.images.size());
   for (const ColmapImage& image : model.images) {
     ListedView view;
@@ -158,9 +160,9 @@ ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* pro
     const bool has_pose = ToOpenGlPose(image, &view.pose);
     if (!has_pose) {
       AddProblem(problems, images_file, image.field,
-                 "the pose is no rotation and translation (zero or not finite)");
+                 "the pose is not a rotation and a translation (zero or not finite)");
     }
-    // Only checked here, because "images/" in front would make any name relative.
+    // Checked before "images/" is prepended, which would make the name relative.
     if (!image.name.empty() && (image.name[0] == '/' || image.name[0] == '\\')) {
       AddProblem(problems, images_file, image.field,
                  absl::StrCat("\"", Printable(image.name),

@@ -7,12 +7,12 @@
 
 namespace nerf {
 
-// True when the folder holds a COLMAP model at sparse/0, sparse or colmap/sparse/0.
+// Whether the folder contains a COLMAP model at sparse/0, sparse or colmap/sparse/0.
 bool HasColmapModel(const SceneFolder& folder);
 
-// Reads cameras and images of that model, binary before text, and finds the pictures in images/.
-// Poses come out as OpenGL camera-to-world in COLMAP's own world frame. Camera models 0 to 4;
-// others are refused by name. Points are skipped.
+// Reads the cameras and images of that model, binary files if present, else text, and finds the
+// pictures in images/. Poses are OpenGL camera-to-world in COLMAP's world frame. Camera models
+// SIMPLE_PINHOLE to OPENCV are supported; others are problems. Points are ignored.
 ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* problems);
 
 }  // namespace nerf

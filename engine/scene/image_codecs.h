@@ -9,7 +9,7 @@
 // The format-specific halves of image_io: libpng in png_codec.cc, TurboJPEG in jpeg_codec.cc.
 namespace nerf {
 
-// Requires: header is what ParseImageHeader said of the same bytes, and within limits.
+// Requires: header is ParseImageHeader(bytes) and within the limits.
 absl::StatusOr<ImageU8> DecodePng(std::string_view bytes, const ImageHeader& header);
 absl::StatusOr<GrayImage16> DecodePngGray16(std::string_view bytes, const ImageHeader& header);
 absl::StatusOr<ImageU8> DecodeJpeg(std::string_view bytes, const ImageHeader& header);

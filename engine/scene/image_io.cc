@@ -18,12 +18,12 @@
 namespace nerf {
 namespace {
 
-// Copies up to `size` bytes from `offset` of an image file; returns how many there were.
+// Copies up to `size` bytes from `offset` of an image file; returns their number.
 using ReadAt = std::function<size_t(uint64_t offset, void* bytes, size_t size)>;
 
 constexpr unsigned char kPngSignature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-// Chunks or segments before the pixels. Photographs have a few dozen, some with a preview split
-// over many.
+// Chunks or segments before the pixels. Photographs have a few dozen, more if they contain a large
+// preview.
 constexpr int kMaxHeaderParts = 4096;
 
 uint32_t BigEndian32(const unsigned char* bytes) {
@@ -63,7 +63,7 @@ absl::StatusOr<ImageHeader> ParsePngHeader(const ReadAt& read_at) {
   header.height = static_cast<int>(height);
   header.n_channels = (color_type & 4) != 0 ? 4 : 3;
 
-  // A tRNS chunk gives an alpha channel to the other types; it stands before the first IDAT.
+  // A tRNS chunk, which comes before the first IDAT, adds an alpha channel to the other types.
   uint64_t offset = 33;
   for (int part = 0; part < kMaxHeaderParts; ++part) {
     unsigned char chunk[8];

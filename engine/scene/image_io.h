@@ -13,7 +13,7 @@ namespace nerf {
 
 enum class ImageFormat { kPng, kJpeg };
 
-// What an image file says about itself before anything is decoded.
+// An image's properties, read from the file's header without decoding pixels.
 struct ImageHeader {
   ImageFormat format = ImageFormat::kPng;
   int width = 0;
@@ -28,25 +28,25 @@ struct ImageHeader {
   bool operator==(const ImageHeader&) const = default;
 };
 
-// Checked against the header, before any memory is taken for pixels.
+// Checked against the header before memory for pixels is allocated.
 struct ImageLimits {
   int max_side = 16384;
   int64_t max_pixels = 128'000'000;  // a 100-megapixel photograph passes
   uint64_t max_file_bytes = uint64_t{512} << 20;
 };
 
-// Reads as little of the file as the header needs. Errors: NotFound when the file is missing,
-// InvalidArgument when it is no PNG or JPEG, is cut off before its pixels, or is of a kind we do
-// not read (CMYK, 12-bit JPEG). Messages of the functions with a path start with it.
+// Reads only the parts of the file that the header needs. Errors: NotFound if the file is missing,
+// InvalidArgument if it is neither PNG nor JPEG, ends before its pixels, or is of an unsupported
+// kind (CMYK, 12-bit JPEG). Error messages of functions with a path start with the path.
 absl::StatusOr<ImageHeader> ReadImageHeader(const std::string& path);
 absl::StatusOr<ImageHeader> ParseImageHeader(std::string_view bytes);
 
-// InvalidArgument with the numbers where the header exceeds the limits.
+// InvalidArgument if the header exceeds the limits.
 absl::Status CheckImageLimits(const ImageHeader& header, const ImageLimits& limits);
 
-// Decodes a PNG or JPEG to 8-bit RGB, or RGBA with straight alpha where the header says so. Gray
-// and palette images become RGB, 16 bits are rounded to 8; color profiles, gamma and EXIF
-// orientation are ignored, so that pixels stay where the poses were estimated. Errors as
+// Decodes a PNG or JPEG to 8-bit RGB, or RGBA with straight alpha if header.n_channels is 4. Gray
+// and palette images become RGB, 16 bits are rounded to 8. Color profiles and gamma are ignored,
+// and so is EXIF orientation, because poses refer to the unrotated pixels. Errors as
 // ReadImageHeader, and InvalidArgument for damaged or truncated pixels.
 absl::StatusOr<ImageU8> DecodeImage(const std::string& path, const ImageLimits& limits = {});
 absl::StatusOr<ImageU8> DecodeImageBytes(std::string_view bytes, const ImageLimits& limits = {});
@@ -58,14 +58,14 @@ absl::StatusOr<std::string> EncodePng(const ImageU8& image);
 // 16-bit gray PNG. gray: [height * width], rows top to bottom.
 absl::StatusOr<std::string> EncodePng16(int width, int height, std::span<const uint16_t> gray);
 
-// Inverse of EncodePng16. Errors: InvalidArgument for every other kind of image, also a PNG that is
-// damaged or beyond the limits.
+// Inverse of EncodePng16. Errors: InvalidArgument for any other kind of image, and for a PNG that
+// is damaged or exceeds the limits.
 absl::StatusOr<GrayImage16> DecodePng16(std::string_view bytes, const ImageLimits& limits = {});
 
 // Baseline JPEG of 1 or 3 channels without chroma subsampling; quality in [1, 100].
 absl::StatusOr<std::string> EncodeJpeg(const ImageU8& image, int quality = 90);
 
-// Encode and replace `path` whole or not at all.
+// Encodes and atomically replaces `path`.
 absl::Status WritePng(const std::string& path, const ImageU8& image);
 absl::Status WritePng16(const std::string& path, int width, int height,
                         std::span<const uint16_t> gray);

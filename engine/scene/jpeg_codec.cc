@@ -14,11 +14,11 @@ struct DestroyCodec {
 };
 using Codec = std::unique_ptr<void, DestroyCodec>;
 
-// Some cameras leave padding between segments; every other warning means lost pixels.
+// Some cameras write padding between segments. Every other warning means lost pixels.
 bool IsHarmless(tjhandle codec, std::string_view bytes) {
   if (tjGetErrorCode(codec) != TJERR_WARNING) return false;
   if (!absl::StrContains(tjGetErrorStr2(codec), "extraneous bytes")) return false;
-  // Only the first warning is reported, so look for the end of the picture ourselves.
+  // TurboJPEG reports only the first warning, so check that the end marker is there.
   const size_t end_marker = bytes.rfind("\xff\xd9");
   return end_marker != std::string_view::npos && end_marker >= bytes.size() / 2;
 }

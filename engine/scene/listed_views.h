@@ -19,24 +19,24 @@ struct Intrinsics {
   std::optional<double> width, height;
   std::optional<double> focal[2];  // x, y
   std::optional<double> angle[2];  // full field of view; used where focal is unset
-  std::string focal_field[2];      // where they were found, for messages
+  std::string focal_field[2];      // the fields they were read from, for messages
   std::string size_field;
   std::optional<double> cx, cy;
   double k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0;
   bool is_broken = false;  // a problem was reported: do not resolve
 };
 
-// Makes a camera for an image of the given size. Intrinsics for another size of the same shape
-// (within 1 %) are rescaled, and *rescaled tells so. Nullopt after adding a problem of `file`;
-// `image` names the picture in it.
+// The camera of an image of the given size. Intrinsics for another size of the same aspect ratio
+// (within 1%) are rescaled, and *rescaled is set. Nullopt after adding a problem of `file`, whose
+// message calls the image `image`.
 std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_width, int image_height,
                                     std::string_view file, std::string_view image, bool* rescaled,
                                     std::vector<SceneProblem>* problems);
 
-// The model's name as stated, else as the distortion suggests.
+// The stated model's name; if none is stated, OPENCV with distortion and PINHOLE without.
 std::string CameraModelName(const Intrinsics& intrinsics);
 
-// One image with its pose, as a data set lists it, found on disk.
+// An image that a data set lists, with its pose. The file exists.
 struct ListedView {
   std::string file;       // relative to the folder
   std::string list_file;  // the file that lists it
@@ -46,7 +46,7 @@ struct ListedView {
   ViewSplit split = ViewSplit::kUndecided;
 };
 
-// What a reader found.
+// The result of a data set reader.
 struct ListedViews {
   std::vector<ListedView> views;
   SceneFlavor flavor = SceneFlavor::kBlender;
@@ -55,7 +55,7 @@ struct ListedViews {
   int aabb_scale = 1;
   std::string source;              // SceneDescription::source
   std::vector<std::string> files;  // SceneDescription::list_files
-  std::string given_split;         // files or fields that give the split; empty: none
+  std::string given_split;         // files or fields that state the split; empty: none
   int n_listed = 0;
   int n_missing = 0;
   int n_unposed = 0;

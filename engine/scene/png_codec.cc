@@ -11,8 +11,8 @@
 namespace nerf {
 namespace {
 
-// libpng leaves by longjmp on errors. So whatever has a destructor lives in the callers of the
-// functions with setjmp, and those functions keep all that changes after it in one of these.
+// libpng reports errors by longjmp. So functions with setjmp have no objects with destructors and
+// modify no local variables after it; their callers own the objects.
 struct PngError {
   char message[160] = "";
 };
@@ -52,13 +52,13 @@ void ReadHeader(PngReader* reader, const ImageHeader& expected) {
                       static_cast<png_uint_32>(expected.height));
   png_set_chunk_cache_max(png, 128);
   png_set_chunk_malloc_max(png, 4 << 20);
-  // All ancillary chunks but tRNS: nothing in them may change or cost anything.
+  // Ignore all ancillary chunks except tRNS: they must neither change pixels nor cost time.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_read_fn(png, reader, ReadBytes);
   png_read_info(png, reader->header);
 }
 
-// Ends the preparations: the rows must come out as expected.
+// Starts decoding. Fails unless the rows will have the expected format; returns a row's bytes.
 size_t CheckRows(PngReader* reader, const ImageHeader& expected, int n_channels, int bit_depth) {
   png_structp png = reader->png;
   png_set_interlace_handling(png);
@@ -72,7 +72,7 @@ size_t CheckRows(PngReader* reader, const ImageHeader& expected, int n_channels,
   return png_get_rowbytes(png, reader->header);
 }
 
-// Reads up to the pixels and asks for 8-bit RGB or RGBA. Returns the bytes of an output row, 0 on
+// Reads up to the pixels and requests 8-bit RGB or RGBA. Returns the bytes of an output row, 0 on
 // error.
 size_t StartReading(PngReader* reader, const ImageHeader& expected) {
   if (setjmp(png_jmpbuf(reader->png)) != 0) return 0;
@@ -83,7 +83,7 @@ size_t StartReading(PngReader* reader, const ImageHeader& expected) {
   return CheckRows(reader, expected, expected.n_channels, 8);
 }
 
-// The same for 16-bit gray in native byte order, and nothing else.
+// The same for 16-bit gray in native byte order; any other image is an error.
 size_t StartReadingGray16(PngReader* reader, const ImageHeader& expected) {
   if (setjmp(png_jmpbuf(reader->png)) != 0) return 0;
   ReadHeader(reader, expected);
@@ -95,7 +95,7 @@ size_t StartReadingGray16(PngReader* reader, const ImageHeader& expected) {
   return CheckRows(reader, expected, 1, 16);
 }
 
-// Makes a reader of `bytes`. Returns false without memory.
+// Initializes a reader of `bytes`. False if out of memory.
 bool Open(std::string_view bytes, PngReader* reader) {
   reader->next = bytes.data();
   reader->end = bytes.data() + bytes.size();

@@ -17,10 +17,10 @@ Vec3d Scaled(const Vec3d& a, double factor) {
 }
 Vec3d Column(const Pose& pose, int c) { return {pose.m[0][c], pose.m[1][c], pose.m[2][c]}; }
 
-// The shortest rotation from unit vector `from` to +z, as Rodrigues' formula without the angle.
+// The smallest rotation from unit vector `from` to +z, by Rodrigues' formula.
 void SetRotationToZ(const Vec3d& from, double rotation[3][3]) {
   const double cosine = from[2];
-  if (cosine < -1 + 1e-12) {  // half a turn about x: every axis would do
+  if (cosine < -1 + 1e-12) {  // half a turn, about x; any horizontal axis would do
     const double flip[3][3] = {{1, 0, 0}, {0, -1, 0}, {0, 0, -1}};
     std::copy(&flip[0][0], &flip[0][0] + 9, &rotation[0][0]);
     return;

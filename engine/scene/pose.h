@@ -7,7 +7,7 @@
 
 namespace nerf {
 
-// Double precision until placement is done: captures in map coordinates lie millions of units from
+// Double precision until views are placed: captures in map coordinates are millions of units from
 // the origin.
 using Vec3d = std::array<double, 3>;
 
@@ -26,7 +26,7 @@ struct Similarity {
   Pose ApplyToPose(const Pose& pose) const;
 };
 
-// inner first, then outer.
+// Applies inner, then outer.
 Similarity Compose(const Similarity& outer, const Similarity& inner);
 
 // The similarity that a SceneFrame stores, and back.
@@ -37,20 +37,20 @@ Similarity Inverse(const Similarity& similarity);
 Mat34 ToMat34(const Pose& pose);
 Pose ToPose(const Mat34& matrix);
 
-// Makes an almost orthonormal rotation exactly so, keeping the viewing axis. `uniform_scale`: mean
-// length of its columns. False when it is none: zero, mirrored, or more than 1 % sheared or
+// Orthonormalizes the rotation, keeping the viewing axis. *uniform_scale is the mean length of its
+// columns. False if it is not a scaled rotation: zero, mirrored, or more than 1% sheared or
 // unequally scaled.
 bool Orthonormalize(Pose* pose, double* uniform_scale);
 
-// Instant-ngp's: scale * own + offset, then the axes cycled (x, y, z) <- (y, z, x).
+// Instant-ngp's placement: scale * own + offset, then the axes permuted, (x, y, z) <- (y, z, x).
 Similarity NgpPlacement(double scale, const Vec3d& offset);
 
 // COLMAP's y-down world to z-up, as nerfstudio does: (x, y, z) -> (x, z, -y).
 Similarity ColmapWorldToZUp();
 
-// Nerfstudio's: mean camera up to +z by the shortest rotation, mean position to the origin, largest
-// coordinate of any position to 1. The rotation is left out when the cameras have no common up, the
-// scale when all stand at one place.
+// Nerfstudio's placement: mean camera up to +z by the smallest rotation, mean position to the
+// origin, largest coordinate of any position to 1. No rotation if the cameras' mean up is zero; no
+// scaling if all positions are equal.
 Similarity NormalizingPlacement(std::span<const Pose> poses);
 
 }  // namespace nerf

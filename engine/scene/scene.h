@@ -14,24 +14,22 @@ enum class SceneFlavor { kBlender, kInstantNgp, kNerfstudio, kColmap };
 
 // One photograph with its camera.
 struct View {
-  std::string file;  // relative to the data set's folder, as its list names it after the extension
-                     // was found
+  std::string file;  // relative to the data set's folder, with its extension
   Camera camera;     // in the training frame
   ImageU8 image;
 };
 
-// The similarity that carried the data set's own frame into the training frame:
+// The similarity from the data set's own frame to the training frame:
 //   training = scale * linear * own + translation, linear orthonormal (a rotation or an axis
 //   permutation).
-// It is stored with checkpoints and undone in everything that leaves (cameras, depth).
+// Stored with checkpoints; outputs (cameras, depth) are transformed back to the own frame.
 struct SceneFrame {
   Mat34 own_to_training;  // linear part includes the scale
   float scale = 1.0f;     // training units per own unit
   bool operator==(const SceneFrame&) const = default;
 };
 
-// The part of a scene that training and rendering need beside its pictures, and that checkpoints
-// keep.
+// The part of a scene that training and rendering need besides its pictures. Stored in checkpoints.
 struct SceneGeometry {
   SceneFlavor flavor = SceneFlavor::kBlender;
   SceneFrame frame;
@@ -49,8 +47,7 @@ struct SceneGeometry {
 // A posed data set, decoded. Views are sorted by file name.
 struct Scene {
   SceneGeometry geometry;
-  bool has_alpha =
-      false;  // any image has an alpha channel: training default background is random, else black
+  bool has_alpha = false;  // any image has alpha: the default training background is then random
   std::vector<View> train;
   std::vector<View> test;
   std::vector<std::string> warnings;  // shown to the user once

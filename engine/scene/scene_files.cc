@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 namespace {
@@ -19,9 +20,9 @@ namespace {
 constexpr size_t kMaxNameBytes = 1024;
 constexpr const char* kImageEndings[] = {".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG"};
 
-absl::Status StatusFromErrno(int error, std::string_view doing) {
+absl::Status StatusFromErrno(int error, std::string_view action) {
   const std::string message =
-      absl::StrCat("cannot ", std::string(doing), ": ", std::strerror(error));
+      absl::StrCat("cannot ", std::string(action), ": ", std::strerror(error));
   if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
   return absl::InvalidArgumentError(message);
@@ -33,7 +34,7 @@ std::optional<std::string> Canonical(const std::string& path) {
   return std::string(resolved.get());
 }
 
-// Drops "." and empty parts, resolves "..". Empty when that leaves the folder.
+// Removes "." and empty parts and resolves "..". Nullopt if the result is outside the folder.
 std::optional<std::string> Normalized(std::string_view name) {
   std::vector<std::string_view> parts;
   size_t start = 0;
@@ -69,10 +70,9 @@ absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path) {
 }
 
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t max_bytes) {
-  absl::StatusOr<UniqueFd> file = OpenRegularFile(path);
-  if (!file.ok()) return file.status();
+  NERF_ASSIGN_OR_RETURN(const UniqueFd file, OpenRegularFile(path));
   struct stat stat_result;
-  if (fstat(file->get(), &stat_result) != 0) return StatusFromErrno(errno, "read");
+  if (fstat(file.get(), &stat_result) != 0) return StatusFromErrno(errno, "read");
   const auto byte_size = static_cast<uint64_t>(stat_result.st_size);
   if (byte_size > max_bytes) {
     return absl::InvalidArgumentError(
@@ -81,7 +81,7 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, uint64_t ma
   std::string bytes(byte_size, '\0');
   size_t n_read = 0;
   while (n_read < bytes.size()) {
-    const ssize_t n = read(file->get(), bytes.data() + n_read, bytes.size() - n_read);
+    const ssize_t n = read(file.get(), bytes.data() + n_read, bytes.size() - n_read);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return StatusFromErrno(errno, "read");
     if (n == 0) break;
@@ -109,7 +109,8 @@ absl::StatusOr<SceneFolder> SceneFolder::Open(const std::string& dir) {
   if (!root || stat(root->c_str(), &stat_result) != 0) {
     return absl::NotFoundError(absl::StrCat("no folder ", dir));
   }
-  if (!S_ISDIR(stat_result.st_mode)) return absl::NotFoundError(absl::StrCat(dir, " is no folder"));
+  if (!S_ISDIR(stat_result.st_mode))
+    return absl::NotFoundError(absl::StrCat(dir, " is not a folder"));
   if (*root == "/") root->clear();
   return SceneFolder(*std::move(root));
 }

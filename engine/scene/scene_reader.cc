@@ -21,21 +21,20 @@ namespace {
 
 constexpr int kDefaultTestEvery = 8;
 constexpr int kOuterLevels = 4;  // of nerfstudio and COLMAP scenes: the outermost box is +-8
-// Half as many as is usual: rays in place of samples for the same work, and pictures are better for
-// it (docs/measurements.md).
+// Half of the usual number: for the same work a step then trains more rays, which gives better
+// pictures (docs/measurements.md).
 constexpr float kStepsPerDiagonal = 512;
 constexpr float kCone = 1.0f / 128;
-// Largest distance, in pixels, between a picture's corner and where undistorting and distorting
-// leads.
+// Largest error at a picture's corner, in pixels, after undistorting and distorting it again.
 constexpr float kMaxCornerError = 0.5f;
 
-// A description and what decoding needs beside it.
+// A description, and the folder for decoding its images.
 struct Described {
   SceneDescription description;
   std::optional<SceneFolder> folder;
 };
 
-// Whether there are several views and all are from the same point.
+// Whether there are several views, all from the same position.
 bool ShareOnePosition(const std::vector<ListedView>& views) {
   return views.size() > 1 && std::all_of(views.begin(), views.end(), [&](const ListedView& view) {
            for (int i = 0; i < 3; ++i) {
@@ -45,7 +44,8 @@ bool ShareOnePosition(const std::vector<ListedView>& views) {
          });
 }
 
-// Places the views and fills the geometry but for its statistics.
+// Transforms the views' frame to the training frame; sets the geometry except for the cameras'
+// statistics.
 Similarity Place(const ListedViews& listed, SceneGeometry* geometry) {
   geometry->flavor = listed.flavor;
   Similarity placement;
@@ -112,7 +112,7 @@ void FillCameraStatistics(const SceneDescription& description, SceneGeometry* ge
   geometry->median_height = MedianOf(std::move(heights));
 }
 
-// True where the lens model can be undone over the whole picture.
+// Whether the lens distortion can be inverted over the whole picture.
 bool CanUndistort(const Camera& camera) {
   if (camera.lens == LensModel::kPinhole) return true;
   for (const float x : {0.0f, static_cast<float>(camera.width)}) {
@@ -130,7 +130,7 @@ bool CanUndistort(const Camera& camera) {
   return true;
 }
 
-// Decides the test views of a sorted list.
+// Selects the test views of a sorted list.
 void Split(const SceneOptions& options, ListedViews* listed, SceneDescription* description) {
   if (!listed->given_split.empty()) {
     description->split = listed->given_split;
@@ -158,8 +158,8 @@ void Split(const SceneOptions& options, ListedViews* listed, SceneDescription* d
   }
 }
 
-// The headers of all views, read in parallel; problems in the order of the views. Unread ones have
-// no width.
+// Reads the headers of all views in parallel; problems are in the order of the views. Headers that
+// were not read have width 0.
 std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedViews& listed,
                                      const SceneOptions& options, ThreadPool* pool,
                                      std::vector<SceneProblem>* problems) {
@@ -178,7 +178,7 @@ std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedView
       return;
     }
     messages[i] = std::string(status.message());
-    // The problem names the file already.
+    // The problem has a field for the file.
     if (messages[i].compare(0, path.size() + 2, path + ": ") == 0) {
       messages[i].erase(0, path.size() + 2);
     }
@@ -189,101 +189,116 @@ std::vector<ImageHeader> ReadHeaders(const SceneFolder& folder, const ListedView
   return headers;
 }
 
-Described Describe(const std::string& dir, const SceneOptions& options, ThreadPool* pool) {
-  Described result;
-  SceneDescription& description = result.description;
-  std::vector<SceneProblem>* problems = &description.problems;
-  absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir);
-  if (!folder.ok()) {
-    AddProblem(problems, "", "", std::string(folder.status().message()));
-    return result;
-  }
-  result.folder = *folder;
-  ListedViews listed;
-  if (HasTransforms(*folder)) {
-    listed = ReadTransforms(*folder, problems);
-  } else if (HasColmapModel(*folder)) {
-    listed = ReadColmap(*folder, problems);
-  } else if (folder->HasFile("poses_bounds.npy")) {
+// The views that the data set lists; nullopt after adding a problem that there is no data set.
+std::optional<ListedViews> ListViews(const SceneFolder& folder,
+                                     std::vector<SceneProblem>* problems) {
+  if (HasTransforms(folder)) return ReadTransforms(folder, problems);
+  if (HasColmapModel(folder)) return ReadColmap(folder, problems);
+  if (folder.HasFile("poses_bounds.npy")) {
     AddProblem(problems, "poses_bounds.npy", "",
                "LLFF poses are not supported; a COLMAP model or transforms.json is");
-    return result;
   } else {
     AddProblem(problems, "", "",
-               "holds neither transforms_train.json, transforms.json nor a COLMAP model in "
-               "sparse/0, sparse or colmap/sparse/0: of photographs alone, COLMAP makes one");
-    return result;
+               "contains neither transforms_train.json, transforms.json nor a COLMAP model in "
+               "sparse/0, sparse or colmap/sparse/0. COLMAP makes a model from photographs");
   }
-  description.geometry.flavor = listed.flavor;
-  description.source = listed.source;
-  description.list_files = listed.files;
-  description.n_listed = listed.n_listed;
-  description.n_missing = listed.n_missing;
-  description.n_unposed = listed.n_unposed;
-  description.warnings = std::move(listed.warnings);
-  if (listed.n_missing > 0 && listed.n_missing < listed.n_listed) {
-    description.warnings.push_back(absl::StrCat(
-        listed.n_missing, " of ", listed.n_listed,
-        " listed images do not exist and were skipped, e.g. ", Printable(listed.first_missing)));
-  }
-  if (listed.n_unposed > 0) {
-    description.warnings.push_back(
-        absl::StrCat(listed.n_unposed, " images in images/ have no pose and are not used"));
-  }
-  if (listed.n_missing > 0 && listed.n_missing == listed.n_listed) {
-    AddProblem(problems, listed.source, listed.flavor == SceneFlavor::kColmap ? "" : "frames",
-               absl::StrCat("none of the ", listed.n_listed, " listed images exists, e.g. ",
-                            Printable(listed.first_missing)));
-  }
+  return std::nullopt;
+}
 
-  std::stable_sort(listed.views.begin(), listed.views.end(),
-                   [](const ListedView& a, const ListedView& b) { return a.file < b.file; });
-  Split(options, &listed, &description);
-  std::erase_if(listed.views,
-                [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
-  const std::vector<ImageHeader> headers = ReadHeaders(*folder, listed, options, pool, problems);
-  const Similarity placement = Place(listed, &description.geometry);
-  if (ShareOnePosition(listed.views))
-    description.warnings.push_back("all cameras stand at one place: depth cannot be learned");
+// Takes over what the reader found out about the data set as a whole.
+void DescribeList(ListedViews* listed, SceneDescription* description) {
+  description->geometry.flavor = listed->flavor;
+  description->source = listed->source;
+  description->list_files = listed->files;
+  description->n_listed = listed->n_listed;
+  description->n_missing = listed->n_missing;
+  description->n_unposed = listed->n_unposed;
+  description->warnings = std::move(listed->warnings);
+  if (listed->n_missing > 0 && listed->n_missing < listed->n_listed) {
+    description->warnings.push_back(absl::StrCat(
+        listed->n_missing, " of ", listed->n_listed,
+        " listed images do not exist and were skipped, e.g. ", Printable(listed->first_missing)));
+  }
+  if (listed->n_unposed > 0) {
+    description->warnings.push_back(
+        absl::StrCat(listed->n_unposed, " images in images/ have no pose and are not used"));
+  }
+  if (listed->n_missing > 0 && listed->n_missing == listed->n_listed) {
+    AddProblem(&description->problems, listed->source,
+               listed->flavor == SceneFlavor::kColmap ? "" : "frames",
+               absl::StrCat("none of the ", listed->n_listed, " listed images exists, e.g. ",
+                            Printable(listed->first_missing)));
+  }
+}
 
+// Makes the cameras of the listed views and adds the views to the description. Views without a
+// header or a valid camera are left out.
+void AddViews(const std::vector<ListedView>& views, const std::vector<ImageHeader>& headers,
+              const Similarity& placement, SceneDescription* description) {
   std::set<std::string> models, train_files;
   int n_rescaled = 0, n_folded = 0, n_shared = 0;
-  for (size_t i = 0; i < listed.views.size(); ++i) {
-    const ListedView& view = listed.views[i];
+  for (size_t i = 0; i < views.size(); ++i) {
+    const ListedView& view = views[i];
     if (headers[i].width == 0) continue;
     bool is_rescaled = false;
     std::optional<Camera> camera =
         ResolveCamera(view.intrinsics, headers[i].width, headers[i].height, view.list_file,
-                      view.file, &is_rescaled, problems);
+                      view.file, &is_rescaled, &description->problems);
     if (!camera) continue;
     camera->camera_to_world = ToMat34(placement.ApplyToPose(view.pose));
     n_rescaled += is_rescaled;
     n_folded += !CanUndistort(*camera);
     models.insert(
         absl::StrCat(CameraModelName(view.intrinsics), " ", camera->width, "x", camera->height));
-    description.has_alpha = description.has_alpha || headers[i].n_channels == 4;
-    description.image_bytes += headers[i].DecodedBytes();
+    description->has_alpha = description->has_alpha || headers[i].n_channels == 4;
+    description->image_bytes += headers[i].DecodedBytes();
     if (view.split == ViewSplit::kTrain) train_files.insert(view.file);
-    auto& views = view.split == ViewSplit::kTest ? description.test : description.train;
-    views.push_back({view.file, *camera, headers[i]});
+    auto& described = view.split == ViewSplit::kTest ? description->test : description->train;
+    described.push_back({view.file, *camera, headers[i]});
   }
-  description.camera_models.assign(models.begin(), models.end());
-  for (const ViewDescription& view : description.test) n_shared += train_files.contains(view.file);
+  description->camera_models.assign(models.begin(), models.end());
+  for (const ViewDescription& view : description->test) n_shared += train_files.contains(view.file);
   if (n_rescaled > 0) {
-    description.warnings.push_back(
+    description->warnings.push_back(
         absl::StrCat(n_rescaled,
                      " images have another size than the file says; their intrinsics "
                      "were rescaled"));
   }
   if (n_folded > 0) {
-    description.warnings.push_back(absl::StrCat(
+    description->warnings.push_back(absl::StrCat(
         n_folded, " images have a distortion that cannot be undone up to their corners"));
   }
   if (n_shared > 0) {
-    description.warnings.push_back(absl::StrCat(n_shared, " test views are training views, too"));
+    description->warnings.push_back(absl::StrCat(n_shared, " test views are training views, too"));
   }
+}
+
+Described Describe(const std::string& dir, const SceneOptions& options, ThreadPool* pool) {
+  Described result;
+  SceneDescription& description = result.description;
+  std::vector<SceneProblem>* const problems = &description.problems;
+  const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir);
+  if (!folder.ok()) {
+    AddProblem(problems, "", "", std::string(folder.status().message()));
+    return result;
+  }
+  result.folder = *folder;
+  std::optional<ListedViews> listed = ListViews(*folder, problems);
+  if (!listed) return result;
+  DescribeList(&*listed, &description);
+  std::stable_sort(listed->views.begin(), listed->views.end(),
+                   [](const ListedView& a, const ListedView& b) { return a.file < b.file; });
+  Split(options, &*listed, &description);
+  std::erase_if(listed->views,
+                [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
+  const std::vector<ImageHeader> headers = ReadHeaders(*folder, *listed, options, pool, problems);
+  const Similarity placement = Place(*listed, &description.geometry);
+  if (ShareOnePosition(listed->views)) {
+    description.warnings.push_back("all cameras have the same position: depth cannot be learned");
+  }
+  AddViews(listed->views, headers, placement, &description);
   if (problems->empty() && description.train.empty()) {
-    AddProblem(problems, listed.source, "", "no training view is left");
+    AddProblem(problems, listed->source, "", "no training view is left");
   }
   FillCameraStatistics(description, &description.geometry);
   if (std::string warning = BoxOutOfViewWarning(description); !warning.empty()) {
@@ -292,8 +307,8 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   return result;
 }
 
-// How many pictures may be decoded at once so that they stay below the limit; 0 where not even the
-// largest one does.
+// How many pictures may be decoded at once within the memory limit; 0 if the largest one exceeds
+// it.
 ptrdiff_t MaxConcurrentDecodes(const std::vector<ViewDescription>& descriptions,
                                uint64_t limit_bytes, int n_threads) {
   uint64_t largest = 1;
@@ -305,13 +320,13 @@ ptrdiff_t MaxConcurrentDecodes(const std::vector<ViewDescription>& descriptions,
                                                  : std::min(wanted, limit_bytes / largest));
 }
 
-// Decodes every view; stores the pictures in views[i] where `views` is given. Damaged images
-// become problems.
+// Decodes every view. Stores the pictures in views[i] unless `views` is null. Damaged images become
+// problems.
 void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& descriptions,
                  const SceneOptions& options, ThreadPool* pool, std::vector<View>* views,
                  std::vector<SceneProblem>* problems) {
   const ImageLimits& limits = options.image_limits;
-  // Where all pictures are kept, they were found to fit.
+  // If all pictures are kept, the caller has checked that they fit.
   const ptrdiff_t n_at_once =
       views != nullptr
           ? pool->n_threads()
@@ -358,7 +373,7 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
   }
 }
 
-// The caller's pool, or one of our own for the call.
+// The caller's pool, or a temporary one.
 class PoolHolder {
  public:
   explicit PoolHolder(const SceneOptions& options) : pool_(options.pool) {

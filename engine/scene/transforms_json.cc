@@ -21,20 +21,20 @@ constexpr double kMaxDistortion = 100;
 constexpr double kMaxCoordinate = 1e9;
 constexpr double kMaxBottomRowError = 1e-3;
 
-// Keeps the first error that the parser meets, and which field it was in.
+// Records the parser's first error and the field in which it occurred.
 struct ErrorCatcher : nlohmann::json_sax<Json> {
   struct Level {
     bool is_array = false;
-    size_t n_done = 0;  // entries of an array
-    std::string key;    // of an object: the one read last
+    size_t n_done = 0;  // complete entries of an array
+    std::string key;    // last key of an object
   };
   static constexpr size_t kMaxLevels = 8;
-  std::vector<Level> levels;  // the outermost: nonsense may nest as deep as the file is long
+  std::vector<Level> levels;  // the outermost kMaxLevels, because input may nest without limit
   size_t depth = 0;
   size_t position = 0;
   std::string message;
 
-  // "frames[3].transform_matrix[0][2]"; "" outside all fields and deep inside nonsense.
+  // "frames[3].transform_matrix[0][2]"; "" outside all fields and below kMaxLevels.
   std::string Field() const {
     std::string field;
     if (depth > levels.size()) return field;
@@ -82,7 +82,8 @@ struct ErrorCatcher : nlohmann::json_sax<Json> {
   }
 };
 
-// What Python writes for numbers that JSON has none of; "" where `rest` begins with something else.
+// The word with which `rest` begins if it is one that Python writes for a number JSON cannot
+// express, else "".
 std::string_view NoNumber(std::string_view rest) {
   for (const std::string_view word : {"NaN", "Infinity"}) {
     if (rest.substr(0, word.size()) == word) return word;
@@ -90,8 +91,8 @@ std::string_view NoNumber(std::string_view rest) {
   return "";
 }
 
-// Without the library's own prefix: "[json.exception.parse_error.101] parse error at line 1, column
-// 2: ".
+// Removes the library's prefix: "[json.exception.parse_error.101] parse error at line 1, column 2:
+// ".
 std::string WithoutPrefix(const std::string& message) {
   size_t start = message.find("column ");
   if (start != std::string::npos) start = message.find(": ", start);
@@ -111,7 +112,7 @@ constexpr NumberRange kRadiansRange = {1e-5, std::numbers::pi - 1e-4,
 constexpr NumberRange kCenterRange = {-1e6, 1e6, "is absurd"};
 constexpr NumberRange kDistortionRange = {-kMaxDistortion, kMaxDistortion, "is absurd"};
 
-// Reads the keys of one object, remembering whether any was bad.
+// Reads the keys of one object and records whether any was invalid.
 class FieldReader {
  public:
   FieldReader(const Json& object, std::string_view prefix, const JsonProblems& out)
@@ -287,8 +288,8 @@ Intrinsics ReadIntrinsics(const Json& object, const Intrinsics& inherited, std::
   reader.NumberInto("cx", kCenterRange, &intrinsics.cx);
   reader.NumberInto("cy", kCenterRange, &intrinsics.cy);
 
-  // The first of three that is there wins: this is instant-ngp's order, degrees and radians as its
-  // files have them.
+  // The first of the three keys that is present is used, in instant-ngp's order. x_fov is in
+  // degrees, camera_angle_x in radians.
   static constexpr const char* kKeys[2][3] = {{"x_fov", "fl_x", "camera_angle_x"},
                                               {"y_fov", "fl_y", "camera_angle_y"}};
   for (int axis = 0; axis < 2; ++axis) {
@@ -361,7 +362,7 @@ std::optional<Pose> ReadPose(const Json& frame, std::string_view prefix, const J
   }
   if (!Orthonormalize(&pose, uniform_scale)) {
     out.Add(field,
-            "the first 3 columns are no rotation (mirrored, sheared, zero or unequally scaled)");
+            "the first 3 columns are not a rotation (mirrored, sheared, zero or unequally scaled)");
     return std::nullopt;
   }
   return pose;

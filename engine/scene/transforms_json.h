@@ -8,11 +8,11 @@
 #include "engine/scene/listed_views.h"
 #include "nlohmann/json.hpp"
 
-// Pieces of the transforms.json shape that data sets and camera files share. Every function reports
-// what it finds wrong to `out` and goes on.
+// Reading of the parts of transforms.json that data sets and camera files share. Every function
+// adds the problems it finds to `out` and continues.
 namespace nerf {
 
-// Where problems of one JSON file go.
+// Collects the problems of one JSON file.
 struct JsonProblems {
   std::string file;
   std::vector<SceneProblem>* problems;
@@ -29,23 +29,23 @@ constexpr uint64_t kMaxJsonBytes = uint64_t{64} << 20;
 // unless the result is an object.
 std::optional<nlohmann::json> ParseJsonObject(std::string_view text, const JsonProblems& out);
 
-// The array `frames`, or nullptr after a problem (missing, no array, empty, too many).
+// The array `frames`, or nullptr after adding a problem (missing, not an array, empty, too long).
 const nlohmann::json* FindFrames(const nlohmann::json& root, const JsonProblems& out);
 
-// object[key] as a finite number. Nullopt when absent, or after a problem with field prefix + key,
-// when *is_broken is set.
+// object[key] as a finite number. Nullopt if absent; also nullopt, with *is_broken set, after
+// adding a problem of field prefix + key.
 std::optional<double> ReadNumber(const nlohmann::json& object, const char* key,
                                  std::string_view prefix, const JsonProblems& out, bool* is_broken);
 
-// Intrinsics of a file ("" prefix) or of a frame ("frames[3]."), over those inherited from the
-// file.
+// Intrinsics of a file (prefix "") or of a frame (prefix "frames[3]."). Absent ones are taken from
+// `inherited`.
 Intrinsics ReadIntrinsics(const nlohmann::json& object, const Intrinsics& inherited,
                           std::string_view prefix, const JsonProblems& out);
 
-// True when the object has any intrinsics that Blender's files have not.
+// Whether the object has any intrinsics that Blender's files lack.
 bool HasFullIntrinsics(const nlohmann::json& object);
 
-// frame.transform_matrix. *uniform_scale is the scale that was taken out of the rotation.
+// frame.transform_matrix. *uniform_scale is the scale that was removed from the rotation.
 std::optional<Pose> ReadPose(const nlohmann::json& frame, std::string_view prefix,
                              const JsonProblems& out, double* uniform_scale);
 

@@ -18,7 +18,7 @@ constexpr const char* kValFile = "transforms_val.json";
 constexpr const char* kTestFile = "transforms_test.json";
 constexpr const char* kSingleFile = "transforms.json";
 constexpr int kMaxAabbScale = 128;
-// Above it a matrix with a scale in its rotation is worth a warning.
+// A rotation scaled by more than this causes a warning.
 constexpr double kMaxSilentScale = 1e-3;
 
 // Reads one transforms file into a ListedViews.
@@ -28,7 +28,7 @@ class TransformsFile {
                  std::vector<SceneProblem>* problems)
       : folder_(folder), split_(split), listed_(*listed), out_{name, problems} {}
 
-  // is_first: flavor and placement are taken from this file.
+  // is_first: this file determines flavor and placement.
   void Read(bool is_first) {
     absl::StatusOr<std::string> text = ReadRegularFile(folder_.PathOf(out_.file), kMaxJsonBytes);
     if (!text.ok()) {
@@ -70,7 +70,7 @@ class TransformsFile {
     return SceneFlavor::kBlender;
   }
 
-  // Reads `count` numbers of an array, or reports the field.
+  // Reads an array of 3 numbers; adds a problem of the field if it is not one.
   bool ReadVector(const Json& values, std::string_view field, Vec3d* vector) {
     bool is_good = values.is_array() && values.size() == 3;
     for (size_t i = 0; is_good && i < 3; ++i) {
@@ -113,7 +113,7 @@ class TransformsFile {
     }
   }
 
-  // The box is carried into the unit cube; it overrides scale and offset.
+  // Sets scale and offset so that the box's longest side fits the unit cube.
   void ReadAabb(const Json& aabb) {
     Vec3d low, high;
     if (!aabb.is_array() || aabb.size() != 2) {
@@ -225,23 +225,23 @@ class TransformsFile {
     if (n_scaled_ > 0) {
       listed_.warnings.push_back(
           absl::StrFormat("%s: %d matrices have a scale in their rotation (the first %g); it was "
-                          "taken out",
+                          "removed",
                           out_.file, n_scaled_, first_scale_));
     }
     const Json& first_frame = root["frames"][0];
     if (first_frame.is_object() && first_frame.contains("mask_path")) {
-      listed_.warnings.push_back(absl::StrCat(out_.file, ": mask_path is not used"));
+      listed_.warnings.push_back(absl::StrCat(out_.file, ": mask_path is ignored"));
     }
     const auto shutter = root.find("rolling_shutter");
     if (shutter != root.end()) {
-      listed_.warnings.push_back(absl::StrCat(out_.file, ": rolling_shutter is not used"));
+      listed_.warnings.push_back(absl::StrCat(out_.file, ": rolling_shutter is ignored"));
     }
     const auto orientation = root.find("orientation_override");
     if (orientation != root.end() && *orientation != Json("up")) {
       listed_.warnings.push_back(
           absl::StrCat(out_.file,
-                       ": orientation_override is not used; the mean up vector of the "
-                       "cameras is"));
+                       ": orientation_override is ignored; the mean up vector of the "
+                       "cameras is used"));
     }
   }
 
@@ -257,7 +257,7 @@ class TransformsFile {
 }  // namespace
 
 bool HasTransforms(const SceneFolder& folder) {
-  // A link that leaves the folder counts, so that it is reported and not passed over.
+  // A link that leaves the folder counts too, so that it is reported instead of ignored.
   for (const char* name : {kTrainFile, kValFile, kTestFile, kSingleFile}) {
     if (!absl::IsNotFound(folder.FindFile(name).status())) return true;
   }

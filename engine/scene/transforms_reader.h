@@ -7,12 +7,12 @@
 
 namespace nerf {
 
-// True when the folder holds transforms_{train,val,test}.json or transforms.json.
+// Whether the folder contains transforms_{train,val,test}.json or transforms.json.
 bool HasTransforms(const SceneFolder& folder);
 
-// Reads the views of transforms_{train,val,test}.json, else of transforms.json: Blender's,
-// instant-ngp's or nerfstudio's flavor, told apart by their keys. val is the test split where
-// there is no test file, and unused beside one.
+// Reads the views of transforms_{train,val,test}.json, or else of transforms.json. The keys
+// determine the flavor: Blender's, instant-ngp's or nerfstudio's. The val file is the test split if
+// there is no test file, and is ignored otherwise.
 ListedViews ReadTransforms(const SceneFolder& folder, std::vector<SceneProblem>* problems);
 
 }  // namespace nerf

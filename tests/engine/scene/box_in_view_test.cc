@@ -21,14 +21,14 @@ using ::testing::Not;
 
 const std::string kMic = SourceDir() + "/examples/mic";
 
-// The sample scene as somebody else would have it: `change` is made to its camera-to-world matrices
-// (rows of a JSON array), `keys` are added to both lists.
+// A copy of the sample scene: `change` is applied to its camera-to-world matrices (rows of a JSON
+// array), and `keys` are added to both list files.
 class ChangedMic {
  public:
   template <typename Change>
   explicit ChangedMic(const Change& change, const std::string& keys = "{}") {
     for (const char* split : {"train", "test"}) {
-      // A link would leave the folder, which is refused.
+      // A copy, because a link would leave the folder, which is refused.
       std::filesystem::copy(std::filesystem::path(kMic) / split, folder_.PathOf(split));
       const std::string name = std::string("transforms_") + split + ".json";
       std::ifstream file(std::filesystem::path(kMic) / name);
@@ -52,20 +52,20 @@ auto TimesLarger(double scale) {
   };
 }
 
-TEST(BoxInViewTest, PicturesOfTheSampleSceneAreFullOfItsBox) {
+TEST(BoxInViewTest, PicturesOfTheSampleSceneShowItsBox) {
   const SceneDescription mic = DescribeScene(kMic, {.test_every = {}, .decode_images = false});
   EXPECT_GT(FractionSeeingBox(mic), 0.95);
   EXPECT_THAT(mic.warnings, IsEmpty());
 }
 
-TEST(BoxInViewTest, ShareFallsWithTheSquareOfTheScale) {
+TEST(BoxInViewTest, FractionFallsWithTheSquareOfTheScale) {
   const double at_5 = FractionSeeingBox(ChangedMic(TimesLarger(5)).Describe());
   const double at_10 = FractionSeeingBox(ChangedMic(TimesLarger(10)).Describe());
   EXPECT_NEAR(at_5, 0.06, 0.02);
   EXPECT_NEAR(at_10, 0.25 * at_5, 0.01);
 }
 
-TEST(BoxInViewTest, SceneOfAnotherScaleIsToldWithTheBoxThatMendsIt) {
+TEST(BoxInViewTest, WarningForAnotherScaleSuggestsABoxThatFits) {
   const SceneDescription large = ChangedMic(TimesLarger(10)).Describe();
   ASSERT_TRUE(large.ok());
   EXPECT_THAT(
@@ -74,7 +74,7 @@ TEST(BoxInViewTest, SceneOfAnotherScaleIsToldWithTheBoxThatMendsIt) {
           HasSubstr("from (-1.5, -1.5, -1.5) to (1.5, 1.5, 1.5)"),
           HasSubstr("the cameras stand 40.3 from its center"),
           HasSubstr("in transforms_train.json and transforms_test.json, such as \"aabb\": [["))));
-  // What it names is taken.
+  // The suggested box is accepted.
   const std::string& text = large.warnings[0];
   const SceneDescription mended =
       ChangedMic(TimesLarger(10), "{" + text.substr(text.find("\"aabb\"")) + "}").Describe();
@@ -82,11 +82,11 @@ TEST(BoxInViewTest, SceneOfAnotherScaleIsToldWithTheBoxThatMendsIt) {
   EXPECT_THAT(mended.warnings, IsEmpty());
   EXPECT_EQ(mended.geometry.flavor, SceneFlavor::kInstantNgp);
   EXPECT_GT(FractionSeeingBox(mended), 0.95);
-  // As large beside the cameras' distance as mic's own.
+  // Relative to the cameras' distance the box is as large as mic's.
   EXPECT_NEAR(mended.geometry.median_distance, 4.03 / 3, 0.05);
 }
 
-TEST(BoxInViewTest, SceneElsewhereIsToldWhereItLies) {
+TEST(BoxInViewTest, WarningForASceneElsewhereSuggestsABoxThatFits) {
   const auto move = [](nlohmann::json& matrix) { matrix[0][3] = matrix[0][3].get<double>() + 100; };
   const SceneDescription far = ChangedMic(move).Describe();
   ASSERT_EQ(far.warnings.size(), 1u);
@@ -97,7 +97,7 @@ TEST(BoxInViewTest, SceneElsewhereIsToldWhereItLies) {
   EXPECT_GT(FractionSeeingBox(mended), 0.95);
 }
 
-TEST(BoxInViewTest, ScaleOfAnInstantNgpSceneThatLosesItIsTold) {
+TEST(BoxInViewTest, InstantNgpSceneWithoutItsScaleGetsAWarning) {
   const std::string keys = R"({"scale": 0.033, "offset": 0.5})";
   EXPECT_THAT(ChangedMic(TimesLarger(10), keys).Describe().warnings, IsEmpty());
   EXPECT_THAT(ChangedMic(TimesLarger(10), R"({"aabb_scale": 1})").Describe().warnings,
@@ -106,7 +106,7 @@ TEST(BoxInViewTest, ScaleOfAnInstantNgpSceneThatLosesItIsTold) {
 }
 
 // Columns y and z negated, as OpenCV has them.
-TEST(BoxInViewTest, CamerasThatLookAwayAreToldOfTheirAxes) {
+TEST(BoxInViewTest, CamerasThatLookAwayGetAWarningAboutTheirAxes) {
   const SceneDescription backward = ChangedMic([](nlohmann::json& matrix) {
                                       for (int i = 0; i < 3; ++i) {
                                         for (int j : {1, 2}) {
@@ -115,10 +115,10 @@ TEST(BoxInViewTest, CamerasThatLookAwayAreToldOfTheirAxes) {
                                       }
                                     }).Describe();
   EXPECT_THAT(backward.warnings,
-              ElementsAre(AllOf(HasSubstr("only 0% of the area"), HasSubstr("OpenGL's axes"))));
+              ElementsAre(AllOf(HasSubstr("only 0% of the area"), HasSubstr("OpenGL axes"))));
 }
 
-// A lens that makes of the distance what it was: the object fills the picture.
+// A longer focal length makes up for the distance: the object fills the picture.
 TEST(BoxInViewTest, DistanceAloneIsNoReasonToWarn) {
   const SceneDescription far =
       ChangedMic(TimesLarger(10), R"({"camera_angle_x": 0.07})").Describe();

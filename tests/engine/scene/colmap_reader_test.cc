@@ -140,7 +140,8 @@ TEST(ColmapReaderTest, MissingPicturesAndFurtherModelsAreWarnedOf) {
   EXPECT_THAT(scene.warnings, Contains(HasSubstr("sparse/1")));
 }
 
-// The two files of a model beside images/a.png and images/"b c.png", and what check must say.
+// The two files of a model beside images/a.png and images/"b c.png", and words of the expected
+// error.
 struct HostileModel {
   const char* name;
   const char* ending;
@@ -164,9 +165,7 @@ TEST_P(HostileModelTest, IsRefusedWithFileFieldAndReason) {
   EXPECT_THAT(std::string(scene.status().message()), HasSubstr(model.words));
 }
 
-std::vector<HostileModel> HostileModels() {
-  const std::string text_camera = "1 PINHOLE 40 30 50 51 20 15\n";
-  const std::string text_image = "1 1 0 0 0 0 0 0 1 a.png\n\n";
+std::vector<HostileModel> HostileBinaryModels() {
   const uint64_t one = 1;
   const std::string camera = Bytes(one) + BinaryCamera(1, 1, 40, 30, kPinhole);
   const std::string image = Bytes(one) + BinaryImage(1, 1, "a.png");
@@ -177,7 +176,7 @@ std::vector<HostileModel> HostileModels() {
       {"BinCutCamera", ".bin", camera.substr(0, camera.size() - 3), image,
        "cameras.bin: camera 1: the file is cut off"},
       {"BinHugeCameraCount", ".bin", Bytes(~uint64_t{0}) + camera.substr(8), image,
-       "says it has 18446744073709551615 cameras"},
+       "states 18446744073709551615 cameras"},
       {"BinUnknownModel", ".bin", Bytes(one) + BinaryCamera(1, 57, 40, 30, kPinhole), image,
        "camera 1: unknown camera model 57"},
       {"BinFisheye", ".bin", Bytes(one) + BinaryCamera(1, 5, 40, 30, {50, 51, 20, 15, 0, 0, 0, 0}),
@@ -193,11 +192,11 @@ std::vector<HostileModel> HostileModels() {
       {"BinCameraTwice", ".bin",
        Bytes(uint64_t{2}) + BinaryCamera(1, 1, 40, 30, kPinhole) +
            BinaryCamera(1, 1, 40, 30, kPinhole),
-       image, "camera id 1 is there twice"},
+       image, "camera id 1 occurs twice"},
       {"BinNoImages", ".bin", camera, Bytes(uint64_t{0}), "no image is posed"},
       {"BinHugeImageCount", ".bin", camera, Bytes(uint64_t{1} << 60) + image.substr(8),
-       "says it has 1152921504606846976 images"},
-      {"BinCutImage", ".bin", camera, image.substr(0, 76), "says it has 1 images, too many"},
+       "states 1152921504606846976 images"},
+      {"BinCutImage", ".bin", camera, image.substr(0, 76), "states 1 images, too many"},
       {"BinCutSecondImage", ".bin", camera,
        Bytes(uint64_t{2}) + BinaryImage(1, 1, "a.png") +
            BinaryImage(2, 1, "b c.png").substr(0, 70) + std::string(12, 'x'),
@@ -207,9 +206,9 @@ std::vector<HostileModel> HostileModels() {
       {"BinBadCameraId", ".bin", camera, Bytes(one) + BinaryImage(1, 8, "a.png"),
        "image 1: camera id 8 is not in sparse/0/cameras.bin"},
       {"BinZeroQuaternion", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "a.png", 0),
-       "image 1: the pose is no rotation"},
+       "image 1: the pose is not a rotation"},
       {"BinInfiniteQuaternion", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "a.png", infinity),
-       "image 1: the pose is no rotation"},
+       "image 1: the pose is not a rotation"},
       {"BinNameLeaves", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "../../x.png"),
        "leaves the data set's folder"},
       {"BinNameAbsolute", ".bin", camera, Bytes(one) + BinaryImage(1, 1, "/etc/passwd"),
@@ -222,6 +221,13 @@ std::vector<HostileModel> HostileModels() {
        "none of the 1 listed images exists, e.g. images/z.png"},
       {"BinOtherShape", ".bin", Bytes(one) + BinaryCamera(1, 1, 30, 40, kPinhole), image,
        "images/a.png is 40 x 30 but the file says 30 x 40"},
+  };
+}
+
+std::vector<HostileModel> HostileTextModels() {
+  const std::string text_camera = "1 PINHOLE 40 30 50 51 20 15\n";
+  const std::string text_image = "1 1 0 0 0 0 0 0 1 a.png\n\n";
+  return {
       {"TextEmptyCameras", ".txt", "# nothing\n", text_image, "camera id 1 is not in"},
       {"TextCameraWords", ".txt", "1 PINHOLE forty 30 50 51 20 15\n", text_image,
        "cameras.txt: line 1: must be CAMERA_ID MODEL"},
@@ -240,17 +246,19 @@ std::vector<HostileModel> HostileModels() {
       {"TextImageWithoutName", ".txt", text_camera, "1 1 0 0 0 0 0 0 1\n\n",
        "line 1: must be IMAGE_ID"},
       {"TextPointsLineLeftOut", ".txt", text_camera,
-       "1 1 0 0 0 0 0 0 1 a.png\n2 1 0 0 0 0 0 0 1 b.png\n", "line 2: must be the points"},
+       "1 1 0 0 0 0 0 0 1 a.png\n2 1 0 0 0 0 0 0 1 b.png\n", "line 2: must hold the points"},
       {"TextTranslationInfinite", ".txt", text_camera, "1 1 0 0 0 inf 0 0 1 a.png\n\n",
-       "line 1: the pose is no rotation"},
+       "line 1: the pose is not a rotation"},
       {"TextNoImages", ".txt", text_camera, "# Number of images: 0\n", "no image is posed"},
       {"TextBinaryContent", ".txt", text_camera, std::string(300, '\xee'),
        "line 1: must be IMAGE_ID"},
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HostileModelTest, ::testing::ValuesIn(HostileModels()),
-                         [](const auto& info) { return std::string(info.param.name); });
+std::string NameOf(const ::testing::TestParamInfo<HostileModel>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Binary, HostileModelTest, ::testing::ValuesIn(HostileBinaryModels()),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Text, HostileModelTest, ::testing::ValuesIn(HostileTextModels()), NameOf);
 
 TEST(ColmapReaderTest, OneFileOfTheModelMissingIsNamed) {
   const TempFolder folder;

@@ -361,11 +361,11 @@ TEST(SceneReaderTest, CamerasThatAllStandAtOnePlaceGetAWarningWhateverTheFlavor)
                            FrameJson("b.png", 1, 2, 3) + "]}");
     SceneDescription scene = DescribeScene(folder.path());
     ASSERT_TRUE(scene.ok()) << SummaryOf(scene.problems);
-    EXPECT_THAT(scene.warnings, Contains(HasSubstr("all cameras stand at one place"))) << file;
+    EXPECT_THAT(scene.warnings, Contains(HasSubstr("all cameras have the same position"))) << file;
     folder.Write(file, R"({"camera_angle_x":0.7,"frames":[)" + FrameJson("a.png", 1, 2, 3) + "," +
                            FrameJson("b.png", 1, 2, 4) + "]}");
     scene = DescribeScene(folder.path());
-    EXPECT_THAT(scene.warnings, Not(Contains(HasSubstr("one place")))) << file;
+    EXPECT_THAT(scene.warnings, Not(Contains(HasSubstr("same position")))) << file;
   }
 }
 

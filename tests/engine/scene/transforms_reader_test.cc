@@ -11,8 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A transforms.json beside two good images a.png and b.png (20x20), and what check must say about
-// it.
+// A transforms.json beside two valid images a.png and b.png (20x20), and words of the expected
+// error.
 struct HostileTransforms {
   const char* name;
   std::string json;
@@ -50,8 +50,8 @@ std::string WithPath(const std::string& path) {
   return WithFrames("\"fl_x\":20,", FrameJson(path, 0, 0, 0));
 }
 
-std::vector<HostileTransforms> AllHostileTransforms() {
-  const std::string a = FrameJson("a.png", 0, 0, 0), b = FrameJson("b.png", 1, 0, 0);
+std::vector<HostileTransforms> HostileJsonAndMatrices() {
+  const std::string a = FrameJson("a.png", 0, 0, 0);
   std::string deep(100'000, '[');
   std::string many = a;
   for (int i = 0; i < 100'000; ++i) many += ",0";
@@ -93,10 +93,16 @@ std::vector<HostileTransforms> AllHostileTransforms() {
        "row 0, column 0 must be a number, is null"},
       {"MatrixTooFar", WithMatrix("[[1,0,0,1e30],[0,1,0,0],[0,0,1,0]]"),
        "row 0, column 3 is 1e+30"},
-      {"MatrixIsZero", WithMatrix("[[0,0,0,0],[0,0,0,0],[0,0,0,0]]"), "no rotation"},
-      {"MatrixIsMirrored", WithMatrix("[[-1,0,0,0],[0,1,0,0],[0,0,1,0]]"), "no rotation"},
-      {"MatrixIsSheared", WithMatrix("[[1,0.2,0,0],[0,1,0,0],[0,0,1,0]]"), "no rotation"},
+      {"MatrixIsZero", WithMatrix("[[0,0,0,0],[0,0,0,0],[0,0,0,0]]"), "not a rotation"},
+      {"MatrixIsMirrored", WithMatrix("[[-1,0,0,0],[0,1,0,0],[0,0,1,0]]"), "not a rotation"},
+      {"MatrixIsSheared", WithMatrix("[[1,0.2,0,0],[0,1,0,0],[0,0,1,0]]"), "not a rotation"},
       {"MatrixLastRow", WithMatrix("[[1,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,1,1]]"), "last row"},
+  };
+}
+
+std::vector<HostileTransforms> HostileIntrinsics() {
+  const std::string a = FrameJson("a.png", 0, 0, 0);
+  return {
       {"FocalZero", WithFrames("\"fl_x\":0,", a), "fl_x: 0 must be greater than 0"},
       {"FocalNegative", WithFrames("\"fl_x\":20,\"fl_y\":-20,", a), "fl_y: -20 must be greater"},
       {"FocalAbsurd", WithFrames("\"fl_x\":0.001,", a),
@@ -120,6 +126,12 @@ std::vector<HostileTransforms> AllHostileTransforms() {
        "camera_model: camera model \"EQUIRECTANGULAR\" is not supported"},
       {"CameraModelIsNumber", WithFrames("\"fl_x\":20,\"camera_model\":4,", a), "must be a text"},
       {"NgpFisheye", WithFrames("\"fl_x\":20,\"is_fisheye\":true,", a), "is_fisheye: this lens"},
+  };
+}
+
+std::vector<HostileTransforms> HostilePlacementsAndPaths() {
+  const std::string a = FrameJson("a.png", 0, 0, 0);
+  return {
       {"AabbScaleNotPowerOfTwo", WithFrames("\"fl_x\":20,\"aabb_scale\":3,", a),
        "aabb_scale: 3 must be a power of two"},
       {"AabbScaleTooLarge", WithFrames("\"fl_x\":20,\"aabb_scale\":256,", a), "aabb_scale: 256"},
@@ -152,8 +164,15 @@ std::vector<HostileTransforms> AllHostileTransforms() {
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HostileTransformsTest, ::testing::ValuesIn(AllHostileTransforms()),
-                         [](const auto& info) { return std::string(info.param.name); });
+std::string NameOf(const ::testing::TestParamInfo<HostileTransforms>& info) {
+  return info.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(JsonAndMatrices, HostileTransformsTest,
+                         ::testing::ValuesIn(HostileJsonAndMatrices()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Intrinsics, HostileTransformsTest,
+                         ::testing::ValuesIn(HostileIntrinsics()), NameOf);
+INSTANTIATE_TEST_SUITE_P(PlacementsAndPaths, HostileTransformsTest,
+                         ::testing::ValuesIn(HostilePlacementsAndPaths()), NameOf);
 
 TEST(TransformsReaderTest, ProblemsOfAllFramesAreListedAtOnceAndFileLevelOnesOnce) {
   const TempFolder folder;
