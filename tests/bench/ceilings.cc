@@ -10,7 +10,7 @@ namespace nerf {
 namespace {
 
 constexpr int64_t kFmaRounds = 1 << 20;
-constexpr uint32_t kGathers = 1 << 18;  // of a run
+constexpr uint32_t kGathers = 1 << 18;  // per run
 
 std::function<BenchWork()> PrepareFma() {
   auto sink = std::make_shared<float>(0);
@@ -20,8 +20,7 @@ std::function<BenchWork()> PrepareFma() {
   };
 }
 
-// Places follow from a hash of a counter, so that nothing but the table is read and many loads are
-// under way at once.
+// Indices are a hash of a counter, so that only the table is read and many loads are in flight.
 std::function<BenchWork()> PrepareGather(int log2_entries) {
   struct GatherBench {
     explicit GatherBench(int log2_entries) : table(size_t{1} << log2_entries) {

@@ -1,4 +1,4 @@
-// How far two folders of pictures of the same names are apart, at most, in any channel of any
+// The largest difference between equally named pictures of two folders, in any channel of any
 // pixel.
 #include <algorithm>
 #include <cstdio>
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/exception_border.h"
 #include "fmt/format.h"
@@ -13,31 +14,30 @@
 namespace nerf {
 namespace {
 
-absl::StatusOr<int> MostDifferent(const std::string& a, const std::string& b) {
-  const auto x = DecodeImage(a), y = DecodeImage(b);
-  if (!x.ok()) return x.status();
-  if (!y.ok()) return y.status();
-  if (x->width != y->width || x->height != y->height || x->n_channels != y->n_channels) {
-    return absl::InvalidArgumentError(fmt::format("{} and {} are of different shapes", a, b));
+absl::StatusOr<int> LargestDifference(const std::string& a, const std::string& b) {
+  NERF_ASSIGN_OR_RETURN(const ImageU8 x, DecodeImage(a));
+  NERF_ASSIGN_OR_RETURN(const ImageU8 y, DecodeImage(b));
+  if (x.width != y.width || x.height != y.height || x.n_channels != y.n_channels) {
+    return absl::InvalidArgumentError(fmt::format("{} and {} differ in size or channels", a, b));
   }
-  int most = 0;
-  for (size_t i = 0; i < x->pixels.size(); ++i)
-    most = std::max(most, std::abs(x->pixels[i] - y->pixels[i]));
-  return most;
+  int largest = 0;
+  for (size_t i = 0; i < x.pixels.size(); ++i)
+    largest = std::max(largest, std::abs(x.pixels[i] - y.pixels[i]));
+  return largest;
 }
 
 absl::Status Compare(const std::string& a, const std::string& b) {
-  int n_pictures = 0, most = 0;
+  int n_pictures = 0, largest = 0;
   for (const auto& entry : std::filesystem::directory_iterator(a)) {
     if (entry.path().extension() != ".png") continue;
-    const auto different =
-        MostDifferent(entry.path().string(), b + "/" + entry.path().filename().string());
-    if (!different.ok()) return different.status();
-    most = std::max(most, *different);
+    NERF_ASSIGN_OR_RETURN(
+        const int difference,
+        LargestDifference(entry.path().string(), b + "/" + entry.path().filename().string()));
+    largest = std::max(largest, difference);
     ++n_pictures;
   }
   if (n_pictures == 0) return absl::NotFoundError(fmt::format("{}: there are no pictures", a));
-  fmt::print("most {} of 255, {} pictures\n", most, n_pictures);
+  fmt::print("largest difference {} of 255, {} pictures\n", largest, n_pictures);
   return absl::OkStatus();
 }
 

@@ -1,10 +1,10 @@
-// The CUDA kernels at the sizes of a large training step, a whole step and the device's ceilings,
-// as a Markdown table: how long a call takes, what it does a second, and what share that is of the
-// ceilings, which are measured first. Ten calls are recorded as one graph, so that the short ones
-// are not the time of their launches, and graphs follow one another without a pause; what a call
-// uses up is put back in front of it, and the time of that alone is taken off. The clock is that on
-// the wall. Steps, whose counts the host reads, run one at a time; beside them stands how much of
-// that time lies between the first and the last work of the device, by its own clock.
+// Measures the CUDA kernels at the sizes of a large training step, whole steps, and the device's
+// ceilings, and prints a Markdown table: time per call, rates, and the rates' fraction of the
+// ceilings, which are measured first. Ten calls are recorded as one graph, so that short calls are
+// not dominated by launch latency, and graphs run back to back. Inputs that a call overwrites are
+// restored before it; the time of the restoring alone is measured and subtracted. Times are
+// wall-clock. Whole steps, whose counts the host reads, run one at a time; for them the time
+// between the device's first and last work, by the device's clock, is also reported.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +15,7 @@
 
 #include "CLI/CLI.hpp"
 #include "common/clock.h"
+#include "common/status_macros.h"
 #include "engine/base/buffer.h"
 #include "engine/base/philox.h"
 #include "engine/config/train_config.h"
@@ -77,7 +78,7 @@ std::vector<Half> RandomHalfs(size_t n, float scale) {
   return values;
 }
 
-// Short stretches of random rays through the unit cube, a marching step apart.
+// Points on short pieces of random rays through the unit cube, one marching step apart.
 std::vector<Vec3> RaySamples(uint32_t n) {
   constexpr float kStep = 1.7e-3f;
   std::vector<Vec3> samples(n);
@@ -92,7 +93,7 @@ std::vector<Vec3> RaySamples(uint32_t n) {
   return samples;
 }
 
-// Everything that the ops of one step read and write, in half precision.
+// The arrays that the ops of one step read and write, in half precision.
 struct StepArrays {
   StepArrays(uint32_t n, kernels::Stream stream)
       : n(n),
@@ -147,7 +148,7 @@ struct StepArrays {
         settings(OnDevice(std::vector<cuda::AdamStepSettings>(1), stream)),
         skip(Zeros<uint32_t>(1)) {}
 
-  // Towards the cube around the origin, into every corner of it.
+  // Rays that cross all parts of the cube around the origin.
   static std::vector<Ray> RaysAcross(uint32_t n) {
     std::vector<Ray> rays(n);
     for (uint32_t i = 0; i < n; ++i) {
@@ -179,7 +180,7 @@ struct StepArrays {
   Buffer<Half> table, weights, encodings, geometry, harmonics;
   Buffer<uint32_t> ray_of, rows;
   Buffer<float> deltas, sigmas, alphas, weights_of_samples, grads, grad_encodings, weight_gradients;
-  Buffer<float> grad_table, step_gradients;  // what is used up, and what it begins as
+  Buffer<float> grad_table, step_gradients;  // what AdamSparse consumes, and the original of it
   Buffer<float> network_parameters, network_first, network_second;
   Buffer<float> parameters, first, second;
   Buffer<Ray> rays;
@@ -202,16 +203,16 @@ struct StepArrays {
   Buffer<uint32_t> skip;
 };
 
-// A thing to time: puts its work into the stream and says how much that is.
+// An op to measure: run() puts its work into the stream and returns the amount.
 struct CudaBench {
   std::string name, item;
   std::function<BenchWork()> run;
-  std::function<void()> prepare = nullptr;        // in front of each call; its time does not count
-  bool reads_back = false;                        // in each call, which then cannot be recorded
-  std::function<std::string()> remark = nullptr;  // on what was measured
+  std::function<void()> prepare = nullptr;  // before each call; its time is subtracted
+  bool reads_back = false;  // each call reads from the device, so it cannot be recorded
+  std::function<std::string()> remark = nullptr;  // printed with the result
 };
 
-// A first wave of marches through a full grid, as many samples as there is room for.
+// Parameters of a first wave through a full grid, with as many samples as fit.
 cuda::MarchParams March(StepArrays* a) {
   cuda::MarchParams march;
   march.grid = MarchGridOf(a->grid);
@@ -242,8 +243,8 @@ cuda::MarchParams March(StepArrays* a) {
   return march;
 }
 
-// The gradients of a step's samples, for AdamSparse to use up; returns how many bytes it moves:
-// those of all gradients, and 30 for each element of a vector of four that has one.
+// Computes the gradients that AdamSparse consumes. Returns the bytes that AdamSparse moves: all
+// gradients, and 30 per element of each vector of four with a nonzero gradient.
 double StepGradients(StepArrays* a, kernels::Stream stream) {
   cuda::HashEncodeBackward({.shape = a->shape,
                             .range = {a->n},
@@ -264,25 +265,11 @@ double StepGradients(StepArrays* a, kernels::Stream stream) {
   return bytes;
 }
 
-std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream) {
+std::vector<CudaBench> FieldOps(const std::shared_ptr<StepArrays>& a, kernels::Stream stream) {
   const double n = a->n;
   const kernels::DeviceRange all{a->n};
   const double reads = 8.0 * a->shape.n_levels * n;
-  const auto n_rays = static_cast<double>(a->rays.size());
-  const auto n_cells = static_cast<double>(a->grid_values.size());
-  const cuda::MarchParams march = March(a.get());
-  const double n_first_wave = n_rays * cuda::kWaveSamples[0];
-  const double adam_bytes = StepGradients(a.get(), stream);
   return {
-      {"march_wave (the first)", "samples",
-       [=]() -> BenchWork {
-         cuda::MarchWave(march, 0, stream);
-         return {.items = n_first_wave, .bytes = n_rays * 128 + n_first_wave * 36};
-       },
-       [=] {
-         cuda::Fill(a->counts.data(), 0, a->counts.byte_size(), stream);
-         cuda::StartRays(march, stream);
-       }},
       {"hash_encoding_forward", "samples",
        [=]() -> BenchWork {
          cuda::HashEncodeForward(
@@ -307,15 +294,6 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                                                        .geometry = a->geometry.data()},
                           stream);
          return {.items = n, .bytes = n * (64 + 32 + 12), .flops = n * 2 * (32 * 64 + 64 * 16)};
-       }},
-      {"spherical_harmonics", "rays",
-       [=]() -> BenchWork {
-         cuda::SphericalHarmonics(
-             cuda::SphericalHarmonicsParams<Half>{.range = {a->n / kSamplesPerRay},
-                                                  .rays = a->rays.data(),
-                                                  .harmonics = a->harmonics.data()},
-             stream);
-         return {.items = n / kSamplesPerRay, .bytes = n / kSamplesPerRay * 64};
        }},
       {"ngp_color", "samples",
        [=]() -> BenchWork {
@@ -358,6 +336,33 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                                   stream);
          return {.items = n, .bytes = n * (12 + 4 * kEncodingWidth), .gathers = reads};
        }},
+  };
+}
+
+std::vector<CudaBench> RayOps(const std::shared_ptr<StepArrays>& a, kernels::Stream stream) {
+  const double n = a->n;
+  const auto n_rays = static_cast<double>(a->rays.size());
+  const cuda::MarchParams march = March(a.get());
+  const double n_first_wave = n_rays * cuda::kWaveSamples[0];
+  return {
+      {"march_wave (the first)", "samples",
+       [=]() -> BenchWork {
+         cuda::MarchWave(march, 0, stream);
+         return {.items = n_first_wave, .bytes = n_rays * 128 + n_first_wave * 36};
+       },
+       [=] {
+         cuda::Fill(a->counts.data(), 0, a->counts.byte_size(), stream);
+         cuda::StartRays(march, stream);
+       }},
+      {"spherical_harmonics", "rays",
+       [=]() -> BenchWork {
+         cuda::SphericalHarmonics(
+             cuda::SphericalHarmonicsParams<Half>{.range = {a->n / kSamplesPerRay},
+                                                  .rays = a->rays.data(),
+                                                  .harmonics = a->harmonics.data()},
+             stream);
+         return {.items = n / kSamplesPerRay, .bytes = n / kSamplesPerRay * 64};
+       }},
       {"composite_loss", "samples",
        [=]() -> BenchWork {
          cuda::CompositeLoss({.ray_capacity = static_cast<uint32_t>(a->rays.size()),
@@ -382,6 +387,14 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
                              stream);
          return {.items = n, .bytes = n * 72 + n_rays * 40};
        }},
+  };
+}
+
+// Updates of the parameters and of the occupancy grid.
+std::vector<CudaBench> UpdateOps(const std::shared_ptr<StepArrays>& a, kernels::Stream stream) {
+  const auto n_cells = static_cast<double>(a->grid_values.size());
+  const double adam_bytes = StepGradients(a.get(), stream);
+  return {
       {"adam_dense", "parameters",
        [=]() -> BenchWork {
          cuda::AdamDense({.settings = a->settings.data(),
@@ -458,6 +471,14 @@ std::vector<CudaBench> Ops(std::shared_ptr<StepArrays> a, kernels::Stream stream
   };
 }
 
+// All ops of a training step, by the part of the step that they belong to.
+std::vector<CudaBench> Ops(const std::shared_ptr<StepArrays>& a, kernels::Stream stream) {
+  std::vector<CudaBench> ops = RayOps(a, stream);
+  for (const auto& more : {FieldOps(a, stream), UpdateOps(a, stream)})
+    ops.insert(ops.end(), more.begin(), more.end());
+  return ops;
+}
+
 std::vector<CudaBench> Ceilings(const Arguments& arguments, kernels::Stream stream) {
   const size_t byte_size = size_t{1} << arguments.log2_copy_bytes;
   const auto from = std::make_shared<Buffer<char>>(byte_size, cuda::DeviceAllocator());
@@ -490,7 +511,7 @@ std::vector<CudaBench> Ceilings(const Arguments& arguments, kernels::Stream stre
   return benches;
 }
 
-// A whole step of about so many trained samples on a small scene, past the first hundred steps.
+// A whole step of about n trained samples on a small scene, after the first hundred steps.
 CudaBench Step(uint32_t n_samples) {
   struct Training {
     Scene scene = SyntheticBallScene(16, 0, 256);
@@ -498,7 +519,7 @@ CudaBench Step(uint32_t n_samples) {
     std::unique_ptr<TrainingStep> step;
     std::unique_ptr<RayCountController> ray_count;
     Batch batch;
-    double seconds = 0, device_seconds = 0;  // of the steps that are measured
+    double seconds = 0, device_seconds = 0;  // of the measured steps
     int64_t n_marched = 0, n_trained = 0;
   };
   const auto training = std::make_shared<Training>();
@@ -545,7 +566,7 @@ struct Figures {
 
 constexpr int kCallsAtOnce = 10;
 
-// Seconds of one of `run`, which is repeated for so long.
+// Mean seconds of a call of `run`, which is repeated for `seconds`.
 double SecondsOf(double seconds, kernels::Stream stream, const std::function<void()>& run) {
   const RealClock clock;
   run();
@@ -595,7 +616,7 @@ Figures Measure(const CudaBench& bench, double seconds, kernels::Stream stream) 
 }
 
 absl::Status Run(const Arguments& arguments) {
-  if (absl::Status status = CheckDevice("cuda:0"); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckDevice("cuda:0"));
   cuda::UseDevice(0);
   const cuda::OwnedStream owned;
   const kernels::Stream stream = owned.get();
@@ -644,10 +665,10 @@ absl::Status Run(const Arguments& arguments) {
 namespace nerf {
 namespace {
 
-// Of all processes, as the progress lines of a training tell it, while this one has a context and
-// nothing else: what a training takes is counted from here.
+// Prints the device memory in use by all processes, as training's progress lines report it, while
+// this process has a context and nothing else: the base of a training's memory use.
 absl::Status PrintEmptyContext() {
-  if (absl::Status status = CheckDevice("cuda:0"); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CheckDevice("cuda:0"));
   cuda::UseDevice(0);
   const auto monitor = DeviceMonitor::Open(cuda::DescribeDevice(0).pci_bus_id);
   if (monitor == nullptr) return absl::UnavailableError("no NVML");

@@ -1,5 +1,5 @@
-// Every bench of `nerf-engine bench` and this machine's ceilings under Google Benchmark, on one
-// thread and on all: items, bytes, FLOP and gathers a second, and what share that is of the
+// Runs every bench of `nerf-engine bench`, and this machine's ceilings, under Google Benchmark on
+// one thread and on all: items, bytes, FLOP and gathers per second, and their fractions of the
 // ceilings, which are measured first.
 #include <time.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kCeilingSeconds = 0.3;
 
-// The ceilings of a number of threads, a second.
+// Ceilings for a number of threads, per second.
 struct Ceilings {
   double bytes = 0, flops = 0;
   std::map<int, double> gathers;  // by log2 of the entries
@@ -30,8 +30,8 @@ const Bench& Named(const std::vector<Bench>& benches, std::string_view name) {
                        [&](const Bench& bench) { return bench.name == name; });
 }
 
-// Measures time as rates want it: that of the one thread where there is but one, so that others who
-// use the machine do not count, else of the clock on the wall.
+// The time that rates are based on: CPU time for one thread, so that other users of the machine do
+// not count, else wall-clock time.
 class Timer {
  public:
   explicit Timer(const ThreadPool& pool)
@@ -49,7 +49,7 @@ class Timer {
   const double begin_;
 };
 
-// Work of a second.
+// Work per second.
 BenchWork Rate(const Bench& bench, ThreadPool* pool) {
   const auto run = bench.prepare(pool);
   run();  // warms caches
@@ -84,8 +84,8 @@ std::string Text(const Ceilings& ceilings) {
   return text;
 }
 
-// Google Benchmark calls a bench several times to find how often to run it; what was prepared is
-// kept from one call to the next, for one bench at a time.
+// Google Benchmark calls a bench several times to choose the number of runs. The prepared inputs of
+// one bench at a time are kept between calls.
 class PreparedBench {
  public:
   const std::function<BenchWork()>& Get(const Bench& bench, ThreadPool* pool) {
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "engine_bench: {}\n", std::string(status.message()));
     return 1;
   }
-  // Alive until the last bench has run.
+  // Must outlive the last bench.
   std::vector<std::unique_ptr<nerf::ThreadPool>> pools;
   pools.push_back(std::make_unique<nerf::ThreadPool>(1));
   auto all_cores = std::make_unique<nerf::ThreadPool>();

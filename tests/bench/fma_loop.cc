@@ -10,8 +10,9 @@ HWY_BEFORE_NAMESPACE();
 namespace nerf::ceilings::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Twelve chains: two units of four to five cycles' latency stay busy, and AVX2's sixteen registers
-// suffice. Each starts from another value: equal chains would be one to a clever compiler.
+// Twelve independent chains keep two units of four to five cycles' latency busy and fit AVX2's
+// sixteen registers; one variable each, so that they stay in registers. They start from different
+// values, because a compiler could merge equal chains.
 double FmaLoop(int64_t n_rounds, float* sink) {
   const hn::ScalableTag<float> d;
   const auto factor = hn::Set(d, 0.999f), term = hn::Set(d, 0.001f);

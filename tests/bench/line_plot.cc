@@ -12,7 +12,7 @@ namespace nerf {
 namespace {
 
 constexpr int kSuperSampling = 3;  // each pixel is the mean of 3 x 3
-constexpr int kTextScale = 2;      // pixels of a font's pixel
+constexpr int kTextScale = 2;      // pixels per pixel of the font
 constexpr int kLetter = (kGlyphWidth + 1) * kTextScale;
 constexpr int kTextHeight = kGlyphHeight * kTextScale;
 constexpr int kLeft = 90, kRight = 30, kTop = 60, kBottom = 80;  // margins, pixels
@@ -23,7 +23,7 @@ struct Color {
   uint8_t r, g, b;
 };
 constexpr Color kInk{40, 40, 40}, kGrid{225, 225, 225};
-// Told apart by people who do not see red and green apart, too.
+// Distinguishable with red-green color blindness too.
 constexpr Color kSeriesColors[] = {
     {0, 90, 170}, {215, 95, 0}, {0, 140, 100}, {180, 60, 130}, {110, 110, 110}};
 
@@ -113,7 +113,7 @@ double TextWidth(const std::string& text) {
   return static_cast<double>(text.size()) * kLetter - kTextScale;
 }
 
-// Where values lie on the canvas.
+// Maps values to the canvas.
 struct Axes {
   double x_low = 0, x_high = 1;  // logarithms
   double y_low = 0, y_high = 1;
@@ -151,7 +151,7 @@ void DrawAxes(const PlotOptions& options, const Axes& axes, const std::set<doubl
     canvas->Line(x, axes.top, x, axes.bottom, 1, kGrid);
     const std::string label = fmt::format("{:g}", tick);
     const double begin = x - TextWidth(label) / 2;
-    if (begin < label_end + kLetter) continue;  // no room beside the label before
+    if (begin < label_end + kLetter) continue;  // would overlap the previous label
     label_end = begin + TextWidth(label);
     canvas->Text(begin, axes.bottom + 10, label, kInk);
   }

@@ -1,7 +1,7 @@
-// What drawing batches ahead gains where something else than this processor computes the step. The
-// device is simulated: a step sleeps for the declared time. Drawing takes S a batch, the step C:
-// one after the other S + C, at once at best max(S, C). On a processor that both draws and computes
-// with all its cores there is nothing to gain.
+// Measures what drawing batches ahead gains if a device computes the step. The device is simulated:
+// a step sleeps for a given time. With S for drawing a batch and C for a step, a sequential loop
+// takes S + C per step and a pipelined one at best max(S, C). If the processor computes the steps
+// itself on all cores, nothing is gained.
 #include <algorithm>
 #include <chrono>
 #include <thread>

@@ -1,7 +1,7 @@
-// Writes a data set of posed RGBA pictures with the statistics of photographs: structure at every
-// scale and the noise of a sensor, so that their PNG files are as large and as slow to decode as a
-// camera's. A rough planet before a cloudy sky; the sky lies outside the training box, so quality
-// is not to be measured on it. Equal arguments give equal files.
+// Writes a data set of posed RGBA pictures with the statistics of photographs: structure at all
+// scales and sensor noise, so that their PNG files are as large and as slow to decode as a
+// camera's. They show a rough planet in front of a cloudy sky. The sky is outside the training box,
+// so the data set is not for measuring quality. Equal arguments give equal files.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -60,7 +60,7 @@ float ValueNoise(uint32_t seed, Vec3 p) {
   return sum;
 }
 
-// Octaves of falling amplitude: the spectrum of natural pictures. In [0, 1).
+// Octaves of decreasing amplitude, as in the spectrum of natural pictures. In [0, 1).
 float FractalNoise(uint32_t seed, Vec3 p) {
   float sum = 0, amplitude = 0.5f;
   for (int octave = 0; octave < kOctaves; ++octave) {
@@ -71,7 +71,7 @@ float FractalNoise(uint32_t seed, Vec3 p) {
   return sum;
 }
 
-// Where the ray leaves (far) or meets (near) the sphere about the origin; negative: nowhere.
+// t where the ray leaves (far) or enters (near) the sphere around the origin; negative: it misses.
 float SphereDistance(const Ray& ray, float radius, bool far) {
   const float b = Dot(ray.origin, ray.direction);
   const float discriminant = b * b - Dot(ray.origin, ray.origin) + radius * radius;
@@ -104,7 +104,7 @@ ImageU8 RenderPicture(const Camera& camera, uint32_t seed, uint32_t picture) {
       const auto words =
           RandomWords(seed, RandomUse::kTest, picture, static_cast<uint32_t>(y * camera.width + x));
       for (int c = 0; c < 3; ++c) {
-        // The sum of two uniform numbers is near enough to a Gaussian.
+        // The sum of two uniform numbers is close enough to a Gaussian.
         const float noise = (UniformFloat(words[c]) + UniformFloat(words[3] * (2u * c + 3)) - 1) *
                             2.45f * kSensorNoise;
         image.pixels.push_back(

@@ -1,7 +1,7 @@
-// How good a scene is after so many seconds of training: PSNR over the test views, as a table and a
-// plot. By default each budget is a run of its own, whose schedules end at that second: the best
-// that can be had in that time. --along-one-run looks at one run of the longest budget on its way.
-// Reading the scene and evaluating do not count as training.
+// PSNR of the test views over seconds of training, as a table and a plot. By default each budget is
+// a training of its own, whose schedules end at that budget: the best result possible in that time.
+// --along-one-run instead evaluates one training of the longest budget at each of them. Reading the
+// scene and evaluating do not count as training time.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_join.h"
 #include "common/clock.h"
+#include "common/status_macros.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
@@ -48,19 +49,16 @@ absl::StatusOr<TrainConfig> ConfigOf(const Arguments& arguments, double seconds)
   config.seed = arguments.seed;
   config.test_every = arguments.test_every;
   config.budget = {BudgetKind::kSeconds, seconds};
-  absl::StatusOr<Background> background = ParseBackground(arguments.background);
-  if (!background.ok()) return background.status();
-  config.background = *background;
+  NERF_ASSIGN_OR_RETURN(config.background, ParseBackground(arguments.background));
   for (const std::string& setting : arguments.settings) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos) {
       return absl::InvalidArgumentError(fmt::format("--set {}: must be key=value", setting));
     }
     const std::string_view text = setting;
-    absl::Status set = SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config);
-    if (!set.ok()) return set;
+    NERF_RETURN_IF_ERROR(SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config));
   }
-  if (absl::Status status = ValidateConfig(config); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(ValidateConfig(config));
   return config;
 }
 
@@ -75,7 +73,7 @@ class Stopwatch final : public TrainerObserver {
 
   absl::Status BetweenSteps() override {
     while (results.size() < budgets.size() && trainer->state().seconds >= budgets[results.size()]) {
-      if (absl::Status status = Evaluate(); !status.ok()) return status;
+      NERF_RETURN_IF_ERROR(Evaluate());
     }
     return absl::OkStatus();
   }
@@ -88,12 +86,11 @@ class Stopwatch final : public TrainerObserver {
     options.background = state.evaluation_background;
     options.min_transmittance = state.config.min_transmittance;
     options.with_ssim = false;
-    const auto evaluated =
-        EvaluateViews(trainer->NewRenderer().get(), views_, options, pool_, clock_, {});
-    if (!evaluated.ok()) return evaluated.status();
+    NERF_ASSIGN_OR_RETURN(const auto evaluated, EvaluateViews(trainer->NewRenderer().get(), views_,
+                                                              options, pool_, clock_, {}));
     results.push_back(
-        {budgets[results.size()], evaluated->psnr, state.seconds, state.step, state.n_trained});
-    fmt::print(stderr, "{:g} s: {:.2f} dB\n", results.back().budget, evaluated->psnr);
+        {budgets[results.size()], evaluated.psnr, state.seconds, state.step, state.n_trained});
+    fmt::print(stderr, "{:g} s: {:.2f} dB\n", results.back().budget, evaluated.psnr);
     return absl::OkStatus();
   }
 
@@ -106,28 +103,25 @@ class Stopwatch final : public TrainerObserver {
 absl::StatusOr<std::vector<Result>> TrainOnce(const Arguments& arguments,
                                               std::vector<double> budgets, ThreadPool* pool,
                                               Background* background) {
-  absl::StatusOr<TrainConfig> config = ConfigOf(arguments, budgets.back());
-  if (!config.ok()) return config.status();
-  const auto device = NewRenderDevice(arguments.device, pool);
-  if (!device.ok()) return device.status();
+  NERF_ASSIGN_OR_RETURN(const TrainConfig config, ConfigOf(arguments, budgets.back()));
+  NERF_ASSIGN_OR_RETURN(const auto device, NewRenderDevice(arguments.device, pool));
   std::vector<SceneProblem> problems;
-  const auto session = OpenTrainingSession({arguments.scene, *config, "", "", arguments.device},
-                                           pool, &problems, {});
-  if (!session.ok()) return session.status();
-  if ((*session)->scene.test.empty()) {
+  NERF_ASSIGN_OR_RETURN(const auto session,
+                        OpenTrainingSession({arguments.scene, config, "", "", arguments.device},
+                                            pool, &problems, {}));
+  if (session->scene.test.empty()) {
     return absl::InvalidArgumentError("there are no test views to measure quality on");
   }
   const RealClock clock;
   TrainerOptions options;
   options.preview_interval = absl::InfiniteDuration();
-  options.render_device = device->get();
-  Stopwatch stopwatch((*session)->scene.test, pool);
-  Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), pool, &clock,
-                  options, &stopwatch);
+  options.render_device = device.get();
+  Stopwatch stopwatch(session->scene.test, pool);
+  Trainer trainer(&session->scene, session->state, session->step.get(), pool, &clock, options,
+                  &stopwatch);
   stopwatch.trainer = &trainer;
   stopwatch.budgets = std::move(budgets);
-  absl::StatusOr<TrainOutcome> outcome = trainer.Run({});
-  if (!outcome.ok()) return outcome.status();
+  NERF_RETURN_IF_ERROR(trainer.Run({}).status());
   *background = trainer.state().evaluation_background;
   return stopwatch.results;
 }
@@ -146,7 +140,7 @@ std::string Table(const std::vector<Result>& results) {
 
 absl::Status Measure(const Arguments& arguments) {
   ThreadPool pool(ThreadsFor(arguments.threads));
-  if (absl::Status status = CreateFolder(arguments.out); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(CreateFolder(arguments.out));
   std::vector<double> budgets = arguments.seconds;
   std::sort(budgets.begin(), budgets.end());
   std::vector<Result> results;
@@ -157,10 +151,10 @@ absl::Status Measure(const Arguments& arguments) {
     return more.status();
   };
   if (arguments.along_one_run) {
-    if (absl::Status status = add_run(budgets); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(add_run(budgets));
   } else {
     for (const double budget : budgets) {
-      if (absl::Status status = add_run({budget}); !status.ok()) return status;
+      NERF_RETURN_IF_ERROR(add_run({budget}));
     }
   }
 
