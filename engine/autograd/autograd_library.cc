@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "engine/autograd/autograd_step.h"
 
-// What engine/tool looks up by name after it has opened this library. Does not throw.
+// engine/tool opens this library and looks this function up by name. Does not throw.
 extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
     const nerf::TrainConfig* config, const nerf::SceneGeometry* geometry, nerf::ThreadPool* pool,
     absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {

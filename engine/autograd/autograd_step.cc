@@ -20,11 +20,11 @@
 namespace nerf {
 namespace {
 
-constexpr int kWaveSamples = 8;  // of a ray between two looks at its transmittance
+constexpr int kWaveSamples = 8;  // samples per ray between checks of its transmittance
 constexpr int kMaxSamplesPerRay = 2048;
-constexpr float kOpaqueDepth = 60;  // optical depth of a sample that takes all light that is left
+constexpr float kOpaqueDepth = 60;  // optical depth of a sample whose effective alpha is 1
 
-// The samples in front of the transmittance limit, those of a ray one after another, rays in order.
+// The samples that are visible (kernels::IsVisible), sorted by ray.
 struct PackedSamples {
   std::vector<int64_t> ray_offsets;  // [n_rays + 1]
   std::vector<Vec3> positions;       // unit cube
@@ -33,7 +33,7 @@ struct PackedSamples {
   int64_t n_marched = 0;
 };
 
-// A ray's way through the grid, with the samples kept so far.
+// A ray's march through the grid and the samples kept so far.
 struct RayState {
   kernels::MarchRay march;
   float transmittance = 1;
@@ -70,7 +70,7 @@ class AutogradStep : public TrainingStep {
  public:
   AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool)
       : config_(config), pool_(pool), state_(WithoutHalfTable(config), geometry) {
-    // The scatter into the table is the only operation that would add in any order.
+    // Otherwise the scatter into the table would add in an arbitrary order.
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     at::set_num_threads(pool->n_threads());
   }
@@ -79,7 +79,7 @@ class AutogradStep : public TrainingStep {
     try {
       return RunBatch(batch);
     } catch (const c10::Error& e) {
-      // LibTorch has no type of its own for this on the CPU.
+      // LibTorch has no exception type for this on the CPU.
       if (std::string_view(e.what()).find("can't allocate memory") != std::string_view::npos)
         throw std::bad_alloc();
       throw;
@@ -130,7 +130,7 @@ StepResult AutogradStep::RunBatch(const Batch& batch) {
   return result;
 }
 
-// Leaves that view the parameters' own memory.
+// Leaf tensors that share the parameters' memory.
 autograd::NgpTensors AutogradStep::Parameters() const {
   const auto leaf = [](const float* values, torch::IntArrayRef shape) {
     return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32)
@@ -168,7 +168,8 @@ PackedSamples AutogradStep::March(const Batch& batch, const autograd::NgpTensors
   return samples;
 }
 
-// Finds the next few samples of each ray, takes their densities, and keeps those that are seen.
+// Marches the next samples of each ray, evaluates their densities, and keeps those that are
+// visible.
 void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& parameters,
                              std::vector<RayState>* rays, PackedSamples* samples) {
   const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
@@ -262,7 +263,7 @@ void AutogradStep::UpdateParameters(const Batch& batch, const autograd::NgpTenso
       std::memcpy(gradients.values.data(),
                   gradient.data_ptr<float>() + p.shape().level_size() * level,
                   gradients.values.byte_size());
-      // Every line is looked at; elements without a gradient stay as they are.
+      // Visit every line; elements with zero gradient are not updated.
       std::memset(gradients.touched.data(), 1, gradients.touched.size());
       p.UpdateTableLevel(level, batch.learning_rate, t, &gradients);
     }

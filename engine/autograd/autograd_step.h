@@ -9,11 +9,11 @@
 
 namespace nerf {
 
-// The step of method `ngp-autograd`: the field, samples, optimizer and files of method `ngp`, with
-// densities, colors, compositing and loss in LibTorch operations and gradients by its autograd.
-// Slow and plain: the oracle of the fused step, and the place to try what that cannot do yet. pool
-// outlives it; LibTorch takes as many threads as it has. Equal state and batch give equal bytes for
-// one number of threads, not across numbers: LibTorch splits sums by thread.
+// The training step of method `ngp-autograd`: field, samples, optimizer and files as in method
+// `ngp`, with densities, colors, compositing and loss in LibTorch operations and gradients by its
+// autograd. Slow and simple: the test oracle of the fused step, and the place for experiments.
+// `pool` outlives the step; LibTorch uses as many threads as it has. Results are reproducible for a
+// fixed number of threads only, because LibTorch splits sums by thread.
 std::unique_ptr<TrainingStep> NewAutogradStep(const TrainConfig& config,
                                               const SceneGeometry& geometry, ThreadPool* pool);
 

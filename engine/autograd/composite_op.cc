@@ -19,8 +19,8 @@ Composited Composite(const torch::Tensor& ray_offsets, const torch::Tensor& sigm
   TORCH_CHECK(sigmas.dim() == 1 && sigmas.sizes() == deltas.sizes(), "Composite: sigmas are ",
               sigmas.sizes(), ", deltas ", deltas.sizes(), ", expected [n_samples] both");
   const int64_t n_rays = ray_offsets.size(0) - 1;
-  // Optical depth is summed over all rays at once and a ray's start taken off: in double, the sum
-  // of a whole batch leaves enough digits for each ray.
+  // Optical depth is summed over all rays and the sum at each ray's start is subtracted. In double,
+  // a whole batch's sum leaves enough digits for each ray.
   const torch::Tensor optical = sigmas.to(torch::kFloat64) * deltas.to(torch::kFloat64);
   const torch::Tensor through =
       torch::cat({torch::zeros({1}, optical.options()), optical.cumsum(0)});  // [n_samples + 1]
@@ -33,12 +33,13 @@ Composited Composite(const torch::Tensor& ray_offsets, const torch::Tensor& sigm
 }
 
 torch::Tensor Distortion(const torch::Tensor& ray_offsets, const torch::Tensor& weights,
-                         const torch::Tensor& places, double length) {
-  TORCH_CHECK(weights.dim() == 1 && weights.sizes() == places.sizes(), "Distortion: weights are ",
-              weights.sizes(), ", places ", places.sizes(), ", expected [n_samples] both");
-  const torch::Tensor w = weights.to(torch::kFloat64), s = places.to(torch::kFloat64);
+                         const torch::Tensor& coordinates, double length) {
+  TORCH_CHECK(weights.dim() == 1 && weights.sizes() == coordinates.sizes(),
+              "Distortion: weights are ", weights.sizes(), ", coordinates ", coordinates.sizes(),
+              ", expected [n_samples] both");
+  const torch::Tensor w = weights.to(torch::kFloat64), s = coordinates.to(torch::kFloat64);
   const int64_t n_rays = ray_offsets.size(0) - 1, n_samples = w.size(0);
-  // Sums over the samples in front of each, as above.
+  // For each sample the sum over the samples of its ray in front of it, as above.
   const auto in_front = [&](const torch::Tensor& values) {
     const torch::Tensor sums = torch::cat({torch::zeros({1}, values.options()), values.cumsum(0)});
     const torch::Tensor starts = sums.index({ray_offsets.slice(0, 0, n_rays)});

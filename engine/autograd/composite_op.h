@@ -4,8 +4,8 @@
 
 namespace nerf::autograd {
 
-// What compositing packed samples leaves: the weight of each sample, and for each ray the
-// transmittance behind its last sample (1 where it has none).
+// The weight of each packed sample, and for each ray the transmittance behind its last sample (1 if
+// it has none).
 struct Composited {
   torch::Tensor weights;        // [n_samples]
   torch::Tensor transmittance;  // [n_rays]
@@ -20,10 +20,10 @@ Composited Composite(const torch::Tensor& ray_offsets, const torch::Tensor& sigm
 // Sums of packed values [n_samples, k] over the samples of each ray: [n_rays, k].
 torch::Tensor SumOverRays(const torch::Tensor& ray_offsets, const torch::Tensor& values);
 
-// How far apart the weights of each ray lie (kernels/distortion.h): [n_rays], differentiable by
-// weights. Shapes: weights, places (the samples' middles, ascending along a ray) [n_samples];
-// length is the extent of every sample.
+// Distortion loss of each ray (kernels/distortion.h): [n_rays], differentiable by weights. Shapes:
+// weights, coordinates (s of the samples' middles, ascending along a ray) [n_samples]. `length` is
+// the extent of every sample.
 torch::Tensor Distortion(const torch::Tensor& ray_offsets, const torch::Tensor& weights,
-                         const torch::Tensor& places, double length);
+                         const torch::Tensor& coordinates, double length);
 
 }  // namespace nerf::autograd

@@ -13,7 +13,8 @@ namespace {
 
 namespace pool = c10::cuda::CUDACachingAllocator;
 
-// LibTorch's default stream is a null handle; CUDA has another for it, and ours are never null.
+// LibTorch's default stream is a null handle. A kernels::Stream is never null, so CUDA's other
+// handle for the same stream is used.
 kernels::Stream StreamOf(cudaStream_t handle) {
   return {handle != nullptr ? handle : cudaStreamLegacy};
 }

@@ -7,23 +7,24 @@
 #include "engine/base/buffer.h"
 #include "engine/kernels/stream.h"
 
-// What ops need to launch our kernels on LibTorch's tensors on a CUDA device. The kernels then work
-// in LibTorch's order and from its pool of memory.
+// Lets ops launch our kernels on LibTorch's tensors on a CUDA device, in LibTorch's streams and
+// with memory from its pool.
 namespace nerf::autograd {
 
-// Whether this build has kernels and a LibTorch with CUDA. The two functions below abort by
-// NERF_CHECK where it has not.
+// Whether this build has CUDA kernels and a LibTorch with CUDA. If not, the two functions below
+// abort by NERF_CHECK.
 bool HasCudaLayer();
 
-// The stream that LibTorch puts the calling thread's work on `device` in. Lives for ever.
+// The stream in which LibTorch runs the calling thread's work on `device`. Never destroyed.
 kernels::Stream CurrentStream(const torch::Device& device);
 
-// Memory from LibTorch's pool, of the device in use: zeroed, and free again, for what goes through
-// the stream that is current where it is allocated. So it is for arrays that serve one op and do
-// not leave it. Never null, lives for ever, thread-safe. Throws kernels::cuda::CudaOutOfMemory.
+// Zeroed memory of the current device from LibTorch's pool. It must only be used in the stream that
+// is current when it is allocated, since it is reused in that stream's order: use it for arrays
+// that do not outlive an op. Never null, never destroyed, thread-safe. Throws
+// kernels::cuda::CudaOutOfMemory.
 BufferAllocator* CachingAllocator();
 
-// A tensor that is the buffer's memory, which outlives it.
+// A tensor that shares the buffer's memory. The buffer must outlive it.
 template <typename T>
 torch::Tensor ViewOf(Buffer<T>* buffer, torch::IntArrayRef shape, const torch::Device& device) {
   const torch::Tensor view =
@@ -32,7 +33,7 @@ torch::Tensor ViewOf(Buffer<T>* buffer, torch::IntArrayRef shape, const torch::D
           .options(torch::TensorOptions(device).dtype(c10::CppTypeToScalarType<T>::value))
           .make_tensor();
   TORCH_CHECK(static_cast<size_t>(view.numel()) == buffer->size(), "ViewOf: ", buffer->size(),
-              " elements seen as ", shape);
+              " elements viewed as ", shape);
   return view;
 }
 

@@ -12,7 +12,7 @@
 namespace nerf::autograd {
 namespace {
 
-// What the two passes of one call share beside tensors.
+// What the forward and backward pass of a call share besides tensors.
 struct Call : torch::CustomClassHolder {
   Call(const kernels::HashGridShape& shape, kernels::Stream stream, BufferAllocator* allocator)
       : shape(shape), stream(stream), allocator(allocator) {}
@@ -26,7 +26,7 @@ const Vec3* PointsOf(const torch::Tensor& positions) {
   return reinterpret_cast<const Vec3*>(positions.data_ptr<float>());
 }
 
-// Contiguous, and with each entry at a multiple of its size: kernels read entries whole.
+// A contiguous table whose entries are aligned to their size, as the kernels' loads require.
 torch::Tensor Aligned(const torch::Tensor& table) {
   const torch::Tensor packed = table.contiguous();
   const size_t entry_bytes = table.size(2) * sizeof(float);
@@ -34,7 +34,7 @@ torch::Tensor Aligned(const torch::Tensor& table) {
   return is_aligned ? packed : packed.clone();
 }
 
-// Features in the kernels' layout: planes of two. LibTorch has them sample by sample.
+// Features in the kernels' layout, planes of two. In LibTorch tensors they are sample by sample.
 class Planes {
  public:
   Planes(const Call& call, int64_t n, const torch::Device& device)
@@ -44,10 +44,10 @@ class Planes {
         view_(ViewOf(&values_, {n_planes_, n, 2}, device)) {}
   float* data() { return values_.data(); }
   uint32_t stride() const { return static_cast<uint32_t>(n_); }
-  void Take(const torch::Tensor& features) {
+  void Set(const torch::Tensor& features) {
     view_.copy_(features.reshape({n_, n_planes_, 2}).permute({1, 0, 2}));
   }
-  torch::Tensor Copy() const {
+  torch::Tensor Get() const {
     torch::Tensor features = torch::empty({n_, n_planes_, 2}, view_.options());
     return features.copy_(view_.permute({1, 0, 2})).view({n_, 2 * n_planes_});
   }
@@ -75,20 +75,20 @@ struct HashEncodeFunction : public torch::autograd::Function<HashEncodeFunction>
         call->stream);
     context->save_for_backward({positions});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    return features.Copy();
+    return features.Get();
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     TORCH_CHECK(!gradients[0].requires_grad(),
-                "HashEncodeWithKernels: has no second derivatives, which were asked for");
+                "HashEncodeWithKernels: second derivatives are not supported");
     const auto capsule = context->saved_data["call"].toCapsule();
     const Call& call = static_cast<const Call&>(*capsule);
     const torch::Tensor positions = context->get_saved_variables()[0];
     const c10::DeviceGuard guard(positions.device());
-    // LibTorch runs this in the stream of the forward pass, on whatever thread.
+    // LibTorch runs this in the stream of the forward pass, on any thread.
     Planes grad_features(call, positions.size(0), positions.device());
-    grad_features.Take(gradients[0]);
+    grad_features.Set(gradients[0]);
     const torch::Tensor grad_table = torch::zeros(
         {call.shape.n_levels, call.shape.entries(), call.shape.n_features}, positions.options());
     kernels::cuda::HashEncodeBackward({.shape = call.shape,

@@ -8,11 +8,11 @@
 
 namespace nerf::autograd {
 
-// HashEncode by the kernels of kernels::cuda, differentiable by the table alone, and once.
-// Requires: shapes as HashEncode checks them, 2 or 4 features, table and positions float32 on one
-// device, positions without gradient. The kernels run in `stream`, which is LibTorch's current one
-// and outlives the graph, and so does `allocator`; their arrays between the two layouts come from
-// it. Sums of the gradient depend on the order of the additions.
+// HashEncode by the kernels of kernels::cuda, differentiable once, by the table only. Requires:
+// shapes as HashEncode checks them, 2 or 4 features, table and positions float32 on one device,
+// positions without gradient. The kernels run in `stream`, LibTorch's current one, and allocate
+// temporary arrays from `allocator`; both outlive the graph. Gradients are summed in an arbitrary
+// order.
 torch::Tensor HashEncodeWithKernels(const kernels::HashGridShape& shape, const torch::Tensor& table,
                                     const torch::Tensor& positions, kernels::Stream stream,
                                     BufferAllocator* allocator);

@@ -10,18 +10,18 @@ namespace {
 
 constexpr int64_t kPrimeY = 2654435761, kPrimeZ = 805459861;  // Mueller et al. 2022, eq. 4
 
-// Constants of the op, made on the host and copied to the device as a whole.
+// A constant tensor, made on the host and copied to the device at once.
 torch::Tensor Constants(const std::vector<int64_t>& values, torch::IntArrayRef shape,
                         const torch::Device& device) {
   return torch::tensor(values, torch::kInt64).view(shape).to(device);
 }
 
-// Whether the kernels do what is asked for here. They add gradients up in any order.
-bool IsForKernels(const kernels::HashGridShape& shape, const torch::Tensor& table,
-                  const torch::Tensor& positions) {
-  const bool by_positions = at::GradMode::is_enabled() && positions.requires_grad();
+// Whether the kernels can compute this. They sum gradients in an arbitrary order.
+bool KernelsSupport(const kernels::HashGridShape& shape, const torch::Tensor& table,
+                    const torch::Tensor& positions) {
+  const bool needs_position_gradient = at::GradMode::is_enabled() && positions.requires_grad();
   return HasCudaLayer() && table.is_cuda() && table.scalar_type() == torch::kFloat32 &&
-         positions.scalar_type() == torch::kFloat32 && !by_positions &&
+         positions.scalar_type() == torch::kFloat32 && !needs_position_gradient &&
          (shape.n_features == 2 || shape.n_features == 4) &&
          !at::globalContext().deterministicAlgorithms();
 }
@@ -40,7 +40,7 @@ torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tenso
   TORCH_CHECK(table.device() == positions.device(), "HashEncode: table is on ", table.device(),
               ", positions on ", positions.device());
   const torch::Device device = positions.device();
-  if (IsForKernels(shape, table, positions)) {
+  if (KernelsSupport(shape, table, positions)) {
     return HashEncodeWithKernels(shape, table, positions, CurrentStream(device),
                                  CachingAllocator());
   }
@@ -53,14 +53,14 @@ torch::Tensor HashEncode(const kernels::HashGridShape& shape, const torch::Tenso
   const torch::Tensor resolution = Constants(resolutions, {1, n_levels, 1}, device);
   const torch::Tensor dense = Constants(is_dense, {1, n_levels, 1}, device).to(torch::kBool);
   const torch::Tensor first_entry = Constants(first_entries, {1, n_levels, 1}, device);
-  // [n, levels, 3]: cells, and where in its cell a point lies.
+  // [n, levels, 3]: cells, and the point's position in its cell.
   const torch::Tensor scaled =
       positions.clamp(0, 1).unsqueeze(1) * resolution.to(positions.scalar_type());
   const torch::Tensor cell =
       torch::minimum(scaled.detach().floor().to(torch::kInt64), resolution - 1);
   const torch::Tensor fraction = scaled - cell;
 
-  // [8, 3]: 1 where a corner lies on the far side along the axis.
+  // [8, 3]: 1 if a corner is on the far side along the axis.
   std::vector<int64_t> far_corners;
   for (int corner = 0; corner < 8; ++corner) {
     for (int axis = 0; axis < 3; ++axis) far_corners.push_back((corner >> axis) & 1);

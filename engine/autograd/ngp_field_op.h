@@ -14,12 +14,12 @@ struct NgpTensors {
   std::vector<torch::Tensor> layers;  // as kNgpLayers: [n_in, n_out], padded columns included
 };
 
-// Density MLP's outputs [n, 16] of positions [n, 3] in the unit cube; column 0 is the density's
-// exponent.
+// Outputs [n, 16] of the density MLP at positions [n, 3] in the unit cube; column 0 is the
+// density's exponent.
 torch::Tensor NgpGeometry(const kernels::HashGridShape& shape, const NgpTensors& parameters,
                           const torch::Tensor& positions);
 
-// sRGB colors [n, 3] seen along directions [n, 3] of unit length.
+// sRGB colors [n, 3] along directions [n, 3] of unit length, given the density MLP's outputs.
 torch::Tensor NgpColor(const NgpTensors& parameters, const torch::Tensor& geometry,
                        const torch::Tensor& directions);
 

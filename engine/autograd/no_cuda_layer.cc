@@ -1,4 +1,4 @@
-// Stands in for cuda_layer.cc where the build has no kernels or LibTorch no CUDA.
+// Replaces cuda_layer.cc if the build has no CUDA kernels or LibTorch has no CUDA.
 #include "engine/autograd/cuda_layer.h"
 #include "engine/base/check.h"
 

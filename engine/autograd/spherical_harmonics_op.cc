@@ -6,9 +6,10 @@
 
 namespace nerf::autograd {
 
-// Built from the associated Legendre functions, not from the kernel's polynomials: the two check
-// each other. Q_l^m is P_l^m without its factor sin(theta)^m, which joins cos(m phi) and sin(m phi)
-// in the polynomials c_m + i s_m = (-(x + i y))^m; the sign is the Condon-Shortley phase.
+// Computed from associated Legendre functions, independently of the kernel's polynomials, so that
+// tests can compare the two. Q_l^m is P_l^m without its factor sin(theta)^m, which joins cos(m phi)
+// and sin(m phi) in the polynomials c_m + i s_m = (-(x + i y))^m; the sign is the Condon-Shortley
+// phase.
 torch::Tensor SphericalHarmonics4(const torch::Tensor& directions) {
   TORCH_CHECK(directions.dim() == 2 && directions.size(1) == 3,
               "SphericalHarmonics4: directions are ", directions.sizes(), ", expected [n, 3]");

@@ -14,7 +14,7 @@ struct Aabb {
   Vec3 Center() const { return (min + max) * 0.5f; }
   Vec3 Size() const { return max - min; }
   float Diagonal() const { return Norm(Size()); }
-  // The box of the same center, `factor` times as large.
+  // A box with the same center and `factor` times the size.
   Aabb Scaled(float factor) const {
     const Vec3 half = Size() * (0.5f * factor);
     return {Center() - half, Center() + half};

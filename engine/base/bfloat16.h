@@ -5,9 +5,10 @@
 
 namespace nerf {
 
-// bfloat16, the upper half of a float: its exponents, eight bits of mantissa. Two make a word.
+// bfloat16 is the upper half of a float: the same exponent and 8 bits of precision. Two are packed
+// into a 32-bit word.
 
-// The nearest ones, ties to even. A NaN stays one unless its mantissa is all ones.
+// Rounds both values to nearest, ties to even. A NaN stays NaN unless its mantissa is all ones.
 inline uint32_t Bf16Pair(float low, float high) {
   const auto rounded = [](float value) {
     const auto bits = std::bit_cast<uint32_t>(value);
@@ -16,7 +17,7 @@ inline uint32_t Bf16Pair(float low, float high) {
   return rounded(low) | rounded(high) << 16;
 }
 
-// Exact.
+// The halves of a word as floats; exact.
 inline float Bf16Low(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
 inline float Bf16High(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
 

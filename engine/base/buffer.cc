@@ -6,8 +6,8 @@ namespace nerf {
 namespace {
 
 constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
-constexpr size_t kHugePage =
-    size_t{2} << 20;  // hash tables are read at random: huge pages save most TLB misses
+// Hash tables are read at random addresses: huge pages avoid most TLB misses.
+constexpr size_t kHugePage = size_t{2} << 20;
 
 class HostBufferAllocator : public BufferAllocator {
  public:

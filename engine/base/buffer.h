@@ -14,7 +14,7 @@ namespace nerf {
 
 enum class DeviceKind { kCpu, kCuda };
 
-// Where a Buffer's bytes come from. The one for CUDA devices lives in kernels/cuda.
+// The source of a Buffer's memory. The allocator for CUDA devices is in kernels/cuda.
 class BufferAllocator {
  public:
   virtual ~BufferAllocator() = default;
@@ -24,11 +24,11 @@ class BufferAllocator {
   virtual DeviceKind device() const = 0;
 };
 
-// Host memory; large blocks ask for huge pages. Never null, lives for ever, thread-safe.
+// Host memory; large blocks request huge pages. Never null, never destroyed, thread-safe.
 BufferAllocator* HostAllocator();
 
-// Adds up what would be allocated, and allocates nothing: buffers made with it may only be
-// destroyed.
+// Sums up the bytes that would be allocated without allocating any. A buffer made with it may only
+// be destroyed.
 class MeasuringAllocator : public BufferAllocator {
  public:
   void* Allocate(size_t byte_size) override {

@@ -2,12 +2,12 @@
 
 namespace nerf {
 
-// Prints the failed expression with its place and aborts. Never returns.
+// Prints the failed expression with file and line, and aborts.
 [[noreturn]] void CheckFailed(const char* expression, const char* file, int line);
 
 }  // namespace nerf
 
-// For broken invariants of our own code, never for user input (that gets an absl::Status).
+// For broken invariants of our own code. Bad user input returns an absl::Status instead.
 #define NERF_CHECK(condition) \
   ((condition) ? (void)0 : ::nerf::CheckFailed(#condition, __FILE__, __LINE__))
 
@@ -17,7 +17,7 @@ namespace nerf {
 #define NERF_DCHECK(condition) NERF_CHECK(condition)
 #endif
 
-// Marks scalar steps that the CPU loops and the CUDA kernels share.
+// Marks scalar functions that the CPU loops and the CUDA kernels share.
 #ifdef __CUDACC__
 #define NERF_HD __host__ __device__
 #else

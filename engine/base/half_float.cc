@@ -9,13 +9,14 @@ uint16_t FloatToHalf(float value) {
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);  // NaN
-  // 65520 lies half way to the next power and rounds to infinity.
+  // 65520 is halfway between the largest half and 2^16, and rounds to infinity.
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
   if (magnitude >= 0x38800000u) {  // normal in half precision
     const uint32_t rebased = magnitude - 0x38000000u;
     return static_cast<uint16_t>(sign | ((rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13));
   }
-  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);  // up to half the smallest
+  if (magnitude <= 0x33000000u)
+    return static_cast<uint16_t>(sign);  // at most half of the smallest subnormal
   const uint32_t exponent = magnitude >> 23;
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
   const uint32_t shift = 126u - exponent;  // 14 to 24

@@ -4,15 +4,15 @@
 
 namespace nerf {
 
-// IEEE 754 half precision, in integer arithmetic throughout: independent of the rounding and
-// denormal modes of the thread.
+// IEEE 754 half precision in integer arithmetic, so that results do not depend on the thread's
+// rounding and denormal modes.
 
-// Rounds to the nearest half, ties to even; beyond 65504 to infinity. A NaN stays one.
+// Rounds to the nearest half, ties to even; infinity from 65520 on. A NaN stays NaN.
 uint16_t FloatToHalf(float value);
 // Exact.
 float HalfToFloat(uint16_t half);
 
-// A half as an element of an array.
+// A half as an array element.
 struct Half {
   uint16_t bits = 0;
   bool operator==(const Half&) const = default;

@@ -13,8 +13,8 @@ struct LensDistortion {
   float k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0;
 };
 
-// Where the model sends normalized image coordinates (u, v), and its Jacobian (row-major 2x2)
-// there; in double because Newton squares what is lost.
+// Normalized image coordinates after distortion, with the Jacobian of the distortion (row-major
+// 2x2). In double: Newton's method below needs residuals smaller than a float resolves.
 struct DistortedPoint {
   double u, v;
   double du_du, du_dv, dv_du, dv_dv;
@@ -35,12 +35,12 @@ NERF_HD inline DistortedPoint DistortWithJacobian(const LensDistortion& lens, do
   return result;
 }
 
-// The point that the lens sends to (*u, *v), in its place: at most 10 Newton steps from the
-// distorted point, which is kept where they do not converge.
+// Replaces the distorted point (*u, *v) by the undistorted one, by at most 10 Newton steps. Where
+// they do not converge the point is left as it is.
 NERF_HD inline void UndistortPoint(const LensDistortion& lens, float* u, float* v) {
   constexpr int kMaxNewtonSteps = 10;
-  // Of the squared residual, in normalized coordinates: far below a thousandth of a pixel at any
-  // focal length we accept.
+  // Bounds on the squared residual in normalized coordinates: far below a thousandth of a pixel at
+  // any accepted focal length.
   constexpr double kConverged = 1e-18;
   constexpr double kAcceptable = 1e-10;
   double guess_u = *u, guess_v = *v;
@@ -54,14 +54,15 @@ NERF_HD inline void UndistortPoint(const LensDistortion& lens, float* u, float* 
       return;
     }
     const double determinant = at.du_du * at.dv_dv - at.du_dv * at.dv_du;
-    // Past the fold of the polynomial the picture turns inside out: no preimage on our side of it.
+    // Beyond the radius where the polynomial stops growing there is no valid preimage.
     if (!(determinant > 1e-9) || !std::isfinite(error)) return;
     guess_u -= (at.dv_dv * error_u - at.du_dv * error_v) / determinant;
     guess_v -= (at.du_du * error_v - at.dv_du * error_u) / determinant;
   }
 }
 
-// What a ray through a pixel depends on. Lengths in pixels; camera axes as scene/camera.h has them.
+// The camera parameters that a pixel's ray depends on. Lengths in pixels; camera axes as in
+// scene/camera.h.
 struct LensCamera {
   float fl_x = 0, fl_y = 0;  // focal lengths
   float cx = 0, cy = 0;      // principal point
@@ -70,7 +71,7 @@ struct LensCamera {
   Mat34 camera_to_world;
 };
 
-// The ray through image position (x, y), y downwards. t_near and t_far are left at their defaults.
+// The ray through image position (x, y), y pointing down. t_near and t_far keep their defaults.
 NERF_HD inline Ray LensRay(const LensCamera& camera, float x, float y) {
   float u = (x - camera.cx) / camera.fl_x;
   float v = (y - camera.cy) / camera.fl_y;

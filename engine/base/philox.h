@@ -23,7 +23,7 @@ NERF_HD inline std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counte
   return counter;
 }
 
-// What a stream of random numbers is for: the last counter word, so that no two uses share numbers.
+// Purpose of a random stream. It is part of the counter, so that no two purposes share numbers.
 enum class RandomUse : uint32_t {
   kRayPixel = 0,
   kRayJitter = 1,
@@ -32,7 +32,7 @@ enum class RandomUse : uint32_t {
   kTest = 4
 };
 
-// Random words of (seed, use, step, index).
+// Four random words, a pure function of the arguments.
 NERF_HD inline std::array<uint32_t, 4> RandomWords(uint64_t seed, RandomUse use, uint32_t step,
                                                    uint32_t index) {
   return Philox4x32({index, step, static_cast<uint32_t>(use), 0}, seed);

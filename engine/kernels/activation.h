@@ -7,21 +7,21 @@
 
 namespace nerf::kernels {
 
-// Density of the MLP's first output: exp(min(x - shift, 15)), a training unit. An untrained field
-// has x near 0, so the shift says how dense space is at first; the clamp keeps exp finite.
+// Density from the MLP's first output: exp(min(x - shift, 15)) per training unit. An untrained
+// field has x near 0, so the shift sets the initial density; the clamp keeps exp finite.
 inline constexpr float kDensityMaxExponent = 15.0f;
 NERF_HD inline float DensityFromOutput(float x, float shift) {
-  // A copy: device code has no address of the constant to give to std::min.
+  // A copy, because device code cannot take the constant's address, which std::min needs.
   return std::exp(std::min(x - shift, float{kDensityMaxExponent}));
 }
 
 // Opacity of a sample of length delta: 1 - exp(-sigma delta).
 NERF_HD inline float AlphaFromDensity(float sigma, float delta) {
-  return -std::expm1(-sigma * delta);  // expm1: thin samples keep their digits
+  return -std::expm1(-sigma * delta);  // expm1 keeps the digits of small arguments
 }
 
-// sigmas[i] = DensityFromOutput(outputs[i * stride], shift); alphas[i] =
-// AlphaFromDensity(sigmas[i], deltas[i]) where alphas is not null.
+// sigmas[i] = DensityFromOutput(outputs[i * stride], shift) and, unless alphas is null,
+// alphas[i] = AlphaFromDensity(sigmas[i], deltas[i]).
 struct DensityActivationParams {
   int n = 0;
   const float* outputs = nullptr;

@@ -20,7 +20,7 @@ struct AdamSettings {
   float l2 = 0;
 };
 
-// All n parameters. Gradients are left as they are.
+// Adam on all n parameters. Gradients are not reset.
 struct AdamDenseParams {
   AdamSettings settings;
   int64_t n = 0;
@@ -30,17 +30,17 @@ struct AdamDenseParams {
   const float* gradients = nullptr;
 };
 
-// A moment in bf16 lies up to 0.4% from its neighbors' middle: where a step takes less of it than
-// that, rounding to nearest gives it back, and it never falls.
+// bf16 has 8 bits of precision. A decay that removes less than 0.4% of a moment rounds back to the
+// same value, so the moment would never shrink.
 inline constexpr float kMaxBf16Decay = 0.995f;
 
-// Parameters in cache lines of 16 floats: lines with touched[line] == 0 are skipped, and in the
-// others elements of zero gradient: neither parameter nor moments of an entry change in a step that
-// does not see it. Visited gradients and flags are reset to 0. settings.l2 is ignored. Where
-// half_copies is not null the parameters of visited lines are written there, too. Moments are
-// floats or, where moment_pairs is not null, bf16 (base/bfloat16.h), the first one in the low half
-// of a word: memory bounds this op, and moments are half of what it reads and writes. Decays must
-// then be at most kMaxBf16Decay. Arrays begin at cache lines.
+// Adam on the hash table, in cache lines of 16 floats. Lines with touched[line] == 0 are skipped,
+// and so are elements with zero gradient: an entry that no sample reads in a step keeps its
+// parameter and moments. Gradients and flags of visited lines are reset to 0. settings.l2 is
+// ignored. If half_copies is not null, the parameters of visited lines are also written there.
+// Moments are floats, or packed bf16 (base/bfloat16.h) if moment_pairs is not null, the first
+// moment in the low half of a word: this op is bound by memory, and moments are half of its
+// traffic. Betas must then be at most kMaxBf16Decay. Arrays are aligned to cache lines.
 struct AdamSparseParams {
   AdamSettings settings;
   int64_t n_lines = 0;  // a multiple of 8
@@ -67,22 +67,24 @@ void AdamSparse(const AdamSparseParams& params);
 void MovingAverage(const MovingAverageParams& params);
 }  // namespace cpu
 
-// All pointers are to device memory, the settings too: a recorded launch reads those of its step.
+// All pointers, including settings, are to device memory: a launch recorded in a CUDA graph reads
+// the settings of the current step.
 namespace cuda {
 
-// What the updates of one step share.
+// Settings shared by all updates of one step.
 struct AdamStepSettings {
   AdamSettings adam;
-  float gradient_factor = 1;  // applied to gradients first: undoes their scaling
+  float gradient_factor = 1;  // multiplies gradients first, to undo the loss scale
 };
 
-// Adam on the hash table: elements of zero gradient stay as they are, moments included, and visited
-// gradients are reset to 0. settings->adam.l2 is ignored. Gradients are floats, or fixed point
-// (hash_encoding.h). Where half_copies is not null the new parameters are written there, too.
-// Shapes: [n] each, n a multiple of 4. *skip != 0 leaves everything as it is but for the gradients,
-// which are reset.
-// Traffic: 4 bytes (8 in fixed point) an element, and 28 more (30 with half copies) for each that
-// is not zero: looking at every gradient costs less than marking lines would, 128 stores a sample.
+// Adam on the hash table. Elements with zero gradient keep parameter and moments; nonzero gradients
+// are reset to 0. settings->adam.l2 is ignored. Gradients are floats, or fixed point
+// (hash_encoding.h) if fixed_gradients is not null. If half_copies is not null, the new parameters
+// are also written there. *skip != 0 changes nothing but resets the gradients.
+// Shapes: [n] each, n a multiple of 4.
+// Traffic: 4 bytes (8 in fixed point) per element, and 28 more (30 with half copies) per element
+// with a nonzero gradient. Reading every gradient is cheaper than flags for touched lines, which
+// would take 128 stores per sample.
 struct AdamSparseParams {
   const AdamStepSettings* settings = nullptr;
   const uint32_t* skip = nullptr;
@@ -95,10 +97,9 @@ struct AdamSparseParams {
   Half* half_copies = nullptr;
 };
 
-// Adam on all n parameters, whose gradients come in n_parts rows [n_parts][n] that are summed in
-// order. Where half_copies is not null the new parameters are written there, too. *not_finite,
-// where that is not null, becomes 1 if one of them is not a finite number. *skip != 0 leaves
-// everything as it is.
+// Adam on all n parameters. Gradients are partial sums [n_parts][n] that are added in order. If
+// half_copies is not null, the new parameters are also written there. If not_finite is not null,
+// *not_finite becomes 1 when a new parameter is not finite. *skip != 0 changes nothing.
 struct AdamDenseParams {
   const AdamStepSettings* settings = nullptr;
   const uint32_t* skip = nullptr;

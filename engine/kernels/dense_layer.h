@@ -2,22 +2,23 @@
 
 #include <cstdint>
 
-// Without inline functions: kernels/cpu/bf16_unit.h includes it.
+// No inline functions here: files with compiler flags of their own include this header by way of
+// kernels/cpu/bf16_unit.h, and their copies of such functions would run on other machines.
 
 namespace nerf::kernels {
 
-// Layers of a small bias-free MLP on a batch of samples, row-major fp32. Row counts may be
-// anything; strides are in floats. n_out (of the product that is computed) is a multiple of 16:
-// narrower layers are padded with zero weights.
+// Layers of a small bias-free MLP on a batch of samples, row-major fp32. Any number of rows;
+// strides are in floats. The number of output columns of each product is a multiple of 16: narrower
+// layers are padded with zero weights.
 //
-// Paths that multiply in bf16 take weights as pairs of rows (PackBf16Pairs) in the layout of the
-// weights: where a layer's stand at weights + i with rows `stride` apart, i a multiple of 2 *
-// stride but for a column, its pairs stand at weight_pairs + i / 2 and the column. Up to 15 rows of
-// pairs after the layer's last may be read, and are multiplied by zeros: they are readable and
-// finite. Without weight_pairs each call makes its own; paths in fp32 ignore them.
+// bf16 paths read the weights packed in pairs of rows (PackBf16Pairs): row p of the pairs holds
+// rows 2 p and 2 p + 1 of the weights. A caller that packs all layers' weights at once passes a
+// layer's pairs as weight_pairs; without them each call packs its own. fp32 paths ignore
+// weight_pairs. Requires: 15 more rows after a layer's last pair are readable and finite (they are
+// multiplied by zeros).
 
-// outputs[m][n] = act(sum_k inputs[m][k] * weights[k][n]), act = max(x, 0) when relu. With
-// accumulate, what outputs hold is added to the sum first.
+// outputs[m][n] = act(sum_k inputs[m][k] * weights[k][n]), act(x) = relu ? max(x, 0) : x. With
+// accumulate, the old value of outputs[m][n] is added before act.
 // Shapes: inputs [n_rows][n_in], weights [n_in][n_out], outputs [n_rows][n_out].
 struct DenseForwardParams {
   int n_rows = 0, n_in = 0, n_out = 0;
@@ -31,11 +32,12 @@ struct DenseForwardParams {
   bool accumulate = false;
 };
 
-// Gradient to the inputs: grad_inputs[m][k] = (gate == null or gate[m][k] > 0) * sum_n
-// grad_outputs[m][n] * weights[n][k]. Shapes: grad_outputs [n_rows][n_out], weights [n_out][n_in]
-// (the transpose of the forward's; rows weight_stride apart, 0 for n_in), gate and grad_inputs
-// [n_rows][n_in]; n_in a multiple of 16.
-// gate is the forward input where that came out of a ReLU.
+// Gradient by the inputs:
+//   grad_inputs[m][k] = sum_n grad_outputs[m][n] * weights[n][k], 0 where gate[m][k] <= 0.
+// gate holds the layer's inputs if they come from a ReLU, else null.
+// Shapes: grad_outputs [n_rows][n_out], weights [n_out][n_in] (the transpose of the forward pass's;
+// rows are weight_stride floats apart, 0 means n_in), gate and grad_inputs [n_rows][n_in]; n_in a
+// multiple of 16.
 struct DenseBackwardInputParams {
   int n_rows = 0, n_in = 0, n_out = 0;
   const float* grad_outputs = nullptr;
@@ -49,9 +51,9 @@ struct DenseBackwardInputParams {
   int grad_input_stride = 0;
 };
 
-// Gradient to the weights: grad_weights[k][n] += sum_m inputs[m][k] * grad_outputs[m][n], rows in
-// order. Shapes: inputs [n_rows][n_in], grad_outputs [n_rows][n_out], grad_weights [n_in][n_out];
-// n_in a multiple of 4, n_out of 16.
+// Gradient by the weights: grad_weights[k][n] += sum_m inputs[m][k] * grad_outputs[m][n], summed in
+// the order of m. Shapes: inputs [n_rows][n_in], grad_outputs [n_rows][n_out], grad_weights
+// [n_in][n_out]; n_in a multiple of 4, n_out of 16.
 struct DenseBackwardWeightsParams {
   int n_rows = 0, n_in = 0, n_out = 0;
   const float* inputs = nullptr;
@@ -62,10 +64,10 @@ struct DenseBackwardWeightsParams {
 };
 
 namespace cpu {
-// Whether this process multiplies layers in bf16 (kernels/simd_path.h).
+// Whether layers are multiplied in bf16 in this process (kernels/simd_path.h).
 bool UsesBf16Layers();
-// Where it does: pairs[p][c] holds values[2 p][c], rounded to bf16, in its low half and
-// values[2 p + 1][c] in its high one. n_rows is even, n_columns a multiple of 16.
+// pairs[p][c] = values[2 p][c] rounded to bf16 in the low half and values[2 p + 1][c] in the high
+// half. n_rows is even, n_columns a multiple of 16. Does nothing unless UsesBf16Layers().
 void PackBf16Pairs(int n_rows, int n_columns, const float* values, uint32_t* pairs);
 
 void DenseForward(const DenseForwardParams& params);

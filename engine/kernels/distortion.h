@@ -5,11 +5,11 @@
 
 namespace nerf::kernels {
 
-// How far apart along a ray its weights lie:
+// Distortion loss of a ray: how far apart its weights lie.
 //   distortion = sum_ij weight_i weight_j |s_i - s_j| + sum_i weight_i^2 length_i / 3
-// for samples in order, s_i the middle and length_i the extent of one. Trained on beside the
-// color it gathers fog into surfaces, and a ray that meets a surface needs few samples. Unitless.
-// Sources: Barron et al. 2022, "Mip-NeRF 360", eq. 15; the sums in one walk: Sun et al. 2022,
+// s_i is the middle and length_i the extent of sample i; samples are added front to back. As a
+// second loss it condenses fog into surfaces, so that rays need fewer samples. Unitless.
+// Sources: Barron et al. 2022, "Mip-NeRF 360", eq. 15; the sums in one pass: Sun et al. 2022,
 // "Improved Direct Voxel Grid Optimization for Radiance Fields Reconstruction", eq. 2.
 struct Distortion {
   float value = 0;
@@ -22,8 +22,8 @@ struct Distortion {
   }
 };
 
-// d distortion / d weight_i of the sample that comes next after those in `before`; `ray` has all of
-// them. The sum over a ray of this times weight_i is twice the ray's distortion.
+// d distortion / d weight_i. `ray` holds all samples, `before` those in front of sample i. (The sum
+// of this times weight_i over a ray is twice the ray's distortion.)
 NERF_HD inline float DistortionGradient(const Distortion& ray, const Distortion& before,
                                         float sample_weight, float s, float length) {
   const float weight_behind = ray.weight - before.weight - sample_weight;
@@ -32,9 +32,9 @@ NERF_HD inline float DistortionGradient(const Distortion& ray, const Distortion&
               sample_weight * length / 3);
 }
 
-// Where a sample lies: in stepping space, so that near and far count alike. The unit is 512 of the
-// scene's steps, the box's diagonal where steps are its usual 512th and do not grow; with shorter
-// ones (setting `step`) the same gap counts for more.
+// The coordinate s of a sample: its position in stepping space (MarchSteps), so that near and far
+// gaps count alike, in units of 512 of the scene's steps. With the default step this unit is the
+// diagonal of the box; with a shorter `step` the same gap counts for more.
 inline constexpr float kDistortionPerStep = 1.0f / 512;
 NERF_HD inline float DistortionCoordinate(const MarchSteps& scene_steps, float t) {
   return scene_steps.ToSteps(t) * kDistortionPerStep;

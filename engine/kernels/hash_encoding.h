@@ -11,24 +11,24 @@
 namespace nerf::kernels {
 
 inline constexpr int kMaxHashLevels = 16;
-inline constexpr uint32_t kHashPrimeY = 2654435761u, kHashPrimeZ = 805459861u;  // of eq. 4
-inline constexpr int kLineFloats = 16;  // of a cache line, the unit that an optimizer visits
+inline constexpr uint32_t kHashPrimeY = 2654435761u, kHashPrimeZ = 805459861u;  // eq. 4
+inline constexpr int kLineFloats = 16;  // floats per cache line, the unit of AdamSparse
 
 // Multiresolution hash encoding: level l overlays the unit cube with a grid of resolution[l]^3
 // cells whose corners index a table of 2^log2_hashmap_size entries of two or four features; a point
-// takes the trilinear mean of its cell's eight corners. A level whose corners all fit is indexed
-// directly, a finer one by a spatial hash.
+// gets the trilinear interpolation of its cell's eight corners. A level whose corners fit into the
+// table is indexed directly (dense), a finer one by a spatial hash.
 // Source: Mueller et al. 2022, "Instant neural graphics primitives with a multiresolution hash
 // encoding", section 3, eq. 2-4.
 struct HashGridShape {
   int n_levels = kMaxHashLevels;
-  int n_features = 2;  // of an entry: 2 or 4
+  int n_features = 2;  // per entry: 2 or 4
   int log2_hashmap_size = 18;
   int resolution[kMaxHashLevels] = {};  // cells along a side
 
   uint32_t entries() const { return uint32_t{1} << log2_hashmap_size; }
   size_t level_size() const { return static_cast<size_t>(n_features) << log2_hashmap_size; }
-  int width() const { return n_levels * n_features; }  // features of a point
+  int width() const { return n_levels * n_features; }  // features per point
   bool IsDense(int level) const {
     const uint64_t corners = static_cast<uint64_t>(resolution[level]) + 1;
     return corners * corners * corners <= entries();
@@ -55,7 +55,7 @@ NERF_HD inline uint32_t HashGridEntry(uint32_t x, uint32_t y, uint32_t z, uint32
 }
 
 // features[i * stride + F l + f] for i in [0, n), l in [0, n_levels), f in [0, F), F = n_features.
-// T is float or Half; sums are fp32. Levels from n_active on give zeros, and are not read.
+// T is float or Half; sums are fp32. Levels from n_active on are not read; their features are 0.
 // Shapes: positions [n] in [0, 1]^3 (others are clamped); table [n_levels][entries][F]; stride >= F
 // n_levels, in floats. Requires: features does not alias the table.
 template <typename T>
@@ -69,15 +69,15 @@ struct HashEncodeForwardParams {
   int n_active = kMaxHashLevels;
 };
 
-inline constexpr int kHashTile = 16;  // samples that are worked on together
+inline constexpr int kHashTile = 16;  // samples that are processed together
 
-// Adds the gradient of one level, samples in order:
+// Adds the gradient of one level to the table, samples in order:
 //   grad_table[entry(corner)][f] += weight(corner) * grad_features[tile * tile_stride + F k + f]
-// for sample k of a tile of kHashTile; sample i is number i % kHashTile of tile i / kHashTile. In a
-// tile one level's gradients lie together: of rows with all levels of a sample, each level would
-// read cache lines that are mostly the others'. Shapes: positions [n] in [0, 1]^3; grad_table
-// [entries][F] of that level; tile_stride in floats. touched[entry * F / 16] = 1 for each entry
-// added to: the cache lines that an optimizer has to visit.
+// where sample i is sample k = i % kHashTile of tile i / kHashTile. A tile stores one level's
+// gradients contiguously: if a row held all levels of a sample, each level would load cache lines
+// that are mostly the other levels'. touched[entry * F / 16] = 1 for each entry that is added to:
+// the cache lines that AdamSparse visits.
+// Shapes: positions [n] in [0, 1]^3; grad_table [entries][F] of that level; tile_stride in floats.
 struct HashEncodeBackwardParams {
   const HashGridShape* shape = nullptr;
   int level = 0;
@@ -95,15 +95,16 @@ void HashEncodeForward(const HashEncodeForwardParams<Half>& params);
 void HashEncodeBackward(const HashEncodeBackwardParams& params);
 }  // namespace cpu
 
-// The same op with arrays laid out for a device: features in planes of two, level after level, so
-// that while all samples read one level its table stays in the L2 cache, and neighboring threads
-// write neighbors. Plane p holds features 2 p and 2 p + 1 of each sample's F n_levels. All
-// pointers are to device memory.
+// The same op with arrays laid out for a device: features are stored in planes of two, plane p with
+// features 2 p and 2 p + 1 of every sample. All samples read one level before the next, whose table
+// then stays in the L2 cache, and neighboring threads write neighboring words. All pointers are to
+// device memory.
 namespace cuda {
 
 // features[(p * stride + i) * 2 + f] for i in range. T is float or Half; sums are fp32.
 // Shapes: table [n_levels][entries][F], positions [capacity], features [F n_levels / 2][stride][2].
-// Traffic: 8 reads of F sizeof(T) a sample and level, 12 bytes of position, F sizeof(T) written.
+// Traffic per sample and level: 8 reads of F sizeof(T) bytes, 12 bytes of position, F sizeof(T)
+// written.
 template <typename T>
 struct HashEncodeForwardParams {
   HashGridShape shape;
@@ -114,16 +115,17 @@ struct HashEncodeForwardParams {
   uint32_t stride = 0;
 };
 
-// The table's gradient in fixed point, for sums whose bytes do not depend on their order: one unit
-// is 2^-32, and sums reach to 2^31.
+// Gradients of the table in fixed point: sums are then independent of the order of additions. One
+// unit is 2^-32; sums up to 2^31 fit.
 inline constexpr float kFixedPointOne = 4294967296.0f;
 
 // grad_table[l][entry(corner)][f] += weight(corner) * gradient of feature F l + f of sample i, for
-// i in range; sample i lies at positions[rows[i]] (positions[i] without rows). Shapes:
-// grad_features [F n_levels / 2][stride][2], planes as above; grad_table, or fixed_grad_table in
-// its place, [n_levels][entries][F]. Sums of floats depend on the order of the additions, sums in
-// fixed point do not. Traffic: 8 atomic additions of 4 F bytes (8 F in fixed point) a sample and
-// level.
+// i in range, at positions[rows[i]] (positions[i] if rows is null). Exactly one of grad_table and
+// fixed_grad_table is not null; sums of floats depend on the order of additions, fixed point does
+// not.
+// Shapes: grad_features [F n_levels / 2][stride][2], planes as above; grad_table, fixed_grad_table
+// [n_levels][entries][F].
+// Traffic: 8 atomic additions of 4 F bytes (8 F in fixed point) per sample and level.
 struct HashEncodeBackwardParams {
   HashGridShape shape;
   DeviceRange range;

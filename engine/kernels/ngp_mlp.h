@@ -9,10 +9,10 @@
 
 namespace nerf::kernels::cuda {
 
-// The two MLPs of the ngp field, each as one kernel: encoding 32 -> 64 -> 16, of which output 0 is
-// the density's exponent, and color (16 harmonics, these 16) 32 -> 64 -> 64 -> 3, ReLU between
-// layers, no biases. Weights are one buffer; layer l is [n_in][n_out] row-major at its offset, the
-// last one padded from 3 to 16 columns of zeros.
+// The two MLPs of the ngp field, each in one kernel. Density MLP: encoding 32 -> 64 -> 16, output 0
+// is the density's exponent. Color MLP: 16 harmonics and the 16 density outputs, 32 -> 64 -> 64
+// -> 3. ReLU between layers, no biases. All weights are in one buffer; layer l is [n_in][n_out]
+// row-major at its offset, the last one padded with zeros from 3 to 16 columns.
 struct NgpMlpLayer {
   int offset, n_in, n_out;
 };
@@ -20,16 +20,18 @@ inline constexpr NgpMlpLayer kNgpMlp[5] = {
     {0, 32, 64}, {2048, 64, 16}, {3072, 32, 64}, {5120, 64, 64}, {9216, 64, 16}};
 inline constexpr int kNgpMlpWeights = 10240;
 
-// T is Half: weights and activations in half precision, sums in fp32 on the tensor cores. Or float:
-// plain fp32, the reference. All pointers are to device memory. Arrays of samples hold `capacity`
-// of them; encodings are planes of two features, [16][stride][2], as kernels/hash_encoding.h writes
+// T = Half: weights and activations in half precision, sums in fp32, on tensor cores. T = float:
+// plain fp32, the reference. All pointers are to device memory. Sample arrays have range.capacity
+// elements; encodings are planes of two features [16][stride][2], as kernels/hash_encoding.h writes
 // them.
 
-// Density of the samples in range: sigmas[i] = DensityFromOutput(output, shift), alphas[i] = 1 -
-// exp(-sigmas[i] deltas[i]) where alphas is not null, geometry[16 i + j] all outputs where that is
-// not null. Where values is not null values[cells[i]] = max(values[cells[i]], sigmas[i] *
-// step_length): what an occupancy grid learns; *skip != 0, where skip is not null, leaves values as
-// they are. Work: 6.1 kFLOP a sample; 68 bytes read and 40 written in half precision.
+// Density of the samples i in range:
+//   sigmas[i] = DensityFromOutput(output 0, shift),
+//   alphas[i] = 1 - exp(-sigmas[i] deltas[i]), unless null,
+//   geometry[16 i + j] = output j, unless null,
+//   values[cells[i]] = max(values[cells[i]], sigmas[i] * step_length), unless values is null or
+//   *skip != 0: the update of the occupancy grid.
+// Work: 6.1 kFLOP per sample; 68 bytes read and 40 written in half precision.
 template <typename T>
 struct NgpDensityParams {
   DeviceRange range;
@@ -47,9 +49,9 @@ struct NgpDensityParams {
   float* values = nullptr;
 };
 
-// Colors [k] of the kept samples k in range: sample k's geometry stands at rows[k], or at k where
-// rows is null, its ray's harmonics [n_rays][16] at ray_of[that]. sRGB in [0, 1].
-// Work: 14 kFLOP a sample; 84 bytes read and 12 written in half precision.
+// Colors [k] of the kept samples k in range, sRGB in [0, 1]. Sample k's geometry is at row rows[k]
+// (k if rows is null), and the harmonics of its ray, [n_rays][16], at ray_of[that row]. Work: 14
+// kFLOP per sample; 84 bytes read and 12 written in half precision.
 template <typename T>
 struct NgpColorParams {
   DeviceRange range;
@@ -61,18 +63,18 @@ struct NgpColorParams {
   Vec3* colors = nullptr;
 };
 
-// Backward pass of both MLPs. The forward activations are computed once more: that is less than to
-// store and load 1.1 KB a sample. grads [k][4] as kernels/composite.h writes them; sample k's
-// encoding stands at rows[k].
-//   grad_encodings[(p * stride + k) * 2 + f] = gradient of its encoding.
-//   weight_gradients[b][kNgpMlpWeights] = sum over the samples of block b, for b in
-//   [0, n_blocks): whole rows, in an order that never changes. Padding is left alone.
-// Gradients beyond the range of T are cut off at its ends.
-// Work: 57 kFLOP a sample; 120 bytes read and 128 written in half precision.
+// Backward pass of both MLPs. The forward activations are recomputed, which is cheaper than storing
+// and loading 1.1 KB per sample. grads [k][4] are those of kernels/composite.h; sample k's encoding
+// is at rows[k].
+//   grad_encodings[(p * grad_stride + k) * 2 + f] = gradient of its encoding (plane p, feature f).
+//   weight_gradients[b][kNgpMlpWeights] = sum over the samples of block b, for b in [0, n_blocks),
+//   in a fixed order. Every row is written, except the padding columns.
+// Gradients are clamped to the range of T.
+// Work: 57 kFLOP per sample; 120 bytes read and 128 written in half precision.
 template <typename T>
 struct NgpBackwardParams {
   DeviceRange range;
-  int n_blocks = 0;  // as many as weight_gradients has rows
+  int n_blocks = 0;  // rows of weight_gradients
   const T* weights = nullptr;
   const uint32_t* rows = nullptr;
   const uint32_t* ray_of = nullptr;
@@ -92,7 +94,7 @@ void NgpColor(const NgpColorParams<Half>& params, Stream stream);
 void NgpBackward(const NgpBackwardParams<float>& params, Stream stream);
 void NgpBackward(const NgpBackwardParams<Half>& params, Stream stream);
 
-// Shared memory that a block of the backward pass takes.
+// Shared memory per block of the backward pass, in bytes.
 template <typename T>
 size_t NgpBackwardSharedBytes();
 template <>
@@ -100,7 +102,7 @@ size_t NgpBackwardSharedBytes<float>();
 template <>
 size_t NgpBackwardSharedBytes<Half>();
 
-// How many blocks a backward pass is quickest with on the device in use.
+// The n_blocks at which the backward pass is fastest on the current device.
 template <typename T>
 int NgpBackwardBlocks();
 template <>

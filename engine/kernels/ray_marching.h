@@ -10,12 +10,12 @@
 
 namespace nerf::kernels {
 
-// The occupancy grid as the marcher reads it: nested cubes about `center`, level l of half side
-// half_side * 2^l, each of resolution^3 cells, in blocks of 4x4x4 cells of one 64-bit word (bit x +
-// 4 y + 16 z), blocks row-major, levels one after another. empty_distances, where there are any,
-// say how far around a block nothing is: one a block, 0 where it holds an occupied cell, else d
-// where all blocks less than d away along every axis are empty, of the same level and not covered
-// by a finer one. A ray then leaves 2 d - 1 blocks at once.
+// The occupancy grid as the marcher reads it: nested cubes around `center`. Level l has half side
+// half_side * 2^l and resolution^3 cells. 4x4x4 cells form a block, a 64-bit word (bit x + 4 y +
+// 16 z); blocks are row-major, levels one after another.
+// empty_distances (optional) has one entry per block: 0 if the block has an occupied cell, else a d
+// such that all blocks less than d away along every axis are empty, on the same level and not
+// covered by a finer one. A ray can then skip that cube of 2 d - 1 blocks a side.
 struct MarchGrid {
   const uint64_t* blocks = nullptr;
   Vec3 center;
@@ -37,8 +37,8 @@ struct MarchSteps {
 
   NERF_HD MarchSteps Scaled(float scale) const { return {step * scale, cone * scale}; }
 
-  // "Stepping space": n(t) grows by one a step. Linear up to step / cone, logarithmic beyond, so a
-  // jump over empty space is one subtraction.
+  // Stepping space: n(t) grows by one per step. It is linear up to t = step / cone and logarithmic
+  // beyond, so a jump over empty space needs no loop over its steps.
   NERF_HD float ToSteps(float t) const {
     if (cone <= 0) return t / step;
     const float turn = step / cone;
@@ -52,17 +52,17 @@ struct MarchSteps {
   NERF_HD float Delta(float t) const { return std::max(step, t * cone); }
 };
 
-// Of a training ray; no more are marched.
+// A training ray ends after this many samples.
 inline constexpr int kMaxSamplesPerRay = 2048;
 
-// A ray on its way through the grid.
+// A ray's progress through the grid.
 struct MarchRay {
   Vec3 origin, direction, inverse_direction;
   float t = 0;        // start of the next interval
-  float t_exit = -1;  // where the ray leaves the outermost box; nothing left when t >= t_exit
+  float t_exit = -1;  // where the ray leaves the outermost box; finished when t >= t_exit
 };
 
-// Starts a ray where it enters the outermost box, shifted by `jitter` (in [0, 1)) steps.
+// Starts a ray `jitter` steps, in [0, 1), behind its entry into the outermost box.
 NERF_HD inline MarchRay StartMarch(const MarchGrid& grid, const MarchSteps& steps, const Ray& ray,
                                    float jitter) {
   MarchRay march{ray.origin, ray.direction, {}, 0, -1};
@@ -70,7 +70,7 @@ NERF_HD inline MarchRay StartMarch(const MarchGrid& grid, const MarchSteps& step
   float t_enter = ray.t_near, t_exit = ray.t_far;
   for (int axis = 0; axis < 3; ++axis) {
     const float d = ray.direction[axis];
-    // A finite stand-in for 1 / 0 keeps 0 * inverse from being NaN.
+    // Finite instead of 1 / 0, because 0 * infinity is NaN.
     const float inverse = std::abs(d) > 1e-12f ? 1.0f / d : (d < 0 ? -1e12f : 1e12f);
     march.inverse_direction[axis] = inverse;
     const float a = (grid.center[axis] - half - ray.origin[axis]) * inverse;
@@ -83,11 +83,11 @@ NERF_HD inline MarchRay StartMarch(const MarchGrid& grid, const MarchSteps& step
   return march;
 }
 
-// Finds the next up to max_samples intervals whose middle lies in an occupied cell: their middles
-// and lengths, in scene units; only counts them where t_middles is null. Returns how many; fewer
-// than max_samples means that the ray has left the grid, or that it is so far away that a step no
-// longer changes a float. Sources: Amanatides and Woo 1987 for the cell exits; Mueller et al. 2022,
-// appendix E, for step lengths and nested grids.
+// Finds up to max_samples next intervals whose middle lies in an occupied cell, and writes their
+// middles and lengths (scene units) and cells, the latter unless null; only counts if t_middles is
+// null. Returns their number. Fewer than max_samples means that the ray is finished: it has left
+// the grid, or t is so large that adding a step does not change it. Sources: Amanatides and Woo
+// 1987 for the cell exits; Mueller et al. 2022, appendix E, for step lengths and nested grids.
 NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, int max_samples,
                                 MarchRay* ray, float* t_middles, float* deltas,
                                 uint32_t* cells = nullptr) {
@@ -134,7 +134,7 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
       t += delta;
       continue;
     }
-    // Jump out of the empty cell, or of all the empty blocks around.
+    // Jump out of the empty cell, or of all empty blocks around it.
     const float cell_size = cell_size0 * static_cast<float>(1 << level);
     float t_out = ray->t_exit;
     for (int axis = 0; axis < 3; ++axis) {
@@ -154,10 +154,11 @@ NERF_HD inline int MarchSamples(const MarchGrid& grid, const MarchSteps& steps, 
   return n;
 }
 
-// MarchSamples for many rays at once. A count below max_samples means that the ray is through.
-// Shapes: active [n_active], places in `rays`, each at most once; n_found [n_active]; t_middles,
-// deltas, cells [n_active, max_samples], of which the first n_found of a row are written.
-// Requires: grid.empty_distances, aligned to 4 bytes and whole words of 4; max_samples > 0.
+// MarchSamples for many rays at once. n_found < max_samples means that the ray is finished.
+// Shapes: active [n_active], distinct indices into `rays`; n_found [n_active]; t_middles, deltas,
+// cells [n_active, max_samples], of which the first n_found of a row are written.
+// Requires: grid.empty_distances is not null, aligned to 4 bytes, its size padded to a multiple of
+// 4; max_samples > 0.
 struct MarchRaysParams {
   MarchGrid grid;
   MarchSteps steps;
@@ -176,12 +177,12 @@ void MarchRays(const MarchRaysParams& params);
 }  // namespace cpu
 
 // Marching on a device, in waves: each ray takes a few samples, their densities are evaluated, and
-// only rays with light left go on. All pointers are to device memory, and no count is known to the
-// host.
+// only rays with enough transmittance left continue. All pointers are to device memory, counts
+// included: the host does not know them.
 namespace cuda {
 
-// Of a ray. Rays keep about five, so that a first wave of more marches beyond most rays' end;
-// behind the 256th hardly any is left, and one wave takes them all.
+// Samples per ray in each wave. Rays keep about five samples, so larger first waves would march
+// beyond the end of most rays. Few rays continue beyond the 256th, so the last wave takes the rest.
 inline constexpr int kWaves = 8;
 inline constexpr int kWaveSamples[kWaves] = {4, 4, 8, 16, 32, 64, 128, 1792};
 static_assert([] {
@@ -190,15 +191,15 @@ static_assert([] {
   return n == kMaxSamplesPerRay;
 }());
 
-// Rays whose kept samples are counted together, and how many such counts there are.
+// Rays whose kept samples are counted together, and the number of such groups.
 inline constexpr uint32_t kRayBlock = 256;
 inline constexpr uint32_t RayBlocks(uint32_t ray_capacity) { return ray_capacity / kRayBlock + 1; }
 
-// A ray between two waves.
+// State of a ray between two waves.
 struct alignas(16) RayState {
   MarchRay march;
   float transmittance = 1;
-  uint32_t n_kept = 0;  // samples that light reaches
+  uint32_t n_kept = 0;  // visible samples so far
 };
 
 // A ray's samples of one wave: [first, first + n).
@@ -206,14 +207,14 @@ struct RaySegment {
   uint32_t first = 0, n = 0;
 };
 
-// Shapes: [ray_capacity] for rays, [sample_capacity] for samples, both but where it says otherwise.
-// Samples of wave w are the elements that DeviceRange{sample_capacity, counts, w} names. Where more
-// are found than fit, *overflow becomes 1, nothing beyond is written, no sample counts as kept, and
-// the counts say at least how many there were.
+// Shapes: [ray_capacity] for rays and [sample_capacity] for samples unless stated otherwise. The
+// samples of wave w are DeviceRange{sample_capacity, counts, w}. If more samples are found than
+// fit, *overflow becomes 1, none is written beyond the capacity, no sample is kept, and the counts
+// are lower bounds of the numbers needed.
 struct MarchParams {
   MarchGrid grid;
   MarchSteps steps;
-  const float* step_scale = nullptr;  // of steps; null: 1
+  const float* step_scale = nullptr;  // factor on steps; null: 1
   Vec3 box_min, inverse_box_size;     // what the unit cube covers
   float min_transmittance = 0, alpha_threshold = 0;
   // Rays.
@@ -225,27 +226,27 @@ struct MarchParams {
   RaySegment* segments = nullptr;  // [kWaves][ray_capacity]
   // Samples.
   uint32_t sample_capacity = 0;
-  uint32_t* counts = nullptr;    // [kWaves + 1], 0 at the start; the last one counts kept samples
-  uint32_t* overflow = nullptr;  // 0 at the start
+  uint32_t* counts = nullptr;    // [kWaves + 1], initially 0; the last one counts kept samples
+  uint32_t* overflow = nullptr;  // initially 0
   float* t_middles = nullptr;
   float* deltas = nullptr;
   uint32_t* cells = nullptr;  // 64 * block + bit
   uint32_t* ray_of = nullptr;
   Vec3* positions = nullptr;  // unit cube
-  float* alphas = nullptr;    // written between two waves; 1 of samples that end their ray
-  float* weights = nullptr;   // -1 where a sample does not count
-  // Kept samples, ray by ray, in the order of the rays.
+  float* alphas = nullptr;    // written between two waves; 1 for a sample that ends its ray
+  float* weights = nullptr;   // -1 if a sample is not visible
+  // Kept samples, sorted by ray.
   uint32_t* block_sums = nullptr;   // [RayBlocks(ray_capacity)]
   uint32_t* ray_offsets = nullptr;  // [ray_capacity + 1]
-  uint32_t* rows = nullptr;         // which sample each kept one is
+  uint32_t* rows = nullptr;         // index of each kept sample among the samples
 };
 
-// Puts each ray where it enters the grid.
+// Initializes the states: each ray starts where it enters the grid.
 void StartRays(const MarchParams& params, Stream stream);
-// Advances each ray's transmittance over its samples of the wave before, then marches on.
-// Traffic: 128 bytes a ray, 36 a sample. The march itself runs twice, to count and to write.
+// Composites each ray's samples of the previous wave, then marches on. The march runs twice, to
+// count and to write. Traffic: 128 bytes per ray, 36 per sample.
 void MarchWave(const MarchParams& params, int wave, Stream stream);
-// After the last wave: advances once more and lists the kept samples.
+// After the last wave: composites its samples and lists the kept samples of all waves.
 void CompactSamples(const MarchParams& params, Stream stream);
 
 }  // namespace cuda

@@ -19,10 +19,10 @@ struct Picture {
   const uint8_t* pixels = nullptr;
 };
 
-enum class BackgroundKind { kBlack, kWhite, kRandom };  // a color a ray, uniform in sRGB values
+enum class BackgroundKind { kBlack, kWhite, kRandom };  // kRandom: per ray, uniform in sRGB
 
-// What rays are drawn from. first_pixels [n_pictures + 1]: pixels of all pictures before this one;
-// the last one is positive.
+// The pictures that rays are drawn from. first_pixels [n_pictures + 1]: the number of pixels in all
+// pictures before this one; the last element is the total, which is positive.
 struct PictureSet {
   int n_pictures = 0;
   const Picture* pictures = nullptr;
@@ -32,21 +32,21 @@ struct PictureSet {
   uint64_t seed = 0;
 };
 
-// A ray of a training step with the color it should show.
+// A ray of a training step with its target color.
 struct SampledRay {
   Ray ray;
   float jitter = 0;  // [0, 1)
   Vec3 target, background;
 };
 
-// A pixel of a set, counted within its picture.
+// A pixel of a set: its picture and its index there, row-major.
 struct SampledPixel {
   int picture = 0;
   uint64_t offset = 0;
 };
 
-// The pixel that ray number `index` of a step goes through: uniform over all pixels of all
-// pictures. A pure function of its arguments.
+// The pixel of ray `index` of a step: uniform over all pixels of all pictures, a pure function of
+// the arguments.
 NERF_HD inline SampledPixel PixelOfRay(const PictureSet& set, uint32_t step, uint32_t index) {
   const auto place = RandomWords(set.seed, RandomUse::kRayPixel, step, index);
   const uint64_t pixel = UniformIndex64(place[0], place[1], set.first_pixels[set.n_pictures]);
@@ -59,13 +59,13 @@ NERF_HD inline SampledPixel PixelOfRay(const PictureSet& set, uint32_t step, uin
   return {low, pixel - set.first_pixels[low]};
 }
 
-// Its bytes.
+// The pixel's bytes.
 NERF_HD inline const uint8_t* BytesOf(const PictureSet& set, const SampledPixel& pixel) {
   const Picture& picture = set.pictures[pixel.picture];
   return picture.pixels + pixel.offset * picture.n_channels;
 }
 
-// The ray through the center of its pixel.
+// The ray through the center of a pixel.
 NERF_HD inline SampledRay RayThroughPixel(const PictureSet& set, uint32_t step, uint32_t index,
                                           const SampledPixel& pixel) {
   const auto rest = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
@@ -91,7 +91,7 @@ NERF_HD inline SampledRay RayThroughPixel(const PictureSet& set, uint32_t step, 
   return sampled;
 }
 
-// Ray number `index` of a step.
+// Ray `index` of a step.
 NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32_t index) {
   return RayThroughPixel(set, step, index, PixelOfRay(set, step, index));
 }
@@ -99,9 +99,8 @@ NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32
 namespace cuda {
 
 // rays[i], jitters[i], targets[i], backgrounds[i] = SampleRay(set, *step, i) for i in range. All
-// pointers are to device memory, those of `set` and of its pictures too.
-// Traffic: about 150 bytes read a ray, most of them the camera of its picture;
-// 60 written.
+// pointers are to device memory, including those in `set` and in its pictures.
+// Traffic per ray: about 150 bytes read, most of them its picture's camera, and 60 written.
 struct SampleRaysParams {
   DeviceRange range;
   PictureSet set;

@@ -34,7 +34,7 @@ NERF_HD inline void SphericalHarmonics4(Vec3 d, float* out) {
 
 namespace cuda {
 
-// harmonics[16 r + i] of the rays' directions, for r in range. T is float or Half.
+// harmonics[16 r + i]: harmonic i of ray r's direction, for r in range. T is float or Half.
 template <typename T>
 struct SphericalHarmonicsParams {
   DeviceRange range;

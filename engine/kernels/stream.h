@@ -4,16 +4,14 @@
 
 namespace nerf::kernels {
 
-// A queue of work on a device: what is put into one runs in order. Borrowed, never null on a
-// device.
+// A queue of work on a device, which runs in order. Borrowed; never null on a device.
 struct Stream {
   void* handle = nullptr;  // cudaStream_t when on CUDA, unused on CPU
 };
 
-// Which elements of its arrays a launch works on. How many there are may only be known on the
-// device, so that no launch waits for the host: then `counts` points to device memory and the
-// elements are [counts[0] + ... + counts[part - 1], + counts[part]), cut off at capacity. Without
-// `counts` they are [0, capacity).
+// The elements of its arrays that a launch processes. Without counts: [0, capacity). With counts
+// (in device memory, so that a launch need not wait for the host): the counts[part] elements that
+// follow the first counts[0] + ... + counts[part - 1], cut off at capacity.
 struct DeviceRange {
   uint32_t capacity = 0;
   const uint32_t* counts = nullptr;

@@ -13,55 +13,58 @@
 
 namespace nerf::kernels {
 
-// Rays of views go through tiles of pixels, row by row in each: those of a tile meet the same
-// cells.
+// The rays of a view are ordered by tiles of pixels, row by row in each: the rays of a tile cross
+// the same cells.
 inline constexpr int kViewTileSide = 16;
 inline constexpr int kViewTileRays = kViewTileSide * kViewTileSide;
 
-inline constexpr float kViewJitter = 0.5f;  // the mean of the jitters that training drew
-// What stops less light is haze, whose mean distance says nothing.
+inline constexpr float kViewJitter = 0.5f;  // the mean of training's jitters
+// Rays of lower opacity get no depth: the mean distance of haze means nothing.
 inline constexpr float kMinDepthOpacity = 0.1f;
 
-// Samples that weigh less than an 8-bit step lend their weight to the next one of their ray.
+// Color is not evaluated for a weight below one 8-bit step: it is added to the next sample's.
 inline constexpr float kMinColorWeight = 1.0f / 256;
 
-// What a ray of a view has gathered so far, front to back.
+// The compositing state of a view's ray, front to back.
 struct ViewAccumulator {
   Vec3 color;
   float transmittance = 1;
-  float left = 1;  // of the light, as the picture shows it; see AddSample
+  float faded_transmittance = 1;  // what the picture shows of transmittance; see AddSample
   float depth = 0;
-  float seen = 0, unseen = 0;  // weight that color is made of, and that waits for the next sample
+  float color_weight = 0;    // sum of the weights that `color` is made of
+  float pending_weight = 0;  // of the thin samples since; added to the next sample's weight
 
-  // Takes the light that a sample stops. As in training no light is left below min_transmittance,
-  // but here what is left falls to nothing on a line, from twice that on: a picture then hangs on
-  // no rounding, and devices agree. Returns the weight that the sample's color has, those of the
-  // thin samples before it included; 0 where it is itself one of those.
+  // Adds a sample's opacity and depth. Returns the weight of its color, including that of the thin
+  // samples before it; 0 if the sample is itself too thin, and its color need not be evaluated.
+  // Training stops rays at min_transmittance. Here the transmittance instead fades linearly to 0
+  // between 2 * min_transmittance and min_transmittance: a picture then depends on no comparison
+  // that rounding decides, and devices agree.
   NERF_HD float AddSample(float alpha, float t_middle, float min_transmittance) {
     transmittance *= 1 - alpha;
-    const float still_left =
+    const float faded =
         std::min(transmittance, std::max(2 * (transmittance - min_transmittance), 0.0f));
-    const float weight = left - still_left;
-    left = still_left;
+    const float weight = faded_transmittance - faded;
+    faded_transmittance = faded;
     depth += weight * t_middle;
-    unseen += weight;
-    if (unseen < kMinColorWeight) return 0;
-    const float shown = unseen;
-    unseen = 0;
-    return shown;
+    pending_weight += weight;
+    if (pending_weight < kMinColorWeight) return 0;
+    const float sample_weight = pending_weight;
+    pending_weight = 0;
+    return sample_weight;
   }
-  // No light is left, so nothing more shows.
-  NERF_HD bool Ended() const { return left <= 0; }
+  // True when no later sample is visible.
+  NERF_HD bool Ended() const { return faded_transmittance <= 0; }
   NERF_HD void AddColor(Vec3 sample_color, float weight) {
     color = color + sample_color * weight;
-    seen += weight;
+    color_weight += weight;
   }
 
-  // What a finished ray shows. What still waits has the color of what was seen.
+  // The color of a finished ray. Weight that is still pending gets the mean color.
   NERF_HD Vec3 ColorOn(Vec3 background) const {
-    return color * (seen > 0 ? Opacity() / seen : 1) + background * left;
+    return color * (color_weight > 0 ? Opacity() / color_weight : 1) +
+           background * faded_transmittance;
   }
-  NERF_HD float Opacity() const { return 1 - left; }
+  NERF_HD float Opacity() const { return 1 - faded_transmittance; }
   NERF_HD float ExpectedDepth() const {
     return Opacity() >= kMinDepthOpacity ? depth / Opacity() : 0;
   }
@@ -71,7 +74,7 @@ struct alignas(16) ViewRay : ViewAccumulator {
   MarchRay march;
 };
 
-// 8 bits of a value in [0, 1], and four of them as bytes in memory have them: red first.
+// A value in [0, 1] in 8 bits, and four of them as the bytes R, G, B, A in memory.
 NERF_HD inline uint32_t EightBits(float value) {
   return static_cast<uint32_t>(std::lround(std::min(std::max(value, 0.0f), 1.0f) * 255));
 }
@@ -80,18 +83,17 @@ NERF_HD inline uint32_t PackRgba(Vec3 color, float opacity) {
          EightBits(opacity) << 24;
 }
 
-// Rendering on a device, in waves: every ray with light left takes a few samples, their density and
-// color are evaluated, and rays that are through drop out of the list of those alive. The fewer
-// are alive, the more samples each takes at a time. All pointers are to device memory.
+// Rendering on a device, in waves: every ray that is alive takes a few samples, their densities and
+// colors are evaluated, and finished rays are removed from the list of alive rays. The fewer rays
+// are alive, the more samples each takes per wave. All pointers are to device memory.
 namespace cuda {
 
-// A wave has up to this many samples for each ray of the view, and those alive share them, up to so
-// many each.
+// A wave has up to kViewSamplesPerRay samples per ray of the view. The alive rays share them, up to
+// kMaxViewSamples each.
 inline constexpr uint32_t kViewSamplesPerRay = 4;
 inline constexpr int kMaxViewSamples = 64;
 
-// What a launch is told of the view at hand: on the device, so that recorded launches serve all
-// views.
+// The parameters of the current view. In device memory, so that recorded launches serve all views.
 struct ViewControl {
   LensCamera camera;
   int width = 0, height = 0;  // of the picture
@@ -102,13 +104,14 @@ struct ViewControl {
   Vec3 background;
 };
 
-// How many rays are alive before and after the wave at hand, and its samples. The roles of the
-// first and the last change from wave to wave.
+// Rays alive before and after the current wave, and its samples. alive_even counts the rays before
+// waves of even number and after those of odd number; alive_odd the other way round.
 struct ViewCounts {
   uint32_t alive_even = 0, samples = 0, alive_odd = 0;
 };
 
-// Shapes: [ray_capacity] for rays and [sample_capacity] for samples, the latter at least as many.
+// Shapes: [ray_capacity] for rays and [sample_capacity] for samples; sample_capacity is at least
+// ray_capacity.
 // T is Half or float.
 template <typename T>
 struct ViewParams {
@@ -121,9 +124,9 @@ struct ViewParams {
   uint32_t ray_capacity = 0;
   ViewRay* rays = nullptr;
   T* harmonics = nullptr;          // [ray_capacity][16]
-  uint32_t* alive_even = nullptr;  // which rays are alive, before waves of even number
+  uint32_t* alive_even = nullptr;  // the alive rays before waves of even number
   uint32_t* alive_odd = nullptr;
-  RaySegment* segments = nullptr;  // of the wave, by place in the list
+  RaySegment* segments = nullptr;  // the wave's samples, by index in the list of alive rays
   // Samples of the wave.
   uint32_t sample_capacity = 0;
   float* t_middles = nullptr;
@@ -132,22 +135,22 @@ struct ViewParams {
   Vec3* positions = nullptr;  // unit cube
   const float* sigmas = nullptr;
   const Vec3* colors = nullptr;
-  // Of finished rays.
+  // Written when a ray is finished.
   uint32_t* rgba = nullptr;  // color on the background and opacity, PackRgba
   float* depths = nullptr;
 };
 
-// Puts the rays of control->n_rays where they enter the grid and lists them as alive; those that
-// miss it are finished. Pixels beyond the picture have no ray, and nothing is written for them.
-// Traffic: 116 bytes a ray in half precision.
+// Initializes the rays [0, control->n_rays) where they enter the grid and lists them as alive; rays
+// that miss it are finished. Nothing is written for a tile's pixels outside the picture.
+// Traffic: 116 bytes per ray in half precision.
 void StartView(const ViewParams<float>& params, Stream stream);
 void StartView(const ViewParams<Half>& params, Stream stream);
-// Marches the rays that are alive before wave number `wave`.
-// Traffic: 64 bytes a ray, 24 a sample. The march itself runs twice, to count and to write.
+// Marches the rays that are alive before wave number `wave`. The march runs twice, to count and to
+// write. Traffic: 64 bytes per ray, 24 per sample.
 void MarchView(const ViewParams<float>& params, int wave, Stream stream);
 void MarchView(const ViewParams<Half>& params, int wave, Stream stream);
-// Adds the wave's samples to their rays; finishes those that are through and lists the others.
-// Traffic: 130 bytes a ray, 24 a sample.
+// Composites the wave's samples; writes the results of finished rays and lists the others as alive.
+// Traffic: 130 bytes per ray, 24 per sample.
 void CompositeView(const ViewParams<float>& params, int wave, Stream stream);
 void CompositeView(const ViewParams<Half>& params, int wave, Stream stream);
 

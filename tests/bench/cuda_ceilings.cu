@@ -8,7 +8,7 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-constexpr int kChains = 8;  // products that do not wait for one another
+constexpr int kChains = 8;  // independent products
 constexpr double kProductFlops = 2.0 * 16 * 8 * 16;
 
 __global__ void __launch_bounds__(cuda::kBlock)
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(cuda::kBlock)
   }
   float sum = 0;
   for (const auto& sums : c) sum += sums.r[0] + sums.r[1] + sums.r[2] + sums.r[3];
-  if (sum == -1) *p.sink = sum;  // never: they are products of what is not negative
+  if (sum == -1) *p.sink = sum;  // never, because no factor is negative
 }
 
 __device__ inline uint32_t Hashed(uint32_t i) {
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(cuda::kBlock)
   uint64_t sum = 0;
 #pragma unroll 8
   for (uint32_t i = first; i < first + p.n_reads; ++i) sum += p.table[Hashed(i) & p.mask];
-  if (sum == ~uint64_t{0}) *p.sink = sum;  // hardly ever
+  if (sum == ~uint64_t{0}) *p.sink = sum;  // almost never
 }
 
 }  // namespace

@@ -18,13 +18,13 @@ struct PlotOptions {
   int width = 960, height = 600;        // pixels
 };
 
-// A picture of the series: x on a logarithmic axis with a tick at each distinct value, y on a
-// linear one with round ticks, each point with its value. Values of x are positive; points that are
-// not finite are left out. RGB.
+// An RGB picture of the series: x on a logarithmic axis with a tick at each distinct value, y on a
+// linear axis with round ticks, points labeled with their values. Values of x are positive; points
+// that are not finite are omitted.
 ImageU8 DrawLinePlot(const PlotOptions& options, const std::vector<PlotSeries>& series);
 
-// Multiples of 1, 2 or 5 times a power of ten, at most max_ticks of them, the first at or below
-// `low` and the last at or above `high`, which is taken as low + 1 where it is no larger.
+// At most max_ticks multiples of 1, 2 or 5 times a power of ten, the first at or below `low` and
+// the last at or above `high`. If high <= low, low + 1 is used instead.
 std::vector<double> RoundTicks(double low, double high, int max_ticks);
 
 }  // namespace nerf

@@ -16,8 +16,8 @@
 
 namespace nerf {
 
-// Where CUDA kernels run: on a device, or under the host emulation with its threads in rising and
-// in falling order, so that a result that depends on the order shows.
+// Where CUDA kernels run: on a device, or under the host emulation with its threads in ascending
+// and in descending order, to detect results that depend on the order.
 enum class CudaPlace { kDevice, kRisingThreads, kFallingThreads };
 
 // A test that runs at each place of this build: derive the fixture, write TEST_P, and name it in
@@ -55,7 +55,7 @@ inline std::string CudaPlaceName(const testing::TestParamInfo<CudaPlace>& place)
   return names[static_cast<int>(place.param)];
 }
 
-// An array on the device with what the host put there.
+// An array on the device, initialized from the host.
 template <typename T>
 class DeviceArray {
  public:
@@ -69,7 +69,7 @@ class DeviceArray {
   T* data() { return buffer_.data(); }
   const T* data() const { return buffer_.data(); }
 
-  // After everything in `stream` is done.
+  // Waits for the work in `stream` first.
   std::vector<T> Download(kernels::Stream after) const {
     kernels::cuda::Synchronize(after);
     std::vector<T> values(buffer_.size());

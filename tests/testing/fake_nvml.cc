@@ -1,6 +1,6 @@
-// The part of NVML that device_monitor.cc opens, as a shared library. It has two GPUs: one that
-// tells everything, at 0000:01:00.0, and one of a kind that knows neither its temperature nor its
-// power, at 0000:02:00.0. Its functions fail outside of nvmlInit and nvmlShutdown.
+// A shared library with the part of NVML that device_monitor.cc uses. It has two GPUs:
+// 0000:01:00.0, which reports everything, and 0000:02:00.0, which reports neither temperature nor
+// power. Functions fail before nvmlInit and after nvmlShutdown.
 #include <cstring>
 
 namespace {
@@ -22,7 +22,7 @@ int nvmlShutdown() {
   --n_started;
   return kSuccess;
 }
-// For tests: how many have started it and not yet shut it down.
+// For tests: the number of nvmlInit calls without nvmlShutdown.
 int FakeNvmlStarted() { return n_started; }
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** device) {

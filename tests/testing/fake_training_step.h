@@ -11,7 +11,7 @@
 
 namespace nerf {
 
-// Every point has this density and color. Used where what a field says does not matter.
+// A field with the same density and color everywhere. Used where the field's values do not matter.
 class ConstantField final : public RadianceField {
  public:
   ConstantField(float sigma, Vec3 color) : sigma_(sigma), color_(color) {}
@@ -31,14 +31,14 @@ class ConstantField final : public RadianceField {
   const Vec3 color_;
 };
 
-// A step whose weights are a digest of every batch it has seen: whatever changes in a batch (a ray,
-// a color, the learning rate, the number of rays, the order) changes the tensors. Loss and grid
-// are what the test says. Used by the tests of the trainer and of what stands around it.
+// A step whose weights are a digest of all its batches: any change of a batch (a ray, a color, the
+// learning rate, the number of rays, the order) changes the tensors. Tests set its loss and grid.
+// Used by the tests of the trainer and the code around it.
 class FakeTrainingStep final : public TrainingStep {
  public:
   static constexpr int kWeights = 8;
 
-  // What Run returns beside counts; by the batch's step.
+  // What Run returns besides counts, by the batch's step.
   std::function<double(const Batch&)> loss = [](const Batch&) { return 0.005; };
   std::function<void()> on_run = [] {};  // moves a fake clock
   double occupied = 0.1;
@@ -50,7 +50,7 @@ class FakeTrainingStep final : public TrainingStep {
 
   StepResult Run(const Batch& batch) override {
     ++n_runs;
-    next_ = 0;  // a step leaves nothing behind but its weights
+    next_ = 0;  // the weights are the only state between steps
     on_run();
     learning_rates.push_back(batch.learning_rate);
     step_scales.push_back(batch.step_scale);

@@ -26,7 +26,7 @@ inline void ExpectGradientsMatchDifferences(
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& f,
     std::vector<torch::Tensor> inputs) {
   constexpr double kStep = 1e-6;
-  // The difference is off by kStep^2 times a third derivative, and by 1e-16 / kStep of rounding.
+  // The difference has an error of kStep^2 times a third derivative, and 1e-16 / kStep of rounding.
   constexpr double kTolerance = 1e-7;
   for (torch::Tensor& input : inputs) input.requires_grad_(true);
   const torch::Tensor outputs = f(inputs);

@@ -14,11 +14,12 @@
 
 namespace nerf {
 
-// A store in memory that keeps the contract of job_store.h. Hand the same object to a second
-// QueueState to play a restart. Faults are injected through `before_commit`. Thread-safe.
+// An in-memory store with the contract of job_store.h. Passing the same object to a second
+// QueueState simulates a restart. `before_commit` injects faults. Thread-safe.
 class MemoryJobStore final : public JobStore {
  public:
-  // Asked before every commit with its number, from 1; an error is returned and nothing stored.
+  // Called before every commit with its number, from 1. If it returns an error, so does the commit,
+  // and nothing is stored.
   std::function<absl::Status(int)> before_commit;
 
   absl::StatusOr<StoredState> Load() override {
@@ -90,7 +91,7 @@ class MemoryJobStore final : public JobStore {
   std::map<std::pair<std::string, std::string>, RequestRecord> requests_ ABSL_GUARDED_BY(mu_);
 };
 
-// Holds every blob but those that a test says are missing.
+// Has every blob except those that a test lists as missing.
 class FakeBlobIndex final : public BlobIndex {
  public:
   std::set<std::string> missing;   // sha256

@@ -2,7 +2,8 @@
 
 namespace nerf {
 
-// Every family of /metrics that is due from the start: those of a single worker begin with it.
+// The families of /metrics that exist from the start. Those about one worker appear with that
+// worker.
 inline constexpr const char* kMetricFamilies[] = {
     "nerfd_build_info",
     "nerfd_jobs",

@@ -15,8 +15,8 @@
 
 namespace nerf {
 
-// A queue on fakes, with the short ways that its tests take. Restart() plays a kill and a new start
-// on the same store.
+// A queue on fakes, with shortcuts for its tests. Restart() simulates a kill and a restart on the
+// same store.
 class QueueHarness {
  public:
   explicit QueueHarness(JobStore* other_store = nullptr, QueueOptions queue_options = {})
@@ -66,11 +66,11 @@ class QueueHarness {
   LeaseRef Grant(const std::string& worker = "worker-a") {
     return (*queue->Acquire(worker))->lease;
   }
-  // A job of its own scene that runs on `worker`.
+  // Creates a job and runs it on `worker`.
   LeaseRef Running(const std::string& id, const std::string& worker = "worker-a") {
-    (void)queue->Create(Spec(id));
+    EXPECT_TRUE(queue->Create(Spec(id)).ok());
     const LeaseRef lease = Grant(worker);
-    (void)queue->Renew(lease, WorkPhase::kRunning);
+    EXPECT_TRUE(queue->Renew(lease, WorkPhase::kRunning).ok());
     return lease;
   }
 
@@ -90,7 +90,7 @@ class QueueHarness {
     return steps;
   }
 
-  // Everything a watcher has to say now.
+  // All events that a watcher has now.
   static std::vector<WatchEvent> Drain(Watcher& watcher) {
     std::vector<WatchEvent> events;
     while (auto event = watcher.TryNext()) events.push_back(*std::move(event));

@@ -8,8 +8,7 @@
 
 namespace nerf {
 
-// A target of Highway; 0 takes the machine's best again. Kernels that were dispatched before
-// remember their choice.
+// Selects a Highway target; 0: the machine's best. Also for kernels that were dispatched before.
 inline void ChooseSimdTarget(int64_t target) {
   hwy::SetSupportedTargetsForTest(target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());

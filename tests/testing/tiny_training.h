@@ -15,8 +15,8 @@
 
 namespace nerf {
 
-// The smallest training there is: a table of 2^12 entries a level, a grid of 32^3 cells, steps of
-// 64 to the box's diagonal. Used by the tests of the training steps.
+// A very small training: tables of 2^12 entries per level, a grid of 32^3 cells, 64 steps along the
+// box's diagonal. Used by the tests of the training steps.
 inline TrainConfig TinyConfig() {
   TrainConfig config;
   config.log2_hashmap_size = 12;
@@ -45,7 +45,7 @@ inline Batch TinyBatch(int n_rays, uint32_t step = 0, float learning_rate = 1e-2
   batch.step = step;
   batch.learning_rate = learning_rate;
   batch.step_scale = step % 2 == 0 ? 1 : 1.5f;
-  batch.distortion = 0.5f;  // so that a step shows whether it takes part
+  batch.distortion = 0.5f;  // not 0, so that tests cover it
   batch.n_rays = n_rays;
   const std::vector<Vec3> from = RandomDirections(n_rays, 100 + 4 * step);
   const std::vector<Vec3> to = RandomPoints(n_rays, -0.7f, 0.7f, 101 + 4 * step);
@@ -65,8 +65,8 @@ inline TensorFile Saved(const TrainingStep& step) {
   return file;
 }
 
-// The step's state with a table that is far from its small random start, so that colors and
-// densities vary and every gradient is of use. Densities are around 1 / unit.
+// The step's state with a table of large random values instead of the small initial ones, so that
+// colors and densities vary and gradients are not tiny. Densities are around 1 / unit.
 inline TensorFile LivelyState(const TrainingStep& step) {
   TensorFile file = Saved(step);
   for (const std::string name : {"field.hash_table", "average.field.hash_table"}) {
@@ -77,8 +77,8 @@ inline TensorFile LivelyState(const TrainingStep& step) {
   return file;
 }
 
-// The state with a NaN in tensor `name`: one, or in the table a fifth of its values, since a step
-// reads few of them.
+// The state with NaN in tensor `name`: one value or, in the table, of which a step reads few
+// entries, a fifth of them.
 inline TensorFile WithNan(TensorFile file, const std::string& name) {
   Tensor& tensor = file.tensors.at(name);
   std::vector<float> values = ToFloats(tensor);
@@ -89,7 +89,7 @@ inline TensorFile WithNan(TensorFile file, const std::string& name) {
   return file;
 }
 
-// Exponents of around ten: walls and air, so that most samples are cut off.
+// Density exponents around ten: walls and empty space, so that most samples are behind the limit.
 inline TensorFile WallsState(const TrainingStep& step) {
   TensorFile state = LivelyState(step);
   Tensor& layer = state.tensors.at("field.density_mlp.1");
@@ -99,7 +99,7 @@ inline TensorFile WallsState(const TrainingStep& step) {
   return state;
 }
 
-// What n_steps more on the same batch leave of its first loss.
+// The fraction of the first loss that remains after n_steps more on the same batch.
 inline double LossShareAfter(int n_steps, Batch batch, TrainingStep* step) {
   const double first = step->Run(batch).loss;
   double last = first;
@@ -110,7 +110,7 @@ inline double LossShareAfter(int n_steps, Batch batch, TrainingStep* step) {
   return last / first;
 }
 
-// Looks at the whole of TinyGeometry's box from outside of it.
+// A camera that sees all of TinyGeometry's box from outside.
 inline Camera TinyCamera(int side) {
   Camera camera;
   camera.width = camera.height = side;

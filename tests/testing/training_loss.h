@@ -18,8 +18,8 @@
 
 namespace nerf::reference {
 
-// Loss of a batch in double precision, no sample left out: marching by the kernel, everything else
-// by the references.
+// Loss of a batch in double precision over all samples: marching by the kernel, everything else by
+// the references.
 inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& network,
                                const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
                                const Batch& batch) {

@@ -9,16 +9,16 @@
 // foreach_target must come before highway.
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
-// in every target's pass
+// After highway.h: it is included once per target.
 #include "engine/kernels/cpu/half_vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kLine = 16;       // floats of a cache line
-constexpr int kStretch = 1024;  // lines whose flags are looked at together
-constexpr int kAhead = 24;  // lines that are prefetched before their turn: 12 gained half as much
+constexpr int kLine = 16;           // floats per cache line
+constexpr int kFlagLines = 1024;    // lines whose flags are scanned before their updates
+constexpr int kPrefetchLines = 24;  // prefetch distance; 12 gained half as much
 
 template <class D>
 struct AdamStep {
@@ -61,8 +61,8 @@ void AdamDense(const AdamDenseParams& params) {
            params.gradients + i);
   }
   if (i == params.n) return;
-  constexpr int kMost = HWY_MAX_BYTES / sizeof(float);
-  float tail[4][kMost] = {};
+  constexpr int kMaxLanes = HWY_MAX_BYTES / sizeof(float);
+  float tail[4][kMaxLanes] = {};
   const size_t bytes = (params.n - i) * sizeof(float);
   std::memcpy(tail[0], params.parameters + i, bytes);
   std::memcpy(tail[1], params.first_moments + i, bytes);
@@ -78,7 +78,7 @@ using LineTag = hn::CappedTag<float, kLine>;
 using LineFloats = hn::Vec<LineTag>;
 using LineMask = hn::Mask<LineTag>;
 
-// Where AdamSparse finds moments i and on, and keeps those that `seen` says.
+// How AdamSparse loads and stores the moments from element i on. Store writes those in `mask`.
 struct FloatMoments {
   float* first;
   float* second;
@@ -87,10 +87,10 @@ struct FloatMoments {
     *m = hn::Load(LineTag(), first + i);
     *v = hn::Load(LineTag(), second + i);
   }
-  HWY_INLINE void Store(LineMask seen, LineFloats m, LineFloats v, int64_t i) const {
+  HWY_INLINE void Store(LineMask mask, LineFloats m, LineFloats v, int64_t i) const {
     const LineTag d;
-    hn::Store(hn::IfThenElse(seen, m, hn::Load(d, first + i)), d, first + i);
-    hn::Store(hn::IfThenElse(seen, v, hn::Load(d, second + i)), d, second + i);
+    hn::Store(hn::IfThenElse(mask, m, hn::Load(d, first + i)), d, first + i);
+    hn::Store(hn::IfThenElse(mask, v, hn::Load(d, second + i)), d, second + i);
   }
   HWY_INLINE void Prefetch(int64_t i) const {
     hwy::Prefetch(first + i);
@@ -107,7 +107,7 @@ struct Bf16Moments {
     *m = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
     *v = hn::BitCast(d, hn::And(pairs, hn::Set(du, 0xffff0000u)));
   }
-  HWY_INLINE void Store(LineMask seen, LineFloats m, LineFloats v, int64_t i) const {
+  HWY_INLINE void Store(LineMask mask, LineFloats m, LineFloats v, int64_t i) const {
     const hn::RebindToUnsigned<LineTag> du;
     const auto rounded = [&](LineFloats value) HWY_ATTR {
       const auto bits = hn::BitCast(du, value);
@@ -116,7 +116,7 @@ struct Bf16Moments {
     };
     const auto pairs =
         hn::Or(hn::ShiftRight<16>(rounded(m)), hn::And(rounded(v), hn::Set(du, 0xffff0000u)));
-    const auto is_new = hn::RebindMask(du, seen);
+    const auto is_new = hn::RebindMask(du, mask);
     hn::Store(hn::IfThenElse(is_new, pairs, hn::Load(du, words + i)), du, words + i);
   }
   HWY_INLINE void Prefetch(int64_t i) const { hwy::Prefetch(words + i); }
@@ -131,21 +131,21 @@ void UpdateTouched(const AdamSparseParams& params, const Moments moments) {
   const auto update = [&](int64_t line) HWY_ATTR {
     for (int64_t i = line * kLine; i < (line + 1) * kLine; i += lanes) {
       const auto gradient = hn::Load(d, params.gradients + i);
-      const auto seen = hn::Ne(gradient, zero);
+      const auto has_gradient = hn::Ne(gradient, zero);
       const auto old_parameter = hn::Load(d, params.parameters + i);
       auto parameter = old_parameter, first = zero, second = zero;
       moments.Load(i, &first, &second);
       step.Update(gradient, &parameter, &first, &second);
-      parameter = hn::IfThenElse(seen, parameter, old_parameter);
+      parameter = hn::IfThenElse(has_gradient, parameter, old_parameter);
       hn::Store(parameter, d, params.parameters + i);
       if (params.half_copies != nullptr) StoreHalves(d, parameter, params.half_copies + i);
-      moments.Store(seen, first, second, i);
+      moments.Store(has_gradient, first, second, i);
       hn::Store(zero, d, params.gradients + i);
     }
   };
-  int32_t found[kStretch + kAhead];
-  for (int64_t begin = 0; begin < params.n_lines; begin += kStretch) {
-    const int64_t end = HWY_MIN(begin + kStretch, params.n_lines);
+  int32_t found[kFlagLines + kPrefetchLines];  // touched lines, relative to begin
+  for (int64_t begin = 0; begin < params.n_lines; begin += kFlagLines) {
+    const int64_t end = HWY_MIN(begin + kFlagLines, params.n_lines);
     int n = 0;
     for (int64_t group = begin; group < end; group += 8) {
       uint64_t flags;
@@ -157,9 +157,9 @@ void UpdateTouched(const AdamSparseParams& params, const Moments moments) {
       }
       std::memset(params.touched + group, 0, 8);
     }
-    for (int i = n; i < n + kAhead; ++i) found[i] = n > 0 ? found[n - 1] : 0;
+    for (int i = n; i < n + kPrefetchLines; ++i) found[i] = n > 0 ? found[n - 1] : 0;
     for (int i = 0; i < n; ++i) {
-      const int64_t ahead = (begin + found[i + kAhead]) * kLine;
+      const int64_t ahead = (begin + found[i + kPrefetchLines]) * kLine;
       hwy::Prefetch(params.gradients + ahead);
       hwy::Prefetch(params.parameters + ahead);
       moments.Prefetch(ahead);

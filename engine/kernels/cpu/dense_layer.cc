@@ -17,8 +17,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// A register tile: 16 accumulators where there are 32 registers, 12 where there are 16. Fewer would
-// wait for each other: two multiply-adds begin in a cycle and take four.
+// A register tile: 16 accumulators on targets with 32 registers, 12 on those with 16. Two
+// multiply-adds start per cycle and take four, so fewer than 8 accumulators would stall.
 constexpr int kWide = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // vectors across its columns
 constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 4 : 6;
 
@@ -41,7 +41,7 @@ HWY_INLINE void MultiplyTile(int n_k, const float* a, ptrdiff_t a_row, ptrdiff_t
   }
 }
 
-// What happens to a tile of products before it is stored.
+// What is applied to a tile of products before it is stored.
 struct StoreOptions {
   bool relu = false;
   bool accumulate = false;
@@ -132,7 +132,7 @@ HWY_EXPORT(DenseBackwardWeights);
 namespace cpu {
 namespace {
 
-// What multiplies a layer in bf16; nullptr where fp32 does.
+// The unit that multiplies a layer in bf16; nullptr if the layer is multiplied in fp32.
 const Bf16Unit* UnitFor(int n_in, int n_out) {
   return n_in <= kMaxBf16Width && n_out <= kMaxBf16Width ? SelectedBf16Unit() : nullptr;
 }

@@ -1,5 +1,4 @@
-// Included once for every target of hwy/foreach_target.h, after hwy/highway.h: so no ordinary
-// guard.
+// Included once per target of hwy/foreach_target.h, hence no ordinary include guard.
 #if defined(NERF_KERNELS_CPU_HALF_VECTOR_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef NERF_KERNELS_CPU_HALF_VECTOR_INL_H
 #undef NERF_KERNELS_CPU_HALF_VECTOR_INL_H
@@ -14,8 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether the target converts halves in hardware. Highway's own way without it cuts bits off where
-// it should round.
+// Whether the target converts halves in hardware. Without that, Highway truncates instead of
+// rounding.
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || \
     (HWY_ARCH_X86 && (HWY_TARGET > HWY_AVX2 || defined(HWY_DISABLE_F16C)))
 constexpr bool kConvertsHalves = false;
@@ -28,7 +27,7 @@ HWY_INLINE hn::Vec<D> LoadFloats(D d, const float* from) {
   return hn::LoadU(d, from);
 }
 
-// Exact.
+// Half to float is exact.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadFloats(D d, const Half* from) {
   if constexpr (kConvertsHalves) {
@@ -41,7 +40,7 @@ HWY_INLINE hn::Vec<D> LoadFloats(D d, const Half* from) {
   }
 }
 
-// The nearest halves, ties to even.
+// Rounds to the nearest halves, ties to even.
 template <class D>
 HWY_INLINE void StoreHalves(D d, hn::Vec<D> values, Half* to) {
   if constexpr (kConvertsHalves) {

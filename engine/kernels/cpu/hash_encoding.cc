@@ -10,23 +10,23 @@
 // foreach_target must come before highway.
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
-// in every target's pass
+// After highway.h: it is included once per target.
 #include "engine/kernels/cpu/half_vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Where the time goes: a sample reads 8 corners a level, each an entry of 4 to 16 bytes that mostly
-// lies in L2 or beyond. So the corners of a tile are found by vectors, and those of the next level
-// are prefetched while this one's are read. The entries themselves are read one by one: gather
-// instructions are split into as many loads and more on every x86 core so far. They pay where the
-// entry is a word and sixteen are converted and summed at once: a step took 4% less so.
+// Cost: a sample reads 8 entries of 4 to 16 bytes per level, mostly from L2 or beyond. So the
+// corners of a tile are computed in vectors, and those of the next level are prefetched while this
+// level's are read. Entries are loaded one by one, because x86 cores split a gather into as many
+// loads. The exception is an entry of one word, where gathering sixteen at once also vectorizes the
+// conversion and the sum: a training step then took 4% less time.
 constexpr bool kGathersWords = HWY_TARGET <= HWY_AVX3;
 constexpr int kTile = kHashTile;
 constexpr int kCorners = 8;
 
-// Positions of a tile as structure of arrays; the tail repeats the last sample.
+// Positions of a tile as a structure of arrays. A partial tile is filled up with its last sample.
 struct TilePositions {
   alignas(64) float axis[3][kTile];
 };
@@ -51,8 +51,8 @@ HWY_INLINE void LoadTile(const Vec3* positions, int n, TilePositions* tile) {
   }
 }
 
-// One level of a tile. Corner c lies on the far side along x where bit 0 of c is set, y bit 1, z
-// bit 2.
+// The corners of a tile's cells at one level. Bits 0, 1 and 2 of corner c are set if it is on the
+// far side along x, y and z.
 struct TileCorners {
   alignas(64) uint32_t entries[kCorners][kTile];
   alignas(64) float weights[kCorners][kTile];
@@ -104,14 +104,14 @@ void FindCorners(const HashGridShape& shape, int level, const TilePositions& til
 
 template <int kFeatures, typename T>
 HWY_INLINE void PrefetchCorners(const TileCorners& corners, int n, const T* table) {
-  // Corners of one x-edge mostly share a cache line.
+  // The two corners of an edge along x mostly share a cache line.
   for (int c = 0; c < kCorners; c += 2) {
     for (int i = 0; i < n; ++i)
       hwy::Prefetch(table + static_cast<size_t>(kFeatures) * corners.entries[c][i]);
   }
 }
 
-// features[i * stride + f] of n samples at one level, each by itself.
+// features[i * stride + f] of n samples at one level, sample by sample.
 template <int kFeatures, typename T>
 HWY_INLINE void Interpolate(const TileCorners& corners, int n, const T* table, float* features,
                             int stride) {
@@ -121,7 +121,7 @@ HWY_INLINE void Interpolate(const TileCorners& corners, int n, const T* table, f
       return LoadFloats(d, table + static_cast<size_t>(kFeatures) * corners.entries[c][i]);
     };
     const auto weight = [&](int c) HWY_ATTR { return hn::Set(d, corners.weights[c][i]); };
-    // Two chains: an addition takes longer than a load.
+    // Two sums: a single chain of additions would be slower than the loads.
     auto near = hn::Mul(weight(0), entry(0)), far = hn::Mul(weight(4), entry(4));
     for (int c = 1; c < 4; ++c) {
       near = hn::MulAdd(weight(c), entry(c), near);
@@ -131,8 +131,8 @@ HWY_INLINE void Interpolate(const TileCorners& corners, int n, const T* table, f
   }
 }
 
-// The same for two features in half precision, whose entry is one word: a vector of samples at
-// once.
+// The same for two features in half precision, whose entry is one word: a vector of samples at a
+// time.
 HWY_INLINE void InterpolatePairs(const TileCorners& corners, int n, const Half* table,
                                  float* features, int stride) {
   const hn::CappedTag<float, kTile> d;
@@ -142,7 +142,7 @@ HWY_INLINE void InterpolatePairs(const TileCorners& corners, int n, const Half* 
   const hn::Rebind<hwy::float16_t, decltype(d)> dh;
   alignas(64) float pairs[2 * kTile];
   for (int i = 0; i < kTile; i += static_cast<int>(hn::Lanes(d))) {
-    // Near and far side of the cell, in the order of Interpolate.
+    // Summed for the near and the far side of the cell, in the order of Interpolate.
     hn::Vec<decltype(d)> even[2], odd[2];
     for (int c = 0; c < kCorners; ++c) {
       const auto entry = hn::BitCast(di, hn::Load(du, corners.entries[c] + i));

@@ -13,7 +13,7 @@ namespace nerf::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 double SumOfCells(int64_t n_blocks, const float* values) {
-  // As many sums on every target, so that their order is the same on all.
+  // The same number of partial sums on every target, so that all add in the same order.
   constexpr int kSums = 8;
   const hn::CappedTag<double, kSums> d;
   const hn::Rebind<float, decltype(d)> df;

@@ -10,13 +10,13 @@
 namespace nerf::kernels::cuda {
 namespace {
 
-constexpr int kVector = 4;  // elements that a thread loads and stores as one
+constexpr int kVector = 4;  // elements that a thread loads and stores at once
 
 template <typename T>
 struct alignas(kVector * sizeof(T)) Vector {
   T at[kVector];
 };
-// Wider than one load; two of 16 bytes.
+// 32 bytes: two loads of 16.
 template <>
 struct alignas(16) Vector<int64_t> {
   int64_t at[kVector];
@@ -30,8 +30,8 @@ __device__ inline void Update(const AdamSettings& s, float gradient, float* para
   *parameter -= s.learning_rate * s.correction1 * *first / root;
 }
 
-__device__ inline float Plain(float gradient) { return gradient; }
-__device__ inline float Plain(int64_t gradient) {
+__device__ inline float GradientToFloat(float gradient) { return gradient; }
+__device__ inline float GradientToFloat(int64_t gradient) {
   return static_cast<float>(static_cast<double>(gradient) * (1.0 / kFixedPointOne));
 }
 
@@ -54,10 +54,10 @@ __global__ void __launch_bounds__(kBlock) AdamSparseKernel(SparseArguments<Gradi
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < p.n_vectors; i += stride) {
     const Vector<Gradient> gradients = p.gradients[i];
-    bool seen = false;
+    bool has_gradient = false;
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) seen |= gradients.at[j] != 0;
-    if (!seen) continue;
+    for (int j = 0; j < kVector; ++j) has_gradient |= gradients.at[j] != 0;
+    if (!has_gradient) continue;
     p.gradients[i] = {};
     if (skip) continue;
     Vector<float> parameters = p.parameters[i], first = p.first_moments[i],
@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(kBlock) AdamSparseKernel(SparseArguments<Gradi
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       if (gradients.at[j] != 0) {
-        Update(settings.adam, Plain(gradients.at[j]) * settings.gradient_factor, &parameters.at[j],
-               &first.at[j], &second.at[j]);
+        Update(settings.adam, GradientToFloat(gradients.at[j]) * settings.gradient_factor,
+               &parameters.at[j], &first.at[j], &second.at[j]);
       }
       copies.at[j] = FromFloat<Half>(parameters.at[j]);
     }
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kBlock) AdamDenseKernel(AdamDenseParams p) {
     p.first_moments[i] = first;
     p.second_moments[i] = second;
     if (p.half_copies != nullptr) p.half_copies[i] = FromFloat<Half>(parameter);
-    // Whoever finds one writes the same.
+    // A race of equal writes.
     if (p.not_finite != nullptr && !std::isfinite(parameter)) *p.not_finite = 1;
   }
 }
@@ -127,7 +127,7 @@ void AdamSparse(const AdamSparseParams& params, Stream stream) {
 }
 
 void AdamDense(const AdamDenseParams& params, Stream stream) {
-  // Few parameters with many parts: small blocks spread them over the multiprocessors.
+  // There are few parameters, each with many parts: small blocks use more multiprocessors.
   LaunchOver("adam_dense", AdamDenseKernel, params.n, 64, stream, params);
 }
 

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-// Each kernel file has its own copies of these: the host emulation gathers shared variables in one
-// section, where those of functions that files share cannot stand.
+// `static`, so that each kernel file has its own copies: the host emulation places shared variables
+// in a section of their own, which is impossible for those of inline functions.
 namespace nerf::kernels::cuda {
 
-// Sum of the values of the block's threads in front of this one, and of all of them. Called by
+// Sum of the values of the block's threads before this one; *total is the sum of all. Called by
 // every thread of a block of whole warps.
 __device__ static inline uint32_t BlockExclusiveSum(uint32_t value, uint32_t* total) {
   constexpr unsigned kAllLanes = 0xffffffffu;
@@ -20,7 +20,7 @@ __device__ static inline uint32_t BlockExclusiveSum(uint32_t value, uint32_t* to
     return sum;
   };
   const uint32_t sum = inclusive(value);
-  __syncthreads();  // the sums of a call before may still be read
+  __syncthreads();  // the previous call's sums may still be read
   if (lane == 31) warp_sums[warp] = sum;
   __syncthreads();
   if (warp == 0) {
@@ -32,8 +32,8 @@ __device__ static inline uint32_t BlockExclusiveSum(uint32_t value, uint32_t* to
   return sum - value + (warp == 0 ? 0 : warp_sums[warp - 1]);
 }
 
-// Sum of the values of the block's threads, in an order of its own that never changes. Valid in
-// thread 0. Called by every thread of a block of whole warps.
+// Sum of the values of the block's threads, in a fixed order. Valid in thread 0. Called by every
+// thread of a block of whole warps.
 __device__ static inline double BlockSum(double value) {
   constexpr unsigned kAllLanes = 0xffffffffu;
   __shared__ double warp_sums[32];
@@ -43,7 +43,7 @@ __device__ static inline double BlockSum(double value) {
     return sum;
   };
   value = over_lanes(value);
-  __syncthreads();  // the sums of a call before may still be read
+  __syncthreads();  // the previous call's sums may still be read
   if (lane == 0) warp_sums[warp] = value;
   __syncthreads();
   if (warp == 0) value = over_lanes(lane < blockDim.x / 32 ? warp_sums[lane] : 0);

@@ -6,13 +6,13 @@
 #include "engine/kernels/cuda/launch.cuh"
 #include "engine/kernels/distortion.h"
 
-// A thread takes a ray: about five samples of it are kept, and those of neighboring rays lie side
-// by side, so that a warp's reads share their lines.
+// One thread per ray. A ray keeps about five samples, and those of neighboring rays are adjacent,
+// so that the reads of a warp share cache lines.
 namespace nerf::kernels::cuda {
 namespace {
 
-// Where row `row` lies along its ray.
-__device__ float PlaceOf(const CompositeLossParams& p, uint32_t row) {
+// Distortion coordinate of the sample at `row`.
+__device__ float CoordinateOf(const CompositeLossParams& p, uint32_t row) {
   return DistortionCoordinate(p.steps, p.t_middles[row]);
 }
 
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kBlock)
   const uint32_t n_rays = *p.n_rays;
   const float scale = *p.gradient_scale;
   const float distortion_weight = p.distortion == nullptr ? 0 : *p.distortion;
-  const bool distorts = distortion_weight != 0;
+  const bool has_distortion = distortion_weight != 0;
   const float distortion_scale = 3 * distortion_weight * scale;
   const float length = (p.step_scale == nullptr ? 1 : *p.step_scale) * kDistortionPerStep;
   double loss = 0, squared_error = 0;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kBlock)
       const uint32_t row = p.rows[k];
       color = color + p.colors[k] * p.weights[row];
       transmittance *= 1 - p.alphas[row];
-      if (distorts) distortion.Add(p.weights[row], PlaceOf(p, row), length);
+      if (has_distortion) distortion.Add(p.weights[row], CoordinateOf(p, row), length);
     }
     color = color + p.backgrounds[r] * transmittance;
     Vec3 grad_color;
@@ -60,18 +60,19 @@ __global__ void __launch_bounds__(kBlock)
       const Vec3 c = p.colors[k];
       const float weight = p.weights[row];
       float grad_weight = Dot(grad_color, c);
-      if (distorts) {
-        const float place = PlaceOf(p, row);
+      if (has_distortion) {
+        const float coordinate = CoordinateOf(p, row);
         grad_weight +=
-            distortion_scale * DistortionGradient(distortion, before, weight, place, length);
-        before.Add(weight, place, length);
+            distortion_scale * DistortionGradient(distortion, before, weight, coordinate, length);
+        before.Add(weight, coordinate, length);
       }
       const float grad_sigma = CompositeBackwardStep(grad_weight, p.alphas[row], weight,
                                                      p.deltas[row], &transmittance, &behind);
       Grad grad;
       for (int channel = 0; channel < 3; ++channel)
         grad.color[channel] = weight * grad_color[channel] * c[channel] * (1 - c[channel]);
-      // d sigma / d exponent is sigma itself, where the exponent was clamped, too.
+      // d sigma / d exponent = sigma, also where the exponent is clamped: a density beyond the
+      // clamp must be able to shrink.
       grad.exponent = grad_sigma * p.sigmas[row];
       reinterpret_cast<Grad*>(p.grads)[k] = grad;
     }

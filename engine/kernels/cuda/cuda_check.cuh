@@ -10,7 +10,7 @@ namespace nerf::kernels::cuda {
 
 inline void CheckCuda(cudaError_t result, const char* expression, const char* file, int line) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // an error that does not stick must not show up in the next call
+  cudaGetLastError();  // clears the error, so that the next call does not report it again
   if (result == cudaErrorMemoryAllocation) throw CudaOutOfMemory();
   throw CudaError(std::string(file) + ":" + std::to_string(line) + ": " + expression + ": " +
                   cudaGetErrorString(result));
@@ -18,5 +18,5 @@ inline void CheckCuda(cudaError_t result, const char* expression, const char* fi
 
 }  // namespace nerf::kernels::cuda
 
-// For every call of the CUDA runtime: throws CudaError, or CudaOutOfMemory.
+// Wraps every call of the CUDA runtime. Throws CudaError or CudaOutOfMemory.
 #define NERF_CUDA_CHECK(call) ::nerf::kernels::cuda::CheckCuda((call), #call, __FILE__, __LINE__)

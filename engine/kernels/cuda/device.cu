@@ -10,7 +10,7 @@
 namespace nerf::kernels::cuda {
 namespace {
 
-// The oldest devices that the kernels are compiled for.
+// The lowest compute capability that the kernels support (8.0).
 constexpr int kMinCapability = 80;
 
 cudaStream_t Handle(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
@@ -21,13 +21,13 @@ class Device : public BufferAllocator {
     void* bytes = nullptr;
     NERF_CUDA_CHECK(cudaMalloc(&bytes, byte_size));
     cudaError_t result = cudaMemset(bytes, 0, byte_size);
-    // Our streams do not wait for the default stream, in which the zeros are written.
+    // The memset runs in the default stream, for which our streams do not wait.
     if (result == cudaSuccess) result = cudaStreamSynchronize(nullptr);
     if (result != cudaSuccess) cudaFree(bytes);
     NERF_CUDA_CHECK(result);
     return bytes;
   }
-  // A failure here means that the device is lost; the next call that matters says so.
+  // Fails only if the device is lost, which the next checked call reports.
   void Free(void* bytes, size_t /*byte_size*/) override { cudaFree(bytes); }
   DeviceKind device() const override { return DeviceKind::kCuda; }
 };
@@ -39,7 +39,7 @@ class Pinned : public BufferAllocator {
     const cudaError_t result = cudaMallocHost(&bytes, byte_size);
     if (result == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      throw std::bad_alloc();  // it is the host that has no more, or may not lock it
+      throw std::bad_alloc();  // the host is out of memory or of lockable memory
     }
     NERF_CUDA_CHECK(result);
     std::memset(bytes, 0, byte_size);
@@ -60,8 +60,8 @@ int Capability(int index) {
          Attribute(cudaDevAttrComputeCapabilityMinor, index);
 }
 
-// What the calling thread uses, for as long as this lives. Setting a device makes a context on it,
-// so nothing is set that is set already.
+// Switches the calling thread's device for a scope. Only if it differs, because setting a device
+// creates a context on it.
 class DeviceScope {
  public:
   explicit DeviceScope(int index) : index_(index) {
@@ -178,7 +178,7 @@ void WaitFor(Stream waiter, Stream other) {
   NERF_CUDA_CHECK(cudaEventCreateWithFlags(&reached, cudaEventDisableTiming));
   cudaError_t result = cudaEventRecord(reached, Handle(other));
   if (result == cudaSuccess) result = cudaStreamWaitEvent(Handle(waiter), reached, 0);
-  cudaEventDestroy(reached);  // lives on until it was waited for
+  cudaEventDestroy(reached);  // released after the wait
   NERF_CUDA_CHECK(result);
 }
 
@@ -201,7 +201,7 @@ double Event::SecondsSince(const Event& earlier) const {
 }
 
 Graph::Graph(Stream stream, const std::function<void()>& record) {
-  // Relaxed: a kernel that was not launched before is loaded now, which takes memory.
+  // Relaxed: the first launch of a kernel loads it, which allocates memory.
   NERF_CUDA_CHECK(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeRelaxed));
   cudaGraph_t graph = nullptr;
   try {

@@ -10,11 +10,11 @@
 #include "engine/base/buffer.h"
 #include "engine/kernels/stream.h"
 
-// What the host asks of CUDA devices, without CUDA's headers. A build without CUDA answers
-// IsAvailable() with false; everything behind it then aborts by NERF_CHECK.
+// CUDA devices as the host uses them, without CUDA's headers. In a build without CUDA IsAvailable()
+// is false and the functions that need a device abort by NERF_CHECK.
 namespace nerf::kernels::cuda {
 
-// A call of the CUDA runtime that failed: a bug of ours, or a device that broke.
+// A failed call of the CUDA runtime: a bug of ours or a broken device.
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,13 +26,13 @@ class CudaOutOfMemory : public std::bad_alloc {
   const char* what() const noexcept override { return "out of device memory"; }
 };
 
-// Whether this build has kernels.
+// Whether this build has CUDA kernels.
 bool IsBuilt();
-// Whether this build has kernels and this machine a device with a driver that runs them.
+// Whether this build has CUDA kernels and this machine has a driver and a device that run them.
 bool IsAvailable();
-// Why not, in one line for people: not built, no driver, driver too old, no device, device too old.
-// Empty where IsAvailable(); with an index, where that device is there and new enough. Touches no
-// device: a context on one takes hundreds of MiB of it.
+// The reason in one line: not built, no driver, driver too old, no device, device too old. Empty if
+// IsAvailable() or, with an index, if that device can be used. Creates no context on a device,
+// which would take hundreds of MiB of its memory.
 std::string WhyUnavailable(std::optional<int> index = std::nullopt);
 
 struct DeviceDescription {
@@ -43,20 +43,20 @@ struct DeviceDescription {
   size_t total_bytes = 0, free_bytes = 0;
 };
 int DeviceCount();
-// Requires: index < DeviceCount(). Makes a context on that device.
+// Requires: index < DeviceCount(). Creates a context on that device.
 DeviceDescription DescribeDevice(int index);
-// What the calling thread uses from now on.
+// Makes `index` the calling thread's current device.
 void UseDevice(int index);
 
-// Shared memory that a block may ask for on the device in use.
+// Shared memory available to a block on the current device, in bytes.
 size_t MaxSharedBytesPerBlock();
 
-// Memory of the device in use: zeroed. Never null, lives for ever. Throws CudaOutOfMemory.
+// Zeroed memory of the current device. Never null, never destroyed. Throws CudaOutOfMemory.
 BufferAllocator* DeviceAllocator();
-// Host memory that copies to and from the device need not stage. Throws std::bad_alloc.
+// Page-locked host memory, which is copied to and from the device directly. Throws std::bad_alloc.
 BufferAllocator* PinnedAllocator();
 
-// A stream of its own.
+// Creates and owns a stream.
 class OwnedStream {
  public:
   OwnedStream();
@@ -69,39 +69,39 @@ class OwnedStream {
   Stream stream_;
 };
 
-// Copies and fills take their turn in the stream. Host memory must stay as it is until they are
+// Copies and fills run in stream order. Host memory must stay valid and unchanged until they are
 // done.
 void CopyToDevice(void* device, const void* host, size_t byte_size, Stream stream);
 void CopyToHost(void* host, const void* device, size_t byte_size, Stream stream);
 void CopyOnDevice(void* to, const void* from, size_t byte_size, Stream stream);
 void Fill(void* device, int byte, size_t byte_size, Stream stream);
-// What is put into `waiter` from now on runs after what `other` holds now. While `other` records a
-// graph `waiter` joins the recording; before it ends, `other` has to wait for `waiter` in turn.
+// Later work in `waiter` runs after the work that is now in `other`. While `other` records a graph,
+// `waiter` joins the recording, and `other` must wait for `waiter` before the recording ends.
 void WaitFor(Stream waiter, Stream other);
 // Returns when everything in the stream is done.
 void Synchronize(Stream stream);
 
-// A moment of the device's own clock.
+// A time stamp of the device's clock.
 class Event {
  public:
   Event();
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  // When everything is done that the stream holds now.
+  // Records the time when the work that is now in the stream is done.
   void Record(Stream stream);
-  // Requires: both are recorded and over.
+  // Requires: both were recorded and have been reached.
   double SecondsSince(const Event& earlier) const;
 
  private:
-  [[maybe_unused]] void* handle_ = nullptr;  // used where there is CUDA
+  [[maybe_unused]] void* handle_ = nullptr;  // unused without CUDA
 };
 
-// A sequence of launches, copies and fills that was recorded once and is put into a stream as one.
-// Launches keep the parameters that they were recorded with.
+// A sequence of launches, copies and fills that is recorded once and launched as a whole. Launches
+// keep their recorded parameters.
 class Graph {
  public:
-  // Records what `record` puts into `stream`; nothing of it runs.
+  // Records the work that `record` puts into `stream`, without running it.
   Graph(Stream stream, const std::function<void()>& record);
   ~Graph();
   Graph(const Graph&) = delete;
@@ -109,7 +109,7 @@ class Graph {
   void Launch(Stream stream) const;
 
  private:
-  [[maybe_unused]] void* handle_ = nullptr;  // used where there is CUDA
+  [[maybe_unused]] void* handle_ = nullptr;  // unused without CUDA
 };
 
 }  // namespace nerf::kernels::cuda

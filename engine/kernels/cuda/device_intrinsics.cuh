@@ -6,9 +6,9 @@
 #include "engine/kernels/cuda/float_fragments.cuh"
 #include "engine/kernels/cuda/pair.cuh"
 
-// Everything that a kernel needs beyond C++ and CUDA's own functions: conversions, shared memory,
-// and all inline PTX. Kernels hold no asm themselves, so that the tests can put a host version of
-// this file in its place (tests/testing/cuda_emulation).
+// Conversions, dynamic shared memory, and all inline PTX of the kernels. Kernels contain no asm
+// themselves, so that the tests can replace this file by a host version
+// (tests/testing/cuda_emulation).
 namespace nerf::kernels::cuda {
 
 __device__ inline float ToFloat(float value) { return value; }
@@ -25,15 +25,15 @@ __device__ inline Half FromFloat<Half>(float value) {
   return {__half_as_ushort(__float2half_rn(value))};
 }
 
-// The block's dynamic shared memory. Requires: the launch asked for it.
+// The block's dynamic shared memory. Requires: the launch requested it.
 template <typename T>
 __device__ inline T* SharedMemory() {
   extern __shared__ __align__(16) unsigned char bytes[];
   return reinterpret_cast<T*>(bytes);
 }
 
-// at[f] += values[f], without a result; at is aligned to the whole of it. One transaction where the
-// device has it.
+// Atomically at[f] += values[f]. `at` is aligned to the whole entry. One transaction if the device
+// supports that.
 __device__ inline void AtomicAddEntry(float* at, const float (&values)[2]) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(at), "f"(values[0]), "f"(values[1])
@@ -57,9 +57,9 @@ __device__ inline void AtomicAddEntry(float* at, const float (&values)[4]) {
 //   A [16 m][16 k]: r[0] (g, 2q)  r[1] (g + 8, 2q)  r[2] (g, 2q + 8)  r[3] (g + 8, 2q + 8)
 //   B [16 k][8 n]:  r[0] (2q, g)  r[1] (2q + 8, g)
 //   C [16 m][8 n]:  r[0], r[1] (g, 2q)  r[2], r[3] (g + 8, 2q)
-// Two C side by side are the A of a next product: activations go from layer to layer in registers.
-// T is Half, or float: the same layout, multiplied without tensor cores. Source: PTX ISA, "Matrix
-// fragments for mma.m16n8k16".
+// Two neighboring C fragments have the layout of the next product's A, so activations stay in
+// registers between layers. T = Half uses tensor cores; T = float has the same layout without them.
+// Source: PTX ISA, "Matrix fragments for mma.m16n8k16".
 template <typename T>
 struct FragmentA {
   Pair<T> r[4];
@@ -91,8 +91,8 @@ __device__ inline void MultiplyAdd(const FragmentA<float>& a, const FragmentB<fl
   MultiplyAddByShuffles(a.r, b.r, c);
 }
 
-// Fragments from row-major tiles in shared memory, `stride` elements from row to row: a multiple
-// of 8, and tiles aligned to 16 bytes. Called by whole warps.
+// Fragments of row-major tiles in shared memory. Rows are `stride` elements apart, a multiple of 8;
+// tiles are aligned to 16 bytes. Called by whole warps.
 
 // A[m][k] = tile[k][m].
 __device__ inline FragmentA<Half> LoadTransposedA(const Half* tile, int stride) {

@@ -4,7 +4,7 @@
 
 namespace nerf::kernels::cuda {
 
-// The elements [begin, end) that a DeviceRange stands for.
+// The elements [begin, end) of a DeviceRange.
 struct Elements {
   uint32_t begin, end;
   __device__ uint32_t size() const { return end - begin; }

@@ -4,14 +4,13 @@
 
 namespace nerf::kernels::cuda {
 
-// Sums of a 16x8 tile, as device_intrinsics.cuh lays fragments out.
+// Sums of a 16x8 tile, in the layout that device_intrinsics.cuh describes.
 struct FragmentC {
   float r[4] = {0, 0, 0, 0};
 };
 
-// c += a b in plain fp32, fragments laid out as for the tensor cores: the reference that the
-// half-precision path is measured against. Each lane fetches the rows and columns it needs from the
-// lanes that hold them.
+// c += a b in plain fp32 on fragments in the tensor cores' layout: the reference for the
+// half-precision path. Each lane fetches the elements it needs from the lanes that hold them.
 __device__ inline void MultiplyAddByShuffles(const Pair<float> (&a)[4], const Pair<float> (&b)[2],
                                              FragmentC* c) {
   constexpr unsigned kAllLanes = 0xffffffffu;

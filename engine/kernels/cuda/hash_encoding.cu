@@ -5,9 +5,9 @@
 #include "engine/kernels/cuda/device_range.cuh"
 #include "engine/kernels/cuda/launch.cuh"
 
-// Each thread takes one sample of one level. Blocks walk through the samples of a level before they
-// go on to the next one, so that at any time about one level's table is in use: 4 MB of halves at
-// 2^19 entries of four, however large the whole table is.
+// One thread per sample and level. Blocks process all samples of a level before the next level, so
+// that about one level's table is in use at a time: 4 MB in half precision at 2^19 entries of four
+// features, whatever the number of levels.
 namespace nerf::kernels::cuda {
 namespace {
 
@@ -27,7 +27,7 @@ Levels LevelsOf(const HashGridShape& shape) {
   return levels;
 }
 
-// The cell of one level that a point lies in, and where in it.
+// The cell of one level that contains a point, and the point's position in it.
 struct Cell {
   uint32_t low[3];
   float fraction[3];
@@ -35,14 +35,14 @@ struct Cell {
   __device__ Cell(Vec3 position, int resolution) {
     const float scale = static_cast<float>(resolution);
     for (int axis = 0; axis < 3; ++axis) {
-      // fmaxf takes the 0 where the position is not a number.
+      // fmaxf returns 0 for NaN.
       const float scaled = fminf(fmaxf(position[axis], 0.0f), 1.0f) * scale;
       const float floor = fminf(floorf(scaled), scale - 1);
       low[axis] = static_cast<uint32_t>(floor);
       fraction[axis] = scaled - floor;
     }
   }
-  // Corner c lies on the far side along x, y, z by bits 0, 1, 2.
+  // Bits 0, 1 and 2 of corner c are set if it is on the far side along x, y and z.
   __device__ float Weight(int c) const {
     const float x = c & 1 ? fraction[0] : 1 - fraction[0];
     const float y = c & 2 ? fraction[1] : 1 - fraction[1];
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kBlock)
   ForEachLevelAndElement(p.range, p.levels.n_levels, [&](int level, uint32_t i) {
     const Cell cell(p.positions[i], p.levels.resolution[level]);
     const Entry<T, F>* const table = p.table + size_t{p.levels.entries} * level;
-    Entry<T, F> corners[8];  // all eight reads are under way before the first is needed
+    Entry<T, F> corners[8];  // all eight loads are issued before the first is used
 #pragma unroll
     for (int c = 0; c < 8; ++c) corners[c] = table[cell.IndexOf(c, p.levels, level)];
     float sums[F] = {};
@@ -115,7 +115,7 @@ struct BackwardArguments {
   const Pair<float>* grad_features;
   uint32_t stride;
   float* grad_table;
-  unsigned long long* fixed_grad_table;  // two's complement adds up the same
+  unsigned long long* fixed_grad_table;  // two's complement: signed sums are the same
 };
 
 template <bool fixed, int F>
@@ -168,7 +168,7 @@ void Forward(const HashEncodeForwardParams<T>& params, Stream stream) {
 }
 
 template <typename T>
-void ForwardOfWidth(const HashEncodeForwardParams<T>& params, Stream stream) {
+void DispatchForward(const HashEncodeForwardParams<T>& params, Stream stream) {
   NERF_CHECK(params.shape.n_features == 2 || params.shape.n_features == 4);
   params.shape.n_features == 2 ? Forward<T, 2>(params, stream) : Forward<T, 4>(params, stream);
 }
@@ -176,10 +176,10 @@ void ForwardOfWidth(const HashEncodeForwardParams<T>& params, Stream stream) {
 }  // namespace
 
 void HashEncodeForward(const HashEncodeForwardParams<float>& params, Stream stream) {
-  ForwardOfWidth(params, stream);
+  DispatchForward(params, stream);
 }
 void HashEncodeForward(const HashEncodeForwardParams<Half>& params, Stream stream) {
-  ForwardOfWidth(params, stream);
+  DispatchForward(params, stream);
 }
 
 void HashEncodeBackward(const HashEncodeBackwardParams& params, Stream stream) {

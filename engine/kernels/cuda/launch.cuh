@@ -6,23 +6,23 @@
 #include "engine/kernels/cuda/cuda_check.cuh"
 #include "engine/kernels/stream.h"
 
-// The one place where kernels are launched. A kernel takes one parameter struct; names in errors
-// and profiles are those given here.
+// All kernels are launched here. A kernel has one parameter, a struct. `name` is the kernel's name
+// in error messages.
 namespace nerf::kernels::cuda {
 
 inline constexpr int kWarp = 32;
-inline constexpr int kBlock = 256;  // threads, where a kernel has no reason for another number
+inline constexpr int kBlock = 256;  // default number of threads per block
 
-// How many blocks of n_threads with shared_bytes of dynamic shared memory are resident at once on
-// the device in use. Kernels whose number of elements is known on the device alone run that many
-// and walk through their elements.
+// The number of blocks of n_threads with shared_bytes of dynamic shared memory that the current
+// device runs at once. Kernels whose number of elements is only known on the device are launched
+// with that many blocks, which loop over the elements.
 template <typename Params>
 int ResidentBlocks(void (*kernel)(Params), int n_threads, size_t shared_bytes) {
   int device = 0, n_multiprocessors = 0, per_multiprocessor = 0;
   NERF_CUDA_CHECK(cudaGetDevice(&device));
   NERF_CUDA_CHECK(
       cudaDeviceGetAttribute(&n_multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  // More than 48 KB has to be asked for.
+  // More than 48 KB must be requested.
   NERF_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        static_cast<int>(shared_bytes)));
   NERF_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, kernel,
@@ -39,15 +39,16 @@ void Launch(const char* name, void (*kernel)(Params), int n_blocks, int n_thread
             name, __FILE__, __LINE__);
 }
 
-// For kernels that walk through up to `n` elements, n_threads at a time: no more blocks than are
-// resident, none when there is nothing to do.
+// For kernels that loop over up to `n` elements, one per thread and iteration: launches at most the
+// resident blocks, and none if n is 0.
 template <typename Params>
 void LaunchOver(const char* name, void (*kernel)(Params), uint64_t n, int n_threads, Stream stream,
                 Params params) {
   const uint64_t n_blocks = (n + n_threads - 1) / n_threads;
   if (n_blocks == 0) return;
-  const uint64_t most = ResidentBlocks(kernel, n_threads, 0);
-  Launch(name, kernel, static_cast<int>(std::min(n_blocks, most)), n_threads, 0, stream, params);
+  const uint64_t n_resident = ResidentBlocks(kernel, n_threads, 0);
+  Launch(name, kernel, static_cast<int>(std::min(n_blocks, n_resident)), n_threads, 0, stream,
+         params);
 }
 
 }  // namespace nerf::kernels::cuda

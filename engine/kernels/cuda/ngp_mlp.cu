@@ -5,12 +5,12 @@
 #include "engine/kernels/cuda/device_range.cuh"
 #include "engine/kernels/cuda/launch.cuh"
 
-// A warp takes 16 samples, a block 128. Weights lie in shared memory, row-major and padded so that
-// loads of fragments meet no bank twice; the same copy serves the forward pass and, read
-// transposed, the backward pass. Activations never leave the registers on the way forward: the sums
-// of one layer are laid out as the next one's input. For the gradients of the weights, whose sums
-// run over samples, a block's inputs and gradients of a layer pass through shared memory; each warp
-// then owns some tiles of the sums and keeps them in registers until the kernel's end.
+// A warp processes 16 samples, a block 128. Weights are in shared memory, row-major, with rows
+// padded so that loads of fragments have no bank conflicts. The forward pass and, transposed, the
+// backward pass read the same copy. In the forward pass activations stay in registers, because the
+// sums of a layer have the layout of the next layer's input. Weight gradients are sums over
+// samples: a block passes a layer's inputs and gradients through shared memory, and each warp owns
+// some tiles of the sums, which it keeps in registers until the end of the kernel.
 namespace nerf::kernels::cuda {
 namespace {
 
@@ -18,11 +18,11 @@ constexpr int kMlpWarps = 8;
 constexpr int kMlpBlock = kMlpWarps * kWarp;
 constexpr int kWarpRows = 16;
 constexpr int kBlockRows = kMlpWarps * kWarpRows;
-constexpr int kPad = 8;  // elements behind each row in shared memory
+constexpr int kPad = 8;  // padding elements per row in shared memory
 constexpr int kGeometry = 16, kHarmonics = 16;
-constexpr int kStagedStride = 64 + kPad;  // a staged row: the widest layer
+constexpr int kStagedStride = 64 + kPad;  // row of a staged array: the widest layer
 
-// Where a layer begins in shared memory when `first` is the first one there.
+// Offset of a layer in shared memory if layer `first` is the first one there.
 constexpr int SharedOffset(int first, int layer) {
   int offset = 0;
   for (int l = first; l < layer; ++l) offset += kNgpMlp[l].n_in * (kNgpMlp[l].n_out + kPad);
@@ -32,7 +32,7 @@ constexpr int SharedStride(int layer) { return kNgpMlp[layer].n_out + kPad; }
 
 constexpr int kStride0 = SharedStride(0), kStride1 = SharedStride(1), kStride2 = SharedStride(2),
               kStride3 = SharedStride(3), kStride4 = SharedStride(4);
-// With all layers there.
+// Offsets with all layers in shared memory.
 constexpr int kLayer0 = SharedOffset(0, 0), kLayer1 = SharedOffset(0, 1),
               kLayer2 = SharedOffset(0, 2), kLayer3 = SharedOffset(0, 3),
               kLayer4 = SharedOffset(0, 4), kLayersEnd = SharedOffset(0, 5);
@@ -41,8 +41,8 @@ struct alignas(16) Chunk {
   uint32_t words[4];
 };
 
-// Copies layers [layer, end) to shared memory, where layer `first` comes first. Called by the whole
-// block, which must meet at a barrier before it reads them.
+// Copies layers [first, end) to shared memory. Called by the whole block, which needs a barrier
+// before it reads them.
 template <int first, int end, int layer = first, typename T>
 __device__ void CopyWeights(const T* weights, T* shared) {
   constexpr NgpMlpLayer kLayer = kNgpMlp[layer];
@@ -56,25 +56,25 @@ __device__ void CopyWeights(const T* weights, T* shared) {
   if constexpr (layer + 1 < end) CopyWeights<first, end, layer + 1>(weights, shared);
 }
 
-// Which part of a fragment this lane holds: rows g and g + 8, columns 2q and 2q + 1.
+// The part of a fragment that this lane holds: rows g and g + 8, columns 2q and 2q + 1.
 struct Lane {
   int g, q;
   __device__ Lane() : g(threadIdx.x % kWarp / 4), q(threadIdx.x % 4) {}
 };
 
-// 16 rows by width columns, as the left factor of a product.
+// 16 rows by `width` columns, as the left factor of a product.
 template <typename T, int width>
 struct Activations {
   FragmentA<T> parts[width / 16];
 };
 
-// 16 rows by width columns of sums.
+// 16 rows by `width` columns of sums.
 template <int width>
 struct Sums {
   FragmentC parts[width / 8];
 };
 
-// sums = inputs * weights for columns [first_column, + n_out) of a layer's weights.
+// sums = inputs * weights, for n_out columns of a layer's weights.
 template <int n_in, int n_out, typename T>
 __device__ Sums<n_out> Forward(const Activations<T, n_in>& inputs, const T* weights, int stride) {
   Sums<n_out> sums;
@@ -88,7 +88,7 @@ __device__ Sums<n_out> Forward(const Activations<T, n_in>& inputs, const T* weig
   return sums;
 }
 
-// Gradient of a layer's inputs [first_input, + n_in) from that of its outputs.
+// Gradient of the n_in inputs of a layer from first_input on, from that of its outputs.
 template <int n_in, int n_out, typename T>
 __device__ Sums<n_in> Backward(const Activations<T, n_out>& grad_outputs, const T* weights,
                                int stride, int first_input) {
@@ -104,7 +104,7 @@ __device__ Sums<n_in> Backward(const Activations<T, n_out>& grad_outputs, const 
   return sums;
 }
 
-// Sums as the next product's left factor, each through `convert`(value, n, i): part n, element i.
+// The next product's left factor: convert(value, n, i) of each sum, element i of part n.
 template <typename T, int width, typename Convert>
 __device__ Activations<T, width> ToActivations(const Sums<width>& sums, Convert convert) {
   Activations<T, width> result;
@@ -122,7 +122,7 @@ __device__ Activations<T, width> ToActivations(const Sums<width>& sums, Convert 
 }
 
 template <typename T, int width>
-__device__ Activations<T, width> Plain(const Sums<width>& sums) {
+__device__ Activations<T, width> Linear(const Sums<width>& sums) {
   return ToActivations<T>(sums, [](float x, int, int) { return FromFloat<T>(x); });
 }
 template <typename T, int width>
@@ -130,7 +130,7 @@ __device__ Activations<T, width> Relu(const Sums<width>& sums) {
   return ToActivations<T>(sums, [](float x, int, int) { return FromFloat<T>(fmaxf(x, 0.0f)); });
 }
 
-// A gradient that still fits the format: sums of many may not.
+// A gradient clamped to the range of T, which sums may exceed.
 template <typename T>
 __device__ T Gradient(float x) {
   constexpr float kLargestHalf = 65504.0f;
@@ -138,31 +138,31 @@ __device__ T Gradient(float x) {
   return FromFloat<T>(x);
 }
 
-// The gradient behind a ReLU whose outputs were `activations`.
+// The gradient by the inputs of a ReLU whose outputs were `activations`.
 template <typename T, int width>
-__device__ Activations<T, width> Gated(const Sums<width>& sums,
-                                       const Activations<T, width>& activations) {
+__device__ Activations<T, width> ReluBackward(const Sums<width>& sums,
+                                              const Activations<T, width>& activations) {
   return ToActivations<T>(sums, [&](float x, int n, int i) {
     const Pair<T>& pair = activations.parts[n / 2].r[2 * (n % 2) + i / 2];
     return ToFloat(i % 2 == 0 ? pair.x : pair.y) > 0 ? Gradient<T>(x) : FromFloat<T>(0.0f);
   });
 }
 
-// Products want the whole warp together; loads of rows that some lanes have none of split it.
+// Products need the whole warp converged. Loads that some lanes skip make it diverge.
 __device__ inline void Reconverge() { __syncwarp(); }
 
-// Where a sample would stand that there is none of.
-constexpr uint32_t kNone = ~0u;
+// Row index of a sample that does not exist.
+constexpr uint32_t kNoRow = ~0u;
 
-// Whether a block has a row of the range at all. One that has none needs no weights: late waves of
-// a step are empty.
+// Whether this block has any row of the range. If not, it need not load the weights; late waves of
+// a step are often empty.
 __device__ bool HasRows(const DeviceRange& range) {
   const Elements all = ElementsOf(range);
   return blockIdx.x * kBlockRows < all.size();
 }
 
-// Calls body(lane, elements): the elements, kNone beyond the end, that the rows g and g + 8 of
-// this lane stand for; until the warps of the grid have seen all of the range.
+// Calls body(lane, elements) until the warps of the grid have covered the range. elements are those
+// of this lane's rows g and g + 8, kNoRow beyond the end.
 template <typename Body>
 __device__ void ForEachWarpRows(const DeviceRange& range, Body body) {
   const Lane lane;
@@ -171,20 +171,21 @@ __device__ void ForEachWarpRows(const DeviceRange& range, Body body) {
   for (uint32_t first = all.begin + warp * kWarpRows; first < all.end;
        first += gridDim.x * kBlockRows) {
     const uint32_t at = first + lane.g;
-    const uint32_t elements[2] = {at < all.end ? at : kNone, at + 8 < all.end ? at + 8 : kNone};
+    const uint32_t elements[2] = {at < all.end ? at : kNoRow, at + 8 < all.end ? at + 8 : kNoRow};
     body(lane, elements);
   }
 }
 
-// The 32 features of 16 samples, out of planes of pairs. rows[0], rows[1]: where the samples of
-// this lane's rows g and g + 8 stand, or kNone.
+// Loads of activations. rows[0], rows[1]: array rows of the samples of this lane's fragment rows g
+// and g + 8, or kNoRow, which loads zeros.
 
 template <typename T>
 __device__ Pair<T> LoadPair(const T* row_major, uint32_t row, int width, int column) {
-  if (row == kNone) return {};
+  if (row == kNoRow) return {};
   return *reinterpret_cast<const Pair<T>*>(row_major + size_t{row} * width + column);
 }
 
+// The 32 features of 16 samples from planes of two.
 template <typename T>
 __device__ Activations<T, 32> LoadEncodings(const T* encodings, uint32_t stride,
                                             const uint32_t (&rows)[2]) {
@@ -197,13 +198,13 @@ __device__ Activations<T, 32> LoadEncodings(const T* encodings, uint32_t stride,
     for (int i = 0; i < 4; ++i) {
       const int plane = 8 * part + 4 * (i / 2) + lane.q;
       const uint32_t row = rows[i % 2];
-      result.parts[part].r[i] = row == kNone ? Pair<T>{} : pairs[size_t{stride} * plane + row];
+      result.parts[part].r[i] = row == kNoRow ? Pair<T>{} : pairs[size_t{stride} * plane + row];
     }
   }
   return result;
 }
 
-// 16 columns of a row-major array [..][16].
+// Rows of a row-major array [..][16].
 template <typename T>
 __device__ FragmentA<T> LoadSixteen(const T* row_major, const uint32_t (&rows)[2]) {
   const int column = 2 * Lane().q;
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(kMlpBlock)
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const uint32_t row = rows[i];
-      if (row == kNone) continue;
+      if (row == kNoRow) continue;
       if (p.geometry != nullptr) {
         auto* const geometry = reinterpret_cast<Pair<T>*>(p.geometry + size_t{kGeometry} * row);
 #pragma unroll
@@ -244,7 +245,7 @@ __global__ void __launch_bounds__(kMlpBlock)
       p.sigmas[row] = sigma;
       if (p.alphas != nullptr) p.alphas[row] = AlphaFromDensity(sigma, p.deltas[row]);
       if (values != nullptr) {
-        // Values are not negative, so their bits sort as they do. Most samples raise nothing.
+        // Values are not negative, so their bits compare as they do. Most samples change nothing.
         float* const value = values + p.cells[row];
         const float seen = sigma * p.step_length;
         if (seen > *value) {
@@ -268,8 +269,8 @@ __global__ void __launch_bounds__(kMlpBlock)
     uint32_t rows[2], rays[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      rows[i] = kept[i] != kNone && p.rows != nullptr ? p.rows[kept[i]] : kept[i];
-      rays[i] = rows[i] != kNone ? p.ray_of[rows[i]] : kNone;
+      rows[i] = kept[i] != kNoRow && p.rows != nullptr ? p.rows[kept[i]] : kept[i];
+      rays[i] = rows[i] != kNoRow ? p.ray_of[rows[i]] : kNoRow;
     }
     const Activations<T, 32> inputs = {
         {LoadSixteen(p.harmonics, rays), LoadSixteen(p.geometry, rows)}};
@@ -279,7 +280,7 @@ __global__ void __launch_bounds__(kMlpBlock)
     const auto outputs = Forward<64, 8>(hidden1, weights + kLayer4 - kLayer2, kStride4);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (kept[i] == kNone || lane.q > 1) continue;
+      if (kept[i] == kNoRow || lane.q > 1) continue;
       const auto sigmoid = [](float x) { return 1 / (1 + expf(-x)); };
       Vec3& color = p.colors[kept[i]];
       const FragmentC& c = outputs.parts[0];
@@ -309,14 +310,14 @@ __device__ void Stage(const Activations<T, width>& activations, T* warp_rows) {
   }
 }
 
-// The tiles of one layer's weight gradients that a warp owns: 16 inputs by 8 outputs each, counted
+// The tiles of one layer's weight gradients that a warp owns: 16 inputs by 8 outputs each, numbered
 // along the outputs first.
 template <int n_in, int n_out>
 struct WeightGradients {
   static constexpr int kColumns = n_out / 8;
   static constexpr int kTiles = n_in / 16 * kColumns;
   static constexpr int kOwned = (kTiles + kMlpWarps - 1) / kMlpWarps;
-  // A warp owns all of its tiles or none, and they stand side by side: they share their inputs.
+  // Each warp owns kOwned adjacent tiles or none. Adjacent tiles share their inputs.
   static_assert(kTiles % kOwned == 0 && kColumns % kOwned == 0);
   FragmentC tiles[kOwned];
 
@@ -336,7 +337,7 @@ struct WeightGradients {
     }
   }
 
-  // Stores them at a layer's place among the weights.
+  // Stores the tiles at the layer's offset among the weights.
   template <int layer>
   __device__ void Store(float* weights) const {
     constexpr int kOffset = kNgpMlp[layer].offset, kStride = kNgpMlp[layer].n_out;
@@ -359,6 +360,61 @@ constexpr size_t BackwardSharedBytes() {
   return sizeof(T) * (kLayersEnd + 2 * kBlockRows * kStagedStride);
 }
 
+// The kept samples of this lane's rows g and g + 8: their indices, array rows and rays, kNoRow
+// beyond the end.
+struct KeptRows {
+  uint32_t kept[2], rows[2], rays[2];
+
+  template <typename T>
+  __device__ KeptRows(const NgpBackwardParams<T>& p, const Elements& elements, uint32_t first) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t k = first + Lane().g + 8 * i;
+      kept[i] = k < elements.end ? k : kNoRow;
+      rows[i] = kept[i] != kNoRow ? p.rows[k] : kNoRow;
+      rays[i] = kept[i] != kNoRow ? p.ray_of[rows[i]] : kNoRow;
+    }
+  }
+};
+
+// Gradients by the color outputs; those by the density's exponents go to grad_exponents. Lane q = 0
+// holds red and green of its rows, q = 1 blue. Rows beyond the end have zero gradients and so add
+// nothing.
+template <typename T>
+__device__ Activations<T, 16> LoadOutputGradients(const NgpBackwardParams<T>& p, const KeptRows& at,
+                                                  float (&grad_exponents)[2]) {
+  const Lane lane;
+  Activations<T, 16> grad_outputs = {};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if (at.kept[i] == kNoRow) continue;
+    const float* const grad = p.grads + 4 * size_t{at.kept[i]};
+    if (lane.q == 0) {
+      grad_outputs.parts[0].r[i] = {Gradient<T>(grad[0]), Gradient<T>(grad[1])};
+      grad_exponents[i] = grad[3];
+    } else if (lane.q == 1) {
+      grad_outputs.parts[0].r[i].x = Gradient<T>(grad[2]);
+    }
+  }
+  return grad_outputs;
+}
+
+template <typename T>
+__device__ void StoreEncodingGradients(const NgpBackwardParams<T>& p, const KeptRows& at,
+                                       const Sums<32>& grad_encodings) {
+  const Lane lane;
+  auto* const pairs = reinterpret_cast<Pair<float>*>(p.grad_encodings);
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (at.kept[i] == kNoRow) continue;
+      const FragmentC& c = grad_encodings.parts[n];
+      pairs[size_t{p.grad_stride} * (4 * n + lane.q) + at.kept[i]] = {c.r[2 * i], c.r[2 * i + 1]};
+    }
+  }
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kMlpBlock)
     NgpBackwardKernel(const __grid_constant__ NgpBackwardParams<T> p) {
@@ -372,14 +428,14 @@ __global__ void __launch_bounds__(kMlpBlock)
   WeightGradients<64, 16> sums1;
   WeightGradients<32, 64> sums2;
   WeightGradients<64, 64> sums3;
-  WeightGradients<64, 8> sums4;  // columns behind the eighth are padding
+  WeightGradients<64, 8> sums4;  // the columns from the eighth on are padding
 
   const Lane lane;
   const int warp = threadIdx.x / kWarp;
   T* const own_inputs = staged_inputs + warp * kWarpRows * kStagedStride;
   T* const own_grads = staged_grads + warp * kWarpRows * kStagedStride;
   const auto add = [&](auto* sums, const auto& inputs, const auto& grads) {
-    __syncthreads();  // the layer before is read to the end
+    __syncthreads();  // until the previous layer's rows have been read
     Stage(inputs, own_inputs);
     Stage(grads, own_grads);
     __syncthreads();
@@ -389,46 +445,25 @@ __global__ void __launch_bounds__(kMlpBlock)
   const Elements elements = ElementsOf(p.range);
   for (uint32_t block_first = elements.begin + blockIdx.x * kBlockRows; block_first < elements.end;
        block_first += gridDim.x * kBlockRows) {
-    const uint32_t first = block_first + warp * kWarpRows;
-    uint32_t kept[2], rows[2], rays[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const uint32_t k = first + lane.g + 8 * i;
-      kept[i] = k < elements.end ? k : kNone;
-      rows[i] = kept[i] != kNone ? p.rows[k] : kNone;
-      rays[i] = kept[i] != kNone ? p.ray_of[rows[i]] : kNone;
-    }
-    // Forward once more.
-    const auto encodings = LoadEncodings(p.encodings, p.stride, rows);
-    const FragmentA<T> harmonics = LoadSixteen(p.harmonics, rays);
+    const KeptRows at(p, elements, block_first + warp * kWarpRows);
+    // Recompute the forward pass.
+    const auto encodings = LoadEncodings(p.encodings, p.stride, at.rows);
+    const FragmentA<T> harmonics = LoadSixteen(p.harmonics, at.rays);
     Reconverge();
     const auto hidden = Relu<T>(Forward<32, 64>(encodings, weights + kLayer0, kStride0));
-    const auto geometry = Plain<T>(Forward<64, kGeometry>(hidden, weights + kLayer1, kStride1));
+    const auto geometry = Linear<T>(Forward<64, kGeometry>(hidden, weights + kLayer1, kStride1));
     const Activations<T, 32> inputs = {{harmonics, geometry.parts[0]}};
     const auto hidden0 = Relu<T>(Forward<32, 64>(inputs, weights + kLayer2, kStride2));
     const auto hidden1 = Relu<T>(Forward<64, 64>(hidden0, weights + kLayer3, kStride3));
 
-    // Lane q = 0 holds red and green of its rows, q = 1 blue. Rows beyond the end are zero, and so
-    // is all that follows from them.
-    Activations<T, 16> grad_outputs = {};
     float grad_exponents[2] = {0, 0};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      if (kept[i] == kNone) continue;
-      const float* const grad = p.grads + 4 * size_t{kept[i]};
-      if (lane.q == 0) {
-        grad_outputs.parts[0].r[i] = {Gradient<T>(grad[0]), Gradient<T>(grad[1])};
-        grad_exponents[i] = grad[3];
-      } else if (lane.q == 1) {
-        grad_outputs.parts[0].r[i].x = Gradient<T>(grad[2]);
-      }
-    }
+    const Activations<T, 16> grad_outputs = LoadOutputGradients(p, at, grad_exponents);
     Reconverge();
     const auto grad_hidden1 =
-        Gated(Backward<64, 16>(grad_outputs, weights + kLayer4, kStride4, 0), hidden1);
+        ReluBackward(Backward<64, 16>(grad_outputs, weights + kLayer4, kStride4, 0), hidden1);
     add(&sums4, hidden1, grad_outputs);
     const auto grad_hidden0 =
-        Gated(Backward<64, 64>(grad_hidden1, weights + kLayer3, kStride3, 0), hidden0);
+        ReluBackward(Backward<64, 64>(grad_hidden1, weights + kLayer3, kStride3, 0), hidden0);
     add(&sums3, hidden0, grad_hidden1);
     // The harmonics need no gradient.
     auto geometry_sums =
@@ -440,22 +475,13 @@ __global__ void __launch_bounds__(kMlpBlock)
     add(&sums2, inputs, grad_hidden0);
     const auto grad_geometry =
         ToActivations<T>(geometry_sums, [](float x, int, int) { return Gradient<T>(x); });
-    const auto grad_hidden =
-        Gated(Backward<64, kGeometry>(grad_geometry, weights + kLayer1, kStride1, 0), hidden);
+    const auto grad_hidden = ReluBackward(
+        Backward<64, kGeometry>(grad_geometry, weights + kLayer1, kStride1, 0), hidden);
     add(&sums1, hidden, grad_geometry);
     const auto grad_encodings = Backward<32, 64>(grad_hidden, weights + kLayer0, kStride0, 0);
     add(&sums0, encodings, grad_hidden);
 
-    auto* const pairs = reinterpret_cast<Pair<float>*>(p.grad_encodings);
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (kept[i] == kNone) continue;
-        const FragmentC& c = grad_encodings.parts[n];
-        pairs[size_t{p.grad_stride} * (4 * n + lane.q) + kept[i]] = {c.r[2 * i], c.r[2 * i + 1]};
-      }
-    }
+    StoreEncodingGradients(p, at, grad_encodings);
   }
   float* const own = p.weight_gradients + size_t{kNgpMlpWeights} * blockIdx.x;
   sums0.Store<0>(own);
@@ -480,7 +506,7 @@ int BackwardBlocks() {
   return ResidentBlocks(NgpBackwardKernel<T>, kMlpBlock, BackwardSharedBytes<T>());
 }
 
-// Every block writes its row of sums.
+// Not limited to the blocks that have samples: every block writes its row of sums.
 template <typename T>
 void LaunchBackward(const NgpBackwardParams<T>& params, Stream stream) {
   Launch("ngp_backward", NgpBackwardKernel<T>, params.n_blocks, kMlpBlock, BackwardSharedBytes<T>(),

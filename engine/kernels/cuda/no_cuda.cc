@@ -1,5 +1,5 @@
-// Stands in for the kernels where the build has no CUDA: nothing is available, and whoever launches
-// all the same has a bug.
+// Replaces the kernels in a build without CUDA: IsAvailable() is false, and launching anything is a
+// bug.
 #include "engine/base/check.h"
 #include "engine/kernels/adam.h"
 #include "engine/kernels/composite.h"

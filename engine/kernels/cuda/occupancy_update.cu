@@ -9,7 +9,8 @@ namespace {
 
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-// A random point of a cell, in the unit cube. cell is 64 * block + bit over all levels.
+// A random point of a cell, in the unit cube. cell = 64 * block + bit, block counting over all
+// levels.
 __device__ Vec3 PointOfCell(const ProbeCellsParams& p, uint32_t cell) {
   const uint32_t side = p.resolution / 4, level_blocks = side * side * side;
   const uint32_t bit = cell % kBlockCells, level = cell / kBlockCells / level_blocks;
@@ -25,7 +26,7 @@ __device__ Vec3 PointOfCell(const ProbeCellsParams& p, uint32_t cell) {
   return {offset.x / p.box_size.x, offset.y / p.box_size.y, offset.z / p.box_size.z};
 }
 
-// A warp takes a block of cells, each lane two of them.
+// One warp per block of 64 cells, two cells per lane.
 __global__ void __launch_bounds__(kBlock)
     ProbeCellsKernel(const __grid_constant__ ProbeCellsParams p) {
   const uint32_t lane = threadIdx.x % kWarp;
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// A warp takes a block of cells, each lane two of them.
+// One warp per block of 64 cells, two cells per lane.
 __global__ void __launch_bounds__(kBlock)
     SpreadBlockMaximumKernel(const __grid_constant__ SpreadBlockMaximumParams p) {
   const uint32_t lane = threadIdx.x % kWarp, stride = gridDim.x * blockDim.x / kWarp;

@@ -2,7 +2,7 @@
 
 namespace nerf::kernels::cuda {
 
-// Two neighbors that are loaded and stored as one.
+// Two neighboring values that are loaded and stored at once.
 template <typename T>
 struct alignas(2 * sizeof(T)) Pair {
   T x, y;

@@ -6,9 +6,9 @@
 #include "engine/kernels/cuda/device_range.cuh"
 #include "engine/kernels/cuda/launch.cuh"
 
-// A thread takes a ray. There are fewer rays than threads on a device, and the occupancy bits lie
-// in its L1 and L2 caches: what marching costs is the latency of the longest ray of each warp,
-// which waves of few samples keep short.
+// One thread per ray. A device has more threads than a step has rays, and its caches hold the
+// occupancy bits, so the cost of marching is the latency of the longest ray of each warp. Waves of
+// few samples keep that short.
 namespace nerf::kernels::cuda {
 namespace {
 
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kBlock) StartRaysKernel(const __grid_constant_
     p.states[r] = {StartMarch(p.grid, steps, p.rays[r], p.jitters[r]), 1, 0};
 }
 
-// Walks over a ray's samples of one wave: their weights, and the light that is left.
+// Composites a ray's samples of one wave: their weights and the remaining transmittance.
 __device__ void Advance(const MarchParams& p, RaySegment segment, RayState* state) {
   for (uint32_t i = segment.first; i < segment.first + segment.n; ++i) {
     const float own_alpha = p.alphas[i];
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kBlock)
   const MarchSteps steps = StepsOf(p);
   const uint32_t n_rays = *p.n_rays;
   const uint32_t wave_first =
-      ElementsOf({p.sample_capacity, p.counts, arguments.wave}).begin;  // capped: then all overflow
+      ElementsOf({p.sample_capacity, p.counts, arguments.wave}).begin;  // at most sample_capacity
   for (uint32_t base = blockIdx.x * blockDim.x; base < n_rays; base += gridDim.x * blockDim.x) {
     const uint32_t r = base + threadIdx.x;
     RayState state;
@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(kBlock)
         n = 0;
         state.march.t_exit = -1;
       } else if (state.march.t_exit >= 0) {
-        // No more than were counted, should the two passes round otherwise; and where that was the
-        // end, it is not walked to again.
+        // At most the counted number, even if the two passes round differently. If the count found
+        // the ray's end, this pass need not march there again.
         const bool at_end = n < arguments.max_samples;
         n = MarchSamples(p.grid, steps, n, &state.march, p.t_middles + first, p.deltas + first,
                          p.cells + first);
@@ -94,11 +94,11 @@ __global__ void __launch_bounds__(kBlock)
                                                                  static_cast<uint32_t>(n)};
       p.states[r] = state;
     }
-    __syncthreads();  // block_first is written anew
+    __syncthreads();  // before block_first is overwritten
   }
 }
 
-// One block for each kRayBlock rays, so that a block's sum can be added up by those behind it.
+// One block per kRayBlock rays: later blocks add up the sums of the blocks before them.
 __global__ void __launch_bounds__(kBlock) FinishRaysKernel(const __grid_constant__ MarchParams p) {
   const uint32_t r = blockIdx.x * blockDim.x + threadIdx.x;
   uint32_t n_kept = 0;

@@ -7,15 +7,15 @@
 #include "engine/kernels/cuda/launch.cuh"
 #include "engine/kernels/spherical_harmonics.h"
 
-// A thread takes a ray. Rays are listed block by block in the order in which blocks come by; since
-// each ray gathers its own samples in their order, no pixel depends on that.
+// One thread per ray. The order of the list of alive rays depends on the order in which blocks run.
+// Pixels do not, because each ray composites its own samples in their order.
 namespace nerf::kernels::cuda {
 namespace {
 
 template <typename T>
 struct WaveArguments {
   ViewParams<T> view;
-  bool odd;  // the wave's number
+  bool odd;  // whether the wave's number is odd
 };
 
 template <typename T>
@@ -32,7 +32,7 @@ __device__ void Append(bool is_alive, uint32_t r, uint32_t* count, uint32_t* lis
   if (threadIdx.x == 0) block_first = atomicAdd(count, total);
   __syncthreads();
   if (is_alive) list[block_first + before] = r;
-  __syncthreads();  // block_first is written anew
+  __syncthreads();  // before block_first is overwritten
 }
 
 template <typename T>
@@ -76,12 +76,12 @@ __global__ void __launch_bounds__(kBlock)
   const uint32_t samples = min(p.sample_capacity, kViewSamplesPerRay * p.control->n_rays);
   const int max_samples = min(kMaxViewSamples, static_cast<int>(samples / n_alive));
   for (uint32_t base = blockIdx.x * kBlock; base < n_alive; base += gridDim.x * kBlock) {
-    const uint32_t place = base + threadIdx.x;
+    const uint32_t index = base + threadIdx.x;
     uint32_t r = 0;
     MarchRay march;
     int n = 0;
-    if (place < n_alive) {
-      r = alive[place];
+    if (index < n_alive) {
+      r = alive[index];
       march = p.rays[r].march;
       MarchRay counted = march;
       n = MarchSamples(p.grid, p.steps, max_samples, &counted, nullptr, nullptr);
@@ -90,10 +90,10 @@ __global__ void __launch_bounds__(kBlock)
     const uint32_t before = BlockExclusiveSum(n, &total);
     if (threadIdx.x == 0) block_first = atomicAdd(&p.counts->samples, total);
     __syncthreads();
-    if (place < n_alive) {
+    if (index < n_alive) {
       const uint32_t first = block_first + before;
-      // No more than were counted, should the two passes round otherwise; and where that was the
-      // end, it is not walked to again.
+      // At most the counted number, even if the two passes round differently. If the count found
+      // the ray's end, this pass need not march there again.
       const float t_before = march.t;
       const int found =
           MarchSamples(p.grid, p.steps, n, &march, p.t_middles + first, p.deltas + first);
@@ -102,12 +102,12 @@ __global__ void __launch_bounds__(kBlock)
         p.positions[i] = (position - p.box_min) * p.inverse_box_size;
         p.ray_of[i] = r;
       }
-      p.segments[place] = {first, static_cast<uint32_t>(found)};
+      p.segments[index] = {first, static_cast<uint32_t>(found)};
       p.rays[r].march.t = march.t;
       const bool ends = n < max_samples || !(march.t > t_before);
       p.rays[r].march.t_exit = ends ? -1 : march.t_exit;
     }
-    __syncthreads();  // block_first is written anew
+    __syncthreads();  // before block_first is overwritten
   }
 }
 
@@ -119,13 +119,13 @@ __global__ void __launch_bounds__(kBlock)
   const uint32_t* const alive = arguments.odd ? p.alive_odd : p.alive_even;
   const float min_transmittance = p.control->min_transmittance;
   for (uint32_t base = blockIdx.x * kBlock; base < n_alive; base += gridDim.x * kBlock) {
-    const uint32_t place = base + threadIdx.x;
+    const uint32_t index = base + threadIdx.x;
     uint32_t r = 0;
     bool goes_on = false;
-    if (place < n_alive) {
-      r = alive[place];
+    if (index < n_alive) {
+      r = alive[index];
       ViewRay ray = p.rays[r];
-      const RaySegment segment = p.segments[place];
+      const RaySegment segment = p.segments[index];
       for (uint32_t i = segment.first; i < segment.first + segment.n; ++i) {
         if (ray.Ended()) break;
         const float weight = ray.AddSample(AlphaFromDensity(p.sigmas[i], p.deltas[i]),

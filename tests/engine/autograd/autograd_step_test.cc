@@ -23,8 +23,8 @@ struct Case {
 class AutogradAgainstFusedTest : public testing::TestWithParam<Case> {};
 // Sums of a thousand samples through five layers, in floats, in another order.
 constexpr float kTolerance = 3e-5f;
-// Behind a wall, what the fused step keeps of the light is a difference of floats near 1, and the
-// gradient multiplies it by an optical depth of up to hundreds.
+// Behind a wall the fused step's transmittance is a difference of floats near 1, and the gradient
+// multiplies it by an optical depth of up to hundreds.
 constexpr float kWallsTolerance = 1e-3f;
 INSTANTIATE_TEST_SUITE_P(
     Cases, AutogradAgainstFusedTest,
@@ -77,7 +77,7 @@ TEST(AutogradStepTest, SeveralStepsStayCloseToTheFusedStep) {
   for (uint32_t i = 0; i < 18; ++i) {  // past updates of the grid and of the moving average
     const Batch batch = TinyBatch(64, i, 1e-3f);
     const StepResult a = fused->Run(batch), b = autograd->Run(batch);
-    // Adam makes whole steps of gradients that are nothing but rounding.
+    // Adam turns gradients that are only rounding errors into full steps.
     EXPECT_NEAR(b.loss, a.loss, 2e-3 * a.loss) << i;
   }
 }

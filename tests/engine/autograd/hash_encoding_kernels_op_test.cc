@@ -1,6 +1,6 @@
-// Under the host emulation tensors on the CPU stand for those on a device, and its stream and
-// memory for LibTorch's. On a device HashEncode itself chooses the kernels. Expected is what its
-// tensor operations say on the CPU.
+// Under the host emulation, CPU tensors are used as device tensors, with the emulation's stream and
+// allocator. On a device HashEncode itself selects the kernels. The expected values are those of
+// its tensor operations on the CPU.
 #include "engine/autograd/hash_encoding_kernels_op.h"
 
 #include <torch/torch.h>
@@ -20,8 +20,8 @@ constexpr torch::DeviceType kDevice = torch::kCPU;
 constexpr torch::DeviceType kDevice = torch::kCUDA;
 #endif
 
-// A coordinate times the finest resolution is rounded by 2^-24 of itself, which moves a feature by
-// that times the difference between corners, on three axes, in each of the two.
+// A coordinate times the finest resolution has a relative error of 2^-24, which changes a feature
+// by that times the difference between corners, on three axes, in both results.
 constexpr int kFinest = 20;
 constexpr double kTolerance = 2 * 3 * 2 * kFinest * 0x1p-24 + 1e-6;
 
@@ -96,7 +96,7 @@ TEST_P(HashEncodingKernelsOpTest, FeaturesAndGradientsAgreeWithTheTensorOperatio
   for (int64_t n : {0, 1, 257}) {
     ExpectAgrees(Shape(3, 2), n);
     ExpectAgrees(Shape(8, 4), n);
-    ExpectAgrees(Shape(1, 2), n);  // a single plane: both layouts are one
+    ExpectAgrees(Shape(1, 2), n);  // one plane: both layouts are the same
   }
 }
 
@@ -110,7 +110,7 @@ TEST_P(HashEncodingKernelsOpTest, StridedAndUnalignedTensorsAgreeToo) {
                                       .view({shape.n_levels, shape.entries(), shape.n_features});
   const torch::Tensor strided = RandomPositions(40).t().contiguous().t();
   ASSERT_FALSE(strided.is_contiguous());
-  // On the CPU only UBSan tells an entry that is read across its alignment.
+  // On the CPU only UBSan detects a misaligned entry.
   const torch::Tensor found = Encode(shape, unaligned, strided.to(kDevice)).cpu();
   EXPECT_TRUE(torch::allclose(found, HashEncode(shape, unaligned.cpu(), strided), 0, kTolerance));
 }
@@ -139,7 +139,7 @@ TEST_P(HashEncodingKernelsOpTest, ASecondDerivativeIsRefused) {
 }
 
 #ifndef NERF_CUDA_EMULATION
-// What the kernels cannot do is left to tensor operations, which have second derivatives.
+// Cases that the kernels do not support use tensor operations, which have second derivatives.
 TEST_P(HashEncodingKernelsOpTest, DoublesAndGradientsByPositionsHaveSecondDerivatives) {
   const kernels::HashGridShape shape = Shape(3, 2);
   const auto expect_two = [&](const torch::Tensor& table, const torch::Tensor& positions) {

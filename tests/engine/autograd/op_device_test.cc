@@ -1,6 +1,6 @@
-// LibTorch's meta device stands for a device: its tensors have a shape and no values, and an
-// operation that mixes them with others throws. So an op that answers with a meta tensor has made
-// no tensor of its own on the host.
+// Uses LibTorch's meta device as a stand-in: its tensors have a shape but no values, and an
+// operation that mixes them with others throws. So an op that returns a meta tensor has created no
+// tensor on the host.
 #include <torch/library.h>
 #include <torch/torch.h>
 

@@ -14,7 +14,7 @@ namespace nerf::kernels {
 namespace {
 
 constexpr double kRate = 0.01, kBeta1 = 0.9, kBeta2 = 0.99, kEpsilon = 1e-15;
-// Moments take three roundings, an update about eight more of its own size.
+// A moment has three roundings, an update about eight more relative to its own size.
 constexpr double kMomentTolerance = 5e-7;
 constexpr double kUpdateTolerance = 3e-6 * kRate;
 
@@ -28,7 +28,7 @@ AdamSettings Settings(int t, float l2 = 0) {
           .l2 = l2};
 }
 
-// Parameters with moments as they are after some training, and gradients.
+// Parameters and moments as after some training, and gradients.
 struct State {
   explicit State(size_t n) : parameters(n), first(n), second(n), gradients(n) {
     const auto fill = [n](Buffer<float>& to, float low, float high, uint32_t stream) {
@@ -94,7 +94,7 @@ TEST_P(AdamTest, PaddingWithoutAnyGradientStaysZeroAtTheSmallestEpsilon) {
   float parameters[16] = {}, first[16] = {}, second[16] = {};
   const float gradients[16] = {};
   AdamSettings settings = Settings(1);
-  settings.epsilon = 1e-30f;  // the least that a config may ask for
+  settings.epsilon = 1e-30f;  // the smallest value that a config allows
   cpu::AdamDense({.settings = settings,
                   .n = 16,
                   .parameters = parameters,
@@ -105,7 +105,7 @@ TEST_P(AdamTest, PaddingWithoutAnyGradientStaysZeroAtTheSmallestEpsilon) {
 }
 
 TEST_P(AdamTest, SparseUpdatesWhatWasTouchedAndNothingElse) {
-  // Flags are looked at 1024 lines at a time; of 1032 all are set.
+  // Flags are scanned 1024 lines at a time; with 1032 lines all are set.
   for (int n_lines : {0, 8, 16, 40, 1024, 1032, 2056}) {
     const size_t n = size_t{16} * n_lines;
     State state(n), before(n);
@@ -136,7 +136,7 @@ TEST_P(AdamTest, SparseUpdatesWhatWasTouchedAndNothingElse) {
   }
 }
 
-TEST_P(AdamTest, SparseWithMomentsInPairsIsThatWithFloatsWhoseMomentsAreRounded) {
+TEST_P(AdamTest, SparseWithBf16MomentsEqualsFloatsWithRoundedMoments) {
   constexpr int kLines = 24;
   constexpr size_t kSize = size_t{16} * kLines;
   State floats(kSize), pairs(kSize);
@@ -170,8 +170,8 @@ TEST_P(AdamTest, SparseWithMomentsInPairsIsThatWithFloatsWhoseMomentsAreRounded)
   }
 }
 
-// With the largest decay that they are kept for, moments fall as they do in floats.
-TEST_P(AdamTest, MomentsInPairsFallWhenGradientsDo) {
+// Up to kMaxBf16Decay, bf16 moments shrink as floats do.
+TEST_P(AdamTest, Bf16MomentsShrinkWhenGradientsDo) {
   AdamSettings settings = Settings(1);
   settings.beta1 = settings.beta2 = kMaxBf16Decay;
   Buffer<float> parameters(16 * 8), gradients(16 * 8);
@@ -181,7 +181,7 @@ TEST_P(AdamTest, MomentsInPairsFallWhenGradientsDo) {
     const float mantissa = 1 + static_cast<float>(i) / 16;
     moments[i] = Bf16Pair(-mantissa, mantissa);
   }
-  const double share = 0.1;  // of the moments that is left then
+  const double share = 0.1;  // of the moments that remains after n_updates
   const int n_updates = static_cast<int>(std::log(share) / std::log(kMaxBf16Decay));
   for (int update = 0; update < n_updates; ++update) {
     std::fill_n(gradients.data(), 16, 1e-6f);

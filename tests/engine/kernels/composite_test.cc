@@ -7,6 +7,7 @@
 #include "engine/kernels/activation.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/central_difference.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/composite.h"
 
@@ -17,7 +18,7 @@ using testing::ElementsAre;
 using testing::FloatNear;
 using testing::Pointwise;
 
-// Packed samples through the scalar steps, as the renderer and the training step walk them.
+// Composites packed samples by the scalar steps, as the renderer and the training step do.
 struct Walk {
   std::vector<float> transmittances, weights, left;
 };
@@ -62,7 +63,7 @@ std::vector<float> Backward(const std::vector<int>& ray_offsets, const std::vect
   return grad_sigmas;
 }
 
-// Rays of 1, 0 and 4 samples: the example that nerfacc's tests work through.
+// Rays of 1, 0 and 4 samples: the worked example of nerfacc's tests.
 const std::vector<int> kRayOffsets = {0, 1, 1, 5};
 const std::vector<float> kAlphas = {.4f, .3f, .8f, .8f, .5f};
 
@@ -87,12 +88,12 @@ TEST(CompositeTest, VisibilityOfTheWorkedExample) {
   EXPECT_THAT(visible(.05f, .35f), ElementsAre(true, false, true, true, false));
 }
 
-TEST(CompositeTest, SampleThatLeavesTooLittleLightTakesAllOfIt) {
+TEST(CompositeTest, SampleThatLeavesTooLittleTransmittanceGetsAlphaOne) {
   EXPECT_EQ(EffectiveAlpha(.5f, .1f, .04f), .5f);
   EXPECT_EQ(EffectiveAlpha(.5f, .1f, .06f), 1);
-  EXPECT_EQ(EffectiveAlpha(.999f, 1, 0), .999f) << "without a limit, none does";
+  EXPECT_EQ(EffectiveAlpha(.999f, 1, 0), .999f) << "there is no limit";
   EXPECT_EQ(EffectiveAlpha(0, 1, .5f), 0);
-  // What rounding left behind it is no gradient.
+  // The gradient is 0, not the rounding error of the difference.
   float transmittance = .1f;
   float behind = .15f;
   EXPECT_EQ(CompositeBackwardStep(1.2f, 1, .1f, .01f, &transmittance, &behind), 0);
@@ -116,7 +117,7 @@ TEST(CompositeTest, GradientsOfTheWorkedExample) {
   const std::vector<float> sigmas = {.4f, .8f, .1f, .8f, .1f}, deltas(5, 1.0f);
   const Walk walk = Forward(kRayOffsets, Alphas(sigmas, deltas));
   EXPECT_THAT(walk.weights, Pointwise(FloatNear(1e-4f), {.3297f, .5507f, .0428f, .2239f, .0174f}));
-  // d sum(w) / d sigma is what is left behind the ray: exp(-.4) and exp(-1.8).
+  // d sum(w) / d sigma is the final transmittance: exp(-.4) and exp(-1.8).
   EXPECT_THAT(Backward(kRayOffsets, sigmas, deltas, std::vector<float>(5, 1.0f), {0, 0, 0}),
               Pointwise(FloatNear(1e-4f), {.6703f, .1653f, .1653f, .1653f, .1653f}));
 }
@@ -172,13 +173,7 @@ TEST(CompositeReferenceTest, GradientsAgreeWithCentralDifferences) {
       reference::CompositeBackward(offsets, sigmas, deltas, grad_weights, grad_left);
   constexpr double kStep = 1e-6;  // error kStep^2 of the difference, 1e-16 / kStep of rounding
   for (size_t i = 0; i < sigmas.size(); ++i) {
-    const double sigma = sigmas[i];
-    sigmas[i] = sigma + kStep;
-    const double above = loss();
-    sigmas[i] = sigma - kStep;
-    const double below = loss();
-    sigmas[i] = sigma;
-    EXPECT_NEAR(grad[i], (above - below) / (2 * kStep), 1e-8) << i;
+    EXPECT_NEAR(grad[i], CentralDifference(&sigmas[i], kStep, loss), 1e-8) << i;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/testing/central_difference.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/distortion.h"
 
@@ -11,13 +12,14 @@ namespace {
 
 constexpr float kLength = 0.05f;
 
-double Reference(const std::vector<double>& weights, const std::vector<float>& places) {
-  return reference::Distortion(weights, std::vector<double>(places.begin(), places.end()), kLength);
+double Reference(const std::vector<double>& weights, const std::vector<float>& coordinates) {
+  return reference::Distortion(weights, std::vector<double>(coordinates.begin(), coordinates.end()),
+                               kLength);
 }
 
-Distortion Walk(const std::vector<float>& weights, const std::vector<float>& places) {
+Distortion Walk(const std::vector<float>& weights, const std::vector<float>& coordinates) {
   Distortion distortion;
-  for (size_t i = 0; i < weights.size(); ++i) distortion.Add(weights[i], places[i], kLength);
+  for (size_t i = 0; i < weights.size(); ++i) distortion.Add(weights[i], coordinates[i], kLength);
   return distortion;
 }
 
@@ -25,17 +27,17 @@ Distortion Walk(const std::vector<float>& weights, const std::vector<float>& pla
 struct Ray {
   explicit Ray(size_t n) : weights(RandomFloats(n, 0, 1.0f / n, 1)) {
     float place = 0.3f;
-    for (float gap : RandomFloats(n, 0, 0.4f, 2)) places.push_back(place += kLength + gap);
+    for (float gap : RandomFloats(n, 0, 0.4f, 2)) coordinates.push_back(place += kLength + gap);
   }
-  std::vector<float> weights, places;
+  std::vector<float> weights, coordinates;
 };
 
 TEST(DistortionTest, OneWalkGivesTheDoubleSum) {
   for (size_t n : {0, 1, 2, 7, 100}) {
     const Ray ray(n);
     const std::vector<double> weights(ray.weights.begin(), ray.weights.end());
-    const double expected = Reference(weights, ray.places);
-    EXPECT_NEAR(Walk(ray.weights, ray.places).value, expected, 1e-5 * expected) << n;
+    const double expected = Reference(weights, ray.coordinates);
+    EXPECT_NEAR(Walk(ray.weights, ray.coordinates).value, expected, 1e-5 * expected) << n;
   }
 }
 
@@ -47,28 +49,24 @@ TEST(DistortionTest, OneSampleHasTheThirdOfItsLengthAlone) {
 
 TEST(DistortionTest, GradientsMatchCentralDifferences) {
   const Ray ray(20);
-  const Distortion whole = Walk(ray.weights, ray.places);
+  const Distortion whole = Walk(ray.weights, ray.coordinates);
   std::vector<double> weights(ray.weights.begin(), ray.weights.end());
-  constexpr double kDifference = 1e-4;  // the sum is quadratic: no error but rounding
+  constexpr double kDifference = 1e-4;  // the sum is quadratic: the only error is rounding
   Distortion before;
   double twice = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
-    const double weight = weights[i];
-    weights[i] = weight + kDifference;
-    const double above = Reference(weights, ray.places);
-    weights[i] = weight - kDifference;
-    const double below = Reference(weights, ray.places);
-    weights[i] = weight;
+    const double expected = CentralDifference(&weights[i], kDifference,
+                                              [&] { return Reference(weights, ray.coordinates); });
     const float gradient =
-        DistortionGradient(whole, before, ray.weights[i], ray.places[i], kLength);
-    EXPECT_NEAR(gradient, (above - below) / (2 * kDifference), 1e-5) << i;
-    before.Add(ray.weights[i], ray.places[i], kLength);
-    twice += gradient * weight;
+        DistortionGradient(whole, before, ray.weights[i], ray.coordinates[i], kLength);
+    EXPECT_NEAR(gradient, expected, 1e-5) << i;
+    before.Add(ray.weights[i], ray.coordinates[i], kLength);
+    twice += gradient * weights[i];
   }
   EXPECT_NEAR(twice, 2 * whole.value, 1e-5);
 }
 
-TEST(DistortionTest, PlacesGrowByOneStepASampleNearAndFar) {
+TEST(DistortionTest, CoordinatesGrowByOneStepPerSampleNearAndFar) {
   const MarchSteps steps{.step = 0.01f, .cone = 1.0f / 64};
   for (float t : {0.1f, 0.5f, 0.9f, 5.0f, 80.0f}) {
     const float next = steps.FromSteps(steps.ToSteps(t) + 1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
+#include "tests/testing/central_difference.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/hash_encoding.h"
 #include "tests/testing/simd_paths.h"
@@ -14,11 +15,11 @@
 namespace nerf::kernels {
 namespace {
 
-// Cells of 16 samples are found together.
+// Around 16, the number of samples that are encoded together.
 constexpr int kSizes[] = {0, 1, 15, 16, 17, 31, 33, 100};
 constexpr float kUntouched = -77;
-// Cells along the side of the finest grid of the tests: a coordinate times 300 is off by half of
-// 2^-15, which moves a feature by that times the difference between corners, on three axes.
+// The finest grid has 300 cells a side: a coordinate times 300 has an error of 2^-16, which changes
+// a feature by that times the difference between corners, on three axes.
 constexpr int kFinest = 300;
 constexpr double kTolerance = 3 * 2 * 0x1p-16 + 1e-6;
 
@@ -32,8 +33,8 @@ Buffer<float> RandomTable(const HashGridShape& shape) {
   return table;
 }
 
-// Points all over, some outside of the cube, some on corners and faces of cells, some in one cell
-// one after another, as along a ray.
+// Points inside and outside of the cube, some on corners and faces of cells, and some successive
+// points in one cell, as along a ray.
 std::vector<Vec3> Positions(int n) {
   std::vector<Vec3> positions = RandomPoints(n, -0.2f, 1.2f, 8);
   const Vec3 special[] = {{0, 0, 0}, {1, 1, 1}, {0.25f, 0.5f, 0.75f}, {1, 0, 0.5f}, {-3, 9, 0.1f}};
@@ -79,7 +80,7 @@ TEST_P(HashEncodingTest, ForwardAgreesWithTheReferenceForAllSizes) {
   }
 }
 
-TEST_P(HashEncodingTest, HalvesGiveTheBytesOfTheirValuesInFp32) {
+TEST_P(HashEncodingTest, HalvesGiveTheSameBytesAsTheirValuesInFp32) {
   for (int n_features : {2, 4}) {
     const HashGridShape shape = Shape(n_features);
     Buffer<float> table = RandomTable(shape);
@@ -108,7 +109,7 @@ TEST_P(HashEncodingTest, HalvesGiveTheBytesOfTheirValuesInFp32) {
   }
 }
 
-TEST_P(HashEncodingTest, LevelsThatAreNotActiveGiveZerosAndTheOthersTheirBytes) {
+TEST_P(HashEncodingTest, InactiveLevelsGiveZerosAndTheOthersTheSameBytes) {
   for (int n_features : {2, 4}) {
     const HashGridShape shape = Shape(n_features);
     const Buffer<float> table = RandomTable(shape);
@@ -134,8 +135,8 @@ TEST_P(HashEncodingTest, LevelsThatAreNotActiveGiveZerosAndTheOthersTheirBytes) 
   }
 }
 
-// Rows [n][width] as the tiles that HashEncodeBackward reads, each followed by floats that are no
-// gradient; so are the places of samples that the last tile lacks.
+// Rows [n][width] as the tiles that HashEncodeBackward reads. Floats between the tiles, and those
+// of missing samples of the last tile, are not gradients.
 std::vector<float> Tiles(const HashGridShape& shape, int n, const std::vector<float>& rows,
                          int tile_stride) {
   const int width = shape.width();
@@ -150,7 +151,8 @@ std::vector<float> Tiles(const HashGridShape& shape, int n, const std::vector<fl
   return tiles;
 }
 
-// One level of n samples against the reference, and every gradient on a touched line.
+// Compares one level's gradients of n samples to the reference, and checks that they are on touched
+// lines.
 void CheckBackwardLevel(const HashGridShape& shape, int level, std::span<const Vec3> positions,
                         const std::vector<float>& tiles, int tile_stride,
                         const std::vector<double>& expected) {
@@ -174,7 +176,7 @@ void CheckBackwardLevel(const HashGridShape& shape, int level, std::span<const V
   }
 }
 
-TEST_P(HashEncodingTest, BackwardAgreesWithTheReferenceAndNamesEveryTouchedLine) {
+TEST_P(HashEncodingTest, BackwardAgreesWithTheReferenceAndFlagsEveryTouchedLine) {
   for (int n_features : {2, 4}) {
     const HashGridShape shape = Shape(n_features);
     const int width = shape.width(), tile_stride = 16 * width + 3;
@@ -235,8 +237,8 @@ TEST_P(HashEncodingTest, HandWorkedMiddleOfACellIsTheMeanOfItsCorners) {
   EXPECT_FLOAT_EQ(features[1], (1 + 2 + 4 + 5 + 10 + 11 + 13 + 14) / 8.0f);
 }
 
-TEST_P(HashEncodingTest, NotANumberReadsInsideTheTable) {
-  // Positions come from rays of untrusted scenes; the sanitizer build sees a wild read.
+TEST_P(HashEncodingTest, NanReadsInsideTheTable) {
+  // Positions come from rays of untrusted scenes. The sanitizer build detects a read out of bounds.
   const HashGridShape shape = Shape(2);
   const Buffer<float> table = RandomTable(shape);
   const float nan = std::numeric_limits<float>::quiet_NaN(),
@@ -290,13 +292,7 @@ TEST(HashEncodingReferenceTest, GradientsAgreeWithCentralDifferences) {
   int n_checked = 0;
   for (size_t i = 0; i < table.size(); ++i) {
     if (gradient[i] == 0 && i % 1000 != 0) continue;
-    const double value = table[i];
-    table[i] = value + kStep;
-    const double above = loss();
-    table[i] = value - kStep;
-    const double below = loss();
-    table[i] = value;
-    EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep), 1e-10) << i;
+    EXPECT_NEAR(gradient[i], CentralDifference(&table[i], kStep, loss), 1e-10) << i;
     ++n_checked;
   }
   EXPECT_GT(n_checked, 100);

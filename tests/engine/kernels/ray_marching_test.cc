@@ -14,8 +14,8 @@
 namespace nerf::kernels {
 namespace {
 
-// Middles may drift from the exact lattice by rounding, and by cone / 8 of a step where steps start
-// to grow; a sample nearer than this to a face may fall to either side of it. In steps.
+// In steps. Middles may differ from the exact lattice by rounding, and by cone / 8 of a step where
+// steps start to grow. A sample closer than this to a cell's face may be in either cell.
 constexpr double kDrift = 0.05;
 
 struct Samples {
@@ -107,7 +107,8 @@ OccupancyGrid RandomGrid(int n_levels, int resolution, double occupied, uint32_t
   return grid;
 }
 
-// Every clear sample of the lattice is found, and nothing else. Returns how many were compared.
+// Checks that all samples of the lattice that are not close to a face are found, and no others.
+// Returns how many were compared.
 int ExpectMatchesLattice(const Samples& samples, const OccupancyGrid& grid, const MarchSteps& steps,
                          const Ray& ray, float jitter) {
   const std::vector<reference::LatticeInterval> lattice =
@@ -132,7 +133,7 @@ int ExpectMatchesLattice(const Samples& samples, const OccupancyGrid& grid, cons
   return n_compared;
 }
 
-// Of the scalar and of the vector code.
+// The same for the scalar and the vector code.
 int ExpectAllMatchLattice(const OccupancyGrid& grid, const MarchSteps& steps,
                           const std::vector<Ray>& rays) {
   constexpr float kJitter = 0.37f;
@@ -146,7 +147,7 @@ int ExpectAllMatchLattice(const OccupancyGrid& grid, const MarchSteps& steps,
   return n_compared;
 }
 
-// Rays towards the grid from around it and inside, each clearly off the axes' planes.
+// Rays from around and inside the grid, none of them close to a plane of the axes.
 std::vector<Ray> Rays(int n, float reach) {
   const std::vector<Vec3> origins = RandomPoints(n, -reach, reach, 11);
   const std::vector<Vec3> targets = RandomPoints(n, -0.9f, 0.9f, 12);
@@ -176,7 +177,7 @@ TEST_P(RayMarchingTest, FindsTheLatticeWithGrowingStepsInNestedGrids) {
 }
 
 TEST_P(RayMarchingTest, LeapsOverEmptyBlocksMissNothing) {
-  // A few occupied cells in 64^3: most blocks are far from any, and rays meet those that are not.
+  // A few occupied cells in 64^3: most blocks are far from any, but rays also cross the others.
   for (int n_levels : {1, 3}) {
     const OccupancyGrid grid = RandomGrid(n_levels, 64, 1e-4, 5);
     const std::vector<uint8_t> reaches = EmptyDistances(grid);
@@ -206,8 +207,8 @@ TEST_P(RayMarchingTest, WavesOfAnySizeGiveTheSameBytes) {
   EXPECT_GT(n, 100u);
 }
 
-// Whichever rays share its vectors.
-TEST_P(RayMarchingTest, RayGivesTheSameBytesInAnyCompany) {
+// A ray's bytes do not depend on the other rays in its vectors.
+TEST_P(RayMarchingTest, RayGivesTheSameBytesWithAnyOtherRays) {
   for (const MarchSteps& steps : {MarchSteps{0.02f, 0}, MarchSteps{0.02f, 1.0f / 256}}) {
     const OccupancyGrid grid = RandomGrid(2, 32, 0.05, 6);
     const std::vector<Ray> rays = Rays(67, 3);
@@ -221,7 +222,7 @@ TEST_P(RayMarchingTest, RayGivesTheSameBytesInAnyCompany) {
   }
 }
 
-TEST_P(RayMarchingTest, NamesTheOccupiedCellOfEachSample) {
+TEST_P(RayMarchingTest, ReportsTheOccupiedCellOfEachSample) {
   const MarchSteps steps{.step = 0.03f};
   const OccupancyGrid grid = RandomGrid(2, 32, 0.2, 4);
   std::vector<Samples> samples = MarchAll(grid, steps, Rays(20, 3), 0.5f, 64);
@@ -298,7 +299,7 @@ TEST_P(RayMarchingTest, AxisParallelRaysThroughAnEmptyGridEnd) {
   }
 }
 
-// A step is then below the spacing of floats: adding it changes nothing.
+// Where a step is below the spacing of floats, adding it does not change t.
 TEST_P(RayMarchingTest, RayEndsWhereAStepNoLongerMovesIt) {
   struct Case {
     float distance, step, cone;
@@ -321,7 +322,7 @@ TEST_P(RayMarchingTest, RayEndsWhereAStepNoLongerMovesIt) {
         active.push_back(static_cast<int>(marches.size()));
         marches.push_back(march);
         float t_middles[8], deltas[8];
-        // Returns at all.
+        // It must return.
         MarchSamples(View(grid, reaches), steps, 8, &march, t_middles, deltas);
       }
       std::vector<float> t_middles(8 * rays.size()), deltas(8 * rays.size());

@@ -9,14 +9,14 @@ namespace {
 
 constexpr float kLimit = 0.03f;
 
-// After one sample, at distance 1, that leaves so much.
+// The state after one sample at distance 1 that leaves this transmittance.
 ViewAccumulator LightAfter(float transmittance) {
   ViewAccumulator light;
   light.AddSample(1 - transmittance, 1, kLimit);
   return light;
 }
 
-TEST(ViewLightTest, LightFallsToNothingOnALineFromTwiceTheLimitToTheLimit) {
+TEST(ViewAccumulatorTest, TransmittanceFadesLinearlyFromTwiceTheLimitToTheLimit) {
   EXPECT_FLOAT_EQ(LightAfter(0.2f).Opacity(), 0.8f);
   EXPECT_FLOAT_EQ(LightAfter(2 * kLimit).Opacity(), 1 - 2 * kLimit);
   EXPECT_NEAR(LightAfter(1.5f * kLimit).Opacity(), 1 - kLimit, 1e-6);
@@ -25,7 +25,7 @@ TEST(ViewLightTest, LightFallsToNothingOnALineFromTwiceTheLimitToTheLimit) {
   EXPECT_FALSE(LightAfter(kLimit + 1e-3f).Ended());
 }
 
-TEST(ViewLightTest, EmptySamplesTakeNoLightHoweverLittleIsLeft) {
+TEST(ViewAccumulatorTest, EmptySamplesHaveNoWeightHoweverLittleIsLeft) {
   for (const float transmittance : {0.9f, 0.055f, 0.04f}) {
     ViewAccumulator light = LightAfter(transmittance);
     const float opacity = light.Opacity(), depth = light.ExpectedDepth();
@@ -35,21 +35,21 @@ TEST(ViewLightTest, EmptySamplesTakeNoLightHoweverLittleIsLeft) {
   }
 }
 
-TEST(ViewLightTest, WithoutALimitWhatIsLeftIsTheProductOfAllSamples) {
+TEST(ViewAccumulatorTest, WithoutALimitTransmittanceIsTheProductOfAllSamples) {
   ViewAccumulator light;
   for (int i = 0; i < 20; ++i) light.AddSample(0.5f, 1, 0);
   EXPECT_FLOAT_EQ(1 - light.Opacity(), std::ldexp(1.0f, -20));
   EXPECT_FALSE(light.Ended());
 }
 
-TEST(ViewLightTest, ColorIsThatOfTheSamplesBeforeAsFarAsTheyAreOpaque) {
+TEST(ViewAccumulatorTest, ColorIsWeightedByOpacityInOrder) {
   ViewAccumulator light;
   const Vec3 red{1, 0, 0}, blue{0, 0, 1};
   light.AddColor(red, light.AddSample(0.75f, 1, kLimit));
   EXPECT_FLOAT_EQ(light.ColorOn(blue).x, 0.75f);
   EXPECT_FLOAT_EQ(light.ColorOn(blue).z, 0.25f);
   light.AddColor(red, light.AddSample(0.9f, 2, kLimit));
-  EXPECT_EQ(light.ColorOn(blue).z, 0) << "the last one takes all that is left";
+  EXPECT_EQ(light.ColorOn(blue).z, 0) << "the last sample gets the remaining weight";
 }
 
 }  // namespace

@@ -18,14 +18,14 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Where the linker puts the kernels' static shared variables; null where there are none.
+// The section of the kernels' static shared variables; null if there are none.
 extern "C" char __start_cuda_shared_variables[] __attribute__((weak));
 extern "C" char __stop_cuda_shared_variables[] __attribute__((weak));
 
 namespace nerf::cuda_emulation {
 namespace {
 
-constexpr size_t kStackBytes = 256 << 10;  // pages are only taken when touched
+constexpr size_t kStackBytes = 256 << 10;  // pages are allocated when touched
 constexpr unsigned kWarp = 32;
 constexpr unsigned kNoThread = ~0u;
 
@@ -33,8 +33,8 @@ ThreadOrder thread_order = ThreadOrder::kRising;
 
 // A stack of its own, or the one that RunGrid was called on.
 struct Fiber {
-  ucontext_t context = {};  // where it begins
-  jmp_buf jump;             // where it stopped
+  ucontext_t context = {};  // of its start
+  jmp_buf jump;             // of its last switch
   bool has_run = false;
   std::unique_ptr<char[]> stack;
   unsigned thread = kNoThread;
@@ -43,7 +43,8 @@ struct Fiber {
   void* fake_stack = nullptr;
 };
 
-// To another stack. ASan is told; elsewhere jumps spare the two system calls of swapcontext.
+// Switches to another stack. With ASan through swapcontext and its annotations; otherwise by jumps,
+// which avoid the two system calls of swapcontext.
 void Switch(Fiber* from, Fiber* to) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&from->fake_stack, to->bottom, to->byte_size);
@@ -70,8 +71,8 @@ struct Waiting {
   }
 };
 
-// One block after another. A fiber runs thread after thread as long as none has to wait, so that
-// kernels without barriers cost no switches.
+// Runs one block after another. A fiber runs thread after thread until one has to wait, so that
+// kernels without barriers need no switches.
 class BlockRunner {
  public:
   BlockRunner() { main_.has_run = true; }
@@ -160,7 +161,7 @@ void BlockRunner::Run(const char* name, const GridShape& shape, const std::funct
   name_ = name;
   shape_ = shape;
   body_ = &body;
-  // Exactly as large as asked for, so that ASan sees the byte behind it.
+  // Exactly the requested size, so that ASan detects accesses beyond it.
   shared_.reset(shape.shared_bytes > 0 ? new char[shape.shared_bytes] : nullptr);
   for (unsigned turn = 0; turn < shape.n_blocks; ++turn) {
     block_ = thread_order == ThreadOrder::kRising ? turn : shape.n_blocks - 1 - turn;
@@ -187,7 +188,7 @@ void BlockRunner::RunBlock() {
       ReportDivergence();
     }
   }
-  // Fibers that wait to begin another thread have run out of threads.
+  // Fibers that wait for another thread to run: there are none left.
   while (!ready_.empty()) {
     Fiber* const fiber = ready_.back();
     ready_.pop_back();
@@ -203,7 +204,7 @@ void BlockRunner::Wait(const CallSite& site, uint32_t mask, void* operand, WarpC
   const unsigned end = whole_block ? shape_.n_threads : std::min(first + kWarp, shape_.n_threads);
   waiting_[thread] = {self, &site, mask, operand};
   const auto takes_part = [&](unsigned t) { return whole_block || (mask >> (t - first)) & 1; };
-  // Who is there is looked at only when enough are waiting.
+  // Only when enough threads wait, check which ones.
   unsigned& n_waiting = whole_block ? n_waiting_at_barrier_ : n_waiting_in_warp_[thread / kWarp];
   const unsigned n_expected =
       whole_block ? shape_.n_threads : static_cast<unsigned>(std::popcount(mask));
@@ -222,7 +223,7 @@ void BlockRunner::Wait(const CallSite& site, uint32_t mask, void* operand, WarpC
       if (takes_part(t)) operands[t - first] = waiting_[t].operand;
     combine(operands);
   }
-  // In the order of their first turn: the ready list is taken from its end.
+  // In the order of their first run: the ready list is processed from its end.
   const auto release = [&](unsigned t) {
     if (!takes_part(t)) return;
     if (t != thread) ready_.push_back(waiting_[t].fiber);
@@ -249,7 +250,7 @@ void BlockRunner::ReportDivergence() {
   std::string message = std::string("kernel ") + name_ + ", block " + std::to_string(block_) +
                         ": threads wait for one another without end:";
   for (const auto& [place, threads] : places) message += "\n  " + place + ": " + threads;
-  // Fibers that are stuck keep their stacks, which cannot be unwound; fresh ones take their place.
+  // The stacks of stuck fibers cannot be unwound: they are kept, and new fibers replace them.
   std::move(fibers_.begin(), fibers_.end(), std::back_inserter(stuck_));
   fibers_.clear();
   idle_.clear();

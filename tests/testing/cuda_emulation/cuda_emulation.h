@@ -1,8 +1,7 @@
 #pragma once
 
-// Included in front of every .cu file when it is compiled as C++: the part of CUDA that our kernels
-// use, on top of block_runner.h. What is behind device_intrinsics.cuh and launch.cuh has host
-// versions of its own in overlay/.
+// Included before every .cu file when it is compiled as C++: the part of CUDA that our kernels use,
+// on top of block_runner.h. overlay/ has the host versions of device_intrinsics.cuh and launch.cuh.
 
 #include <algorithm>
 #include <bit>
@@ -20,9 +19,9 @@
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
 #define __grid_constant__
-// One block runs at a time, so its static shared memory may be one variable. Those of functions
-// that are no templates lie in one section, which is filled before each block; GCC names no section
-// for the others.
+// One block runs at a time, so a shared variable may be a static variable. Those of functions that
+// are not templates are in one section, which is filled before each block; GCC ignores the section
+// of the others.
 #define __shared__ static __attribute__((section("cuda_shared_variables")))
 
 namespace nerf::cuda_emulation {
@@ -138,7 +137,7 @@ inline bool __any_sync(
   return __ballot_sync(mask, predicate, site) != 0;
 }
 
-// Threads take turns only at barriers, so plain arithmetic is atomic.
+// Threads switch only at barriers, so plain arithmetic is atomic.
 template <typename T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   const T old = *at;

@@ -1,5 +1,5 @@
-// The emulation itself: that it computes what CUDA does where a kernel is right, and says so where
-// a kernel is not.
+// Tests the emulation itself: correct kernels give CUDA's results, and errors in kernels are
+// detected.
 
 #include <numeric>
 #include <vector>
@@ -78,7 +78,7 @@ __global__ void ReadThenWriteShared(IntParams p) {
   value = other[1] = 7;
 }
 
-TEST_P(CudaEmulationTest, SharedVariablesHoldNothingOfUseWhenABlockBegins) {
+TEST_P(CudaEmulationTest, SharedVariablesAreNotANumberWhenABlockBegins) {
   std::vector<int> values(3, 1);
   Launch("read", ReadThenWriteShared, 3, 1, 0, stream_.get(), IntParams{3, values.data()});
   EXPECT_THAT(values, Each(-1)) << "neither zeros nor what the block before left";
@@ -106,7 +106,7 @@ __global__ void BarrierForSome(IntParams p) {
   if (static_cast<int>(threadIdx.x) < p.n) __syncthreads();
 }
 
-TEST_P(CudaEmulationTest, ABarrierThatSomeThreadsNeverReachIsReportedNotAHang) {
+TEST_P(CudaEmulationTest, BarrierThatSomeThreadsNeverReachIsReported) {
   try {
     Launch("some", BarrierForSome, 1, 96, 0, stream_.get(), IntParams{40, nullptr});
     FAIL() << "no report";
@@ -125,7 +125,7 @@ __global__ void TwoBarriers(IntParams p) {
   }
 }
 
-TEST_P(CudaEmulationTest, BarriersOfTwoBranchesDoNotMeet) {
+TEST_P(CudaEmulationTest, BarriersInTwoBranchesDoNotMatch) {
   EXPECT_THROW(Launch("two", TwoBarriers, 1, 96, 0, stream_.get(), IntParams{40, nullptr}),
                DivergenceError);
   EXPECT_NO_THROW(Launch("two", TwoBarriers, 1, 96, 0, stream_.get(), IntParams{96, nullptr}))

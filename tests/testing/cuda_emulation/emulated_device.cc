@@ -21,7 +21,7 @@ using Work = std::vector<std::function<void()>>;
 
 struct EmulatedStream {
   Work* recording = nullptr;
-  std::vector<EmulatedStream*> joined;  // to this one's recording, and not waited for yet
+  std::vector<EmulatedStream*> joined;  // joined this one's recording; not yet waited for
 };
 
 EmulatedStream* Of(kernels::Stream stream) {
@@ -125,7 +125,7 @@ void Synchronize(Stream stream) {
   NERF_CHECK(cuda_emulation::Of(stream)->recording == nullptr);  // not allowed in a capture
 }
 
-// Its clock stands still: nothing is measured here.
+// The emulated clock stands still: times mean nothing here.
 Event::Event() = default;
 Event::~Event() = default;
 void Event::Record(Stream stream) {

@@ -7,10 +7,10 @@
 
 namespace nerf::cuda_emulation {
 
-// Runs the work now, or records it where the stream records a graph.
+// Runs the work now, or records it if the stream records a graph.
 void Submit(kernels::Stream stream, std::function<void()> work);
 
-// Bytes of device memory in use, and how many there are: an allocation beyond fails as on a device.
+// Bytes of device memory in use and in total: an allocation beyond the total fails as on a device.
 size_t DeviceBytesInUse();
 void SetDeviceBytes(size_t byte_size);
 

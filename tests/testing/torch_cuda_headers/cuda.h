@@ -1,3 +1,3 @@
 #pragma once
 
-// Stands in for the CUDA driver's header, of which LibTorch's headers use nothing.
+// Replaces the CUDA driver's header, of which LibTorch's headers use nothing.

@@ -1,8 +1,8 @@
 #pragma once
 
-// Stands in for the CUDA runtime's header where there is no CUDA toolkit: declarations of what
-// LibTorch's CUDA headers and engine/autograd/cuda_layer.cc name, so that these can be compiled.
-// Nothing links against it. Values are those of CUDA where LibTorch or we depend on them.
+// Replaces the CUDA runtime's header on machines without the CUDA toolkit, so that LibTorch's CUDA
+// headers and engine/autograd/cuda_layer.cc compile. Nothing links against it. Constants have
+// CUDA's values if LibTorch or we depend on them.
 
 using cudaStream_t = struct CUstream_st*;
 #define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(1))

@@ -12,9 +12,9 @@ namespace nerf::kernels {
 namespace {
 
 constexpr double kRate = 0.01, kBeta1 = 0.9, kBeta2 = 0.99, kEpsilon = 1e-15;
-// Gradients arrive this much too large.
+// The loss scale of the gradients.
 constexpr float kGradientFactor = 1.0f / 256;
-// Moments take three roundings, an update about eight more of its own size.
+// A moment has three roundings, an update about eight more relative to its own size.
 constexpr double kMomentTolerance = 5e-7;
 constexpr double kUpdateTolerance = 3e-6 * kRate + 1.2e-7;
 
@@ -29,7 +29,7 @@ cuda::AdamStepSettings Settings(int t, float l2 = 0) {
           .gradient_factor = kGradientFactor};
 }
 
-// Parameters with moments as they are after some training, on both sides.
+// Parameters and moments as after some training, on host and device.
 struct State {
   explicit State(size_t n)
       : parameters(RandomFloats(n, -1, 1, 1)),
@@ -123,7 +123,7 @@ TEST_P(CudaAdamTest, DenseSumsThePartsOfItsGradient) {
   }
 }
 
-TEST_P(CudaAdamTest, DenseTellsOfAParameterThatIsNoFiniteNumber) {
+TEST_P(CudaAdamTest, DenseReportsAParameterThatIsNotFinite) {
   const DeviceArray<cuda::AdamStepSettings> settings({Settings(1)});
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float bad : {0.0f, kInfinity, -kInfinity, std::nanf("")}) {
@@ -144,7 +144,7 @@ TEST_P(CudaAdamTest, DenseTellsOfAParameterThatIsNoFiniteNumber) {
   }
 }
 
-TEST_P(CudaAdamTest, AStepThatIsSkippedChangesNothingButTheTablesGradients) {
+TEST_P(CudaAdamTest, SkippedStepOnlyResetsTheTablesGradients) {
   const DeviceArray<cuda::AdamStepSettings> settings({Settings(1)});
   const DeviceArray<uint32_t> skip(std::vector<uint32_t>{1});
   State table(64), weights(64);
@@ -172,7 +172,7 @@ TEST_P(CudaAdamTest, AStepThatIsSkippedChangesNothingButTheTablesGradients) {
   EXPECT_EQ(gradients.Download(stream_), std::vector<float>(64));
 }
 
-TEST_P(CudaAdamTest, MovingAverageKeepsItsShare) {
+TEST_P(CudaAdamTest, MovingAverageFollowsItsDecay) {
   for (int64_t n : {0, 1, 255, 256, 257, 1000}) {
     const std::vector<float> parameters = RandomFloats(n, -1, 1, 1),
                              averages = RandomFloats(n, -1, 1, 2);

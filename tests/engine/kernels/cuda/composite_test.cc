@@ -26,7 +26,7 @@ double Loss(const LossShape& shape, const double (&residual)[3]) {
 constexpr MarchSteps kSceneSteps{.step = 0.01f, .cone = 1.0f / 128};  // log beyond 1.28
 constexpr float kStepScale = 2;
 
-// Rays of the given numbers of samples, which stand in the arrays backwards.
+// Rays with the given numbers of samples, which are stored in reverse order.
 struct Rays {
   explicit Rays(const std::vector<uint32_t>& n_samples) {
     for (uint32_t n : n_samples) offsets.push_back(offsets.back() + n);
@@ -179,7 +179,7 @@ TEST_P(CudaCompositeTest, LossAgreesWithTheReferenceAndGradientsWithCentralDiffe
 }
 
 TEST_P(CudaCompositeTest, EveryRayOfManyCountsOnce) {
-  // One, and more than the threads of kLossBlocks blocks of 256.
+  // One ray, and more rays than kLossBlocks blocks of 256 have threads.
   for (uint32_t n_rays : {1u, cuda::kLossBlocks * 256u + 3}) {
     Rays rays(std::vector<uint32_t>(n_rays, 0));
     for (uint32_t r = 0; r < n_rays; ++r) {

@@ -23,7 +23,7 @@ TEST_P(CudaDeviceTest, MemoryIsZeroedAndCopiesArriveInOrder) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(back[i], i < 500 ? 0 : i);
 }
 
-TEST_P(CudaDeviceTest, AnAllocationThatCannotBeMetLeavesTheDeviceUsable) {
+TEST_P(CudaDeviceTest, FailedAllocationLeavesTheDeviceUsable) {
   const DeviceDescription device = DescribeDevice(0);
   EXPECT_GE(device.compute_capability, 80);
   EXPECT_THROW(Buffer<char>(2 * device.total_bytes, DeviceAllocator()), CudaOutOfMemory);
@@ -32,7 +32,8 @@ TEST_P(CudaDeviceTest, AnAllocationThatCannotBeMetLeavesTheDeviceUsable) {
 }
 
 TEST_P(CudaDeviceTest, GraphsReadHostMemoryWhenTheyRun) {
-  // As a training step does: settings go up, a kernel runs, results come down, all recorded once.
+  // As in a training step: copy settings to the device, run a kernel, copy results back, recorded
+  // once.
   Buffer<float> settings(1, PinnedAllocator()), result(1, PinnedAllocator());
   DeviceArray<float> parameter(1), average(1);
   const Graph graph(stream_, [&] {
@@ -51,7 +52,7 @@ TEST_P(CudaDeviceTest, GraphsReadHostMemoryWhenTheyRun) {
   }
 }
 
-TEST_P(CudaDeviceTest, AGraphMaySplitIntoTwoStreamsAndJoinThemAgain) {
+TEST_P(CudaDeviceTest, GraphMayForkIntoTwoStreamsAndJoin) {
   const OwnedStream side;
   Buffer<float> result(2, PinnedAllocator());
   DeviceArray<float> ones({1.0f}), left(1), right(1);

@@ -14,7 +14,7 @@ namespace {
 // Around a block of threads.
 constexpr uint32_t kSizes[] = {0, 1, 255, 256, 257, 1000};
 constexpr int kFinest = 300;
-// A coordinate times 300 is off by half of 2^-15, which moves a feature by that times the
+// A coordinate times 300 has an error of 2^-16, which changes a feature by that times the
 // difference between corners, on three axes.
 constexpr double kFloatTolerance = 3 * 2 * 0x1p-16 + 1e-6;
 // The result is rounded to half precision; the table's values are halves on both sides.
@@ -23,7 +23,7 @@ constexpr double kHalfTolerance = kFloatTolerance + 0x1p-11;
 // Six levels, the first of them dense.
 HashGridShape Shape(int n_features) { return MakeHashGridShape(6, n_features, 12, 4, kFinest); }
 
-// Points all over, some outside of the cube, some on corners and faces of cells.
+// Points inside and outside of the cube, some on corners and faces of cells.
 std::vector<Vec3> Positions(size_t n) {
   std::vector<Vec3> positions = RandomPoints(n, -0.2f, 1.2f, 8);
   const Vec3 special[] = {{0, 0, 0}, {1, 1, 1}, {0.25f, 0.5f, 0.75f}, {1, 0, 0.5f}, {-3, 9, 0.1f}};
@@ -81,7 +81,7 @@ TEST_P(CudaHashEncodingTest, ForwardInHalfPrecisionAgreesWithTheReferenceForAllS
   for (int n_features : {2, 4}) ExpectForwardAgrees<Half>(n_features, kHalfTolerance);
 }
 
-TEST_P(CudaHashEncodingTest, ForwardTakesTheRangeThatTheDeviceCounted) {
+TEST_P(CudaHashEncodingTest, ForwardProcessesTheRangeCountedOnTheDevice) {
   const HashGridShape shape = MakeHashGridShape(2, 2, 12, 4, 9);
   const DeviceArray<float> table(std::vector<float>(4 * shape.entries(), 1.0f));
   const DeviceArray<Vec3> positions(Positions(300));
@@ -180,8 +180,8 @@ TEST_P(CudaHashEncodingTest, FixedPointSumsDoNotDependOnTheOrderOfTheSamples) {
   EXPECT_EQ(run(), forwards);
 }
 
-TEST_P(CudaHashEncodingTest, NotANumberReadsInsideTheTable) {
-  // Positions come from rays of untrusted scenes; the sanitizer build sees a wild read.
+TEST_P(CudaHashEncodingTest, NanReadsInsideTheTable) {
+  // Positions come from rays of untrusted scenes. The sanitizer build detects a read out of bounds.
   const HashGridShape shape = Shape(4);
   const DeviceArray<float> table(RandomFloats(shape.level_size() * shape.n_levels, -1, 1, 7));
   const float nan = std::numeric_limits<float>::quiet_NaN(),

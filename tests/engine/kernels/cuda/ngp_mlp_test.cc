@@ -20,8 +20,8 @@ constexpr uint32_t kRays = 7;
 // layers, and rounding of every activation and gradient to 11 bits.
 template <typename T>
 constexpr double kTolerance = sizeof(T) == 2 ? 0.02 : 2e-5;
-// Of half precision's gradients as a whole, by norms: where a unit is within rounding of zero its
-// gate may open on one side and stay closed on the other.
+// For half precision's gradients, relative to the norm of all of them: a unit within rounding of
+// zero may be active on one side and inactive on the other.
 constexpr double kHalfGradientError = 0.06;
 
 Matrix Layer(const std::vector<double>& weights, int layer) {
@@ -31,14 +31,14 @@ Matrix Layer(const std::vector<double>& weights, int layer) {
   return matrix;
 }
 
-// Products of `matrix` where `gate` is positive.
+// `matrix`, zero where `gate` is not positive.
 Matrix Gated(Matrix matrix, const Matrix& gate) {
   for (size_t i = 0; i < matrix.values.size(); ++i)
     if (gate.values[i] <= 0) matrix.values[i] = 0;
   return matrix;
 }
 
-// A batch of samples with everything that the kernels read, as values of T, and the field in double
+// A batch of samples with all inputs of the kernels, as values of T, and the field in double
 // precision on the same values.
 template <typename T>
 struct Batch {
@@ -108,7 +108,7 @@ double Largest(const std::vector<double>& values) {
   return largest;
 }
 
-// Element by element in fp32, as a whole in half precision.
+// Compares element by element in fp32, by the norm of the difference in half precision.
 template <typename T>
 void ExpectGradients(const std::vector<double>& found, const std::vector<double>& expected) {
   ASSERT_EQ(found.size(), expected.size());
@@ -177,7 +177,7 @@ class CudaNgpMlpTest : public CudaTest {
     for (uint32_t n : kSizes) {
       const Batch<T> batch(n);
       const Forward forward(batch);
-      // What the density pass would have left.
+      // The outputs of the density pass.
       std::vector<float> host_geometry(size_t{16} * batch.n_slots, NAN);
       for (uint32_t k = 0; k < n; ++k)
         for (int j = 0; j < 16; ++j)
@@ -201,7 +201,7 @@ class CudaNgpMlpTest : public CudaTest {
           ASSERT_NEAR(found[k][c], expected, kTolerance<T> / 2) << n << ", " << k;
         }
       }
-      // The same samples in a row.
+      // The same samples without `rows`.
       std::vector<float> listed_geometry(16 * size_t{n});
       std::vector<uint32_t> listed_rays(n);
       for (uint32_t k = 0; k < n; ++k) {
@@ -222,7 +222,7 @@ class CudaNgpMlpTest : public CudaTest {
     }
   }
 
-  // Weight gradients summed over the blocks, and encodings' gradients, of the device.
+  // The device's weight gradients, summed over the blocks, and encodings' gradients.
   struct Gradients {
     std::vector<double> weights;
     std::vector<float> weight_parts, encodings;
@@ -319,7 +319,7 @@ TEST_P(CudaNgpMlpTest, BackwardGivesTheSameBytesEachTime) {
   EXPECT_EQ(first.weight_parts, second.weight_parts);
 }
 
-TEST_P(CudaNgpMlpTest, GradientsBeyondHalfPrecisionAreCutOffAndStayFinite) {
+TEST_P(CudaNgpMlpTest, GradientsBeyondHalfPrecisionAreClamped) {
   Batch<Half> batch(20);
   for (float& grad : batch.grads) grad *= 1e6f;
   for (float gradient : Backward(batch).encodings) ASSERT_TRUE(std::isfinite(gradient));

@@ -14,7 +14,7 @@ namespace {
 constexpr int kResolution = 32, kLevels = 3;
 constexpr uint32_t kSide = kResolution / 4, kBlocks = kLevels * kSide * kSide * kSide;
 
-TEST(ProbedCellsTest, EveryCellComesOnceInAPeriod) {
+TEST(ProbedCellsTest, EveryCellIsSelectedOncePerPeriod) {
   for (int period : {1, 8, 32, 64}) {
     for (uint64_t block : {0u, 1u, 77u}) {
       uint64_t seen = 0;
@@ -41,10 +41,10 @@ TEST(ProbedCellsTest, TheMiddleHalfOfOuterLevelsIsCovered) {
 class CudaOccupancyUpdateTest : public CudaTest {};
 NERF_INSTANTIATE_CUDA_PLACES(CudaOccupancyUpdateTest);
 
-TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachCellThatIsDueAndDecaysAll) {
+TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachSelectedCellAndDecaysAll) {
   const std::vector<float> before = RandomFloats(64 * kBlocks, 0, 1, 1);
   const Vec3 half{1, 1, 1}, center{0.5f, 0, -0.5f}, outer = half * 4.0f;
-  // Blocks that hold something are those of even number.
+  // Blocks of even number have an occupied cell.
   std::vector<uint64_t> bits(kBlocks);
   for (uint32_t block = 0; block < kBlocks; block += 2) bits[block] = uint64_t{1} << block % 64;
   const DeviceArray<uint64_t> blocks(bits);
@@ -100,7 +100,7 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachCellThatIsDueAndDecaysAll) {
                                  in_level / kSide % kSide * 4 + bit / 4 % 4,
                                  in_level / kSide / kSide * 4 + bit / 16};
       for (int axis = 0; axis < 3; ++axis) {
-        // From the unit cube to cells of the level.
+        // From the unit cube to the level's cells.
         const double from_center = (points[i][axis] - 0.5) * 8;
         const double cell = (from_center / (1 << level) + 1) / 2 * kResolution;
         ASSERT_GT(cell, corner[axis] - 1e-3) << i << ", " << axis;
@@ -110,7 +110,7 @@ TEST_P(CudaOccupancyUpdateTest, ProbesAPointInEachCellThatIsDueAndDecaysAll) {
   }
 }
 
-TEST_P(CudaOccupancyUpdateTest, AllCellsOfABlockTakeTheLargestValueAmongThem) {
+TEST_P(CudaOccupancyUpdateTest, AllCellsOfABlockGetItsMaximum) {
   const std::vector<float> host = RandomFloats(64 * kBlocks, 0, 1, 2);
   DeviceArray<float> values(host);
   cuda::SpreadBlockMaximum({.n_blocks = kBlocks - 1, .values = values.data()}, stream_);

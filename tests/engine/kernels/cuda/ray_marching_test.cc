@@ -14,7 +14,7 @@ namespace {
 constexpr float kMinTransmittance = 1e-2f;
 constexpr float kStep = 0.02f;
 
-// Bits of a third of the blocks' cells.
+// A grid with a third of the cells occupied.
 OccupancyGrid SparseGrid() {
   OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 2, 32);
   for (size_t i = 0; i < grid.occupied_blocks.size(); ++i) {
@@ -25,7 +25,7 @@ OccupancyGrid SparseGrid() {
   return grid;
 }
 
-// Rays towards the grid from around it, some of which miss it.
+// Rays from around the grid towards it; some miss it.
 std::vector<Ray> Rays(uint32_t n) {
   const std::vector<Vec3> origins = RandomPoints(n, -4, 4, 11),
                           targets = RandomPoints(n, -2, 2, 12);
@@ -35,7 +35,7 @@ std::vector<Ray> Rays(uint32_t n) {
   return rays;
 }
 
-// A march on the device with what it needs.
+// A march on the device, with its arrays.
 struct March {
   March(const OccupancyGrid& grid, const std::vector<Ray>& host_rays, uint32_t capacity)
       : n_rays(static_cast<uint32_t>(host_rays.size())),
@@ -112,7 +112,7 @@ struct March {
   cuda::MarchParams params;
 };
 
-// What the host's march finds along a ray, to the end.
+// All samples of a ray, by the host's march.
 struct HostSamples {
   std::vector<float> t_middles, deltas;
   std::vector<uint32_t> cells;
@@ -131,8 +131,8 @@ HostSamples HostMarch(const March& march, const OccupancyGrid& grid, const Ray& 
   return samples;
 }
 
-// A sample whose middle lies on a cell's face falls to either side of it where a device contracts
-// multiplies and adds that the host does not.
+// A sample whose middle is on a cell's face may be in either cell, because a device contracts
+// multiply and add and the host does not.
 #ifdef NERF_CUDA_EMULATION
 constexpr double kRaysRoundedOtherwise = 0;
 #else
@@ -168,7 +168,7 @@ TEST_P(CudaRayMarchingTest, WavesFindTheSamplesOfOneLongMarchInOrderOfTheRays) {
       }
       for (size_t i = 0; i < expected.cells.size(); ++i, ++k) {
         const uint32_t row = rows[k];
-        // Contracted multiply-adds of a device move a sample by a rounding a step.
+        // A device's contracted multiply-adds move a sample by one rounding per step.
         ASSERT_NEAR(t_middles[row], expected.t_middles[i], 1e-4) << r << ", " << i;
         ASSERT_NEAR(deltas[row], expected.deltas[i], 1e-5);
         ASSERT_EQ(ray_of[row], r);
@@ -191,8 +191,7 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
   const std::vector<Ray> rays = Rays(300);
   March march(grid, rays, 60000);
   march.Run(kAlpha, stream_);
-  // 0.8^21 is the first below the limit: 21 samples are in front of it, and the last one of them
-  // takes what is left.
+  // 0.8^21 is the first power below the limit: 21 samples are kept, the last one with alpha 1.
   const auto n_seen =
       static_cast<uint32_t>(std::ceil(std::log(kMinTransmittance) / std::log(1 - kAlpha)));
   const auto offsets = march.ray_offsets.Download(stream_), rows = march.rows.Download(stream_);
@@ -217,7 +216,7 @@ TEST_P(CudaRayMarchingTest, RaysEndBehindTheTransmittanceLimit) {
   }
   EXPECT_LE(n_other, kRaysRoundedOtherwise * 300);
   EXPECT_GT(n_long, 50u);
-  // No ray goes beyond the wave in which its light ends: 4 + 4 + 8 + 16 samples hold 21.
+  // No ray continues after the wave of its last visible sample: 4 + 4 + 8 + 16 samples include 21.
   for (int wave = 4; wave < cuda::kWaves; ++wave) EXPECT_EQ(counts[wave], 0u) << wave;
 }
 
@@ -236,7 +235,8 @@ TEST_P(CudaRayMarchingTest, MoreSamplesThanFitAreReportedAndNothingIsWrittenBeyo
   March roomy(grid, rays, 60000);
   roomy.Run(0, stream_);
   const uint32_t needed = roomy.counts.Download(stream_)[cuda::kWaves];
-  for (uint32_t capacity : {1u, 100u, needed - 1}) {  // the sanitizer build sees a write beyond
+  // The sanitizer build detects a write out of bounds.
+  for (uint32_t capacity : {1u, 100u, needed - 1}) {
     March march(grid, rays, capacity);
     march.Run(0, stream_);
     EXPECT_EQ(march.overflow.Download(stream_)[0], 1u);

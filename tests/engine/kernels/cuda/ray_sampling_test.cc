@@ -8,7 +8,7 @@ namespace {
 class CudaRaySamplingTest : public CudaTest {};
 NERF_INSTANTIATE_CUDA_PLACES(CudaRaySamplingTest);
 
-// Two pictures of noise, one through a lens that distorts.
+// Two pictures of noise, one with lens distortion.
 struct Pictures {
   Pictures() : pixels(10 * 10 * 3 + 6 * 5 * 4), first_pixels{0, 100, 130} {
     for (size_t i = 0; i < pixels.size(); ++i) {

@@ -11,7 +11,7 @@
 namespace nerf::kernels {
 namespace {
 
-// Blocks of cells that are full or empty, in a pattern; two nested levels.
+// Two nested levels with a pattern of full and empty blocks.
 OccupancyGrid PatternGrid() {
   OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 2, 32);
   for (size_t i = 0; i < grid.occupied_blocks.size(); ++i)
@@ -19,7 +19,7 @@ OccupancyGrid PatternGrid() {
   return grid;
 }
 
-// A scene by formulas, walls among haze. Position in the unit cube.
+// A scene given by formulas: walls in haze. Positions in the unit cube.
 float SigmaAt(Vec3 p) { return std::sin(9 * p.x) * std::cos(7 * p.y + 5 * p.z) > 0.7f ? 60 : 0.3f; }
 Vec3 ColorAt(Vec3 p) { return {p.x, p.y, 0.5f + 0.5f * std::sin(20 * p.z)}; }
 
@@ -40,7 +40,7 @@ cuda::ViewControl Control(int width, int height) {
   return control;
 }
 
-// What the CPU shows at a pixel.
+// A pixel as the CPU renders it.
 ViewRay Expected(const MarchGrid& grid, const cuda::ViewControl& control, int x, int y) {
   Ray ray = LensRay(control.camera, x + 0.5f, y + 0.5f);
   ray.t_near = control.near;
@@ -59,7 +59,7 @@ ViewRay Expected(const MarchGrid& grid, const cuda::ViewControl& control, int x,
 
 class CudaViewRaysTest : public CudaTest {
  protected:
-  // A whole view with so much room; samples are evaluated by the host between two kernels.
+  // Renders a whole view with these capacities; the host evaluates samples between kernels.
   void ExpectViewLikeTheHosts(const OccupancyGrid& grid, int width, int height, uint32_t spare_rays,
                               uint32_t sample_capacity) {
     const cuda::ViewControl host_control = Control(width, height);
@@ -153,11 +153,11 @@ class CudaViewRaysTest : public CudaTest {
 };
 NERF_INSTANTIATE_CUDA_PLACES(CudaViewRaysTest);
 
-TEST_P(CudaViewRaysTest, RaysGatherWhatTheHostsGather) {
+TEST_P(CudaViewRaysTest, ViewsAgreeWithTheHost) {
   ExpectViewLikeTheHosts(PatternGrid(), 35, 19, 0, 4 * 6 * 256);
 }
 
-TEST_P(CudaViewRaysTest, AsFewSamplesAsRaysAreEnough) {
+TEST_P(CudaViewRaysTest, SampleCapacityOfOnePerRayIsEnough) {
   ExpectViewLikeTheHosts(PatternGrid(), 17, 16, 0, 2 * 256);
 }
 

@@ -1,5 +1,4 @@
 #pragma once
 
-// Stands in for the header that a build of LibTorch with CUDA generates: LibTorch is a shared
-// library.
+// Replaces the header that a build of LibTorch with CUDA generates: LibTorch is a shared library.
 #define C10_CUDA_BUILD_SHARED_LIBS

@@ -1,7 +1,7 @@
 #pragma once
 
-// Takes the place of engine/kernels/cuda/device_intrinsics.cuh in the host emulation: the same
-// functions, fragments included, in plain C++.
+// Replaces engine/kernels/cuda/device_intrinsics.cuh in the host emulation: the same functions and
+// fragment layouts in plain C++.
 
 #include "engine/base/half_float.h"
 #include "engine/kernels/cuda/float_fragments.cuh"
@@ -41,7 +41,7 @@ struct FragmentB {
   Pair<T> r[2];
 };
 
-// One lane's share of a product.
+// One lane's part of a product.
 template <typename T>
 struct ProductOperand {
   const FragmentA<T>* a;
@@ -84,7 +84,7 @@ void MultiplyAdd(const FragmentA<T>& a, const FragmentB<T>& b, FragmentC* c,
       site);
 }
 
-// Every row of a tile must be aligned as ldmatrix wants it.
+// Checks the alignment of a tile's rows that ldmatrix requires.
 template <typename T>
 void CheckTile(const T* tile, int stride) {
   NERF_CHECK(reinterpret_cast<uintptr_t>(tile) % 16 == 0 && stride % 8 == 0);

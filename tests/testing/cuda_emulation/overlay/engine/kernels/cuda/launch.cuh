@@ -1,6 +1,6 @@
 #pragma once
 
-// Takes the place of engine/kernels/cuda/launch.cuh in the host emulation.
+// Replaces engine/kernels/cuda/launch.cuh in the host emulation: the same functions on fibers.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace nerf::kernels::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr int kBlock = 256;
 
-// Few, so that kernels have to walk through their elements.
+// Few, so that kernels must loop over their elements.
 template <typename Params>
 int ResidentBlocks(void (*kernel)(Params), int n_threads, size_t shared_bytes) {
   return 3;
