@@ -57,7 +57,7 @@ void AddGroupsOfLine(std::string_view line, std::string_view controller, const s
   groups->push_back({mount, version});
 }
 
-// Cores that a group's quota pays for. nullopt where it has none.
+// A group's CPU quota in cores. nullopt if it has none.
 std::optional<uint64_t> QuotaCores(const ControlGroup& group) {
   std::optional<uint64_t> quota, period;
   if (group.version == 1) {

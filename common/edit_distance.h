@@ -10,11 +10,11 @@ namespace nerf {
 // Letters to insert, delete or replace to turn one word into the other.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate that `word` is most likely a misspelling of: the one fewest letters away, the first
-// of equals. Empty where more than about a third of the letters would have to change.
+// The candidate that `word` most likely misspells: the nearest by EditDistance, the first one if
+// several are. Empty if more than about a third of the letters would have to change.
 std::string NearestWord(std::string_view word, std::span<const std::string> candidates);
 
-// "; did you mean train?", or nothing where no candidate is near.
+// "; did you mean train?", or "" if no candidate is near.
 std::string DidYouMean(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace nerf

@@ -7,13 +7,13 @@ namespace nerf {
 // Exit codes of every binary.
 enum ExitCode : int {
   kOk = 0,
-  kBug = 1,           // an error of ours
-  kUsage = 2,         // wrong flags or arguments, also those that only the server can tell
+  kBug = 1,           // internal error, or damage on the server
+  kUsage = 2,         // wrong flags or arguments, also those that only the server detects
   kJobFailed = 3,     // the job that was waited for failed
   kDenied = 4,        // no token, or not allowed
-  kNotFound = 5,      // no such thing
-  kUnreachable = 6,   // server or worker not there; may be tried again
-  kWrongState = 7,    // the thing is not in a state that allows it
+  kNotFound = 5,      // the named resource does not exist
+  kUnreachable = 6,   // no server or worker answered; may be retried
+  kWrongState = 7,    // the resource's state does not allow it
   kExhausted = 8,     // memory, disk, quota or queue full
   kBadData = 9,       // bad content of files: data set, cameras, checkpoint
   kInterrupted = 130  // Ctrl-C

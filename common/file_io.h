@@ -36,10 +36,10 @@ class UniqueFd {
 
 // A status for errno: NotFound (ENOENT, ENOTDIR), PermissionDenied (EACCES, EPERM), AlreadyExists
 // (EEXIST), Unavailable STORE_READ_ONLY (ENOSPC, EDQUOT, EROFS), ResourceExhausted (EMFILE, ENFILE,
-// ENOMEM), otherwise Internal. The message is "<action>: <the system's words>".
+// ENOMEM), otherwise Internal. The message is "<action>: <strerror(error)>".
 absl::Status ErrnoToStatus(int error, std::string_view action);
 
-// Writes all bytes at `offset` of an open file, whatever the kernel splits.
+// Writes all bytes at `offset` of an open file, in several calls if the kernel writes less.
 absl::Status WriteFully(int fd, std::string_view bytes, uint64_t offset, std::string_view path);
 
 // Makes the names in a directory durable.

@@ -26,7 +26,7 @@ void SystemRandom::Fill(std::span<uint8_t> bytes) {
   while (filled < bytes.size()) {
     const ssize_t n = getrandom(bytes.data() + filled, bytes.size() - filled, 0);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) std::abort();  // Without randomness no id is safe; Linux never gets here.
+    if (n < 0) std::abort();  // never on Linux; without randomness no id is safe
     filled += static_cast<size_t>(n);
   }
 }

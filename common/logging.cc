@@ -21,7 +21,7 @@ std::shared_ptr<spdlog::logger> MakeLogger(std::string program, spdlog::level::l
   return logger;
 }
 
-// Own default, so that a library or a test that never calls InitLogging stays quiet.
+// Until InitLogging is called, only warnings and errors are written.
 std::shared_ptr<spdlog::logger>& Logger() {
   static auto& logger =
       *new std::shared_ptr<spdlog::logger>(MakeLogger("nerf", spdlog::level::warn));
@@ -87,7 +87,7 @@ std::string LogValue(std::string_view value) {
     } else if (byte < 0x20 || byte == 0x7f) {
       quoted += fmt::format("\\x{:02x}", byte);
     } else if (byte == 0xc2 && next >= 0x80 && next <= 0x9f) {
-      // U+0080 to U+009F: to some terminals what ESC with another character is.
+      // Some terminals read U+0080 to U+009F as escape sequences.
       quoted += fmt::format("\\u{:04x}", next);
       ++i;
     } else {

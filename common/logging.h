@@ -24,11 +24,11 @@ struct LogField {
 // Sends log lines of this process to stderr, each as
 //   2026-11-20T10:02:11.412Z info nerfd "job created" job=j-7f3k2c81 project=default
 // `level` is debug, info, warning, error or off; InvalidArgument for every other word. Call once at
-// the start of main; before that, warnings and errors alone are written.
+// the start of main; before that, only warnings and errors are written.
 absl::Status InitLogging(std::string_view program, std::string_view level);
 
 // Writes one line. Values with spaces, quotes or control characters are quoted and escaped, so that
-// nobody's input can forge a line. Thread-safe.
+// no input can forge a line. Thread-safe.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
 inline void LogInfo(std::string_view message, std::initializer_list<LogField> fields = {}) {
@@ -41,7 +41,7 @@ inline void LogError(std::string_view message, std::initializer_list<LogField> f
   Log(LogLevel::kError, message, fields);
 }
 
-// `value` as it stands in a log line: bare when harmless, otherwise quoted and escaped.
+// `value` as written in a log line: unchanged if harmless, otherwise quoted and escaped.
 std::string LogValue(std::string_view value);
 
 }  // namespace nerf

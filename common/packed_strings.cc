@@ -13,7 +13,7 @@ std::string PackStrings(const std::vector<std::string>& strings) {
 }
 
 std::optional<std::vector<std::string>> UnpackStrings(std::string_view packed) {
-  constexpr size_t kMaxDigits = 12;  // no length that overflows
+  constexpr size_t kMaxDigits = 12;  // more could overflow
   std::vector<std::string> strings;
   while (!packed.empty()) {
     size_t length = 0, i = 0;

@@ -7,7 +7,7 @@
 
 namespace nerf {
 
-// A row of strings as one: each as "<length>:<bytes>", so that any byte may occur in a value.
+// Several strings as one: each as "<length>:<bytes>", so that a value may contain any byte.
 std::string PackStrings(const std::vector<std::string>& strings);
 
 // The inverse; nullopt for bytes that PackStrings cannot have written.

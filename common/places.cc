@@ -8,7 +8,7 @@
 namespace nerf {
 namespace {
 
-// The variable where it holds an absolute path, `fallback` otherwise.
+// The variable's value if it is an absolute path, else `fallback`.
 std::string FolderFrom(const char* variable, std::string fallback) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value == '/' ? value : std::move(fallback);

@@ -5,14 +5,14 @@
 
 namespace nerf {
 
-// The folder of the running program; empty where it cannot be told.
+// The folder of the running program; empty if unknown.
 std::string OwnBinaryDir();
-// The path of a program in that folder; `name` alone where the folder is not known.
+// The path of a program in that folder; `name` alone if the folder is unknown.
 std::string ProgramBesideThis(std::string_view name);
 
 // Where nerfd keeps its data unless told otherwise: $XDG_DATA_HOME/nerfd, else
-// $HOME/.local/share/nerfd, else the latter below /var/tmp. Variables that are no absolute paths do
-// not count.
+// $HOME/.local/share/nerfd, else /var/tmp/.local/share/nerfd. Variables that do not hold an
+// absolute path are ignored.
 std::string DefaultDataDir();
 // The same for a worker's cache: $XDG_CACHE_HOME/nerf-worker, else $HOME/.cache/nerf-worker.
 std::string DefaultCacheDir();

@@ -5,8 +5,8 @@
 
 namespace nerf {
 
-// A path as one word of a shell's command line: in quotes where it needs them, and never taken for
-// a flag.
+// A path as one shell word: quoted if needed, and with ./ in front of a leading dash, so that it is
+// not read as a flag.
 std::string ShellWord(std::string_view path);
 
 }  // namespace nerf

@@ -11,7 +11,7 @@ bool SleepUnlessStopped(absl::Duration duration, const std::stop_token& stop) {
   Mutex mu;
   CondVar stopped;
   const std::stop_callback wake(stop, [&] {
-    MutexLock lock(mu);  // not between the look at `stop` and the wait
+    MutexLock lock(mu);  // else it could come between the check of `stop` and the wait
     stopped.NotifyAll();
   });
   MutexLock lock(mu);

@@ -6,7 +6,7 @@
 
 namespace nerf {
 
-// Waits; returns false, at once, when stop is requested.
+// Waits for `duration` and returns true. Returns false as soon as stop is requested.
 bool SleepUnlessStopped(absl::Duration duration, const std::stop_token& stop);
 
 }  // namespace nerf

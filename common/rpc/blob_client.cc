@@ -32,7 +32,7 @@ constexpr int kMaxBlobsPerCall = 10'000;              // the server's limit on F
 constexpr double kMaxBlobBytes = 9007199254740992.0;  // 2^53
 constexpr uint64_t kProgressEveryBytes = 1 << 20;
 
-// Slow lines get their time, a stuck call still ends.
+// Long enough for slow lines; a stuck call still ends.
 absl::Duration TransferTimeout(double byte_size) {
   return absl::Seconds(60) + absl::Seconds(byte_size / (16 << 10));
 }
@@ -208,7 +208,7 @@ absl::Status BlobClient::UploadOnce(const Source& source, const std::string& res
     request.set_data(*std::move(chunk));
     offset += want;
     request.set_finish_write(offset == byte_size);
-    // A failed write means that the server has answered early: the blob may be there already.
+    // A failed write means that the server answered early, for example because it has the blob.
     if (!writer->Write(request)) break;
     if (offset == byte_size) break;
     request.clear_resource_name();
@@ -254,7 +254,7 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
     }
     if (!sink_status.ok()) context.TryCancel();
     const absl::Status ended = FromGrpcStatus(reader->Finish());
-    // What the sink says is no matter of the transfer: another try would not help.
+    // An error of the sink is not the transfer's: a retry would not help.
     return sink_status.ok() ? ended : absl::OkStatus();
   });
   if (!sink_status.ok()) return sink_status;
@@ -280,7 +280,7 @@ absl::Status BlobClient::DownloadToFile(const v1::BlobRef& blob, const std::stri
   if (!status.ok()) return status;
   if (sha256.HexDigest() != blob.sha256()) {
     return absl::DataLossError(
-        fmt::format("{}: the bytes that came have another digest", BlobResourceName(blob)));
+        fmt::format("{}: the received bytes have another digest", BlobResourceName(blob)));
   }
   return file.Commit();
 }

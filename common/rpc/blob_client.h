@@ -25,13 +25,14 @@ inline constexpr size_t kBlobChunkBytes = size_t{64} << 10;
 
 struct BlobClientOptions {
   std::string token = {};  // sent as Bearer token unless empty
-  // Names the writer: uploads of the same content by the same writer share an upload id, so that an
-  // upload goes on where it was cut, even from another process. Empty: random for each client.
+  // Names the writer. Uploads of the same content by the same writer share an upload id, so that
+  // another process can resume an upload. Empty: random for each client.
   std::string writer_id = {};
-  // A transfer that was cut goes on where it was, after a pause; so many tries in all.
+  // Tries of a transfer, the first included. Each resumes where the one before was cut, after a
+  // pause.
   int max_attempts = 6;
   absl::Duration first_retry_pause = absl::Milliseconds(500);  // doubles: 15 s in all
-  // What a call that begins now may take at most; unset: what its bytes may take on a slow line.
+  // Most time that a call which begins now may take. Unset: enough for its bytes on a slow line.
   std::function<absl::Duration()> time_left = {};
 };
 
@@ -48,9 +49,9 @@ class BlobClient {
                                                        std::stop_token stop = {});
 
   // Uploads content unless it is present. `blob` must be its digest and size. An upload that was
-  // cut goes on from the committed size. `on_progress` hears the committed bytes now and then.
-  // Errors: those of the server; Cancelled when `stop` was requested; InvalidArgument where a file
-  // is not what `blob` says.
+  // cut resumes at the committed size. `on_progress` is called now and then with the committed
+  // bytes. Errors: those of the server; Cancelled when `stop` was requested; InvalidArgument if a
+  // file does not match `blob`.
   absl::Status UploadBytes(std::string_view bytes, const v1::BlobRef& blob,
                            std::stop_token stop = {});
   absl::Status UploadFile(const std::string& path, const v1::BlobRef& blob,
@@ -73,10 +74,11 @@ class BlobClient {
                       const std::function<void(uint64_t)>& on_progress);
   absl::Status UploadOnce(const Source& source, const std::string& resource, uint64_t byte_size,
                           std::stop_token stop, const std::function<void(uint64_t)>& on_progress);
-  // Repeats a transfer that is cut or finds nobody. Errors: those of the transfer; Cancelled.
+  // Retries a transfer that is cut or cannot reach the server. Errors: those of the transfer;
+  // Cancelled.
   absl::Status Persist(const std::stop_token& stop,
                        const std::function<absl::Status()>& transfer) const;
-  // Gives a call its deadline, at most `timeout` away, and the token.
+  // Sets a call's deadline, at most `timeout` from now, and the token.
   void Prepare(absl::Duration timeout, grpc::ClientContext* context) const;
 
   // Const after construction.

@@ -15,10 +15,9 @@ namespace {
 
 constexpr uint64_t kMaxTokenBytes = 4096;
 
-// UNAVAILABLE alone is safe to repeat: the call never reached the server's logic or the server said
-// so. Workers bring their own stream back. What runs in an engine may be what ended it, and with it
-// an attempt of the job in training: the callers of RenderImage and ValidateScene count their
-// tries.
+// Only UNAVAILABLE is safe to retry: the server did not run the call, or said so. Three methods are
+// not retried here. Workers reopen Synchronize themselves. A render or check may be what crashed
+// the engine, so the callers of RenderImage and ValidateScene limit their tries.
 constexpr char kServiceConfig[] = R"({
   "methodConfig": [{
     "name": [{"service": "nerf.v1.WorkerService", "method": "Synchronize"},
@@ -54,7 +53,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options) {
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   arguments.SetServiceConfigJSON(kServiceConfig);
-  // A proxy of the environment must never see traffic to a server that was named by address.
+  // Ignore proxies of the environment: the server was named by its address.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }

@@ -108,7 +108,7 @@ absl::Status FromRpcStatus(const google::rpc::Status& rpc_status) {
       for (const auto& violation : bad_request.field_violations()) {
         violations.push_back({violation.field(), violation.description()});
       }
-      // Only its payload is taken over: code and message are the sender's.
+      // Only its payload is copied; code and message stay the sender's.
       const absl::Status carrier = InvalidFieldsError(std::move(violations));
       carrier.ForEachPayload(
           [&](auto url, const absl::Cord& payload) { status.SetPayload(url, payload); });

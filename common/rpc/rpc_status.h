@@ -9,12 +9,12 @@
 
 namespace nerf {
 
-// Domain of every google.rpc.ErrorInfo of ours.
+// Domain of every google.rpc.ErrorInfo that nerfd sends.
 inline constexpr std::string_view kErrorDomain = "nerfd";
 
 // The form that errors have on the wire: code, message and as details ErrorInfo (reason and
 // metadata of common/error_reason.h), BadRequest (field violations) and PreconditionFailure of type
-// MISSING (missing blobs), where there are any. Bytes that are not UTF-8 become '?'.
+// MISSING (missing blobs), as far as present. Bytes that are not UTF-8 become '?'.
 google::rpc::Status ToRpcStatus(const absl::Status& status);
 
 // Inverse. Details of other kinds or domains are dropped; an unknown code becomes kUnknown.

@@ -23,7 +23,7 @@ class LabelCap {
     return text;
   }
 
-  // The value has no series any more: its place goes to the next.
+  // The value has no series any more: frees its place.
   void Release(std::string_view value) {
     MutexLock lock(mu_);
     values_.erase(std::string(value));

@@ -18,7 +18,7 @@
 namespace nerf {
 namespace {
 
-// Connects and hangs up again.
+// Connects and disconnects.
 void Knock(const std::string& host, int port) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
@@ -39,7 +39,7 @@ void Knock(const std::string& host, int port) {
 
 absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
     const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> sources) {
-  // The listener's library takes lists and options in this string; an address has none of that.
+  // The library also accepts lists and options in this string; allow a plain address only.
   if (address.empty() ||
       address.find_first_not_of("0123456789abcdefABCDEF.:[]") != std::string::npos) {
     return absl::InvalidArgumentError(
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
   }
   std::unique_ptr<MetricsListener> listener(new MetricsListener());
   listener->sources_ = std::move(sources);
-  // The library throws where it cannot bind, and says little.
+  // The library throws, without a reason, if it cannot bind.
   try {
     listener->exposer_ = std::make_unique<prometheus::Exposer>(address, 2);
     const std::vector<int> ports = listener->exposer_->GetListeningPorts();
@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
 }
 
 MetricsListener::~MetricsListener() {
-  // The library looks only every two seconds whether it should stop, unless somebody knocks.
+  // The library checks for a stop every two seconds or at a new connection, so connect to it.
   std::thread knocker([this] {
     absl::SleepFor(absl::Milliseconds(20));
     if (port_ != 0) Knock(host_, port_);

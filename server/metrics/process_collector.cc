@@ -97,7 +97,7 @@ std::vector<prometheus::MetricFamily> ProcessCollector::Collect() const {
     ++open_fds;
   }
   if (open_fds > 0) {
-    // One of them is the listing itself.
+    // Without the one that the listing itself uses.
     families.push_back(
         OneValue("process_open_fds", "Open file descriptors.", MetricType::Gauge, open_fds - 1));
   }

@@ -11,7 +11,7 @@
 namespace nerf {
 namespace {
 
-// By number, as other gRPC implementations spell them in this label.
+// By number, spelled as other gRPC implementations do in this label.
 constexpr std::array kCodes = {
     "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
     "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
@@ -46,7 +46,7 @@ struct RpcMetrics::Families {
                     .Register(registry)),
         handled(prometheus::BuildCounter()
                     .Name("grpc_server_handled_total")
-                    .Help("RPCs completed on the server, whatever came out.")
+                    .Help("RPCs completed on the server, with any status.")
                     .Register(registry)),
         received(prometheus::BuildCounter()
                      .Name("grpc_server_msg_received_total")

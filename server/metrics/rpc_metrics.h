@@ -24,8 +24,9 @@ class RpcMethodMetrics {
   virtual void Handled(int code, double seconds) = 0;
 };
 
-// The grpc_server_* families under the names that stock dashboards know. Methods are added before
-// the server starts, with a series for every status code; what is not known counts as "other".
+// The grpc_server_* families, named as in go-grpc-prometheus, so that existing dashboards work.
+// Methods are added before the server starts, with a series for every status code; unknown methods
+// count as "other".
 class RpcMetrics {
  public:
   explicit RpcMetrics(prometheus::Registry& registry);  // outlives this

@@ -23,8 +23,7 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using prometheus::Registry;
 
-// There is one queue and one priority until an API asks for more; the labels are here for
-// dashboards.
+// There is one queue and one priority so far; dashboards already use the labels.
 const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
 constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
@@ -49,7 +48,7 @@ Family<Histogram>& NewHistogram(Registry& registry, const char* name, const char
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-// Counters refuse what is no amount.
+// Counters accept only finite amounts above 0.
 double Amount(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
 
 }  // namespace
@@ -57,18 +56,18 @@ double Amount(double value) { return std::isfinite(value) && value > 0 ? value :
 struct ServerMetrics::Families {
   explicit Families(Registry& r)
       : build_info(NewGauge(r, "nerfd_build_info", "Always 1; the labels say what was built.")),
-        jobs(NewGauge(r, "nerfd_jobs", "Training jobs that are kept, by state.")),
+        jobs(NewGauge(r, "nerfd_jobs", "Training jobs in the store, by state.")),
         jobs_created(NewCounter(r, "nerfd_jobs_created_total", "Training jobs accepted.")),
-        jobs_finished(
-            NewCounter(r, "nerfd_jobs_finished_total", "Training jobs that became final.")),
+        jobs_finished(NewCounter(r, "nerfd_jobs_finished_total",
+                                 "Training jobs that reached a final state.")),
         queue_jobs(NewGauge(r, "nerfd_queue_jobs", "Training jobs that wait for a worker.")),
         queue_oldest_age(NewGauge(r, "nerfd_queue_oldest_job_age_seconds",
                                   "Time since the job that waits longest was queued.")),
         attempts(NewCounter(r, "nerfd_job_attempts_total",
-                            "Placements of a job on a worker that ended, by how.")),
+                            "Ended placements of jobs on workers, by result.")),
         leases(NewGauge(r, "nerfd_leases", "Leases that workers hold.")),
         lease_expirations(NewCounter(r, "nerfd_lease_expirations_total",
-                                     "Leases that ran out because nothing was heard.")),
+                                     "Leases that expired without a renewal.")),
         fenced_writes(NewCounter(r, "nerfd_lease_fenced_writes_total",
                                  "Writes of workers refused because their lease was stale.")),
         workers(NewGauge(r, "nerfd_workers", "Workers that this server knows, by state.")),
@@ -86,15 +85,16 @@ struct ServerMetrics::Families {
         train_steps(NewCounter(r, "nerfd_train_steps_total", "Training steps done by workers.")),
         train_rays(NewCounter(r, "nerfd_train_rays_total", "Rays trained on by workers.")),
         step_seconds(NewHistogram(r, "nerfd_train_step_duration_seconds",
-                                  "Time of a training step; means of a second at a time.")),
-        train_loss(NewGauge(r, "nerfd_train_loss", "Last training loss heard.")),
-        train_psnr(NewGauge(r, "nerfd_train_psnr_decibels", "Last PSNR of training rays heard.")),
+                                  "Time of a training step, averaged over a second.")),
+        train_loss(NewGauge(r, "nerfd_train_loss", "Training loss in the last report.")),
+        train_psnr(
+            NewGauge(r, "nerfd_train_psnr_decibels", "PSNR of training rays in the last report.")),
         train_last_step(NewGauge(r, "nerfd_train_last_step_timestamp_seconds",
-                                 "Unix time at which training steps were last heard of.")),
+                                 "Unix time of the last report of training steps.")),
         train_stall(NewGauge(r, "nerfd_train_stall_ratio",
                              "Share of training time in which steps waited for their rays.")),
         gpu_utilization(NewGauge(r, "nerfd_gpu_utilization_ratio",
-                                 "Share of the time in which the GPU was at work.")),
+                                 "Share of the time in which the GPU was busy.")),
         gpu_memory_used(NewGauge(r, "nerfd_gpu_memory_used_bytes",
                                  "Memory of the GPU in use, by all processes.")),
         gpu_memory_size(NewGauge(r, "nerfd_gpu_memory_size_bytes", "Memory of the GPU.")),
@@ -103,7 +103,7 @@ struct ServerMetrics::Families {
         render_requests(NewCounter(r, "nerfd_render_requests_total", "Renders, by result.")),
         render_seconds(NewHistogram(r, "nerfd_render_duration_seconds",
                                     "Time from a render's request to its reply.")) {
-    projects.Cap("default");  // has its place, however many others come
+    projects.Cap("default");  // keeps a place under the cap
     queue_jobs.Add(kQueueLabels);
     queue_oldest_age.Add(kQueueLabels);
     for (const char* result : kAttemptResults) attempts.Add({{"result", result}});
@@ -177,7 +177,7 @@ struct ServerMetrics::Families {
   }
 
   LabelCap projects, reasons, devices, worker_names;
-  Mutex worker_mu;  // a worker's gauge that is set must not be removed on the way
+  Mutex worker_mu;  // setting and removing a worker's gauges exclude each other
   Mutex mu;
   std::set<std::string> projects_seen ABSL_GUARDED_BY(mu) = {"default"};
 };
@@ -223,7 +223,7 @@ void ServerMetrics::StoreCommitted(double seconds) { families_->commit->Observe(
 void ServerMetrics::StoreCommitFailed() { families_->commit_errors->Increment(); }
 
 void ServerMetrics::SetJobs(const std::map<std::pair<std::string, std::string>, size_t>& jobs) {
-  // Projects beyond the cap share a series, so sums are made before anything is set.
+  // Projects beyond the cap share a series, so sum up before setting.
   std::map<std::pair<std::string, std::string>, size_t> sums;
   MutexLock lock(families_->mu);
   for (const auto& [key, count] : jobs) {
@@ -283,7 +283,7 @@ void ServerMetrics::TrainReported(std::string_view worker, std::string_view devi
   if (!(Amount(report.steps) > 0)) return;
   families_->train_steps.Add(labels).Increment(report.steps);
   if (Amount(report.step_seconds) > 0) {
-    // A worker sends the mean of many steps: all of them go into the mean's bucket.
+    // A worker sends the mean of many steps; all of these steps count in the mean's bucket.
     std::vector<double> increments(kStepSeconds.size() + 1, 0);
     const auto bucket =
         std::lower_bound(kStepSeconds.begin(), kStepSeconds.end(), report.step_seconds);
@@ -291,7 +291,8 @@ void ServerMetrics::TrainReported(std::string_view worker, std::string_view devi
     families_->step_seconds.Add(labels, kStepSeconds)
         .ObserveMultiple(increments, report.steps * report.step_seconds);
   }
-  // Sums over workers say something; a gauge that they shared would show whoever spoke last.
+  // Counters are summed over workers. Gauges are per worker: a shared one would show the last
+  // report.
   MutexLock lock(families_->worker_mu);
   const prometheus::Labels own = families_->WorkerLabels(worker, "device", device);
   families_->train_loss.Add(own).Set(report.loss);
@@ -324,7 +325,7 @@ void ServerMetrics::WorkerIsSilent(std::string_view worker, std::string_view dev
     }
   };
   const prometheus::Labels training = families_->WorkerLabels(worker, "device", device);
-  if (training.at("worker") != worker) return;  // one of the others, who may go on
+  if (training.at("worker") != worker) return;  // shares "other", whose workers may still train
   remove(training, {&families_->train_loss, &families_->train_psnr, &families_->train_last_step,
                     &families_->train_stall});
   remove(families_->WorkerLabels(worker, "gpu", device),

@@ -20,21 +20,21 @@ namespace nerf {
 struct BuildInfo {
   std::string version;
   std::string revision;
-  std::string cuda;  // "none" where nothing was built for CUDA
+  std::string cuda;  // "none" in builds without CUDA
   std::string grpc;  // version of the library
 };
 
-// The nerfd_* families. Every series that can be known beforehand exists, at 0, from the start, so
-// that a rate over it is never empty. No label carries a job, a path or a peer; labels whose values
-// come from outside are capped. Thread-safe, and quick enough for callers that hold locks.
+// The nerfd_* families. Series with known labels exist from the start, at 0, so that a rate over
+// them is never empty. No label holds a job, a path or a peer; labels with values from outside are
+// capped. Thread-safe, and fast enough to call while holding locks.
 class ServerMetrics {
  public:
   explicit ServerMetrics(const BuildInfo& build);
   ~ServerMetrics();
 
-  // Where rpc_metrics.h adds its families.
+  // rpc_metrics.h adds its families here.
   const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
-  // The registry as a listener takes it.
+  // The registry, for MetricsListener.
   std::shared_ptr<prometheus::Collectable> collectable() const;
 
   // Jobs. `result` is succeeded, failed or cancelled; `reason` is empty unless failed.
@@ -46,7 +46,7 @@ class ServerMetrics {
   void StoreCommitted(double seconds);
   void StoreCommitFailed();
 
-  // Gauges, set now and then. Jobs by (project, state); a series that is missing later becomes 0.
+  // Gauges, set periodically. Jobs by (project, state); a series that is missing later becomes 0.
   void SetJobs(const std::map<std::pair<std::string, std::string>, size_t>& jobs);
   void SetQueue(size_t n_queued, double oldest_age_seconds);
   void SetLeases(size_t n_leases);
@@ -71,7 +71,7 @@ class ServerMetrics {
   };
   void TrainReported(std::string_view worker, std::string_view device, const TrainReport& report);
 
-  // What a worker's GPU told last; what is unset stays as it was.
+  // The last readings of a worker's GPU. An unset field keeps its value.
   struct GpuReadings {
     std::optional<double> utilization = {};  // 0 to 1
     std::optional<double> memory_used_bytes = {}, memory_size_bytes = {};
@@ -80,8 +80,7 @@ class ServerMetrics {
     bool operator==(const GpuReadings&) const = default;
   };
   void GpuReported(std::string_view worker, std::string_view device, const GpuReadings& readings);
-  // The worker trains no more: its gauges go, of the training and of the GPU. What is counted
-  // stays.
+  // The worker stopped training: removes its training and GPU gauges. Counters stay.
   void WorkerIsSilent(std::string_view worker, std::string_view device);
 
   // `kind` is image; `result` is ok or the error's reason.
