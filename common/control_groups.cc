@@ -33,8 +33,8 @@ std::optional<uint64_t> TakeNumber(std::string_view* text) {
   return number;
 }
 
-// The groups of a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup: of a controller of version 1, or
-// of version 2 ("0::PATH").
+// Adds the groups that a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup names: of version 1 if
+// CONTROLLERS has the controller, of version 2 if the line is "0::PATH".
 void AddGroupsOfLine(std::string_view line, std::string_view controller, const std::string& root,
                      std::vector<ControlGroup>* groups) {
   const size_t first = line.find(':');

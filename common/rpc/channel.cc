@@ -69,7 +69,7 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   absl::StatusOr<std::string> content = ReadFile(path, kMaxTokenBytes);
   if (!content.ok()) {
     if (content.status().code() == absl::StatusCode::kResourceExhausted) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": longer than a token can be"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ": longer than any token"));
     }
     return content.status();
   }
