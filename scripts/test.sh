@@ -52,7 +52,7 @@ compile_cuda() {
   cmake --preset cuda -B build/cuda-check -DCMAKE_CUDA_COMPILER="$nvcc" \
     -DNERF_BUILD_SERVICE=OFF -DNERF_ENABLE_TORCH=OFF -DNERF_BUILD_TESTS=ON >build/configure-cuda.log 2>&1 ||
     { cat build/configure-cuda.log >&2; return 1; }
-  cmake --build build/cuda-check -j "$jobs" --target nerf-engine engine_cuda_device_test engine_cuda_step_device_test \
+  cmake --build build/cuda-check -j "$jobs" --target nerf-engine engine_cuda_device_test engine_ngp_device_test \
     cuda_bench
   ctest --test-dir build/cuda-check --output-on-failure -L gpu
 }

@@ -14,8 +14,8 @@
 #include "engine/kernels/activation.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/distortion.h"
+#include "engine/methods/ngp/state.h"
 #include "engine/render/renderer.h"
-#include "engine/train/ngp_state.h"
 
 namespace nerf {
 namespace {
@@ -110,7 +110,7 @@ class AutogradStep : public TrainingStep {
 
 StepResult AutogradStep::RunBatch(const Batch& batch) {
   if (state_.occupancy.IsDue(batch.step))
-    state_.occupancy.Update(state_.Network(), batch.step, pool_);
+    state_.occupancy.Update(ProbedDensity(state_.Network()), batch.step, pool_);
   const autograd::NgpTensors parameters = Parameters();
   const PackedSamples samples = March(batch, parameters);
   const RenderedRays rendered = Render(batch, parameters, samples);

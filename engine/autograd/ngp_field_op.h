@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "engine/field/ngp_network.h"
+#include "engine/methods/ngp/network.h"
 
 namespace nerf::autograd {
 

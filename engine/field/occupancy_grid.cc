@@ -93,6 +93,16 @@ std::vector<uint8_t> EmptyDistances(const OccupancyGrid& grid) {
   return reaches;
 }
 
+kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
+                               std::span<const uint8_t> empty_distances) {
+  return {.blocks = grid.occupied_blocks.data(),
+          .center = grid.box.Center(),
+          .half_side = 0.5f * grid.box.Size().x,
+          .n_levels = grid.n_levels,
+          .resolution = grid.resolution,
+          .empty_distances = empty_distances.empty() ? nullptr : empty_distances.data()};
+}
+
 OccupancyGrid FullOccupancyGrid(const Aabb& box, int n_levels, int resolution) {
   NERF_CHECK(resolution % 4 == 0 && n_levels >= 1);
   OccupancyGrid grid{box, n_levels, resolution, {}};

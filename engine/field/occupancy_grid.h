@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/base/aabb.h"
+#include "engine/kernels/ray_marching.h"
 
 namespace nerf {
 
@@ -28,6 +30,11 @@ struct OccupancyGrid {
 // distance, in blocks, to what holds an occupied cell, belongs to another level or is covered by a
 // finer one. Beyond the outermost level there is nothing. Source: Rosenfeld and Pfaltz 1968.
 std::vector<uint8_t> EmptyDistances(const OccupancyGrid& grid);
+
+// The grid for kernels that march through it. Borrows its bits and empty_distances
+// (EmptyDistances; empty: rays visit every block).
+kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
+                               std::span<const uint8_t> empty_distances = {});
 
 // A grid with every cell occupied.
 OccupancyGrid FullOccupancyGrid(const Aabb& box, int n_levels, int resolution);

@@ -6,20 +6,13 @@
 #include <vector>
 
 #include "engine/base/parallel_for.h"
-#include "engine/field/occupancy_grid.h"
-#include "engine/field/radiance_field.h"
+#include "engine/field/trained_model.h"
 #include "engine/render/renderer.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/image.h"
 #include "engine/scene/scene.h"
 
 namespace nerf {
-
-// A trained state in the form that files hold and renders use.
-struct TrainedModel {
-  std::unique_ptr<RadianceField> field;
-  OccupancyGrid grid;
-};
 
 // A rendered view as pictures and depth maps hold it. Rows top to bottom.
 struct ViewPicture {
@@ -71,10 +64,5 @@ class RenderDevice {
 
 // pool outlives it.
 std::unique_ptr<RenderDevice> NewCpuRenderDevice(ThreadPool* pool);
-
-// CUDA device number `index`, which the calling thread uses from now on. The models' field is a
-// NgpField. Loading and rendering throw kernels::cuda::CudaOutOfMemory and
-// kernels::cuda::CudaError. Views larger than memory allows at once are rendered part by part.
-std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index);
 
 }  // namespace nerf

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/field/ray_wave.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/view_rays.h"
-#include "engine/render/ray_wave.h"
 
 namespace nerf {
 namespace {
@@ -154,16 +154,6 @@ void Spread(int width, int stride, std::vector<T>* values) {
 }
 
 }  // namespace
-
-kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
-                               std::span<const uint8_t> empty_distances) {
-  return {.blocks = grid.occupied_blocks.data(),
-          .center = grid.box.Center(),
-          .half_side = 0.5f * grid.box.Size().x,
-          .n_levels = grid.n_levels,
-          .resolution = grid.resolution,
-          .empty_distances = empty_distances.empty() ? nullptr : empty_distances.data()};
-}
 
 struct ViewRender::Work {
   const RadianceField& field;

@@ -2,14 +2,12 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <stop_token>
 #include <vector>
 
 #include "engine/base/parallel_for.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/field/radiance_field.h"
-#include "engine/kernels/ray_marching.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/scene.h"
 
@@ -32,10 +30,6 @@ struct RenderOptions {
   // not depend on it. CUDA devices take one pass all the same.
   int first_stride = 1;
 };
-
-// The grid as marchers read it; borrows its bits and reaches (EmptyDistances, or none).
-kernels::MarchGrid MarchGridOf(const OccupancyGrid& grid,
-                               std::span<const uint8_t> empty_distances = {});
 
 // A view that is rendered part by part, pass by pass and in each pass tile by tile, so that its
 // caller can do other things in between. Marches the occupied cells of `grid`. Bytes depend neither

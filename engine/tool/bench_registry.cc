@@ -2,11 +2,11 @@
 
 #include <memory>
 
+#include "engine/methods/ngp/state.h"
+#include "engine/methods/ngp/steps.h"
 #include "engine/tool/op_benches.h"
 #include "engine/tool/synthetic_scene.h"
 #include "engine/train/checkpoint.h"
-#include "engine/train/ngp.h"
-#include "engine/train/ngp_state.h"
 #include "engine/train/ray_count_controller.h"
 #include "engine/train/ray_sampler.h"
 
@@ -28,7 +28,7 @@ std::function<BenchWork()> PrepareTrainingStep(ThreadPool* pool) {
   };
   auto training = std::make_shared<Training>();
   Training& t = *training;
-  t.step = NewFusedHashGridStep(t.config, t.scene.geometry, pool);
+  t.step = NewNgpCpuStep(t.config, t.scene.geometry, pool);
   t.sampler = std::make_unique<RaySampler>(t.scene.train, Background::kRandom,
                                            t.scene.geometry.near, t.config.seed);
   t.ray_count = std::make_unique<RayCountController>(
@@ -66,7 +66,7 @@ std::function<BenchWork()> PrepareOccupancyUpdate(ThreadPool* pool) {
   constexpr uint32_t kStep = 1024;
   auto state = std::make_shared<NgpState>(TrainConfig(), SyntheticBallScene(1, 0, 8).geometry);
   return [state, pool]() -> BenchWork {
-    state->occupancy.Update(state->Network(), kStep, pool);
+    state->occupancy.Update(ProbedDensity(state->Network()), kStep, pool);
     return {.items = static_cast<double>(state->occupancy.values().size())};
   };
 }

@@ -7,9 +7,9 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "engine/kernels/cuda/device.h"
+#include "engine/methods/ngp/steps.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/memory_estimate.h"
-#include "engine/train/ngp.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -20,11 +20,11 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStepWithPictures(const Trai
                                                                       int index) {
   const std::string device = fmt::format("cuda:{}", index);
   kernels::cuda::UseDevice(index);
-  if (absl::Status status = CheckCudaTraining(config); !status.ok()) {
+  if (absl::Status status = CheckNgpCudaTraining(config); !status.ok()) {
     return absl::FailedPreconditionError(
         fmt::format("device {}: {}", device, std::string(status.message())));
   }
-  const size_t needed = CudaHashGridStepBytes(config, geometry);
+  const size_t needed = NgpCudaStepBytes(config, geometry);
   const size_t free = kernels::cuda::DescribeDevice(index).free_bytes;
   if (needed > free) {
     return WithReason(absl::ResourceExhaustedError(fmt::format(
@@ -38,17 +38,17 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStepWithPictures(const Trai
   std::optional<PictureMemory> place;
   if (!scene.train.empty())
     place = ChoosePictureMemory(source, free - needed, AvailableMemoryBytes());
-  if (!place.has_value()) return NewCudaHashGridStep(config, geometry);
+  if (!place.has_value()) return NewNgpCudaStep(config, geometry);
   source.place = *place;
-  if (source.place == PictureMemory::kDevice) return NewCudaHashGridStep(config, geometry, &source);
+  if (source.place == PictureMemory::kDevice) return NewNgpCudaStep(config, geometry, &source);
   try {
-    return NewCudaHashGridStep(config, geometry, &source);
+    return NewNgpCudaStep(config, geometry, &source);
   } catch (const kernels::cuda::CudaOutOfMemory&) {
     throw;  // derives from bad_alloc, but is the device's memory
   } catch (const std::bad_alloc&) {
     LogWarning("cannot lock host memory for the training pictures; the host draws the rays",
                {{"device", device}});
-    return NewCudaHashGridStep(config, geometry);
+    return NewNgpCudaStep(config, geometry);
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include "common/status_macros.h"
 #include "engine/config/tensor_shapes.h"
+#include "engine/methods/ngp/steps.h"
 #include "engine/train/checkpoint.h"
-#include "engine/train/ngp.h"
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"
 

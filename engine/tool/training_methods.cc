@@ -3,12 +3,12 @@
 #include <optional>
 
 #include "common/status_macros.h"
+#include "engine/methods/ngp/state.h"
+#include "engine/methods/ngp/steps.h"
 #include "engine/tool/autograd_library.h"
 #include "engine/tool/cuda_training.h"
 #include "engine/tool/device.h"
 #include "engine/train/memory_estimate.h"
-#include "engine/train/ngp.h"
-#include "engine/train/ngp_state.h"
 
 namespace nerf {
 namespace {
@@ -33,14 +33,14 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
   if (config.method == kAutogradMethod) return NewAutogradStep(config, geometry, pool);
   NERF_RETURN_IF_ERROR(CheckDevice(device));
   const std::optional<int> cuda_index = CudaIndex(device);
-  if (!cuda_index.has_value()) return NewFusedHashGridStep(config, geometry, pool);
+  if (!cuda_index.has_value()) return NewNgpCpuStep(config, geometry, pool);
   return NewCudaStepWithPictures(config, geometry, scene, *cuda_index);
 }
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                            int n_threads) {
-  if (config.method != kAutogradMethod) return FusedHashGridStepBytes(config, geometry, n_threads);
-  return FusedHashGridStepBytes(WithoutHalfTable(config), geometry, n_threads) +
+  if (config.method != kAutogradMethod) return NgpCpuStepBytes(config, geometry, n_threads);
+  return NgpCpuStepBytes(WithoutHalfTable(config), geometry, n_threads) +
          MaxStepSamples(config) * kAutogradSampleBytes;
 }
 

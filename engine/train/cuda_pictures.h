@@ -2,15 +2,39 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "engine/base/buffer.h"
+#include "engine/config/train_config.h"
 #include "engine/kernels/ray_sampling.h"
-#include "engine/train/ngp.h"
+#include "engine/scene/scene.h"
 
 namespace nerf {
 
-// Pictures that a device draws rays from: 8-bit, as they were decoded, in its memory or in
-// page-locked memory of the host. None where rays come with the batches.
+// Where training pictures are kept for a device that draws rays from them: in its own memory, or in
+// page-locked memory of the host, from which it reads the few pixels of a step over the bus.
+enum class PictureMemory { kDevice, kHost };
+
+// What a device draws its rays from.
+struct RaySource {
+  std::span<const View> views;
+  Background background = Background::kBlack;  // of the training rays, not kAuto
+  float near = 0;                              // training units; becomes t_near
+  PictureMemory place = PictureMemory::kDevice;
+};
+
+// Device memory that CudaPictures takes for `source`, in bytes.
+size_t CudaRaySourceBytes(const RaySource& source);
+
+// Where the pictures of `source` have room: the device first, then the host; nullopt if neither,
+// then the host has to draw the rays. device_free: bytes left on the device. host_free:
+// AvailableMemoryBytes().
+std::optional<PictureMemory> ChoosePictureMemory(const RaySource& source, size_t device_free,
+                                                 std::optional<uint64_t> host_free);
+
+// The training pictures for a device that draws its rays itself: 8 bits a channel, as decoded.
+// Empty where the host draws the rays.
 class CudaPictures {
  public:
   // source: null for none. Returns when the copy is done.

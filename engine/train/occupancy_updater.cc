@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "engine/base/philox.h"
-#include "engine/kernels/activation.h"
 
 namespace nerf {
 namespace {
@@ -20,13 +19,9 @@ constexpr kernels::ProbePeriods kWarmUpPeriods{8, 8}, kPeriods{32, 64};
 }  // namespace
 
 struct OccupancyUpdater::Workspace {
-  static constexpr int kBatch = 512;
-  Buffer<Vec3> positions{kBatch};
-  Buffer<size_t> cells{kBatch};
-  Buffer<float> encodings{size_t{kEncodingWidth} * kBatch};
-  Buffer<float> hidden{size_t{kHiddenWidth} * kBatch};
-  Buffer<float> geometry{size_t{kGeometryWidth} * kBatch};
-  Buffer<float> sigmas{kBatch};
+  Buffer<Vec3> positions{kProbeBatch};
+  Buffer<size_t> cells{kProbeBatch};
+  Buffer<float> sigmas{kProbeBatch};
   int n = 0;
 };
 
@@ -65,7 +60,7 @@ void OccupancyUpdater::SpreadBlockMaximum(size_t begin, size_t end) {
   }
 }
 
-void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool) {
+void OccupancyUpdater::Update(const Density& density, uint32_t step, ThreadPool* pool) {
   std::vector<std::unique_ptr<Workspace>> workspaces(pool->n_threads());
   const size_t n_blocks = grid_.occupied_blocks.size();
   const size_t n_tasks = (n_blocks + kTaskBlocks - 1) / kTaskBlocks;
@@ -80,7 +75,7 @@ void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPo
     if (!workspaces[thread]) workspaces[thread] = std::make_unique<Workspace>();
     for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
       values_[cell] *= config_.grid_decay;
-    ProbeBlocks(network, step, begin, end, workspaces[thread].get());
+    ProbeBlocks(density, step, thread, begin, end, workspaces[thread].get());
     if (Spreads(step)) SpreadBlockMaximum(begin, end);
     sums[task] = kernels::cpu::SumOfCells(static_cast<int64_t>(end - begin),
                                           values_.data() + begin * kBlockCells);
@@ -96,26 +91,21 @@ void OccupancyUpdater::Update(const NgpNetwork& network, uint32_t step, ThreadPo
   });
 }
 
-void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin,
+void OccupancyUpdater::ProbeBlocks(const Density& density, uint32_t step, int thread, size_t begin,
                                    size_t end, Workspace* w) {
   const size_t side = grid_.resolution / 4;
   const size_t level_blocks = side * side * side;
   const auto flush = [&] {
     if (w->n == 0) return;
-    NgpDensityForward(network, w->n, w->positions.data(), w->encodings.data(), w->hidden.data(),
-                      w->geometry.data());
-    kernels::cpu::DensityActivation({.n = w->n,
-                                     .outputs = w->geometry.data(),
-                                     .stride = kGeometryWidth,
-                                     .shift = network.density_shift,
-                                     .sigmas = w->sigmas.data()});
+    density(w->n, w->positions.data(), w->sigmas.data(), thread);
     for (int i = 0; i < w->n; ++i) {
       float& value = values_[w->cells[i]];
       value = std::max(value, w->sigmas[i] * step_length_);
     }
     w->n = 0;
   };
-  const Vec3 outer_size = network.box.Size();
+  const Aabb outer_box = grid_.box.Scaled(static_cast<float>(1 << (grid_.n_levels - 1)));
+  const Vec3 outer_size = outer_box.Size();
   for (size_t b = begin; b < end; ++b) {
     const int level = static_cast<int>(b / level_blocks);
     const size_t block = b % level_blocks;
@@ -135,11 +125,11 @@ void OccupancyUpdater::ProbeBlocks(const NgpNetwork& network, uint32_t step, siz
                         static_cast<float>(y0 + ((bit >> 2) & 3)),
                         static_cast<float>(z0 + (bit >> 4))};
       const Vec3 jitter{UniformFloat(words[0]), UniformFloat(words[1]), UniformFloat(words[2])};
-      const Vec3 offset = box.min + (corner + jitter) * cell_size - network.box.min;
+      const Vec3 offset = box.min + (corner + jitter) * cell_size - outer_box.min;
       w->positions[w->n] = {offset.x / outer_size.x, offset.y / outer_size.y,
                             offset.z / outer_size.z};
       w->cells[w->n] = cell;
-      if (++w->n == Workspace::kBatch) flush();
+      if (++w->n == kProbeBatch) flush();
     }
   }
   flush();

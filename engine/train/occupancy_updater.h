@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -7,7 +8,6 @@
 #include "engine/base/buffer.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
-#include "engine/field/ngp_network.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/kernels/occupancy_update.h"
 #include "engine/scene/scene.h"
@@ -30,9 +30,14 @@ class OccupancyUpdater {
   // Whether the update gives all cells of a block of 4x4x4 the largest value among them: the first
   // one, which has probed few of them and nothing before it.
   bool Spreads(uint32_t step) const { return UpdateNumber(step) == 1; }
+  // Densities of the field at n points of the unit cube, which the outermost box is mapped to.
+  // Called on the pool's threads, `thread` is that of the pool. n is at most kProbeBatch.
+  using Density = std::function<void(int n, const Vec3* unit, float* sigmas, int thread)>;
+  static constexpr int kProbeBatch = 512;
+
   // Decays all cells, probes a share of them and sets the grid's bits anew. Deterministic in (seed,
   // step).
-  void Update(const NgpNetwork& network, uint32_t step, ThreadPool* pool);
+  void Update(const Density& density, uint32_t step, ThreadPool* pool);
   // Takes in densities that training has evaluated in cells (64 * block + bit). Their order does
   // not matter.
   void Observe(std::span<const uint32_t> cells, std::span<const float> sigmas);
@@ -50,7 +55,7 @@ class OccupancyUpdater {
 
  private:
   struct Workspace;
-  void ProbeBlocks(const NgpNetwork& network, uint32_t step, size_t begin, size_t end,
+  void ProbeBlocks(const Density& density, uint32_t step, int thread, size_t begin, size_t end,
                    Workspace* workspace);
   void SpreadBlockMaximum(size_t begin_block, size_t end_block);
 

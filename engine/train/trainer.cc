@@ -5,7 +5,7 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
-#include "engine/field/ngp_network.h"
+#include "engine/config/tensor_shapes.h"
 #include "engine/train/image_metrics.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -95,7 +95,7 @@ StepResult Trainer::RunStep() {
   batch_.distortion = DistortionWeight(state_.config, Fraction());
   batch_.target_samples = TargetSamples(state_.config, Fraction());
   batch_.n_active_levels =
-      ActiveLevels(state_.config, kEncodingWidth / state_.config.n_features_per_level, Fraction());
+      ActiveLevels(state_.config, kHashWidth / state_.config.n_features_per_level, Fraction());
   const StepResult result = step_->Run(batch_);
   const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
 

@@ -19,7 +19,6 @@
 #include "engine/base/buffer.h"
 #include "engine/base/philox.h"
 #include "engine/config/train_config.h"
-#include "engine/field/ngp_network.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/kernels/adam.h"
 #include "engine/kernels/composite.h"
@@ -29,13 +28,14 @@
 #include "engine/kernels/occupancy_update.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/spherical_harmonics.h"
+#include "engine/methods/ngp/network.h"
+#include "engine/methods/ngp/steps.h"
 #include "engine/render/renderer.h"
 #include "engine/tool/bench_registry.h"
 #include "engine/tool/device.h"
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/synthetic_scene.h"
-#include "engine/train/ngp.h"
 #include "engine/train/ray_count_controller.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -528,7 +528,7 @@ CudaBench Step(uint32_t n_samples) {
   t.config.batch_growth = 1;
   t.config.max_rays = std::max(t.config.max_rays, t.config.target_samples);
   const RaySource source{t.scene.train, Background::kRandom, t.scene.geometry.near};
-  t.step = NewCudaHashGridStep(t.config, t.scene.geometry, &source);
+  t.step = NewNgpCudaStep(t.config, t.scene.geometry, &source);
   t.ray_count = std::make_unique<RayCountController>(
       RayCountOptions{t.config.initial_rays, t.config.max_rays});
   auto run = [training]() -> BenchWork {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "engine/config/train_config.h"
-#include "engine/field/ngp_network.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/methods/ngp/network.h"
 #include "engine/render/renderer.h"
 #include "engine/train/batch.h"
 #include "engine/train/training_step.h"

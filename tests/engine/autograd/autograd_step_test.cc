@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "engine/base/bfloat16.h"
-#include "engine/train/ngp.h"
+#include "engine/methods/ngp/steps.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
@@ -40,7 +40,7 @@ TEST_P(AutogradAgainstFusedTest, OneStepHasTheSameLossAndGradients) {
   config.half_table = 0;
   config.loss = GetParam().loss;
   const SceneGeometry geometry = TinyGeometry(GetParam().n_levels);
-  const auto fused = NewFusedHashGridStep(config, geometry, &pool);
+  const auto fused = NewNgpCpuStep(config, geometry, &pool);
   const auto autograd = NewAutogradStep(config, geometry, &pool);
   const TensorFile state = GetParam().state(*fused);
   ASSERT_THAT(fused->Load(state), IsOk());
@@ -69,7 +69,7 @@ TEST(AutogradStepTest, SeveralStepsStayCloseToTheFusedStep) {
   ThreadPool pool(1);
   TrainConfig config = TinyConfig();
   config.half_table = 0;
-  const auto fused = NewFusedHashGridStep(config, TinyGeometry(), &pool);
+  const auto fused = NewNgpCpuStep(config, TinyGeometry(), &pool);
   const auto autograd = NewAutogradStep(config, TinyGeometry(), &pool);
   const TensorFile state = LivelyState(*fused);
   ASSERT_THAT(fused->Load(state), IsOk());
@@ -84,7 +84,7 @@ TEST(AutogradStepTest, SeveralStepsStayCloseToTheFusedStep) {
 
 TEST(AutogradStepTest, EachContinuesFromTheOthersCheckpoint) {
   ThreadPool pool(1);
-  const auto fused = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  const auto fused = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
   const auto autograd = NewAutogradStep(TinyConfig(), TinyGeometry(), &pool);
   for (uint32_t i = 0; i < 3; ++i) fused->Run(TinyBatch(30, i));
   ASSERT_THAT(autograd->Load(Saved(*fused)), IsOk());
@@ -127,7 +127,7 @@ TEST(AutogradStepTest, RaysThatMeetNothingStillHaveALoss) {
   std::vector<uint8_t>& bits = state.tensors.at("occupancy.bits").bytes;
   std::fill(bits.begin(), bits.end(), 0);
   ASSERT_THAT(step->Load(state), IsOk());
-  const auto fused = NewFusedHashGridStep(TinyConfig(), TinyGeometry(), &pool);
+  const auto fused = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
   ASSERT_THAT(fused->Load(state), IsOk());
   const StepResult a = fused->Run(TinyBatch(10)), b = step->Run(TinyBatch(10));
   EXPECT_EQ(b.n_marched, 0);

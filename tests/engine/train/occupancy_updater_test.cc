@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/methods/ngp/state.h"
 #include "gtest/gtest.h"
 #include "tests/testing/tiny_training.h"
 
@@ -47,7 +48,7 @@ class OccupancyUpdaterTest : public testing::Test {
   // Runs the updates number `first` to `last`.
   void Update(OccupancyUpdater* updater, const HalfSpaceField& field, int first, int last) {
     for (int i = first; i <= last; ++i)
-      updater->Update(field.Network(), i * config_.grid_update_interval, &pool_);
+      updater->Update(ProbedDensity(field.Network()), i * config_.grid_update_interval, &pool_);
   }
   TrainConfig config_ = TinyConfig();
   ThreadPool pool_{2};
@@ -191,7 +192,7 @@ TEST_F(OccupancyUpdaterTest, SameBytesForAnyNumberOfThreads) {
   const auto run = [&](int n_threads) {
     ThreadPool pool(n_threads);
     OccupancyUpdater updater(config_, TinyGeometry());
-    for (int i = 1; i < 6; ++i) updater.Update(field.Network(), 4 * i, &pool);
+    for (int i = 1; i < 6; ++i) updater.Update(ProbedDensity(field.Network()), 4 * i, &pool);
     return std::vector<float>(updater.values().begin(), updater.values().end());
   };
   const std::vector<float> one = run(1);

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "engine/base/vec3.h"
-#include "engine/field/ngp_network.h"
+#include "engine/methods/ngp/network.h"
 
 namespace nerf::reference {
 

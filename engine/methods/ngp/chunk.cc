@@ -1,0 +1,389 @@
+#include "engine/methods/ngp/chunk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "engine/kernels/activation.h"
+#include "engine/kernels/color_loss.h"
+#include "engine/kernels/composite.h"
+#include "engine/kernels/dense_layer.h"
+#include "engine/kernels/spherical_harmonics.h"
+#include "engine/train/schedule.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kBackwardRows =
+    128;  // rows whose activations (1.1 KB each) go through the backward pass together
+constexpr size_t kTile = kernels::kHashTile;
+
+template <typename T>
+void Grow(Buffer<T>* buffer, size_t old_size, size_t new_size) {
+  Buffer<T> grown(new_size);
+  if (old_size > 0) std::memcpy(grown.data(), buffer->data(), old_size * sizeof(T));
+  *buffer = std::move(grown);
+}
+
+// What the distortion of a ray counts in the scaled loss of the batch, the mean over its rays.
+float DistortionScale(const ChunkInput& input) {
+  return input.batch->distortion * input.config->loss_scale / input.batch->n_rays;
+}
+
+const uint32_t* TransposedPairs(const ChunkInput& input, int offset, int column = 0) {
+  if (input.transposed_pairs == nullptr) return nullptr;
+  return input.transposed_pairs + offset / 2 + column;
+}
+
+// tiles[i / 16][level][i % 16][f] = rows[i - first][level][f] for i in [first, first + n).
+template <int n_features>
+void CopyToTiles(size_t first, int n, const float* rows, float* tiles) {
+  for (size_t i = first; i < first + n; ++i, rows += kEncodingWidth) {
+    float* const to = tiles + i / kTile * kTile * kEncodingWidth + i % kTile * n_features;
+    for (int f = 0; f < kEncodingWidth; f += n_features)
+      std::memcpy(to + kTile * f, rows + f, n_features * sizeof(float));
+  }
+}
+
+template <int width>
+void CopyRow(Buffer<float>* buffer, int from, int to) {
+  std::memcpy(buffer->data() + size_t{width} * to, buffer->data() + size_t{width} * from,
+              width * sizeof(float));
+}
+
+}  // namespace
+
+void LaneOutput::Append(int n, const Vec3* unit, int n_features, const float* gradients) {
+  const size_t n_before = positions.size(), n_tiles = (n_before + n + kTile - 1) / kTile;
+  positions.insert(positions.end(), unit, unit + n);
+  const size_t n_floats = n_tiles * kTile * kEncodingWidth;
+  const size_t size = grad_encodings.size();
+  if (size < n_floats) Grow(&grad_encodings, size, std::max(n_floats, 2 * size));
+  if (n_features == 4) {
+    CopyToTiles<4>(n_before, n, gradients, grad_encodings.data());
+  } else {
+    CopyToTiles<2>(n_before, n, gradients, grad_encodings.data());
+  }
+}
+
+void LaneOutput::Clear() {
+  positions.clear();
+  cells.clear();
+  sigmas.clear();
+  loss = squared_error = 0;
+  n_marched = n_trained = 0;
+}
+
+NgpChunk::NgpChunk() : color_inputs_(size_t{kColorInputWidth} * kBackwardRows) { Reserve(1024); }
+
+void NgpChunk::Reserve(int n_rows) {
+  if (n_rows <= capacity_) return;
+  const size_t old_rows = n_rows_, rows = std::max(n_rows, 2 * capacity_);
+  Grow(&positions_, old_rows, rows);
+  Grow(&ray_of_, old_rows, rows);
+  for (Buffer<float>* column : {&deltas_, &sigmas_, &alphas_, &weights_, &normalized_t_})
+    Grow(column, old_rows, rows);
+  Grow(&encodings_, old_rows * kEncodingWidth, rows * kEncodingWidth);
+  Grow(&hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
+  Grow(&geometry_, old_rows * kGeometryWidth, rows * kGeometryWidth);
+  // Color and gradients are written after the last growth.
+  hidden0_ = Buffer<float>(rows * kHiddenWidth);
+  hidden1_ = Buffer<float>(rows * kHiddenWidth);
+  colors_ = Buffer<float>(rows * kColorWidth);
+  grad_geometry_ = Buffer<float>(rows * kGeometryWidth);
+  capacity_ = static_cast<int>(rows);
+}
+
+void RaysInFlight::Start(const ChunkInput& input, int first, int end) {
+  begin = first;
+  rays.resize(end - first);
+  wave.active.resize(rays.size());
+  for (int r = 0; r < end - first; ++r) {
+    rays[r] = kernels::StartMarch(input.grid, input.steps, input.batch->rays[first + r],
+                                  input.batch->jitters[first + r]);
+    wave.active[r] = r;
+  }
+  wave.March(input.grid, input.steps, input.SamplesAhead(), rays.data());
+}
+
+void NgpChunk::Run(const ChunkInput& input, const RaysInFlight& in_flight, int begin, int end,
+                   LaneOutput* output) {
+  const Batch& batch = *input.batch;
+  const int n_rays = end - begin, first = begin - in_flight.begin;
+  rays_.resize(n_rays);
+  marches_.assign(in_flight.rays.begin() + first, in_flight.rays.begin() + first + n_rays);
+  harmonics_.resize(size_t{kDirectionWidth} * n_rays);
+  direction_terms_.resize(size_t{kHiddenWidth} * n_rays);
+  n_rows_ = 0;
+  for (int r = 0; r < n_rays; ++r) {
+    RayState& ray = rays_[r];
+    ray.transmittance = 1;
+    ray.done = false;
+    ray.color = {};
+    ray.distortion = ray.before = {};
+    kernels::SphericalHarmonics4(batch.rays[begin + r].direction,
+                                 harmonics_.data() + size_t{kDirectionWidth} * r);
+  }
+  March(input, in_flight.wave, first, output);
+  ForwardColor(input);
+  CompositeAndLoss(input, begin, output);
+  CompositeBackward(input);
+  for (int row = 0; row < n_rows_; row += kBackwardRows) {
+    BackwardRows(input, row, std::min(kBackwardRows, n_rows_ - row), output);
+  }
+  output->n_trained += n_rows_;
+}
+
+// The chunk's rays have marched in `ahead`, from first_slot on.
+void NgpChunk::March(const ChunkInput& input, const RayWave& ahead, int first_slot,
+                     LaneOutput* output) {
+  const RayWave* wave = &ahead;
+  slots_.resize(rays_.size());
+  std::iota(slots_.begin(), slots_.end(), first_slot);
+  for (int taken = 0; taken < kernels::kMaxSamplesPerRay && CollectActiveRays();
+       taken += input.round_samples) {
+    const int offset = taken % input.SamplesAhead();
+    if (taken > 0 && offset == 0) {
+      wave_.active = active_;
+      wave_.March(input.grid, input.steps, input.SamplesAhead(), marches_.data());
+      for (size_t i = 0; i < active_.size(); ++i) slots_[active_[i]] = static_cast<int>(i);
+      wave = &wave_;
+    }
+    EvaluateDensity(input, *wave, offset, output);
+  }
+}
+
+bool NgpChunk::CollectActiveRays() {
+  active_.clear();
+  for (size_t r = 0; r < rays_.size(); ++r) {
+    if (!rays_[r].done) active_.push_back(static_cast<int>(r));
+  }
+  return !active_.empty();
+}
+
+// Adds a row with its density for each of the next samples of the active rays, which are in `wave`
+// behind `offset` others, and drops those that are hidden.
+void NgpChunk::EvaluateDensity(const ChunkInput& input, const RayWave& wave, int offset,
+                               LaneOutput* output) {
+  Reserve(n_rows_ + input.round_samples * static_cast<int>(active_.size()));
+  int end = n_rows_;
+  for (const int r : active_) {
+    const int n_ahead = wave.n_found[slots_[r]], n_left = n_ahead - offset;
+    const int n_found = std::min(n_left, input.round_samples);
+    rays_[r].done = n_found == n_left && n_ahead < input.SamplesAhead();
+    const size_t first = static_cast<size_t>(slots_[r]) * input.SamplesAhead() + offset;
+    const uint32_t* cells = wave.cells.data() + first;
+    output->cells.insert(output->cells.end(), cells, cells + n_found);
+    for (size_t found = first; found < first + n_found; ++found, ++end) {
+      positions_[end] = marches_[r].origin + marches_[r].direction * wave.t_middles[found];
+      deltas_[end] = wave.deltas[found];
+      normalized_t_[end] = kernels::DistortionCoordinate(input.scene_steps, wave.t_middles[found]);
+      ray_of_[end] = r;
+    }
+  }
+  const size_t row = n_rows_;
+  const int n = end - n_rows_;
+  output->n_marched += n;
+  ToUnitCube(input.network.box, n, positions_.data() + row, positions_.data() + row);
+  NgpDensityForward(input.network, n, positions_.data() + row,
+                    encodings_.data() + row * kEncodingWidth, hidden_.data() + row * kHiddenWidth,
+                    geometry_.data() + row * kGeometryWidth);
+  kernels::cpu::DensityActivation({.n = n,
+                                   .outputs = geometry_.data() + row * kGeometryWidth,
+                                   .stride = kGeometryWidth,
+                                   .shift = input.network.density_shift,
+                                   .deltas = deltas_.data() + row,
+                                   .sigmas = sigmas_.data() + row,
+                                   .alphas = alphas_.data() + row});
+  output->sigmas.insert(output->sigmas.end(), sigmas_.data() + row, sigmas_.data() + row + n);
+  n_rows_ = DropHidden(input, n_rows_, end);
+}
+
+// Advances each ray's transmittance over its new samples and closes the gaps that samples behind
+// the limit leave. Returns the new number of rows.
+int NgpChunk::DropHidden(const ChunkInput& input, int begin, int end) {
+  int kept = begin;
+  for (int row = begin; row < end; ++row) {
+    RayState& ray = rays_[ray_of_[row]];
+    if (!kernels::IsVisible(ray.transmittance, alphas_[row], input.config->min_transmittance,
+                            input.config->alpha_threshold)) {
+      continue;
+    }
+    if (kept != row) MoveRow(row, kept);
+    alphas_[kept] =
+        kernels::EffectiveAlpha(alphas_[kept], ray.transmittance, input.config->min_transmittance);
+    weights_[kept] = kernels::CompositeForwardStep(alphas_[kept], &ray.transmittance);
+    if (ray.transmittance < input.config->min_transmittance) ray.done = true;
+    ++kept;
+  }
+  return kept;
+}
+
+void NgpChunk::MoveRow(int from, int to) {
+  positions_[to] = positions_[from];
+  ray_of_[to] = ray_of_[from];
+  deltas_[to] = deltas_[from];
+  normalized_t_[to] = normalized_t_[from];
+  sigmas_[to] = sigmas_[from];
+  alphas_[to] = alphas_[from];
+  CopyRow<kEncodingWidth>(&encodings_, from, to);
+  CopyRow<kHiddenWidth>(&hidden_, from, to);
+  CopyRow<kGeometryWidth>(&geometry_, from, to);
+}
+
+void NgpChunk::ForwardColor(const ChunkInput& input) {
+  if (n_rows_ == 0) return;
+  NgpDirectionTerms(input.network, static_cast<int>(rays_.size()), harmonics_.data(),
+                    direction_terms_.data());
+  for (int row = 0; row < n_rows_; row += kBackwardRows) {
+    const int n = std::min(kBackwardRows, n_rows_ - row);
+    float* const hidden0 = hidden0_.data() + size_t{kHiddenWidth} * row;
+    for (int i = 0; i < n; ++i) {
+      std::memcpy(hidden0 + size_t{kHiddenWidth} * i,
+                  direction_terms_.data() + size_t{kHiddenWidth} * ray_of_[row + i],
+                  kHiddenWidth * sizeof(float));
+    }
+    NgpColorForward(input.network, n, geometry_.data() + size_t{kGeometryWidth} * row, hidden0,
+                    hidden1_.data() + size_t{kHiddenWidth} * row,
+                    colors_.data() + size_t{kColorWidth} * row);
+  }
+}
+
+void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output) {
+  const Batch& batch = *input.batch;
+  const float length = batch.step_scale * kernels::kDistortionPerStep;
+  for (int row = 0; row < n_rows_; ++row) {
+    RayState& ray = rays_[ray_of_[row]];
+    const float* color = colors_.data() + size_t{kColorWidth} * row;
+    ray.color = ray.color + Vec3{color[0], color[1], color[2]} * weights_[row];
+    ray.distortion.Add(weights_[row], normalized_t_[row], length);
+  }
+  const kernels::LossShape loss_shape = LossShapeOf(*input.config);
+  const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
+  for (size_t r = 0; r < rays_.size(); ++r) {
+    RayState& ray = rays_[r];
+    const Vec3 color = ray.color + batch.backgrounds[begin + r] * ray.transmittance;
+    for (int channel = 0; channel < 3; ++channel) {
+      const float residual = color[channel] - batch.targets[begin + r][channel];
+      const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
+      ray.grad_color[channel] = scale * loss.derivative;
+      output->loss += loss.value / 3.0;
+      output->squared_error += static_cast<double>(residual) * residual / 3.0;
+    }
+    output->loss += static_cast<double>(input.batch->distortion) * ray.distortion.value;
+    ray.behind = Dot(ray.grad_color, color) + 2 * DistortionScale(input) * ray.distortion.value;
+  }
+}
+
+// From the gradients of a ray's color and distortion to those of its samples' colors (before the
+// sigmoid) and density exponents.
+void NgpChunk::CompositeBackward(const ChunkInput& input) {
+  const float scale = DistortionScale(input);
+  const float length = input.batch->step_scale * kernels::kDistortionPerStep;
+  for (RayState& ray : rays_) ray.transmittance = 1;
+  for (int row = 0; row < n_rows_; ++row) {
+    RayState& ray = rays_[ray_of_[row]];
+    float* output = colors_.data() + size_t{kColorWidth} * row;
+    const Vec3 color{output[0], output[1], output[2]};
+    const float weight = weights_[row], normalized_t = normalized_t_[row];
+    const float grad_weight = Dot(ray.grad_color, color) +
+                              scale * kernels::DistortionGradient(ray.distortion, ray.before,
+                                                                  weight, normalized_t, length);
+    ray.before.Add(weight, normalized_t, length);
+    const float grad_sigma = kernels::CompositeBackwardStep(
+        grad_weight, alphas_[row], weight, deltas_[row], &ray.transmittance, &ray.behind);
+    std::fill_n(output, kColorWidth, 0.0f);
+    for (int channel = 0; channel < 3; ++channel) {
+      const float c = color[channel];
+      output[channel] = weights_[row] * ray.grad_color[channel] * c * (1 - c);
+    }
+    // d sigma / d exponent is sigma itself; where the exponent was clamped too, so that a density
+    // that ran away can come back.
+    grad_geometry_[size_t{kGeometryWidth} * row] = grad_sigma * sigmas_[row];
+  }
+}
+
+// The color MLP's first layer: hidden0 holds the gradient of its outputs. Overwrites the geometry
+// features with their gradient.
+void NgpChunk::BackwardColorInput(const ChunkInput& input, int begin, int n, LaneOutput* output) {
+  const int offset = kNgpLayers[kColorInputLayer].offset;
+  float* const geometry = geometry_.data() + size_t{kGeometryWidth} * begin;
+  const float* const grad_outputs = hidden0_.data() + size_t{kHiddenWidth} * begin;
+  for (int i = 0; i < n; ++i) {
+    float* const inputs = color_inputs_.data() + size_t{kColorInputWidth} * i;
+    std::copy_n(harmonics_.data() + size_t{kDirectionWidth} * ray_of_[begin + i], kDirectionWidth,
+                inputs);
+    std::copy_n(geometry + size_t{kGeometryWidth} * i, kGeometryWidth, inputs + kDirectionWidth);
+  }
+  kernels::cpu::DenseBackwardWeights({.n_rows = n,
+                                      .n_in = kColorInputWidth,
+                                      .n_out = kHiddenWidth,
+                                      .inputs = color_inputs_.data(),
+                                      .input_stride = kColorInputWidth,
+                                      .grad_outputs = grad_outputs,
+                                      .grad_output_stride = kHiddenWidth,
+                                      .grad_weights = output->weight_gradients + offset});
+  kernels::cpu::DenseBackwardInput({.n_rows = n,
+                                    .n_in = kGeometryWidth,
+                                    .n_out = kHiddenWidth,
+                                    .grad_outputs = grad_outputs,
+                                    .grad_output_stride = kHiddenWidth,
+                                    .weights = input.transposed_weights + offset + kDirectionWidth,
+                                    .weight_pairs = TransposedPairs(input, offset, kDirectionWidth),
+                                    .weight_stride = kColorInputWidth,
+                                    .grad_inputs = geometry,
+                                    .grad_input_stride = kGeometryWidth});
+}
+
+void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output) {
+  const auto rows = [&](Buffer<float>& buffer, int width) {
+    return buffer.data() + size_t(width) * begin;
+  };
+  float* const grad_colors = rows(colors_, kColorWidth);
+  float* const grad_geometry = rows(grad_geometry_, kGeometryWidth);
+  float* const encodings = rows(encodings_, kEncodingWidth);
+  float* const hidden = rows(hidden_, kHiddenWidth);
+  float* const geometry = rows(geometry_, kGeometryWidth);
+  float* const hidden0 = rows(hidden0_, kHiddenWidth);
+  float* const hidden1 = rows(hidden1_, kHiddenWidth);
+
+  // Gradient of a layer's weights, then of its inputs. Gated inputs are outputs of a ReLU.
+  const auto layer_backward = [&](int layer, float* layer_inputs, const float* grad_outputs,
+                                  bool gated, float* grad_inputs) {
+    const NgpLayer& l = kNgpLayers[layer];
+    kernels::cpu::DenseBackwardWeights({.n_rows = n,
+                                        .n_in = l.n_in,
+                                        .n_out = l.n_out,
+                                        .inputs = layer_inputs,
+                                        .input_stride = l.n_in,
+                                        .grad_outputs = grad_outputs,
+                                        .grad_output_stride = l.n_out,
+                                        .grad_weights = output->weight_gradients + l.offset});
+    kernels::cpu::DenseBackwardInput({.n_rows = n,
+                                      .n_in = l.n_in,
+                                      .n_out = l.n_out,
+                                      .grad_outputs = grad_outputs,
+                                      .grad_output_stride = l.n_out,
+                                      .weights = input.transposed_weights + l.offset,
+                                      .weight_pairs = TransposedPairs(input, l.offset),
+                                      .gate = gated ? layer_inputs : nullptr,
+                                      .gate_stride = l.n_in,
+                                      .grad_inputs = grad_inputs,
+                                      .grad_input_stride = l.n_in});
+  };
+  layer_backward(4, hidden1, grad_colors, true, hidden1);
+  layer_backward(3, hidden0, hidden1, true, hidden0);
+  BackwardColorInput(input, begin, n, output);
+  for (int i = 0; i < n; ++i) {
+    const float* from_color = geometry + size_t{kGeometryWidth} * i;
+    float* grad = grad_geometry + size_t{kGeometryWidth} * i;
+    grad[0] += from_color[0];
+    for (int j = 1; j < kGeometryWidth; ++j) grad[j] = from_color[j];
+  }
+  layer_backward(1, hidden, grad_geometry, true, hidden);
+  layer_backward(0, encodings, hidden, false, encodings);
+  output->Append(n, positions_.data() + begin, input.network.shape.n_features, encodings);
+}
+
+}  // namespace nerf

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <vector>
+
+#include "engine/base/buffer.h"
+#include "engine/config/train_config.h"
+#include "engine/field/ray_wave.h"
+#include "engine/kernels/distortion.h"
+#include "engine/kernels/ray_marching.h"
+#include "engine/methods/ngp/network.h"
+#include "engine/train/batch.h"
+
+namespace nerf {
+
+// Samples of a ray between two looks at its transmittance; more where a chunk has so few rays that
+// they would make no full batch of kMinRoundRows.
+inline constexpr int kMinRoundSamples = 4, kMinRoundRows = 128;
+// Rays march so many looks ahead: most are through by then, and the few that are not would march on
+// with most vector lanes empty.
+inline constexpr int kRoundsAhead = 4;
+inline constexpr int kRaysInFlight = 512;  // that march ahead together; whole chunks of them
+
+// What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
+// hash table the position of each trained sample (unit cube) with the gradient of its encoding, in
+// tiles [n / 16, rounded up][levels][16][F] (kernels/hash_encoding.h). Sums are in double, in chunk
+// order.
+struct LaneOutput {
+  float* weight_gradients = nullptr;  // [kNgpWeights], added to
+  std::vector<Vec3> positions;
+  // Behind the last sample lies what is left of earlier steps.
+  Buffer<float> grad_encodings;
+  std::vector<uint32_t> cells;  // of the occupancy grid, of every sample looked at
+  std::vector<float> sigmas;    // and its density
+  double loss = 0;
+  double squared_error = 0;
+  int64_t n_marched = 0;
+  int64_t n_trained = 0;
+
+  // n samples more; gradients are [n][kEncodingWidth], of F = n_features a level.
+  void Append(int n, const Vec3* unit, int n_features, const float* gradients);
+  void Clear();
+};
+
+// What a chunk reads; the same for all chunks of a step.
+struct ChunkInput {
+  const TrainConfig* config = nullptr;
+  NgpNetwork network;
+  const float* transposed_weights = nullptr;
+  const uint32_t* transposed_pairs = nullptr;  // of these, or null (PackNgpWeightPairs)
+  kernels::MarchGrid grid;
+  kernels::MarchSteps steps;        // of this step's samples
+  kernels::MarchSteps scene_steps;  // of the scene
+  int round_samples = kMinRoundSamples;
+  const Batch* batch = nullptr;
+
+  int SamplesAhead() const { return kRoundsAhead * round_samples; }
+};
+
+// Rays from `begin` on of a batch, marched SamplesAhead() samples into the grid. They are those of
+// several chunks: together they fill the vector lanes, and the occupancy grid stays in the cache,
+// from which the hash table drives it in each chunk.
+struct RaysInFlight {
+  int begin = 0;
+  std::vector<kernels::MarchRay> rays;
+  RayWave wave;  // in which all of them are active
+
+  // Rays [first, end) of the batch.
+  void Start(const ChunkInput& input, int first, int end);
+};
+
+// Forward and backward pass of a few rays, with every activation in buffers small enough for the L2
+// cache: march a few samples of each ray, encode, density, drop what lies behind the transmittance
+// limit, repeat until all rays are through; then color of the surviving samples, composite, loss
+// and the whole backward pass. One for each thread. Sources: Mueller et al. 2022 (method), Max 1995
+// (compositing).
+class NgpChunk {
+ public:
+  NgpChunk();
+  // Rays [begin, end) of the batch, which are some of those under way.
+  void Run(const ChunkInput& input, const RaysInFlight& in_flight, int begin, int end,
+           LaneOutput* output);
+
+ private:
+  struct RayState {
+    float transmittance = 1;
+    bool done = false;
+    Vec3 color;                              // composited so far, without the background
+    Vec3 grad_color;                         // of the loss
+    float behind = 0;                        // see CompositeBackwardStep
+    kernels::Distortion distortion, before;  // of the whole ray, and of what was walked again
+  };
+
+  void Reserve(int n_rows);
+  void March(const ChunkInput& input, const RayWave& ahead, int first_slot, LaneOutput* output);
+  bool CollectActiveRays();
+  void EvaluateDensity(const ChunkInput& input, const RayWave& wave, int offset,
+                       LaneOutput* output);
+  int DropHidden(const ChunkInput& input, int begin, int end);
+  void MoveRow(int from, int to);
+  void ForwardColor(const ChunkInput& input);
+  void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
+  void CompositeBackward(const ChunkInput& input);
+  void BackwardColorInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
+  void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
+
+  std::vector<RayState> rays_;
+  std::vector<kernels::MarchRay> marches_;          // of the same rays
+  std::vector<int> active_;                         // rays that take part in a look
+  std::vector<int> slots_;                          // of rays in the wave that they marched in
+  RayWave wave_;                                    // of rays that march on
+  std::vector<float> harmonics_, direction_terms_;  // of rays, see NgpDirectionTerms
+  int n_rows_ = 0;                                  // samples kept so far
+  int capacity_ = 0;                                // rows that the buffers hold
+  Buffer<Vec3> positions_;                          // unit cube
+  Buffer<int> ray_of_;
+  Buffer<float> deltas_, sigmas_, alphas_, weights_;
+  Buffer<float> normalized_t_;                   // see DistortionCoordinate
+  Buffer<float> encodings_, hidden_, geometry_;  // density
+  Buffer<float> hidden0_, hidden1_, colors_;     // color
+  Buffer<float> grad_geometry_;
+  Buffer<float> color_inputs_;  // of the rows in the backward pass: direction, geometry
+};
+
+}  // namespace nerf

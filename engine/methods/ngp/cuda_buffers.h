@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/base/buffer.h"
+#include "engine/base/half_float.h"
+#include "engine/base/ray.h"
+#include "engine/kernels/adam.h"
+#include "engine/kernels/composite.h"
+#include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/ray_marching.h"
+#include "engine/methods/ngp/network.h"
+
+namespace nerf {
+
+// The arrays that a training step on a CUDA device works with, all taken from one allocator. T is
+// Half or float.
+
+// What a step adds to its parameters. Gradients of the table are floats, or fixed point where their
+// sums must not depend on the order. Half precision trains on copies.
+template <typename T>
+struct CudaTraining {
+  static constexpr bool kHalf = sizeof(T) == sizeof(Half);
+
+  CudaTraining(size_t table_size, bool fixed_point, size_t n_backward_blocks, BufferAllocator* from)
+      : table_gradients(fixed_point ? 0 : table_size, from),
+        fixed_table_gradients(fixed_point ? table_size : 0, from),
+        weight_gradients(kNgpWeights * n_backward_blocks, from),
+        table_copies(kHalf ? table_size : 0, from),
+        weight_copies(kHalf ? kNgpWeights : 0, from),
+        grid_sums(kernels::cuda::kMeanBlocks, from),
+        n_points(1, from),
+        n_occupied(1, from) {}
+
+  Buffer<float> table_gradients;
+  Buffer<int64_t> fixed_table_gradients;
+  Buffer<float> weight_gradients;  // one row a block of the backward pass
+  Buffer<Half> table_copies, weight_copies;
+  // Of the grid's update.
+  Buffer<double> grid_sums;
+  Buffer<uint32_t> n_points, n_occupied;
+};
+
+// A batch's rays, up to `capacity` of them; on the host, too, where they come from.
+struct CudaBatch {
+  CudaBatch(size_t capacity, BufferAllocator* from)
+      : rays(capacity, from),
+        jitters(capacity, from),
+        targets(capacity, from),
+        backgrounds(capacity, from) {}
+  Buffer<Ray> rays;
+  Buffer<float> jitters;
+  Buffer<Vec3> targets, backgrounds;
+};
+
+// Of up to `capacity` rays.
+template <typename T>
+struct CudaRays {
+  CudaRays(size_t capacity, BufferAllocator* from)
+      : batch(capacity, from),
+        harmonics(kDirectionWidth * capacity, from),
+        states(capacity, from),
+        segments(kernels::cuda::kWaves * capacity, from),
+        block_sums(kernels::cuda::RayBlocks(static_cast<uint32_t>(capacity)), from),
+        offsets(capacity + 1, from) {}
+  CudaBatch batch;
+  Buffer<T> harmonics;
+  Buffer<kernels::cuda::RayState> states;
+  Buffer<kernels::cuda::RaySegment> segments;
+  Buffer<uint32_t> block_sums, offsets;
+};
+
+// Of up to `capacity` marched samples.
+template <typename T>
+struct CudaSamples {
+  CudaSamples(size_t capacity, BufferAllocator* from)
+      : positions(capacity, from),
+        t_middles(capacity, from),
+        deltas(capacity, from),
+        sigmas(capacity, from),
+        alphas(capacity, from),
+        weights(capacity, from),
+        cells(capacity, from),
+        ray_of(capacity, from),
+        rows(capacity, from),
+        encodings(kEncodingWidth * capacity, from),
+        geometry(kGeometryWidth * capacity, from),
+        colors(capacity, from),
+        grads(4 * capacity, from),
+        grad_encodings(kEncodingWidth * capacity, from) {}
+  Buffer<Vec3> positions;
+  Buffer<float> t_middles, deltas, sigmas, alphas, weights;
+  Buffer<uint32_t> cells, ray_of, rows;
+  Buffer<T> encodings, geometry;
+  Buffer<Vec3> colors;
+  Buffer<float> grads, grad_encodings;
+};
+
+// What the host tells a step, and what a step tells the host.
+struct CudaStepControl {
+  uint32_t n_rays = 0;
+  uint32_t step = 0;
+  float step_scale = 1;      // of the steps along rays
+  float distortion = 0;      // weight in the loss
+  float gradient_scale = 0;  // of the loss of one channel of one ray
+  kernels::cuda::AdamStepSettings table, weights;
+};
+struct CudaStepCounts {
+  uint32_t samples[kernels::cuda::kWaves + 1] = {};  // marched in each wave, then kept
+  uint32_t overflow = 0;
+  uint32_t not_finite = 0;  // a weight is no finite number after the step
+  double losses[2 * kernels::cuda::kLossBlocks] = {};
+};
+
+}  // namespace nerf

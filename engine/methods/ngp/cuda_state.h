@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/base/buffer.h"
+#include "engine/kernels/stream.h"
+#include "engine/methods/ngp/network.h"
+#include "engine/methods/ngp/state.h"
+
+namespace nerf {
+
+// All that a file holds of a training on a CUDA device: parameters with what the optimizer keeps
+// for them, and the occupancy grid. The number of updates stays with the host.
+struct CudaState {
+  CudaState(size_t table_size, size_t n_grid_blocks, BufferAllocator* from)
+      : table(table_size, from),
+        table_first(table_size, from),
+        table_second(table_size, from),
+        table_average(table_size, from),
+        weights(kNgpWeights, from),
+        weights_first(kNgpWeights, from),
+        weights_second(kNgpWeights, from),
+        weights_average(kNgpWeights, from),
+        grid_values(64 * n_grid_blocks, from),
+        grid_blocks(n_grid_blocks, from) {}
+  Buffer<float> table, table_first, table_second, table_average;
+  Buffer<float> weights, weights_first, weights_second, weights_average;
+  Buffer<float> grid_values;
+  Buffer<uint64_t> grid_blocks;
+};
+
+// Between the device and the host's side of a state of the same config. Return when the copy is
+// done.
+void Upload(NgpState* host, CudaState* device, kernels::Stream stream);
+void Download(const CudaState& device, NgpState* host, kernels::Stream stream);
+// Only what a model holds: averages and the grid's bits.
+void DownloadModel(const CudaState& device, NgpState* host, kernels::Stream stream);
+// On the device; takes its turn in the stream.
+void Copy(const CudaState& from, CudaState* to, kernels::Stream stream);
+
+}  // namespace nerf

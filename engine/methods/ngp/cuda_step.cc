@@ -1,0 +1,601 @@
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "engine/kernels/cuda/device.h"
+#include "engine/kernels/hash_encoding.h"
+#include "engine/kernels/ngp_mlp.h"
+#include "engine/kernels/occupancy_update.h"
+#include "engine/kernels/spherical_harmonics.h"
+#include "engine/methods/ngp/cuda_buffers.h"
+#include "engine/methods/ngp/cuda_state.h"
+#include "engine/methods/ngp/cuda_step_shape.h"
+#include "engine/methods/ngp/state.h"
+#include "engine/methods/ngp/steps.h"
+#include "engine/render/renderer.h"
+#include "engine/train/cuda_pictures.h"
+#include "engine/train/schedule.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+static_assert(cuda::kNgpMlpWeights == kNgpWeights);
+static_assert([] {
+  for (int l = 0; l < 5; ++l) {
+    if (cuda::kNgpMlp[l].offset != kNgpLayers[l].offset ||
+        cuda::kNgpMlp[l].n_in != kNgpLayers[l].n_in ||
+        cuda::kNgpMlp[l].n_out != kNgpLayers[l].n_out)
+      return false;
+  }
+  return true;
+}());
+
+size_t BackwardBlocks(const TrainConfig& config) {
+  return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
+}
+
+// The fused step of the ngp method on a device (docs/engine.md): one recorded graph from rays to
+// updated parameters, whose counts the host sees when it is over. T is Half or float.
+template <typename T>
+class NgpCudaStep : public TrainingStep {
+ public:
+  NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry, const RaySource* source);
+
+  StepResult Run(const Batch& batch) override;
+  bool DrawsRays() const override { return !pictures_.empty(); }
+  void Save(TensorFile* file) const override;
+  absl::Status Load(const TensorFile& file) override;
+  void SaveModel(TensorFile* file) const override;
+  absl::Status Initialize(const TensorFile& file) override;
+  TrainedModel Snapshot() const override;
+  void Remember() override;
+  absl::Status Restore() override;
+  double OccupiedFraction() const override { return occupied_fraction_; }
+  void ReopenGrid() override;
+
+ private:
+  // What the field is evaluated with: the masters, or their copies in half precision.
+  static const T* Trained(const Buffer<float>& masters, const Buffer<Half>& copies) {
+    if constexpr (CudaTraining<T>::kHalf) {
+      return copies.data();
+    } else {
+      return masters.data();
+    }
+  }
+  void Reshape(const CudaStepShape& shape);
+  void CopyBatch(const Batch& batch);
+  void WriteControl(const Batch& batch);
+  void Record();
+  void RecordGraph();
+  cuda::MarchParams March();
+  void Encode(const kernels::DeviceRange& range);
+  void TrainSamples(const kernels::DeviceRange& kept);
+  void UpdateParameters(const kernels::DeviceRange& kept);
+  void UpdateAverages();
+  void UpdateGrid(uint32_t step);
+  void ProbeCells(uint32_t step);
+  void Upload();
+
+  const TrainConfig config_;
+  // The host's side of the state: its arrays are those of the device after Download.
+  const std::unique_ptr<NgpState> state_;
+  cuda::OwnedStream owned_stream_, side_stream_;
+  const kernels::Stream stream_ = owned_stream_.get();
+  cuda::Event begin_, end_;  // of a graph's run
+  const int n_backward_blocks_;
+  CudaState arrays_;
+  CudaTraining<T> training_;
+  double occupied_fraction_ = 1;
+  CudaState remembered_arrays_;
+  uint32_t remembered_updates_ = 0;
+  const CudaPictures pictures_;
+
+  CudaStepShape shape_;
+  CudaRays<T> rays_;
+  CudaSamples<T> samples_;
+  Buffer<CudaStepControl> control_;
+  Buffer<CudaStepCounts> counts_;
+  // The host's ends of the graph's copies.
+  Buffer<CudaStepControl> host_control_;
+  Buffer<CudaStepCounts> host_counts_;
+  CudaBatch host_batch_;
+  std::unique_ptr<cuda::Graph> graph_;  // of shape_; null after it changed
+};
+
+template <typename T>
+NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
+                            const RaySource* source)
+    : config_(config),
+      state_(std::make_unique<NgpState>(WithoutHalfTable(config), geometry)),
+      n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
+      arrays_(state_->parameters.arrays().table.size(), state_->occupancy.bits().size(),
+              cuda::DeviceAllocator()),
+      training_(arrays_.table.size(), config.cuda_deterministic != 0, n_backward_blocks_,
+                cuda::DeviceAllocator()),
+      remembered_arrays_(arrays_.table.size(), arrays_.grid_blocks.size(), cuda::DeviceAllocator()),
+      pictures_(source, config.seed, stream_),
+      shape_(InitialCudaStepShape(config)),
+      rays_(shape_.ray_capacity, cuda::DeviceAllocator()),
+      samples_(shape_.sample_capacity, cuda::DeviceAllocator()),
+      control_(1, cuda::DeviceAllocator()),
+      counts_(1, cuda::DeviceAllocator()),
+      host_control_(1, cuda::PinnedAllocator()),
+      host_counts_(1, cuda::PinnedAllocator()),
+      host_batch_(source == nullptr ? shape_.ray_capacity : 0, cuda::PinnedAllocator()) {
+  Upload();
+  // Before the first step, whose time counts: kernels are loaded when they are first recorded.
+  RecordGraph();
+}
+
+// ---- a step
+
+template <typename T>
+StepResult NgpCudaStep<T>::Run(const Batch& batch) {
+  // As much as at the start, too: a step before may have lost its arrays for want of memory.
+  Reshape(shape_.WithRays(static_cast<uint32_t>(batch.n_rays))
+              .WithSamples(InitialCudaStepShape(config_).sample_capacity));
+  if (state_->occupancy.IsDue(batch.step)) UpdateGrid(batch.step);
+  const CudaStepCounts& counts = host_counts_[0];
+  uint64_t n_marched = 0;
+  while (true) {
+    if (!DrawsRays()) CopyBatch(batch);
+    WriteControl(batch);
+    if (graph_ == nullptr) RecordGraph();
+    begin_.Record(stream_);
+    graph_->Launch(stream_);
+    end_.Record(stream_);
+    cuda::Synchronize(stream_);
+    n_marched = 0;
+    for (int wave = 0; wave < cuda::kWaves; ++wave) n_marched += counts.samples[wave];
+    if (counts.overflow == 0) break;
+    // Nothing was updated. What was counted is the least that is needed.
+    const CudaStepShape larger = shape_.WithSamples(n_marched);
+    if (larger == shape_) throw cuda::CudaOutOfMemory();
+    Reshape(larger);
+  }
+  ++state_->n_updates;
+  if (state_->n_updates % kNgpAverageInterval == 0) UpdateAverages();
+  StepResult result;
+  result.n_rays = batch.n_rays;
+  result.n_marched = static_cast<int64_t>(n_marched);
+  result.n_trained = counts.samples[cuda::kWaves];
+  result.device_seconds = end_.SecondsSince(begin_);
+  if (counts.not_finite != 0) result.loss = std::numeric_limits<double>::quiet_NaN();
+  for (int block = 0; block < cuda::kLossBlocks; ++block) {
+    result.loss += counts.losses[2 * block] / batch.n_rays;
+    result.squared_error += counts.losses[2 * block + 1] / batch.n_rays;
+  }
+  return result;
+}
+
+// Makes room. The old arrays go first, so that the new ones may take their place; where those do
+// not fit, the next step starts from none.
+template <typename T>
+void NgpCudaStep<T>::Reshape(const CudaStepShape& shape) {
+  if (shape == shape_) return;
+  graph_.reset();
+  if (shape.ray_capacity != shape_.ray_capacity) {
+    shape_.ray_capacity = 0;
+    rays_ = CudaRays<T>(0, cuda::DeviceAllocator());
+    rays_ = CudaRays<T>(shape.ray_capacity, cuda::DeviceAllocator());
+    host_batch_ = CudaBatch(DrawsRays() ? 0 : shape.ray_capacity, cuda::PinnedAllocator());
+  }
+  if (shape.sample_capacity != shape_.sample_capacity) {
+    shape_.sample_capacity = 0;
+    samples_ = CudaSamples<T>(0, cuda::DeviceAllocator());
+    samples_ = CudaSamples<T>(shape.sample_capacity, cuda::DeviceAllocator());
+  }
+  shape_ = shape;
+}
+
+template <typename T>
+void NgpCudaStep<T>::CopyBatch(const Batch& batch) {
+  const auto copy = [](const auto& from, auto& to) {
+    std::copy(from.begin(), from.end(), to.begin());
+  };
+  copy(batch.rays, host_batch_.rays);
+  copy(batch.jitters, host_batch_.jitters);
+  copy(batch.targets, host_batch_.targets);
+  copy(batch.backgrounds, host_batch_.backgrounds);
+}
+
+template <typename T>
+void NgpCudaStep<T>::WriteControl(const Batch& batch) {
+  const auto n_rays = static_cast<uint32_t>(batch.n_rays);
+  const GradientScale scale = CudaGradientScale(config_, n_rays);
+  const int t = static_cast<int>(state_->n_updates) + 1;
+  const NgpParameters& parameters = state_->parameters;
+  host_control_[0] = {.n_rays = n_rays,
+                      .step = batch.step,
+                      .step_scale = batch.step_scale,
+                      .distortion = batch.distortion,
+                      .gradient_scale = scale.scale,
+                      .table = {parameters.TableAdam(batch.learning_rate, t), scale.factor},
+                      .weights = {parameters.WeightsAdam(batch.learning_rate, t), scale.factor}};
+}
+
+template <typename T>
+void NgpCudaStep<T>::RecordGraph() {
+  graph_ = std::make_unique<cuda::Graph>(stream_, [this] { Record(); });
+}
+
+template <typename T>
+void NgpCudaStep<T>::Record() {
+  const auto copy = [&](auto& to, const auto& from) {
+    cuda::CopyToDevice(to.data(), from.data(), to.byte_size(), stream_);
+  };
+  copy(control_, host_control_);
+  const kernels::DeviceRange rays{shape_.ray_capacity, &control_.data()->n_rays};
+  if (DrawsRays()) {
+    cuda::SampleRays({.range = rays,
+                      .set = pictures_.set(),
+                      .step = &control_.data()->step,
+                      .rays = rays_.batch.rays.data(),
+                      .jitters = rays_.batch.jitters.data(),
+                      .targets = rays_.batch.targets.data(),
+                      .backgrounds = rays_.batch.backgrounds.data()},
+                     stream_);
+  } else {
+    copy(rays_.batch.rays, host_batch_.rays);
+    copy(rays_.batch.jitters, host_batch_.jitters);
+    copy(rays_.batch.targets, host_batch_.targets);
+    copy(rays_.batch.backgrounds, host_batch_.backgrounds);
+  }
+  cuda::Fill(counts_.data(), 0, counts_.byte_size(), stream_);
+
+  cuda::SphericalHarmonics(
+      cuda::SphericalHarmonicsParams<T>{
+          .range = rays, .rays = rays_.batch.rays.data(), .harmonics = rays_.harmonics.data()},
+      stream_);
+  const cuda::MarchParams march = March();
+  cuda::StartRays(march, stream_);
+  for (int wave = 0; wave < cuda::kWaves; ++wave) {
+    cuda::MarchWave(march, wave, stream_);
+    const kernels::DeviceRange found{shape_.sample_capacity, march.counts, wave};
+    Encode(found);
+    cuda::NgpDensity(
+        cuda::NgpDensityParams<T>{.range = found,
+                                  .weights = Trained(arrays_.weights, training_.weight_copies),
+                                  .encodings = samples_.encodings.data(),
+                                  .stride = shape_.sample_capacity,
+                                  .shift = state_->density_shift(),
+                                  .deltas = samples_.deltas.data(),
+                                  .sigmas = samples_.sigmas.data(),
+                                  .alphas = samples_.alphas.data(),
+                                  .geometry = samples_.geometry.data(),
+                                  .cells = samples_.cells.data(),
+                                  .step_length = state_->occupancy.step_length(),
+                                  .skip = &counts_.data()->overflow,
+                                  .values = arrays_.grid_values.data()},
+        stream_);
+  }
+  cuda::CompactSamples(march, stream_);
+  // Where samples did not fit, none is kept, and what follows has nothing to do.
+  const kernels::DeviceRange kept{shape_.sample_capacity, march.counts + cuda::kWaves};
+  TrainSamples(kept);
+  UpdateParameters(kept);
+  cuda::CopyToHost(host_counts_.data(), counts_.data(), counts_.byte_size(), stream_);
+}
+
+template <typename T>
+cuda::MarchParams NgpCudaStep<T>::March() {
+  const Aabb box = state_->OuterBox();
+  const Vec3 size = box.Size();
+  cuda::MarchParams march;
+  march.grid = MarchGridOf(state_->occupancy.grid());
+  march.grid.blocks = arrays_.grid_blocks.data();
+  march.steps = state_->steps();
+  march.step_scale = &control_.data()->step_scale;
+  march.box_min = box.min;
+  march.inverse_box_size = {1 / size.x, 1 / size.y, 1 / size.z};
+  march.min_transmittance = config_.min_transmittance;
+  march.alpha_threshold = config_.alpha_threshold;
+  march.ray_capacity = shape_.ray_capacity;
+  march.n_rays = &control_.data()->n_rays;
+  march.rays = rays_.batch.rays.data();
+  march.jitters = rays_.batch.jitters.data();
+  march.states = rays_.states.data();
+  march.segments = rays_.segments.data();
+  march.sample_capacity = shape_.sample_capacity;
+  march.counts = counts_.data()->samples;
+  march.overflow = &counts_.data()->overflow;
+  march.t_middles = samples_.t_middles.data();
+  march.deltas = samples_.deltas.data();
+  march.cells = samples_.cells.data();
+  march.ray_of = samples_.ray_of.data();
+  march.positions = samples_.positions.data();
+  march.alphas = samples_.alphas.data();
+  march.weights = samples_.weights.data();
+  march.block_sums = rays_.block_sums.data();
+  march.ray_offsets = rays_.offsets.data();
+  march.rows = samples_.rows.data();
+  return march;
+}
+
+template <typename T>
+void NgpCudaStep<T>::Encode(const kernels::DeviceRange& range) {
+  cuda::HashEncodeForward(
+      cuda::HashEncodeForwardParams<T>{.shape = state_->parameters.shape(),
+                                       .table = Trained(arrays_.table, training_.table_copies),
+                                       .range = range,
+                                       .positions = samples_.positions.data(),
+                                       .features = samples_.encodings.data(),
+                                       .stride = shape_.sample_capacity},
+      stream_);
+}
+
+// Color, loss and the backward pass down to the encodings of the samples that count.
+template <typename T>
+void NgpCudaStep<T>::TrainSamples(const kernels::DeviceRange& kept) {
+  cuda::NgpColor(
+      cuda::NgpColorParams<T>{.range = kept,
+                              .weights = Trained(arrays_.weights, training_.weight_copies),
+                              .rows = samples_.rows.data(),
+                              .ray_of = samples_.ray_of.data(),
+                              .harmonics = rays_.harmonics.data(),
+                              .geometry = samples_.geometry.data(),
+                              .colors = samples_.colors.data()},
+      stream_);
+  cuda::CompositeLoss({.ray_capacity = shape_.ray_capacity,
+                       .n_rays = &control_.data()->n_rays,
+                       .ray_offsets = rays_.offsets.data(),
+                       .rows = samples_.rows.data(),
+                       .alphas = samples_.alphas.data(),
+                       .deltas = samples_.deltas.data(),
+                       .sigmas = samples_.sigmas.data(),
+                       .weights = samples_.weights.data(),
+                       .t_middles = samples_.t_middles.data(),
+                       .steps = state_->steps(),
+                       .step_scale = &control_.data()->step_scale,
+                       .colors = samples_.colors.data(),
+                       .targets = rays_.batch.targets.data(),
+                       .backgrounds = rays_.batch.backgrounds.data(),
+                       .gradient_scale = &control_.data()->gradient_scale,
+                       .loss = LossShapeOf(config_),
+                       .distortion = &control_.data()->distortion,
+                       .grads = samples_.grads.data(),
+                       .losses = counts_.data()->losses},
+                      stream_);
+  cuda::NgpBackward(
+      cuda::NgpBackwardParams<T>{.range = kept,
+                                 .n_blocks = n_backward_blocks_,
+                                 .weights = Trained(arrays_.weights, training_.weight_copies),
+                                 .rows = samples_.rows.data(),
+                                 .ray_of = samples_.ray_of.data(),
+                                 .harmonics = rays_.harmonics.data(),
+                                 .encodings = samples_.encodings.data(),
+                                 .stride = shape_.sample_capacity,
+                                 .grads = samples_.grads.data(),
+                                 .grad_encodings = samples_.grad_encodings.data(),
+                                 .grad_stride = shape_.sample_capacity,
+                                 .weight_gradients = training_.weight_gradients.data()},
+      stream_);
+}
+
+// The MLPs' weights in a stream of their own, beside the scatter into the table that takes longer.
+template <typename T>
+void NgpCudaStep<T>::UpdateParameters(const kernels::DeviceRange& kept) {
+  const kernels::Stream side = side_stream_.get();
+  cuda::WaitFor(side, stream_);
+  cuda::AdamDense({.settings = &control_.data()->weights,
+                   .skip = &counts_.data()->overflow,
+                   .n = kNgpWeights,
+                   .n_parts = n_backward_blocks_,
+                   .gradients = training_.weight_gradients.data(),
+                   .parameters = arrays_.weights.data(),
+                   .first_moments = arrays_.weights_first.data(),
+                   .second_moments = arrays_.weights_second.data(),
+                   .half_copies = training_.weight_copies.data(),
+                   .not_finite = &counts_.data()->not_finite},
+                  side);
+  cuda::HashEncodeBackward({.shape = state_->parameters.shape(),
+                            .range = kept,
+                            .positions = samples_.positions.data(),
+                            .rows = samples_.rows.data(),
+                            .grad_features = samples_.grad_encodings.data(),
+                            .stride = shape_.sample_capacity,
+                            .grad_table = training_.table_gradients.data(),
+                            .fixed_grad_table = training_.fixed_table_gradients.data()},
+                           stream_);
+  cuda::AdamSparse({.settings = &control_.data()->table,
+                    .skip = &counts_.data()->overflow,
+                    .n = static_cast<int64_t>(arrays_.table.size()),
+                    .gradients = training_.table_gradients.data(),
+                    .fixed_gradients = training_.fixed_table_gradients.data(),
+                    .parameters = arrays_.table.data(),
+                    .first_moments = arrays_.table_first.data(),
+                    .second_moments = arrays_.table_second.data(),
+                    .half_copies = training_.table_copies.data()},
+                   stream_);
+  cuda::WaitFor(stream_, side);
+}
+
+template <typename T>
+void NgpCudaStep<T>::UpdateAverages() {
+  const float decay = AverageDecay(config_, kNgpAverageInterval);
+  const auto average = [&](const Buffer<float>& parameters, Buffer<float>& averages) {
+    cuda::MovingAverage({.decay = decay,
+                         .n = static_cast<int64_t>(parameters.size()),
+                         .parameters = parameters.data(),
+                         .averages = averages.data()},
+                        stream_);
+  };
+  average(arrays_.table, arrays_.table_average);
+  average(arrays_.weights, arrays_.weights_average);
+}
+
+// ---- the occupancy grid
+
+template <typename T>
+void NgpCudaStep<T>::UpdateGrid(uint32_t step) {
+  ProbeCells(step);
+  if (state_->occupancy.Spreads(step)) {
+    cuda::SpreadBlockMaximum({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
+                              .values = arrays_.grid_values.data()},
+                             stream_);
+  }
+  cuda::Fill(training_.n_occupied.data(), 0, sizeof(uint32_t), stream_);
+  cuda::SetOccupiedBits({.n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size()),
+                         .values = arrays_.grid_values.data(),
+                         .threshold = config_.grid_threshold,
+                         .sums = training_.grid_sums.data(),
+                         .blocks = arrays_.grid_blocks.data(),
+                         .n_occupied = training_.n_occupied.data()},
+                        stream_);
+  uint32_t n_occupied = 0;
+  cuda::CopyToHost(&n_occupied, training_.n_occupied.data(), sizeof(n_occupied), stream_);
+  cuda::Synchronize(stream_);
+  occupied_fraction_ = n_occupied / (64.0 * arrays_.grid_blocks.size());
+}
+
+// As many blocks at a time as the samples' arrays hold points of.
+template <typename T>
+void NgpCudaStep<T>::ProbeCells(uint32_t step) {
+  const OccupancyUpdater& occupancy = state_->occupancy;
+  const OccupancyGrid& host_grid = occupancy.grid();
+  const Aabb outer = state_->OuterBox();
+  const kernels::ProbePeriods periods = occupancy.Periods(step);
+  const auto n_blocks = static_cast<uint32_t>(arrays_.grid_blocks.size());
+  const int shortest = std::min(periods.occupied, periods.empty);
+  const uint32_t at_once = std::max(1u, shape_.sample_capacity / (64 / shortest));
+  for (uint32_t first = 0; first < n_blocks; first += at_once) {
+    cuda::Fill(training_.n_points.data(), 0, sizeof(uint32_t), stream_);
+    cuda::ProbeCells({.first_block = first,
+                      .end_block = std::min(first + at_once, n_blocks),
+                      .resolution = host_grid.resolution,
+                      .center = host_grid.box.Center(),
+                      .half_size = host_grid.box.Size() * 0.5f,
+                      .box_min = outer.min,
+                      .box_size = outer.Size(),
+                      .seed = config_.seed,
+                      .step = step,
+                      .update = occupancy.UpdateNumber(step),
+                      .periods = periods,
+                      .blocks = arrays_.grid_blocks.data(),
+                      .decay = config_.grid_decay,
+                      .values = arrays_.grid_values.data(),
+                      .capacity = shape_.sample_capacity,
+                      .count = training_.n_points.data(),
+                      .positions = samples_.positions.data(),
+                      .cells = samples_.cells.data()},
+                     stream_);
+    const kernels::DeviceRange points{shape_.sample_capacity, training_.n_points.data()};
+    Encode(points);
+    cuda::NgpDensity(
+        cuda::NgpDensityParams<T>{.range = points,
+                                  .weights = Trained(arrays_.weights, training_.weight_copies),
+                                  .encodings = samples_.encodings.data(),
+                                  .stride = shape_.sample_capacity,
+                                  .shift = state_->density_shift(),
+                                  .sigmas = samples_.sigmas.data(),
+                                  .cells = samples_.cells.data(),
+                                  .step_length = occupancy.step_length(),
+                                  .values = arrays_.grid_values.data()},
+        stream_);
+  }
+}
+
+// ---- files
+
+template <typename T>
+void NgpCudaStep<T>::Upload() {
+  nerf::Upload(state_.get(), &arrays_, stream_);
+  const auto copies_of = [&](const Buffer<float>& masters, std::span<const float> host,
+                             Buffer<Half>& copies) {
+    if (copies.empty()) return;
+    std::vector<Half> rounded(masters.size());
+    std::transform(host.begin(), host.end(), rounded.begin(), HalfFromFloat);
+    cuda::CopyToDevice(copies.data(), rounded.data(), copies.byte_size(), stream_);
+    cuda::Synchronize(stream_);
+  };
+  const NgpParameters::Arrays host = state_->parameters.arrays();
+  copies_of(arrays_.table, host.table, training_.table_copies);
+  copies_of(arrays_.weights, host.weights, training_.weight_copies);
+  cuda::Synchronize(stream_);
+  occupied_fraction_ = state_->occupancy.grid().OccupiedFraction();
+}
+
+// On the device, because the copy is made often and hardly ever needed.
+template <typename T>
+void NgpCudaStep<T>::Remember() {
+  Copy(arrays_, &remembered_arrays_, stream_);
+  remembered_updates_ = state_->n_updates;
+}
+
+template <typename T>
+absl::Status NgpCudaStep<T>::Restore() {
+  Download(remembered_arrays_, state_.get(), stream_);
+  state_->n_updates = remembered_updates_;
+  Upload();
+  return absl::OkStatus();
+}
+
+template <typename T>
+void NgpCudaStep<T>::Save(TensorFile* file) const {
+  Download(arrays_, state_.get(), stream_);
+  state_->Save(file);
+}
+
+template <typename T>
+absl::Status NgpCudaStep<T>::Load(const TensorFile& file) {
+  NERF_RETURN_IF_ERROR(state_->Load(file));
+  Upload();
+  return absl::OkStatus();
+}
+
+template <typename T>
+void NgpCudaStep<T>::SaveModel(TensorFile* file) const {
+  DownloadModel(arrays_, state_.get(), stream_);
+  state_->SaveModel(file);
+}
+
+template <typename T>
+absl::Status NgpCudaStep<T>::Initialize(const TensorFile& file) {
+  NERF_RETURN_IF_ERROR(state_->Initialize(file));
+  Upload();
+  return absl::OkStatus();
+}
+
+template <typename T>
+TrainedModel NgpCudaStep<T>::Snapshot() const {
+  DownloadModel(arrays_, state_.get(), stream_);
+  return state_->Snapshot();
+}
+
+template <typename T>
+void NgpCudaStep<T>::ReopenGrid() {
+  Download(arrays_, state_.get(), stream_);
+  state_->occupancy.Reopen();
+  Upload();
+}
+
+}  // namespace
+
+std::unique_ptr<TrainingStep> NewNgpCudaStep(const TrainConfig& config,
+                                             const SceneGeometry& geometry,
+                                             const RaySource* source) {
+  if (config.cuda_fp32 != 0) return std::make_unique<NgpCudaStep<float>>(config, geometry, source);
+  return std::make_unique<NgpCudaStep<Half>>(config, geometry, source);
+}
+
+size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry) {
+  return CudaStepBytes(config, geometry, LargestCudaStepShape(config), BackwardBlocks(config));
+}
+
+absl::Status CheckNgpCudaTraining(const TrainConfig& config) {
+  const size_t needed = config.cuda_fp32 != 0 ? cuda::NgpBackwardSharedBytes<float>()
+                                              : cuda::NgpBackwardSharedBytes<Half>();
+  const size_t there = cuda::MaxSharedBytesPerBlock();
+  if (needed <= there) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "a block has {} KiB of shared memory and the backward pass needs {}{}", there >> 10,
+      needed >> 10, config.cuda_fp32 != 0 ? "; without cuda_fp32 it needs less" : ""));
+}
+
+}  // namespace nerf

@@ -1,0 +1,80 @@
+#include "engine/methods/ngp/cuda_step_shape.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/methods/ngp/cuda_buffers.h"
+#include "engine/methods/ngp/cuda_state.h"
+#include "engine/methods/ngp/steps.h"
+#include "engine/train/ray_count_controller.h"
+#include "engine/train/schedule.h"
+
+namespace nerf {
+namespace {
+
+constexpr uint32_t kMinRays = 1024;
+// As many have their room from the start, which is 230 bytes each: growing costs more than they do.
+constexpr int kPreallocatedRays = 1 << 17;
+constexpr uint32_t kMinSamples = 1 << 12;
+// Trained samples are as many as the target; more are marched, and one step differs from the next.
+constexpr uint32_t kSamplesPerTarget = 4;
+constexpr uint64_t kMaxSamples = uint64_t{1} << 30;
+
+template <typename T>
+size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
+                 const CudaStepShape& shape, size_t n_backward_blocks) {
+  MeasuringAllocator measure;
+  const size_t table_size = size_t{kEncodingWidth} << config.log2_hashmap_size;
+  const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
+                       config.grid_resolution * config.grid_resolution;
+  for (int copy = 0; copy < 2; ++copy) CudaState(table_size, cells / 64, &measure);
+  CudaTraining<T>(table_size, config.cuda_deterministic != 0, n_backward_blocks, &measure);
+  CudaRays<T>(shape.ray_capacity, &measure);
+  CudaSamples<T>(shape.sample_capacity, &measure);
+  Buffer<CudaStepControl>(1, &measure);
+  Buffer<CudaStepCounts>(1, &measure);
+  return measure.byte_size();
+}
+
+}  // namespace
+
+CudaStepShape CudaStepShape::WithRays(uint32_t n_rays) const {
+  CudaStepShape shape = *this;
+  if (n_rays > ray_capacity) shape.ray_capacity = std::bit_ceil(std::max(n_rays, kMinRays));
+  return shape;
+}
+
+CudaStepShape CudaStepShape::WithSamples(uint64_t n_samples) const {
+  CudaStepShape shape = *this;
+  if (n_samples > sample_capacity) {
+    shape.sample_capacity = static_cast<uint32_t>(
+        std::bit_ceil(std::clamp<uint64_t>(n_samples, kMinSamples, kMaxSamples)));
+  }
+  return shape;
+}
+
+CudaStepShape InitialCudaStepShape(const TrainConfig& config) {
+  const uint64_t steady = uint64_t{kSamplesPerTarget} * config.target_samples;
+  return CudaStepShape{}
+      .WithRays(std::max(config.initial_rays, std::min(config.max_rays, kPreallocatedRays)))
+      .WithSamples(std::max(steady, uint64_t{kFirstRaySamples} * config.initial_rays));
+}
+
+CudaStepShape LargestCudaStepShape(const TrainConfig& config) {
+  return InitialCudaStepShape(config)
+      .WithRays(config.max_rays)
+      .WithSamples(uint64_t{kMarchedPerTarget} * LargestTargetSamples(config));
+}
+
+GradientScale CudaGradientScale(const TrainConfig& config, uint32_t n_rays) {
+  const float power = static_cast<float>(std::bit_ceil(n_rays));
+  return {config.loss_scale / (3.0f * n_rays) * power, 1 / power};
+}
+
+size_t CudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
+                     const CudaStepShape& shape, size_t n_backward_blocks) {
+  return config.cuda_fp32 != 0 ? StepBytes<float>(config, geometry, shape, n_backward_blocks)
+                               : StepBytes<Half>(config, geometry, shape, n_backward_blocks);
+}
+
+}  // namespace nerf

@@ -1,0 +1,125 @@
+#include "engine/methods/ngp/network.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "engine/base/buffer.h"
+#include "engine/kernels/activation.h"
+#include "engine/kernels/dense_layer.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kBaseResolution = 16;
+
+// n_in inputs of a layer from first_input on: all but those of the color MLP's first layer take
+// all.
+void ForwardLayerInputs(const NgpNetwork& network, int layer, int first_input, int n_in, int n,
+                        const float* inputs, float* outputs, bool relu, bool accumulate) {
+  const int n_out = kNgpLayers[layer].n_out;
+  const int offset = kNgpLayers[layer].offset + first_input * n_out;
+  kernels::cpu::DenseForward({.n_rows = n,
+                              .n_in = n_in,
+                              .n_out = n_out,
+                              .inputs = inputs,
+                              .input_stride = n_in,
+                              .weights = network.weights + offset,
+                              .weight_pairs = network.weight_pairs != nullptr
+                                                  ? network.weight_pairs + offset / 2
+                                                  : nullptr,
+                              .outputs = outputs,
+                              .output_stride = n_out,
+                              .relu = relu,
+                              .accumulate = accumulate});
+}
+
+void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, float* outputs,
+           bool relu) {
+  ForwardLayerInputs(network, layer, 0, kNgpLayers[layer].n_in, n, inputs, outputs, relu, false);
+}
+
+}  // namespace
+
+kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding) {
+  return kernels::MakeHashGridShape(
+      kEncodingWidth / encoding.n_features_per_level, encoding.n_features_per_level,
+      encoding.log2_hashmap_size, kBaseResolution,
+      encoding.finest_resolution << (encoding.n_occupancy_levels - 1));
+}
+
+void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit) {
+  const Vec3 size = box.Size();
+  const Vec3 scale{1 / size.x, 1 / size.y, 1 / size.z};
+  for (int i = 0; i < n; ++i) unit[i] = (positions[i] - box.min) * scale;
+}
+
+void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
+                       float* hidden, float* geometry) {
+  const auto encode = [&](const auto* table) {
+    kernels::cpu::HashEncodeForward(
+        kernels::HashEncodeForwardParams<std::remove_cvref_t<decltype(*table)>>{
+            .shape = &network.shape,
+            .table = table,
+            .n = n,
+            .positions = unit,
+            .features = encodings,
+            .stride = kEncodingWidth,
+            .n_active = network.n_active_levels});
+  };
+  if (network.half_table != nullptr) {
+    encode(network.half_table);
+  } else {
+    encode(network.table);
+  }
+  Layer(network, 0, n, encodings, hidden, true);
+  Layer(network, 1, n, hidden, geometry, false);
+}
+
+void NgpDensities(const NgpNetwork& network, int n, const Vec3* unit, float* sigmas) {
+  constexpr int kBatch = 512;
+  struct Activations {
+    Buffer<float> encodings{size_t{kEncodingWidth} * kBatch};
+    Buffer<float> hidden{size_t{kHiddenWidth} * kBatch};
+    Buffer<float> geometry{size_t{kGeometryWidth} * kBatch};
+  };
+  thread_local Activations a;
+  for (int begin = 0; begin < n; begin += kBatch) {
+    const int batch = std::min(kBatch, n - begin);
+    NgpDensityForward(network, batch, unit + begin, a.encodings.data(), a.hidden.data(),
+                      a.geometry.data());
+    kernels::cpu::DensityActivation({.n = batch,
+                                     .outputs = a.geometry.data(),
+                                     .stride = kGeometryWidth,
+                                     .shift = network.density_shift,
+                                     .sigmas = sigmas + begin});
+  }
+}
+
+const uint32_t* PackNgpWeightPairs(const float* weights, bool transposed, uint32_t* pairs) {
+  if (!kernels::cpu::UsesBf16Layers()) return nullptr;
+  for (const NgpLayer& layer : kNgpLayers) {
+    const auto [n_rows, n_columns] =
+        transposed ? std::pair(layer.n_out, layer.n_in) : std::pair(layer.n_in, layer.n_out);
+    kernels::cpu::PackBf16Pairs(n_rows, n_columns, weights + layer.offset,
+                                pairs + layer.offset / 2);
+  }
+  return pairs;
+}
+
+void NgpDirectionTerms(const NgpNetwork& network, int n, const float* harmonics,
+                       float* direction_terms) {
+  ForwardLayerInputs(network, kColorInputLayer, 0, kDirectionWidth, n, harmonics, direction_terms,
+                     false, false);
+}
+
+void NgpColorForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
+                     float* hidden1, float* colors) {
+  ForwardLayerInputs(network, kColorInputLayer, kDirectionWidth, kGeometryWidth, n, geometry,
+                     hidden0, true, true);
+  Layer(network, 3, n, hidden0, hidden1, true);
+  Layer(network, 4, n, hidden1, colors, false);
+  kernels::cpu::Sigmoid({.n = n * kColorWidth, .values = colors});
+}
+
+}  // namespace nerf

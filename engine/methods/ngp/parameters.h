@@ -1,0 +1,122 @@
+#pragma once
+
+#include <span>
+
+#include "absl/status/status.h"
+#include "engine/base/buffer.h"
+#include "engine/base/parallel_for.h"
+#include "engine/config/train_config.h"
+#include "engine/kernels/adam.h"
+#include "engine/methods/ngp/network.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// Gradients of a step are summed in this many lanes: chunk i adds to lane i mod 32 in order, and
+// lanes are summed in order, so that the result does not depend on how many threads there are. A
+// step has about as many chunks; more threads than lanes find nothing to do.
+inline constexpr int kGradientLanes = 32;
+
+// Gradients of one hash level, [entries][n_features], with its touched cache lines
+// (kernels/hash_encoding.h). All zero between levels, so that one, which fits a core's cache,
+// serves all levels that a thread works on.
+struct LevelGradients {
+  explicit LevelGradients(const kernels::HashGridShape& shape)
+      : values(shape.level_size()), touched(shape.level_size() / kernels::kLineFloats) {}
+  Buffer<float> values;
+  Buffer<uint8_t> touched;
+};
+
+// Trainable parameters of the ngp field with everything that Adam and the moving average keep for
+// each. MLP buffers have the layout of kNgpLayers.
+class NgpParameters {
+ public:
+  NgpParameters(const TrainConfig& config, const kernels::HashGridShape& shape);
+
+  // Table uniform in +-1e-4, MLP weights by Glorot and Bengio 2010, from the config's seed.
+  void InitializeRandomly();
+
+  const kernels::HashGridShape& shape() const { return shape_; }
+  const float* table() const { return table_.data(); }
+  // The table in half precision, which follows it; null without the setting half_table, which also
+  // says how Adam's moments of the table are kept.
+  const Half* half_table() const { return half_table_.size() > 0 ? half_table_.data() : nullptr; }
+  const float* weights() const { return weights_.data(); }
+  // Weights of each layer as [n_out][n_in], for the backward pass; follow weights() after each
+  // update.
+  const float* transposed_weights() const { return transposed_.data(); }
+  // Both as pairs for layers in bf16 (PackNgpWeightPairs), or null; follow weights(), too.
+  const uint32_t* weight_pairs() const { return weight_pairs_; }
+  const uint32_t* transposed_pairs() const { return transposed_pairs_; }
+
+  // Where a step's MLP gradients go, [kGradientLanes][kNgpWeights].
+  float* weight_gradients(int lane) {
+    return weight_gradients_.data() + size_t{kNgpWeights} * lane;
+  }
+
+  // What Adam is told at update t: for the table, and for the MLPs, whose L2 penalty is scaled as
+  // their gradients are.
+  kernels::AdamSettings TableAdam(float learning_rate, int t) const;
+  kernels::AdamSettings WeightsAdam(float learning_rate, int t) const;
+
+  // Everything that a file holds, for a device that trains a copy of it. Requires: half_table=0.
+  struct Arrays {
+    std::span<float> table, table_first, table_second, table_average;
+    std::span<float> weights, weights_first, weights_second, weights_average;
+  };
+  Arrays arrays();
+
+  // Adam on one level of the table; clears the gradients. t counts updates from 1.
+  void UpdateTableLevel(int level, float learning_rate, int t, LevelGradients* gradients);
+  // Sums the lanes, adds the L2 penalty, applies Adam and clears the lanes.
+  void UpdateWeights(float learning_rate, int t);
+  // Whether every weight of the MLPs is a finite number. One in the table that is none reaches a
+  // weight by the first gradient that it takes part in, and not before.
+  bool WeightsAreFinite() const;
+  // Takes the parameters into the moving average, n_steps after the last time.
+  void UpdateAverages(int n_steps, ThreadPool* pool);
+
+  // State tensors as TrainingStep::Save and Load describe them.
+  void Save(TensorFile* file) const;
+  absl::Status Load(const TensorFile& file);
+  // The averages in F16.
+  void SaveModel(TensorFile* file) const;
+  // Parameters from a model or checkpoint; moments start at zero, averages at the parameters.
+  absl::Status Initialize(const TensorFile& file);
+
+  // Copies of the evaluation parameters, rounded to half precision.
+  Buffer<Half> EvaluationTable() const;
+  Buffer<float> EvaluationWeights() const;
+
+  // Bytes that the constructor allocates.
+  static size_t ByteSize(const TrainConfig& config);
+
+ private:
+  // Brings what is kept beside the parameters up to date with them.
+  void Derive();
+  void DeriveWeights();
+  void RestartMoments();
+
+  const TrainConfig config_;
+  const kernels::HashGridShape shape_;
+  Buffer<float> table_, table_average_;
+  Buffer<float> table_first_, table_second_;  // moments
+  Buffer<uint32_t> table_moments_;            // or, with half_table, pairs of them in bf16
+  Buffer<Half> half_table_;
+  Buffer<float> weights_, transposed_, weights_first_, weights_second_, weights_average_;
+  Buffer<float> weight_gradients_;
+  Buffer<uint32_t> pairs_buffer_, transposed_pairs_buffer_;
+  const uint32_t* weight_pairs_ = nullptr;
+  const uint32_t* transposed_pairs_ = nullptr;
+};
+
+// The evaluation parameters that a model or checkpoint holds, rounded to half precision, in the
+// layout of NgpField.
+struct NgpEvaluationParameters {
+  Buffer<Half> table;
+  Buffer<float> weights;
+};
+absl::StatusOr<NgpEvaluationParameters> ReadNgpEvaluationParameters(
+    const TensorFile& file, const kernels::HashGridShape& shape);
+
+}  // namespace nerf

@@ -1,0 +1,173 @@
+#include "engine/methods/ngp/state.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "common/status_macros.h"
+#include "engine/methods/ngp/field.h"
+#include "engine/methods/ngp/steps.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr const char* kGridValuesName = "occupancy.values";
+constexpr const char* kGridBitsName = "occupancy.bits";
+constexpr const char* kUpdatesName = "step.updates";
+
+std::vector<uint32_t> GridBitsShape(const OccupancyGrid& grid) {
+  return {static_cast<uint32_t>(grid.n_levels), static_cast<uint32_t>(grid.resolution),
+          static_cast<uint32_t>(grid.resolution), static_cast<uint32_t>(grid.resolution / 8)};
+}
+
+Tensor GridBitsTensor(const OccupancyGrid& grid) {
+  Tensor tensor{DType::kU8, GridBitsShape(grid), {}};
+  tensor.bytes.resize(grid.occupied_blocks.size() * 8);
+  std::memcpy(tensor.bytes.data(), grid.occupied_blocks.data(), tensor.bytes.size());
+  return tensor;
+}
+
+absl::StatusOr<OccupancyGrid> GridFromTensor(const TensorFile& file,
+                                             const SceneGeometry& geometry) {
+  const auto found = file.tensors.find(kGridBitsName);
+  if (found == file.tensors.end()) {
+    return absl::InvalidArgumentError(fmt::format("tensor {} is missing", kGridBitsName));
+  }
+  const Tensor& tensor = found->second;
+  const std::vector<uint32_t>& s = tensor.shape;
+  const bool fits = tensor.dtype == DType::kU8 && s.size() == 4 &&
+                    s[0] == static_cast<uint32_t>(geometry.n_levels) && s[1] >= 32 && s[1] <= 256 &&
+                    std::has_single_bit(s[1]) && s[2] == s[1] && s[3] == s[1] / 8;
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {} is {} [{}], not an occupancy grid of {} levels", kGridBitsName,
+                    DTypeName(tensor.dtype), fmt::join(s, ", "), geometry.n_levels));
+  }
+  OccupancyGrid grid = FullOccupancyGrid(geometry.box, geometry.n_levels, static_cast<int>(s[1]));
+  std::memcpy(grid.occupied_blocks.data(), tensor.bytes.data(), tensor.bytes.size());
+  return grid;
+}
+
+Aabb OuterBoxOf(const SceneGeometry& geometry) {
+  return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
+}
+
+// Relative to the box, so that fields start alike whatever their unit of length.
+float DensityShiftOf(const TrainConfig& config, const SceneGeometry& geometry) {
+  return std::log(geometry.box.Size().x / config.initial_density);
+}
+
+kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeometry& geometry) {
+  return NgpHashGridShape({.log2_hashmap_size = config.log2_hashmap_size,
+                           .n_features_per_level = config.n_features_per_level,
+                           .finest_resolution = config.finest_resolution,
+                           .n_occupancy_levels = geometry.n_levels});
+}
+
+}  // namespace
+
+OccupancyUpdater::Density ProbedDensity(const NgpNetwork& network) {
+  return [network](int n, const Vec3* unit, float* sigmas, int /*thread*/) {
+    NgpDensities(network, n, unit, sigmas);
+  };
+}
+
+TrainConfig WithoutHalfTable(TrainConfig config) {
+  config.half_table = 0;
+  return config;
+}
+
+NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
+    : config(config),
+      geometry(geometry),
+      parameters(config, EncodingShape(config, geometry)),
+      occupancy(config, geometry) {
+  parameters.InitializeRandomly();
+}
+
+Aabb NgpState::OuterBox() const { return OuterBoxOf(geometry); }
+
+NgpNetwork NgpState::Network() const {
+  return {.shape = parameters.shape(),
+          .box = OuterBox(),
+          .table = parameters.table(),
+          .weights = parameters.weights(),
+          .density_shift = density_shift(),
+          .half_table = parameters.half_table(),
+          .weight_pairs = parameters.weight_pairs()};
+}
+
+float NgpState::density_shift() const { return DensityShiftOf(config, geometry); }
+
+kernels::MarchSteps NgpState::steps() const { return {geometry.step, geometry.cone}; }
+
+void NgpState::Save(TensorFile* file) const {
+  parameters.Save(file);
+  const auto resolution = static_cast<uint32_t>(occupancy.grid().resolution);
+  file->tensors[kGridValuesName] = TensorFromFloats(
+      occupancy.values().data(),
+      {static_cast<uint32_t>(geometry.n_levels), resolution, resolution, resolution}, DType::kF32);
+  file->tensors[kGridBitsName] = GridBitsTensor(occupancy.grid());
+  file->metadata[kUpdatesName] = std::to_string(n_updates);
+}
+
+absl::Status NgpState::Load(const TensorFile& file) {
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, GridFromTensor(file, geometry));
+  const auto values = file.tensors.find(kGridValuesName);
+  if (values == file.tensors.end() || values->second.dtype != DType::kF32 ||
+      values->second.n_elements() != occupancy.values().size() ||
+      grid.resolution != occupancy.grid().resolution) {
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {} is missing or does not fit the config", kGridValuesName));
+  }
+  const auto updates = file.metadata.find(kUpdatesName);
+  uint32_t held_updates = 0;
+  if (updates == file.metadata.end() || !absl::SimpleAtoi(updates->second, &held_updates)) {
+    return absl::InvalidArgumentError(
+        fmt::format("metadata {} is missing or not a number", kUpdatesName));
+  }
+  NERF_RETURN_IF_ERROR(parameters.Load(file));
+  occupancy.bits() = std::move(grid.occupied_blocks);
+  std::memcpy(occupancy.values().data(), values->second.bytes.data(),
+              occupancy.values().byte_size());
+  n_updates = held_updates;
+  return absl::OkStatus();
+}
+
+void NgpState::SaveModel(TensorFile* file) const {
+  parameters.SaveModel(file);
+  file->tensors[kGridBitsName] = GridBitsTensor(occupancy.grid());
+}
+
+absl::Status NgpState::Initialize(const TensorFile& file) {
+  NERF_RETURN_IF_ERROR(parameters.Initialize(file));
+  n_updates = 0;
+  occupancy.Reopen();
+  absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
+  if (grid.ok() && grid->resolution == occupancy.grid().resolution)
+    occupancy.bits() = std::move(grid->occupied_blocks);
+  return absl::OkStatus();
+}
+
+TrainedModel NgpState::Snapshot() const {
+  return {std::make_unique<NgpField>(parameters.shape(), OuterBox(), density_shift(),
+                                     parameters.EvaluationTable(), parameters.EvaluationWeights()),
+          occupancy.grid()};
+}
+
+absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const TrainConfig& config,
+                                          const SceneGeometry& geometry) {
+  const kernels::HashGridShape shape = EncodingShape(config, geometry);
+  NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters held, ReadNgpEvaluationParameters(file, shape));
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, GridFromTensor(file, geometry));
+  TrainedModel model;
+  model.field =
+      std::make_unique<NgpField>(shape, OuterBoxOf(geometry), DensityShiftOf(config, geometry),
+                                 std::move(held.table), std::move(held.weights));
+  model.grid = std::move(grid);
+  return model;
+}
+
+}  // namespace nerf

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/config/train_config.h"
+#include "engine/kernels/ray_marching.h"
+#include "engine/methods/ngp/network.h"
+#include "engine/methods/ngp/parameters.h"
+#include "engine/scene/scene.h"
+#include "engine/train/occupancy_updater.h"
+#include "engine/train/training_step.h"
+
+namespace nerf {
+
+inline constexpr uint32_t kNgpAverageInterval = 16;  // steps between updates of the moving average
+
+// Everything that a training of the ngp field remembers between steps, however those are computed:
+// parameters with moments and averages, occupancy grid, number of updates. The steps of `ngp` and
+// `ngp-autograd` read and write each other's files because both are this.
+struct NgpState {
+  NgpState(const TrainConfig& config, const SceneGeometry& geometry);
+
+  // The outermost box of the grid: what the hash table's unit cube covers.
+  Aabb OuterBox() const;
+  NgpNetwork Network() const;
+  // The config's step lengths, the scene's where it leaves them open.
+  kernels::MarchSteps steps() const;
+
+  // For kernels::DensityFromOutput: follows from the config's initial_density and the box.
+  float density_shift() const;
+
+  // As TrainingStep describes them.
+  void Save(TensorFile* file) const;
+  absl::Status Load(const TensorFile& file);
+  void SaveModel(TensorFile* file) const;
+  absl::Status Initialize(const TensorFile& file);
+  TrainedModel Snapshot() const;
+
+  const TrainConfig config;
+  const SceneGeometry geometry;
+  NgpParameters parameters;
+  OccupancyUpdater occupancy;
+  uint32_t n_updates = 0;  // of Adam, since the moments started
+};
+
+// The network's densities for OccupancyUpdater::Update. Copies the view, borrows the parameters.
+OccupancyUpdater::Density ProbedDensity(const NgpNetwork& network);
+
+// The config of a state whose table is in fp32 with all that Adam keeps for it: for other steps
+// than the CPU's.
+TrainConfig WithoutHalfTable(TrainConfig config);
+
+}  // namespace nerf

@@ -1,0 +1,353 @@
+#include <cmath>
+
+#include "engine/methods/ngp/chunk.h"
+#include "engine/methods/ngp/parameters.h"
+#include "engine/methods/ngp/steps.h"
+#include "engine/render/renderer.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tiny_training.h"
+#include "tests/testing/training_loss.h"
+
+namespace nerf {
+namespace {
+
+// A config whose loss is smooth: nothing is cut off, rounded or added.
+TrainConfig SmoothConfig(Loss loss, int n_features = 4) {
+  TrainConfig config = TinyConfig();
+  config.loss = loss;
+  config.n_features_per_level = n_features;
+  config.min_transmittance = 0;
+  config.half_table = 0;
+  config.mlp_l2 = 0;
+  return config;
+}
+
+struct Case {
+  Loss loss;
+  int n_levels;
+  int n_features = 4;  // of the encoding's levels
+};
+class FusedGradientTest : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Losses, FusedGradientTest,
+                         testing::Values(Case{Loss::kHuber, 1}, Case{Loss::kMse, 1},
+                                         Case{Loss::kMse, 3}, Case{Loss::kHuber, 1, 2}));
+
+// Of one step of all of a batch's rays.
+void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& geometry,
+                              const Batch& batch) {
+  ThreadPool pool(2);
+  const auto step = NewNgpCpuStep(config, geometry, &pool);
+  const TensorFile state = LivelyState(*step);
+  ASSERT_THAT(step->Load(state), IsOk());
+  NgpParameters parameters(config,
+                           NgpHashGridShape({.log2_hashmap_size = 12,
+                                             .n_features_per_level = config.n_features_per_level,
+                                             .n_occupancy_levels = geometry.n_levels}));
+  ASSERT_THAT(parameters.Load(state), IsOk());
+  const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
+  const StepResult expected = reference::TrainingLoss(
+      config, {parameters.shape(), outer, parameters.table(), parameters.weights(), std::log(2.0f)},
+      FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
+      {geometry.step, geometry.cone}, batch);
+  const StepResult result = step->Run(batch);
+  EXPECT_EQ(result.n_rays, batch.n_rays);
+  EXPECT_EQ(result.n_marched, expected.n_marched);
+  EXPECT_EQ(result.n_trained, expected.n_marched);
+  // A float coordinate is off by 1e-4 of one of the finest cells, whose corners differ by about 1.
+  EXPECT_NEAR(result.loss, expected.loss, 3e-4 * expected.loss);
+  EXPECT_NEAR(result.squared_error, expected.squared_error, 3e-4 * expected.squared_error);
+}
+
+TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
+  const Batch batch = TinyBatch(23, 1);
+  ASSERT_NE(batch.step_scale, 1);
+  ExpectLossOfTheReference(SmoothConfig(GetParam().loss, GetParam().n_features),
+                           TinyGeometry(GetParam().n_levels), batch);
+}
+
+// As later steps are: chunks of 64 rays, more of them than march ahead together, with samples
+// beyond those that do.
+Batch BatchOfSeveralGroups(int n_rays, uint32_t step) {
+  Batch batch = TinyBatch(n_rays, step);
+  batch.target_samples = 1024;
+  return batch;
+}
+
+TEST(NgpCpuStepTest, LossOfSeveralGroupsOfRaysAgreesWithTheReference) {
+  ExpectLossOfTheReference(SmoothConfig(Loss::kHuber), TinyGeometry(),
+                           BatchOfSeveralGroups(kRaysInFlight + 70, 1));
+}
+
+TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
+  ThreadPool pool(2);
+  const TrainConfig config = SmoothConfig(GetParam().loss, GetParam().n_features);
+  const auto step = NewNgpCpuStep(config, TinyGeometry(GetParam().n_levels), &pool);
+  const TensorFile state = LivelyState(*step);
+  const Batch batch = TinyBatch(64, 0, /*learning_rate=*/0);
+  ASSERT_THAT(step->Load(state), IsOk());
+  step->Run(batch);
+  const TensorFile after = Saved(*step);
+  for (const std::string& name : FieldTensorNames()) {
+    // From zero, first moments become (1 - beta1) of the gradient of the scaled loss.
+    std::vector<float> gradient = ToFloats(after.tensors.at("adam.first." + name));
+    double squared = 0;
+    for (float& g : gradient) {
+      g /= (1 - config.beta1) * config.loss_scale;
+      squared += static_cast<double>(g) * g;
+    }
+    const double norm = std::sqrt(squared);
+    ASSERT_GT(norm, 1e-5) << name;
+    // Along the gradient the loss changes fastest, so rounding matters least; the slope is |g|.
+    const double distance = 3e-5 / norm;
+    const auto loss_at = [&](double sign) {
+      TensorFile moved = state;
+      Tensor& tensor = moved.tensors.at(name);
+      std::vector<float> values = ToFloats(tensor);
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] += static_cast<float>(sign * distance * gradient[i] / norm);
+      tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
+      EXPECT_THAT(step->Load(moved), IsOk());
+      return step->Run(batch).loss;
+    };
+    const double slope = (loss_at(1) - loss_at(-1)) / (2 * distance);
+    // The loss moves by 6e-5 and is rounded to 1e-8; curvature and the kinks of ReLU take the rest.
+    EXPECT_NEAR(slope, norm, 0.01 * norm) << name;
+  }
+}
+
+TEST(NgpCpuStepTest, ATableInHalfPrecisionIsReadAndItsMastersAreTrained) {
+  ThreadPool pool(2);
+  TrainConfig config = TinyConfig();
+  ASSERT_EQ(config.half_table, 1);
+  const auto halves = NewNgpCpuStep(config, TinyGeometry(), &pool);
+  config.half_table = 0;
+  const auto floats = NewNgpCpuStep(config, TinyGeometry(), &pool);
+  const TensorFile state = LivelyState(*floats);
+  TensorFile rounded = state;
+  Tensor& table = rounded.tensors.at(kHashTableName);
+  std::vector<float> values = ToFloats(table);
+  for (float& value : values) value = RoundToHalf(value);
+  table = TensorFromFloats(values.data(), table.shape, DType::kF32);
+  ASSERT_THAT(halves->Load(state), IsOk());
+  ASSERT_THAT(floats->Load(rounded), IsOk());
+  const Batch batch = TinyBatch(40);
+  EXPECT_EQ(halves->Run(batch).loss, floats->Run(batch).loss);
+  // Equal gradients move both tables alike: one from its masters, the other from rounded ones.
+  const std::vector<float> before = ToFloats(state.tensors.at(kHashTableName));
+  const std::vector<float> masters = ToFloats(Saved(*halves).tensors.at(kHashTableName));
+  const std::vector<float> moved = ToFloats(Saved(*floats).tensors.at(kHashTableName));
+  size_t n_moved = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    ASSERT_NEAR(masters[i] - before[i], moved[i] - values[i], 1e-6) << i;
+    n_moved += masters[i] != before[i];
+  }
+  EXPECT_GT(n_moved, 1000u);
+}
+
+TEST(NgpCpuStepTest, LevelsThatAreNotActiveAreNotTrained) {
+  ThreadPool pool(2);
+  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  const TensorFile state = LivelyState(*step);
+  ASSERT_THAT(step->Load(state), IsOk());
+  Batch batch = TinyBatch(40);
+  batch.n_active_levels = 3;
+  step->Run(batch);
+  const std::vector<float> before = ToFloats(state.tensors.at(kHashTableName));
+  const std::vector<float> after = ToFloats(Saved(*step).tensors.at(kHashTableName));
+  const size_t level_size = before.size() / 8;
+  for (int level = 0; level < 8; ++level) {
+    const auto begin = before.begin() + static_cast<ptrdiff_t>(level_size) * level;
+    const bool same = std::equal(begin, begin + static_cast<ptrdiff_t>(level_size),
+                                 after.begin() + static_cast<ptrdiff_t>(level_size) * level);
+    EXPECT_EQ(same, level >= 3) << level;
+  }
+}
+
+TEST(NgpCpuStepTest, SameBytesForAnyNumberOfThreads) {
+  const auto run = [](int n_threads) {
+    ThreadPool pool(n_threads);
+    const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(2), &pool);
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    for (uint32_t i = 0; i < 17; ++i) step->Run(TinyBatch(50 + i, i));
+    for (uint32_t i = 17; i < 19; ++i) step->Run(BatchOfSeveralGroups(2 * kRaysInFlight + 70, i));
+    return Saved(*step);
+  };
+  const TensorFile one = run(1);
+  EXPECT_TRUE(SameContents(run(2), one));
+  EXPECT_TRUE(SameContents(run(5), one));
+}
+
+TEST(NgpCpuStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
+  ThreadPool pool(2);
+  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  const TensorFile state = LivelyState(*step);
+  for (const std::string& name : FieldTensorNames()) {
+    ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
+    EXPECT_TRUE(std::isnan(step->Run(TinyBatch(40)).loss)) << name;
+  }
+  ASSERT_THAT(step->Load(state), IsOk());
+  EXPECT_TRUE(std::isfinite(step->Run(TinyBatch(40)).loss));
+}
+
+TEST(NgpCpuStepTest, LoadingASavedStateContinuesBitForBit) {
+  ThreadPool pool(2);
+  const auto whole = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  for (uint32_t i = 0; i < 6; ++i) whole->Run(TinyBatch(40, i));
+  const auto resumed = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
+  // Past the update of the grid before step 8 and of the moving average after step 16.
+  for (uint32_t i = 6; i < 18; ++i) {
+    const StepResult a = whole->Run(TinyBatch(40, i)), b = resumed->Run(TinyBatch(40, i));
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.n_trained, b.n_trained);
+  }
+  EXPECT_TRUE(SameContents(Saved(*resumed), Saved(*whole)));
+}
+
+TEST(NgpCpuStepTest, LossFallsOnABatchThatIsRepeated) {
+  ThreadPool pool(2);
+  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  EXPECT_LT(LossShareAfter(60, TinyBatch(40), step.get()), 0.1);
+}
+
+TEST(NgpCpuStepTest, SamplesBehindTheTransmittanceLimitAreNotTrained) {
+  ThreadPool pool(2);
+  TrainConfig config = TinyConfig();
+  const auto trained_of_marched = [&] {
+    const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool);
+    TensorFile state = LivelyState(*step);
+    Tensor& layer = state.tensors.at("field.density_mlp.1");
+    std::vector<float> values = ToFloats(layer);
+    for (float& value : values) value *= 30;  // exponents of some tens: walls and air
+    layer = TensorFromFloats(values.data(), layer.shape, DType::kF32);
+    EXPECT_THAT(step->Load(state), IsOk());
+    const StepResult result = step->Run(TinyBatch(64));
+    return static_cast<double>(result.n_trained) / result.n_marched;
+  };
+  config.min_transmittance = 0;
+  EXPECT_EQ(trained_of_marched(), 1);
+  config.min_transmittance = 1e-4f;
+  EXPECT_LT(trained_of_marched(), 0.9);
+}
+
+TEST(NgpCpuStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
+  ThreadPool pool(1);
+  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  const TensorFile whole = Saved(*step);
+  step->Run(TinyBatch(20));
+  const TensorFile before = Saved(*step);
+  for (const auto& [name, tensor] : whole.tensors) {
+    TensorFile broken = whole;
+    broken.tensors.erase(name);
+    EXPECT_THAT(step->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
+    broken.tensors[name] = tensor;
+    broken.tensors[name].shape.push_back(2);
+    EXPECT_THAT(step->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
+  }
+  for (const auto& [name, text] : whole.metadata) {
+    TensorFile broken = whole;
+    broken.metadata[name] = "many";
+    EXPECT_THAT(step->Load(broken), StatusIs(absl::StatusCode::kInvalidArgument, name));
+  }
+  EXPECT_TRUE(SameContents(Saved(*step), before));
+}
+
+TEST(NgpCpuStepTest, InitializeStartsTheOptimizerAnew) {
+  ThreadPool pool(1);
+  const auto donor = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  ASSERT_THAT(donor->Load(LivelyState(*donor)), IsOk());
+  TensorFile model;
+  donor->SaveModel(&model);
+  const auto fresh = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  const auto used = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  used->Run(TinyBatch(20));
+  ASSERT_THAT(fresh->Initialize(model), IsOk());
+  ASSERT_THAT(used->Initialize(model), IsOk());
+  EXPECT_TRUE(SameContents(Saved(*used), Saved(*fresh)));
+  for (const std::string& name : FieldTensorNames())
+    EXPECT_EQ(ToFloats(Saved(*used).tensors.at(name)), ToFloats(model.tensors.at(name)));
+}
+
+TEST(NgpCpuStepTest, InitializeTakesTheGridWhereItFits) {
+  ThreadPool pool(1);
+  const auto donor = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  TensorFile model;
+  donor->SaveModel(&model);
+  std::vector<uint8_t>& bits = model.tensors.at("occupancy.bits").bytes;
+  std::fill(bits.begin(), bits.begin() + bits.size() / 4, 0);
+  const auto same = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  ASSERT_THAT(same->Initialize(model), IsOk());
+  EXPECT_EQ(same->OccupiedFraction(), 0.75);
+  TrainConfig finer = TinyConfig();
+  finer.grid_resolution = 64;
+  const auto other = NewNgpCpuStep(finer, TinyGeometry(), &pool);
+  ASSERT_THAT(other->Initialize(model), IsOk());
+  EXPECT_EQ(other->OccupiedFraction(), 1);
+  const auto nested = NewNgpCpuStep(TinyConfig(), TinyGeometry(2), &pool);
+  ASSERT_THAT(nested->Initialize(model), IsOk());
+  EXPECT_EQ(nested->OccupiedFraction(), 1);
+}
+
+TEST(NgpCpuStepTest, InitializeRefusesAnotherTableSize) {
+  ThreadPool pool(1);
+  TrainConfig larger = TinyConfig();
+  larger.log2_hashmap_size = 13;
+  TensorFile model;
+  NewNgpCpuStep(larger, TinyGeometry(), &pool)->SaveModel(&model);
+  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  const TensorFile before = Saved(*step);
+  EXPECT_THAT(step->Initialize(model),
+              StatusIs(absl::StatusCode::kInvalidArgument, "field.hash_table"));
+  EXPECT_TRUE(SameContents(Saved(*step), before));
+}
+
+TEST(NgpCpuStepTest, ReopenGridOccupiesEveryCellAgain) {
+  ThreadPool pool(2);
+  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  TensorFile state = Saved(*step);
+  std::fill(state.tensors.at("occupancy.bits").bytes.begin(),
+            state.tensors.at("occupancy.bits").bytes.end(), 0);
+  ASSERT_THAT(step->Load(state), IsOk());
+  EXPECT_EQ(step->OccupiedFraction(), 0);
+  const StepResult nothing = step->Run(TinyBatch(10));
+  EXPECT_EQ(nothing.n_marched, 0);
+  EXPECT_GT(nothing.loss, 0) << "rays that meet nothing still show the background";
+  step->ReopenGrid();
+  EXPECT_EQ(step->OccupiedFraction(), 1);
+  EXPECT_GT(step->Run(TinyBatch(10)).n_marched, 0);
+}
+
+TEST(NgpCpuStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
+  ThreadPool pool(2);
+  const SceneGeometry geometry = TinyGeometry();
+  const auto step = NewNgpCpuStep(TinyConfig(), geometry, &pool);
+  ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
+  for (uint32_t i = 0; i < 5; ++i) step->Run(TinyBatch(40, i));
+  const Camera camera = TinyCamera(20);
+  const auto render = [&](const TrainedModel& model) {
+    ViewRender view(*model.field, model.grid, geometry, camera, {});
+    EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+    return view.TakeView().colors;
+  };
+  TensorFile model;
+  step->SaveModel(&model);
+  const auto from_model = LoadNgpModel(model, TinyConfig(), geometry);
+  const auto from_checkpoint = LoadNgpModel(Saved(*step), TinyConfig(), geometry);
+  ASSERT_THAT(from_model, IsOk());
+  ASSERT_THAT(from_checkpoint, IsOk());
+  const std::vector<Vec3> expected = render(step->Snapshot());
+  EXPECT_EQ(render(*from_model), expected);
+  EXPECT_EQ(render(*from_checkpoint), expected);
+}
+
+TEST(LoadNgpModelTest, RefusesAGridOfAnotherNumberOfLevels) {
+  ThreadPool pool(1);
+  TensorFile model;
+  NewNgpCpuStep(TinyConfig(), TinyGeometry(2), &pool)->SaveModel(&model);
+  EXPECT_THAT(LoadNgpModel(model, TinyConfig(), TinyGeometry(1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, "occupancy.bits"));
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,442 @@
+// Whole training steps on a CUDA device, or under the host emulation, beside the CPU's.
+
+#include <cmath>
+
+#include "engine/methods/ngp/cuda_step_shape.h"
+#include "engine/methods/ngp/steps.h"
+#include "engine/render/renderer.h"
+#include "engine/train/ray_sampler.h"
+#include "tests/testing/cuda_test.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tiny_training.h"
+#ifdef NERF_CUDA_EMULATION
+#include "tests/testing/cuda_emulation/emulated_device.h"
+#endif
+
+namespace nerf {
+namespace {
+
+// Both engines.
+TrainConfig Fp32Config() {
+  TrainConfig config = TinyConfig();
+  config.cuda_fp32 = 1;
+  config.half_table = 0;
+  return config;
+}
+
+// ||a - b|| / ||b|| of a tensor that two files hold.
+double Difference(const TensorFile& a, const TensorFile& b, const std::string& name) {
+  const std::vector<float> x = ToFloats(a.tensors.at(name)), y = ToFloats(b.tensors.at(name));
+  EXPECT_EQ(x.size(), y.size());
+  double error = 0, norm = 1e-30;
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_TRUE(std::isfinite(x[i])) << name << ", " << i;
+    error += (double{x[i]} - y[i]) * (double{x[i]} - y[i]);
+    norm += double{y[i]} * y[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+// Pictures of noise of each number of channels, one of them through a lens that distorts.
+std::vector<View> TinyViews() {
+  std::vector<View> views(3);
+  for (int v = 0; v < 3; ++v) {
+    const int n_channels[] = {1, 3, 4};
+    ImageU8& image = views[v].image;
+    image.width = 9 + v;
+    image.height = 7;
+    image.n_channels = n_channels[v];
+    for (int i = 0; i < image.width * image.height * image.n_channels; ++i)
+      image.pixels.push_back(static_cast<uint8_t>(
+          RandomWords(1, RandomUse::kTest, v, static_cast<uint32_t>(i))[0] >> 24));
+    Camera& camera = views[v].camera;
+    camera.width = image.width;
+    camera.height = image.height;
+    camera.fl_x = camera.fl_y = 9;
+    camera.cx = 4.5f;
+    camera.cy = 3.5f;
+    camera.camera_to_world.m[2][3] = 2.5f + 0.2f * static_cast<float>(v);
+    if (v == 1) {
+      camera.lens = LensModel::kOpenCv;
+      camera.k1 = 0.1f;
+      camera.p1 = 0.01f;
+    }
+  }
+  return views;
+}
+
+class NgpCudaStepTest : public CudaTest {
+ protected:
+  // n_steps on both sides from the same lively state; compares losses as they come, and the state
+  // at the end.
+  void ExpectStepsLikeTheCpus(const TrainConfig& config, const SceneGeometry& geometry,
+                              uint32_t n_steps, double loss_tolerance, double state_tolerance) {
+    ThreadPool pool(1);
+    const auto cpu = NewNgpCpuStep(config, geometry, &pool);
+    const auto device = NewNgpCudaStep(config, geometry);
+    const TensorFile state = LivelyState(*cpu);
+    ASSERT_THAT(cpu->Load(state), IsOk());
+    ASSERT_THAT(device->Load(state), IsOk());
+    for (uint32_t i = 0; i < n_steps; ++i) {
+      const Batch batch = TinyBatch(8 + static_cast<int>(i), i);
+      const StepResult expected = cpu->Run(batch), found = device->Run(batch);
+      ASSERT_NEAR(found.loss, expected.loss, loss_tolerance * expected.loss) << i;
+      ASSERT_NEAR(found.squared_error, expected.squared_error,
+                  loss_tolerance * expected.squared_error)
+          << i;
+      EXPECT_EQ(found.n_rays, expected.n_rays);
+      // A sample at the edge of a cell or of the limit may fall to either side.
+      ASSERT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained + 2) << i;
+      EXPECT_GE(found.n_marched, found.n_trained);
+    }
+    EXPECT_NEAR(device->OccupiedFraction(), cpu->OccupiedFraction(), 1e-3);
+    const TensorFile after = Saved(*device), expected = Saved(*cpu);
+    EXPECT_EQ(after.metadata, expected.metadata);
+    for (const std::string& name : FieldTensorNames()) {
+      EXPECT_LT(Difference(after, expected, name), state_tolerance) << name;
+      EXPECT_LT(Difference(after, expected, "adam.first." + name), state_tolerance) << name;
+      EXPECT_LT(Difference(after, expected, "average." + name), state_tolerance) << name;
+    }
+  }
+};
+// Every kernel has met both orders of threads in its own test.
+INSTANTIATE_TEST_SUITE_P(Cuda, NgpCudaStepTest, testing::Values(CudaPlaces().front()),
+                         CudaPlaceName);
+
+// Sums run in another order and exp is another polynomial: 1e-7 of the loss and 1e-6 of the state
+// under the emulation. A device contracts multiplies and adds, which moves samples by a rounding.
+constexpr double kFp32Loss = 1e-5, kFp32State = 1e-4;
+// Fixed point drops gradients below 2^-33, of whatever sign, where Adam would still move by its
+// rate.
+constexpr double kFixedPointState = 1e-3;
+// Tables, weights and activations are rounded to 11 bits.
+constexpr double kHalfLoss = 1e-3, kHalfState = 0.05;
+
+TEST_P(NgpCudaStepTest, OneStepInFp32IsTheCpus) {
+  for (Loss loss : {Loss::kHuber, Loss::kMse}) {
+    TrainConfig config = Fp32Config();
+    config.loss = loss;
+    ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, kFp32Loss, kFp32State);
+  }
+}
+
+TEST_P(NgpCudaStepTest, OneStepAmongWallsThatEndRaysIsTheCpus) {
+  ThreadPool pool(1);
+  const auto cpu = NewNgpCpuStep(Fp32Config(), TinyGeometry(), &pool);
+  const auto device = NewNgpCudaStep(Fp32Config(), TinyGeometry());
+  const TensorFile state = WallsState(*cpu);
+  ASSERT_THAT(cpu->Load(state), IsOk());
+  ASSERT_THAT(device->Load(state), IsOk());
+  const Batch batch = TinyBatch(64, 1);
+  const StepResult expected = cpu->Run(batch), found = device->Run(batch);
+  EXPECT_LT(expected.n_trained, 0.9 * expected.n_marched) << "no ray ends before its samples do";
+  // A sample at the edge of a cell or of the limit may fall to either side.
+  EXPECT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained + 2);
+  EXPECT_NEAR(found.loss, expected.loss, kFp32Loss * expected.loss);
+  const TensorFile after = Saved(*device), after_cpu = Saved(*cpu);
+  for (const std::string& name : FieldTensorNames()) {
+    EXPECT_LT(Difference(after, after_cpu, "adam.first." + name), kFp32State) << name;
+  }
+}
+
+TEST_P(NgpCudaStepTest, OneStepWithTwoFeaturesOnSixteenLevelsIsTheCpus) {
+  TrainConfig config = Fp32Config();
+  config.n_features_per_level = 2;
+  ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, kFp32Loss, kFp32State);
+  config.cuda_fp32 = 0;
+  ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, kHalfLoss, kHalfState);
+}
+
+TEST_P(NgpCudaStepTest, StepsInFp32FollowTheCpusPastUpdatesOfGridAndAverage) {
+  // The grid is updated before steps 4, 8 ..., in full and then in part; the average after step 16.
+  ExpectStepsLikeTheCpus(Fp32Config(), TinyGeometry(), 17, kFp32Loss, kFp32State);
+}
+
+TEST_P(NgpCudaStepTest, StepsInFp32FollowTheCpusInNestedGridsWithGrowingSteps) {
+  ExpectStepsLikeTheCpus(Fp32Config(), TinyGeometry(3), 5, kFp32Loss, kFp32State);
+}
+
+TEST_P(NgpCudaStepTest, DeterministicStepsInFp32AreTheCpusToo) {
+  TrainConfig config = Fp32Config();
+  config.cuda_deterministic = 1;
+  ExpectStepsLikeTheCpus(config, TinyGeometry(), 3, kFp32Loss, kFixedPointState);
+}
+
+TEST_P(NgpCudaStepTest, OneStepInHalfPrecisionIsTheCpusToItsRounding) {
+  ExpectStepsLikeTheCpus(TinyConfig(), TinyGeometry(), 1, kHalfLoss, kHalfState);
+}
+
+TEST_P(NgpCudaStepTest, LossFallsOnABatchThatIsRepeatedInHalfPrecision) {
+  const auto step = NewNgpCudaStep(TinyConfig(), TinyGeometry());
+  Batch batch = TinyBatch(6);
+  batch.distortion = 0;  // the least that there is of it is not nothing
+  EXPECT_LT(LossShareAfter(30, batch, step.get()), 0.2);
+}
+
+TEST_P(NgpCudaStepTest, DeterministicStepsGiveTheSameBytes) {
+  TrainConfig config = TinyConfig();
+  config.cuda_deterministic = 1;
+  // Many blocks on a device, whose order differs from run to run.
+  const int n_rays = GetParam() == CudaPlace::kDevice ? 4000 : 12;
+  const auto run = [&] {
+    const auto step = NewNgpCudaStep(config, TinyGeometry());
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    for (uint32_t i = 0; i < 5; ++i) step->Run(TinyBatch(n_rays, i));
+    return Saved(*step);
+  };
+  const TensorFile first = run();
+#ifdef NERF_CUDA_EMULATION
+  // Blocks and threads the other way round must not matter either.
+  cuda_emulation::SetThreadOrder(GetParam() == CudaPlace::kRisingThreads
+                                     ? cuda_emulation::ThreadOrder::kFalling
+                                     : cuda_emulation::ThreadOrder::kRising);
+#endif
+  EXPECT_TRUE(SameContents(run(), first));
+}
+
+TEST_P(NgpCudaStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
+  for (const TrainConfig& config : {TinyConfig(), Fp32Config()}) {
+    const auto step = NewNgpCudaStep(config, TinyGeometry());
+    const TensorFile state = LivelyState(*step);
+    for (const std::string& name : FieldTensorNames()) {
+      ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
+      EXPECT_TRUE(std::isnan(step->Run(TinyBatch(8)).loss)) << name;
+    }
+    ASSERT_THAT(step->Load(state), IsOk());
+    EXPECT_TRUE(std::isfinite(step->Run(TinyBatch(8)).loss));
+  }
+}
+
+TEST_P(NgpCudaStepTest, LoadingASavedStateContinuesBitForBit) {
+  TrainConfig config = TinyConfig();
+  config.cuda_deterministic = 1;
+  const auto whole = NewNgpCudaStep(config, TinyGeometry());
+  for (uint32_t i = 0; i < 6; ++i) whole->Run(TinyBatch(6, i));
+  const auto resumed = NewNgpCudaStep(config, TinyGeometry());
+  ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
+  for (uint32_t i = 6; i < 10; ++i) {
+    const StepResult a = whole->Run(TinyBatch(6, i)), b = resumed->Run(TinyBatch(6, i));
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.n_trained, b.n_trained);
+  }
+  EXPECT_TRUE(SameContents(Saved(*resumed), Saved(*whole)));
+}
+
+TEST_P(NgpCudaStepTest, AStepThatFindsMoreSamplesThanThereIsRoomForIsRunAgainWithRoom) {
+  TrainConfig config = Fp32Config();
+  config.target_samples = 256;  // room for 2^12 samples; 150 rays through a full grid find more
+  config.initial_rays = 1;
+  ThreadPool pool(1);
+  const auto cpu = NewNgpCpuStep(config, TinyGeometry(), &pool);
+  const auto device = NewNgpCudaStep(config, TinyGeometry());
+  const Batch batch = TinyBatch(150);
+  const StepResult expected = cpu->Run(batch), found = device->Run(batch);
+  ASSERT_GT(expected.n_trained, 1 << 12);
+  EXPECT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained);
+  EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss);
+  EXPECT_EQ(Saved(*device).metadata, Saved(*cpu).metadata) << "one update, not two";
+}
+
+// Arrays hold what earlier steps and the grid's probes left there, in no particular order; a march
+// that runs out of room leaves a hole among them.
+TEST_P(NgpCudaStepTest, AStepRunAgainForWantOfRoomTeachesTheGridNothingElse) {
+  TrainConfig config = Fp32Config();
+  config.cuda_deterministic = 1;
+  config.grid_update_interval = 2;
+  config.target_samples = 256;
+  const auto values_after = [&](int initial_rays) {
+    config.initial_rays = initial_rays;
+    const auto step = NewNgpCudaStep(config, TinyGeometry());
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    for (uint32_t i = 0; i < 4; ++i) step->Run(TinyBatch(i < 3 ? 20 : 150, i));
+    return Saved(*step).tensors.at("occupancy.values").bytes;
+  };
+  // With room from the start, and without.
+  EXPECT_EQ(values_after(1), values_after(64));
+}
+
+TEST_P(NgpCudaStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
+  TrainConfig config = Fp32Config();
+  config.cuda_deterministic = 1;
+  const std::vector<View> views = TinyViews();
+  ThreadPool pool(1);
+  for (Background background : {Background::kRandom, Background::kWhite}) {
+    const RaySource source{views, background, 0.05f};
+    const auto drawing = NewNgpCudaStep(config, TinyGeometry(), &source);
+    const auto given = NewNgpCudaStep(config, TinyGeometry());
+    EXPECT_TRUE(drawing->DrawsRays());
+    EXPECT_FALSE(given->DrawsRays());
+    const RaySampler sampler(views, background, 0.05f, config.seed);
+    for (uint32_t step = 0; step < 2; ++step) {
+      Batch whole, bare;
+      sampler.Fill(step, 12, &pool, &whole);
+      whole.learning_rate = bare.learning_rate = 1e-2f;
+      bare.step = step;
+      bare.n_rays = 12;
+      const StepResult a = drawing->Run(bare), b = given->Run(whole);
+      // A device contracts multiplies and adds that the sampler's directions are made of.
+      EXPECT_NEAR(a.loss, b.loss, kFp32Loss * b.loss);
+      EXPECT_NEAR(a.n_trained, b.n_trained, 1e-3 * b.n_trained + 2);
+    }
+    const TensorFile drawn = Saved(*drawing), expected = Saved(*given);
+    for (const std::string& name : FieldTensorNames()) {
+      EXPECT_LT(Difference(drawn, expected, name), kFixedPointState) << name;
+    }
+  }
+}
+
+TEST_P(NgpCudaStepTest, PicturesInTheHostsMemoryGiveTheSameBytes) {
+  TrainConfig config = TinyConfig();
+  config.cuda_deterministic = 1;
+  const std::vector<View> views = TinyViews();
+  std::vector<TensorFile> saved;
+  for (const PictureMemory place : {PictureMemory::kDevice, PictureMemory::kHost}) {
+    const RaySource source{views, Background::kRandom, 0.05f, place};
+    const auto step = NewNgpCudaStep(config, TinyGeometry(), &source);
+    for (uint32_t i = 0; i < 2; ++i) {
+      Batch bare;
+      bare.step = i;
+      bare.n_rays = 12;
+      bare.learning_rate = 1e-2f;
+      EXPECT_GT(step->Run(bare).n_trained, 0);
+    }
+    saved.push_back(Saved(*step));
+  }
+  EXPECT_TRUE(SameContents(saved[0], saved[1]));
+}
+
+TEST(PlaceForPicturesTest, DeviceComesFirstThenHalfOfTheHostThenNothing) {
+  const std::vector<View> views = TinyViews();
+  RaySource source{views, Background::kWhite, 0};
+  const size_t on_device = CudaRaySourceBytes(source);
+  source.place = PictureMemory::kHost;
+  const size_t lists = CudaRaySourceBytes(source), pixels = on_device - lists;
+  ASSERT_GT(pixels, 0u);
+  ASSERT_GT(lists, 0u);
+  EXPECT_EQ(ChoosePictureMemory(source, on_device, 0), PictureMemory::kDevice);
+  EXPECT_EQ(ChoosePictureMemory(source, on_device - 1, 2 * pixels), PictureMemory::kHost);
+  EXPECT_EQ(ChoosePictureMemory(source, on_device - 1, 2 * pixels - 2), std::nullopt);
+  EXPECT_EQ(ChoosePictureMemory(source, on_device - 1, std::nullopt), std::nullopt);
+  EXPECT_EQ(ChoosePictureMemory(source, lists - 1, 2 * pixels), std::nullopt);
+}
+
+TEST_P(NgpCudaStepTest, RaysThatMeetNothingShowTheirBackground) {
+  const auto step = NewNgpCudaStep(TinyConfig(), TinyGeometry());
+  TensorFile state = Saved(*step);
+  std::fill(state.tensors.at("occupancy.bits").bytes.begin(),
+            state.tensors.at("occupancy.bits").bytes.end(), 0);
+  ASSERT_THAT(step->Load(state), IsOk());
+  EXPECT_EQ(step->OccupiedFraction(), 0);
+  const StepResult nothing = step->Run(TinyBatch(10));
+  EXPECT_EQ(nothing.n_marched, 0);
+  EXPECT_GT(nothing.loss, 0);
+  step->ReopenGrid();
+  EXPECT_EQ(step->OccupiedFraction(), 1);
+  EXPECT_GT(step->Run(TinyBatch(10)).n_marched, 0);
+}
+
+TEST_P(NgpCudaStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere) {
+  ThreadPool pool(1);
+  const SceneGeometry geometry = TinyGeometry();
+  TrainConfig config = TinyConfig();
+  config.half_table = 0;  // or the CPU rounds the moments
+  const auto device = NewNgpCudaStep(config, geometry);
+  for (uint32_t i = 0; i < 3; ++i) device->Run(TinyBatch(20, i));
+  const auto cpu = NewNgpCpuStep(config, geometry, &pool);
+  ASSERT_THAT(cpu->Load(Saved(*device)), IsOk());
+  EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device)));
+  const Camera camera = TinyCamera(16);
+  const auto render = [&](const TrainedModel& model) {
+    ViewRender view(*model.field, model.grid, geometry, camera, {});
+    EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
+    return view.TakeView().colors;
+  };
+  EXPECT_EQ(render(device->Snapshot()), render(cpu->Snapshot()));
+}
+
+TEST_P(NgpCudaStepTest, GoingBackContinuesFromWhatWasRemembered) {
+  TrainConfig config = TinyConfig();
+  config.cuda_deterministic = 1;
+  const auto step = NewNgpCudaStep(config, TinyGeometry());
+  step->Run(TinyBatch(6, 0));
+  step->Remember();
+  const TensorFile before = Saved(*step);
+  step->Run(TinyBatch(6, 1));
+  const TensorFile once = Saved(*step);
+  EXPECT_FALSE(SameContents(once, before));
+  ASSERT_THAT(step->Restore(), IsOk());
+  EXPECT_TRUE(SameContents(Saved(*step), before));
+  step->Run(TinyBatch(6, 1));
+  EXPECT_TRUE(SameContents(Saved(*step), once));
+}
+
+TEST_P(NgpCudaStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
+  const auto step = NewNgpCudaStep(TinyConfig(), TinyGeometry());
+  step->Run(TinyBatch(20));
+  const TensorFile before = Saved(*step);
+  TensorFile broken = before;
+  broken.tensors.erase("field.color_mlp.1");
+  EXPECT_THAT(step->Load(broken),
+              StatusIs(absl::StatusCode::kInvalidArgument, "field.color_mlp.1"));
+  EXPECT_TRUE(SameContents(Saved(*step), before));
+}
+
+#ifdef NERF_CUDA_EMULATION
+
+TEST_P(NgpCudaStepTest, AGraphIsRecordedOnceAsLongAsShapesStay) {
+  const int before = cuda_emulation::GraphsRecorded();
+  const auto step = NewNgpCudaStep(TinyConfig(), TinyGeometry());
+  TensorFile state = Saved(*step);
+  std::fill(state.tensors.at("occupancy.bits").bytes.begin(),
+            state.tensors.at("occupancy.bits").bytes.end(), 0);
+  ASSERT_THAT(step->Load(state), IsOk());  // an empty grid: rays cost little
+  EXPECT_EQ(cuda_emulation::GraphsRecorded(), before + 1) << "before the first step";
+  for (int n_rays : {10, 1024, 1, 500}) step->Run(TinyBatch(n_rays));
+  EXPECT_EQ(cuda_emulation::GraphsRecorded(), before + 1);
+  for (int n_rays : {1025, 2048, 10}) step->Run(TinyBatch(n_rays));
+  EXPECT_EQ(cuda_emulation::GraphsRecorded(), before + 2) << "once more for more rays";
+}
+
+TEST_P(NgpCudaStepTest, MemoryIsWhatWasPredicted) {
+  for (TrainConfig config : {TinyConfig(), Fp32Config()}) {
+    config.max_rays = 1024;  // no more than there is room for from the start
+    const size_t before = cuda_emulation::DeviceBytesInUse();
+    const auto step = NewNgpCudaStep(config, TinyGeometry());
+    step->Run(TinyBatch(20));
+    EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
+              NgpCudaStepBytes(config, TinyGeometry()));
+    const std::vector<View> views = TinyViews();
+    const RaySource source{views, Background::kWhite, 0};
+    const auto drawing = NewNgpCudaStep(config, TinyGeometry(), &source);
+    EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
+              2 * NgpCudaStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(source));
+    const size_t between = cuda_emulation::DeviceBytesInUse();
+    const RaySource on_host{views, Background::kWhite, 0, PictureMemory::kHost};
+    const auto reading = NewNgpCudaStep(config, TinyGeometry(), &on_host);
+    EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - between,
+              NgpCudaStepBytes(config, TinyGeometry()) + CudaRaySourceBytes(on_host));
+  }
+}
+
+TEST_P(NgpCudaStepTest, ADeviceThatRunsOutOfMemoryLeavesTheStepUsable) {
+  TrainConfig config = TinyConfig();
+  config.target_samples = 256;
+  config.initial_rays = 1;
+  const auto step = NewNgpCudaStep(config, TinyGeometry());
+  step->Run(TinyBatch(20));
+  const TensorFile before = Saved(*step);
+  cuda_emulation::SetDeviceBytes(cuda_emulation::DeviceBytesInUse() + 1000);
+  EXPECT_THROW(step->Run(TinyBatch(150, 2)), kernels::cuda::CudaOutOfMemory);
+  cuda_emulation::SetDeviceBytes(size_t{1} << 30);
+  const TensorFile after = Saved(*step);
+  EXPECT_EQ(after.metadata, before.metadata);
+  for (const std::string& name : FieldTensorNames()) {
+    EXPECT_EQ(after.tensors.at(name).bytes, before.tensors.at(name).bytes) << name;
+  }
+  EXPECT_GT(step->Run(TinyBatch(20, 1)).n_trained, 0);
+}
+
+#endif  // NERF_CUDA_EMULATION
+
+}  // namespace
+}  // namespace nerf
