@@ -55,10 +55,10 @@ std::vector<uint8_t> EmptyDistances(const OccupancyGrid& grid) {
   const int side = grid.resolution / 4;
   const size_t level_blocks = static_cast<size_t>(side) * side * side;
   std::vector<uint8_t> reaches(grid.n_levels * level_blocks);
-  // With a border of one block, so that every block has 26 neighbors.
+  // Includes a border of one block, so that every block has 26 neighbors.
   const ptrdiff_t row = side + 2, plane = row * row;
   std::vector<uint8_t> padded(static_cast<size_t>(plane * row));
-  // Those that come before a block in memory; the others mirror them.
+  // Neighbors before a block in memory; those after it are the mirror image.
   std::vector<ptrdiff_t> before;
   for (ptrdiff_t z = -1; z <= 1; ++z) {
     for (ptrdiff_t y = -1; y <= 1; ++y) {

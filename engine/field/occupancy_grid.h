@@ -26,9 +26,9 @@ struct OccupancyGrid {
   Aabb OccupiedBox() const;
 };
 
-// How far around each block nothing is, as kernels::MarchGrid wants to know it: the chessboard
-// distance, in blocks, to what holds an occupied cell, belongs to another level or is covered by a
-// finer one. Beyond the outermost level there is nothing. Source: Rosenfeld and Pfaltz 1968.
+// For kernels::MarchGrid: each block's chessboard distance, in blocks, to the nearest block that
+// holds an occupied cell, belongs to another level or is covered by a finer one. Space beyond the
+// outermost level counts as empty. Source: Rosenfeld and Pfaltz 1968.
 std::vector<uint8_t> EmptyDistances(const OccupancyGrid& grid);
 
 // The grid for kernels that march through it. Borrows its bits and empty_distances

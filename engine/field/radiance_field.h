@@ -24,7 +24,7 @@ class RadianceField {
   virtual void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const = 0;
 
   // sRGB color in [0, 1] of n of the points of the workspace's last call of Density: samples[i] is
-  // a place among its positions, seen along directions[i] (unit length).
+  // an index into its positions, seen along directions[i] (unit length).
   virtual void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
                      Workspace* workspace) const = 0;
 };

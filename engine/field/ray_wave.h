@@ -9,8 +9,8 @@ namespace nerf {
 
 // A wave: each active ray marches a few samples further. Its arrays are kept from wave to wave.
 struct RayWave {
-  std::vector<int> active;          // places of the rays that take part
-  std::vector<int> n_found;         // of each of them
+  std::vector<int> active;          // indices of the rays that take part
+  std::vector<int> n_found;         // samples found for each of them
   Buffer<float> t_middles, deltas;  // [active.size(), max_samples], see kernels::MarchRaysParams
   Buffer<uint32_t> cells;
 

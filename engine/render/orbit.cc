@@ -7,7 +7,7 @@
 namespace nerf {
 namespace {
 
-// Of the distance: a camera straight above the center has no direction to circle in.
+// Share of the distance: a camera straight above the center has no circle.
 constexpr float kMaxHeightFraction = 0.95f;
 
 // Right, up, backward columns of a camera at `position` that looks at `target`.
@@ -37,7 +37,7 @@ std::vector<Camera> OrbitCameras(const SceneGeometry& geometry, Vec3 center,
   const float height = std::clamp(geometry.median_height, -max_height, max_height);
   const float radius = std::sqrt(distance * distance - height * height);
 
-  // The axis that up has least of gives the steadiest first direction.
+  // The axis in which `up` is smallest gives the most stable first direction.
   int least = 0;
   for (int axis = 1; axis < 3; ++axis) {
     if (std::abs(up[axis]) < std::abs(up[least])) least = axis;

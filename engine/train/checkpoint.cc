@@ -18,9 +18,10 @@ constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the le
 constexpr int kMaxImageSide = 16384;
 constexpr float kMaxLength = 1e9f;  // of anything in a scene
 constexpr double kMaxCount = 1e18;
-// The default is 512. Renders take every step of a ray through occupied cells.
+// The default is 512. A render takes every step of a ray through occupied cells, so shorter ones
+// take too long.
 constexpr float kMaxStepsPerDiagonal = 65536;
-constexpr float kMaxFrameError = 1e-3f;  // relative; what rounding to floats leaves is far below
+constexpr float kMaxFrameError = 1e-3f;  // relative; rounding to floats stays far below it
 
 std::string_view KindName(TrainFileKind kind) {
   return kind == TrainFileKind::kCheckpoint ? "checkpoint" : "model";
@@ -44,7 +45,7 @@ std::string Text(const Mat34& matrix) {
   return text;
 }
 
-// Reads typed values of the metadata and keeps the first thing that is wrong.
+// Reads typed values of the metadata and keeps the first error.
 class MetadataReader {
  public:
   MetadataReader(const TensorFile& file, const std::string& path) : file_(file), path_(path) {}
@@ -143,7 +144,7 @@ void LoadConfig(const TensorFile& file, MetadataReader* reader, TrainConfig* con
     reader->Fail("background", "is none that is known");
   }
   reader->One<int>("test_every", 0, 1'000'000, &config->test_every);
-  // Settings that the file lacks keep their defaults: it may be older than they are.
+  // A setting that the file lacks keeps its default: the file may be older than the setting.
   const std::string prefix = kSettingPrefix;
   for (auto it = file.metadata.lower_bound(prefix);
        it != file.metadata.end() && it->first.compare(0, prefix.size(), prefix) == 0; ++it) {

@@ -14,15 +14,15 @@
 
 namespace nerf {
 
-// A checkpoint continues a training; a model renders. Both stand as strings in a TensorFile's
-// metadata, the tensors are the TrainingStep's.
+// A checkpoint resumes a training; a model is for rendering. The state is stored as strings in a
+// TensorFile's metadata; the tensors are the TrainingStep's.
 enum class TrainFileKind { kCheckpoint, kModel };
 
-// Everything about a training but its tensors. Equal states give equal bytes: there is no time,
+// Everything about a training except its tensors. Equal states give equal bytes: there is no time,
 // path or host in it.
 struct TrainState {
   TrainConfig config;
-  SceneGeometry geometry;  // with the config's own near, step and cone where it sets them
+  SceneGeometry geometry;  // with near, step and cone of the config where it sets them
   Background evaluation_background = Background::kWhite;  // kWhite or kBlack
   Camera reference_camera;  // a view of the scene, training frame: size and lens of an orbit
   // What the data set held, so that a checkpoint is not continued on another one.
@@ -30,27 +30,26 @@ struct TrainState {
 
   uint32_t step = 0;  // finished
   int64_t n_trained = 0, n_marched = 0, n_rays = 0;
-  // Of training. Stored for budgets in seconds alone: they are the ones it shapes.
+  // Training time. Stored only with budgets in seconds, whose schedules depend on it.
   double seconds = 0;
   RayCountState ray_count;  // checkpoints only
   WatchdogState watchdog;   // checkpoints only
   bool operator==(const TrainState&) const = default;
 };
 
-// White where images have alpha unless the config says black; black where not, unless it says
-// white.
+// With alpha white, unless the config says black; without alpha black, unless it says white.
 Background EvaluationBackground(Background configured, bool has_alpha);
-// Of the training rays: kAuto is random where images have alpha, else black.
+// Background of the training rays: kAuto is random if images have alpha, else black.
 Background TrainingBackground(Background configured, bool has_alpha);
 Vec3 BackgroundColor(Background white_or_black);
-// In what a device renders the models of this config: as it trains them.
+// Precision in which a device renders models of this config: the one it trains in.
 RenderPrecision RenderPrecisionOf(const TrainConfig& config);
 
 // The geometry with near, step and cone of the config where it sets them.
 SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& geometry);
 
-// InvalidArgument naming the setting where a march with these steps would be no march: so short
-// that it does not end in reasonable time, or longer than the box. Files are held to it as well.
+// InvalidArgument naming the setting if steps are so short that a march takes too long, or longer
+// than the box. Also checked when files are read.
 absl::Status CheckMarchStep(const SceneGeometry& geometry);
 
 // Writes the state into file->metadata, with format version and kind.
@@ -61,7 +60,7 @@ struct StoredTrainState {
   TrainFileKind kind = TrainFileKind::kModel;
 };
 // Reads it back, bit for bit. Everything is checked for type and range. Errors: InvalidArgument
-// naming `path` and the key that is missing or wrong, or the version that is not known.
+// naming `path` and the missing or wrong key, or the unknown version.
 absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const std::string& path);
 
 }  // namespace nerf

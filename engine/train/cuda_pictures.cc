@@ -35,7 +35,7 @@ CudaPictures::CudaPictures(const RaySource* source, uint64_t seed, kernels::Stre
   uint8_t* pixels = arrays_.pixels.data();
   for (const View& view : source->views) {
     const std::vector<uint8_t>& bytes = view.image.pixels;
-    // Page-locked memory has one address on both sides.
+    // Page-locked memory has the same address on host and device.
     if (source->place == PictureMemory::kHost) {
       std::copy(bytes.begin(), bytes.end(), pixels);
     } else {
@@ -73,7 +73,7 @@ std::optional<PictureMemory> ChoosePictureMemory(const RaySource& source, size_t
   tried.place = PictureMemory::kDevice;
   if (CudaRaySourceBytes(tried) <= device_free) return tried.place;
   tried.place = PictureMemory::kHost;
-  // Pages that are locked cannot be given to others: half of what is free stays so.
+  // Locked pages are lost to other programs, so leave half of the free memory.
   const bool host_has_room = host_free.has_value() && PixelBytes(source) <= *host_free / 2;
   if (host_has_room && CudaRaySourceBytes(tried) <= device_free) return tried.place;
   return std::nullopt;

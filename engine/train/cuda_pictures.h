@@ -16,7 +16,7 @@ namespace nerf {
 // page-locked memory of the host, from which it reads the few pixels of a step over the bus.
 enum class PictureMemory { kDevice, kHost };
 
-// What a device draws its rays from.
+// The pictures and settings that a device draws its rays from.
 struct RaySource {
   std::span<const View> views;
   Background background = Background::kBlack;  // of the training rays, not kAuto
@@ -27,21 +27,20 @@ struct RaySource {
 // Device memory that CudaPictures takes for `source`, in bytes.
 size_t CudaRaySourceBytes(const RaySource& source);
 
-// Where the pictures of `source` have room: the device first, then the host; nullopt if neither,
-// then the host has to draw the rays. device_free: bytes left on the device. host_free:
-// AvailableMemoryBytes().
+// Where the pictures of `source` fit: the device first, then the host; nullopt if neither: then the
+// host draws the rays. device_free: bytes left on the device. host_free: AvailableMemoryBytes().
 std::optional<PictureMemory> ChoosePictureMemory(const RaySource& source, size_t device_free,
                                                  std::optional<uint64_t> host_free);
 
 // The training pictures for a device that draws its rays itself: 8 bits a channel, as decoded.
-// Empty where the host draws the rays.
+// Empty if the host draws the rays.
 class CudaPictures {
  public:
   // source: null for none. Returns when the copy is done.
   CudaPictures(const RaySource* source, uint64_t seed, kernels::Stream stream);
 
   bool empty() const { return set_.n_pictures == 0; }
-  // As SampleRays takes it.
+  // For SampleRays.
   const kernels::PictureSet& set() const { return set_; }
 
  private:

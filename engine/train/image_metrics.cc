@@ -48,7 +48,7 @@ double SsimOf(const Moments& m) {
          ((m.a * m.a + m.b * m.b + kC1) * (variance_a + variance_b + kC2));
 }
 
-// Sum over one row of windows whose top is `row`. Columns first, then along the row.
+// Sum of SSIM over the windows whose top row is `row`. Blurs columns first, then along the row.
 double SsimRowSum(const ImageU8& a, const ImageU8& b, int row,
                   const std::array<double, kWindow>& weights, std::vector<Moments>* columns) {
   double sum = 0;

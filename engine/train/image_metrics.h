@@ -6,7 +6,7 @@
 
 namespace nerf {
 
-// Highest PSNR that is reported: of equal images, and of all that differ less.
+// Highest reported PSNR, also of equal images.
 inline constexpr double kMaxPsnr = 100;
 
 // RGB image of the same size, composited on `background` (white or black) in sRGB values and

@@ -12,7 +12,7 @@ namespace {
 // Color, opacity and depth of a pixel in floats, and its four channels of 8 bits.
 constexpr uint64_t kViewBytesPerPixel = 20 + 4;
 
-// What one group's limit leaves. Cached file pages count as used there but are given back.
+// Bytes that one group's limit leaves. Cached file pages count as used but can be reclaimed.
 std::optional<uint64_t> RoomInGroup(const ControlGroup& group) {
   const bool is_old = group.version == 1;
   const auto limit =

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kBlockCells = kernels::kBlockCells;
 constexpr size_t kTaskBlocks = 64;  // blocks of one task
-// Every 8th cell is probed while the field still takes shape. Then every 32nd where there is
-// something, and every 64th in empty blocks: surfaces move there by growing into their neighbors.
+// Probes every 8th cell while the field takes shape; later every 32nd of blocks with an occupied
+// cell and every 64th of empty blocks, which surfaces reach by growing from neighbors.
 constexpr uint32_t kWarmUpSteps = 256;
 constexpr kernels::ProbePeriods kWarmUpPeriods{8, 8}, kPeriods{32, 64};
 
@@ -51,8 +51,8 @@ void OccupancyUpdater::Observe(std::span<const uint32_t> cells, std::span<const 
   }
 }
 
-// All that lie in a block of the first update know no more of it than those that were probed, and
-// the field is smooth then.
+// After the first update the cells that were not probed take the block's largest value: the field
+// is smooth then.
 void OccupancyUpdater::SpreadBlockMaximum(size_t begin, size_t end) {
   for (size_t block = begin; block < end; ++block) {
     float* const values = values_.data() + block * kBlockCells;

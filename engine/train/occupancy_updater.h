@@ -14,35 +14,35 @@
 
 namespace nerf {
 
-// Keeps the occupancy grid true to a field in training: densities of cells, sampled at random
-// points, decay and follow the field; a cell is occupied while its density * step exceeds the
-// threshold (or the mean, where that is lower). Cells of the middle of an outer level are not kept:
-// the level below covers them. Source: Mueller et al. 2022, appendix E.
+// Keeps the occupancy grid up to date with a field in training: densities of cells, sampled at
+// random points, decay and follow the field; a cell is occupied while its density * step exceeds
+// the threshold, or the mean if that is lower. Cells in the middle of an outer level are not
+// updated: the finer level covers them. Source: Mueller et al. 2022, appendix E.
 class OccupancyUpdater {
  public:
   OccupancyUpdater(const TrainConfig& config, const SceneGeometry& geometry);
 
   // Whether an update is due before step `step` (counted from 0).
   bool IsDue(uint32_t step) const;
-  // The update before step `step`, counted from 1, and which share of the cells it probes.
+  // Number of the update before step `step`, counted from 1.
   uint32_t UpdateNumber(uint32_t step) const { return step / config_.grid_update_interval; }
   kernels::ProbePeriods Periods(uint32_t step) const;
-  // Whether the update gives all cells of a block of 4x4x4 the largest value among them: the first
-  // one, which has probed few of them and nothing before it.
+  // Whether the update gives all cells of a 4x4x4 block the largest value among them. True for the
+  // first update, which probes few of them.
   bool Spreads(uint32_t step) const { return UpdateNumber(step) == 1; }
   // Densities of the field at n points of the unit cube, which the outermost box is mapped to.
-  // Called on the pool's threads, `thread` is that of the pool. n is at most kProbeBatch.
+  // Called on the pool's threads; `thread` is the pool's index. n is at most kProbeBatch.
   using Density = std::function<void(int n, const Vec3* unit, float* sigmas, int thread)>;
   static constexpr int kProbeBatch = 512;
 
   // Decays all cells, probes a share of them and sets the grid's bits anew. Deterministic in (seed,
   // step).
   void Update(const Density& density, uint32_t step, ThreadPool* pool);
-  // Takes in densities that training has evaluated in cells (64 * block + bit). Their order does
-  // not matter.
+  // Raises cells (64 * block + bit) to densities that training evaluated there. Order does not
+  // matter.
   void Observe(std::span<const uint32_t> cells, std::span<const float> sigmas);
 
-  // What a density is multiplied by to become a cell's value.
+  // A cell's value is its density times this.
   float step_length() const { return step_length_; }
   const OccupancyGrid& grid() const { return grid_; }
   void Reopen();

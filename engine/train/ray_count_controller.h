@@ -9,14 +9,14 @@ namespace nerf {
 // What a RayCountController remembers; part of a checkpoint.
 struct RayCountState {
   int n_rays = 0;  // of the next step
-  // Sums over the steps so far, older ones fading.
+  // Sums over the steps so far; older steps count less.
   double n_trained = 0, n_marched = 0, n_summed_rays = 0;
   bool operator==(const RayCountState&) const = default;
 };
 
-// A step marches at most so many samples for each one that it should train.
+// Most samples marched for each sample to train.
 inline constexpr int kMarchedPerTarget = 16;
-// Samples of a ray through a grid that is still open, as in the first steps.
+// Assumed samples per ray while all cells are occupied, as in the first steps.
 inline constexpr int kFirstRaySamples = 400;
 
 struct RayCountOptions {
@@ -26,7 +26,7 @@ struct RayCountOptions {
 
 // Chooses the number of rays of each step so that the next one trains about target_samples samples,
 // marches at most kMarchedPerTarget times as many, and grows at most twofold from one step to the
-// next. A multiple of 64, from 64 to max_rays (max_rays itself where that is below 64). A pure
+// next. A multiple of 64, from 64 to max_rays (max_rays itself if that is below 64). A pure
 // function of its state and the steps' results.
 class RayCountController {
  public:

@@ -10,7 +10,7 @@ namespace nerf {
 namespace {
 
 constexpr int kRaysPerTask = 256;
-constexpr int kPixelsAhead = 32;  // each misses the caches: they are fetched together
+constexpr int kPixelsAhead = 32;  // reads miss the caches, so they are prefetched together
 
 }  // namespace
 

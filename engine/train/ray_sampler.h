@@ -13,8 +13,8 @@
 namespace nerf {
 
 // Draws the rays of training steps: each through the center of a pixel that is uniform over all
-// pixels of all views. A pure function of (seed, step, ray index): not of the number of threads,
-// nor of n_rays.
+// pixels of all views. A pure function of (seed, step, ray index), whatever n_rays and the number
+// of threads.
 class RaySampler {
  public:
   // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom
@@ -27,8 +27,7 @@ class RaySampler {
   // color * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
   void Fill(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) const;
 
-  // Makes a filled batch what Fill with another n_rays would have given: cuts it, or draws the rays
-  // that are missing.
+  // Turns a filled batch into what Fill with n_rays gives: cuts it, or draws the missing rays.
   void Resize(int n_rays, ThreadPool* pool, Batch* batch) const;
 
  private:
@@ -39,7 +38,7 @@ class RaySampler {
   kernels::PictureSet set_;             // of these
 };
 
-// A view as samplers read it; borrows its pixels.
+// A view in the form that kernels read; borrows its pixels.
 kernels::Picture PictureOf(const View& view);
 // Requires: not kAuto.
 kernels::BackgroundKind BackgroundKindOf(Background background);

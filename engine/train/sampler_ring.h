@@ -10,12 +10,11 @@
 
 namespace nerf {
 
-// Draws the batches of the coming steps on a thread of its own while the step at hand runs: where a
-// device computes the steps, its input is ready when it asks. Rays are a pure function of (seed,
-// step, index), so a batch can be drawn before it is known how many of its rays the step wants:
-// the ring draws as many as the last step took and some more, Take cuts the rest off or draws what
-// is missing. What Take gives is bit for bit what RaySampler::Fill gives. Take is called from one
-// thread.
+// Draws the next steps' batches on a thread of its own while a step runs, so that a device's input
+// is ready in time. Rays are a pure function of (seed, step, index), so a batch can be drawn before
+// its number of rays is known: the ring draws a few more than the last step took, and Take cuts the
+// rest off or draws the missing ones. Take returns bit for bit what RaySampler::Fill does. Take is
+// called from one thread.
 class SamplerRing {
  public:
   // The sampler outlives the ring. Holds up to n_ahead batches, at least 1; starts drawing at
@@ -25,12 +24,12 @@ class SamplerRing {
   SamplerRing(const SamplerRing&) = delete;
   SamplerRing& operator=(const SamplerRing&) = delete;
 
-  // Fills *batch as sampler->Fill(step, n_rays) does; waits where that batch is not drawn yet. Its
-  // buffers go into the ring. Steps come one after another; any other step makes the ring start
-  // anew from it.
+  // Fills *batch as sampler->Fill(step, n_rays) does; waits if that batch is not drawn yet. Its old
+  // buffers go into the ring. Steps are expected in order; any other step restarts the ring from
+  // it.
   void Take(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch);
 
-  // Batches that are drawn and not taken.
+  // Batches drawn and not taken yet.
   int n_ready() const;
 
  private:
@@ -45,10 +44,10 @@ class SamplerRing {
   size_t first_slot_ ABSL_GUARDED_BY(mu_) = 0;
   size_t n_ready_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t next_step_ ABSL_GUARDED_BY(mu_);
-  int n_rays_ ABSL_GUARDED_BY(mu_);               // taken last
-  uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // grows when the ring starts anew
+  int n_rays_ ABSL_GUARDED_BY(mu_);               // of the last Take
+  uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // grows when the ring restarts
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  BackgroundThread thread_;  // last: everything else is there when it starts
+  BackgroundThread thread_;  // last, since it uses the members above
 };
 
 }  // namespace nerf

@@ -21,7 +21,7 @@
 namespace nerf {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensor files are copied as they lie");
+static_assert(std::endian::native == std::endian::little, "tensor files are little-endian");
 
 std::string_view BytesView(const std::vector<uint8_t>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -48,13 +48,13 @@ struct OpenFile {
 };
 
 absl::StatusOr<OpenFile> OpenRegular(const std::string& path) {
-  // O_NONBLOCK: a named pipe must not hold us up before fstat tells what it is.
+  // O_NONBLOCK: opening a named pipe must not block before fstat identifies it.
   OpenFile file{UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), 0, path};
   if (!file.fd.ok()) return ErrnoToStatus(errno, "open " + path);
   struct stat stat_result = {};
   if (fstat(file.fd.get(), &stat_result) != 0) return ErrnoToStatus(errno, "stat " + path);
   if (!S_ISREG(stat_result.st_mode))
-    return absl::InvalidArgumentError(path + ": is no regular file");
+    return absl::InvalidArgumentError(path + ": is not a regular file");
   file.size = static_cast<uint64_t>(stat_result.st_size);
   return file;
 }

@@ -26,7 +26,7 @@ struct Tensor {
   size_t n_elements() const;
 };
 
-// What a safetensors file holds: named tensors, and strings.
+// The contents of a safetensors file: named tensors and metadata strings.
 struct TensorFile {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;

@@ -24,8 +24,7 @@ constexpr size_t kMaxDimensions = 8;
 constexpr size_t kMaxNameBytes = 256;
 constexpr char kMetadataKey[] = "__metadata__";
 constexpr char kDigestPrefix[] = "sha256.";
-// Digest of everything else the header says, so that a flipped digit of a step or a setting is
-// found.
+// Digest of the rest of the header, so that a corrupted step or setting is detected.
 constexpr char kHeaderDigestKey[] = "sha256.__header__";
 
 constexpr std::array<DType, 5> kDTypes = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32,
@@ -35,7 +34,7 @@ std::string Digest(const Tensor& tensor) {
   return Sha256Hex({reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
 }
 
-// Text of somebody else's file, short and harmless enough for a message.
+// Text from an untrusted file, shortened and escaped for a message.
 std::string Quoted(std::string_view text) {
   std::string safe(text.substr(0, 64));
   for (char& c : safe) {
@@ -53,7 +52,7 @@ absl::Status Corrupt(const std::string& path, const std::string& what) {
                     reason::kCheckpointCorrupt);
 }
 
-// What the header says beside offsets and digests of tensors, in one canonical text.
+// The header without tensor offsets, as one canonical text.
 std::string HeaderDigest(const TensorFileHeader& header) {
   Sha256 digest;
   for (const auto& [name, tensor] : header.tensors) {
@@ -67,8 +66,8 @@ std::string HeaderDigest(const TensorFileHeader& header) {
   return digest.HexDigest();
 }
 
-// Builds a Header while the text is read, so that nothing but what we know is ever stored: the
-// parser's depth and memory stay bounded whatever the text holds.
+// Builds the header while the text is parsed and stores known keys only, so that depth and memory
+// stay bounded for any text.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   TensorFileHeader header;
@@ -254,7 +253,7 @@ std::optional<uint64_t> ExpectedBytes(const TensorEntry& tensor) {
   return bytes;
 }
 
-// Sizes against shapes, and the tensors against the file: they fill it without gap or overlap.
+// Checks sizes against shapes, and that the tensors fill the file without gap or overlap.
 absl::Status CheckLayout(const TensorFileHeader& header, uint64_t payload_bytes,
                          const std::string& path) {
   std::vector<std::pair<const std::string*, const TensorEntry*>> by_place;

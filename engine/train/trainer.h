@@ -28,7 +28,7 @@ struct TrainProgress {
   double psnr_train = 0;          // dB, of the mean squared error of these steps
   double samples_per_second = 0;  // trained samples, over the same steps
   double rays_per_second = 0;
-  double stall_fraction = 0;  // of the time of these steps: waiting for the batch to be drawn
+  double stall_fraction = 0;  // share of these steps' time spent waiting for their batches
   double seconds = 0;         // of training, without evaluation, previews and file output
   double fraction = 0;        // of the budget, in [0, 1]
   double eta_seconds = 0;     // of training, at the rate of this run
@@ -41,13 +41,13 @@ struct TrainPreview {
   ImageU8 image;    // RGB
 };
 
-// Told what happens, always between two steps and on the thread that trains. The time it takes does
-// not count as training.
+// Receives events, always between two steps and on the training thread. Its time does not count as
+// training.
 class TrainerObserver {
  public:
   virtual ~TrainerObserver() = default;
   virtual void OnProgress(const TrainProgress&) {}
-  // An error ends the training with it.
+  // An error ends the training and is returned by Run.
   virtual absl::Status OnPreview(const TrainPreview&) { return absl::OkStatus(); }
   // The checkpoint interval has passed: Trainer::Checkpoint() may be called.
   virtual absl::Status OnCheckpointDue() { return absl::OkStatus(); }
@@ -59,8 +59,8 @@ class TrainerObserver {
 
 struct TrainerOptions {
   std::optional<uint32_t> stop_after;  // end early at this step; changes no schedule
-  // Batches drawn ahead of the step by a thread of their own (SamplerRing); 0: drawn between the
-  // steps by the pool. Changes no byte of what is trained.
+  // Batches drawn ahead by a thread of their own (SamplerRing); 0: drawn between the steps by the
+  // pool. Does not change the result.
   int batches_ahead = 0;
   // Where views are rendered, outlives the trainer; null: on the CPU, by the trainer's pool.
   RenderDevice* render_device = nullptr;
@@ -76,13 +76,13 @@ enum class TrainOutcome {
 };
 
 // Runs a TrainingStep until its budget is spent. Draws batches, follows the schedules, recovers
-// from what the watchdog finds, tells the observer. Everything that shapes the weights is in
-// state() and in the step's tensors, so that a run that was interrupted and continued gives the
-// same bytes (budgets in seconds excepted, and recoveries: the copy of the weights that they go
-// back to is kept in memory only). Used from one thread.
+// when the watchdog asks, informs the observer. All that determines the weights is in state() and
+// in the step's tensors, so a run that is interrupted and resumed gives the same bytes. Exceptions:
+// budgets in seconds, and recoveries, whose copy of the weights is kept in memory only. Used from
+// one thread.
 class Trainer {
  public:
-  // `state` is fresh or of a checkpoint that `step` has loaded. Everything pointed to outlives the
+  // `state` is new or that of a checkpoint which `step` has loaded. All pointees outlive the
   // trainer. scene->train is not empty.
   Trainer(const Scene* scene, TrainState state, TrainingStep* step, ThreadPool* pool,
           const Clock* clock, TrainerOptions options, TrainerObserver* observer);
@@ -91,20 +91,20 @@ class Trainer {
   // observer. Called once.
   absl::StatusOr<TrainOutcome> Run(std::stop_token stop);
 
-  // The training as it stands, between two steps.
+  // The current state, between two steps.
   const TrainState& state() const { return state_; }
   TensorFile Checkpoint() const;
   TensorFile Model() const;
 
-  // The weights as they stand, as files would hold them, where views are rendered.
+  // A renderer of the current weights, rounded as in files, on the render device.
   std::unique_ptr<SceneRenderer> NewRenderer() const;
 
-  // Tells the observer of the steps since the last report, before the interval has passed; where
-  // there were none, of where the training stands.
+  // Reports progress now: the steps since the last report or, if there were none, the current
+  // state.
   void ReportProgress();
 
-  // Renders the preview view from the weights as they stand: the middle test view. nullopt without
-  // test views, or when a stop was requested meanwhile.
+  // Renders the preview, the middle test view, from the current weights. nullopt without test
+  // views, or when a stop was requested meanwhile.
   std::optional<TrainPreview> Preview(std::stop_token stop) const;
 
  private:

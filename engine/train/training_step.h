@@ -12,25 +12,25 @@ namespace nerf {
 
 // What a step did. Sums over its rays.
 struct StepResult {
-  // Mean over rays of the loss: the color's, its channels averaged, and the distortion's share;
-  // without the penalty on weights. NaN where a weight is not finite after the step: hidden layers
-  // turn a NaN into zero, and the loss would not show it.
+  // Mean over rays of the loss: color (mean over channels) plus weighted distortion, without the
+  // penalty on weights. NaN if a weight is not finite after the step: ReLU turns a NaN into zero,
+  // so the loss alone would hide it.
   double loss = 0;
   double squared_error = 0;  // mean over rays and channels
   int64_t n_rays = 0;
   int64_t n_marched = 0;      // samples whose density was evaluated
-  int64_t n_trained = 0;      // of these, in front of the transmittance limit: all that went back
-  double device_seconds = 0;  // by a device's clock, from its first work to its last; 0 on the CPU
+  int64_t n_trained = 0;      // of these, up to the transmittance limit: those in the backward pass
+  double device_seconds = 0;  // on the device's clock, from first to last work; 0 on the CPU
 };
 
-// One optimizer step of a method: the seam between the trainer and everything that knows how a
-// field is trained. Used from one thread; threads come from the pool given at construction.
+// One optimizer step of a method: the interface between the trainer and a method. Used from one
+// thread; threads come from the pool given at construction.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;
 
   // Marches, evaluates, composites, takes the gradient of the mean loss and updates the parameters,
-  // and the occupancy grid where it is due. Deterministic: equal state and batch give equal bytes
+  // and the occupancy grid when it is due. Deterministic: equal state and batch give equal bytes
   // for any number of threads.
   virtual StepResult Run(const Batch& batch) = 0;
 
@@ -38,18 +38,19 @@ class TrainingStep {
   // rays and colors. Rays are those that a RaySampler would draw.
   virtual bool DrawsRays() const { return false; }
 
-  // Tensors of the whole state (parameters, moments, moving average, occupancy grid), F32 but for
-  // what is exact otherwise. Loading them in a fresh step of the same config continues bit for bit.
+  // Tensors of the whole state (parameters, moments, moving average, occupancy grid), F32 except
+  // exact values such as bits. A fresh step of the same config that loads them continues bit for
+  // bit.
   virtual void Save(TensorFile* file) const = 0;
-  // Errors: InvalidArgument naming the tensor that is missing or of another shape; nothing is
-  // changed then.
+  // Errors: InvalidArgument naming a missing tensor or one of another shape; the step then stays
+  // unchanged.
   virtual absl::Status Load(const TensorFile& file) = 0;
 
   // Tensors of a model: the evaluation weights (moving average) in F16, and the occupancy grid's
   // bits.
   virtual void SaveModel(TensorFile* file) const = 0;
-  // Parameters (and occupancy grid where it has the same levels) of a model or checkpoint;
-  // optimizer state starts anew.
+  // Takes the parameters of a model or checkpoint, and its occupancy grid if it has the same
+  // levels. Optimizer state starts at zero.
   virtual absl::Status Initialize(const TensorFile& file) = 0;
 
   // Keeps a copy of the whole state, in place of the one before, and goes back to it: for the

@@ -9,10 +9,10 @@
 namespace nerf {
 namespace {
 
-constexpr double kSmoothing = 0.98;  // of the loss, a step: about the last fifty steps
+constexpr double kSmoothing = 0.98;  // of the loss per step: about the last fifty steps
 constexpr int kMinSmoothed = 50;     // before that the smoothed loss is mostly noise
 constexpr double kDivergenceFactor = 4;
-constexpr double kDivergenceFloor = 0.01;  // a mean loss below this is a picture, not a failure
+constexpr double kDivergenceFloor = 0.01;  // below this mean loss the training works
 constexpr int kMaxStepsWithoutSamples = 16;
 
 }  // namespace
@@ -26,7 +26,7 @@ Watchdog::Verdict Watchdog::Observe(uint32_t step, const StepResult& result,
   if (occupied_fraction <= 0 || state_.n_without_samples >= kMaxStepsWithoutSamples) {
     return Verdict::kGridEmpty;
   }
-  // A running mean that turns into an exponential one: no bias towards the start value.
+  // A plain mean at first, an exponential one later: not biased towards the first value.
   state_.n_smoothed = std::min(state_.n_smoothed + 1, kMinSmoothed);
   const double keep = std::min(kSmoothing, 1 - 1.0 / state_.n_smoothed);
   state_.smoothed_loss = keep * state_.smoothed_loss + (1 - keep) * result.loss;

@@ -19,13 +19,12 @@ struct WatchdogState {
   bool operator==(const WatchdogState&) const = default;
 };
 
-// Judges each step. Pure: the trainer acts on the verdict, by restoring weights or re-opening the
-// grid.
+// Judges each step. The trainer acts on the verdict: it restores weights or re-opens the grid.
 class Watchdog {
  public:
   enum class Verdict {
     kHealthy,
-    kNotFinite,  // the loss is NaN or infinite: it is NaN where a weight is, too
+    kNotFinite,  // the loss is NaN or infinite (NaN also if a weight is not finite)
     kDiverging,  // the smoothed loss is above 4 times its best, and above an absolute floor
     kGridEmpty,  // no cell is occupied, or no sample was trained for 16 steps
   };
@@ -36,8 +35,8 @@ class Watchdog {
   // `step` counts the finished steps, this one included.
   Verdict Observe(uint32_t step, const StepResult& result, double occupied_fraction);
 
-  // Counts a recovery and, where `halve_rate`, halves the rate; what was smoothed starts anew.
-  // Aborted with reason TRAINING_DIVERGED or GRID_EMPTY when all recoveries are used up.
+  // Counts a recovery, halves the rate if `halve_rate`, and restarts the smoothed loss. Aborted
+  // with reason TRAINING_DIVERGED or GRID_EMPTY when all recoveries are used up.
   absl::Status BeginRecovery(Verdict verdict, uint32_t step, bool halve_rate);
 
   const WatchdogState& state() const { return state_; }

@@ -17,8 +17,9 @@ namespace nerf {
 // The arrays that a training step on a CUDA device works with, all taken from one allocator. T is
 // Half or float.
 
-// What a step adds to its parameters. Gradients of the table are floats, or fixed point where their
-// sums must not depend on the order. Half precision trains on copies.
+// What a step keeps beside its parameters. Gradients of the table are floats, or fixed point if the
+// config asks for sums that do not depend on their order. In half precision the step reads copies
+// of the parameters.
 template <typename T>
 struct CudaTraining {
   static constexpr bool kHalf = sizeof(T) == sizeof(Half);
@@ -42,7 +43,7 @@ struct CudaTraining {
   Buffer<uint32_t> n_points, n_occupied;
 };
 
-// A batch's rays, up to `capacity` of them; on the host, too, where they come from.
+// A batch's rays, up to `capacity`; also used for the host's copy.
 struct CudaBatch {
   CudaBatch(size_t capacity, BufferAllocator* from)
       : rays(capacity, from),
@@ -97,7 +98,7 @@ struct CudaSamples {
   Buffer<float> grads, grad_encodings;
 };
 
-// What the host tells a step, and what a step tells the host.
+// Values that the host passes to a step, and that a step returns.
 struct CudaStepControl {
   uint32_t n_rays = 0;
   uint32_t step = 0;
@@ -109,7 +110,7 @@ struct CudaStepControl {
 struct CudaStepCounts {
   uint32_t samples[kernels::cuda::kWaves + 1] = {};  // marched in each wave, then kept
   uint32_t overflow = 0;
-  uint32_t not_finite = 0;  // a weight is no finite number after the step
+  uint32_t not_finite = 0;  // a weight is not finite after the step
   double losses[2 * kernels::cuda::kLossBlocks] = {};
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-// The host's arrays under the names that those of the device have.
+// The host's arrays, named as those of the device.
 struct HostArrays {
   explicit HostArrays(NgpState* state)
       : HostArrays(state->parameters.arrays(), state->occupancy.values().span(),
@@ -33,7 +33,7 @@ struct HostArrays {
   std::span<uint64_t> grid_blocks;
 };
 
-// Calls copy(array of one, array of the other) for all of them.
+// Calls copy(from's array, to's array) for each of them.
 template <typename From, typename To, typename Body>
 void ForEachArray(const From& from, To& to, Body body) {
   const auto copy = [&](const auto& one, auto& other) {

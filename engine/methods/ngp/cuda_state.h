@@ -10,8 +10,8 @@
 
 namespace nerf {
 
-// All that a file holds of a training on a CUDA device: parameters with what the optimizer keeps
-// for them, and the occupancy grid. The number of updates stays with the host.
+// What a file stores of a training on a CUDA device: parameters, moments and averages, and the
+// occupancy grid. The host keeps the number of updates.
 struct CudaState {
   CudaState(size_t table_size, size_t n_grid_blocks, BufferAllocator* from)
       : table(table_size, from),
@@ -30,13 +30,12 @@ struct CudaState {
   Buffer<uint64_t> grid_blocks;
 };
 
-// Between the device and the host's side of a state of the same config. Return when the copy is
-// done.
+// Copies between the device and a host state of the same config. Return when the copy is done.
 void Upload(NgpState* host, CudaState* device, kernels::Stream stream);
 void Download(const CudaState& device, NgpState* host, kernels::Stream stream);
 // Only what a model holds: averages and the grid's bits.
 void DownloadModel(const CudaState& device, NgpState* host, kernels::Stream stream);
-// On the device; takes its turn in the stream.
+// Copies on the device, in stream order.
 void Copy(const CudaState& from, CudaState* to, kernels::Stream stream);
 
 }  // namespace nerf

@@ -8,27 +8,28 @@
 
 namespace nerf {
 
-// What a recorded training step was made for. As long as it stays the same, the recording is played
-// again; the numbers of rays and samples within these bounds are the device's business.
+// Capacities that a recorded training step was made for. While they stay the same, the recording is
+// reused; the device counts the rays and samples within them.
 struct CudaStepShape {
   uint32_t ray_capacity = 0, sample_capacity = 0;
   bool operator==(const CudaStepShape&) const = default;
 
-  // With room for n_rays: capacities grow by powers of two, so that a run records a dozen times.
+  // With room for n_rays. Capacities grow by powers of two, so that a run records about a dozen
+  // times.
   CudaStepShape WithRays(uint32_t n_rays) const;
-  // After a step that found at least n_samples and had no room for them.
+  // With room for n_samples, which a step found and could not keep.
   CudaStepShape WithSamples(uint64_t n_samples) const;
 };
 
-// Where a training begins: room for all of its rays where those are not many, for the samples of
-// the first ones, which cross a grid that is still open, and for a few times its target of samples.
+// The shape at the start of a training: room for max_rays if that is small, for the samples of the
+// first rays, which meet a fully occupied grid, and for a few times target_samples.
 CudaStepShape InitialCudaStepShape(const TrainConfig& config);
-// What it may grow to: the most that the ray count's controller asks for.
+// The largest shape: the most that RayCountController asks for.
 CudaStepShape LargestCudaStepShape(const TrainConfig& config);
 
-// Scaling of the gradients of a step: the mean over n_rays rays and three channels times the
-// config's loss scale, and a power of two about as large as n_rays beside it, which keeps a
-// sample's gradient near 1 for half precision. `factor` undoes the power exactly.
+// Scale of a step's gradients: the mean over n_rays rays and three channels, times the config's
+// loss scale, times a power of two near n_rays that keeps a sample's gradient near 1 in half
+// precision. `factor` undoes the power exactly.
 struct GradientScale {
   float scale, factor;
 };

@@ -6,9 +6,9 @@
 namespace nerf {
 namespace {
 
-// More rays at once keep a device no busier: it runs a quarter of a million threads.
+// A device runs about 2^18 threads at once, so more rays would not keep it busier.
 constexpr uint32_t kMaxTiles = (1u << 20) / kernels::kViewTileRays;
-// With them a wave that all of these rays take part in still has two samples for each.
+// Two samples per ray when all rays of a wave are active.
 constexpr uint32_t kMaxSamples = 1u << 21;
 
 CudaViewShape ShapeOf(uint32_t n_tiles) {

@@ -37,19 +37,19 @@ struct CudaViewArrays {
         geometry(size_t{kGeometryWidth} * shape.sample_capacity, from),
         control(shape.ray_capacity > 0 ? 1 : 0, from),
         counts(shape.ray_capacity > 0 ? 1 : 0, from) {}
-  // Of rays.
+  // One element per ray.
   Buffer<kernels::ViewRay> rays;
   Buffer<T> harmonics;
   Buffer<uint32_t> alive_even, alive_odd;
   Buffer<kernels::cuda::RaySegment> segments;
   Buffer<uint32_t> rgba;
   Buffer<float> depths;
-  // Of a wave's samples.
+  // One element per sample of a wave.
   Buffer<float> t_middles, deltas, sigmas;
   Buffer<uint32_t> ray_of;
   Buffer<Vec3> positions, colors;
   Buffer<T> encodings, geometry;
-  // Of the view.
+  // One element per view.
   Buffer<kernels::cuda::ViewControl> control;
   Buffer<kernels::cuda::ViewCounts> counts;
 };
@@ -61,9 +61,9 @@ size_t CudaViewBytes(const CudaViewShape& shape) {
   return measure.byte_size();
 }
 
-// For a view of so many tiles: all of it at once where its arrays take no more than half of the
-// free memory (a training beside it may want to grow), less where they do not fit or could not be
-// of use, at least one tile.
+// The shape for a view of n_tiles: the whole view, but no more than a device can use, if its arrays
+// fit half of the free memory (a training beside it may grow); else as many tiles as fit, at least
+// one.
 template <typename T>
 CudaViewShape CudaViewShapeFor(uint32_t n_tiles, size_t free_bytes);
 

@@ -28,7 +28,7 @@ struct NgpWorkspace : RadianceField::Workspace {
 
 void ColorOfBatch(const NgpNetwork& network, int n, const int* samples, const Vec3* directions,
                   Vec3* colors, NgpWorkspace* w) {
-  // Samples of a ray follow one another, so most directions are the one before.
+  // Samples of a ray are adjacent, so most directions repeat.
   int n_directions = 0;
   for (int i = 0; i < n; ++i) {
     if (i == 0 || directions[i] != directions[i - 1]) {

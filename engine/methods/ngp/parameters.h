@@ -13,13 +13,13 @@
 namespace nerf {
 
 // Gradients of a step are summed in this many lanes: chunk i adds to lane i mod 32 in order, and
-// lanes are summed in order, so that the result does not depend on how many threads there are. A
-// step has about as many chunks; more threads than lanes find nothing to do.
+// lanes are summed in order, so that the result does not depend on the number of threads. At most
+// this many threads work at once.
 inline constexpr int kGradientLanes = 32;
 
 // Gradients of one hash level, [entries][n_features], with its touched cache lines
-// (kernels/hash_encoding.h). All zero between levels, so that one, which fits a core's cache,
-// serves all levels that a thread works on.
+// (kernels/hash_encoding.h). All zero between levels, so that a thread reuses one, which fits a
+// core's cache, for all its levels.
 struct LevelGradients {
   explicit LevelGradients(const kernels::HashGridShape& shape)
       : values(shape.level_size()), touched(shape.level_size() / kernels::kLineFloats) {}
@@ -27,8 +27,8 @@ struct LevelGradients {
   Buffer<uint8_t> touched;
 };
 
-// Trainable parameters of the ngp field with everything that Adam and the moving average keep for
-// each. MLP buffers have the layout of kNgpLayers.
+// Trainable parameters of the ngp field with their Adam moments and moving averages. MLP buffers
+// have the layout of kNgpLayers.
 class NgpParameters {
  public:
   NgpParameters(const TrainConfig& config, const kernels::HashGridShape& shape);
@@ -38,8 +38,8 @@ class NgpParameters {
 
   const kernels::HashGridShape& shape() const { return shape_; }
   const float* table() const { return table_.data(); }
-  // The table in half precision, which follows it; null without the setting half_table, which also
-  // says how Adam's moments of the table are kept.
+  // The half-precision copy of the table, updated with it; null unless setting half_table is on.
+  // With half_table the table's moments are bf16, else fp32.
   const Half* half_table() const { return half_table_.size() > 0 ? half_table_.data() : nullptr; }
   const float* weights() const { return weights_.data(); }
   // Weights of each layer as [n_out][n_in], for the backward pass; follow weights() after each
@@ -54,12 +54,12 @@ class NgpParameters {
     return weight_gradients_.data() + size_t{kNgpWeights} * lane;
   }
 
-  // What Adam is told at update t: for the table, and for the MLPs, whose L2 penalty is scaled as
-  // their gradients are.
+  // Adam's settings at update t for the table and for the MLPs, whose L2 penalty is scaled like
+  // their gradients.
   kernels::AdamSettings TableAdam(float learning_rate, int t) const;
   kernels::AdamSettings WeightsAdam(float learning_rate, int t) const;
 
-  // Everything that a file holds, for a device that trains a copy of it. Requires: half_table=0.
+  // Everything that a file stores, for a device that trains a copy. Requires: half_table=0.
   struct Arrays {
     std::span<float> table, table_first, table_second, table_average;
     std::span<float> weights, weights_first, weights_second, weights_average;
@@ -70,10 +70,10 @@ class NgpParameters {
   void UpdateTableLevel(int level, float learning_rate, int t, LevelGradients* gradients);
   // Sums the lanes, adds the L2 penalty, applies Adam and clears the lanes.
   void UpdateWeights(float learning_rate, int t);
-  // Whether every weight of the MLPs is a finite number. One in the table that is none reaches a
-  // weight by the first gradient that it takes part in, and not before.
+  // Whether every weight of the MLPs is a finite number. A table entry that is not finite makes a
+  // weight not finite as soon as a gradient uses it.
   bool WeightsAreFinite() const;
-  // Takes the parameters into the moving average, n_steps after the last time.
+  // Updates the moving average, n_steps after its last update.
   void UpdateAverages(int n_steps, ThreadPool* pool);
 
   // State tensors as TrainingStep::Save and Load describe them.
@@ -92,7 +92,7 @@ class NgpParameters {
   static size_t ByteSize(const TrainConfig& config);
 
  private:
-  // Brings what is kept beside the parameters up to date with them.
+  // Recomputes what is derived from the parameters.
   void Derive();
   void DeriveWeights();
   void RestartMoments();

@@ -13,16 +13,16 @@ namespace nerf {
 
 inline constexpr uint32_t kNgpAverageInterval = 16;  // steps between updates of the moving average
 
-// Everything that a training of the ngp field remembers between steps, however those are computed:
-// parameters with moments and averages, occupancy grid, number of updates. The steps of `ngp` and
-// `ngp-autograd` read and write each other's files because both are this.
+// The state of a training of the ngp field between steps: parameters with moments and averages,
+// occupancy grid, number of updates. The steps of `ngp` and `ngp-autograd` share it, so they read
+// and write each other's files.
 struct NgpState {
   NgpState(const TrainConfig& config, const SceneGeometry& geometry);
 
   // The outermost box of the grid: what the hash table's unit cube covers.
   Aabb OuterBox() const;
   NgpNetwork Network() const;
-  // The config's step lengths, the scene's where it leaves them open.
+  // The config's step lengths, or the scene's where the config does not set them.
   kernels::MarchSteps steps() const;
 
   // For kernels::DensityFromOutput: follows from the config's initial_density and the box.
@@ -45,8 +45,7 @@ struct NgpState {
 // The network's densities for OccupancyUpdater::Update. Copies the view, borrows the parameters.
 OccupancyUpdater::Density ProbedDensity(const NgpNetwork& network);
 
-// The config of a state whose table is in fp32 with all that Adam keeps for it: for other steps
-// than the CPU's.
+// `config` with half_table=0: table and moments in fp32, for steps other than the CPU's.
 TrainConfig WithoutHalfTable(TrainConfig config);
 
 }  // namespace nerf

@@ -16,23 +16,22 @@ namespace nerf {
 std::unique_ptr<TrainingStep> NewNgpCpuStep(const TrainConfig& config,
                                             const SceneGeometry& geometry, ThreadPool* pool);
 
-// Samples that the largest step of a training keeps. The first one's rays go through a grid that is
-// still open; later ones are steered to the target.
+// Most samples that a step of a training keeps. The first step's rays meet a fully occupied grid;
+// later steps have about target_samples.
 uint64_t MaxStepSamples(const TrainConfig& config);
 
-// Bytes that such a step will allocate, for the estimate before the first allocation.
+// Bytes that the CPU step allocates, for a check before the first allocation.
 size_t NgpCpuStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_threads);
 
-// The same step on the CUDA device in use, in half precision or fp32 as the config says. Its bytes
-// are those of equal states, batches and devices where the config asks for a deterministic one.
-// Throws kernels::cuda::CudaOutOfMemory, and so does its Run, which updates no parameter then; both
-// throw kernels::cuda::CudaError.
-// source: null where rays come with the batches.
+// The same step on the CUDA device in use, in half precision or fp32 as the config says. With
+// cuda_deterministic equal states, batches and devices give equal bytes. This and Run throw
+// kernels::cuda::CudaOutOfMemory (Run then updates no parameter) and kernels::cuda::CudaError.
+// source: null if batches bring their rays.
 std::unique_ptr<TrainingStep> NewNgpCudaStep(const TrainConfig& config,
                                              const SceneGeometry& geometry,
                                              const RaySource* source = nullptr);
 
-// FailedPrecondition where the device in use cannot train with this config.
+// FailedPrecondition if the device in use cannot train with this config.
 absl::Status CheckNgpCudaTraining(const TrainConfig& config);
 
 // Device memory of the CUDA step at the largest number of rays and samples that it may reach.

@@ -46,7 +46,7 @@ TEST(WatchdogTest, LossFourTimesItsBestIsDivergence) {
     verdict = watchdog.Observe(step, Loss(0.1), 0.1);
   }
   EXPECT_EQ(verdict, Verdict::kDiverging);
-  // One loud batch is none: the mean of about fifty steps has to rise.
+  // One bad batch is no divergence: the mean of about fifty steps must rise.
   EXPECT_GT(step, 310u);
   EXPECT_LT(step, 400u);
 }
@@ -64,7 +64,7 @@ TEST(WatchdogTest, RiseBelowFourTimesOrBelowTheFloorIsHealthy) {
   }
 }
 
-TEST(WatchdogTest, LossMayDoAsItLikesInTheWarmUp) {
+TEST(WatchdogTest, LossIsNotWatchedInTheWarmUp) {
   Watchdog watchdog(200);
   for (uint32_t step = 1; step <= 200; ++step) {
     ASSERT_EQ(watchdog.Observe(step, Loss(step < 100 ? 0.01 : 0.5), 0.1), Verdict::kHealthy);
