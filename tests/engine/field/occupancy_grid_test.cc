@@ -24,8 +24,8 @@ TEST(OccupancyGridTest, FullGridIsOccupiedEverywhere) {
   EXPECT_EQ(grid.OccupiedBox(), kBox);
 }
 
-// Written from the definition: the least chessboard distance to a block that ends the emptiness.
-TEST(OccupancyGridTest, EmptyReachesAreChessboardDistances) {
+// Computed from the definition: the least chessboard distance to a block that is not empty space.
+TEST(OccupancyGridTest, EmptyDistancesAreChessboardDistances) {
   for (const int n_levels : {1, 2, 3}) {
     constexpr int kSide = 8;
     OccupancyGrid grid = FullOccupancyGrid(kBox, n_levels, 4 * kSide);
@@ -36,7 +36,7 @@ TEST(OccupancyGridTest, EmptyReachesAreChessboardDistances) {
     const auto ends = [&](int level, int x, int y, int z) {
       const bool is_inside = std::min({x, y, z}) >= 0 && std::max({x, y, z}) < kSide;
       if (!is_inside) return level < n_levels - 1;
-      // What the finer level covers.
+      // Covered by the finer level.
       const bool is_covered =
           level > 0 && std::min({x, y, z}) >= kSide / 4 && std::max({x, y, z}) < kSide - kSide / 4;
       return is_covered || grid.occupied_blocks[((level * kSide + z) * kSide + y) * kSide + x] != 0;
@@ -59,7 +59,7 @@ TEST(OccupancyGridTest, EmptyReachesAreChessboardDistances) {
   }
 }
 
-TEST(OccupancyGridTest, NothingEndsTheEmptinessOfAnEmptyGrid) {
+TEST(OccupancyGridTest, EmptyGridHasTheLargestDistances) {
   const std::vector<uint8_t> reaches = EmptyDistances(EmptyGrid(1));
   EXPECT_GT(*std::min_element(reaches.begin(), reaches.end()), 64);
 }

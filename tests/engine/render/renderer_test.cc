@@ -82,7 +82,7 @@ RenderedView Render(const RadianceField& field, const OccupancyGrid& grid,
   return view.TakeView();
 }
 
-// Something else at each pixel.
+// A different color at each pixel.
 FormulaField Ripples() {
   return {[](Vec3 p) { return 3 + 3 * std::sin(9 * p.x) * std::cos(7 * p.y); },
           [](Vec3 p, Vec3) {

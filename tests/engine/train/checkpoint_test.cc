@@ -9,7 +9,7 @@ namespace {
 
 using ::absl::StatusCode;
 
-// Numbers that short decimal texts cannot hold.
+// Has numbers that need all digits in decimal text.
 TrainState SampleState() {
   TrainState state;
   state.config.seed = 4000000000u;
@@ -61,7 +61,7 @@ TEST(CheckpointTest, RoundTripIsExact) {
 TEST(CheckpointTest, EqualStatesAreEqualBytes) {
   EXPECT_EQ(SerializeTensorFile(Stored(SampleState())), SerializeTensorFile(Stored(SampleState())));
   TrainState slower = SampleState();
-  slower.seconds = 77;  // wall time is no part of a state whose budget it does not shape
+  slower.seconds = 77;  // stored only if the budget is in seconds
   EXPECT_EQ(SerializeTensorFile(Stored(slower)), SerializeTensorFile(Stored(SampleState())));
 }
 

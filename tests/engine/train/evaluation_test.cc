@@ -61,7 +61,7 @@ TEST(EvaluationTest, OpaqueFogOfTheRightColorIsPerfect) {
 }
 
 TEST(EvaluationTest, EmptyFieldShowsTheBackgroundThatWasAskedFor) {
-  // The truth is transparent: it is the background, too, whichever it is.
+  // The truth is transparent, so it shows the background, too.
   const std::vector<View> views = {FacingView(4, {9, 9, 9, 0})};
   ThreadPool pool(1);
   for (Background background : {Background::kWhite, Background::kBlack}) {

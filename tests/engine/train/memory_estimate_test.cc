@@ -46,7 +46,7 @@ TEST(AvailableMemoryTest, VersionOneLimitsCountToo) {
   EXPECT_EQ(AvailableMemoryBytes(root.path()), 1250000u);
 }
 
-// /proc/self/cgroup says where the group lies on the host; the container sees it at the top.
+// /proc/self/cgroup names the group's path on the host; inside the container the group is the root.
 TEST(AvailableMemoryTest, VersionOneLimitIsFoundInsideAContainer) {
   TempDir root;
   root.Write("proc/meminfo", "MemAvailable:   99999999 kB\n");

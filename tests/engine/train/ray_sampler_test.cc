@@ -10,7 +10,7 @@
 namespace nerf {
 namespace {
 
-// A view that looks along -Z from x = `index`, each pixel of a color that tells view and place.
+// A view that looks along -Z from x = `index`, whose pixel colors encode view and position.
 View MakeView(int index, int width, int height, uint8_t alpha = 255) {
   View view;
   view.camera.width = width;

@@ -31,7 +31,7 @@ struct Fixture {
   }
 };
 
-// Waits for what the drawing thread does by itself. False after ten seconds.
+// Waits until the drawing thread has n batches ready. False after ten seconds.
 bool BecomesReady(const SamplerRing& ring, int n) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (ring.n_ready() != n) {
@@ -46,7 +46,7 @@ TEST(SamplerRingTest, GivesTheSamplersBatchesWhileTheRayCountGrowsAndShrinks) {
     Fixture f;
     SamplerRing ring(&f.sampler, n_ahead, 40, 256);
     Batch batch;
-    // Growth by half and more is beyond what the ring draws in reserve.
+    // Growth by half exceeds the rays that the ring draws in reserve.
     const int counts[] = {256, 320, 640, 1280, 1216, 64, 64, 128, 2048, 1};
     for (int i = 0; i < 100; ++i) {
       const int n_rays = counts[i % std::size(counts)];

@@ -56,7 +56,7 @@ std::string FileOf(const std::string& header, const std::string& payload) {
   return Prefix(header.size()) + header + payload;
 }
 
-// A valid file of one tensor "w" of two floats, whose header a test then spoils.
+// A valid file of one tensor "w" of two floats, whose header a test then corrupts.
 Json OneTensorHeader(const std::string& payload = std::string(8, 'x')) {
   return {{"w", {{"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {0, 8}}}},
           {"__metadata__", {{"sha256.w", Sha256Hex(payload)}}}};
@@ -194,7 +194,7 @@ TEST(TensorFileTest, ChangedMetadataIsDataLoss) {
   EXPECT_THAT(ParseTensorFile(bytes, "f"), StatusIs(StatusCode::kDataLoss, "header"));
 }
 
-// Headers that are wrong in one way each, and a word of the answer.
+// Headers with one error each, and a word that the message must contain.
 struct HostileHeader {
   const char* name;
   std::function<std::string()> file;

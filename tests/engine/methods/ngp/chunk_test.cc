@@ -160,7 +160,7 @@ TEST_F(NgpChunkTest, EveryMarchedSampleIsReportedWithItsCell) {
   const LaneOutput output = Run(batch, {0, 20, 50}, &chunk);
   ASSERT_EQ(static_cast<int64_t>(output.sigmas.size()), output.n_marched);
   ASSERT_EQ(output.cells.size(), output.sigmas.size());
-  // A table of almost nothing: every density is close to exp(-1).
+  // The table is close to zero, so every density is close to exp(-1).
   for (size_t i = 0; i < output.sigmas.size(); ++i) {
     ASSERT_LT(output.cells[i], 32u * 32 * 32);
     ASSERT_NEAR(output.sigmas[i], std::exp(-1), 0.01);

@@ -20,7 +20,7 @@
 namespace nerf {
 namespace {
 
-// A file of a field with some structure: thick here, thin there, of every color.
+// A file of a field whose density and color vary.
 TensorFile Checkpoint(TrainingStep* step) {
   TensorFile state = LivelyState(*step);
   for (const std::string prefix : {"", "average."}) {
@@ -66,7 +66,7 @@ class CudaRenderTest : public CudaTest {
     EXPECT_TRUE(renderer->Render(camera, options, {}, &picture));
     return picture;
   }
-  // Of the eight bits of all four channels.
+  // Largest difference of an 8-bit channel.
   static int MostDifferent(const ViewPicture& a, const ViewPicture& b) {
     EXPECT_EQ(a.rgba.pixels.size(), b.rgba.pixels.size());
     int most = 0;
@@ -90,7 +90,7 @@ class CudaRenderTest : public CudaTest {
       reds.insert(expected.rgba.pixels[4 * i]);
       EXPECT_NEAR(found.depths[i], expected.depths[i], 1e-3 * expected.depths[i]) << i;
     }
-    // Or there was nothing to compare.
+    // Else nothing was compared above.
     EXPECT_GT(n_with_depth, 50);
     EXPECT_GT(n_opaque, 5);
     EXPECT_LT(n_opaque, 19 * 18);

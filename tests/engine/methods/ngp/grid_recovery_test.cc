@@ -65,9 +65,9 @@ struct Training {
   FakeClock clock_;
 };
 
-// What a rate that is far too high can leave: no unit of the hidden layer answers to anything, so
-// the density is the same everywhere. The first update speaks for every cell, and none is above the
-// mean; later ones probe a share, and what they probe is above the rest, which has decayed.
+// A learning rate that is far too high can leave no active hidden unit, so the density is the same
+// everywhere. The first update sets every cell, and none is above the mean. Later updates probe a
+// share of the cells, which then lie above the decayed rest.
 TEST(GridRecoveryTest, FieldOfOneDensityEmptiesTheGridAtTheFirstUpdate) {
   Training training;
   training.Prepare(60);
@@ -107,7 +107,7 @@ TEST(GridRecoveryTest, CamerasThatLookAwayFromTheBoxFailInsteadOfTrainingOnNothi
   EXPECT_EQ(training.trainer->state().step, 64u) << "4 times 16 steps without a sample";
 }
 
-// Without an end in sight where the budget counts samples.
+// With a budget in samples the training would never end.
 TEST(GridRecoveryTest, ThresholdThatNoSampleReachesFailsInsteadOfTrainingForEver) {
   Training training;
   training.state.config.alpha_threshold = 0.5f;

@@ -68,7 +68,7 @@ TEST(NgpNetworkTest, DensityAndColorAgreeWithTheReference) {
     for (int i = 0; i < n; ++i) {
       const reference::FieldSample expected =
           reference::NgpFieldAt(network, unit[i], directions[i]);
-      // Encodings are good to 1e-5; three layers of weights around 0.3 carry that on.
+      // Encodings are exact to 1e-5; three layers with weights around 0.3 keep that order of error.
       EXPECT_NEAR(kernels::DensityFromOutput(geometry[i * kGeometryWidth], 0.5f), expected.sigma,
                   2e-4 * expected.sigma);
       for (int c = 0; c < 3; ++c) EXPECT_NEAR(colors[i * kColorWidth + c], expected.color[c], 2e-4);
