@@ -2,6 +2,7 @@
 
 #include "common/clock.h"
 #include "common/logging.h"
+#include "server/queue/retention.h"
 #include "server/rpc/queue_metrics.h"
 
 namespace nerf {
@@ -11,8 +12,6 @@ constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
 constexpr int kTicksPerGauges = 4;
 // A job in training lets go of some 70 MB every 30 s.
 constexpr absl::Duration kCollectInterval = absl::Minutes(2);
-// A store that refuses is worth a line now and then, not four a second.
-constexpr absl::Duration kErrorLogInterval = absl::Seconds(10);
 
 }  // namespace
 
@@ -38,14 +37,9 @@ bool Clockwork::Sleep(absl::Duration duration) {
 }
 
 void Clockwork::RunTicks() {
-  RealClock clock;
-  SteadyTime next_error_log = clock.Now();
   int ticks = 0;
   do {
-    if (absl::Status status = parts_.queue->Tick(); !status.ok() && clock.Now() >= next_error_log) {
-      LogError("the queue's tick failed", {{"error", status.ToString()}});
-      next_error_log = clock.Now() + kErrorLogInterval;
-    }
+    parts_.leases->ExpireLeases();
     parts_.rpc->Tick();
     if (ticks++ % kTicksPerGauges == 0) PublishGauges();
   } while (Sleep(kTickInterval));
@@ -57,7 +51,11 @@ void Clockwork::PublishGauges() {
 }
 
 void Clockwork::RunCollector() {
+  Retention retention(parts_.state);
   while (Sleep(kCollectInterval)) {
+    if (absl::Status status = retention.Sweep(); !status.ok()) {
+      LogError("old requests and events could not be dropped", {{"error", status.ToString()}});
+    }
     const absl::StatusOr<size_t> n_files = parts_.blobs->Collect(parts_.state->ReachableBlobs());
     if (!n_files.ok()) {
       LogError("blobs could not be collected", {{"error", n_files.status().ToString()}});

@@ -6,6 +6,7 @@
 #include "common/mutex.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/lease_table.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/rpc_server.h"
@@ -20,6 +21,7 @@ class Clockwork {
   struct Parts {
     QueueState* state = nullptr;
     JobQueue* queue = nullptr;
+    LeaseTable* leases = nullptr;
     WorkerTable* workers = nullptr;
     BlobStore* blobs = nullptr;
     RpcServer* rpc = nullptr;

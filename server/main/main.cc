@@ -27,6 +27,7 @@
 #include "server/metrics/process_collector.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/scene_catalog.h"
@@ -92,6 +93,7 @@ struct Server {
   std::unique_ptr<SqliteStore> store;
   std::unique_ptr<QueueState> state;
   std::unique_ptr<JobQueue> queue;
+  std::unique_ptr<LeaseTable> leases;
   std::unique_ptr<SceneCatalog> scenes;
   std::unique_ptr<ModelCatalog> models;
   std::unique_ptr<WorkerTable> workers;
@@ -120,6 +122,7 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   if (!state.ok()) return state.status();
   server->state = *std::move(state);
   server->queue = std::make_unique<JobQueue>(server->state.get());
+  server->leases = std::make_unique<LeaseTable>(server->state.get());
   server->scenes = std::make_unique<SceneCatalog>(server->state.get());
   server->models = std::make_unique<ModelCatalog>(server->state.get());
   server->workers = std::make_unique<WorkerTable>(&server->clock, flags.lease_ttl);
@@ -137,6 +140,7 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   auto rpc = RpcServer::Start(options, {.clock = &server->clock,
                                         .random = &server->random,
                                         .queue = server->queue.get(),
+                                        .leases = server->leases.get(),
                                         .scenes = server->scenes.get(),
                                         .models = server->models.get(),
                                         .workers = server->workers.get(),
@@ -151,9 +155,9 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
                         MetricsListener::Start(metrics.ToString(), {server->metrics->collectable(),
                                                                     MakeProcessCollector()}));
   server->metrics_listener = std::move(listener);
-  server->clockwork = std::make_unique<Clockwork>(
-      Clockwork::Parts{server->state.get(), server->queue.get(), server->workers.get(),
-                       server->blobs.get(), server->rpc.get(), server->metrics.get()});
+  server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
+      server->state.get(), server->queue.get(), server->leases.get(), server->workers.get(),
+      server->blobs.get(), server->rpc.get(), server->metrics.get()});
   return absl::OkStatus();
 }
 

@@ -2,9 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace nerf {
+
+bool JobLease::Has(std::string_view worker) const {
+  return std::find(members.begin(), members.end(), worker) != members.end();
+}
+
+std::string_view JobLease::holder() const {
+  return members.empty() ? std::string_view() : std::string_view(members.front());
+}
 
 absl::Status Transition(Job& job, JobState to, absl::Time now, QueueReason reason) {
   if (!IsLegalTransition(job.state, to)) {

@@ -4,11 +4,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/queue/blob_ref.h"
+#include "server/queue/job_kind.h"
 #include "server/queue/job_state.h"
 #include "server/queue/resource_key.h"
 
@@ -98,24 +100,36 @@ struct JobError {
   bool operator==(const JobError&) const = default;
 };
 
-// The right to run a job. HoldsLease(job.state) says whether it is held now. In QUEUED a worker
-// that is still named is the holder of an expired lease, who may take it up again at the same epoch
-// until somebody else is granted the job. In a final state it names the last holder.
+// What a training job is to do.
+struct TrainingSpec {
+  std::string scene;  // id, in the same project
+  JobConfig config;
+  std::string requested_config;  // what the client sent: opaque bytes, returned by the service
+  std::optional<InitReference> init;
+
+  bool operator==(const TrainingSpec&) const = default;
+};
+
+// The right to work on a job. HoldsLease(job.state) says whether it is held now. A QUEUED job that
+// still names members had a lease that expired: they may take it up again at the same epoch until
+// the job is granted to others. In a final state it names the last holders.
 struct JobLease {
-  std::string worker;  // empty: nobody, or handed back
-  uint64_t epoch = 0;  // fencing number; grows by one with every grant, never shrinks
+  std::vector<std::string> members;  // workers, one today; empty: nobody, or handed back
+  uint64_t epoch = 0;                // fencing number; grows by one with every grant
+
+  bool Has(std::string_view worker) const;
+  // The first member; empty without one.
+  std::string_view holder() const;
   bool operator==(const JobLease&) const = default;
 };
 
-// One submission, all of it. What a store keeps and a reader gets is a copy.
+// One submission, all of it. The store keeps copies and readers get copies.
 struct Job {
   ResourceKey key;
+  JobKind kind = JobKind::kTraining;
   uint64_t create_sequence = 0;  // order of submission in this store, from 1
   std::string display_name;
-  std::string scene;  // id, in the same project
-  JobConfig config;
-  std::string requested_config;  // what the client sent: opaque bytes, echoed by the service
-  std::optional<InitReference> init;
+  TrainingSpec training;   // of kind kTraining
   std::string request_id;  // empty without one
 
   JobState state = JobState::kQueued;
@@ -123,7 +137,7 @@ struct Job {
   uint32_t attempt = 0;                           // placements on a worker; 0 before the first
   uint32_t crashes_in_row = 0;  // engine crashes since the last committed checkpoint that count
   bool crashed_since_checkpoint = false;  // any at all, also of an engine that had other work
-  JobLease lease;
+  JobLease lease;                         // of its only part
   JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
   std::optional<double> best_preview_psnr;    // dB, over all checkpoints ever committed

@@ -17,11 +17,15 @@ namespace {
 std::string FingerprintOf(const JobSpec& spec) {
   Fingerprint fingerprint;
   // Of the config what was asked for: what follows from it may change with the server's version.
-  fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.scene);
-  fingerprint.Add(spec.requested_config).Add(spec.init.has_value() ? "init" : "scratch");
-  if (spec.init.has_value()) {
-    fingerprint.Add(static_cast<uint64_t>(spec.init->kind)).Add(spec.init->source.project);
-    fingerprint.Add(spec.init->source.id).Add(uint64_t{spec.init->step}).Add(spec.init->scope);
+  fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
+  fingerprint.Add(spec.training.requested_config)
+      .Add(spec.training.init.has_value() ? "init" : "scratch");
+  if (spec.training.init.has_value()) {
+    fingerprint.Add(static_cast<uint64_t>(spec.training.init->kind))
+        .Add(spec.training.init->source.project);
+    fingerprint.Add(spec.training.init->source.id)
+        .Add(uint64_t{spec.training.init->step})
+        .Add(spec.training.init->scope);
   }
   return fingerprint.Hex();
 }
@@ -32,35 +36,15 @@ absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
   check.RequireRequestId("request_id", spec.request_id);
   check.RequireDisplayName("training_job.display_name", spec.display_name);
-  check.RequireId("training_job.scene", spec.scene, /*may_be_empty=*/validate_only);
-  if (spec.init.has_value()) {
-    check.Require(spec.init->source.project == spec.project, "training_job.config.init",
+  check.RequireId("training_job.scene", spec.training.scene, /*may_be_empty=*/validate_only);
+  if (spec.training.init.has_value()) {
+    check.Require(spec.training.init->source.project == spec.project, "training_job.config.init",
                   "must be of the same project");
   }
   return check.Result();
 }
 
-JobEvent MakeEvent(const Job& job, JobEventKind kind, uint32_t checkpoint_step, absl::Time now) {
-  JobEvent event;
-  event.sequence = job.last_event_sequence;
-  event.kind = kind;
-  event.time = now;
-  event.state = job.state;
-  event.queue_reason = job.queue_reason;
-  event.attempt = job.attempt;
-  event.worker = job.lease.worker;
-  event.progress = job.progress;
-  event.checkpoint_step = checkpoint_step;
-  return event;
-}
-
 }  // namespace
-
-absl::StatusOr<JobEntry*> JobQueue::Find(const ResourceKey& key) {
-  const auto found = state_.jobs.find(key);
-  if (found == state_.jobs.end()) return ResourceNotFound(JobName(key));
-  return &found->second;
-}
 
 absl::Status JobQueue::ResolveInit(const JobSpec& spec, InitReference& init) {
   const auto use = [&](const BlobRef& blob, const std::vector<TensorRecord>& tensors) {
@@ -81,77 +65,102 @@ absl::Status JobQueue::ResolveInit(const JobSpec& spec, InitReference& init) {
   return ResourceNotFound(CheckpointName(init.source, init.step));
 }
 
+absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, absl::Time now) {
+  Job job;
+  job.key = {spec.project, spec.id};
+  job.display_name = spec.display_name;
+  job.training = spec.training;
+  job.request_id = spec.request_id;
+  job.create_time = now;
+  job.last_event_sequence = 1;
+  const ResourceKey scene = {spec.project, spec.training.scene};
+  if (!scene.id.empty() && !state_.scenes.contains(scene)) {
+    return ResourceNotFound(SceneName(scene));
+  }
+  if (job.training.init.has_value()) {
+    NERF_RETURN_IF_ERROR(ResolveInit(spec, *job.training.init));
+  }
+  const auto is_taken = [&] {
+    state_.mu.AssertHeld();
+    return state_.jobs.contains(job.key) || state_.jobs_in_creation.contains(job.key);
+  };
+  if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key));
+  const size_t n_queued = state_.queued_jobs.size() + state_.jobs_in_creation.size();
+  if (n_queued >= state_.options.max_queued_jobs) {
+    return WithReason(
+        absl::ResourceExhaustedError(fmt::format("{} jobs are queued already", n_queued)),
+        reason::kQueueFull);
+  }
+  while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
+    job.key.id = NewShortId("j", state_.random);
+  }
+  state_.CountOnFromDeletedJob(job);
+  return job;
+}
+
 absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   NERF_RETURN_IF_ERROR(CheckSpec(spec, validate_only));
-  PendingSignals pending;
-  MutexLock lock(state_.mu);
+  QueueLock lock(state_);
   if (!state_.options.projects.contains(spec.project)) {
     return ResourceNotFound("projects/" + spec.project);
   }
+  // What is being deleted or created under these names is decided first.
+  const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
+  std::vector<ClaimKey> names = {{ClaimKey::Kind::kScene, {spec.project, spec.training.scene}},
+                                 request_key,
+                                 {ClaimKey::Kind::kJob, {spec.project, spec.id}}};
+  if (const auto& init = spec.training.init; init.has_value()) {
+    names.push_back(
+        {init->kind == InitReference::Kind::kModel ? ClaimKey::Kind::kModel : ClaimKey::Kind::kJob,
+         init->source});
+  }
+  state_.AwaitUnclaimed(names);
   const absl::Time now = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
                         FingerprintOf(spec),       now};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
-    NERF_ASSIGN_OR_RETURN(const auto entry, Find({spec.project, *earlier}));
+    NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, *earlier}));
     return entry->job;
   }
-
-  Job job;
-  job.key = {spec.project, spec.id};
-  job.display_name = spec.display_name;
-  job.scene = spec.scene;
-  job.config = spec.config;
-  job.requested_config = spec.requested_config;
-  job.init = spec.init;
-  job.request_id = spec.request_id;
-  job.create_time = now;
+  NERF_ASSIGN_OR_RETURN(Job job, MakeJob(spec, now));
   job.create_sequence = state_.next_sequence;
-  job.last_event_sequence = 1;
-  const ResourceKey scene = {spec.project, spec.scene};
-  if (!spec.scene.empty() && !state_.scenes.contains(scene)) {
-    return ResourceNotFound(SceneName(scene));
-  }
-  if (job.init.has_value()) {
-    NERF_RETURN_IF_ERROR(ResolveInit(spec, *job.init));
-  }
-  if (!spec.id.empty() && state_.jobs.contains(job.key)) return ResourceExists(JobName(job.key));
-  if (state_.queued_jobs.size() >= state_.options.max_queued_jobs) {
-    return WithReason(absl::ResourceExhaustedError(
-                          fmt::format("{} jobs are queued already", state_.queued_jobs.size())),
-                      reason::kQueueFull);
-  }
-  while (job.key.id.empty() || (spec.id.empty() && state_.jobs.contains(job.key))) {
-    job.key.id = NewShortId("j", state_.random);
-  }
-  state_.CountOnFromDeletedJob(job);
   if (validate_only) return job;
 
+  ++state_.next_sequence;
   request.resource_id = job.key.id;
   StoreWrite write;
   write.jobs.push_back({job, std::nullopt});
-  JobEvent event = MakeEvent(job, JobEventKind::kStateChanged, 0, now);
+  const JobEvent event = MakeJobEvent(job, JobEventKind::kStateChanged, 0, now);
   write.events.emplace_back(job.key, event);
-  if (!request.request_id.empty()) write.new_requests.push_back(request);
-  NERF_RETURN_IF_ERROR(state_.Commit(write));
+  std::vector<ClaimKey> claimed = {{ClaimKey::Kind::kJob, job.key}};
+  if (!request.request_id.empty()) {
+    write.new_requests.push_back(request);
+    claimed.push_back(request_key);
+  }
+  Claim claim(state_, std::move(claimed));
+  state_.jobs_in_creation.emplace(job.key, job);
+  const absl::Status committed = state_.Commit(std::move(write));
+  state_.jobs_in_creation.erase(job.key);
+  NERF_RETURN_IF_ERROR(committed);
 
-  ++state_.next_sequence;
   JobEntry& entry = state_.jobs[job.key];
   entry.job = job;
   entry.progress_stored_at = state_.clock.Now();
-  entry.log.Append(std::move(event));
+  entry.log.Append(event);
   state_.job_order.emplace(job.create_sequence, job.key);
   state_.RememberRequest(request);
   state_.Reindex(entry, std::nullopt);
   state_.observer.OnJobCreated(job);
-  for (const auto& [worker, signal] : state_.work_signals) pending.Add(signal);
-  LogInfo("job created", {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.scene}});
+  for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+  LogInfo("job created",
+          {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.training.scene}});
   return job;
 }
 
 absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
   MutexLock lock(state_.mu);
-  NERF_ASSIGN_OR_RETURN(const auto entry, Find(key));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob(key));
   return entry->job;
 }
 
@@ -168,35 +177,38 @@ bool JobQueue::IsQueued(const Job& job) {
 
 size_t JobQueue::QueuedAhead(const Job& job) {
   MutexLock lock(state_.mu);
+  const std::string_view wanted = CapabilityOf(job);
   size_t n_ahead = 0;
-  for (const auto& [sequence, method] : state_.queued_jobs) {
+  for (const auto& [sequence, capability] : state_.queued_jobs) {
     if (sequence >= job.create_sequence) break;
-    if (method == job.config.method) ++n_ahead;
+    if (capability == wanted) ++n_ahead;
   }
   return n_ahead;
 }
 
-std::map<std::string, std::vector<uint64_t>> JobQueue::QueuedByMethod() {
+std::map<std::string, std::vector<uint64_t>> JobQueue::QueuedByCapability() {
   std::map<std::string, std::vector<uint64_t>> queued;
   MutexLock lock(state_.mu);
-  for (const auto& [sequence, method] : state_.queued_jobs) queued[method].push_back(sequence);
+  for (const auto& [sequence, capability] : state_.queued_jobs) {
+    queued[capability].push_back(sequence);
+  }
   return queued;
 }
 
 absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetState& target) {
-  PendingSignals pending;
-  MutexLock lock(state_.mu);
-  NERF_ASSIGN_OR_RETURN(const auto found, Find(key));
-  JobEntry& entry = *found;
-  const JobState from = entry.job.state;
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
+  const JobState from = entry->job.state;
   const std::optional<JobState> to = target(from);
   if (!to.has_value()) {
     return StateConflict(fmt::format("{} is {}", JobName(key), JobStateName(from)),
                          {{"state", std::string(JobStateName(from))}});
   }
-  if (*to == from) return entry.job;
-  NERF_RETURN_IF_ERROR(Move(entry, *to, pending));
-  return entry.job;
+  if (*to == from) return entry->job;
+  JobChange change(*entry, state_.clock.WallNow());
+  NERF_RETURN_IF_ERROR(change.Move(*to));
+  NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
+  return entry->job;
 }
 
 absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key) {
@@ -225,11 +237,9 @@ absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
 }
 
 absl::Status JobQueue::Delete(const ResourceKey& key) {
-  MutexLock lock(state_.mu);
-  const auto found = state_.jobs.find(key);
-  if (found == state_.jobs.end()) return ResourceNotFound(JobName(key));
-  JobEntry& entry = found->second;
-  const Job& job = entry.job;
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
+  const Job& job = entry->job;
   if (!IsFinal(job.state)) {
     return StateConflict(
         fmt::format("{} is {}; cancel it first", JobName(key), JobStateName(job.state)),
@@ -240,16 +250,17 @@ absl::Status JobQueue::Delete(const ResourceKey& key) {
   write.deleted_jobs.push_back(key);
   write.trimmed_events.emplace_back(key, job.last_event_sequence);
   write.new_requests.push_back(remembered);
-  NERF_RETURN_IF_ERROR(state_.Commit(write));
+  Claim claim(state_, {{ClaimKey::Kind::kJob, key}});
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
 
   state_.RememberRequest(remembered);
-  ReleaseBlobs(job.checkpoints);
-  ReleasePreview(job.progress.preview_image, std::nullopt);
+  for (const BlobRef& blob : BlobsOf(job)) state_.blobs.Release(blob);
+  --state_.job_counts[{key.project, job.state}];
   const uint64_t create_sequence = job.create_sequence;
   state_.job_order.erase(create_sequence);
-  // Who watches has heard that there is an end to read, and may not have come to it yet.
-  if (entry.log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(entry));
-  state_.jobs.erase(found);
+  // Its watchers may not have read all of its events yet.
+  if (entry->log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(*entry));
+  state_.jobs.erase(key);
   LogInfo("job deleted", {{"project", key.project}, {"job", key.id}});
   return absl::OkStatus();
 }
@@ -257,7 +268,7 @@ absl::Status JobQueue::Delete(const ResourceKey& key) {
 absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,
                                                          std::optional<uint32_t> step) {
   MutexLock lock(state_.mu);
-  NERF_ASSIGN_OR_RETURN(const auto found, Find(job));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(job));
   const std::vector<CheckpointRecord>& checkpoints = found->job.checkpoints;
   if (!step.has_value()) {
     if (checkpoints.empty()) return NoCheckpoint(JobName(job));
@@ -288,84 +299,29 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
     // Before the job is looked for: one that another store had was not deleted here.
     if (position->store_epoch != state_.store_epoch) return foreign;
   }
-  NERF_ASSIGN_OR_RETURN(const auto found, Find(key));
+  NERF_ASSIGN_OR_RETURN(JobEntry * found, state_.FindJob(key));
   JobEntry& entry = *found;
   const uint64_t last = entry.job.last_event_sequence;
   // A position that this store has not reached means that it was set back (an old backup).
   if (position.has_value() && position->sequence > last) return foreign;
   auto signal = std::make_shared<WatchSignal>(std::move(on_new));
   entry.log.Subscribe(signal);
+  ++state_.n_watchers;
   return std::unique_ptr<Watcher>(new Watcher(&state_, key, entry.job.create_sequence,
                                               std::move(signal),
                                               position.has_value() ? position->sequence : last));
 }
 
-absl::Status JobQueue::Move(JobEntry& entry, JobState to, PendingSignals& pending) {
-  Job changed = entry.job;
-  absl::Status status = Transition(changed, to, state_.clock.WallNow());
-  if (!status.ok()) return status;
-  return Apply(entry, std::move(changed), JobEventKind::kStateChanged, pending);
-}
-
-absl::Status JobQueue::Apply(JobEntry& entry, Job changed, JobEventKind kind,
-                             PendingSignals& pending, uint32_t checkpoint_step) {
-  const Job& old = entry.job;
-  changed.last_event_sequence = old.last_event_sequence + 1;
-  JobEvent event = MakeEvent(changed, kind, checkpoint_step, state_.clock.WallNow());
-  StoreWrite write;
-  write.jobs.push_back({changed, old.lease.epoch});
-  write.events.emplace_back(changed.key, event);
-  const size_t max_events = state_.options.max_events_per_job;
-  if (entry.log.size() >= max_events) {
-    write.trimmed_events.emplace_back(changed.key, event.sequence - max_events);
-  }
-  NERF_RETURN_IF_ERROR(state_.Commit(write));
-
-  const JobState old_state = old.state;
-  entry.job = std::move(changed);
-  entry.log.Append(std::move(event));
-  entry.log.Trim(max_events);
-  entry.progress_stored_at = state_.clock.Now();
-  state_.Reindex(entry, old_state);
-  entry.log.SignalAll(pending);
-  const Job& job = entry.job;
-  if (job.state == old_state) return absl::OkStatus();
-
-  const bool is_order = job.state == JobState::kPausing || job.state == JobState::kCancelling;
-  for (const auto& [worker, signal] : state_.work_signals) {
-    if (job.state == JobState::kQueued || (is_order && worker == job.lease.worker)) {
-      pending.Add(signal);
-    }
-  }
-  if (IsFinal(job.state)) state_.observer.OnJobFinished(job);
-  LogInfo("job moved", {{"project", job.key.project},
-                        {"job", job.key.id},
-                        {"from", JobStateName(old_state)},
-                        {"to", JobStateName(job.state)},
-                        {"reason", QueueReasonName(job.queue_reason)},
-                        {"worker", job.lease.worker},
-                        {"lease_epoch", job.lease.epoch}});
-  return absl::OkStatus();
-}
-
 QueueStats JobQueue::Stats() {
   MutexLock lock(state_.mu);
   QueueStats stats;
-  const absl::Time now = state_.clock.WallNow();
-  for (const auto& [key, entry] : state_.jobs) {
-    ++stats.jobs[{key.project, entry.job.state}];
-    stats.n_watchers += entry.log.n_watchers();
-    if (entry.job.state != JobState::kQueued) continue;
-    // A job that waits has no later event than that it was queued.
-    const JobEvent* const queued = entry.log.At(entry.job.last_event_sequence);
-    if (queued == nullptr) continue;
-    stats.oldest_queued_age = std::max(stats.oldest_queued_age, now - queued->time);
+  stats.jobs = state_.job_counts;
+  if (!state_.queued_since.empty()) {
+    stats.oldest_queued_age = state_.clock.Now() - *state_.queued_since.begin();
   }
-  for (const auto& [sequence, entry] : state_.deleted_jobs) {
-    stats.n_watchers += entry.log.n_watchers();
-  }
+  stats.n_watchers = state_.n_watchers;
   stats.n_queued = state_.queued_jobs.size();
-  stats.n_leases = state_.leased_jobs.size();
+  stats.n_leases = state_.lease_deadlines.size();
   return stats;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,10 @@ class JobStore {
   // has failed, DataLoss STORE_CORRUPT. After any other error the change may be there after a
   // restart, and the store refuses every later commit until then.
   virtual absl::Status Commit(const StoreWrite& write) = 0;
+
+  // Commits each write or refuses it, as Commit in turn would, but with one sync to disk for all of
+  // them where the store can do that. A status for each write, in their order.
+  virtual std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes);
 };
 
 }  // namespace nerf

@@ -32,11 +32,27 @@ absl::Status CheckSpec(const ModelSpec& spec) {
   return check.Result();
 }
 
+absl::StatusOr<CheckpointRecord*> FindCheckpoint(Job& job, const CheckpointKey& key) {
+  if (!key.step.has_value()) {
+    if (job.checkpoints.empty()) return NoCheckpoint(JobName(key.job));
+    return &job.checkpoints.back();
+  }
+  for (CheckpointRecord& checkpoint : job.checkpoints) {
+    if (checkpoint.step == *key.step) return &checkpoint;
+  }
+  return ResourceNotFound(CheckpointName(key.job, *key.step));
+}
+
 }  // namespace
 
 absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   NERF_RETURN_IF_ERROR(CheckSpec(spec));
-  MutexLock lock(state_.mu);
+  QueueLock lock(state_);
+  const ResourceKey& job_key = spec.checkpoint.job;
+  const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
+  state_.AwaitUnclaimed({request_key,
+                         {ClaimKey::Kind::kModel, {spec.project, spec.id}},
+                         {ClaimKey::Kind::kJob, job_key}});
   ModelRecord model;
   model.create_time = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kModel, spec.project,     spec.request_id, "",
@@ -47,36 +63,26 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
     if (found == state_.models.end()) return ResourceNotFound(ModelName({spec.project, *earlier}));
     return found->second;
   }
-
-  const ResourceKey& job_key = spec.checkpoint.job;
-  const auto job_entry = state_.jobs.find(job_key);
-  if (job_entry == state_.jobs.end()) return ResourceNotFound(JobName(job_key));
-  Job changed = job_entry->second.job;
-  auto checkpoint = changed.checkpoints.end();
-  if (spec.checkpoint.step.has_value()) {
-    checkpoint = std::find_if(changed.checkpoints.begin(), changed.checkpoints.end(),
-                              [&](const auto& c) { return c.step == *spec.checkpoint.step; });
-  } else if (!changed.checkpoints.empty()) {
-    checkpoint = std::prev(changed.checkpoints.end());
-  }
-  if (checkpoint == changed.checkpoints.end()) {
-    if (!spec.checkpoint.step.has_value()) return NoCheckpoint(JobName(job_key));
-    return ResourceNotFound(CheckpointName(job_key, *spec.checkpoint.step));
-  }
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(job_key));
+  Job changed = entry->job;
+  NERF_ASSIGN_OR_RETURN(CheckpointRecord * checkpoint, FindCheckpoint(changed, spec.checkpoint));
 
   model.key = {spec.project, spec.id};
-  if (!spec.id.empty() && state_.models.contains(model.key)) {
-    return ResourceExists(ModelName(model.key));
-  }
-  while (model.key.id.empty() || (spec.id.empty() && state_.models.contains(model.key))) {
+  const auto is_taken = [&] {
+    state_.mu.AssertHeld();
+    return state_.models.contains(model.key) ||
+           state_.IsClaimed({ClaimKey::Kind::kModel, model.key});
+  };
+  if (!spec.id.empty() && is_taken()) return ResourceExists(ModelName(model.key));
+  while (model.key.id.empty() || (spec.id.empty() && is_taken())) {
     model.key.id = NewShortId("m", state_.random);
   }
-  model.create_sequence = state_.next_sequence;
+  model.create_sequence = state_.next_sequence++;
   model.display_name = spec.display_name;
   model.request_id = spec.request_id;
   model.job = job_key.id;
   model.step = checkpoint->step;
-  model.method = changed.config.method;
+  model.method = changed.training.config.method;
   model.blob = checkpoint->model_blob;
   model.preview_psnr = checkpoint->preview_psnr;
   model.tensors = checkpoint->tensors;
@@ -86,11 +92,17 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   StoreWrite write;
   write.new_models.push_back(model);
   write.jobs.push_back({changed, changed.lease.epoch});
-  if (!request.request_id.empty()) write.new_requests.push_back(request);
-  NERF_RETURN_IF_ERROR(state_.Commit(write));
+  std::vector<ClaimKey> claimed = {{ClaimKey::Kind::kModel, model.key},
+                                   {ClaimKey::Kind::kJob, job_key}};
+  if (!request.request_id.empty()) {
+    write.new_requests.push_back(request);
+    claimed.push_back(request_key);
+  }
+  Claim claim(state_, std::move(claimed));
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
 
-  ++state_.next_sequence;
-  job_entry->second.job = std::move(changed);
+  // Of the job only its checkpoints: newer progress may have been shown meanwhile.
+  entry->job.checkpoints = std::move(changed.checkpoints);
   state_.model_order.emplace(model.create_sequence, model.key);
   state_.models.emplace(model.key, model);
   state_.RememberRequest(request);
@@ -114,18 +126,37 @@ absl::StatusOr<Page<ModelRecord>> ModelCatalog::List(const PageRequest& request)
                                [](const ModelRecord& model) { return model; });
 }
 
-absl::Status ModelCatalog::Delete(const ResourceKey& key) {
-  MutexLock lock(state_.mu);
-  const auto found = state_.models.find(key);
-  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
-  const ModelRecord& model = found->second;
+absl::Status ModelCatalog::CheckUnused(const ResourceKey& key) const {
+  const auto uses = [&](const Job& job) {
+    const auto& init = job.training.init;
+    return !IsFinal(job.state) && init.has_value() && init->kind == InitReference::Kind::kModel &&
+           init->source == key;
+  };
+  const auto in_use_by = [&](const Job& job) {
+    return StateConflict(fmt::format("{} is used by {}", ModelName(key), JobName(job.key)));
+  };
   for (const auto& [job_key, entry] : state_.jobs) {
-    const auto& init = entry.job.init;
-    if (!IsFinal(entry.job.state) && init.has_value() &&
-        init->kind == InitReference::Kind::kModel && init->source == key) {
-      return StateConflict(fmt::format("{} is used by {}", ModelName(key), JobName(job_key)));
-    }
+    if (uses(entry.job)) return in_use_by(entry.job);
   }
+  for (const auto& [job_key, job] : state_.jobs_in_creation) {
+    if (uses(job)) return in_use_by(job);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelCatalog::Delete(const ResourceKey& key) {
+  QueueLock lock(state_);
+  const ClaimKey model_key{ClaimKey::Kind::kModel, key};
+  state_.AwaitUnclaimed({model_key});
+  auto found = state_.models.find(key);
+  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
+  // Its checkpoint is changed, too. The job of a model never changes.
+  const ClaimKey job_key{ClaimKey::Kind::kJob, {key.project, found->second.job}};
+  state_.AwaitUnclaimed({model_key, job_key});
+  found = state_.models.find(key);
+  if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
+  NERF_RETURN_IF_ERROR(CheckUnused(key));
+  const ModelRecord& model = found->second;
   // The blob tells a checkpoint from one of a later job that was given the same id.
   const bool is_last_of_checkpoint =
       std::none_of(state_.models.begin(), state_.models.end(), [&](const auto& item) {
@@ -146,8 +177,9 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
     }
     write.jobs.push_back({*changed, changed->lease.epoch});
   }
-  NERF_RETURN_IF_ERROR(state_.Commit(write));
-  if (changed.has_value()) job_entry->second.job = *std::move(changed);
+  Claim claim(state_, {model_key, job_key});
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+  if (changed.has_value()) job_entry->second.job.checkpoints = std::move(changed->checkpoints);
   state_.blobs.Release(model.blob);
   state_.model_order.erase(model.create_sequence);
   state_.models.erase(found);

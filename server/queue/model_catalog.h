@@ -36,6 +36,9 @@ class ModelCatalog {
   absl::Status Delete(const ResourceKey& key);
 
  private:
+  // STATE_CONFLICT while a job that is not final starts from it.
+  absl::Status CheckUnused(const ResourceKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+
   QueueState& state_;
 };
 

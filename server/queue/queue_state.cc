@@ -10,6 +10,8 @@
 #include "common/logging.h"
 #include "common/packed_strings.h"
 #include "common/status_macros.h"
+#include "server/queue/job_kind.h"
+#include "server/queue/resource_error.h"
 
 namespace nerf {
 namespace {
@@ -32,7 +34,15 @@ QueueState::QueueState(const QueueOptions& queue_options, const Dependencies& de
       random(*dependencies.random),
       store(*dependencies.store),
       blobs(*dependencies.blobs),
-      observer(dependencies.observer != nullptr ? *dependencies.observer : NullObserver()) {}
+      observer(dependencies.observer != nullptr ? *dependencies.observer : NullObserver()) {
+  if (!dependencies.groups_commits) return;
+  writer_ = std::make_unique<StoreWriter>(
+      &store, &clock, [this](std::vector<StoreWriter::Finished> finished, absl::Duration duration) {
+        Deliver(std::move(finished), duration);
+      });
+}
+
+QueueState::~QueueState() { writer_.reset(); }
 
 absl::StatusOr<std::unique_ptr<QueueState>> QueueState::Open(const QueueOptions& options,
                                                              const Dependencies& dependencies) {
@@ -46,7 +56,6 @@ absl::Status QueueState::Restore(StoredState stored) {
   MutexLock lock(mu);
   const SteadyTime now = clock.Now();
   store_epoch = std::move(stored.store_epoch);
-  requests_swept_at = now;
   for (Job& job : stored.jobs) {
     const ResourceKey key = job.key;
     next_sequence = std::max(next_sequence, job.create_sequence + 1);
@@ -55,10 +64,7 @@ absl::Status QueueState::Restore(StoredState stored) {
     }
     JobEntry& entry = jobs[key];
     entry.job = std::move(job);
-    // The recovery window: a holder that outlived the last server has one TTL to find back.
-    entry.lease_deadline = now + options.lease_ttl;
     entry.progress_stored_at = now;
-    Reindex(entry, std::nullopt);
   }
   for (auto& [key, event] : stored.events) {
     const auto found = jobs.find(key);
@@ -84,12 +90,23 @@ absl::Status QueueState::Restore(StoredState stored) {
     models.emplace(model.key, std::move(model));
   }
   for (const RequestRecord& request : stored.requests) RememberRequest(request);
-  for (const auto& [key, entry] : jobs) {
-    if (entry.log.At(entry.job.last_event_sequence) == nullptr) {
+  const absl::Time wall_now = clock.WallNow();
+  for (auto& [key, entry] : jobs) {
+    const JobEvent* const last = entry.log.At(entry.job.last_event_sequence);
+    if (last == nullptr) {
       return Inconsistent(fmt::format("the last event of {} is missing", JobName(key)));
     }
-    if (!IsFinal(entry.job.state) && !scenes.contains({key.project, entry.job.scene})) {
-      return Inconsistent(fmt::format("{} has no scene {}", JobName(key), entry.job.scene));
+    // Of the recovery window: leases that are held begin anew here.
+    Reindex(entry, std::nullopt);
+    if (entry.job.state == JobState::kQueued) {
+      // It waits since its last event, for that is what queued it.
+      queued_since.extract(entry.queued_at);
+      entry.queued_at = now + -std::max(absl::ZeroDuration(), wall_now - last->time);
+      queued_since.insert(entry.queued_at);
+    }
+    if (!IsFinal(entry.job.state) && !scenes.contains({key.project, entry.job.training.scene})) {
+      return Inconsistent(
+          fmt::format("{} has no scene {}", JobName(key), entry.job.training.scene));
     }
   }
   return absl::OkStatus();
@@ -102,26 +119,161 @@ std::set<std::string> QueueState::ReachableBlobs() {
     for (const SceneFileRecord& file : scene.files) reachable.insert(file.blob.sha256);
   }
   for (const auto& [key, model] : models) reachable.insert(model.blob.sha256);
-  for (const auto& [key, entry] : jobs) {
-    const Job& job = entry.job;
-    for (const CheckpointRecord& checkpoint : job.checkpoints) {
-      reachable.insert(checkpoint.checkpoint_blob.sha256);
-      reachable.insert(checkpoint.model_blob.sha256);
-    }
-    if (job.progress.preview_image.has_value()) {
-      reachable.insert(job.progress.preview_image->sha256);
-    }
-    if (job.init.has_value() && !IsFinal(job.state)) reachable.insert(job.init->blob.sha256);
-  }
+  const auto add = [&](const Job& job) {
+    for (const BlobRef& blob : BlobsOf(job)) reachable.insert(blob.sha256);
+  };
+  for (const auto& [key, entry] : jobs) add(entry.job);
+  for (const auto& [key, job] : jobs_in_creation) add(job);
   return reachable;
 }
 
-absl::Status QueueState::Commit(const StoreWrite& write) {
+void QueueState::Submit(StoreWrite write, Done done) {
+  if (writer_ != nullptr) return writer_->Submit(std::move(write), std::move(done));
   const SteadyTime start = clock.Now();
-  absl::Status status = store.Commit(write);
-  observer.OnCommit(clock.Now() - start, status.ok());
-  if (!status.ok()) LogError("commit failed", {{"error", std::string(status.message())}});
-  return status;
+  const absl::Status status = store.Commit(write);
+  Committed(status, clock.Now() - start);
+  done(status);
+}
+
+void QueueState::Deliver(std::vector<StoreWriter::Finished> finished, absl::Duration duration) {
+  QueueLock lock(*this);
+  absl::Status failed;
+  for (const StoreWriter::Finished& write : finished) failed.Update(write.status);
+  Committed(failed, duration);
+  for (const StoreWriter::Finished& write : finished) write.done(write.status);
+}
+
+void QueueState::Committed(const absl::Status& status, absl::Duration duration) {
+  observer.OnCommit(duration, status.ok());
+  if (status.ok() || clock.Now() < next_error_log_) return;
+  // A store that refuses is worth a line now and then, not one for each write.
+  constexpr absl::Duration kErrorLogInterval = absl::Seconds(10);
+  next_error_log_ = clock.Now() + kErrorLogInterval;
+  LogError("commit failed", {{"error", std::string(status.message())}});
+}
+
+absl::Status QueueState::Commit(StoreWrite write) {
+  std::optional<absl::Status> result;
+  CondVar done;
+  Submit(std::move(write), [&](const absl::Status& status) {
+    result = status;
+    done.NotifyOne();
+  });
+  while (!result.has_value()) done.Wait(mu);
+  return *result;
+}
+
+bool QueueState::IsClaimed(const ClaimKey& key) const { return claims_.contains(key); }
+
+void QueueState::AwaitUnclaimed(const std::vector<ClaimKey>& keys) {
+  while (std::any_of(keys.begin(), keys.end(), [this](const ClaimKey& key) {
+    mu.AssertHeld();
+    return claims_.contains(key);
+  })) {
+    claim_lifted_.Wait(mu);
+  }
+}
+
+Claim::Claim(QueueState& state, std::vector<ClaimKey> keys)
+    : state_(state), keys_(std::move(keys)) {
+  state_.claims_.insert(keys_.begin(), keys_.end());
+}
+
+Claim::~Claim() {
+  for (const ClaimKey& key : keys_) state_.claims_.erase(key);
+  state_.claim_lifted_.NotifyAll();
+}
+
+QueueLock::~QueueLock() {
+  std::vector<std::shared_ptr<WatchSignal>> signals;
+  signals.swap(state_.wake);
+  state_.mu.Unlock();
+  for (const auto& signal : signals) signal->Fire();
+}
+
+absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key) {
+  const auto found = jobs.find(key);
+  if (found == jobs.end()) return ResourceNotFound(JobName(key));
+  return &found->second;
+}
+
+absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key) {
+  AwaitUnclaimed({{ClaimKey::Kind::kJob, key}});
+  return FindJob(key);
+}
+
+StoreWrite QueueState::WriteOf(const JobEntry& entry, const JobChange& change) {
+  StoreWrite write;
+  write.jobs.push_back({change.job, change.old_epoch()});
+  for (const JobEvent& event : change.events()) write.events.emplace_back(change.job.key, event);
+  const size_t max_events = options.max_events_per_job;
+  if (entry.log.size() + change.events().size() > max_events) {
+    write.trimmed_events.emplace_back(change.job.key, change.job.last_event_sequence - max_events);
+  }
+  return write;
+}
+
+absl::Status QueueState::Apply(JobEntry& entry, JobChange change) {
+  if (change.events().empty()) return absl::OkStatus();
+  Claim claim(*this, {{ClaimKey::Kind::kJob, change.job.key}});
+  NERF_RETURN_IF_ERROR(Commit(WriteOf(entry, change)));
+  Adopt(entry, std::move(change));
+  return absl::OkStatus();
+}
+
+void QueueState::ApplyLater(JobEntry& entry, JobChange change, Done then) {
+  if (change.events().empty()) return;
+  const ClaimKey key{ClaimKey::Kind::kJob, change.job.key};
+  claims_.insert(key);
+  StoreWrite write = WriteOf(entry, change);
+  // Shared, because a function object is copied.
+  auto kept = std::make_shared<JobChange>(std::move(change));
+  Submit(std::move(write), [this, &entry, key, kept, then](const absl::Status& status) {
+    mu.AssertHeld();
+    if (status.ok()) Adopt(entry, std::move(*kept));
+    claims_.erase(key);
+    claim_lifted_.NotifyAll();
+    if (then) then(status);
+  });
+}
+
+void QueueState::Adopt(JobEntry& entry, JobChange change) {
+  const JobState old_state = change.old_state();
+  const bool has_newer_progress = entry.log.live_version() != change.old_live_version();
+  JobProgress newer_progress = entry.job.progress;
+  entry.job = std::move(change.job);
+  for (const JobEvent& event : change.events()) entry.log.Append(event);
+  // Progress that was reported while the store was at work, unless the job's last word was stored.
+  if (has_newer_progress && !IsFinal(entry.job.state)) {
+    entry.job.progress = std::move(newer_progress);
+    entry.log.SetLiveProgress();
+  }
+  entry.log.Trim(options.max_events_per_job);
+  entry.progress_stored_at = clock.Now();
+  Reindex(entry, old_state);
+  entry.log.SignalAll(wake);
+  const Job& job = entry.job;
+  const bool moved =
+      std::any_of(change.events().begin(), change.events().end(),
+                  [](const JobEvent& event) { return event.kind == JobEventKind::kStateChanged; });
+  if (!moved) return;
+  WakeWorkers(job);
+  if (IsFinal(job.state)) observer.OnJobFinished(job);
+  LogInfo("job moved", {{"project", job.key.project},
+                        {"job", job.key.id},
+                        {"from", JobStateName(old_state)},
+                        {"to", JobStateName(job.state)},
+                        {"reason", QueueReasonName(job.queue_reason)},
+                        {"worker", job.lease.holder()},
+                        {"lease_epoch", job.lease.epoch}});
+}
+
+void QueueState::WakeWorkers(const Job& job) {
+  const bool is_order = job.state == JobState::kPausing || job.state == JobState::kCancelling;
+  if (!is_order && job.state != JobState::kQueued) return;
+  for (const auto& [worker, signal] : work_signals) {
+    if (!is_order || job.lease.Has(worker)) wake.push_back(signal);
+  }
 }
 
 absl::StatusOr<std::optional<std::string>> QueueState::FindRequest(
@@ -139,7 +291,10 @@ absl::StatusOr<std::optional<std::string>> QueueState::FindRequest(
 }
 
 void QueueState::RememberRequest(const RequestRecord& request) {
-  if (!request.request_id.empty()) requests[{request.project, request.request_id}] = request;
+  if (request.request_id.empty()) return;
+  const std::pair key(request.project, request.request_id);
+  requests[key] = request;
+  request_order.emplace(request.create_time, key);
 }
 
 RequestRecord QueueState::RecordOfDeletedJob(const Job& job, absl::Time now) {
@@ -165,14 +320,29 @@ void QueueState::CountOnFromDeletedJob(Job& job) const {
   job.last_event_sequence += sequence;
 }
 
-void QueueState::Reindex(const JobEntry& entry, std::optional<JobState> old_state) {
+void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
   const Job& job = entry.job;
+  if (old_state == job.state) return;
+  const SteadyTime now = clock.Now();
   if (old_state.has_value()) {
-    if (*old_state == JobState::kQueued) queued_jobs.erase(job.create_sequence);
-    if (HoldsLease(*old_state)) leased_jobs.erase(job.key);
+    --job_counts[{job.key.project, *old_state}];
+    if (*old_state == JobState::kQueued) {
+      queued_jobs.erase(job.create_sequence);
+      queued_since.extract(entry.queued_at);
+    }
   }
-  if (job.state == JobState::kQueued) queued_jobs.emplace(job.create_sequence, job.config.method);
-  if (HoldsLease(job.state)) leased_jobs.insert(job.key);
+  ++job_counts[{job.key.project, job.state}];
+  if (job.state == JobState::kQueued) {
+    queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
+    entry.queued_at = now;
+    queued_since.insert(now);
+  }
+  const bool held_lease = old_state.has_value() && HoldsLease(*old_state);
+  for (uint32_t part = 0; part < PartsOf(job); ++part) {
+    const LeaseKey lease{job.key, part};
+    if (!HoldsLease(job.state)) lease_deadlines.erase(lease);
+    if (HoldsLease(job.state) && !held_lease) lease_deadlines[lease] = now + options.lease_ttl;
+  }
 }
 
 absl::Status QueueState::RequireBlobs(const std::vector<BlobRef>& needed) {

@@ -6,6 +6,9 @@
 #include <set>
 #include <vector>
 
+#include "server/queue/grant_policy.h"
+#include "server/queue/job_kind.h"
+
 namespace nerf {
 namespace {
 
@@ -44,12 +47,12 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
     if (worker.job == job.key) return std::nullopt;
     if (!TakesJobs(worker)) continue;
     ++n_workers;
-    if (!Offers(worker.description, job.config.method)) continue;
+    if (!OffersCapability(worker.description.methods, CapabilityOf(job))) continue;
     ++n_capable;
     if (worker.state == WorkerState::kBusy) busy_with.push_back(worker.job->id);
   }
   if (n_workers == 0) return QueueWait{kWaitNoWorker, "no worker is connected"};
-  if (n_capable == 0) return NoCapableWorker(job.config.method, workers);
+  if (n_capable == 0) return NoCapableWorker(std::string(CapabilityOf(job)), workers);
   if (busy_with.size() < n_capable) return std::nullopt;
   std::string message =
       n_capable == 1 ? fmt::format("the only worker for it is busy with job {}", busy_with[0])

@@ -119,10 +119,12 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   // Before the lock: a look at every file takes a while, and what is seen stays.
   NERF_RETURN_IF_ERROR(state_.RequireBlobs(blobs));
 
-  MutexLock lock(state_.mu);
+  QueueLock lock(state_);
   if (!state_.options.projects.contains(spec.project)) {
     return ResourceNotFound("projects/" + spec.project);
   }
+  const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
+  state_.AwaitUnclaimed({request_key, {ClaimKey::Kind::kScene, scene.key}});
   scene.create_time = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kScene, spec.project,     spec.request_id, "",
                         FingerprintOf(spec),         scene.create_time};
@@ -132,20 +134,27 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
     if (found == state_.scenes.end()) return ResourceNotFound(SceneName({spec.project, *earlier}));
     return found->second;
   }
-  if (!spec.id.empty() && state_.scenes.contains(scene.key)) {
-    return ResourceExists(SceneName(scene.key));
-  }
-  while (scene.key.id.empty() || (spec.id.empty() && state_.scenes.contains(scene.key))) {
+  const auto is_taken = [&] {
+    state_.mu.AssertHeld();
+    return state_.scenes.contains(scene.key) ||
+           state_.IsClaimed({ClaimKey::Kind::kScene, scene.key});
+  };
+  if (!spec.id.empty() && is_taken()) return ResourceExists(SceneName(scene.key));
+  while (scene.key.id.empty() || (spec.id.empty() && is_taken())) {
     scene.key.id = NewShortId("s", state_.random);
   }
-  scene.create_sequence = state_.next_sequence;
+  scene.create_sequence = state_.next_sequence++;
   request.resource_id = scene.key.id;
   StoreWrite write;
   write.new_scenes.push_back(scene);
-  if (!request.request_id.empty()) write.new_requests.push_back(request);
-  NERF_RETURN_IF_ERROR(state_.Commit(write));
+  std::vector<ClaimKey> claimed = {{ClaimKey::Kind::kScene, scene.key}};
+  if (!request.request_id.empty()) {
+    write.new_requests.push_back(request);
+    claimed.push_back(request_key);
+  }
+  Claim claim(state_, std::move(claimed));
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
 
-  ++state_.next_sequence;
   state_.scene_order.emplace(scene.create_sequence, scene.key);
   state_.scenes.emplace(scene.key, scene);
   state_.RememberRequest(request);
@@ -182,17 +191,26 @@ absl::Status SceneCatalog::Delete(const ResourceKey& key) {
 }
 
 absl::StatusOr<SceneRecord> SceneCatalog::Remove(const ResourceKey& key) {
-  MutexLock lock(state_.mu);
-  const auto found = state_.scenes.find(key);
-  if (found == state_.scenes.end()) return ResourceNotFound(SceneName(key));
+  QueueLock lock(state_);
+  state_.AwaitUnclaimed({{ClaimKey::Kind::kScene, key}});
+  if (!state_.scenes.contains(key)) return ResourceNotFound(SceneName(key));
+  const auto uses = [&](const Job& job) {
+    return job.key.project == key.project && job.training.scene == key.id && !IsFinal(job.state);
+  };
+  const auto in_use_by = [&](const Job& job) {
+    return StateConflict(fmt::format("{} is used by {}", SceneName(key), JobName(job.key)));
+  };
   for (const auto& [job_key, entry] : state_.jobs) {
-    if (job_key.project == key.project && entry.job.scene == key.id && !IsFinal(entry.job.state)) {
-      return StateConflict(fmt::format("{} is used by {}", SceneName(key), JobName(job_key)));
-    }
+    if (uses(entry.job)) return in_use_by(entry.job);
+  }
+  for (const auto& [job_key, job] : state_.jobs_in_creation) {
+    if (uses(job)) return in_use_by(job);
   }
   StoreWrite write;
   write.deleted_scenes.push_back(key);
-  NERF_RETURN_IF_ERROR(state_.Commit(write));
+  Claim claim(state_, {{ClaimKey::Kind::kScene, key}});
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+  const auto found = state_.scenes.find(key);
   SceneRecord removed = std::move(found->second);
   state_.scene_order.erase(removed.create_sequence);
   state_.scenes.erase(found);

@@ -22,10 +22,6 @@ void WatchSignal::Disarm() {
   callback_ = nullptr;
 }
 
-PendingSignals::~PendingSignals() {
-  for (const auto& signal : signals_) signal->Fire();
-}
-
 void WatchLog::Append(JobEvent event) {
   events_.push_back(std::move(event));
   event_version_ = live_version_;
@@ -68,8 +64,8 @@ void WatchLog::Unsubscribe(const std::shared_ptr<WatchSignal>& signal) {
   signals_.erase(std::remove(signals_.begin(), signals_.end(), signal), signals_.end());
 }
 
-void WatchLog::SignalAll(PendingSignals& pending) const {
-  for (const auto& signal : signals_) pending.Add(signal);
+void WatchLog::SignalAll(std::vector<std::shared_ptr<WatchSignal>>& wake) const {
+  wake.insert(wake.end(), signals_.begin(), signals_.end());
 }
 
 std::string EncodeWatchToken(const WatchPosition& position) {

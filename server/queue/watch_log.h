@@ -30,19 +30,6 @@ class WatchSignal {
   std::function<void()> callback_ ABSL_GUARDED_BY(mu_);
 };
 
-// Signals to fire once the queue's lock is free: declare it before the lock, so that it dies after.
-class PendingSignals {
- public:
-  PendingSignals() = default;
-  ~PendingSignals();
-  PendingSignals(const PendingSignals&) = delete;
-  PendingSignals& operator=(const PendingSignals&) = delete;
-  void Add(std::shared_ptr<WatchSignal> signal) { signals_.push_back(std::move(signal)); }
-
- private:
-  std::vector<std::shared_ptr<WatchSignal>> signals_;
-};
-
 // The recent stored events of one job, and who wants to hear of new ones. Events are contiguous in
 // sequence. Not thread-safe: lives under the queue's lock.
 class WatchLog {
@@ -72,7 +59,8 @@ class WatchLog {
 
   void Subscribe(std::shared_ptr<WatchSignal> signal);
   void Unsubscribe(const std::shared_ptr<WatchSignal>& signal);
-  void SignalAll(PendingSignals& pending) const;
+  // Adds the signals of all watchers to `wake`.
+  void SignalAll(std::vector<std::shared_ptr<WatchSignal>>& wake) const;
   size_t n_watchers() const { return signals_.size(); }
 
  private:

@@ -13,7 +13,8 @@ Job JobAt(const JobEntry& entry, const JobEvent& event) {
   then.state = event.state;
   then.queue_reason = event.queue_reason;
   then.attempt = event.attempt;
-  then.lease.worker = event.worker;
+  then.lease.members.clear();
+  if (!event.worker.empty()) then.lease.members.push_back(event.worker);
   then.progress = event.progress;
   then.last_event_sequence = event.sequence;
   if (!IsFinal(event.state)) {
@@ -65,6 +66,7 @@ Watcher::~Watcher() {
   MutexLock lock(state_.mu);
   WatchLog& log = Entry().log;
   log.Unsubscribe(signal_);
+  --state_.n_watchers;
   if (log.n_watchers() == 0) state_.deleted_jobs.erase(create_sequence_);
 }
 

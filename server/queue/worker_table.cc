@@ -1,7 +1,5 @@
 #include "server/queue/worker_table.h"
 
-#include <algorithm>
-
 #include "common/status_macros.h"
 #include "server/queue/request_check.h"
 
@@ -19,11 +17,6 @@ std::string_view WorkerStateName(WorkerState state) {
       return "LOST";
   }
   return "";
-}
-
-bool Offers(const WorkerDescription& worker, std::string_view method) {
-  return worker.methods.empty() ||
-         std::find(worker.methods.begin(), worker.methods.end(), method) != worker.methods.end();
 }
 
 absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& description) {

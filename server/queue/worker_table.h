@@ -25,9 +25,6 @@ struct WorkerDescription {
   std::vector<std::string> methods;  // of training that it offers; empty: not told, so any
 };
 
-// Whether the worker can train jobs of that method, as far as it says.
-bool Offers(const WorkerDescription& worker, std::string_view method);
-
 enum class WorkerState { kIdle, kBusy, kDraining, kLost };
 
 // "IDLE", "BUSY", "DRAINING", "LOST".

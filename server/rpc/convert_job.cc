@@ -133,14 +133,15 @@ v1::TrainingJob ToProto(const Job& job) {
   v1::TrainingJob proto;
   proto.set_name(JobName(job.key));
   proto.set_display_name(job.display_name);
-  if (!job.scene.empty()) proto.set_scene(SceneName({job.key.project, job.scene}));
+  if (!job.training.scene.empty())
+    proto.set_scene(SceneName({job.key.project, job.training.scene}));
   // What cannot be read back is left out, as if nothing had been asked for.
-  if (!proto.mutable_config()->ParseFromString(job.requested_config)) proto.clear_config();
-  *proto.mutable_effective_config() = ToProto(job.config, job.init);
+  if (!proto.mutable_config()->ParseFromString(job.training.requested_config)) proto.clear_config();
+  *proto.mutable_effective_config() = ToProto(job.training.config, job.training.init);
   proto.set_state(ToProtoState(job.state));
   proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
   proto.set_attempt(job.attempt);
-  if (HoldsLease(job.state)) proto.set_worker(WorkerName(job.lease.worker));
+  if (HoldsLease(job.state)) proto.set_worker(WorkerName(std::string(job.lease.holder())));
   if (job.progress != JobProgress()) *proto.mutable_progress() = ToProto(job.progress);
   if (job.state == JobState::kFailed) *proto.mutable_error() = ToProtoError(job.error);
   for (const CheckpointRecord& checkpoint : job.checkpoints) {
@@ -172,9 +173,10 @@ v1::DesiredJob ToProto(const LeaseGrant& grant) {
   proto.set_lease_epoch(grant.lease.epoch);
   *proto.mutable_lease_ttl() = ToProto(grant.ttl);
   AddManifest(grant.scene, proto.mutable_files());
-  *proto.mutable_config() = ToProto(grant.job.config, grant.job.init);
+  *proto.mutable_config() = ToProto(grant.job.training.config, grant.job.training.init);
   if (grant.resume.has_value()) *proto.mutable_resume() = ToProto(grant.lease.job, *grant.resume);
-  if (grant.job.init.has_value()) *proto.mutable_init_blob() = ToProto(grant.job.init->blob);
+  if (grant.job.training.init.has_value())
+    *proto.mutable_init_blob() = ToProto(grant.job.training.init->blob);
   proto.set_alone(grant.alone);
   return proto;
 }
@@ -192,17 +194,17 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   check.RequireDisplayName("training_job.display_name", spec.display_name);
   if (!job.scene().empty() || !request.validate_only()) {
     const ResourceKey scene = TakeOr(ParseSceneName("training_job.scene", job.scene()), check);
-    spec.scene = scene.id;
+    spec.training.scene = scene.id;
     check.Require(spec.project.empty() || scene.project.empty() || scene.project == spec.project,
                   "training_job.scene", "must be of the project in parent");
   }
-  spec.config = ToJobConfig(ParseTrainConfig(kConfigField, job.config(), check));
+  spec.training.config = ToJobConfig(ParseTrainConfig(kConfigField, job.config(), check));
   v1::TrainingConfig requested = job.config();
   requested.DiscardUnknownFields();  // of any size, for ever in every answer about the job
-  spec.requested_config = SerializeDeterministically(requested);
-  spec.init = ParseInit(kConfigField, job.config(), check);
-  if (spec.init.has_value() && !spec.init->source.project.empty()) {
-    check.Require(spec.project.empty() || spec.init->source.project == spec.project,
+  spec.training.requested_config = SerializeDeterministically(requested);
+  spec.training.init = ParseInit(kConfigField, job.config(), check);
+  if (spec.training.init.has_value() && !spec.training.init->source.project.empty()) {
+    check.Require(spec.project.empty() || spec.training.init->source.project == spec.project,
                   "training_job.config.init", "must be of the project in parent");
   }
   NERF_RETURN_IF_ERROR(check.Result());

@@ -7,6 +7,7 @@
 #include "nerf/v1/training_service.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/lease_table.h"
 
 namespace nerf {
 

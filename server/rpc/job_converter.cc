@@ -17,8 +17,8 @@ const std::vector<WorkerRecord>& JobConverter::Workers() {
 size_t JobConverter::CountAhead(const Job& job) {
   // Most answers have one job: a copy of a long queue would be wasted on it.
   if (!std::exchange(has_counted_, true)) return services_.queue.QueuedAhead(job);
-  if (!queued_.has_value()) queued_ = services_.queue.QueuedByMethod();
-  const std::vector<uint64_t>& same = (*queued_)[job.config.method];
+  if (!queued_.has_value()) queued_ = services_.queue.QueuedByCapability();
+  const std::vector<uint64_t>& same = (*queued_)[std::string(CapabilityOf(job))];
   return static_cast<size_t>(std::lower_bound(same.begin(), same.end(), job.create_sequence) -
                              same.begin());
 }

@@ -88,7 +88,7 @@ struct RpcServer::State {
         random(*d.random),
         executor(std::make_unique<Executor>(options.n_threads)),
         broker(d.workers, executor.get(), d.random),
-        context{*d.clock,   *d.queue,   *d.scenes, *d.models, *d.workers, *d.blobs,
+        context{*d.clock,   *d.queue,   *d.leases, *d.scenes, *d.models,  *d.workers,   *d.blobs,
                 *d.metrics, authorizer, *executor, broker,    live_calls, options.times},
         scenes(&context),
         blobs(&context),

@@ -8,6 +8,7 @@
 #include "common/ids.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
@@ -35,6 +36,7 @@ class RpcServer {
     Clock* clock = nullptr;
     RandomSource* random = nullptr;
     JobQueue* queue = nullptr;
+    LeaseTable* leases = nullptr;
     SceneCatalog* scenes = nullptr;
     ModelCatalog* models = nullptr;
     WorkerTable* workers = nullptr;

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
@@ -31,6 +32,7 @@ struct ServiceTimes {
 struct ServiceContext {
   Clock& clock;
   JobQueue& queue;
+  LeaseTable& leases;
   SceneCatalog& scenes;
   ModelCatalog& models;
   WorkerTable& workers;

@@ -25,7 +25,7 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
         const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
         NERF_RETURN_IF_ERROR(check.Result());
         NERF_ASSIGN_OR_RETURN(const auto committed,
-                              services_.queue.CommitCheckpoint(lease, checkpoint));
+                              services_.leases.CommitCheckpoint(lease, checkpoint));
         *response->mutable_checkpoint() = ToProto(lease.job, committed.checkpoint);
         return absl::OkStatus();
       });

@@ -19,10 +19,6 @@ bool IsEnd(v1::JobReport::Phase phase) {
   return phase != v1::JobReport::PREPARING && phase != v1::JobReport::RUNNING;
 }
 
-bool SameLease(const LeaseRef& a, const LeaseRef& b) {
-  return a.job == b.job && a.epoch == b.epoch;
-}
-
 // True for errors that mean "not your job any more", as opposed to "try again".
 bool IsFenced(const absl::Status& status) {
   const auto found = GetReason(status);
@@ -98,23 +94,16 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
   }
   // Before anybody can call HandleWork: until the message itself is handled, this is what keeps a
   // worker that comes back with a job from being granted another.
-  draining_ = message.draining();
-  if (message.has_job()) {
-    if (IsEnd(message.job().phase())) {
-      end_pending_ = true;
-    } else {
-      held_ = held.front();
-    }
-  }
+  HearOf(message, held.empty() ? std::nullopt : std::optional(held.front()));
   NERF_ASSIGN_OR_RETURN(const uint64_t connection, services_.workers.Connect(description_));
   connection_ = connection;
   last_heard_ = services_.clock.Now();
-  subscription_ = services_.queue.SubscribeWork(description_.id, std::move(on_work));
+  subscription_ = services_.leases.SubscribeWork(description_.id, std::move(on_work));
   LogInfo("worker connected", {{"worker", description_.id},
                                {"session", description_.session},
                                {"device", description_.device},
                                {"held_leases", held.size()}});
-  return services_.queue.Attach(description_.id, held);
+  return services_.leases.Attach(description_.id, held);
 }
 
 absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message) {
@@ -127,28 +116,23 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
     return absl::OkStatus();
   }
   last_heard_ = services_.clock.Now();
-  draining_ = message.draining();
   if (message.has_metrics()) HandleMetrics(message.metrics());
   // The series of a worker that trains stay, however long it says nothing new: that they stand
   // still is how a training that hangs is seen.
   if (!message.has_job()) ForgetGauges();
 
-  held_.reset();
-  end_pending_ = false;
   v1::SynchronizeResponse response;
+  std::optional<LeaseRef> lease;
   if (message.has_job()) {
-    const v1::JobReport& report = message.job();
-    NERF_ASSIGN_OR_RETURN(LeaseRef lease,
-                          ParseLease("job", report.training_job(), report.lease_epoch()));
-    lease.worker = description_.id;
-    if (granted_.has_value() && SameLease(*granted_, lease)) granted_.reset();
-    if (!IsEnd(report.phase())) held_ = lease;
-    absl::Status status = HandleReport(lease, report, &response);
-    if (!status.ok()) return status;
+    NERF_ASSIGN_OR_RETURN(
+        lease, ParseLease("job", message.job().training_job(), message.job().lease_epoch()));
+    lease->worker = description_.id;
   }
+  HearOf(message, lease);
+  if (lease.has_value()) NERF_RETURN_IF_ERROR(HandleReport(*lease, message.job(), &response));
   std::optional<ResourceKey> job;
-  if (held_.has_value()) job = held_->job;
-  if (!services_.workers.Heard(description_.id, connection_, draining_, job)) {
+  if (slot_.held().has_value()) job = slot_.held()->job;
+  if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job)) {
     return absl::AbortedError("a newer stream of this worker has taken over");
   }
   if (!message.has_job()) {
@@ -159,6 +143,15 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
   }
   SendIntervals(std::move(response));
   return absl::OkStatus();
+}
+
+void WorkerSession::HearOf(const v1::SynchronizeRequest& message,
+                           const std::optional<LeaseRef>& lease) {
+  if (lease.has_value() && IsEnd(message.job().phase())) {
+    slot_.HearEnd(*lease, message.draining());
+  } else {
+    slot_.Hear(lease, message.draining());
+  }
 }
 
 void WorkerSession::HandleMetrics(const v1::WorkerMetrics& metrics) {
@@ -183,8 +176,8 @@ absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobRep
                                                      {"error", stored.ToString()}});
     }
     // What the store did not take is not acknowledged, so the worker says it again.
-    end_pending_ = !stored.ok() && !IsRefusal(stored);
-    if (end_pending_) return absl::OkStatus();
+    if (!stored.ok() && !IsRefusal(stored)) return absl::OkStatus();
+    slot_.EndIsStored();
     response->set_finished_acknowledged(report.training_job());
     return absl::OkStatus();
   }
@@ -192,11 +185,11 @@ absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobRep
   absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
   if (report.phase() == v1::JobReport::RUNNING && report.has_progress()) {
     NERF_ASSIGN_OR_RETURN(const JobProgress progress, FromProto(report.progress()));
-    order = services_.queue.ReportProgress(lease, progress);
+    order = services_.leases.ReportProgress(lease, progress);
   } else {
-    order = services_.queue.Renew(lease, report.phase() == v1::JobReport::RUNNING
-                                             ? WorkPhase::kRunning
-                                             : WorkPhase::kPreparing);
+    order = services_.leases.Renew(lease, report.phase() == v1::JobReport::RUNNING
+                                              ? WorkPhase::kRunning
+                                              : WorkPhase::kPreparing);
   }
   const absl::Duration ttl = services_.times.lease_ttl;
   if (order.ok()) {
@@ -204,7 +197,7 @@ absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobRep
         *order == LeaseOrder::kCancel ? v1::DesiredJob::CANCEL : v1::DesiredJob::ACTION_UNSPECIFIED,
         lease, ttl);
   } else if (IsFenced(order.status())) {
-    held_.reset();
+    slot_.Lost();
     *response->mutable_desired_job() =
         MakeOrder(v1::DesiredJob::ABANDON, lease, absl::ZeroDuration());
   } else if (order.status().code() != absl::StatusCode::kUnavailable) {
@@ -234,32 +227,24 @@ absl::Status WorkerSession::StoreEnd(const LeaseRef& lease, const v1::JobReport&
       outcome.kind = JobOutcome::Kind::kCancelled;
       break;
     case v1::JobReport::RELEASED:
-      return services_.queue.Release(lease).status();
+      return services_.leases.Release(lease).status();
     case v1::JobReport::ENGINE_CRASHED:
-      return services_.queue
+      return services_.leases
           .ReportEngineCrash(lease, ToJobError(report).message, report.shared_engine())
           .status();
     default:
       return InvalidFieldsError({{"job.phase", "must be a phase that this server knows"}});
   }
-  return services_.queue.Finish(lease, outcome).status();
+  return services_.leases.Finish(lease, outcome).status();
 }
 
 absl::Status WorkerSession::Grant(v1::SynchronizeResponse* response) {
-  if (closed_ || draining_ || end_pending_ || held_.has_value()) return absl::OkStatus();
-  if (granted_.has_value()) {
-    // Until its TTL is over the grant may just be on its way.
-    if (services_.clock.Now() - granted_at_ <= services_.times.lease_ttl) return absl::OkStatus();
-    granted_.reset();
-  }
-  absl::StatusOr<std::optional<LeaseGrant>> grant = services_.queue.Acquire(
-      description_.id,
-      [&worker = description_](const Job& job) { return Offers(worker, job.config.method); });
-  if (!grant.ok()) return grant.status();
-  if (!grant->has_value()) return absl::OkStatus();
-  granted_ = (*grant)->lease;
-  granted_at_ = services_.clock.Now();
-  *response->mutable_desired_job() = ToProto(**grant);
+  if (closed_ || !slot_.MayBeGranted(services_.clock.Now())) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(const auto grant,
+                        services_.leases.Acquire({description_.id, description_.methods}));
+  if (!grant.has_value()) return absl::OkStatus();
+  slot_.Grant(grant->lease, services_.clock.Now());
+  *response->mutable_desired_job() = ToProto(*grant);
   return absl::OkStatus();
 }
 
@@ -267,8 +252,7 @@ void WorkerSession::HandleWork() {
   MutexLock lock(mu_);
   if (closed_ || connection_ == 0) return;
   v1::SynchronizeResponse response;
-  const std::optional<LeaseRef> lease = held_.has_value() ? held_ : granted_;
-  if (lease.has_value()) {
+  if (const std::optional<LeaseRef> lease = slot_.lease(); lease.has_value()) {
     const absl::StatusOr<Job> job = services_.queue.Get(lease->job);
     if (!job.ok()) return;
     if (job->lease.epoch != lease->epoch) {

@@ -8,7 +8,8 @@
 #include "absl/status/status.h"
 #include "common/mutex.h"
 #include "nerf/v1/worker_service.pb.h"
-#include "server/queue/job_queue.h"
+#include "server/queue/grant_policy.h"
+#include "server/queue/lease_table.h"
 #include "server/rpc/service_context.h"
 
 namespace nerf {
@@ -28,7 +29,7 @@ class WorkerSession {
   using Send = std::function<void(v1::SynchronizeResponse)>;
 
   WorkerSession(const ServiceContext& services, Send send)
-      : services_(services), send_(std::move(send)) {}
+      : services_(services), send_(std::move(send)), slot_(services.times.lease_ttl) {}
   ~WorkerSession();
 
   // Takes the hello of a stream's first message, which is then handled as every other. `on_work`
@@ -61,6 +62,9 @@ class WorkerSession {
                             v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status StoreEnd(const LeaseRef& lease, const v1::JobReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Notes what the worker says that it works on, or that has ended: `lease`.
+  void HearOf(const v1::SynchronizeRequest& message, const std::optional<LeaseRef>& lease)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandleMetrics(const v1::WorkerMetrics& metrics) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Puts a grant into the response, when the worker is free and a job waits.
   absl::Status Grant(v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -75,15 +79,7 @@ class WorkerSession {
   uint64_t connection_ ABSL_GUARDED_BY(mu_) = 0;  // of the worker table; 0 before hello
   std::unique_ptr<WorkSubscription> subscription_ ABSL_GUARDED_BY(mu_);
   SteadyTime last_heard_ ABSL_GUARDED_BY(mu_);
-  bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  // The lease that the worker says it works on.
-  std::optional<LeaseRef> held_ ABSL_GUARDED_BY(mu_);
-  // The worker waits for us to store the end of its job, and is not free before that.
-  bool end_pending_ ABSL_GUARDED_BY(mu_) = false;
-  // A lease that was granted here and that no report has named yet: messages that crossed the grant
-  // on the way still say that there is no job.
-  std::optional<LeaseRef> granted_ ABSL_GUARDED_BY(mu_);
-  SteadyTime granted_at_ ABSL_GUARDED_BY(mu_);
+  WorkerSlot slot_ ABSL_GUARDED_BY(mu_);
   bool has_gauges_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -208,11 +208,12 @@ JobConfig GetConfig(RecordReader& reader) {
 
 std::string EncodeJobBody(const Job& job) {
   RecordWriter writer;
+  writer.Put("kind", JobKindName(job.kind));
   writer.Put("display_name", job.display_name);
-  writer.Put("scene", job.scene);
-  PutConfig(writer, job.config);
-  writer.Put("requested_config", job.requested_config);
-  if (job.init.has_value()) writer.Put("init", EncodeInit(*job.init));
+  writer.Put("scene", job.training.scene);
+  PutConfig(writer, job.training.config);
+  writer.Put("requested_config", job.training.requested_config);
+  if (job.training.init.has_value()) writer.Put("init", EncodeInit(*job.training.init));
   writer.Put("request_id", job.request_id);
   writer.Put("queue_reason", QueueReasonName(job.queue_reason));
   writer.PutNumber("attempt", job.attempt);
@@ -236,11 +237,13 @@ std::string EncodeJobBody(const Job& job) {
 
 absl::Status DecodeJobBody(std::string_view body, Job* job) {
   RecordReader reader(body);
+  job->kind = reader.GetNamed<JobKind>("kind", ParseJobKind);
   job->display_name = reader.Get("display_name");
-  job->scene = reader.Get("scene");
-  job->config = GetConfig(reader);
-  job->requested_config = reader.Get("requested_config");
-  if (reader.Has("init")) reader.Take(DecodeInit(reader.Get("init"), &job->init.emplace()));
+  job->training.scene = reader.Get("scene");
+  job->training.config = GetConfig(reader);
+  job->training.requested_config = reader.Get("requested_config");
+  if (reader.Has("init"))
+    reader.Take(DecodeInit(reader.Get("init"), &job->training.init.emplace()));
   job->request_id = reader.Get("request_id");
   job->queue_reason = reader.GetNamed<QueueReason>("queue_reason", ParseQueueReason);
   job->attempt = reader.GetNumber<uint32_t>("attempt");

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
@@ -61,7 +63,9 @@ absl::Status LoadJobs(sqlite3* db, StoredState* stored) {
           return WithReason(absl::DataLossError(state.status().message()), reason::kStoreCorrupt);
         }
         job.state = *state;
-        job.lease = {row.Text(4), row.Number(5)};
+        // Ids of workers have no comma.
+        job.lease.members = absl::StrSplit(row.Text(4), ',', absl::SkipEmpty());
+        job.lease.epoch = row.Number(5);
         return DecodeJobBody(row.Text(6), &job);
       });
 }
@@ -209,7 +213,8 @@ absl::Status SqliteStore::WriteJob(const JobWrite& write) {
   const Job& job = write.job;
   const bool is_new = !write.expected_epoch.has_value();
   SqliteStatement& statement = is_new ? statements_->insert_job : statements_->update_job;
-  statement.Bind(JobStateName(job.state)).Bind(job.lease.worker).Bind(job.lease.epoch);
+  statement.Bind(JobStateName(job.state)).Bind(absl::StrJoin(job.lease.members, ","));
+  statement.Bind(job.lease.epoch);
   statement.BindBlob(EncodeJobBody(job)).Bind(job.key.project).Bind(job.key.id);
   statement.Bind(is_new ? job.create_sequence : *write.expected_epoch);
   NERF_ASSIGN_OR_RETURN(const int changes, statement.Run());

@@ -7,11 +7,14 @@
 
 #include "common/sha256.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
+#include "server/queue/retention.h"
 #include "server/queue/scene_catalog.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"
 #include "tests/testing/memory_job_store.h"
+#include "tests/testing/status_matchers.h"
 
 namespace nerf {
 
@@ -26,12 +29,22 @@ class QueueHarness {
 
   void Restart() {
     queue.reset();
+    leases.reset();
+    retention.reset();
     scenes.reset();
     models.reset();
     state = *QueueState::Open(options, {&clock, &random, store_, &blobs, &observer});
     queue.emplace(state.get());
+    leases.emplace(state.get());
+    retention.emplace(state.get());
     scenes.emplace(state.get());
     models.emplace(state.get());
+  }
+
+  // What the server's clockwork does.
+  void Tick() {
+    leases->ExpireLeases();
+    EXPECT_THAT(retention->Sweep(), IsOk());
   }
 
   static BlobRef Blob(const std::string& content) { return {Sha256Hex(content), content.size()}; }
@@ -49,12 +62,12 @@ class QueueHarness {
     spec.project = "default";
     spec.id = id;
     spec.display_name = "a job";
-    spec.scene = "scene";
-    spec.config.method = "ngp";
-    spec.config.budget_kind = "samples";
-    spec.config.budget_amount = 40e6;
-    spec.config.background = "white";
-    spec.config.settings = {{"learning_rate", "0.01"}};
+    spec.training.scene = "scene";
+    spec.training.config.method = "ngp";
+    spec.training.config.budget_kind = "samples";
+    spec.training.config.budget_amount = 40e6;
+    spec.training.config.background = "white";
+    spec.training.config.settings = {{"learning_rate", "0.01"}};
     return spec;
   }
 
@@ -64,13 +77,13 @@ class QueueHarness {
 
   // Grants the oldest queued job.
   LeaseRef Grant(const std::string& worker = "worker-a") {
-    return (*queue->Acquire(worker))->lease;
+    return (*leases->Acquire({worker, {}}))->lease;
   }
   // Creates a job and runs it on `worker`.
   LeaseRef Running(const std::string& id, const std::string& worker = "worker-a") {
-    EXPECT_TRUE(queue->Create(Spec(id)).ok());
+    EXPECT_THAT(queue->Create(Spec(id)), IsOk());
     const LeaseRef lease = Grant(worker);
-    EXPECT_TRUE(queue->Renew(lease, WorkPhase::kRunning).ok());
+    EXPECT_THAT(leases->Renew(lease, WorkPhase::kRunning), IsOk());
     return lease;
   }
 
@@ -117,6 +130,8 @@ class QueueHarness {
   CountingObserver observer;
   std::unique_ptr<QueueState> state;
   std::optional<JobQueue> queue;
+  std::optional<LeaseTable> leases;
+  std::optional<Retention> retention;
   std::optional<SceneCatalog> scenes;
   std::optional<ModelCatalog> models;
 

@@ -15,7 +15,7 @@ std::string Describe(QueueHarness& harness) {
   for (const Job& job : jobs->records) {
     text += fmt::format("{} {} {} w={} e={} a={} c={} s={} n={} p={} ", job.key.id,
                         JobStateName(job.state), QueueReasonName(job.queue_reason),
-                        job.lease.worker, job.lease.epoch, job.attempt, job.crashes_in_row,
+                        job.lease.holder(), job.lease.epoch, job.attempt, job.crashes_in_row,
                         job.last_event_sequence, job.checkpoints.size(), job.progress.step);
     for (const auto& checkpoint : job.checkpoints) {
       text += fmt::format("{}{},", checkpoint.step, checkpoint.promoted ? "*" : "");
@@ -46,23 +46,24 @@ std::vector<std::function<absl::Status(QueueHarness&)>> Story() {
       },
       [](auto& h) { return h.queue->Create(h.Spec("one")).status(); },
       [](auto& h) { return h.queue->Create(h.Spec("two")).status(); },
-      [](auto& h) { return h.queue->Acquire("worker-a").status(); },
-      [=](auto& h) { return h.queue->Renew(lease("one", 1), WorkPhase::kRunning).status(); },
+      [](auto& h) { return h.leases->Acquire({"worker-a"}).status(); },
+      [=](auto& h) { return h.leases->Renew(lease("one", 1), WorkPhase::kRunning).status(); },
       [=](auto& h) {
-        return h.queue->CommitCheckpoint(lease("one", 1), QueueHarness::Checkpoint(1)).status();
+        return h.leases->CommitCheckpoint(lease("one", 1), QueueHarness::Checkpoint(1)).status();
       },
-      [=](auto& h) { return h.queue->ReportEngineCrash(lease("one", 1), "x").status(); },
-      [](auto& h) { return h.queue->Acquire("worker-a").status(); },
+      [=](auto& h) { return h.leases->ReportEngineCrash(lease("one", 1), "x").status(); },
+      [](auto& h) { return h.leases->Acquire({"worker-a"}).status(); },
       [](auto& h) {
         h.clock.Advance(absl::Seconds(31));
-        return h.queue->Tick();
+        h.Tick();
+        return absl::OkStatus();
       },
-      [=](auto& h) { return h.queue->Renew(lease("one", 2), WorkPhase::kRunning).status(); },
+      [=](auto& h) { return h.leases->Renew(lease("one", 2), WorkPhase::kRunning).status(); },
       [](auto& h) {
         ModelSpec spec{"default", "model", kRequestB, "", {{"default", "one"}, {}}};
         return h.models->Promote(spec).status();
       },
-      [=](auto& h) { return h.queue->Finish(lease("one", 2), {}).status(); },
+      [=](auto& h) { return h.leases->Finish(lease("one", 2), {}).status(); },
       [](auto& h) {
         return h.models->Delete({"default", "model"});
       },
@@ -120,16 +121,16 @@ TEST(FaultTest, ProgressGoesOnWhenTheStoreIsFull) {
   harness.AddScene();
   const LeaseRef lease = harness.Running("one");
   const auto watcher = *harness.queue->Watch(lease.job, "", [] {});
-  (void)watcher->TryNext();
+  EXPECT_TRUE(watcher->TryNext().has_value());
   harness.memory_store.before_commit = [](int) { return absl::UnavailableError("full"); };
   harness.clock.Advance(absl::Seconds(20));
   JobProgress progress;
   progress.step = 9;
-  EXPECT_THAT(harness.queue->ReportProgress(lease, progress), IsOkAndHolds(LeaseOrder::kTrain));
+  EXPECT_THAT(harness.leases->ReportProgress(lease, progress), IsOkAndHolds(LeaseOrder::kTrain));
   EXPECT_EQ(watcher->TryNext()->job.progress.step, 9u);
   EXPECT_THAT(harness.queue->Cancel(lease.job), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(harness.StateOf("one"), JobState::kRunning);
-  EXPECT_THAT(harness.queue->Renew(lease, WorkPhase::kRunning), IsOk());
+  EXPECT_THAT(harness.leases->Renew(lease, WorkPhase::kRunning), IsOk());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ class ModelCatalogTest : public testing::Test {
     Commit(1);
   }
   void Commit(uint32_t step) {
-    ASSERT_THAT(harness_.queue->CommitCheckpoint(lease_, QueueHarness::Checkpoint(step)), IsOk());
+    ASSERT_THAT(harness_.leases->CommitCheckpoint(lease_, QueueHarness::Checkpoint(step)), IsOk());
   }
   ModelSpec Spec(const std::string& id, std::optional<uint32_t> step) {
     return {"default", id, "", "", {{"default", "one"}, step}};
@@ -74,13 +74,14 @@ TEST_F(ModelCatalogTest, RepeatedRequestGivesTheSameModel) {
 TEST_F(ModelCatalogTest, ModelThatAJobStartsFromStaysUntilTheJobIsFinal) {
   ASSERT_THAT(harness_.models->Promote(Spec("model", 1)), IsOk());
   JobSpec spec = harness_.Spec("two");
-  spec.init = InitReference{InitReference::Kind::kModel, {"default", "model"}, 0, "all", {}};
+  spec.training.init =
+      InitReference{InitReference::Kind::kModel, {"default", "model"}, 0, "all", {}};
   const auto job = harness_.queue->Create(spec);
   ASSERT_THAT(job, IsOk());
-  EXPECT_EQ(job->init->blob, QueueHarness::Blob("model 1"));
+  EXPECT_EQ(job->training.init->blob, QueueHarness::Blob("model 1"));
   EXPECT_THAT(harness_.models->Delete({"default", "model"}),
               FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
-  (void)harness_.queue->Cancel(job->key);
+  EXPECT_THAT(harness_.queue->Cancel(job->key), IsOk());
   EXPECT_THAT(harness_.models->Delete({"default", "model"}), IsOk());
 }
 
@@ -92,12 +93,12 @@ TEST_F(ModelCatalogTest, DeletedModelsBlobIsLetGoOf) {
 
 TEST_F(ModelCatalogTest, ModelsOfAFormerJobOfTheSameIdSayNothingOfTheNewOnesCheckpoints) {
   ASSERT_THAT(harness_.models->Promote(Spec("former", 1)), IsOk());
-  ASSERT_THAT(harness_.queue->Finish(lease_, {}), IsOk());
+  ASSERT_THAT(harness_.leases->Finish(lease_, {}), IsOk());
   ASSERT_THAT(harness_.queue->Delete(lease_.job), IsOk());
   lease_ = harness_.Running("one");
   CheckpointRecord checkpoint = QueueHarness::Checkpoint(1);
   checkpoint.model_blob = QueueHarness::Blob("another model");
-  ASSERT_THAT(harness_.queue->CommitCheckpoint(lease_, checkpoint), IsOk());
+  ASSERT_THAT(harness_.leases->CommitCheckpoint(lease_, checkpoint), IsOk());
   ASSERT_THAT(harness_.models->Promote(Spec("new", 1)), IsOk());
   ASSERT_THAT(harness_.models->Delete({"default", "new"}), IsOk());
   EXPECT_FALSE(harness_.Get("one").checkpoints[0].promoted) << "the former model is of another";
@@ -108,11 +109,12 @@ TEST_F(ModelCatalogTest, ModelsOfAFormerJobOfTheSameIdSayNothingOfTheNewOnesChec
 
 TEST_F(ModelCatalogTest, InitFromACheckpointKeepsItsFileAfterItIsRetired) {
   JobSpec spec = harness_.Spec("two");
-  spec.init = InitReference{InitReference::Kind::kCheckpoint, {"default", "one"}, 1, "all", {}};
+  spec.training.init =
+      InitReference{InitReference::Kind::kCheckpoint, {"default", "one"}, 1, "all", {}};
   ASSERT_THAT(harness_.queue->Create(spec), IsOk());
   for (uint32_t step = 2; step <= 6; ++step) Commit(step);
   EXPECT_TRUE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("model 1").sha256));
-  (void)harness_.queue->Cancel({"default", "two"});
+  EXPECT_THAT(harness_.queue->Cancel({"default", "two"}), IsOk());
   EXPECT_FALSE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("model 1").sha256));
 }
 

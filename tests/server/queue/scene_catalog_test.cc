@@ -144,7 +144,7 @@ TEST_F(SceneCatalogTest, SceneInUseCannotBeDeleted) {
   const LeaseRef lease = harness_.Running("one");
   EXPECT_THAT(harness_.scenes->Delete({"default", "scene"}),
               FailsWith(StatusCode::kFailedPrecondition, reason::kStateConflict));
-  ASSERT_THAT(harness_.queue->Finish(lease, {}), IsOk());
+  ASSERT_THAT(harness_.leases->Finish(lease, {}), IsOk());
   EXPECT_THAT(harness_.scenes->Delete({"default", "scene"}), IsOk());
   EXPECT_THAT(harness_.scenes->Delete({"default", "scene"}), StatusIs(StatusCode::kNotFound));
   harness_.Restart();

@@ -14,6 +14,7 @@ class WatcherTest : public testing::Test {
  protected:
   WatcherTest() { harness_.AddScene(); }
   JobQueue& queue() { return *harness_.queue; }
+  LeaseTable& leases() { return *harness_.leases; }
   std::unique_ptr<Watcher> Watch(const std::string& token = "") {
     return *queue().Watch({"default", "one"}, token, [this] { ++n_woken_; });
   }
@@ -27,12 +28,12 @@ class WatcherTest : public testing::Test {
 };
 
 TEST_F(WatcherTest, SnapshotFirstThenEveryChangeInOrderUntilTheEnd) {
-  (void)queue().Create(harness_.Spec("one"));
+  EXPECT_THAT(queue().Create(harness_.Spec("one")), IsOk());
   const auto watcher = Watch();
   const LeaseRef lease = harness_.Grant();
-  (void)queue().Renew(lease, WorkPhase::kRunning);
-  (void)queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(5));
-  (void)queue().Finish(lease, {});
+  EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning), IsOk());
+  EXPECT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(5)), IsOk());
+  EXPECT_THAT(leases().Finish(lease, {}), IsOk());
   EXPECT_FALSE(watcher->finished());
   const auto events = QueueHarness::Drain(*watcher);
   ASSERT_EQ(events.size(), 5u);
@@ -51,17 +52,17 @@ TEST_F(WatcherTest, SnapshotFirstThenEveryChangeInOrderUntilTheEnd) {
 }
 
 TEST_F(WatcherTest, EveryTokenResumesWithExactlyTheEventsAfterItAlsoAfterARestart) {
-  (void)queue().Create(harness_.Spec("one"));
+  EXPECT_THAT(queue().Create(harness_.Spec("one")), IsOk());
   std::vector<WatchEvent> all;
   {
     const auto watcher = Watch();
     const LeaseRef lease = harness_.Grant();
-    (void)queue().Renew(lease, WorkPhase::kRunning);
+    EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning), IsOk());
     for (uint32_t step = 1; step <= 5; ++step) {
       harness_.clock.Advance(absl::Seconds(11));
-      (void)queue().ReportProgress(lease, At(step));
+      EXPECT_THAT(leases().ReportProgress(lease, At(step)), IsOk());
     }
-    (void)queue().Finish(lease, {});
+    EXPECT_THAT(leases().Finish(lease, {}), IsOk());
     all = QueueHarness::Drain(*watcher);
   }
   ASSERT_EQ(all.back().sequence, 9u);
@@ -84,7 +85,7 @@ TEST_F(WatcherTest, EveryTokenResumesWithExactlyTheEventsAfterItAlsoAfterARestar
 // A whole life, recorded as it happened: lost by one worker, finished by the next. Whoever resumes
 // anywhere in it sees what was recorded from there on, beginning with the job as it was then.
 TEST_F(WatcherTest, ResumeAtEverySequenceRepeatsWhatWasSeenAndGoesOnFromThere) {
-  (void)queue().Create(harness_.Spec("one"));
+  EXPECT_THAT(queue().Create(harness_.Spec("one")), IsOk());
   auto live = Watch();
   std::vector<WatchEvent> seen;
   const auto record = [&] {
@@ -95,22 +96,24 @@ TEST_F(WatcherTest, ResumeAtEverySequenceRepeatsWhatWasSeenAndGoesOnFromThere) {
   for (uint32_t attempt = 1; attempt <= 2; ++attempt) {
     const LeaseRef lease = harness_.Grant("worker-" + std::to_string(attempt));
     record();
-    (void)queue().Renew(lease, WorkPhase::kRunning);
+    EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning), IsOk());
     record();
-    (void)queue().ReportProgress(lease, At(10 * attempt));
+    EXPECT_THAT(leases().ReportProgress(lease, At(10 * attempt)), IsOk());
     record();
     // The wall clock is set back: times say nothing about order.
     harness_.clock.JumpWall(-absl::Hours(1));
     // The first is the best by preview, so success keeps both.
-    (void)queue().CommitCheckpoint(lease, QueueHarness::Checkpoint(10 * attempt, 30.0 - attempt));
+    EXPECT_THAT(
+        leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(10 * attempt, 30.0 - attempt)),
+        IsOk());
     record();
     if (attempt == 2) {
       JobOutcome outcome;
       outcome.final_psnr = 30.5;
-      (void)queue().Finish(lease, outcome);
+      EXPECT_THAT(leases().Finish(lease, outcome), IsOk());
     }
     harness_.clock.Advance(harness_.options.lease_ttl);
-    (void)queue().Tick();
+    harness_.Tick();
     record();
   }
   ASSERT_EQ(seen.size(), 11u);
@@ -130,7 +133,7 @@ TEST_F(WatcherTest, ResumeAtEverySequenceRepeatsWhatWasSeenAndGoesOnFromThere) {
         EXPECT_EQ(now.state, then.state);
         EXPECT_EQ(now.queue_reason, then.queue_reason);
         EXPECT_EQ(now.attempt, then.attempt);
-        EXPECT_EQ(now.lease.worker, then.lease.worker);
+        EXPECT_EQ(now.lease.members, then.lease.members);
         EXPECT_EQ(now.progress, then.progress);
         EXPECT_EQ(QueueHarness::Steps(now), QueueHarness::Steps(then));
         EXPECT_EQ(now.final_psnr, then.final_psnr);
@@ -144,7 +147,7 @@ TEST_F(WatcherTest, ResumeAtEverySequenceRepeatsWhatWasSeenAndGoesOnFromThere) {
 TEST_F(WatcherTest, ResumeAtTheLastEventShowsTheProgressOfNow) {
   const LeaseRef lease = harness_.Running("one");
   const std::string token = Watch()->Token();
-  (void)queue().ReportProgress(lease, At(7));
+  EXPECT_THAT(leases().ReportProgress(lease, At(7)), IsOk());
   const auto events = QueueHarness::Drain(*Watch(token));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].job.progress.step, 7u);
@@ -153,10 +156,10 @@ TEST_F(WatcherTest, ResumeAtTheLastEventShowsTheProgressOfNow) {
 TEST_F(WatcherTest, LiveProgressIsCoalescedToTheLatestAndStateChangesAreNot) {
   const LeaseRef lease = harness_.Running("one");
   const auto slow = Watch();
-  (void)slow->TryNext();
+  EXPECT_TRUE(slow->TryNext().has_value());
   for (uint32_t step = 1; step <= 5; ++step) {
     harness_.clock.Advance(absl::Seconds(1));
-    (void)queue().ReportProgress(lease, At(step));
+    EXPECT_THAT(leases().ReportProgress(lease, At(step)), IsOk());
   }
   auto events = QueueHarness::Drain(*slow);
   ASSERT_EQ(events.size(), 1u);
@@ -165,8 +168,8 @@ TEST_F(WatcherTest, LiveProgressIsCoalescedToTheLatestAndStateChangesAreNot) {
   EXPECT_EQ(events[0].sequence, 3u) << "carries the last stored one";
   EXPECT_EQ(n_woken_, 5);
 
-  (void)queue().ReportProgress(lease, At(6));
-  (void)queue().Cancel(lease.job);
+  EXPECT_THAT(leases().ReportProgress(lease, At(6)), IsOk());
+  EXPECT_THAT(queue().Cancel(lease.job), IsOk());
   events = QueueHarness::Drain(*slow);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].job.state, kCancelling);
@@ -178,7 +181,7 @@ TEST_F(WatcherTest, ProgressIsStoredOnceInTenSeconds) {
   const int before = harness_.memory_store.n_commits();
   for (uint32_t step = 1; step <= 30; ++step) {
     harness_.clock.Advance(absl::Seconds(1));
-    (void)queue().ReportProgress(lease, At(step));
+    EXPECT_THAT(leases().ReportProgress(lease, At(step)), IsOk());
   }
   EXPECT_EQ(harness_.memory_store.n_commits() - before, 3);
   harness_.Restart();
@@ -196,9 +199,9 @@ TEST_F(WatcherTest, TokenOlderThanTheLogGivesASnapshotWithAGap) {
   };
   const std::string old_token = watch("")->Token();
   const auto stalled = watch("");
-  (void)stalled->TryNext();
+  EXPECT_TRUE(stalled->TryNext().has_value());
   for (uint32_t step = 1; step <= 6; ++step) {
-    (void)harness.queue->CommitCheckpoint(lease, QueueHarness::Checkpoint(step));
+    EXPECT_THAT(harness.leases->CommitCheckpoint(lease, QueueHarness::Checkpoint(step)), IsOk());
   }
   const auto events = QueueHarness::Drain(*watch(old_token));
   ASSERT_EQ(events.size(), 1u);
@@ -218,7 +221,7 @@ TEST_F(WatcherTest, TrimmedLogIsTheSameAfterARestart) {
   harness.AddScene();
   const LeaseRef lease = harness.Running("one");
   for (uint32_t step = 1; step <= 6; ++step) {
-    (void)harness.queue->CommitCheckpoint(lease, QueueHarness::Checkpoint(step));
+    EXPECT_THAT(harness.leases->CommitCheckpoint(lease, QueueHarness::Checkpoint(step)), IsOk());
   }
   harness.Restart();
   const WatchPosition at = {"epoch-1", {"default", "one"}, 6};
@@ -235,8 +238,8 @@ TEST_F(WatcherTest, TrimmedLogIsTheSameAfterARestart) {
 }
 
 TEST_F(WatcherTest, ForeignTokensAreRefused) {
-  (void)queue().Create(harness_.Spec("one"));
-  (void)queue().Create(harness_.Spec("two"));
+  EXPECT_THAT(queue().Create(harness_.Spec("one")), IsOk());
+  EXPECT_THAT(queue().Create(harness_.Spec("two")), IsOk());
   const std::string token = Watch()->Token();
   const auto watch = [&](const std::string& id, const std::string& with) {
     return queue().Watch({"default", id}, with, [] {}).status();
@@ -260,9 +263,9 @@ TEST_F(WatcherTest, ForeignTokensAreRefused) {
 }
 
 TEST_F(WatcherTest, DestroyedWatcherIsNeverCalledAgain) {
-  (void)queue().Create(harness_.Spec("one"));
+  EXPECT_THAT(queue().Create(harness_.Spec("one")), IsOk());
   Watch().reset();
-  (void)queue().Cancel({"default", "one"});
+  EXPECT_THAT(queue().Cancel({"default", "one"}), IsOk());
   EXPECT_EQ(n_woken_, 0);
   EXPECT_EQ(queue().Stats().n_watchers, 0u);
 }
@@ -272,7 +275,7 @@ TEST_F(WatcherTest, BookmarkTokenIsThatOfTheLastEvent) {
   const auto watcher = Watch();
   const auto event = watcher->TryNext();
   EXPECT_EQ(watcher->Token(), event->token);
-  (void)queue().ReportProgress(lease, At(3));
+  EXPECT_THAT(leases().ReportProgress(lease, At(3)), IsOk());
   EXPECT_EQ(watcher->TryNext()->token, event->token) << "live progress moves no position";
 }
 

@@ -59,9 +59,10 @@ class WorkerSessionTest : public testing::Test {
   Executor executor_{1};
   RequestBroker broker_{&workers_, &executor_, &harness_.random};
   LiveCalls live_calls_;
-  ServiceContext services_{harness_.clock, *harness_.queue, *harness_.scenes, *harness_.models,
-                           workers_,       *blobs_,         metrics_,         authorizer_,
-                           executor_,      broker_,         live_calls_,      ServiceTimes()};
+  ServiceContext services_{harness_.clock,   *harness_.queue, *harness_.leases, *harness_.scenes,
+                           *harness_.models, workers_,        *blobs_,          metrics_,
+                           authorizer_,      executor_,       broker_,          live_calls_,
+                           ServiceTimes()};
   std::vector<v1::SynchronizeResponse> sent_;
 };
 

@@ -287,7 +287,7 @@ TEST_F(BlobStoreTest, UploadWhoseNameCouldNotBeSyncedStartsOver) {
 
 TEST_F(BlobStoreTest, SizesAreCountedAgainAfterARestart) {
   const BlobRef blob = *store_->Put("content");
-  (void)store_->Put("more");
+  EXPECT_THAT(store_->Put("more"), IsOk());
   Reopen();
   EXPECT_EQ(store_->Stats().n_blobs, 2u);
   EXPECT_EQ(store_->Stats().byte_size, 11u);

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/lease_table.h"
 #include "server/queue/scene_catalog.h"
 #include "server/store/blob_store.h"
 #include "server/store/sqlite_store.h"
@@ -27,11 +28,13 @@ class LongQueueTest : public testing::Test {
   }
   void Restart() {
     queue_.reset();
+    leases_.reset();
     state_.reset();
     store_.reset();
     store_ = *SqliteStore::Open(dir_ / "nerfd.db", random_);
     state_ = *QueueState::Open({}, {&clock_, &random_, store_.get(), blobs_.get(), nullptr});
     queue_ = std::make_unique<JobQueue>(state_.get());
+    leases_ = std::make_unique<LeaseTable>(state_.get());
   }
   // The time that `call` takes, the mean of `n`.
   template <typename Call>
@@ -50,6 +53,7 @@ class LongQueueTest : public testing::Test {
   std::unique_ptr<SqliteStore> store_;
   std::unique_ptr<QueueState> state_;
   std::unique_ptr<JobQueue> queue_;
+  std::unique_ptr<LeaseTable> leases_;
 };
 
 TEST_F(LongQueueTest, TenThousandQueuedJobsMakeNoCallSlow) {
@@ -57,9 +61,10 @@ TEST_F(LongQueueTest, TenThousandQueuedJobsMakeNoCallSlow) {
   ASSERT_THAT(scenes.Create({"default", "scene", "", "", {{"a", *blobs_->Put("a")}}}), IsOk());
   JobSpec spec;
   spec.project = "default";
-  spec.scene = "scene";
-  spec.config.method = "ngp";
-  for (int i = 0; i < 30; ++i) spec.config.settings["setting_" + std::to_string(i)] = "0.001";
+  spec.training.scene = "scene";
+  spec.training.config.method = "ngp";
+  for (int i = 0; i < 30; ++i)
+    spec.training.config.settings["setting_" + std::to_string(i)] = "0.001";
   const auto create = [&] { ASSERT_THAT(queue_->Create(spec), IsOk()); };
   const absl::Duration first = Mean("create, the first 100", 100, create);
   Mean("create, the rest", kJobs - 200, create);
@@ -85,13 +90,13 @@ TEST_F(LongQueueTest, TenThousandQueuedJobsMakeNoCallSlow) {
   } while (!request.page_token.empty());
   EXPECT_EQ(seen.size(), static_cast<size_t>(kJobs));
 
-  EXPECT_LT(Mean("tick", 100, [&] { ASSERT_THAT(queue_->Tick(), IsOk()); }), absl::Milliseconds(5));
+  EXPECT_LT(Mean("tick", 100, [&] { leases_->ExpireLeases(); }), absl::Milliseconds(5));
   EXPECT_LT(Mean("stats", 10, [&] { ASSERT_EQ(queue_->Stats().n_queued, size_t{kJobs}); }),
-            absl::Milliseconds(100));
+            absl::Milliseconds(5));
   EXPECT_LT(Mean("restart", 1, [&] { Restart(); }), absl::Seconds(10));
   EXPECT_LT(Mean("grant", 100,
                  [&] {
-                   const auto grant = queue_->Acquire("worker-a");
+                   const auto grant = leases_->Acquire({"worker-a"});
                    ASSERT_THAT(grant, IsOk());
                    ASSERT_TRUE(grant->has_value());
                  }),

@@ -14,10 +14,11 @@ namespace {
 Job FullJob() {
   Job job;
   job.display_name = "na\"me\n:7:";
-  job.scene = "scene";
-  job.config = {"ngp", 7, "seconds", 0.1, "random", 0, {{"a", "1"}, {"b", std::string("\0", 1)}}};
-  job.requested_config = std::string("\x08\x00\xff", 3);
-  job.init = InitReference{
+  job.training.scene = "scene";
+  job.training.config = {
+      "ngp", 7, "seconds", 0.1, "random", 0, {{"a", "1"}, {"b", std::string("\0", 1)}}};
+  job.training.requested_config = std::string("\x08\x00\xff", 3);
+  job.training.init = InitReference{
       InitReference::Kind::kCheckpoint, {"default", "x"}, 9, "all", QueueHarness::Blob("init")};
   job.request_id = kRequestA;
   job.queue_reason = QueueReason::kWorkerDrained;
@@ -53,13 +54,13 @@ TEST(RecordCodecTest, JobComesBackToTheBit) {
   JobProgress progress = job.progress;
   progress.loss = 0;
   EXPECT_EQ(read.progress, progress);
-  EXPECT_EQ(read.config, job.config);
-  EXPECT_EQ(read.init, job.init);
+  EXPECT_EQ(read.training.config, job.training.config);
+  EXPECT_EQ(read.training.init, job.training.init);
   EXPECT_EQ(read.checkpoints, job.checkpoints);
   EXPECT_EQ(read.error, job.error);
   EXPECT_EQ(read.best_preview_psnr, job.best_preview_psnr);
   EXPECT_EQ(read.final_psnr, job.final_psnr);
-  EXPECT_EQ(read.requested_config, job.requested_config);
+  EXPECT_EQ(read.training.requested_config, job.training.requested_config);
   EXPECT_EQ(read.create_time, job.create_time);
   EXPECT_EQ(read.start_time, absl::InfinitePast());
   EXPECT_EQ(EncodeJobBody(read).size(), EncodeJobBody(job).size() - 2) << "nan, 0 apart";
@@ -68,7 +69,7 @@ TEST(RecordCodecTest, JobComesBackToTheBit) {
 TEST(RecordCodecTest, EmptyRecordIsADefaultJob) {
   Job read;
   ASSERT_THAT(DecodeJobBody("", &read), IsOk());
-  EXPECT_FALSE(read.init.has_value());
+  EXPECT_FALSE(read.training.init.has_value());
   EXPECT_EQ(read.error, JobError());
 }
 

@@ -41,7 +41,7 @@ class SqliteStoreTest : public testing::Test {
   static Job NewJob(const std::string& id, uint64_t sequence) {
     Job job;
     job.key = {"default", id};
-    job.scene = "scene";
+    job.training.scene = "scene";
     job.create_sequence = sequence;
     return job;
   }
@@ -69,7 +69,7 @@ TEST_F(SqliteStoreTest, QueueLivesThroughAKillAtEveryMoment) {
     EXPECT_EQ(job.lease, expected.lease);
     EXPECT_EQ(job.checkpoints.size(), expected.checkpoints.size());
     EXPECT_EQ(job.last_event_sequence, expected.last_event_sequence);
-    EXPECT_EQ(job.config, expected.config);
+    EXPECT_EQ(job.training.config, expected.training.config);
     const auto watcher = *reborn.queue->Watch(
         {"default", id}, EncodeWatchToken({reborn.state->store_epoch, {"default", id}, 1}), [] {});
     EXPECT_EQ(QueueHarness::Drain(*watcher).size(), expected.last_event_sequence);
@@ -80,14 +80,14 @@ TEST_F(SqliteStoreTest, QueueLivesThroughAKillAtEveryMoment) {
   check("one");
   const LeaseRef lease = harness.Grant();
   check("one");
-  ASSERT_THAT(harness.queue->Renew(lease, WorkPhase::kRunning), IsOk());
+  ASSERT_THAT(harness.leases->Renew(lease, WorkPhase::kRunning), IsOk());
   for (uint32_t step = 1; step <= 5; ++step) {
-    ASSERT_THAT(harness.queue->CommitCheckpoint(lease, QueueHarness::Checkpoint(step)), IsOk());
+    ASSERT_THAT(harness.leases->CommitCheckpoint(lease, QueueHarness::Checkpoint(step)), IsOk());
     check("one");
   }
   ModelSpec model{"default", "model", kRequestB, "", {{"default", "one"}, 4}};
   ASSERT_THAT(harness.models->Promote(model), IsOk());
-  ASSERT_THAT(harness.queue->Finish(lease, {}), IsOk());
+  ASSERT_THAT(harness.leases->Finish(lease, {}), IsOk());
   check("one");
   CopyAsIs("copy.db");
   auto copy = Open("copy.db");
@@ -175,7 +175,7 @@ TEST_F(SqliteStoreTest, LostLastEventIsDataLossAtTheStart) {
     auto store = Open();
     QueueHarness harness(store.get());
     harness.AddScene();
-    (void)harness.Running("one");
+    harness.Running("one");
   }
   Sql("nerfd.db", "DELETE FROM job_events WHERE sequence = 3");
   auto store = Open();
@@ -241,7 +241,7 @@ TEST_F(SqliteStoreTest, FullDiskRefusesWritesAndRecoversByItself) {
   store->LimitPagesForTest(1);
   StoreWrite big;
   Job job = NewJob("big", 2);
-  job.requested_config = std::string(1 << 20, 'x');
+  job.training.requested_config = std::string(1 << 20, 'x');
   big.jobs.push_back({job, std::nullopt});
   EXPECT_THAT(store->Commit(big), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
   EXPECT_EQ(store->Load()->jobs.size(), 1u);

@@ -1,0 +1,413 @@
+#include "server/queue/lease_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/sha256.h"
+#include "common/status_macros.h"
+#include "server/queue/request_check.h"
+#include "server/queue/resource_error.h"
+
+namespace nerf {
+namespace {
+
+// The epoch is the proof. A lost holder is named on the job until the next grant.
+bool IsHolder(const Job& job, const LeaseRef& lease) {
+  return !job.lease.members.empty() && lease.part < PartsOf(job) &&
+         job.lease.epoch == lease.epoch && (lease.worker.empty() || job.lease.Has(lease.worker));
+}
+
+LeaseOrder OrderFor(JobState state) {
+  if (state == JobState::kCancelling) return LeaseOrder::kCancel;
+  return state == JobState::kPausing ? LeaseOrder::kPause : LeaseOrder::kTrain;
+}
+
+absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
+  RequestCheck check;
+  check.Require(IsSha256Hex(checkpoint.checkpoint_blob.sha256), "checkpoint_blob.sha256",
+                "must be 64 lower-case hexadecimal digits");
+  check.Require(IsSha256Hex(checkpoint.model_blob.sha256), "model_blob.sha256",
+                "must be 64 lower-case hexadecimal digits");
+  check.Require(!checkpoint.preview_psnr.has_value() || std::isfinite(*checkpoint.preview_psnr),
+                "psnr", "must be a finite number");
+  check.Require(checkpoint.step > 0, "step", "must be above 0");
+  return check.Result();
+}
+
+// Where a placement ends, and how it is counted.
+struct Ending {
+  JobState to = JobState::kFailed;
+  std::string_view result;
+};
+
+// nullopt: nobody has asked for such an end.
+std::optional<Ending> EndingOf(JobState state, JobOutcome::Kind kind) {
+  using Kind = JobOutcome::Kind;
+  if (kind == Kind::kFailed) return Ending{JobState::kFailed, "failed"};
+  if (state == JobState::kCancelling) return Ending{JobState::kCancelled, "cancelled"};
+  if (state == JobState::kPausing && kind != Kind::kCancelled) {
+    return Ending{JobState::kPaused, "preempted"};
+  }
+  if (kind == Kind::kSucceeded) return Ending{JobState::kSucceeded, "completed"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+WorkSubscription::WorkSubscription(QueueState* state, std::string worker,
+                                   std::shared_ptr<WatchSignal> signal)
+    : state_(*state), worker_(std::move(worker)), signal_(std::move(signal)) {}
+
+WorkSubscription::~WorkSubscription() {
+  signal_->Disarm();
+  MutexLock lock(state_.mu);
+  auto [it, end] = state_.work_signals.equal_range(worker_);
+  while (it != end && it->second != signal_) ++it;
+  if (it != end) state_.work_signals.erase(it);
+}
+
+std::unique_ptr<WorkSubscription> LeaseTable::SubscribeWork(const std::string& worker,
+                                                            std::function<void()> on_work) {
+  auto signal = std::make_shared<WatchSignal>(std::move(on_work));
+  MutexLock lock(state_.mu);
+  state_.work_signals.emplace(worker, signal);
+  return std::unique_ptr<WorkSubscription>(
+      new WorkSubscription(&state_, worker, std::move(signal)));
+}
+
+absl::Status LeaseTable::RequireHolder(const Job& job, const LeaseRef& lease,
+                                       std::string_view call) {
+  if (IsHolder(job, lease) && (HoldsLease(job.state) || job.state == JobState::kQueued)) {
+    return absl::OkStatus();
+  }
+  state_.observer.OnFencedWrite(call);
+  return WithReason(absl::FailedPreconditionError(
+                        fmt::format("stale lease epoch {} of {}, which is {} at {}", lease.epoch,
+                                    JobName(lease.job), JobStateName(job.state), job.lease.epoch)),
+                    reason::kLeaseFenced, {{"current_epoch", std::to_string(job.lease.epoch)}});
+}
+
+void LeaseTable::RenewDeadline(const LeaseKey& lease) {
+  const auto found = state_.lease_deadlines.find(lease);
+  if (found != state_.lease_deadlines.end()) {
+    found->second = state_.clock.Now() + state_.options.lease_ttl;
+  }
+}
+
+absl::StatusOr<LeaseTable::LeasedChange> LeaseTable::BeginLeased(const LeaseRef& lease,
+                                                                 std::string_view call,
+                                                                 JobState state_if_retaken) {
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(lease.job));
+  NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
+  RenewDeadline(lease.key());
+  LeasedChange leased{entry, JobChange(*entry, state_.clock.WallNow())};
+  if (entry->job.state == JobState::kQueued) {
+    NERF_RETURN_IF_ERROR(leased.change.Move(state_if_retaken));
+  }
+  return leased;
+}
+
+absl::Status LeaseTable::Refuse(LeasedChange leased, absl::Status status) {
+  state_.ApplyLater(*leased.entry, std::move(leased.change));
+  return status;
+}
+
+absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, bool keep_holder) {
+  if (change.job.state == JobState::kCancelling) return change.Move(JobState::kCancelled);
+  if (change.job.state == JobState::kPausing) {
+    change.job.lease.members.clear();
+    return change.Move(JobState::kPaused);
+  }
+  if (!keep_holder) change.job.lease.members.clear();
+  return change.Move(JobState::kQueued, reason);
+}
+
+absl::Status LeaseTable::Attach(const std::string& worker, std::span<const LeaseRef> held) {
+  QueueLock lock(state_);
+  std::vector<LeaseKey> leases;  // ending a placement changes the original
+  for (const auto& [lease, deadline] : state_.lease_deadlines) leases.push_back(lease);
+  for (const LeaseKey& lease : leases) {
+    const auto found = state_.FindUnclaimedJob(lease.job);
+    if (!found.ok()) continue;  // deleted while others were changed
+    JobEntry& entry = **found;
+    const Job& job = entry.job;
+    if (!HoldsLease(job.state) || !job.lease.Has(worker)) continue;
+    const bool is_held = std::any_of(held.begin(), held.end(), [&](const LeaseRef& ref) {
+      return ref.key() == lease && ref.epoch == job.lease.epoch;
+    });
+    if (is_held) continue;
+    JobChange change(entry, state_.clock.WallNow());
+    NERF_RETURN_IF_ERROR(EndPlacement(change, QueueReason::kWorkerLost, /*keep_holder=*/false));
+    NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
+    state_.observer.OnAttemptEnded(entry.job, "lease_expired");
+  }
+  return absl::OkStatus();
+}
+
+void LeaseTable::ReleasePreview(const std::optional<BlobRef>& before,
+                                const std::optional<BlobRef>& now) {
+  if (before.has_value() && before != now) state_.blobs.Release(*before);
+}
+
+void LeaseTable::ReleaseBlobs(std::span<const CheckpointRecord> checkpoints) {
+  for (const CheckpointRecord& checkpoint : checkpoints) {
+    state_.blobs.Release(checkpoint.checkpoint_blob);
+    state_.blobs.Release(checkpoint.model_blob);
+  }
+}
+
+LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worker) {
+  LeaseGrant grant;
+  grant.lease = {entry.job.key, worker, entry.job.lease.epoch};
+  grant.job = entry.job;
+  grant.scene = state_.scenes.at({entry.job.key.project, entry.job.training.scene});
+  if (!entry.job.checkpoints.empty()) grant.resume = entry.job.checkpoints.back();
+  grant.ttl = state_.options.lease_ttl;
+  grant.alone = entry.job.crashed_since_checkpoint;
+  return grant;
+}
+
+JobEntry* LeaseTable::OldestFor(const GrantRequest& request) {
+  for (const auto& [sequence, capability] : state_.queued_jobs) {
+    if (!OffersCapability(request.capabilities, capability)) continue;
+    const ResourceKey& key = state_.job_order.at(sequence);
+    if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
+    return &state_.jobs.at(key);
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::Acquire(const GrantRequest& request) {
+  RequestCheck check;
+  check.RequireId("worker", request.worker);
+  NERF_RETURN_IF_ERROR(check.Result());
+  QueueLock lock(state_);
+  JobEntry* const entry = OldestFor(request);
+  if (entry == nullptr) return std::optional<LeaseGrant>();
+  JobChange change(*entry, state_.clock.WallNow());
+  ++change.job.lease.epoch;
+  ++change.job.attempt;
+  change.job.lease.members = {request.worker};
+  NERF_RETURN_IF_ERROR(change.Move(JobState::kPreparing));
+  NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
+  return std::optional(MakeGrant(*entry, request.worker));
+}
+
+absl::StatusOr<LeaseOrder> LeaseTable::Renew(const LeaseRef& lease, WorkPhase phase) {
+  return Heard(lease, "Renew",
+               phase == WorkPhase::kPreparing ? JobState::kPreparing : JobState::kRunning, nullptr);
+}
+
+absl::StatusOr<LeaseOrder> LeaseTable::ReportProgress(const LeaseRef& lease,
+                                                      const JobProgress& progress) {
+  return Heard(lease, "ReportProgress", JobState::kRunning, &progress);
+}
+
+absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_view call,
+                                             JobState wanted, const JobProgress* progress) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
+  NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
+  RenewDeadline(lease.key());
+  const LeaseOrder order = OrderFor(entry->job.state);
+  if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
+    // Something is being stored already. What is still to be moved then is moved by the next call.
+    if (progress != nullptr) ShowProgress(*entry, *progress);
+    return order;
+  }
+  JobChange change(*entry, state_.clock.WallNow());
+  const JobState from = entry->job.state;
+  if (from == JobState::kQueued || (from == JobState::kPreparing && wanted == JobState::kRunning)) {
+    NERF_RETURN_IF_ERROR(change.Move(wanted));
+  }
+  // What is stored is only for a restart, so it may be some seconds old.
+  const bool store_progress =
+      progress != nullptr && entry->job.progress != *progress &&
+      state_.clock.Now() - entry->progress_stored_at >= state_.options.progress_store_interval;
+  if (!store_progress) {
+    if (progress != nullptr) ShowProgress(*entry, *progress);
+    state_.ApplyLater(*entry, std::move(change));
+    return order;
+  }
+  const std::optional<BlobRef> old_preview = entry->job.progress.preview_image;
+  change.job.progress = *progress;
+  change.Record(JobEventKind::kProgress);
+  state_.ApplyLater(*entry, std::move(change),
+                    [this, entry, old_preview, progress = *progress](const absl::Status& status) {
+                      state_.mu.AssertHeld();
+                      if (!status.ok()) return ShowProgress(*entry, progress);
+                      ReleasePreview(old_preview, progress.preview_image);
+                    });
+  return order;
+}
+
+void LeaseTable::ShowProgress(JobEntry& entry, const JobProgress& progress) {
+  if (entry.job.progress == progress) return;
+  ReleasePreview(entry.job.progress.preview_image, progress.preview_image);
+  entry.job.progress = progress;
+  entry.log.SetLiveProgress();
+  entry.log.SignalAll(state_.wake);
+}
+
+absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
+    const LeaseRef& lease, const CheckpointRecord& checkpoint) {
+  NERF_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(LeasedChange leased,
+                        BeginLeased(lease, "CommitCheckpoint", JobState::kRunning));
+  JobEntry& entry = *leased.entry;
+  for (const CheckpointRecord& earlier : entry.job.checkpoints) {
+    if (earlier.step == checkpoint.step && earlier.checkpoint_blob == checkpoint.checkpoint_blob &&
+        earlier.model_blob == checkpoint.model_blob) {
+      state_.ApplyLater(entry, std::move(leased.change));
+      return CommittedCheckpoint{earlier, {}};
+    }
+  }
+  // The newest checkpoint is never retired, so the last one kept is the last one committed.
+  if (!entry.job.checkpoints.empty() && checkpoint.step <= entry.job.checkpoints.back().step) {
+    return Refuse(std::move(leased),
+                  StateConflict(fmt::format("step {} is not above the last checkpoint's, {}",
+                                            checkpoint.step, entry.job.checkpoints.back().step)));
+  }
+  absl::Status present = state_.RequireBlobs({checkpoint.checkpoint_blob, checkpoint.model_blob});
+  if (!present.ok()) return Refuse(std::move(leased), std::move(present));
+
+  CommittedCheckpoint result;
+  result.checkpoint = checkpoint;
+  result.checkpoint.create_time = state_.clock.WallNow();
+  result.checkpoint.promoted = false;
+  Job& job = leased.change.job;
+  job.checkpoints.push_back(result.checkpoint);
+  job.crashes_in_row = 0;
+  job.crashed_since_checkpoint = false;
+  if (checkpoint.preview_psnr.has_value()) {
+    job.best_preview_psnr = std::max(job.best_preview_psnr.value_or(*checkpoint.preview_psnr),
+                                     *checkpoint.preview_psnr);
+  }
+  result.retired = RetireCheckpoints(job.checkpoints, state_.options.n_kept_checkpoints);
+  leased.change.Record(JobEventKind::kCheckpointCommitted, checkpoint.step);
+  NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(leased.change)));
+  ReleaseBlobs(result.retired);
+  LogInfo("checkpoint committed", {{"project", lease.job.project},
+                                   {"job", lease.job.id},
+                                   {"step", checkpoint.step},
+                                   {"retired", result.retired.size()}});
+  return result;
+}
+
+absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& outcome) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
+  // The reply to the first call was lost: the last holder hears it again.
+  if (IsFinal(existing->job.state) && IsHolder(existing->job, lease)) return existing->job;
+
+  NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Finish", JobState::kRunning));
+  JobEntry& entry = *leased.entry;
+  JobChange& change = leased.change;
+  Job& job = change.job;
+  if (job.state == JobState::kPreparing && outcome.kind == JobOutcome::Kind::kSucceeded) {
+    NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
+  }
+  const std::optional<Ending> ending = EndingOf(job.state, outcome.kind);
+  if (!ending.has_value()) {
+    return Refuse(std::move(leased),
+                  StateConflict(fmt::format("{} is {}: nobody asked its worker to stop",
+                                            JobName(lease.job), JobStateName(job.state))));
+  }
+  const std::optional<BlobRef> old_preview = entry.job.progress.preview_image;
+  if (outcome.progress.has_value()) job.progress = *outcome.progress;
+  std::vector<CheckpointRecord> retired;
+  if (ending->to == JobState::kSucceeded) {
+    job.final_psnr = outcome.final_psnr;
+    retired = RetireCheckpoints(job.checkpoints, 1);  // nothing will fall back to earlier ones
+  }
+  if (ending->to == JobState::kPaused) job.lease.members.clear();
+  if (ending->to == JobState::kFailed) {
+    job.error = outcome.error;
+    if (job.error.code == absl::StatusCode::kOk) job.error.code = absl::StatusCode::kUnknown;
+  }
+  NERF_RETURN_IF_ERROR(change.Move(ending->to));
+  NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
+  ReleasePreview(old_preview, entry.job.progress.preview_image);
+  ReleaseBlobs(retired);
+  state_.observer.OnAttemptEnded(entry.job, ending->result);
+  return entry.job;
+}
+
+absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
+  NERF_RETURN_IF_ERROR(
+      EndPlacement(leased.change, QueueReason::kWorkerDrained, /*keep_holder=*/false));
+  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
+  state_.observer.OnAttemptEnded(leased.entry->job, "drained");
+  return leased.entry->job;
+}
+
+absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::string_view message,
+                                                  bool shared_engine) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(LeasedChange leased,
+                        BeginLeased(lease, "ReportEngineCrash", JobState::kRunning));
+  Job& job = leased.change.job;
+  if (!shared_engine) ++job.crashes_in_row;
+  job.crashed_since_checkpoint = true;
+  const bool may_go_on = job.crashes_in_row < static_cast<uint32_t>(state_.options.max_attempts) ||
+                         job.state == JobState::kCancelling;
+  if (may_go_on) {
+    NERF_RETURN_IF_ERROR(
+        EndPlacement(leased.change, QueueReason::kEngineCrashed, /*keep_holder=*/false));
+  } else {
+    job.error.code = absl::StatusCode::kInternal;
+    job.error.reason = std::string(reason::kEngineCrashed);
+    job.error.message =
+        fmt::format("the engine died {} times in a row without a new checkpoint; last: {}",
+                    job.crashes_in_row, message);
+    job.error.metadata["crashes"] = std::to_string(job.crashes_in_row);
+    NERF_RETURN_IF_ERROR(leased.change.Move(JobState::kFailed));
+  }
+  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
+  const Job& now = leased.entry->job;
+  state_.observer.OnAttemptEnded(now, "engine_crash");
+  LogWarning("engine crashed", {{"project", lease.job.project},
+                                {"job", lease.job.id},
+                                {"worker", lease.worker},
+                                {"crashes_in_row", now.crashes_in_row},
+                                {"shared_engine", shared_engine},
+                                {"message", message}});
+  return now;
+}
+
+void LeaseTable::ExpireLeases() {
+  QueueLock lock(state_);
+  const SteadyTime now = state_.clock.Now();
+  std::vector<LeaseKey> expired;  // ending a placement changes the original
+  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+    if (now >= deadline && !state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
+      expired.push_back(lease);
+    }
+  }
+  for (const LeaseKey& lease : expired) {
+    JobEntry& entry = state_.jobs.at(lease.job);
+    JobChange change(entry, state_.clock.WallNow());
+    const absl::Status ended = EndPlacement(change, QueueReason::kWorkerLost, /*keep_holder=*/true);
+    if (!ended.ok()) {
+      LogError("a lease cannot expire", {{"error", ended.ToString()}});
+      continue;
+    }
+    state_.ApplyLater(entry, std::move(change), [this, &entry](const absl::Status& status) {
+      state_.mu.AssertHeld();
+      if (!status.ok()) return;
+      state_.observer.OnLeaseExpired(entry.job);
+      state_.observer.OnAttemptEnded(entry.job, "lease_expired");
+    });
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,165 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/queue/grant_policy.h"
+#include "server/queue/job.h"
+#include "server/queue/lease.h"
+#include "server/queue/queue_state.h"
+
+namespace nerf {
+
+// What a worker gets with a job.
+struct LeaseGrant {
+  LeaseRef lease;
+  Job job;
+  SceneRecord scene;
+  std::optional<CheckpointRecord> resume;  // the newest committed one; unset on a first attempt
+  absl::Duration ttl;                      // from now, by the holder's own steady clock
+  // An engine died since the last committed checkpoint: until the next one the engine may do
+  // nothing beside this job, so that a second death can only be the job's own.
+  bool alone = false;
+};
+
+// What a holder says that it is doing.
+enum class WorkPhase { kPreparing, kRunning };
+
+// What a holder should do now.
+enum class LeaseOrder { kTrain, kPause, kCancel };
+
+// How a placement ended, as its holder says.
+struct JobOutcome {
+  enum class Kind { kSucceeded, kFailed, kCancelled, kPaused };
+  Kind kind = Kind::kSucceeded;
+  std::optional<JobProgress> progress;  // the last one
+  std::optional<double> final_psnr;     // dB; with kSucceeded, where there are test views
+  JobError error;                       // with kFailed
+};
+
+struct CommittedCheckpoint {
+  CheckpointRecord checkpoint;            // as stored
+  std::vector<CheckpointRecord> retired;  // dropped in the same transaction
+};
+
+// Runs a callback when there may be work or an order for a worker, until it is destroyed.
+class WorkSubscription {
+ public:
+  ~WorkSubscription();
+  WorkSubscription(const WorkSubscription&) = delete;
+  WorkSubscription& operator=(const WorkSubscription&) = delete;
+
+ private:
+  friend class LeaseTable;
+  WorkSubscription(QueueState* state, std::string worker, std::shared_ptr<WatchSignal> signal);
+  QueueState& state_;
+  const std::string worker_;
+  const std::shared_ptr<WatchSignal> signal_;
+};
+
+// The workers' side of the queue: places jobs on workers under leases and records what becomes of
+// them. JobQueue is the clients' side.
+//
+// Jobs are executed at least once, with the effect of exactly one execution: every write of a
+// worker carries the lease epoch of its grant, and a stale one is refused with FailedPrecondition
+// LEASE_FENCED (metadata current_epoch), upon which the worker stops. A lease that expired and was
+// granted to nobody else is taken up again by its holder's next write.
+//
+// A call that returns OK is durable; Renew and ReportProgress, which never wait for the store, are
+// not. A call that fails changes nothing, except that any write under a good lease renews it, and
+// takes up one that has expired, also when what it says is then refused.
+//
+// Common errors, not repeated below: NotFound RESOURCE_NOT_FOUND; Unavailable STORE_READ_ONLY when
+// the store cannot write. Thread-safe. `state` outlives the table and everything it hands out.
+class LeaseTable {
+ public:
+  explicit LeaseTable(QueueState* state) : state_(*state) {}
+
+  // `on_work` runs, on any thread and without locks held, whenever Acquire may have a job for the
+  // worker or the order for a job that it holds has changed. It should only wake the worker.
+  std::unique_ptr<WorkSubscription> SubscribeWork(const std::string& worker,
+                                                  std::function<void()> on_work);
+  // A worker has connected and says which leases it holds. Those that it should hold and does not
+  // name are lost at once (WORKER_LOST).
+  absl::Status Attach(const std::string& worker, std::span<const LeaseRef> held);
+  // Grants the oldest queued job that the worker may take; nullopt without one.
+  // InvalidArgument FIELD_INVALID for a bad id.
+  absl::StatusOr<std::optional<LeaseGrant>> Acquire(const GrantRequest& request);
+
+  // The holder is alive and at work. A first kRunning moves the job to RUNNING. Does not wait for
+  // the store: where it has to move the job, that is stored afterwards, and the next call tries
+  // again where it was refused.
+  absl::StatusOr<LeaseOrder> Renew(const LeaseRef& lease, WorkPhase phase);
+  // Renews, and shows watchers the progress. One progress in progress_store_interval is stored,
+  // afterwards.
+  absl::StatusOr<LeaseOrder> ReportProgress(const LeaseRef& lease, const JobProgress& progress);
+  // Makes uploaded files the job's newest checkpoint. Repeating it succeeds. Errors:
+  // FailedPrecondition BLOBS_MISSING, STATE_CONFLICT (step not above the last one);
+  // InvalidArgument FIELD_INVALID.
+  absl::StatusOr<CommittedCheckpoint> CommitCheckpoint(const LeaseRef& lease,
+                                                       const CheckpointRecord& checkpoint);
+  // Ends a placement for good. In CANCELLING every outcome but kFailed ends CANCELLED; in PAUSING
+  // kSucceeded ends PAUSED (the next attempt finishes at once). Repeating it succeeds.
+  // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused that nobody asked for).
+  absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
+  // The worker leaves and hands the lease back: the job is queued again (WORKER_DRAINED).
+  absl::StatusOr<Job> Release(const LeaseRef& lease);
+  // The engine died. Queued again (ENGINE_CRASHED), or FAILED with reason ENGINE_CRASHED after
+  // max_attempts crashes in a row without a new checkpoint; `message` says what was seen. A crash
+  // of an engine that had other work, too, is not counted, but attempts are `alone` until one has
+  // committed a checkpoint.
+  absl::StatusOr<Job> ReportEngineCrash(const LeaseRef& lease, std::string_view message,
+                                        bool shared_engine = false);
+
+  // Expires leases. Call about once a second. Does not wait for the store; the next call tries
+  // again what it refused.
+  void ExpireLeases();
+
+ private:
+  // A change of the job of a good lease, which is renewed. Waits until nobody else changes the job.
+  // An expired lease is taken up again, into `state_if_retaken`, by the change. LEASE_FENCED
+  // otherwise. `call` names the method for the observer.
+  struct LeasedChange {
+    JobEntry* entry = nullptr;
+    JobChange change;
+  };
+  absl::StatusOr<LeasedChange> BeginLeased(const LeaseRef& lease, std::string_view call,
+                                           JobState state_if_retaken)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Refuses what a holder says with `status`. That it has taken up its lease again stays.
+  absl::Status Refuse(LeasedChange leased, absl::Status status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  absl::Status RequireHolder(const Job& job, const LeaseRef& lease, std::string_view call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  void RenewDeadline(const LeaseKey& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Renew without progress, ReportProgress with it.
+  absl::StatusOr<LeaseOrder> Heard(const LeaseRef& lease, std::string_view call, JobState wanted,
+                                   const JobProgress* progress);
+  // Shows progress to watchers without storing it.
+  void ShowProgress(JobEntry& entry, const JobProgress& progress)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Ends a placement that has no outcome of its own: queued again for `reason`, or PAUSED or
+  // CANCELLED where that was asked for. With `keep_holder` the holder may take the lease up again.
+  static absl::Status EndPlacement(JobChange& change, QueueReason reason, bool keep_holder);
+  JobEntry* OldestFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Lets go of the preview image that `now` has replaced, if it has.
+  void ReleasePreview(const std::optional<BlobRef>& before, const std::optional<BlobRef>& now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Lets go of the files of checkpoints that the job no longer names.
+  void ReleaseBlobs(std::span<const CheckpointRecord> checkpoints)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+
+  QueueState& state_;
+};
+
+}  // namespace nerf
