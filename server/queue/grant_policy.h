@@ -14,8 +14,9 @@ namespace nerf {
 
 // Who asks for a job.
 struct GrantRequest {
-  std::string worker;                     // id
-  std::vector<std::string> capabilities;  // what it offers (CapabilityOf); empty: not told, so all
+  std::string worker = {};  // id
+  // What it offers (CapabilityOf); empty: not told, so all.
+  std::vector<std::string> capabilities = {};
 };
 
 // True when something that offers `offered` can do what needs `wanted`. An empty list has not been

@@ -180,6 +180,7 @@ Claim::Claim(QueueState& state, std::vector<ClaimKey> keys)
 }
 
 Claim::~Claim() {
+  state_.mu.AssertHeld();
   for (const ClaimKey& key : keys_) state_.claims_.erase(key);
   state_.claim_lifted_.NotifyAll();
 }

@@ -18,6 +18,7 @@ namespace nerf {
 
 struct SqliteStore::Statements {
   SqliteStatement begin, commit, rollback;
+  SqliteStatement savepoint, undo_savepoint, release_savepoint;
   SqliteStatement insert_job, update_job, delete_job, job_epoch;
   SqliteStatement insert_event, trim_events;
   SqliteStatement insert_scene, delete_scene, insert_model, delete_model;
@@ -27,6 +28,12 @@ struct SqliteStore::Statements {
 namespace {
 
 absl::Status Ran(const absl::StatusOr<int>& result) { return result.status(); }
+
+// Whether a write was refused for what it says (a stale lease, a name that is taken). Every other
+// error is the store's, and ends the whole transaction.
+bool IsOfTheWrite(const absl::Status& error) {
+  return absl::IsFailedPrecondition(error) || absl::IsAlreadyExists(error);
+}
 
 absl::Status QuickCheck(sqlite3* db) {
   NERF_ASSIGN_OR_RETURN(auto check, SqliteStatement::Prepare(db, "PRAGMA quick_check(1)"));
@@ -160,6 +167,9 @@ absl::Status SqliteStore::Prepare() {
       {&statements_->begin, "BEGIN IMMEDIATE"},
       {&statements_->commit, "COMMIT"},
       {&statements_->rollback, "ROLLBACK"},
+      {&statements_->savepoint, "SAVEPOINT one_write"},
+      {&statements_->undo_savepoint, "ROLLBACK TO one_write"},
+      {&statements_->release_savepoint, "RELEASE one_write"},
       {&statements_->insert_job,
        "INSERT INTO jobs (state, lease_worker, lease_epoch, body, project, id, create_sequence) "
        "VALUES (?, ?, ?, ?, ?, ?, ?)"},
@@ -232,55 +242,43 @@ absl::Status SqliteStore::WriteJob(const JobWrite& write) {
 
 absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   Statements& s = *statements_;
-  absl::Status status;
-  for (const JobWrite& job : write.jobs) {
-    status = WriteJob(job);
-    if (!status.ok()) return status;
-  }
+  for (const JobWrite& job : write.jobs) NERF_RETURN_IF_ERROR(WriteJob(job));
   for (const auto& [key, event] : write.events) {
     s.insert_event.Bind(key.project).Bind(key.id).Bind(event.sequence);
-    status = Ran(
-        s.insert_event.Bind(JobEventKindName(event.kind)).BindBlob(EncodeEventBody(event)).Run());
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Ran(
+        s.insert_event.Bind(JobEventKindName(event.kind)).BindBlob(EncodeEventBody(event)).Run()));
   }
   for (const auto& [key, sequence] : write.trimmed_events) {
-    status = Ran(s.trim_events.Bind(key.project).Bind(key.id).Bind(sequence).Run());
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Ran(s.trim_events.Bind(key.project).Bind(key.id).Bind(sequence).Run()));
   }
   for (const ResourceKey& key : write.deleted_jobs) {
-    status = Ran(s.delete_job.Bind(key.project).Bind(key.id).Run());
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Ran(s.delete_job.Bind(key.project).Bind(key.id).Run()));
   }
   for (const SceneRecord& scene : write.new_scenes) {
     s.insert_scene.Bind(scene.key.project).Bind(scene.key.id).Bind(scene.create_sequence);
-    status = Ran(s.insert_scene.BindBlob(EncodeSceneBody(scene)).Run());
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Ran(s.insert_scene.BindBlob(EncodeSceneBody(scene)).Run()));
   }
   for (const ResourceKey& key : write.deleted_scenes) {
-    status = Ran(s.delete_scene.Bind(key.project).Bind(key.id).Run());
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Ran(s.delete_scene.Bind(key.project).Bind(key.id).Run()));
   }
   for (const ModelRecord& model : write.new_models) {
     s.insert_model.Bind(model.key.project).Bind(model.key.id).Bind(model.create_sequence);
-    status = Ran(s.insert_model.BindBlob(EncodeModelBody(model)).Run());
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Ran(s.insert_model.BindBlob(EncodeModelBody(model)).Run()));
   }
   for (const ResourceKey& key : write.deleted_models) {
-    status = Ran(s.delete_model.Bind(key.project).Bind(key.id).Run());
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Ran(s.delete_model.Bind(key.project).Bind(key.id).Run()));
   }
   for (const RequestRecord& request : write.new_requests) {
     s.insert_request.Bind(request.project).Bind(request.request_id);
     s.insert_request.Bind(static_cast<uint64_t>(request.kind)).Bind(request.resource_id);
     s.insert_request.Bind(request.fingerprint).BindInt(absl::ToUnixMicros(request.create_time));
-    status = Ran(s.insert_request.Run());
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(Ran(s.insert_request.Run()));
   }
   if (write.forget_requests_before.has_value()) {
     s.forget_requests.BindInt(absl::ToUnixMicros(*write.forget_requests_before));
-    status = Ran(s.forget_requests.Run());
+    NERF_RETURN_IF_ERROR(Ran(s.forget_requests.Run()));
   }
-  return status;
+  return absl::OkStatus();
 }
 
 void SqliteStore::LimitPagesForTest(uint32_t max_pages) {
@@ -288,32 +286,70 @@ void SqliteStore::LimitPagesForTest(uint32_t max_pages) {
   (void)SqliteExec(db_, fmt::format("PRAGMA max_page_count = {}", max_pages).c_str());
 }
 
-absl::Status SqliteStore::Commit(const StoreWrite& write) {
-  MutexLock lock(mu_);
-  if (!broken_.ok()) return broken_;
-  absl::Status status = Ran(statements_->begin.Run());
-  if (!status.ok()) return status;
-  status = WriteAll(write);
-  if (status.ok()) status = Ran(statements_->commit.Run());
-  if (status.ok()) return status;
-
+absl::Status SqliteStore::Undo(absl::Status error) {
   const int code = sqlite3_extended_errcode(db_);
   const bool rolled_back = sqlite3_get_autocommit(db_) != 0 || statements_->rollback.Run().ok();
-  // After a failed fsync the kernel may have dropped the pages and report success next time:
-  // whoever tries again loses data. Only a restart, which reads what is really there, makes this
-  // good.
+  // After a failed fsync the kernel may have dropped the pages and would report success next time,
+  // so trying again could lose data. Only a restart, which reads what is really there, repairs it.
   const bool is_disk_error = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CORRUPT;
-  if (!rolled_back || is_disk_error) {
-    LogError("the store is out of order: no more writes until a restart",
-             {{"error", std::string(status.message())}});
-    broken_ = absl::IsDataLoss(status) ? status
-                                       : WithReason(absl::UnavailableError(fmt::format(
-                                                        "the store failed and needs a restart: {}",
-                                                        std::string(status.message()))),
-                                                    reason::kStoreReadOnly);
-    return broken_;
+  if (rolled_back && !is_disk_error) return error;
+  LogError("the store failed: no more writes until a restart",
+           {{"error", std::string(error.message())}});
+  broken_ = absl::IsDataLoss(error)
+                ? error
+                : WithReason(
+                      absl::UnavailableError(fmt::format("the store failed and needs a restart: {}",
+                                                         std::string(error.message()))),
+                      reason::kStoreReadOnly);
+  return broken_;
+}
+
+absl::Status SqliteStore::CommitOne(const StoreWrite& write) {
+  NERF_RETURN_IF_ERROR(Ran(statements_->begin.Run()));
+  absl::Status status = WriteAll(write);
+  if (status.ok()) status = Ran(statements_->commit.Run());
+  return status.ok() ? status : Undo(std::move(status));
+}
+
+absl::Status SqliteStore::CommitTogether(std::span<const StoreWrite* const> writes,
+                                         std::vector<absl::Status>* statuses) {
+  Statements& s = *statements_;
+  NERF_RETURN_IF_ERROR(Ran(s.begin.Run()));
+  absl::Status status;
+  for (const StoreWrite* write : writes) {
+    status = Ran(s.savepoint.Run());
+    if (!status.ok()) break;
+    absl::Status written = WriteAll(*write);
+    if (!written.ok() && !IsOfTheWrite(written)) {
+      status = std::move(written);
+      break;
+    }
+    if (!written.ok()) status = Ran(s.undo_savepoint.Run());
+    if (status.ok()) status = Ran(s.release_savepoint.Run());
+    if (!status.ok()) break;
+    statuses->push_back(std::move(written));
   }
-  return status;
+  if (status.ok()) status = Ran(s.commit.Run());
+  return status.ok() ? status : Undo(std::move(status));
+}
+
+absl::Status SqliteStore::Commit(const StoreWrite& write) {
+  MutexLock lock(mu_);
+  return broken_.ok() ? CommitOne(write) : broken_;
+}
+
+std::vector<absl::Status> SqliteStore::CommitAll(std::span<const StoreWrite* const> writes) {
+  MutexLock lock(mu_);
+  std::vector<absl::Status> statuses;
+  if (broken_.ok() && writes.size() > 1) {
+    if (CommitTogether(writes, &statuses).ok()) return statuses;
+    // One by one: what one of them cannot do, the others may.
+    statuses.clear();
+  }
+  for (const StoreWrite* write : writes) {
+    statuses.push_back(broken_.ok() ? CommitOne(*write) : broken_);
+  }
+  return statuses;
 }
 
 }  // namespace nerf

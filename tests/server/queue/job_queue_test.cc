@@ -25,7 +25,7 @@ TEST_F(JobQueueTest, CreatedJobIsQueuedAndEchoesEverything) {
   EXPECT_TRUE(IsResourceId(job->key.id));
   EXPECT_EQ(job->state, kQueued);
   EXPECT_EQ(job->attempt, 0u);
-  EXPECT_EQ(job->training.config, harness_.Spec().config);
+  EXPECT_EQ(job->training.config, harness_.Spec().training.config);
   EXPECT_EQ(job->last_event_sequence, 1u);
   EXPECT_EQ(harness_.Get(job->key.id).display_name, "a job");
   EXPECT_EQ(harness_.observer.n_created, 1);
@@ -221,14 +221,14 @@ TEST_F(JobQueueTest, AheadOfAJobAreTheQueuedOnesOfItsMethodThatCameBefore) {
   EXPECT_EQ(queue().QueuedAhead(one), 0u);
   EXPECT_EQ(queue().QueuedAhead(other), 0u);
   EXPECT_EQ(queue().QueuedAhead(three), 2u);
-  EXPECT_EQ(queue().QueuedByMethod()["other"], std::vector{other.create_sequence});
+  EXPECT_EQ(queue().QueuedByCapability()["other"], std::vector{other.create_sequence});
   harness_.Grant("worker-a");
   EXPECT_FALSE(queue().IsQueued(one));
   EXPECT_TRUE(queue().IsQueued(two));
   EXPECT_EQ(queue().QueuedAhead(three), 1u);
   harness_.Restart();
   EXPECT_EQ(queue().QueuedAhead(three), 1u);
-  EXPECT_EQ(queue().QueuedByMethod()["ngp"],
+  EXPECT_EQ(queue().QueuedByCapability()["ngp"],
             (std::vector{two.create_sequence, three.create_sequence}));
 }
 

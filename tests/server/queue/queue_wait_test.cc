@@ -18,7 +18,7 @@ WorkerRecord Worker(const std::string& id, std::vector<std::string> methods,
 
 class QueueWaitTest : public testing::Test {
  protected:
-  QueueWaitTest() { job_.config.method = "ngp"; }
+  QueueWaitTest() { job_.training.config.method = "ngp"; }
   std::string Reason(size_t n_ahead = 0) {
     const auto wait = ExplainWait(job_, workers_, [&] { return n_ahead; });
     return wait.has_value() ? std::string(wait->reason) : "";
@@ -43,7 +43,7 @@ TEST_F(QueueWaitTest, NobodyConnectedIsSaidAlsoWhereWorkersAreLostOrLeave) {
 
 TEST_F(QueueWaitTest, MethodThatNobodyHasIsNamedBesideThoseThereAre) {
   workers_ = {Worker("a", {"ngp"}), Worker("b", {"ngp", "other"}, "j-1")};
-  job_.config.method = "ngp-autograd";
+  job_.training.config.method = "ngp-autograd";
   EXPECT_EQ(Reason(3), "NO_CAPABLE_WORKER");
   EXPECT_EQ(Message(3), "no connected worker has method ngp-autograd (there is ngp, other)");
 }
