@@ -27,21 +27,12 @@ struct Samples {
 class RayMarchingTest : public SimdPathTest {};
 NERF_INSTANTIATE_SIMD_PATHS(RayMarchingTest);
 
-MarchGrid View(const OccupancyGrid& grid, const std::vector<uint8_t>& empty_distances) {
-  return {.blocks = grid.occupied_blocks.data(),
-          .center = grid.box.Center(),
-          .half_side = 0.5f * grid.box.Size().x,
-          .n_levels = grid.n_levels,
-          .resolution = grid.resolution,
-          .empty_distances = empty_distances.empty() ? nullptr : empty_distances.data()};
-}
-
 // Marches to the end, `wave` samples at a time, by the scalar function.
 Samples March(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray, float jitter,
               int wave) {
   Samples samples;
   const std::vector<uint8_t> empty_distances = EmptyDistances(grid);
-  const MarchGrid view = View(grid, empty_distances);
+  const MarchGrid view = MarchGridOf(grid, empty_distances);
   MarchRay march = StartMarch(view, steps, ray, jitter);
   std::vector<float> t_middles(wave), deltas(wave);
   std::vector<uint32_t> cells(wave);
@@ -59,7 +50,7 @@ Samples March(const OccupancyGrid& grid, const MarchSteps& steps, const Ray& ray
 std::vector<Samples> MarchAll(const OccupancyGrid& grid, const MarchSteps& steps,
                               const std::vector<Ray>& rays, float jitter, int wave) {
   const std::vector<uint8_t> empty_distances = EmptyDistances(grid);
-  const MarchGrid view = View(grid, empty_distances);
+  const MarchGrid view = MarchGridOf(grid, empty_distances);
   std::vector<MarchRay> marches;
   std::vector<int> active;
   for (const Ray& ray : rays) {
