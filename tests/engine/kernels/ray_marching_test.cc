@@ -159,7 +159,7 @@ TEST_P(RayMarchingTest, FindsExactlyTheOccupiedPartOfTheLattice) {
 }
 
 TEST_P(RayMarchingTest, FindsTheLatticeWithGrowingStepsInNestedGrids) {
-  // Steps grow from t = 1.28 on; the outermost box reaches to 4.
+  // Steps grow from t = 1.28 on; the outermost box distances to 4.
   const MarchSteps steps{.step = 0.02f, .cone = 1.0f / 64};
   for (double occupied : {0.0, 0.002, 0.02, 0.3, 1.0}) {
     const OccupancyGrid grid = RandomGrid(3, 32, occupied, 2);
@@ -171,8 +171,8 @@ TEST_P(RayMarchingTest, LeapsOverEmptyBlocksMissNothing) {
   // A few occupied cells in 64^3: most blocks are far from any, but rays also cross the others.
   for (int n_levels : {1, 3}) {
     const OccupancyGrid grid = RandomGrid(n_levels, 64, 1e-4, 5);
-    const std::vector<uint8_t> reaches = EmptyDistances(grid);
-    ASSERT_GT(*std::max_element(reaches.begin(), reaches.end()), 2);
+    const std::vector<uint8_t> distances = EmptyDistances(grid);
+    ASSERT_GT(*std::max_element(distances.begin(), distances.end()), 2);
     const MarchSteps steps{.step = 0.01f, .cone = n_levels > 1 ? 1.0f / 128 : 0};
     EXPECT_GT(ExpectAllMatchLattice(grid, steps, Rays(200, 4)), 2000) << n_levels;
   }
@@ -304,23 +304,23 @@ TEST_P(RayMarchingTest, RayEndsWhereAStepNoLongerMovesIt) {
         const Vec3 d = Normalized(Vec3{0.3f + 0.001f * i, 0.5f, -0.8f});
         rays.push_back({d * -c.distance + Vec3{0.04f * i - 1, 0, 0}, d, 0.05f});
       }
-      const std::vector<uint8_t> reaches = EmptyDistances(grid);
+      const std::vector<uint8_t> distances = EmptyDistances(grid);
       const MarchSteps steps{c.step, c.cone};
       std::vector<MarchRay> marches;
       std::vector<int> active, n_found(rays.size());
       for (const Ray& ray : rays) {
-        MarchRay march = StartMarch(View(grid, reaches), steps, ray, 0.3f);
+        MarchRay march = StartMarch(MarchGridOf(grid, distances), steps, ray, 0.3f);
         active.push_back(static_cast<int>(marches.size()));
         marches.push_back(march);
         float t_middles[8], deltas[8];
         // It must return.
-        MarchSamples(View(grid, reaches), steps, 8, &march, t_middles, deltas);
+        MarchSamples(MarchGridOf(grid, distances), steps, 8, &march, t_middles, deltas);
       }
       std::vector<float> t_middles(8 * rays.size()), deltas(8 * rays.size());
       std::vector<uint32_t> cells(8 * rays.size());
-      cpu::MarchRays({View(grid, reaches), steps, 8, static_cast<int>(rays.size()), active.data(),
-                      marches.data(), n_found.data(), t_middles.data(), deltas.data(),
-                      cells.data()});
+      cpu::MarchRays({MarchGridOf(grid, distances), steps, 8, static_cast<int>(rays.size()),
+                      active.data(), marches.data(), n_found.data(), t_middles.data(),
+                      deltas.data(), cells.data()});
     }
   }
 }
