@@ -17,7 +17,8 @@
 
 namespace nerf {
 
-// A remembered request: which resource it made and of what body. Kept at least seven days.
+// A remembered request: the resource that it made and the digest of its body. Kept at least seven
+// days.
 struct RequestRecord {
   enum class Kind { kJob, kScene, kModel, kDeletedJob };
   Kind kind = Kind::kJob;
@@ -31,7 +32,7 @@ struct RequestRecord {
 // A changed job. The store replaces the job's row (checkpoints included).
 struct JobWrite {
   Job job;
-  // The fence: the stored lease epoch that the change was decided on. nullopt inserts a new job.
+  // The fence: the stored lease epoch that the change is based on. nullopt inserts a new job.
   std::optional<uint64_t> expected_epoch;
 };
 
@@ -49,7 +50,7 @@ struct StoreWrite {
   std::optional<absl::Time> forget_requests_before;
 };
 
-// Everything that a store holds, for a start.
+// Everything in a store, loaded at a start.
 struct StoredState {
   std::string store_epoch;  // random, drawn when the store was made; part of every watch token
   std::vector<Job> jobs;
@@ -69,13 +70,13 @@ class JobStore {
 
   // Commits a transaction; OK means that it survives a power cut. Errors (nothing changed):
   // FailedPrecondition LEASE_FENCED when a job's stored lease epoch is not the expected one,
-  // AlreadyExists for an insert that is there, Unavailable STORE_READ_ONLY when the disk is full or
-  // has failed, DataLoss STORE_CORRUPT. After any other error the change may be there after a
-  // restart, and the store refuses every later commit until then.
+  // AlreadyExists for an insert of an existing row, Unavailable STORE_READ_ONLY when the disk is
+  // full or has failed, DataLoss STORE_CORRUPT. After any other error the change may be there after
+  // a restart, and the store refuses every later commit until then.
   virtual absl::Status Commit(const StoreWrite& write) = 0;
 
-  // Commits each write or refuses it, as Commit in turn would, but with one sync to disk for all of
-  // them where the store can do that. A status for each write, in their order.
+  // Commits or refuses each write as Commit would in turn, but with one sync to disk for all if the
+  // store supports it. Returns a status per write, in order.
   virtual std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes);
 };
 

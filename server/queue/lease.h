@@ -7,7 +7,7 @@
 
 namespace nerf {
 
-// What a lease is about: one part of a job. Every job has one part today (PartsOf in job_kind.h).
+// The subject of a lease: one part of a job. Every job has one part today (PartsOf in job_kind.h).
 struct LeaseKey {
   ResourceKey job;
   uint32_t part = 0;
@@ -15,8 +15,8 @@ struct LeaseKey {
   auto operator<=>(const LeaseKey&) const = default;
 };
 
-// A lease as one of its members names it in every write. The epoch is the proof; the worker is
-// compared too where it is given.
+// A lease as a member names it in every write. The epoch decides; the worker is also compared if
+// given.
 struct LeaseRef {
   ResourceKey job;
   std::string worker;  // may be empty in a write

@@ -13,31 +13,31 @@
 
 namespace nerf {
 
-// Brings writes to the store on a thread of its own, in the order in which they were submitted. All
-// writes that wait when a transaction ends go into the next one together, so that one sync to disk
-// serves many callers and a slow disk delays nobody who does not wait for it. Thread-safe. Store
-// and clock outlive it.
+// Sends writes to the store on a thread of its own, in the order of submission. All writes that
+// wait when a transaction ends go into the next one together, so that one sync to disk serves many
+// callers and a slow disk delays only those who wait for it. Thread-safe. Store and clock outlive
+// it.
 class StoreWriter {
  public:
   using Done = std::function<void(const absl::Status&)>;
   // A write that the store has committed or refused.
   struct Finished {
     absl::Status status;
-    Done done;  // still to be called, with `status`
+    Done done;  // to be called with `status`
   };
   // Called on the writer's thread after each transaction with the writes in it, in their order, and
   // the time it took.
   using Deliver = std::function<void(std::vector<Finished> finished, absl::Duration duration)>;
 
   StoreWriter(JobStore* store, const Clock* clock, Deliver deliver);
-  // Brings everything that was submitted to its end first.
+  // Finishes everything that was submitted first.
   ~StoreWriter();
   StoreWriter(const StoreWriter&) = delete;
   StoreWriter& operator=(const StoreWriter&) = delete;
 
   void Submit(StoreWrite write, Done done) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // How long the transaction that is on its way has taken so far; zero when there is none.
+  // How long the current transaction has taken so far; zero when there is none.
   absl::Duration BusyFor() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
