@@ -37,8 +37,8 @@ struct Lanes {
   int slot[kMaxLanes];  // index in params.active; -1: idle
   int count[kMaxLanes];
   uint64_t busy = 0;  // bit i: lane i has a slot
-  // The intervals of the last step; bits of the lanes where one is a sample, and whose ray is
-  // finished.
+  // The intervals of the last step; masks of the lanes whose interval is a sample, and of those
+  // whose ray is finished.
   alignas(64) float middles[kMaxLanes], deltas[kMaxLanes];
   alignas(64) int32_t cells[kMaxLanes];
   uint64_t found = 0, finished = 0;

@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kBlock) AdamDenseKernel(AdamDenseParams p) {
     p.first_moments[i] = first;
     p.second_moments[i] = second;
     if (p.half_copies != nullptr) p.half_copies[i] = FromFloat<Half>(parameter);
-    // A race of equal writes.
+    // Threads may race here, but all of them write 1.
     if (p.not_finite != nullptr && !std::isfinite(parameter)) *p.not_finite = 1;
   }
 }
