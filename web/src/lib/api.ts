@@ -1,0 +1,82 @@
+// Clients of nerfd's services, relative to where the page lies.
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { AdminService } from "../gen/nerf/v1/admin_service_pb";
+import { BlobService } from "../gen/nerf/v1/blob_service_pb";
+import type { BlobRef } from "../gen/nerf/v1/common_pb";
+import { ModelService } from "../gen/nerf/v1/model_service_pb";
+import { RenderService } from "../gen/nerf/v1/render_service_pb";
+import { SceneService } from "../gen/nerf/v1/scene_service_pb";
+import { TrainingService } from "../gen/nerf/v1/training_service_pb";
+import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_details_pb";
+import { connection } from "./connection.svelte";
+import { bearer } from "./token";
+
+export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
+
+const authorize: Interceptor = (next) => (request) => {
+  for (const [name, value] of Object.entries(bearer())) request.header.set(name, value);
+  return next(request);
+};
+
+// Every answer says that nerfd is there, and an unanswered call that it is not.
+const notice: Interceptor = (next) => async (request) => {
+  try {
+    const response = await next(request);
+    connection.answered();
+    return response;
+  } catch (error) {
+    if (isUnreachable(error)) connection.lost();
+    else if (!(error instanceof ConnectError && error.code === Code.Canceled)) connection.answered();
+    throw error;
+  }
+};
+
+const transport = createConnectTransport({ baseUrl: base, useBinaryFormat: true, interceptors: [notice, authorize] });
+
+export const admin = createClient(AdminService, transport);
+export const blobs = createClient(BlobService, transport);
+export const models = createClient(ModelService, transport);
+export const render = createClient(RenderService, transport);
+export const scenes = createClient(SceneService, transport);
+export const training = createClient(TrainingService, transport);
+
+// For calls that end in milliseconds.
+export const quick = { timeoutMs: 30_000 };
+
+// Nobody answered: the network, a proxy, or a server that shuts down.
+export function isUnreachable(error: unknown): boolean {
+  if (error instanceof TypeError) return true;
+  if (!(error instanceof ConnectError)) return false;
+  if (error.cause instanceof TypeError) return true;
+  return error.code === Code.Unavailable && ["", "DRAINING"].includes(reasonOf(error));
+}
+
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof ConnectError)) return "";
+  return error.findDetails(ErrorInfoSchema)[0]?.reason ?? "";
+}
+
+// An error in words for people.
+export function explain(error: unknown): string {
+  if (isUnreachable(error)) return "nerfd does not answer.";
+  if (!(error instanceof ConnectError)) return error instanceof Error ? error.message : String(error);
+  const fields = error.findDetails(BadRequestSchema).flatMap((detail) => detail.fieldViolations);
+  if (fields.length > 0) return fields.map(({ field, description }) => (field ? `${field}: ${description}` : description)).join("; ");
+  return error.rawMessage || Code[error.code]!;
+}
+
+export function blobUrl(blob: BlobRef, fileName: string): string {
+  return `${base}/blobs/${blob.sha256}/${blob.sizeBytes}?filename=${fileName}`;
+}
+
+export async function fetchBlob(blob: BlobRef, fileName: string, signal?: AbortSignal): Promise<Blob> {
+  const response = await fetch(blobUrl(blob, fileName), { headers: bearer(), signal: signal ?? null });
+  if (!response.ok) throw new Error(`the server has no ${fileName} any more`);
+  return response.blob();
+}
+
+// "projects/default/trainingJobs/j-1" -> "j-1".
+export const idOf = (name: string) => name.slice(name.lastIndexOf("/") + 1);
+export const jobName = (id: string) => `projects/default/trainingJobs/${id}`;
+export const modelName = (id: string) => `projects/default/models/${id}`;

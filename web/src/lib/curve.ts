@@ -1,0 +1,97 @@
+// What a job's watch has told of loss, PSNR and speed. No call gives the past, so curves begin where the page first saw the job,
+// but for the PSNR of its checkpoints. They outlive a reload of the page.
+import type { TrainingJob } from "../gen/nerf/v1/training_service_pb";
+
+export interface Point {
+  step: number;
+  seconds: number;
+  loss: number | null;
+  psnrTrain: number | null;
+  psnrView: number | null;
+  raysPerSecond: number | null;
+}
+
+const maxPoints = 2_000;
+const storageKey = (name: string) => `nerfd-curve:${name}`;
+
+export class Curve {
+  points: Point[] = [];
+
+  static load(name: string): Curve {
+    const curve = new Curve();
+    try {
+      const stored = JSON.parse(sessionStorage.getItem(storageKey(name)) ?? "[]") as Point[];
+      if (Array.isArray(stored)) curve.points = stored;
+    } catch {
+      // Written by another version of the page.
+    }
+    return curve;
+  }
+
+  save(name: string) {
+    try {
+      sessionStorage.setItem(storageKey(name), JSON.stringify(this.points));
+    } catch {
+      // The tab's storage is full; the curve begins anew after a reload.
+    }
+  }
+
+  // Takes what is new in the job. True when there was something.
+  add(job: TrainingJob): boolean {
+    const before = this.points.length;
+    for (const checkpoint of job.checkpoints) {
+      if (checkpoint.psnr === undefined) continue;
+      this.insert({ step: checkpoint.step, seconds: checkpoint.seconds, loss: null, psnrTrain: null, psnrView: checkpoint.psnr, raysPerSecond: null });
+    }
+    const progress = job.progress;
+    if (progress && progress.step > 0) {
+      const isNewView = progress.previewStep !== undefined && progress.previewStep === progress.step;
+      this.insert({
+        step: progress.step,
+        seconds: progress.seconds,
+        loss: progress.loss > 0 ? progress.loss : null,
+        psnrTrain: progress.psnrTrain > 0 ? progress.psnrTrain : null,
+        psnrView: isNewView ? (progress.psnrPreview ?? null) : null,
+        raysPerSecond: progress.raysPerSecond > 0 ? progress.raysPerSecond : null,
+      });
+      if (!isNewView && progress.previewStep !== undefined && progress.psnrPreview !== undefined) {
+        this.insert({ step: progress.previewStep, seconds: this.secondsAt(progress.previewStep) ?? progress.seconds, loss: null, psnrTrain: null, psnrView: progress.psnrPreview, raysPerSecond: null });
+      }
+    }
+    if (this.points.length > maxPoints) this.points = this.points.filter((point, i) => i % 2 === 1 || point.psnrView !== null);
+    return this.points.length !== before;
+  }
+
+  private secondsAt(step: number): number | undefined {
+    return this.points.find((point) => point.step >= step)?.seconds;
+  }
+
+  // Points are in the order of steps; a step that is there gains what it lacks. A job that goes on from an earlier checkpoint
+  // tells its steps again: the newer word counts.
+  private insert(point: Point) {
+    let i = this.points.length;
+    while (i > 0 && this.points[i - 1]!.step > point.step) --i;
+    const same = this.points[i - 1];
+    if (same?.step !== point.step) {
+      this.points.splice(i, 0, point);
+      return;
+    }
+    same.loss = point.loss ?? same.loss;
+    same.psnrTrain = point.psnrTrain ?? same.psnrTrain;
+    same.psnrView = point.psnrView ?? same.psnrView;
+    same.raysPerSecond = point.raysPerSecond ?? same.raysPerSecond;
+  }
+}
+
+// Exponential moving average, corrected for its start at zero. Missing values stay missing.
+export function smooth(values: (number | null)[], weight: number): (number | null)[] {
+  if (weight <= 0) return values;
+  let last = 0;
+  let n = 0;
+  return values.map((value) => {
+    if (value === null) return null;
+    last = last * weight + (1 - weight) * value;
+    ++n;
+    return last / (1 - weight ** n);
+  });
+}

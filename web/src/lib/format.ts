@@ -1,0 +1,37 @@
+import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
+
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
+export const count = (value: number) => (value < 10_000 ? Math.round(value).toLocaleString("en") : compact.format(value));
+export const rate = (value: number, unit: string) => `${compact.format(value)} ${unit}/s`;
+export const decibels = (value: number | undefined) => (value === undefined ? "–" : `${value.toFixed(2)} dB`);
+
+export function bytes(value: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let i = 0;
+  while (value >= 1000 && i < units.length - 1) {
+    value /= 1000;
+    ++i;
+  }
+  return `${i === 0 ? value : value.toPrecision(3)} ${units[i]}`;
+}
+
+export function duration(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+}
+
+export function age(time: Timestamp | undefined, now: number): string {
+  if (!time) return "–";
+  const seconds = (now - timestampDate(time).getTime()) / 1000;
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}
+
+export const dateTime = (time: Timestamp | undefined) => (time ? timestampDate(time).toLocaleString() : "–");

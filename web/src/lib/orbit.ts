@@ -1,0 +1,129 @@
+// Cameras around a scene, from the poses of its camera file.
+import { create } from "@bufbuild/protobuf";
+import { CameraSchema, type Camera } from "../gen/nerf/v1/common_pb";
+import type { Scene } from "../gen/nerf/v1/scene_service_pb";
+import { fetchBlob } from "./api";
+
+type Vec3 = readonly [number, number, number];
+
+const add = (a: Vec3, b: Vec3): Vec3 => [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+const scale = (a: Vec3, s: number): Vec3 => [a[0] * s, a[1] * s, a[2] * s];
+const sub = (a: Vec3, b: Vec3): Vec3 => add(a, scale(b, -1));
+const dot = (a: Vec3, b: Vec3) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+const norm = (a: Vec3) => Math.sqrt(dot(a, a));
+const unit = (a: Vec3): Vec3 => scale(a, 1 / (norm(a) || 1));
+const cross = (a: Vec3, b: Vec3): Vec3 => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+
+function median(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? 1;
+}
+
+export interface SceneView {
+  center: Vec3; // what the cameras look at
+  up: Vec3;
+  distance: number; // median of the cameras
+  elevation: number; // radians
+  aspect: number; // width / height
+  focal: number; // in widths of the picture
+}
+
+interface Frame {
+  transform_matrix?: number[][];
+}
+interface Transforms extends Record<string, unknown> {
+  frames?: Frame[];
+}
+
+// The point nearest to all lines of sight, by least squares; null where they are nearly parallel.
+function nearestPoint(positions: Vec3[], directions: Vec3[]): Vec3 | null {
+  const a = [0, 0, 0, 0, 0, 0, 0, 0, 0];
+  const b = [0, 0, 0];
+  positions.forEach((position, i) => {
+    const d = directions[i]!;
+    for (let row = 0; row < 3; ++row) {
+      for (let column = 0; column < 3; ++column) {
+        const m = (row === column ? 1 : 0) - d[row]! * d[column]!;
+        a[3 * row + column]! += m;
+        b[row]! += m * position[column]!;
+      }
+    }
+  });
+  const column = (i: number): Vec3 => [a[i]!, a[3 + i]!, a[6 + i]!];
+  const det = dot(column(0), cross(column(1), column(2)));
+  if (Math.abs(det) < 1e-6 * positions.length ** 3) return null;
+  const right = b as unknown as Vec3;
+  return [
+    dot(right, cross(column(1), column(2))) / det,
+    dot(column(0), cross(right, column(2))) / det,
+    dot(column(0), cross(column(1), right)) / det,
+  ];
+}
+
+export function viewOf(transforms: Transforms, pictureAspect: number): SceneView | null {
+  const positions: Vec3[] = [];
+  const directions: Vec3[] = [];
+  let up: Vec3 = [0, 0, 0];
+  for (const { transform_matrix: m } of transforms.frames ?? []) {
+    if (!Array.isArray(m) || m.length < 3 || m.some((row) => !Array.isArray(row) || row.length !== 4)) continue;
+    const column = (i: number): Vec3 => [m[0]![i]!, m[1]![i]!, m[2]![i]!];
+    positions.push(column(3));
+    directions.push(unit(scale(column(2), -1)));
+    up = add(up, unit(column(1)));
+  }
+  if (positions.length === 0) return null;
+  const middle = scale(positions.reduce(add), 1 / positions.length);
+  const center = nearestPoint(positions, directions) ?? add(middle, scale(unit(directions.reduce(add)), 1));
+  up = norm(up) > 1e-6 ? unit(up) : [0, 0, 1];
+  const offsets = positions.map((position) => sub(position, center));
+  const distance = median(offsets.map(norm));
+  const elevation = Math.asin(Math.max(-1, Math.min(1, median(offsets.map((offset) => dot(offset, up))) / distance)));
+  const number = (key: string) => (typeof transforms[key] === "number" ? (transforms[key] as number) : undefined);
+  const [w, h, flX, angleX] = [number("w"), number("h"), number("fl_x"), number("camera_angle_x")];
+  const focal = angleX !== undefined ? 0.5 / Math.tan(0.5 * angleX) : flX !== undefined && w !== undefined ? flX / w : 1.1;
+  return { center, up, distance, elevation, aspect: w !== undefined && h !== undefined && h > 0 ? w / h : pictureAspect, focal };
+}
+
+// The view that a scene's camera file gives; null for COLMAP's models and where the file is gone.
+export async function sceneView(scene: Scene, signal: AbortSignal): Promise<SceneView | null> {
+  const file = ["transforms_train.json", "transforms.json"].map((path) => scene.files.find((each) => each.path === path)).find((each) => each?.blob);
+  if (!file?.blob) return null;
+  try {
+    return viewOf(JSON.parse(await (await fetchBlob(file.blob, "transforms.json", signal)).text()) as Transforms, 1);
+  } catch {
+    return null;
+  }
+}
+
+export interface OrbitPose {
+  azimuth: number; // radians
+  elevation: number;
+  zoom: number; // 1: the median distance of the cameras; 2: half of it
+}
+
+const maxElevation = 1.5; // looking straight down there is no up
+
+export function clampPose(pose: OrbitPose): OrbitPose {
+  return {
+    azimuth: pose.azimuth,
+    elevation: Math.max(-maxElevation, Math.min(maxElevation, pose.elevation)),
+    zoom: Math.max(0.2, Math.min(10, pose.zoom)),
+  };
+}
+
+// A camera at `pose` that looks at the view's center, of `width` pixels.
+export function orbitCamera(view: SceneView, pose: OrbitPose, width: number, height: number): Camera {
+  const { up, center } = view;
+  // The axis that up has least of gives the steadiest first direction.
+  const least = [0, 1, 2].reduce((best, axis) => (Math.abs(up[axis]!) < Math.abs(up[best]!) ? axis : best), 0);
+  const axis: Vec3 = [least === 0 ? 1 : 0, least === 1 ? 1 : 0, least === 2 ? 1 : 0];
+  const first = unit(sub(axis, scale(up, dot(axis, up))));
+  const second = cross(up, first);
+  const around = add(scale(first, Math.cos(pose.azimuth)), scale(second, Math.sin(pose.azimuth)));
+  const backward = add(scale(around, Math.cos(pose.elevation)), scale(up, Math.sin(pose.elevation)));
+  const position = add(center, scale(backward, view.distance / pose.zoom));
+  const right = unit(cross(up, backward));
+  const cameraUp = cross(backward, right);
+  const rows = [0, 1, 2].flatMap((row) => [right[row]!, cameraUp[row]!, backward[row]!, position[row]!]);
+  return create(CameraSchema, { width, height, flX: view.focal * width, transformMatrix: [...rows, 0, 0, 0, 1] });
+}

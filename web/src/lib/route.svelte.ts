@@ -1,0 +1,28 @@
+// Which page is shown, from the URL's fragment: the page works below any path, and links can be shared.
+export type Route =
+  | { page: "jobs" }
+  | { page: "new"; model: string }
+  | { page: "job"; id: string }
+  | { page: "models" }
+  | { page: "model"; id: string }
+  | { page: "workers" };
+
+function parse(hash: string): Route {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
+  const [page, id] = (path ?? "").split("/");
+  if (page === "jobs" && id) return { page: "job", id };
+  if (page === "models") return id ? { page: "model", id } : { page: "models" };
+  if (page === "new") return { page: "new", model: new URLSearchParams(query).get("model") ?? "" };
+  if (page === "workers") return { page: "workers" };
+  return { page: "jobs" };
+}
+
+class Router {
+  route = $state<Route>(parse(location.hash));
+  constructor() {
+    addEventListener("hashchange", () => (this.route = parse(location.hash)));
+  }
+}
+
+export const router = new Router();
+export const go = (path: string) => (location.hash = `#/${path}`);
