@@ -8,13 +8,17 @@ build_packages=(
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libhwy-dev libpng-dev libturbojpeg0-dev nlohmann-json3-dev
   libcli11-dev libfmt-dev libspdlog-dev libssl-dev libsqlite3-dev prometheus-cpp-dev
+  libboost1.81-dev
 )
 # LibTorch is for the tests and `--method ngp-autograd` only; libopenblas0 replaces the slow
 # reference BLAS.
 test_packages=(
   libtorch-dev libopenblas0 libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format codespell python3 python3-numpy python3-grpcio python3-protobuf curl
+  chromium
 )
+# The tests of the web page also want Node >= 20.19 with npm. Debian 12's is older, so they are
+# skipped unless you install one.
 
 wanted=("${build_packages[@]}")
 with_tests=no

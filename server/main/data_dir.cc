@@ -78,9 +78,10 @@ absl::StatusOr<std::string> DataDir::WorkerToken(RandomSource& random) {
 
 absl::Status DataDir::WriteAddresses(const ServedAddresses& addresses) {
   // Of the addresses a unix path alone may hold what JSON has to escape.
-  return WriteFileAtomically(File("nerfd.ports"),
-                             fmt::format("{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\"}}\n",
-                                         getpid(), JsonEscaped(addresses.grpc), addresses.metrics));
+  return WriteFileAtomically(
+      File("nerfd.ports"),
+      fmt::format("{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\",\"web\":\"{}\"}}\n", getpid(),
+                  JsonEscaped(addresses.grpc), addresses.metrics, addresses.web));
 }
 
 void DataDir::RemoveAddresses() { unlink(File("nerfd.ports").c_str()); }

@@ -36,6 +36,7 @@
 #include "server/rpc/rpc_server.h"
 #include "server/store/blob_store.h"
 #include "server/store/sqlite_store.h"
+#include "server/web/web_server.h"
 
 namespace nerf {
 namespace {
@@ -99,6 +100,7 @@ struct Server {
   std::unique_ptr<WorkerTable> workers;
   std::unique_ptr<RpcServer> rpc;
   std::unique_ptr<MetricsListener> metrics_listener;
+  std::unique_ptr<WebServer> web;  // none with an empty --web-listen
   std::unique_ptr<Clockwork> clockwork;
 };
 
@@ -129,6 +131,26 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   return absl::OkStatus();
 }
 
+// Numbers for a listener that resolves no names.
+ListenAddress Numeric(ListenAddress address) {
+  if (address.host == "localhost") address.host = "127.0.0.1";
+  return address;
+}
+
+absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
+  if (flags.web_listen.empty()) return absl::OkStatus();
+  const ListenAddress address = Numeric(*ParseListenAddress("--web-listen", flags.web_listen));
+  WebServerOptions options;
+  options.host = address.host;
+  options.port = address.port;
+  for (const std::string& origin : flags.web_origins) {
+    options.allowed_origins.push_back(*ParseOrigin(origin));
+  }
+  NERF_ASSIGN_OR_RETURN(server->web,
+                        WebServer::Start(options, server->rpc->InProcessChannel(), &server->clock));
+  return absl::OkStatus();
+}
+
 absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* server) {
   RpcServerOptions options;
   options.listen = flags.listen;
@@ -148,13 +170,13 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
                                         .metrics = server->metrics.get()});
   if (!rpc.ok()) return rpc.status();
   server->rpc = *std::move(rpc);
-  ListenAddress metrics = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
-  // The listener's library wants numbers.
-  if (metrics.host == "localhost") metrics.host = "127.0.0.1";
+  const ListenAddress metrics =
+      Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
   NERF_ASSIGN_OR_RETURN(auto listener,
                         MetricsListener::Start(metrics.ToString(), {server->metrics->collectable(),
                                                                     MakeProcessCollector()}));
   server->metrics_listener = std::move(listener);
+  NERF_RETURN_IF_ERROR(ServeWeb(flags, server));
   server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
       server->state.get(), server->queue.get(), server->leases.get(), server->workers.get(),
       server->blobs.get(), server->rpc.get(), server->metrics.get()});
@@ -174,7 +196,13 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   ListenAddress metrics_address = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
   if (!grpc_address.is_unix) grpc_address.port = server.rpc->port();
   metrics_address.port = server.metrics_listener->port();
-  const ServedAddresses served = {grpc_address.ToString(), metrics_address.ToString()};
+  ServedAddresses served = {grpc_address.ToString(), metrics_address.ToString()};
+  if (server.web != nullptr) {
+    ListenAddress web_address = *ParseListenAddress("--web-listen", flags.web_listen);
+    web_address.port = server.web->port();
+    served.web = web_address.ToString();
+    std::printf("nerfd: page on http://%s/\n", ConnectAddress(web_address).c_str());
+  }
   std::printf("nerfd: grpc on %s\nnerfd: metrics on http://%s/metrics\nnerfd: data in %s\n",
               served.grpc.c_str(), served.metrics.c_str(), data->path().c_str());
   std::fflush(stdout);
@@ -182,6 +210,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   if (absl::Status status = data->WriteAddresses(served); !status.ok()) return Fail(status);
   LogInfo("serving", {{"grpc", served.grpc},
                       {"metrics", served.metrics},
+                      {"web", served.web},
                       {"data_dir", data->path()},
                       {"version", NERF_VERSION}});
 
@@ -200,6 +229,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   if (worker != nullptr) worker->Stop(kWorkerStopGrace);
   server.clockwork.reset();
   server.rpc->Shutdown(kRpcStopGrace);
+  server.web.reset();
   data->RemoveAddresses();
   LogInfo("ended");
   return kOk;
@@ -220,6 +250,16 @@ int Main(int argc, char** argv) {
   app.add_option("--metrics-listen", flags.metrics_listen, "Address of /metrics, HOST:PORT")
       ->envname("NERFD_METRICS_LISTEN")
       ->capture_default_str();
+  app.add_option("--web-listen", flags.web_listen,
+                 "Address of the web page and of calls from browsers, HOST:PORT; '' or none: none")
+      ->envname("NERFD_WEB_LISTEN")
+      ->capture_default_str();
+  app.add_option("--web-origin", flags.web_origins,
+                 "Page from elsewhere that may call, such as https://nerf.example.com; its host is "
+                 "a name of this server, too. May be repeated")
+      ->envname("NERFD_WEB_ORIGIN")
+      ->take_all()
+      ->delimiter(',');
   app.add_option("--data-dir", flags.data_dir, "Folder of the queue, the blobs and the token")
       ->envname("NERFD_DATA_DIR")
       ->capture_default_str();
@@ -241,6 +281,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kOk : kUsage;
   }
+  if (flags.web_listen == "none") flags.web_listen.clear();
   const auto parse_duration = [](const char* flag, const std::string& text,
                                  absl::Duration* value) -> absl::Status {
     if (absl::ParseDuration(text, value)) return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "common/status_macros.h"
+#include "server/web/origin.h"
 
 namespace nerf {
 namespace {
@@ -87,6 +88,18 @@ absl::Status CheckFlags(const ServerFlags& flags) {
   NERF_RETURN_IF_ERROR(CheckListen("--metrics-listen", flags.metrics_listen, flags.insecure));
   if (flags.metrics_listen.starts_with(kUnixPrefix)) {
     return absl::InvalidArgumentError("--metrics-listen: must be HOST:PORT");
+  }
+  if (!flags.web_listen.empty()) {
+    NERF_RETURN_IF_ERROR(CheckListen("--web-listen", flags.web_listen, flags.insecure));
+    if (flags.web_listen.starts_with(kUnixPrefix)) {
+      return absl::InvalidArgumentError("--web-listen: must be HOST:PORT, or empty for none");
+    }
+  }
+  for (const std::string& origin : flags.web_origins) {
+    if (absl::Status status = ParseOrigin(origin).status(); !status.ok()) {
+      return absl::InvalidArgumentError(
+          fmt::format("--web-origin: '{}' is {}", origin, std::string(status.message())));
+    }
   }
   NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl));
   return CheckDuration("--checkpoint-interval", flags.checkpoint_interval);

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -12,7 +13,9 @@ namespace nerf {
 struct ServerFlags {
   std::string listen = "127.0.0.1:50051";
   std::string metrics_listen = "127.0.0.1:9464";
-  std::string data_dir;  // absolute
+  std::string web_listen = "127.0.0.1:8080";  // empty: no web server
+  std::vector<std::string> web_origins;       // as typed
+  std::string data_dir;                       // absolute
   bool no_local_worker = false;
   absl::Duration lease_ttl = absl::Seconds(30);
   absl::Duration checkpoint_interval = absl::Seconds(30);

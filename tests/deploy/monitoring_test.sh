@@ -32,7 +32,7 @@ if "$promtool" test rules "$scratch"/mistake/tests/*.test.yaml >/dev/null 2>&1; 
   exit 1
 fi
 
-"$bin_dir/nerfd" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --no-local-worker \
+"$bin_dir/nerfd" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --web-listen none --no-local-worker \
   --data-dir "$scratch/data" 2>"$scratch/log" &
 server=$!
 for _ in $(seq 100); do

@@ -15,6 +15,7 @@
 #include "nerf/v1/training_service.grpc.pb.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
 #include "tests/e2e/nerfd_process.h"
+#include "tests/server/web/web_client.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -137,10 +138,56 @@ TEST_F(NerfdTest, BeyondLoopbackIsRefusedWithoutInsecure) {
   EXPECT_NE(open.WaitForAddress(), "") << open.errors();
 }
 
+TEST_F(NerfdTest, ServesThePageAndCallsFromBrowsers) {
+  NerfdProcess nerfd(dir_.path(),
+                     {"--no-local-worker", "--web-origin", "https://nerf.example.com"});
+  const std::string address = nerfd.WaitForAddress("web");
+  ASSERT_NE(address, "") << nerfd.errors();
+  EXPECT_THAT(nerfd.output(), HasSubstr("page on http://" + address + "/\n"));
+  const int port = std::stoi(address.substr(address.rfind(':') + 1));
+  const std::string job = QueueJob(nerfd.WaitForAddress());
+
+  EXPECT_THAT(WebClient(port).Ask(HttpRequest("GET", "/")).body, HasSubstr("<!doctype html>"));
+  const auto call = [&](const std::string& name, const std::string& headers = "") {
+    return WebClient(port).Ask(HttpRequest("POST", "/nerf.v1.TrainingService/GetTrainingJob",
+                                           "Content-Type: application/json\r\n" + headers,
+                                           "{\"name\":\"" + name + "\"}"));
+  };
+  EXPECT_EQ(nlohmann::json::parse(call(job).body)["state"], "QUEUED");
+  EXPECT_EQ(nlohmann::json::parse(call("none").body)["code"], "invalid_argument");
+  EXPECT_EQ(call(job, "Connect-Timeout-Ms: 0\r\n").status, 504);
+  EXPECT_EQ(call(job, "Origin: https://nerf.example.com\r\n").status, 200);
+  EXPECT_EQ(call(job, "Origin: https://attacker.example\r\n").status, 403);
+
+  // A stream outlives a first message and ends with the server, in words.
+  WebClient watch(port);
+  const std::string message = "{\"name\":\"" + job + "\"}";
+  watch.Send(HttpRequest("POST", "/nerf.v1.TrainingService/WatchTrainingJob",
+                         "Content-Type: application/connect+json\r\n",
+                         std::string("\0\0\0\0", 4) + static_cast<char>(message.size()) + message));
+  EXPECT_EQ(watch.ReadHead().status, 200);
+  std::string frame, last;
+  ASSERT_TRUE(watch.ReadChunk(&frame));
+  EXPECT_THAT(frame, HasSubstr("SNAPSHOT"));
+  nerfd.Kill(SIGTERM);
+  while (watch.ReadChunk(&frame) && !frame.empty()) last = frame;
+  EXPECT_THAT(last, HasSubstr("\"code\":\"unavailable\""));
+  EXPECT_EQ(nerfd.Wait(kLong), 0) << nerfd.errors();
+}
+
+TEST_F(NerfdTest, WithoutAWebAddressThereIsNoWebServer) {
+  NerfdProcess nerfd(dir_.path(), {"--no-local-worker", "--web-listen", "none"});
+  ASSERT_NE(nerfd.WaitForAddress(), "") << nerfd.errors();
+  EXPECT_EQ(nerfd.WaitForAddress("web"), "");
+  EXPECT_THAT(nerfd.output(), testing::Not(HasSubstr("page on")));
+}
+
 TEST_F(NerfdTest, BadFlagsAreUsageErrorsThatNameTheFlag) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--listen", "nowhere"}, "--listen"},
       {{"--listen", "127.0.0.1:99999"}, "--listen"},
+      {{"--web-listen", "8080"}, "--web-listen"},
+      {{"--web-origin", "*"}, "--web-origin"},
       {{"--lease-ttl", "soon"}, "--lease-ttl"},
       {{"--lease-ttl", "-5s"}, "--lease-ttl"},
       {{"--checkpoint-interval", "0"}, "--checkpoint-interval"},

@@ -32,7 +32,8 @@ protoc -I"$source/proto" -I"$source/third_party/googleapis" --plugin=protoc-gen-
   --python_out="$scratch/stubs" --grpc_out="$scratch/stubs" \
   "$source"/third_party/googleapis/google/*/*.proto "$source"/proto/nerf/v1/*.proto
 
-"$binaries/nerfd" --data-dir "$scratch/server" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 2>"$scratch/nerfd.log" &
+"$binaries/nerfd" --data-dir "$scratch/server" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
+  --web-listen 127.0.0.1:0 2>"$scratch/nerfd.log" &
 nerfd=$!
 for _ in $(seq 200); do
   [ -e "$scratch/server/nerfd.ports" ] && break

@@ -219,9 +219,18 @@ class ServiceTest : public testing::Test {
 
   // Starts nerfd (again) with short times; `flags` win. False when it does not come up.
   bool StartNerfd(const std::vector<std::string>& flags = {}) {
-    std::vector<std::string> arguments = {
-        "--data-dir",  data_dir(),    "--listen", "127.0.0.1:0",           "--metrics-listen",
-        "127.0.0.1:0", "--lease-ttl", "5s",       "--checkpoint-interval", "1s"};
+    std::vector<std::string> arguments = {"--data-dir",
+                                          data_dir(),
+                                          "--listen",
+                                          "127.0.0.1:0",
+                                          "--metrics-listen",
+                                          "127.0.0.1:0",
+                                          "--web-listen",
+                                          "127.0.0.1:0",
+                                          "--lease-ttl",
+                                          "5s",
+                                          "--checkpoint-interval",
+                                          "1s"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     const std::string ports = data_dir() + "/nerfd.ports";
     unlink(ports.c_str());

@@ -15,7 +15,9 @@ TEST(DataDirTest, AddressesAreJsonWhateverTheSocketIsCalled) {
   const TempDir dir;
   auto data = DataDir::Open(dir / "data");
   ASSERT_THAT(data, IsOk());
-  ASSERT_THAT(data->WriteAddresses({"unix:/run/anna's \"nerf\"\n", "127.0.0.1:9464"}), IsOk());
+  ASSERT_THAT(
+      data->WriteAddresses({"unix:/run/anna's \"nerf\"\n", "127.0.0.1:9464", "127.0.0.1:8080"}),
+      IsOk());
   const auto written = ReadFile(data->File("nerfd.ports"), 1000);
   ASSERT_THAT(written, IsOk());
   EXPECT_THAT(*written,

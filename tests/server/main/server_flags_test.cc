@@ -47,8 +47,30 @@ TEST(ServerFlagsTest, BeyondLoopbackNeedsInsecureForMetricsToo) {
   EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--insecure"));
   flags.insecure = true;
   EXPECT_THAT(CheckFlags(flags), IsOk());
+  flags.insecure = false;
+  flags.listen = flags.metrics_listen = "127.0.0.1:0";
+  flags.web_listen = "0.0.0.0:8080";
+  EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--web-listen"));
+  flags.insecure = true;
+  EXPECT_THAT(CheckFlags(flags), IsOk());
   flags.lease_ttl = absl::ZeroDuration();
   EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--lease-ttl"));
+}
+
+TEST(ServerFlagsTest, TheWebServerMayBeLeftOutAndItsOriginsAreChecked) {
+  ServerFlags flags;
+  flags.web_listen = "";
+  EXPECT_THAT(CheckFlags(flags), IsOk());
+  flags.web_listen = "unix:/tmp/web";
+  EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--web-listen"));
+  flags.web_listen = "127.0.0.1:8080";
+  flags.web_origins = {"https://nerf.example.com", "http://[::1]:81"};
+  EXPECT_THAT(CheckFlags(flags), IsOk());
+  for (const char* origin : {"*", "null", "nerf.example.com", "https://a/path"}) {
+    flags.web_origins = {origin};
+    EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--web-origin"))
+        << origin;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "server/web/blob_path.h"
+#include "server/web/http_exchange.h"
+#include "server/web/upstream_call.h"
+
+namespace nerf {
+
+// Answers GET and HEAD of a blob through ByteStream.Read, with Range and ETag. `?filename=NAME`
+// gives the type: those of pictures, films and texts are shown, all others saved. No answer may run
+// as a page (Content-Security-Policy: sandbox). Exchange and upstream outlive the handler.
+std::unique_ptr<HttpHandler> MakeDownloadHandler(const BlobPath& blob, HttpExchange* exchange,
+                                                 Upstream* upstream);
+
+}  // namespace nerf

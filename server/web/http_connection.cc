@@ -1,0 +1,388 @@
+#include "server/web/http_connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/status.hpp>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+
+namespace nerf {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+
+constexpr size_t kPartBytes = size_t{64} << 10;
+constexpr int kHttp11 = 11;
+constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+// Everything that is served has a name of these; nothing is percent-encoded.
+bool IsPlainTarget(std::string_view target) {
+  return target.starts_with('/') &&
+         target.find_first_not_of(
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+             "/.-_~?=&") == std::string_view::npos;
+}
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() && text.size() <= 18 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool HasControlCharacters(std::string_view value) {
+  return std::any_of(value.begin(), value.end(), [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+  });
+}
+
+// Where a body ends must have one meaning, or a proxy before us could read another request than we.
+bool IsBodyLengthClear(const HttpRequestHead& head) {
+  const int n_lengths = head.CountOf("content-length");
+  const int n_codings = head.CountOf("transfer-encoding");
+  if (n_lengths + n_codings > 1) return false;
+  if (n_lengths == 1 && !IsDigits(head.Header("content-length"))) return false;
+  const std::string_view coding = head.Header("transfer-encoding");
+  return n_codings == 0 ||
+         absl::EqualsIgnoreCase(absl::string_view(coding.data(), coding.size()), "chunked");
+}
+
+HttpResponse Bad(const char* message) {
+  return ErrorResponse(400, absl::InvalidArgumentError(message));
+}
+
+// Errors of the parser have an answer; those of the connection have nobody to hear it.
+bool IsMalformed(const boost::system::error_code& error) {
+  return error.category() == make_error_code(http::error::bad_method).category() &&
+         error != http::error::end_of_stream && error != http::error::partial_message;
+}
+
+bool NeverHasBody(int status) { return status == 204 || status == 304; }
+
+}  // namespace
+
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, HttpConnectionShared* shared)
+    : socket_(std::move(socket)),
+      shared_(*shared),
+      buffer_(shared->limits->max_header_bytes + kPartBytes) {}
+
+HttpConnection::~HttpConnection() { ReleaseReserved(); }
+
+void HttpConnection::Start() {
+  ErrorCode ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  AwaitRequest(shared_.limits->header_timeout);
+}
+
+void HttpConnection::Close() {
+  if (phase_ == Phase::kClosed) return;
+  Enter(Phase::kClosed, absl::InfiniteDuration());
+  handler_.reset();
+  ReleaseReserved();
+  ErrorCode ignored;
+  socket_.close(ignored);
+  shared_.on_closed(this);
+}
+
+void HttpConnection::CheckDeadline(SteadyTime now) {
+  if (now < deadline_) return;
+  if (phase_ != Phase::kHeader && phase_ != Phase::kBody) return Close();
+  ++read_number_;
+  ErrorCode ignored;
+  socket_.cancel(ignored);
+  Refuse(ErrorResponse(408, absl::DeadlineExceededError("the request came too slowly")));
+}
+
+void HttpConnection::Enter(Phase phase, absl::Duration timeout) {
+  phase_ = phase;
+  deadline_ = shared_.clock->Now() + timeout;
+}
+
+void HttpConnection::AwaitRequest(absl::Duration timeout) {
+  Enter(Phase::kIdle, timeout);
+  if (buffer_.size() > 0) return ReadHeader();
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this()](const ErrorCode& error) {
+                       if (self->phase_ != Phase::kIdle) return;
+                       if (error) return self->Close();
+                       self->ReadHeader();
+                     });
+}
+
+void HttpConnection::ReadHeader() {
+  Enter(Phase::kHeader, shared_.limits->header_timeout);
+  head_ = {};
+  common_headers_ = {};
+  owes_continue_ = has_responded_ = is_chunked_ = keep_alive_ = false;
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(shared_.limits->max_header_bytes));
+  parser_->body_limit(boost::none);  // the handlers know what they take
+  http::async_read_header(
+      socket_, buffer_, *parser_,
+      [self = shared_from_this(), number = ++read_number_](const ErrorCode& error, size_t) {
+        if (self->phase_ == Phase::kHeader && self->read_number_ == number) self->OnHeader(error);
+      });
+}
+
+void HttpConnection::OnHeader(const ErrorCode& error) {
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    return Refuse(ErrorResponse(431, absl::ResourceExhaustedError("the headers are too long")));
+  }
+  if (error == http::error::bad_version) {
+    return Refuse(ErrorResponse(505, absl::UnimplementedError("this server speaks HTTP/1.1")));
+  }
+  if (error) {
+    return IsMalformed(error) ? Refuse(Bad("the request is not HTTP/1.1")) : Close();
+  }
+  if (std::optional<HttpResponse> refusal = TakeHead(); refusal.has_value()) {
+    return Refuse(*std::move(refusal));
+  }
+  Enter(Phase::kHandling, absl::InfiniteDuration());
+  keep_alive_ = parser_->get().keep_alive();
+  handler_ = shared_.router->Route(this, &common_headers_);
+  if (parser_->is_done()) Watch();
+  handler_->Start();
+}
+
+std::optional<HttpResponse> HttpConnection::TakeHead() {
+  const auto& message = parser_->get();
+  head_.method = std::string(message.method_string());
+  const std::string target(message.target());
+  for (const auto& field : message) {
+    std::string name(field.name_string());
+    absl::AsciiStrToLower(&name);
+    head_.headers.emplace_back(std::move(name), std::string(field.value()));
+    if (HasControlCharacters(head_.headers.back().second)) {
+      return Bad("a header has control characters");
+    }
+  }
+  if (message.version() != kHttp11) {
+    return ErrorResponse(505, absl::UnimplementedError("this server speaks HTTP/1.1"));
+  }
+  if (!IsPlainTarget(target)) return Bad("the path has characters that no path here has");
+  if (!IsBodyLengthClear(head_)) return Bad("where the body ends is not clear");
+  const size_t question = target.find('?');
+  head_.path = target.substr(0, question);
+  if (question != std::string::npos) head_.query = target.substr(question + 1);
+  const std::string_view expect = head_.Header("expect");
+  if (!expect.empty()) {
+    if (!absl::EqualsIgnoreCase(absl::string_view(expect.data(), expect.size()), "100-continue")) {
+      return ErrorResponse(417, absl::UnimplementedError("Expect may be 100-continue alone"));
+    }
+    owes_continue_ = !parser_->is_done();
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> HttpConnection::content_length() const {
+  if (parser_->chunked()) return std::nullopt;
+  const auto length = parser_->content_length();
+  return length ? *length : 0;
+}
+
+bool HttpConnection::Reserve(size_t n_bytes) {
+  if (n_bytes > shared_.limits->max_buffered_bytes - shared_.n_buffered_bytes) return false;
+  shared_.n_buffered_bytes += n_bytes;
+  n_reserved_ += n_bytes;
+  return true;
+}
+
+void HttpConnection::ReleaseReserved() {
+  shared_.n_buffered_bytes -= std::exchange(n_reserved_, 0);
+}
+
+void HttpConnection::ReadBody(BodyCallback callback) {
+  if (parser_->is_done()) {
+    asio::post(socket_.get_executor(), [self = shared_from_this(), number = ++read_number_,
+                                        callback = std::move(callback)] {
+      if (self->phase_ != Phase::kHandling || self->read_number_ != number) return;
+      callback({}, true);
+    });
+    return;
+  }
+  Enter(Phase::kBody, shared_.limits->transfer_timeout);
+  if (!std::exchange(owes_continue_, false)) return ReadBodyPart(std::move(callback));
+  asio::async_write(socket_, asio::buffer(kContinue, sizeof(kContinue) - 1),
+                    [self = shared_from_this(), number = ++read_number_,
+                     callback = std::move(callback)](const ErrorCode& error, size_t) mutable {
+                      if (self->phase_ != Phase::kBody || self->read_number_ != number) return;
+                      if (error) return self->Close();
+                      self->ReadBodyPart(std::move(callback));
+                    });
+}
+
+void HttpConnection::ReadBodyPart(BodyCallback callback) {
+  body_buffer_.resize(kPartBytes);
+  auto& body = parser_->get().body();
+  body.data = body_buffer_.data();
+  body.size = body_buffer_.size();
+  body.more = true;
+  http::async_read(socket_, buffer_, *parser_,
+                   [self = shared_from_this(), number = ++read_number_,
+                    callback = std::move(callback)](const ErrorCode& error, size_t) {
+                     if (self->phase_ != Phase::kBody || self->read_number_ != number) return;
+                     self->OnBody(error, callback);
+                   });
+}
+
+void HttpConnection::OnBody(const ErrorCode& error, const BodyCallback& callback) {
+  if (error && error != http::error::need_buffer) {
+    return IsMalformed(error) ? Refuse(Bad("the body's chunks are malformed")) : Close();
+  }
+  Enter(Phase::kHandling, absl::InfiniteDuration());
+  const size_t n_bytes = body_buffer_.size() - parser_->get().body().size;
+  const bool is_last = parser_->is_done();
+  if (is_last) Watch();
+  callback({body_buffer_.data(), n_bytes}, is_last);
+}
+
+void HttpConnection::Watch() {
+  if (std::exchange(is_watching_, true)) return;
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this(), number = ++watch_number_](const ErrorCode&) {
+                       if (self->is_watching_ && self->watch_number_ == number) self->OnWatched();
+                     });
+}
+
+void HttpConnection::OnWatched() {
+  is_watching_ = false;
+  if (phase_ == Phase::kClosed) return;
+  ErrorCode error;
+  const size_t n_bytes = socket_.available(error);
+  if (error || n_bytes == 0) return Close();
+  // The next request came early. A little is kept for later; a flood is no client of ours.
+  if (buffer_.size() + n_bytes > shared_.limits->max_header_bytes) return Close();
+  const size_t n_read = socket_.read_some(buffer_.prepare(n_bytes), error);
+  if (error) return Close();
+  buffer_.commit(n_read);
+  Watch();
+}
+
+void HttpConnection::Refuse(HttpResponse response) {
+  handler_.reset();
+  keep_alive_ = false;
+  if (has_responded_) return Close();
+  if (common_headers_.empty()) common_headers_ = {{"X-Content-Type-Options", "nosniff"}};
+  Respond(std::move(response));
+}
+
+std::string HttpConnection::HeadText(const HttpResponse& response,
+                                     std::optional<uint64_t> body_length) const {
+  std::string text = fmt::format(
+      "HTTP/1.1 {} {}\r\nDate: {}\r\n", response.status,
+      std::string_view(http::obsolete_reason(static_cast<http::status>(response.status))),
+      absl::FormatTime("%a, %d %b %Y %H:%M:%S GMT", shared_.clock->WallNow(), absl::UTCTimeZone()));
+  for (const HttpHeaders* headers : {&common_headers_, &response.headers}) {
+    for (const auto& [name, value] : *headers) text += fmt::format("{}: {}\r\n", name, value);
+  }
+  if (body_length.has_value()) {
+    if (!NeverHasBody(response.status)) {
+      text += fmt::format("Content-Length: {}\r\n", *body_length);
+    }
+  } else {
+    text += "Transfer-Encoding: chunked\r\n";
+  }
+  text += keep_alive_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+  return text;
+}
+
+void HttpConnection::Respond(HttpResponse response) {
+  BeginStream({response.status, std::move(response.headers), {}}, response.body.size());
+  if (phase_ == Phase::kClosed) return;
+  if (head_.method != "HEAD" && !NeverHasBody(response.status)) outgoing_ += response.body;
+  WriteAll(std::exchange(outgoing_, {}), [this] { FinishExchange(); });
+}
+
+void HttpConnection::BeginStream(HttpResponse response, std::optional<uint64_t> body_length) {
+  if (phase_ == Phase::kClosed) return;
+  has_responded_ = true;
+  ++read_number_;  // a body that is still being read is of no use any more
+  // What is left of a body that nobody reads would be taken for the next request.
+  if (!parser_.has_value() || !parser_->is_done()) keep_alive_ = false;
+  is_chunked_ = !body_length.has_value();
+  outgoing_ = HeadText(response, body_length);  // leaves with the first bytes
+}
+
+void HttpConnection::Write(std::string bytes, std::function<void()> on_written) {
+  if (phase_ == Phase::kClosed) return;
+  std::string text = std::exchange(outgoing_, {});
+  const bool has_body = head_.method != "HEAD" && !bytes.empty();
+  if (has_body && is_chunked_) text += fmt::format("{:x}\r\n", bytes.size());
+  if (has_body) text += bytes;
+  if (has_body && is_chunked_) text += "\r\n";
+  WriteAll(std::move(text), std::move(on_written));
+}
+
+void HttpConnection::EndStream() {
+  if (phase_ == Phase::kClosed) return;
+  std::string text = std::exchange(outgoing_, {});
+  if (is_chunked_ && head_.method != "HEAD") text += "0\r\n\r\n";
+  WriteAll(std::move(text), [this] { FinishExchange(); });
+}
+
+void HttpConnection::Abort() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Close(); });
+}
+
+void HttpConnection::WriteAll(std::string bytes, std::function<void()> on_written) {
+  outgoing_ = std::move(bytes);
+  n_written_ = 0;
+  on_written_ = std::move(on_written);
+  WritePiece();
+}
+
+// Piece by piece, so that a slow line has its time for each.
+void HttpConnection::WritePiece() {
+  Enter(Phase::kWriting, shared_.limits->transfer_timeout);
+  const size_t n_bytes = std::min(kPartBytes, outgoing_.size() - n_written_);
+  asio::async_write(socket_, asio::buffer(outgoing_.data() + n_written_, n_bytes),
+                    [self = shared_from_this()](const ErrorCode& error, size_t n_sent) {
+                      if (self->phase_ == Phase::kClosed) return;
+                      if (error) return self->Close();
+                      self->n_written_ += n_sent;
+                      if (self->n_written_ < self->outgoing_.size()) return self->WritePiece();
+                      self->outgoing_.clear();
+                      self->Enter(Phase::kHandling, absl::InfiniteDuration());
+                      const auto on_written = std::exchange(self->on_written_, {});
+                      on_written();
+                    });
+}
+
+void HttpConnection::FinishExchange() {
+  handler_.reset();
+  ReleaseReserved();
+  if (std::exchange(is_watching_, false)) {
+    ErrorCode ignored;
+    socket_.cancel(ignored);
+  }
+  if (!keep_alive_) return Linger();
+  AwaitRequest(shared_.limits->idle_timeout);
+}
+
+// Closing at once while the peer still sends would reset the connection, and the peer might lose
+// the answer.
+void HttpConnection::Linger() {
+  if (phase_ != Phase::kLingering) {
+    ErrorCode ignored;
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    Enter(Phase::kLingering, shared_.limits->linger_timeout);
+    body_buffer_.resize(kPartBytes);
+  }
+  socket_.async_read_some(asio::buffer(body_buffer_),
+                          [self = shared_from_this()](const ErrorCode& error, size_t) {
+                            if (self->phase_ != Phase::kLingering) return;
+                            if (error) return self->Close();
+                            self->Linger();
+                          });
+}
+
+}  // namespace nerf

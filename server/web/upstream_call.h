@@ -1,0 +1,95 @@
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace nerf {
+
+// Calls methods by name over a channel, on behalf of requests. Not thread-safe, but for the
+// completion queue: all of it on the gateway's thread, to which `post` takes functions.
+//
+// A completion queue, not reactors: a client reactor asks for the status from the start, and the
+// in-process transport of gRPC 1.51 then loses a message that comes in one batch with the status,
+// as unary answers do, unless a read is waiting for it already.
+class Upstream {
+ public:
+  using Post = std::function<void(std::function<void()>)>;
+  Upstream(std::shared_ptr<grpc::Channel> channel, Post post);
+  // Requires: no call is open.
+  ~Upstream();
+
+  int n_open_calls() const { return n_open_calls_; }
+
+ private:
+  friend class UpstreamCall;
+  void RunQueue();
+
+  grpc::GenericStub stub_;
+  const Post post_;
+  grpc::CompletionQueue queue_;
+  int n_open_calls_ = 0;
+  std::thread thread_;
+};
+
+struct UpstreamRequest {
+  std::string method;  // "/package.Service/Method"
+  std::vector<std::pair<std::string, std::string>> metadata;
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+
+struct UpstreamHandlers {
+  std::function<void(std::string)> on_message = {};
+  std::function<void()> on_sent = {};
+  // Last, once. No read or write is outstanding then.
+  std::function<void(const grpc::Status&)> on_done = {};
+};
+
+// One gRPC call of any kind, with at most one message in flight each way. Not thread-safe: all
+// calls and handlers on the gateway's thread.
+//   Send in turn with on_sent, the last one with `is_last`; Read in turn with on_message. The end
+//   is heard by a Read that finds no more message.
+// Destroying it cancels the call; no handler is called then.
+class UpstreamCall {
+ public:
+  // `upstream` outlives the call.
+  UpstreamCall(Upstream* upstream, const UpstreamRequest& request, UpstreamHandlers handlers);
+  ~UpstreamCall();
+  UpstreamCall(const UpstreamCall&) = delete;
+  UpstreamCall& operator=(const UpstreamCall&) = delete;
+
+  void Send(const std::string& message, bool is_last);
+  void Read();
+
+ private:
+  friend class Upstream;
+  class State;
+  struct Operation;
+  const std::shared_ptr<State> state_;
+};
+
+// What of a request's headers a call carries on: who asks, and the trace that it belongs to.
+template <typename Head>
+std::vector<std::pair<std::string, std::string>> ForwardedMetadata(const Head& head) {
+  std::vector<std::pair<std::string, std::string>> metadata;
+  for (const char* name : {"authorization", "traceparent"}) {
+    const std::string value(head.Header(name));
+    // gRPC ends the process over a value that is no printable ASCII.
+    const bool is_printable = value.find_first_not_of(
+                                  " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~") == std::string::npos;
+    if (!value.empty() && is_printable) metadata.emplace_back(name, value);
+  }
+  return metadata;
+}
+
+}  // namespace nerf

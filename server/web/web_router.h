@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+
+#include "server/web/http_exchange.h"
+#include "server/web/request_guard.h"
+#include "server/web/upstream_call.h"
+#include "server/web/web_limits.h"
+
+namespace nerf {
+
+// Finds who answers a request:
+//   POST       /{package.Service}/{Method}   calls, in Connect's protocol or gRPC-Web
+//   HEAD PATCH /uploads/{uuid}/blobs/...     uploads (tus)
+//   GET HEAD   /blobs/{sha256}/{size}        downloads
+//   GET HEAD   everything else               the page
+// All that it is given outlives it.
+class WebRouter {
+ public:
+  WebRouter(const RequestGuard* guard, const WebLimits* limits, Upstream* upstream)
+      : guard_(*guard), limits_(*limits), upstream_(*upstream) {}
+
+  // `headers` are set to what every answer to this request carries.
+  std::unique_ptr<HttpHandler> Route(HttpExchange* exchange, HttpHeaders* headers) const;
+
+ private:
+  std::unique_ptr<HttpHandler> RouteCall(HttpExchange* exchange) const;
+
+  const RequestGuard& guard_;
+  const WebLimits& limits_;
+  Upstream& upstream_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,152 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "common/file_io.h"
+
+namespace nerf {
+
+struct WebAnswer {
+  int status = 0;                              // 0: the connection ended before a whole answer
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;                            // without chunks
+};
+
+// A browser's end of a connection that may say anything. Used by tests of the gateway.
+class WebClient {
+ public:
+  static constexpr int kTimeoutMs = 20'000;
+
+  explicit WebClient(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  }
+
+  void Send(const std::string& bytes) {
+    size_t n_sent = 0;
+    while (n_sent < bytes.size()) {
+      const ssize_t n = send(fd_.get(), bytes.data() + n_sent, bytes.size() - n_sent, MSG_NOSIGNAL);
+      if (n <= 0) return;
+      n_sent += static_cast<size_t>(n);
+    }
+  }
+
+  // The next answer. `to_head`: of a request whose answer has no body.
+  WebAnswer Read(bool to_head = false) {
+    WebAnswer answer = ReadHead();
+    if (answer.status == 0 || to_head || answer.status == 204 || answer.status == 304) {
+      return answer;
+    }
+    if (answer.headers["transfer-encoding"] == "chunked") {
+      while (true) {
+        std::string chunk;
+        if (!ReadChunk(&chunk)) return {};
+        if (chunk.empty()) return answer;
+        answer.body += chunk;
+      }
+    }
+    const size_t length = std::stoul("0" + answer.headers["content-length"]);
+    while (buffer_.size() < length) {
+      if (!Receive()) return {};
+    }
+    answer.body = buffer_.substr(0, length);
+    buffer_.erase(0, length);
+    return answer;
+  }
+
+  // The first line and headers alone; status 100 is passed over.
+  WebAnswer ReadHead() {
+    WebAnswer answer;
+    size_t end = 0;
+    while ((end = buffer_.find("\r\n\r\n")) == std::string::npos) {
+      if (!Receive()) return {};
+    }
+    const std::string head = buffer_.substr(0, end + 2);
+    buffer_.erase(0, end + 4);
+    answer.status = std::stoi("0" + head.substr(9, 3));
+    if (answer.status == 100) return ReadHead();
+    for (size_t begin = head.find("\r\n") + 2; begin < head.size();) {
+      const size_t colon = head.find(": ", begin), line_end = head.find("\r\n", begin);
+      std::string name = head.substr(begin, colon - begin);
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      answer.headers[name] = head.substr(colon + 2, line_end - colon - 2);
+      begin = line_end + 2;
+    }
+    return answer;
+  }
+
+  // One chunk of a body; empty for the last. False when the connection ends.
+  bool ReadChunk(std::string* chunk) {
+    size_t end = 0;
+    while ((end = buffer_.find("\r\n")) == std::string::npos) {
+      if (!Receive()) return false;
+    }
+    const size_t length = std::stoul(buffer_.substr(0, end), nullptr, 16);
+    while (buffer_.size() < end + 2 + length + 2) {
+      if (!Receive()) return false;
+    }
+    *chunk = buffer_.substr(end + 2, length);
+    buffer_.erase(0, end + 2 + length + 2);
+    return true;
+  }
+
+  WebAnswer Ask(const std::string& request) {
+    Send(request);
+    return Read(request.starts_with("HEAD "));
+  }
+
+  // Reads on until the peer ends the connection; returns how many bytes came.
+  size_t ReadToEnd() {
+    size_t n_bytes = 0;
+    while (Receive()) n_bytes += std::exchange(buffer_, {}).size();
+    return n_bytes;
+  }
+  // True when the peer ends the connection, whatever it says before.
+  bool HasEnded() {
+    ReadToEnd();
+    return !timed_out_;
+  }
+
+ private:
+  bool Receive() {
+    pollfd waiting{fd_.get(), POLLIN, 0};
+    if (poll(&waiting, 1, kTimeoutMs) <= 0) {
+      timed_out_ = true;
+      return false;
+    }
+    char bytes[65536];
+    const ssize_t n = recv(fd_.get(), bytes, sizeof(bytes), 0);
+    if (n <= 0) return false;
+    buffer_.append(bytes, static_cast<size_t>(n));
+    return true;
+  }
+
+  UniqueFd fd_;
+  std::string buffer_;
+  bool timed_out_ = false;
+};
+
+// A whole request with a body, from nobody's page.
+inline std::string HttpRequest(const std::string& method, const std::string& path,
+                               const std::string& headers = "", const std::string& body = "") {
+  std::string text = method + " " + path + " HTTP/1.1\r\nHost: localhost:8080\r\n" + headers;
+  if (!body.empty() || method == "POST" || method == "PATCH") {
+    text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  }
+  return text + "\r\n" + body;
+}
+
+}  // namespace nerf

@@ -1,0 +1,136 @@
+// Runs in Chromium: other people's clients of the gateway, with descriptors that protoc wrote. Each function throws or returns
+// what it saw.
+import { createFileRegistry, fromBinary, toBinary, create } from "@bufbuild/protobuf";
+import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-web";
+import { GrpcWebClientBase, MethodDescriptor, MethodType } from "grpc-web";
+import { Upload } from "tus-js-client";
+
+let registry;
+const service = (name) => registry.getService(`nerf.v1.${name}`);
+const message = (name) => registry.getMessage(`nerf.v1.${name}`);
+
+function transportOf(kind, baseUrl) {
+  if (kind === "grpc-web") return createGrpcWebTransport({ baseUrl });
+  return createConnectTransport({ baseUrl, useBinaryFormat: kind === "connect-proto" });
+}
+
+const seen = (error) => {
+  const found = ConnectError.from(error);
+  const info = registry.getMessage("google.rpc.ErrorInfo");
+  return { code: Code[found.code], message: found.rawMessage, reason: found.findDetails(info)[0]?.reason };
+};
+
+window.clients = {
+  load(descriptors) {
+    const bytes = Uint8Array.from(atob(descriptors), (c) => c.charCodeAt(0));
+    registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, bytes));
+  },
+
+  async unary(kind, baseUrl, job) {
+    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    const reply = await client.getTrainingJob({ name: job });
+    return { name: reply.name, state: reply.state };
+  },
+
+  async error(kind, baseUrl) {
+    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    try {
+      await client.getTrainingJob({ name: "projects/default/trainingJobs/none" });
+    } catch (error) {
+      return seen(error);
+    }
+  },
+
+  async deadline(kind, baseUrl, job) {
+    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    try {
+      for await (const event of client.watchTrainingJob({ name: job }, { timeoutMs: 300 })) void event;
+    } catch (error) {
+      return seen(error);
+    }
+  },
+
+  // Watches until the job is final, by cancelling it after the snapshot.
+  async stream(kind, baseUrl, job) {
+    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    const states = [];
+    for await (const event of client.watchTrainingJob({ name: job })) {
+      if (event.trainingJob) states.push(event.trainingJob.state);
+      if (states.length === 1) await client.cancelTrainingJob({ name: job });
+    }
+    return states;
+  },
+
+  // Leaves a stream after its first message.
+  async leave(kind, baseUrl, job) {
+    const client = createClient(service("TrainingService"), transportOf(kind, baseUrl));
+    const stop = new AbortController();
+    try {
+      for await (const event of client.watchTrainingJob({ name: job }, { signal: stop.signal })) {
+        void event;
+        stop.abort();
+      }
+    } catch (error) {
+      return seen(error);
+    }
+  },
+
+  // grpc-web's own runtime with descriptors written by hand.
+  grpcWeb(format, baseUrl, method, input, output, request) {
+    const client = new GrpcWebClientBase({ format });
+    const descriptor = new MethodDescriptor(
+      `/nerf.v1.${method}`,
+      MethodType.UNARY,
+      Object,
+      Object,
+      (value) => toBinary(message(input), create(message(input), value)),
+      (bytes) => fromBinary(message(output), bytes),
+    );
+    return new Promise((resolve) => {
+      client.rpcCall(`${baseUrl}/nerf.v1.${method}`, request, {}, descriptor, (error, reply) => {
+        resolve(error ? { code: error.code, message: error.message } : { name: reply.name });
+      });
+    });
+  },
+
+  grpcWebStream(baseUrl, job) {
+    const client = new GrpcWebClientBase({ format: "text" });
+    const descriptor = new MethodDescriptor(
+      "/nerf.v1.TrainingService/WatchTrainingJob",
+      MethodType.SERVER_STREAMING,
+      Object,
+      Object,
+      (value) => toBinary(message("WatchTrainingJobRequest"), create(message("WatchTrainingJobRequest"), value)),
+      (bytes) => fromBinary(message("WatchTrainingJobResponse"), bytes),
+    );
+    return new Promise((resolve) => {
+      const stream = client.serverStreaming(`${baseUrl}/nerf.v1.TrainingService/WatchTrainingJob`, { name: job }, {}, descriptor);
+      stream.on("data", (event) => {
+        stream.cancel();
+        resolve({ kind: event.kind });
+      });
+      stream.on("error", (error) => resolve({ code: error.code, message: error.message }));
+    });
+  },
+
+  // tus-js-client on a blob's upload name, in parts, so that it asks for the offset and goes on.
+  upload(url, text, chunkSize) {
+    return new Promise((resolve) => {
+      const upload = new Upload(new Blob([text]), {
+        uploadUrl: url,
+        chunkSize,
+        retryDelays: null,
+        onError: (error) => resolve(`error: ${error.message}`),
+        onSuccess: () => resolve("done"),
+      });
+      upload.start();
+    });
+  },
+
+  async download(url, headers) {
+    const response = await fetch(url, { headers });
+    return { status: response.status, text: await response.text(), type: response.headers.get("content-type"), range: response.headers.get("content-range") };
+  },
+};

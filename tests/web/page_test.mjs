@@ -1,0 +1,253 @@
+// The page in Chromium, by keyboard, against the built nerfd and worker: send examples/mic, train, look, promote.
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { Line, Nerfd, launchBrowser, sleep, source, step, waitFor } from "./harness.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const screenshots = process.env.NERF_SCREENSHOTS;
+if (screenshots) mkdirSync(screenshots, { recursive: true });
+
+const nerfd = new Nerfd();
+const line = new Line(0);
+let browser;
+
+// 0 findings of axe-core in what is shown now.
+async function checkAccessibility(page, what) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  assert.deepEqual(
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`),
+    [],
+    `axe-core on ${what}`,
+  );
+}
+
+async function look(page, name) {
+  await checkAccessibility(page, name);
+  await page.emulateMedia({ colorScheme: "dark" });
+  await checkAccessibility(page, `${name}, dark`);
+  if (screenshots) await page.screenshot({ path: join(screenshots, `${name}-dark.png`) });
+  await page.emulateMedia({ colorScheme: "light" });
+  if (screenshots) await page.screenshot({ path: join(screenshots, `${name}.png`) });
+}
+
+// Presses Tab until an element of this role and name has the focus.
+async function tabTo(page, role, name) {
+  const wanted = page.getByRole(role, { name, exact: true });
+  for (let i = 0; i < 80; ++i) {
+    if ((await wanted.count()) > 0 && (await wanted.first().evaluate((element) => element === document.activeElement))) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`no ${role} "${name}" is reached by Tab`);
+}
+
+async function press(page, role, name) {
+  await tabTo(page, role, name);
+  await page.keyboard.press("Enter");
+}
+
+// How many different colors a canvas or picture shows; 1 is blank.
+function colorsOf(locator) {
+  return locator.evaluate((element) => {
+    const canvas = document.createElement("canvas");
+    canvas.width = canvas.height = 64;
+    const context = canvas.getContext("2d");
+    context.drawImage(element, 0, 0, 64, 64);
+    return new Set(new Uint32Array(context.getImageData(0, 0, 64, 64).data.buffer)).size;
+  });
+}
+
+const pixelsOf = (locator) => locator.evaluate((canvas) => canvas.toDataURL());
+
+async function run() {
+  await nerfd.start();
+  line.port = nerfd.port;
+  await line.start();
+  browser = await launchBrowser();
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: "light" });
+  const page = await context.newPage();
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(String(error)));
+  page.on("console", (message) => {
+    // What the browser itself says of requests that a killed server left unanswered is no fault of the page.
+    if (message.type() === "error" && !/Failed to load resource|net::ERR/.test(message.text())) errors.push(message.text());
+  });
+  let nLoads = 0;
+  page.on("load", () => ++nLoads);
+
+  await step("the page says that there are no jobs", async () => {
+    await page.goto(line.url);
+    await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
+    await look(page, "empty");
+  });
+
+  await step("pictures without poses are refused with what to do", async () => {
+    await page.evaluate(() => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File(["x"], "a.jpg", { type: "image/jpeg" }));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    });
+    const alert = page.getByRole("alert");
+    await alert.waitFor();
+    const text = await alert.textContent();
+    assert.match(text, /nothing says where each was taken/);
+    assert.match(text, /COLMAP/);
+    await look(page, "refused");
+    await page.goto(`${line.url}#/jobs`);
+  });
+
+  await step("a folder is chosen, named and sent by keyboard, over a line that is cut once", async () => {
+    await press(page, "link", "New job");
+    await page.getByRole("heading", { name: "Drop a folder here" }).waitFor();
+    const chooser = page.waitForEvent("filechooser");
+    await press(page, "button", "Choose a folder");
+    await (await chooser).setFiles(join(source, "examples/mic"));
+    await page.getByRole("heading", { name: "mic", exact: true }).waitFor();
+    await tabTo(page, "textbox", "Name");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("microphone");
+    await tabTo(page, "radio", "Standard the method's default");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    await tabTo(page, "spinbutton", "Million samples");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("1.5");
+    await look(page, "new");
+    const folder = join(source, "examples/mic");
+    const sizeOf = (dir) => readdirSync(dir, { withFileTypes: true }).reduce((sum, entry) => sum + (entry.isDirectory() ? sizeOf(join(dir, entry.name)) : readFileSync(join(dir, entry.name)).length), 0);
+    const before = line.nSent;
+    line.cutAfter(1_200_000);
+    await press(page, "button", "Start training");
+    await page.getByRole("heading", { name: "microphone" }).waitFor({ timeout: 60_000 });
+    assert.equal(line.nCuts, 1);
+    const nAgain = line.nSent - before - sizeOf(folder);
+    console.log(`    sent beyond the files' own bytes: ${(nAgain / 1024).toFixed(0)} KiB`);
+    assert.ok(nAgain <= 1 << 20);
+  });
+
+  const reading = async (chart, label) => {
+    const text = await page.getByRole("figure").filter({ hasText: chart }).locator(".reading").filter({ hasText: label }).textContent();
+    return Number(/[\d.]+/.exec(text.replace(label, ""))?.[0] ?? NaN);
+  };
+
+  await step("the chart moves while it trains, at most 2 s behind", async () => {
+    await waitFor("the first loss", async () => (await reading("Loss", "loss")) > 0, 120_000);
+    const plot = page.getByRole("figure").filter({ hasText: "PSNR" }).locator("canvas");
+    const first = await pixelsOf(plot);
+    await waitFor("the chart to move", async () => (await pixelsOf(plot)) !== first);
+    const id = page.url().split("/").at(-1);
+    const stepOf = async () => {
+      const job = await nerfd.call("TrainingService/GetTrainingJob", { name: `projects/default/trainingJobs/${id}` });
+      return { step: job.progress?.step ?? 0, state: job.state };
+    };
+    // What the server says now stands in the page 2 s later.
+    const { step: known, state } = await stepOf();
+    if (state === "RUNNING") {
+      const fact = page.locator(".facts div").filter({ hasText: "Step" }).locator("dd");
+      const shown = async () => {
+        const text = (await fact.textContent()).replaceAll(",", "");
+        return parseFloat(text) * (text.endsWith("K") ? 1000 : 1);
+      };
+      await waitFor(`step ${known}`, async () => (await shown()) >= known * 0.995, 2_000);
+    }
+  });
+
+  await step("a preview is shown", async () => {
+    const preview = page.locator("img.preview");
+    await preview.waitFor({ timeout: 120_000 });
+    assert.ok((await colorsOf(preview)) > 20, "the preview is blank");
+    await look(page, "training");
+  });
+
+  await step("a hidden tab holds no stream, and goes on when it is seen again", async () => {
+    const show = (state) =>
+      page.evaluate((value) => {
+        Object.defineProperty(document, "visibilityState", { value, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, state);
+    const nWatchers = async () => Number(/^nerfd_watchers(?:{[^}]*})? (\d+)/m.exec(await (await fetch(`http://${nerfd.ports.metrics}/metrics`)).text())?.[1]);
+    await waitFor("a watcher", async () => (await nWatchers()) > 0);
+    await show("hidden");
+    await waitFor("no watcher", async () => (await nWatchers()) === 0);
+    await show("visible");
+    await waitFor("a watcher again", async () => (await nWatchers()) > 0);
+  });
+
+  await step("nerfd is killed and comes back: a banner meanwhile, no reload, the stream goes on", async () => {
+    const loads = nLoads;
+    await nerfd.kill("SIGKILL");
+    await page.getByText("nerfd does not answer.").waitFor();
+    await checkAccessibility(page, "banner");
+    await nerfd.start();
+    await page.getByText("nerfd does not answer.").waitFor({ state: "detached", timeout: 30_000 });
+    assert.equal(nLoads, loads);
+  });
+
+  await step("the job succeeds", async () => {
+    await page.getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
+    assert.ok((await reading("PSNR", "test view")) > 15);
+    await press(page, "button", "Time");
+    await page.getByLabel("Logarithmic loss").check();
+    await look(page, "succeeded");
+  });
+
+  await step("the list of jobs shows it", async () => {
+    const job = page.url();
+    await page.goto(`${line.url}#/jobs`);
+    await page.getByRole("link", { name: "microphone" }).waitFor();
+    await waitFor("the thumbnail", () => page.locator("td.thumb img").count());
+    await look(page, "jobs");
+    await page.goto(job);
+  });
+
+  await step("promoted by keyboard, the model is looked at and turned", async () => {
+    await press(page, "button", "Promote to model");
+    const canvas = page.locator(".box canvas.shown");
+    await canvas.waitFor({ timeout: 60_000 });
+    const readout = page.locator(".viewer .bar .figures");
+    await waitFor("the finest view", async () => Number((await readout.textContent()).split(" ")[0]) > 300, 120_000);
+    assert.ok((await colorsOf(canvas)) > 20, "the view is blank");
+    await look(page, "model");
+    const before = await pixelsOf(canvas);
+    await tabTo(page, "application", "View of the scene. Arrow keys turn, plus and minus zoom, R resets, 1 to 3 choose color, depth and opacity.");
+    for (let i = 0; i < 5; ++i) await page.keyboard.press("ArrowRight");
+    await waitFor("another view", async () => (await pixelsOf(canvas)) !== before);
+    await page.keyboard.press("2");
+    await waitFor("a depth view", async () => (await page.getByRole("button", { name: "Depth" }).getAttribute("aria-pressed")) === "true");
+    await sleep(500);
+    assert.equal(await page.locator(".failure").count(), 0);
+    await look(page, "depth");
+  });
+
+  await step("models, workers and a narrow screen", async () => {
+    await page.goto(`${line.url}#/models`);
+    await page.getByRole("link", { name: "microphone" }).waitFor();
+    await look(page, "models");
+    await page.goto(`${line.url}#/workers`);
+    await page.getByText("idle").waitFor({ timeout: 30_000 });
+    await look(page, "workers");
+    await page.setViewportSize({ width: 390, height: 800 });
+    await look(page, "workers-narrow");
+    await page.goto(`${line.url}#/jobs`);
+    await page.getByRole("link", { name: "microphone" }).waitFor();
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(overflow <= 0, `the page is ${overflow} pixels too wide`);
+    await look(page, "jobs-narrow");
+  });
+
+  assert.deepEqual(errors, [], "the page threw");
+}
+
+try {
+  await run();
+} catch (error) {
+  console.error(error);
+  console.error(readFileSync(nerfd.log, "utf8").split("\n").slice(-40).join("\n"));
+  process.exitCode = 1;
+} finally {
+  await browser?.close();
+  line.end();
+  await nerfd.end();
+}

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The tests in a browser. Arguments: source folder, folder of the binaries, a folder for npm, the script.
+# Exits 77, a visible skip, without Node >= 20.19, npm, a registry to install from, or Chromium.
+set -euo pipefail
+source=$1
+binaries=$2
+work=$3
+script=$4
+. "$source/tests/web/need_node.sh"
+chromium=${NERF_CHROMIUM:-/usr/bin/chromium}
+if [ ! -x "$chromium" ]; then
+  echo "SKIPPED: no $chromium"
+  exit 77
+fi
+mkdir -p "$work"
+cp "$source"/tests/web/*.mjs "$source"/tests/web/package.json "$source"/tests/web/package-lock.json "$source"/tests/web/.npmrc "$work"
+install_packages "$work"
+cd "$work"
+NERF_SOURCE=$source NERF_BINARIES=$binaries NERF_CHROMIUM=$chromium node "$script"
