@@ -165,7 +165,9 @@ def dashboard(name):
         "uid": f"nerfd-{name}", "title": title, "tags": ["nerfd"], "schemaVersion": 39,
         "editable": True, "refresh": "10s", "time": {"from": "now-1h", "to": "now"},
         "timezone": "browser", "annotations": {"list": []}, "links": [
-            {"type": "dashboards", "title": "nerfd", "tags": ["nerfd"], "asDropdown": True}],
+            {"type": "dashboards", "title": "nerfd", "tags": ["nerfd"], "asDropdown": True,
+             "icon": "external link", "includeVars": False, "keepTime": True, "targetBlank": False,
+             "tooltip": "Other dashboards of nerfd"}],
         "templating": {"list": [{"name": "datasource", "type": "datasource", "query": "prometheus",
                                  "label": "Prometheus", "hide": 0}]},
         "panels": panels,

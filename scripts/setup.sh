@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what a Debian 12 machine lacks to build nerfd (default) or also to test it (--test).
+# Installs what a Debian 12 machine lacks to build nerfd (default), to test it (--test), or to test
+# its images, too (--deploy).
 # Idempotent: it asks dpkg first and calls apt only for missing packages, which needs root or sudo.
 set -euo pipefail
 
@@ -19,13 +20,15 @@ test_packages=(
 )
 # The tests of the web page also want Node >= 20.19 with npm. Debian 12's is older, so they are
 # skipped unless you install one.
+deploy_packages=(buildah podman runc mmdebstrap iptables)
 
 wanted=("${build_packages[@]}")
 with_tests=no
 case "${1:-}" in
   "") ;;
   --test) with_tests=yes; wanted+=("${test_packages[@]}") ;;
-  *) echo "usage: scripts/setup.sh [--test]" >&2; exit 2 ;;
+  --deploy) with_tests=yes; wanted+=("${test_packages[@]}" "${deploy_packages[@]}") ;;
+  *) echo "usage: scripts/setup.sh [--test|--deploy]" >&2; exit 2 ;;
 esac
 
 if ! command -v apt-get >/dev/null; then

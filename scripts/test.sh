@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs every test that a machine without a GPU can run.
 #   scripts/test.sh              release build, all tests
+#   scripts/test.sh --deploy     what takes minutes more: images in containers
 #   scripts/test.sh --sanitize   all tests under ASan and UBSan, those labeled tsan under TSan
 # Tests on real captures run if NERF_TEST_DATA names their folder; else they are skipped visibly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-sanitize=no
+mode=plain
 case "${1:-}" in
   "") ;;
-  --sanitize) sanitize=yes ;;
-  *) echo "usage: scripts/test.sh [--sanitize]" >&2; exit 2 ;;
+  --sanitize) mode=sanitize ;;
+  --deploy) mode=deploy ;;
+  *) echo "usage: scripts/test.sh [--deploy|--sanitize]" >&2; exit 2 ;;
 esac
 
-scripts/setup.sh --test
+setup=(--test)
+[ "$mode" = deploy ] && setup=(--deploy)
+scripts/setup.sh "${setup[@]}"
 jobs=$(nproc)
 
 # Builds a preset and runs its tests; CMakePresets.json has the targets and sanitizer options.
@@ -65,12 +69,28 @@ check_thread_safety() {
   [ "$code" = 0 ] || [ "$code" = 77 ]
 }
 
+# Builds the images offline and runs them. Exit 77 is a visible skip.
+check_images() {
+  cmake --preset release >build/configure-release.log 2>&1 ||
+    { cat build/configure-release.log >&2; return 1; }
+  cmake --build --preset release -j "$jobs" --target nerfd nerf-worker nerf-engine nerfctl
+  local code=0
+  tests/deploy/images_test.sh "$PWD" build/release/bin "$PWD/build/images" || code=$?
+  [ "$code" = 0 ] || [ "$code" = 77 ]
+}
+
 mkdir -p build
-if [ "$sanitize" = no ]; then
-  compile_cuda
-  run release -DNERF_ENABLE_TORCH=ON -DNERF_WERROR=ON
-  check_thread_safety
-else
-  run_sanitized tsan
-  run_sanitized asan -DNERF_ENABLE_TORCH=ON
-fi
+case "$mode" in
+  plain)
+    compile_cuda
+    run release -DNERF_ENABLE_TORCH=ON -DNERF_WERROR=ON
+    check_thread_safety
+    ;;
+  deploy)
+    check_images
+    ;;
+  sanitize)
+    run_sanitized tsan
+    run_sanitized asan -DNERF_ENABLE_TORCH=ON
+    ;;
+esac

@@ -83,6 +83,8 @@ class Agent {
   bool lease_doubtful() const;
   const JobRun* job() const { return job_.get(); }
   bool connected() const { return stream_ == Stream::kOpen; }
+  // True while there is neither a job nor a request. A worker without a server is idle, too.
+  bool idle() const { return job_ == nullptr && leaving_.empty() && requests_->empty(); }
 
  private:
   enum class Stream { kClosed, kOpen };

@@ -22,6 +22,7 @@
 #include "worker/blob_cache.h"
 #include "worker/engine_process.h"
 #include "worker/grpc_server_link.h"
+#include "worker/liveness.h"
 #include "worker/mailbox.h"
 #include "worker/task_runner.h"
 #include "worker/worker_lock.h"
@@ -41,6 +42,7 @@ struct Flags {
   std::string engine;
   std::string log_level = "info";
   int threads = 0;
+  absl::Duration exit_when_idle;  // 0: never
 };
 
 std::string HostName() {
@@ -148,7 +150,12 @@ int Run(const Flags& flags) {
                           .blobs = blobs,
                           .server = server,
                           .engines = engines});
-    result = RunAgent(agent, *mailbox, [] { return signals->requested(); });
+    Liveness liveness(flags.cache_dir, &clock);
+    IdleLimit idle_limit(flags.exit_when_idle, &clock);
+    result = RunAgent(agent, *mailbox, [&] {
+      liveness.Beat(Liveness::BootTime());
+      return signals->requested() || idle_limit.Reached(agent.idle());
+    });
   }
   if (!result.ok()) return Fail(result);
   LogInfo("worker ends");
@@ -162,8 +169,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Trains and renders for a nerfd server.", "nerf-worker");
   app.set_version_flag("--version", NERF_VERSION);
   app.add_option("--server", flags.server, "Address of the server, host:port or unix:PATH")
-      ->envname("NERF_WORKER_SERVER")
-      ->required();
+      ->envname("NERF_WORKER_SERVER");
   app.add_option("--device", flags.device, "cpu or cuda:N")
       ->envname("NERF_WORKER_DEVICE")
       ->check([](const std::string& value) {
@@ -182,6 +188,14 @@ int Main(int argc, char** argv) {
       ->envname("NERF_WORKER_THREADS")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  std::string exit_when_idle = "0";
+  app.add_option("--exit-when-idle", exit_when_idle,
+                 "End after this time without a job or a request, as in 60s; 0: never")
+      ->envname("NERF_WORKER_EXIT_WHEN_IDLE")
+      ->capture_default_str();
+  bool asks_alive = false;
+  app.add_flag("--alive", asks_alive,
+               "Start nothing: say whether the worker of --cache-dir is alive, for probes");
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off")
       ->envname("NERF_WORKER_LOG_LEVEL")
       ->capture_default_str();
@@ -192,6 +206,20 @@ int Main(int argc, char** argv) {
   }
   if (absl::Status status = InitLogging("nerf-worker", flags.log_level); !status.ok()) {
     std::fprintf(stderr, "--log-level: %s\n", std::string(status.message()).c_str());
+    return kUsage;
+  }
+  if (!absl::ParseDuration(exit_when_idle, &flags.exit_when_idle) ||
+      flags.exit_when_idle < absl::ZeroDuration()) {
+    std::fprintf(stderr, "--exit-when-idle: '%s' is not a duration such as 60s\n",
+                 exit_when_idle.c_str());
+    return kUsage;
+  }
+  if (asks_alive) {
+    const absl::Status alive = Liveness::Check(flags.cache_dir, Liveness::BootTime());
+    return alive.ok() ? kOk : Fail(ToCallResult(alive));
+  }
+  if (flags.server.empty()) {
+    std::fprintf(stderr, "nerf-worker: --server is required, as in --server 127.0.0.1:50051\n");
     return kUsage;
   }
   std::error_code error;

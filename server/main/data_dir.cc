@@ -80,8 +80,10 @@ absl::Status DataDir::WriteAddresses(const ServedAddresses& addresses) {
   // Of the addresses a unix path alone may hold what JSON has to escape.
   return WriteFileAtomically(
       File("nerfd.ports"),
-      fmt::format("{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\",\"web\":\"{}\"}}\n", getpid(),
-                  JsonEscaped(addresses.grpc), addresses.metrics, addresses.web));
+      fmt::format(
+          "{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\",\"web\":\"{}\",\"health\":\"{}\"}}\n",
+          getpid(), JsonEscaped(addresses.grpc), addresses.metrics, addresses.web,
+          JsonEscaped(addresses.health)));
 }
 
 void DataDir::RemoveAddresses() { unlink(File("nerfd.ports").c_str()); }

@@ -12,9 +12,10 @@ namespace nerf {
 
 // What is served where, for scripts: <data>/nerfd.ports, one JSON object.
 struct ServedAddresses {
-  std::string grpc;      // host:port
-  std::string metrics;   // host:port
-  std::string web = {};  // host:port; empty without a web server
+  std::string grpc;         // host:port
+  std::string metrics;      // host:port
+  std::string web = {};     // host:port; empty without a web server
+  std::string health = {};  // host:port or unix:PATH; empty: none
 };
 
 // nerfd's folder, held by one process at a time; the lock ends with the process, however it dies.

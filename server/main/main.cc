@@ -18,6 +18,7 @@
 #include "common/last_resort.h"
 #include "common/logging.h"
 #include "common/places.h"
+#include "common/rpc/channel.h"
 #include "common/status_macros.h"
 #include "server/main/clockwork.h"
 #include "server/main/data_dir.h"
@@ -32,6 +33,7 @@
 #include "server/queue/queue_state.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
+#include "server/rpc/health_server.h"
 #include "server/rpc/queue_metrics.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store/blob_store.h"
@@ -99,6 +101,7 @@ struct Server {
   std::unique_ptr<ModelCatalog> models;
   std::unique_ptr<WorkerTable> workers;
   std::unique_ptr<RpcServer> rpc;
+  std::unique_ptr<HealthServer> health;
   std::unique_ptr<MetricsListener> metrics_listener;
   std::unique_ptr<WebServer> web;  // none with an empty --web-listen
   std::unique_ptr<Clockwork> clockwork;
@@ -172,6 +175,9 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   server->rpc = *std::move(rpc);
   const ListenAddress metrics =
       Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
+  if (!flags.health_listen.empty()) {
+    NERF_ASSIGN_OR_RETURN(server->health, HealthServer::Start(flags.health_listen));
+  }
   NERF_ASSIGN_OR_RETURN(auto listener,
                         MetricsListener::Start(metrics.ToString(), {server->metrics->collectable(),
                                                                     MakeProcessCollector()}));
@@ -187,7 +193,9 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   absl::StatusOr<DataDir> data = DataDir::Open(flags.data_dir);
   if (!data.ok()) return Fail(data.status());
   Server server;
-  const absl::StatusOr<std::string> token = data->WorkerToken(server.random);
+  const absl::StatusOr<std::string> token = flags.worker_token_file.empty()
+                                                ? data->WorkerToken(server.random)
+                                                : ReadTokenFile(flags.worker_token_file);
   if (!token.ok()) return Fail(token.status());
   if (absl::Status status = OpenStores(flags, *data, &server); !status.ok()) return Fail(status);
   if (absl::Status status = Serve(flags, *token, &server); !status.ok()) return Fail(status);
@@ -203,6 +211,11 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
     served.web = web_address.ToString();
     std::printf("nerfd: page on http://%s/\n", ConnectAddress(web_address).c_str());
   }
+  if (server.health != nullptr) {
+    ListenAddress health_address = *ParseListenAddress("--health-listen", flags.health_listen);
+    if (!health_address.is_unix) health_address.port = server.health->port();
+    served.health = health_address.ToString();
+  }
   std::printf("nerfd: grpc on %s\nnerfd: metrics on http://%s/metrics\nnerfd: data in %s\n",
               served.grpc.c_str(), served.metrics.c_str(), data->path().c_str());
   std::fflush(stdout);
@@ -216,15 +229,18 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
 
   std::unique_ptr<LocalWorker> worker;
   if (!flags.no_local_worker) {
-    worker = std::make_unique<LocalWorker>(
-        LocalWorkerOptions{.program = ProgramBesideThis("nerf-worker"),
-                           .server = ConnectAddress(grpc_address),
-                           .cache_dir = data->File("worker"),
-                           .token_file = data->File("worker.token"),
-                           .log_level = flags.log_level});
+    worker = std::make_unique<LocalWorker>(LocalWorkerOptions{
+        .program = ProgramBesideThis("nerf-worker"),
+        .server = ConnectAddress(grpc_address),
+        .cache_dir = data->File("worker"),
+        .token_file =
+            flags.worker_token_file.empty() ? data->File("worker.token") : flags.worker_token_file,
+        .log_level = flags.log_level});
   }
+  if (server.health != nullptr) server.health->SetReady(true);
   signals.Wait();
   server.rpc->SetServing(false);
+  if (server.health != nullptr) server.health->SetReady(false);
   // The worker first: it needs the server to hand in its checkpoint and its lease.
   if (worker != nullptr) worker->Stop(kWorkerStopGrace);
   server.clockwork.reset();
@@ -260,6 +276,12 @@ int Main(int argc, char** argv) {
       ->envname("NERFD_WEB_ORIGIN")
       ->take_all()
       ->delimiter(',');
+  app.add_option("--health-listen", flags.health_listen,
+                 "Address of grpc.health.v1 alone, for probes, HOST:PORT; empty: none")
+      ->envname("NERFD_HEALTH_LISTEN");
+  app.add_option("--worker-token-file", flags.worker_token_file,
+                 "File with the token that workers show; default: worker.token in the data folder")
+      ->envname("NERFD_WORKER_TOKEN_FILE");
   app.add_option("--data-dir", flags.data_dir, "Folder of the queue, the blobs and the token")
       ->envname("NERFD_DATA_DIR")
       ->capture_default_str();

@@ -86,6 +86,10 @@ std::string ConnectAddress(const ListenAddress& address) {
 absl::Status CheckFlags(const ServerFlags& flags) {
   NERF_RETURN_IF_ERROR(CheckListen("--listen", flags.listen, flags.insecure));
   NERF_RETURN_IF_ERROR(CheckListen("--metrics-listen", flags.metrics_listen, flags.insecure));
+  // Probes learn nothing but whether nerfd is up, so anybody may ask.
+  if (!flags.health_listen.empty()) {
+    NERF_RETURN_IF_ERROR(CheckListen("--health-listen", flags.health_listen, true));
+  }
   if (flags.metrics_listen.starts_with(kUnixPrefix)) {
     return absl::InvalidArgumentError("--metrics-listen: must be HOST:PORT");
   }

@@ -15,7 +15,9 @@ struct ServerFlags {
   std::string metrics_listen = "127.0.0.1:9464";
   std::string web_listen = "127.0.0.1:8080";  // empty: no web server
   std::vector<std::string> web_origins;       // as typed
+  std::string health_listen;                  // empty: none
   std::string data_dir;                       // absolute
+  std::string worker_token_file;              // empty: worker.token in data_dir
   bool no_local_worker = false;
   absl::Duration lease_ttl = absl::Seconds(30);
   absl::Duration checkpoint_interval = absl::Seconds(30);

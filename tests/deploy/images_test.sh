@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Builds the images offline, twice, and runs them as a cluster would: read-only, without
+# capabilities, as user 65532. images_test.sh SOURCE_DIR BIN_DIR WORK_DIR. Minutes; run by
+# scripts/test.sh --deploy. Needs root, buildah, podman, runc and mmdebstrap (exit 77 without).
+set -euo pipefail
+source_dir=$1 bin_dir=$2 work=$3
+for tool in buildah podman runc mmdebstrap; do
+  command -v "$tool" >/dev/null || { echo "SKIPPED: no $tool"; exit 77; }
+done
+[ "$(id -u)" = 0 ] || { echo "SKIPPED: not root"; exit 77; }
+export STORAGE_DRIVER=vfs
+mkdir -p "$work/bin"
+# Storage of our own, so that nobody's images are touched.
+storage=(--root "$work/storage" --runroot "$work/run")
+pod=(podman "${storage[@]}" --runtime runc --cgroup-manager cgroupfs)
+fail() { echo "FAIL: $*"; exit 1; }
+
+[ -s "$work/base.tar" ] || mmdebstrap --variant=minbase bookworm "$work/base.tar"
+cp "$bin_dir"/{nerfd,nerfctl,nerf-worker,nerf-engine} "$work/bin"
+container=$(buildah "${storage[@]}" from scratch)
+buildah "${storage[@]}" add -q "$container" "$work/base.tar" / >/dev/null
+buildah "${storage[@]}" commit -q --rm --timestamp 0 "$container" nerfd-base >/dev/null
+
+build() { # TARGET TAG
+  buildah "${storage[@]}" build --no-cache --isolation chroot --timestamp 0 --pull=never \
+    --build-arg BASE=localhost/nerfd-base --build-context "binaries=$work/bin" \
+    -f "$source_dir/docker/Dockerfile" --target "$1" -t "$2" "$source_dir" >"$work/$2.log" 2>&1 ||
+    { tail -20 "$work/$2.log"; return 1; }
+}
+inspect() { buildah "${storage[@]}" inspect --format "$2" "$1"; }
+size() { "${pod[@]}" image inspect --format '{{.Size}}' "localhost/$1"; }
+build server nerfd-server
+build server nerfd-server-again
+build worker nerfd-worker
+[ "$(inspect nerfd-server '{{.FromImageDigest}}')" = "$(inspect nerfd-server-again '{{.FromImageDigest}}')" ] ||
+  fail "two builds from one base have two digests"
+added=$((($(size nerfd-server) - $(size nerfd-base)) / 1000000))
+echo "server image: digest $(inspect nerfd-server '{{.FromImageDigest}}'), adds $added MB"
+[ "$added" -le 100 ] || fail "the server adds $added MB, more than 100"
+
+token=$work/worker.token
+head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$token"
+chmod 644 "$token"
+rm -rf "$work/data" "$work/cache" && mkdir -p "$work/data" "$work/cache" && chown 65532:65532 "$work/data" "$work/cache"
+trap '"${pod[@]}" rm -f nerfd-test worker-test >/dev/null 2>&1 || true' EXIT
+# Low limits: a runtime without all capabilities may lower them, not raise them.
+safe=(--ulimit nofile=1024:1024 --ulimit nproc=4096:4096 --read-only --cap-drop all --security-opt no-new-privileges 
+  --network host -v "$token:/token:ro" -d)
+"${pod[@]}" run "${safe[@]}" --replace --name nerfd-test -v "$work/data:/data" localhost/nerfd-server \
+  --listen=127.0.0.1:0 --metrics-listen=127.0.0.1:0 --worker-token-file=/token >/dev/null
+for _ in $(seq 100); do [ -s "$work/data/nerfd.ports" ] && break; sleep 0.1; done
+NERFCTL_SERVER=$(grep -oP '"grpc":"\K[^"]+' "$work/data/nerfd.ports") || fail "the server did not start"
+export NERFCTL_SERVER
+run_worker() {
+  "${pod[@]}" run "${safe[@]}" --replace --name worker-test --tmpfs /tmp -v "$work/cache:/cache" \
+    localhost/nerfd-worker --server="$NERFCTL_SERVER" --token-file=/token >/dev/null
+}
+run_worker
+"$bin_dir/nerfctl" train "$source_dir/examples/mic" --samples 16M --background white --id mic --detach
+step() { "$bin_dir/nerfctl" job show mic --json | grep -oP '"step":\s*\K[0-9]+' | head -1 || echo 0; }
+for _ in $(seq 300); do [ "$(step)" -ge 200 ] && break; sleep 0.2; done
+before=$(step)
+"${pod[@]}" exec worker-test nerf-worker --alive --cache-dir=/cache || fail "the probe finds no worker"
+# SIGTERM: the worker commits a checkpoint of the step that it reached.
+"${pod[@]}" stop -t 60 worker-test >/dev/null
+"${pod[@]}" rm worker-test >/dev/null
+kept=$("$bin_dir/nerfctl" job show mic --json | grep -oP '"step":\s*\K[0-9]+' | sort -n | tail -1)
+[ "$kept" -ge "$before" ] || fail "stopped at step $before, kept step $kept"
+echo "SIGTERM after step $before kept step $kept"
+run_worker
+psnr=$("$bin_dir/nerfctl" job watch mic 2>&1 | grep -oP 'PSNR \K[0-9.]+' | tail -1)
+echo "mic in containers: PSNR $psnr dB"
+awk -v p="$psnr" 'BEGIN {exit !(p >= 32)}' || fail "PSNR $psnr is below 32"
+"${pod[@]}" stop -t 60 nerfd-test worker-test >/dev/null
+echo "images: passed"

@@ -1,0 +1,329 @@
+// Checks Kubernetes manifests as a cluster would, as far as that is possible without one.
+//
+//   node check_manifests.mjs NAME=FILE...   rendered overlays (kubectl kustomize); exits 1 on a problem
+//   node check_manifests.mjs --mistakes FILE   plants known mistakes into FILE, one at a time; exits 1
+//                                              where one goes unnoticed
+//
+// Each object is validated by the schemas of kubernetes-models, compiled by tsc against their types
+// (which refuses unknown fields), and held against the rules below: references between objects,
+// restricted pod security, probes, one writer.
+import {execFileSync} from "node:child_process";
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from "node:fs";
+import {dirname, join} from "node:path";
+import {fileURLToPath} from "node:url";
+import {parseAllDocuments} from "yaml";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const packages = {
+  "monitoring.coreos.com": "@kubernetes-models/prometheus-operator/monitoring.coreos.com",
+  "keda.sh": "@kubernetes-models/keda/keda.sh",
+  "gateway.networking.k8s.io": "@kubernetes-models/gateway-api/gateway.networking.k8s.io",
+};
+// Made by the operator, not by the manifests.
+const externalSecrets = new Set(["nerfd-worker-token", "nerfd-tls"]);
+
+function moduleOf(object) {
+  const [group, version] =
+      object.apiVersion.includes("/") ? object.apiVersion.split("/") : ["", object.apiVersion];
+  if (packages[group]) return `${packages[group]}/${version}/${object.kind}`;
+  return ["kubernetes-models", group, version, object.kind].filter(Boolean).join("/");
+}
+
+const nameOf = (object) => `${object.kind}/${object.metadata?.name}`;
+const matches = (selector, labels) =>
+    Object.entries(selector ?? {}).every(([key, value]) => labels?.[key] === value);
+
+// Objects -> problems of their schemas: missing fields, wrong types and formats.
+async function schemaProblems(objects) {
+  const problems = [];
+  for (const object of objects) {
+    try {
+      const module = await import(moduleOf(object) + ".js").catch(() => import(moduleOf(object)));
+      new module[object.kind](object).validate();
+    } catch (error) {
+      problems.push(`${nameOf(object)}: ${String(error.message).split("\n")[0]}`);
+    }
+  }
+  return problems;
+}
+
+// Problems of the types, unknown fields above all, of several sets of objects in one run of tsc.
+function typeProblems(sets) {
+  const folder = mkdtempSync(join(here, ".types-"));
+  try {
+    const files = sets.map((objects, s) => {
+      const lines = objects.map((object, i) =>
+          `import {${object.kind} as K${i}} from ${JSON.stringify(moduleOf(object))};\n` +
+          `new K${i}(${JSON.stringify({...object, apiVersion: undefined, kind: undefined})});`);
+      const file = join(folder, `set${s}.ts`);
+      writeFileSync(file, lines.join("\n") + "\n");
+      return file;
+    });
+    const problems = sets.map(() => []);
+    try {
+      execFileSync(join(here, "node_modules/.bin/tsc"),
+                   ["--noEmit", "--strict", "--skipLibCheck", "--module", "esnext",
+                    "--moduleResolution", "bundler", "--target", "es2022", ...files],
+                   {encoding: "utf8", cwd: here});
+    } catch (error) {
+      for (const line of String(error.stdout).split("\n").filter((l) => l.includes("error TS"))) {
+        const where = /set(\d+)\.ts\((\d+),/.exec(line);
+        if (!where) throw new Error(line);
+        const object = sets[where[1]][Math.floor((where[2] - 1) / 2)];
+        problems[where[1]].push(`${nameOf(object)}: ${line.replace(/^.*error /, "").slice(0, 300)}`);
+      }
+    }
+    return problems;
+  } finally {
+    rmSync(folder, {recursive: true});
+  }
+}
+
+function podTemplates(objects) {
+  return objects.flatMap((object) => {
+    const template = object.kind === "ScaledJob" ? object.spec?.jobTargetRef?.template
+                                                 : object.spec?.template;
+    return template?.spec?.containers ? [{object, template, pod: template.spec}] : [];
+  });
+}
+
+// Restricted pod security, and what we ask of every pod beyond it.
+function securityProblems({object, pod}) {
+  const problems = [];
+  const wants = (right, text) => right || problems.push(`${nameOf(object)}: ${text}`);
+  const own = pod.securityContext ?? {};
+  wants(own.runAsNonRoot === true, "runAsNonRoot must be true");
+  wants(own.runAsUser === 65532, "runAsUser must be 65532, the image's user");
+  wants(own.seccompProfile?.type === "RuntimeDefault", "seccompProfile must be RuntimeDefault");
+  wants(pod.automountServiceAccountToken === false, "no token of the API may be mounted");
+  wants(!pod.hostNetwork && !pod.hostPID && !pod.hostIPC, "no namespaces of the host");
+  wants((pod.volumes ?? []).every((v) => !v.hostPath), "no hostPath volumes");
+  wants(pod.terminationGracePeriodSeconds >= 30, "needs 30 s or more to end in order");
+  for (const container of pod.containers) {
+    const security = container.securityContext ?? {};
+    wants(security.allowPrivilegeEscalation === false, "allowPrivilegeEscalation must be false");
+    wants(security.privileged !== true, "must not be privileged");
+    wants(security.readOnlyRootFilesystem === true, "the root file system must be read-only");
+    wants(JSON.stringify(security.capabilities?.drop) === '["ALL"]', "must drop ALL capabilities");
+    wants(!security.capabilities?.add?.length, "must add no capabilities");
+    wants(container.resources?.requests?.memory && container.resources?.limits?.memory,
+          "memory needs a request and a limit");
+    wants(!(container.ports ?? []).some((p) => p.hostPort), "no ports of the host");
+    wants(!(container.args ?? []).some((a) => /token=[0-9a-f]{16,}/.test(a)), "a secret in args");
+  }
+  return problems;
+}
+
+function referenceProblems(objects) {
+  const problems = [];
+  const byKind = (kind) => objects.filter((o) => o.kind === kind);
+  const has = (kind, name) => byKind(kind).some((o) => o.metadata.name === name);
+  const templates = podTemplates(objects);
+  for (const {object, template, pod} of templates) {
+    const say = (text) => problems.push(`${nameOf(object)}: ${text}`);
+    if (object.spec.selector && !matches(object.spec.selector.matchLabels, template.metadata?.labels)) {
+      say("its selector does not match its pods");
+    }
+    if (pod.serviceAccountName && !has("ServiceAccount", pod.serviceAccountName)) {
+      say(`there is no ServiceAccount ${pod.serviceAccountName}`);
+    }
+    const volumes = new Set([...(pod.volumes ?? []).map((v) => v.name),
+      ...(object.spec.volumeClaimTemplates ?? []).map((c) => c.metadata.name)]);
+    for (const volume of pod.volumes ?? []) {
+      const secret = volume.secret?.secretName;
+      if (secret && !has("Secret", secret) && !externalSecrets.has(secret)) {
+        say(`there is no Secret ${secret}`);
+      }
+    }
+    for (const container of pod.containers) {
+      const ports = new Map((container.ports ?? []).map((p) => [p.containerPort, p.name]));
+      for (const mount of container.volumeMounts ?? []) {
+        if (!volumes.has(mount.name)) say(`mounts ${mount.name}, which is no volume`);
+      }
+      for (const probe of ["startupProbe", "readinessProbe", "livenessProbe"]) {
+        const port = container[probe]?.grpc?.port;
+        if (port !== undefined && !ports.has(port)) say(`${probe} asks port ${port}, which is not open`);
+      }
+      if (container.livenessProbe?.grpc?.service === "readiness") {
+        say("liveness must not depend on the disk");
+      }
+      for (const [port, name] of ports) {
+        const listens = (container.args ?? []).some((a) => a.endsWith(`:${port}`));
+        if (!listens) say(`port ${port} (${name}) is in no argument`);
+      }
+      for (const argument of container.args ?? []) {
+        const server = /^--server=([^:]+):(\d+)$/.exec(argument);
+        if (server && !byKind("Service").some((s) => s.metadata.name === server[1] &&
+            s.spec.ports.some((p) => String(p.port) === server[2]))) {
+          say(`${argument} names no port of a Service`);
+        }
+        const file = /-file=(\/.+)\/[^/]+$/.exec(argument);
+        if (file && !(container.volumeMounts ?? []).some((m) => m.mountPath === file[1])) {
+          say(`${argument} lies in no mounted volume`);
+        }
+      }
+    }
+    if (object.kind === "StatefulSet" && object.spec.replicas !== 1) say("one writer: replicas must be 1");
+    if (object.kind === "StatefulSet" && !has("Service", object.spec.serviceName)) {
+      say(`there is no Service ${object.spec.serviceName}`);
+    }
+  }
+  for (const service of byKind("Service")) {
+    const behind = templates.filter((t) => matches(service.spec.selector, t.template.metadata?.labels));
+    if (behind.length === 0) problems.push(`${nameOf(service)}: selects no pod`);
+    for (const port of service.spec.ports) {
+      const open = behind.some((t) => t.pod.containers.some((c) => (c.ports ?? []).some(
+          (p) => p.name === port.targetPort || p.containerPort === port.targetPort)));
+      if (!open) problems.push(`${nameOf(service)}: no pod opens ${port.targetPort}`);
+    }
+  }
+  for (const budget of byKind("PodDisruptionBudget")) {
+    if (!templates.some((t) => matches(budget.spec.selector.matchLabels, t.template.metadata?.labels))) {
+      problems.push(`${nameOf(budget)}: selects no pod`);
+    }
+  }
+  for (const policy of byKind("NetworkPolicy")) {
+    const selected = policy.spec.podSelector.matchLabels;
+    if (selected && !templates.some((t) => matches(selected, t.template.metadata?.labels))) {
+      problems.push(`${nameOf(policy)}: selects no pod`);
+    }
+  }
+  if (!byKind("NetworkPolicy").some((p) => Object.keys(p.spec.podSelector ?? {}).length === 0 &&
+      p.spec.policyTypes?.length === 2 && !p.spec.ingress && !p.spec.egress)) {
+    problems.push("no NetworkPolicy denies by default");
+  }
+  for (const route of [...byKind("HTTPRoute"), ...byKind("GRPCRoute")]) {
+    for (const ref of route.spec.rules.flatMap((r) => r.backendRefs)) {
+      if (!byKind("Service").some((s) => s.metadata.name === ref.name &&
+          s.spec.ports.some((p) => p.port === ref.port))) {
+        problems.push(`${nameOf(route)}: ${ref.name}:${ref.port} is no port of a Service`);
+      }
+    }
+  }
+  for (const ingress of byKind("Ingress")) {
+    for (const path of ingress.spec.rules.flatMap((r) => r.http.paths)) {
+      const {name, port} = path.backend.service;
+      if (!byKind("Service").some((s) => s.metadata.name === name &&
+          s.spec.ports.some((p) => p.name === port.name))) {
+        problems.push(`${nameOf(ingress)}: ${name}:${port.name} is no port of a Service`);
+      }
+    }
+  }
+  for (const scaler of byKind("HorizontalPodAutoscaler")) {
+    const {kind, name} = scaler.spec.scaleTargetRef;
+    if (!has(kind, name)) problems.push(`${nameOf(scaler)}: there is no ${kind} ${name}`);
+  }
+  for (const monitor of byKind("ServiceMonitor")) {
+    const services = byKind("Service").filter((s) =>
+        matches(monitor.spec.selector.matchLabels, s.metadata.labels));
+    for (const endpoint of monitor.spec.endpoints) {
+      if (!services.some((s) => s.spec.ports.some((p) => p.name === endpoint.port))) {
+        problems.push(`${nameOf(monitor)}: no Service has a port ${endpoint.port}`);
+      }
+    }
+  }
+  return problems;
+}
+
+const ruleProblems = (objects) =>
+    [...podTemplates(objects).flatMap(securityProblems), ...referenceProblems(objects)];
+
+function read(file) {
+  const objects =
+      parseAllDocuments(readFileSync(file, "utf8")).map((d) => d.toJS()).filter(Boolean);
+  for (const secret of objects.filter((o) => o.kind === "Secret")) {
+    // YAML folds base64 over lines.
+    for (const key of Object.keys(secret.data ?? {})) {
+      secret.data[key] = secret.data[key].replace(/\s/g, "");
+    }
+  }
+  return objects;
+}
+
+// Each takes the objects and spoils one thing.
+const find = (objects, kind, name) =>
+    objects.find((o) => o.kind === kind && (!name || o.metadata.name === name));
+const container = (o, kind) => find(o, kind).spec.template.spec.containers[0];
+const mistakes = {
+  "misspelled probe field": (o) => { const c = container(o, "StatefulSet");
+    c.readinessProbe.grpcc = c.readinessProbe.grpc; delete c.readinessProbe.grpc; },
+  "unknown field of a pod": (o) => { find(o, "Deployment").spec.template.spec.serviceAcount = "x"; },
+  "unknown field of a container": (o) => { container(o, "Deployment").volumeMount = []; },
+  "unknown field of a claim": (o) => {
+    find(o, "StatefulSet").spec.volumeClaimTemplates[0].spec.accessMode = "ReadWriteOnce"; },
+  "port as text": (o) => { find(o, "Service").spec.ports[0].port = "50051"; },
+  "replicas as text": (o) => { find(o, "Deployment").spec.replicas = "1"; },
+  "missing selector": (o) => { delete find(o, "StatefulSet").spec.selector; },
+  "missing image name": (o) => { delete container(o, "Deployment").name; },
+  "two writers": (o) => { find(o, "StatefulSet").spec.replicas = 2; },
+  "selector of other pods": (o) => {
+    find(o, "Deployment").spec.selector.matchLabels["app.kubernetes.io/component"] = "server"; },
+  "service of no pod": (o) => { find(o, "Service").spec.selector = {app: "nothing"}; },
+  "service port that is not open": (o) => { find(o, "Service").spec.ports[0].targetPort = "http"; },
+  "probe on a closed port": (o) => { container(o, "StatefulSet").livenessProbe.grpc.port = 50053; },
+  "liveness by readiness": (o) => {
+    container(o, "StatefulSet").livenessProbe.grpc.service = "readiness"; },
+  "missing secret": (o) => {
+    find(o, "Deployment").spec.template.spec.volumes.at(-1).secret.secretName = "other"; },
+  "missing service account": (o) => {
+    find(o, "Deployment").spec.template.spec.serviceAccountName = "nobody"; },
+  "mount of no volume": (o) => { container(o, "Deployment").volumeMounts[0].name = "cash"; },
+  "worker of another server": (o) => { container(o, "Deployment").args[0] = "--server=nerf:50051"; },
+  "token outside of its mount": (o) => {
+    container(o, "Deployment").args[1] = "--token-file=/secret/token"; },
+  "root user": (o) => { find(o, "Deployment").spec.template.spec.securityContext.runAsUser = 0; },
+  "privileged": (o) => { container(o, "Deployment").securityContext.privileged = true; },
+  "kept capability": (o) => {
+    container(o, "StatefulSet").securityContext.capabilities = {drop: ["ALL"], add: ["NET_RAW"]}; },
+  "writable root": (o) => {
+    container(o, "StatefulSet").securityContext.readOnlyRootFilesystem = false; },
+  "no seccomp": (o) => { delete find(o, "StatefulSet").spec.template.spec.securityContext.seccompProfile; },
+  "host path": (o) => {
+    find(o, "Deployment").spec.template.spec.volumes[0] = {name: "cache", hostPath: {path: "/"}}; },
+  "no memory limit": (o) => { delete container(o, "Deployment").resources.limits.memory; },
+  "no default deny": (o) => { o.splice(o.indexOf(find(o, "NetworkPolicy", "default-deny")), 1); },
+  "policy of no pod": (o) => {
+    find(o, "NetworkPolicy", "nerfd").spec.podSelector.matchLabels = {app: "nerf"}; },
+};
+
+async function main(words) {
+  if (words[0] === "--mistakes") {
+    const names = Object.keys(mistakes);
+    const spoilt = names.map((name) => {
+      const objects = read(words[1]);
+      mistakes[name](objects);
+      return objects;
+    });
+    const types = typeProblems(spoilt);
+    let missed = 0;
+    for (const [i, name] of names.entries()) {
+      let problems = [...types[i], ...await schemaProblems(spoilt[i])];
+      try {
+        problems.push(...ruleProblems(spoilt[i]));
+      } catch (error) {
+        // The rules read what the schemas ask for; without it they need not get through.
+        if (problems.length === 0) throw error;
+      }
+      if (problems.length === 0) {
+        console.log(`NOT NOTICED: ${name}`);
+        ++missed;
+      } else {
+        console.log(`noticed: ${name}: ${problems[0]}`);
+      }
+    }
+    console.log(`${names.length - missed} of ${names.length} mistakes noticed`);
+    return missed ? 1 : 0;
+  }
+  let failed = 0;
+  const sets = words.map((word) => read(word.slice(word.indexOf("=") + 1)));
+  const types = typeProblems(sets);
+  for (const [i, word] of words.entries()) {
+    const problems = [...types[i], ...await schemaProblems(sets[i]), ...ruleProblems(sets[i])];
+    for (const problem of problems) console.log(`${word.split("=")[0]}: ${problem}`);
+    console.log(`${word.split("=")[0]}: ${sets[i].length} objects, ${problems.length} problems`);
+    failed += problems.length;
+  }
+  return failed ? 1 : 0;
+}
+
+process.exitCode = await main(process.argv.slice(2));
