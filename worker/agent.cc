@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "common/error_reason.h"
 #include "common/logging.h"
+#include "worker/engine_convert.h"
 
 namespace nerf {
 namespace {
@@ -20,7 +22,7 @@ absl::Duration FromProto(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
-// An empty folder `name`: whatever an earlier process left in it belongs to nobody.
+// An empty folder `name`. Files that an earlier process left in it are removed.
 void ResetFolder(const std::string& name) {
   std::error_code error;
   std::filesystem::remove_all(name, error);
@@ -49,7 +51,8 @@ Agent::Agent(AgentOptions options, AgentContext context)
           .cache = context_.cache,
           .may_ask =
               [this] { return engine_->ready() && !(job_ != nullptr && job_->needs_alone()); },
-          .send_to_engine = [this](std::string line) { engine_->Send(std::move(line)); },
+          .send_to_engine =
+              [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
           .training_key = [this](const std::string& job) -> std::optional<std::string> {
             if (job_ == nullptr || job_->name() != job ||
                 job_->stage() != JobRun::Stage::kTraining) {
@@ -61,7 +64,8 @@ Agent::Agent(AgentOptions options, AgentContext context)
       options_.engine, context_.clock, context_.engines, context_.mailbox,
       EngineSupervisor::Listener{
           .on_ready = [this] { OnEngineReady(); },
-          .on_message = [this](const EngineMessage& message) { OnEngineMessage(message); },
+          .on_message =
+              [this](const protocol::EngineMessage& message) { OnEngineMessage(message); },
           .on_exit = [this](const EngineExit& exit) { OnEngineExit(exit); }});
 }
 
@@ -81,8 +85,8 @@ void Agent::Tick() {
                          fmt::format("the engine does not start: {}", engine_->last_failure()), ""};
     return;
   }
-  // The hello describes the device, so the engine comes first. One that fails while jobs exist must
-  // not keep the worker from reporting.
+  // The first hello describes the device, so it waits for the engine. Later ones do not: a job
+  // must be reported even if the engine fails.
   const bool may_connect = ever_connected_ || engine_->ready();
   if (stream_ == Stream::kClosed && may_connect && now >= next_connect_) Connect();
   TickJobs();
@@ -98,7 +102,7 @@ void Agent::Connect() {
   write_in_flight_ = false;
   said_hello_ = false;
   report_due_ = true;
-  // News that is read when the agent is gone is dropped.
+  // Callbacks that run after the agent is gone do nothing.
   const auto post = [alive = std::weak_ptr<bool>(alive_),
                      &mailbox = context_.mailbox](std::function<void()> read) {
     mailbox.Post([alive, read = std::move(read)] {
@@ -160,7 +164,7 @@ void Agent::OnClosed(int generation, const CallResult& result) {
   stream_ = Stream::kClosed;
   requests_->DropAll();
   if (write_in_flight_) {
-    // What may not have arrived is counted again with the next message.
+    // The server may not have received these counts; they go out again with the next message.
     metrics_.set_train_steps(metrics_.train_steps() + metrics_in_flight_.train_steps());
     metrics_.set_train_rays(metrics_.train_rays() + metrics_in_flight_.train_rays());
     metrics_.set_train_samples(metrics_.train_samples() + metrics_in_flight_.train_samples());
@@ -175,14 +179,14 @@ void Agent::OnClosed(int generation, const CallResult& result) {
                        result.code == absl::StatusCode::kUnimplemented ||
                        result.code == absl::StatusCode::kInvalidArgument;
   if (refused && !ever_connected_) {
-    result_ = result;  // a wrong token or server does not heal by waiting
+    result_ = result;  // such as a wrong token: retrying does not help
     return;
   }
-  // Jitter keeps a fleet from coming back in step: 50 to 100 % of the backoff.
+  // Jitter, 50 to 100 % of the backoff, keeps workers from reconnecting at the same moment.
   std::array<uint8_t, 1> random_byte;
   context_.random.Fill(random_byte);
   next_connect_ = context_.clock.Now() + backoff_ * (0.5 + random_byte[0] / 510.0);
-  LogWarning("the server is away",
+  LogWarning("cannot reach the server, trying again",
              {{"error", result.message}, {"retry_seconds", absl::ToDoubleSeconds(backoff_)}});
   backoff_ = std::min(backoff_ * 2, options_.max_backoff);
 }
@@ -214,7 +218,7 @@ v1::SynchronizeRequest Agent::NextMessage() {
     *hello->mutable_methods() = {methods.begin(), methods.end()};
     said_hello_ = true;
   }
-  // A given-up job is no longer this worker's, even while its engine still stops.
+  // An abandoned job is not reported, even while its engine still stops.
   if (job_ != nullptr && !job_->abandoned()) *message.mutable_job() = job_->report();
   message.set_draining(draining_);
   if (requests_->HasReply()) *message.mutable_reply() = requests_->TakeReply();
@@ -225,8 +229,8 @@ v1::SynchronizeRequest Agent::NextMessage() {
     metrics_.set_step_seconds(step_seconds_sum_ / metrics_.train_steps());
   }
   *message.mutable_metrics() = metrics_;
-  message.mutable_metrics()->MergeFrom(readings_);
-  readings_.Clear();
+  message.mutable_metrics()->MergeFrom(figures_);
+  figures_.Clear();
   metrics_in_flight_ = metrics_;
   in_flight_step_seconds_sum_ = std::exchange(step_seconds_sum_, 0);
   metrics_.set_train_steps(0);
@@ -245,11 +249,11 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
   switch (desired.action()) {
     case v1::DesiredJob::TRAIN:
       if (ours && desired.lease_epoch() <= job_->lease_epoch()) return;  // go on
-      // A word sent before the server had stored the end.
+      // Sent before the server stored the end of the job.
       if (desired.training_job() == finished_job_ && desired.lease_epoch() <= finished_epoch_) {
         return;
       }
-      // Another job, or this one granted anew: the lease that we knew of is over.
+      // Another job, or a new lease of this one: our lease is over.
       if (job_ != nullptr) LeaveJob();
       StartJob(desired);
       return;
@@ -258,7 +262,7 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
         job_->Cancel();
       } else if (job_ == nullptr && (desired.training_job() != finished_job_ ||
                                      desired.lease_epoch() > finished_epoch_)) {
-        // Not here, so it is stopped: say so, or the server would wait.
+        // Not running here. Without this report the server would wait for the job to stop.
         StartJob(desired);
       }
       return;
@@ -281,7 +285,8 @@ void Agent::StartJob(const v1::DesiredJob& desired) {
                  .cache = context_.cache,
                  .blobs = context_.blobs,
                  .server = context_.server,
-                 .send_to_engine = [this](std::string line) { engine_->Send(std::move(line)); },
+                 .send_to_engine =
+                     [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
                  .kill_engine = [this](EngineExit::Kind kind) { engine_->Kill(kind); },
                  .report_changed = [this] { report_due_ = true; },
                  .progress_changed = [this] { progress_due_ = true; }},
@@ -312,7 +317,7 @@ bool Agent::lease_doubtful() const {
 void Agent::TickJobs() {
   if (job_ != nullptr) job_->Tick();
   for (const auto& run : leaving_) run->Tick();
-  // A run gives itself up when a commit is fenced.
+  // A run abandons itself when the server rejects its epoch.
   if (job_ != nullptr && job_->abandoned()) LeaveJob();
   std::erase_if(leaving_, [](const auto& run) { return !run->in_engine(); });
   const bool waits = job_ != nullptr && job_->stage() == JobRun::Stage::kWaiting;
@@ -322,11 +327,12 @@ void Agent::TickJobs() {
 
   const absl::Duration server_silence = context_.clock.Now() - last_server_message_;
   if (lease_doubtful() && !std::exchange(told_doubtful_, true)) {
-    LogWarning("no word from the server, the lease may be gone; training on",
+    LogWarning("no message from the server; the lease may have expired, training continues",
                {{"job", job_->name()}, {"silent_seconds", absl::ToDoubleSeconds(server_silence)}});
   }
   if (job_ != nullptr && !job_->ending() && server_silence > options_.orphan_grace) {
-    LogWarning("no word from the server for too long, stopping the job", {{"job", job_->name()}});
+    LogWarning("no message from the server for too long, stopping the job",
+               {{"job", job_->name()}});
     job_->Release();
   }
 
@@ -334,7 +340,7 @@ void Agent::TickJobs() {
   absl::Duration allowed = absl::InfiniteDuration();
   if (job_ != nullptr) allowed = job_->allowed_silence();
   const bool trains = allowed != absl::InfiniteDuration();
-  // Training waits for a check, which may take longer than any step.
+  // A check runs between two steps and may take longer than any step.
   if (requests_->InEngine()) {
     allowed = trains ? std::max(allowed, options_.request_silence) : options_.request_silence;
   }
@@ -344,7 +350,7 @@ void Agent::TickJobs() {
     engine_owes_since_ = now;
   } else if (engine_->ready() &&
              now - std::max(*engine_owes_since_, engine_->last_message()) > allowed) {
-    LogError("the engine went silent, killing it");
+    LogError("the engine is silent, killing it");
     engine_owes_since_.reset();
     engine_->Kill(EngineExit::Kind::kHang);
   }
@@ -362,7 +368,7 @@ JobRun* Agent::RunOfKey(const std::string& key) {
 
 void Agent::OnEngineReady() { TickJobs(); }
 
-void Agent::OnEngineMessage(const EngineMessage& message) {
+void Agent::OnEngineMessage(const protocol::EngineMessage& message) {
   const std::string* key = std::visit(
       [](const auto& m) -> const std::string* {
         if constexpr (requires { m.job; }) return &m.job;
@@ -370,9 +376,9 @@ void Agent::OnEngineMessage(const EngineMessage& message) {
       },
       message);
   // An error about a render of the job names both; it is the render's.
-  const auto* error = std::get_if<EngineError>(&message);
-  if (error != nullptr && !error->id.empty()) key = nullptr;
-  if (const auto* progress = std::get_if<EngineProgress>(&message)) CountProgress(*progress);
+  const auto* refused = std::get_if<protocol::Refused>(&message);
+  if (refused != nullptr && !refused->id.empty()) key = nullptr;
+  if (const auto* progress = std::get_if<protocol::Progress>(&message)) CountProgress(*progress);
   if (key != nullptr && !key->empty()) {
     if (JobRun* run = RunOfKey(*key); run != nullptr) run->OnEngineMessage(message);
   } else {
@@ -391,19 +397,20 @@ void Agent::OnEngineExit(const EngineExit& exit) {
   SendDue();
 }
 
-void Agent::CountProgress(const EngineProgress& progress) {
-  const v1::Progress& now = progress.progress;
-  if (counted_key_ == progress.job && now.step() >= counted_.step()) {
+void Agent::CountProgress(const protocol::Progress& message) {
+  const TrainProgress& now = message.progress;
+  if (counted_key_ == message.job && now.step >= counted_.step) {
+    // 0 for what an engine did not send.
     const auto add = [](double later, double earlier) { return std::max(0.0, later - earlier); };
-    metrics_.set_train_steps(metrics_.train_steps() + (now.step() - counted_.step()));
-    metrics_.set_train_rays(metrics_.train_rays() + add(now.rays(), counted_.rays()));
-    metrics_.set_train_samples(metrics_.train_samples() + add(now.samples(), counted_.samples()));
-    step_seconds_sum_ += add(now.seconds(), counted_.seconds());
+    metrics_.set_train_steps(metrics_.train_steps() + (now.step - counted_.step));
+    metrics_.set_train_rays(metrics_.train_rays() + add(now.rays, counted_.rays));
+    metrics_.set_train_samples(metrics_.train_samples() + add(now.samples, counted_.samples));
+    step_seconds_sum_ += add(now.seconds, counted_.seconds);
   }
-  metrics_.set_loss(now.loss());
-  metrics_.set_psnr(now.psnr_train());
-  readings_ = progress.readings;
-  counted_key_ = progress.job;
+  metrics_.set_loss(std::isfinite(now.loss) ? now.loss : 0);
+  metrics_.set_psnr(std::isfinite(now.psnr_train) ? now.psnr_train : 0);
+  figures_ = WorkerFigures(now);
+  counted_key_ = message.job;
   counted_ = now;
 }
 
@@ -425,7 +432,8 @@ void Agent::TickShutdown() {
   const bool requests_done = requests_->empty() || elapsed >= options_.shutdown_request_timeout;
   const bool done = job_ == nullptr && leaving_.empty() && requests_done && !write_in_flight_;
   if (done || elapsed >= options_.shutdown_timeout) {
-    if (!done) LogWarning("shutting down with work left; the last committed checkpoint stands");
+    if (!done)
+      LogWarning("shutting down with unfinished work; the last committed checkpoint is kept");
     context_.server.Close();
     result_ = CallResult{};
   }

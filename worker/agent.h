@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "common/ids.h"
+#include "engine/protocol/messages.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/blob_cache.h"
 #include "worker/call_result.h"
@@ -24,20 +25,20 @@ namespace nerf {
 
 struct AgentOptions {
   std::string worker_id, session_id, device, version, host;
-  std::string cache_dir;  // with the folders jobs and requests in it
+  std::string cache_dir;  // holds the folders jobs and requests
 
-  absl::Duration heartbeat_interval = absl::Seconds(5);            // until the server says
+  absl::Duration heartbeat_interval = absl::Seconds(5);  // until the server sends another one
   absl::Duration min_progress_interval = absl::Milliseconds(800);  // engines report at 1 Hz
   absl::Duration min_backoff = absl::Milliseconds(200);
   absl::Duration max_backoff = absl::Seconds(5);
-  // A job trains on without the server for this long; then it checkpoints and stops.
+  // Without the server, a job trains on for this long; then it writes a checkpoint and stops.
   absl::Duration orphan_grace = absl::Minutes(30);
-  // From Shutdown to the end at the latest. The contract is 25 s.
+  // Longest time from Shutdown to the end of the process. docs/operations.md promises 25 s.
   absl::Duration shutdown_timeout = absl::Seconds(24);
-  // Of the shutdown, for requests in flight.
+  // Of it, the longest wait for running requests.
   absl::Duration shutdown_request_timeout = absl::Seconds(5);
-  absl::Duration request_silence = absl::Minutes(10);  // of an engine that owes a render or a check
-  // Starts of the engine in a row that came to nothing, before the worker gives up.
+  absl::Duration request_silence = absl::Minutes(10);  // of an engine that renders or checks
+  // The worker gives up after this many failed starts of the engine in a row.
   int max_failed_starts = 5;
 
   EngineSupervisorOptions engine;
@@ -58,14 +59,14 @@ struct AgentContext {
 // The worker: keeps the stream to the server and the engine alive, runs the job that the server
 // grants and answers its requests.
 //
-// What the server wants (DesiredJob) meets what is here (JobRun) in HandleDesired. Training goes on
-// while the server is away; a stream that opens anew names the job and the lease epoch, so that the
-// server takes it up again. A lease that may have run out meanwhile changes nothing here: every
-// write carries its epoch, and the server judges.
+// HandleDesired compares the server's order (DesiredJob) with the running job (JobRun). Training
+// continues while the server is unreachable. A new stream names the job and its lease epoch, and
+// the server decides whether the lease still holds; the worker never judges that itself, since
+// every write carries the epoch.
 //
-// Everything happens on one thread: the owner calls Tick at least ten times a second and runs the
-// mailbox in between; other threads only post. The owner destroys the agent before what the context
-// names, and runs the mailbox no more afterwards.
+// Single-threaded: the owner calls Tick at least ten times a second and runs the mailbox in
+// between; other threads only post. The owner destroys the agent before the members of the context,
+// and does not run the mailbox afterwards.
 class Agent {
  public:
   Agent(AgentOptions options, AgentContext context);
@@ -73,13 +74,13 @@ class Agent {
 
   void Tick();
 
-  // Finish what there is (checkpoint, commit, release) and end.
+  // Begins to end: the job writes and commits a checkpoint and is released.
   void Shutdown();
 
-  // Set once the worker should exit: OK after a clean shutdown, otherwise why it cannot go on.
+  // Set when the worker should exit: OK after a shutdown, else the reason.
   const std::optional<CallResult>& result() const { return result_; }
 
-  // True when the server has been silent for longer than the lease lives.
+  // True if the server has been silent for longer than the lease lasts.
   bool lease_doubtful() const;
   const JobRun* job() const { return job_.get(); }
   bool connected() const { return stream_ == Stream::kOpen; }
@@ -100,9 +101,9 @@ class Agent {
   v1::SynchronizeRequest NextMessage();
 
   void OnEngineReady();
-  void OnEngineMessage(const EngineMessage& message);
+  void OnEngineMessage(const protocol::EngineMessage& message);
   void OnEngineExit(const EngineExit& exit);
-  void CountProgress(const EngineProgress& progress);
+  void CountProgress(const protocol::Progress& progress);
   void TickJobs();
   void TickShutdown();
   JobRun* RunOfKey(const std::string& key);
@@ -114,7 +115,7 @@ class Agent {
   // The stream.
   Stream stream_ = Stream::kClosed;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>();
-  int generation_ = 0;  // tells news of an earlier stream from the present one's
+  int generation_ = 0;  // of the stream; callbacks of earlier streams are ignored
   bool write_in_flight_ = false;
   bool said_hello_ = false;
   bool ever_connected_ = false;
@@ -122,21 +123,21 @@ class Agent {
   SteadyTime next_connect_, last_write_, last_server_message_;
   absl::Duration backoff_, heartbeat_interval_, checkpoint_interval_, lease_ttl_;
 
-  // The job, and those given up whose engine still has to stop.
+  // The job, and abandoned ones that the engine has not stopped yet.
   std::shared_ptr<JobRun> job_;
   std::vector<std::shared_ptr<JobRun>> leaving_;
-  std::string finished_job_;  // newest whose end the server has stored
+  std::string finished_job_;  // the last one whose end the server has stored
   uint64_t finished_epoch_ = 0;
   uint64_t job_serial_ = 0;
   bool told_doubtful_ = false;
   std::optional<SteadyTime> engine_owes_since_;
 
-  // Metrics since the last message, and where the present job's counters stood.
+  // Metrics since the last message, and the job's counters at the last progress.
   v1::WorkerMetrics metrics_, metrics_in_flight_;
-  v1::WorkerMetrics readings_;  // EngineProgress::readings since the last message
+  v1::WorkerMetrics figures_;  // last values, from the last progress since then
   double step_seconds_sum_ = 0, in_flight_step_seconds_sum_ = 0;
   std::string counted_key_;
-  v1::Progress counted_;
+  TrainProgress counted_;
   int counted_restarts_ = 0;
 
   // Shutdown.
@@ -148,8 +149,7 @@ class Agent {
   std::unique_ptr<EngineSupervisor> engine_;
 };
 
-// Runs the agent until it has a result. `shutdown` is asked between events; a true answer begins
-// the shutdown.
+// Runs the agent until it has a result. Calls agent.Shutdown when `shutdown` returns true.
 CallResult RunAgent(Agent& agent, Mailbox& mailbox, const std::function<bool()>& shutdown);
 
 }  // namespace nerf

@@ -72,12 +72,12 @@ void BlobCache::Touch(const std::string& sha256, uint64_t byte_size, bool pin) {
 }
 
 void BlobCache::Shrink() {
-  // The newest stays even when it alone passes the limit: somebody is about to link it.
+  // The newest stays even if it alone is above the limit: its caller is about to link it.
   for (auto it = uses_.end(); byte_size_ > max_bytes_ && it != uses_.begin();) {
     --it;
     const auto entry = entries_.find(*it);
     if (entry->second.pins > 0 || it == uses_.begin()) continue;
-    // Under the lock, or the file of somebody who fetches the same blob anew would go.
+    // Under the lock: another thread may download the same blob again.
     std::error_code ignored;
     fs::remove(PathOf(*it), ignored);
     byte_size_ -= entry->second.byte_size;
@@ -118,7 +118,7 @@ absl::StatusOr<std::string> BlobCache::Fetch(const v1::BlobRef& blob, bool pin,
       NERF_RETURN_IF_ERROR(Download(blob, stop));
     }
     MutexLock lock(mu_);
-    // It may have made room for others since it was looked at.
+    // Another thread may have evicted it since the check.
     present = fs::exists(path, error);
     if (!present) continue;
     Touch(blob.sha256(), byte_size, pin);
@@ -132,10 +132,10 @@ absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) 
   absl::StatusOr<AtomicFile> file = AtomicFile::Create(PathOf(blob.sha256()), kReadOnly);
   if (!file.ok()) return AsOwnError(file.status());
   Sha256 sha256;
-  absl::Status status = transport_.Read(
+  NERF_RETURN_IF_ERROR(transport_.Read(
       blob,
       [&](std::string_view bytes) {
-        // More than was announced is refused before it fills the disk.
+        // A blob larger than announced must not fill the disk.
         if (static_cast<double>(file->byte_size() + bytes.size()) > blob.size_bytes()) {
           return absl::DataLossError(
               fmt::format("blob {} is longer than announced", blob.sha256()));
@@ -143,12 +143,11 @@ absl::Status BlobCache::Download(const v1::BlobRef& blob, std::stop_token stop) 
         sha256.Update(bytes);
         return AsOwnError(file->Append(bytes));
       },
-      std::move(stop));
-  if (!status.ok()) return status;
+      std::move(stop)));
   if (static_cast<double>(file->byte_size()) != blob.size_bytes() ||
       sha256.HexDigest() != blob.sha256()) {
     return absl::DataLossError(
-        fmt::format("blob {}: the bytes that came have another digest", blob.sha256()));
+        fmt::format("blob {}: the received bytes have another digest", blob.sha256()));
   }
   return AsOwnError(file->Commit());
 }

@@ -16,7 +16,7 @@
 
 namespace nerf {
 
-// How blobs move. Calls block; thread-safe.
+// Transfers blobs. Calls block; thread-safe.
 class BlobTransport {
  public:
   using ReadChunk = std::function<absl::Status(std::string_view bytes)>;
@@ -25,24 +25,24 @@ class BlobTransport {
   // Streams a blob into `sink`; the caller checks the digest.
   virtual absl::Status Read(const v1::BlobRef& blob, const ReadChunk& sink,
                             std::stop_token stop) = 0;
-  // Uploads a file whose digest and size are `blob`'s; a present blob is a success.
+  // Uploads a file of digest and size `blob`. OK if the server already has it.
   virtual absl::Status Upload(const std::string& path, const v1::BlobRef& blob,
                               std::stop_token stop) = 0;
 };
 
-// Downloaded blobs in a folder, one file each under its digest, least recently used ones removed
-// above a limit. Files are read-only and meant to be linked, so that removal never hurts a user.
-// Every file's digest is checked when it comes and once again in each process that finds it.
+// Downloaded blobs in a folder, one file each, named by its digest. Above a limit the least
+// recently used ones are removed. Files are read-only; users hard-link them, so a removal does not
+// affect them. A file's digest is checked after its download and when a new process first uses it.
 // Thread-safe; no lock is held while bytes move.
 class BlobCache {
  public:
-  // Takes over the files in `folder`, which exists, and removes leftovers of cut downloads.
+  // Takes over the files in `folder`, which exists, and removes unfinished downloads.
   // `transport` outlives this.
   BlobCache(std::string folder, uint64_t max_bytes, BlobTransport& transport);
 
   // The path of the blob's file, downloaded when needed. A pinned file stays until Unpin.
-  // Errors: those of the transport; ResourceExhausted WORKER_EXHAUSTED when there is no room here;
-  // DataLoss when the bytes that came are not the blob's; InvalidArgument for a malformed blob.
+  // Errors: those of the transport; ResourceExhausted WORKER_EXHAUSTED if the disk is full;
+  // DataLoss if the digest of the bytes differs; InvalidArgument for a malformed blob.
   absl::StatusOr<std::string> Fetch(const v1::BlobRef& blob, bool pin, std::stop_token stop);
   void Unpin(const std::string& sha256);
 

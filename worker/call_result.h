@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-// An absl::Status as plain values: results of background work cross threads in this form.
+// The parts of an absl::Status that retries look at. Background work leaves its result as one.
 struct CallResult {
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string message;
@@ -20,19 +20,20 @@ struct CallResult {
 CallResult ToCallResult(const absl::Status& status);
 absl::Status ToStatus(const CallResult& result);
 
-// Errors of this worker's own files, told apart from what a server answers: no room or no file
-// descriptors left (ErrnoToStatus) becomes RESOURCE_EXHAUSTED WORKER_EXHAUSTED. Others stay.
+// Marks errors of this worker's own file system: a full disk or no free file descriptors
+// (ErrnoToStatus) becomes RESOURCE_EXHAUSTED WORKER_EXHAUSTED, which differs from the same codes
+// sent by a server. Others stay.
 absl::Status AsOwnError(absl::Status status);
 
-// The same error, its message after `prefix`.
+// The same error with the message "prefix: message".
 absl::Status Prefixed(std::string_view prefix, const absl::Status& status);
 
-// True for errors that pass by themselves: no server, deadline, lost race, the server's full disk.
-// Not for WORKER_EXHAUSTED, whatever its code says.
+// True for errors that end by themselves: no server, deadline, lost race, full disk of the server.
+// Callers handle WORKER_EXHAUSTED, which shares a code with them, first.
 bool IsTransient(absl::StatusCode code);
 
-// True for errors that a server which is there answers with, and that may pass or not: a bug, a
-// token that is wrong now.
+// True for errors of a reachable server that may or may not end: a bug, a token that is wrong at
+// present.
 bool MayPass(absl::StatusCode code);
 
 }  // namespace nerf

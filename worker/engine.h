@@ -15,9 +15,9 @@ struct EngineExit {
   enum class Kind {
     kClean,        // exit code 0
     kCode,         // another exit code
-    kSignal,       // a signal that was not ours
-    kKilled,       // killed by us because it would not stop
-    kHang,         // killed by us because it went silent
+    kSignal,       // a signal that this worker did not send
+    kKilled,       // killed by this worker because it did not stop
+    kHang,         // killed by this worker because it was silent
     kLaunchFailed  // never ran
   };
   Kind kind = Kind::kClean;
@@ -27,26 +27,26 @@ struct EngineExit {
   std::string Describe() const;
 };
 
-// A running engine. One thread uses it (the agent's); `on_readable`, given at launch, is called
-// from another thread whenever Take has something new.
+// A running engine. Used from the agent's thread. The `on_readable` given at launch is called from
+// another thread when Take has something new.
 class Engine {
  public:
-  // A line without its newline, or the end of the process; after the end nothing comes.
+  // A line without its newline, or the end of the process, which is the last event.
   struct Event {
     std::string line;
     std::optional<EngineExit> exit;
   };
 
-  // Kills the process, where it still lives, and waits for its end.
+  // Kills the process if it still runs, and waits for its end.
   virtual ~Engine() = default;
 
-  // Queues bytes that end in a newline. Lost when the process is gone.
+  // Queues bytes that end in a newline. They are lost if the process ends.
   virtual void Send(std::string line) = 0;
 
-  // What has come since the last call. Lines that passed the limit were dropped.
+  // The events since the last call. Lines above kMaxLineBytes are dropped.
   virtual std::vector<Event> Take() = 0;
 
-  // Kills the process with SIGKILL; its end, of this kind, comes through Take.
+  // Kills the process with SIGKILL. Take then returns an exit of this kind.
   virtual void Kill(EngineExit::Kind kind) = 0;
 };
 
@@ -54,7 +54,7 @@ class Engine {
 class EngineLauncher {
  public:
   virtual ~EngineLauncher() = default;
-  // Errors: NotFound or PermissionDenied where the program cannot be run; Internal.
+  // Errors: NotFound or PermissionDenied if the program cannot be run; Internal.
   virtual absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) = 0;
 };
 

@@ -19,16 +19,16 @@
 #include "common/file_io.h"
 #include "common/logging.h"
 #include "common/mutex.h"
-#include "worker/engine_messages.h"
+#include "engine/protocol/line_splitter.h"
 
 namespace nerf {
 namespace {
 
 constexpr int kEngineFd = 3;
-// Lines that wait to be taken; above it the engine has to wait too.
+// Limits of the lines that wait for Take. Above them the socket is not read.
 constexpr size_t kMaxWaitingLines = 256;
 constexpr size_t kMaxWaitingBytes = size_t{4} << 20;
-// A child that closed its socket is on its way out; it gets this long before it is killed.
+// A child that has closed its socket is killed if it does not exit within this time.
 constexpr int kExitGraceMs = 2000;
 
 class EngineProcess final : public Engine {
@@ -43,8 +43,8 @@ class EngineProcess final : public Engine {
     thread_.join();
   }
 
-  // `launch` forks in the IO thread: the child's parent-death signal is tied to the thread that
-  // forked it, and this one lives as long as the child.
+  // Forks in the IO thread, which lives as long as the child: the kernel sends the parent-death
+  // signal when the forking thread ends.
   template <typename Fork>
   bool Start(Fork fork_child) {
     Mutex mu;
@@ -59,7 +59,7 @@ class EngineProcess final : public Engine {
       {
         MutexLock lock(mu);
         done = true;
-        // Under the lock: the condition variable dies with the caller's frame.
+        // Under the lock: the caller destroys the condition variable when it wakes up.
         forked.NotifyOne();
       }
       if (pid > 0) RunIo(pid);
@@ -94,7 +94,7 @@ class EngineProcess final : public Engine {
 
   void Kill(EngineExit::Kind kind) override {
     MutexLock lock(mu_);
-    // The pid is ours until the child is reaped, which happens under this lock.
+    // The pid cannot be reused before the child is reaped, which happens under this lock.
     if (pid_ <= 0 || reaped_) return;
     if (!killed_as_.has_value()) killed_as_ = kind;
     kill(-pid_, SIGKILL);
@@ -108,8 +108,8 @@ class EngineProcess final : public Engine {
   }
 
   void RunIo(pid_t pid) {
-    std::string incoming, writing;
-    bool dropping = false;
+    std::string writing;
+    LineSplitter splitter;
     std::vector<char> buffer(size_t{64} << 10);
     while (true) {
       bool may_read;
@@ -121,8 +121,7 @@ class EngineProcess final : public Engine {
       pollfd fds[2] = {{socket_.get(), 0, 0}, {wakeup_.get(), POLLIN, 0}};
       if (may_read) fds[0].events |= POLLIN;
       if (!writing.empty()) fds[0].events |= POLLOUT;
-      // A killed child must be noticed although nobody takes its lines: poll reports POLLHUP
-      // anyway.
+      // Without POLLIN, poll still reports POLLHUP, so the end of the child is noticed.
       if (poll(fds, 2, -1) < 0 && errno != EINTR) break;
       if (fds[1].revents != 0) {
         uint64_t count;
@@ -133,42 +132,32 @@ class EngineProcess final : public Engine {
         if (n > 0) {
           writing.erase(0, static_cast<size_t>(n));
         } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-          writing.clear();  // the end shows on the reading side
+          writing.clear();  // reading will report the end
         }
       }
       if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
         const ssize_t n = recv(socket_.get(), buffer.data(), buffer.size(), 0);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) break;
         if (n > 0) {
-          AddBytes(std::string_view(buffer.data(), static_cast<size_t>(n)), &incoming, &dropping);
+          AddBytes(std::string_view(buffer.data(), static_cast<size_t>(n)), &splitter);
         }
       }
     }
     Reap(pid);
   }
 
-  // Cuts bytes into lines. A line above the limit is dropped up to its newline.
-  void AddBytes(std::string_view bytes, std::string* incoming, bool* dropping) {
+  void AddBytes(std::string_view bytes, LineSplitter* splitter) {
     bool notify = false;
-    while (!bytes.empty()) {
-      const size_t newline = bytes.find('\n');
-      const std::string_view piece = bytes.substr(0, newline);
-      if (!*dropping && incoming->size() + piece.size() > kMaxEngineLineBytes) {
-        LogWarning("dropped a line of the engine that passes the limit");
-        *dropping = true;
-        incoming->clear();
-      }
-      if (!*dropping) incoming->append(piece);
-      if (newline == std::string_view::npos) break;
-      if (!*dropping) notify |= AddEvent({std::move(*incoming), std::nullopt});
-      incoming->clear();
-      *dropping = false;
-      bytes.remove_prefix(newline + 1);
-    }
+    splitter->Add(
+        bytes,
+        [&](std::string line) {
+          notify |= AddEvent({std::move(line), std::nullopt});
+        },
+        [] { LogWarning("dropped a line of the engine above the limit of 1 MiB"); });
     if (notify) on_readable_();
   }
 
-  // Returns whether the agent has to be told.
+  // Returns whether to call on_readable_.
   bool AddEvent(Event event) {
     MutexLock lock(mu_);
     waiting_bytes_ += event.line.size();
@@ -187,7 +176,7 @@ class EngineProcess final : public Engine {
           if (waited_ms >= kExitGraceMs) kill(-pid, SIGKILL);
         } else {
           reaped_ = true;
-          // Whatever it started must not live on.
+          // Ends processes that it may have started.
           kill(-pid, SIGKILL);
           if (killed_as_.has_value()) {
             exit = {*killed_as_, SIGKILL};
@@ -214,7 +203,7 @@ class EngineProcess final : public Engine {
   Mutex mu_;
   pid_t pid_ ABSL_GUARDED_BY(mu_) = -1;
   bool reaped_ ABSL_GUARDED_BY(mu_) = false;
-  bool notified_ ABSL_GUARDED_BY(mu_) = false;  // on_readable was called and Take not yet
+  bool notified_ ABSL_GUARDED_BY(mu_) = false;  // on_readable was called and Take was not yet
   std::optional<EngineExit::Kind> killed_as_ ABSL_GUARDED_BY(mu_);
   std::string outgoing_ ABSL_GUARDED_BY(mu_);
   std::vector<Event> events_ ABSL_GUARDED_BY(mu_);
@@ -239,7 +228,7 @@ std::string EngineExit::Describe() const {
     case Kind::kKilled:
       return "killed because it did not stop";
     case Kind::kHang:
-      return "killed because it went silent";
+      return "killed because it was silent";
     case Kind::kLaunchFailed:
       return "could not be started";
   }
@@ -264,7 +253,7 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
   UniqueFd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup.ok()) return ErrnoToStatus(errno, "eventfd");
 
-  // Everything that allocates happens before the fork.
+  // Allocates before the fork: the child may only make async-signal-safe calls.
   std::vector<char*> argv = {const_cast<char*>(options_.program.c_str())};
   for (const std::string& argument : options_.arguments) {
     argv.push_back(const_cast<char*>(argument.c_str()));

@@ -13,9 +13,9 @@ struct EngineProcessOptions {
   std::vector<std::string> arguments;  // after argv[0], e.g. serve --device cpu
 };
 
-// Runs `nerf-engine serve` as a child: a socket pair as its file descriptor 3, a process group of
-// its own, killed when this process dies. One thread for each child does all of its IO. When the
-// agent does not take lines the thread stops reading, so memory stays bounded.
+// Runs `nerf-engine serve` as a child process with one end of a socket pair as file descriptor 3,
+// in its own process group. It is killed when this process dies. One thread per child does all its
+// IO and stops reading while the agent takes no lines, so memory stays bounded.
 class EngineProcessLauncher final : public EngineLauncher {
  public:
   explicit EngineProcessLauncher(EngineProcessOptions options);

@@ -5,11 +5,13 @@
 
 #include "common/exit_code.h"
 #include "common/logging.h"
+#include "engine/protocol/engine_message.h"
+#include "engine/protocol/worker_request.h"
 
 namespace nerf {
 namespace {
 
-// Bad lines beyond this one are counted, not logged, each process.
+// Further bad lines of a process are counted but not logged.
 constexpr int kMaxLoggedBadLines = 10;
 
 }  // namespace
@@ -62,7 +64,7 @@ void EngineSupervisor::Read(int generation) {
 }
 
 void EngineSupervisor::HandleLine(const std::string& line) {
-  const absl::StatusOr<EngineMessage> message = ParseEngineMessage(line);
+  const absl::StatusOr<protocol::EngineMessage> message = protocol::ParseEngineMessage(line);
   if (!message.ok()) {
     if (++bad_lines_ <= kMaxLoggedBadLines) {
       LogWarning("ignored a line of the engine",
@@ -71,7 +73,7 @@ void EngineSupervisor::HandleLine(const std::string& line) {
     return;
   }
   last_message_ = clock_.Now();
-  if (const auto* hello = std::get_if<EngineHello>(&*message)) {
+  if (const auto* hello = std::get_if<protocol::Hello>(&*message)) {
     if (hello_.has_value()) return;
     hello_ = last_hello_ = *hello;
     failed_starts_ = 0;
@@ -89,10 +91,10 @@ void EngineSupervisor::HandleExit(const EngineExit& exit) {
   if (!came_up) {
     ++failed_starts_;
     if (exit.kind != EngineExit::Kind::kLaunchFailed) last_failure_ = exit.Describe();
-    // A device that has worked may come back; one that never did is not there.
+    // A device that worked before may work again.
     if (exit.kind == EngineExit::Kind::kCode && exit.code == kUsage && !ever_ready_) {
       failed_starts_ = kHopeless;
-      last_failure_ = "it refuses the device or another flag, as it says above";
+      last_failure_ = "it refuses the device or another flag; see its message above";
     }
   }
   absl::Duration delay = options_.min_restart_delay;
@@ -104,8 +106,8 @@ void EngineSupervisor::HandleExit(const EngineExit& exit) {
   listener_.on_exit(exit);
 }
 
-void EngineSupervisor::Send(std::string line) {
-  if (engine_ != nullptr) engine_->Send(std::move(line));
+void EngineSupervisor::Send(const protocol::WorkerRequest& request) {
+  if (engine_ != nullptr) engine_->Send(protocol::ToLine(request));
 }
 
 void EngineSupervisor::Kill(EngineExit::Kind kind) {

@@ -7,8 +7,8 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "engine/protocol/messages.h"
 #include "worker/engine.h"
-#include "worker/engine_messages.h"
 #include "worker/mailbox.h"
 
 namespace nerf {
@@ -19,40 +19,39 @@ struct EngineSupervisorOptions {
   absl::Duration max_restart_delay = absl::Seconds(5);
 };
 
-// Keeps one engine process running: starts it, waits for its hello, reads its messages, starts it
-// again after its end (at once when it had come up, with growing delays when it had not).
-// Lives on the agent's thread.
+// Keeps one engine process running: starts it, waits for its hello, reads its messages and starts
+// it again after its end. After failed starts the delay grows. Used from the agent's thread.
 class EngineSupervisor {
  public:
   struct Listener {
-    std::function<void()> on_ready;  // hello has come
-    std::function<void(const EngineMessage&)> on_message;
-    // The process is gone, and all that it was asked for with it.
+    std::function<void()> on_ready;  // after hello
+    std::function<void(const protocol::EngineMessage&)> on_message;
+    // The process has ended; nothing that it was asked for will be answered.
     std::function<void(const EngineExit&)> on_exit;
   };
 
-  // All outlive this; the mailbox runs nothing once this is destroyed.
+  // All outlive this. The mailbox is not run after this is destroyed.
   EngineSupervisor(EngineSupervisorOptions options, const Clock& clock, EngineLauncher& launcher,
                    Mailbox& mailbox, Listener listener);
 
-  // Starts the engine when one is due, kills one that says no hello.
+  // Starts an engine if one is due; kills one that sends no hello in time.
   void Tick();
 
   bool ready() const { return engine_ != nullptr && hello_.has_value(); }
-  // Of the newest engine that came up.
-  const EngineHello& last_hello() const { return last_hello_; }
-  // When the engine last said something.
+  // The last hello received, perhaps from an earlier process.
+  const protocol::Hello& last_hello() const { return last_hello_; }
+  // Time of the last valid message.
   SteadyTime last_message() const { return last_message_; }
-  // Processes started again, so far.
+  // How often the process was started again.
   int restarts() const { return restarts_; }
-  // Starts in a row that came to nothing, and why the last one did. kHopeless where the first
-  // engine refused its command line (a device that is not there): each further one would.
+  // Failed starts in a row, and the reason of the last. kHopeless if the very first engine refused
+  // its command line, for example a missing device: every other would, too.
   static constexpr int kHopeless = 1'000'000;
   int failed_starts() const { return failed_starts_; }
   const std::string& last_failure() const { return last_failure_; }
 
-  // Requires: ready(). A line that ends in a newline.
-  void Send(std::string line);
+  // Requires: ready().
+  void Send(const protocol::WorkerRequest& request);
   // on_exit follows. Does nothing without a process.
   void Kill(EngineExit::Kind kind);
 
@@ -70,9 +69,9 @@ class EngineSupervisor {
   const Listener listener_;
 
   std::unique_ptr<Engine> engine_;
-  int generation_ = 0;  // tells news of an earlier process from the present one's
-  std::optional<EngineHello> hello_;
-  EngineHello last_hello_;
+  int generation_ = 0;  // of the process; callbacks of earlier ones are ignored
+  std::optional<protocol::Hello> hello_;
+  protocol::Hello last_hello_;
   bool ever_ready_ = false;
   SteadyTime launched_at_, last_message_, next_launch_;
   int launches_ = 0, restarts_ = 0, failed_starts_ = 0;

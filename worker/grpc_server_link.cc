@@ -25,7 +25,7 @@ absl::StatusOr<std::string> Token(const std::string& token_file) {
 
 }  // namespace
 
-// Whether a stream is over. Outlives the stream, so that the last word needs nothing of it.
+// Whether a stream has ended. Outlives the stream, whose last callback sets it.
 class GrpcServerLink::StreamEnd {
  public:
   void Set() {
@@ -44,8 +44,8 @@ class GrpcServerLink::StreamEnd {
   bool done_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// One stream. Keeps itself alive from Start to OnDone. A hold keeps the call open while writes may
-// come from outside of its reactions; it is given back when the reading side has ended.
+// One stream. Keeps itself alive from Start to OnDone. Writes come from outside of gRPC's
+// callbacks, so the stream has a hold on the call, removed when the reading side has ended.
 class GrpcServerLink::StreamReactor final
     : public grpc::ClientBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>,
       public std::enable_shared_from_this<StreamReactor> {
@@ -72,8 +72,8 @@ class GrpcServerLink::StreamReactor final
   void Write(v1::SynchronizeRequest message) {
     {
       MutexLock lock(mu_);
-      if (reading_ended_) return;  // on_closed is on its way
-      // Keeps the call until the write has been handed over.
+      if (reading_ended_) return;  // on_closed follows
+      // Keeps the call alive until StartWrite has returned.
       AddHold();
     }
     outgoing_ = std::move(message);
@@ -83,7 +83,7 @@ class GrpcServerLink::StreamReactor final
 
   void Cancel() { context_.TryCancel(); }
 
-  // Nothing of the stream runs any more after it.
+  // Returns when no callback of the stream runs any more.
   void WaitUntilDone() { end_->Wait(); }
 
   void OnReadDone(bool ok) override {
@@ -113,8 +113,8 @@ class GrpcServerLink::StreamReactor final
     if (result.ok()) result = {absl::StatusCode::kUnavailable, "the server ended the stream", ""};
     listener_.on_closed(std::move(result));
     const std::shared_ptr<StreamEnd> end = end_;
-    // Before the last word: whoever waits for it destroys the stream, and the channel with it, and
-    // gRPC takes a channel's end on one of its own threads amiss (1.51 aborts).
+    // Before the end is announced: the waiting thread then destroys stream and channel. Destroying
+    // the channel here, on a thread of gRPC, would abort (gRPC 1.51).
     std::exchange(self_, nullptr).reset();
     end->Set();
   }

@@ -15,8 +15,8 @@ namespace nerf {
 
 class BlobClient;
 
-// ServerLink over gRPC. The token file is read anew for each call, so that a new token needs no
-// restart; an empty path sends none.
+// ServerLink over gRPC. The token file is read for each call, so a new token needs no restart. With
+// an empty path no token is sent.
 class GrpcServerLink final : public ServerLink {
  public:
   GrpcServerLink(std::shared_ptr<grpc::Channel> channel, std::string token_file);
@@ -36,13 +36,13 @@ class GrpcServerLink final : public ServerLink {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::string token_file_;
 
-  std::shared_ptr<StreamReactor> stream_;  // of the caller's thread
+  std::shared_ptr<StreamReactor> stream_;  // used from the caller's thread
 };
 
 // BlobTransport over gRPC.
 class GrpcBlobTransport final : public BlobTransport {
  public:
-  // `writer_id` names this worker's uploads, so that they can go on after a restart.
+  // `writer_id` names this worker's uploads; a restarted worker continues them.
   GrpcBlobTransport(std::shared_ptr<grpc::Channel> channel, std::string token_file,
                     std::string writer_id);
 

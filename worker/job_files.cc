@@ -29,16 +29,15 @@ absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::s
   for (const char* name : {"/out", "/commit"}) {
     NERF_RETURN_IF_ERROR(MakeFolders(folder + name));
   }
-  absl::Status status = LayOutScene(grant.files(), folder + "/scene", cache, stop);
+  NERF_RETURN_IF_ERROR(LayOutScene(grant.files(), folder + "/scene", cache, stop));
   JobFiles files;
-  if (status.ok() && grant.has_resume()) {
+  if (grant.has_resume()) {
     files.resume = folder + "/resume.safetensors";
-    status = LinkBlob(grant.resume().checkpoint_blob(), files.resume, cache, stop);
-  } else if (status.ok() && grant.has_init_blob()) {
+    NERF_RETURN_IF_ERROR(LinkBlob(grant.resume().checkpoint_blob(), files.resume, cache, stop));
+  } else if (grant.has_init_blob()) {
     files.init = folder + "/init.safetensors";
-    status = LinkBlob(grant.init_blob(), files.init, cache, stop);
+    NERF_RETURN_IF_ERROR(LinkBlob(grant.init_blob(), files.init, cache, stop));
   }
-  if (!status.ok()) return status;
   return files;
 }
 

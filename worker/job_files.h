@@ -9,14 +9,14 @@
 
 namespace nerf {
 
-// Where the files stand that a job starts from; empty where it has none.
+// Paths of the files that a job starts from; empty if it has none.
 struct JobFiles {
   std::string resume, init;
 };
 
-// Lays out everything that a grant names in `folder`, made anew: scene/ with the data set, the
-// checkpoint or model to start from, and empty out/ (the engine's) and commit/ (ours). Errors:
-// those of the cache and of the file system; InvalidArgument for a scene that cannot be laid out.
+// Creates `folder` with everything that a grant names: scene/ with the data set, the checkpoint or
+// model to start from, and empty out/ (written by the engine) and commit/ (written by the worker).
+// Errors: those of the cache and of the file system; InvalidArgument for a scene with bad paths.
 absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::string& folder,
                                        BlobCache& cache, const std::stop_token& stop);
 

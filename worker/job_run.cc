@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "common/error_reason.h"
@@ -12,6 +11,7 @@
 #include "common/rpc/blob_client.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
+#include "worker/engine_convert.h"
 #include "worker/scene_folder.h"
 
 namespace nerf {
@@ -19,19 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An error of the engine that the server did not expect to see as such.
-constexpr absl::StatusCode kEngineProblem = absl::StatusCode::kInternal;
-
 absl::StatusOr<v1::BlobRef> UploadFile(BlobTransport& blobs, const std::string& path,
                                        const std::stop_token& stop) {
-  absl::StatusOr<v1::BlobRef> blob = BlobOfFile(path);
-  if (!blob.ok()) return blob;
-  NERF_RETURN_IF_ERROR(blobs.Upload(path, *blob, stop));
+  NERF_ASSIGN_OR_RETURN(v1::BlobRef blob, BlobOfFile(path));
+  NERF_RETURN_IF_ERROR(blobs.Upload(path, blob, stop));
   return blob;
 }
 
-// A file of ours that is not there says nothing about the job, as the server's NOT_FOUND would, and
-// does not come back by waiting.
+// A missing local file is reported as DATA_LOSS: NOT_FOUND would mean that the server has no such
+// job.
 CallResult AsOwnTrouble(const absl::Status& status) {
   CallResult result = ToCallResult(status);
   if (result.code == absl::StatusCode::kNotFound) result.code = absl::StatusCode::kDataLoss;
@@ -79,7 +75,7 @@ JobRun::JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, 
 
 JobRun::~JobRun() {
   transfers_.request_stop();
-  // In the lane, because a large scene takes a while to remove and fetching still may write to it.
+  // In the lane of downloads: removing a large scene takes time, and one may still be running.
   context_.tasks.Run(
       Lane::kFetch,
       [folder = folder_] {
@@ -102,7 +98,7 @@ bool JobRun::needs_alone() const {
 absl::Duration JobRun::allowed_silence() const {
   if (stage_ == Stage::kStarting) return options_.reading_silence;
   if (stage_ != Stage::kTraining) return absl::InfiniteDuration();
-  // Spent budget: the engine evaluates all test views, which can take minutes.
+  // After the budget is spent the engine evaluates all test views, which can take minutes.
   return report_.progress().fraction() >= 1 ? options_.reading_silence : options_.training_silence;
 }
 
@@ -127,7 +123,7 @@ void JobRun::OnFetched(const FetchResult& result) {
   if (stage_ != Stage::kFetching) return;
   if (result.result.ok()) {
     files_ = result.files;
-    stage_ = Stage::kWaiting;
+    Enter(Stage::kWaiting);
     return;
   }
   LogWarning("cannot fetch the job's files", {{"job", name()}, {"error", result.result.message}});
@@ -146,69 +142,48 @@ void JobRun::OnFetched(const FetchResult& result) {
     Finish(v1::JobReport::RELEASED);
     return;
   }
-  FinishFailed(result.result.code, result.result.reason,
-               fmt::format("fetching the job's files: {}", result.result.message));
+  FinishFailed(Prefixed("fetching the job's files", ToStatus(result.result)));
 }
 
 void JobRun::Train() {
-  TrainCommand command;
-  command.job = key_;
-  command.dataset = folder_ + "/scene";
-  command.out = folder_ + "/out";
-  command.config = grant_.config();
-  command.resume = files_.resume;
-  command.init = files_.init;
-  command.checkpoint_interval_seconds = absl::ToDoubleSeconds(options_.checkpoint_interval);
-  command.preview_interval_seconds = absl::ToDoubleSeconds(options_.preview_interval);
-  stage_ = Stage::kStarting;
-  context_.send_to_engine(TrainLine(command));
+  protocol::Train train;
+  train.job = key_;
+  train.dataset = folder_ + "/scene";
+  train.out = folder_ + "/out";
+  train.config = ToProtocol(grant_.config());
+  train.resume = files_.resume;
+  train.init = files_.init;
+  train.checkpoint_interval_seconds = absl::ToDoubleSeconds(options_.checkpoint_interval);
+  train.preview_interval_seconds = absl::ToDoubleSeconds(options_.preview_interval);
+  Enter(Stage::kStarting);
+  context_.send_to_engine(train);
 }
 
-void JobRun::OnEngineMessage(const EngineMessage& message) {
+void JobRun::OnEngineMessage(const protocol::EngineMessage& message) {
   if (!in_engine()) return;
-  // What ends the engine's work counts whatever was asked for; the rest is nothing to a run that is
-  // given up.
   if (stop_ == Stop::kCancel || stop_ == Stop::kAbandon) {
-    if (std::holds_alternative<EngineStopped>(message) ||
-        std::holds_alternative<EngineDone>(message) ||
-        std::holds_alternative<EngineFailed>(message) ||
-        std::holds_alternative<EngineError>(message)) {
-      StopNow(stop_);
-    } else if (const auto* checkpoint = std::get_if<EngineCheckpoint>(&message)) {
-      // Taken and dropped, so that the files go.
-      for (const std::string& path : {checkpoint->checkpoint, checkpoint->model}) {
-        if (auto file = CheckInsideFolder(folder_ + "/out", path); file.ok()) RemoveFile(*file);
-      }
-    }
-    return;
+    OnUnwanted(message);
+  } else {
+    std::visit([this](const auto& m) { On(m); }, message);
   }
-  std::visit(
-      [this](const auto& m) {
-        using Message = std::decay_t<decltype(m)>;
-        if constexpr (std::is_same_v<Message, EngineStarted>) {
-          OnStarted(m);
-        } else if constexpr (std::is_same_v<Message, EngineProgress>) {
-          OnProgress(m);
-        } else if constexpr (std::is_same_v<Message, EnginePreview>) {
-          OnPreview(m);
-        } else if constexpr (std::is_same_v<Message, EngineCheckpoint>) {
-          OnCheckpoint(m);
-        } else if constexpr (std::is_same_v<Message, EngineStopped>) {
-          OnStopped();
-        } else if constexpr (std::is_same_v<Message, EngineDone>) {
-          OnDone(m);
-        } else if constexpr (std::is_same_v<Message, EngineFailed>) {
-          OnFailed(m);
-        } else if constexpr (std::is_same_v<Message, EngineError>) {
-          OnError(m);
-        }
-      },
-      message);
 }
 
-void JobRun::OnStarted(const EngineStarted& started) {
-  if (stage_ == Stage::kStarting) stage_ = Stage::kTraining;
-  *report_.mutable_effective_config() = started.config;
+void JobRun::OnUnwanted(const protocol::EngineMessage& message) {
+  if (std::holds_alternative<protocol::Stopped>(message) ||
+      std::holds_alternative<protocol::Done>(message) ||
+      std::holds_alternative<protocol::Failed>(message) ||
+      std::holds_alternative<protocol::Refused>(message)) {
+    StopNow(stop_);
+  } else if (const auto* checkpoint = std::get_if<protocol::Checkpoint>(&message)) {
+    for (const std::string& path : {checkpoint->checkpoint, checkpoint->model}) {
+      if (auto file = CheckInsideFolder(folder_ + "/out", path); file.ok()) RemoveFile(*file);
+    }
+  }
+}
+
+void JobRun::On(const protocol::Started& started) {
+  if (stage_ == Stage::kStarting) Enter(Stage::kTraining);
+  *report_.mutable_effective_config() = ToProto(started.config);
   if (grant_.config().has_init()) {
     *report_.mutable_effective_config()->mutable_init() = grant_.config().init();
   }
@@ -222,15 +197,17 @@ void JobRun::OnStarted(const EngineStarted& started) {
 }
 
 double JobRun::SecondsBefore() const {
-  // A checkpoint of a budget in seconds holds them, and no other does: equal states are equal
-  // bytes.
+  // Only checkpoints of a budget in seconds hold the training time. In others it would make equal
+  // states differ in bytes.
   const bool engine_knows = grant_.config().budget_case() == v1::TrainingConfig::kSeconds;
   return engine_knows ? 0 : grant_.resume().seconds();
 }
 
-void JobRun::OnProgress(const EngineProgress& progress) {
+void JobRun::On(const protocol::Progress& progress) { ReportProgress(progress.progress); }
+
+void JobRun::ReportProgress(const TrainProgress& progress) {
   v1::Progress* reported = report_.mutable_progress();
-  v1::Progress next = progress.progress;
+  v1::Progress next = ToProto(progress);
   next.set_seconds(SecondsBefore() + next.seconds());
   if (reported->has_psnr_preview()) next.set_psnr_preview(reported->psnr_preview());
   if (reported->has_preview_step()) next.set_preview_step(reported->preview_step());
@@ -240,18 +217,16 @@ void JobRun::OnProgress(const EngineProgress& progress) {
 }
 
 absl::StatusOr<std::string> JobRun::TakeFile(const std::string& path, const std::string& name) {
-  absl::StatusOr<std::string> file = CheckInsideFolder(folder_ + "/out", path);
-  if (!file.ok()) return file;
-  // Moved to a name of its own: a later file, even of the same step, must not touch what is being
-  // uploaded.
+  NERF_ASSIGN_OR_RETURN(std::string file, CheckInsideFolder(folder_ + "/out", path));
+  // Moved to a unique name: the engine may write the same name again during the upload.
   std::string target = fmt::format("{}/commit/{}-{}", folder_, name, ++n_taken_files_);
   std::error_code error;
-  fs::rename(*file, target, error);
+  fs::rename(file, target, error);
   if (error) return absl::InternalError(fmt::format("{}: {}", path, error.message()));
   return target;
 }
 
-void JobRun::OnPreview(const EnginePreview& preview) {
+void JobRun::On(const protocol::Preview& preview) {
   const auto image = TakeFile(preview.image, fmt::format("preview-{}", preview.step));
   if (!image.ok()) {
     LogWarning("ignored a preview",
@@ -268,7 +243,7 @@ void JobRun::UploadNextPreview() {
   if (preview_in_flight_ || !pending_preview_.has_value()) return;
   preview_in_flight_ = true;
   struct Upload {
-    EnginePreview preview;
+    protocol::Preview preview;
     v1::BlobRef blob;
     CallResult result;
   };
@@ -298,7 +273,7 @@ void JobRun::UploadNextPreview() {
       });
 }
 
-void JobRun::OnCheckpoint(const EngineCheckpoint& checkpoint) {
+void JobRun::On(const protocol::Checkpoint& checkpoint) {
   auto next = std::make_shared<PendingCheckpoint>(options_.retry);
   auto checkpoint_path =
       TakeFile(checkpoint.checkpoint, fmt::format("checkpoint-{}", checkpoint.step));
@@ -317,13 +292,14 @@ void JobRun::OnCheckpoint(const EngineCheckpoint& checkpoint) {
   request.set_lease_epoch(lease_epoch());
   request.set_worker_id(context_.worker_id);
   request.set_step(checkpoint.step);
-  for (const v1::TensorSpec& tensor : checkpoint.tensors) *request.add_tensors() = tensor;
+  for (const protocol::Tensor& tensor : checkpoint.tensors)
+    *request.add_tensors() = ToProto(tensor);
   if (checkpoint.psnr.has_value()) request.set_psnr(*checkpoint.psnr);
   request.set_seconds(report_.has_progress() ? report_.progress().seconds()
                                              : grant_.resume().seconds());
   any_checkpoint_ = true;
   newest_refused_.reset();
-  // Only the newest matters; an older one that still waits goes, with its files.
+  // Replaces an older checkpoint that still waits, and removes its files.
   pending_ = std::move(next);
   next_commit_ = context_.clock.Now();
   CommitNext();
@@ -361,7 +337,7 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
     any_commit_ = true;
     LogInfo("checkpoint committed", {{"job", name()}, {"step", checkpoint->request.step()}});
   } else if (result.reason == reason::kLeaseFenced || result.code == absl::StatusCode::kNotFound) {
-    LogWarning("the lease is another's, giving the job up",
+    LogWarning("another worker has the lease, abandoning the job",
                {{"job", name()}, {"lease_epoch", lease_epoch()}, {"error", result.message}});
     Abandon();
     return;
@@ -370,7 +346,7 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
                {{"job", name()},
                 {"error", result.message},
                 {"retry_seconds", absl::ToDoubleSeconds(*pause)}});
-    // A newer one takes its place, at once.
+    // If a newer one waits, that is committed instead.
     if (pending_ == nullptr) {
       pending_ = std::move(checkpoint);
       next_commit_ = context_.clock.Now() + *pause;
@@ -385,48 +361,46 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
     if (pending_ == nullptr) newest_refused_ = result;
   }
   CommitNext();
-  if (stage_ == Stage::kCommitting && !commit_in_flight_ && pending_ == nullptr) EnterFinal();
+  if (stage_ == Stage::kCommitting && !commit_in_flight_ && pending_ == nullptr)
+    Enter(Stage::kFinal);
 }
 
-void JobRun::OnStopped() {
+void JobRun::On(const protocol::Stopped&) {
   if (stop_ == Stop::kRelease) {
     Finish(v1::JobReport::RELEASED);
   } else {
-    FinishFailed(kEngineProblem, "", "the engine stopped without being asked to");
+    FinishFailed(absl::InternalError("the engine stopped without being asked to"));
   }
 }
 
-void JobRun::OnDone(const EngineDone& done) {
-  OnProgress({done.job, done.progress, {}});
+void JobRun::On(const protocol::Done& done) {
+  ReportProgress(FinalProgress(done.summary));
   if (!any_checkpoint_) {
-    FinishFailed(kEngineProblem, "", "the engine ended without a checkpoint");
+    FinishFailed(absl::InternalError("the engine ended without a checkpoint"));
     return;
   }
   if (newest_refused_.has_value()) {
     FinishWithoutResult(*newest_refused_);
     return;
   }
-  if (done.psnr.has_value()) report_.set_final_psnr(*done.psnr);
+  if (done.summary.psnr.has_value()) report_.set_final_psnr(*done.summary.psnr);
   Finish(v1::JobReport::SUCCEEDED);
 }
 
-void JobRun::OnFailed(const EngineFailed& failed) {
-  for (const v1::SceneProblem& problem : failed.problems) {
-    v1::SceneProblem* added = report_.add_problems();
-    added->set_file(ToUtf8(problem.file()));
-    added->set_field(ToUtf8(problem.field()));
-    added->set_message(ToUtf8(problem.message()));
+void JobRun::On(const protocol::Failed& failed) {
+  for (const protocol::Problem& problem : failed.problems) {
+    *report_.add_problems() = ToProto(problem);
   }
-  FinishFailed(failed.code, failed.reason, failed.message);
+  FinishFailed(ToStatus(failed.error));
 }
 
-void JobRun::OnError(const EngineError& error) {
+void JobRun::On(const protocol::Refused& refused) {
   if (stop_ == Stop::kRelease) {
-    // It knows no such job any more: there is nothing left to stop.
+    // The engine does not know the job any more, so nothing is left to stop.
     Finish(v1::JobReport::RELEASED);
     return;
   }
-  FinishFailed(error.code, error.reason, error.message);
+  FinishFailed(ToStatus(refused.error));
 }
 
 void JobRun::OnEngineExit(const EngineExit& exit, bool shared) {
@@ -445,8 +419,7 @@ void JobRun::OnEngineHopeless(const std::string& why) {
 }
 
 void JobRun::FinishWithoutResult(const CallResult& refusal) {
-  FinishFailed(refusal.code, refusal.reason,
-               fmt::format("the last checkpoint cannot be committed: {}", refusal.message));
+  FinishFailed(Prefixed("the last checkpoint cannot be committed", ToStatus(refusal)));
 }
 
 void JobRun::FinishCrashed(const std::string& how, bool shared) {
@@ -487,12 +460,12 @@ void JobRun::StopEngine(Stop stop) {
     StopNow(stop);
     return;
   }
-  // A data set that is being read has no state worth a checkpoint.
+  // Before the first step there is nothing to write.
   const bool checkpoint = stop == Stop::kRelease && stage_ == Stage::kTraining;
   stop_deadline_ =
       context_.clock.Now() + (checkpoint ? options_.checkpoint_timeout : options_.discard_timeout);
-  stage_ = Stage::kStopping;
-  context_.send_to_engine(StopLine(key_, checkpoint));
+  Enter(Stage::kStopping);
+  context_.send_to_engine(protocol::Stop{key_, checkpoint});
 }
 
 void JobRun::StopNow(Stop stop) {
@@ -502,44 +475,46 @@ void JobRun::StopNow(Stop stop) {
     case Stop::kCancel:
       report_.clear_error();
       final_phase_ = v1::JobReport::CANCELLED;
-      EnterFinal();
+      Enter(Stage::kFinal);
       break;
     case Stop::kRelease:
       Finish(v1::JobReport::RELEASED);
       break;
     case Stop::kAbandon:
-      stage_ = Stage::kGone;
-      context_.report_changed();
+      Enter(Stage::kGone);
       break;
   }
 }
 
 void JobRun::Finish(v1::JobReport::Phase phase) {
   final_phase_ = phase;
-  stage_ = Stage::kCommitting;
-  // A result is worth waiting for as long as it takes; a job that will run again is not.
+  Enter(Stage::kCommitting);
+  // A result waits without limit. A job that did not succeed does not: it may run again.
   commit_deadline_ =
       context_.clock.Now() +
       (phase == v1::JobReport::SUCCEEDED ? absl::InfiniteDuration() : options_.last_commit_timeout);
-  if (!commit_in_flight_ && pending_ == nullptr) EnterFinal();
+  if (!commit_in_flight_ && pending_ == nullptr) Enter(Stage::kFinal);
 }
 
-void JobRun::FinishFailed(absl::StatusCode code, const std::string& reason,
-                          const std::string& message) {
-  const absl::Status status(code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : code,
-                            message);
-  *report_.mutable_error() = ToRpcStatus(reason.empty() ? status : WithReason(status, reason));
-  LogWarning("job failed", {{"job", name()}, {"reason", reason}, {"error", message}});
+void JobRun::FinishFailed(const absl::Status& error) {
+  *report_.mutable_error() = ToRpcStatus(error);
+  const auto reason = GetReason(error);
+  LogWarning("job failed", {{"job", name()},
+                            {"reason", reason.has_value() ? reason->reason : ""},
+                            {"error", std::string(error.message())}});
   Finish(v1::JobReport::FAILED);
 }
 
-void JobRun::EnterFinal() {
-  stage_ = Stage::kFinal;
-  transfers_.request_stop();
-  pending_ = nullptr;
-  report_.set_phase(final_phase_);
-  LogInfo("job ended here", {{"job", name()}, {"phase", v1::JobReport::Phase_Name(final_phase_)}});
-  context_.report_changed();
+void JobRun::Enter(Stage stage) {
+  stage_ = stage;
+  if (stage == Stage::kFinal) {
+    transfers_.request_stop();
+    pending_ = nullptr;
+    report_.set_phase(final_phase_);
+    LogInfo("job ended here",
+            {{"job", name()}, {"phase", v1::JobReport::Phase_Name(final_phase_)}});
+  }
+  if (stage >= Stage::kFinal) context_.report_changed();
 }
 
 void JobRun::Tick() {
@@ -551,7 +526,7 @@ void JobRun::Tick() {
     context_.kill_engine(EngineExit::Kind::kKilled);
   }
   if (stage_ <= Stage::kCommitting) CommitNext();
-  if (stage_ == Stage::kCommitting && now >= commit_deadline_) EnterFinal();
+  if (stage_ == Stage::kCommitting && now >= commit_deadline_) Enter(Stage::kFinal);
 }
 
 }  // namespace nerf

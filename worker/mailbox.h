@@ -8,17 +8,18 @@
 
 namespace nerf {
 
-// What other threads want done on the agent's thread. Thread-safe; RunAll belongs to that thread.
+// Functions that other threads want to run on the agent's thread. Thread-safe; only that thread
+// calls RunAll and Wait.
 class Mailbox {
  public:
   using Action = std::function<void()>;
 
   void Post(Action action);
 
-  // Runs everything that is there, and what that posts in turn. Returns how many actions ran.
+  // Runs all actions, also those that they post. Returns how many ran.
   int RunAll();
 
-  // Waits until something is there or `timeout` has passed.
+  // Waits until there is an action or `timeout` has passed.
   void Wait(absl::Duration timeout);
 
  private:

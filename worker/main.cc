@@ -56,7 +56,7 @@ bool IsDevice(const std::string& device) {
   return device.find_first_not_of("0123456789", 5) == std::string::npos;
 }
 
-// Says on stderr why the worker ends, and how.
+// Prints on stderr why the worker ends.
 int Fail(const CallResult& result) {
   std::fprintf(stderr, "nerf-worker: %s\n", result.message.c_str());
   if (result.code == absl::StatusCode::kUnauthenticated) {
@@ -67,11 +67,11 @@ int Fail(const CallResult& result) {
   return ExitCodeFor(result.code);
 }
 
-// Waits for SIGTERM and SIGINT on a thread of its own: the first asks for a clean end, the second
-// ends the process on the spot.
+// Waits for SIGTERM and SIGINT on its own thread: the first begins a shutdown, the second ends the
+// process at once.
 class SignalWatcher {
  public:
-  // All threads must inherit the mask: construct before the first one starts.
+  // Construct before any thread starts: threads inherit the signal mask.
   SignalWatcher() {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);

@@ -13,6 +13,7 @@
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
 #include "nerf/v1/scene_service.pb.h"
+#include "worker/engine_convert.h"
 #include "worker/scene_folder.h"
 
 namespace nerf {
@@ -22,6 +23,45 @@ namespace fs = std::filesystem;
 
 absl::Status WorkerLost(std::string_view what) {
   return WithReason(absl::UnavailableError(std::string(what)), reason::kWorkerLost);
+}
+
+// The bytes of a RenderImageResponse with the images that the engine wrote into `folder`. Errors:
+// Internal for a file that is missing or elsewhere; ResourceExhausted SIZE_LIMIT.
+absl::StatusOr<std::string> AssembleReply(const protocol::Rendered& rendered,
+                                          const v1::RenderImageRequest& view,
+                                          const std::string& folder, const std::string& worker,
+                                          size_t max_bytes) {
+  v1::RenderImageResponse response;
+  response.set_width(rendered.width);
+  response.set_height(rendered.height);
+  response.set_far(rendered.far);
+  response.set_step(rendered.step);
+  response.set_seconds(rendered.seconds);
+  response.set_worker("workers/" + worker);
+  std::vector<v1::RenderChannel> channels;
+  for (const int channel : view.channels()) {
+    channels.push_back(static_cast<v1::RenderChannel>(channel));
+  }
+  if (channels.empty()) channels.push_back(v1::RGB);
+  for (const v1::RenderChannel channel : channels) {
+    const auto file = rendered.files.find(std::string(ChannelName(channel)));
+    if (file == rendered.files.end()) {
+      return absl::InternalError(fmt::format("the engine rendered no {}", ChannelName(channel)));
+    }
+    const auto path = CheckInsideFolder(folder, file->second);
+    if (!path.ok()) return absl::InternalError(std::string(path.status().message()));
+    NERF_ASSIGN_OR_RETURN(auto content, ReadFile(*path, max_bytes));
+    v1::RenderedImage* image = response.add_images();
+    image->set_channel(channel);
+    image->set_content(std::move(content));
+  }
+  std::string reply = response.SerializeAsString();
+  if (reply.size() <= max_bytes) return reply;
+  return WithReason(absl::ResourceExhaustedError(fmt::format(
+                        "the images have {} bytes, a reply may have {}; ask for a smaller view, "
+                        "fewer channels or JPEG",
+                        reply.size(), max_bytes)),
+                    reason::kSizeLimit);
 }
 
 }  // namespace
@@ -89,7 +129,7 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
     std::string path;
   };
   auto fetched = std::make_shared<Fetched>();
-  // The engine keeps models by path: the cache's own path stays the same from render to render.
+  // The engine caches models by path, so it gets the path in the blob cache, which stays the same.
   if (task.has_file()) request.pinned = task.file().sha256();
   context_.tasks.Run(
       Lane::kRequest,
@@ -144,13 +184,12 @@ void RequestBoard::OnFetched(const std::string& id, const CallResult& result,
 void RequestBoard::AskEngine(const std::string& id, Request& request) {
   if (request.request.has_validate()) {
     request.stage = Stage::kInEngine;
-    context_.send_to_engine(CheckLine(id, request.folder + "/scene"));
+    context_.send_to_engine(protocol::Check{id, request.folder + "/scene"});
     return;
   }
-  RenderCommand command;
+  protocol::Render command = ToProtocol(request.request.render().view());
   command.id = id;
   command.out = request.folder;
-  command.view = request.request.render().view();
   command.file = request.file;
   if (command.file.empty()) {
     const std::string& job = request.request.render().training_job();
@@ -164,7 +203,7 @@ void RequestBoard::AskEngine(const std::string& id, Request& request) {
     command.job = *key;
   }
   request.stage = Stage::kInEngine;
-  context_.send_to_engine(RenderLine(command));
+  context_.send_to_engine(command);
 }
 
 void RequestBoard::AskWaiting() {
@@ -183,27 +222,26 @@ void RequestBoard::OnEngineExit() {
     if (request.stage == Stage::kInEngine) lost.push_back(id);
   }
   for (const std::string& id : lost) {
-    ReplyError(requests_.find(id), WorkerLost("the engine died on the way; try again"));
+    ReplyError(requests_.find(id), WorkerLost("the engine process ended; try again"));
   }
 }
 
-void RequestBoard::OnEngineMessage(const EngineMessage& message) {
-  if (const auto* rendered = std::get_if<EngineRendered>(&message)) {
+void RequestBoard::OnEngineMessage(const protocol::EngineMessage& message) {
+  if (const auto* rendered = std::get_if<protocol::Rendered>(&message)) {
     LetGo(rendered->id);
     OnRendered(*rendered);
-  } else if (const auto* checked = std::get_if<EngineChecked>(&message)) {
+  } else if (const auto* checked = std::get_if<protocol::Checked>(&message)) {
     LetGo(checked->id);
     OnChecked(*checked);
-  } else if (const auto* error = std::get_if<EngineError>(&message)) {
-    LetGo(error->id);
-    const auto it = requests_.find(error->id);
+  } else if (const auto* refused = std::get_if<protocol::Refused>(&message)) {
+    LetGo(refused->id);
+    const auto it = requests_.find(refused->id);
     if (it == requests_.end() || it->second.stage != Stage::kInEngine) return;
-    const absl::Status status(error->code, error->message);
-    ReplyError(it, error->reason.empty() ? status : WithReason(status, error->reason));
+    ReplyError(it, ToStatus(refused->error));
   }
 }
 
-void RequestBoard::OnRendered(const EngineRendered& rendered) {
+void RequestBoard::OnRendered(const protocol::Rendered& rendered) {
   const auto it = requests_.find(rendered.id);
   if (it == requests_.end() || it->second.stage != Stage::kInEngine ||
       !it->second.request.has_render()) {
@@ -220,44 +258,9 @@ void RequestBoard::OnRendered(const EngineRendered& rendered) {
       Lane::kRequest,
       [read, rendered, view = request.request.render().view(), folder = request.folder,
        worker = options_.worker_id, max_bytes = options_.max_reply_bytes] {
-        const auto assemble = [&]() -> absl::Status {
-          v1::RenderImageResponse response;
-          response.set_width(rendered.width);
-          response.set_height(rendered.height);
-          response.set_far(rendered.far);
-          response.set_step(rendered.step);
-          response.set_seconds(rendered.seconds);
-          response.set_worker("workers/" + worker);
-          std::vector<v1::RenderChannel> channels;
-          for (const int channel : view.channels()) {
-            channels.push_back(static_cast<v1::RenderChannel>(channel));
-          }
-          if (channels.empty()) channels.push_back(v1::RGB);
-          for (const v1::RenderChannel channel : channels) {
-            const auto file = rendered.files.find(std::string(ChannelName(channel)));
-            if (file == rendered.files.end()) {
-              return absl::InternalError(
-                  fmt::format("the engine rendered no {}", ChannelName(channel)));
-            }
-            const auto path = CheckInsideFolder(folder, file->second);
-            if (!path.ok()) return absl::InternalError(std::string(path.status().message()));
-            NERF_ASSIGN_OR_RETURN(auto content, ReadFile(*path, max_bytes));
-            v1::RenderedImage* image = response.add_images();
-            image->set_channel(channel);
-            image->set_content(std::move(content));
-          }
-          read->reply = response.SerializeAsString();
-          if (read->reply.size() > max_bytes) {
-            return WithReason(
-                absl::ResourceExhaustedError(
-                    fmt::format("the images have {} bytes, a reply may have {}; ask for a smaller "
-                                "view, fewer channels or JPEG",
-                                read->reply.size(), max_bytes)),
-                reason::kSizeLimit);
-          }
-          return absl::OkStatus();
-        };
-        read->result = ToCallResult(assemble());
+        auto reply = AssembleReply(rendered, view, folder, worker, max_bytes);
+        read->result = ToCallResult(reply.status());
+        if (reply.ok()) read->reply = *std::move(reply);
       },
       [self = self_, id = rendered.id, read] {
         if (*self == nullptr) return;
@@ -271,7 +274,7 @@ void RequestBoard::OnRendered(const EngineRendered& rendered) {
       });
 }
 
-void RequestBoard::OnChecked(const EngineChecked& checked) {
+void RequestBoard::OnChecked(const protocol::Checked& checked) {
   const auto it = requests_.find(checked.id);
   if (it == requests_.end() || it->second.stage != Stage::kInEngine ||
       !it->second.request.has_validate()) {
@@ -280,7 +283,9 @@ void RequestBoard::OnChecked(const EngineChecked& checked) {
   v1::ValidateSceneResponse response;
   response.set_ok(checked.ok);
   response.set_summary(ToUtf8(checked.summary));
-  for (const v1::SceneProblem& problem : checked.problems) *response.add_problems() = problem;
+  for (const protocol::Problem& problem : checked.problems) {
+    *response.add_problems() = ToProto(problem);
+  }
   for (const std::string& warning : checked.warnings) response.add_warnings(ToUtf8(warning));
   Reply(it, response.SerializeAsString());
 }
@@ -309,7 +314,7 @@ void RequestBoard::ReplyError(Requests::iterator it, const absl::Status& status)
 void RequestBoard::GiveUp(Requests::iterator it) {
   if (it->second.stage == Stage::kInEngine) {
     cancelled_.insert(it->first);
-    context_.send_to_engine(CancelLine(it->first));
+    context_.send_to_engine(protocol::Cancel{it->first});
   }
   Forget(it);
 }
@@ -317,7 +322,7 @@ void RequestBoard::GiveUp(Requests::iterator it) {
 void RequestBoard::Forget(Requests::iterator it) {
   Request& request = it->second;
   request.stop.request_stop();
-  // Work in flight unpins for itself when it finds the request gone.
+  // A running download unpins the blob itself when it finds the request gone.
   if (!request.pinned.empty() && request.stage != Stage::kFetching) {
     context_.cache.Unpin(request.pinned);
   }
@@ -326,7 +331,7 @@ void RequestBoard::Forget(Requests::iterator it) {
 }
 
 void RequestBoard::LetGo(const std::string& id) {
-  // It may have written there after the folder was removed.
+  // The engine may have written files after the folder was removed.
   if (cancelled_.erase(id) > 0) RemoveFolder(id);
 }
 

@@ -10,10 +10,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "engine/protocol/messages.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/blob_cache.h"
 #include "worker/call_result.h"
-#include "worker/engine_messages.h"
 #include "worker/task_runner.h"
 
 namespace nerf {
@@ -23,42 +23,41 @@ struct RequestBoardOptions {
   std::string worker_id;  // named in replies
   size_t max_requests = 64;
   size_t chunk_bytes = size_t{1} << 20;
-  // A rendered reply above this is refused: it would not pass as one message to the caller.
+  // Larger replies are refused, because they do not fit one gRPC message to the caller.
   size_t max_reply_bytes = size_t{3} << 20;
 };
 
 struct RequestContext {
   TaskRunner& tasks;
   BlobCache& cache;
-  std::function<bool()> may_ask;  // the engine is up, and no job needs it alone
-  std::function<void(std::string)> send_to_engine;
-  // The engine's key of a job in training here; nullopt when it is not.
+  std::function<bool()> may_ask;  // the engine is ready, and no job needs it alone
+  std::function<void(const protocol::WorkerRequest&)> send_to_engine;
+  // The engine's name of a job in training here, or nullopt.
   std::function<std::optional<std::string>(const std::string& training_job)> training_key;
 };
 
-// Renders and validations that the server asked for, from request to reply: fetch the files, ask
-// the engine, read its images, cut the reply into chunks. A request ends with its stream; one whose
-// engine dies ends with UNAVAILABLE WORKER_LOST. Lives on the agent's thread.
+// Renders and validations for the server. For each request: download the files, ask the engine,
+// read its images, cut the reply into chunks. Requests are dropped when the stream ends, and
+// answered with UNAVAILABLE WORKER_LOST when the engine ends. Used from the agent's thread.
 class RequestBoard {
  public:
-  // What the context names outlives this.
+  // The members of the context outlive this.
   RequestBoard(RequestBoardOptions options, RequestContext context);
   ~RequestBoard();
 
   void Handle(const v1::ServerRequest& request);
-  // The stream is over: nobody waits any more.
+  // Drops all requests, because the stream has ended.
   void DropAll();
 
-  // Gives the engine what waits for it, if it may be asked.
+  // Sends waiting requests to the engine if context.may_ask().
   void AskWaiting();
-  void OnEngineMessage(const EngineMessage& message);
+  void OnEngineMessage(const protocol::EngineMessage& message);
   void OnEngineExit();
 
   bool HasReply() const { return !replies_.empty(); }
   v1::WorkerReply TakeReply();  // Requires: HasReply()
   bool empty() const { return requests_.empty() && replies_.empty(); }
-  // True while the engine owes an answer: to a request that was cancelled, too, which it answers
-  // when it has let go of it.
+  // True while the engine has not answered a request. It also answers cancelled ones.
   bool InEngine() const;
 
  private:
@@ -77,25 +76,26 @@ class RequestBoard {
   void FetchScene(const std::string& id, Request& request);
   void OnFetched(const std::string& id, const CallResult& result, const std::string& file);
   void AskEngine(const std::string& id, Request& request);
-  void OnRendered(const EngineRendered& rendered);
-  void OnChecked(const EngineChecked& checked);
+  void OnRendered(const protocol::Rendered& rendered);
+  void OnChecked(const protocol::Checked& checked);
   void Reply(Requests::iterator it, const std::string& bytes);
   void ReplyError(Requests::iterator it, const absl::Status& status);
-  // Cancels it in the engine if it is there.
+  // Drops the request; cancels it in the engine if it is there.
   void GiveUp(Requests::iterator it);
   void Forget(Requests::iterator it);
-  // The engine has answered: if that request was given up, nobody else waits for the answer.
+  // Removes the folder of a dropped request after the engine has answered it.
   void LetGo(const std::string& id);
   void RemoveFolder(const std::string& id);
   std::string FolderOf(const std::string& id) const;
 
   const RequestBoardOptions options_;
   const RequestContext context_;
-  // Background work asks this whether the board is still there.
+  // Set to null by the destructor, for background work that finishes later.
   const std::shared_ptr<RequestBoard*> self_;
   int serial_ = 0;
   Requests requests_;
-  std::set<std::string> cancelled_;  // the engine's ids of requests given up that it still owes
+  std::set<std::string>
+      cancelled_;  // dropped requests that the engine has not answered, by its ids
   std::deque<v1::WorkerReply> replies_;
 };
 

@@ -7,9 +7,9 @@
 namespace nerf {
 
 std::optional<absl::Duration> Retry::After(const CallResult& failure) {
-  // A worker without room holds a job that another worker could run.
+  // Another worker may have room for the job.
   const bool may_pass = MayPass(failure.code) || failure.reason == reason::kWorkerExhausted;
-  // Blobs that are missing are sent again with the next try.
+  // The next try uploads the missing blobs.
   const bool passes = IsTransient(failure.code) || failure.reason == reason::kBlobsMissing;
   if (!passes && !may_pass) return std::nullopt;
   if (may_pass && ++n_errors_ >= options_.max_errors) return std::nullopt;

@@ -9,19 +9,19 @@ namespace nerf {
 
 struct RetryOptions {
   absl::Duration first_pause = absl::Seconds(1);
-  absl::Duration max_pause = absl::Seconds(5);  // after errors that pass by themselves
-  // Errors that may stay: their pause grows further, and after so many the call is given up. About
+  absl::Duration max_pause = absl::Seconds(5);  // after errors that are IsTransient
+  // After errors that MayPass the pause grows further, and after this many the call fails. About
   // eight minutes in all.
   absl::Duration max_error_pause = absl::Seconds(30);
   int max_errors = 20;
 };
 
-// How often and when one piece of work is tried again. Not thread-safe.
+// Decides when a failed call is tried again. Not thread-safe.
 class Retry {
  public:
   explicit Retry(RetryOptions options) : options_(options), pause_(options.first_pause) {}
 
-  // The pause before the next try after this failure; nullopt: it is of no use.
+  // The pause before the next try, or nullopt to give up.
   std::optional<absl::Duration> After(const CallResult& failure);
 
  private:

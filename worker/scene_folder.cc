@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxPathBytes = 512;
 
-// Of our own files: WORKER_EXHAUSTED, or Internal.
+// Error of a local file: WORKER_EXHAUSTED, or Internal.
 absl::Status FileError(const std::error_code& error, const std::string& action) {
   const absl::Status status = AsOwnError(ErrnoToStatus(error.value(), action));
   if (absl::IsResourceExhausted(status)) return status;

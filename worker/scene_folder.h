@@ -25,16 +25,16 @@ absl::Status CheckScenePath(std::string_view path);
 absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, BlobCache& cache,
                          std::stop_token stop);
 
-// Makes a folder with all above it. Errors: InvalidArgument where a file stands in its way;
+// Creates a folder and its parents. Errors: InvalidArgument if a file has one of their names;
 // ResourceExhausted WORKER_EXHAUSTED without room; Internal.
 absl::Status MakeFolders(const std::string& folder);
 
-// Links `source` as `target`, or copies where the file system cannot link. Errors: InvalidArgument
-// when it is there; ResourceExhausted WORKER_EXHAUSTED without room; Internal.
+// Links `source` as `target`, or copies if the file system cannot link. Errors: InvalidArgument
+// if it exists; ResourceExhausted WORKER_EXHAUSTED without room; Internal.
 absl::Status LinkFile(const std::string& source, const std::string& target);
 
-// The canonical form of `path` when it is a regular file, no link, inside `folder`. The engine
-// reads untrusted files, so what it says about paths is not believed. Errors: PermissionDenied.
+// The canonical form of `path` if it is a regular file, no link, inside `folder`. Paths from the
+// engine are not trusted, because it reads untrusted files. Errors: PermissionDenied.
 absl::StatusOr<std::string> CheckInsideFolder(const std::string& folder, const std::string& path);
 
 }  // namespace nerf

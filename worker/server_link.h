@@ -8,29 +8,29 @@
 
 namespace nerf {
 
-// The worker's line to the server: one Synchronize stream at a time, and CommitCheckpoint.
+// The worker's connection to the server: one Synchronize stream at a time, and CommitCheckpoint.
 // Open, Write and Close belong to one thread; Commit may be called from any.
 class ServerLink {
  public:
-  // Called from other threads, one call at a time, in order; nothing comes after on_closed.
+  // Called from other threads, one call at a time, in order. on_closed is the last.
   struct Listener {
     std::function<void(v1::SynchronizeResponse)> on_message;
-    std::function<void()> on_written;           // the last Write is out, the next may follow
-    std::function<void(CallResult)> on_closed;  // the stream is over
+    std::function<void()> on_written;           // the next Write may follow
+    std::function<void(CallResult)> on_closed;  // the stream has ended
   };
 
   virtual ~ServerLink() = default;
 
-  // Begins a stream. Requires: the one before is over.
+  // Begins a stream. Requires: the one before has ended.
   virtual void Open(Listener listener) = 0;
 
   // Sends one message. Requires: an open stream and no write in flight.
   virtual void Write(v1::SynchronizeRequest message) = 0;
 
-  // Ends the stream; on_closed follows. Without a stream it does nothing.
+  // Ends the stream; on_closed follows. Does nothing without a stream.
   virtual void Close() = 0;
 
-  // Blocks until the server has answered, stop was requested or a deadline passed.
+  // Blocks until the server answers, a stop is requested or a deadline passes.
   virtual CallResult Commit(const v1::CommitCheckpointRequest& request, std::stop_token stop) = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace nerf {
 
-// Blocking work of the agent, by what must not wait for what.
+// Kinds of blocking work; work of one lane does not wait for that of another.
 enum class Lane { kFetch, kCheckpoint, kPreview, kRequest };
 inline constexpr int kLaneCount = 4;
 
@@ -21,13 +21,13 @@ class TaskRunner {
   using Action = std::function<void()>;
   virtual ~TaskRunner() = default;
 
-  // Runs `work` after the lane's earlier work, then `done` on the agent's thread. What `work` finds
-  // out it leaves in an object that both share.
+  // Runs `work` after the lane's earlier work, then `done` on the agent's thread. Results pass from
+  // one to the other in an object that both hold.
   virtual void Run(Lane lane, Action work, Action done) = 0;
 };
 
-// One thread for each lane. The destructor waits for the work that has begun and drops the rest, so
-// stop tokens of running work must be triggered first.
+// One thread for each lane. The destructor waits for running work and drops the rest; request the
+// stop of running work first.
 class ThreadTaskRunner final : public TaskRunner {
  public:
   explicit ThreadTaskRunner(Mailbox& mailbox);  // outlives this

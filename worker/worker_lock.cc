@@ -32,10 +32,9 @@ absl::StatusOr<WorkerLock> WorkerLock::Acquire(const std::string& cache_dir, Ran
         n > 0 ? fmt::format(" (process {})", std::string(absl::StripAsciiWhitespace(holder)))
               : ""));
   }
-  // For people who wonder who holds it; the lock itself is what counts.
+  // Only for people: the process id of the holder.
   if (ftruncate(fd.get(), 0) == 0) {
-    const absl::Status ignored = WriteFully(fd.get(), fmt::format("{}\n", getpid()), 0, lock_path);
-    (void)ignored;
+    WriteFully(fd.get(), fmt::format("{}\n", getpid()), 0, lock_path).IgnoreError();
   }
 
   const std::string id_path = cache_dir + "/worker_id";

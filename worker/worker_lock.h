@@ -8,15 +8,15 @@
 
 namespace nerf {
 
-// Holds a cache folder for one worker process, and with it the worker's stable id. The lock ends
-// with the process, however it dies. Movable.
+// Locks a cache folder for one worker process, and keeps the worker's stable id in it. The kernel
+// releases the lock when the process ends. Movable.
 class WorkerLock {
  public:
-  // Makes the folder where it is missing. Errors: FailedPrecondition when another worker holds it;
-  // DataLoss when the id in it is unreadable; those of the system.
+  // Creates the folder if missing. Errors: FailedPrecondition if another worker holds it;
+  // DataLoss if the id in it is unreadable; those of the file system.
   static absl::StatusOr<WorkerLock> Acquire(const std::string& cache_dir, RandomSource& random);
 
-  // 1 to 63 of [a-z0-9-]; the same for every process that ever holds this folder.
+  // 1 to 63 of [a-z0-9-]; stays the same for the folder.
   const std::string& worker_id() const { return worker_id_; }
 
  private:

@@ -6,10 +6,10 @@
 
 #include "common/clock.h"
 #include "common/counted.h"
+#include "engine/protocol/json.h"
 #include "engine/tool/bench_registry.h"
 #include "engine/tool/command.h"
 #include "engine/tool/exception_border.h"
-#include "engine/tool/json_lines.h"
 #include "engine/tool/machine.h"
 #include "fmt/format.h"
 
@@ -72,8 +72,8 @@ void Print(const Bench& bench, const BenchFigures& figures, bool json) {
 int RunBench(const BenchFlags& flags) {
   regex_t filter;
   if (regcomp(&filter, flags.filter.c_str(), REG_EXTENDED | REG_NOSUB) != 0) {
-    return ReportError(absl::InvalidArgumentError(fmt::format("--filter {}: no regular expression",
-                                                              flags.filter.substr(0, 64))),
+    return ReportError(absl::InvalidArgumentError(fmt::format(
+                           "--filter {}: not a regular expression", flags.filter.substr(0, 64))),
                        flags.json, true);
   }
   ThreadPool pool(ThreadsFor(flags.threads));

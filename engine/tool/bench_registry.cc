@@ -13,8 +13,8 @@
 namespace nerf {
 namespace {
 
-// A whole step of method ngp on a small scene, past the first hundreds of steps, where the
-// occupancy grid has found the ball.
+// A whole step of method ngp on a small scene, after some hundred steps: the occupancy grid is then
+// as sparse as in most of a training.
 std::function<BenchWork()> PrepareTrainingStep(ThreadPool* pool) {
   constexpr uint32_t kStepsBefore = 200;
   struct Training {
@@ -61,7 +61,7 @@ std::function<BenchWork()> PrepareSampleRays(ThreadPool* pool) {
   };
 }
 
-// One that probes as those of most steps do, where every block of the grid holds something.
+// A grid update like those of most steps, on a grid whose blocks are all occupied.
 std::function<BenchWork()> PrepareOccupancyUpdate(ThreadPool* pool) {
   constexpr uint32_t kStep = 1024;
   auto state = std::make_shared<NgpState>(TrainConfig(), SyntheticBallScene(1, 0, 8).geometry);

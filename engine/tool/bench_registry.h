@@ -11,9 +11,9 @@ namespace nerf {
 // What one run of a bench did.
 struct BenchWork {
   double items = 0;    // of Bench::item
-  double bytes = 0;    // read and written; 0 where it says nothing
-  double flops = 0;    // additions and multiplications; 0 where it says nothing
-  double gathers = 0;  // entries read at random from tables; 0 where there are none
+  double bytes = 0;    // read and written; 0 if not meaningful
+  double flops = 0;    // additions and multiplications; 0 if not meaningful
+  double gathers = 0;  // entries read at random from tables
 
   void Add(const BenchWork& other);
 };
@@ -22,9 +22,9 @@ struct BenchWork {
 struct Bench {
   std::string name;  // "hash_encoding_forward"
   std::string item;  // what is counted: "samples"
-  // Sets up once and returns what is timed; each call does the same work.
+  // Sets up once and returns the function to time; each of its calls does the same work.
   std::function<std::function<BenchWork()>(ThreadPool* pool)> prepare;
-  int log2_gathered = 0;  // of the memory that gathers choose from, in words of 8 bytes
+  int log2_gathered = 0;  // size of the memory that is gathered from, in 8-byte words
 };
 
 // Every bench of the program, in the order in which it is printed. Ops are added where this is

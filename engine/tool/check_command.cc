@@ -52,7 +52,7 @@ void AddCheckCommand(CLI::App* app, CommandBody* chosen) {
   auto* test_every =
       command
           ->add_option("--test-every", flags->test_every,
-                       "hold out every Nth view where the data set has no split; 0: none")
+                       "hold out every Nth view if the data set has no split; 0: none")
           ->check(CLI::Range(0, 1'000'000));
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));

@@ -3,7 +3,8 @@
 #include <cstdio>
 
 #include "common/control_groups.h"
-#include "engine/tool/json_lines.h"
+#include "engine/protocol/json.h"
+#include "engine/tool/protocol_convert.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -11,14 +12,14 @@ namespace nerf {
 int ThreadsFor(int flag) { return flag > 0 ? flag : UsableCores(); }
 
 int ReportError(const absl::Status& status, bool json, bool usage) {
-  const std::string reason = ReasonOf(status);
   fmt::print(stderr, "error: {}\n", std::string(status.message()));
   if (json) {
     JsonObject line;
     line["event"] = "failed";
-    line["code"] = CodeName(status.code());
-    line["reason"] = reason;
-    line["message"] = std::string(status.message());
+    const protocol::Error error = ToProtocol(status);
+    line["code"] = absl::StatusCodeToString(error.code);
+    line["reason"] = error.reason;
+    line["message"] = error.message;
     fmt::print("{}", JsonLine(line));
   }
   if (usage || status.code() == absl::StatusCode::kUnimplemented) return kUsage;

@@ -22,7 +22,7 @@ void AddBenchCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);
 
-// How many threads a --threads of `flag` asks for: 0 is one for each core that may be used.
+// Number of threads for a --threads of `flag`; 0 means one for each usable core.
 int ThreadsFor(int flag);
 
 // Prints the error on stderr, and with `json` as {"event":"failed",...} on stdout; returns the exit

@@ -64,33 +64,22 @@ std::unique_ptr<DeviceMonitor> DeviceMonitor::Open(const std::string& pci_bus_id
   return std::unique_ptr<DeviceMonitor>(new DeviceMonitor(std::move(nvml)));
 }
 
-DeviceReadings DeviceMonitor::Read() const {
-  DeviceReadings readings;
+void DeviceMonitor::Read(TrainProgress* progress) const {
   NvmlUtilization utilization = {};
-  if (nvml_->utilization(nvml_->device, &utilization) == kNvmlSuccess)
-    readings.utilization = utilization.gpu / 100.0;
   NvmlMemory memory = {};
-  if (nvml_->memory(nvml_->device, &memory) == kNvmlSuccess) {
-    readings.memory_used_bytes = static_cast<double>(memory.used);
-    readings.memory_size_bytes = static_cast<double>(memory.total);
-  }
   unsigned int celsius = 0, milliwatts = 0;
-  if (nvml_->temperature(nvml_->device, kNvmlTemperatureOfGpu, &celsius) == kNvmlSuccess)
-    readings.temperature_celsius = celsius;
-  if (nvml_->power(nvml_->device, &milliwatts) == kNvmlSuccess)
-    readings.power_watts = milliwatts / 1000.0;
-  return readings;
-}
-
-void SetReadings(const DeviceReadings& readings, JsonObject* object) {
-  const auto set = [&](const char* key, const std::optional<double>& value) {
-    if (value.has_value()) (*object)[key] = JsonNumber(*value);
+  const auto figure = [](int result, double value) {
+    return result == kNvmlSuccess ? value : kUnknownFigure;
   };
-  set("gpu_utilization", readings.utilization);
-  set("gpu_memory_used_bytes", readings.memory_used_bytes);
-  set("gpu_memory_size_bytes", readings.memory_size_bytes);
-  set("gpu_temperature_celsius", readings.temperature_celsius);
-  set("gpu_power_watts", readings.power_watts);
+  const int utilization_result = nvml_->utilization(nvml_->device, &utilization);
+  const int memory_result = nvml_->memory(nvml_->device, &memory);
+  const int temperature_result = nvml_->temperature(nvml_->device, kNvmlTemperatureOfGpu, &celsius);
+  const int power_result = nvml_->power(nvml_->device, &milliwatts);
+  progress->gpu_utilization = figure(utilization_result, utilization.gpu / 100.0);
+  progress->gpu_memory_used_bytes = figure(memory_result, static_cast<double>(memory.used));
+  progress->gpu_memory_size_bytes = figure(memory_result, static_cast<double>(memory.total));
+  progress->gpu_temperature_celsius = figure(temperature_result, celsius);
+  progress->gpu_power_watts = figure(power_result, milliwatts / 1000.0);
 }
 
 }  // namespace nerf

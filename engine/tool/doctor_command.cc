@@ -10,9 +10,9 @@
 #include "common/counted.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
+#include "engine/protocol/json.h"
 #include "engine/tool/autograd_library.h"
 #include "engine/tool/command.h"
-#include "engine/tool/json_lines.h"
 #include "engine/tool/machine.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
@@ -21,10 +21,10 @@
 namespace nerf {
 namespace {
 
-// Below this a small scene already swaps.
+// With less, even a small scene swaps.
 constexpr uint64_t kLittleMemoryBytes = uint64_t{1} << 30;
 
-// CUDA devices in words, or why there are none.
+// One line per CUDA device, or why there is none.
 struct CudaReport {
   std::vector<std::string> devices;
   std::string problem;

@@ -5,13 +5,13 @@
 
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/protocol/json.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
 #include "engine/tool/exception_border.h"
-#include "engine/tool/json_lines.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
@@ -29,7 +29,7 @@ struct EvalFlags {
   bool has_test_every = false, json = false;
 };
 
-// The model knows the frame it was trained in; the data set may have been placed otherwise since.
+// The model holds its training frame. The data set may be placed differently by now.
 void MoveToFrame(const SceneFrame& from, const SceneFrame& to, std::vector<View>* views) {
   if (from == to) return;
   for (View& view : *views) view.camera = ToTrainingFrame(ToOwnFrame(view.camera, from), to);

@@ -3,9 +3,11 @@
 
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/protocol/engine_message.h"
+#include "engine/protocol/json.h"
 #include "engine/tool/command.h"
 #include "engine/tool/exception_border.h"
-#include "engine/tool/json_lines.h"
+#include "engine/tool/protocol_convert.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/tensor_file.h"
 #include "fmt/format.h"
@@ -18,7 +20,7 @@ struct InspectFlags {
   bool json = false;
 };
 
-// Small counts in full: 0.0 M says nothing.
+// Counts below a million in full, others in millions.
 std::string CountText(int64_t n) {
   constexpr int64_t kMillion = 1'000'000;
   return n < kMillion ? fmt::format("{}", n)
@@ -62,7 +64,7 @@ absl::Status Inspect(const InspectFlags& flags) {
   line["step"] = stored.state.step;
   line["samples"] = stored.state.n_trained;
   line["metadata"] = file.metadata;
-  line["tensors"] = TensorList(file);
+  line["tensors"] = protocol::TensorList(TensorsOf(file));
   fmt::print("{}", JsonLine(line));
   return absl::OkStatus();
 }

@@ -4,25 +4,24 @@
 #include <string>
 #include <string_view>
 
-namespace nerf {
+#include "engine/protocol/line_splitter.h"
 
-// Longest line of the message protocol, in bytes, without its newline.
-inline constexpr size_t kMaxLineBytes = size_t{1} << 20;
+namespace nerf {
 
 // Lines over a connected stream socket. One thread reads, one writes. Borrows the descriptor.
 class LineSocket {
  public:
   explicit LineSocket(int fd) : fd_(fd) {}
 
-  // Calls on_line with each line until the other side ends or Shutdown is called. A line that is
-  // too long is dropped and calls on_too_long once. What stands behind the last newline is no line.
+  // Calls on_line with each line until the other side ends or Shutdown is called, and on_too_long
+  // once for each line above kMaxLineBytes, which is dropped. An unfinished last line is dropped.
   void ReadLines(const std::function<void(const std::string&)>& on_line,
                  const std::function<void()>& on_too_long);
 
-  // Writes all bytes, waiting where the other side is slow. False when it has gone.
+  // Writes all bytes; blocks while the other side reads slowly. False if it has gone.
   bool Write(std::string_view bytes);
 
-  // Ends reading and writing, from any thread.
+  // Ends reading and writing. Thread-safe.
   void Shutdown();
 
  private:

@@ -6,15 +6,15 @@
 
 namespace nerf {
 
-// The processor's name as the system gives it; "unknown processor" where it does not.
+// The processor's name as the system reports it, or "unknown processor".
 std::string CpuModel();
 
 // One line: processor and instruction set.
 std::string DeviceDescription();
 
-// Makes the kernels run with the instruction set that the environment variable NERF_SIMD names, to
-// measure or to compare; with the machine's best where it is not set. Every main that runs kernels
-// calls it before the first. Errors: InvalidArgument that lists what the machine has.
+// Selects the instruction set of the kernels: that of the environment variable NERF_SIMD, or the
+// machine's best. Every main calls it before it runs kernels. Errors: InvalidArgument that lists
+// the machine's instruction sets.
 absl::Status TakeSimdPathOfEnvironment();
 
 }  // namespace nerf

@@ -14,7 +14,7 @@
 
 namespace {
 
-// The commands and flags that could have been meant.
+// Names of all commands and flags, for suggestions.
 std::vector<std::string> WordsOf(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   const auto all = [](const CLI::App*) { return true; };
@@ -27,14 +27,14 @@ std::vector<std::string> WordsOf(const CLI::App& app) {
   return words;
 }
 
-// Says what is wrong with the command line, and what was likely meant.
+// Prints what is wrong with the command line, and similar names.
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
   std::string words = error.what();
   const auto rest = app.remaining(/*recurse=*/true);
   const bool no_command = app.get_subcommands().empty() && error.get_name() == "RequiredError";
   const bool no_flag = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   for (const std::string& word : rest) {
-    // A word that is no command is the cause of "a subcommand is required".
+    // An unknown command makes CLI11 report "a subcommand is required".
     if (!no_command && !(no_flag && word[0] == '-')) continue;
     const std::string wrong = word.substr(0, std::min<size_t>(word.find('='), 64));
     words = fmt::format("no such {}: '{}'{}", wrong[0] == '-' ? "flag" : "command", wrong,
@@ -64,7 +64,7 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    // Help and version come this way, too, with exit code 0.
+    // CLI11 also throws for --help and --version, with exit code 0.
     if (e.get_exit_code() != 0) return ReportUsage(app, e);
     app.exit(e);
     return nerf::kOk;

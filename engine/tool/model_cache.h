@@ -10,15 +10,15 @@
 
 namespace nerf {
 
-// Models that were loaded for renders, the least recently used forgotten first when their bytes
-// pass the limit. The one asked for last is always kept. A file that was replaced is read again.
-// Not thread-safe.
+// Models loaded for renders. Above the limit in bytes the least recently used ones are dropped; the
+// last one used is always kept. A file that changed is read again. Not thread-safe.
 class ModelCache {
  public:
   // device outlives the models.
   ModelCache(uint64_t max_bytes, RenderDevice* device) : max_bytes_(max_bytes), device_(device) {}
 
-  // The model of a file. Errors as LoadModelFile. shared_ptr: it may be in use while others come.
+  // The model of a file; shared, because it may be dropped from the cache while in use. Errors: as
+  // LoadModelFile.
   absl::StatusOr<std::shared_ptr<const LoadedModel>> Get(const std::string& path);
 
   uint64_t byte_size() const { return byte_size_; }

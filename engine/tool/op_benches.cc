@@ -27,8 +27,8 @@ constexpr int kRays = 2048;
 constexpr int kSamplesPerRay = 8;
 constexpr int kSamples = kRays * kSamplesPerRay;
 constexpr int kBatch = 512;  // samples of one call, as the training step makes them
-// Calls of a small op in one run: a run of a millisecond or more is not measured with the wake-up
-// of the pool's threads.
+// Calls of a small op in one run. A run then takes at least a millisecond, so that waking the
+// pool's threads does not count.
 constexpr int kCalls = 64;
 
 constexpr size_t kAdamFloats = size_t{1} << 18;  // a level of 2^17 entries
@@ -37,7 +37,7 @@ constexpr int kLargeTable = 19;  // log2 of the entries
 
 using Run = std::function<BenchWork()>;
 
-// `one`, kCalls times over.
+// Calls `one` kCalls times.
 Run Repeated(std::function<BenchWork()> one) {
   return [one]() -> BenchWork {
     BenchWork sum;
@@ -65,8 +65,8 @@ Buffer<float> RandomValues(size_t n) {
   return values;
 }
 
-// Short stretches of random rays through the unit cube, a marching step apart: the access pattern
-// of training.
+// Samples on random rays through the unit cube, one marching step apart: the access pattern of
+// training.
 Buffer<Vec3> RaySamples() {
   constexpr float kStep = 1.7e-3f;
   Buffer<Vec3> samples(kSamples);
@@ -90,7 +90,7 @@ struct HashBench {
   Buffer<Half> half_table{table.size()};                     // what training and views read
   Buffer<uint8_t> touched{table.size() / 16};
   Buffer<float> features{size_t{kEncodingWidth} * kSamples};
-  // Of one sample: entries read, and the bytes of an entry.
+  // Entries read per sample, and bytes per entry.
   double n_entries = 8.0 * shape.n_levels, entry_bytes = 4.0 * shape.n_features;
 };
 
@@ -134,7 +134,7 @@ Run PrepareEncodeBackward(int log2_entries) {
   };
 }
 
-// Pairs of a layer's weights, made once as a training step makes them; null in fp32.
+// A layer's weights packed into bf16 pairs, once, as in a training step; null in fp32.
 struct WeightPairs {
   WeightPairs(int n_rows, int n_columns, const Buffer<float>& weights)
       : words((static_cast<size_t>(n_rows) / 2 + 16) * n_columns) {
@@ -142,7 +142,7 @@ struct WeightPairs {
     kernels::cpu::PackBf16Pairs(n_rows, n_columns, weights.data(), words.data());
     pairs = words.data();
   }
-  Buffer<uint32_t> words;  // with the rows that may be read after the last
+  Buffer<uint32_t> words;  // and rows of padding, which the unit may read
   const uint32_t* pairs = nullptr;
 };
 
@@ -155,8 +155,8 @@ struct DenseBench {
   WeightPairs forward_pairs{n_in, n_out, weights}, backward_pairs{n_out, n_in, weights};
 };
 
-// Work of a layer's pass over a batch. Reads and writes are those of activations: weights stay in
-// the first-level cache.
+// Work of a layer's pass over a batch. Only activations count as reads and writes: weights stay in
+// the L1 cache.
 template <typename Call>
 Run PrepareDense(int n_in, int n_out, Call call) {
   auto bench = std::make_shared<DenseBench>(n_in, n_out);
@@ -283,8 +283,8 @@ Run PrepareSphericalHarmonics() {
   });
 }
 
-// Rays from around a grid whose occupied cells form a thick shell, as the surfaces of a trained
-// scene do: empty blocks are jumped over, occupied cells sampled.
+// Rays toward a grid whose occupied cells form a thick shell, like the surfaces of a trained scene:
+// the march skips empty blocks and samples occupied cells.
 struct MarchBench {
   static constexpr float kInner = 0.5f, kOuter = 0.55f;  // radii of the shell
   OccupancyGrid grid = FullOccupancyGrid({{-1, -1, -1}, {1, 1, 1}}, 1, 128);
@@ -316,7 +316,7 @@ struct MarchBench {
   }
 };
 
-// As a training step marches ahead, again and again.
+// Marches as a training step does, repeatedly.
 Run PrepareMarch() {
   auto bench = std::make_shared<MarchBench>();
   return [bench]() -> BenchWork {
@@ -354,8 +354,8 @@ struct AdamBench {
   Buffer<uint8_t> touched{kAdamFloats / 16};
 };
 
-// As training keeps moments and copies by default. Every line is touched. The gradients that the op
-// resets are filled again within the measured time, as the scatter does.
+// Adam over a whole table with the default layout of moments and copies. The op resets gradients,
+// so each run fills them again within the measured time, as the scatter of a step does.
 Run PrepareAdamSparse() {
   auto bench = std::make_shared<AdamBench>();
   return [bench]() -> BenchWork {
@@ -402,15 +402,15 @@ Run PrepareCopy() {
     Buffer<uint8_t> from{kCopyBytes}, to{kCopyBytes};
   };
   auto bench = std::make_shared<CopyBench>();
-  std::memset(bench->from.data(), 1, kCopyBytes);  // pages of its own, not the kernel's zero page
+  std::memset(bench->from.data(), 1, kCopyBytes);  // allocates the pages
   return [bench]() -> BenchWork {
     std::memcpy(bench->to.data(), bench->from.data(), kCopyBytes);
     return {.items = kCopyBytes, .bytes = 2.0 * kCopyBytes};
   };
 }
 
-// Both directions of the encoding. The forward pass reads all levels' tables for each sample, the
-// backward pass adds to one table after the other: so much memory is gathered from.
+// Both directions of the encoding. The forward pass gathers from the tables of all levels, the
+// backward pass adds to one table at a time.
 void AddEncodeBenches(int log2_entries, const std::string& suffix, std::vector<Bench>* benches) {
   const kernels::HashGridShape shape = NgpHashGridShape({.log2_hashmap_size = log2_entries});
   const auto log2_words = [](size_t bytes) { return std::bit_width(bytes / 8) - 1; };

@@ -6,13 +6,13 @@
 
 namespace nerf {
 
-// Makes a bench of an op, which runs on one core: each thread of the pool runs a copy of its own,
-// all at once. prepare is called once for each.
+// Makes a bench of a single-threaded op: each thread of the pool runs its own copy at the same
+// time. prepare is called once per thread.
 Bench OnEveryThread(std::string name, std::string item,
                     std::function<std::function<BenchWork()>()> prepare, int log2_gathered = 0);
 
-// One bench for each op of engine/kernels at the sizes of the training step, and the machine's own
-// rate of copying beside them.
+// One bench for each op of engine/kernels at the sizes of the training step, and one that copies
+// memory, for comparison.
 std::vector<Bench> OpBenches();
 
 }  // namespace nerf

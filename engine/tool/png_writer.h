@@ -12,19 +12,19 @@
 
 namespace nerf {
 
-// Writes pictures on threads of its own, so that the device renders the next view meanwhile: to
-// pack one of 800x800 takes a core some 60 ms. Used from one thread.
+// Compresses and writes pictures on its own threads while the next view is rendered: compressing
+// 800x800 pixels takes about 60 ms. Used from one thread.
 class PngWriter {
  public:
-  // n_threads pictures are packed at once, and as many wait. At least 1.
+  // n_threads pictures are compressed at once, and as many wait. At least 1.
   explicit PngWriter(int n_threads);
-  // Writes what waits.
+  // Writes the waiting pictures.
   ~PngWriter();
 
-  // Writes the picture to a file of this path, sooner or later; waits while there is no room.
-  // Errors: those of any picture before it; nothing more is written then.
+  // Queues the picture for writing to `path`; blocks while the queue is full. Errors: the first of
+  // any earlier picture; nothing more is written after it.
   absl::Status Add(std::string path, ImageU8 image);
-  // Waits until every picture is on the disk. Errors: the first of any of them.
+  // Waits until every picture is written. Errors: the first of any picture.
   absl::Status Finish();
 
  private:
@@ -42,7 +42,7 @@ class PngWriter {
   size_t n_at_work_ ABSL_GUARDED_BY(mu_) = 0;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
-  std::vector<BackgroundThread> threads_;  // last: they use what is above
+  std::vector<BackgroundThread> threads_;  // last member: the threads use those above
 };
 
 }  // namespace nerf

@@ -8,12 +8,12 @@
 #include "common/counted.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
+#include "engine/protocol/json.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
 #include "engine/tool/exception_border.h"
-#include "engine/tool/json_lines.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/png_writer.h"
 #include "engine/tool/signal_watcher.h"
@@ -36,8 +36,8 @@ struct RenderFlags {
 
 constexpr int kProgressiveStride = 8;  // of the first pass: 1/64 of the pixels
 
-// Depths of a whole set until its farthest point is known, on disk: a path can have thousands of
-// views.
+// Keeps the depths of all views on disk until the largest one, which scales them all, is known:
+// they may be too many for memory.
 class DepthSpool {
  public:
   DepthSpool() : file_(std::tmpfile()) {}
@@ -67,9 +67,8 @@ class DepthSpool {
       if (std::fread(depths.data(), sizeof(float), depths.size(), file_) != depths.size()) {
         return absl::UnavailableError("cannot read the temporary file for depths");
       }
-      absl::Status status = WritePng16(fmt::format("{}/depth_{:04}.png", out, i), sizes_[i].width,
-                                       sizes_[i].height, DepthToGray(depths, far));
-      if (!status.ok()) return status;
+      NERF_RETURN_IF_ERROR(WritePng16(fmt::format("{}/depth_{:04}.png", out, i), sizes_[i].width,
+                                      sizes_[i].height, DepthToGray(depths, far)));
     }
     JsonObject meta;
     meta["far"] = far;
@@ -99,7 +98,7 @@ std::string ColorFile(const RenderFlags& flags, size_t view) {
   return fmt::format("{}/rgb_{:04}.png", flags.out, view);
 }
 
-// Writes the view as it is after each pass, over the one before it.
+// After each pass writes the view so far over the file of the pass before.
 absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin,
                          const Clock& clock, const std::stop_token& stop, PictureRender* work) {
   for (int stride = kProgressiveStride; !work->finished(); stride /= 2) {
@@ -146,25 +145,27 @@ absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_t
   for (size_t i = 0; i < cameras.size(); ++i) {
     const SteadyTime begin = clock.Now();
     const std::unique_ptr<PictureRender> work = model.renderer->Begin(cameras[i], options);
-    absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
+    const absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
     if (absl::IsCancelled(status)) {
       NERF_RETURN_IF_ERROR(writer.Finish());
       return absl::CancelledError(fmt::format("{}: {} of {} views are done",
                                               std::string(status.message()), i, cameras.size()));
     }
-    if (!status.ok()) return status;
+    NERF_RETURN_IF_ERROR(status);
     const ViewPicture view = work->TakePicture();
     rendering += clock.Now() - begin;
     if (i == 0) first_rendering = rendering;
-    if (channels.rgb) status = writer.Add(ColorFile(flags, i), ColorsOf(view));
-    if (status.ok() && channels.opacity) {
-      status = writer.Add(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view));
+    if (channels.rgb) {
+      NERF_RETURN_IF_ERROR(writer.Add(ColorFile(flags, i), ColorsOf(view)));
     }
-    if (status.ok() && channels.depth) {
-      status = depths.Append(view.rgba.width, view.rgba.height,
-                             OwnDepths(view, model.state.geometry.frame.scale));
+    if (channels.opacity) {
+      NERF_RETURN_IF_ERROR(
+          writer.Add(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view)));
     }
-    if (!status.ok()) return status;
+    if (channels.depth) {
+      NERF_RETURN_IF_ERROR(depths.Append(view.rgba.width, view.rgba.height,
+                                         OwnDepths(view, model.state.geometry.frame.scale)));
+    }
     if (progress.has_value()) progress->Add();
   }
   NERF_RETURN_IF_ERROR(writer.Finish());
@@ -195,9 +196,8 @@ int RunRender(const RenderFlags& flags) {
   absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
   if (!channels.ok()) return ReportError(channels.status(), flags.json, true);
   if (flags.progressive && !channels->rgb) {
-    return ReportError(
-        absl::InvalidArgumentError("--progressive: shows colors, which --channels leaves out"),
-        flags.json, true);
+    return ReportError(absl::InvalidArgumentError("--progressive: needs rgb in --channels"),
+                       flags.json, true);
   }
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Render(flags, *channels, signals.token()); });

@@ -1,20 +1,25 @@
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "absl/status/statusor.h"
+#include "engine/protocol/messages.h"
 #include "engine/render/render_device.h"
-#include "engine/tool/serve_messages.h"
+#include "engine/tool/view_writer.h"
 
 namespace nerf {
 
-// What a `rendered` message names.
+// The files of a `rendered` message.
 struct RenderedFiles {
-  JsonObject files = JsonObject::object();  // channel: path
-  float far = 0;                            // of the depths, in the data set's units; 0 without
+  std::map<std::string, std::string> files;  // path by channel
+  float far = 0;  // depth that stands for white, in the data set's units; 0 without depth
 };
 
-// Writes the channels that the message asks for into its folder, which is made, as files named by
-// its id; each is whole or not there. scale: training units per own unit.
+// Writes `channels` of a view into request.out, which is created, as files named after request.id.
+// Each file appears whole or not at all. scale: training units per unit of the data set.
 absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
-                                                 const RenderMessage& message, float scale);
+                                                 const protocol::Render& request,
+                                                 const ViewChannels& channels, float scale);
 
 }  // namespace nerf

@@ -27,7 +27,7 @@ int RunServe(const ServeFlags& flags) {
   if (fstat(flags.fd, &found) != 0 || !S_ISSOCK(found.st_mode)) {
     return ReportError(
         absl::InvalidArgumentError(fmt::format(
-            "file descriptor {} is no socket; nerf-worker starts this command", flags.fd)),
+            "file descriptor {} is not a socket; nerf-worker starts this command", flags.fd)),
         false, true);
   }
   const RealClock clock;

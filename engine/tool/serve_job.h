@@ -10,73 +10,68 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
-#include "engine/tool/json_lines.h"
+#include "engine/protocol/messages.h"
 #include "engine/tool/serve_loop.h"
-#include "engine/tool/serve_messages.h"
 #include "engine/tool/time_share.h"
-#include "engine/train/trainer.h"
+#include "engine/tool/training_run.h"
 
 namespace nerf {
 
-// How often the engine says that it is alive while it is at work.
+// How often the engine reports while it works.
 inline constexpr absl::Duration kServeHeartbeat = absl::Seconds(1);
 
-// The job in work: what the trainer tells goes out as messages, and between its steps what waits in
-// the mailbox is answered.
-class ServeLoop::Job final : public TrainerObserver {
+// The running job. Sends what happens in the training as messages, and handles waiting requests
+// between two steps.
+class ServeLoop::Job final : public TrainingRunObserver {
  public:
-  // What is given by reference outlives the job.
-  Job(ServeLoop* loop, const TrainMessage& message, std::stop_token stop);
+  // loop and message outlive the job.
+  Job(ServeLoop* loop, const protocol::Train& message, std::stop_token stop);
 
   const std::string& name() const { return message_.job; }
   std::stop_token stop() const { return stop_; }
-  void RequestStop(bool checkpoint) { stop_mode_checkpoint_ = checkpoint; }
-  // Unset until a stop was asked for.
-  std::optional<bool> stop_mode_checkpoint() const { return stop_mode_checkpoint_; }
-
-  void Begin(Trainer* trainer) { trainer_ = trainer; }
-  void Finish();
+  // With a checkpoint, one is written before the job ends.
+  void RequestStop(bool checkpoint) { stop_with_checkpoint_ = checkpoint; }
+  // nullptr before the first step and after the last.
   const Trainer* trainer() const { return trainer_; }
 
-  // The weights as they stand, as files would hold them; they stay so while the training goes on.
-  // nullptr before the first step can be taken. Copied once for all renders of the same step.
+  // A renderer with a copy of the current weights, shared by all renders of the same step. Equal to
+  // the renderer of a file written now. nullptr while trainer() is.
   std::shared_ptr<SceneRenderer> CurrentRenderer();
 
+  void OnBegin(const TrainingSession& session, Trainer* trainer) override;
   void OnProgress(const TrainProgress& progress) override;
   absl::Status OnPreview(const TrainPreview& preview) override;
-  absl::Status OnCheckpointDue() override { return WriteCheckpoint(); }
+  absl::Status OnCheckpointDue() override;
   void OnWarning(const std::string& text) override;
   absl::Status BetweenSteps() override;
+  absl::Status OnStopped() override;
+  absl::Status OnEvaluatedViews(size_t n_done, size_t n_views) override;
+  void OnEnd() override;
 
-  // Writes the checkpoint of the step that stands, and says so. Once a step: a second one would be
-  // the same bytes, which the worker uploads and commits again.
-  absl::Status WriteCheckpoint();
-
-  // Says that the job is alive where no step has been taken for a while.
+  // Sends the last progress again if nothing was sent for kServeHeartbeat.
   void Heartbeat();
 
-  absl::Status BetweenEvaluatedViews(size_t n_done, size_t n_views);
-
+  // Files of the last checkpoint.
   const std::string& checkpoint() const { return checkpoint_; }
   const std::string& model() const { return model_; }
 
  private:
-  // Behind a render in work, and once a stop was asked for, what can wait does so.
-  absl::Status AnswerMail();
+  // Handles waiting requests. During a render, and after a stop was asked for, only urgent ones.
+  absl::Status HandleRequests();
   void SendProgress();
 
   ServeLoop* const loop_;
-  const TrainMessage& message_;
+  const protocol::Train& message_;
   const std::stop_token stop_;
   Trainer* trainer_ = nullptr;
-  std::optional<bool> stop_mode_checkpoint_;
+  bool stop_with_checkpoint_ = false;
   TimeShare share_;
   std::shared_ptr<SceneRenderer> renderer_;  // of rendered_step_
   uint32_t rendered_step_ = 0;
-  JsonObject last_progress_;
+  std::optional<TrainProgress> last_progress_;
   SteadyTime last_sent_;
-  std::string checkpoint_, model_;           // the last ones written
-  std::optional<uint32_t> checkpoint_step_;  // theirs, once they are sent
+  std::string checkpoint_, model_;
+  std::optional<uint32_t> checkpoint_step_;  // of the last checkpoint message
 };
 
 }  // namespace nerf

@@ -2,34 +2,49 @@
 
 #include <unistd.h>
 
-#include <limits>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "engine/scene/image_io.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/protocol/engine_message.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/loaded_model.h"
+#include "engine/tool/protocol_convert.h"
 #include "engine/tool/rendered_files.h"
 #include "engine/tool/serve_job.h"
 #include "engine/tool/training_methods.h"
+#include "engine/tool/training_run.h"
 #include "engine/tool/view_request.h"
-#include "engine/train/evaluation.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
 
 namespace nerf {
+namespace {
 
-// A render at work. It keeps what it is made of, so that the training can go on.
-struct ServeLoop::RenderInWork {
-  RenderMessage message;
+protocol::Refused RefusedRequest(const std::string& id, const absl::Status& status) {
+  return {id, "", ToProtocol(status)};
+}
+protocol::Refused RefusedForJob(const std::string& job, const absl::Status& status) {
+  return {"", job, ToProtocol(status)};
+}
+
+absl::Status NotTraining(const std::string& job) {
+  return absl::NotFoundError(fmt::format("job {} is not in training", job.substr(0, 64)));
+}
+
+}  // namespace
+
+// A running render. It owns what it renders from, so that the training can continue.
+struct ServeLoop::RunningRender {
+  protocol::Render request;
+  ViewChannels channels;
   std::stop_token stop;
   SteadyTime begin;
-  std::shared_ptr<const LoadedModel> model;  // owns renderer, or
-  std::shared_ptr<SceneRenderer> weights;    // of the job in training
+  std::shared_ptr<const LoadedModel> model;    // of a file, or
+  std::shared_ptr<SceneRenderer> job_weights;  // of the running job
   uint32_t step = 0;
   float scale = 1;  // of the scene
   std::unique_ptr<PictureRender> picture;
@@ -47,36 +62,35 @@ ServeLoop::ServeLoop(ServeOptions options, RenderDevice* render_device, ThreadPo
 ServeLoop::~ServeLoop() = default;
 
 void ServeLoop::ReadUntilEnd() {
-  socket_.ReadLines([this](const std::string& line) { mailbox_.PutLine(line); },
-                    [this] { mailbox_.PutError("a line of more than 1 MiB"); });
-  mailbox_.End();
+  socket_.ReadLines(
+      [this](const std::string& line) { requests_.PutLine(line); },
+      [this] { requests_.PutError(absl::InvalidArgumentError("a line of more than 1 MiB")); });
+  requests_.End();
   if (options_.exit_grace == absl::InfiniteDuration()) return;
   const SteadyTime deadline = clock_->Now() + options_.exit_grace;
   MutexLock lock(mu_);
   while (!done_) {
     const absl::Duration left = deadline - clock_->Now();
-    // Nobody is left to hear an answer; files are whole or not there.
+    // Nobody is left to read an answer. Files are written whole or not at all.
     if (left <= absl::ZeroDuration()) _exit(0);
     done_changed_.WaitFor(mu_, left);
   }
 }
 
 absl::Status ServeLoop::Run() {
-  JsonObject hello = Reply("hello", "version", NERF_VERSION);
-  hello["device"] = options_.device;
-  hello["description"] = options_.device_description;
-  hello["threads"] = pool_->n_threads();
-  hello["methods"] = TrainingMethods(options_.device);
-  Send(hello);
+  Send(protocol::Hello{NERF_VERSION, options_.device, options_.device_description,
+                       static_cast<uint32_t>(pool_->n_threads()),
+                       TrainingMethods(options_.device)});
   std::thread reader([this] { ReadUntilEnd(); });
   while (broken_.ok()) {
-    std::optional<Mail> mail = render_ != nullptr ? mailbox_.TryTakeUrgent() : mailbox_.WaitTake();
-    if (mail.has_value()) {
-      Handle(*std::move(mail), nullptr);
+    std::optional<QueuedRequest> request =
+        render_ != nullptr ? requests_.TryTakeUrgent() : requests_.WaitTake();
+    if (request.has_value()) {
+      Handle(*std::move(request), nullptr);
     } else if (render_ != nullptr) {
-      GoOnWithRender(nullptr, [this] {
-        SayAtWork(render_->message.id, nullptr);
-        return mailbox_.HasUrgent();
+      ContinueRender(nullptr, [this] {
+        ReportWorking(render_->request.id, nullptr);
+        return requests_.HasUrgent();
       });
     } else {
       break;
@@ -96,292 +110,219 @@ absl::Status ServeLoop::Run() {
 bool ServeLoop::IsOfBrokenDevice(const absl::Status& status) {
   const auto found = GetReason(status);
   if (!found.has_value() || found->reason != reason::kGpuFailed) return false;
-  LogError("the device broke", {{"error", std::string(status.message())}});
+  LogError("the device failed", {{"error", std::string(status.message())}});
   broken_ = status;
   return true;
 }
 
-void ServeLoop::Send(const JsonObject& message) {
-  // A peer that is gone ends the reading side, too, and with it everything.
-  if (!socket_.Write(JsonLine(message))) socket_.Shutdown();
+void ServeLoop::Send(const protocol::EngineMessage& message) {
+  // If the worker is gone, Shutdown ends the reader, and that ends everything else.
+  if (!socket_.Write(protocol::ToLine(message))) socket_.Shutdown();
 }
 
-void ServeLoop::Handle(Mail mail, Job* job) {
-  if (!mail.error.empty()) {
-    Send(ErrorReply("", "", absl::InvalidArgumentError(mail.error)));
-    return;
-  }
-  const nlohmann::json& message = mail.message;
-  if (mail.cancelled) {
-    Send(ErrorReply(TextOf(message, "id"), "", absl::CancelledError("cancelled")));
-    return;
-  }
-  const std::string type = TextOf(message, "type");
-  if (type == "train") {
-    HandleTrain(message, job);
-  } else if (type == "stop") {
-    HandleStop(message, job);
-  } else if (type == "render") {
-    HandleRender(mail);
-  } else if (type == "check") {
-    HandleCheck(std::move(mail), job);
+void ServeLoop::Handle(QueuedRequest queued, Job* job) {
+  if (queued.cancelled) {
+    Send(RefusedRequest(queued.received.id, absl::CancelledError("cancelled")));
+  } else if (!queued.ok()) {
+    Refuse(queued.received, job != nullptr);
   } else {
-    Send(ErrorReply(
-        TextOf(message, "id"), TextOf(message, "job"),
-        absl::InvalidArgumentError(fmt::format("type: '{}' is not known", type.substr(0, 64)))));
+    std::visit([&](const auto& request) { HandleRequest(request, queued, job); },
+               *queued.received.request);
   }
 }
 
-void ServeLoop::HandleTrain(const nlohmann::json& message, Job* job) {
-  const std::string name = TextOf(message, "job");
+void ServeLoop::Refuse(const protocol::ReceivedRequest& wrong, bool in_job) {
+  const absl::Status& status = wrong.request.status();
+  // A job that could have begun ends here; it needs a name that fits an answer.
+  if (wrong.type == "train" && !in_job && !wrong.job.empty() &&
+      wrong.job.size() <= protocol::kMaxNameBytes) {
+    Send(protocol::Failed{wrong.job, ToProtocol(status), {}});
+  } else {
+    Send(protocol::Refused{wrong.id, wrong.job, ToProtocol(status)});
+  }
+}
+
+void ServeLoop::HandleRequest(const protocol::Train& train, QueuedRequest&, Job* job) {
   if (job != nullptr) {
-    Send(ErrorReply(
-        "", name,
-        WithReason(absl::FailedPreconditionError(fmt::format("job {} is in training", job->name())),
-                   reason::kBusy)));
+    Send(RefusedForJob(train.job, WithReason(absl::FailedPreconditionError(
+                                                 fmt::format("job {} is in training", job->name())),
+                                             reason::kBusy)));
     return;
   }
-  absl::StatusOr<TrainMessage> train = ReadTrainMessage(message);
-  if (!train.ok()) {
-    // Without a name there is no job that could fail.
-    Send(name.empty() || name.size() > 1024 ? ErrorReply("", name, train.status())
-                                            : FailedReply(name, train.status(), {}));
-    return;
-  }
-  Job work(this, *train, mailbox_.BeginJob(name));
+  Job new_job(this, train, requests_.BeginJob(train.job));
   std::vector<SceneProblem> problems;
-  const absl::Status status = Guarded([&] { return Train(*train, &work, &problems); });
-  work.Finish();
-  mailbox_.EndJob();
-  if (!status.ok() && !IsOfBrokenDevice(status)) Send(FailedReply(name, status, problems));
+  const absl::Status status = Guarded([&] { return Train(train, &new_job, &problems); });
+  requests_.EndJob();
+  if (!status.ok() && !IsOfBrokenDevice(status)) {
+    Send(protocol::Failed{train.job, ToProtocol(status), ToProtocol(problems)});
+  }
 }
 
-absl::Status ServeLoop::Train(const TrainMessage& message, Job* job,
+absl::Status ServeLoop::Train(const protocol::Train& message, Job* job,
                               std::vector<SceneProblem>* problems) {
+  NERF_ASSIGN_OR_RETURN(TrainRequest request, ToTrainRequest(message));
   NERF_RETURN_IF_ERROR(CreateFolder(message.out));
-  TrainRequest request = message.request;
   request.device = options_.device;
   auto session = OpenTrainingSession(request, pool_, problems, job->stop());
-  if (!session.ok() && job->stop().stop_requested()) {
-    // Nothing was trained, so there is nothing to keep.
-    NERF_RETURN_IF_ERROR(job->BetweenSteps());
-    JsonObject reply = Reply("stopped", "job", message.job);
-    reply["step"] = 0;
-    Send(reply);
-    return absl::OkStatus();
-  }
+  if (!session.ok() && job->stop().stop_requested()) return job->OnStopped();
   if (!session.ok()) return session.status();
-  TrainingSession& s = **session;
-  TrainerOptions options;
-  options.checkpoint_interval = message.checkpoint_interval;
-  options.preview_interval = message.preview_interval;
-  options.render_device = render_device_;
-  const int64_t first_trained = s.state.n_trained;
-  const double first_seconds = s.state.seconds;
-  Trainer trainer(&s.scene, s.state, s.step.get(), pool_, clock_, options, job);
-
-  JsonObject started = Reply("started", "job", message.job);
-  started["config"] = ConfigObject(s.state.config);
-  started["scene"] = JsonObject{{"flavor", SceneFlavorName(s.scene.geometry.flavor)},
-                                {"train", s.scene.train.size()},
-                                {"test", s.scene.test.size()},
-                                {"warnings", s.scene.warnings}};
-  started["step"] = s.state.step;
-  Send(started);
-  job->Begin(&trainer);
-
-  const auto stopped = [&]() -> absl::Status {
-    // The message that asked for it may still wait.
-    NERF_RETURN_IF_ERROR(job->BetweenSteps());
-    if (job->stop_mode_checkpoint().value_or(false)) {
-      NERF_RETURN_IF_ERROR(job->WriteCheckpoint());
-    }
-    JsonObject reply = Reply("stopped", "job", message.job);
-    reply["step"] = trainer.state().step;
-    Send(reply);
-    return absl::OkStatus();
-  };
-
-  NERF_ASSIGN_OR_RETURN(TrainOutcome outcome, trainer.Run(job->stop()));
-  if (outcome == TrainOutcome::kStopped) return stopped();
-  NERF_RETURN_IF_ERROR(job->WriteCheckpoint());
-
-  TrainSummary summary{&trainer.state(), 0, std::numeric_limits<double>::quiet_NaN(),
-                       job->checkpoint(), job->model()};
-  if (!s.scene.test.empty()) {
-    EvaluationOptions evaluation;
-    evaluation.background = trainer.state().evaluation_background;
-    evaluation.min_transmittance = trainer.state().config.min_transmittance;
-    evaluation.with_ssim = false;
-    size_t n_done = 0;
-    const auto tell = [&] { return job->BetweenEvaluatedViews(n_done, s.scene.test.size()); };
-    NERF_RETURN_IF_ERROR(tell());
-    evaluation.on_image = [&](const View&, const ImageU8&) {
-      ++n_done;
-      return tell();
-    };
-    absl::StatusOr<EvaluationResult> result = EvaluateViews(
-        trainer.NewRenderer().get(), s.scene.test, evaluation, pool_, *clock_, job->stop());
-    if (!result.ok() && absl::IsCancelled(result.status())) return stopped();
-    if (!result.ok()) return result.status();
-    summary.psnr = result->psnr;
-  }
-  const double seconds = trainer.state().seconds - first_seconds;
-  if (seconds > 0) {
-    summary.samples_per_second =
-        static_cast<double>(trainer.state().n_trained - first_trained) / seconds;
-  }
-  JsonObject done = Reply("done", "job", message.job);
-  SetSummary(summary, &done);
-  Send(done);
+  TrainingRunOptions options;
+  options.trainer.checkpoint_interval = absl::Seconds(message.checkpoint_interval_seconds);
+  options.trainer.preview_interval = absl::Seconds(message.preview_interval_seconds);
+  options.trainer.render_device = render_device_;
+  NERF_ASSIGN_OR_RETURN(TrainingRunResult result,
+                        RunTraining(session->get(), options, pool_, clock_, job, job->stop()));
+  if (result.outcome == TrainOutcome::kStopped) return absl::OkStatus();
+  result.summary.checkpoint = job->checkpoint();
+  result.summary.model = job->model();
+  Send(protocol::Done{message.job, std::move(result.summary)});
   return absl::OkStatus();
 }
 
-void ServeLoop::HandleStop(const nlohmann::json& message, Job* job) {
-  absl::StatusOr<StopMessage> stop = ReadStopMessage(message);
-  if (!stop.ok()) {
-    Send(ErrorReply("", TextOf(message, "job"), stop.status()));
-  } else if (job == nullptr || job->name() != stop->job) {
-    Send(ErrorReply(
-        "", stop->job,
-        absl::NotFoundError(fmt::format("job {} is not in training", stop->job.substr(0, 64)))));
+void ServeLoop::HandleRequest(const protocol::Stop& stop, QueuedRequest&, Job* job) {
+  if (job != nullptr && job->name() == stop.job) {
+    job->RequestStop(stop.checkpoint);
   } else {
-    job->RequestStop(stop->checkpoint);
+    Send(RefusedForJob(stop.job, NotTraining(stop.job)));
   }
 }
 
-void ServeLoop::HandleRender(const Mail& mail) {
-  absl::StatusOr<RenderMessage> render = ReadRenderMessage(mail.message);
-  if (!render.ok()) {
-    EndRequest(TextOf(mail.message, "id"), render.status(), {});
+void ServeLoop::HandleRequest(const protocol::Render& render, QueuedRequest& queued, Job*) {
+  const absl::StatusOr<ViewChannels> channels = ParseChannels(render.channels);
+  if (!channels.ok()) {
+    EndRequest(render.id, channels.status());
     return;
   }
-  render_ = std::make_unique<RenderInWork>();
-  render_->message = *std::move(render);
-  render_->stop = mail.stop;
-  render_->begin = said_at_work_ = clock_->Now();
+  render_ = std::make_unique<RunningRender>();
+  render_->request = render;
+  render_->channels = *channels;
+  render_->stop = queued.stop;
+  render_->begin = reported_working_ = clock_->Now();
 }
 
-absl::Status ServeLoop::BeginRender(Job* job, RenderInWork* work) {
-  const RenderMessage& message = work->message;
+absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
+  const protocol::Render& request = render->request;
   const TrainState* state = nullptr;
   SceneRenderer* renderer = nullptr;
-  if (!message.file.empty()) {
-    NERF_ASSIGN_OR_RETURN(auto found, models_.Get(message.file));
-    work->model = found;
-    state = &work->model->state;
-    renderer = work->model->renderer.get();
-  } else if (job != nullptr && job->name() == message.job && job->trainer() != nullptr) {
-    work->weights = job->CurrentRenderer();
+  if (!request.file.empty()) {
+    NERF_ASSIGN_OR_RETURN(render->model, models_.Get(request.file));
+    state = &render->model->state;
+    renderer = render->model->renderer.get();
+  } else if (job != nullptr && job->name() == request.job && job->trainer() != nullptr) {
+    render->job_weights = job->CurrentRenderer();
     state = &job->trainer()->state();
-    renderer = work->weights.get();
+    renderer = render->job_weights.get();
   } else {
-    return absl::NotFoundError(fmt::format("job {} is not in training", message.job.substr(0, 64)));
+    return NotTraining(request.job);
   }
 
+  const bool is_orbit = request.camera.empty();
   NERF_ASSIGN_OR_RETURN(
       std::vector<Camera> cameras,
-      message.camera.empty()
-          ? CamerasOfOrbit(*state, renderer->grid(), message.orbit_count, message.width,
-                           message.height)
-          : CamerasFromText(message.camera, "camera", *state, message.width, message.height));
-  if (!message.camera.empty() && cameras.size() != 1) {
+      is_orbit ? CamerasOfOrbit(*state, renderer->grid(), request.orbit_count, request.width,
+                                request.height)
+               : CamerasFromText(request.camera, "camera", *state, request.width, request.height));
+  if (!is_orbit && cameras.size() != 1) {
     return absl::InvalidArgumentError("camera.frames: must hold one frame");
   }
-  const Camera& camera =
-      cameras[message.camera.empty() ? static_cast<size_t>(message.orbit_index) : 0];
+  const Camera& camera = cameras[is_orbit ? static_cast<size_t>(request.orbit_index) : 0];
 
-  // Beyond it the kernel would end the process, and the job in training with it.
+  // Beyond the available memory the kernel would kill the process, and the running job with it.
   NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
   RenderOptions options;
   options.background = BackgroundColor(state->evaluation_background);
   options.min_transmittance = state->config.min_transmittance;
-  work->step = state->step;
-  work->scale = state->geometry.frame.scale;
-  work->picture = renderer->Begin(camera, options);
+  render->step = state->step;
+  render->scale = state->geometry.frame.scale;
+  render->picture = renderer->Begin(camera, options);
   return absl::OkStatus();
 }
 
-void ServeLoop::GoOnWithRender(Job* job, const std::function<bool()>& pause) {
-  RenderInWork& work = *render_;
-  JsonObject reply;
+void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
+  RunningRender& render = *render_;
+  protocol::Rendered rendered;
   bool paused = false;
   const absl::Status status = Guarded([&]() -> absl::Status {
-    // Here and not where it was read: what it takes is the render's time, not the training's.
-    if (work.picture == nullptr) {
-      NERF_RETURN_IF_ERROR(BeginRender(job, &work));
+    // Not in HandleRequest: loading a model counts as the render's share of the time.
+    if (render.picture == nullptr) {
+      NERF_RETURN_IF_ERROR(BeginRender(job, &render));
     }
-    if (!work.picture->Advance(pause, work.stop)) {
-      if (work.stop.stop_requested()) return absl::CancelledError("the render was stopped");
+    if (!render.picture->Advance(pause, render.stop)) {
+      if (render.stop.stop_requested()) return absl::CancelledError("the render was stopped");
       paused = true;
       return absl::OkStatus();
     }
-    NERF_ASSIGN_OR_RETURN(JsonObject rendered, FinishRender(&work));
-    reply = std::move(rendered);
+    NERF_ASSIGN_OR_RETURN(rendered, FinishRender(&render));
     return absl::OkStatus();
   });
   if (paused) return;
-  const std::string id = work.message.id;
+  const std::string id = render.request.id;
   render_.reset();
-  EndRequest(id, status, reply);
+  if (status.ok()) {
+    EndRequest(id, rendered);
+  } else {
+    EndRequest(id, status);
+  }
 }
 
-absl::StatusOr<JsonObject> ServeLoop::FinishRender(RenderInWork* work) {
-  const ViewPicture view = work->picture->TakePicture();
+absl::StatusOr<protocol::Rendered> ServeLoop::FinishRender(RunningRender* render) {
+  const ViewPicture view = render->picture->TakePicture();
   NERF_ASSIGN_OR_RETURN(RenderedFiles written,
-                        WriteRenderedFiles(view, work->message, work->scale));
-  JsonObject reply = Reply("rendered", "id", work->message.id);
-  reply["files"] = written.files;
-  reply["width"] = view.rgba.width;
-  reply["height"] = view.rgba.height;
-  reply["far"] = JsonNumber(written.far);
-  reply["step"] = work->step;
-  reply["seconds"] = JsonNumber(absl::ToDoubleSeconds(clock_->Now() - work->begin));
-  return reply;
+                        WriteRenderedFiles(view, render->request, render->channels, render->scale));
+  protocol::Rendered rendered;
+  rendered.id = render->request.id;
+  rendered.files = std::move(written.files);
+  rendered.width = static_cast<uint32_t>(view.rgba.width);
+  rendered.height = static_cast<uint32_t>(view.rgba.height);
+  rendered.far = written.far;
+  rendered.step = render->step;
+  rendered.seconds = absl::ToDoubleSeconds(clock_->Now() - render->begin);
+  return rendered;
 }
 
-void ServeLoop::EndRequest(const std::string& id, const absl::Status& status,
-                           const JsonObject& reply) {
-  mailbox_.EndRequest();
-  if (!IsOfBrokenDevice(status)) Send(status.ok() ? reply : ErrorReply(id, "", status));
+void ServeLoop::EndRequest(const std::string& id,
+                           const absl::StatusOr<protocol::EngineMessage>& answer) {
+  requests_.EndRequest();
+  if (answer.ok()) {
+    Send(*answer);
+  } else if (!IsOfBrokenDevice(answer.status())) {
+    Send(RefusedRequest(id, answer.status()));
+  }
 }
 
-void ServeLoop::SayAtWork(const std::string& id, Job* job) {
+void ServeLoop::ReportWorking(const std::string& id, Job* job) {
   if (job != nullptr) return job->Heartbeat();
   const SteadyTime now = clock_->Now();
-  if (now - said_at_work_ < kServeHeartbeat) return;
-  said_at_work_ = now;
-  Send(Reply("working", "id", id));
+  if (now - reported_working_ < kServeHeartbeat) return;
+  reported_working_ = now;
+  Send(protocol::Working{id});
 }
 
-void ServeLoop::HandleCheck(Mail mail, Job* job) {
-  const absl::StatusOr<CheckMessage> check = ReadCheckMessage(mail.message);
-  if (!check.ok()) {
-    EndRequest(TextOf(mail.message, "id"), check.status(), {});
-    return;
-  }
-  // A job's stop waits for no check, which is begun again when the job has ended.
+void ServeLoop::HandleRequest(const protocol::Check& check, QueuedRequest& queued, Job* job) {
+  // A stop of the job ends the check too, which is put back and begins again after the job.
   std::stop_source stop;
   const auto request_stop = [&] { stop.request_stop(); };
-  const std::stop_callback of_request(mail.stop, request_stop);
+  const std::stop_callback of_request(queued.stop, request_stop);
   const std::stop_callback of_job(job != nullptr ? job->stop() : std::stop_token(), request_stop);
-  said_at_work_ = clock_->Now();
-  JsonObject reply;
+  reported_working_ = clock_->Now();
+  protocol::Checked checked;
   const absl::Status status = Guarded([&]() -> absl::Status {
     SceneOptions options;
     options.pool = pool_;
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
     options.stop = stop.get_token();
-    options.between_images = [&] { SayAtWork(check->id, job); };
-    const SceneDescription description = DescribeScene(check->dataset, options);
+    options.between_images = [&] { ReportWorking(check.id, job); };
+    const SceneDescription description = DescribeScene(check.dataset, options);
     if (stop.stop_requested()) return absl::CancelledError("the check was stopped");
-    reply = CheckedReply(check->id, description);
+    checked = ToChecked(check.id, description);
     return absl::OkStatus();
   });
   if (absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested()) {
-    mailbox_.PutBackRequest(std::move(mail));
+    requests_.PutBackRequest(std::move(queued));
+  } else if (status.ok()) {
+    EndRequest(checked.id, checked);
   } else {
-    EndRequest(check->id, status, reply);
+    EndRequest(check.id, status);
   }
 }
 

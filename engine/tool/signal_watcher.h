@@ -6,8 +6,8 @@
 
 namespace nerf {
 
-// Turns SIGINT and SIGTERM into a stop request; the second one ends the process at once. Make it
-// first in a command, before any other thread: threads inherit that both signals are blocked.
+// Turns SIGINT and SIGTERM into a stop request; the second signal ends the process at once.
+// Construct it before any thread starts: it blocks both signals, and threads inherit the mask.
 class SignalWatcher {
  public:
   SignalWatcher();
@@ -16,7 +16,7 @@ class SignalWatcher {
   SignalWatcher& operator=(const SignalWatcher&) = delete;
 
   std::stop_token token() const { return source_.get_token(); }
-  // 130 or 143 for the signal that came; 0 when none did.
+  // 130 or 143 after a signal; 0 before.
   int exit_code() const { return exit_code_; }
 
  private:

@@ -6,7 +6,7 @@ namespace nerf {
 namespace {
 
 constexpr absl::Duration kMostAhead = absl::Seconds(1);
-// Shorter turns would cost more than they do.
+// Switching between shorter turns would take longer than the turns.
 constexpr absl::Duration kLeastTurn = absl::Milliseconds(20);
 
 }  // namespace

@@ -5,26 +5,26 @@
 
 namespace nerf {
 
-// Shares one thread between a training and the renders asked for beside it: they may take as much
-// time as the training did, and a second ahead of it, so that a small picture comes at once and
-// a large one halves the training's rate where it would have stopped it. Used from one thread.
+// Divides the time of one thread between a training and renders. Renders may use as much time as
+// the training has used, plus one second: a small picture is rendered at once, and a large one
+// halves the rate of the training instead of stopping it. Used from one thread.
 class TimeShare {
  public:
-  // The training goes on.
+  // Begins with the training's turn.
   explicit TimeShare(const Clock* clock);
 
-  // The training pauses. Returns whether a render may go on for a while; if not, it stays the
-  // training's turn.
+  // Asks for a turn of the renders. Returns false, and it stays the training's turn, if they have
+  // no time left.
   bool TakeTurn();
-  // The render's turn is over. Requires: TakeTurn returned true.
+  // Whether the renders' turn should end. Requires: TakeTurn returned true.
   bool IsSpent() const;
-  // The training goes on. Requires: TakeTurn returned true.
+  // Ends the renders' turn. Requires: TakeTurn returned true.
   void GiveTurn();
 
  private:
   const Clock* const clock_;
-  absl::Duration ahead_;  // what renders may take yet
-  SteadyTime turned_;     // when the turn changed
+  absl::Duration ahead_;  // time that renders may still use
+  SteadyTime turned_;     // begin of the present turn
 };
 
 }  // namespace nerf

@@ -1,35 +1,28 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <memory>
-#include <optional>
-#include <span>
 #include <utility>
 
 #include "common/counted.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "engine/config/settings_help.h"
-#include "engine/scene/image_io.h"
+#include "engine/protocol/json.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/exception_border.h"
-#include "engine/tool/json_lines.h"
 #include "engine/tool/signal_watcher.h"
+#include "engine/tool/train_console.h"
+#include "engine/tool/training_run.h"
 #include "engine/tool/training_session.h"
 #include "engine/tool/view_progress.h"
-#include "engine/train/evaluation.h"
-#include "engine/train/trainer.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
-
-// On a terminal the line is redrawn each second; a log gets one less often.
-constexpr double kLogIntervalSeconds = 5;
 
 struct TrainFlags {
   std::string dataset, out, method = "ngp", device = "cpu", background = "auto";
@@ -48,8 +41,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   config.method = flags.method;
   config.seed = flags.seed;
   config.test_every = flags.test_every;
-  NERF_ASSIGN_OR_RETURN(Background background, ParseBackground(flags.background));
-  config.background = background;
+  NERF_ASSIGN_OR_RETURN(config.background, ParseBackground(flags.background));
   if (flags.has_steps) config.budget = {BudgetKind::kSteps, flags.steps};
   if (flags.has_samples) config.budget = {BudgetKind::kSamples, flags.samples};
   if (flags.has_seconds) config.budget = {BudgetKind::kSeconds, flags.seconds};
@@ -60,8 +52,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
           fmt::format("--set {}: must be key=value", setting.substr(0, 64)));
     }
     const std::string_view text = setting;
-    absl::Status set = SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config);
-    if (!set.ok()) return set;
+    NERF_RETURN_IF_ERROR(SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config));
   }
   NERF_RETURN_IF_ERROR(ValidateConfig(config));
   if (flags.init_scope != "all") {
@@ -71,121 +62,32 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   return config;
 }
 
-std::string Clock(double seconds) {
-  const auto whole = static_cast<int64_t>(std::lround(std::min(seconds, 1e9)));
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+std::string OpeningLine(const TrainingSession& session, int n_threads) {
+  const Scene& scene = session.scene;
+  const uint32_t step = session.state.step;
+  return fmt::format("{} scene, {} training and {}, {}{}", SceneFlavorName(scene.geometry.flavor),
+                     scene.train.size(), Counted(scene.test.size(), "test view"),
+                     Counted(n_threads, "thread"),
+                     step > 0 ? fmt::format(", from step {}", step) : "");
 }
 
-// Prints progress for people on stderr, or as JSON lines on stdout; previews and checkpoints become
-// files.
-class Console final : public TrainerObserver {
- public:
-  // monitor: of the device that trains, or null; outlives the console.
-  Console(std::string out, ProgressStyle style, const DeviceMonitor* monitor)
-      : out_(std::move(out)),
-        monitor_(monitor),
-        checkpoint_(out_ + "/checkpoint.safetensors"),
-        model_(out_ + "/model.safetensors"),
-        json_(style == ProgressStyle::kJson),
-        terminal_(style == ProgressStyle::kTerminal) {}
-
-  // Before the first step; the trainer outlives the training.
-  void Begin(const Trainer* trainer) { trainer_ = trainer; }
-
-  void OnProgress(const TrainProgress& progress) override {
-    if (json_) {
-      JsonObject line;
-      line["event"] = "progress";
-      SetProgress(progress, &line);
-      if (monitor_ != nullptr) SetReadings(monitor_->Read(), &line);
-      Print(line);
-      return;
-    }
-    if (!terminal_ && progress.seconds - last_line_seconds_ < kLogIntervalSeconds) return;
-    last_line_seconds_ = progress.seconds;
-    fmt::print(stderr, "{}step {}  {}%  loss {:.5f}  train {:.1f} dB  {:.2f} M samples/s  eta {}{}",
-               terminal_ ? "\r" : "", progress.step, static_cast<int>(progress.fraction * 100),
-               progress.loss, progress.psnr_train, progress.samples_per_second / 1e6,
-               Clock(progress.eta_seconds), terminal_ ? "\x1b[K" : "\n");
+void PrintSummary(const TrainSummary& summary, const TrainState& begin, size_t n_test_views) {
+  const auto millions = [](double n) { return n / 1e6; };
+  // A resumed checkpoint holds no time, so time and rate are those of this run.
+  fmt::print("trained {}, {:.1f} M samples{} in {} ({:.2f} M samples/s)\n",
+             Counted(summary.step, "step"), millions(summary.samples),
+             begin.step > 0
+                 ? fmt::format("; from step {} on {:.1f} M", begin.step,
+                               millions(summary.samples - static_cast<double>(begin.n_trained)))
+                 : "",
+             ClockText(summary.seconds - begin.seconds), summary.samples_per_second / 1e6);
+  if (!summary.psnr.has_value()) return;
+  if (std::isnan(*summary.psnr)) {
+    fmt::print("no test views, no PSNR\n");
+  } else {
+    fmt::print("PSNR {:.2f} dB ({} background, {})\n", *summary.psnr,
+               BackgroundName(begin.evaluation_background), Counted(n_test_views, "test view"));
   }
-
-  absl::Status OnPreview(const TrainPreview& preview) override {
-    const std::string path = fmt::format("{}/preview_{:06}.png", out_, preview.step);
-    NERF_RETURN_IF_ERROR(WritePng(path, preview.image));
-    if (json_) {
-      JsonObject line;
-      line["event"] = "preview";
-      line["step"] = preview.step;
-      line["psnr"] = JsonNumber(preview.psnr);
-      line["image"] = path;
-      Print(line);
-    } else {
-      Note(fmt::format("preview {:.2f} dB  {}", preview.psnr, path));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status OnCheckpointDue() override { return WriteFiles(); }
-
-  // Writes checkpoint and model as they stand over those written before. Once a step: the bytes
-  // would be the same.
-  absl::Status WriteFiles() {
-    const uint32_t step = trainer_->state().step;
-    if (written_step_ == step) return absl::OkStatus();
-    NERF_RETURN_IF_ERROR(WriteTrainingFiles(*trainer_, checkpoint_, model_));
-    written_step_ = step;
-    if (json_) {
-      JsonObject line;
-      line["event"] = "checkpoint";
-      line["step"] = step;
-      line["checkpoint"] = checkpoint_;
-      line["model"] = model_;
-      Print(line);
-    } else {
-      Note(fmt::format("wrote {} and {} at step {}", checkpoint_, model_, step));
-    }
-    return absl::OkStatus();
-  }
-  const std::string& checkpoint() const { return checkpoint_; }
-  const std::string& model() const { return model_; }
-
-  void OnWarning(const std::string& text) override { Note("warning: " + text); }
-
-  // A line of its own, whatever stands on the terminal.
-  void Note(const std::string& text) const {
-    fmt::print(stderr, "{}{}\n", terminal_ ? "\r\x1b[K" : "", text);
-  }
-  void Print(const JsonObject& line) const {
-    fmt::print("{}", JsonLine(line));
-    std::fflush(stdout);
-  }
-
- private:
-  const std::string out_;
-  const DeviceMonitor* const monitor_;
-  const std::string checkpoint_, model_;
-  const bool json_, terminal_;
-  const Trainer* trainer_ = nullptr;
-  std::optional<uint32_t> written_step_;
-  double last_line_seconds_ = -kLogIntervalSeconds;
-};
-
-absl::StatusOr<double> FinalPsnr(std::span<const View> views, const Trainer& trainer,
-                                 ThreadPool* pool, const RealClock& clock, ProgressStyle style,
-                                 std::stop_token stop) {
-  if (views.empty()) return std::numeric_limits<double>::quiet_NaN();
-  ViewProgress progress("evaluating", &clock, style, views.size(), ConsoleStream(style));
-  EvaluationOptions options;
-  options.background = trainer.state().evaluation_background;
-  options.min_transmittance = trainer.state().config.min_transmittance;
-  options.with_ssim = false;
-  options.on_image = [&](const View&, const ImageU8&) {
-    progress.Add();
-    return absl::OkStatus();
-  };
-  NERF_ASSIGN_OR_RETURN(EvaluationResult result, EvaluateViews(trainer.NewRenderer().get(), views,
-                                                               options, pool, clock, stop));
-  return result.psnr;
 }
 
 absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWatcher* signals) {
@@ -203,76 +105,37 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
     return session.status();
   }
   TrainingSession& s = **session;
-  const ProgressStyle style = ConsoleStyle(flags.json);
   const std::unique_ptr<DeviceMonitor> monitor = NewDeviceMonitor(flags.device);
-  Console console(flags.out, style, monitor.get());
-  for (const std::string& warning : s.scene.warnings) console.Note("warning: " + warning);
-  if (!flags.json) {
-    console.Note(fmt::format("{} scene, {} training and {}, {}{}",
-                             SceneFlavorName(s.scene.geometry.flavor), s.scene.train.size(),
-                             Counted(s.scene.test.size(), "test view"),
-                             Counted(pool.n_threads(), "thread"),
-                             s.state.step > 0 ? fmt::format(", from step {}", s.state.step) : ""));
-  }
-  const uint32_t first_step = s.state.step;
-  const int64_t first_trained = s.state.n_trained;
-  const double first_seconds = s.state.seconds;
-  TrainerOptions options;
-  options.batches_ahead = flags.batches_ahead;
-  options.render_device = device.get();
-  if (flags.has_stop_after) options.stop_after = flags.stop_after;
-  options.checkpoint_interval = absl::Seconds(flags.checkpoint_interval);
-  Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &console);
-  console.Begin(&trainer);
-  NERF_ASSIGN_OR_RETURN(TrainOutcome outcome, trainer.Run(signals->token()));
-
-  NERF_RETURN_IF_ERROR(console.WriteFiles());
-  if (outcome == TrainOutcome::kStopped) {
+  TrainConsole console(flags.out, ConsoleStyle(flags.json), monitor.get(), &clock);
+  for (const std::string& warning : s.scene.warnings) console.OnWarning(warning);
+  if (!flags.json) console.PrintNote(OpeningLine(s, pool.n_threads()));
+  TrainingRunOptions options;
+  options.evaluate = !flags.no_eval;
+  options.trainer.batches_ahead = flags.batches_ahead;
+  options.trainer.render_device = device.get();
+  if (flags.has_stop_after) options.trainer.stop_after = flags.stop_after;
+  options.trainer.checkpoint_interval = absl::Seconds(flags.checkpoint_interval);
+  NERF_ASSIGN_OR_RETURN(TrainingRunResult result,
+                        RunTraining(&s, options, &pool, &clock, &console, signals->token()));
+  if (result.outcome == TrainOutcome::kStopped) {
     return absl::CancelledError(fmt::format(
         "interrupted; to go on: nerf-engine train {} --resume {} --out {}",
         ShellWord(flags.dataset), ShellWord(console.checkpoint()), ShellWord(flags.out)));
   }
-  std::optional<double> psnr;
-  if (!flags.no_eval) {
-    NERF_ASSIGN_OR_RETURN(const double found,
-                          FinalPsnr(s.scene.test, trainer, &pool, clock, style, signals->token()));
-    psnr = found;
-  }
-
-  TrainSummary summary{&trainer.state(), 0, psnr, console.checkpoint(), console.model()};
-  const double seconds = trainer.state().seconds - first_seconds;
-  if (seconds > 0) {
-    summary.samples_per_second =
-        static_cast<double>(trainer.state().n_trained - first_trained) / seconds;
-  }
-  if (flags.json) {
-    JsonObject line;
-    line["event"] = "done";
-    SetSummary(summary, &line);
-    console.Print(line);
+  if (!flags.json) {
+    PrintSummary(result.summary, s.state, s.scene.test.size());
     return absl::OkStatus();
   }
-  // Checkpoints hold no time, so that of a training that was resumed only this part is known.
-  const auto millions = [](int64_t n) { return static_cast<double>(n) / 1e6; };
-  const int64_t n_trained = trainer.state().n_trained;
-  fmt::print("trained {}, {:.1f} M samples{} in {} ({:.2f} M samples/s)\n",
-             Counted(trainer.state().step, "step"), millions(n_trained),
-             first_step > 0 ? fmt::format("; from step {} on {:.1f} M", first_step,
-                                          millions(n_trained - first_trained))
-                            : "",
-             Clock(seconds), summary.samples_per_second / 1e6);
-  if (!psnr.has_value()) return absl::OkStatus();
-  if (std::isnan(*psnr)) {
-    fmt::print("no test views, no PSNR\n");
-  } else {
-    fmt::print("PSNR {:.2f} dB ({} background, {})\n", *psnr,
-               BackgroundName(trainer.state().evaluation_background),
-               Counted(s.scene.test.size(), "test view"));
-  }
+  result.summary.checkpoint = console.checkpoint();
+  result.summary.model = console.model();
+  JsonObject line;
+  line["event"] = "done";
+  SetSummary(result.summary, &line);
+  fmt::print("{}", JsonLine(line));
   return absl::OkStatus();
 }
 
-// Where what is resumed from `file` goes on, where nothing else is said.
+// The folder of a file; where a resumed training writes by default.
 std::string FolderOf(const std::string& file) {
   const std::string folder = std::filesystem::path(file).parent_path().string();
   return folder.empty() ? "." : folder;
@@ -296,18 +159,8 @@ int RunTrain(const TrainFlags& flags) {
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 
-}  // namespace
-
-void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
-  auto flags = std::make_shared<TrainFlags>();
-  CLI::App* command = app->add_subcommand("train", "Train a field on a folder of posed images");
-  command->add_option("DIR", flags->dataset, "data set: transforms*.json or a COLMAP model")
-      ->required();
-  command->add_option(
-      "--out", flags->out,
-      "folder for checkpoint, model and previews (default with --resume: the checkpoint's)");
-  auto* method =
-      command->add_option("--method", flags->method, "ngp or ngp-autograd")->capture_default_str();
+// --steps, --samples and --seconds, which exclude each other.
+std::vector<CLI::Option*> AddBudgetOptions(CLI::App* command, TrainFlags* flags) {
   auto* steps = command->add_option("--steps", flags->steps, "budget: optimizer steps");
   auto* samples = command->add_option("--samples", flags->samples,
                                       "budget: trained samples, such as 40M, the default");
@@ -322,58 +175,83 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   }
   steps->excludes(samples)->excludes(seconds);
   samples->excludes(seconds);
-  auto* stop_after = command->add_option("--stop-after", flags->stop_after,
-                                         "end early at this step with a checkpoint");
-  command
-      ->add_option("--checkpoint-interval", flags->checkpoint_interval,
-                   "seconds between checkpoints on the way, each over the one before")
-      ->check(CLI::Range(0.001, 1e9))
-      ->capture_default_str();
+  return {steps, samples, seconds};
+}
+
+// What the trained field depends on, besides the budget.
+std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags) {
+  auto* method =
+      command->add_option("--method", flags->method, "ngp or ngp-autograd")->capture_default_str();
   auto* seed = command->add_option("--seed", flags->seed, "random seed")->capture_default_str();
-  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
-      ->check(CLI::Range(0, 1024));
-  command
-      ->add_option("--batches-ahead", flags->batches_ahead,
-                   "batches drawn ahead of the step by a thread of their own; changes no result")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
-  command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
-  auto* resume = command->add_option("--resume", flags->resume,
-                                     "continue this checkpoint with its own config and budget");
-  auto* init = command->add_option("--init", flags->init,
-                                   "start from the weights of this model or checkpoint");
-  command->add_option("--init-scope", flags->init_scope, "what to take from it: all")
-      ->capture_default_str()
-      ->needs(init);
   auto* background =
       command->add_option("--background", flags->background, "auto, white, black or random")
           ->capture_default_str();
   auto* test_every = command
                          ->add_option("--test-every", flags->test_every,
-                                      "hold out every Nth view where the data set has no split; "
+                                      "hold out every Nth view if the data set has no split; "
                                       "0: none")
                          ->capture_default_str();
   auto* set = command
                   ->add_option("--set", flags->settings,
                                "key=value, repeatable; --help-settings lists the keys")
                   ->allow_extra_args(false);
+  auto* init = command->add_option("--init", flags->init,
+                                   "start from the weights of this model or checkpoint");
+  command->add_option("--init-scope", flags->init_scope, "which weights to start from: all")
+      ->capture_default_str()
+      ->needs(init);
+  return {method, seed, background, test_every, set, init};
+}
+
+// What changes no trained byte.
+void AddRunOptions(CLI::App* command, TrainFlags* flags) {
+  command
+      ->add_option("--checkpoint-interval", flags->checkpoint_interval,
+                   "seconds between two checkpoints; each replaces the one before")
+      ->check(CLI::Range(0.001, 1e9))
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
+      ->check(CLI::Range(0, 1024));
+  command
+      ->add_option("--batches-ahead", flags->batches_ahead,
+                   "batches that a thread of its own draws ahead of the step")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
+  command->add_flag("--no-eval", flags->no_eval, "no evaluation on the test views at the end");
+  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->add_flag_callback(
       "--help-settings",
       [] {
         fmt::print("{}", SettingsTable());
-        throw CLI::Success();  // as --help: nothing else is asked for
+        throw CLI::Success();  // ends the program as --help does
       },
       "list the settings of --set and exit");
-  command->add_flag("--no-eval", flags->no_eval, "no evaluation on the test views at the end");
-  for (CLI::Option* option :
-       {method, steps, samples, seconds, seed, init, background, test_every, set}) {
-    resume->excludes(option);
-  }
-  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<TrainFlags>();
+  CLI::App* command = app->add_subcommand("train", "Train a field on a folder of posed images");
+  command->add_option("DIR", flags->dataset, "data set: transforms*.json or a COLMAP model")
+      ->required();
+  command->add_option(
+      "--out", flags->out,
+      "folder for checkpoint, model and previews (default with --resume: the checkpoint's)");
+  const std::vector<CLI::Option*> budget = AddBudgetOptions(command, flags.get());
+  const std::vector<CLI::Option*> config = AddConfigOptions(command, flags.get());
+  auto* stop_after =
+      command->add_option("--stop-after", flags->stop_after, "end at this step with a checkpoint");
+  auto* resume = command->add_option("--resume", flags->resume,
+                                     "continue this checkpoint with its own config and budget");
+  for (CLI::Option* option : budget) resume->excludes(option);
+  for (CLI::Option* option : config) resume->excludes(option);
+  AddRunOptions(command, flags.get());
   command->callback([=] {
-    flags->has_steps = steps->count() > 0;
-    flags->has_samples = samples->count() > 0;
-    flags->has_seconds = seconds->count() > 0;
+    flags->has_steps = budget[0]->count() > 0;
+    flags->has_samples = budget[1]->count() > 0;
+    flags->has_seconds = budget[2]->count() > 0;
     flags->has_stop_after = stop_after->count() > 0;
     if (flags->out.empty() && resume->count() > 0) flags->out = FolderOf(flags->resume);
     *chosen = [flags] { return RunTrain(*flags); };

@@ -23,7 +23,7 @@ namespace {
 
 // Weights, two moments and the moving average, each as F32.
 constexpr uint64_t kSavedBytesPerParameter = 4 * 4;
-// The placement may differ by rounding between versions of the reader, not by more.
+// Versions of the scene reader may round the placement differently.
 constexpr float kSameBoxTolerance = 1e-3f;
 
 absl::Status ProblemsToStatus(const std::string& dataset,
@@ -69,7 +69,7 @@ bool Close(Vec3 a, Vec3 b, float tolerance) {
          std::abs(a.z - b.z) <= tolerance;
 }
 
-// A checkpoint of another data set would train on, and on nonsense.
+// A checkpoint of another data set would continue without an error and learn nonsense.
 absl::Status CheckSameScene(const TrainState& stored, const Scene& scene,
                             const std::string& dataset) {
   const SceneGeometry& there = stored.geometry;
@@ -116,8 +116,8 @@ absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const 
   return fits.ok() ? fits : InitInvalid(path, fits.message());
 }
 
-// What shapes do not tell: how fine the table's levels are, which follows from the setting and from
-// how far the scene reaches, and how dense an output of the MLP is.
+// What equal tensor shapes do not guarantee: the resolutions of the table's levels, which depend on
+// finest_resolution and on the number of occupancy levels, and the scale of the density output.
 absl::Status CheckSameField(const TrainConfig& config, const SceneGeometry& geometry,
                             const TensorFile& file, const std::string& path) {
   NERF_ASSIGN_OR_RETURN(const StoredTrainState stored, LoadTrainState(file, path));
@@ -178,7 +178,7 @@ absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainC
     return absl::NotFoundError(fmt::format("{}: there is no such folder", dataset));
   }
   SceneOptions options;
-  // Left unset where it is the default: asking for it in vain is worth a warning.
+  // Unset if it is the default: the reader warns about a test_every that has no effect.
   if (config.test_every != TrainConfig().test_every) options.test_every = config.test_every;
   options.pool = pool;
   options.stop = stop;
@@ -207,21 +207,17 @@ absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainC
 absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems,
     const std::stop_token& stop) {
-  absl::StatusOr<StartingPoint> start = ReadStartingPoint(request);
-  if (!start.ok()) return start.status();
-  absl::StatusOr<Scene> scene =
-      LoadSceneThatFits(request.dataset, start->config, pool, problems, stop);
-  if (!scene.ok()) return scene.status();
-
+  NERF_ASSIGN_OR_RETURN(StartingPoint start, ReadStartingPoint(request));
   auto session = std::make_unique<TrainingSession>();
-  session->scene = *std::move(scene);
+  NERF_ASSIGN_OR_RETURN(session->scene,
+                        LoadSceneThatFits(request.dataset, start.config, pool, problems, stop));
   TrainState& state = session->state;
-  if (start->resumed.has_value()) {
-    NERF_RETURN_IF_ERROR(CheckSameScene(*start->resumed, session->scene, request.dataset));
-    state = *std::move(start->resumed);
+  if (start.resumed.has_value()) {
+    NERF_RETURN_IF_ERROR(CheckSameScene(*start.resumed, session->scene, request.dataset));
+    state = *std::move(start.resumed);
   } else {
     const Scene& s = session->scene;
-    state.config = start->config;
+    state.config = start.config;
     state.geometry = EffectiveGeometry(state.config, s.geometry);
     if (absl::Status status = CheckMarchStep(state.geometry); !status.ok()) {
       return WithReason(status, reason::kFieldInvalid);
@@ -233,16 +229,15 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     state.n_test_views = static_cast<uint32_t>(s.test.size());
   }
   if (!request.init.empty()) {
-    NERF_RETURN_IF_ERROR(CheckSameField(state.config, state.geometry, *start->file, request.init));
-    state.config.coarse_share = 0;  // the finer levels hold something from the start
+    NERF_RETURN_IF_ERROR(CheckSameField(state.config, state.geometry, *start.file, request.init));
+    state.config.coarse_share = 0;  // fine levels are trained already
   }
-  auto step = NewTrainingStep(state.config, state.geometry, session->scene, request.device, pool);
-  if (!step.ok()) return step.status();
-  session->step = *std::move(step);
-  if (!start->file.has_value()) return session;
+  NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
+                                                       request.device, pool));
+  if (!start.file.has_value()) return session;
   const bool resume = !request.resume.empty();
   absl::Status loaded =
-      resume ? session->step->Load(*start->file) : session->step->Initialize(*start->file);
+      resume ? session->step->Load(*start.file) : session->step->Initialize(*start.file);
   if (loaded.ok()) return session;
   return absl::Status(
       loaded.code(), absl::string_view(fmt::format("{}: {}", resume ? request.resume : request.init,
@@ -251,7 +246,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
 
 absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,
                                 const std::string& model_path) {
-  // The model first: where the checkpoint is there, so is its model.
+  // The model first: a checkpoint never exists without its model.
   NERF_RETURN_IF_ERROR(WriteTensorFile(trainer.Model(), model_path));
   return WriteTensorFile(trainer.Checkpoint(), checkpoint_path);
 }

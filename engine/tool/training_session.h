@@ -16,40 +16,38 @@
 
 namespace nerf {
 
-// What `nerf-engine train` and a `train` message ask for.
+// The request of `nerf-engine train` or of a `train` message.
 struct TrainRequest {
   std::string dataset;  // folder
-  TrainConfig config;   // taken from the checkpoint instead where resume is set
+  TrainConfig config;   // ignored if resume is set: the checkpoint has its own
   std::string resume;   // checkpoint file; empty: from the start
   std::string init;     // model or checkpoint file; empty: from scratch
   std::string device = "cpu";
 };
 
-// A data set and a step that are ready for a Trainer.
+// Everything that a Trainer needs.
 struct TrainingSession {
   Scene scene;
   TrainState state;
   std::unique_ptr<TrainingStep> step;
 };
 
-// Reads the files, checks that all of it fits in memory and to one another, loads the images and
-// makes the step. pool outlives the session. A `stop` ends it within a picture a thread. Errors:
-// InvalidArgument DATASET_INVALID (all problems in *problems), INIT_INVALID or FIELD_INVALID;
-// NotFound; DataLoss; ResourceExhausted OUT_OF_MEMORY; Cancelled after a stop.
+// Reads the files, checks that they fit together and into memory, loads the images and makes the
+// step. A `stop` takes effect when each thread has finished its image. pool outlives the session.
+// Errors: InvalidArgument DATASET_INVALID (all problems in *problems), INIT_INVALID or
+// FIELD_INVALID; NotFound; DataLoss; ResourceExhausted OUT_OF_MEMORY; Cancelled after a stop.
 absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const TrainRequest& request, ThreadPool* pool, std::vector<SceneProblem>* problems,
     const std::stop_token& stop);
 
-// Writes both files, each whole or not at all. The model is what the checkpoint would be promoted
-// to.
+// Writes checkpoint and model of the current step, each whole or not at all.
 absl::Status WriteTrainingFiles(const Trainer& trainer, const std::string& checkpoint_path,
                                 const std::string& model_path);
 
-// Creates a folder with its parents where it is not there. Errors: those of the file system, naming
-// it.
+// Creates a folder and its parents if missing. Errors: those of the file system, naming the folder.
 absl::Status CreateFolder(const std::string& path);
 
-// Most memory that this process has held so far.
+// Largest resident memory of this process so far.
 int64_t PeakRssBytes();
 
 }  // namespace nerf

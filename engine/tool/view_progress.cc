@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "engine/tool/json_lines.h"
+#include "engine/protocol/json.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -8,14 +8,13 @@
 
 namespace nerf {
 
-// How progress is shown: as JSON lines, as one line of a terminal that is drawn again and again, or
-// as lines of a log.
+// How progress is shown: as JSON lines, as one line of a terminal that is redrawn, or as lines of a
+// log.
 enum class ProgressStyle { kJson, kTerminal, kLog };
 
-// Tells how many views are done: at the start, and then at most once a second (once in five seconds
-// in a log). `what` is being done with them. JSON: {"event":"evaluating","view":3,"views":25}, 3
-// being done.
-// The destructor clears the line of a terminal. Used from one thread.
+// Prints how many views are done: at the start, then at most once a second, in a log once in five
+// seconds. `what` is the verb, "evaluating". As JSON: {"event":"evaluating","view":3,"views":25}
+// when 3 views are done. The destructor clears the terminal's line. Used from one thread.
 class ViewProgress {
  public:
   // clock and out outlive it.
@@ -40,7 +39,7 @@ class ViewProgress {
   SteadyTime next_;
 };
 
-// The style of standard error, which carries progress for people; JSON lines go to standard output.
+// JSON lines go to standard output, progress for people to standard error.
 ProgressStyle ConsoleStyle(bool json);
 std::FILE* ConsoleStream(ProgressStyle style);
 

@@ -16,12 +16,11 @@ absl::StatusOr<Camera> ResizedTo(const Camera& camera, int width, int height) {
   return Resized(camera, static_cast<int>(size.width), static_cast<int>(size.height));
 }
 
-absl::StatusOr<std::vector<Camera>> InTrainingFrame(absl::StatusOr<std::vector<Camera>> own,
+absl::StatusOr<std::vector<Camera>> InTrainingFrame(const std::vector<Camera>& own,
                                                     const TrainState& state, int width,
                                                     int height) {
-  if (!own.ok()) return own.status();
   std::vector<Camera> cameras;
-  for (const Camera& camera : *own) {
+  for (const Camera& camera : own) {
     NERF_ASSIGN_OR_RETURN(Camera resized, ResizedTo(camera, width, height));
     cameras.push_back(ToTrainingFrame(resized, state.geometry.frame));
   }
@@ -32,14 +31,16 @@ absl::StatusOr<std::vector<Camera>> InTrainingFrame(absl::StatusOr<std::vector<C
 
 absl::StatusOr<std::vector<Camera>> CamerasOfFile(const std::string& path, const TrainState& state,
                                                   int width, int height) {
-  return InTrainingFrame(ReadCameraFile(path, {width, height}), state, width, height);
+  NERF_ASSIGN_OR_RETURN(std::vector<Camera> own, ReadCameraFile(path, {width, height}));
+  return InTrainingFrame(own, state, width, height);
 }
 
 absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
                                                     std::string_view source,
                                                     const TrainState& state, int width,
                                                     int height) {
-  return InTrainingFrame(ParseCameras(json_text, source, {width, height}), state, width, height);
+  NERF_ASSIGN_OR_RETURN(std::vector<Camera> own, ParseCameras(json_text, source, {width, height}));
+  return InTrainingFrame(own, state, width, height);
 }
 
 absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,

@@ -11,8 +11,8 @@
 
 namespace nerf {
 
-// The cameras of a camera file, carried into the training frame of `state` and resized. width and
-// height of 0 take the camera's; one alone keeps the aspect; frames that state no size need both.
+// The cameras of a camera file in the training frame of `state`, resized. If width and height are 0
+// the camera's size is used; if one is 0 it follows the aspect; frames without a size need both.
 // Errors: NotFound, or InvalidArgument naming the field.
 absl::StatusOr<std::vector<Camera>> CamerasOfFile(const std::string& path, const TrainState& state,
                                                   int width, int height);
@@ -21,8 +21,8 @@ absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
                                                     std::string_view source,
                                                     const TrainState& state, int width, int height);
 
-// `count` cameras on a circle around the center of the occupied box, with the lens of the scene's
-// own cameras.
+// `count` cameras on a circle around the center of the occupied box, with the intrinsics of
+// state.reference_camera. Size as above.
 absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,
                                                    const OccupancyGrid& grid, int count, int width,
                                                    int height);

@@ -20,7 +20,8 @@ absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words
     }
     *channel = true;
   }
-  if (words.empty()) return absl::InvalidArgumentError("channels: none is asked for");
+  if (words.empty())
+    return absl::InvalidArgumentError("channels: name at least one of rgb, depth, opacity");
   return channels;
 }
 
@@ -33,7 +34,7 @@ std::vector<float> OwnDepths(const ViewPicture& view, float scale) {
 float FarOf(float largest_depth) {
   if (!(largest_depth > 0) || !std::isfinite(largest_depth)) return 1;
   const double unit = std::pow(10.0, std::floor(std::log10(largest_depth)) - 1);
-  // 4.3f is a little above 4.3 and means 4.3.
+  // The tolerance keeps 4.3f, which is slightly above 4.3, from becoming 4.4.
   const auto far = static_cast<float>(std::ceil(largest_depth / unit - 1e-5) * unit);
   return std::max(far, largest_depth);
 }

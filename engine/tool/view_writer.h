@@ -12,17 +12,17 @@
 
 namespace nerf {
 
-// Which images of a rendered view are wanted.
+// Images to write of a rendered view.
 struct ViewChannels {
   bool rgb = false, depth = false, opacity = false;
 };
-// Of the words rgb, depth and opacity. Errors: InvalidArgument; at least one is needed.
+// Reads the words rgb, depth and opacity. Errors: InvalidArgument for other words, and for none.
 absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words);
 
-// Depths in the data set's own units: training units / scale.
+// Depths in units of the data set: training units / scale.
 std::vector<float> OwnDepths(const ViewPicture& view, float scale);
 
-// The smallest number of two significant digits that no depth exceeds; 1 where all are 0.
+// The smallest number of two significant digits that is at least largest_depth; 1 for 0.
 float FarOf(float largest_depth);
 
 // depth / far * 65535, rounded.

@@ -147,9 +147,9 @@ absl::Status Trainer::Watch(const StepResult& result) {
 void Trainer::ReportProgress() {
   TrainProgress progress;
   progress.step = state_.step;
-  progress.n_trained = state_.n_trained;
-  progress.n_marched = state_.n_marched;
-  progress.n_rays = state_.n_rays;
+  progress.samples = static_cast<double>(state_.n_trained);
+  progress.marched = static_cast<double>(state_.n_marched);
+  progress.rays = static_cast<double>(state_.n_rays);
   progress.loss = interval_.loss / interval_.n_steps;
   progress.psnr_train = PsnrFromSquaredError(interval_.squared_error / interval_.n_steps);
   if (interval_.seconds > 0) {

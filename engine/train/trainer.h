@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
+#include "engine/protocol/progress.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
@@ -19,20 +20,6 @@
 #include "engine/train/training_step.h"
 
 namespace nerf {
-
-// Where a training stands.
-struct TrainProgress {
-  uint32_t step = 0;  // finished
-  int64_t n_trained = 0, n_marched = 0, n_rays = 0;
-  double loss = 0;                // mean over the steps since the last report; NaN without one
-  double psnr_train = 0;          // dB, of the mean squared error of these steps
-  double samples_per_second = 0;  // trained samples, over the same steps
-  double rays_per_second = 0;
-  double stall_fraction = 0;  // share of these steps' time spent waiting for their batches
-  double seconds = 0;         // of training, without evaluation, previews and file output
-  double fraction = 0;        // of the budget, in [0, 1]
-  double eta_seconds = 0;     // of training, at the rate of this run
-};
 
 // One test view, always the same.
 struct TrainPreview {

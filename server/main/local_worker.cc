@@ -164,6 +164,7 @@ void LocalWorker::Supervise() {
         }
       }
     }
+    options_.after_look();
     wake_.WaitFor(mu_, kPollInterval);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +20,8 @@ struct LocalWorkerOptions {
   std::string log_level = "info";
   absl::Duration min_backoff = absl::Seconds(1);
   absl::Duration max_backoff = absl::Seconds(30);
+  // For tests: called by the supervising thread each time it has looked after the worker.
+  std::function<void()> after_look = [] {};
 };
 
 // Keeps one nerf-worker running on this machine, in a process group of its own, so that it outlives

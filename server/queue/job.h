@@ -65,17 +65,15 @@ struct CheckpointRecord {
   bool operator==(const CheckpointRecord&) const = default;
 };
 
-// Where training stands, as the worker measured it. Counts are doubles, exact to 2^53.
+// Where training stands, as the worker measured it. The queue reads the fields; it only passes on
+// the figures.
 struct JobProgress {
-  uint32_t step = 0;    // steps finished, counted after the optimizer update
-  double fraction = 0;  // of the budget, 0 to 1
-  double samples = 0, marched = 0, rays = 0;
-  double loss = 0, psnr_train = 0;  // over the last second; PSNR in dB
-  double samples_per_second = 0, rays_per_second = 0;
-  double seconds = 0;      // of training that led here, without evaluation and file output
+  uint32_t step = 0;       // steps finished, counted after the optimizer update
   double eta_seconds = 0;  // 0 when unknown
-  uint32_t evaluated_views = 0, evaluation_views = 0;  // of the evaluation at the end; 0 before it
-  // The last preview image (PNG); unset before the first. psnr in dB where the view is a test view.
+  // Everything else that was measured, by the field names of nerf.v1.Progress ("loss"). Figures
+  // that are 0 are left out.
+  std::map<std::string, double> figures;
+  // The last preview image (PNG); unset before the first. psnr in dB if the view is a test view.
   std::optional<uint32_t> preview_step;
   std::optional<double> preview_psnr;
   std::optional<BlobRef> preview_image;

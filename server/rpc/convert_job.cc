@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/rpc/proto_figures.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
 #include "server/queue/request_check.h"
@@ -27,6 +28,8 @@ constexpr int kMaxProblems = 500;
 constexpr size_t kMaxProblemTextLength = 1024;
 constexpr size_t kMaxErrorLength = 4096;
 constexpr size_t kMaxErrorMetadata = 32;
+constexpr size_t kMaxFigures = 100;
+constexpr size_t kMaxFigureNameLength = 64;
 
 std::string Cut(const std::string& text, size_t max_length) {
   if (text.size() <= max_length) return text;
@@ -36,6 +39,12 @@ std::string Cut(const std::string& text, size_t max_length) {
 }
 
 double Finite(double value) { return std::isfinite(value) ? value : 0; }
+
+// Names of figures: short, and words of small letters.
+bool IsFigureName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxFigureNameLength &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+}
 
 v1::TrainingJob::State ToProtoState(JobState state) {
   switch (state) {
@@ -109,20 +118,12 @@ v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoin
 v1::Progress ToProto(const JobProgress& progress) {
   v1::Progress proto;
   proto.set_step(progress.step);
-  proto.set_fraction(progress.fraction);
-  proto.set_samples(progress.samples);
-  proto.set_marched(progress.marched);
-  proto.set_rays(progress.rays);
-  proto.set_loss(progress.loss);
-  proto.set_psnr_train(progress.psnr_train);
-  if (progress.preview_psnr.has_value()) proto.set_psnr_preview(*progress.preview_psnr);
-  proto.set_samples_per_second(progress.samples_per_second);
-  proto.set_rays_per_second(progress.rays_per_second);
-  proto.set_seconds(progress.seconds);
   proto.set_eta_seconds(progress.eta_seconds);
-  proto.set_evaluated_views(progress.evaluated_views);
-  proto.set_evaluation_views(progress.evaluation_views);
+  for (const auto& [name, value] : progress.figures) {
+    if (!SetFigure(name, value, &proto)) (*proto.mutable_figures())[name] = value;
+  }
   if (progress.preview_step.has_value()) proto.set_preview_step(*progress.preview_step);
+  if (progress.preview_psnr.has_value()) proto.set_psnr_preview(*progress.preview_psnr);
   if (progress.preview_image.has_value()) {
     *proto.mutable_preview_image() = ToProto(*progress.preview_image);
   }
@@ -219,18 +220,18 @@ TrainConfig EffectiveConfig(const v1::CreateTrainingJobRequest& request) {
 absl::StatusOr<JobProgress> FromProto(const v1::Progress& proto) {
   JobProgress progress;
   progress.step = proto.step();
-  progress.fraction = Finite(proto.fraction());
-  progress.samples = Finite(proto.samples());
-  progress.marched = Finite(proto.marched());
-  progress.rays = Finite(proto.rays());
-  progress.loss = Finite(proto.loss());
-  progress.psnr_train = Finite(proto.psnr_train());
-  progress.samples_per_second = Finite(proto.samples_per_second());
-  progress.rays_per_second = Finite(proto.rays_per_second());
-  progress.seconds = Finite(proto.seconds());
   progress.eta_seconds = Finite(proto.eta_seconds());
-  progress.evaluated_views = proto.evaluated_views();
-  progress.evaluation_views = proto.evaluation_views();
+  progress.figures = Figures(proto);
+  // A figure with a field of its own is taken from there only.
+  for (const auto& [name, value] : proto.figures()) {
+    if (progress.figures.size() == kMaxFigures) break;
+    if (IsFigureName(name) && v1::Progress::descriptor()->FindFieldByName(name) == nullptr) {
+      progress.figures[name] = value;
+    }
+  }
+  std::erase_if(progress.figures, [](const auto& figure) {
+    return figure.first == "step" || figure.first == "eta_seconds" || Finite(figure.second) == 0;
+  });
   if (proto.has_psnr_preview()) progress.preview_psnr = Finite(proto.psnr_preview());
   if (proto.has_preview_step()) progress.preview_step = proto.preview_step();
   if (proto.has_preview_image()) {

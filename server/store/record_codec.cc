@@ -38,8 +38,8 @@ std::vector<std::string> EncodeTensors(const std::vector<TensorRecord>& tensors)
   return strings;
 }
 
-template <typename Integer>
-bool ParseInteger(std::string_view text, Integer* value) {
+template <typename Number>
+bool ParseNumber(std::string_view text, Number* value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
   return error == std::errc() && end == text.data() + text.size();
 }
@@ -51,29 +51,24 @@ void DecodeTensors(RecordReader& reader, std::string_view key, std::vector<Tenso
     std::string_view shape = strings[i + 2];
     while (!shape.empty()) {
       const size_t cross = shape.find('x');
-      if (!ParseInteger(shape.substr(0, cross), &tensor.shape.emplace_back())) reader.Fail(key);
+      if (!ParseNumber(shape.substr(0, cross), &tensor.shape.emplace_back())) reader.Fail(key);
       shape = cross == std::string_view::npos ? std::string_view() : shape.substr(cross + 1);
     }
     tensors->push_back(std::move(tensor));
   }
 }
 
+// Keys of a progress record that are no figures.
+bool IsFigure(std::string_view key) {
+  return key != "step" && key != "eta_seconds" && !key.starts_with("preview");
+}
+
 std::string EncodeProgress(const JobProgress& progress) {
   RecordWriter writer;
   writer.PutNumber("step", progress.step);
-  writer.PutDouble("fraction", progress.fraction);
-  writer.PutDouble("samples", progress.samples);
-  writer.PutDouble("marched", progress.marched);
-  writer.PutDouble("rays", progress.rays);
-  writer.PutDouble("loss", progress.loss);
-  writer.PutDouble("psnr_train", progress.psnr_train);
-  writer.PutDouble("samples_per_second", progress.samples_per_second);
-  writer.PutDouble("rays_per_second", progress.rays_per_second);
-  writer.PutDouble("seconds", progress.seconds);
   writer.PutDouble("eta_seconds", progress.eta_seconds);
-  if (progress.evaluation_views > 0) {
-    writer.PutNumber("evaluated_views", progress.evaluated_views);
-    writer.PutNumber("evaluation_views", progress.evaluation_views);
+  for (const auto& [name, value] : progress.figures) {
+    if (IsFigure(name)) writer.PutDouble(name, value);
   }
   if (progress.preview_step.has_value()) writer.PutNumber("preview_step", *progress.preview_step);
   PutOptional(writer, "preview_psnr", progress.preview_psnr);
@@ -84,19 +79,13 @@ std::string EncodeProgress(const JobProgress& progress) {
 absl::Status DecodeProgress(std::string_view record, JobProgress* progress) {
   RecordReader reader(record);
   progress->step = reader.GetNumber<uint32_t>("step");
-  progress->fraction = reader.GetDouble("fraction");
-  progress->samples = reader.GetDouble("samples");
-  progress->marched = reader.GetDouble("marched");
-  progress->rays = reader.GetDouble("rays");
-  progress->loss = reader.GetDouble("loss");
-  progress->psnr_train = reader.GetDouble("psnr_train");
-  progress->samples_per_second = reader.GetDouble("samples_per_second");
-  progress->rays_per_second = reader.GetDouble("rays_per_second");
-  progress->seconds = reader.GetDouble("seconds");
   progress->eta_seconds = reader.GetDouble("eta_seconds");
-  if (reader.Has("evaluation_views")) {
-    progress->evaluated_views = reader.GetNumber<uint32_t>("evaluated_views");
-    progress->evaluation_views = reader.GetNumber<uint32_t>("evaluation_views");
+  for (const std::string& key : reader.Keys()) {
+    // Keys of a newer version may hold something else than a number.
+    double value = 0;
+    if (IsFigure(key) && ParseNumber(reader.Get(key), &value) && value != 0) {
+      progress->figures[key] = value;
+    }
   }
   if (reader.Has("preview_step")) {
     progress->preview_step = reader.GetNumber<uint32_t>("preview_step");
@@ -309,7 +298,7 @@ absl::Status DecodeSceneBody(std::string_view body, SceneRecord* scene) {
   scene->byte_size = 0;
   for (size_t i = 0; i + 2 < files.size(); i += 3) {
     SceneFileRecord file{std::move(files[i]), {std::move(files[i + 1]), 0}};
-    if (!ParseInteger(files[i + 2], &file.blob.byte_size)) reader.Fail("files");
+    if (!ParseNumber(files[i + 2], &file.blob.byte_size)) reader.Fail("files");
     scene->byte_size += file.blob.byte_size;
     scene->files.push_back(std::move(file));
   }

@@ -51,6 +51,12 @@ RecordReader::RecordReader(std::string_view record) {
   }
 }
 
+std::vector<std::string> RecordReader::Keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : values_) keys.push_back(key);
+  return keys;
+}
+
 std::string RecordReader::Get(std::string_view key) const {
   const auto found = values_.find(key);
   return found == values_.end() ? std::string() : found->second;

@@ -34,6 +34,7 @@ class RecordReader {
   explicit RecordReader(std::string_view record);
 
   bool Has(std::string_view key) const { return values_.contains(key); }
+  std::vector<std::string> Keys() const;  // in alphabetical order
   std::string Get(std::string_view key) const;
   template <typename Integer>
   Integer GetNumber(std::string_view key, Integer default_value = 0);

@@ -69,7 +69,7 @@ class AgentEngineTest : public ::testing::Test {
     ASSERT_TRUE(RunUntilPhase(v1::JobReport::RUNNING));
   }
 
-  // Long, so that an engine on a slow machine does not count as one that hangs.
+  // Long, so that an engine on a slow machine is not taken for a hanging one.
   absl::Duration training_silence_ = absl::Minutes(1);
   TempDir dir_;
   RealClock clock_;
@@ -113,7 +113,7 @@ TEST_F(AgentEngineTest, CrashingEngineIsReportedAndReplaced) {
   ASSERT_TRUE(RunUntilPhase(v1::JobReport::ENGINE_CRASHED));
   EXPECT_THAT(server_.last_report()->error().message(), ::testing::HasSubstr("signal 11"));
   EXPECT_EQ(server_.commits().back().step(), 10u);
-  // The next attempt goes on behind the crash, from the committed checkpoint.
+  // The next attempt continues from the committed checkpoint.
   v1::SynchronizeResponse grant = Grant(server_, 2, 40);
   v1::Checkpoint* resume = grant.mutable_desired_job()->mutable_resume();
   *resume->mutable_checkpoint_blob() = server_.AddBlob("at 20");
@@ -142,7 +142,7 @@ TEST_F(AgentEngineTest, HostileEngineOutputIsSurvived) {
 TEST_F(AgentEngineTest, TrainsOnThroughAnOutageAndComesBackAtTheSameEpoch) {
   StartTraining({"--step-ms=1", "--checkpoint-every=5"}, 60);
   server_.SetAway(true);
-  // It trains to its end with nobody listening.
+  // It trains to its end without a server.
   ASSERT_TRUE(RunUntil([&] {
     return agent_->job() != nullptr && agent_->job()->stage() == JobRun::Stage::kCommitting;
   }));

@@ -77,8 +77,8 @@ TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
   EXPECT_EQ(engines_.Got("render")["job"], Key());
 }
 
-// A check of many pictures keeps the engine from its steps for longer than any step may take:
-// neither the wait for a request nor for one whose caller has left may cost the job its engine.
+// A check of many pictures takes longer than training may be silent. The job's engine must not be
+// killed for it, also if the caller of the check is gone.
 TEST_F(AgentTest, LongRequestIsNoHangOfTheTrainingBesideIt) {
   StartTraining();
   v1::SynchronizeResponse message;
@@ -164,7 +164,7 @@ TEST_F(AgentTest, DeathOfAnEngineThatHasNotAnsweredTheCancelledRenderIsReportedA
   StartTraining();
   Send(RenderOf(server_.AddBlob("model")));
   Send(CancelOf("q1"));
-  Progress(1);  // may have been on its way
+  Progress(1);  // sent before the cancel arrived
   engines_.Die({EngineExit::Kind::kSignal, 9});
   Settle();
   EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
@@ -236,7 +236,7 @@ TEST_F(AgentTest, CancelledRenderIsForgotten) {
   Send(RenderOf(server_.AddBlob("model")));
   Send(CancelOf("q1"));
   EXPECT_EQ(engines_.Got("cancel")["id"], engines_.Got("render")["id"]);
-  // It was about to write its picture.
+  // The engine still writes its picture.
   const std::string folder = engines_.Got("render")["out"];
   EXPECT_FALSE(std::filesystem::exists(folder));
   std::filesystem::create_directories(folder);

@@ -1,4 +1,4 @@
-// The stream and the job: what the server wants meets what is here.
+// The agent's stream and job: what the server orders, and what it is told.
 #include "worker/agent.h"
 
 #include <gmock/gmock.h>
@@ -270,7 +270,7 @@ TEST_F(AgentTest, FencedCommitAbandonsTheJob) {
 }
 
 TEST_F(AgentTest, SecondCheckpointOfTheSameStepIsCommittedAfterTheFirst) {
-  // The budget may end at the step whose checkpoint is still on its way.
+  // The last step's checkpoint may still be uploading when the budget is spent.
   StartTraining();
   tasks_.Hold();
   SayCheckpoint(30);
@@ -283,7 +283,7 @@ TEST_F(AgentTest, SecondCheckpointOfTheSameStepIsCommittedAfterTheFirst) {
 }
 
 TEST_F(AgentTest, JobWhoseNewestCheckpointWasRefusedBeforeItsEndFails) {
-  // The engine writes no second checkpoint of its last step: the refused one was the result.
+  // The engine writes one checkpoint of its last step, and the server refused that one.
   StartTraining();
   SayCheckpoint(20);
   server_.SetCommitResult({absl::StatusCode::kInvalidArgument, "too large", ""});
@@ -319,7 +319,7 @@ TEST_F(AgentTest, CheckpointFileThatVanishesIsNotTakenForALostLease) {
   SayCheckpoint(20);
   EXPECT_THAT(server_.commits(), SizeIs(1));
 
-  // Without its last one the job has no result.
+  // Without its last checkpoint the job has no result.
   tasks_.Hold();
   SayCheckpoint(30);
   SayDone();
@@ -358,7 +358,7 @@ TEST_F(AgentTest, OutageDisturbsNothingAndTheStreamComesBackAtTheSameEpoch) {
   Progress(12);
   Pass(absl::Minutes(2));
   EXPECT_TRUE(agent_->lease_doubtful());
-  SayCheckpoint(20);  // takes the place of the one of step 10
+  SayCheckpoint(20);  // replaces that of step 10
   EXPECT_TRUE(engines_.Got("stop").is_null());
   server_.SetAway(false);
   Pass(absl::Seconds(6));
@@ -380,7 +380,7 @@ TEST_F(AgentTest, ReconnectsWithGrowingPauses) {
   server_.SetAway(true);
   Settle();
   for (int i = 0; i < 600; ++i) Pass(absl::Milliseconds(100));
-  // 60 s at pauses that grow to 2.5 to 5 s.
+  // 60 s with pauses of up to 2.5 to 5 s.
   EXPECT_GT(server_.streams(), 10);
   EXPECT_LT(server_.streams(), 32);
 }
@@ -470,7 +470,7 @@ TEST_F(AgentTest, ResumeFileIsFetchedAndHandedToTheEngine) {
   EXPECT_THAT(ReadFile(resume, 100), IsOkAndHolds("weights"));
 }
 
-// Checkpoints hold no time but for a budget in seconds, so the engine begins to count anew.
+// Only checkpoints of a budget in seconds hold the training time; others begin at 0 again.
 TEST_F(AgentTest, SecondsOfEarlierAttemptsCount) {
   for (const bool budget_in_seconds : {false, true}) {
     SCOPED_TRACE(budget_in_seconds);
@@ -517,7 +517,7 @@ TEST_F(AgentTest, BlobWithWrongBytesIsFetchedAgainAndThenFailsTheJob) {
   EXPECT_EQ(server_.last_report()->error().code(), 15);
 }
 
-// No file can be opened while this lives: the shortage of its kind that a test can make.
+// While this lives no file can be opened: file descriptors stand in for a full disk.
 class NoDescriptors {
  public:
   NoDescriptors() {

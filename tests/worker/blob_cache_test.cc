@@ -38,7 +38,7 @@ TEST_F(BlobCacheTest, SecondFetchComesFromTheFolder) {
   EXPECT_EQ(server_.reads(), 1);
 }
 
-// Room for one blob, and two threads that want one each, over and over.
+// The cache has room for one blob; two threads fetch one each, repeatedly.
 TEST_F(BlobCacheTest, PinnedFileIsThereWhoeverMakesRoomMeanwhile) {
   BlobCache cache(dir_.path(), 8, server_);
   const v1::BlobRef blobs[] = {server_.AddBlob("hello"), server_.AddBlob("world")};

@@ -37,7 +37,7 @@ class FakeServer final : public ServerLink, public BlobTransport {
     blobs_[blob.sha256()] = bytes;
     return blob;
   }
-  // The bytes under a digest become others.
+  // Replaces the bytes stored under a digest.
   void CorruptBlob(const v1::BlobRef& blob, const std::string& bytes) {
     MutexLock lock(mu_);
     blobs_[blob.sha256()] = bytes;
@@ -156,7 +156,7 @@ class FakeServer final : public ServerLink, public BlobTransport {
       if (it == blobs_.end()) return absl::NotFoundError("no such blob");
       bytes = it->second;
     }
-    // In pieces, as the wire does it.
+    // In pieces, as over the network.
     for (size_t i = 0; i < bytes.size(); i += 7) {
       if (absl::Status status = sink(std::string_view(bytes).substr(i, 7)); !status.ok()) {
         return status;

@@ -25,7 +25,7 @@ namespace nerf {
 
 using Json = nlohmann::json;
 
-// Runs work at once; held back on request, as a slow network would.
+// Runs work at once, or after Hold() when LetGo() is called, like a slow network.
 class InlineTasks final : public TaskRunner {
  public:
   explicit InlineTasks(Mailbox& mailbox) : mailbox_(mailbox) {}
@@ -49,7 +49,7 @@ class InlineTasks final : public TaskRunner {
   std::deque<std::pair<Action, Action>> waiting_;
 };
 
-// Engines whose every word a test says itself.
+// Engines whose messages are sent by the test.
 class ScriptedEngines final : public EngineLauncher {
  public:
   struct State {
@@ -109,8 +109,8 @@ class ScriptedEngines final : public EngineLauncher {
   int launches = 0;
 };
 
-// The agent alone: a clock that stands still, background work done on the spot, the server and the
-// engine in memory. Nothing here waits.
+// The agent with a fake clock, a server and an engine in memory, and background work that runs at
+// once. Nothing waits.
 class AgentTest : public testing::Test {
  protected:
   AgentTest() : tasks_(mailbox_) {
@@ -130,7 +130,7 @@ class AgentTest : public testing::Test {
                                                             .engines = engines_});
     Settle();
   }
-  // Lets everything happen that can happen now.
+  // Runs everything that is due now.
   void Settle() {
     for (int i = 0; i < 5; ++i) {
       agent_->Tick();

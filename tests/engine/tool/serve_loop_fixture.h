@@ -20,7 +20,7 @@ namespace nerf {
 
 using Json = nlohmann::json;
 
-// The CPU, until it breaks as a CUDA device does: then nothing can be loaded any more.
+// The CPU; once broken, loading a model throws CudaError.
 class BreakableDevice final : public RenderDevice {
  public:
   explicit BreakableDevice(ThreadPool* pool, const std::atomic<bool>* broken)
@@ -65,7 +65,7 @@ class ServeLoopTest : public ::testing::Test {
     close(engine_fd_);
   }
 
-  // The worker goes away; returns when the loop has ended.
+  // Closes the worker's end; returns when the loop has ended.
   void End() {
     if (fd_ >= 0) close(fd_);
     fd_ = -1;
@@ -97,7 +97,7 @@ class ServeLoopTest : public ::testing::Test {
     return message;
   }
 
-  // The next message that is no progress or preview.
+  // The next message that is neither progress nor preview.
   Json ReceiveAnswer() {
     while (true) {
       Json message = Receive();
@@ -161,7 +161,7 @@ class ServeLoopTest : public ::testing::Test {
     return done;
   }
 
-  // A request that must still be answered after whatever came before.
+  // Sends a check and expects its answer.
   void ExpectAlive() {
     Send({{"type", "check"}, {"id", "alive"}, {"dataset", dataset_}});
     const Json answer = ReceiveAnswer();

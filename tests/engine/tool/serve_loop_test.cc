@@ -141,7 +141,7 @@ TEST_F(ServeLoopTest, CheckpointOnTheWayContinuesToTheSameBytes) {
   EXPECT_TRUE(*bytes == *expected);
 }
 
-// A checkpoint is due after every step, so the last step's is written before the end comes.
+// A checkpoint is due after every step, so that of the last step is written before the end.
 TEST_F(ServeLoopTest, EachStepIsCheckpointedOnceAndDoneComesBehindTheLast) {
   Json train = TrainMessage("j", 5);
   train["checkpoint_interval_seconds"] = 0.001;
@@ -172,7 +172,7 @@ TEST_F(ServeLoopTest, EvaluationAtTheEndSaysHowFarItIs) {
   EXPECT_EQ(ReceiveAnswer()["type"], "done");
 }
 
-// The step it goes on from has no checkpoint message of this run yet.
+// This run has sent no checkpoint message of the step where it continues.
 TEST_F(ServeLoopTest, ResumeOfATrainingThatIsAtItsEndStillWritesACheckpoint) {
   const Json done = TrainToTheEnd("j", 20);
   Json resume = TrainMessage("k", 1);
@@ -182,7 +182,7 @@ TEST_F(ServeLoopTest, ResumeOfATrainingThatIsAtItsEndStillWritesACheckpoint) {
   const Json checkpoint = ReceiveAnswer();
   ASSERT_EQ(checkpoint["type"], "checkpoint") << checkpoint;
   EXPECT_EQ(checkpoint["step"], 20);
-  // No step was taken: it must not be silent for as long as it evaluates.
+  // Progress is sent during the evaluation, although no step was taken.
   Json progress = Receive();
   if (!progress.contains("evaluation_views")) progress = Receive();
   ASSERT_EQ(progress["type"], "progress") << progress;
@@ -206,7 +206,7 @@ TEST_F(ServeLoopTest, StopSentRightBehindTrainStopsIt) {
   SendRaw(TrainMessage("j", 1e9).dump() + "\n" + R"({"type":"stop","job":"j","mode":"discard"})" +
           "\n");
   Json answer = ReceiveAnswer();
-  // Where the data set was read before the stop was.
+  // If the data set was read before the stop.
   if (answer["type"] == "started") answer = ReceiveAnswer();
   EXPECT_EQ(answer["type"], "stopped") << answer;
 }
@@ -285,7 +285,7 @@ TEST_F(ServeLoopTest, TrainingEndsWhenTheWorkerGoes) {
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "j"));
 }
 
-// Lines that are wrong in one way each. Each is answered with one message and changes nothing.
+// Each line is wrong in one way, is answered with one message and changes nothing.
 const char* const kHostileLines[] = {
     "garbage",
     "{",
@@ -373,7 +373,7 @@ TEST_F(ServeLoopTest, BytesThatAreNoTextAreRefused) {
   EXPECT_EQ(ReceiveAnswer()["type"], "error");
   SendRaw("{\"type\":\"check\",\"id\":\"\xff\xfe\",\"dataset\":\"d\"}\n");
   EXPECT_EQ(ReceiveAnswer()["type"], "error");
-  SendRaw("\n\n\n");  // empty lines are nothing
+  SendRaw("\n\n\n");  // empty lines are ignored
   ExpectAlive();
 }
 

@@ -10,7 +10,7 @@
 namespace nerf {
 namespace {
 
-// Renders and checks, for themselves and beside a training.
+// Renders and checks, alone and during a training.
 class ServeRequestTest : public ServeLoopTest {
  protected:
   // A picture that takes minutes.
@@ -42,14 +42,14 @@ class ServeRequestTest : public ServeLoopTest {
     return {{"type", "check"}, {"id", id}, {"dataset", folder}};
   }
 
-  // Until progress that does not move tells of one that keeps the job from its steps.
+  // Waits until two progress messages have the same step: a request then runs between two steps.
   void WaitUntilARequestIsAtWork() {
     int before = -1;
     for (int step = ReceiveProgress()["step"]; step != before; step = ReceiveProgress()["step"])
       before = step;
   }
 
-  // Until the job has taken steps since the next message. Nothing but progress may come.
+  // Waits until the job has taken another step. Only progress messages may come.
   void ExpectStepsAreTaken() {
     const Json before = ReceiveProgress();
     Json after = ReceiveProgress();
@@ -62,7 +62,7 @@ class ServeRequestTest : public ServeLoopTest {
     return message;
   }
 
-  // Cancels a request that has been begun.
+  // Cancels a running request.
   void CancelAtWork(const std::string& id) {
     Send({{"type", "cancel"}, {"id", id}});
     Json answer = ReceiveAnswer();
@@ -149,7 +149,7 @@ TEST_F(ServeRequestTest, JobDoesNotWaitForTheRenderAtWork) {
   CancelAtWork("r1");
 }
 
-// More than the second that a render may take ahead of the training.
+// The render takes longer than the second that it may take at once.
 TEST_F(ServeRequestTest, RenderThatATrainingInterruptsHasTheSameBytes) {
   const Json done = TrainToTheEnd("j", 20);
   Json render = RenderMessage("r1");

@@ -7,7 +7,7 @@
 namespace nerf {
 namespace {
 
-// A training of steps of `step` with a render that always has more to do, for `total`.
+// For `total`, a training whose steps take `step`, with a render that never ends.
 absl::Duration RenderTimeBeside(absl::Duration step, absl::Duration tile, absl::Duration total) {
   FakeClock clock;
   TimeShare share(&clock);

@@ -168,7 +168,7 @@ TEST_F(TrainingSessionTest, InitStartsFromWeightsAndRefusesOtherShapes) {
               StatusIs(StatusCode::kInvalidArgument, "field.hash_table"));
 }
 
-// The first would render for ever, the second would never meet a sample.
+// With the first a view would take forever; with the second no ray would have a sample.
 TEST_F(TrainingSessionTest, StepsThatAreNoMarchAreRefused) {
   for (const float step : {1e-9f, 1e5f}) {
     TrainConfig config = SmallConfig();
@@ -179,7 +179,7 @@ TEST_F(TrainingSessionTest, StepsThatAreNoMarchAreRefused) {
   }
 }
 
-// Of a resolution that the config does not name; the tensors themselves are sound.
+// The resolution differs from the config's; the tensors are valid.
 TEST_F(TrainingSessionTest, GridOfAnotherResolutionThanTheConfigsIsRefused) {
   TrainFiles({dataset_, SmallConfig(), "", ""});
   for (const uint32_t resolution : {40u, 64u}) {
@@ -217,7 +217,7 @@ TEST_F(TrainingSessionTest, InitRefusesEveryTensorThatDoesNotFitAndNamesIt) {
   }
 }
 
-// The tensors are of the same shapes, but what they say of a scene is another matter.
+// The tensors have the same shapes, but their values mean something else.
 TEST_F(TrainingSessionTest, InitOfOtherLevelsIsRefusedThoughItsShapesFit) {
   TrainFiles({dataset_, SmallConfig(), "", ""});
   ASSERT_THAT(Open({dataset_, SmallConfig(), "", model_}), IsOk());
@@ -266,7 +266,7 @@ TEST_F(TrainingSessionTest, ModelCacheForgetsTheLeastRecentlyUsedAndSeesReplaced
   EXPECT_EQ(*cache.Get(model_), *first) << "loaded once";
   const auto a = cache.Get(dir_ / "a");
   ASSERT_THAT(cache.Get(model_), IsOk());
-  ASSERT_THAT(cache.Get(dir_ / "b"), IsOk());  // pushes a out
+  ASSERT_THAT(cache.Get(dir_ / "b"), IsOk());  // evicts a
   EXPECT_EQ(cache.n_models(), 2u);
   EXPECT_EQ(cache.byte_size(), 2 * size);
   EXPECT_EQ(*cache.Get(model_), *first);
@@ -288,7 +288,7 @@ TEST(TrainingStepBytesTest, AutogradTakesWhatItsRecordOfEachSampleTakes) {
   const uint64_t autograd = TrainingStepBytes(config, geometry, 2);
   EXPECT_GT(autograd, fused + (uint64_t{3} << 29));
   EXPECT_LT(autograd, fused + (uint64_t{5} << 29));
-  config.half_table = 0;  // it has none in any case
+  config.half_table = 0;  // ngp-autograd has none anyway
   EXPECT_EQ(TrainingStepBytes(config, geometry, 2), autograd);
   config.initial_rays *= 4;
   EXPECT_GT(TrainingStepBytes(config, geometry, 2), 3 * autograd);

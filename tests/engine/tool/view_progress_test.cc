@@ -9,7 +9,7 @@
 namespace nerf {
 namespace {
 
-// Ten views of 400 ms each; what was printed.
+// Returns what is printed for ten views of 400 ms each.
 std::string PrintedFor(ProgressStyle style) {
   FakeClock clock;
   std::FILE* out = std::tmpfile();

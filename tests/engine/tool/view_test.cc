@@ -1,4 +1,4 @@
-// view_request.h and view_writer.h: which views are asked for, and how they are written.
+// Tests of view_request.h and view_writer.h.
 #include <gtest/gtest.h>
 
 #include <cmath>

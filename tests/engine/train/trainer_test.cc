@@ -266,8 +266,8 @@ TEST(TrainerTest, ProgressComesOnceASecondAndAtTheEnd) {
   EXPECT_NEAR(first.eta_seconds, (1 - over) / over, 1e-9);
   EXPECT_NEAR(first.loss, 0.005, 1e-12);
   EXPECT_NEAR(first.psnr_train, -10 * std::log10(0.005), 1e-9);
-  EXPECT_NEAR(first.samples_per_second, static_cast<double>(first.n_trained), 1e-6);
-  EXPECT_NEAR(first.rays_per_second, static_cast<double>(first.n_rays), 1e-6);
+  EXPECT_NEAR(first.samples_per_second, first.samples, 1e-6);
+  EXPECT_NEAR(first.rays_per_second, first.rays, 1e-6);
   EXPECT_EQ(f.observer.progress[2].step, 25u);
   EXPECT_EQ(f.observer.progress[2].fraction, 1);
 }

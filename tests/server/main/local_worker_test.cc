@@ -1,38 +1,50 @@
 // The supervisor with a shell script in the worker's place: it locks its folder as nerf-worker
-// does, notes its process id and waits.
+// does, writes its process id into a FIFO and waits.
 #include "server/main/local_worker.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
-#include <vector>
 
-#include "absl/time/clock.h"
 #include "common/file_io.h"
+#include "common/mutex.h"
 #include "tests/testing/temp_dir.h"
 
 namespace nerf {
 namespace {
 
+constexpr int kPatienceMs = 20'000;
+
 class LocalWorkerTest : public testing::Test {
  protected:
-  // `$4` is the cache folder. Every life appends a line to pids.
+  LocalWorkerTest() {
+    std::filesystem::create_directories(dir_ / "worker");
+    for (const char* name : {"started", "never"}) {
+      if (mkfifo((dir_ / name).c_str(), 0600) != 0) std::abort();
+    }
+    // Also writable, so that it has no end between two lives.
+    started_ = UniqueFd(open((dir_ / "started").c_str(), O_RDWR | O_CLOEXEC));
+  }
+
+  // `$4` is the cache folder. The script says that it has started when its trap is set.
   void WriteScript(const std::string& on_term) {
     std::ofstream(dir_ / "nerf-worker") << "#!/bin/sh\n"
                                         << "exec 9>>\"$4/lock\"; flock -n 9 || exit 7\n"
-                                        << "echo $$ > \"$4/lock\"; echo $$ >> \"$4/pids\"\n"
+                                        << "echo $$ > \"$4/lock\"\n"
                                         << "trap '" << on_term << "' TERM\n"
-                                        << "while :; do sleep 0.05; done\n";
+                                        << "echo $$ > \"$4/../started\"\n"
+                                        << "exec 8<>\"$4/../never\"\n"
+                                        << "while :; do read nothing <&8; done\n";
     chmod((dir_ / "nerf-worker").c_str(), 0755);
-    std::filesystem::create_directories(dir_ / "worker");
   }
   LocalWorkerOptions Options() {
     LocalWorkerOptions options;
@@ -41,43 +53,63 @@ class LocalWorkerTest : public testing::Test {
     options.cache_dir = dir_ / "worker";
     options.token_file = dir_ / "token";
     options.min_backoff = absl::Milliseconds(50);
+    options.after_look = [this] {
+      MutexLock lock(mu_);
+      ++looks_;
+      looked_.NotifyAll();
+    };
     return options;
   }
-  // The process ids of all lives so far, once there are `n`.
-  std::vector<pid_t> WaitForLives(size_t n) {
-    std::vector<pid_t> pids;
-    for (int i = 0; i < 500 && pids.size() < n; ++i) {
-      std::ifstream file(dir_ / "worker/pids");
-      pids.assign(std::istream_iterator<pid_t>(file), std::istream_iterator<pid_t>());
-      absl::SleepFor(absl::Milliseconds(20));
-    }
-    return pids;
+  bool HasStarted(int patience_ms) {
+    pollfd fd = {started_.get(), POLLIN, 0};
+    return poll(&fd, 1, patience_ms) == 1;
   }
+  // The process id of the next life; 0 if there is none.
+  pid_t WaitForStart() {
+    std::string line;
+    while (HasStarted(kPatienceMs)) {
+      char c = 0;
+      if (read(started_.get(), &c, 1) != 1) break;
+      if (c == '\n') return static_cast<pid_t>(std::atol(line.c_str()));
+      line += c;
+    }
+    return 0;
+  }
+  // Until the supervisor has looked after its worker `n` times.
+  void WaitForLooks(int n) {
+    MutexLock lock(mu_);
+    while (looks_ < n) looked_.Wait(mu_);
+  }
+
   TempDir dir_;
+  UniqueFd started_;
+  Mutex mu_;
+  CondVar looked_;
+  int looks_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 TEST_F(LocalWorkerTest, StartsInItsOwnGroupRestartsAfterDeathAndEndsOnStop) {
   WriteScript("exit 0");
   LocalWorker worker(Options());
-  std::vector<pid_t> pids = WaitForLives(1);
-  ASSERT_EQ(pids.size(), 1u);
-  EXPECT_EQ(getpgid(pids[0]), pids[0]);
-  EXPECT_NE(getpgid(pids[0]), getpgid(0));
-  kill(-pids[0], SIGKILL);
-  pids = WaitForLives(2);
-  ASSERT_EQ(pids.size(), 2u);
+  const pid_t first = WaitForStart();
+  ASSERT_GT(first, 0);
+  EXPECT_EQ(getpgid(first), first);
+  EXPECT_NE(getpgid(first), getpgid(0));
+  kill(-first, SIGKILL);
+  const pid_t second = WaitForStart();
+  ASSERT_GT(second, 0);
+  EXPECT_NE(second, first);
   worker.Stop(absl::Seconds(10));
-  EXPECT_NE(kill(pids[1], 0), 0) << "it still runs";
+  EXPECT_NE(kill(second, 0), 0) << "it still runs";
 }
 
 TEST_F(LocalWorkerTest, WorkerThatIgnoresSigtermIsKilledAfterTheGrace) {
   WriteScript("");
   LocalWorker worker(Options());
-  const std::vector<pid_t> pids = WaitForLives(1);
-  ASSERT_EQ(pids.size(), 1u);
-  absl::SleepFor(absl::Milliseconds(100));  // the script sets its trap after its note
+  const pid_t pid = WaitForStart();
+  ASSERT_GT(pid, 0);
   worker.Stop(absl::Milliseconds(300));
-  EXPECT_NE(kill(pids[0], 0), 0) << "it still runs";
+  EXPECT_NE(kill(pid, 0), 0) << "it still runs";
 }
 
 TEST_F(LocalWorkerTest, NothingStartsWhileSomebodyHoldsTheFolder) {
@@ -85,10 +117,10 @@ TEST_F(LocalWorkerTest, NothingStartsWhileSomebodyHoldsTheFolder) {
   UniqueFd lock(open((dir_ / "worker/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   ASSERT_EQ(flock(lock.get(), LOCK_EX | LOCK_NB), 0);
   LocalWorker worker(Options());
-  absl::SleepFor(absl::Milliseconds(300));
-  EXPECT_FALSE(std::filesystem::exists(dir_ / "worker/pids"));
+  WaitForLooks(3);
+  EXPECT_FALSE(HasStarted(0));
   lock.Reset();
-  EXPECT_EQ(WaitForLives(1).size(), 1u) << "the folder is free again";
+  EXPECT_GT(WaitForStart(), 0) << "the folder is free again";
   worker.Stop(absl::Seconds(10));
 }
 
@@ -96,7 +128,7 @@ TEST_F(LocalWorkerTest, MissingProgramKeepsNobodyFromStopping) {
   LocalWorkerOptions options = Options();
   options.program = dir_ / "nothing-here";
   LocalWorker worker(options);
-  absl::SleepFor(absl::Milliseconds(100));
+  WaitForLooks(2);
   worker.Stop(absl::Seconds(10));
 }
 

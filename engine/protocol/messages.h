@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/protocol/progress.h"
+
+// The messages between nerf-worker and `nerf-engine serve`. docs/engine.md says what each means
+// and when it is sent; worker_request.h and engine_message.h read and write them.
+namespace nerf::protocol {
+
+// A longer job or id is not repeated in an answer, so that each answer fits a line.
+inline constexpr size_t kMaxNameBytes = 1024;
+
+// ---- Parts of messages.
+
+struct Budget {
+  std::string kind;  // steps, samples or seconds
+  double amount = 0;
+};
+
+// The config of a training, as text. The receiver checks the words. What is unset is the default.
+struct Config {
+  std::string method;
+  std::optional<uint32_t> seed;
+  std::optional<Budget> budget;
+  std::string background;  // auto, white, black or random
+  std::optional<uint32_t> test_every;
+  std::map<std::string, std::string> settings;
+};
+
+// A problem of a data set: the file, the field in it if any, and what is wrong.
+struct Problem {
+  std::string file, field, message;
+};
+
+// Name, type ("F16") and shape of a tensor in a model file.
+struct Tensor {
+  std::string name, dtype;
+  std::vector<uint32_t> shape;
+};
+
+// Why something failed. reason is one of nerf::reason, or the name of the code.
+struct Error {
+  absl::StatusCode code = absl::StatusCode::kUnknown;
+  std::string reason, message;
+};
+
+// ---- Worker to engine.
+
+inline constexpr double kMaxIntervalSeconds = 1e9;
+
+struct Train {
+  std::string job;
+  std::string dataset, out;  // folders
+  Config config;
+  std::string resume, init;  // files; empty: none
+  double checkpoint_interval_seconds = kMaxIntervalSeconds;
+  double preview_interval_seconds = 10;
+};
+struct Stop {
+  std::string job;
+  bool checkpoint = false;  // write one before ending
+};
+// One view. Of `file` and `job` one is set.
+struct Render {
+  std::string id;
+  std::string file;    // model or checkpoint
+  std::string job;     // the one in training: its current weights
+  std::string camera;  // text of a camera file with one frame; empty: an orbit
+  int orbit_index = 0, orbit_count = 0;
+  int width = 0, height = 0;                    // pixels; 0: from the camera
+  std::vector<std::string> channels = {"rgb"};  // and depth, opacity
+  bool jpeg = false;                            // else PNG
+  std::string out;                              // folder
+};
+struct Check {
+  std::string id, dataset;
+};
+struct Cancel {
+  std::string id;
+};
+using WorkerRequest = std::variant<Train, Stop, Render, Check, Cancel>;
+
+// ---- Engine to worker.
+
+struct Hello {
+  std::string version, device, description;
+  uint32_t threads = 0;
+  std::vector<std::string> methods;  // that train on the device
+};
+struct Started {
+  std::string job;
+  Config config;  // every field is set, and every setting
+  std::string flavor;
+  uint32_t train_views = 0, test_views = 0;
+  std::vector<std::string> warnings;
+  uint32_t step = 0;  // where it goes on from
+};
+struct Progress {
+  std::string job;
+  TrainProgress progress;
+};
+struct Preview {
+  std::string job;
+  uint32_t step = 0;
+  std::optional<double> psnr;  // dB
+  std::string image;           // PNG file
+};
+struct Checkpoint {
+  std::string job;
+  uint32_t step = 0;
+  std::string checkpoint, model;  // files
+  std::vector<Tensor> tensors;    // of the model
+  std::optional<double> psnr;     // dB, of the preview view; unset without test views
+};
+struct Stopped {
+  std::string job;
+  uint32_t step = 0;
+};
+struct Done {
+  std::string job;
+  TrainSummary summary;
+};
+struct Failed {
+  std::string job;
+  Error error;
+  std::vector<Problem> problems;
+};
+struct Working {
+  std::string id;
+};
+struct Rendered {
+  std::string id;
+  std::map<std::string, std::string> files;  // by channel
+  uint32_t width = 0, height = 0;
+  double far = 0;  // scene units that the brightest depth stands for; 0 without depth
+  uint32_t step = 0;
+  double seconds = 0;
+};
+struct Checked {
+  std::string id;
+  bool ok = false;
+  std::string summary;
+  std::vector<Problem> problems;
+  std::vector<std::string> warnings;
+};
+// A request was refused.
+struct Refused {
+  std::string id, job;  // empty where not known
+  Error error;
+};
+using EngineMessage = std::variant<Hello, Started, Progress, Preview, Checkpoint, Stopped, Done,
+                                   Failed, Working, Rendered, Checked, Refused>;
+
+}  // namespace nerf::protocol

@@ -1,0 +1,180 @@
+#include "engine/protocol/worker_request.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/protocol/config_json.h"
+#include "fmt/format.h"
+
+namespace nerf::protocol {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxInt = INT32_MAX;
+// Shortest interval between two checkpoints or previews.
+constexpr double kMinIntervalSeconds = 0.001;
+
+JsonObject ToJson(const Train& train) {
+  JsonObject object = {
+      {"type", "train"}, {"job", train.job}, {"dataset", train.dataset}, {"out", train.out}};
+  SetConfig(train.config, &object);
+  object["checkpoint_interval_seconds"] = JsonNumber(train.checkpoint_interval_seconds);
+  object["preview_interval_seconds"] = JsonNumber(train.preview_interval_seconds);
+  if (!train.resume.empty()) object["resume"] = train.resume;
+  if (!train.init.empty()) {
+    object["init"] = train.init;
+    object["init_scope"] = "all";
+  }
+  return object;
+}
+
+Train ReadTrain(KeyReader* reader) {
+  Train train;
+  train.job = reader->Text("job", Need::kRequired);
+  train.dataset = reader->Text("dataset", Need::kRequired);
+  train.out = reader->Text("out", Need::kRequired);
+  train.config = ReadConfig(reader);
+  train.resume = reader->Text("resume", Need::kOptional);
+  train.init = reader->Text("init", Need::kOptional);
+  const std::string scope = reader->Text("init_scope", Need::kOptional);
+  if (!scope.empty() && scope != "all") reader->Fail("init_scope", "must be all");
+  const auto interval = [&](const char* key, double absent) {
+    return reader->Number(key, Need::kOptional, kMinIntervalSeconds, kMaxIntervalSeconds)
+        .value_or(absent);
+  };
+  train.checkpoint_interval_seconds =
+      interval("checkpoint_interval_seconds", train.checkpoint_interval_seconds);
+  train.preview_interval_seconds =
+      interval("preview_interval_seconds", train.preview_interval_seconds);
+  return train;
+}
+
+JsonObject ToJson(const Stop& stop) {
+  return {
+      {"type", "stop"}, {"job", stop.job}, {"mode", stop.checkpoint ? "checkpoint" : "discard"}};
+}
+
+Stop ReadStop(KeyReader* reader) {
+  Stop stop;
+  stop.job = reader->Text("job", Need::kRequired);
+  stop.checkpoint = reader->OneOf("mode", "checkpoint", "discard", Need::kRequired);
+  return stop;
+}
+
+JsonObject ToJson(const Render& render) {
+  JsonObject object = {{"type", "render"}, {"id", render.id}};
+  if (!render.file.empty()) object["file"] = render.file;
+  if (!render.job.empty()) object["job"] = render.job;
+  if (render.camera.empty()) {
+    object["orbit"] = {{"index", render.orbit_index}, {"count", render.orbit_count}};
+  } else {
+    object["camera"] = JsonObject::parse(render.camera, nullptr, /*allow_exceptions=*/false);
+  }
+  object["width"] = render.width;
+  object["height"] = render.height;
+  object["channels"] = render.channels;
+  object["format"] = render.jpeg ? "jpeg" : "png";
+  object["out"] = render.out;
+  return object;
+}
+
+void ReadView(KeyReader* reader, Render* render) {
+  const json* camera = reader->Object("camera", Need::kOptional);
+  const json* orbit = reader->Object("orbit", Need::kOptional);
+  if ((camera == nullptr) == (orbit == nullptr)) {
+    reader->Fail("camera", "one of camera and orbit must be given");
+    return;
+  }
+  if (camera != nullptr) {
+    render->camera = camera->dump(-1, ' ', false, json::error_handler_t::replace);
+    return;
+  }
+  KeyReader inner(*orbit, "orbit.");
+  render->orbit_count =
+      static_cast<int>(inner.Whole("count", Need::kRequired, 1, kMaxInt).value_or(1));
+  render->orbit_index = static_cast<int>(
+      inner.Whole("index", Need::kOptional, 0, render->orbit_count - 1).value_or(0));
+  reader->Merge(inner);
+}
+
+Render ReadRender(KeyReader* reader) {
+  Render render;
+  render.id = reader->Text("id", Need::kRequired);
+  render.file = reader->Text("file", Need::kOptional);
+  render.job = reader->Text("job", Need::kOptional);
+  if (render.file.empty() == render.job.empty()) {
+    reader->Fail("file", "one of file and job must be given");
+  }
+  ReadView(reader, &render);
+  const auto side = [&](const char* key) {
+    return static_cast<int>(reader->Whole(key, Need::kOptional, 0, kMaxInt).value_or(0));
+  };
+  render.width = side("width");
+  render.height = side("height");
+  if (std::vector<std::string> channels = reader->Texts("channels"); !channels.empty()) {
+    render.channels = std::move(channels);
+  }
+  render.jpeg = reader->OneOf("format", "jpeg", "png", Need::kOptional);
+  render.out = reader->Text("out", Need::kRequired);
+  return render;
+}
+
+JsonObject ToJson(const Check& check) {
+  return {{"type", "check"}, {"id", check.id}, {"dataset", check.dataset}};
+}
+
+Check ReadCheck(KeyReader* reader) {
+  Check check;
+  check.id = reader->Text("id", Need::kRequired);
+  check.dataset = reader->Text("dataset", Need::kRequired);
+  return check;
+}
+
+JsonObject ToJson(const Cancel& cancel) { return {{"type", "cancel"}, {"id", cancel.id}}; }
+
+// An id of another type than text names no request, so nothing is cancelled.
+Cancel ReadCancel(KeyReader* reader) { return {reader->Text("id", Need::kRequired)}; }
+
+absl::StatusOr<WorkerRequest> ReadRequest(const std::string& type, const json& message) {
+  KeyReader reader(message);
+  WorkerRequest request;
+  if (type == "train") {
+    request = ReadTrain(&reader);
+  } else if (type == "stop") {
+    request = ReadStop(&reader);
+  } else if (type == "render") {
+    request = ReadRender(&reader);
+  } else if (type == "check") {
+    request = ReadCheck(&reader);
+  } else if (type == "cancel") {
+    request = ReadCancel(&reader);
+  } else {
+    return absl::InvalidArgumentError(fmt::format("type: '{}' is not known", type.substr(0, 64)));
+  }
+  if (absl::Status status = reader.status(); !status.ok()) return status;
+  return request;
+}
+
+std::string TextOf(const json& message, const char* key) {
+  const auto found = message.find(key);
+  return found != message.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string ToLine(const WorkerRequest& request) {
+  return JsonLine(std::visit([](const auto& r) { return ToJson(r); }, request));
+}
+
+ReceivedRequest ParseWorkerRequest(std::string_view line) {
+  const absl::StatusOr<json> message = ParseJsonObject(line);
+  if (!message.ok()) return {message.status(), "", "", ""};
+  ReceivedRequest received{absl::InvalidArgumentError("type: must be a string"),
+                           TextOf(*message, "type"), TextOf(*message, "job"),
+                           TextOf(*message, "id")};
+  if (!received.type.empty()) received.request = ReadRequest(received.type, *message);
+  return received;
+}
+
+}  // namespace nerf::protocol

@@ -1,0 +1,148 @@
+#include "engine/tool/request_queue.h"
+
+#include <utility>
+#include <variant>
+
+namespace nerf {
+namespace {
+
+// A worker that sends more than this without reading answers gets errors.
+constexpr size_t kMaxWaitingBytes = size_t{64} << 20;
+// Beyond this many requests, errors in a row are answered by one.
+constexpr size_t kMaxErrorsApart = 1000;
+
+template <typename Message>
+const Message* As(const QueuedRequest& queued) {
+  return queued.ok() ? std::get_if<Message>(&*queued.received.request) : nullptr;
+}
+
+bool IsRenderOrCheck(const QueuedRequest& queued) {
+  return As<protocol::Render>(queued) != nullptr || As<protocol::Check>(queued) != nullptr;
+}
+
+bool IsStopOf(const QueuedRequest& queued, const std::string& job) {
+  const auto* stop = As<protocol::Stop>(queued);
+  return stop != nullptr && stop->job == job;
+}
+
+}  // namespace
+
+void RequestQueue::PutLine(const std::string& line) {
+  QueuedRequest queued{.received = protocol::ParseWorkerRequest(line), .byte_size = line.size()};
+  MutexLock lock(mu_);
+  if (const auto* cancel = As<protocol::Cancel>(queued)) return Cancel(cancel->id);
+  const bool stops_job = !job_.empty() && IsStopOf(queued, job_);
+  if (stops_job) job_source_.request_stop();
+  // A job does not wait for renders, which go on beside it.
+  const bool urgent = stops_job || queued.received.type == "train";
+  Put(std::move(queued), urgent ? &urgent_ : &waiting_);
+}
+
+void RequestQueue::PutError(absl::Status error) {
+  MutexLock lock(mu_);
+  Put({.received = {std::move(error), "", "", ""}}, &waiting_);
+}
+
+void RequestQueue::Put(QueuedRequest request, std::deque<QueuedRequest>* queue) {
+  if (waiting_bytes_ + request.byte_size > kMaxWaitingBytes) {
+    request = {.received = {absl::InvalidArgumentError("too many requests wait"), "", "", ""}};
+  }
+  if (!request.ok() && queue->size() > kMaxErrorsApart && !queue->back().ok()) return;
+  waiting_bytes_ += request.byte_size;
+  queue->push_back(std::move(request));
+  changed_.NotifyAll();
+}
+
+void RequestQueue::Cancel(const std::string& id) {
+  if (!request_.empty() && request_ == id) request_source_.request_stop();
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (IsRenderOrCheck(*it) && it->received.id == id) {
+      it->cancelled = true;
+      urgent_.push_back(std::move(*it));
+      it = waiting_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  changed_.NotifyAll();
+}
+
+void RequestQueue::End() {
+  MutexLock lock(mu_);
+  ended_ = true;
+  job_source_.request_stop();
+  request_source_.request_stop();
+  changed_.NotifyAll();
+}
+
+std::optional<QueuedRequest> RequestQueue::Pop(std::deque<QueuedRequest>* queue) {
+  if (queue->empty() || ended_) return std::nullopt;
+  QueuedRequest request = std::move(queue->front());
+  queue->pop_front();
+  waiting_bytes_ -= request.byte_size;
+  if (IsRenderOrCheck(request) && !request.cancelled) {
+    request_ = request.received.id;
+    request_source_ = std::stop_source();
+    request.stop = request_source_.get_token();
+  }
+  return request;
+}
+
+std::optional<QueuedRequest> RequestQueue::TryTake() {
+  MutexLock lock(mu_);
+  return Pop(urgent_.empty() ? &waiting_ : &urgent_);
+}
+
+std::optional<QueuedRequest> RequestQueue::TryTakeUrgent() {
+  MutexLock lock(mu_);
+  return Pop(&urgent_);
+}
+
+bool RequestQueue::HasUrgent() {
+  MutexLock lock(mu_);
+  return !urgent_.empty();
+}
+
+std::optional<QueuedRequest> RequestQueue::WaitTake() {
+  MutexLock lock(mu_);
+  while (waiting_.empty() && urgent_.empty() && !ended_) changed_.Wait(mu_);
+  return Pop(urgent_.empty() ? &waiting_ : &urgent_);
+}
+
+std::stop_token RequestQueue::BeginJob(const std::string& job) {
+  MutexLock lock(mu_);
+  job_ = job;
+  job_source_ = std::stop_source();
+  if (ended_) job_source_.request_stop();
+  // Stops that were put in before the job began count as well.
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (IsStopOf(*it, job)) {
+      job_source_.request_stop();
+      urgent_.push_back(std::move(*it));
+      it = waiting_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  return job_source_.get_token();
+}
+
+void RequestQueue::EndJob() {
+  MutexLock lock(mu_);
+  job_.clear();
+}
+
+void RequestQueue::EndRequest() {
+  MutexLock lock(mu_);
+  request_.clear();
+}
+
+void RequestQueue::PutBackRequest(QueuedRequest request) {
+  MutexLock lock(mu_);
+  request.cancelled = request_source_.stop_requested();
+  request_.clear();
+  waiting_bytes_ += request.byte_size;
+  (request.cancelled ? urgent_ : waiting_).push_front(std::move(request));
+}
+
+}  // namespace nerf

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "common/mutex.h"
+#include "engine/protocol/worker_request.h"
+
+namespace nerf {
+
+// A line of the worker that waits to be handled. Wrong lines wait too: each is answered.
+struct QueuedRequest {
+  protocol::ReceivedRequest received;
+  size_t byte_size = 0;
+  bool cancelled = false;     // while it waited: is answered, not done
+  std::stop_token stop = {};  // of a render or check; set when it is taken
+
+  bool ok() const { return received.request.ok(); }
+};
+
+// The requests that wait, in order. One thread reads them from the connection and puts them in;
+// another takes them out and works, also between two training steps. Three things take effect when
+// they are put in: `stop` stops the running job, `cancel` the running render or check, and the end
+// of the connection stops both. Thread-safe.
+class RequestQueue {
+ public:
+  // A line without its newline. Never fails: a wrong line waits with its error.
+  void PutLine(const std::string& line);
+  // Stands for a line that could not be read.
+  void PutError(absl::Status error);
+  // No more lines will come. Nothing is taken out afterwards.
+  void End();
+
+  // The next request. Urgent ones come first: jobs, stops of the running job, and renders and
+  // checks that were cancelled while they waited. nullopt if none waits (Try) or none will ever
+  // come (Wait). TryTakeUrgent takes urgent ones only.
+  std::optional<QueuedRequest> TryTake();
+  std::optional<QueuedRequest> TryTakeUrgent();
+  std::optional<QueuedRequest> WaitTake();
+  bool HasUrgent();
+
+  // Names the running job. The returned token is stopped by a `stop` of it and by End.
+  std::stop_token BeginJob(const std::string& job);
+  void EndJob();
+
+  // The render or check that was taken last is running until EndRequest or PutBackRequest, also
+  // during a job. Only then the next one may be taken.
+  void EndRequest();
+  // Puts a running check back in front of the others, because the job is to stop first.
+  void PutBackRequest(QueuedRequest request);
+
+ private:
+  void Put(QueuedRequest request, std::deque<QueuedRequest>* queue)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Cancel(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The first of a queue; nullopt if it is empty or the connection has ended.
+  std::optional<QueuedRequest> Pop(std::deque<QueuedRequest>* queue)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<QueuedRequest> urgent_ ABSL_GUARDED_BY(mu_);
+  std::deque<QueuedRequest> waiting_ ABSL_GUARDED_BY(mu_);
+  size_t waiting_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  std::string job_ ABSL_GUARDED_BY(mu_);  // running; empty: none
+  std::stop_source job_source_ ABSL_GUARDED_BY(mu_);
+  std::string request_ ABSL_GUARDED_BY(mu_);  // running; empty: none
+  std::stop_source request_source_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace nerf

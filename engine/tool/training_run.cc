@@ -1,0 +1,92 @@
+#include "engine/tool/training_run.h"
+
+#include <limits>
+
+#include "common/status_macros.h"
+#include "engine/train/evaluation.h"
+
+namespace nerf {
+namespace {
+
+TrainSummary SummaryOf(const TrainState& begin, const TrainState& end) {
+  TrainSummary summary;
+  summary.step = end.step;
+  summary.samples = static_cast<double>(end.n_trained);
+  summary.marched = static_cast<double>(end.n_marched);
+  summary.rays = static_cast<double>(end.n_rays);
+  summary.seconds = end.seconds;
+  const double seconds = end.seconds - begin.seconds;
+  if (seconds > 0) {
+    summary.samples_per_second = static_cast<double>(end.n_trained - begin.n_trained) / seconds;
+  }
+  summary.peak_rss_bytes = static_cast<double>(PeakRssBytes());
+  return summary;
+}
+
+// Mean PSNR in dB over the test views; NaN without any. Errors: Cancelled after a stop; those of
+// the observer.
+absl::StatusOr<double> EvaluateTestViews(const Scene& scene, const Trainer& trainer,
+                                         ThreadPool* pool, const Clock& clock,
+                                         TrainingRunObserver* observer, std::stop_token stop) {
+  if (scene.test.empty()) return std::numeric_limits<double>::quiet_NaN();
+  EvaluationOptions options;
+  options.background = trainer.state().evaluation_background;
+  options.min_transmittance = trainer.state().config.min_transmittance;
+  options.with_ssim = false;
+  size_t n_done = 0;
+  NERF_RETURN_IF_ERROR(observer->OnEvaluatedViews(n_done, scene.test.size()));
+  options.on_image = [&](const View&, const ImageU8&) {
+    return observer->OnEvaluatedViews(++n_done, scene.test.size());
+  };
+  NERF_ASSIGN_OR_RETURN(
+      EvaluationResult result,
+      EvaluateViews(trainer.NewRenderer().get(), scene.test, options, pool, clock, stop));
+  return result.psnr;
+}
+
+absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& session, Trainer* trainer,
+                                                   bool evaluate, ThreadPool* pool,
+                                                   const Clock& clock,
+                                                   TrainingRunObserver* observer,
+                                                   std::stop_token stop) {
+  TrainingRunResult result;
+  const auto stopped = [&]() -> absl::StatusOr<TrainingRunResult> {
+    NERF_RETURN_IF_ERROR(observer->OnStopped());
+    result.outcome = TrainOutcome::kStopped;
+    result.summary = SummaryOf(session.state, trainer->state());
+    return result;
+  };
+  NERF_ASSIGN_OR_RETURN(result.outcome, trainer->Run(stop));
+  if (result.outcome == TrainOutcome::kStopped) return stopped();
+  NERF_RETURN_IF_ERROR(observer->OnCheckpointDue());
+  std::optional<double> psnr;
+  if (evaluate) {
+    const absl::StatusOr<double> found =
+        EvaluateTestViews(session.scene, *trainer, pool, clock, observer, stop);
+    if (absl::IsCancelled(found.status())) return stopped();
+    if (!found.ok()) return found.status();
+    psnr = *found;
+  }
+  result.summary = SummaryOf(session.state, trainer->state());
+  result.summary.psnr = psnr;
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingRunResult> RunTraining(TrainingSession* session,
+                                              const TrainingRunOptions& options, ThreadPool* pool,
+                                              const Clock* clock, TrainingRunObserver* observer,
+                                              std::stop_token stop) {
+  Trainer trainer(&session->scene, session->state, session->step.get(), pool, clock,
+                  options.trainer, observer);
+  observer->OnBegin(*session, &trainer);
+  // Also when a device's exception passes: the observer forgets the trainer before it is gone.
+  struct AtEnd {
+    TrainingRunObserver* observer;
+    ~AtEnd() { observer->OnEnd(); }
+  } at_end{observer};
+  return TrainAndEvaluate(*session, &trainer, options.evaluate, pool, *clock, observer, stop);
+}
+
+}  // namespace nerf

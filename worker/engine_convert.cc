@@ -1,0 +1,163 @@
+#include "worker/engine_convert.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/error_reason.h"
+#include "common/rpc/proto_figures.h"
+#include "common/rpc/rpc_status.h"
+#include "common/rpc/training_config.h"
+
+namespace nerf {
+namespace {
+
+using Json = nlohmann::json;
+
+// The text of a camera file with one frame.
+std::string CameraFile(const v1::Camera& camera) {
+  const bool default_center = camera.cx() == 0 && camera.cy() == 0;
+  Json json = {{"w", camera.width()},
+               {"h", camera.height()},
+               {"fl_x", camera.fl_x()},
+               {"fl_y", camera.fl_y() == 0 ? camera.fl_x() : camera.fl_y()},
+               {"cx", default_center ? camera.width() / 2.0 : camera.cx()},
+               {"cy", default_center ? camera.height() / 2.0 : camera.cy()},
+               {"camera_model", camera.lens() == v1::LENS_MODEL_OPENCV ? "OPENCV" : "PINHOLE"}};
+  if (camera.lens() == v1::LENS_MODEL_OPENCV) {
+    json["k1"] = camera.k1();
+    json["k2"] = camera.k2();
+    json["k3"] = camera.k3();
+    json["p1"] = camera.p1();
+    json["p2"] = camera.p2();
+  }
+  Json matrix = Json::array();
+  for (int row = 0; row < 4; ++row) {
+    Json numbers = Json::array();
+    for (int column = 0; column < 4; ++column) {
+      const int i = row * 4 + column;
+      numbers.push_back(i < camera.transform_matrix_size() ? camera.transform_matrix(i) : 0.0);
+    }
+    matrix.push_back(std::move(numbers));
+  }
+  json["frames"] = Json::array({Json{{"transform_matrix", std::move(matrix)}}});
+  return json.dump();
+}
+
+// Sets the fields of `message` that are named like figures of `owner`. Calls otherwise(name, value)
+// for figures without a field.
+template <typename Otherwise>
+void SetFigures(const TrainProgress& progress, ProgressFigure::Owner owner,
+                google::protobuf::Message* message, Otherwise otherwise) {
+  for (const ProgressFigure& figure : ProgressFigures()) {
+    const double value = progress.*figure.value;
+    if (figure.owner != owner || !std::isfinite(value)) continue;
+    if (!SetFigure(figure.name, value, message)) otherwise(figure.name, value);
+  }
+}
+
+}  // namespace
+
+protocol::Config ToProtocol(const v1::TrainingConfig& config) {
+  protocol::Config result;
+  result.method = config.method();
+  result.seed = config.seed();
+  if (const auto budget = GetBudget(config); budget.has_value()) {
+    result.budget = {budget->kind, budget->amount};
+  }
+  result.background = std::string(BackgroundWord(config.background()));
+  if (config.has_test_every()) result.test_every = config.test_every();
+  result.settings = {config.settings().begin(), config.settings().end()};
+  return result;
+}
+
+protocol::Render ToProtocol(const v1::RenderImageRequest& view) {
+  protocol::Render render;
+  if (view.has_orbit()) {
+    render.orbit_index = static_cast<int>(view.orbit().index());
+    render.orbit_count = static_cast<int>(view.orbit().count());
+  } else {
+    render.camera = CameraFile(view.camera());
+  }
+  render.width = static_cast<int>(view.width());
+  render.height = static_cast<int>(view.height());
+  if (!view.channels().empty()) render.channels.clear();
+  for (const int channel : view.channels()) {
+    render.channels.emplace_back(ChannelName(static_cast<v1::RenderChannel>(channel)));
+  }
+  render.jpeg = view.format() == v1::JPEG;
+  return render;
+}
+
+v1::TrainingConfig ToProto(const protocol::Config& config) {
+  v1::TrainingConfig proto;
+  proto.set_method(config.method);
+  proto.set_seed(config.seed.value_or(0));
+  if (config.test_every.has_value()) proto.set_test_every(*config.test_every);
+  if (config.budget.has_value()) SetBudget({config.budget->kind, config.budget->amount}, &proto);
+  if (const auto background = ParseBackgroundWord(config.background)) {
+    proto.set_background(*background);
+  }
+  for (const auto& [key, value] : config.settings) (*proto.mutable_settings())[key] = value;
+  return proto;
+}
+
+v1::Progress ToProto(const TrainProgress& progress) {
+  v1::Progress proto;
+  proto.set_step(progress.step);
+  SetFigures(progress, ProgressFigure::Owner::kJob, &proto,
+             [&](const char* name, double value) { (*proto.mutable_figures())[name] = value; });
+  return proto;
+}
+
+v1::WorkerMetrics WorkerFigures(const TrainProgress& progress) {
+  v1::WorkerMetrics metrics;
+  SetFigures(progress, ProgressFigure::Owner::kWorker, &metrics, [](const char*, double) {});
+  return metrics;
+}
+
+TrainProgress FinalProgress(const TrainSummary& summary) {
+  TrainProgress progress;
+  progress.step = summary.step;
+  progress.samples = summary.samples;
+  progress.marched = summary.marched;
+  progress.rays = summary.rays;
+  progress.samples_per_second = summary.samples_per_second;
+  progress.seconds = summary.seconds;
+  progress.fraction = 1;
+  return progress;
+}
+
+v1::SceneProblem ToProto(const protocol::Problem& problem) {
+  v1::SceneProblem proto;
+  proto.set_file(ToUtf8(problem.file));
+  proto.set_field(ToUtf8(problem.field));
+  proto.set_message(ToUtf8(problem.message));
+  return proto;
+}
+
+v1::TensorSpec ToProto(const protocol::Tensor& tensor) {
+  v1::TensorSpec proto;
+  proto.set_name(tensor.name);
+  proto.set_dtype(tensor.dtype);
+  for (const uint32_t size : tensor.shape) proto.add_shape(size);
+  return proto;
+}
+
+absl::Status ToStatus(const protocol::Error& error) {
+  const absl::Status status(
+      error.code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : error.code, error.message);
+  return error.reason.empty() ? status : WithReason(status, error.reason);
+}
+
+std::string_view ChannelName(v1::RenderChannel channel) {
+  switch (channel) {
+    case v1::DEPTH:
+      return "depth";
+    case v1::OPACITY:
+      return "opacity";
+    default:
+      return "rgb";
+  }
+}
+
+}  // namespace nerf
