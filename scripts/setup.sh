@@ -66,3 +66,8 @@ if [ "$with_tests" = yes ] && ! command -v promtool >/dev/null; then
     (cd "$scratch" && apt-get -o APT::Sandbox::User=root download -qq prometheus && dpkg-deb -x prometheus_*.deb "$tools")
   fi
 fi
+
+# Recommended, not needed: nerf-engine pose runs them. Their tests are skipped without.
+for program in colmap ffmpeg; do
+  command -v "$program" >/dev/null || echo "setup: to find camera poses, also: apt-get install $program"
+done

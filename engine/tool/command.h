@@ -18,6 +18,7 @@ void AddEvalCommand(CLI::App* app, CommandBody* chosen);
 void AddRenderCommand(CLI::App* app, CommandBody* chosen);
 void AddInspectCommand(CLI::App* app, CommandBody* chosen);
 void AddCheckCommand(CLI::App* app, CommandBody* chosen);
+void AddPoseCommand(CLI::App* app, CommandBody* chosen);
 void AddBenchCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);

@@ -10,6 +10,7 @@
 #include "common/counted.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
+#include "engine/pose/colmap_tool.h"
 #include "engine/protocol/json.h"
 #include "engine/tool/autograd_library.h"
 #include "engine/tool/command.h"
@@ -42,6 +43,11 @@ CudaReport ReportCuda() {
   return report;
 }
 
+// Its version, or null.
+JsonObject ProgramVersion(const absl::StatusOr<ColmapTool>& tool) {
+  return tool.ok() ? JsonObject(tool->version) : JsonObject(nullptr);
+}
+
 int RunDoctor(bool json) {
   const CudaReport cuda = ReportCuda();
   const int n_threads = UsableCores();
@@ -66,6 +72,8 @@ int RunDoctor(bool json) {
     line["cuda"] =
         cuda.problem.empty() ? fmt::format("{}", fmt::join(cuda.devices, "; ")) : cuda.problem;
     line["autograd"] = autograd;
+    line["colmap"] = ProgramVersion(FindColmap("colmap"));
+    line["ffmpeg"] = FindProgram("ffmpeg").ok();
     line["problems"] = problems;
     fmt::print("{}", JsonLine(line));
     return kOk;
@@ -80,6 +88,13 @@ int RunDoctor(bool json) {
   for (const std::string& device : cuda.devices) fmt::print("cuda      {}\n", device);
   if (!cuda.problem.empty()) fmt::print("cuda      {}; the CPU engine is used\n", cuda.problem);
   fmt::print("autograd  {}\n", autograd ? AutogradLibraryPath() : "not installed");
+  const JsonObject colmap = ProgramVersion(FindColmap("colmap"));
+  fmt::print("colmap    {}\n", colmap.is_null()
+                                   ? "not installed: apt-get install colmap, for `pose`"
+                                   : colmap.get<std::string>());
+  fmt::print("ffmpeg    {}\n", FindProgram("ffmpeg").ok()
+                                   ? "installed"
+                                   : "not installed: apt-get install ffmpeg, for films");
   for (const std::string& problem : problems) fmt::print("problem   {}\n", problem);
   if (problems.empty()) fmt::print("no problems found\n");
   return kOk;

@@ -58,6 +58,7 @@ int Run(int argc, char** argv) {
   nerf::AddRenderCommand(&app, &chosen);
   nerf::AddInspectCommand(&app, &chosen);
   nerf::AddCheckCommand(&app, &chosen);
+  nerf::AddPoseCommand(&app, &chosen);
   nerf::AddBenchCommand(&app, &chosen);
   nerf::AddDoctorCommand(&app, &chosen);
   nerf::AddServeCommand(&app, &chosen);

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/file_io.h"
+
+namespace nerf {
+
+// A program that is run as a process of its own.
+struct ChildProcessSpec {
+  // The program, a path or a name that is looked for in PATH, then its arguments. No shell reads
+  // them.
+  std::vector<std::string> arguments;
+  // Variables that are added to this process's environment, or replace those of the same name.
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::string folder;  // it starts in; empty: this process's
+  absl::Duration time_limit = absl::InfiniteDuration();
+  uint64_t max_memory_bytes = 0;  // of data it may allocate (RLIMIT_DATA); 0: no limit
+  uint64_t max_file_bytes = 0;    // of each file it may write (RLIMIT_FSIZE); 0: no limit
+};
+
+// How a process ended.
+struct ChildProcessEnd {
+  enum class Kind {
+    kExited,     // with `code`
+    kSignaled,   // by signal `code`, which nobody here sent
+    kTimeLimit,  // killed: it ran past the limit
+    kStopped,    // killed: a stop was requested
+  };
+  Kind kind = Kind::kExited;
+  int code = 0;
+  std::string last_output;  // the end of standard output and error, at most 16 KiB
+
+  bool ok() const { return kind == Kind::kExited && code == 0; }
+};
+
+// The file that a program's name stands for: the name itself where it has a slash, else the first
+// of that name in PATH that can be executed. NotFound where there is none.
+absl::StatusOr<std::string> FindProgram(const std::string& name);
+
+// A process in a process group of its own, with one pipe for standard output and error and, where
+// asked for, one for standard input. The destructor kills the group and reaps the process. It dies
+// with the thread that started it. Not thread-safe.
+class ChildProcess {
+ public:
+  // Errors: NotFound where there is no such program; what fork or pipe says.
+  static absl::StatusOr<ChildProcess> Start(const ChildProcessSpec& spec, bool has_input = false);
+  ~ChildProcess();
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&&) = delete;
+
+  // Called with each line of the output, without its end, and from time to time, at least once a
+  // second while the process runs. Each may be empty.
+  using OnLine = std::function<void(std::string_view line)>;
+  using OnTick = std::function<void()>;
+
+  // Writes to standard input while it reads output. Aborted where the process takes no more: Wait
+  // then says why. Cancelled after a stop, DeadlineExceeded past the limit.
+  absl::Status Write(std::string_view bytes, const std::stop_token& stop);
+
+  // Closes standard input and reads output until the process has ended.
+  ChildProcessEnd Wait(const OnLine& on_line, const OnTick& on_tick, const std::stop_token& stop);
+
+ private:
+  ChildProcess(pid_t pid, UniqueFd output, UniqueFd input, absl::Time deadline);
+
+  // False at the end of the output.
+  bool ReadOutput(const OnLine& on_line);
+  void TakeBytes(std::string_view bytes, const OnLine& on_line);
+  void KillGroup();
+
+  pid_t pid_;  // -1 once reaped or moved away
+  UniqueFd output_, input_;
+  absl::Time deadline_;
+  std::string line_, last_output_;
+};
+
+// Start and Wait in one call. Errors as Start.
+absl::StatusOr<ChildProcessEnd> RunChildProcess(const ChildProcessSpec& spec,
+                                                const ChildProcess::OnLine& on_line,
+                                                const ChildProcess::OnTick& on_tick,
+                                                const std::stop_token& stop);
+
+}  // namespace nerf

@@ -1,0 +1,50 @@
+#include "engine/pose/colmap_points.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace nerf {
+
+absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPoints(std::string_view bytes) {
+  size_t at = 0;
+  const auto read = [&](void* value, size_t size) {
+    if (bytes.size() - at < size) return false;
+    std::memcpy(value, bytes.data() + at, size);
+    at += size;
+    return true;
+  };
+  constexpr size_t kPointBytes = 8 + 3 * 8 + 3 + 8 + 8, kTrackBytes = 8;
+  uint64_t n_points = 0;
+  const auto cut_off = [&] {
+    return absl::DataLossError(absl::StrCat("points3D.bin is cut off at byte ", at));
+  };
+  if (!read(&n_points, sizeof(n_points))) return cut_off();
+  if (n_points > (bytes.size() - at) / kPointBytes) {
+    return absl::DataLossError(
+        absl::StrCat("points3D.bin says it has ", n_points, " points, too many for its size"));
+  }
+  std::vector<ColmapPoint> points;
+  points.reserve(n_points);
+  for (uint64_t i = 0; i < n_points; ++i) {
+    uint64_t id = 0, n_images = 0;
+    ColmapPoint point;
+    if (!read(&id, sizeof(id)) || !read(point.position.data(), 3 * sizeof(double)) ||
+        !read(point.color.data(), 3) || !read(&point.error, sizeof(double)) ||
+        !read(&n_images, sizeof(n_images)) || n_images > (bytes.size() - at) / kTrackBytes) {
+      return cut_off();
+    }
+    bool is_finite = std::isfinite(point.error);
+    for (const double p : point.position) is_finite &= std::isfinite(p);
+    for (uint64_t j = 0; j < n_images; ++j) {
+      uint32_t image_and_feature[2];
+      if (!read(image_and_feature, sizeof(image_and_feature))) return cut_off();
+      point.images.push_back(image_and_feature[0]);
+    }
+    if (is_finite) points.push_back(std::move(point));
+  }
+  return points;
+}
+
+}  // namespace nerf

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace nerf {
+
+// A point of a COLMAP model that several photographs show.
+struct ColmapPoint {
+  std::array<double, 3> position{};
+  std::array<uint8_t, 3> color{};
+  double error = 0;              // mean distance from where it was seen, pixels
+  std::vector<uint32_t> images;  // ids of the photographs that show it
+};
+
+// Reads the content of a points3D.bin. Errors: DataLoss where it is cut off or claims more than it
+// has room for.
+absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPoints(std::string_view bytes);
+
+}  // namespace nerf

@@ -1,0 +1,303 @@
+#include "engine/pose/colmap_tool.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/error_reason.h"
+#include "common/status_macros.h"
+#include "engine/scene/scene_files.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kHelpLimit = absl::Seconds(30);
+// Pairs of 8 x 8 photographs: a line of progress after each. COLMAP's own 50 x 50 take minutes.
+constexpr int kMatchBlock = 8;
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+absl::StatusOr<std::string> HelpOf(const std::string& program, const std::string& command) {
+  ChildProcessSpec spec;
+  spec.arguments = {program, command, "-h"};
+  if (command.empty()) spec.arguments = {program, "-h"};
+  spec.time_limit = kHelpLimit;
+  std::string help;
+  const auto keep = [&](std::string_view line) { help.append(line).append("\n"); };
+  NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, RunChildProcess(spec, keep, nullptr, {}));
+  if (end.kind != ChildProcessEnd::Kind::kExited) {
+    return FailureOf(program, "saying which flags it has", end);
+  }
+  return help;
+}
+
+// Which of two prefixes the flag has in this version.
+absl::StatusOr<std::string> PrefixIn(const std::string& help, const std::string& program,
+                                     const std::string& version, const char* old_prefix,
+                                     const char* new_prefix) {
+  for (const char* prefix : {old_prefix, new_prefix}) {
+    if (help.find(absl::StrCat("--", prefix, ".use_gpu")) != std::string::npos) return prefix;
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      program, ": COLMAP ", version, " has neither --", old_prefix, ".use_gpu nor --", new_prefix,
+      ".use_gpu; 3.8 is the version that was tried, newer ones up to 3.12 should work"));
+}
+
+std::string LastWords(const std::string& output) {
+  std::vector<absl::string_view> lines =
+      absl::StrSplit(output, absl::ByAnyChar("\n\r"), absl::SkipWhitespace());
+  constexpr size_t kLines = 3;
+  if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
+  std::vector<std::string> words;
+  for (absl::string_view line : lines) {
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    words.push_back(Printable(std::string_view(text.data(), std::min<size_t>(text.size(), 200))));
+  }
+  return words.empty() ? "it said nothing" : absl::StrCat("it said: ", absl::StrJoin(words, " / "));
+}
+
+bool Says(const std::string& output, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* w) { return output.find(w) != std::string::npos; });
+}
+
+// "[3/50" of "Processed file [3/50]".
+std::optional<ColmapProgress> FractionAfter(std::string_view line, std::string_view prefix) {
+  const size_t at = line.find(prefix);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = line.substr(at + prefix.size());
+  const size_t slash = rest.find('/');
+  const size_t end = rest.find_first_of("],", slash == std::string_view::npos ? 0 : slash);
+  ColmapProgress progress;
+  if (slash == std::string_view::npos || end == std::string_view::npos ||
+      !absl::SimpleAtoi(View(rest.substr(0, slash)), &progress.done) ||
+      !absl::SimpleAtoi(View(rest.substr(slash + 1, end - slash - 1)), &progress.of) ||
+      progress.done < 0 || progress.of < progress.done) {
+    return std::nullopt;
+  }
+  return progress;
+}
+
+}  // namespace
+
+absl::StatusOr<ColmapTool> FindColmap(const std::string& program) {
+  ColmapTool tool;
+  const absl::StatusOr<std::string> path = FindProgram(program);
+  if (!path.ok()) {
+    return WithReason(absl::UnimplementedError(absl::StrCat(
+                          program,
+                          " is not installed, and it finds where photographs were taken: apt-get "
+                          "install colmap")),
+                      reason::kFeatureNotBuilt);
+  }
+  tool.program = *path;
+  NERF_ASSIGN_OR_RETURN(const std::string help, HelpOf(tool.program, ""));
+  const size_t at = help.find("COLMAP ");
+  if (at == std::string::npos) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(tool.program, ": is not COLMAP: its help does not name it"));
+  }
+  const size_t begin = at + std::strlen("COLMAP ");
+  tool.version =
+      Printable(help.substr(begin, std::min<size_t>(help.find_first_of(" \n", begin) - begin, 32)));
+  NERF_ASSIGN_OR_RETURN(const std::string extraction, HelpOf(tool.program, "feature_extractor"));
+  NERF_ASSIGN_OR_RETURN(tool.extraction_prefix, PrefixIn(extraction, tool.program, tool.version,
+                                                         "SiftExtraction", "FeatureExtraction"));
+  NERF_ASSIGN_OR_RETURN(const std::string matching, HelpOf(tool.program, "exhaustive_matcher"));
+  NERF_ASSIGN_OR_RETURN(tool.matching_prefix, PrefixIn(matching, tool.program, tool.version,
+                                                       "SiftMatching", "FeatureMatching"));
+  return tool;
+}
+
+std::string_view StageName(ColmapStage stage) {
+  switch (stage) {
+    case ColmapStage::kExtract:
+      return "extracting features";
+    case ColmapStage::kMatch:
+      return "matching features";
+    case ColmapStage::kMap:
+      return "placing cameras";
+    case ColmapStage::kRefine:
+      return "refining cameras";
+  }
+  return "";
+}
+
+std::vector<std::string> ExtractCommand(const ColmapTool& tool, const ExtractOptions& options) {
+  std::vector<std::string> command = {tool.program, "feature_extractor"};
+  const auto add = [&](const std::string& flag, const std::string& value) {
+    command.push_back("--" + flag);
+    command.push_back(value);
+  };
+  add("database_path", options.database);
+  add("image_path", options.images);
+  add("image_list_path", options.list);
+  add("ImageReader.single_camera", "1");
+  add("ImageReader.camera_model", options.simple_lens ? "SIMPLE_RADIAL" : "OPENCV");
+  // Its GPU code needs a display, and ends with signal 6 where there is none.
+  add(tool.extraction_prefix + ".use_gpu", "0");
+  add(tool.extraction_prefix + ".num_threads", std::to_string(options.threads));
+  add(tool.extraction_prefix + ".max_image_size", std::to_string(options.max_image_side));
+  add("SiftExtraction.max_num_features", std::to_string(options.max_features));
+  if (!options.doubled) add("SiftExtraction.first_octave", "0");
+  return command;
+}
+
+std::vector<std::string> MatchCommand(const ColmapTool& tool, const std::string& database,
+                                      const std::string& pairs, int threads) {
+  std::vector<std::string> command = {tool.program,
+                                      pairs.empty() ? "exhaustive_matcher" : "matches_importer",
+                                      "--database_path", database};
+  if (pairs.empty()) {
+    command.insert(command.end(), {"--ExhaustiveMatching.block_size", std::to_string(kMatchBlock)});
+  } else {
+    command.insert(command.end(), {"--match_list_path", pairs, "--match_type", "pairs"});
+  }
+  command.insert(command.end(),
+                 {"--" + tool.matching_prefix + ".use_gpu", "0",
+                  "--" + tool.matching_prefix + ".num_threads", std::to_string(threads)});
+  return command;
+}
+
+std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& options) {
+  std::vector<std::string> command = {tool.program,
+                                      "mapper",
+                                      "--database_path",
+                                      options.database,
+                                      "--image_path",
+                                      options.images,
+                                      "--output_path",
+                                      options.out,
+                                      "--Mapper.num_threads",
+                                      std::to_string(options.threads),
+                                      "--Mapper.extract_colors",
+                                      "1"};
+  if (options.relaxed) {
+    command.insert(
+        command.end(),
+        {"--Mapper.min_num_matches", "10", "--Mapper.init_min_tri_angle", "6",
+         "--Mapper.init_min_num_inliers", "50", "--Mapper.abs_pose_min_num_inliers", "15",
+         "--Mapper.abs_pose_min_inlier_ratio", "0.15", "--Mapper.max_reg_trials", "6"});
+  }
+  return command;
+}
+
+std::vector<std::string> RefineCommand(const ColmapTool& tool, const std::string& in,
+                                       const std::string& out) {
+  return {tool.program,
+          "bundle_adjuster",
+          "--input_path",
+          in,
+          "--output_path",
+          out,
+          "--BundleAdjustment.refine_principal_point",
+          "1"};
+}
+
+std::string CommandsForCopying() {
+  return "  colmap feature_extractor --database_path database.db --image_path images \\\n"
+         "      --ImageReader.single_camera 1 --ImageReader.camera_model OPENCV \\\n"
+         "      --SiftExtraction.use_gpu 0 --SiftExtraction.max_image_size 2000\n"
+         "  colmap exhaustive_matcher --database_path database.db --SiftMatching.use_gpu 0 \\\n"
+         "      --ExhaustiveMatching.block_size 8\n"
+         "  mkdir -p models sparse/0\n"
+         "  colmap mapper --database_path database.db --image_path images --output_path models\n"
+         "  for m in models/*; do echo $m; colmap model_analyzer --path $m | grep Registered; "
+         "done\n"
+         "  colmap bundle_adjuster --input_path models/0 --output_path sparse/0 \\\n"
+         "      --BundleAdjustment.refine_principal_point 1   # models/N with the most images\n";
+}
+
+std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view line) {
+  switch (stage) {
+    case ColmapStage::kExtract:
+      return FractionAfter(line, "Processed file [");
+    case ColmapStage::kMatch: {
+      // "Matching block [2/7, 3/7]" of all pairs, "Matching block [2/7]" of a list.
+      std::optional<ColmapProgress> outer = FractionAfter(line, "Matching block [");
+      if (!outer.has_value()) return std::nullopt;
+      const size_t comma = line.find(", ");
+      if (comma == std::string_view::npos) return outer;
+      const std::optional<ColmapProgress> inner = FractionAfter(line.substr(comma), ", ");
+      if (!inner.has_value() || inner->of != outer->of || outer->done < 1) return outer;
+      return ColmapProgress{(outer->done - 1) * outer->of + inner->done, outer->of * outer->of};
+    }
+    case ColmapStage::kMap: {
+      // "Registering image #12 (5)": the fifth of the model.
+      const std::string_view kPrefix = "Registering image #";
+      const size_t at = line.find(kPrefix);
+      if (at == std::string_view::npos) return std::nullopt;
+      const size_t open = line.find('(', at), close = line.find(')', at);
+      ColmapProgress progress;
+      if (open == std::string_view::npos || close == std::string_view::npos || close < open ||
+          !absl::SimpleAtoi(View(line.substr(open + 1, close - open - 1)), &progress.done) ||
+          progress.done < 0) {
+        return std::nullopt;
+      }
+      return progress;
+    }
+    case ColmapStage::kRefine: {
+      // "  12  1.234e+04 ...": a row of the solver's table.
+      const absl::string_view text = absl::StripLeadingAsciiWhitespace(View(line));
+      const size_t end = text.find(' ');
+      ColmapProgress progress;
+      if (end == absl::string_view::npos ||
+          !absl::SimpleAtoi(text.substr(0, end), &progress.done) || progress.done < 0) {
+        return std::nullopt;
+      }
+      return progress;
+    }
+  }
+  return std::nullopt;
+}
+
+bool FoundNoModel(const ChildProcessEnd& end) {
+  return end.kind == ChildProcessEnd::Kind::kExited && end.code != 0 &&
+         Says(end.last_output, {"failed to create sparse model", "No good initial image pair"});
+}
+
+absl::Status FailureOf(std::string_view program, std::string_view doing,
+                       const ChildProcessEnd& end) {
+  const std::string start = absl::StrCat(View(program), ": ");
+  const std::string while_doing = absl::StrCat(" while ", View(doing));
+  switch (end.kind) {
+    case ChildProcessEnd::Kind::kStopped:
+      return absl::CancelledError(absl::StrCat("interrupted", while_doing));
+    case ChildProcessEnd::Kind::kTimeLimit:
+      return absl::DeadlineExceededError(
+          absl::StrCat(start, "was ended at the time limit", while_doing));
+    case ChildProcessEnd::Kind::kExited:
+      if (end.code == 0) return absl::OkStatus();
+      break;
+    case ChildProcessEnd::Kind::kSignaled:
+      break;
+  }
+  const bool is_signal = end.kind == ChildProcessEnd::Kind::kSignaled;
+  if ((is_signal && end.code == SIGXFSZ) ||
+      Says(end.last_output,
+           {"No space left on device", "disk is full", "disk I/O error", "File too large"})) {
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(start, "the disk is full", while_doing)),
+        reason::kStoreReadOnly);
+  }
+  if ((is_signal && end.code == SIGKILL) ||
+      Says(end.last_output, {"bad_alloc", "Cannot allocate memory", "out of memory"})) {
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            start, is_signal && end.code == SIGKILL ? "was killed" : "ran out of memory",
+            while_doing,
+            is_signal && end.code == SIGKILL ? ", most often by the system for lack of memory" : "",
+            "; --threads 1 needs the least")),
+        reason::kOutOfMemory);
+  }
+  return absl::AbortedError(absl::StrCat(start, is_signal ? "ended by signal " : "ended with code ",
+                                         end.code, while_doing, "; ", LastWords(end.last_output)));
+}
+
+}  // namespace nerf

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/parallel_for.h"
+#include "engine/pose/photographs.h"
+
+namespace nerf {
+
+struct FilmOptions {
+  std::string ffmpeg = "ffmpeg", ffprobe = "ffprobe";  // programs: paths or names
+  int n_frames = 120;
+  ThreadPool* pool = nullptr;  // borrowed for the call
+  std::stop_token stop;
+  std::function<void(size_t done, size_t of)> on_progress;  // frames decoded; of 0: not known
+};
+
+// Takes about n_frames pictures out of a film, spread evenly in time, each the sharpest of a few
+// neighbors, into `out`, which exists. Errors: Unimplemented FEATURE_NOT_BUILT where ffmpeg is not
+// installed; InvalidArgument where the film cannot be decoded; Cancelled; ResourceExhausted.
+absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::string& film,
+                                                                const std::string& out,
+                                                                const FilmOptions& options);
+
+}  // namespace nerf

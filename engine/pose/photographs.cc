@@ -1,0 +1,238 @@
+#include "engine/pose/photographs.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/atomic_file.h"
+#include "common/status_macros.h"
+#include "engine/pose/photo_measures.h"
+#include "engine/scene/image_io.h"
+#include "engine/scene/scene_files.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxPictures = 5000;
+constexpr int kMeasuredSide = 800;        // pixels of the longer side
+constexpr double kDoubleDistance = 0.02;  // of fingerprints
+constexpr double kBlurShare = 0.6;        // of the median sharpness; below it a picture is blurred
+constexpr double kBlurred = 0.2;          // below it, whatever the others are
+constexpr int kTurnedQuality = 95;        // of a JPEG that is written anew
+
+std::string LowerExtension(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension;
+}
+
+bool IsOneOf(const std::string& extension, std::initializer_list<const char*> all) {
+  return std::any_of(all.begin(), all.end(), [&](const char* e) { return extension == e; });
+}
+bool IsPicture(const std::string& extension) {
+  return IsOneOf(extension, {".jpg", ".jpeg", ".png"});
+}
+bool IsFilm(const std::string& extension) {
+  return IsOneOf(extension, {".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm", ".mts", ".3gp"});
+}
+bool IsOtherPicture(const std::string& extension) {
+  return IsOneOf(extension, {".heic", ".heif", ".avif", ".webp", ".tif", ".tiff", ".bmp", ".gif",
+                             ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"});
+}
+
+// A name that lists of COLMAP, which end a name at a blank, can hold.
+std::string SafeName(const std::string& name) {
+  std::string safe = name;
+  for (char& c : safe) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte == 0x7f || c == '\\' || c == '/') c = '_';
+  }
+  if (safe[0] == '#' || safe[0] == '-') safe[0] = '_';  // a comment, a flag
+  return safe;
+}
+
+void ListFolder(const fs::path& folder, PhotoSources* sources) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    const std::string name = entry->path().filename().string();
+    if (name[0] == '.' || !entry->is_regular_file(ignored)) continue;
+    const std::string extension = LowerExtension(entry->path());
+    if (IsPicture(extension)) {
+      sources->pictures.push_back({entry->path().string(), Printable(name), SafeName(name)});
+    } else if (IsFilm(extension)) {
+      sources->films.push_back(entry->path().string());
+    } else if (IsOtherPicture(extension)) {
+      sources->unreadable.push_back(absl::StrCat(Printable(name), ": ", extension.substr(1),
+                                                 " is not read: save it as JPEG or PNG"));
+    }
+  }
+}
+
+bool SameLens(const Photo& a, const Photo& b) {
+  return a.width == b.width && a.height == b.height && a.exif.make == b.exif.make &&
+         a.exif.model == b.exif.model && a.exif.lens == b.exif.lens &&
+         a.exif.focal_length_mm == b.exif.focal_length_mm;
+}
+
+absl::Status PrepareOne(const PhotoSources::Picture& picture, const std::string& out,
+                        Photo* photo) {
+  const auto unusable = [&](const absl::Status& status) {
+    photo->error = std::string(status.message());
+    photo->file.clear();
+    return absl::OkStatus();
+  };
+  const ImageLimits limits;
+  absl::StatusOr<std::string> bytes = ReadRegularFile(picture.path, limits.max_file_bytes);
+  if (!bytes.ok()) return unusable(bytes.status());
+  absl::StatusOr<ImageU8> image = DecodeImageBytes(*bytes, limits);
+  if (!image.ok()) return unusable(image.status());
+  const std::string_view exif = FindExif(*bytes);
+  photo->exif = ParseExif(exif);
+  const bool is_turned = photo->exif.orientation != 1;
+  if (is_turned) *image = Upright(*image, photo->exif.orientation);
+  photo->width = image->width;
+  photo->height = image->height;
+  const GrayImage gray = ReducedGray(*image, kMeasuredSide);
+  photo->sharpness = Sharpness(gray);
+  photo->fingerprint = Fingerprint(gray);
+  if (is_turned) {
+    NERF_ASSIGN_OR_RETURN(const std::string upright, EncodeJpeg(*image, kTurnedQuality));
+    *bytes = WithExif(upright, WithoutOrientation(exif));
+  }
+  return WriteFileAtomically(absl::StrCat(out, "/", photo->file), *bytes);
+}
+
+void FindDoubles(std::vector<Photo>* photos) {
+  for (size_t i = 0; i < photos->size(); ++i) {
+    Photo& photo = (*photos)[i];
+    if (!photo.error.empty()) continue;
+    for (size_t j = 0; j < i && photo.double_of.empty(); ++j) {
+      const Photo& other = (*photos)[j];
+      if (!other.error.empty() || !other.double_of.empty() ||
+          other.width * photo.height != photo.width * other.height) {
+        continue;
+      }
+      if (FingerprintDistance(photo.fingerprint, other.fingerprint) < kDoubleDistance) {
+        photo.double_of = other.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path) {
+  std::error_code error;
+  PhotoSources sources;
+  if (fs::is_regular_file(path, error)) {
+    if (!IsFilm(LowerExtension(path))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": is neither a folder with photographs nor a film (.mp4, .mov, .mkv, ...)"));
+    }
+    sources.films.push_back(path);
+    return sources;
+  }
+  if (!fs::is_directory(path, error)) {
+    return absl::NotFoundError(absl::StrCat(path, ": there is no such folder"));
+  }
+  ListFolder(path, &sources);
+  if (sources.pictures.empty() && fs::is_directory(fs::path(path) / "images", error)) {
+    ListFolder(fs::path(path) / "images", &sources);
+  }
+  std::sort(sources.films.begin(), sources.films.end());
+  std::sort(sources.unreadable.begin(), sources.unreadable.end());
+  std::sort(sources.pictures.begin(), sources.pictures.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
+  if (sources.pictures.empty() && sources.films.empty()) {
+    std::string message = absl::StrCat(
+        path, ": there is no photograph (.jpg, .jpeg, .png) and no film in it or in its images/");
+    if (!sources.unreadable.empty()) absl::StrAppend(&message, "; ", sources.unreadable[0]);
+    return absl::InvalidArgumentError(message);
+  }
+  if (sources.pictures.size() > kMaxPictures) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", sources.pictures.size(), " photographs; at most ", kMaxPictures));
+  }
+  return sources;
+}
+
+absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
+                                                 const std::string& out,
+                                                 const PrepareOptions& options) {
+  std::vector<Photo> photos(pictures.size());
+  std::set<std::string> taken;
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    photos[i].name = pictures[i].name;
+    std::string file = pictures[i].file;
+    for (int n = 2; !taken.insert(file).second; ++n) file = absl::StrCat(n, "_", pictures[i].file);
+    photos[i].file = file;
+  }
+  std::mutex mu;
+  absl::Status first_error;
+  size_t n_done = 0;
+  options.pool->ParallelFor(static_cast<int64_t>(photos.size()), [&](int64_t i, int thread) {
+    if (options.stop.stop_requested()) return;
+    const auto at = static_cast<size_t>(i);
+    absl::Status status = PrepareOne(pictures[at], out, &photos[at]);
+    size_t done = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mu);
+      if (!status.ok() && first_error.ok()) first_error = std::move(status);
+      done = ++n_done;
+    }
+    if (thread == 0 && options.on_progress) options.on_progress(done, photos.size());
+  });
+  if (options.stop.stop_requested()) {
+    return absl::CancelledError("interrupted while reading photographs");
+  }
+  NERF_RETURN_IF_ERROR(first_error);
+  FindDoubles(&photos);
+  for (Photo& photo : photos) {
+    if (photo.double_of.empty()) continue;
+    std::error_code ignored;
+    fs::remove(fs::path(out) / photo.file, ignored);
+    photo.file.clear();
+  }
+  FindBlurAndLenses(&photos);
+  return photos;
+}
+
+void FindBlurAndLenses(std::vector<Photo>* photos) {
+  std::vector<double> sharpness;
+  for (const Photo& photo : *photos) {
+    if (!photo.file.empty()) sharpness.push_back(photo.sharpness);
+  }
+  if (sharpness.empty()) return;
+  // Of the upper half: a set in which half is blurred should still show it.
+  const auto upper = sharpness.begin() + static_cast<int64_t>(sharpness.size() * 3 / 4);
+  std::nth_element(sharpness.begin(), upper, sharpness.end());
+  std::vector<const Photo*> lenses;
+  for (Photo& photo : *photos) {
+    if (photo.file.empty()) continue;
+    photo.is_blurred = photo.sharpness < kBlurred || photo.sharpness < kBlurShare * *upper;
+    const auto found = std::find_if(lenses.begin(), lenses.end(),
+                                    [&](const Photo* lens) { return SameLens(*lens, photo); });
+    photo.lens = static_cast<int>(found - lenses.begin());
+    if (found == lenses.end()) lenses.push_back(&photo);
+  }
+}
+
+std::string LensWords(const Photo& photo) {
+  std::string words = photo.exif.model.empty() ? "" : photo.exif.model + ", ";
+  if (photo.exif.focal_length_mm.has_value()) {
+    absl::StrAppend(&words, absl::StrFormat("%.4g mm, ", *photo.exif.focal_length_mm));
+  }
+  return absl::StrCat(words, photo.width, "x", photo.height);
+}
+
+}  // namespace nerf

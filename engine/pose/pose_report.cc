@@ -1,0 +1,449 @@
+#include "engine/pose/pose_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+namespace nerf {
+namespace {
+
+using Vector = std::array<double, 3>;
+
+constexpr uint64_t kFewFeatures = 100;  // of a photograph that shows bare walls or sky
+constexpr uint64_t kFewPoints = 60;     // on which a pose hangs loosely
+constexpr double kLowParallax = 2.5;    // degrees; depths are uncertain below it
+constexpr double kHighError = 2;        // pixels
+constexpr double kWideGap = 40;         // degrees of a ring of cameras without one
+constexpr size_t kMaxListed = 12;       // suggestions
+
+// A photograph's pairs: with which, and how many points agree.
+using Neighbors = std::map<std::string, std::map<std::string, uint64_t>>;
+
+Neighbors NeighborsIn(const ColmapDatabase& matches) {
+  Neighbors neighbors;
+  for (const ColmapPair& pair : matches.pairs) {
+    neighbors[pair.first][pair.second] = pair.n_inliers;
+    neighbors[pair.second][pair.first] = pair.n_inliers;
+  }
+  return neighbors;
+}
+
+// The lens of most photographs that are posed.
+int CommonLens(const std::vector<Photo>& photos, const PosedModel& model) {
+  std::map<int, int> counts;
+  for (const Photo& photo : photos) {
+    if (model.photos.contains(photo.file)) ++counts[photo.lens];
+  }
+  int best = -1, most = 0;
+  for (const auto& [lens, count] : counts) {
+    if (count > most) best = lens, most = count;
+  }
+  return best;
+}
+
+class Explainer {
+ public:
+  Explainer(const std::vector<Photo>& photos, const PosedModel& model,
+            const std::vector<std::vector<std::string>>& others, const ColmapDatabase& matches)
+      : model_(model),
+        others_(others),
+        matches_(matches),
+        neighbors_(NeighborsIn(matches)),
+        common_lens_(CommonLens(photos, model)) {
+    for (const Photo& photo : photos) names_[photo.file] = photo.name;
+  }
+
+  // Sets reason and words of a photograph that is not posed.
+  void Explain(const Photo& photo, PhotoOutcome* outcome) const {
+    const auto say = [&](const char* reason, const std::string& words) {
+      outcome->reason = reason;
+      outcome->words = words;
+    };
+    if (!photo.error.empty()) return say("unreadable", "cannot be read: " + photo.error);
+    if (!photo.double_of.empty()) {
+      return say("double", "a double of " + photo.double_of + ": left out");
+    }
+    if (photo.is_blurred) {
+      return say("blur", absl::StrFormat("blurred: sharpness %.2f", photo.sharpness));
+    }
+    const auto features = matches_.n_features.find(photo.file);
+    const uint64_t n_features = features == matches_.n_features.end() ? 0 : features->second;
+    if (n_features < kFewFeatures) {
+      return say("no texture", absl::StrCat("only ", n_features,
+                                            " points that could be found again: bare walls, sky "
+                                            "or darkness"));
+    }
+    const bool is_other_lens = common_lens_ >= 0 && photo.lens != common_lens_;
+    const std::string lens =
+        is_other_lens ? absl::StrCat("; taken through another lens (", LensWords(photo), ")") : "";
+    ExplainByMatches(photo, is_other_lens, lens, say);
+  }
+
+ private:
+  template <typename Say>
+  void ExplainByMatches(const Photo& photo, bool is_other_lens, const std::string& lens,
+                        const Say& say) const {
+    const auto found = neighbors_.find(photo.file);
+    std::string best, unposed;
+    uint64_t most = 0;
+    if (found != neighbors_.end()) {
+      for (const auto& [file, n_inliers] : found->second) {
+        if (!model_.photos.contains(file)) {
+          unposed = file;
+        } else if (n_inliers > most) {
+          best = file, most = n_inliers;
+        }
+      }
+    }
+    const auto name = [&](const std::string& file) {
+      const auto known = names_.find(file);
+      return known == names_.end() ? file : known->second;
+    };
+    if (most > 0) {
+      const std::string words =
+          absl::StrCat("shares ", most, " points with ", name(best), ", too few to place it", lens);
+      return say(is_other_lens ? "another lens" : "no overlap", words);
+    }
+    for (const auto& other : others_) {
+      if (std::find(other.begin(), other.end(), photo.file) == other.end()) continue;
+      return say("another place",
+                 absl::StrCat("belongs to ", other.size(),
+                              " photographs that fit each other but none of these", lens));
+    }
+    if (!unposed.empty()) {
+      return say("another place", absl::StrCat("shares points with ", name(unposed),
+                                               " but with none that is posed", lens));
+    }
+    say(is_other_lens ? "another lens" : "no overlap",
+        absl::StrCat("shares nothing with any other photograph", lens));
+  }
+
+  const PosedModel& model_;
+  const std::vector<std::vector<std::string>>& others_;
+  const ColmapDatabase& matches_;
+  const Neighbors neighbors_;
+  const int common_lens_;
+  std::map<std::string, std::string> names_;
+};
+
+Vector CenterOf(const PosedModel& model) {
+  std::array<std::vector<double>, 3> values;
+  for (const ColmapPoint& point : model.points) {
+    for (size_t i = 0; i < 3; ++i) values[i].push_back(point.position[i]);
+  }
+  Vector center{};
+  for (size_t i = 0; i < 3; ++i) {
+    if (values[i].empty()) continue;
+    const auto middle = values[i].begin() + static_cast<int64_t>(values[i].size() / 2);
+    std::nth_element(values[i].begin(), middle, values[i].end());
+    center[i] = *middle;
+  }
+  return center;
+}
+
+// Two axes across `up`.
+std::pair<Vector, Vector> AxesAcross(const Vector& up) {
+  const Vector other = std::abs(up[0]) < 0.9 ? Vector{1, 0, 0} : Vector{0, 1, 0};
+  const auto cross = [](const Vector& a, const Vector& b) {
+    return Vector{a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+  };
+  Vector right = cross(other, up);
+  const double length = std::hypot(right[0], right[1], right[2]);
+  for (double& r : right) r /= length;
+  return {right, cross(up, right)};
+}
+
+double Dot(const Vector& a, const Vector& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+Vector Minus(const Vector& a, const Vector& b) { return {a[0] - b[0], a[1] - b[1], a[2] - b[2]}; }
+
+// Where a ring of cameras around the scene is open.
+void AddGaps(const PoseReport& report, const PosedModel& model, std::vector<std::string>* again) {
+  const Vector up = UpOf(model);
+  if (Dot(up, up) < 0.5 || model.photos.size() < 8) return;
+  const Vector center = CenterOf(model);
+  const auto [right, front] = AxesAcross(up);
+  std::vector<std::pair<double, std::string>> angles;
+  for (const PhotoOutcome& photo : report.photos) {
+    const auto found = model.photos.find(photo.file);
+    if (!photo.posed || found == model.photos.end()) continue;
+    const Vector offset = Minus(found->second.center, center);
+    angles.push_back({std::atan2(Dot(offset, front), Dot(offset, right)) * 180 / M_PI, photo.name});
+  }
+  std::sort(angles.begin(), angles.end());
+  double covered = 0;
+  std::vector<std::string> gaps;
+  for (size_t i = 0; i < angles.size(); ++i) {
+    const auto& next = angles[(i + 1) % angles.size()];
+    const double step =
+        i + 1 < angles.size() ? next.first - angles[i].first : next.first + 360 - angles[i].first;
+    if (step < kWideGap) {
+      covered += step;
+    } else {
+      gaps.push_back(absl::StrFormat("between %s and %s: %.0f degrees of the ring are open",
+                                     angles[i].second, next.second, step));
+    }
+  }
+  // One opening of a half ring is how it was meant.
+  if (covered < 200) return;
+  again->insert(again->end(), gaps.begin(), gaps.end());
+}
+
+void AddSuggestions(const PosedModel& model, PoseReport* report) {
+  std::string before;
+  size_t n_missing = 0;
+  const auto add = [&](const std::string& after) {
+    if (n_missing == 0) return;
+    const std::string count =
+        n_missing == 1 ? "one photograph" : absl::StrCat(n_missing, " photographs");
+    const std::string where = before.empty()  ? absl::StrCat("before ", after)
+                              : after.empty() ? absl::StrCat("after ", before)
+                                              : absl::StrCat("between ", before, " and ", after);
+    report->again.push_back(
+        absl::StrCat(where, ": ", count, " there could not be used; take more, closer together"));
+    n_missing = 0;
+  };
+  for (const PhotoOutcome& photo : report->photos) {
+    if (photo.posed) {
+      add(photo.name);
+      before = photo.name;
+    } else if (photo.reason == "blur" || photo.reason == "no overlap") {
+      ++n_missing;
+    }
+  }
+  if (!before.empty()) add("");
+  for (const PhotoOutcome& photo : report->photos) {
+    if (photo.posed && photo.n_points < kFewPoints) {
+      report->again.push_back(
+          absl::StrCat("around ", photo.name, ": its pose hangs on ", photo.n_points, " points"));
+    }
+  }
+  AddGaps(*report, model, &report->again);
+  if (report->n_posed > 1 && report->parallax_degrees < kLowParallax) {
+    report->again.push_back(absl::StrFormat(
+        "all of it, moving further: points are seen under %.1f degrees (median); turning on the "
+        "spot shows no depth",
+        report->parallax_degrees));
+  }
+  if (report->again.size() > kMaxListed) {
+    const size_t n_more = report->again.size() - kMaxListed;
+    report->again.resize(kMaxListed);
+    report->again.push_back(absl::StrCat("and ", n_more, " places more"));
+  }
+}
+
+// Drawing on a white square.
+class Canvas {
+ public:
+  explicit Canvas(int side) {
+    image_.width = image_.height = side;
+    image_.n_channels = 3;
+    image_.pixels.assign(static_cast<size_t>(side) * side * 3, 255);
+  }
+
+  void Dot(double x, double y, const std::array<uint8_t, 3>& color) {
+    const int column = static_cast<int>(std::floor(x)), row = static_cast<int>(std::floor(y));
+    if (column < 0 || row < 0 || column >= image_.width || row >= image_.height) return;
+    std::copy(color.begin(), color.end(),
+              image_.pixels.begin() + (static_cast<int64_t>(row) * image_.width + column) * 3);
+  }
+  void Line(double x0, double y0, double x1, double y1, const std::array<uint8_t, 3>& color) {
+    const double length = std::max({1.0, std::abs(x1 - x0), std::abs(y1 - y0)});
+    if (!(length < 4.0 * image_.width)) return;
+    for (double i = 0; i <= length; ++i) {
+      Dot(x0 + (x1 - x0) * i / length, y0 + (y1 - y0) * i / length, color);
+    }
+  }
+  // Digits of 3 x 5 pixels, each drawn 2 x 2.
+  void Number(int x, int y, int number, const std::array<uint8_t, 3>& color) {
+    static constexpr uint16_t kDigits[10] = {075557, 026227, 071747, 071717, 055711,
+                                             074717, 074757, 071122, 075757, 075717};
+    for (const char digit : std::to_string(number)) {
+      for (int row = 0; row < 5; ++row) {
+        for (int column = 0; column < 3; ++column) {
+          if ((kDigits[digit - '0'] >> (14 - row * 3 - column) & 1) == 0) continue;
+          for (int i = 0; i < 4; ++i) Dot(x + column * 2 + i % 2, y + row * 2 + i / 2, color);
+        }
+      }
+      x += 8;
+    }
+  }
+  ImageU8 Take() { return std::move(image_); }
+  int side() const { return image_.width; }
+
+ private:
+  ImageU8 image_;
+};
+
+// Lower and upper bound of most of the values.
+std::pair<double, double> BoundsOfMost(std::vector<double> values) {
+  if (values.empty()) return {0, 0};
+  std::sort(values.begin(), values.end());
+  const size_t cut = values.size() / 20;
+  return {values[cut], values[values.size() - 1 - cut]};
+}
+
+}  // namespace
+
+PoseReport MakePoseReport(const std::vector<Photo>& photos, const PosedModel& model,
+                          const std::vector<std::vector<std::string>>& others,
+                          const ColmapDatabase& matches) {
+  PoseReport report;
+  const Explainer explainer(photos, model, others, matches);
+  for (const Photo& photo : photos) {
+    PhotoOutcome outcome;
+    outcome.name = photo.name;
+    outcome.file = photo.file;
+    outcome.sharpness = photo.sharpness;
+    const auto posed = model.photos.find(photo.file);
+    outcome.posed = posed != model.photos.end();
+    const bool is_usable = photo.error.empty() && photo.double_of.empty() && !photo.is_blurred;
+    report.n_usable += is_usable;
+    if (outcome.posed) {
+      outcome.n_points = posed->second.n_points;
+      ++report.n_posed;
+      report.n_usable_posed += is_usable;
+      if (photo.is_blurred) {
+        report.warnings.push_back(
+            absl::StrFormat("%s is posed, but blurred (sharpness %.2f): it will blur the scene",
+                            photo.name, photo.sharpness));
+      }
+    } else {
+      explainer.Explain(photo, &outcome);
+    }
+    report.photos.push_back(std::move(outcome));
+  }
+  report.lenses = model.lenses;
+  report.n_points = model.points.size();
+  report.n_other_models = others.size();
+  report.reprojection_error = model.reprojection_error;
+  report.parallax_degrees = model.parallax_degrees;
+  if (!others.empty()) {
+    report.warnings.push_back(
+        absl::StrCat("the photographs fell into ", others.size() + 1,
+                     " groups that COLMAP could not join; the largest counts"));
+  }
+  if (report.reprojection_error > kHighError) {
+    report.warnings.push_back(
+        absl::StrFormat("points lie %.1f pixels from where they were seen (mean): things moved, or "
+                        "lenses were mixed",
+                        report.reprojection_error));
+  }
+  AddSuggestions(model, &report);
+  return report;
+}
+
+std::string PoseReportText(const PoseReport& report) {
+  std::string text =
+      absl::StrFormat("%d of %d photographs posed", report.n_posed, report.photos.size());
+  if (report.n_posed > 0) {
+    absl::StrAppendFormat(&text,
+                          " · %d points · reprojection error %.2f pixels · parallax %.1f degrees\n",
+                          report.n_points, report.reprojection_error, report.parallax_degrees);
+    for (const std::string& lens : report.lenses) absl::StrAppend(&text, "lens: ", lens, "\n");
+  } else {
+    text += "\n";
+  }
+  for (const std::string& warning : report.warnings) {
+    absl::StrAppend(&text, "warn   ", warning, "\n");
+  }
+  bool has_title = false;
+  for (const PhotoOutcome& photo : report.photos) {
+    if (photo.posed) continue;
+    if (!has_title) text += "not posed:\n";
+    has_title = true;
+    absl::StrAppend(&text, "  ", photo.name, "  ", photo.words, "\n");
+  }
+  if (!report.again.empty()) text += "photograph again:\n";
+  for (const std::string& place : report.again) absl::StrAppend(&text, "  ", place, "\n");
+  return text;
+}
+
+std::string PoseReportJson(const PoseReport& report, const std::string& out) {
+  using Json = nlohmann::ordered_json;
+  Json json;
+  json["event"] = "done";
+  json["out"] = out;
+  json["photographs"] = report.photos.size();
+  json["usable"] = report.n_usable;
+  json["posed"] = report.n_posed;
+  json["points"] = report.n_points;
+  json["reprojection_error_pixels"] = report.reprojection_error;
+  json["parallax_degrees"] = report.parallax_degrees;
+  json["other_models"] = report.n_other_models;
+  json["lenses"] = report.lenses;
+  json["warnings"] = report.warnings;
+  json["again"] = report.again;
+  json["photos"] = Json::array();
+  for (const PhotoOutcome& photo : report.photos) {
+    Json entry;
+    entry["name"] = photo.name;
+    if (!photo.file.empty()) entry["file"] = "images/" + photo.file;
+    entry["posed"] = photo.posed;
+    if (photo.posed) entry["points"] = photo.n_points;
+    if (!photo.reason.empty()) entry["reason"] = photo.reason;
+    if (!photo.words.empty()) entry["words"] = photo.words;
+    if (photo.sharpness > 0) entry["sharpness"] = photo.sharpness;
+    json["photos"].push_back(std::move(entry));
+  }
+  json["colmap"] = report.colmap_version;
+  json["seconds"] = report.seconds;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model) {
+  constexpr int kSide = 1000, kMargin = 50;
+  Canvas canvas(kSide);
+  if (model.photos.empty()) return canvas.Take();
+  Vector up = UpOf(model);
+  if (Dot(up, up) < 0.5) up = {0, -1, 0};
+  const auto [right, front] = AxesAcross(up);
+  std::vector<double> xs, ys;
+  for (const ColmapPoint& point : model.points) {
+    xs.push_back(Dot(point.position, right));
+    ys.push_back(Dot(point.position, front));
+  }
+  auto [x0, x1] = BoundsOfMost(xs);
+  auto [y0, y1] = BoundsOfMost(ys);
+  for (const auto& [file, photo] : model.photos) {
+    const double x = Dot(photo.center, right), y = Dot(photo.center, front);
+    if (xs.empty()) x0 = x1 = x, y0 = y1 = y, xs.push_back(x);
+    x0 = std::min(x0, x), x1 = std::max(x1, x);
+    y0 = std::min(y0, y), y1 = std::max(y1, y);
+  }
+  const double extent = std::max({x1 - x0, y1 - y0, 1e-9});
+  const double scale = (kSide - 2 * kMargin) / extent;
+  const double left = (x0 + x1) / 2, middle = (y0 + y1) / 2;
+  const auto place = [&](const Vector& at) {
+    return std::pair<double, double>{kSide / 2.0 + (Dot(at, right) - left) * scale,
+                                     kSide / 2.0 - (Dot(at, front) - middle) * scale};
+  };
+  for (const ColmapPoint& point : model.points) {
+    const auto [x, y] = place(point.position);
+    canvas.Dot(x, y, point.color);
+  }
+  constexpr double kSize = 16;  // pixels, of a camera
+  const std::array<uint8_t, 3> blue = {20, 60, 220};
+  for (size_t i = 0; i < report.photos.size(); ++i) {
+    const auto found = model.photos.find(report.photos[i].file);
+    if (found == model.photos.end()) continue;
+    const auto [x, y] = place(found->second.center);
+    const Vector& forward = found->second.axes[2];
+    const Vector& sideways = found->second.axes[0];
+    const double fx = Dot(forward, right) * kSize, fy = -Dot(forward, front) * kSize;
+    const double sx = Dot(sideways, right) * kSize / 2, sy = -Dot(sideways, front) * kSize / 2;
+    canvas.Line(x, y, x + fx + sx, y + fy + sy, blue);
+    canvas.Line(x, y, x + fx - sx, y + fy - sy, blue);
+    canvas.Line(x + fx + sx, y + fy + sy, x + fx - sx, y + fy - sy, blue);
+    canvas.Number(static_cast<int>(x - fx) - 6, static_cast<int>(y - fy) - 5,
+                  static_cast<int>(i) + 1, {200, 30, 30});
+  }
+  return canvas.Take();
+}
+
+}  // namespace nerf

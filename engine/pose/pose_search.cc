@@ -1,0 +1,440 @@
+#include "engine/pose/pose_search.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
+#include "common/child_process.h"
+#include "common/error_reason.h"
+#include "common/file_io.h"
+#include "common/status_macros.h"
+#include "engine/pose/colmap_tool.h"
+#include "engine/pose/film.h"
+#include "engine/scene/colmap_model.h"
+#include "engine/scene/image_io.h"
+#include "engine/scene/scene_files.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Few features, at the size at which they are the coarse ones.
+constexpr int kFewFeatures = 512, kFewFeaturesSide = 1000;
+constexpr int kFeatures = 3000, kFeaturesSide = 2000;
+constexpr int kManyFeatures = 10'000, kManyFeaturesSide = 3200;
+constexpr size_t kPairsPerPhoto = 12;
+// Beyond this, all pairs with all features would take hours.
+constexpr size_t kMaxAllPairs = 45'000;  // 300 photographs
+constexpr size_t kMinPhotosOfLens = 5;   // for four parameters of distortion
+constexpr uint64_t kMaxFileBytes = uint64_t{64} << 30;
+// Extraction holds the whole pyramid of a picture: 16 bytes a pixel and octave scale.
+constexpr uint64_t kBytesPerPixel = 60;
+constexpr size_t kMinPosed = 3;
+
+// A folder that goes with everything in it unless it was kept.
+class WorkFolder {
+ public:
+  static absl::StatusOr<WorkFolder> Create(const std::string& out) {
+    std::string name = out;
+    while (name.size() > 1 && name.back() == '/') name.pop_back();
+    name += ".partial-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      return ErrnoToStatus(errno, absl::StrCat("cannot make ", name));
+    }
+    return WorkFolder(name);
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  WorkFolder(WorkFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  WorkFolder& operator=(WorkFolder&&) = delete;
+
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+  // Becomes `out`, which does not exist or is an empty folder.
+  absl::Status BecomeAs(const std::string& out) {
+    std::error_code error;
+    fs::permissions(path_, fs::perms(0755), error);
+    fs::rename(path_, out, error);
+    if (error) return ErrnoToStatus(error.value(), absl::StrCat("cannot make ", out));
+    path_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  explicit WorkFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  return error ? ErrnoToStatus(error.value(), absl::StrCat("cannot make ", path))
+               : absl::OkStatus();
+}
+
+// How hard photographs are looked at; each way is tried where the one before was not enough.
+struct Effort {
+  int features, side;
+  size_t pairs_per_photo;  // 0: all that overlap
+  bool all_pairs;          // whether they overlap or not
+  bool relaxed;            // thresholds of the mapper
+  bool new_features;       // others than the effort before
+};
+constexpr Effort kEfforts[] = {
+    {kFeatures, kFeaturesSide, kPairsPerPhoto, false, false, true},
+    {kFeatures, kFeaturesSide, 0, true, true, false},
+    {kManyFeatures, kManyFeaturesSide, 0, true, true, true},
+};
+
+class PoseSearch {
+ public:
+  PoseSearch(const ColmapTool& tool, const WorkFolder& work, const PoseOptions& options)
+      : tool_(tool), work_(work), options_(options) {}
+
+  absl::StatusOr<std::vector<Photo>> Prepare(const PhotoSources& sources) {
+    std::vector<PhotoSources::Picture> pictures = sources.pictures;
+    const auto progress_of = [this](const char* doing) {
+      return [this, doing](size_t done, size_t of) {
+        Report({doing, static_cast<int>(done), static_cast<int>(of)});
+      };
+    };
+    for (size_t i = 0; i < sources.films.size(); ++i) {
+      const std::string frames = work_ / absl::StrCat("film_", i);
+      NERF_RETURN_IF_ERROR(MakeFolder(frames));
+      FilmOptions film;
+      film.ffmpeg = options_.ffmpeg;
+      film.ffprobe = options_.ffprobe;
+      film.n_frames = options_.film_frames;
+      film.pool = options_.pool;
+      film.stop = options_.stop;
+      film.on_progress = progress_of("reading the film");
+      NERF_ASSIGN_OR_RETURN(const auto taken, FramesOfFilm(sources.films[i], frames, film));
+      pictures.insert(pictures.end(), taken.begin(), taken.end());
+    }
+    NERF_RETURN_IF_ERROR(MakeFolder(images()));
+    PrepareOptions prepare{options_.pool, options_.stop, progress_of("reading photographs")};
+    NERF_ASSIGN_OR_RETURN(photos_, PreparePhotos(pictures, images(), prepare));
+    for (size_t i = 0; i < sources.films.size(); ++i) {
+      std::error_code ignored;
+      fs::remove_all(work_ / absl::StrCat("film_", i), ignored);
+    }
+    return photos_;
+  }
+
+  // Leaves the best model in sparse/0, refined, where one was found; `others` are the groups that
+  // it could not be joined to.
+  absl::Status Run(std::vector<std::vector<std::string>>* others, ColmapDatabase* matches) {
+    NERF_RETURN_IF_ERROR(FindOverlaps());
+    *matches = few_;
+    for (size_t i = 0; i < std::size(kEfforts); ++i) {
+      std::vector<std::vector<std::string>> groups;
+      NERF_RETURN_IF_ERROR(Try(i, &groups, matches));
+      const size_t n_posed = groups.empty() ? 0 : groups[0].size();
+      if (n_posed > best_posed_) {
+        best_posed_ = n_posed;
+        best_folder_ = best_of_try_;
+        *others = std::vector<std::vector<std::string>>(groups.begin() + 1, groups.end());
+        best_share_ = ShareOf(groups[0]);
+      }
+      if (best_share_ >= options_.min_posed_share) break;
+    }
+    if (best_posed_ < kMinPosed) return absl::OkStatus();
+    return Refine();
+  }
+
+ private:
+  std::string images() const { return work_ / "images"; }
+  int threads() const { return options_.pool->n_threads(); }
+
+  void Report(const PoseProgress& progress) {
+    last_ = progress;
+    if (options_.on_progress) options_.on_progress(progress);
+  }
+
+  // Runs one process of COLMAP. `before` is added to what it has done.
+  absl::StatusOr<ChildProcessEnd> Run(ColmapStage stage, const std::vector<std::string>& command,
+                                      int before, int of) {
+    ChildProcessSpec spec;
+    spec.arguments = command;
+    spec.environment = {{"QT_QPA_PLATFORM", "offscreen"},
+                        {"OMP_NUM_THREADS", std::to_string(threads())}};
+    spec.time_limit = options_.time_limit;
+    spec.max_memory_bytes = options_.max_memory_bytes;
+    spec.max_file_bytes = kMaxFileBytes;
+    Report({std::string(StageName(stage)), before, of});
+    const auto on_line = [&](std::string_view line) {
+      const std::optional<ColmapProgress> progress = ParseProgress(stage, line);
+      if (!progress.has_value()) return;
+      Report({std::string(StageName(stage)), before + progress->done, of > 0 ? of : progress->of});
+    };
+    return RunChildProcess(
+        spec, on_line, [this] { Report(last_); }, options_.stop);
+  }
+
+  absl::Status RunOrFail(ColmapStage stage, const std::vector<std::string>& command, int before = 0,
+                         int of = 0) {
+    NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, Run(stage, command, before, of));
+    return FailureOf("colmap", StageName(stage), end);
+  }
+
+  // A run for each lens: COLMAP takes all photographs of one run for one camera's.
+  absl::Status Extract(const std::string& database, int features, int side, bool doubled) {
+    std::map<int, std::vector<const Photo*>> by_lens;
+    size_t n_photos = 0;
+    for (const Photo& photo : photos_) {
+      if (photo.file.empty()) continue;
+      by_lens[photo.lens].push_back(&photo);
+      ++n_photos;
+    }
+    ExtractOptions extract;
+    extract.database = database;
+    extract.images = images();
+    extract.list = work_ / "list.txt";
+    extract.max_image_side = side;
+    extract.max_features = features;
+    extract.doubled = doubled;
+    size_t n_done = 0;
+    for (const auto& [lens, photos] : by_lens) {
+      std::string names;
+      double largest = 0;
+      for (const Photo* photo : photos) {
+        absl::StrAppend(&names, photo->file, "\n");
+        const double reduced =
+            std::min(1.0, static_cast<double>(side) / std::max(photo->width, photo->height));
+        largest = std::max(largest, reduced * reduced * photo->width * photo->height);
+      }
+      const double bytes = largest * (doubled ? 4 : 1) * static_cast<double>(kBytesPerPixel);
+      extract.threads = threads();
+      if (options_.max_memory_bytes > 0) {
+        const double fits = static_cast<double>(options_.max_memory_bytes) / std::max(bytes, 1.0);
+        extract.threads = std::clamp(static_cast<int>(std::min(fits, 1024.0)), 1, threads());
+      }
+      extract.simple_lens = photos.size() < kMinPhotosOfLens;
+      NERF_RETURN_IF_ERROR(WriteFileAtomically(extract.list, names));
+      NERF_RETURN_IF_ERROR(RunOrFail(ColmapStage::kExtract, ExtractCommand(tool_, extract),
+                                     static_cast<int>(n_done), static_cast<int>(n_photos)));
+      n_done += photos.size();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindOverlaps() {
+    const std::string database = work_ / "few.db";
+    NERF_RETURN_IF_ERROR(Extract(database, kFewFeatures, kFewFeaturesSide, false));
+    NERF_RETURN_IF_ERROR(
+        RunOrFail(ColmapStage::kMatch, MatchCommand(tool_, database, "", threads())));
+    NERF_ASSIGN_OR_RETURN(few_, ReadColmapDatabase(database));
+    return absl::OkStatus();
+  }
+
+  absl::Status Match(const Effort& effort, const std::string& database) {
+    std::string pairs;
+    const size_t n = few_.n_features.size();
+    const bool all = effort.all_pairs && n * (n - 1) / 2 <= kMaxAllPairs;
+    if (!all) {
+      std::string lines;
+      for (const ColmapPair& pair : StrongestPairs(few_.pairs, effort.pairs_per_photo)) {
+        absl::StrAppend(&lines, pair.first, " ", pair.second, "\n");
+      }
+      // Without a pair the importer has nothing to do; the next effort looks at all of them.
+      if (lines.empty()) return absl::OkStatus();
+      pairs = work_ / "pairs.txt";
+      NERF_RETURN_IF_ERROR(WriteFileAtomically(pairs, lines));
+    }
+    return RunOrFail(ColmapStage::kMatch, MatchCommand(tool_, database, pairs, threads()));
+  }
+
+  // Groups are the names of each model's photographs, the largest first.
+  absl::Status Try(size_t number, std::vector<std::vector<std::string>>* groups,
+                   ColmapDatabase* matches) {
+    const Effort& effort = kEfforts[number];
+    if (effort.new_features) {
+      database_ = work_ / absl::StrCat("features_", number, ".db");
+      NERF_RETURN_IF_ERROR(Extract(database_, effort.features, effort.side, true));
+    }
+    NERF_RETURN_IF_ERROR(Match(effort, database_));
+    NERF_ASSIGN_OR_RETURN(ColmapDatabase found, ReadColmapDatabase(database_));
+    *matches = std::move(found);
+    if (matches->pairs.empty()) return absl::OkStatus();
+    const std::string models = work_ / absl::StrCat("models_", number);
+    NERF_RETURN_IF_ERROR(MakeFolder(models));
+    MapOptions map{database_, images(), models, threads(), effort.relaxed};
+    NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, Run(ColmapStage::kMap, MapCommand(tool_, map),
+                                                         0, static_cast<int>(CountUsed())));
+    if (!FoundNoModel(end)) {
+      NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMap), end));
+    }
+    const std::vector<ModelSize> sizes = ModelsIn(models);
+    if (!sizes.empty()) best_of_try_ = sizes[0].folder;
+    for (const ModelSize& size : sizes) {
+      NERF_ASSIGN_OR_RETURN(const PosedModel model, ReadPosedModel(size.folder));
+      std::vector<std::string> names;
+      for (const auto& [name, photo] : model.photos) names.push_back(name);
+      groups->push_back(std::move(names));
+    }
+    return absl::OkStatus();
+  }
+
+  size_t CountUsed() const {
+    return static_cast<size_t>(std::count_if(photos_.begin(), photos_.end(),
+                                             [](const Photo& p) { return !p.file.empty(); }));
+  }
+
+  double ShareOf(const std::vector<std::string>& posed) const {
+    const std::set<std::string> names(posed.begin(), posed.end());
+    size_t n_usable = 0, n_posed = 0;
+    for (const Photo& photo : photos_) {
+      if (photo.file.empty() || photo.is_blurred) continue;
+      ++n_usable;
+      n_posed += names.contains(photo.file);
+    }
+    return n_usable == 0 ? 0 : static_cast<double>(n_posed) / static_cast<double>(n_usable);
+  }
+
+  // The principal point is part of the last adjustment alone: earlier it would take up errors.
+  absl::Status Refine() {
+    const std::string refined = work_ / "sparse/0";
+    NERF_RETURN_IF_ERROR(MakeFolder(refined));
+    NERF_RETURN_IF_ERROR(
+        RunOrFail(ColmapStage::kRefine, RefineCommand(tool_, best_folder_, refined)));
+    const absl::StatusOr<PosedModel> before = ReadPosedModel(best_folder_);
+    const absl::StatusOr<PosedModel> after = ReadPosedModel(refined);
+    if (!before.ok()) return before.status();
+    if (after.ok() && after->photos.size() == before->photos.size() &&
+        after->reprojection_error <= before->reprojection_error * 1.05 &&
+        HasCenteredLens(refined)) {
+      return absl::OkStatus();
+    }
+    // A principal point that ran away; the model from before is sound.
+    std::error_code error;
+    for (const char* file : {"cameras.bin", "images.bin", "points3D.bin"}) {
+      fs::copy_file(best_folder_ + "/" + file, refined + "/" + file,
+                    fs::copy_options::overwrite_existing, error);
+      if (error) return ErrnoToStatus(error.value(), absl::StrCat("cannot copy ", file));
+    }
+    return absl::OkStatus();
+  }
+
+  // No principal point lies further than a quarter of a side from the middle.
+  static bool HasCenteredLens(const std::string& folder) {
+    const absl::StatusOr<SceneFolder> files = SceneFolder::Open(folder);
+    if (!files.ok()) return false;
+    std::vector<SceneProblem> problems;
+    const ColmapModel model = ReadColmapModel(*files, "cameras.bin", "images.bin", true, &problems);
+    if (!problems.empty()) return false;
+    return std::all_of(model.cameras.begin(), model.cameras.end(), [](const auto& entry) {
+      const ColmapCamera& camera = entry.second;
+      const size_t cx = camera.params.size() >= 8 ? 2 : 1;  // OPENCV has two focal lengths
+      if (camera.params.size() < cx + 2) return true;
+      const double width = static_cast<double>(camera.width);
+      const double height = static_cast<double>(camera.height);
+      return std::abs(camera.params[cx] - width / 2) < width / 4 &&
+             std::abs(camera.params[cx + 1] - height / 2) < height / 4;
+    });
+  }
+
+  const ColmapTool& tool_;
+  const WorkFolder& work_;
+  const PoseOptions& options_;
+  std::vector<Photo> photos_;
+  ColmapDatabase few_;
+  std::string database_, best_of_try_, best_folder_;
+  size_t best_posed_ = 0;
+  double best_share_ = 0;
+  PoseProgress last_;
+};
+
+absl::Status CheckOut(const std::string& out) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(out, error))) return absl::OkStatus();
+  if (fs::is_directory(out, error) && fs::is_empty(out, error)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(out, ": exists and is no empty folder; name another one, or remove it"));
+}
+
+// What stays of a work folder.
+absl::Status RemoveAllBut(const WorkFolder& work, const std::set<std::string>& kept) {
+  std::error_code error;
+  std::vector<fs::path> gone;
+  for (const auto& entry : fs::directory_iterator(work / "", error)) {
+    if (!kept.contains(entry.path().filename().string())) gone.push_back(entry.path());
+  }
+  for (const fs::path& path : gone) fs::remove_all(path, error);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<ColmapPair> StrongestPairs(const std::vector<ColmapPair>& pairs, size_t per_photo) {
+  if (per_photo == 0) return pairs;
+  std::vector<const ColmapPair*> by_strength;
+  for (const ColmapPair& pair : pairs) by_strength.push_back(&pair);
+  std::sort(by_strength.begin(), by_strength.end(), [](const ColmapPair* a, const ColmapPair* b) {
+    return std::tie(b->n_inliers, a->first, a->second) <
+           std::tie(a->n_inliers, b->first, b->second);
+  });
+  std::map<std::string, size_t> counts;
+  std::vector<ColmapPair> strongest;
+  for (const ColmapPair* pair : by_strength) {
+    if (counts[pair->first] >= per_photo && counts[pair->second] >= per_photo) continue;
+    ++counts[pair->first];
+    ++counts[pair->second];
+    strongest.push_back(*pair);
+  }
+  return strongest;
+}
+
+absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::string& out,
+                                       const PoseOptions& options) {
+  const SteadyTime begin = options.clock->Now();
+  NERF_ASSIGN_OR_RETURN(const PhotoSources sources, ListPhotoSources(source));
+  NERF_RETURN_IF_ERROR(CheckOut(out));
+  NERF_ASSIGN_OR_RETURN(const ColmapTool tool, FindColmap(options.colmap));
+  NERF_ASSIGN_OR_RETURN(WorkFolder work, WorkFolder::Create(out));
+  PoseSearch search(tool, work, options);
+  NERF_ASSIGN_OR_RETURN(const std::vector<Photo> photos, search.Prepare(sources));
+  const auto n_used = static_cast<size_t>(std::count_if(
+      photos.begin(), photos.end(), [](const Photo& photo) { return !photo.file.empty(); }));
+  if (n_used < kMinPosed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": ", n_used, " different photographs that can be read; at least ",
+                     kMinPosed, " are needed, and some dozens are a good start",
+                     photos.empty() || photos[0].error.empty()
+                         ? ""
+                         : absl::StrCat(" (", photos[0].name, ": ", photos[0].error, ")")));
+  }
+  std::vector<std::vector<std::string>> others;
+  ColmapDatabase matches;
+  NERF_RETURN_IF_ERROR(search.Run(&others, &matches));
+  PosedModel model;
+  std::error_code ignored;
+  if (fs::exists(work / "sparse/0/images.bin", ignored)) {
+    NERF_ASSIGN_OR_RETURN(model, ReadPosedModel(work / "sparse/0"));
+  }
+  PoseReport report = MakePoseReport(photos, model, others, matches);
+  for (const std::string& unreadable : sources.unreadable) report.warnings.push_back(unreadable);
+  report.colmap_version = tool.version;
+  report.seconds = absl::ToDoubleSeconds(options.clock->Now() - begin);
+  NERF_RETURN_IF_ERROR(WriteFileAtomically(work / "pose.json", PoseReportJson(report, out) + "\n"));
+  NERF_RETURN_IF_ERROR(WriteFileAtomically(work / "pose.txt", PoseReportText(report)));
+  NERF_RETURN_IF_ERROR(WritePng(work / "pose.png", PictureFromAbove(report, model)));
+  NERF_RETURN_IF_ERROR(
+      RemoveAllBut(work, {"images", "sparse", "pose.json", "pose.txt", "pose.png"}));
+  NERF_RETURN_IF_ERROR(work.BecomeAs(out));
+  return report;
+}
+
+}  // namespace nerf

@@ -1,0 +1,147 @@
+#include "engine/pose/posed_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/status_macros.h"
+#include "engine/base/principal_axes.h"
+#include "engine/scene/colmap_model.h"
+#include "engine/scene/scene_files.h"
+
+namespace nerf {
+namespace {
+
+using Vector = std::array<double, 3>;
+
+constexpr uint64_t kMaxPointBytes = uint64_t{4} << 30;
+constexpr size_t kMaxParallaxPoints = 20'000;  // of a model; a median needs no more
+constexpr size_t kMaxRays = 12;                // of a point
+
+double Dot(const Vector& a, const Vector& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+PosedPhoto PlacePhoto(const ColmapImage& image) {
+  const double* q = image.rotation;
+  const double norm = std::sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+  const double w = q[0] / norm, x = q[1] / norm, y = q[2] / norm, z = q[3] / norm;
+  PosedPhoto photo;
+  // Rows of world-to-camera are the camera's axes in the world.
+  photo.axes = {{{1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)},
+                 {2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)},
+                 {2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)}}};
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t row = 0; row < 3; ++row) {
+      photo.center[i] -= photo.axes[row][i] * image.translation[row];
+    }
+  }
+  return photo;
+}
+
+double WidestAngle(const Vector& point, const std::vector<const PosedPhoto*>& photos) {
+  double smallest_cosine = 1;
+  std::vector<Vector> rays;
+  const size_t stride = (photos.size() + kMaxRays - 1) / kMaxRays;
+  for (size_t i = 0; i < photos.size(); i += std::max<size_t>(stride, 1)) {
+    Vector ray;
+    for (size_t k = 0; k < 3; ++k) ray[k] = point[k] - photos[i]->center[k];
+    const double length = std::sqrt(Dot(ray, ray));
+    if (!(length > 0)) continue;
+    for (double& r : ray) r /= length;
+    for (const Vector& other : rays) smallest_cosine = std::min(smallest_cosine, Dot(ray, other));
+    rays.push_back(ray);
+  }
+  return std::acos(std::max(-1.0, smallest_cosine)) * 180 / M_PI;
+}
+
+}  // namespace
+
+absl::StatusOr<PosedModel> ReadPosedModel(const std::string& folder) {
+  NERF_ASSIGN_OR_RETURN(const SceneFolder files, SceneFolder::Open(folder));
+  std::vector<SceneProblem> problems;
+  const ColmapModel read = ReadColmapModel(files, "cameras.bin", "images.bin", true, &problems);
+  if (!problems.empty()) return absl::DataLossError(SummaryOf(problems));
+  PosedModel model;
+  std::map<uint32_t, PosedPhoto*> by_id;
+  for (const ColmapImage& image : read.images) {
+    const auto [found, is_new] = model.photos.emplace(image.name, PlacePhoto(image));
+    uint32_t id = 0;
+    if (is_new && std::sscanf(image.field.c_str(), "image %u", &id) == 1)
+      by_id[id] = &found->second;
+    for (const double c : found->second.center) {
+      if (!std::isfinite(c)) return absl::DataLossError(image.name + ": a pose is not a number");
+    }
+  }
+  for (const auto& [id, camera] : read.cameras) {
+    model.lenses.push_back(absl::StrFormat("%s %dx%d, focal length %.0f pixels", camera.model->name,
+                                           camera.width, camera.height,
+                                           camera.params.empty() ? 0.0 : camera.params[0]));
+  }
+  NERF_ASSIGN_OR_RETURN(const std::string bytes,
+                        ReadRegularFile(folder + "/points3D.bin", kMaxPointBytes));
+  NERF_ASSIGN_OR_RETURN(model.points, ParseColmapPoints(bytes));
+  std::vector<double> angles;
+  const size_t stride = model.points.size() / kMaxParallaxPoints + 1;
+  for (size_t i = 0; i < model.points.size(); ++i) {
+    const ColmapPoint& point = model.points[i];
+    model.reprojection_error += point.error / static_cast<double>(model.points.size());
+    std::vector<const PosedPhoto*> seen_by;
+    for (const uint32_t id : point.images) {
+      const auto found = by_id.find(id);
+      if (found == by_id.end()) continue;
+      ++found->second->n_points;
+      seen_by.push_back(found->second);
+    }
+    if (i % stride == 0) angles.push_back(WidestAngle(point.position, seen_by));
+  }
+  if (!angles.empty()) {
+    const auto middle = angles.begin() + static_cast<int64_t>(angles.size() / 2);
+    std::nth_element(angles.begin(), middle, angles.end());
+    model.parallax_degrees = *middle;
+  }
+  return model;
+}
+
+std::vector<ModelSize> ModelsIn(const std::string& folder) {
+  std::vector<ModelSize> models;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const absl::StatusOr<PosedModel> model = ReadPosedModel(entry.path().string());
+    if (model.ok() && !model->photos.empty()) {
+      models.push_back({entry.path().string(), model->photos.size()});
+    }
+  }
+  std::sort(models.begin(), models.end(), [](const ModelSize& a, const ModelSize& b) {
+    return a.n_photos != b.n_photos ? a.n_photos > b.n_photos : a.folder < b.folder;
+  });
+  return models;
+}
+
+std::array<double, 3> UpOf(const PosedModel& model) {
+  Vector up{}, forward{};
+  for (const auto& [name, photo] : model.photos) {
+    for (size_t i = 0; i < 3; ++i) {
+      up[i] -= photo.axes[1][i] / static_cast<double>(model.photos.size());
+      forward[i] += photo.axes[2][i] / static_cast<double>(model.photos.size());
+    }
+  }
+  constexpr double kOneWay = 0.9;  // length of the mean of unit vectors within about 25 degrees
+  const double forward_length = std::sqrt(Dot(forward, forward));
+  std::vector<Vector> points;
+  for (const ColmapPoint& point : model.points) points.push_back(point.position);
+  const PrincipalAxes axes = PrincipalAxesOf(points);
+  const bool looks_down = forward_length > kOneWay && points.size() > 10 &&
+                          std::abs(Dot(forward, axes.axes[2])) > kOneWay * forward_length &&
+                          axes.variances[2] < 0.05 * axes.variances[1];
+  if (looks_down) up = {-forward[0], -forward[1], -forward[2]};
+  const double length = std::sqrt(Dot(up, up));
+  if (length < 0.1) return {0, 0, 0};
+  for (double& u : up) u /= length;
+  return up;
+}
+
+}  // namespace nerf

@@ -1,0 +1,163 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "common/clock.h"
+#include "common/counted.h"
+#include "common/shell_word.h"
+#include "engine/pose/colmap_tool.h"
+#include "engine/pose/pose_search.h"
+#include "engine/protocol/json.h"
+#include "engine/tool/command.h"
+#include "engine/tool/exception_border.h"
+#include "engine/tool/signal_watcher.h"
+#include "engine/tool/view_progress.h"
+#include "engine/train/memory_estimate.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+struct PoseFlags {
+  std::string source, out;
+  PoseOptions options;
+  int threads = 0;
+  double hours = 12;
+  bool json = false;
+};
+
+// Prints what is being done: when that changes, when it gets on, but not each time, and now and
+// then while it does not.
+class PoseProgressPrinter {
+ public:
+  PoseProgressPrinter(const Clock* clock, bool json)
+      : clock_(clock), style_(ConsoleStyle(json)), begin_(clock->Now()) {}
+  ~PoseProgressPrinter() {
+    if (style_ == ProgressStyle::kTerminal) fmt::print(stderr, "\r\x1b[K");
+  }
+
+  void Show(const PoseProgress& progress) {
+    const SteadyTime now = clock_->Now();
+    const bool is_new = progress.doing != last_.doing;
+    const bool has_moved = progress.done != last_.done;
+    const bool is_terminal = style_ == ProgressStyle::kTerminal;
+    const absl::Duration wait = is_terminal ? absl::Seconds(0.5)
+                                : has_moved ? absl::Seconds(5)
+                                            : absl::Seconds(15);
+    if (!is_new && now - printed_ < wait) return;
+    printed_ = now;
+    last_ = progress;
+    const double seconds = absl::ToDoubleSeconds(now - begin_);
+    if (style_ == ProgressStyle::kJson) {
+      JsonObject line;
+      line["event"] = "posing";
+      line["doing"] = progress.doing;
+      line["done"] = progress.done;
+      if (progress.of > 0) line["of"] = progress.of;
+      line["seconds"] = JsonNumber(seconds);
+      fmt::print("{}", JsonLine(line));
+      std::fflush(stdout);
+      return;
+    }
+    const std::string of = progress.of > 0 ? fmt::format(" of {}", progress.of) : "";
+    const std::string done =
+        progress.done > 0 || progress.of > 0 ? fmt::format(": {}{}", progress.done, of) : "";
+    fmt::print(stderr, "{}{}{} ({:.0f} s){}", is_terminal ? "\r" : "", progress.doing, done,
+               seconds, is_terminal ? "\x1b[K" : "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  const Clock* const clock_;
+  const ProgressStyle style_;
+  const SteadyTime begin_;
+  SteadyTime printed_;
+  PoseProgress last_;
+};
+
+int RunPose(const PoseFlags& flags) {
+  SignalWatcher signals;
+  const RealClock clock;
+  PoseReport report;
+  const absl::Status status = Guarded([&]() -> absl::Status {
+    ThreadPool pool(ThreadsFor(flags.threads));
+    PoseProgressPrinter printer(&clock, flags.json);
+    PoseOptions options = flags.options;
+    options.pool = &pool;
+    options.clock = &clock;
+    options.stop = signals.token();
+    options.max_memory_bytes = AvailableMemoryBytes().value_or(0);
+    options.time_limit = absl::Hours(flags.hours);
+    options.on_progress = [&](const PoseProgress& progress) { printer.Show(progress); };
+    absl::StatusOr<PoseReport> found = SearchPoses(flags.source, flags.out, options);
+    if (!found.ok()) return found.status();
+    report = *std::move(found);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    const int code = ReportError(status, flags.json);
+    if (absl::IsUnimplemented(status)) {
+      fmt::print(stderr, "By hand, in a folder with the photographs in images/:\n{}",
+                 CommandsForCopying());
+    }
+    return signals.exit_code() != 0 ? signals.exit_code() : code;
+  }
+  if (flags.json) {
+    fmt::print("{}\n", PoseReportJson(report, flags.out));
+  } else {
+    fmt::print("{}", PoseReportText(report));
+  }
+  const double share = report.n_usable == 0 ? 0
+                                            : static_cast<double>(report.n_usable_posed) /
+                                                  static_cast<double>(report.n_usable);
+  const std::string out = ShellWord(flags.out);
+  if (report.n_posed == 0) {
+    fmt::print(stderr, "error: no photograph could be posed; {}/pose.txt says why\n", flags.out);
+    return kBadData;
+  }
+  if (share < flags.options.min_posed_share) {
+    fmt::print(stderr,
+               "error: {} of {} are posed, fewer than {:.0f}% (--min-posed); what is posed is in "
+               "{} and can be trained: nerf-engine train {} --out MODEL\n",
+               report.n_usable_posed, Counted(report.n_usable, "usable photograph"),
+               flags.options.min_posed_share * 100, flags.out, out);
+    return kBadData;
+  }
+  fmt::print(stderr,
+             "{}/pose.png shows the cameras from above. Next: nerf-engine train {} --out MODEL\n",
+             flags.out, out);
+  return kOk;
+}
+
+}  // namespace
+
+void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<PoseFlags>();
+  CLI::App* command = app->add_subcommand(
+      "pose", "Find where photographs were taken, with COLMAP, and write a data set");
+  command->add_option("DIR", flags->source, "folder of photographs and films, or one film")
+      ->required();
+  command->add_option("--out", flags->out, "folder for the data set; new or empty")->required();
+  command
+      ->add_option("--min-posed", flags->options.min_posed_share,
+                   "share of the usable photographs that has to be posed; below it harder ways "
+                   "are tried, then it fails")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      ->add_option("--film-frames", flags->options.film_frames, "pictures taken out of each film")
+      ->check(CLI::Range(3, 2000))
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "threads (default: one for each core)")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--max-hours", flags->hours, "after which a step of COLMAP is ended")
+      ->check(CLI::Range(0.01, 1000.0))
+      ->capture_default_str();
+  command->add_option("--colmap", flags->options.colmap, "COLMAP's program")->capture_default_str();
+  command->add_option("--ffmpeg", flags->options.ffmpeg, "ffmpeg's program, for films")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->callback([=] { *chosen = [flags] { return RunPose(*flags); }; });
+}
+
+}  // namespace nerf

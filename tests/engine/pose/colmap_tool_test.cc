@@ -1,0 +1,117 @@
+#include "engine/pose/colmap_tool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool Has(const std::vector<std::string>& command, const std::string& flag,
+         const std::string& value) {
+  const auto at = std::find(command.begin(), command.end(), flag);
+  return at != command.end() && at + 1 != command.end() && at[1] == value;
+}
+
+TEST(ColmapToolTest, CommandsAvoidWhatDoesNotWorkWithoutADisplay) {
+  const ColmapTool tool{"colmap", "3.8"};
+  EXPECT_TRUE(Has(ExtractCommand(tool, {"d", "i", "l"}), "--SiftExtraction.use_gpu", "0"));
+  const auto match = MatchCommand(tool, "d", "", 2);
+  EXPECT_EQ(match[1], "exhaustive_matcher");
+  EXPECT_TRUE(Has(match, "--SiftMatching.use_gpu", "0"));
+  EXPECT_TRUE(Has(match, "--ExhaustiveMatching.block_size", "8"));
+  const auto listed = MatchCommand(tool, "d", "pairs.txt", 2);
+  EXPECT_EQ(listed[1], "matches_importer");
+  EXPECT_TRUE(Has(listed, "--match_list_path", "pairs.txt"));
+  EXPECT_TRUE(Has(RefineCommand(tool, "a", "b"), "--BundleAdjustment.refine_principal_point", "1"));
+}
+
+TEST(ColmapToolTest, NewerVersionsAreCalledByTheirNames) {
+  const ColmapTool tool{"colmap", "3.12", "FeatureExtraction", "FeatureMatching"};
+  EXPECT_TRUE(Has(ExtractCommand(tool, {"d", "i", "l"}), "--FeatureExtraction.use_gpu", "0"));
+  EXPECT_TRUE(
+      Has(ExtractCommand(tool, {"d", "i", "l"}), "--SiftExtraction.max_num_features", "4096"));
+  EXPECT_TRUE(Has(MatchCommand(tool, "d", "", 2), "--FeatureMatching.use_gpu", "0"));
+}
+
+// Lines as COLMAP 3.8 prints them.
+TEST(ParseProgressTest, LinesOfEachStageAreUnderstood) {
+  EXPECT_EQ(ParseProgress(ColmapStage::kExtract, "Processed file [3/50]"), (ColmapProgress{3, 50}));
+  EXPECT_EQ(ParseProgress(ColmapStage::kMatch, "Matching block [1/7, 2/7] in 7.450s"),
+            (ColmapProgress{2, 49}));
+  EXPECT_EQ(ParseProgress(ColmapStage::kMatch, "Matching block [3/7, 5/7]"),
+            (ColmapProgress{19, 49}));
+  EXPECT_EQ(ParseProgress(ColmapStage::kMatch, "Matching block [2/4] in 1.2s"),
+            (ColmapProgress{2, 4}));
+  EXPECT_EQ(ParseProgress(ColmapStage::kMap, "Registering image #12 (5)"), (ColmapProgress{5, 0}));
+  EXPECT_EQ(
+      ParseProgress(ColmapStage::kRefine, "  12  1.234567e+04    1.23e-01    4.56e+00   1.0e-02"),
+      (ColmapProgress{12, 0}));
+}
+
+TEST(ParseProgressTest, OtherLinesSayNothing) {
+  for (const char* line :
+       {"", "  Name:            0001.jpg", "Processed file [", "Processed file [a/b]",
+        "Processed file [5/3]", "Processed file [-1/3]", "Processed file [99999999999/3]",
+        "Matching block [", "Matching block [1/2", "Registering image #12",
+        "Registering image #12 )5(", "Registering image #1 (x)", "  => Image sees 5 / 6 points",
+        "Elapsed time: 1.2 [minutes]"}) {
+    EXPECT_EQ(ParseProgress(ColmapStage::kExtract, line), std::nullopt) << line;
+    EXPECT_EQ(ParseProgress(ColmapStage::kMatch, line), std::nullopt) << line;
+    EXPECT_EQ(ParseProgress(ColmapStage::kMap, line), std::nullopt) << line;
+    EXPECT_EQ(ParseProgress(ColmapStage::kRefine, line), std::nullopt) << line;
+  }
+}
+
+ChildProcessEnd End(ChildProcessEnd::Kind kind, int code, const std::string& output = "") {
+  return {kind, code, output};
+}
+
+TEST(FailureOfTest, EachEndHasItsCode) {
+  using Kind = ChildProcessEnd::Kind;
+  const auto failure = [](const ChildProcessEnd& end) {
+    return FailureOf("colmap", "matching features", end);
+  };
+  EXPECT_THAT(failure(End(Kind::kExited, 0)), IsOk());
+  EXPECT_THAT(failure(End(Kind::kStopped, 0)), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(failure(End(Kind::kTimeLimit, 0)), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(failure(End(Kind::kSignaled, SIGKILL)),
+              FailsWith(absl::StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
+  EXPECT_THAT(failure(End(Kind::kSignaled, SIGABRT, "what():  std::bad_alloc")),
+              FailsWith(absl::StatusCode::kResourceExhausted, "OUT_OF_MEMORY"));
+  EXPECT_THAT(failure(End(Kind::kSignaled, SIGXFSZ)),
+              StatusIs(absl::StatusCode::kResourceExhausted, "the disk is full"));
+  EXPECT_THAT(failure(End(Kind::kExited, 1, "SQLite error: database or disk is full")),
+              StatusIs(absl::StatusCode::kResourceExhausted, "the disk is full"));
+  EXPECT_THAT(failure(End(Kind::kExited, 7, "one\ntwo\x1b[31m\nthree\nfour\n")),
+              StatusIs(absl::StatusCode::kAborted,
+                       "colmap: ended with code 7 while matching features; it said: two?[31m / "
+                       "three / four"));
+  EXPECT_THAT(failure(End(Kind::kSignaled, SIGSEGV)),
+              StatusIs(absl::StatusCode::kAborted, "ended by signal 11"));
+}
+
+TEST(ColmapToolTest, AbsentProgramIsAFeatureThatIsMissing) {
+  EXPECT_THAT(FindColmap("/no/such/colmap"),
+              FailsWith(absl::StatusCode::kUnimplemented, "FEATURE_NOT_BUILT"));
+  EXPECT_THAT(FindColmap("no-such-colmap"),
+              StatusIs(absl::StatusCode::kUnimplemented, "apt-get install colmap"));
+}
+
+TEST(ColmapToolTest, OtherProgramsAreNoColmap) {
+  EXPECT_THAT(FindColmap("/bin/true"), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST(ColmapToolTest, CommandsForCopyingNameTheTraps) {
+  EXPECT_THAT(CommandsForCopying(), HasSubstr("--SiftExtraction.use_gpu 0"));
+  EXPECT_THAT(CommandsForCopying(), HasSubstr("--ExhaustiveMatching.block_size 8"));
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,117 @@
+#include "engine/pose/exif.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/scene/image_io.h"
+#include "tests/engine/pose/pose_fixture.h"
+
+namespace nerf {
+namespace {
+
+TEST(ExifTest, TagsOfBothByteOrdersAreRead) {
+  for (const bool is_big : {false, true}) {
+    const ExifTags tags = ParseExif(MakeExif({.orientation = 6, .model = "Phone 3"}, is_big));
+    EXPECT_EQ(tags.orientation, 6);
+    EXPECT_EQ(tags.model, "Phone 3");
+    EXPECT_EQ(tags.focal_length_35mm, 26);
+  }
+}
+
+TEST(ExifTest, BlockOfAJpegIsFound) {
+  const std::string exif = MakeExif({.orientation = 8});
+  const std::string jpeg = WithExif(*EncodeJpeg(GradientImage(8, 6)), exif);
+  EXPECT_EQ(FindExif(jpeg), exif);
+  EXPECT_TRUE(DecodeImageBytes(jpeg).ok());
+  EXPECT_EQ(FindExif(*EncodeJpeg(GradientImage(8, 6))), "");
+}
+
+TEST(ExifTest, TakenOffOrientationLeavesTheOtherTags) {
+  for (const bool is_big : {false, true}) {
+    const std::string exif = MakeExif({.orientation = 6, .model = "Phone 3"}, is_big);
+    const ExifTags tags = ParseExif(WithoutOrientation(exif));
+    EXPECT_EQ(tags.orientation, 1);
+    EXPECT_EQ(tags.model, "Phone 3");
+    EXPECT_EQ(tags.focal_length_35mm, 26);
+    EXPECT_EQ(WithoutOrientation(exif).size(), exif.size());
+  }
+}
+
+TEST(ExifTest, OrientationOutOfRangeIsIgnored) {
+  EXPECT_EQ(ParseExif(MakeExif({.orientation = 0})).orientation, 1);
+  EXPECT_EQ(ParseExif(MakeExif({.orientation = 9})).orientation, 1);
+  EXPECT_EQ(ParseExif(MakeExif({.orientation = 65535})).orientation, 1);
+}
+
+// Every block that is cut off, and every block with one byte changed: nothing is read out of
+// bounds.
+TEST(ExifTest, DamagedBlocksAreReadAsFarAsTheyGo) {
+  const std::string exif = MakeExif({.orientation = 6, .model = "Phone 3"});
+  for (size_t size = 0; size < exif.size(); ++size) {
+    ParseExif(exif.substr(0, size));
+    EXPECT_EQ(WithoutOrientation(exif.substr(0, size)).size(), size);
+  }
+  for (size_t at = 0; at < exif.size(); ++at) {
+    for (const char value : {'\0', '\xff', '\x7f', '\x01'}) {
+      std::string changed = exif;
+      changed[at] = value;
+      ParseExif(changed);
+      EXPECT_EQ(WithoutOrientation(changed).size(), exif.size());
+    }
+  }
+}
+
+TEST(ExifTest, FolderThatNamesItselfEnds) {
+  std::string exif = MakeExif({.orientation = 6});
+  // The pointer to the nested folder leads back to the first one.
+  const size_t at = exif.find(std::string("\x69\x87", 2));
+  ASSERT_NE(at, std::string::npos);
+  exif[at + 8] = 8;
+  exif[at + 9] = 0;
+  EXPECT_EQ(ParseExif(exif).orientation, 6);
+}
+
+TEST(ExifTest, HugeCountsAreBounded) {
+  std::string exif = MakeExif({.orientation = 6, .model = "Phone 3"});
+  const size_t folder = 6 + 8;
+  exif[folder] = exif[folder + 1] = '\xff';  // 65535 entries
+  EXPECT_EQ(ParseExif(exif).orientation, 6);
+  WithoutOrientation(exif);
+}
+
+TEST(ExifTest, SegmentThatIsTooLongIsLeftOut) {
+  const std::string jpeg = *EncodeJpeg(GradientImage(8, 6));
+  EXPECT_EQ(WithExif(jpeg, std::string(70'000, 'x')), jpeg);
+}
+
+TEST(ExifTest, FilesThatAreNoJpegHaveNoBlock) {
+  EXPECT_EQ(FindExif(""), "");
+  EXPECT_EQ(FindExif("\xff\xd8\xff"), "");
+  EXPECT_EQ(FindExif(std::string("\xff\xd8\xff\xe1\xff\xff"
+                                 "Exif\0\0",
+                                 12)),
+            "");
+  EXPECT_EQ(FindExif(std::string(1000, '\xff')), "");
+}
+
+// A picture of 3 x 2: the red channel numbers its pixels row by row.
+TEST(UprightTest, AllOrientationsShowThePictureUpright) {
+  ImageU8 image;
+  image.width = 3;
+  image.height = 2;
+  image.n_channels = 1;
+  image.pixels = {0, 1, 2, 3, 4, 5};
+  const auto turned = [&](int orientation) { return Upright(image, orientation).pixels; };
+  using Pixels = std::vector<uint8_t>;
+  EXPECT_EQ(turned(1), (Pixels{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(turned(2), (Pixels{2, 1, 0, 5, 4, 3}));
+  EXPECT_EQ(turned(3), (Pixels{5, 4, 3, 2, 1, 0}));
+  EXPECT_EQ(turned(4), (Pixels{3, 4, 5, 0, 1, 2}));
+  EXPECT_EQ(turned(5), (Pixels{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(turned(6), (Pixels{3, 0, 4, 1, 5, 2}));  // a quarter clockwise
+  EXPECT_EQ(turned(7), (Pixels{5, 2, 4, 1, 3, 0}));
+  EXPECT_EQ(turned(8), (Pixels{2, 5, 1, 4, 0, 3}));
+  EXPECT_EQ(Upright(image, 6).width, 2);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,104 @@
+// Films are made and read by the installed ffmpeg; without one these tests are skipped.
+#include "engine/pose/film.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/child_process.h"
+#include "engine/scene/image_io.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+class FilmTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!FindProgram("ffmpeg").ok()) GTEST_SKIP() << "no ffmpeg";
+    std::filesystem::create_directories(out_);
+    options_.pool = &pool_;
+  }
+  void MakeFilm(const std::string& name, const std::string& source) {
+    ChildProcessSpec spec;
+    spec.arguments = {"ffmpeg", "-v", "error", "-f", "lavfi", "-i", source, dir_ / name};
+    const auto end = RunChildProcess(spec, nullptr, nullptr, {});
+    ASSERT_THAT(end, IsOk());
+    ASSERT_TRUE(end->ok()) << end->last_output;
+  }
+  absl::StatusOr<std::vector<PhotoSources::Picture>> Frames(const std::string& name) {
+    return FramesOfFilm(dir_ / name, out_, options_);
+  }
+
+  TempDir dir_;
+  const std::string out_ = dir_ / "out";
+  ThreadPool pool_{2};
+  FilmOptions options_;
+};
+
+TEST_F(FilmTest, FramesAreSpreadOverTheFilm) {
+  MakeFilm("walk.mp4", "testsrc=duration=4:size=160x120:rate=25");
+  options_.n_frames = 10;
+  const auto frames = Frames("walk.mp4");
+  ASSERT_THAT(frames, IsOk());
+  EXPECT_EQ(frames->size(), 10u);
+  EXPECT_EQ(frames->front().file, "walk_0001.jpg");
+  EXPECT_THAT(frames->back().name, ::testing::HasSubstr("walk.mp4 at 3."));
+  const auto image = DecodeImage(frames->back().path);
+  ASSERT_THAT(image, IsOk());
+  EXPECT_EQ(image->width, 160);
+}
+
+TEST_F(FilmTest, NamesThatLookLikeFlagsAreFiles) {
+  MakeFilm("x.mp4", "testsrc=duration=1:size=64x48:rate=10");
+  std::filesystem::rename(dir_ / "x.mp4", dir_ / "-i %d.mp4");
+  options_.n_frames = 3;
+  EXPECT_THAT(Frames("-i %d.mp4"), IsOk());
+}
+
+TEST_F(FilmTest, WhatIsNoFilmIsRefused) {
+  dir_.Write("text.mp4", "this is text");
+  EXPECT_THAT(Frames("text.mp4"), StatusIs(absl::StatusCode::kInvalidArgument));
+  dir_.Write("empty.mov", "");
+  EXPECT_THAT(Frames("empty.mov"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Frames("absent.mov"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(FilmTest, SoundAloneIsNoFilm) {
+  MakeFilm("sound.mp4", "sine=duration=1");
+  EXPECT_THAT(Frames("sound.mp4"), StatusIs(absl::StatusCode::kInvalidArgument, "no pictures"));
+}
+
+// A list of other files in a film's clothes.
+TEST_F(FilmTest, PlaylistsOpenNothingElse) {
+  dir_.Write("list.mp4", "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nhttp://127.0.0.1:9/x.ts\n");
+  EXPECT_THAT(Frames("list.mp4"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(FilmTest, FilmThatIsCutOffGivesItsBeginning) {
+  MakeFilm("whole.mkv", "testsrc=duration=4:size=160x120:rate=25");
+  const auto size = std::filesystem::file_size(dir_ / "whole.mkv");
+  std::filesystem::resize_file(dir_ / "whole.mkv", size / 2);
+  options_.n_frames = 10;
+  const auto frames = Frames("whole.mkv");
+  ASSERT_THAT(frames, IsOk());
+  EXPECT_GT(frames->size(), 2u);
+}
+
+TEST_F(FilmTest, AbsentFfmpegIsAFeatureThatIsMissing) {
+  options_.ffmpeg = "/no/such/ffmpeg";
+  EXPECT_THAT(Frames("x.mp4"), FailsWith(absl::StatusCode::kUnimplemented, "FEATURE_NOT_BUILT"));
+}
+
+TEST_F(FilmTest, StopEndsTheReading) {
+  MakeFilm("walk.mp4", "testsrc=duration=2:size=160x120:rate=25");
+  std::stop_source source;
+  source.request_stop();
+  options_.stop = source.get_token();
+  EXPECT_THAT(Frames("walk.mp4"), StatusIs(absl::StatusCode::kCancelled));
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,163 @@
+#include "engine/pose/photographs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/file_io.h"
+#include "engine/pose/photo_measures.h"
+#include "engine/scene/image_io.h"
+#include "tests/engine/pose/pose_fixture.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class PhotographsTest : public ::testing::Test {
+ protected:
+  PhotographsTest() { std::filesystem::create_directories(out_); }
+
+  void WriteJpeg(const std::string& name, const ImageU8& image, const std::string& exif = "") {
+    dir_.Write("in/" + name, WithExif(*EncodeJpeg(image, 90), exif));
+  }
+
+  std::vector<Photo> Prepare() {
+    const auto sources = ListPhotoSources(dir_ / "in");
+    EXPECT_THAT(sources, IsOk());
+    PrepareOptions options;
+    options.pool = &pool_;
+    auto photos = PreparePhotos(sources->pictures, out_, options);
+    EXPECT_THAT(photos, IsOk());
+    return *std::move(photos);
+  }
+
+  TempDir dir_;
+  ThreadPool pool_{2};
+  const std::string out_ = dir_ / "out";
+};
+
+TEST_F(PhotographsTest, TurnedPictureIsTurnedUprightAndItsTagTakenOff) {
+  WriteJpeg("a.jpg", GradientImage(32, 20), MakeExif({.orientation = 6, .model = "Phone"}));
+  const std::vector<Photo> photos = Prepare();
+  EXPECT_EQ(photos[0].width, 20);
+  EXPECT_EQ(photos[0].height, 32);
+  const std::string written = *ReadFile(out_ + "/a.jpg", 1 << 20);
+  EXPECT_EQ(ParseExif(FindExif(written)).orientation, 1);
+  EXPECT_EQ(ParseExif(FindExif(written)).model, "Phone");
+  const ImageU8 image = *DecodeImageBytes(written);
+  ASSERT_EQ(image.width, 20);
+  // What was at the bottom left is at the top left now.
+  EXPECT_NEAR(image.Pixel(1, 1)[1], 240, 15);
+  EXPECT_NEAR(image.Pixel(1, 1)[0], 5, 15);
+}
+
+TEST_F(PhotographsTest, UprightPictureIsCopiedByteForByte) {
+  WriteJpeg("a.jpg", GradientImage(32, 20), MakeExif({.orientation = 1}));
+  Prepare();
+  EXPECT_EQ(*ReadFile(out_ + "/a.jpg", 1 << 20), *ReadFile(dir_ / "in/a.jpg", 1 << 20));
+}
+
+TEST_F(PhotographsTest, DamagedPictureIsNamedAndTheOthersAreUsed) {
+  WriteJpeg("a.jpg", TexturedImage(64, 48, 1));
+  dir_.Write("in/b.jpg", "no picture");
+  const std::vector<Photo> photos = Prepare();
+  ASSERT_EQ(photos.size(), 2u);
+  EXPECT_EQ(photos[0].error, "");
+  EXPECT_NE(photos[1].error, "");
+  EXPECT_EQ(photos[1].file, "");
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/b.jpg"));
+}
+
+TEST_F(PhotographsTest, DoublesAreLeftOut) {
+  WriteJpeg("a.jpg", TexturedImage(300, 240, 1));
+  WriteJpeg("b.jpg", TexturedImage(300, 240, 2));
+  dir_.Write("in/c.jpg", *EncodeJpeg(TexturedImage(300, 240, 1), 70));  // saved anew
+  const std::vector<Photo> photos = Prepare();
+  EXPECT_EQ(photos[1].double_of, "");
+  EXPECT_EQ(photos[2].double_of, "a.jpg");
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/c.jpg"));
+}
+
+TEST_F(PhotographsTest, BlurredPicturesAreFound) {
+  for (int i = 0; i < 6; ++i) {
+    WriteJpeg("s" + std::to_string(i) + ".jpg", TexturedImage(200, 150, i));
+  }
+  WriteJpeg("z.jpg", TexturedImage(200, 150, 9, /*blur=*/5));
+  const std::vector<Photo> photos = Prepare();
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(photos[i].is_blurred) << photos[i].sharpness;
+  EXPECT_TRUE(photos[6].is_blurred) << photos[6].sharpness;
+}
+
+TEST_F(PhotographsTest, SizesAndModelsTellLensesApart) {
+  WriteJpeg("a.jpg", TexturedImage(64, 48, 1), MakeExif({.model = "Model A"}));
+  WriteJpeg("b.jpg", TexturedImage(64, 48, 2), MakeExif({.model = "Model B"}));
+  WriteJpeg("c.jpg", TexturedImage(48, 64, 3), MakeExif({.model = "Model A"}));
+  WriteJpeg("d.jpg", TexturedImage(64, 48, 4), MakeExif({.model = "Model A"}));
+  const std::vector<Photo> photos = Prepare();
+  EXPECT_EQ(photos[0].lens, photos[3].lens);
+  EXPECT_NE(photos[0].lens, photos[1].lens);
+  EXPECT_NE(photos[0].lens, photos[2].lens);
+}
+
+TEST_F(PhotographsTest, NamesThatListsCannotHoldAreReplaced) {
+  WriteJpeg("IMG 1.jpg", TexturedImage(64, 48, 1));
+  WriteJpeg("IMG_1.jpg", TexturedImage(64, 48, 2));
+  WriteJpeg("-x.jpg", TexturedImage(64, 48, 3));
+  WriteJpeg("#y\n.jpg", TexturedImage(64, 48, 4));
+  std::vector<std::string> files;
+  for (const Photo& photo : Prepare()) files.push_back(photo.file);
+  EXPECT_THAT(files, ElementsAre("_y_.jpg", "_x.jpg", "IMG_1.jpg", "2_IMG_1.jpg"));
+}
+
+TEST_F(PhotographsTest, FormatsThatAreNotReadAreNamed) {
+  WriteJpeg("a.JPG", TexturedImage(64, 48, 1));
+  dir_.Write("in/b.HEIC", "x");
+  dir_.Write("in/notes.txt", "x");
+  dir_.Write("in/.hidden.jpg", "x");
+  const auto sources = ListPhotoSources(dir_ / "in");
+  ASSERT_THAT(sources, IsOk());
+  EXPECT_EQ(sources->pictures.size(), 1u);
+  EXPECT_THAT(sources->unreadable, ElementsAre(HasSubstr("b.HEIC: heic is not read")));
+}
+
+TEST_F(PhotographsTest, FolderWithoutPicturesIsRefused) {
+  std::filesystem::create_directories(dir_ / "empty");
+  EXPECT_THAT(ListPhotoSources(dir_ / "empty"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ListPhotoSources(dir_ / "absent"), StatusIs(absl::StatusCode::kNotFound));
+  dir_.Write("file.txt", "x");
+  EXPECT_THAT(ListPhotoSources(dir_ / "file.txt"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(PhotographsTest, StopEndsThePreparation) {
+  WriteJpeg("a.jpg", TexturedImage(64, 48, 1));
+  std::stop_source source;
+  source.request_stop();
+  PrepareOptions options;
+  options.pool = &pool_;
+  options.stop = source.get_token();
+  const auto sources = ListPhotoSources(dir_ / "in");
+  EXPECT_THAT(PreparePhotos(sources->pictures, out_, options),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST(PhotoMeasuresTest, SmallAndUniformPicturesHaveAMeasure) {
+  ImageU8 dot;
+  dot.width = dot.height = 1;
+  dot.pixels = {1, 2, 3};
+  EXPECT_EQ(Sharpness(ReducedGray(dot, 100)), 0);
+  EXPECT_EQ(
+      FingerprintDistance(Fingerprint(ReducedGray(dot, 100)), Fingerprint(ReducedGray(dot, 100))),
+      0);
+  ImageU8 gray = TexturedImage(50, 50, 1);
+  std::fill(gray.pixels.begin(), gray.pixels.end(), 128);
+  EXPECT_EQ(Sharpness(ReducedGray(gray, 100)), 0);
+}
+
+}  // namespace
+}  // namespace nerf

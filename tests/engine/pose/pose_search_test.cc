@@ -1,0 +1,276 @@
+// Whole searches with tests/testing/fake_colmap.py in COLMAP's place.
+#include "engine/pose/pose_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "common/file_io.h"
+#include "engine/pose/exif.h"
+#include "engine/scene/image_io.h"
+#include "engine/scene/scene_reader.h"
+#include "nlohmann/json.hpp"
+#include "tests/engine/pose/pose_fixture.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/paths.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class PoseSearchTest : public ::testing::Test {
+ protected:
+  PoseSearchTest() {
+    for (int i = 0; i < 10; ++i) AddPhoto("p" + std::to_string(i) + ".jpg", i);
+    options_.colmap = SourceDir() + "/tests/testing/fake_colmap.py";
+    options_.pool = &pool_;
+    options_.clock = &clock_;
+    options_.on_progress = [this](const PoseProgress& p) { seen_[p.doing] = p; };
+    Set("FAKE_COLMAP_LOG", dir_ / "log");
+  }
+  ~PoseSearchTest() override {
+    for (const std::string& name : set_) unsetenv(name.c_str());
+  }
+
+  void AddPhoto(const std::string& name, int seed, int blur = 0,
+                const std::string& model = "Model A") {
+    dir_.Write("in/" + name, WithExif(*EncodeJpeg(TexturedImage(64, 48, seed + 1, blur), 90),
+                                      MakeExif({.model = model})));
+  }
+  void Set(const std::string& name, const std::string& value) {
+    setenv(name.c_str(), value.c_str(), 1);
+    set_.insert(name);
+  }
+  absl::StatusOr<PoseReport> Search() { return SearchPoses(dir_ / "in", dir_ / "out", options_); }
+  const PhotoOutcome& Of(const PoseReport& report, const std::string& name) {
+    for (const PhotoOutcome& photo : report.photos) {
+      if (photo.name == name) return photo;
+    }
+    ADD_FAILURE() << name;
+    return report.photos[0];
+  }
+  // The command lines of one command.
+  std::vector<std::string> Lines(const std::string& command) {
+    std::vector<std::string> lines;
+    std::istringstream log(ReadFile(dir_ / "log", 1 << 20).value_or(""));
+    for (std::string line; std::getline(log, line);) {
+      if (line.find(command) != std::string::npos) lines.push_back(line);
+    }
+    return lines;
+  }
+  // What a failure left behind beside the photographs.
+  std::vector<std::string> LeftBehind() {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+      const std::string name = entry.path().filename();
+      if (name != "in" && name != "log") names.push_back(name);
+    }
+    return names;
+  }
+
+  TempDir dir_;
+  ThreadPool pool_{2};
+  FakeClock clock_;
+  PoseOptions options_;
+  std::map<std::string, PoseProgress> seen_;
+  std::set<std::string> set_;
+};
+
+TEST_F(PoseSearchTest, PosedPhotographsBecomeADataSet) {
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 10u);
+  EXPECT_EQ(report->colmap_version, "3.8");
+  const SceneDescription scene = DescribeScene(dir_ / "out");
+  EXPECT_TRUE(scene.ok()) << SummaryOf(scene.problems);
+  EXPECT_EQ(scene.train.size() + scene.test.size(), 10u);
+  const auto json = nlohmann::json::parse(*ReadFile(dir_ / "out/pose.json", 1 << 20));
+  EXPECT_EQ(json["posed"], 10);
+  EXPECT_THAT(DecodeImage(dir_ / "out/pose.png"), IsOk());
+  EXPECT_EQ(seen_["extracting features"].of, 10);
+  EXPECT_EQ(seen_["placing cameras"].done, 10);
+  EXPECT_THAT(LeftBehind(), ::testing::ElementsAre("out"));
+  std::set<std::string> kept;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ / "out")) {
+    kept.insert(entry.path().filename());
+  }
+  EXPECT_THAT(kept,
+              ::testing::ElementsAre("images", "pose.json", "pose.png", "pose.txt", "sparse"));
+}
+
+TEST_F(PoseSearchTest, FewFeaturesFindThePairsThatAllFeaturesMatch) {
+  ASSERT_THAT(Search(), IsOk());
+  const auto extractions = Lines("feature_extractor");
+  ASSERT_EQ(extractions.size(), 2u);
+  EXPECT_THAT(extractions[0], HasSubstr("\"--SiftExtraction.max_num_features\", \"512\""));
+  EXPECT_EQ(Lines("exhaustive_matcher").size(), 1u);
+  EXPECT_EQ(Lines("matches_importer").size(), 1u);
+}
+
+TEST_F(PoseSearchTest, NewerVersionIsCalledByItsFlags) {
+  Set("FAKE_COLMAP_VERSION", "3.12");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->colmap_version, "3.12");
+}
+
+TEST_F(PoseSearchTest, LargestModelCountsAndTheOtherIsAnotherPlace) {
+  Set("FAKE_COLMAP_APART", "p3.jpg,p4.jpg,p5.jpg");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 7u);
+  EXPECT_EQ(report->n_other_models, 1u);
+  EXPECT_EQ(Of(*report, "p4.jpg").reason, "another place");
+  EXPECT_EQ(Lines("mapper").size(), 3u);  // every effort was made
+}
+
+TEST_F(PoseSearchTest, HarderEffortFollowsWhereTooFewArePosed) {
+  Set("FAKE_COLMAP_HARD", "p0.jpg,p1.jpg");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 10u);
+  EXPECT_EQ(Lines("mapper").size(), 2u);
+}
+
+TEST_F(PoseSearchTest, EnoughIsEnough) {
+  Set("FAKE_COLMAP_HARD", "p0.jpg");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 9u);
+  EXPECT_EQ(Lines("mapper").size(), 1u);
+}
+
+TEST_F(PoseSearchTest, EachMissingPhotographHasItsReason) {
+  AddPhoto("blurred.jpg", 50, /*blur=*/6);
+  AddPhoto("lens.jpg", 51, 0, "Model B");
+  AddPhoto("lonely.jpg", 52);
+  AddPhoto("p_again.jpg", 3);
+  dir_.Write("in/broken.jpg", "\xff\xd8 no picture");
+  Set("FAKE_COLMAP_UNPOSED", "blurred.jpg,lens.jpg,lonely.jpg");
+  options_.min_posed_share = 0.8;
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 10u);
+  EXPECT_EQ(report->n_usable, 12u);
+  EXPECT_EQ(Of(*report, "blurred.jpg").reason, "blur");
+  EXPECT_EQ(Of(*report, "lens.jpg").reason, "another lens");
+  EXPECT_EQ(Of(*report, "lonely.jpg").reason, "no overlap");
+  EXPECT_EQ(Of(*report, "p_again.jpg").reason, "double");
+  EXPECT_EQ(Of(*report, "broken.jpg").reason, "unreadable");
+  const std::string text = *ReadFile(dir_ / "out/pose.txt", 1 << 20);
+  EXPECT_THAT(text, AllOf(HasSubstr("10 of 15 photographs posed"), HasSubstr("a double of p3.jpg"),
+                          HasSubstr("photograph again:")));
+  // One run of extraction a lens.
+  EXPECT_EQ(Lines("feature_extractor").size(), 4u);
+}
+
+TEST_F(PoseSearchTest, NothingPosedIsAReportWithoutAModel) {
+  std::string all = "p0.jpg";
+  for (int i = 1; i < 10; ++i) all += ",p" + std::to_string(i) + ".jpg";
+  Set("FAKE_COLMAP_UNPOSED", all);
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 0u);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "out/sparse"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "out/pose.txt"));
+}
+
+// How COLMAP may end in each of its commands: the right code, and nothing left behind.
+TEST_F(PoseSearchTest, FailuresOfEachCommandLeaveNothingBehind) {
+  const std::map<std::string, absl::StatusCode> codes = {
+      {"feature_extractor:killed", absl::StatusCode::kResourceExhausted},
+      {"feature_extractor:abort", absl::StatusCode::kAborted},
+      {"exhaustive_matcher:killed", absl::StatusCode::kResourceExhausted},
+      {"matches_importer:disk_full", absl::StatusCode::kResourceExhausted},
+      {"mapper:no_memory", absl::StatusCode::kResourceExhausted},
+      {"mapper:abort", absl::StatusCode::kAborted},
+      {"bundle_adjuster:killed", absl::StatusCode::kResourceExhausted}};
+  for (const auto& [failure, code] : codes) {
+    Set("FAKE_COLMAP_FAIL", failure);
+    EXPECT_THAT(Search(), StatusIs(code)) << failure;
+    EXPECT_THAT(LeftBehind(), IsEmpty()) << failure;
+  }
+}
+
+TEST_F(PoseSearchTest, CommandThatHangsEndsAtTheLimit) {
+  Set("FAKE_COLMAP_FAIL", "mapper:hang");
+  options_.time_limit = absl::Seconds(2);
+  EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kDeadlineExceeded, "placing cameras"));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+TEST_F(PoseSearchTest, StopEndsTheCommandAndLeavesNothing) {
+  Set("FAKE_COLMAP_FAIL", "exhaustive_matcher:hang");
+  std::stop_source source;
+  options_.stop = source.get_token();
+  options_.on_progress = [&](const PoseProgress& progress) {
+    if (progress.doing == "matching features") source.request_stop();
+  };
+  EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+TEST_F(PoseSearchTest, CommandThatWroteNothingIsNoSuccess) {
+  Set("FAKE_COLMAP_FAIL", "feature_extractor:nothing");
+  EXPECT_FALSE(Search().ok());
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+  Set("FAKE_COLMAP_FAIL", "bundle_adjuster:nothing");
+  EXPECT_THAT(Search(), IsOk());  // the model from before the adjustment is used
+}
+
+TEST_F(PoseSearchTest, DamagedModelCountsAsNone) {
+  Set("FAKE_COLMAP_FAIL", "mapper:damaged");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 0u);
+}
+
+TEST_F(PoseSearchTest, FolderThatHoldsSomethingIsNotTouched) {
+  dir_.Write("out/mine.txt", "x");
+  EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kFailedPrecondition, "no empty folder"));
+  EXPECT_EQ(*ReadFile(dir_ / "out/mine.txt", 10), "x");
+  EXPECT_THAT(Lines(""), IsEmpty());
+}
+
+TEST_F(PoseSearchTest, EmptyFolderIsFilled) {
+  std::filesystem::create_directories(dir_ / "out");
+  EXPECT_THAT(Search(), IsOk());
+}
+
+TEST_F(PoseSearchTest, TwoPhotographsAreTooFew) {
+  std::filesystem::remove_all(dir_ / "in");
+  AddPhoto("a.jpg", 1);
+  AddPhoto("b.jpg", 2);
+  EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kInvalidArgument, "at least 3"));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+TEST_F(PoseSearchTest, AbsentColmapIsSaidBeforeAnythingIsDone) {
+  options_.colmap = "/no/such/colmap";
+  EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+TEST(StrongestPairsTest, EachPhotographKeepsItsBest) {
+  const std::vector<ColmapPair> pairs = {
+      {"a", "b", 100}, {"a", "c", 50}, {"b", "c", 90}, {"c", "d", 16}};
+  const auto strongest = StrongestPairs(pairs, 1);
+  ASSERT_EQ(strongest.size(), 3u);
+  EXPECT_EQ(strongest[0].n_inliers, 100u);
+  EXPECT_EQ(strongest[1].n_inliers, 90u);
+  EXPECT_EQ(strongest[2].second, "d");
+  EXPECT_EQ(StrongestPairs(pairs, 0).size(), 4u);
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,191 @@
+#!/usr/bin/env -S python3 -IS
+"""Stands in for COLMAP 3.8 in tests: the same commands, files and lines of output, poses on a ring.
+
+Environment:
+  FAKE_COLMAP_LOG       file to which each command line is added as a line of JSON
+  FAKE_COLMAP_VERSION   "3.8" (default), or "3.12", which calls two groups of flags by other names
+  FAKE_COLMAP_FAIL      "COMMAND:HOW": how COMMAND ends. killed, abort, disk_full, no_memory, hang, nothing, damaged
+  FAKE_COLMAP_UNPOSED   names that the mapper leaves out, comma-separated
+  FAKE_COLMAP_HARD      names that it leaves out unless its thresholds are relaxed
+  FAKE_COLMAP_APART     names that it puts into a model of their own
+"""
+import json
+import math
+import os
+import signal
+import sqlite3
+import struct
+import sys
+import time
+
+VERSION = os.environ.get("FAKE_COLMAP_VERSION", "3.8")
+NEW = VERSION == "3.12"
+EXTRACTION, MATCHING = ("FeatureExtraction", "FeatureMatching") if NEW else ("SiftExtraction", "SiftMatching")
+FLAGS = {
+    "feature_extractor": ["database_path", "image_path", "image_list_path", "ImageReader.single_camera", "ImageReader.camera_model",
+                          EXTRACTION + ".use_gpu", EXTRACTION + ".num_threads", EXTRACTION + ".max_image_size",
+                          "SiftExtraction.max_num_features", "SiftExtraction.first_octave"],
+    "exhaustive_matcher": ["database_path", MATCHING + ".use_gpu", MATCHING + ".num_threads", "ExhaustiveMatching.block_size"],
+    "matches_importer": ["database_path", "match_list_path", "match_type", MATCHING + ".use_gpu", MATCHING + ".num_threads"],
+    "mapper": ["database_path", "image_path", "output_path", "Mapper.num_threads", "Mapper.extract_colors", "Mapper.min_num_matches",
+               "Mapper.init_min_tri_angle", "Mapper.init_min_num_inliers", "Mapper.abs_pose_min_num_inliers",
+               "Mapper.abs_pose_min_inlier_ratio", "Mapper.max_reg_trials"],
+    "bundle_adjuster": ["input_path", "output_path", "BundleAdjustment.refine_principal_point"],
+}
+MAX_ID = 2147483647
+
+
+def names_of(variable):
+    return [name for name in os.environ.get(variable, "").split(",") if name]
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def fail(how):
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "abort":
+        say("F1122 10:00:00 123 context.cc:1] Check failed: something")
+        os.abort()
+    if how == "disk_full":
+        say("SQLite error [database.cc, line 742]: database or disk is full")
+        sys.exit(1)
+    if how == "no_memory":
+        say("terminate called after throwing an instance of 'std::bad_alloc'")
+        os.abort()
+    if how == "hang":
+        say("waiting")
+        time.sleep(600)
+    if how == "nothing":
+        sys.exit(0)
+
+
+def database(path):
+    connection = sqlite3.connect(path)
+    connection.executescript("""
+      CREATE TABLE IF NOT EXISTS images (image_id INTEGER PRIMARY KEY, name TEXT, camera_id INTEGER);
+      CREATE TABLE IF NOT EXISTS keypoints (image_id INTEGER PRIMARY KEY, rows INTEGER);
+      CREATE TABLE IF NOT EXISTS two_view_geometries (pair_id INTEGER PRIMARY KEY, rows INTEGER);""")
+    return connection
+
+
+def extract(flags):
+    names = open(flags["image_list_path"]).read().split()
+    connection = database(flags["database_path"])
+    camera = connection.execute("SELECT COALESCE(MAX(camera_id), 0) + 1 FROM images").fetchone()[0]
+    for i, name in enumerate(names):
+        assert os.path.exists(os.path.join(flags["image_path"], name)), name
+        say("Processed file [%d/%d]\n  Name:            %s" % (i + 1, len(names), name))
+        row = connection.execute("INSERT INTO images (name, camera_id) VALUES (?, ?)", (name, camera))
+        connection.execute("INSERT INTO keypoints VALUES (?, ?)", (row.lastrowid, 1000))
+    connection.commit()
+
+
+def match(flags, pairs):
+    connection = database(flags["database_path"])
+    ids = {name: number for number, name in connection.execute("SELECT image_id, name FROM images")}
+    if pairs is None:
+        names = sorted(ids)
+        pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1:]]
+    apart = set(names_of("FAKE_COLMAP_APART"))
+    alone = set(names_of("FAKE_COLMAP_UNPOSED"))
+    say("Matching block [1/1, 1/1] in 0.100s")
+    for a, b in pairs:
+        if a in alone or b in alone or (a in apart) != (b in apart):
+            continue
+        low, high = sorted((ids[a], ids[b]))
+        connection.execute("INSERT OR REPLACE INTO two_view_geometries VALUES (?, ?)", (low * MAX_ID + high, 100))
+    connection.commit()
+
+
+def write_model(folder, names, cameras):
+    """Cameras on a ring of radius 4 that look at the origin; points on a ball, all seen by all."""
+    os.makedirs(folder, exist_ok=True)
+    with open(folder + "/cameras.bin", "wb") as file:
+        file.write(struct.pack("<Q", len(cameras)))
+        for camera in cameras:
+            file.write(struct.pack("<iiQQ8d", camera, 4, 64, 48, 60, 60, 32, 24, 0, 0, 0, 0))
+    points = [(math.cos(i), math.sin(i * 1.7), math.sin(i)) for i in range(200)]
+    with open(folder + "/images.bin", "wb") as file:
+        file.write(struct.pack("<Q", len(names)))
+        for i, (name, camera) in enumerate(names):
+            angle = 2 * math.pi * i / len(names)  # about the world's y, which points down
+            file.write(struct.pack("<i7di", i + 1, math.cos(angle / 2), 0, math.sin(angle / 2), 0, 0, 0, 4, camera))
+            file.write(name.encode() + b"\0" + struct.pack("<Q", 0))
+    with open(folder + "/points3D.bin", "wb") as file:
+        file.write(struct.pack("<Q", len(points)))
+        for i, point in enumerate(points):
+            file.write(struct.pack("<Q3d3BdQ", i + 1, *point, 200, 100, 50, 0.5, len(names)))
+            for j in range(len(names)):
+                file.write(struct.pack("<ii", j + 1, i))
+
+
+def map_cameras(flags):
+    connection = database(flags["database_path"])
+    rows = connection.execute("SELECT name, camera_id FROM images ORDER BY name").fetchall()
+    left_out = set(names_of("FAKE_COLMAP_UNPOSED"))
+    if "Mapper.abs_pose_min_num_inliers" not in flags:
+        left_out |= set(names_of("FAKE_COLMAP_HARD"))
+    apart = set(names_of("FAKE_COLMAP_APART"))
+    models = [[row for row in rows if row[0] in apart], [row for row in rows if row[0] not in left_out | apart]]
+    models = [model for model in models if model]  # the larger one last, as model 1
+    if not models:
+        say("ERROR: failed to create sparse model")
+        sys.exit(1)
+    for i, model in enumerate(models):
+        for j in range(len(model)):
+            say("Registering image #%d (%d)\n\n  => Image sees 100 / 1000 points" % (j + 1, j + 1))
+        write_model("%s/%d" % (flags["output_path"], i), model, sorted({camera for _, camera in model}))
+
+
+def refine(flags):
+    for file in ("cameras.bin", "images.bin", "points3D.bin"):
+        with open(flags["input_path"] + "/" + file, "rb") as source, open(flags["output_path"] + "/" + file, "wb") as target:
+            target.write(source.read())
+    say("   0  1.2e+04    0.0e+00\n   1  1.1e+04    1.0e+02")
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1] == "-h":
+        say("COLMAP %s -- Structure-from-Motion and Multi-View Stereo\n              (Commit Unknown)" % VERSION)
+        return
+    command, arguments = sys.argv[1], sys.argv[2:]
+    if arguments == ["-h"]:
+        say("COLMAP %s\n\n  -h [ --help ]" % VERSION)
+        for flag in FLAGS[command]:
+            say("  --%s arg (=1)" % flag)
+        return
+    if os.environ.get("FAKE_COLMAP_LOG"):
+        with open(os.environ["FAKE_COLMAP_LOG"], "a") as file:
+            file.write(json.dumps(sys.argv[1:]) + "\n")
+    flags = {}
+    for flag, value in zip(arguments[::2], arguments[1::2]):
+        if flag[2:] not in FLAGS[command]:
+            say("ERROR: unrecognised option '%s'" % flag)
+            sys.exit(1)
+        flags[flag[2:]] = value
+    failing, _, how = os.environ.get("FAKE_COLMAP_FAIL", "").partition(":")
+    if failing == command:
+        fail(how)
+    if command == "feature_extractor":
+        if flags[EXTRACTION + ".use_gpu"] != "0":
+            fail("abort")
+        extract(flags)
+    elif command == "exhaustive_matcher":
+        match(flags, None)
+    elif command == "matches_importer":
+        match(flags, [line.split() for line in open(flags["match_list_path"])])
+    elif command == "mapper":
+        map_cameras(flags)
+        if failing == command and how == "damaged":
+            for folder in os.listdir(flags["output_path"]):
+                with open(os.path.join(flags["output_path"], folder, "images.bin"), "r+b") as file:
+                    file.truncate(20)
+    elif command == "bundle_adjuster":
+        refine(flags)
+
+
+if __name__ == "__main__":
+    main()
