@@ -30,7 +30,8 @@ stop() {
 trap stop EXIT
 
 echo "demo: starting nerfd"
-"$bin/nerfd" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --web-listen 127.0.0.1:0 --data-dir "$scratch/data" >"$scratch/nerfd.log" 2>&1 &
+"$bin/nerfd" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --web-listen 127.0.0.1:0 \
+  --shutdown-delay 0s --data-dir "$scratch/data" >"$scratch/nerfd.log" 2>&1 &
 server_pid=$!
 for _ in $(seq 100); do
   [ -s "$scratch/data/nerfd.ports" ] && break

@@ -39,6 +39,7 @@ bool Clockwork::Sleep(absl::Duration duration) {
 void Clockwork::RunTicks() {
   int ticks = 0;
   do {
+    parts_.clock->Tick(parts_.state->StoreHangs());
     parts_.leases->ExpireLeases();
     parts_.rpc->Tick();
     if (ticks++ % kTicksPerGauges == 0) PublishGauges();

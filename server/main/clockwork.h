@@ -8,6 +8,7 @@
 #include "server/queue/job_queue.h"
 #include "server/queue/lease_table.h"
 #include "server/queue/queue_state.h"
+#include "server/queue/stall_clock.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store/blob_store.h"
@@ -19,6 +20,7 @@ namespace nerf {
 class Clockwork {
  public:
   struct Parts {
+    StallClock* clock = nullptr;
     QueueState* state = nullptr;
     JobQueue* queue = nullptr;
     LeaseTable* leases = nullptr;

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "common/clock.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
@@ -32,6 +33,7 @@
 #include "server/queue/model_catalog.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/scene_catalog.h"
+#include "server/queue/stall_clock.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/health_server.h"
 #include "server/rpc/queue_metrics.h"
@@ -71,7 +73,7 @@ class EndSignals {
   }
 
   // Returns at the first signal. A second one ends the process on the spot.
-  void Wait() {
+  int Wait() {
     int number = 0;
     sigwait(&signals_, &number);
     LogInfo("shutting down", {{"signal", number}});
@@ -80,6 +82,7 @@ class EndSignals {
       sigwait(&signals, &second);
       _exit(128 + second);
     }).detach();
+    return number;
   }
 
  private:
@@ -88,7 +91,8 @@ class EndSignals {
 
 // Everything of a running server, in the order in which it is built.
 struct Server {
-  RealClock clock;
+  RealClock machine_clock;
+  StallClock clock{&machine_clock};
   SystemRandom random;
   std::unique_ptr<ServerMetrics> metrics;
   std::unique_ptr<QueueMetrics> queue_metrics;
@@ -111,7 +115,7 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   server->metrics = std::make_unique<ServerMetrics>(
       BuildInfo{NERF_VERSION, NERF_REVISION, NERF_CUDA, grpc::Version()});
   server->queue_metrics = std::make_unique<QueueMetrics>(server->metrics.get());
-  auto blobs = BlobStore::Open(data.path(), BlobStoreOptions(), &server->clock);
+  auto blobs = BlobStore::Open(data.path(), BlobStoreOptions(), &server->machine_clock);
   if (!blobs.ok()) return blobs.status();
   server->blobs = *std::move(blobs);
   auto store = SqliteStore::Open(data.File("queue.db"), server->random);
@@ -123,7 +127,9 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
                                           .random = &server->random,
                                           .store = server->store.get(),
                                           .blobs = server->blobs.get(),
-                                          .observer = server->queue_metrics.get()});
+                                          .observer = server->queue_metrics.get(),
+                                          .machine_clock = &server->machine_clock,
+                                          .groups_commits = true});
   if (!state.ok()) return state.status();
   server->state = *std::move(state);
   server->queue = std::make_unique<JobQueue>(server->state.get());
@@ -184,8 +190,8 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   server->metrics_listener = std::move(listener);
   NERF_RETURN_IF_ERROR(ServeWeb(flags, server));
   server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
-      server->state.get(), server->queue.get(), server->leases.get(), server->workers.get(),
-      server->blobs.get(), server->rpc.get(), server->metrics.get()});
+      &server->clock, server->state.get(), server->queue.get(), server->leases.get(),
+      server->workers.get(), server->blobs.get(), server->rpc.get(), server->metrics.get()});
   return absl::OkStatus();
 }
 
@@ -238,9 +244,11 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
         .log_level = flags.log_level});
   }
   if (server.health != nullptr) server.health->SetReady(true);
-  signals.Wait();
+  const int signal_number = signals.Wait();
   server.rpc->SetServing(false);
   if (server.health != nullptr) server.health->SetReady(false);
+  // Balancers and probes need a moment to see it; until then calls still arrive and are answered.
+  if (signal_number == SIGTERM) absl::SleepFor(flags.shutdown_delay);
   // The worker first: it needs the server to hand in its checkpoint and its lease.
   if (worker != nullptr) worker->Stop(kWorkerStopGrace);
   server.clockwork.reset();
@@ -251,73 +259,77 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   return kOk;
 }
 
-int Main(int argc, char** argv) {
-  EndSignals signals;
-  ServerFlags flags;
-  flags.data_dir = DefaultDataDir();
-  std::string lease_ttl = "30s", checkpoint_interval = "30s";
-  CLI::App app("Queues training jobs for radiance fields, serves scenes, models and renders.",
-               "nerfd");
+void AddDuration(CLI::App& app, const char* flag, const char* environment, const char* help,
+                 absl::Duration* value) {
+  app.add_option_function<std::string>(
+         flag,
+         [flag, value](const std::string& text) {
+           if (absl::ParseDuration(text, value)) return;
+           throw CLI::ValidationError(flag,
+                                      "'" + text + "' is not a duration such as 30s or 1m30s");
+         },
+         help)
+      ->envname(environment)
+      ->default_str(absl::FormatDuration(*value));
+}
+
+void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.option_defaults()->take_last();  // as shells with aliases expect
   app.set_version_flag("--version", NERF_VERSION);
-  app.add_option("--listen", flags.listen, "Address of the gRPC server, HOST:PORT; port 0: any")
+  app.add_option("--listen", flags->listen, "Address of the gRPC server, HOST:PORT; port 0: any")
       ->envname("NERFD_LISTEN")
       ->capture_default_str();
-  app.add_option("--metrics-listen", flags.metrics_listen, "Address of /metrics, HOST:PORT")
+  app.add_option("--metrics-listen", flags->metrics_listen, "Address of /metrics, HOST:PORT")
       ->envname("NERFD_METRICS_LISTEN")
       ->capture_default_str();
-  app.add_option("--web-listen", flags.web_listen,
+  app.add_option("--web-listen", flags->web_listen,
                  "Address of the web page and of calls from browsers, HOST:PORT; '' or none: none")
       ->envname("NERFD_WEB_LISTEN")
       ->capture_default_str();
-  app.add_option("--web-origin", flags.web_origins,
+  app.add_option("--web-origin", flags->web_origins,
                  "Page from elsewhere that may call, such as https://nerf.example.com; its host is "
                  "a name of this server, too. May be repeated")
       ->envname("NERFD_WEB_ORIGIN")
       ->take_all()
       ->delimiter(',');
-  app.add_option("--health-listen", flags.health_listen,
+  app.add_option("--health-listen", flags->health_listen,
                  "Address of grpc.health.v1 alone, for probes, HOST:PORT; empty: none")
       ->envname("NERFD_HEALTH_LISTEN");
-  app.add_option("--worker-token-file", flags.worker_token_file,
+  app.add_option("--worker-token-file", flags->worker_token_file,
                  "File with the token that workers show; default: worker.token in the data folder")
       ->envname("NERFD_WORKER_TOKEN_FILE");
-  app.add_option("--data-dir", flags.data_dir, "Folder of the queue, the blobs and the token")
+  app.add_option("--data-dir", flags->data_dir, "Folder of the queue, the blobs and the token")
       ->envname("NERFD_DATA_DIR")
       ->capture_default_str();
-  app.add_flag("--no-local-worker", flags.no_local_worker, "Start no nerf-worker on this machine")
+  app.add_flag("--no-local-worker", flags->no_local_worker, "Start no nerf-worker on this machine")
       ->envname("NERFD_NO_LOCAL_WORKER");
-  app.add_option("--lease-ttl", lease_ttl, "Time without a word after which a worker is lost")
-      ->envname("NERFD_LEASE_TTL")
-      ->capture_default_str();
-  app.add_option("--checkpoint-interval", checkpoint_interval, "Time between checkpoints of a job")
-      ->envname("NERFD_CHECKPOINT_INTERVAL")
-      ->capture_default_str();
-  app.add_flag("--insecure", flags.insecure, "Allow to listen beyond this machine without TLS")
+  AddDuration(app, "--lease-ttl", "NERFD_LEASE_TTL",
+              "Time without a word after which a worker is lost", &flags->lease_ttl);
+  AddDuration(app, "--checkpoint-interval", "NERFD_CHECKPOINT_INTERVAL",
+              "Time between checkpoints of a job", &flags->checkpoint_interval);
+  AddDuration(app, "--shutdown-delay", "NERFD_SHUTDOWN_DELAY",
+              "Time to go on serving after SIGTERM, while health says NOT_SERVING",
+              &flags->shutdown_delay);
+  app.add_flag("--insecure", flags->insecure, "Allow to listen beyond this machine without TLS")
       ->envname("NERFD_INSECURE");
-  app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off")
+  app.add_option("--log-level", flags->log_level, "debug, info, warning, error or off")
       ->envname("NERFD_LOG_LEVEL")
       ->capture_default_str();
+}
+
+int Main(int argc, char** argv) {
+  EndSignals signals;
+  ServerFlags flags;
+  flags.data_dir = DefaultDataDir();
+  CLI::App app("Queues training jobs for radiance fields, serves scenes, models and renders.",
+               "nerfd");
+  AddFlags(app, &flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? kOk : kUsage;
   }
   if (flags.web_listen == "none") flags.web_listen.clear();
-  const auto parse_duration = [](const char* flag, const std::string& text,
-                                 absl::Duration* value) -> absl::Status {
-    if (absl::ParseDuration(text, value)) return absl::OkStatus();
-    return absl::InvalidArgumentError(std::string(flag) + ": '" + text +
-                                      "' is not a duration such as 30s or 1m30s");
-  };
-  if (auto s = parse_duration("--lease-ttl", lease_ttl, &flags.lease_ttl); !s.ok()) {
-    return FailUsage(s);
-  }
-  if (auto s =
-          parse_duration("--checkpoint-interval", checkpoint_interval, &flags.checkpoint_interval);
-      !s.ok()) {
-    return FailUsage(s);
-  }
   if (auto s = InitLogging("nerfd", flags.log_level); !s.ok()) return FailUsage(s);
   if (auto s = CheckFlags(flags); !s.ok()) return FailUsage(s);
   std::error_code error;

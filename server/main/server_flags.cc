@@ -23,10 +23,12 @@ absl::Status CheckListen(std::string_view flag, const std::string& text, bool in
       flag, text));
 }
 
-absl::Status CheckDuration(std::string_view flag, absl::Duration value) {
-  if (value >= absl::Milliseconds(100) && value <= absl::Hours(24)) return absl::OkStatus();
+absl::Status CheckDuration(std::string_view flag, absl::Duration value, absl::Duration min,
+                           absl::Duration max) {
+  if (value >= min && value <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("{}: must be from 100ms to 24h, not {}", flag, absl::FormatDuration(value)));
+      fmt::format("{}: must be from {} to {}, not {}", flag, absl::FormatDuration(min),
+                  absl::FormatDuration(max), absl::FormatDuration(value)));
 }
 
 }  // namespace
@@ -105,8 +107,12 @@ absl::Status CheckFlags(const ServerFlags& flags) {
           fmt::format("--web-origin: '{}' is {}", origin, std::string(status.message())));
     }
   }
-  NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl));
-  return CheckDuration("--checkpoint-interval", flags.checkpoint_interval);
+  constexpr absl::Duration kMin = absl::Milliseconds(100), kMax = absl::Hours(24);
+  NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl, kMin, kMax));
+  NERF_RETURN_IF_ERROR(
+      CheckDuration("--checkpoint-interval", flags.checkpoint_interval, kMin, kMax));
+  return CheckDuration("--shutdown-delay", flags.shutdown_delay, absl::ZeroDuration(),
+                       absl::Minutes(5));
 }
 
 }  // namespace nerf

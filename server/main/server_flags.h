@@ -21,6 +21,7 @@ struct ServerFlags {
   bool no_local_worker = false;
   absl::Duration lease_ttl = absl::Seconds(30);
   absl::Duration checkpoint_interval = absl::Seconds(30);
+  absl::Duration shutdown_delay = absl::Seconds(5);
   bool insecure = false;
   std::string log_level = "info";
 };

@@ -22,17 +22,18 @@ inline std::string BlobName(const BlobRef& blob) {
   return fmt::format("blobs/{}/{}", blob.sha256, blob.byte_size);
 }
 
-// Which blobs are present. The queue asks before it accepts a scene or a checkpoint, and says what
-// it lets go of. Thread-safe.
+// Which blobs are present. The queue asks before it accepts a scene or a checkpoint, and reports
+// the blobs that it no longer refers to. Thread-safe.
 class BlobIndex {
  public:
   virtual ~BlobIndex() = default;
 
-  // Those of `blobs` that are not here (with that size), without repetition. What is here stays for
-  // at least the collector's grace age after this call.
+  // Those of `blobs` that are not present with their size, without duplicates. The others are not
+  // collected before the collector's grace period has passed since this call.
   virtual std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) = 0;
 
-  // The caller refers to the blob no longer: where nobody else does, it may go within minutes.
+  // The caller no longer refers to the blob. Unless something else does, it is collected within
+  // minutes.
   virtual void Release(const BlobRef& blob) = 0;
 };
 

@@ -16,8 +16,8 @@
 
 namespace nerf {
 
-// The effective config of a job, every default filled in. The queue keeps it and never reads it:
-// words and numbers mean what engine/config says, and were checked there before.
+// The effective config of a job, with every default filled in. engine/config defines and checks
+// what it means; the queue only stores it.
 struct JobConfig {
   std::string method;  // "ngp"
   uint32_t seed = 1;
@@ -37,7 +37,7 @@ struct InitReference {
   ResourceKey source;  // the model, or the checkpoint's job
   uint32_t step = 0;   // of the checkpoint; unused for a model
   std::string scope = "all";
-  BlobRef blob;  // the model file that it resolves to; filled by Create, kept while the job lives
+  BlobRef blob;  // the model file that it names; set by Create, kept until the job is final
 
   bool operator==(const InitReference&) const = default;
 };
@@ -51,13 +51,13 @@ struct TensorRecord {
   bool operator==(const TensorRecord&) const = default;
 };
 
-// A committed state that training can go on from. Never changes but for `promoted`.
+// A committed state that training can continue from. Only `promoted` changes later.
 struct CheckpointRecord {
   uint32_t step = 0;  // steps finished; grows from checkpoint to checkpoint of a job
   BlobRef checkpoint_blob;
   BlobRef model_blob;
   std::optional<double> preview_psnr;  // dB, always the same view; unset without test views
-  double seconds = 0;                  // of training that led to it, over all attempts
+  double seconds = 0;                  // training time up to it, over all attempts
   std::vector<TensorRecord> tensors;   // of the model file
   absl::Time create_time;
   bool promoted = false;  // a model was made of it: never retired
@@ -73,7 +73,7 @@ struct JobProgress {
   // Everything else that was measured, by the field names of nerf.v1.Progress ("loss"). Figures
   // that are 0 are left out.
   std::map<std::string, double> figures;
-  // The last preview image (PNG); unset before the first. psnr in dB if the view is a test view.
+  // The last preview image (PNG); unset before the first. The PSNR (dB) needs a test view.
   std::optional<uint32_t> preview_step;
   std::optional<double> preview_psnr;
   std::optional<BlobRef> preview_image;
@@ -87,7 +87,7 @@ struct JobProblem {
   bool operator==(const JobProblem&) const = default;
 };
 
-// Why a job failed: a canonical code, a machine-readable reason and words.
+// Why a job failed: a canonical code, a reason for programs and a message for people.
 struct JobError {
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string reason;
@@ -134,7 +134,7 @@ struct Job {
   QueueReason queue_reason = QueueReason::kNone;  // set only in QUEUED
   uint32_t attempt = 0;                           // placements on a worker; 0 before the first
   uint32_t crashes_in_row = 0;  // engine crashes since the last committed checkpoint that count
-  bool crashed_since_checkpoint = false;  // any at all, also of an engine that had other work
+  bool crashed_since_checkpoint = false;  // counted or not (the engine also had other work)
   JobLease lease;                         // of its only part
   JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
@@ -147,15 +147,14 @@ struct Job {
   uint64_t last_event_sequence = 0;              // of its last stored event
 };
 
-// The one door between states: changes the job's state, queue reason and times. Internal when the
-// diagram of job_state.h has no such arrow, and then nothing changes. `now` is wall time, for
-// display.
+// The only way to change a job's state: sets state, queue reason and times. Internal, and nothing
+// changes, when the diagram in job_state.h has no such arrow. `now` is wall time, for display.
 absl::Status Transition(Job& job, JobState to, absl::Time now,
                         QueueReason reason = QueueReason::kNone);
 
-// Which of a job's checkpoints (oldest first) are to be retired: all but the last `n_kept`, the
-// best by preview PSNR (the newer of equals) and the promoted ones. Removes them from
-// `checkpoints`.
+// Removes the checkpoints that a job no longer keeps from `checkpoints` (oldest first) and returns
+// them: all but the last `n_kept`, the best by preview PSNR (the newer of equals) and the promoted
+// ones.
 std::vector<CheckpointRecord> RetireCheckpoints(std::vector<CheckpointRecord>& checkpoints,
                                                 size_t n_kept);
 

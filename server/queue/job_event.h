@@ -16,7 +16,7 @@ enum class JobEventKind { kStateChanged, kProgress, kCheckpointCommitted };
 std::string_view JobEventKindName(JobEventKind kind);
 absl::StatusOr<JobEventKind> ParseJobEventKind(std::string_view name);
 
-// One stored event of a job: what the job's moving parts were right after it.
+// One stored event of a job, with the parts of the job that change, as they were right after it.
 struct JobEvent {
   uint64_t sequence = 0;  // 1, 2, 3... of this job, without a gap
   JobEventKind kind = JobEventKind::kStateChanged;

@@ -16,7 +16,7 @@ namespace {
 
 std::string FingerprintOf(const JobSpec& spec) {
   Fingerprint fingerprint;
-  // Of the config what was asked for: what follows from it may change with the server's version.
+  // The config as requested: defaults may change with the server's version.
   fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
   fingerprint.Add(spec.training.requested_config)
       .Add(spec.training.init.has_value() ? "init" : "scratch");
@@ -104,7 +104,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   if (!state_.options.projects.contains(spec.project)) {
     return ResourceNotFound("projects/" + spec.project);
   }
-  // What is being deleted or created under these names is decided first.
+  // Wait for changes that are being stored under these names.
   const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
   std::vector<ClaimKey> names = {{ClaimKey::Kind::kScene, {spec.project, spec.training.scene}},
                                  request_key,
@@ -140,6 +140,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   }
   Claim claim(state_, std::move(claimed));
   state_.jobs_in_creation.emplace(job.key, job);
+  for (const BlobRef& blob : BlobsOf(job)) state_.NoteReference(blob);
   const absl::Status committed = state_.Commit(std::move(write));
   state_.jobs_in_creation.erase(job.key);
   NERF_RETURN_IF_ERROR(committed);
@@ -296,13 +297,13 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
     if (position->job != key) {
       return InvalidFieldsError({{"resume_token", "belongs to another job"}});
     }
-    // Before the job is looked for: one that another store had was not deleted here.
+    // Before the job is looked up: a job of another store was not deleted here.
     if (position->store_epoch != state_.store_epoch) return foreign;
   }
   NERF_ASSIGN_OR_RETURN(JobEntry * found, state_.FindJob(key));
   JobEntry& entry = *found;
   const uint64_t last = entry.job.last_event_sequence;
-  // A position that this store has not reached means that it was set back (an old backup).
+  // The store has not reached this position, so an older backup was restored.
   if (position.has_value() && position->sequence > last) return foreign;
   auto signal = std::make_shared<WatchSignal>(std::move(on_new));
   entry.log.Subscribe(signal);

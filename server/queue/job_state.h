@@ -7,12 +7,12 @@
 
 namespace nerf {
 
-// Where a job stands. Legal moves:
+// The state of a job. Legal moves:
 //
 //   QUEUED --grant--> PREPARING --> RUNNING --> SUCCEEDED
 //     ^ ^                |            |
 //     | +----------------+------------+      with a QueueReason
-//     +-- holder takes its expired lease up again: QUEUED -> RUNNING (same lease epoch)
+//     +-- the holder of an expired lease takes it up again: QUEUED -> RUNNING, same lease epoch
 //   RUNNING -> PAUSING -> PAUSED -> QUEUED
 //   QUEUED, PAUSED -> CANCELLED
 //   PREPARING, RUNNING, PAUSING -> CANCELLING -> CANCELLED
@@ -40,7 +40,7 @@ enum class QueueReason { kNone, kWorkerLost, kWorkerDrained, kPreempted, kEngine
 // True where the diagram above has an arrow.
 bool IsLegalTransition(JobState from, JobState to);
 
-// SUCCEEDED, FAILED, CANCELLED: never left again.
+// SUCCEEDED, FAILED and CANCELLED: the job never leaves them.
 bool IsFinal(JobState state);
 
 // PREPARING, RUNNING, PAUSING, CANCELLING: a worker holds the job's lease.

@@ -17,7 +17,7 @@
 namespace nerf {
 namespace {
 
-// The epoch is the proof. A lost holder is named on the job until the next grant.
+// The epoch decides. A lost holder stays on the job until the next grant.
 bool IsHolder(const Job& job, const LeaseRef& lease) {
   return !job.lease.members.empty() && lease.part < PartsOf(job) &&
          job.lease.epoch == lease.epoch && (lease.worker.empty() || job.lease.Has(lease.worker));
@@ -217,7 +217,8 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   RenewDeadline(lease.key());
   const LeaseOrder order = OrderFor(entry->job.state);
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
-    // Something is being stored already. What is still to be moved then is moved by the next call.
+    // A change of the job is being stored. If it still has to move afterwards, the next call does
+    // it.
     if (progress != nullptr) ShowProgress(*entry, *progress);
     return order;
   }
@@ -226,7 +227,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   if (from == JobState::kQueued || (from == JobState::kPreparing && wanted == JobState::kRunning)) {
     NERF_RETURN_IF_ERROR(change.Move(wanted));
   }
-  // What is stored is only for a restart, so it may be some seconds old.
+  // Stored progress is only used after a restart, so it may be some seconds old.
   const bool store_progress =
       progress != nullptr && entry->job.progress != *progress &&
       state_.clock.Now() - entry->progress_stored_at >= state_.options.progress_store_interval;
@@ -250,6 +251,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
 void LeaseTable::ShowProgress(JobEntry& entry, const JobProgress& progress) {
   if (entry.job.progress == progress) return;
   ReleasePreview(entry.job.progress.preview_image, progress.preview_image);
+  if (progress.preview_image.has_value()) state_.NoteReference(*progress.preview_image);
   entry.job.progress = progress;
   entry.log.SetLiveProgress();
   entry.log.SignalAll(state_.wake);
@@ -258,6 +260,8 @@ void LeaseTable::ShowProgress(JobEntry& entry, const JobProgress& progress) {
 absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
     const LeaseRef& lease, const CheckpointRecord& checkpoint) {
   NERF_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
+  // Without the lock, because the files are looked at. What is present is not collected meanwhile.
+  absl::Status present = state_.RequireBlobs({checkpoint.checkpoint_blob, checkpoint.model_blob});
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased,
                         BeginLeased(lease, "CommitCheckpoint", JobState::kRunning));
@@ -275,7 +279,6 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
                   StateConflict(fmt::format("step {} is not above the last checkpoint's, {}",
                                             checkpoint.step, entry.job.checkpoints.back().step)));
   }
-  absl::Status present = state_.RequireBlobs({checkpoint.checkpoint_blob, checkpoint.model_blob});
   if (!present.ok()) return Refuse(std::move(leased), std::move(present));
 
   CommittedCheckpoint result;
@@ -304,7 +307,7 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
 absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& outcome) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
-  // The reply to the first call was lost: the last holder hears it again.
+  // The reply to an earlier call was lost. Give it again.
   if (IsFinal(existing->job.state) && IsHolder(existing->job, lease)) return existing->job;
 
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Finish", JobState::kRunning));

@@ -101,8 +101,9 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   Claim claim(state_, std::move(claimed));
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
 
-  // Of the job only its checkpoints: newer progress may have been shown meanwhile.
+  // Only the checkpoints: the progress in `changed` may be older than what is shown now.
   entry->job.checkpoints = std::move(changed.checkpoints);
+  state_.NoteReference(model.blob);
   state_.model_order.emplace(model.create_sequence, model.key);
   state_.models.emplace(model.key, model);
   state_.RememberRequest(request);
@@ -150,14 +151,14 @@ absl::Status ModelCatalog::Delete(const ResourceKey& key) {
   state_.AwaitUnclaimed({model_key});
   auto found = state_.models.find(key);
   if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
-  // Its checkpoint is changed, too. The job of a model never changes.
+  // The model's checkpoint is changed, too.
   const ClaimKey job_key{ClaimKey::Kind::kJob, {key.project, found->second.job}};
   state_.AwaitUnclaimed({model_key, job_key});
   found = state_.models.find(key);
   if (found == state_.models.end()) return ResourceNotFound(ModelName(key));
   NERF_RETURN_IF_ERROR(CheckUnused(key));
   const ModelRecord& model = found->second;
-  // The blob tells a checkpoint from one of a later job that was given the same id.
+  // The blob distinguishes a checkpoint from one of a later job with the same id.
   const bool is_last_of_checkpoint =
       std::none_of(state_.models.begin(), state_.models.end(), [&](const auto& item) {
         const ModelRecord& other = item.second;

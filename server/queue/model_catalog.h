@@ -18,21 +18,21 @@ struct ModelSpec {
   CheckpointKey checkpoint;  // what to promote, of the same project; without a step the newest
 };
 
-// The models: checkpoints that were given a name. Thread-safe; shares the queue's lock. `state`
+// The models: checkpoints that were promoted. Thread-safe; shares the queue's lock. `state`
 // outlives it. Common errors: NotFound RESOURCE_NOT_FOUND, Unavailable STORE_READ_ONLY.
 class ModelCatalog {
  public:
   explicit ModelCatalog(QueueState* state) : state_(*state) {}
 
-  // Makes a model of a checkpoint, which from then on is kept. The same request_id with the same
+  // Makes a model of a checkpoint, which is kept from then on. The same request_id with the same
   // spec returns the earlier model. Errors: InvalidArgument FIELD_INVALID; AlreadyExists
   // ALREADY_EXISTS or REQUEST_ID_REUSED.
   absl::StatusOr<ModelRecord> Promote(const ModelSpec& spec);
   absl::StatusOr<ModelRecord> Get(const ResourceKey& key);
   // Newest first.
   absl::StatusOr<Page<ModelRecord>> List(const PageRequest& request);
-  // Its checkpoint may be retired again unless another model is made of it, and its blob is let go
-  // of. FailedPrecondition STATE_CONFLICT while a job that is not final starts from it.
+  // Releases its blob; its checkpoint may be retired again unless it has another model.
+  // FailedPrecondition STATE_CONFLICT while a job that is not final starts from it.
   absl::Status Delete(const ResourceKey& key);
 
  private:

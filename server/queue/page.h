@@ -31,10 +31,10 @@ struct Page {
 // InvalidArgument FIELD_INVALID for a negative size.
 absl::StatusOr<size_t> EffectivePageSize(int page_size);
 
-// A token says: continue with sequences below `before`, in the list `kind` of `project`.
+// The token of a page of the list `kind` of `project` that starts below sequence `before`.
 std::string EncodePageToken(std::string_view kind, std::string_view project, uint64_t before);
 // The sequence; the largest number for an empty token. InvalidArgument FIELD_INVALID for a token
-// that is not ours or belongs to another list.
+// that was not made by EncodePageToken or belongs to another list.
 absl::StatusOr<uint64_t> ParsePageToken(std::string_view kind, std::string_view project,
                                         std::string_view token);
 

@@ -7,8 +7,8 @@
 
 namespace nerf {
 
-// Hears what happens in the queue, for metrics. Called with the queue's lock held: implementations
-// are quick, thread-safe and never call back. The base class ignores everything.
+// Is told what happens in the queue, for metrics. Called with the queue's lock held, so it has to
+// be quick and must not call the queue. Thread-safe. The base class does nothing.
 class QueueObserver {
  public:
   virtual ~QueueObserver() = default;

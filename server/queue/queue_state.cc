@@ -34,10 +34,12 @@ QueueState::QueueState(const QueueOptions& queue_options, const Dependencies& de
       random(*dependencies.random),
       store(*dependencies.store),
       blobs(*dependencies.blobs),
-      observer(dependencies.observer != nullptr ? *dependencies.observer : NullObserver()) {
+      observer(dependencies.observer != nullptr ? *dependencies.observer : NullObserver()),
+      machine_clock_(dependencies.machine_clock != nullptr ? *dependencies.machine_clock : clock) {
   if (!dependencies.groups_commits) return;
   writer_ = std::make_unique<StoreWriter>(
-      &store, &clock, [this](std::vector<StoreWriter::Finished> finished, absl::Duration duration) {
+      &store, &machine_clock_,
+      [this](std::vector<StoreWriter::Finished> finished, absl::Duration duration) {
         Deliver(std::move(finished), duration);
       });
 }
@@ -96,10 +98,10 @@ absl::Status QueueState::Restore(StoredState stored) {
     if (last == nullptr) {
       return Inconsistent(fmt::format("the last event of {} is missing", JobName(key)));
     }
-    // Of the recovery window: leases that are held begin anew here.
+    // Held leases get a full TTL from now, for their holders to reconnect.
     Reindex(entry, std::nullopt);
     if (entry.job.state == JobState::kQueued) {
-      // It waits since its last event, for that is what queued it.
+      // A queued job has waited since its last event, which queued it.
       queued_since.extract(entry.queued_at);
       entry.queued_at = now + -std::max(absl::ZeroDuration(), wall_now - last->time);
       queued_since.insert(entry.queued_at);
@@ -112,26 +114,69 @@ absl::Status QueueState::Restore(StoredState stored) {
   return absl::OkStatus();
 }
 
-std::set<std::string> QueueState::ReachableBlobs() {
-  MutexLock lock(mu);
-  std::set<std::string> reachable;
-  for (const auto& [key, scene] : scenes) {
-    for (const SceneFileRecord& file : scene.files) reachable.insert(file.blob.sha256);
+template <typename Records, typename BlobsOfRecord>
+bool QueueState::ReachSlice(Records QueueState::*records, ResourceKey* from, BlobsOfRecord blobs_of,
+                            std::set<std::string>* reachable) {
+  constexpr size_t kSliceBlobs = 4000;  // a millisecond or two
+  std::vector<std::string> found;
+  bool more = false;
+  {
+    MutexLock lock(mu);
+    const Records& all = this->*records;
+    auto it = all.upper_bound(*from);
+    for (; it != all.end() && found.size() < kSliceBlobs; ++it) {
+      *from = it->first;
+      for (const BlobRef& blob : blobs_of(it->second)) found.push_back(blob.sha256);
+    }
+    more = it != all.end();
   }
-  for (const auto& [key, model] : models) reachable.insert(model.blob.sha256);
-  const auto add = [&](const Job& job) {
-    for (const BlobRef& blob : BlobsOf(job)) reachable.insert(blob.sha256);
+  reachable->insert(found.begin(), found.end());
+  return more;
+}
+
+std::set<std::string> QueueState::ReachableBlobs() {
+  MutexLock one_at_a_time(reach_mu_);
+  {
+    MutexLock lock(mu);
+    new_references_.emplace();
+    for (const auto& [key, job] : jobs_in_creation) {
+      for (const BlobRef& blob : BlobsOf(job)) NoteReference(blob);
+    }
+  }
+  std::set<std::string> reachable;
+  const auto add_all = [&](auto records, auto blobs_of) {
+    ResourceKey from;
+    while (ReachSlice(records, &from, blobs_of, &reachable)) {
+    }
   };
-  for (const auto& [key, entry] : jobs) add(entry.job);
-  for (const auto& [key, job] : jobs_in_creation) add(job);
+  add_all(&QueueState::scenes, [](const SceneRecord& scene) {
+    std::vector<BlobRef> files;
+    for (const SceneFileRecord& file : scene.files) files.push_back(file.blob);
+    return files;
+  });
+  add_all(&QueueState::jobs, [](const JobEntry& entry) { return BlobsOf(entry.job); });
+  add_all(&QueueState::models,
+          [](const ModelRecord& model) { return std::vector<BlobRef>{model.blob}; });
+  MutexLock lock(mu);
+  reachable.merge(*new_references_);
+  new_references_.reset();
   return reachable;
+}
+
+void QueueState::NoteReference(const BlobRef& blob) {
+  if (new_references_.has_value()) new_references_->insert(blob.sha256);
+}
+
+bool QueueState::StoreHangs() const {
+  constexpr absl::Duration kHang = absl::Seconds(1);
+  return writer_ != nullptr && writer_->BusyFor() >= kHang;
 }
 
 void QueueState::Submit(StoreWrite write, Done done) {
   if (writer_ != nullptr) return writer_->Submit(std::move(write), std::move(done));
-  const SteadyTime start = clock.Now();
+  const SteadyTime start = machine_clock_.Now();
   const absl::Status status = store.Commit(write);
-  Committed(status, clock.Now() - start);
+  Committed(status, machine_clock_.Now() - start);
   done(status);
 }
 
@@ -146,7 +191,7 @@ void QueueState::Deliver(std::vector<StoreWriter::Finished> finished, absl::Dura
 void QueueState::Committed(const absl::Status& status, absl::Duration duration) {
   observer.OnCommit(duration, status.ok());
   if (status.ok() || clock.Now() < next_error_log_) return;
-  // A store that refuses is worth a line now and then, not one for each write.
+  // A failing store may refuse many writes a second. Log some of them.
   constexpr absl::Duration kErrorLogInterval = absl::Seconds(10);
   next_error_log_ = clock.Now() + kErrorLogInterval;
   LogError("commit failed", {{"error", std::string(status.message())}});
@@ -227,7 +272,7 @@ void QueueState::ApplyLater(JobEntry& entry, JobChange change, Done then) {
   const ClaimKey key{ClaimKey::Kind::kJob, change.job.key};
   claims_.insert(key);
   StoreWrite write = WriteOf(entry, change);
-  // Shared, because a function object is copied.
+  // shared_ptr: std::function has to be copyable.
   auto kept = std::make_shared<JobChange>(std::move(change));
   Submit(std::move(write), [this, &entry, key, kept, then](const absl::Status& status) {
     mu.AssertHeld();
@@ -244,13 +289,14 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   JobProgress newer_progress = entry.job.progress;
   entry.job = std::move(change.job);
   for (const JobEvent& event : change.events()) entry.log.Append(event);
-  // Progress that was reported while the store was at work, unless the job's last word was stored.
+  // Keep progress that was reported while the change was being stored, unless the job has ended.
   if (has_newer_progress && !IsFinal(entry.job.state)) {
     entry.job.progress = std::move(newer_progress);
     entry.log.SetLiveProgress();
   }
   entry.log.Trim(options.max_events_per_job);
   entry.progress_stored_at = clock.Now();
+  for (const BlobRef& blob : BlobsOf(entry.job)) NoteReference(blob);
   Reindex(entry, old_state);
   entry.log.SignalAll(wake);
   const Job& job = entry.job;
@@ -299,7 +345,7 @@ void QueueState::RememberRequest(const RequestRecord& request) {
 }
 
 RequestRecord QueueState::RecordOfDeletedJob(const Job& job, absl::Time now) {
-  // No request id of a client is of this form.
+  // Clients' request ids are UUIDs, so this one cannot be theirs.
   return {RequestRecord::Kind::kDeletedJob,
           job.key.project,
           "deleted/" + job.key.id,

@@ -67,6 +67,8 @@ class QueueState {
     JobStore* store = nullptr;
     BlobIndex* blobs = nullptr;
     QueueObserver* observer = nullptr;  // may be null
+    // The machine's clock, for the time that commits take; null: `clock`.
+    const Clock* machine_clock = nullptr;
     // Whether a thread of its own brings writes to the store, many at a time. Without it every
     // commit is made on the spot, with the lock held: for tests that want one thread.
     bool groups_commits = false;
@@ -79,9 +81,13 @@ class QueueState {
   // Brings what was submitted to its end. Nobody may wait in Commit any more.
   ~QueueState();
 
-  // Every blob that something refers to: scenes, jobs (BlobsOf in job_kind.h) and models. What the
-  // blob store's collector must keep.
+  // Every blob that something refers to: scenes, jobs (BlobsOf in job_kind.h) and models, also what
+  // came to be referred to during the call. The blob store's collector must keep them. Holds the
+  // lock for moments only, however many there are.
   std::set<std::string> ReachableBlobs() ABSL_LOCKS_EXCLUDED(mu);
+
+  // Whether the store has been at one commit for longer than any healthy disk takes.
+  bool StoreHangs() const;
 
   // Sends a write to the store. `done` is called with the lock held once the store has committed or
   // refused it; it must not wait.
@@ -123,6 +129,9 @@ class QueueState {
   // Updates the indexes after a job's state changed (or, without an old state, it is new).
   void Reindex(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Tells a ReachableBlobs that is under way what something refers to from now on.
+  void NoteReference(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // FailedPrecondition BLOBS_MISSING naming those that are not here.
   absl::Status RequireBlobs(const std::vector<BlobRef>& needed);
@@ -179,6 +188,16 @@ class QueueState {
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void WakeWorkers(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
+  // Adds the blobs of up to a slice of `records`, from the first one after `*from` on. False at the
+  // end.
+  template <typename Records, typename BlobsOfRecord>
+  bool ReachSlice(Records QueueState::*records, ResourceKey* from, BlobsOfRecord blobs_of,
+                  std::set<std::string>* reachable) ABSL_LOCKS_EXCLUDED(mu);
+
+  const Clock& machine_clock_;
+  // What came to be referred to since a ReachableBlobs began; unset without one.
+  std::optional<std::set<std::string>> new_references_ ABSL_GUARDED_BY(mu);
+  Mutex reach_mu_;  // one ReachableBlobs at a time; taken before mu
   std::set<ClaimKey> claims_ ABSL_GUARDED_BY(mu);
   CondVar claim_lifted_;
   SteadyTime next_error_log_ ABSL_GUARDED_BY(mu);

@@ -10,7 +10,7 @@
 
 namespace nerf {
 
-// Collects what is wrong with a request, so that all of it is said at once.
+// Collects everything that is wrong with a request for one error.
 class RequestCheck {
  public:
   void Require(bool ok, std::string_view field, std::string_view description);
@@ -36,8 +36,8 @@ inline constexpr size_t kMaxDisplayNameLength = 128;  // bytes
 // True for well-formed UTF-8 (no overlong forms, no surrogates) without control characters.
 bool IsPlainText(std::string_view text);
 
-// The digest of a request's body, part by part: equal parts give equal digests, and no two
-// different rows of parts run together.
+// The digest of a request's body, part by part. Different sequences of parts give different
+// digests, also when their texts joined together are equal.
 class Fingerprint {
  public:
   Fingerprint& Add(std::string_view part);

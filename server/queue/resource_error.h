@@ -10,12 +10,12 @@
 
 namespace nerf {
 
-// The errors that every part of the queue gives alike; metadata `resource` names what is meant.
+// Errors that all parts of the queue share. Metadata `resource` names the resource.
 inline absl::Status ResourceNotFound(std::string_view name) {
   return WithReason(absl::NotFoundError(fmt::format("{} not found", name)),
                     reason::kResourceNotFound, {{"resource", std::string(name)}});
 }
-// Where the newest checkpoint of a job was asked for.
+// The newest checkpoint of a job was asked for, and it has none.
 inline absl::Status NoCheckpoint(std::string_view job_name) {
   return WithReason(absl::NotFoundError(fmt::format("{} has no checkpoint", job_name)),
                     reason::kResourceNotFound,

@@ -30,7 +30,7 @@ absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
   QueueLock lock(state_);
   const absl::Time long_ago = state_.clock.WallNow() - state_.options.final_events_retention;
   const auto is_due = [&](const JobEntry& entry) {
-    // Watchers have read the end by then. The last event stays.
+    // Watchers have read the end by then. The last event is kept.
     return IsFinal(entry.job.state) && entry.log.size() > 1 && entry.job.end_time <= long_ago;
   };
   StoreWrite write;
@@ -45,7 +45,7 @@ absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
   const std::vector<std::pair<ResourceKey, uint64_t>> trimmed = write.trimmed_events;
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   for (const auto& [key, sequence] : trimmed) {
-    // Meanwhile it may have been deleted, and another job been created under its id.
+    // It may have been deleted meanwhile, and another job created under its id.
     const auto found = state_.jobs.find(key);
     if (found != state_.jobs.end() && found->second.job.last_event_sequence == sequence + 1) {
       found->second.log.Trim(1);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxPathPartLength = 255;  // what file systems take
 
-// What is wrong with a path, or nothing.
+// What is wrong with a path; empty when it is valid.
 std::string_view PathProblem(std::string_view path) {
   if (path.empty()) return "must not be empty";
   if (path.size() > kMaxScenePathLength) return "is longer than 512 bytes";
@@ -46,7 +46,7 @@ std::string FingerprintOf(const SceneSpec& spec) {
   return fingerprint.Hex();
 }
 
-// A path that no printer stumbles over, for messages.
+// A path that is safe to print, for messages.
 std::string Quoted(std::string_view path) {
   constexpr size_t kMaxShown = 80;
   return LogValue(path.substr(0, kMaxShown));
@@ -82,7 +82,7 @@ absl::Status CheckManifest(const std::vector<SceneFileRecord>& files) {
     }
   }
   for (size_t i = 0; i < files.size(); ++i) {
-    // A file that is also another file's folder could not be laid out.
+    // A file cannot also be another file's folder.
     const std::string_view path = files[i].path;
     for (size_t slash = path.find('/'); slash != std::string_view::npos;
          slash = path.find('/', slash + 1)) {
@@ -116,7 +116,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
     scene.byte_size += file.blob.byte_size;
     blobs.push_back(file.blob);
   }
-  // Before the lock: a look at every file takes a while, and what is seen stays.
+  // Without the lock, because every file is looked at. What is present is not collected meanwhile.
   NERF_RETURN_IF_ERROR(state_.RequireBlobs(blobs));
 
   QueueLock lock(state_);
@@ -155,6 +155,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   Claim claim(state_, std::move(claimed));
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
 
+  for (const BlobRef& blob : blobs) state_.NoteReference(blob);
   state_.scene_order.emplace(scene.create_sequence, scene.key);
   state_.scenes.emplace(scene.key, scene);
   state_.RememberRequest(request);
@@ -184,7 +185,7 @@ absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request)
 
 absl::Status SceneCatalog::Delete(const ResourceKey& key) {
   NERF_ASSIGN_OR_RETURN(const SceneRecord removed, Remove(key));
-  // Without the lock: a look at every file takes a while.
+  // Without the lock, because every file is looked at.
   for (const SceneFileRecord& file : removed.files) state_.blobs.Release(file.blob);
   LogInfo("scene deleted", {{"project", key.project}, {"scene", key.id}});
   return absl::OkStatus();

@@ -44,7 +44,7 @@ class SceneCatalog {
   absl::StatusOr<SceneRecord> Get(const ResourceKey& key);
   // Newest first; files are left out.
   absl::StatusOr<Page<SceneRecord>> List(const PageRequest& request);
-  // Also lets go of its blobs. FailedPrecondition STATE_CONFLICT while a job that is not final uses
+  // Also releases its blobs. FailedPrecondition STATE_CONFLICT while a job that is not final uses
   // it.
   absl::Status Delete(const ResourceKey& key);
 

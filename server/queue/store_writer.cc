@@ -5,8 +5,7 @@
 
 namespace nerf {
 namespace {
-// Writes in one transaction: bounds what a failed one has to repeat and how long it holds others
-// up.
+// Writes in one transaction: bounds how long it takes, and how many are repeated when it fails.
 constexpr size_t kMaxBatch = 256;
 }  // namespace
 

@@ -16,9 +16,9 @@
 
 namespace nerf {
 
-// A callback that can be taken back: after Disarm returns it is not running and never runs again.
-// Thread-safe. The callback should only wake a reader: it may read the queue, but neither change it
-// nor destroy what owns the signal.
+// A callback that can be disarmed: after Disarm has returned it is not running and never runs
+// again. Thread-safe. The callback should only wake a reader: it may read the queue, but must
+// neither change it nor destroy the owner of the signal.
 class WatchSignal {
  public:
   explicit WatchSignal(std::function<void()> callback) : callback_(std::move(callback)) {}
@@ -30,8 +30,8 @@ class WatchSignal {
   std::function<void()> callback_ ABSL_GUARDED_BY(mu_);
 };
 
-// The recent stored events of one job, and who wants to hear of new ones. Events are contiguous in
-// sequence. Not thread-safe: lives under the queue's lock.
+// The recent stored events of one job, without gaps in their sequence, and the signals of those who
+// wait for new ones. Not thread-safe: guarded by the queue's lock.
 class WatchLog {
  public:
   // Requires: event.sequence is the last one's + 1 (any for the first).
@@ -50,8 +50,8 @@ class WatchLog {
   uint64_t first_sequence() const { return events_.empty() ? 0 : events_.front().sequence; }
   size_t size() const { return events_.size(); }
 
-  // Progress that is newer than the last event and not stored: counted, so that a watcher sees each
-  // version once and only the latest.
+  // Counts progress that is newer than the last event and not stored, so that a watcher sees each
+  // version once, and only the latest.
   void SetLiveProgress() { ++live_version_; }
   uint64_t live_version() const { return live_version_; }
   // The version that the last event includes.
@@ -70,14 +70,14 @@ class WatchLog {
   std::vector<std::shared_ptr<WatchSignal>> signals_;
 };
 
-// Where a watch stands: the text behind an opaque token.
+// The position of a watch: what an opaque token encodes.
 struct WatchPosition {
   std::string store_epoch;
   ResourceKey job;
   uint64_t sequence = 0;
 };
 std::string EncodeWatchToken(const WatchPosition& position);
-// InvalidArgument FIELD_INVALID for what is no token of ours.
+// InvalidArgument FIELD_INVALID for a text that EncodeWatchToken has not made.
 absl::StatusOr<WatchPosition> ParseWatchToken(std::string_view token);
 
 }  // namespace nerf

@@ -6,8 +6,8 @@
 namespace nerf {
 namespace {
 
-// The job as it was right after a stored event: later errors, checkpoints and times are taken out.
-// Checkpoints that were retired since do not come back.
+// The job as it was right after a stored event, without later errors, checkpoints and times.
+// Checkpoints that have been retired since are missing.
 Job JobAt(const JobEntry& entry, const JobEvent& event) {
   Job then = entry.job;
   then.state = event.state;
@@ -23,7 +23,7 @@ Job JobAt(const JobEntry& entry, const JobEvent& event) {
     then.end_time = absl::InfinitePast();
   }
   if (then.start_time > event.time) then.start_time = absl::InfinitePast();
-  // By step and not by time: steps grow with every commit, the wall clock may jump.
+  // By step: steps grow with every commit, while the wall clock may jump.
   if (const auto next_step = entry.log.NextCheckpointStepAfter(event.sequence)) {
     std::erase_if(then.checkpoints, [&](const CheckpointRecord& checkpoint) {
       return checkpoint.step >= *next_step;

@@ -21,13 +21,13 @@ struct WatchEvent {
   Job job;                // as it was right after the event
 };
 
-// One reader's place in a job's events. Pulled: it holds a position and no buffer, so a slow reader
-// costs nothing and gets progress coalesced (the latest), state changes and checkpoints all.
+// One reader's position in a job's events. The reader asks for the next event; nothing is buffered
+// for it, so a slow reader costs nothing. It gets every state change and checkpoint, and of
+// progress only the latest.
 //
-// The first event is a snapshot: without a token of now, with a token of the job as it was there.
-// Every event after it follows, so a reader never sees an older state after a newer one. Where the
-// log does not reach back to the position any more, a snapshot of now with gap = true stands in
-// place of what is missing. A job that is deleted meanwhile is read to its end all the same.
+// The first event is a snapshot: of the job now or, with a token, of the job at the token's event.
+// Later events follow in order. When events after the position have been dropped, a snapshot of now
+// with gap = true stands in their place. A job that is deleted meanwhile can be read to its end.
 //
 // Thread-safe, but meant for one reader. The queue outlives it.
 class Watcher {
@@ -37,10 +37,10 @@ class Watcher {
   Watcher& operator=(const Watcher&) = delete;
 
   // The next event, or nullopt when nothing is new: the callback given to Watch runs when that
-  // changes. Never blocks on I/O of the store for longer than the queue does.
+  // changes. Never waits for the store.
   std::optional<WatchEvent> TryNext();
 
-  // A token of the present position, for a BOOKMARK.
+  // A token of the current position, for a BOOKMARK.
   std::string Token();
 
   // True once the job is final and its last event has been returned.
@@ -54,7 +54,7 @@ class Watcher {
 
   QueueState& state_;
   const ResourceKey key_;
-  const uint64_t create_sequence_;  // tells the job from a later one of the same id
+  const uint64_t create_sequence_;  // distinguishes the job from a later one of the same id
   const std::shared_ptr<WatchSignal> signal_;
   uint64_t position_ ABSL_GUARDED_BY(state_.mu);  // last sequence that was returned
   uint64_t live_version_ ABSL_GUARDED_BY(state_.mu) = 0;

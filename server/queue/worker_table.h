@@ -14,7 +14,7 @@
 
 namespace nerf {
 
-// What a worker says of itself when it connects.
+// What a worker reports about itself when it connects.
 struct WorkerDescription {
   std::string id;       // stable, IsResourceId
   std::string session;  // random id of its process
@@ -22,7 +22,7 @@ struct WorkerDescription {
   std::string device_description;
   std::string version;
   std::string host;
-  std::vector<std::string> methods;  // of training that it offers; empty: not told, so any
+  std::vector<std::string> methods;  // training methods it offers; empty: unknown, so all
 };
 
 enum class WorkerState { kIdle, kBusy, kDraining, kLost };
@@ -33,27 +33,26 @@ std::string_view WorkerStateName(WorkerState state);
 struct WorkerRecord {
   WorkerDescription description;
   WorkerState state = WorkerState::kIdle;
-  std::optional<ResourceKey> job;  // that it trains
+  std::optional<ResourceKey> job;  // the one it trains
   bool connected = false;          // a stream is open; a worker stays known without one
   absl::Time last_seen = absl::InfinitePast();
 };
 
-// The workers that this server has heard of since it started, for people and for routing renders.
-// Knows nothing of leases: those prove themselves by their epoch. One that said that it leaves
-// (draining) is forgotten with its stream, one that went silent after kForgetAfter. Thread-safe.
-// The clock outlives it.
+// The workers that have connected since this server started, for lists and for routing renders. It
+// does not decide about leases; the lease epoch does. A draining worker is forgotten when its
+// stream ends, a silent one after kForgetAfter. Thread-safe. The clock outlives it.
 class WorkerTable {
  public:
   static constexpr absl::Duration kForgetAfter = absl::Hours(6);
 
-  // A worker is lost when nothing was heard of it for `ttl`.
+  // A worker is LOST when nothing was heard from it for `ttl`.
   WorkerTable(Clock* clock, absl::Duration ttl) : clock_(*clock), ttl_(ttl) {}
 
   // Registers a connection. Returns its number; a newer connection of the same worker makes older
   // numbers stale. InvalidArgument FIELD_INVALID for a bad id.
   absl::StatusOr<uint64_t> Connect(const WorkerDescription& description);
-  // Something was heard; also of a stream that ended meanwhile. False when `connection` is stale:
-  // the caller ends that stream with ABORTED.
+  // A message of the worker was handled, possibly after its stream ended. False when `connection`
+  // is stale: the caller ends that stream with ABORTED.
   bool Heard(const std::string& worker, uint64_t connection, bool draining,
              const std::optional<ResourceKey>& job);
   // The stream ended. A stale connection changes nothing.

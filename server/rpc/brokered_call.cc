@@ -31,14 +31,18 @@ grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
     call->Finish(ToGrpcStatus(status));
     return call.get();
   }
-  services.executor.Post(
-      [call, prepare = std::move(prepare), timeout = TimeoutOf(*context, services.times)] {
-        call->Run(prepare, timeout);
-      });
+  services.executor.Post(Lane::kQuick, [call, prepare = std::move(prepare),
+                                        timeout = TimeoutOf(*context, services.times)] {
+    call->Run(prepare, timeout);
+  });
   return call.get();
 }
 
 void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
+  {
+    MutexLock lock(mu_);
+    if (cancelled_) timeout = absl::ZeroDuration();  // nobody waits for an answer
+  }
   absl::StatusOr<BrokerRequest> request = prepare();
   if (!request.ok()) return FinishOnce(request.status());
   if (timeout <= absl::ZeroDuration()) {

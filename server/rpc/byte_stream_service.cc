@@ -28,7 +28,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
       : services_(services), request_(request) {}
 
   void Begin() {
-    services_.executor.Post([this] {
+    services_.executor.Post(Lane::kRead, [this] {
       absl::Status status = Open();
       if (!status.ok()) return Finish(ToGrpcStatus(status));
       SendNext();
@@ -38,7 +38,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
   void OnWriteDone(bool ok) override {
     if (!ok) return Finish(grpc::Status(grpc::CANCELLED, "the reader is gone"));
     services_.metrics.BlobSent(response_.data().size());
-    services_.executor.Post([this] { SendNext(); });
+    services_.executor.Post(Lane::kRead, [this] { SendNext(); });
   }
   void OnDone() override { delete this; }
 
@@ -89,7 +89,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   void Begin() { StartRead(&request_); }
 
   void OnReadDone(bool ok) override {
-    services_.executor.Post([this, ok] {
+    services_.executor.Post(Lane::kUpload, [this, ok] {
       if (!ok) return End();
       absl::StatusOr<bool> done = Take();
       if (!done.ok()) return Fail(done.status());

@@ -1,6 +1,10 @@
 #include "server/rpc/executor.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -11,16 +15,31 @@
 #include "common/mutex.h"
 
 namespace nerf {
+namespace {
+constexpr size_t kNLanes = 4;
+// Digests of large uploads take whole cores. Everything else goes first.
+constexpr int kUploadNice = 10;
+}  // namespace
 
-struct Executor::State {
-  using Time = std::chrono::steady_clock::time_point;
+// The tasks of one lane and the threads that run them.
+struct Executor::Queue {
+  void Start(int n_threads, int nice) {
+    for (int i = 0; i < n_threads; ++i) {
+      threads.emplace_back([this, nice] {
+        // Linux applies it to this thread alone. Where it is refused the thread is only less
+        // polite.
+        if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
+        Work();
+      });
+    }
+  }
 
   void Work() {
     while (true) {
       std::function<void()> task;
       {
         MutexLock lock(mu);
-        while (tasks.empty() && !stopping) work_there.Wait(mu);
+        while (tasks.empty() && !stopping) arrived.Wait(mu);
         if (tasks.empty()) return;
         task = std::move(tasks.front());
         tasks.pop_front();
@@ -29,38 +48,65 @@ struct Executor::State {
     }
   }
 
-  void Keep() {
-    MutexLock lock(mu);
-    while (!stopping) {
-      if (timers.empty()) {
-        timer_there.Wait(mu);
-        continue;
-      }
-      const Time now = std::chrono::steady_clock::now();
-      const auto first = timers.begin();
-      const Time due = first->first.first;
-      if (due > now) {
-        timer_there.WaitFor(mu, absl::FromChrono(due - now));
-        continue;
-      }
-      tasks.push_back(std::move(first->second));
-      timers.erase(first);
-      work_there.NotifyOne();
+  void Post(std::function<void()> task) {
+    {
+      MutexLock lock(mu);
+      tasks.push_back(std::move(task));
     }
+    arrived.NotifyOne();
+  }
+
+  void Stop() {
+    {
+      MutexLock lock(mu);
+      stopping = true;
+    }
+    arrived.NotifyAll();
   }
 
   Mutex mu;
-  CondVar work_there, timer_there;
+  CondVar arrived;
   std::deque<std::function<void()>> tasks ABSL_GUARDED_BY(mu);
-  std::map<Timer, std::function<void()>> timers ABSL_GUARDED_BY(mu);
-  uint64_t next_timer ABSL_GUARDED_BY(mu) = 1;
   bool stopping ABSL_GUARDED_BY(mu) = false;
   std::vector<std::thread> threads;
 };
 
-Executor::Executor(int n_threads) : state_(std::make_unique<State>()) {
-  for (int i = 0; i < n_threads; ++i) state_->threads.emplace_back([this] { state_->Work(); });
-  state_->threads.emplace_back([this] { state_->Keep(); });
+struct Executor::State {
+  // Posts timed tasks when they are due.
+  void KeepTime() {
+    MutexLock lock(mu);
+    while (!stopping) {
+      if (timers.empty()) {
+        timer_set.Wait(mu);
+        continue;
+      }
+      const auto now = std::chrono::steady_clock::now();
+      const auto first = timers.begin();
+      const auto due = first->first.first;
+      if (due > now) {
+        timer_set.WaitFor(mu, absl::FromChrono(due - now));
+        continue;
+      }
+      queues[static_cast<size_t>(Lane::kQuick)].Post(std::move(first->second));
+      timers.erase(first);
+    }
+  }
+
+  std::array<Queue, kNLanes> queues;
+  Mutex mu;
+  CondVar timer_set;
+  std::map<Timer, std::function<void()>> timers ABSL_GUARDED_BY(mu);
+  uint64_t next_timer ABSL_GUARDED_BY(mu) = 1;
+  bool stopping ABSL_GUARDED_BY(mu) = false;
+  std::thread timekeeper;
+};
+
+Executor::Executor(const ExecutorThreads& threads) : state_(std::make_unique<State>()) {
+  QueueOf(Lane::kQuick).Start(threads.quick, 0);
+  QueueOf(Lane::kCommit).Start(threads.commit, 0);
+  QueueOf(Lane::kRead).Start(threads.read, 0);
+  QueueOf(Lane::kUpload).Start(threads.upload, kUploadNice);
+  state_->timekeeper = std::thread([this] { state_->KeepTime(); });
 }
 
 Executor::~Executor() {
@@ -70,18 +116,18 @@ Executor::~Executor() {
     state_->stopping = true;
     dropped.swap(state_->timers);
   }
-  state_->work_there.NotifyAll();
-  state_->timer_there.NotifyAll();
-  for (std::thread& thread : state_->threads) thread.join();
+  state_->timer_set.NotifyAll();
+  state_->timekeeper.join();
+  // What still runs may post to another lane: the quick one ends last, the commits before it.
+  for (const Lane lane : {Lane::kUpload, Lane::kRead, Lane::kCommit, Lane::kQuick}) {
+    QueueOf(lane).Stop();
+    for (std::thread& thread : QueueOf(lane).threads) thread.join();
+  }
 }
 
-void Executor::Post(std::function<void()> task) {
-  {
-    MutexLock lock(state_->mu);
-    state_->tasks.push_back(std::move(task));
-  }
-  state_->work_there.NotifyOne();
-}
+Executor::Queue& Executor::QueueOf(Lane lane) { return state_->queues[static_cast<size_t>(lane)]; }
+
+void Executor::Post(Lane lane, std::function<void()> task) { QueueOf(lane).Post(std::move(task)); }
 
 Executor::Timer Executor::PostAfter(absl::Duration delay, std::function<void()> task) {
   delay = std::clamp(delay, absl::ZeroDuration(), absl::Hours(24 * 365));
@@ -92,7 +138,7 @@ Executor::Timer Executor::PostAfter(absl::Duration delay, std::function<void()> 
     if (state_->stopping) return timer;
     state_->timers.emplace(timer, std::move(task));
   }
-  state_->timer_there.NotifyOne();
+  state_->timer_set.NotifyOne();
   return timer;
 }
 
@@ -102,7 +148,7 @@ size_t Executor::n_timers() const {
 }
 
 void Executor::Drop(const Timer& timer) {
-  std::function<void()> dropped;  // dies without the lock
+  std::function<void()> dropped;  // destroyed without the lock
   MutexLock lock(state_->mu);
   const auto found = state_->timers.find(timer);
   if (found == state_->timers.end()) return;

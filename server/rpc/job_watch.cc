@@ -24,7 +24,7 @@ JobWatch* JobWatch::Begin(const ServiceContext& services, grpc::CallbackServerCo
     return watch.get();
   }
   services.live_calls.Add(watch);
-  services.executor.Post([watch, request] { watch->Open(request); });
+  services.executor.Post(Lane::kQuick, [watch, request] { watch->Open(request); });
   return watch.get();
 }
 
@@ -33,7 +33,7 @@ void JobWatch::Open(const v1::WatchTrainingJobRequest& request) {
   if (!key.ok()) return End(key.status());
   // The queue calls from whatever thread changed the job: only wake up there.
   auto on_new = [weak = weak_from_this(), &executor = services_.executor] {
-    executor.Post([weak] {
+    executor.Post(Lane::kQuick, [weak] {
       if (const auto watch = weak.lock()) watch->Pump();
     });
   };
@@ -113,7 +113,7 @@ void JobWatch::OnWriteDone(bool ok) {
     }
   }
   if (end.has_value()) return Finish(ToGrpcStatus(*end));
-  services_.executor.Post([watch = shared_from_this()] { watch->Pump(); });
+  services_.executor.Post(Lane::kQuick, [watch = shared_from_this()] { watch->Pump(); });
 }
 
 void JobWatch::End(const absl::Status& status) {

@@ -86,7 +86,7 @@ struct RpcServer::State {
       : authorizer(options.worker_token),
         rpc_metrics(*d.metrics->registry()),
         random(*d.random),
-        executor(std::make_unique<Executor>(options.n_threads)),
+        executor(std::make_unique<Executor>(options.threads)),
         broker(d.workers, executor.get(), d.random),
         context{*d.clock,   *d.queue,   *d.leases, *d.scenes, *d.models,  *d.workers,   *d.blobs,
                 *d.metrics, authorizer, *executor, broker,    live_calls, options.times},

@@ -24,7 +24,7 @@ namespace nerf {
 struct RpcServerOptions {
   std::string listen;  // host:port; empty: in process only
   std::string worker_token;
-  int n_threads = 8;  // that may wait for disk and locks
+  ExecutorThreads threads;
   ServiceTimes times;
 };
 

@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "common/rpc/status_conversion.h"
+#include "server/rpc/method_lane.h"
 #include "server/rpc/service_context.h"
 
 namespace nerf {
 
-// Answers a unary call: asks for permission, runs `body` (which fills the response and returns a
-// Status) on the executor and finishes with what it returned.
+// Answers a unary call: checks permission, runs `body` (which fills the response and returns a
+// Status) in the method's lane of the executor, and finishes with what it returned. A call that was
+// cancelled before its turn came is not executed.
 template <typename Body>
 grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view method,
                                       grpc::CallbackServerContext* context, Body body) {
@@ -21,8 +23,12 @@ grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::strin
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
   }
-  services.executor.Post(
-      [reactor, body = std::move(body)]() mutable { reactor->Finish(ToGrpcStatus(body())); });
+  services.executor.Post(LaneOf(method), [reactor, context, body = std::move(body)]() mutable {
+    if (context->IsCancelled()) {
+      return reactor->Finish(grpc::Status(grpc::CANCELLED, "the caller is gone"));
+    }
+    reactor->Finish(ToGrpcStatus(body()));
+  });
   return reactor;
 }
 

@@ -103,11 +103,27 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
                                {"session", description_.session},
                                {"device", description_.device},
                                {"held_leases", held.size()}});
-  return services_.leases.Attach(description_.id, held);
+  held_at_hello_ = std::move(held);
+  return absl::OkStatus();
+}
+
+void WorkerSession::RunLater(std::vector<Task> tasks) {
+  for (Task& task : tasks) defer_(std::move(task));
 }
 
 absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message) {
-  MutexLock lock(mu_);
+  std::vector<Task> tasks;
+  absl::Status status;
+  {
+    MutexLock lock(mu_);
+    status = Handle(message, &tasks);
+  }
+  RunLater(std::move(tasks));
+  return status;
+}
+
+absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
+                                   std::vector<Task>* tasks) {
   if (closed_) {
     // A worker that leaves ends its stream right after it has said so.
     if (connection_ != 0 && message.draining()) {
@@ -129,20 +145,47 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
     lease->worker = description_.id;
   }
   HearOf(message, lease);
-  if (lease.has_value()) NERF_RETURN_IF_ERROR(HandleReport(*lease, message.job(), &response));
+  if (lease.has_value()) {
+    NERF_RETURN_IF_ERROR(IsEnd(message.job().phase())
+                             ? HandleEndReport(*lease, message.job(), tasks)
+                             : HandleWorkReport(*lease, message.job(), &response));
+  }
   std::optional<ResourceKey> job;
   if (slot_.held().has_value()) job = slot_.held()->job;
   if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job)) {
     return absl::AbortedError("a newer stream of this worker has taken over");
   }
-  if (!message.has_job()) {
-    // A failing store is no reason to cut the stream: the next heartbeat tries again.
-    if (absl::Status status = Grant(&response); !status.ok()) {
-      LogWarning("no grant", {{"worker", description_.id}, {"error", status.ToString()}});
-    }
+  if (attached_) {
+    if (!message.has_job()) WantGrant(tasks);
+  } else if (!std::exchange(attaching_, true)) {
+    tasks->push_back([this] { Attach(); });
   }
   SendIntervals(std::move(response));
   return absl::OkStatus();
+}
+
+void WorkerSession::Attach() {
+  std::string worker;
+  std::vector<LeaseRef> held;
+  {
+    MutexLock lock(mu_);
+    worker = description_.id;
+    held = held_at_hello_;
+  }
+  const absl::Status status = services_.leases.Attach(worker, held);
+  std::vector<Task> tasks;
+  {
+    MutexLock lock(mu_);
+    attaching_ = false;
+    attached_ = status.ok();
+    if (attached_) WantGrant(&tasks);
+  }
+  // The next heartbeat tries again.
+  if (!status.ok()) {
+    LogWarning("a worker's leases could not be looked through",
+               {{"worker", worker}, {"error", status.ToString()}});
+  }
+  RunLater(std::move(tasks));
 }
 
 void WorkerSession::HearOf(const v1::SynchronizeRequest& message,
@@ -164,24 +207,76 @@ void WorkerSession::HandleMetrics(const v1::WorkerMetrics& metrics) {
   }
 }
 
-absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobReport& report,
-                                         v1::SynchronizeResponse* response) {
-  if (IsEnd(report.phase())) {
-    const absl::Status stored = StoreEnd(lease, report);
-    if (stored.code() == absl::StatusCode::kInvalidArgument) return stored;
-    if (!stored.ok()) {
-      LogWarning("the end of a job was not stored", {{"worker", description_.id},
-                                                     {"job", report.training_job()},
-                                                     {"lease_epoch", lease.epoch},
-                                                     {"error", stored.ToString()}});
-    }
-    // What the store did not take is not acknowledged, so the worker says it again.
-    if (!stored.ok() && !IsRefusal(stored)) return absl::OkStatus();
-    slot_.EndIsStored();
-    response->set_finished_acknowledged(report.training_job());
-    return absl::OkStatus();
-  }
+absl::Status WorkerSession::HandleEndReport(const LeaseRef& lease, const v1::JobReport& report,
+                                            std::vector<Task>* tasks) {
+  NERF_ASSIGN_OR_RETURN(JobEnd end, ParseEnd(report));
+  // A worker repeats its end until it is acknowledged.
+  if (ending_ == lease) return absl::OkStatus();
+  ending_ = lease;
+  tasks->push_back([this, lease, end = std::move(end)] { StoreEnd(lease, end); });
+  return absl::OkStatus();
+}
 
+absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobReport& report) {
+  JobEnd end;
+  end.phase = report.phase();
+  end.shared_engine = report.shared_engine();
+  if (report.has_progress()) {
+    NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
+    end.outcome.progress = std::move(progress);
+  }
+  if (report.has_final_psnr() && std::isfinite(report.final_psnr())) {
+    end.outcome.final_psnr = report.final_psnr();
+  }
+  switch (report.phase()) {
+    case v1::JobReport::SUCCEEDED:
+      end.outcome.kind = JobOutcome::Kind::kSucceeded;
+      return end;
+    case v1::JobReport::FAILED:
+      end.outcome.kind = JobOutcome::Kind::kFailed;
+      end.outcome.error = ToJobError(report);
+      return end;
+    case v1::JobReport::CANCELLED:
+      end.outcome.kind = JobOutcome::Kind::kCancelled;
+      return end;
+    case v1::JobReport::RELEASED:
+      return end;
+    case v1::JobReport::ENGINE_CRASHED:
+      end.outcome.error = ToJobError(report);
+      return end;
+    default:
+      return InvalidFieldsError({{"job.phase", "must be a phase that this server knows"}});
+  }
+}
+
+void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
+  absl::Status stored;
+  if (end.phase == v1::JobReport::RELEASED) {
+    stored = services_.leases.Release(lease).status();
+  } else if (end.phase == v1::JobReport::ENGINE_CRASHED) {
+    stored = services_.leases.ReportEngineCrash(lease, end.outcome.error.message, end.shared_engine)
+                 .status();
+  } else {
+    stored = services_.leases.Finish(lease, end.outcome).status();
+  }
+  if (!stored.ok()) {
+    LogWarning("the end of a job was not stored", {{"worker", lease.worker},
+                                                   {"job", JobName(lease.job)},
+                                                   {"lease_epoch", lease.epoch},
+                                                   {"error", stored.ToString()}});
+  }
+  MutexLock lock(mu_);
+  ending_.reset();
+  // Without an acknowledgement the worker says it again.
+  if (closed_ || (!stored.ok() && !IsRefusal(stored))) return;
+  slot_.EndIsStored();
+  v1::SynchronizeResponse response;
+  response.set_finished_acknowledged(JobName(lease.job));
+  SendIntervals(std::move(response));
+}
+
+absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::JobReport& report,
+                                             v1::SynchronizeResponse* response) {
   absl::StatusOr<LeaseOrder> order = LeaseOrder::kTrain;
   if (report.phase() == v1::JobReport::RUNNING && report.has_progress()) {
     NERF_ASSIGN_OR_RETURN(const JobProgress progress, FromProto(report.progress()));
@@ -191,11 +286,10 @@ absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobRep
                                               ? WorkPhase::kRunning
                                               : WorkPhase::kPreparing);
   }
-  const absl::Duration ttl = services_.times.lease_ttl;
   if (order.ok()) {
     *response->mutable_desired_job() = MakeOrder(
         *order == LeaseOrder::kCancel ? v1::DesiredJob::CANCEL : v1::DesiredJob::ACTION_UNSPECIFIED,
-        lease, ttl);
+        lease, services_.times.lease_ttl);
   } else if (IsFenced(order.status())) {
     slot_.Lost();
     *response->mutable_desired_job() =
@@ -206,71 +300,79 @@ absl::Status WorkerSession::HandleReport(const LeaseRef& lease, const v1::JobRep
   return absl::OkStatus();
 }
 
-absl::Status WorkerSession::StoreEnd(const LeaseRef& lease, const v1::JobReport& report) {
-  JobOutcome outcome;
-  if (report.has_progress()) {
-    NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(report.progress()));
-    outcome.progress = std::move(progress);
-  }
-  if (report.has_final_psnr() && std::isfinite(report.final_psnr())) {
-    outcome.final_psnr = report.final_psnr();
-  }
-  switch (report.phase()) {
-    case v1::JobReport::SUCCEEDED:
-      outcome.kind = JobOutcome::Kind::kSucceeded;
-      break;
-    case v1::JobReport::FAILED:
-      outcome.kind = JobOutcome::Kind::kFailed;
-      outcome.error = ToJobError(report);
-      break;
-    case v1::JobReport::CANCELLED:
-      outcome.kind = JobOutcome::Kind::kCancelled;
-      break;
-    case v1::JobReport::RELEASED:
-      return services_.leases.Release(lease).status();
-    case v1::JobReport::ENGINE_CRASHED:
-      return services_.leases
-          .ReportEngineCrash(lease, ToJobError(report).message, report.shared_engine())
-          .status();
-    default:
-      return InvalidFieldsError({{"job.phase", "must be a phase that this server knows"}});
-  }
-  return services_.leases.Finish(lease, outcome).status();
+void WorkerSession::WantGrant(std::vector<Task>* tasks) {
+  if (closed_ || !attached_ || !slot_.MayBeGranted(services_.clock.Now())) return;
+  work_came_ = true;
+  if (!std::exchange(granting_, true)) tasks->push_back([this] { Grant(); });
 }
 
-absl::Status WorkerSession::Grant(v1::SynchronizeResponse* response) {
-  if (closed_ || !slot_.MayBeGranted(services_.clock.Now())) return absl::OkStatus();
-  NERF_ASSIGN_OR_RETURN(const auto grant,
-                        services_.leases.Acquire({description_.id, description_.methods}));
-  if (!grant.has_value()) return absl::OkStatus();
-  slot_.Grant(grant->lease, services_.clock.Now());
-  *response->mutable_desired_job() = ToProto(*grant);
-  return absl::OkStatus();
+void WorkerSession::Grant() {
+  while (!TryGrant()) {
+  }
+}
+
+bool WorkerSession::TryGrant() {
+  GrantRequest request;
+  {
+    MutexLock lock(mu_);
+    // What comes while the queue is asked is asked for again.
+    const bool wanted = std::exchange(work_came_, false);
+    if (!wanted || closed_ || !slot_.MayBeGranted(services_.clock.Now())) {
+      granting_ = false;
+      return true;
+    }
+    request = {description_.id, description_.methods};
+  }
+  const auto grant = services_.leases.Acquire(request);
+  if (!grant.ok() || !grant->has_value()) {
+    if (grant.ok()) return false;
+    // A failing store is no reason to end the stream: the next heartbeat tries again.
+    LogWarning("no grant", {{"worker", request.worker}, {"error", grant.status().ToString()}});
+    MutexLock lock(mu_);
+    granting_ = false;
+    return true;
+  }
+  const LeaseRef lease = (*grant)->lease;
+  {
+    MutexLock lock(mu_);
+    granting_ = false;
+    if (!closed_ && slot_.MayBeGranted(services_.clock.Now())) {
+      slot_.Grant(lease, services_.clock.Now());
+      v1::SynchronizeResponse response;
+      *response.mutable_desired_job() = ToProto(**grant);
+      SendIntervals(std::move(response));
+      return true;
+    }
+  }
+  // The worker has left, or taken up a job of before, while the grant was stored.
+  if (const auto released = services_.leases.Release(lease); !released.ok()) {
+    LogWarning("an unused grant stays until its lease ends",
+               {{"worker", request.worker}, {"error", released.status().ToString()}});
+  }
+  return true;
 }
 
 void WorkerSession::HandleWork() {
-  MutexLock lock(mu_);
-  if (closed_ || connection_ == 0) return;
-  v1::SynchronizeResponse response;
-  if (const std::optional<LeaseRef> lease = slot_.lease(); lease.has_value()) {
-    const absl::StatusOr<Job> job = services_.queue.Get(lease->job);
-    if (!job.ok()) return;
-    if (job->lease.epoch != lease->epoch) {
-      *response.mutable_desired_job() =
-          MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());
-    } else if (job->state == JobState::kCancelling) {
-      *response.mutable_desired_job() =
-          MakeOrder(v1::DesiredJob::CANCEL, *lease, services_.times.lease_ttl);
-    } else {
-      return;
+  std::vector<Task> tasks;
+  {
+    MutexLock lock(mu_);
+    if (closed_ || connection_ == 0) return;
+    const std::optional<LeaseRef> lease = slot_.lease();
+    if (!lease.has_value()) {
+      WantGrant(&tasks);
+    } else if (const absl::StatusOr<Job> job = services_.queue.Get(lease->job); job.ok()) {
+      v1::SynchronizeResponse response;
+      if (job->lease.epoch != lease->epoch) {
+        *response.mutable_desired_job() =
+            MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());
+      } else if (job->state == JobState::kCancelling) {
+        *response.mutable_desired_job() =
+            MakeOrder(v1::DesiredJob::CANCEL, *lease, services_.times.lease_ttl);
+      }
+      if (response.has_desired_job()) SendIntervals(std::move(response));
     }
-  } else {
-    if (absl::Status status = Grant(&response); !status.ok()) {
-      LogWarning("no grant", {{"worker", description_.id}, {"error", status.ToString()}});
-    }
-    if (!response.has_desired_job()) return;
   }
-  SendIntervals(std::move(response));
+  RunLater(std::move(tasks));
 }
 
 void WorkerSession::SendIntervals(v1::SynchronizeResponse response) {

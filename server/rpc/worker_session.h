@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/mutex.h"
@@ -14,27 +15,37 @@
 
 namespace nerf {
 
-// What the server makes of one worker's stream, without the stream: messages go in, answers come
-// out through `send`.
+// The server's side of one worker's stream, without the stream: messages go in, answers come out
+// through `send`.
 //
 //   hello -> attach (leases that the worker does not name are lost) -> report, report, ...
 //   report of work:  renew the lease; answer with its TTL, CANCEL or ABANDON
-//   report of an end: store it; answer with finished_acknowledged
-//   no job:          grant the oldest queued one of its methods, now or as soon as there is one
+//   report of an end: store it, then answer with finished_acknowledged
+//   no job:          grant a queued job, now or as soon as there is one
 //
-// Thread-safe. `send` runs with the session's lock held and must not call back. Queue, table and
-// metrics of `services` outlive it.
+// No call waits for the store: what has to be stored is handed to `defer`, one task for each
+// attach, end and grant, and answered when it is done. Heartbeats go on meanwhile.
+//
+// Thread-safe. `send` runs with the session's lock held and must not call back. `defer` runs
+// without locks held; the session has to live until its tasks are done. What `services` names
+// outlives it.
 class WorkerSession {
  public:
   using Send = std::function<void(v1::SynchronizeResponse)>;
+  using Task = std::function<void()>;
+  // Runs a task that may wait for the store: at once, or on another thread.
+  using Defer = std::function<void(Task)>;
 
-  WorkerSession(const ServiceContext& services, Send send)
-      : services_(services), send_(std::move(send)), slot_(services.times.lease_ttl) {}
+  WorkerSession(const ServiceContext& services, Send send, Defer defer)
+      : services_(services),
+        send_(std::move(send)),
+        defer_(std::move(defer)),
+        slot_(services.times.lease_ttl) {}
   ~WorkerSession();
 
   // Takes the hello of a stream's first message, which is then handled as every other. `on_work`
   // runs, on any thread, when HandleWork should be called. Errors end the stream: InvalidArgument
-  // FIELD_INVALID; Unavailable when the store refuses.
+  // FIELD_INVALID.
   absl::Status Open(const v1::SynchronizeRequest& message, std::function<void()> on_work);
 
   // Handles a message. Requires: Open was OK. Errors end the stream: InvalidArgument FIELD_INVALID;
@@ -58,21 +69,41 @@ class WorkerSession {
   bool silent() const;
 
  private:
-  absl::Status HandleReport(const LeaseRef& lease, const v1::JobReport& report,
-                            v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status StoreEnd(const LeaseRef& lease, const v1::JobReport& report)
+  // An end of a job as its worker reports it, for the queue.
+  struct JobEnd {
+    v1::JobReport::Phase phase = v1::JobReport::PHASE_UNSPECIFIED;
+    JobOutcome outcome;
+    bool shared_engine = false;
+  };
+  static absl::StatusOr<JobEnd> ParseEnd(const v1::JobReport& report);
+
+  absl::Status Handle(const v1::SynchronizeRequest& message, std::vector<Task>* tasks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status HandleWorkReport(const LeaseRef& lease, const v1::JobReport& report,
+                                v1::SynchronizeResponse* response)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status HandleEndReport(const LeaseRef& lease, const v1::JobReport& report,
+                               std::vector<Task>* tasks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Notes what the worker says that it works on, or that has ended: `lease`.
   void HearOf(const v1::SynchronizeRequest& message, const std::optional<LeaseRef>& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandleMetrics(const v1::WorkerMetrics& metrics) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Puts a grant into the response, when the worker is free and a job waits.
-  absl::Status Grant(v1::SynchronizeResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Adds a task that asks for a job, when the worker is free and none is on its way.
+  void WantGrant(std::vector<Task>* tasks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ForgetGauges() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendIntervals(v1::SynchronizeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // The tasks. They wait for the store, so they hold no lock of the session meanwhile.
+  void Attach() ABSL_LOCKS_EXCLUDED(mu_);
+  void StoreEnd(const LeaseRef& lease, const JobEnd& end) ABSL_LOCKS_EXCLUDED(mu_);
+  void Grant() ABSL_LOCKS_EXCLUDED(mu_);
+  // One try of Grant. False when another one may find more.
+  bool TryGrant() ABSL_LOCKS_EXCLUDED(mu_);
+  void RunLater(std::vector<Task> tasks) ABSL_LOCKS_EXCLUDED(mu_);
+
   const ServiceContext& services_;
   const Send send_;
+  const Defer defer_;
   mutable Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   WorkerDescription description_ ABSL_GUARDED_BY(mu_);
@@ -81,6 +112,14 @@ class WorkerSession {
   SteadyTime last_heard_ ABSL_GUARDED_BY(mu_);
   WorkerSlot slot_ ABSL_GUARDED_BY(mu_);
   bool has_gauges_ ABSL_GUARDED_BY(mu_) = false;
+  // The leases that the worker named in its hello. Nothing is granted before the queue knows them.
+  std::vector<LeaseRef> held_at_hello_ ABSL_GUARDED_BY(mu_);
+  bool attached_ ABSL_GUARDED_BY(mu_) = false;
+  // Tasks that are on their way, one of each kind at most.
+  bool attaching_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<LeaseRef> ending_ ABSL_GUARDED_BY(mu_);
+  bool granting_ ABSL_GUARDED_BY(mu_) = false;
+  bool work_came_ ABSL_GUARDED_BY(mu_) = false;  // while granting_
 };
 
 }  // namespace nerf

@@ -71,8 +71,12 @@ void WorkerStreams::EndSilent() {
 WorkerStream::WorkerStream(const ServiceContext& services, WorkerStreams* streams)
     : services_(services),
       streams_(*streams),
-      session_(services,
-               [this](v1::SynchronizeResponse response) { Enqueue(std::move(response)); }) {}
+      session_(
+          services, [this](v1::SynchronizeResponse response) { Enqueue(std::move(response)); },
+          [this](WorkerSession::Task task) {
+            services_.executor.Post(
+                Lane::kCommit, [stream = shared_from_this(), task = std::move(task)] { task(); });
+          }) {}
 
 WorkerStream* WorkerStream::Begin(const ServiceContext& services, WorkerStreams* streams,
                                   grpc::CallbackServerContext* context) {
@@ -92,13 +96,13 @@ WorkerStream* WorkerStream::Begin(const ServiceContext& services, WorkerStreams*
 
 void WorkerStream::OnReadDone(bool ok) {
   if (!ok) return End(absl::OkStatus());
-  services_.executor.Post([stream = shared_from_this()] { stream->HandleMessage(); });
+  services_.executor.Post(Lane::kQuick, [stream = shared_from_this()] { stream->HandleMessage(); });
 }
 
 absl::Status WorkerStream::Open() {
   absl::Status status =
       session_.Open(request_, [weak = weak_from_this(), &executor = services_.executor] {
-        executor.Post([weak] {
+        executor.Post(Lane::kQuick, [weak] {
           if (const auto stream = weak.lock()) stream->session_.HandleWork();
         });
       });

@@ -24,14 +24,14 @@ namespace nerf {
 
 namespace fs = std::filesystem;
 
-// What was received of one upload. The file is the truth; the digest runs along with it.
+// What was received of one upload: a file, and the digest of its bytes so far.
 struct BlobStore::Upload {
-  // Reads what was received before a restart, once: its digest has to be made up for.
+  // Computes, once, the digest of what was received before a restart.
   absl::Status Open(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   Mutex mu;  // held while bytes move: two writers of one upload take turns
   bool opened ABSL_GUARDED_BY(mu) = false;
-  // Finished or thrown away while somebody waited for the lock: the file is another upload's now.
+  // Finished or discarded while somebody waited for the lock: the path may name another upload now.
   bool dropped ABSL_GUARDED_BY(mu) = false;
   uint64_t byte_size ABSL_GUARDED_BY(mu) = 0;
   Sha256 sha ABSL_GUARDED_BY(mu);
@@ -64,7 +64,7 @@ void SetFileTime(const std::string& path, absl::Time time) {
   utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
 }
 
-// Without the path, which is for the log alone: the caller's caller is a client.
+// The path is only logged: clients see the error.
 absl::Status SyncFolder(const std::string& path) {
   const absl::Status status = FsyncDirectory(path);
   if (status.ok()) return status;
@@ -114,7 +114,7 @@ std::string BlobStore::BlobPath(const std::string& sha256) const {
   return fmt::format("{}/blobs/{}/{}", root_, sha256.substr(0, 2), sha256);
 }
 
-// The digest is part of the name, so that an id used for two blobs mixes nothing.
+// The digest is part of the name, so that one id used for two blobs names two uploads.
 std::string BlobStore::UploadPath(const std::string& upload_id, const BlobRef& blob) const {
   return fmt::format("{}/uploads/{}.{}", root_, upload_id, blob.sha256);
 }
@@ -236,7 +236,7 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
                           "the upload goes beyond the stated {} bytes", blob.byte_size)),
                       reason::kSizeLimit);
   }
-  // Sent before and received: only what is new counts.
+  // Skip bytes that were received before.
   chunk.remove_prefix(std::min<uint64_t>(chunk.size(), upload->byte_size - offset));
   if (chunk.empty()) return UploadStatus{upload->byte_size, false};
   absl::Status status = RequireSpace(blob.byte_size - upload->byte_size);
@@ -245,7 +245,7 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
   if (!fd.ok()) return ErrnoToStatus(errno, "open upload");
   status = WriteFully(fd.get(), chunk, upload->byte_size, "upload");
   if (!status.ok()) {
-    // Half a chunk is no chunk: the file goes back to what was acknowledged.
+    // Cut off the part of the chunk that was written: only whole chunks are acknowledged.
     if (ftruncate(fd.get(), static_cast<off_t>(upload->byte_size)) != 0) upload->opened = false;
     return status;
   }
@@ -279,7 +279,7 @@ absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd.ok()) return ErrnoToStatus(errno, "open upload");
   if (fsync(fd.get()) != 0) {
-    // What is on the disk now is unknown: the client starts over.
+    // What is on the disk now is unknown, so the client has to start over.
     const int error = errno;
     upload->dropped = true;
     DropUpload(path);
@@ -313,8 +313,8 @@ absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
   }
   const absl::Status status = SyncFolder(folder);
   MutexLock lock(mu_);
-  // Nobody may build on the name before it is durable; after a failed sync nobody knows, so it
-  // goes.
+  // The blob counts as present only once its name is durable. After a failed sync that is unknown,
+  // so it is removed.
   unsynced_.erase(blob.sha256);
   if (!status.ok()) {
     (void)DeleteLocked(blob.sha256);
@@ -419,7 +419,7 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
   }
   if (error) return ErrnoToStatus(error.value(), "list blobs");
   for (const std::string& sha256 : candidates) {
-    // Looked at under the lock: who asked for the blob meanwhile has made it young.
+    // Checked with the lock held: somebody may have asked for the blob meanwhile.
     MutexLock lock(mu_);
     const auto touched = touched_.find(sha256);
     // The steady clock counts too, so that a jump of the wall clock ages nothing.
@@ -444,7 +444,7 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
     ++n_deleted;
   }
   MutexLock lock(mu_);
-  // Idle uploads are found again in their files.
+  // Idle uploads are read again from their files.
   std::erase_if(uploads_, [](const auto& item) { return item.second.use_count() == 1; });
   std::erase_if(touched_,
                 [&](const auto& item) { return now - item.second >= options_.collect_grace; });

@@ -16,9 +16,9 @@
 
 namespace nerf {
 
-// The part of a row that SQL never looks into: keys and values as one byte string. Values that are
-// the default are left out; a reader ignores keys that it does not know and takes the default for
-// those that are missing, so that versions next to each other read each other's rows.
+// The part of a row that SQL does not read: keys and values as one byte string. Default values are
+// left out. A reader ignores unknown keys and uses the default for missing ones, so that successive
+// versions can read each other's rows.
 
 // Everything of a job but its key, create_sequence, state and lease, which have columns.
 std::string EncodeJobBody(const Job& job);

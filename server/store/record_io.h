@@ -27,8 +27,8 @@ class RecordWriter {
   std::vector<std::string> strings_;
 };
 
-// Reads what RecordWriter wrote. A missing key gives the default. The first unreadable value is
-// kept as the status, and every later read gives a default.
+// Reads what RecordWriter wrote. A missing key gives the default. The first value that cannot be
+// read sets the status.
 class RecordReader {
  public:
   explicit RecordReader(std::string_view record);

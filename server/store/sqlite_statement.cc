@@ -110,7 +110,7 @@ absl::StatusOr<int> SqliteStatement::Run() {
 }
 
 std::string SqliteStatement::Text(int column) const {
-  // The bytes first: asking for them may convert, and so move, the value.
+  // The pointer first: asking for it may convert the value, which changes its size.
   const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
   const int size = sqlite3_column_bytes(statement_, column);
   return bytes == nullptr ? std::string() : std::string(bytes, static_cast<size_t>(size));

@@ -12,7 +12,7 @@ struct sqlite3_stmt;
 
 namespace nerf {
 
-// A status for a result code of SQLite, with the connection's words: Unavailable STORE_READ_ONLY
+// The status for a result code of SQLite, with its error message: Unavailable STORE_READ_ONLY
 // (disk full, read-only, I/O error, busy), DataLoss STORE_CORRUPT (damaged, not a database),
 // AlreadyExists (constraint), otherwise Internal.
 absl::Status SqliteError(sqlite3* db, int code, std::string_view action);
@@ -20,8 +20,8 @@ absl::Status SqliteError(sqlite3* db, int code, std::string_view action);
 // Runs statements without parameters or rows.
 absl::Status SqliteExec(sqlite3* db, const char* sql);
 
-// One prepared statement. Bind in order, then Run or Step through the rows; both begin anew after
-// the end. Not thread-safe: belongs to the connection's lock.
+// One prepared statement. Bind in order, then Run or Step through the rows; at the end it is ready
+// to be bound again. Not thread-safe: guarded by the connection's lock.
 class SqliteStatement {
  public:
   static absl::StatusOr<SqliteStatement> Prepare(sqlite3* db, std::string_view sql);

@@ -29,8 +29,8 @@ namespace {
 
 absl::Status Ran(const absl::StatusOr<int>& result) { return result.status(); }
 
-// Whether a write was refused for what it says (a stale lease, a name that is taken). Every other
-// error is the store's, and ends the whole transaction.
+// Whether only this write is at fault (a stale lease, a name that is taken). After any other error
+// the whole transaction is given up.
 bool IsOfTheWrite(const absl::Status& error) {
   return absl::IsFailedPrecondition(error) || absl::IsAlreadyExists(error);
 }
@@ -145,8 +145,8 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   }
   auto store = std::unique_ptr<SqliteStore>(new SqliteStore(db));
   sqlite3_busy_timeout(db, 1000);
-  // Exclusive: a second server on the same folder is refused here and not found out later.
-  // Defensive: a crafted file cannot reach beyond its own tables.
+  // Exclusive: refuses a second server on the same folder.
+  // Defensive and untrusted schema: a crafted file can do no more than hold wrong data.
   absl::Status status = SqliteExec(db, "PRAGMA locking_mode = EXCLUSIVE");
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -343,7 +343,7 @@ std::vector<absl::Status> SqliteStore::CommitAll(std::span<const StoreWrite* con
   std::vector<absl::Status> statuses;
   if (broken_.ok() && writes.size() > 1) {
     if (CommitTogether(writes, &statuses).ok()) return statuses;
-    // One by one: what one of them cannot do, the others may.
+    // One by one: some of them may still be possible.
     statuses.clear();
   }
   for (const StoreWrite* write : writes) {

@@ -14,9 +14,9 @@ struct sqlite3;
 
 namespace nerf {
 
-// The queue's store in one SQLite file: write-ahead log, synchronous=FULL, so that an OK survives a
-// power cut. One connection behind one mutex. The schema carries a version (PRAGMA user_version):
-// older files are migrated in one transaction when opened, newer ones refused.
+// The queue's store in one SQLite file. Write-ahead log with synchronous=FULL, so that an OK
+// survives a power cut. One connection behind one mutex. The schema has a version (PRAGMA
+// user_version): older files are migrated in one transaction when opened, newer ones refused.
 // Thread-safe.
 class SqliteStore final : public JobStore {
  public:
@@ -31,7 +31,7 @@ class SqliteStore final : public JobStore {
   absl::Status Commit(const StoreWrite& write) override;
   std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes) override;
 
-  // Lets the file grow to this many pages: how tests fill the disk.
+  // Limits the file to this many pages: how tests fill the disk.
   void LimitPagesForTest(uint32_t max_pages);
 
  private:

@@ -27,9 +27,10 @@ class NerfdProcess {
                std::vector<std::string> environment = {})
       : data_dir_(data_dir) {
     unlink((data_dir + "/nerfd.ports").c_str());
-    std::vector<std::string> arguments = {BinDir() + "/nerfd", "--data-dir",   data_dir,
-                                          "--listen",          "127.0.0.1:0",  "--metrics-listen",
-                                          "127.0.0.1:0",       "--web-listen", "127.0.0.1:0"};
+    std::vector<std::string> arguments = {
+        BinDir() + "/nerfd", "--data-dir",       data_dir,      "--listen",
+        "127.0.0.1:0",       "--metrics-listen", "127.0.0.1:0", "--web-listen",
+        "127.0.0.1:0",       "--shutdown-delay", "0s"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     std::vector<char*> argv, envp;
     for (std::string& argument : arguments) argv.push_back(argument.data());

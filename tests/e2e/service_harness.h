@@ -218,7 +218,8 @@ class ServiceTest : public testing::Test {
   }
 
   // Starts nerfd (again) with short times; `flags` win. False when it does not come up.
-  bool StartNerfd(const std::vector<std::string>& flags = {}) {
+  bool StartNerfd(const std::vector<std::string>& flags = {},
+                  std::vector<std::string> environment = {}) {
     std::vector<std::string> arguments = {"--data-dir",
                                           data_dir(),
                                           "--listen",
@@ -235,7 +236,9 @@ class ServiceTest : public testing::Test {
     const std::string ports = data_dir() + "/nerfd.ports";
     unlink(ports.c_str());
     nerfd_.reset();
-    nerfd_ = std::make_unique<BinaryProcess>("nerfd", arguments, std::vector<std::string>{mark_},
+    environment.push_back(mark_);
+    environment.push_back("NERFD_SHUTDOWN_DELAY=0s");
+    nerfd_ = std::make_unique<BinaryProcess>("nerfd", arguments, environment,
                                              dir_ / "logs/nerfd-" + std::to_string(++n_servers_));
     return WaitUntil(absl::Seconds(20 * kSlower), [&] {
       const Json json = Json::parse(ReadWholeFile(ports), nullptr, false);

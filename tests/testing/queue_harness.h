@@ -22,8 +22,12 @@ namespace nerf {
 // same store.
 class QueueHarness {
  public:
-  explicit QueueHarness(JobStore* other_store = nullptr, QueueOptions queue_options = {})
-      : options(queue_options), store_(other_store != nullptr ? other_store : &memory_store) {
+  // `groups_commits`: as a server does, with a thread that writes.
+  explicit QueueHarness(JobStore* other_store = nullptr, QueueOptions queue_options = {},
+                        bool groups_commits = false)
+      : options(queue_options),
+        store_(other_store != nullptr ? other_store : &memory_store),
+        groups_commits_(groups_commits) {
     Restart();
   }
 
@@ -33,7 +37,12 @@ class QueueHarness {
     retention.reset();
     scenes.reset();
     models.reset();
-    state = *QueueState::Open(options, {&clock, &random, store_, &blobs, &observer});
+    state = *QueueState::Open(options, {.clock = &clock,
+                                        .random = &random,
+                                        .store = store_,
+                                        .blobs = &blobs,
+                                        .observer = &observer,
+                                        .groups_commits = groups_commits_});
     queue.emplace(state.get());
     leases.emplace(state.get());
     retention.emplace(state.get());
@@ -137,6 +146,7 @@ class QueueHarness {
 
  private:
   JobStore* store_;
+  const bool groups_commits_;
 };
 
 inline constexpr char kRequestA[] = "0b8f2c9e-5a4d-4c3b-9a27-6f1e0d2c3b4a";

@@ -8,7 +8,7 @@ namespace nerf {
 namespace {
 
 TEST(ExecutorTest, DroppedTimerLetsGoOfItsTaskAtOnce) {
-  Executor executor(1);
+  Executor executor;
   const auto held = std::make_shared<int>();
   const Executor::Timer dropped = executor.PostAfter(absl::Hours(1), [held] {});
   const Executor::Timer kept = executor.PostAfter(absl::Hours(1), [held] {});

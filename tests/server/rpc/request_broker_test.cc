@@ -62,7 +62,7 @@ class RequestBrokerTest : public testing::Test {
   FakeClock clock_;
   FakeRandom random_;
   WorkerTable workers_{&clock_, absl::Seconds(30)};
-  Executor executor_{1};
+  Executor executor_;
   RequestBroker broker_{&workers_, &executor_, &random_};
   std::vector<absl::StatusOr<BrokerReply>> done_;
 };

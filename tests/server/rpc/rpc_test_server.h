@@ -65,8 +65,11 @@ class RpcTestServer {
     store_ = *SqliteStore::Open(dir / "queue.db", random);
     QueueOptions options;
     options.lease_ttl = times_.lease_ttl;
-    state_ =
-        *QueueState::Open(options, {&clock, &random, store_.get(), blobs.get(), observer_.get()});
+    state_ = *QueueState::Open(options, {.clock = &clock,
+                                         .random = &random,
+                                         .store = store_.get(),
+                                         .blobs = blobs.get(),
+                                         .observer = observer_.get()});
     queue = std::make_unique<JobQueue>(state_.get());
     leases = std::make_unique<LeaseTable>(state_.get());
     scenes_ = std::make_unique<SceneCatalog>(state_.get());

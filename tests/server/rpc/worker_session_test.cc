@@ -27,9 +27,10 @@ class WorkerSessionTest : public testing::Test {
   WorkerSessionTest() { harness_.AddScene(); }
 
   std::unique_ptr<WorkerSession> NewSession() {
-    return std::make_unique<WorkerSession>(services_, [this](v1::SynchronizeResponse response) {
-      sent_.push_back(std::move(response));
-    });
+    return std::make_unique<WorkerSession>(
+        services_,
+        [this](v1::SynchronizeResponse response) { sent_.push_back(std::move(response)); },
+        [](const WorkerSession::Task& task) { task(); });
   }
 
   static v1::SynchronizeRequest Report(const LeaseRef& lease, v1::JobReport::Phase phase) {
@@ -56,7 +57,7 @@ class WorkerSessionTest : public testing::Test {
   ServerMetrics metrics_{BuildInfo{"0", "test", "none", "1"}};
   WorkerTable workers_{&harness_.clock, absl::Seconds(30)};
   Authorizer authorizer_{"token"};
-  Executor executor_{1};
+  Executor executor_;
   RequestBroker broker_{&workers_, &executor_, &harness_.random};
   LiveCalls live_calls_;
   ServiceContext services_{harness_.clock,   *harness_.queue, *harness_.leases, *harness_.scenes,

@@ -1,0 +1,14 @@
+#include "server/rpc/method_lane.h"
+
+namespace nerf {
+
+Lane LaneOf(std::string_view method) {
+  const std::string_view name = method.substr(method.find('/') + 1);
+  if (name.starts_with("Get") || name.starts_with("List")) return Lane::kQuick;
+  if (name == "FindMissingBlobs" || name == "BatchReadBlobs") return Lane::kRead;
+  // It waits for the upload's chunk that is being written.
+  if (name == "QueryWriteStatus" || name == "BatchUpdateBlobs") return Lane::kUpload;
+  return Lane::kCommit;
+}
+
+}  // namespace nerf
