@@ -7,8 +7,8 @@
 
 namespace nerf {
 
-// nerfctl without its main: parses `args` (without the program's name), runs the command and
-// returns the exit code. Flags come before environment variables (NERFCTL_<FLAG>).
+// nerfctl without main(): parses `args` (without the program's name), runs the command and returns
+// the exit code. Flags override environment variables (NERFCTL_<FLAG>).
 int RunNerfctl(const std::vector<std::string>& args, const Io& io);
 
 }  // namespace nerf

@@ -10,10 +10,10 @@ namespace nerf {
 
 class Session;
 
-// What the parsed command line asks for. Returns the exit code.
+// A parsed command. Returns the exit code.
 using Command = std::function<int(Session&)>;
 
-// Each adds its nouns and verbs to `app`. A verb that was parsed stores what it does in *selected.
+// Each adds its commands to `app`. Parsing a command stores it in *selected.
 void AddSceneCommands(CLI::App& app, Command* selected);
 void AddJobCommands(CLI::App& app, Command* selected);
 void AddModelCommands(CLI::App& app, Command* selected);
@@ -21,6 +21,8 @@ void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);
 void AddDoctorCommand(CLI::App& app, Command* selected);
+void AddCompletionCommand(CLI::App& app, Command* selected);
+void AddHelpCommand(CLI::App& app, Command* selected);
 void AddVersionCommand(CLI::App& app, Command* selected);
 
 }  // namespace nerf

@@ -7,11 +7,11 @@
 
 namespace nerf {
 
-// Writes one PNG at `path`, atomically, that shows the images `files` (PNG or JPEG, their alpha
-// ignored) in their order, row by row, as many columns as rows or one more, on white. The largest
-// width and height among them make the cell of each, at whose upper left it stands. Errors:
-// InvalidArgument when there are no files; ResourceExhausted when the sheet would pass the limits
-// of ImageLimits; those of reading and writing, naming the path.
+// Writes a PNG with all images of `files` (PNG or JPEG; alpha is ignored) in rows on white. The
+// grid is about square; every cell has the largest width and height of all images, and an image
+// stands at the upper left of its cell. Written atomically. Errors: InvalidArgument without files;
+// ResourceExhausted if the sheet would exceed ImageLimits; errors of reading and writing, which
+// name the path.
 absl::Status WriteContactSheet(const std::vector<std::string>& files, const std::string& path);
 
 }  // namespace nerf

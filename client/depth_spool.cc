@@ -35,7 +35,7 @@ DepthSpool::~DepthSpool() {
 
 absl::Status DepthSpool::Append(const std::string& png, double far) {
   if (!(far > 0) || !std::isfinite(far)) {
-    return absl::InternalError("the server does not say what its depth means");
+    return absl::InternalError("the server sent a depth map without its far distance");
   }
   if (file_ == nullptr || std::fwrite(png.data(), 1, png.size(), file_) != png.size()) {
     return absl::UnavailableError("cannot write a temporary file for depth maps");
@@ -59,7 +59,7 @@ absl::Status DepthSpool::WriteImages(const std::string& out, std::vector<std::st
     written->push_back(fmt::format("{}/depth_{:04}.png", out, i));
     NERF_RETURN_IF_ERROR(WriteFileAtomically(written->back(), png));
   }
-  // The same keys and, of a float, the same digits as nerf-engine writes.
+  // Same keys and digits as nerf-engine writes: far as a float.
   nlohmann::ordered_json meta;
   meta["far"] = static_cast<float>(far_);
   meta["unit"] = "scene units of the data set";

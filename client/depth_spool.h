@@ -8,9 +8,9 @@
 
 namespace nerf {
 
-// Depth maps of one render until all have come: each is scaled to a far distance of its own, and
-// the files share the largest one. Kept in a temporary file, because a path can have thousands of
-// views. Not thread-safe.
+// Collects the depth maps of a render. Each arrives scaled to its own far distance; the files that
+// are written at the end share the largest one. Kept in a temporary file, because a path can have
+// thousands of views. Not thread-safe.
 class DepthSpool {
  public:
   DepthSpool();
@@ -18,12 +18,12 @@ class DepthSpool {
   DepthSpool(const DepthSpool&) = delete;
   DepthSpool& operator=(const DepthSpool&) = delete;
 
-  // png: a 16-bit gray PNG in which 65535 stands for the distance `far`. Errors: Internal where
-  // `far` is not above 0; Unavailable when the disk is full.
+  // Adds a 16-bit gray PNG in which 65535 stands for the distance `far`. Errors: Internal if `far`
+  // is not above 0; Unavailable when the disk is full.
   absl::Status Append(const std::string& png, double far);
 
-  // Writes depth_NNNN.png of each view and then depth.json into the folder `out`; appends the paths
-  // to *written. Maps with another `far` are scaled to the common one, others stay byte for byte.
+  // Writes depth_NNNN.png of each view, then depth.json, into the folder `out`; appends the paths
+  // to *written. Maps with a smaller `far` are rescaled; the others keep their bytes.
   absl::Status WriteImages(const std::string& out, std::vector<std::string>* written);
 
   double far() const { return far_; }
@@ -35,7 +35,7 @@ class DepthSpool {
   };
   std::FILE* const file_;
   std::vector<Entry> entries_;
-  double far_ = 0;  // the largest so far
+  double far_ = 0;  // largest of all maps
 };
 
 }  // namespace nerf

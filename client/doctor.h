@@ -13,12 +13,12 @@ class Session;
 
 enum class CheckResult { kOk, kNote, kProblem };
 
-// One finding about a set-up.
+// One finding about an installation.
 struct DoctorFinding {
   std::string check;  // "server", "workers", ...
   CheckResult result = CheckResult::kOk;
   std::string detail;
-  std::string remedy;  // what to do; empty where nothing has to be done
+  std::string remedy;  // what to do; empty if nothing
 };
 
 struct DoctorOptions {
@@ -26,19 +26,19 @@ struct DoctorOptions {
   std::string binary_dir;  // where nerfd, nerf-worker and nerf-engine should lie
 };
 
-// Whether the server answers, is healthy and has workers that are alive and of our version.
+// Checks that the server answers and is healthy, and that its workers are alive and of our version.
 std::vector<DoctorFinding> ExamineServer(Session& session);
 
-// The binaries beside ours, and what `nerf-engine doctor` says. Missing ones are problems only
-// where `server_is_local`.
+// Checks the binaries beside ours and runs `nerf-engine doctor`. Missing binaries are problems only
+// if `server_is_local`.
 std::vector<DoctorFinding> ExamineBinaries(const DoctorOptions& options, bool server_is_local);
 
-// Rights of the worker token and free space of nerfd's data folder.
+// Checks the permissions of the worker token and the free space of nerfd's data folder.
 std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options);
 
-// Runs a program and returns its standard output, at most 1 MiB; standard error is dropped. Errors:
-// NotFound when it cannot be started; DeadlineExceeded when it was ended for being slow; Internal
-// when a signal ended it. *exit_code is set when it ended by itself.
+// Runs a program and returns its standard output, at most 1 MiB; standard error is dropped.
+// *exit_code is set if it exits by itself. Errors: NotFound if it cannot be started;
+// DeadlineExceeded if it was killed after `timeout`; Internal if a signal ended it.
 absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& command,
                                          absl::Duration timeout, int* exit_code);
 

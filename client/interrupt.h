@@ -6,8 +6,8 @@
 
 namespace nerf {
 
-// SIGINT and SIGTERM as a stop token. The first signal asks politely, the second ends the process
-// at once with the same exit code. Thread-safe.
+// SIGINT and SIGTERM as a stop token. The first signal requests the stop; the second ends the
+// process at once with the same exit code. Thread-safe.
 class Interrupt {
  public:
   Interrupt() = default;
@@ -15,10 +15,10 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // Takes over both signals until destroyed. At most one object of a process may.
+  // Handles both signals until destroyed. For at most one object per process.
   void InstallHandlers();
 
-  // What a signal does. `signal` is SIGINT or SIGTERM.
+  // Requests the stop as `signal` (SIGINT or SIGTERM) would.
   void Request(int signal);
 
   std::stop_token token() const { return source_.get_token(); }
@@ -29,7 +29,7 @@ class Interrupt {
  private:
   std::stop_source source_;
   std::atomic<int> signal_ = 0;
-  std::thread watcher_;  // a handler may do next to nothing, so it only wakes this thread
+  std::thread watcher_;  // does the work: a signal handler may only write to a pipe
   int read_fd_ = -1;     // of the pipe between them
 };
 

@@ -11,10 +11,10 @@ namespace nerf {
 
 class Interrupt;
 
-// The world as a command sees it. Everything is borrowed and outlives the command; tests hand in
-// streams and clocks of their own.
+// Streams, terminal, clock and interrupts of a command. All pointers are borrowed and outlive the
+// command; tests pass their own.
 struct Io {
-  std::ostream* out = nullptr;  // results alone
+  std::ostream* out = nullptr;  // results only
   std::ostream* err = nullptr;  // everything else
   bool out_is_terminal = false;
   bool err_is_terminal = false;
@@ -24,7 +24,7 @@ struct Io {
   const Clock* clock = nullptr;
   RandomSource* random = nullptr;
   const Interrupt* interrupt = nullptr;
-  // First wait before a call that found no server is tried again; doubles up to 25 times that.
+  // First pause before a call is retried; grows up to 25 times that.
   absl::Duration first_retry_delay = absl::Milliseconds(200);
 };
 

@@ -9,6 +9,7 @@
 #include "client/job_watch.h"
 #include "client/names.h"
 #include "client/paging.h"
+#include "client/resource_calls.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "common/exit_code.h"
@@ -34,38 +35,29 @@ int CreateJob(Session& session, const JobFlags& flags, const std::string& scene,
   const auto scene_name = ExpandName(ResourceKind::kScene, scene, session.flags().project);
   if (!scene_name.ok()) return session.FailUsage(scene_name.status());
   request->mutable_training_job()->set_scene(*scene_name);
-  return SubmitJob(session, *request, watch);
+  if (absl::Status status = CheckWatchFlags(session, flags, watch); !status.ok()) {
+    return session.FailUsage(status);
+  }
+  if (!watch) return SubmitJob(session, *request, std::nullopt);
+  return SubmitJob(session, *request,
+                   WatchOptions{.patient_from_start = true, .preview = flags.preview});
 }
 
 int ListJobs(Session& session, int limit) {
-  const auto stub = session.Stub<v1::TrainingService>();
-  const auto jobs = ListAll<v1::TrainingJob, v1::ListTrainingJobsRequest>(
-      session, *stub, &JobStub::ListTrainingJobs, limit,
-      [](auto& page) { return page.mutable_training_jobs(); });
-  if (!jobs.ok()) return session.Fail(jobs.status());
-  PrintJobs(session.printer(), *jobs);
-  return kOk;
+  return ListResources<v1::TrainingService>(session, limit, &JobStub::ListTrainingJobs,
+                                            &v1::ListTrainingJobsResponse::mutable_training_jobs,
+                                            PrintJobs);
 }
 
 int ShowJob(Session& session, const std::string& text) {
-  const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
-  if (!name.ok()) return session.FailUsage(name.status());
-  v1::GetTrainingJobRequest request;
-  request.set_name(*name);
-  const auto stub = session.Stub<v1::TrainingService>();
-  const auto job = session.Call(*stub, &JobStub::GetTrainingJob, request);
-  if (!job.ok()) return session.Fail(job.status());
-  PrintJob(session.printer(), *job);
-  return kOk;
+  return ShowResource<v1::TrainingService>(session, ResourceKind::kJob, text,
+                                           &JobStub::GetTrainingJob, PrintJob);
 }
 
 int CancelJob(Session& session, const std::string& text) {
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
-  v1::CancelTrainingJobRequest request;
-  request.set_name(*name);
-  const auto stub = session.Stub<v1::TrainingService>();
-  const auto job = session.Call(*stub, &JobStub::CancelTrainingJob, request);
+  const auto job = CallByName<v1::TrainingService>(session, *name, &JobStub::CancelTrainingJob);
   if (!job.ok()) return session.Fail(job.status());
   const Printer printer = session.printer();
   if (!PrintJson(printer, *job)) {
@@ -77,18 +69,17 @@ int CancelJob(Session& session, const std::string& text) {
 }
 
 int RemoveJobs(Session& session, const std::vector<std::string>& texts) {
-  return RemoveEach(session, ResourceKind::kJob, texts, [&](const std::string& name) {
-    v1::DeleteTrainingJobRequest request;
-    request.set_name(name);
-    const auto stub = session.Stub<v1::TrainingService>();
-    return session.Call(*stub, &JobStub::DeleteTrainingJob, request).status();
-  });
+  return RemoveResources<v1::TrainingService>(session, ResourceKind::kJob, texts,
+                                              &JobStub::DeleteTrainingJob);
 }
 
-int WatchNamedJob(Session& session, const std::string& text) {
+int WatchNamedJob(Session& session, const std::string& text, const PreviewFlags& preview) {
+  if (absl::Status status = CheckPreviewFlags(session, preview); !status.ok()) {
+    return session.FailUsage(status);
+  }
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
-  return WatchJobToTheEnd(session, *name);
+  return WatchJobToTheEnd(session, *name, {.preview = preview});
 }
 
 }  // namespace
@@ -127,7 +118,6 @@ void AddJobCommands(CLI::App& app, Command* selected) {
     int (*run)(Session&, const std::string&);
   };
   for (const Verb& verb : {Verb{"show", "Show one job with its checkpoints", ShowJob},
-                           Verb{"watch", "Follow a job to its end", WatchNamedJob},
                            Verb{"cancel", "Stop a job for good", CancelJob}}) {
     CLI::App* command = job->add_subcommand(verb.name, verb.text);
     command->footer(fmt::format("Example:\n  nerfctl job {} j-7f3k2c81", verb.name));
@@ -137,7 +127,29 @@ void AddJobCommands(CLI::App& app, Command* selected) {
         [=, run = verb.run] { *selected = [=](Session& s) { return run(s, *name); }; });
   }
 
-  CLI::App* rm = job->add_subcommand("rm", "Delete jobs that have ended, with their checkpoints");
+  CLI::App* follow = job->add_subcommand("watch", "Follow a job to its end");
+  auto watched = std::make_shared<std::string>();
+  auto previews = std::make_shared<PreviewFlags>();
+  follow->add_option("job", *watched, "Name of the job")->required();
+  AddPreviewFlags(*follow, previews.get());
+  follow->footer(
+      "Examples:\n"
+      "  nerfctl job watch j-7f3k2c81\n"
+      "  nerfctl job watch j-7f3k2c81 --preview newest.png");
+  follow->callback(
+      [=] { *selected = [=](Session& s) { return WatchNamedJob(s, *watched, *previews); }; });
+
+  CLI::App* preview = job->add_subcommand("preview", "Fetch the newest preview of a job");
+  auto previewed = std::make_shared<std::string>();
+  auto preview_flags = std::make_shared<PreviewFlags>();
+  preview->add_option("job", *previewed, "Name of the job")->required();
+  preview->add_option("--out", preview_flags->file, "PNG file to write")->type_name("FILE");
+  preview->add_flag("--show", preview_flags->show, "Show it in the terminal");
+  preview->footer("Example:\n  nerfctl job preview j-7f3k2c81 --out preview.png");
+  preview->callback(
+      [=] { *selected = [=](Session& s) { return PrintPreview(s, *previewed, *preview_flags); }; });
+
+  CLI::App* rm = job->add_subcommand("rm", "Delete finished jobs with their checkpoints");
   auto removed = std::make_shared<std::vector<std::string>>();
   rm->add_option("job", *removed, "Names of jobs")->required();
   rm->footer("Example:\n  nerfctl job rm j-7f3k2c81 j-9x2k4d11");

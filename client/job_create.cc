@@ -1,6 +1,5 @@
 #include "client/job_create.h"
 
-#include "client/job_watch.h"
 #include "client/names.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
@@ -13,8 +12,7 @@ namespace nerf {
 
 namespace {
 
-// Tells early what only another worker can change; that those there are have work is nothing to
-// warn of.
+// Warns early if no connected worker can take the job. Busy workers need no warning.
 void WarnOfWait(Session& session, const v1::TrainingJob& job) {
   if (!job.has_wait() || job.wait().reason() == "WORKERS_BUSY") return;
   session.Say(PlainText(fmt::format("warning: the job will wait: {}", job.wait().message())));
@@ -25,7 +23,7 @@ void WarnOfWait(Session& session, const v1::TrainingJob& job) {
 absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest request,
                              bool may_be_repeated) {
   request.set_validate_only(true);
-  request.clear_request_id();  // without its scene it is another request
+  request.clear_request_id();  // the id belongs to the request with its scene
   const auto stub = session.Stub<v1::TrainingService>();
   const absl::StatusOr<v1::TrainingJob> job =
       session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
@@ -36,8 +34,8 @@ absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest requ
   return may_be_repeated && absl::IsAlreadyExists(job.status()) ? absl::OkStatus() : job.status();
 }
 
-int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, bool watch,
-              const std::string& views) {
+int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
+              const std::optional<WatchOptions>& watch) {
   const auto stub = session.Stub<v1::TrainingService>();
   const absl::StatusOr<v1::TrainingJob> job =
       session.Call(*stub, &v1::TrainingService::Stub::CreateTrainingJob, request);
@@ -51,9 +49,9 @@ int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, boo
     return kOk;
   }
   const std::string id = ShortName(job->name());
-  if (watch) {
+  if (watch.has_value()) {
     session.Say(fmt::format("job {} on scene {}", id, ShortName(job->scene())));
-    return WatchJobToTheEnd(session, job->name(), {.patient_from_start = true, .views = views});
+    return WatchJobToTheEnd(session, job->name(), *watch);
   }
   if (!PrintJson(printer, *job)) {
     PrintDone(printer, job->name(), fmt::format("{}  {}", StateText(job->state()), id));

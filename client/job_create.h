@@ -1,23 +1,23 @@
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "absl/status/status.h"
+#include "client/job_watch.h"
 #include "nerf/v1/training_service.pb.h"
 
 namespace nerf {
 
 class Session;
 
-// Asks the server, before anything is sent, whether it would take the job, all but its scene; warns
-// where no worker could train it. With `may_be_repeated` a job of its id may be there: that of an
-// earlier try. Errors: those of CreateTrainingJob.
+// Validates the request on the server before the upload, without its scene. Warns if no connected
+// worker can train it. With `may_be_repeated`, an existing job of the same id is no error: it may
+// be that of an earlier attempt. Errors: those of CreateTrainingJob.
 absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest request,
                              bool may_be_repeated);
 
-// Sends a complete request, prints the job and follows it where `watch`; `views` as in
-// WatchOptions. Returns the exit code.
-int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request, bool watch,
-              const std::string& views = "");
+// Creates the job, prints it and, if `watch` is set, follows it to its end. Returns the exit code.
+int SubmitJob(Session& session, const v1::CreateTrainingJobRequest& request,
+              const std::optional<WatchOptions>& watch);
 
 }  // namespace nerf

@@ -9,6 +9,8 @@
 
 #include "absl/strings/numbers.h"
 #include "client/names.h"
+#include "client/time_flag.h"
+#include "common/edit_distance.h"
 #include "common/error_reason.h"
 #include "common/rpc/training_config.h"
 #include "common/status_macros.h"
@@ -19,8 +21,13 @@
 namespace nerf {
 namespace {
 
-// "40000000", "4e7", "40M": above 0.
-bool ParseAmount(std::string text, double* amount) {
+// "40000000", "4e7", "40M": above 0. Seconds may also be written as "90s", "5m" or "1h30m".
+bool ParseAmount(BudgetKind kind, std::string text, double* amount) {
+  if (kind == BudgetKind::kSeconds) {
+    const auto duration = ParseTimeFlag("", text);
+    if (duration.ok()) *amount = absl::ToDoubleSeconds(*duration);
+    if (duration.ok()) return true;
+  }
   double factor = 1;
   if (!text.empty()) {
     const char unit = text.back();
@@ -40,7 +47,7 @@ class Violations {
   void Add(std::string_view flag, const absl::Status& status) {
     Add(flag, std::string(status.message()));
   }
-  // What is wrong in an InvalidFieldsError, or nothing.
+  // The violations of an InvalidFieldsError; none of an OK status.
   void Add(const absl::Status& status) {
     for (FieldViolation& violation : GetFieldViolations(status)) {
       violations_.push_back(std::move(violation));
@@ -55,8 +62,8 @@ class Violations {
 
 std::string Quoted(std::string_view text) { return fmt::format("'{}'", text.substr(0, 64)); }
 
-// OK where the server would accept the config, otherwise what is wrong without the field's name: a
-// flag stands in front of it here.
+// OK if the server would accept the config. The error leaves out the field's name, because the
+// flag's name is put before it.
 absl::Status CheckConfig(const TrainConfig& config) {
   const absl::Status status = ValidateConfig(config);
   const std::string message(status.message());
@@ -68,8 +75,11 @@ void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* v
     if (text.empty()) return;
     TrainConfig checked;
     checked.budget.kind = kind;
-    if (!ParseAmount(text, &checked.budget.amount)) {
-      violations->Add(flag, Quoted(text) + " is not a number above 0, such as 20000 or 40M");
+    if (!ParseAmount(kind, text, &checked.budget.amount)) {
+      violations->Add(flag,
+                      Quoted(text) + (kind == BudgetKind::kSeconds
+                                          ? " is not a time above 0, such as 90, 90s or 5m"
+                                          : " is not a number above 0, such as 20000 or 40M"));
     } else if (absl::Status status = CheckConfig(checked); !status.ok()) {
       violations->Add(flag, status);
     } else {
@@ -94,8 +104,10 @@ void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Violations
   if (flags.background.empty()) return;
   const auto background = ParseBackgroundWord(flags.background);
   if (!background.has_value()) {
-    violations->Add("--background",
-                    Quoted(flags.background) + " is not one of auto, white, black, random");
+    const std::vector<std::string> known = {"auto", "white", "black", "random"};
+    violations->Add("--background", Quoted(flags.background) +
+                                        " is not one of auto, white, black, random" +
+                                        DidYouMean(flags.background.substr(0, 64), known));
     return;
   }
   config->set_background(*background);
@@ -153,7 +165,8 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
       app.add_option("--samples", flags->samples, "Train on this many samples, such as 40M")
           ->type_name("N");
   CLI::Option* seconds =
-      app.add_option("--seconds", flags->seconds, "Train for this many seconds")->type_name("S");
+      app.add_option("--seconds", flags->seconds, "Train for this long, such as 90, 5m or 1h30m")
+          ->type_name("TIME");
   steps->excludes(samples)->excludes(seconds);
   samples->excludes(steps)->excludes(seconds);
   seconds->excludes(steps)->excludes(samples);
@@ -165,25 +178,24 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
                  "Hold out every Nth view where the data set has no split (default 8; 0: none)")
       ->type_name("N");
   app.add_option("--init", flags->init, "Start from a model, or from a checkpoint JOB/STEP")
-      ->type_name("NAME");
+      ->type_name("MODEL");
   app.add_option("--set", flags->settings, "Change a setting; --help-settings lists them")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->delimiter(',');
-  app.add_option("--display-name", flags->display_name, "A name for people")->type_name("TEXT");
-  app.add_option("--id", flags->id, "Wanted id of the job (default: the server makes one)")
-      ->type_name("ID");
-  app.add_option("--request-id", flags->request_id,
-                 "UUID4 that makes repeating this command safe (default: a new one)")
-      ->type_name("UUID");
+  AddNewResourceFlags(app, flags);
+  AddPreviewFlags(app, &flags->preview);
   app.add_flag("--validate-only", flags->validate_only, "Check everything, create nothing");
   app.add_flag("--help-settings", flags->help_settings, "List the settings of --set and exit");
 }
 
-absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource& random) {
-  if (text.empty()) return NewUuid4(random);
-  if (IsUuid4(text)) return text;
-  return absl::InvalidArgumentError(fmt::format("--request-id: {} is not a UUID4", Quoted(text)));
+absl::Status CheckWatchFlags(const Session& session, const JobFlags& flags, bool watch) {
+  if (!watch && (flags.preview.show || !flags.preview.file.empty())) {
+    return absl::InvalidArgumentError(flags.preview.show
+                                          ? "--show: needs the job to be watched"
+                                          : "--preview: needs the job to be watched");
+  }
+  return CheckPreviewFlags(session, flags.preview);
 }
 
 absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text) {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/new_resource_flags.h"
+#include "client/preview.h"
 #include "client/printer.h"
 #include "common/ids.h"
 #include "nerf/v1/training_service.pb.h"
@@ -17,32 +19,32 @@ class App;
 namespace nerf {
 
 // The flags that `train` and `job create` share, as typed.
-struct JobFlags {
+struct JobFlags : NewResourceFlags {
   std::string method, steps, samples, seconds, seed, background, test_every, init;
   std::vector<std::string> settings;
-  std::string display_name, id, request_id;
   bool validate_only = false;
   bool detach = false;
   bool help_settings = false;
+  PreviewFlags preview;
 };
 
 void AddJobFlags(CLI::App& app, JobFlags* flags);
 
-// The request that the flags ask for, without its scene. A request id is drawn from `random` where
-// none was given, so that a create that is sent twice makes one job. Errors: InvalidArgument that
-// lists every wrong flag, by what engine/config allows: what passes here, the server accepts, but
-// for what it alone can tell (names that are taken or missing, tensors of --init, a full queue).
+// The request that the flags ask for, without its scene. Without --request-id a random one is
+// drawn, so that a request that is sent twice creates one job. Errors: InvalidArgument that lists
+// every wrong flag. The rules are those of engine/config, as on the server; only the server can
+// check names, tensors of --init and the length of the queue.
 absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
                                                              const std::string& project,
                                                              RandomSource& random);
 
+// Checks the flags that need a watch. Errors: InvalidArgument.
+absl::Status CheckWatchFlags(const Session& session, const JobFlags& flags, bool watch);
+
 // Every setting with default, range and meaning (--help-settings).
 void PrintSettings(const Printer& printer);
 
-// --test-every as a number; nullopt when not given. Errors: as BuildJobRequest.
+// --test-every as a number; nullopt without the flag. Errors: as BuildJobRequest.
 absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text);
-
-// The id itself when it is a UUID4, a new one when it is empty. Errors: InvalidArgument.
-absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource& random);
 
 }  // namespace nerf

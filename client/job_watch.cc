@@ -30,12 +30,12 @@ ProgressLine ProgressOf(const v1::TrainingJob& job) {
   const auto add = [&](std::string part) { details += (details.empty() ? "" : "  ") + part; };
   if (std::string evaluation = EvaluationText(job); !evaluation.empty()) add(evaluation);
   if (progress.loss() > 0) add(fmt::format("loss {:.4f}", progress.loss()));
-  if (const std::string psnr = PsnrText(job); !psnr.empty()) add(fmt::format("val {} dB", psnr));
+  if (const std::string psnr = PsnrText(job); !psnr.empty()) add(psnr);
   if (progress.samples_per_second() > 0 && progress.evaluation_views() == 0) {
     add(FormatCount(progress.samples_per_second()) + " samples/s");
   }
   if (progress.eta_seconds() > 0) add("eta " + FormatClock(progress.eta_seconds()));
-  // The percentage stands beside the bar anyway.
+  // The bar shows the percentage already.
   std::string step = StepText(job);
   step = step.substr(0, step.find(' '));
   return {.fraction = progress.fraction(),
@@ -44,7 +44,7 @@ ProgressLine ProgressOf(const v1::TrainingJob& job) {
           .json = ToJson(progress, /*pretty=*/false)};
 }
 
-// What a change of state is called for people; "" where it is shown otherwise.
+// The line that reports a change of state.
 std::string StateLine(const v1::TrainingJob& job) {
   const std::string id = ShortName(job.name());
   std::string line = fmt::format("job {} {}", id, StateText(job.state()));
@@ -65,7 +65,7 @@ uint32_t NewestStep(const v1::TrainingJob& job) {
   return job.checkpoints_size() == 0 ? 0 : job.checkpoints(job.checkpoints_size() - 1).step();
 }
 
-// One watch over as many streams as it takes.
+// One watch; reconnects until the job has ended.
 class JobWatcher {
  public:
   JobWatcher(Session& session, std::string name, const WatchOptions& options)
@@ -90,19 +90,19 @@ class JobWatcher {
         return job_;
       }
       if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
-      status = WithoutForeignCancel(std::move(status));
+      status = CancelledAsUnavailable(std::move(status));
       const std::optional<ErrorReason> why = GetReason(status);
       if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
-        display_.Say("the server was set up anew: watching from now on");
+        display_.Say("the server has a new store: watching from now on");
         token_.clear();
         seen_in_store_ = false;
         continue;
       }
       if (absl::IsNotFound(status) && seen_in_store_) return WasDeleted();
-      // An end of the stream before the job's end is a server that went away politely.
+      // A stream that ends with OK before the job does: the server shuts down.
       const bool may_retry = (status.ok() || absl::IsUnavailable(status)) &&
                              (seen_any_ || options_.patient_from_start);
-      // A watch has no other deadline than --timeout.
+      // The only deadline of a watch is --timeout.
       if (absl::IsDeadlineExceeded(status) || session_.TimeLeft() <= absl::ZeroDuration()) {
         return TimeIsOver();
       }
@@ -173,6 +173,10 @@ class JobWatcher {
       display_.Say(fmt::format("checkpoint {}", ShortName(checkpoint.name())));
     }
     job_ = job;
+    if (preview_.HasNew(job.progress())) {
+      display_.Clear();
+      preview_.Follow(job.progress());
+    }
     if (job.has_progress() &&
         (!IsFinal(job.state()) || job.state() == v1::TrainingJob::SUCCEEDED)) {
       display_.Update(ProgressOf(job));
@@ -184,12 +188,13 @@ class JobWatcher {
   const WatchOptions options_;
   const std::unique_ptr<v1::TrainingService::Stub> stub_;
   ProgressDisplay display_;
+  PreviewFollower preview_{session_, options_.preview};
   std::string token_;
   v1::TrainingJob job_;
-  bool seen_any_ = false;       // a message, ever
-  bool seen_in_store_ = false;  // a message of the store that the server has now
+  bool seen_any_ = false;       // a message on any stream
+  bool seen_in_store_ = false;  // a message since the server has its present store
   bool heard_ = false;          // a message on the last stream
-  bool told_ = false;           // the user knows that the connection is gone
+  bool told_ = false;           // the loss of the connection was reported
 };
 
 void PrintEnd(Session& session, const v1::TrainingJob& job) {
@@ -197,11 +202,7 @@ void PrintEnd(Session& session, const v1::TrainingJob& job) {
   if (session.flags().output == OutputFormat::kTable) {
     std::string line =
         fmt::format("{}  {}  step {}", StateText(job.state()), id, job.progress().step());
-    if (job.has_final_psnr()) {
-      line += fmt::format("  PSNR {:.2f} dB over the test views", job.final_psnr());
-    } else if (const std::string psnr = PsnrText(job); !psnr.empty()) {
-      line += fmt::format("  PSNR {} dB of the preview", psnr);
-    }
+    if (const std::string psnr = PsnrText(job); !psnr.empty()) line += "  " + psnr;
     if (job.progress().seconds() > 0) {
       line += fmt::format("  {} of training", FormatClock(job.progress().seconds()));
     }
@@ -223,7 +224,7 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   const std::string id = ShortName(name);
   if (!job.ok()) {
     if (session.io().interrupt->requested()) {
-      session.err() << fmt::format("job {0} keeps running; nerfctl job cancel {0} stops it\n", id);
+      session.SayError(fmt::format("job {0} keeps running; nerfctl job cancel {0} stops it", id));
       return session.io().interrupt->exit_code();
     }
     return session.Fail(job.status());
@@ -236,11 +237,11 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   }
   if (job->state() == v1::TrainingJob::FAILED) {
     for (const v1::SceneProblem& problem : job->problems()) {
-      session.err() << "error  " << ProblemText(problem) << '\n';
+      session.SayError("error  " + ProblemText(problem));
     }
-    session.err() << fmt::format("nerfctl: job {} failed: {}\n", id, PlainText(FailureText(*job)));
+    session.SayError(fmt::format("nerfctl: job {} failed: {}", id, PlainText(FailureText(*job))));
   } else {
-    session.err() << fmt::format("nerfctl: job {} was cancelled\n", id);
+    session.SayError(fmt::format("nerfctl: job {} was cancelled", id));
   }
   return kJobFailed;
 }

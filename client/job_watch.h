@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/preview.h"
 #include "nerf/v1/training_service.pb.h"
 
 namespace nerf {
@@ -10,20 +11,21 @@ namespace nerf {
 class Session;
 
 struct WatchOptions {
-  // Try again also when the server was not reached even once; otherwise that is an error at once.
+  // Retry even if the server was never reached. Otherwise the first failure ends the watch.
   bool patient_from_start = false;
-  // The flag of `render` for the views that fit the capture (see SayNextRender).
+  PreviewFlags preview = {};
+  // Camera flag of the suggested render command (see SayNextRender).
   std::string views = {};
 };
 
-// Follows a job to its end and shows its progress. A stream that breaks is taken up again at the
-// last token, with growing pauses, until --timeout. With --output jsonl every message is printed.
+// Follows a job to its end and shows its progress. A broken stream is resumed at the last token,
+// with growing pauses, until --timeout. --output jsonl prints every message.
 // Errors: those of the server; Cancelled after Ctrl-C; DeadlineExceeded after --timeout.
 absl::StatusOr<v1::TrainingJob> WatchJob(Session& session, const std::string& name,
                                          const WatchOptions& options = {});
 
-// WatchJob, then the result, the next command and the exit code: 3 where the job did not succeed;
-// 130 with a word about the job that keeps running after Ctrl-C.
+// WatchJob, then prints the result and the next command. Exit code 3 if the job did not succeed;
+// after Ctrl-C 130, with a note that the job keeps running.
 int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptions& options = {});
 
 }  // namespace nerf

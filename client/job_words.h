@@ -6,18 +6,18 @@
 
 namespace nerf {
 
-// What the API says of a job in codes, in words for people with the code behind them. Text of the
-// server's may hold anything: make it plain before it goes to a terminal.
+// Texts for the codes of a job, with the code in parentheses. They may contain text from the
+// server: apply PlainText before printing.
 
-// Why a job is queued again: "its worker was lost (WORKER_LOST)"; "" where it is not.
+// Why a job is queued again: "its worker was lost (WORKER_LOST)"; "" if it is not.
 std::string QueueReasonText(const v1::TrainingJob& job);
-// Why it failed: "the loss is not finite (TRAINING_DIVERGED)"; "" where it did not.
+// Why it failed: "the loss is not finite (TRAINING_DIVERGED)"; "" if it did not.
 std::string FailureText(const v1::TrainingJob& job);
-// Where an attempt begins: "from checkpoint at step 400" or "from the start".
+// Where an attempt starts: "from checkpoint at step 400" or "from the start".
 std::string StartText(const v1::TrainingJob& job);
-// "evaluating 3/25 test views" while it does; "" otherwise.
+// "evaluating 3/25 test views" during the final evaluation; "" otherwise.
 std::string EvaluationText(const v1::TrainingJob& job);
-// What there is to say of it in a list: why it waits or failed, or that it evaluates; "" otherwise.
+// The NOTE column of a list: why it waits or failed, or that it evaluates; "" otherwise.
 std::string NoteText(const v1::TrainingJob& job);
 
 }  // namespace nerf

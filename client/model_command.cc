@@ -5,10 +5,11 @@
 #include <memory>
 
 #include "client/commands.h"
-#include "client/job_flags.h"
 #include "client/names.h"
+#include "client/new_resource_flags.h"
 #include "client/paging.h"
 #include "client/render_hint.h"
+#include "client/resource_calls.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -23,44 +24,38 @@ namespace {
 
 using ModelStub = v1::ModelService::Stub;
 
-struct PromoteFlags {
-  std::string checkpoint, id, display_name, request_id;
+struct PromoteFlags : NewResourceFlags {
+  std::string checkpoint;
 };
 
 int ListModels(Session& session, int limit) {
-  const auto stub = session.Stub<v1::ModelService>();
-  const auto models =
-      ListAll<v1::Model, v1::ListModelsRequest>(session, *stub, &ModelStub::ListModels, limit,
-                                                [](auto& page) { return page.mutable_models(); });
-  if (!models.ok()) return session.Fail(models.status());
-  PrintModels(session.printer(), *models);
-  return kOk;
+  return ListResources<v1::ModelService>(session, limit, &ModelStub::ListModels,
+                                         &v1::ListModelsResponse::mutable_models, PrintModels);
 }
 
 int ShowModel(Session& session, const std::string& text) {
-  const auto name = ExpandName(ResourceKind::kModel, text, session.flags().project);
-  if (!name.ok()) return session.FailUsage(name.status());
-  v1::GetModelRequest request;
-  request.set_name(*name);
-  const auto stub = session.Stub<v1::ModelService>();
-  const auto model = session.Call(*stub, &ModelStub::GetModel, request);
-  if (!model.ok()) return session.Fail(model.status());
-  PrintModel(session.printer(), *model);
-  return kOk;
+  return ShowResource<v1::ModelService>(session, ResourceKind::kModel, text, &ModelStub::GetModel,
+                                        PrintModel);
 }
 
-int DownloadModel(Session& session, const std::string& text, const std::string& path) {
+// The file of --out: in a folder, one named after the model.
+absl::StatusOr<std::string> DownloadPath(const std::string& out, const std::string& model) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(out, ignored)) {
+    return (std::filesystem::path(out) / (ShortName(model) + ".safetensors")).string();
+  }
+  const std::filesystem::path folder = std::filesystem::absolute(out).parent_path();
+  if (std::filesystem::is_directory(folder, ignored)) return out;
+  return absl::InvalidArgumentError(fmt::format("--out: there is no folder {}", folder.string()));
+}
+
+int DownloadModel(Session& session, const std::string& text, const std::string& out) {
   const auto name = ExpandName(ResourceKind::kModel, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  if (!std::filesystem::is_directory(folder)) {
-    return session.FailUsage(
-        absl::InvalidArgumentError(fmt::format("--out: there is no folder {}", folder.string())));
-  }
-  v1::GetModelRequest request;
-  request.set_name(*name);
-  const auto stub = session.Stub<v1::ModelService>();
-  const auto model = session.Call(*stub, &ModelStub::GetModel, request);
+  const absl::StatusOr<std::string> file = DownloadPath(out, *name);
+  if (!file.ok()) return session.FailUsage(file.status());
+  const std::string& path = *file;
+  const auto model = CallByName<v1::ModelService>(session, *name, &ModelStub::GetModel);
   if (!model.ok()) return session.Fail(model.status());
   const absl::Status status = session.Blobs().DownloadToFile(model->blob(), path, session.stop());
   if (!status.ok()) return session.Fail(status);
@@ -71,32 +66,22 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
 }
 
 int RemoveModels(Session& session, const std::vector<std::string>& texts) {
-  return RemoveEach(session, ResourceKind::kModel, texts, [&](const std::string& name) {
-    v1::DeleteModelRequest request;
-    request.set_name(name);
-    const auto stub = session.Stub<v1::ModelService>();
-    return session.Call(*stub, &ModelStub::DeleteModel, request).status();
-  });
+  return RemoveResources<v1::ModelService>(session, ResourceKind::kModel, texts,
+                                           &ModelStub::DeleteModel);
 }
 
-int PromoteCheckpoint(Session& session, const PromoteFlags& flags) {
+int PromoteCheckpoint(Session& session, PromoteFlags flags) {
   const auto name =
       ExpandCheckpointName(flags.checkpoint, session.flags().project, /*newest_allowed=*/true);
   if (!name.ok()) return session.FailUsage(name.status());
-  const auto request_id = RequestIdOrNew(flags.request_id, *session.io().random);
-  if (!request_id.ok()) return session.FailUsage(request_id.status());
-  if (!flags.id.empty()) {
-    if (absl::Status status = CheckResourceId("--id", flags.id); !status.ok()) {
-      return session.FailUsage(status);
-    }
+  if (absl::Status status = CompleteNewResourceFlags(&flags, *session.io().random); !status.ok()) {
+    return session.FailUsage(status);
   }
-  const absl::Status display_name = CheckDisplayName("--display-name", flags.display_name);
-  if (!display_name.ok()) return session.FailUsage(display_name);
   v1::PromoteCheckpointRequest request;
   request.set_name(*name);
   request.set_model_id(flags.id);
   request.set_display_name(flags.display_name);
-  request.set_request_id(*request_id);
+  request.set_request_id(flags.request_id);
   const auto stub = session.Stub<v1::ModelService>();
   const auto model = session.Call(*stub, &ModelStub::PromoteCheckpoint, request);
   if (!model.ok()) return session.Fail(model.status());
@@ -113,7 +98,7 @@ int PromoteCheckpoint(Session& session, const PromoteFlags& flags) {
 }  // namespace
 
 void AddModelCommands(CLI::App& app, Command* selected) {
-  CLI::App* model = app.add_subcommand("model", "Trained fields, ready to render");
+  CLI::App* model = app.add_subcommand("model", "Trained models, ready to render");
   model->require_subcommand(1);
   model->footer("Example:\n  nerfctl model promote j-7f3k2c81 --id mic");
 
@@ -132,7 +117,9 @@ void AddModelCommands(CLI::App& app, Command* selected) {
   auto wanted = std::make_shared<std::string>();
   auto path = std::make_shared<std::string>();
   download->add_option("model", *wanted, "Name of the model")->required();
-  download->add_option("--out", *path, "File to write")->type_name("FILE")->required();
+  download->add_option("--out", *path, "File to write, or a folder for MODEL.safetensors")
+      ->type_name("FILE")
+      ->required();
   download->footer("Example:\n  nerfctl model download mic --out mic.safetensors");
   download->callback(
       [=] { *selected = [=](Session& s) { return DownloadModel(s, *wanted, *path); }; });
@@ -143,18 +130,11 @@ void AddModelCommands(CLI::App& app, Command* selected) {
   rm->footer("Example:\n  nerfctl model rm mic");
   rm->callback([=] { *selected = [removed](Session& s) { return RemoveModels(s, *removed); }; });
 
-  CLI::App* promote = model->add_subcommand("promote", "Make a model of a checkpoint");
+  CLI::App* promote = model->add_subcommand("promote", "Keep a checkpoint as a model");
   auto flags = std::make_shared<PromoteFlags>();
   promote->add_option("checkpoint", flags->checkpoint, "JOB/STEP, or JOB for its newest checkpoint")
       ->required();
-  promote->add_option("--id", flags->id, "Wanted id (default: the server makes one)")
-      ->type_name("ID");
-  promote->add_option("--display-name", flags->display_name, "A name for people")
-      ->type_name("TEXT");
-  promote
-      ->add_option("--request-id", flags->request_id,
-                   "UUID4 that makes repeating this command safe (default: a new one)")
-      ->type_name("UUID");
+  AddNewResourceFlags(*promote, flags.get());
   promote->footer(
       "Examples:\n"
       "  nerfctl model promote j-7f3k2c81 --id mic\n"

@@ -125,22 +125,45 @@ absl::Status CheckDisplayName(std::string_view flag, std::string_view name) {
   return absl::OkStatus();
 }
 
+std::optional<ResourceKind> KindOf(std::string_view name) {
+  const std::vector<std::string_view> parts = SplitAtSlashes(name);
+  if (parts.size() < 2) return std::nullopt;
+  for (const ResourceKind kind :
+       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kWorker}) {
+    if (parts[parts.size() - 2] == WordsOf(kind).collection) return kind;
+  }
+  return std::nullopt;
+}
+
 std::string ListingCommand(std::string_view name) {
   const std::vector<std::string_view> parts = SplitAtSlashes(name);
   const size_t n = parts.size();
-  if (n < 2) return "";
-  const std::string project =
-      parts[0] == "projects" && parts[1] != "default" ? fmt::format("--project {} ", parts[1]) : "";
+  const std::string project = parts[0] == "projects" && n > 1 && parts[1] != "default"
+                                  ? fmt::format("--project {} ", parts[1])
+                                  : "";
   if (n > 2 && parts[n - 2] == "checkpoints") {
     return fmt::format("nerfctl {}job show {}", project, parts[n - 3]);
   }
-  for (const ResourceKind kind :
-       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kWorker}) {
-    const KindWords words = WordsOf(kind);
-    if (parts[n - 2] == words.collection)
-      return fmt::format("nerfctl {}{} ls", project, words.noun);
+  const std::optional<ResourceKind> kind = KindOf(name);
+  return kind.has_value() ? fmt::format("nerfctl {}{} ls", project, WordsOf(*kind).noun) : "";
+}
+
+std::string WithShortNames(std::string_view text, std::string_view project) {
+  std::string result(text);
+  for (const ResourceKind kind : {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel}) {
+    const std::string prefix = fmt::format("projects/{}/{}/", project, WordsOf(kind).collection);
+    for (size_t at = 0; (at = result.find(prefix, at)) != std::string::npos;) {
+      result.erase(at, prefix.size());
+      constexpr std::string_view kCheckpoints = "checkpoints/";
+      const size_t slash = result.find('/', at);
+      if (slash != std::string::npos &&
+          result.compare(slash + 1, kCheckpoints.size(), kCheckpoints) == 0 &&
+          IsResourceId(std::string_view(result).substr(at, slash - at))) {
+        result.erase(slash + 1, kCheckpoints.size());
+      }
+    }
   }
-  return "";
+  return result;
 }
 
 std::string ShortName(std::string_view name) {

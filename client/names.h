@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,30 +10,37 @@ namespace nerf {
 
 enum class ResourceKind { kScene, kJob, kModel, kWorker };
 
-// "projects/{project}", or the error of a project id that cannot be one.
+// "projects/{project}". Errors: InvalidArgument for a malformed id.
 absl::StatusOr<std::string> ProjectName(std::string_view project);
 
-// The resource name that `text` means: a short id ("j-7f3k2c81", "mic") is put into `project`, a
-// full name is checked and kept. Errors: InvalidArgument that says what was expected.
+// The full resource name for `text`: an id ("j-7f3k2c81", "mic") of `project`, or a full name,
+// which is returned unchanged. Errors: InvalidArgument that says what is expected.
 absl::StatusOr<std::string> ExpandName(ResourceKind kind, std::string_view text,
                                        std::string_view project);
 
-// As ExpandName for checkpoints: JOB/STEP, JOB/checkpoints/STEP or the full name. Where
-// `newest_allowed`, JOB alone and JOB/- mean the job's newest one.
+// The same for checkpoints: JOB/STEP, JOB/checkpoints/STEP or the full name. With `newest_allowed`,
+// JOB and JOB/- name the job's newest checkpoint.
 absl::StatusOr<std::string> ExpandCheckpointName(std::string_view text, std::string_view project,
                                                  bool newest_allowed);
 
-// True for text that ExpandCheckpointName takes to be more than a bare id.
+// True for text with a job and a step, such as JOB/STEP.
 bool LooksLikeCheckpoint(std::string_view text);
 
-// OK for what the server takes as a display name: at most 128 bytes of UTF-8 without control
+// OK for a display name that the server accepts: at most 128 bytes of UTF-8 without control
 // characters. Errors: InvalidArgument FIELD_INVALID that names `flag`.
 absl::Status CheckDisplayName(std::string_view flag, std::string_view name);
 
-// The command that lists resources like the one of this full name, "" where there is none.
+// The command that lists resources like the one of this full name; "" for no known kind.
 std::string ListingCommand(std::string_view name);
 
-// What people type: the last part of a name, "JOB/STEP" for a checkpoint; empty for empty.
+// The kind of a full name; nullopt for checkpoints and unknown collections.
+std::optional<ResourceKind> KindOf(std::string_view name);
+
+// `text` with the full names of the project's resources as people type them: "j-7f3k2c81",
+// "j-7f3k2c81/1200".
+std::string WithShortNames(std::string_view text, std::string_view project);
+
+// The last part of a full name, JOB/STEP for a checkpoint; empty for empty.
 std::string ShortName(std::string_view name);
 
 }  // namespace nerf

@@ -21,11 +21,11 @@ inline constexpr int kMaxPageSize = 1000;
 // Adds --limit to a listing; 0 means all.
 std::shared_ptr<int> AddLimitFlag(CLI::App& app);
 
-// Says that a listing was cut by --limit.
+// Says that --limit has cut a listing.
 void SayMoreExists(const Session& session, int limit);
 
-// Collects pages of a listing until `limit` (0: all). `take` returns the mutable field of a page
-// that holds its items. `parent` where the request has one.
+// Collects the pages of a listing, up to `limit` items (0: all). `take` returns the mutable list of
+// items of a page.
 template <typename Item, typename Request, typename StubType, typename Response, typename Take>
 absl::StatusOr<std::vector<Item>> ListPages(Session& session, StubType& stub,
                                             grpc::Status (StubType::*method)(grpc::ClientContext*,
@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<Item>> ListPages(Session& session, StubType& stub,
     NERF_ASSIGN_OR_RETURN(Response page, session.Call(stub, method, request));
     for (Item& item : *take(page)) items.push_back(std::move(item));
     const bool more = !page.next_page_token().empty();
-    // The same token again would lead round for ever.
+    // A server that repeats its token would keep us here forever.
     if (!more || page.next_page_token() == request.page_token()) return items;
     if (limit != 0 && items.size() >= wanted) {
       SayMoreExists(session, limit);
@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<Item>> ListPages(Session& session, StubType& stub,
   }
 }
 
-// ListPages for what belongs to a project.
+// ListPages for resources of a project.
 template <typename Item, typename Request, typename StubType, typename Response, typename Take>
 absl::StatusOr<std::vector<Item>> ListAll(Session& session, StubType& stub,
                                           grpc::Status (StubType::*method)(grpc::ClientContext*,
@@ -63,9 +63,9 @@ absl::StatusOr<std::vector<Item>> ListAll(Session& session, StubType& stub,
   return ListPages<Item>(session, stub, method, std::move(request), limit, take);
 }
 
-// Deletes every named thing and prints what became of each. A name that cannot be one stops before
-// the first call; a call that fails does not keep the rest from being deleted. Returns the exit
-// code of the first failure.
+// Deletes the named resources and prints the result of each. A malformed name stops before the
+// first call. A call that fails does not stop the others. Returns the exit code of the first
+// failure.
 int RemoveEach(Session& session, ResourceKind kind, const std::vector<std::string>& texts,
                const std::function<absl::Status(const std::string& name)>& remove);
 

@@ -14,7 +14,7 @@
 
 namespace nerf {
 
-// Where results go and how they look.
+// Where results are printed, and in which format.
 struct Printer {
   std::ostream& out;
   OutputFormat format = OutputFormat::kTable;
@@ -22,15 +22,15 @@ struct Printer {
   absl::Time now;  // for ages
 };
 
-// The protobuf JSON mapping, fields with default values included; on one line unless `pretty`. No
-// newline at the end.
+// The protobuf JSON mapping, including fields with default values; on one line unless `pretty`. No
+// trailing newline.
 std::string ToJson(const google::protobuf::Message& message, bool pretty);
 
-// One message as JSON where the format asks for that. Returns false where it does not.
+// Prints a message as JSON. Returns false, and prints nothing, for other formats.
 bool PrintJson(const Printer& printer, const google::protobuf::Message& message);
 
-// Messages as a JSON array (json; "[]" when there are none) or one a line (jsonl). Returns false
-// where the format asks for neither.
+// Prints messages as a JSON array (json; "[]" for none) or one per line (jsonl). Returns false, and
+// prints nothing, for other formats.
 bool PrintJsonList(const Printer& printer,
                    const std::vector<const google::protobuf::Message*>& messages);
 

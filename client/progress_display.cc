@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ostream>
 
+#include "client/error_printer.h"
 #include "client/text_format.h"
 #include "fmt/format.h"
 
@@ -86,7 +87,11 @@ void ProgressDisplay::Update(const ProgressLine& line) {
 }
 
 void ProgressDisplay::Say(std::string_view line) {
-  if (mode_ == ProgressMode::kNone || mode_ == ProgressMode::kJson) return;
+  if (mode_ == ProgressMode::kNone) return;
+  if (mode_ == ProgressMode::kJson) {
+    *io_.err << LineJson("note", line) << '\n' << std::flush;
+    return;
+  }
   if (drawn_) *io_.err << "\r\x1b[K";
   *io_.err << PlainText(line) << '\n';
   if (drawn_) *io_.err << BarText(last_);

@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-// Where something long stands.
+// The progress of a long operation.
 struct ProgressLine {
   double fraction = 0;  // 0 to 1
   std::string label;    // left of the bar: "step  1840/4000"
@@ -27,11 +27,11 @@ class ProgressDisplay {
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void Update(const ProgressLine& line);
-  // A line that stays, above the bar. Printed in every mode but kNone and kJson.
+  // Prints a line above the bar. JSON in kJson, nothing in kNone.
   void Say(std::string_view line);
-  // Draws the last state once more and leaves it on screen.
+  // Draws the last state again and leaves it on the screen.
   void Finish();
-  // Takes the bar off the screen.
+  // Removes the bar from the screen.
   void Clear();
 
  private:
@@ -39,7 +39,7 @@ class ProgressDisplay {
 
   const Io& io_;
   const ProgressMode mode_;
-  bool drawn_ = false;    // a bar stands on the current line
+  bool drawn_ = false;    // the current line shows a bar
   bool pending_ = false;  // last_ is newer than what is shown
   ProgressLine last_;
   bool shown_once_ = false;

@@ -6,9 +6,9 @@ namespace nerf {
 
 class Session;
 
-// Names `command`, one that renders, as the next one. `views` is the flag for the views that fit
-// the capture ("--orbit 8"); empty where the capture is not known here: then an orbit, and what to
-// take where not all sides were photographed. `remark` follows.
+// Suggests the render command `command` as the next one. `views` is the camera flag that suits the
+// capture, such as "--orbit 8"; if it is empty, because the capture is unknown, both choices are
+// shown. `remark` is appended.
 void SayNextRender(const Session& session, std::string_view command, std::string_view views = "",
                    std::string_view remark = "");
 

@@ -58,6 +58,13 @@ std::string BudgetText(const v1::TrainingConfig& config) {
   return "";
 }
 
+// The PSNR of a job in a list: 33.12 over all test views, 30.20 (preview) before.
+std::string ListedPsnr(const v1::TrainingJob& job) {
+  if (job.has_final_psnr()) return DbText(job.final_psnr());
+  if (!job.progress().has_psnr_preview()) return "";
+  return DbText(job.progress().psnr_preview()) + " (preview)";
+}
+
 // Prints names alone where the format asks for that.
 template <typename Message>
 bool PrintNames(const Printer& printer, const std::vector<Message>& messages) {
@@ -94,9 +101,12 @@ std::string StepText(const v1::TrainingJob& job) {
 }
 
 std::string PsnrText(const v1::TrainingJob& job) {
-  if (job.has_final_psnr()) return DbText(job.final_psnr());
-  if (job.progress().has_psnr_preview()) return DbText(job.progress().psnr_preview());
-  return "";
+  if (job.has_final_psnr()) return fmt::format("test PSNR {} dB", DbText(job.final_psnr()));
+  const v1::Progress& progress = job.progress();
+  if (!progress.has_psnr_preview()) return "";
+  return fmt::format(
+      "preview PSNR {} dB{}", DbText(progress.psnr_preview()),
+      progress.has_preview_step() ? fmt::format(" at step {}", progress.preview_step()) : "");
 }
 
 std::string ProblemText(const v1::SceneProblem& problem) {
@@ -140,12 +150,13 @@ void PrintScene(const Printer& printer, const v1::Scene& scene) {
 
 void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs) {
   if (PrintNames(printer, jobs) || PrintJsonList(printer, jobs)) return;
-  TextTable table({"ID", "NAME", "STATE", "STEP", "VAL dB", "WORKER", "AGE", "ETA", "NOTE"});
+  TextTable table({"ID", "NAME", "STATE", "STEP", "PSNR dB", "WORKER", "AGE", "ETA", "NOTE"});
   for (const v1::TrainingJob& job : jobs) {
-    table.AddRow(
-        {ShortName(job.name()), job.display_name(), StateText(job.state()), StepText(job),
-         PsnrText(job), ShortName(job.worker()), FormatAge(ToTime(job.create_time()), printer.now),
-         IsFinal(job.state()) ? "" : FormatClock(job.progress().eta_seconds()), NoteText(job)});
+    table.AddRow({ShortName(job.name()), job.display_name(), StateText(job.state()), StepText(job),
+                  ListedPsnr(job), ShortName(job.worker()),
+                  FormatAge(ToTime(job.create_time()), printer.now),
+                  IsFinal(job.state()) ? "" : FormatClock(job.progress().eta_seconds()),
+                  NoteText(job)});
   }
   table.Print(printer.out);
 }
@@ -167,19 +178,21 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   fields.Add("step", StepText(job));
   fields.Add("now", EvaluationText(job));
   if (job.has_progress()) {
-    fields.Add("samples", FormatCount(progress.samples()));
+    if (progress.samples() > 0) fields.Add("samples", FormatCount(progress.samples()));
     if (progress.loss() > 0) fields.Add("loss", fmt::format("{:.5f}", progress.loss()));
     if (progress.psnr_train() > 0) fields.Add("train PSNR", DbText(progress.psnr_train()) + " dB");
     if (progress.has_psnr_preview()) {
       fields.Add("preview PSNR", DbText(progress.psnr_preview()) + " dB");
     }
     if (!IsFinal(job.state())) {
-      fields.Add("speed", FormatCount(progress.samples_per_second()) + " samples/s");
-      fields.Add("eta", FormatClock(progress.eta_seconds()));
+      if (progress.samples_per_second() > 0) {
+        fields.Add("speed", FormatCount(progress.samples_per_second()) + " samples/s");
+      }
+      if (progress.eta_seconds() > 0) fields.Add("eta", FormatClock(progress.eta_seconds()));
     }
-    fields.Add("trained for", FormatClock(progress.seconds()));
+    if (progress.seconds() > 0) fields.Add("trained for", FormatClock(progress.seconds()));
   }
-  if (job.has_final_psnr()) fields.Add("final PSNR", DbText(job.final_psnr()) + " dB");
+  if (job.has_final_psnr()) fields.Add("test PSNR", DbText(job.final_psnr()) + " dB");
   fields.Add("method", config.method());
   fields.Add("budget", BudgetText(config));
   fields.Add("seed", fmt::format("{}", config.seed()));
@@ -218,7 +231,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
 
 void PrintModels(const Printer& printer, const std::vector<v1::Model>& models) {
   if (PrintNames(printer, models) || PrintJsonList(printer, models)) return;
-  TextTable table({"ID", "NAME", "JOB", "STEP", "VAL dB", "SIZE", "AGE"});
+  TextTable table({"ID", "NAME", "JOB", "STEP", "PREVIEW dB", "SIZE", "AGE"});
   for (const v1::Model& model : models) {
     table.AddRow({ShortName(model.name()), model.display_name(), ShortName(model.training_job()),
                   fmt::format("{}", model.step()), model.has_psnr() ? DbText(model.psnr()) : "",

@@ -11,7 +11,7 @@
 
 namespace nerf {
 
-// Results as --output wants them: a table or lines for people, JSON, or bare resource names.
+// Print results in the format of --output: tables, JSON or resource names.
 void PrintScenes(const Printer& printer, const std::vector<v1::Scene>& scenes);
 void PrintScene(const Printer& printer, const v1::Scene& scene);
 void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs);
@@ -20,17 +20,18 @@ void PrintModels(const Printer& printer, const std::vector<v1::Model>& models);
 void PrintModel(const Printer& printer, const v1::Model& model);
 void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers);
 void PrintValidation(const Printer& printer, const v1::ValidateSceneResponse& validation);
-// What became of a delete or another call without a result: `words` for people, {} in JSON.
+// The outcome of a call without a result: `words` in tables, {} in JSON.
 void PrintDone(const Printer& printer, const std::string& name, const std::string& words);
 
 // "12400/20000" with a budget in steps, else "12400 (62%)"; empty before the first progress.
 std::string StepText(const v1::TrainingJob& job);
-// The PSNR that says most: over all test views, else of the last preview; "" without any.
+// "test PSNR 33.12 dB", over all test views, else "preview PSNR 30.20 dB at step 1200"; "" without
+// either.
 std::string PsnrText(const v1::TrainingJob& job);
-// "file: field: message" without the parts that are empty, safe for terminals.
+// "file: field: message" without empty parts, safe for terminals.
 std::string ProblemText(const v1::SceneProblem& problem);
 bool IsFinal(v1::TrainingJob::State state);
-// "RUNNING", as the API calls it; a number where this build does not know it.
+// The API's name of the state, such as "RUNNING"; a number for an unknown one.
 std::string StateText(v1::TrainingJob::State state);
 
 }  // namespace nerf

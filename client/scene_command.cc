@@ -8,7 +8,9 @@
 #include "client/commands.h"
 #include "client/job_flags.h"
 #include "client/names.h"
+#include "client/new_resource_flags.h"
 #include "client/paging.h"
+#include "client/resource_calls.h"
 #include "client/resource_printers.h"
 #include "client/scene_upload.h"
 #include "client/session.h"
@@ -25,21 +27,14 @@ namespace {
 
 using SceneStub = v1::SceneService::Stub;
 
-struct CreateFlags {
-  std::string dir, display_name, id, request_id;
+struct CreateFlags : NewResourceFlags {
+  std::string dir;
 };
 
-int CreateScene(Session& session, const CreateFlags& flags) {
-  const absl::StatusOr<std::string> request_id =
-      RequestIdOrNew(flags.request_id, *session.io().random);
-  if (!request_id.ok()) return session.FailUsage(request_id.status());
-  if (!flags.id.empty()) {
-    if (absl::Status status = CheckResourceId("--id", flags.id); !status.ok()) {
-      return session.FailUsage(status);
-    }
+int CreateScene(Session& session, CreateFlags flags) {
+  if (absl::Status status = CompleteNewResourceFlags(&flags, *session.io().random); !status.ok()) {
+    return session.FailUsage(status);
   }
-  const absl::Status display_name = CheckDisplayName("--display-name", flags.display_name);
-  if (!display_name.ok()) return session.FailUsage(display_name);
   session.Say(fmt::format("checking {}", flags.dir));
   const absl::StatusOr<SceneDescription> description =
       CheckLocalScene(session, flags.dir, std::nullopt);
@@ -51,7 +46,7 @@ int CreateScene(Session& session, const CreateFlags& flags) {
                                                                 {.dir = flags.dir,
                                                                  .display_name = flags.display_name,
                                                                  .id = flags.id,
-                                                                 .request_id = *request_id},
+                                                                 .request_id = flags.request_id},
                                                                 *files);
   if (!scene.ok()) return session.Fail(scene.status());
   PrintScene(session.printer(), *scene);
@@ -59,21 +54,30 @@ int CreateScene(Session& session, const CreateFlags& flags) {
   return kOk;
 }
 
+// What the API says of a scene, for a folder: both forms of `scene check` print the same JSON.
+v1::ValidateSceneResponse ValidationOf(const SceneDescription& description) {
+  v1::ValidateSceneResponse validation;
+  validation.set_ok(description.ok());
+  const std::string report = CheckReportText(description);
+  validation.set_summary(report.substr(0, report.find('\n')));
+  for (const SceneProblem& problem : description.problems) {
+    v1::SceneProblem& added = *validation.add_problems();
+    added.set_file(problem.file);
+    added.set_field(problem.field);
+    added.set_message(problem.message);
+  }
+  for (const std::string& warning : description.warnings) validation.add_warnings(warning);
+  return validation;
+}
+
 int CheckFolder(Session& session, const std::string& dir, std::optional<int> test_every) {
   if (absl::Status status = RequireFolder(dir); !status.ok()) return session.Fail(status);
   const SceneDescription description = DescribeScene(dir, {.test_every = test_every});
   std::ostream& out = *session.io().out;
-  switch (session.flags().output) {
-    case OutputFormat::kJson:
-    case OutputFormat::kJsonLines:
-      out << CheckReportJson(description) << '\n';
-      break;
-    case OutputFormat::kName:
-      out << dir << '\n';
-      break;
-    case OutputFormat::kTable:
-      out << CheckReportText(description);
-      break;
+  if (session.flags().output == OutputFormat::kName) {
+    out << dir << '\n';
+  } else if (!PrintJson(session.printer(), ValidationOf(description))) {
+    out << CheckReportText(description);
   }
   if (!description.ok()) return kBadData;
   session.SayNext("nerfctl train " + ShellWord(PlainText(dir)));
@@ -110,40 +114,24 @@ int CheckScene(Session& session, const std::string& target, const std::string& t
 }
 
 int ListScenes(Session& session, int limit) {
-  const auto stub = session.Stub<v1::SceneService>();
-  const auto scenes =
-      ListAll<v1::Scene, v1::ListScenesRequest>(session, *stub, &SceneStub::ListScenes, limit,
-                                                [](auto& page) { return page.mutable_scenes(); });
-  if (!scenes.ok()) return session.Fail(scenes.status());
-  PrintScenes(session.printer(), *scenes);
-  return kOk;
+  return ListResources<v1::SceneService>(session, limit, &SceneStub::ListScenes,
+                                         &v1::ListScenesResponse::mutable_scenes, PrintScenes);
 }
 
 int ShowScene(Session& session, const std::string& text) {
-  const auto name = ExpandName(ResourceKind::kScene, text, session.flags().project);
-  if (!name.ok()) return session.FailUsage(name.status());
-  v1::GetSceneRequest request;
-  request.set_name(*name);
-  const auto stub = session.Stub<v1::SceneService>();
-  const auto scene = session.Call(*stub, &SceneStub::GetScene, request);
-  if (!scene.ok()) return session.Fail(scene.status());
-  PrintScene(session.printer(), *scene);
-  return kOk;
+  return ShowResource<v1::SceneService>(session, ResourceKind::kScene, text, &SceneStub::GetScene,
+                                        PrintScene);
 }
 
 int RemoveScenes(Session& session, const std::vector<std::string>& texts) {
-  return RemoveEach(session, ResourceKind::kScene, texts, [&](const std::string& name) {
-    v1::DeleteSceneRequest request;
-    request.set_name(name);
-    const auto stub = session.Stub<v1::SceneService>();
-    return session.Call(*stub, &SceneStub::DeleteScene, request).status();
-  });
+  return RemoveResources<v1::SceneService>(session, ResourceKind::kScene, texts,
+                                           &SceneStub::DeleteScene);
 }
 
 }  // namespace
 
 void AddSceneCommands(CLI::App& app, Command* selected) {
-  CLI::App* scene = app.add_subcommand("scene", "Data sets: posed photographs");
+  CLI::App* scene = app.add_subcommand("scene", "Data sets: photographs with camera poses");
   scene->require_subcommand(1);
   scene->footer("Example:\n  nerfctl scene create examples/mic --id mic");
 
@@ -151,18 +139,12 @@ void AddSceneCommands(CLI::App& app, Command* selected) {
   auto flags = std::make_shared<CreateFlags>();
   create->add_option("dir", flags->dir, "Folder with transforms.json or a COLMAP model")
       ->required();
-  create->add_option("--display-name", flags->display_name, "A name for people")->type_name("TEXT");
-  create->add_option("--id", flags->id, "Wanted id (default: the server makes one)")
-      ->type_name("ID");
-  create
-      ->add_option("--request-id", flags->request_id,
-                   "UUID4 that makes repeating this command safe (default: a new one)")
-      ->type_name("UUID");
+  AddNewResourceFlags(*create, flags.get());
   create->footer("Example:\n  nerfctl scene create examples/mic --id mic");
   create->callback([=] { *selected = [flags](Session& s) { return CreateScene(s, *flags); }; });
 
-  CLI::App* check = scene->add_subcommand(
-      "check", "List everything wrong with a folder, or with a scene on the server");
+  CLI::App* check =
+      scene->add_subcommand("check", "List all problems of a folder, or of a scene on the server");
   auto target = std::make_shared<std::string>();
   auto test_every = std::make_shared<std::string>();
   check->add_option("target", *target, "Folder, or name of a scene")->required();

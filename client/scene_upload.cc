@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir
 
 absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::string& dir,
                                                 const std::vector<v1::SceneFile>& files) {
-  // Two files of one content are one blob.
+  // Files with the same content share a blob.
   std::map<std::string, const v1::SceneFile*> by_digest;
   for (const v1::SceneFile& file : files) by_digest.emplace(file.blob().sha256(), &file);
   std::vector<v1::BlobRef> blobs;
@@ -138,7 +138,7 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
         const v1::BlobRef& blob = missing[i];
         const auto file = by_digest.find(blob.sha256());
         if (file == by_digest.end()) {
-          return absl::InternalError("the server misses a blob that nobody asked for");
+          return absl::InternalError("the server reports a missing blob that it was not asked for");
         }
         if (session.TimeLeft() <= absl::ZeroDuration()) {
           return session.TimeIsOver("while files were being sent");
@@ -157,6 +157,9 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
 absl::Status RequireFolder(const std::string& dir) {
   std::error_code ignored;
   if (std::filesystem::is_directory(dir, ignored)) return absl::OkStatus();
+  if (std::filesystem::exists(dir, ignored)) {
+    return absl::InvalidArgumentError(dir + ": is a file; name the folder of the data set");
+  }
   return absl::NotFoundError(dir + ": there is no such folder");
 }
 
@@ -167,7 +170,11 @@ absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::st
   SceneDescription description = DescribeScene(dir, {.test_every = test_every});
   const std::string report = CheckReportText(description, background);
   if (!description.ok()) {
-    session.err() << report;
+    for (std::string_view rest = report; !rest.empty();) {
+      const size_t end = rest.find('\n');
+      session.SayError(rest.substr(0, end));
+      rest.remove_prefix(std::min(end, rest.size() - 1) + 1);
+    }
     return WithReason(
         absl::InvalidArgumentError(fmt::format("{}: {} in the data set; nothing was sent", dir,
                                                Counted(description.problems.size(), "problem"))),
@@ -188,7 +195,7 @@ absl::StatusOr<std::optional<v1::Scene>> FindSceneOfFiles(Session& session,
   double size_bytes = 0;
   for (const v1::SceneFile& file : files) size_bytes += file.blob().size_bytes();
   const auto stub = session.Stub<v1::SceneService>();
-  // Listings leave out the files: only scenes of the same size are looked at.
+  // Listings leave out the files, so only scenes of the same size are fetched.
   const auto scenes = ListAll<v1::Scene, v1::ListScenesRequest>(
       session, *stub, &v1::SceneService::Stub::ListScenes, /*limit=*/0,
       [](auto& page) { return page.mutable_scenes(); });
@@ -231,7 +238,7 @@ absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpl
                     : fmt::format("sent {} of {}, {}", counts.files_sent,
                                   Counted(counts.files, "file"), FormatBytes(counts.bytes_sent)));
     scene = session.Call(*stub, &v1::SceneService::Stub::CreateScene, request);
-    // A file that was there may have been cleaned up before the scene took hold of it.
+    // The server may have collected a blob between the check and the create.
     const std::optional<ErrorReason> why = GetReason(scene.status());
     if (!why.has_value() || why->reason != reason::kBlobsMissing) break;
   }

@@ -12,43 +12,42 @@ namespace nerf {
 
 class Session;
 
-// The files of a data set that its reader uses, relative to the folder, sorted: the transforms
-// files or COLMAP's cameras and images, and the pictures of all views. Errors: InvalidArgument for
-// names that the API does not take (too long, control characters), all of them in the message.
+// The files that the reader of a data set uses, relative to the folder, sorted: transforms files or
+// COLMAP's cameras and images, and the images of all views. Errors: InvalidArgument that lists the
+// names that the API refuses (too long, control characters).
 absl::StatusOr<std::vector<std::string>> ListSceneFiles(const SceneDescription& description);
 
-// Digests of those files, computed on all cores. Errors: those of the file system; Cancelled.
+// The files with their digests, computed on all cores. Errors: those of the file system; Cancelled.
 absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir,
                                                           const std::vector<std::string>& files,
                                                           std::stop_token stop);
 
 struct UploadCounts {
-  size_t files = 0;       // distinct contents
-  size_t files_sent = 0;  // of those, not there before
+  size_t files = 0;       // files with distinct content
+  size_t files_sent = 0;  // those that the server did not hold
   double bytes_sent = 0;
 };
 
-// Sends what the server does not hold, several files at a time, and shows how far it is. An upload
-// that was cut goes on where it stopped. Errors: those of the server; Cancelled.
+// Uploads the files that the server does not hold, several at a time, with progress. A broken
+// upload resumes at the committed byte. Errors: those of the server; Cancelled.
 absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::string& dir,
                                                 const std::vector<v1::SceneFile>& files);
 
-// OK where `dir` is a folder, NotFound otherwise.
+// OK if `dir` is a folder. Errors: InvalidArgument for a file, NotFound.
 absl::Status RequireFolder(const std::string& dir);
 
-// Reads the data set and prints what it holds. Errors: NotFound without a folder; InvalidArgument
-// DATASET_INVALID after printing all problems. Both mean that nothing was sent.
+// Reads the data set and prints a summary. Errors: those of RequireFolder; InvalidArgument
+// DATASET_INVALID after printing all problems. Nothing was sent then.
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
                                                  std::optional<int> test_every,
                                                  const std::string& background = "auto");
 
-// The files of a folder that was checked, with their digests. Errors: as ListSceneFiles and
-// HashSceneFiles.
+// The files of a checked folder with their digests. Errors: as ListSceneFiles and HashSceneFiles.
 absl::StatusOr<std::vector<v1::SceneFile>> ManifestOf(Session& session, const std::string& dir,
                                                       const SceneDescription& description);
 
-// The oldest scene of the project that holds these files and no others, nullopt where there is
-// none. The oldest, so that a command that is repeated finds what it found before.
+// The oldest scene of the project with exactly these files; nullopt if there is none. The oldest,
+// so that repeating a command finds the same scene.
 absl::StatusOr<std::optional<v1::Scene>> FindSceneOfFiles(Session& session,
                                                           const std::vector<v1::SceneFile>& files);
 
@@ -59,8 +58,8 @@ struct SceneUpload {
   std::string request_id;  // UUID4
 };
 
-// Uploads the files of upload.dir and creates a scene of them. Files that vanish on the server
-// meanwhile are sent once more.
+// Uploads the files of upload.dir and creates a scene of them. Blobs that the server collects in
+// between are sent once more.
 absl::StatusOr<v1::Scene> CreateSceneFromFolder(Session& session, const SceneUpload& upload,
                                                 const std::vector<v1::SceneFile>& files);
 

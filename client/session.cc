@@ -9,7 +9,9 @@
 #include "client/error_printer.h"
 #include "client/interrupt.h"
 #include "client/names.h"
+#include "client/resource_ids.h"
 #include "client/text_format.h"
+#include "common/edit_distance.h"
 #include "common/exit_code.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
@@ -19,7 +21,7 @@
 namespace nerf {
 namespace {
 
-// True for a field that is filled from what files hold, not from a flag.
+// True for a field that comes from a file, not from a flag.
 bool IsOfFile(const FieldViolation& violation) {
   const std::string_view field = violation.field;
   return field.starts_with("files") || field.starts_with("camera.") || field == "upload";
@@ -32,7 +34,7 @@ std::string InnermostCause(std::string_view words) {
   return cause;
 }
 
-// The same UNAVAILABLE without the chains of causes that gRPC makes of it. Other words stay.
+// gRPC's UNAVAILABLE with a short message instead of its chain of causes. Others stay unchanged.
 absl::Status InPlainWords(const absl::Status& status, const std::string& address) {
   const std::string words(status.message());
   const auto says = [&](std::string_view part) { return words.find(part) != words.npos; };
@@ -96,8 +98,8 @@ absl::Status Session::CallWith(absl::Duration limit,
   }
   if (status.ok()) return status;
   if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
-  status = WithoutForeignCancel(std::move(status));
-  // gRPC's own words for it say nothing.
+  status = CancelledAsUnavailable(std::move(status));
+  // gRPC's own message does not say which limit it was.
   if (absl::IsDeadlineExceeded(status) && !GetReason(status).has_value()) {
     if (allowed < limit) return TimeIsOver(fmt::format("before {} answered", flags_.server));
     return absl::DeadlineExceededError(
@@ -118,7 +120,12 @@ bool Session::Sleep(absl::Duration duration) const {
 }
 
 void Session::Say(std::string_view line) const {
-  if (!flags_.quiet) *io_.err << line << '\n' << std::flush;
+  if (flags_.quiet) return;
+  *io_.err << (json_progress() ? LineJson("note", line) : std::string(line)) << '\n' << std::flush;
+}
+
+void Session::SayError(std::string_view line) const {
+  *io_.err << (json_progress() ? LineJson("note", line) : std::string(line)) << '\n';
 }
 
 void Session::SayNext(std::string_view command) const {
@@ -126,50 +133,68 @@ void Session::SayNext(std::string_view command) const {
   Say(fmt::format("next: {}", command));
 }
 
-void Session::SayWhatThereIs(const ErrorReason& why) const {
+void Session::SayWhatExists(const ErrorReason& why) {
   const auto resource = why.metadata.find("resource");
   if (resource == why.metadata.end()) return;
   const std::string command = PlainText(ListingCommand(resource->second));
   if (command.empty()) return;
-  if (why.reason == reason::kResourceNotFound) {
-    *io_.err << "  `" << command << "` lists what there is\n";
-  } else if (why.reason == reason::kAlreadyExists) {
-    *io_.err << "  `" << command << "` lists what there is; without --id the server makes an id\n";
+  if (why.reason == reason::kAlreadyExists) {
+    SayError(
+        fmt::format("  `{}` lists the ids in use; without --id the server makes one", command));
+  } else if (why.reason == reason::kResourceNotFound) {
+    std::string nearest;
+    if (const auto kind = KindOf(resource->second); kind.has_value()) {
+      nearest = NearestWord(ShortName(resource->second), ListShortIds(*this, *kind));
+    }
+    SayError(nearest.empty() ? fmt::format("  `{}` lists what there is", command)
+                             : fmt::format("  did you mean {}? `{}` lists what there is",
+                                           PlainText(nearest), command));
   }
 }
 
-int Session::Fail(const absl::Status& status) const {
+void Session::ShowError(const absl::Status& status) const {
+  if (json_progress()) {
+    *io_.err << ErrorJson(status) << '\n';
+  } else {
+    PrintError(status, flags_.project, *io_.err);
+  }
+}
+
+int Session::Fail(const absl::Status& status) {
   if (absl::IsCancelled(status) && io_.interrupt->requested()) {
-    *io_.err << "nerfctl: interrupted\n";
+    SayError("nerfctl: interrupted");
     return io_.interrupt->exit_code();
   }
   const std::optional<ErrorReason> why = GetReason(status);
-  // Without a reason nobody answered.
+  // UNAVAILABLE without a reason comes from gRPC: no server answered.
   if (absl::IsUnavailable(status) && !why.has_value()) {
-    PrintError(InPlainWords(status, flags_.server), *io_.err);
-    *io_.err << "  start a server with `nerfd`, or name another with --server HOST:PORT\n";
+    ShowError(InPlainWords(status, flags_.server));
+    SayError("  start a server with `nerfd`, or name another with --server HOST:PORT");
     return ExitCodeFor(status.code());
   }
-  // A transfer's, for calls have said it better. gRPC may be a little earlier than our clock.
+  // The deadline of a transfer. gRPC may be a little earlier than our clock.
   const bool is_of_grpc =
       absl::IsDeadlineExceeded(status) && status.message() == "Deadline Exceeded";
-  PrintError(is_of_grpc && TimeLeft() < absl::Milliseconds(100)
-                 ? TimeIsOver("before everything was transferred")
-                 : status,
-             *io_.err);
-  if (why.has_value()) SayWhatThereIs(*why);
-  // What the server refuses of a request is what the flags asked for, or what the files hold; what
-  // it has lost or damaged is not the caller's data.
+  ShowError(is_of_grpc && TimeLeft() < absl::Milliseconds(100)
+                ? TimeIsOver("before everything was transferred")
+                : status);
+  if (why.has_value()) SayWhatExists(*why);
+  // A wrong field comes from a flag or from a file.
   if (why.has_value() && why->reason == reason::kFieldInvalid) {
     const std::vector<FieldViolation> violations = GetFieldViolations(status);
     const bool of_files =
         !violations.empty() && std::all_of(violations.begin(), violations.end(), IsOfFile);
     return of_files ? kBadData : kUsage;
   }
+  // DATA_LOSS is about the server's data, not the caller's.
   return absl::IsDataLoss(status) ? kBug : ExitCodeFor(status.code());
 }
 
 int Session::FailUsage(const absl::Status& status) const {
+  if (json_progress()) {
+    *io_.err << ErrorJson(status) << '\n';
+    return kUsage;
+  }
   const std::vector<FieldViolation> violations = GetFieldViolations(status);
   for (const FieldViolation& violation : violations) {
     *io_.err << "nerfctl: " << PlainText(violation.field) << ": "
@@ -182,9 +207,9 @@ int Session::FailUsage(const absl::Status& status) const {
   return kUsage;
 }
 
-absl::Status WithoutForeignCancel(absl::Status status) {
+absl::Status CancelledAsUnavailable(absl::Status status) {
   if (!absl::IsCancelled(status) || GetReason(status).has_value()) return status;
-  return absl::UnavailableError("the server dropped the call, as one that is ending does");
+  return absl::UnavailableError("the server dropped the call; it is probably shutting down");
 }
 
 absl::Status CheckServerAddress(std::string_view address) {

@@ -21,13 +21,13 @@
 
 namespace nerf {
 
-// A single call gets this long unless --timeout leaves less.
+// Limit of a call, unless --timeout leaves less.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(30);
-// Calls that a worker answers, as long as the server waits for it by itself.
+// Limit of a call that a worker answers; as long as the server waits for workers.
 inline constexpr absl::Duration kWorkTimeout = absl::Minutes(10);
 
-// What a running command works with: flags, streams, the connection, the time that is left. Used
-// from one thread, but for Call(), which any may use once the channel was asked for.
+// What a running command works with: flags, streams, the connection, the remaining time. For one
+// thread, except Call(): any thread may use it after the first channel().
 class Session {
  public:
   // `io` outlives the session.
@@ -46,7 +46,7 @@ class Session {
     return Service::NewStub(channel());
   }
 
-  // One unary call within `limit` and --timeout, ended early by Ctrl-C. `method` is a member of the
+  // One unary call within `limit` and --timeout; Ctrl-C ends it early. `method` is a member of the
   // generated stub. Errors: those of the server; Cancelled after Ctrl-C; DeadlineExceeded.
   template <typename StubType, typename Request, typename Response>
   absl::StatusOr<Response> Call(StubType& stub,
@@ -63,34 +63,38 @@ class Session {
   absl::Status CallWith(absl::Duration limit,
                         const std::function<grpc::Status(grpc::ClientContext*)>& call);
 
-  // The limit of a call that a worker answers (a render, a check): kWorkTimeout, or --timeout alone
-  // where it was given.
+  // The limit of a call that a worker answers (a render, a check): kWorkTimeout, unless --timeout
+  // was given, which then is the only limit.
   absl::Duration WorkLimit() const;
 
   // Moves blobs within --timeout.
   BlobClient Blobs();
 
-  // What is left of --timeout, at most `limit`.
+  // The remaining part of --timeout, at most `limit`.
   absl::Duration TimeLeft(absl::Duration limit = absl::InfiniteDuration()) const;
-  // The error of a command whose --timeout ran out; `what` says in the middle of what.
+  // The error of a command whose --timeout ran out. `what` continues the sentence: "before ...".
   absl::Status TimeIsOver(std::string_view what) const;
-  // Waits; returns false early when stopped or when --timeout is over.
+  // Waits. Returns false, early, after Ctrl-C or when --timeout runs out.
   bool Sleep(absl::Duration duration) const;
 
-  // A line for people on standard error, unless --quiet.
+  // A line on standard error, unless --quiet; a JSON object with --progress json.
   void Say(std::string_view line) const;
-  // Names the next command, for people alone.
+  // An error line on standard error, also with --quiet; a JSON object with --progress json.
+  void SayError(std::string_view line) const;
+  // Suggests the next command, in tables only.
   void SayNext(std::string_view command) const;
 
-  // Prints an error of a call and returns the exit code that it stands for.
-  int Fail(const absl::Status& status) const;
-  // The same for what was wrong on the command line.
+  // Prints the error of a call and returns its exit code. Names commands and ids that may help.
+  int Fail(const absl::Status& status);
+  // The same for errors of the command line.
   int FailUsage(const absl::Status& status) const;
 
  private:
-  // Where an error names a resource that is not there or taken: which command lists those there
-  // are.
-  void SayWhatThereIs(const ErrorReason& why) const;
+  bool json_progress() const { return flags_.progress == ProgressMode::kJson; }
+  void ShowError(const absl::Status& status) const;
+  // For a resource that does not exist, or an id that is taken: names the command that lists the
+  // resources, and the id that is most like it.
+  void SayWhatExists(const ErrorReason& why);
 
   const GlobalFlags flags_;
   const Io io_;
@@ -98,9 +102,9 @@ class Session {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// Where nobody here cancelled, CANCELLED is how gRPC drops a call that reaches a server in the
-// moment of its end: UNAVAILABLE then, for it may be tried again. Other statuses stay.
-absl::Status WithoutForeignCancel(absl::Status status);
+// A server that shuts down ends calls with CANCELLED. For a caller that did not cancel, this means
+// UNAVAILABLE: the call may be repeated. Other statuses are returned unchanged.
+absl::Status CancelledAsUnavailable(absl::Status status);
 
 // OK for HOST:PORT, [IPV6]:PORT and unix:PATH. Errors: InvalidArgument that says what is wrong.
 absl::Status CheckServerAddress(std::string_view address);

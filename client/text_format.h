@@ -8,14 +8,14 @@
 
 namespace nerf {
 
-// Text from elsewhere made safe for a terminal: control characters (escape sequences, line ends)
-// and bytes that are no UTF-8 become '?'.
+// Foreign text made safe for a terminal: control characters (escape sequences, line ends) and
+// invalid UTF-8 become '?'.
 std::string PlainText(std::string_view text);
 
-// PlainText of each line; lines after the first are indented by two blanks.
+// PlainText of each line; all lines but the first are indented by two blanks.
 std::string PlainLines(std::string_view text);
 
-// Columns that `text` takes, counting each code point as one.
+// Width of `text` in columns, one per code point.
 size_t DisplayWidth(std::string_view text);
 
 // "0 B", "812 B", "3.4 MB", "1.2 GB" (powers of ten).
@@ -24,7 +24,7 @@ std::string FormatBytes(double bytes);
 std::string FormatCount(double count);
 // "5s", "12m", "3h", "4d"; "-" when unknown (zero time) or in the future by more than a minute.
 std::string FormatAge(absl::Time then, absl::Time now);
-// 0 to 100 of a fraction of 0 to 1, rounded down: 100 is the end and nothing before it.
+// A fraction of 0 to 1 in percent, rounded down, so that only the end is 100.
 int WholePercent(double fraction);
 // "0:48", "12:05", "1:02:03"; "-" when not positive or not finite.
 std::string FormatClock(double seconds);

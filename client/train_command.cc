@@ -1,6 +1,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "client/commands.h"
@@ -21,8 +22,8 @@
 namespace nerf {
 namespace {
 
-// The scene's request id follows from the job's: a `train` that is repeated with its --request-id
-// finds both again.
+// The scene's request id, derived from the job's: repeating `train` with its --request-id finds
+// both again.
 std::string SceneRequestId(const std::string& job_request_id) {
   std::string hex = Sha256Hex("scene of " + job_request_id);
   hex[12] = '4';  // version and variant of a UUID4
@@ -31,15 +32,16 @@ std::string SceneRequestId(const std::string& job_request_id) {
                      hex.substr(16, 4), hex.substr(20, 12));
 }
 
-// The folder's own name as a display name.
-std::string FolderName(std::string dir) {
-  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
-  const std::string name = dir.substr(dir.rfind('/') + 1);
-  return name == "." || name == ".." ? "" : PlainText(name.substr(0, 64));
+// The folder's own name as a display name, also of "." and "..".
+std::string FolderName(const std::string& dir) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::canonical(dir, error);
+  if (error) return "";
+  return PlainText(path.filename().string().substr(0, 64));
 }
 
-// The name of the scene that the job is for: one that holds the folder's files already, or a new
-// one. Where the request only asks, nothing is created: empty then for a new one.
+// The name of the job's scene: one with exactly the folder's files, or a new one. With
+// validate_only nothing is created, and the name of a new scene is empty.
 absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
                                     const SceneDescription& description,
                                     const v1::CreateTrainingJobRequest& request) {
@@ -76,6 +78,9 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
     return session.FailUsage(
         absl::InvalidArgumentError("train needs a folder with a data set; try examples/mic"));
   }
+  if (absl::Status status = CheckWatchFlags(session, flags, !flags.detach); !status.ok()) {
+    return session.FailUsage(status);
+  }
   session.Say(fmt::format("checking {}", dir));
   const absl::StatusOr<SceneDescription> description =
       CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every),
@@ -84,7 +89,7 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   if (flags.display_name.empty()) {
     request->mutable_training_job()->set_display_name(FolderName(dir));
   }
-  if (!flags.validate_only) {  // then it is asked in the end
+  if (!flags.validate_only) {  // SubmitJob asks in that case
     const absl::Status taken =
         AskBeforeUpload(session, *request, /*may_be_repeated=*/!flags.request_id.empty());
     if (!taken.ok()) return session.Fail(taken);
@@ -92,21 +97,24 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   const absl::StatusOr<std::string> scene = SceneOf(session, dir, *description, *request);
   if (!scene.ok()) {
     if (absl::IsCancelled(scene.status())) {
-      session.Say("no job was created; files that were sent are not sent again next time");
+      session.Say("no job was created; the files sent so far will not be sent again");
     }
     return session.Fail(scene.status());
   }
   request->mutable_training_job()->set_scene(*scene);
-  return SubmitJob(
-      session, *request, /*watch=*/!flags.detach,
-      IsSeenFromAllSides(*description) ? "--orbit 8" : "--camera " + ShellWord(PlainText(dir)));
+  if (flags.detach) return SubmitJob(session, *request, std::nullopt);
+  return SubmitJob(session, *request,
+                   WatchOptions{.patient_from_start = true,
+                                .preview = flags.preview,
+                                .views = IsSeenFromAllSides(*description)
+                                             ? "--orbit 8"
+                                             : "--camera " + ShellWord(PlainText(dir))});
 }
 
 }  // namespace
 
 void AddTrainCommand(CLI::App& app, Command* selected) {
-  CLI::App* train =
-      app.add_subcommand("train", "Check a folder, upload what is missing, train and watch");
+  CLI::App* train = app.add_subcommand("train", "Check a folder, upload it, train and watch");
   auto flags = std::make_shared<JobFlags>();
   auto dir = std::make_shared<std::string>();
   train->add_option("dir", *dir, "Folder with transforms.json or a COLMAP model");

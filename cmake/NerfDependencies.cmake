@@ -40,6 +40,7 @@ if(NERF_BUILD_SERVICE)
   endif()
   find_package(gRPC 1.51 CONFIG REQUIRED)
   find_package(Boost 1.81 REQUIRED)  # headers: Asio and Beast
+  pkg_check_modules(chafa IMPORTED_TARGET chafa>=1.12)  # nerfctl --show
   find_package(prometheus-cpp CONFIG REQUIRED)  # 1.0.1 states no version
 endif()
 if(NERF_ENABLE_TORCH)

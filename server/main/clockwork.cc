@@ -10,7 +10,7 @@ namespace {
 
 constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
 constexpr int kTicksPerGauges = 4;
-// A job in training lets go of some 70 MB every 30 s.
+// A job in training leaves about 70 MB of old checkpoints every 30 s.
 constexpr absl::Duration kCollectInterval = absl::Minutes(2);
 
 }  // namespace

@@ -15,8 +15,8 @@
 
 namespace nerf {
 
-// What happens by itself: leases run out, silent workers are dropped, gauges are set, and blobs
-// that nothing refers to are collected. Two threads, so that a long collection delays no lease.
+// Periodic work: expires leases, ends the streams of silent workers, sets gauges, and collects
+// blobs that nothing refers to. Two threads, so that a long collection delays no lease.
 class Clockwork {
  public:
   struct Parts {
@@ -39,7 +39,7 @@ class Clockwork {
   void RunTicks();
   void RunCollector();
   void PublishGauges();
-  // False when it is time to end.
+  // Waits. Returns false when stopping.
   bool Sleep(absl::Duration duration) ABSL_LOCKS_EXCLUDED(mu_);
 
   const Parts parts_;

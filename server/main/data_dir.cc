@@ -42,15 +42,15 @@ absl::StatusOr<DataDir> DataDir::Open(const std::string& path) {
   const bool existed = std::filesystem::exists(path, error);
   std::filesystem::create_directories(path, error);
   if (error) return ErrnoToStatus(error.value(), "create " + path);
-  // The token lies in it. A folder that was there keeps the rights that somebody gave it.
+  // Private, because it holds the token. An existing folder keeps its permissions.
   if (!existed) chmod(path.c_str(), 0700);
   const std::string lock_path = path + "/nerfd.lock";
   UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.ok()) return ErrnoToStatus(errno, "open " + lock_path);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoToStatus(errno, "lock " + lock_path);
-    return absl::FailedPreconditionError(fmt::format(
-        "{} belongs to a nerfd that is running; give this one another --data-dir", path));
+    return absl::FailedPreconditionError(
+        fmt::format("{} is in use by another nerfd; choose another --data-dir", path));
   }
   return DataDir(path, std::move(lock));
 }

@@ -10,7 +10,7 @@
 
 namespace nerf {
 
-// What is served where, for scripts: <data>/nerfd.ports, one JSON object.
+// The addresses that nerfd serves, for scripts: <data>/nerfd.ports, one JSON object.
 struct ServedAddresses {
   std::string grpc;         // host:port
   std::string metrics;      // host:port
@@ -18,19 +18,19 @@ struct ServedAddresses {
   std::string health = {};  // host:port or unix:PATH; empty: none
 };
 
-// nerfd's folder, held by one process at a time; the lock ends with the process, however it dies.
+// nerfd's data folder, locked by one process at a time. The lock ends with the process.
 //   <data>/nerfd.lock  worker.token  nerfd.ports  queue.db  blobs/  uploads/  worker/
 // Movable.
 class DataDir {
  public:
-  // Makes the folder (mode 0700) where it is missing. Errors: FailedPrecondition when another nerfd
-  // holds it; those of the system.
+  // Locks the folder; makes it (mode 0700) if it is missing. Errors: FailedPrecondition if another
+  // nerfd holds it; those of the system.
   static absl::StatusOr<DataDir> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
-  // The worker token, drawn once and kept in worker.token with mode 0600.
+  // The worker token: made once, kept in worker.token with mode 0600.
   absl::StatusOr<std::string> WorkerToken(RandomSource& random);
 
   absl::Status WriteAddresses(const ServedAddresses& addresses);

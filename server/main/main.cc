@@ -47,7 +47,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The worker checkpoints and hands back its lease in this time; the contract of nerf-worker.
+// nerf-worker promises to commit a checkpoint and release its lease within this time.
 constexpr absl::Duration kWorkerStopGrace = absl::Seconds(25);
 constexpr absl::Duration kRpcStopGrace = absl::Seconds(2);
 
@@ -61,8 +61,8 @@ int FailUsage(const absl::Status& status) {
   return kUsage;
 }
 
-// Blocks the signals that end a server in every thread, so that they come out of Wait alone.
-// Construct before the first thread starts.
+// Blocks SIGINT and SIGTERM in every thread, so that only Wait receives them. Construct before the
+// first thread starts.
 class EndSignals {
  public:
   EndSignals() {
@@ -89,7 +89,7 @@ class EndSignals {
   sigset_t signals_;
 };
 
-// Everything of a running server, in the order in which it is built.
+// The parts of a running server, in the order of construction.
 struct Server {
   RealClock machine_clock;
   StallClock clock{&machine_clock};
@@ -165,7 +165,7 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   options.listen = flags.listen;
   options.worker_token = token;
   options.times.lease_ttl = flags.lease_ttl;
-  // Five heartbeats may be lost before a lease runs out.
+  // Five heartbeats may be lost before a lease expires.
   options.times.heartbeat_interval = std::min(absl::Seconds(5), flags.lease_ttl / 6);
   options.times.checkpoint_interval = flags.checkpoint_interval;
   auto rpc = RpcServer::Start(options, {.clock = &server->clock,
@@ -225,7 +225,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   std::printf("nerfd: grpc on %s\nnerfd: metrics on http://%s/metrics\nnerfd: data in %s\n",
               served.grpc.c_str(), served.metrics.c_str(), data->path().c_str());
   std::fflush(stdout);
-  // Last, so that whoever waits for the file finds everything else done.
+  // Last: scripts wait for this file.
   if (absl::Status status = data->WriteAddresses(served); !status.ok()) return Fail(status);
   LogInfo("serving", {{"grpc", served.grpc},
                       {"metrics", served.metrics},

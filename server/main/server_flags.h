@@ -9,7 +9,7 @@
 
 namespace nerf {
 
-// What nerfd was asked to do: flags, else NERFD_* variables, else defaults.
+// The options of nerfd: from flags, else NERFD_* variables, else defaults.
 struct ServerFlags {
   std::string listen = "127.0.0.1:50051";
   std::string metrics_listen = "127.0.0.1:9464";
@@ -26,27 +26,27 @@ struct ServerFlags {
   std::string log_level = "info";
 };
 
-// A place to listen on.
+// An address to listen on.
 struct ListenAddress {
   std::string host;  // without brackets; empty for a unix socket
   int port = 0;
   bool is_unix = false;
 
-  // "host:port", with brackets where the host has colons.
+  // "host:port", with brackets around a host with colons.
   std::string ToString() const;
 };
 
 // "host:port", "[v6]:port" or "unix:PATH". InvalidArgument naming `flag`.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view flag, const std::string& text);
 
-// True when nobody outside of this machine can connect: localhost, 127.0.0.0/8, ::1, unix sockets.
+// True if only this machine can connect: localhost, 127.0.0.0/8, ::1, unix sockets.
 bool IsLoopback(const ListenAddress& address);
 
 // The address at which a process on this machine reaches a server that listens on `address`.
 std::string ConnectAddress(const ListenAddress& address);
 
-// Checks what CLI11 cannot: addresses (beyond loopback only with insecure), durations in range.
-// InvalidArgument in words for the user.
+// Checks what CLI11 cannot: addresses (beyond loopback only with `insecure`) and ranges of
+// durations. Errors: InvalidArgument, for the user.
 absl::Status CheckFlags(const ServerFlags& flags);
 
 }  // namespace nerf

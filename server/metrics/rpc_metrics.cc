@@ -5,6 +5,7 @@
 #include <prometheus/registry.h>
 
 #include <array>
+#include <atomic>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,6 +19,9 @@ constexpr std::array kCodes = {
     "Aborted",  "OutOfRange",     "Unimplemented",    "Internal",          "Unavailable",
     "DataLoss", "Unauthenticated"};
 constexpr size_t kUnknownCode = 2;
+// OK, Unknown, Internal and DataLoss: panels and alerts read these. A counter that appears with its
+// first event would hide that event from rate().
+constexpr std::array<size_t, 4> kCodesFromStart = {0, kUnknownCode, 13, 15};
 
 const char* TypeName(RpcType type) {
   switch (type) {
@@ -70,18 +74,16 @@ struct RpcMetrics::Families {
 
 class RpcMetrics::Series final : public RpcMethodMetrics {
  public:
-  Series(Families& families, RpcType type, std::string_view service, std::string_view method) {
-    prometheus::Labels labels = {{"grpc_type", TypeName(type)},
-                                 {"grpc_service", std::string(service)},
-                                 {"grpc_method", std::string(method)}};
-    started_ = &families.started.Add(labels);
-    received_ = &families.received.Add(labels);
-    sent_ = &families.sent.Add(labels);
-    seconds_ = &families.seconds.Add(labels, kSeconds);
-    for (size_t i = 0; i < kCodes.size(); ++i) {
-      labels["grpc_code"] = kCodes[i];
-      handled_[i] = &families.handled.Add(labels);
-    }
+  Series(Families& families, RpcType type, std::string_view service, std::string_view method)
+      : families_(families),
+        labels_({{"grpc_type", TypeName(type)},
+                 {"grpc_service", std::string(service)},
+                 {"grpc_method", std::string(method)}}) {
+    started_ = &families.started.Add(labels_);
+    received_ = &families.received.Add(labels_);
+    sent_ = &families.sent.Add(labels_);
+    seconds_ = &families.seconds.Add(labels_, kSeconds);
+    for (const size_t code : kCodesFromStart) CounterOf(code);
   }
 
   void Started() override { started_->Increment(); }
@@ -89,16 +91,29 @@ class RpcMetrics::Series final : public RpcMethodMetrics {
   void MessageSent() override { sent_->Increment(); }
   void Handled(int code, double seconds) override {
     const size_t index = static_cast<size_t>(code);
-    handled_[index < handled_.size() ? index : kUnknownCode]->Increment();
+    CounterOf(index < kCodes.size() ? index : kUnknownCode).Increment();
     seconds_->Observe(seconds);
   }
 
  private:
+  // The counter of a code, made at its first use: most pairs of method and code never occur.
+  prometheus::Counter& CounterOf(size_t code) {
+    prometheus::Counter* counter = handled_[code].load();
+    if (counter != nullptr) return *counter;
+    prometheus::Labels labels = labels_;
+    labels["grpc_code"] = kCodes[code];
+    counter = &families_.handled.Add(labels);  // the same one for every thread
+    handled_[code].store(counter);
+    return *counter;
+  }
+
+  Families& families_;
+  const prometheus::Labels labels_;
   prometheus::Counter* started_;
   prometheus::Counter* received_;
   prometheus::Counter* sent_;
   prometheus::Histogram* seconds_;
-  std::array<prometheus::Counter*, kCodes.size()> handled_;
+  std::array<std::atomic<prometheus::Counter*>, kCodes.size()> handled_ = {};
 };
 
 RpcMetrics::RpcMetrics(prometheus::Registry& registry)

@@ -25,8 +25,8 @@ class RpcMethodMetrics {
 };
 
 // The grpc_server_* families, named as in go-grpc-prometheus, so that existing dashboards work.
-// Methods are added before the server starts, with a series for every status code; unknown methods
-// count as "other".
+// Methods are added before the server starts; unknown ones count as "other". Counters of the codes
+// that alerts read exist from the start, those of other codes from their first call.
 class RpcMetrics {
  public:
   explicit RpcMetrics(prometheus::Registry& registry);  // outlives this

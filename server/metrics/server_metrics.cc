@@ -29,6 +29,9 @@ constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAU
                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
 constexpr const char* kAttemptResults[] = {"completed",    "lease_expired", "drained",
                                            "engine_crash", "failed",        "cancelled"};
+// Counters that alerts read start at 0: rate() does not see the event with which a series appears.
+constexpr const char* kFailureReasons[] = {"DATASET_INVALID", "ENGINE_CRASHED", "INIT_INVALID",
+                                           "OUT_OF_MEMORY", "TRAINING_DIVERGED"};
 constexpr const char* kWorkerStates[] = {"idle", "busy", "draining", "lost"};
 
 const Histogram::BucketBoundaries kCommitSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
@@ -113,6 +116,10 @@ struct ServerMetrics::Families {
     for (const char* result : {"succeeded", "failed", "cancelled"}) {
       jobs_finished.Add({{"project", "default"}, {"result", result}, {"reason", ""}});
     }
+    for (const char* reason : kFailureReasons) {
+      jobs_finished.Add(
+          {{"project", "default"}, {"result", "failed"}, {"reason", reasons.Cap(reason)}});
+    }
     leases.Add({});
     lease_expirations.Add({});
     fenced_writes.Add({{"rpc", "Synchronize"}});
@@ -128,7 +135,9 @@ struct ServerMetrics::Families {
     train_steps.Add({{"device", "cpu"}});
     train_rays.Add({{"device", "cpu"}});
     step_seconds.Add({{"device", "cpu"}}, kStepSeconds);
-    render_requests.Add({{"kind", "image"}, {"result", "ok"}});
+    for (const char* result : {"ok", "NO_WORKER", "WORKER_LOST", "OUT_OF_MEMORY"}) {
+      render_requests.Add({{"kind", "image"}, {"result", result}});
+    }
     render_seconds.Add({{"kind", "image"}}, kRenderSeconds);
   }
 

@@ -5,7 +5,7 @@
 
 namespace nerf {
 
-// nerf.v1.AdminService: what operators ask.
+// nerf.v1.AdminService, for operators.
 class AdminService final : public v1::AdminService::CallbackService {
  public:
   explicit AdminService(const ServiceContext* services) : services_(*services) {}

@@ -13,15 +13,15 @@ namespace nerf {
 
 // Who may call a method.
 enum class Access {
-  kNobody,      // methods that nobody thought about
+  kNobody,      // methods without a policy
   kEverybody,   // loopback, or --insecure
   kWorkerToken  // metadata `authorization: Bearer <worker.token>`
 };
 
-// The policy, in one place. `method` is "package.Service/Method".
+// The policy of a method, "package.Service/Method".
 Access AccessOf(std::string_view method);
 
-// The one authorization function: every handler asks it before it looks at a request. Thread-safe.
+// Authorizes calls. Every handler calls Check before it reads its request. Thread-safe.
 class Authorizer {
  public:
   explicit Authorizer(std::string_view worker_token);
@@ -30,7 +30,7 @@ class Authorizer {
   absl::Status Check(std::string_view method, const grpc::CallbackServerContext& context) const;
 
  private:
-  const std::string token_digest_;  // tokens are compared by digest, in constant time
+  const std::string token_digest_;  // digests are compared in constant time
 };
 
 }  // namespace nerf

@@ -46,7 +46,7 @@ void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
   absl::StatusOr<BrokerRequest> request = prepare();
   if (!request.ok()) return FinishOnce(request.status());
   if (timeout <= absl::ZeroDuration()) {
-    return FinishOnce(absl::DeadlineExceededError("the time was over before a worker was asked"));
+    return FinishOnce(absl::DeadlineExceededError("the deadline passed before a worker was asked"));
   }
   request->timeout = timeout;
   const absl::StatusOr<uint64_t> number = services_.broker.Start(
@@ -60,7 +60,7 @@ void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
     number_ = *number;
     cancelled = cancelled_;
   }
-  if (cancelled) services_.broker.Cancel(*number, absl::CancelledError("the caller is gone"));
+  if (cancelled) services_.broker.Cancel(*number, absl::CancelledError("the caller cancelled"));
 }
 
 void BrokeredCall::OnCancel() {
@@ -71,7 +71,7 @@ void BrokeredCall::OnCancel() {
     number = number_;
   }
   if (number.has_value()) {
-    services_.broker.Cancel(*number, absl::CancelledError("the caller is gone"));
+    services_.broker.Cancel(*number, absl::CancelledError("the caller cancelled"));
   }
 }
 

@@ -15,18 +15,18 @@
 
 namespace nerf {
 
-// A unary call that a worker answers. A caller that goes away (or whose deadline passes) cancels
-// the request at the worker. The request may take what the caller's deadline leaves (an hour at
-// most), or request_timeout where there is none. Owns itself until gRPC is done with it.
+// A unary call that a worker answers. If the caller leaves or its deadline passes, the request is
+// cancelled at the worker. Time limit: the caller's deadline, at most max_request_timeout, or
+// request_timeout without one. Owns itself until gRPC is done with it.
 class BrokeredCall final : public grpc::ServerUnaryReactor,
                            public std::enable_shared_from_this<BrokeredCall> {
  public:
-  // What to ask for; runs on the executor.
+  // Makes the request. Runs on the executor.
   using Prepare = std::function<absl::StatusOr<BrokerRequest>()>;
-  // Fills the response from the worker's bytes. Hears of errors too, and may change them.
+  // Fills the response from the worker's reply. Also called with errors, which it may replace.
   using Complete = std::function<absl::Status(absl::StatusOr<BrokerReply>)>;
 
-  // Checks permission and begins. Returns the reactor to hand to gRPC.
+  // Authorizes and starts the call. Returns the reactor for gRPC.
   static grpc::ServerUnaryReactor* Begin(const ServiceContext& services, std::string_view method,
                                          grpc::CallbackServerContext* context, Prepare prepare,
                                          Complete complete);

@@ -20,8 +20,8 @@ using google::bytestream::ReadResponse;
 using google::bytestream::WriteRequest;
 using google::bytestream::WriteResponse;
 
-// Sends a blob chunk by chunk, one write outstanding. Each step runs on the executor and begins the
-// next one, so nothing here is touched by two threads at once.
+// Sends a blob in chunks with one write outstanding. Each step runs on the executor and starts the
+// next one, so no two threads run here at once.
 class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
  public:
   ReadCall(const ServiceContext& services, const ReadRequest& request)
@@ -36,7 +36,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
   }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) return Finish(grpc::Status(grpc::CANCELLED, "the reader is gone"));
+    if (!ok) return Finish(grpc::Status(grpc::CANCELLED, "the client closed the download"));
     services_.metrics.BlobSent(response_.data().size());
     services_.executor.Post(Lane::kRead, [this] { SendNext(); });
   }
@@ -50,7 +50,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
       return InvalidFieldsError({{"read_limit", "must not be negative"}});
     }
     blob_ = *blob;
-    // A negative offset becomes one that no blob reaches: the store refuses it as such.
+    // A negative offset becomes one beyond any blob, which the store refuses.
     offset_ = request_.read_offset() < 0 ? std::numeric_limits<uint64_t>::max()
                                          : static_cast<uint64_t>(request_.read_offset());
     left_ = request_.read_limit() == 0 ? std::numeric_limits<uint64_t>::max()
@@ -80,7 +80,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
   ReadResponse response_;
 };
 
-// Takes an upload chunk by chunk, one read outstanding. Steps follow each other as in ReadCall.
+// Receives an upload in chunks with one read outstanding. Steps run as in ReadCall.
 class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
  public:
   WriteCall(const ServiceContext& services, WriteResponse* response)
@@ -100,7 +100,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   void OnDone() override { delete this; }
 
  private:
-  // Handles one message. True when the blob is stored.
+  // Handles one message. Returns true once the blob is stored.
   absl::StatusOr<bool> Take() {
     if (!name_.has_value()) {
       NERF_ASSIGN_OR_RETURN(UploadName name, ParseUploadName(request_.resource_name()));
@@ -128,7 +128,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     return true;
   }
 
-  // The writer stopped before the end: what it sent is kept, to go on later.
+  // The writer stopped early: its bytes are kept, so that it can resume.
   void End() {
     if (!name_.has_value()) {
       return Fail(InvalidFieldsError({{"resource_name", "is missing: nothing was sent"}}));
@@ -149,7 +149,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   std::string resource_name_;
 };
 
-// Ends a call at once.
+// Calls that end at once.
 class RefusedRead final : public grpc::ServerWriteReactor<ReadResponse> {
  public:
   explicit RefusedRead(const absl::Status& status) { Finish(ToGrpcStatus(status)); }

@@ -7,9 +7,9 @@
 
 namespace nerf {
 
-// What every call passes through: counts it (grpc_server_*), gives it a request id and writes one
-// log line at its end, and replaces the words of INTERNAL and UNKNOWN errors, which may hold
-// request data or paths, by that id.
+// Interceptor of every call: counts it (grpc_server_*), gives it a request id and logs one line at
+// its end. The messages of INTERNAL and UNKNOWN errors may hold request data or paths, so they are
+// replaced by the request id.
 class CallInterceptorFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   // Both outlive the server.

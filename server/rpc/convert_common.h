@@ -16,12 +16,12 @@
 
 namespace nerf {
 
-// Lists are cut into smaller pages, and uploads of manifests refused, so that no message passes
-// gRPC's 4 MiB.
+// Limits that keep messages below gRPC's 4 MiB: larger lists are cut into pages, larger scene
+// manifests are refused.
 inline constexpr size_t kMaxListBytes = size_t{3} << 20;
 inline constexpr size_t kMaxManifestBytes = (size_t{7} << 20) / 2;
 
-// The value, or an empty one with its violations added to `check`.
+// The value; on an error, a default one, with the violations added to `check`.
 template <typename T>
 T TakeOr(absl::StatusOr<T> value, RequestCheck& check) {
   if (value.ok()) return *std::move(value);

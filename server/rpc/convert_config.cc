@@ -11,7 +11,7 @@
 namespace nerf {
 namespace {
 
-// Longest number that anybody writes; more is no setting.
+// Longest key or value of a setting.
 constexpr size_t kMaxSettingLength = 64;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
@@ -21,7 +21,7 @@ std::optional<Background> FromProto(v1::TrainingConfig::Background background) {
   return ParseBackground(BackgroundWord(background)).value_or(Background::kAuto);
 }
 
-// The budget, by default the method's own. *field names where it stands in the request.
+// The budget, or the default one. *field names its field in the request.
 Budget ParseBudget(const v1::TrainingConfig& proto, std::string* field) {
   const std::optional<BudgetWords> words = GetBudget(proto);
   *field = words.has_value() ? words->kind : "budget";
@@ -39,7 +39,7 @@ TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& p
     const absl::Status status = ValidateConfig(changed);
     check.Require(status.ok(), fmt::format("{}.{}", field, name), Message(status));
   };
-  // One field at a time, each on top of the defaults: the check stops at the first problem.
+  // ValidateConfig stops at its first problem, so each field is checked on its own.
   if (!proto.method().empty()) {
     TrainConfig changed;
     changed.method = config.method = proto.method();
@@ -53,7 +53,7 @@ TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& p
   }
   if (proto.has_test_every()) {
     TrainConfig changed;
-    // Beyond an int there is nothing that could be right either.
+    // Clamped: a value beyond int is out of range anyway.
     changed.test_every = config.test_every =
         static_cast<int>(std::min<uint32_t>(proto.test_every(), INT32_MAX));
     require_valid("test_every", changed);
@@ -61,7 +61,7 @@ TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& p
   config.seed = proto.seed();
   const std::optional<Background> background = FromProto(proto.background());
   check.Require(background.has_value(), fmt::format("{}.background", field),
-                "is not a background that this server knows");
+                "is not a background known to this server");
   config.background = background.value_or(Background::kAuto);
   for (const auto& [key, value] : proto.settings()) {
     const std::string name =
@@ -93,7 +93,7 @@ std::optional<InitReference> ParseInit(std::string_view field, const v1::Trainin
     reference.source = key.job;
     reference.step = key.step.value_or(0);
     check.Require(key.step.has_value() || key.job.id.empty(), name,
-                  "must name a step, so that the job stays what it is");
+                  "must name a step, not the newest checkpoint");
   } else {
     check.Require(false, fmt::format("{}.init", field), "must name a model or a checkpoint");
   }

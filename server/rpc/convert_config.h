@@ -12,17 +12,17 @@
 
 namespace nerf {
 
-// A job's config on the wire, in the queue's books and in the engine's words. `field` is the path
-// of the config in the request; what is wrong goes into `check`, all of it.
+// Conversions of a job's config between the API, the queue's records and the engine's settings.
+// `field` is the path of the config in the request; all problems are added to `check`.
 TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& proto,
                              RequestCheck& check);
-// What the job starts from; nullopt from scratch. Its blob is left open.
+// The model or checkpoint to initialize from; nullopt for none. Its blob is not looked up.
 std::optional<InitReference> ParseInit(std::string_view field, const v1::TrainingConfig& proto,
                                        RequestCheck& check);
 
 JobConfig ToJobConfig(const TrainConfig& config);
 
-// The effective config, every default filled in.
+// The config with every default filled in.
 v1::TrainingConfig ToProto(const JobConfig& config, const std::optional<InitReference>& init);
 
 }  // namespace nerf

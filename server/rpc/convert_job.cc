@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kConfigField[] = "training_job.config";
 
-// What is kept of a failure: enough for any person, and a job still fits a message.
+// Limits on what is kept of a failure, so that a job fits into a message.
 constexpr int kMaxProblems = 500;
 constexpr size_t kMaxProblemTextLength = 1024;
 constexpr size_t kMaxErrorLength = 4096;
@@ -90,7 +90,7 @@ google::rpc::Status ToProtoError(const JobError& error) {
   return ToRpcStatus(status);
 }
 
-// Bytes that are the same for equal messages: maps in the order of their keys.
+// Serializes equal messages to equal bytes: maps are sorted by key.
 std::string SerializeDeterministically(const google::protobuf::MessageLite& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -136,7 +136,7 @@ v1::TrainingJob ToProto(const Job& job) {
   proto.set_display_name(job.display_name);
   if (!job.training.scene.empty())
     proto.set_scene(SceneName({job.key.project, job.training.scene}));
-  // What cannot be read back is left out, as if nothing had been asked for.
+  // A request that cannot be parsed is left out.
   if (!proto.mutable_config()->ParseFromString(job.training.requested_config)) proto.clear_config();
   *proto.mutable_effective_config() = ToProto(job.training.config, job.training.init);
   proto.set_state(ToProtoState(job.state));
@@ -201,7 +201,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   }
   spec.training.config = ToJobConfig(ParseTrainConfig(kConfigField, job.config(), check));
   v1::TrainingConfig requested = job.config();
-  requested.DiscardUnknownFields();  // of any size, for ever in every answer about the job
+  requested.DiscardUnknownFields();  // they would be stored and sent with every answer
   spec.training.requested_config = SerializeDeterministically(requested);
   spec.training.init = ParseInit(kConfigField, job.config(), check);
   if (spec.training.init.has_value() && !spec.training.init->source.project.empty()) {

@@ -17,14 +17,14 @@ v1::Progress ToProto(const JobProgress& progress);
 v1::WatchTrainingJobResponse ToProto(const WatchEvent& event);
 v1::DesiredJob ToProto(const LeaseGrant& grant);
 
-// Every wrong field at once.
+// Errors: InvalidArgument that lists every wrong field.
 absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request);
-// The effective config of a checked request, for what follows from it.
+// The effective config of a request that FromProto accepted.
 TrainConfig EffectiveConfig(const v1::CreateTrainingJobRequest& request);
 
-// Numbers that are not finite become 0: neither the store nor JSON has a place for them.
+// Non-finite numbers become 0, because neither the store nor JSON can hold them.
 absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
-// Why a worker says that a job failed; long lists and texts are cut.
+// The failure that a worker reports; long lists and texts are cut.
 JobError ToJobError(const v1::JobReport& report);
 absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,

@@ -8,7 +8,7 @@ namespace nerf {
 
 v1::Model ToProto(const ModelRecord& model);
 
-// Every wrong field at once.
+// Errors: InvalidArgument that lists every wrong field.
 absl::StatusOr<ModelSpec> FromProto(const v1::PromoteCheckpointRequest& request);
 
 }  // namespace nerf

@@ -10,12 +10,12 @@ namespace nerf {
 
 v1::Scene ToProto(const SceneRecord& scene);
 
-// The files as a worker lays them out.
+// Adds the files of the scene for a worker.
 void AddManifest(const SceneRecord& scene,
                  google::protobuf::RepeatedPtrField<v1::SceneManifestEntry>* files);
 
-// Every wrong field at once: names, manifest, blobs. ResourceExhausted SIZE_LIMIT for a manifest
-// that would not fit the message to a worker.
+// Errors: InvalidArgument that lists every wrong field; ResourceExhausted SIZE_LIMIT for a manifest
+// that does not fit into a message to a worker.
 absl::StatusOr<SceneSpec> FromProto(const v1::CreateSceneRequest& request);
 
 }  // namespace nerf

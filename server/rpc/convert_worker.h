@@ -13,7 +13,7 @@ namespace nerf {
 v1::Worker ToProto(const WorkerRecord& worker);
 WorkerDescription FromProto(const v1::WorkerHello& hello);
 ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now);
-// nullopt where nothing is told of a GPU. What is no number is unset.
+// nullopt without GPU readings. Non-finite readings are left out.
 std::optional<ServerMetrics::GpuReadings> GpuReadingsOf(const v1::WorkerMetrics& metrics);
 
 }  // namespace nerf

@@ -48,7 +48,7 @@ class Executor {
   Timer PostAfter(absl::Duration delay, std::function<void()> task);
   // Forgets a task that is not due yet; one that is due may run all the same.
   void Drop(const Timer& timer);
-  // Tasks that wait for their time.
+  // Number of delayed tasks.
   size_t n_timers() const;
 
  private:

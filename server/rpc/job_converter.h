@@ -14,15 +14,15 @@
 
 namespace nerf {
 
-// Converts jobs for clients, who also get to know what a queued one waits for. The workers are read
-// when the first queued job comes, the queue with the second, once for all that follow. Not
-// thread-safe; meant for one answer.
+// Converts jobs for clients, including what a queued job waits for. Reads the workers at the first
+// queued job and the queue at the second, once for all jobs of an answer. Not thread-safe; for one
+// answer.
 class JobConverter {
  public:
   explicit JobConverter(const ServiceContext& services) : services_(services) {}
   // The job as it is now, or as it would be if it were created.
   v1::TrainingJob ToProto(const Job& job);
-  // Whether it is queued now: at an event that is told later it was, and may be no more.
+  // True if the job is queued now. `job` may be from an older event.
   bool IsQueued(const Job& job);
 
  private:

@@ -31,7 +31,7 @@ JobWatch* JobWatch::Begin(const ServiceContext& services, grpc::CallbackServerCo
 void JobWatch::Open(const v1::WatchTrainingJobRequest& request) {
   const absl::StatusOr<ResourceKey> key = ParseJobName("name", request.name());
   if (!key.ok()) return End(key.status());
-  // The queue calls from whatever thread changed the job: only wake up there.
+  // The queue calls on the thread that changed the job, so only post here.
   auto on_new = [weak = weak_from_this(), &executor = services_.executor] {
     executor.Post(Lane::kQuick, [weak] {
       if (const auto watch = weak.lock()) watch->Pump();
@@ -80,7 +80,7 @@ void JobWatch::Pump() {
       response_.set_kind(v1::WatchTrainingJobResponse::BOOKMARK);
       response_.set_resume_token(watcher_->Token());
       response_.set_sequence(last_sequence_);
-      TellWait();  // it changes without an event of the job's own
+      TellWait();  // changes without an event of the job
     } else {
       return;
     }
@@ -109,7 +109,7 @@ void JobWatch::OnWriteDone(bool ok) {
       end = end_status_;
     } else if (!ok) {
       ended_ = true;
-      end = absl::CancelledError("the reader is gone");
+      end = absl::CancelledError("the client closed the watch");
     }
   }
   if (end.has_value()) return Finish(ToGrpcStatus(*end));
@@ -122,12 +122,12 @@ void JobWatch::End(const absl::Status& status) {
     if (ended_) return;
     ended_ = true;
     end_status_ = status;
-    if (writing_) return;  // OnWriteDone finishes: a write that is not done may not be overtaken
+    if (writing_) return;  // OnWriteDone finishes after the outstanding write
   }
   Finish(ToGrpcStatus(status));
 }
 
-void JobWatch::OnCancel() { End(absl::CancelledError("the reader is gone")); }
+void JobWatch::OnCancel() { End(absl::CancelledError("the client closed the watch")); }
 
 void JobWatch::OnDone() {
   std::shared_ptr<JobWatch> self;

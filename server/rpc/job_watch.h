@@ -15,8 +15,8 @@
 
 namespace nerf {
 
-// One WatchTrainingJob stream: pulls events from its watcher, one write outstanding, so that a slow
-// reader holds nothing but the message on its way. Owns itself until gRPC is done with it.
+// A WatchTrainingJob stream. Pulls events from its watcher with one write outstanding, so a slow
+// reader holds up one message. Owns itself until gRPC is done with it.
 class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>,
                        public LiveCall,
                        public std::enable_shared_from_this<JobWatch> {
@@ -32,18 +32,18 @@ class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobRespo
  private:
   explicit JobWatch(const ServiceContext& services) : services_(services) {}
   void Open(const v1::WatchTrainingJobRequest& request);
-  // Sends the next event, if there is one and nothing is on its way.
+  // Sends the next event unless a write is outstanding.
   void Pump();
   void ArmBookmark();
-  // Puts the job that was last sent as queued into the response, with what it waits for. Nothing
-  // where that is over: the event which says so is on its way.
+  // Puts the last sent job with its current wait into the response if it is still queued. If not,
+  // the event that says so follows.
   void TellWait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ServiceContext& services_;
   Mutex mu_;
   std::shared_ptr<JobWatch> self_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Watcher> watcher_ ABSL_GUARDED_BY(mu_);
-  v1::WatchTrainingJobResponse response_;  // belongs to gRPC while a write is on its way
+  v1::WatchTrainingJobResponse response_;  // owned by gRPC while a write is outstanding
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status end_status_ ABSL_GUARDED_BY(mu_);

@@ -8,18 +8,18 @@
 
 namespace nerf {
 
-// A stream that lives until somebody ends it.
+// A stream without an end of its own.
 class LiveCall {
  public:
   virtual ~LiveCall() = default;
-  // Ends the stream with an error, soon. May be called at any time, more than once.
+  // Ends the stream with an error. May be called at any time and repeatedly.
   virtual void End(const absl::Status& status) = 0;
 };
 
-// The long-lived streams of a server, so that a shutdown can end them with words. Thread-safe.
+// The open streams of a server; a shutdown ends them with a status. Thread-safe.
 class LiveCalls {
  public:
-  // Ends the call at once when EndAll was called before.
+  // Ends the call at once if EndAll was called before.
   void Add(const std::shared_ptr<LiveCall>& call);
   // Ends every call, and every one that is added later, with UNAVAILABLE DRAINING.
   void EndAll();
@@ -28,7 +28,7 @@ class LiveCalls {
   Mutex mu_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::weak_ptr<LiveCall>> calls_ ABSL_GUARDED_BY(mu_);
-  size_t sweep_at_ ABSL_GUARDED_BY(mu_) = 64;  // forget the dead when there are this many
+  size_t sweep_at_ ABSL_GUARDED_BY(mu_) = 64;  // size at which expired entries are removed
 };
 
 }  // namespace nerf

@@ -13,9 +13,8 @@
 
 namespace nerf {
 
-// Answers a List request of a project: `list` takes a PageRequest and returns a Page, `add` puts
-// one record into the response. A page that would pass the message limit is made again with half as
-// many records.
+// Answers a List request of a project. `list` returns the Page of a PageRequest; `add` adds one
+// record to the response. A page above kMaxListBytes is made again with half as many records.
 template <typename Request, typename Response, typename List, typename Add>
 absl::Status AnswerList(const Request& request, Response* response, List list, Add add) {
   RequestCheck check;

@@ -6,7 +6,7 @@
 
 namespace nerf {
 
-// Counts what the queue tells. `metrics` outlives it.
+// Counts the queue's events. `metrics` outlives it.
 class QueueMetrics final : public QueueObserver {
  public:
   explicit QueueMetrics(ServerMetrics* metrics) : metrics_(*metrics) {}

@@ -39,7 +39,7 @@ void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
   require_finite("camera.p1", camera.p1());
   require_finite("camera.p2", camera.p2());
   check.Require(v1::LensModel_IsValid(camera.lens()), "camera.lens",
-                "is not a lens that this server knows");
+                "is not a lens known to this server");
   check.Require(camera.transform_matrix_size() == 16, "camera.transform_matrix",
                 fmt::format("must be 16 numbers, not {}", camera.transform_matrix_size()));
   for (int i = 0; i < std::min(camera.transform_matrix_size(), 16); ++i) {
@@ -47,7 +47,7 @@ void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
   }
 }
 
-// The newest weights of a job: where it runs, those in training, else its newest checkpoint.
+// The newest weights of a job: those in training while it runs, else its newest checkpoint.
 absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
                     BrokerRequest* request) {
   v1::RenderTask& task = *request->message.mutable_render();
@@ -88,7 +88,7 @@ absl::Status UseSource(const ServiceContext& services, const v1::RenderImageRequ
   return UseJob(services, key, request);
 }
 
-// Form alone, so that a bad name is said together with a bad camera.
+// Checks the form only, so that a bad name is reported together with a bad camera.
 void CheckSourceName(const v1::RenderImageRequest& request, RequestCheck& check) {
   switch (request.source_case()) {
     case v1::RenderImageRequest::kModel:
@@ -106,8 +106,8 @@ void CheckSourceName(const v1::RenderImageRequest& request, RequestCheck& check)
   }
 }
 
-// The sides together, where each of them is right. The shape of an orbit's views only the engine
-// knows.
+// Checks the number of pixels; the sides were checked before. For an orbit the engine checks it,
+// because only the engine knows the shape of its views.
 void CheckSize(const v1::RenderImageRequest& request, RequestCheck& check) {
   const auto is_side = [](uint32_t side) { return side >= 1 && side <= kMaxSide; };
   const v1::Camera& camera = request.camera();
@@ -144,7 +144,7 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
                 fmt::format("must be at most {}", kMaxSide));
   CheckSize(request, check);
   check.Require(v1::ImageFormat_IsValid(request.format()), "format",
-                "is not a format that this server knows");
+                "is not a format known to this server");
   std::set<int> seen;
   for (int i = 0; i < request.channels_size() && i < 16; ++i) {
     const std::string field = fmt::format("channels[{}]", i);

@@ -8,11 +8,11 @@
 
 namespace nerf {
 
-// Checks everything that can be said of a render without its source: camera or orbit, sizes,
-// channels, format. Every wrong field at once.
+// Checks camera or orbit, sizes, channels and format, but not the source. Errors: InvalidArgument
+// that lists every wrong field.
 absl::Status CheckView(const v1::RenderImageRequest& request);
 
-// Finds what to render from and the worker that must do it, if it must be a certain one.
+// Finds the file to render, or the running job and its worker.
 absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
                                             const v1::RenderImageRequest& request);
 

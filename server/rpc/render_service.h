@@ -5,7 +5,7 @@
 
 namespace nerf {
 
-// nerf.v1.RenderService: checks the request, finds the weights and has a worker render them.
+// nerf.v1.RenderService: checks the request, finds the weights and lets a worker render.
 class RenderService final : public v1::RenderService::CallbackService {
  public:
   explicit RenderService(const ServiceContext* services) : services_(*services) {}

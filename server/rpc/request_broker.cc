@@ -11,7 +11,7 @@
 namespace nerf {
 namespace {
 
-// More than this only waits in the worker, and its caller does better to hear so.
+// Limit of open requests per worker: more would only wait.
 constexpr size_t kMaxOpenPerWorker = 64;
 
 absl::Status NoWorkerError(std::string_view why) {
@@ -45,7 +45,7 @@ void RequestBroker::Attach(const std::string& worker, uint64_t connection,
     attached.connection = connection;
     attached.n_open = 0;
   }
-  if (old != nullptr) Detach(worker, old.get());  // fails what it owed
+  if (old != nullptr) Detach(worker, old.get());  // fails its open requests
 }
 
 void RequestBroker::Detach(const std::string& worker, const WorkerLink* link) {
@@ -61,8 +61,8 @@ void RequestBroker::Detach(const std::string& worker, const WorkerLink* link) {
     for (const uint64_t number : numbers) lost.push_back(*TakeLocked(number));
   }
   for (Open& open : lost) {
-    open.done(WithReason(absl::UnavailableError("the worker was lost on the way; try again"),
-                         reason::kWorkerLost));
+    open.done(
+        WithReason(absl::UnavailableError("the worker was lost; try again"), reason::kWorkerLost));
   }
 }
 
@@ -84,13 +84,13 @@ std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::st
     return attached_.contains(*wanted) ? wanted : std::nullopt;
   }
   std::optional<std::string> best;
-  std::pair<size_t, bool> best_load;  // answers owed, then whether it trains
+  std::pair<size_t, bool> best_load;  // open requests, then whether it trains
   for (const WorkerRecord& worker : workers_.List()) {
     const auto found = attached_.find(worker.description.id);
     const bool can = worker.state == WorkerState::kIdle || worker.state == WorkerState::kBusy;
     if (found == attached_.end() || !can) continue;
     const std::pair load(found->second.n_open, worker.state == WorkerState::kBusy);
-    // An idle worker that owes something still beats one in training.
+    // An idle worker with open requests is preferred to one in training.
     const bool better = !best.has_value() || std::pair(load.second, load.first) <
                                                  std::pair(best_load.second, best_load.first);
     if (!better) continue;
@@ -113,7 +113,7 @@ absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) 
     Attached& attached = attached_.at(*worker);
     if (attached.n_open >= kMaxOpenPerWorker) {
       return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                            "the worker has ", attached.n_open, " requests to answer already")),
+                            "the worker has ", attached.n_open, " open requests already")),
                         reason::kQueueFull);
     }
     number = next_number_++;
@@ -123,7 +123,7 @@ absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) 
   }
   request.message.set_request_id(RequestId(number));
   link->SendRequest(request.message);
-  // Only now: a cancel that went out before its request would cancel nothing.
+  // After the send: a cancel that arrives before its request would do nothing.
   MutexLock lock(mu_);
   if (const auto open = open_.find(number); open != open_.end()) {
     open->second.timer = executor_.PostAfter(request.timeout, [this, number] {

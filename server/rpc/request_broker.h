@@ -18,51 +18,51 @@
 
 namespace nerf {
 
-// The sending half of a worker's stream. Thread-safe.
+// Sends requests on a worker's stream. Thread-safe.
 class WorkerLink {
  public:
   virtual ~WorkerLink() = default;
   virtual void SendRequest(const v1::ServerRequest& request) = 0;
 };
 
-// Something that a worker shall do and answer.
+// A request to a worker.
 struct BrokerRequest {
-  v1::ServerRequest message;          // with its action; the broker sets the id
-  std::optional<std::string> worker;  // the one that must do it; otherwise any
+  v1::ServerRequest message;          // the broker sets its request_id
+  std::optional<std::string> worker;  // unset: any worker
   size_t max_reply_bytes = size_t{3} << 20;
   absl::Duration timeout = absl::Minutes(10);
 };
 
 struct BrokerReply {
-  std::string bytes;   // the pieces put together
+  std::string bytes;   // all chunks
   std::string worker;  // id
 };
 
-// Sends requests down the workers' streams and gathers the answers that come up in pieces. Holds no
-// lease: a worker that is lost fails what it owed with Unavailable WORKER_LOST, and the caller may
-// try again. Thread-safe; calls back without locks held. The table outlives it; the executor stops
-// before it ends.
+// Sends requests on the workers' streams and assembles their replies. There is no lease: when a
+// worker is lost, its open requests fail with Unavailable WORKER_LOST, and callers may retry.
+// Thread-safe; calls back without a lock held. The table outlives it; the executor stops before it
+// is destroyed.
 class RequestBroker {
  public:
   using Done = std::function<void(absl::StatusOr<BrokerReply>)>;
 
   RequestBroker(const WorkerTable* workers, Executor* executor, RandomSource* random);
 
-  // A worker's stream is there, instead of one of an older connection; beside one of a newer
-  // connection it is not used. The caller detaches it before it ends.
+  // Adds a worker's stream; it replaces one of an older connection and is ignored if a newer one is
+  // attached. The caller detaches it before it ends.
   void Attach(const std::string& worker, uint64_t connection, std::shared_ptr<WorkerLink> link);
-  // It is gone. A link that was replaced changes nothing.
+  // Removes a stream. Does nothing if it was replaced.
   void Detach(const std::string& worker, const WorkerLink* link);
-  // A piece of an answer. Pieces of requests that are not known (any more) are dropped.
+  // Takes a chunk of a reply. Chunks of unknown or finished requests are dropped.
   void HandleReply(const WorkerLink* from, const v1::WorkerReply& reply);
 
-  // Sends a request to an idle worker, else to the one that owes the fewest answers. `done` is
-  // called exactly once, from any thread: with the answer, the worker's own error, Unavailable
-  // WORKER_LOST, ResourceExhausted SIZE_LIMIT, DeadlineExceeded, or what Cancel says.
-  // Returns a number for Cancel. Errors (and then `done` is never called): Unavailable NO_WORKER;
-  // ResourceExhausted QUEUE_FULL.
+  // Sends a request to an idle worker, else to the one with the fewest open requests. `done` is
+  // called exactly once, on any thread: with the reply, the worker's error, Unavailable
+  // WORKER_LOST, ResourceExhausted SIZE_LIMIT, DeadlineExceeded or the status of Cancel. Returns a
+  // number for Cancel. Errors, without a call of `done`: Unavailable NO_WORKER; ResourceExhausted
+  // QUEUE_FULL.
   absl::StatusOr<uint64_t> Start(BrokerRequest request, Done done);
-  // Ends a request that is still open with `why` and tells its worker to forget it.
+  // Ends an open request with `why` and tells its worker to drop it.
   void Cancel(uint64_t number, const absl::Status& why);
 
  private:
@@ -72,7 +72,7 @@ class RequestBroker {
     size_t max_reply_bytes = 0;
     std::string bytes;
     Done done;
-    Executor::Timer timer;  // none until the request is on its way
+    Executor::Timer timer;  // set once the request is sent
   };
   struct Attached {
     uint64_t connection = 0;
@@ -83,12 +83,12 @@ class RequestBroker {
   std::string RequestId(uint64_t number) const;
   std::optional<std::string> PickWorker(const std::optional<std::string>& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Takes an open request out of the table.
+  // Removes an open request from the table and returns it.
   std::optional<Open> TakeLocked(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const WorkerTable& workers_;
   Executor& executor_;
-  const std::string nonce_;  // makes ids differ from those of an earlier server
+  const std::string nonce_;  // makes ids differ from those before a restart
   Mutex mu_;
   uint64_t next_number_ ABSL_GUARDED_BY(mu_) = 1;
   std::map<std::string, Attached> attached_ ABSL_GUARDED_BY(mu_);

@@ -32,7 +32,7 @@ namespace {
 
 constexpr int kMaxConcurrentStreams = 100;  // a connection
 constexpr int kMaxMetadataBytes = 8 << 10;
-// Clients ping every 30 s; more than one ping in this time is abuse.
+// Clients ping every 30 s; a client that pings more often than this is disconnected.
 constexpr int kMinPingIntervalMs = 10'000;
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
@@ -167,7 +167,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
 RpcServer::~RpcServer() {
   Shutdown(absl::ZeroDuration());
   state_->server.reset();
-  // Tasks may still use everything else.
+  // The executor first: its tasks use everything else.
   state_->executor.reset();
 }
 

@@ -28,7 +28,7 @@ struct RpcServerOptions {
   ServiceTimes times;
 };
 
-// Every service of nerfd on one gRPC server, with health and reflection. Thread-safe.
+// The gRPC server of nerfd: all services, health and reflection. Thread-safe.
 class RpcServer {
  public:
   // All outlive the server.
@@ -44,26 +44,26 @@ class RpcServer {
     ServerMetrics* metrics = nullptr;
   };
 
-  // Starts to serve. FailedPrecondition when it cannot listen there.
+  // Starts to serve. Errors: FailedPrecondition if it cannot listen on the address.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const RpcServerOptions& options,
                                                           const Dependencies& dependencies);
-  // Shuts down at once where Shutdown was not called.
+  // Shuts down at once unless Shutdown was called.
   ~RpcServer();
 
-  // The port that it listens on; 0 when in process only.
+  // The port it listens on; 0 if in process only.
   int port() const;
 
-  // A channel that needs no socket, for tests.
+  // A channel without a socket, for tests.
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
-  // What the health service says, of the whole and of every service.
+  // Sets the answer of the health service, for the server and every service.
   void SetServing(bool serving);
 
-  // Drops workers that went silent. Call a few times a second.
+  // Ends the streams of silent workers. Call a few times a second.
   void Tick();
 
-  // Ends streams with UNAVAILABLE DRAINING, waits for other calls up to `grace` and cancels the
-  // rest. May be called once.
+  // Ends streams with UNAVAILABLE DRAINING, waits up to `grace` for other calls and cancels the
+  // rest. Call at most once.
   void Shutdown(absl::Duration grace);
 
  private:

@@ -16,19 +16,19 @@
 
 namespace nerf {
 
-// How the services behave in time.
+// Times of the services.
 struct ServiceTimes {
   absl::Duration lease_ttl = absl::Seconds(30);
   absl::Duration heartbeat_interval = absl::Seconds(5);
   absl::Duration checkpoint_interval = absl::Seconds(30);
   absl::Duration bookmark_interval = absl::Seconds(10);
-  // What a render or validation may take whose caller sets no deadline.
+  // Limit of a render or check whose caller sets no deadline.
   absl::Duration request_timeout = absl::Minutes(10);
-  // What one may take at most, whatever deadline its caller sets.
+  // Limit of every render or check.
   absl::Duration max_request_timeout = absl::Hours(1);
 };
 
-// What the services work with. Everything outlives them.
+// What the services share. All of it outlives them.
 struct ServiceContext {
   Clock& clock;
   JobQueue& queue;

@@ -17,7 +17,7 @@ namespace nerf {
 
 namespace {
 
-// Whether a job of this config can start from a file of these tensors.
+// OK if a job of this config can be initialized from a file with these tensors.
 absl::Status CheckInit(const TrainConfig& config, const std::vector<TensorRecord>& tensors) {
   std::vector<TensorShape> held;
   for (const TensorRecord& tensor : tensors) {

@@ -6,7 +6,7 @@
 
 namespace nerf {
 
-// nerf.v1.WorkerService: the workers' side. Needs the worker token.
+// nerf.v1.WorkerService, for workers with the worker token.
 class WorkerService final : public v1::WorkerService::CallbackService {
  public:
   explicit WorkerService(const ServiceContext* services) : services_(*services) {}
@@ -17,7 +17,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
                                              const v1::CommitCheckpointRequest* request,
                                              v1::CommitCheckpointResponse* response) override;
 
-  // Ends the streams of workers that went silent. Call a few times a second.
+  // Ends the streams of silent workers. Call a few times a second.
   void Tick() { streams_.EndSilent(); }
 
  private:

@@ -19,14 +19,14 @@ bool IsEnd(v1::JobReport::Phase phase) {
   return phase != v1::JobReport::PREPARING && phase != v1::JobReport::RUNNING;
 }
 
-// True for errors that mean "not your job any more", as opposed to "try again".
+// True for errors that mean that the lease is lost; others may be retried.
 bool IsFenced(const absl::Status& status) {
   const auto found = GetReason(status);
   return found.has_value() &&
          (found->reason == reason::kLeaseFenced || found->reason == reason::kResourceNotFound);
 }
 
-// True for ends that no repetition makes acceptable.
+// True for errors that a repeated report cannot mend.
 bool IsRefusal(const absl::Status& status) {
   const auto found = GetReason(status);
   return IsFenced(status) || (found.has_value() && found->reason == reason::kStateConflict);
@@ -92,8 +92,8 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
                                                      message.job().lease_epoch()));
     held.push_back(std::move(lease));
   }
-  // Before anybody can call HandleWork: until the message itself is handled, this is what keeps a
-  // worker that comes back with a job from being granted another.
+  // Set before HandleWork can be called: a worker that returns with a job must not get another one
+  // before its first message is handled.
   HearOf(message, held.empty() ? std::nullopt : std::optional(held.front()));
   NERF_ASSIGN_OR_RETURN(const uint64_t connection, services_.workers.Connect(description_));
   connection_ = connection;
@@ -125,7 +125,7 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
 absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
                                    std::vector<Task>* tasks) {
   if (closed_) {
-    // A worker that leaves ends its stream right after it has said so.
+    // A worker that leaves ends its stream right after `draining`.
     if (connection_ != 0 && message.draining()) {
       services_.workers.Heard(description_.id, connection_, /*draining=*/true, std::nullopt);
     }
@@ -133,8 +133,8 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   }
   last_heard_ = services_.clock.Now();
   if (message.has_metrics()) HandleMetrics(message.metrics());
-  // The series of a worker that trains stay, however long it says nothing new: that they stand
-  // still is how a training that hangs is seen.
+  // The gauges of a training worker stay even without new values: a training that hangs shows as
+  // constant gauges.
   if (!message.has_job()) ForgetGauges();
 
   v1::SynchronizeResponse response;
@@ -245,7 +245,7 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
       end.outcome.error = ToJobError(report);
       return end;
     default:
-      return InvalidFieldsError({{"job.phase", "must be a phase that this server knows"}});
+      return InvalidFieldsError({{"job.phase", "must be a phase known to this server"}});
   }
 }
 

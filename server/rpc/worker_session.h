@@ -18,7 +18,7 @@ namespace nerf {
 // The server's side of one worker's stream, without the stream: messages go in, answers come out
 // through `send`.
 //
-//   hello -> attach (leases that the worker does not name are lost) -> report, report, ...
+//   hello -> attach (its other leases are revoked) -> report, report, ...
 //   report of work:  renew the lease; answer with its TTL, CANCEL or ABANDON
 //   report of an end: store it, then answer with finished_acknowledged
 //   no job:          grant a queued job, now or as soon as there is one
@@ -52,20 +52,21 @@ class WorkerSession {
   // Aborted when a newer stream of the worker has taken over.
   absl::Status HandleMessage(const v1::SynchronizeRequest& message);
 
-  // Grants or takes away what the queue has changed since the last message.
+  // Sends what the queue has changed since the last message: a grant, a cancel or a lost lease.
   void HandleWork();
 
-  // The stream is over: nothing is sent and nothing granted any more. Of messages that are handled
-  // after it only counts that the worker leaves.
+  // The stream has ended: nothing is sent or granted any more. Of later messages only `draining`
+  // counts.
   void Close();
 
-  // The worker, once it has said hello.
+  // The worker's id; nullopt before its hello.
   std::optional<std::string> worker() const;
 
-  // Its connection's number in the worker table, 0 before hello: the newest of a worker counts.
+  // Number of its connection in the worker table, where the highest of a worker counts; 0 before
+  // its hello.
   uint64_t connection() const;
 
-  // True when nothing was heard for longer than a lease lives.
+  // True if the last message is older than the lease TTL.
   bool silent() const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kMethod[] = "nerf.v1.WorkerService/Synchronize";
 
-// True when `newer` says everything that `older`, still unsent, says.
+// True if `older`, still unsent, can be dropped because of `newer`.
 bool Supersedes(const v1::SynchronizeResponse& newer, const v1::SynchronizeResponse& older) {
   if (older.has_request() || newer.has_request()) return false;
   if (!older.finished_acknowledged().empty() &&
@@ -21,7 +21,7 @@ bool Supersedes(const v1::SynchronizeResponse& newer, const v1::SynchronizeRespo
     return false;
   }
   if (!older.has_desired_job()) return true;
-  // A grant must go out whole; what only renews or repeats an order need not go out twice.
+  // A grant is never dropped; a renewal or a repeated order may be.
   return older.desired_job().action() != v1::DesiredJob::TRAIN && newer.has_desired_job() &&
          older.desired_job().action() == newer.desired_job().action() &&
          older.desired_job().training_job() == newer.desired_job().training_job() &&
@@ -63,7 +63,7 @@ void WorkerStreams::EndSilent() {
   }
   for (const auto& stream : streams) {
     if (stream->silent()) {
-      stream->End(absl::UnavailableError("nothing was heard for longer than a lease lives"));
+      stream->End(absl::UnavailableError("the worker was silent for longer than the lease TTL"));
     }
   }
 }
@@ -108,11 +108,11 @@ absl::Status WorkerStream::Open() {
       });
   if (!status.ok()) return status;
   const std::optional<std::string> worker = session_.worker();
-  if (!worker.has_value()) return absl::OkStatus();  // ended meanwhile
+  if (!worker.has_value()) return absl::OkStatus();  // ended in the meantime
   const uint64_t connection = session_.connection();
   if (!streams_.Register(*worker, connection, shared_from_this())) return TakenOver();
   services_.broker.Attach(*worker, connection, shared_from_this());
-  // The stream may have ended before there was anything to detach.
+  // If the stream has ended before, nobody else detaches it.
   bool ended = false;
   {
     MutexLock lock(mu_);
@@ -132,7 +132,7 @@ void WorkerStream::HandleMessage() {
 }
 
 void WorkerStream::ReadNext() {
-  // Under the lock: once the stream has ended it may be gone before a read could begin.
+  // Under the lock: after its end the stream may be destroyed at any time.
   MutexLock lock(mu_);
   if (!ended_) StartRead(&request_);
 }
@@ -172,7 +172,7 @@ void WorkerStream::OnWriteDone(bool ok) {
     if (ended_) end = end_status_;
   }
   if (end.has_value()) return Finish(ToGrpcStatus(*end));
-  if (!ok) return End(absl::CancelledError("the worker is gone"));
+  if (!ok) return End(absl::CancelledError("the worker closed the stream"));
   MaybeWrite();
 }
 
@@ -186,7 +186,7 @@ void WorkerStream::End(const absl::Status& status) {
     finish_now = !writing_;  // otherwise OnWriteDone finishes
     outbox_.clear();
   }
-  // Before the session closes: a call that fails here may pick another worker.
+  // Before the session closes, so that retried calls choose another worker.
   if (const auto worker = session_.worker(); worker.has_value()) {
     services_.broker.Detach(*worker, this);
     LogInfo("worker disconnected", {{"worker", *worker}, {"status", status.ToString()}});
@@ -195,7 +195,7 @@ void WorkerStream::End(const absl::Status& status) {
   if (finish_now) Finish(ToGrpcStatus(status));
 }
 
-void WorkerStream::OnCancel() { End(absl::CancelledError("the worker is gone")); }
+void WorkerStream::OnCancel() { End(absl::CancelledError("the worker closed the stream")); }
 
 void WorkerStream::OnDone() {
   std::shared_ptr<WorkerStream> self;

@@ -22,11 +22,11 @@ class WorkerStream;
 // The open streams by worker. Thread-safe.
 class WorkerStreams {
  public:
-  // The stream has said who it is; an older one of the same worker ends with ABORTED. False when a
-  // newer one was registered before: then nothing happens.
+  // Adds a stream after its hello; an older one of the same worker ends with ABORTED. Returns
+  // false, and does nothing, if a newer one is registered.
   bool Register(const std::string& worker, uint64_t connection,
                 const std::shared_ptr<WorkerStream>& stream);
-  // Ends the streams of workers that went silent, so that what they owe fails now.
+  // Ends the streams of silent workers, which fails their open requests.
   void EndSilent();
 
  private:
@@ -38,9 +38,9 @@ class WorkerStreams {
   std::map<std::string, Entry> streams_ ABSL_GUARDED_BY(mu_);
 };
 
-// One Synchronize stream: moves messages between gRPC, the session and the broker. One read and one
-// write are on their way at most; answers that wait are merged where the newer one says it all.
-// Owns itself until gRPC is done with it.
+// A Synchronize stream: moves messages between gRPC, the session and the broker. At most one read
+// and one write are outstanding; a waiting answer is dropped if a newer one supersedes it. Owns
+// itself until gRPC is done with it.
 class WorkerStream final
     : public grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>,
       public LiveCall,
@@ -70,12 +70,12 @@ class WorkerStream final
   const ServiceContext& services_;
   WorkerStreams& streams_;
   WorkerSession session_;
-  v1::SynchronizeRequest request_;  // belongs to gRPC while a read is on its way
+  v1::SynchronizeRequest request_;  // owned by gRPC while a read is outstanding
   bool open_ = false;               // used by the one message handler that runs at a time
 
   Mutex mu_;
   std::shared_ptr<WorkerStream> self_ ABSL_GUARDED_BY(mu_);
-  v1::SynchronizeResponse response_;  // belongs to gRPC while a write is on its way
+  v1::SynchronizeResponse response_;  // owned by gRPC while a write is outstanding
   std::deque<v1::SynchronizeResponse> outbox_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;

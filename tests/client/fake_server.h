@@ -22,18 +22,18 @@
 
 namespace nerf {
 
-// One stream of a watch: what it sends and how it ends.
+// A stream of a watch: its messages and its final status.
 struct WatchScript {
   std::vector<v1::WatchTrainingJobResponse> messages;
   absl::Status end;
   bool hang = false;  // stay open after the messages until the client leaves
 };
 
-// What the fake was asked and what it answers. Fields are read and written under `mu` while a
-// command runs, freely otherwise.
+// The requests that the fake received, and its answers. While a command runs, `mu` guards all
+// fields.
 struct FakeState {
   Mutex mu;
-  // By the method's name: errors to return, one a call, before it answers as usual.
+  // By method name: errors to return, one per call, before it answers normally.
   std::map<std::string, std::vector<absl::Status>> errors;
   std::map<std::string, int> calls;
 
@@ -41,11 +41,11 @@ struct FakeState {
   std::vector<std::string> writes;           // digests that were uploaded
   std::vector<v1::CreateSceneRequest> create_scene;
   std::vector<v1::CreateTrainingJobRequest> create_job;
-  std::vector<v1::CreateTrainingJobRequest> validate_job;  // create_job's with validate_only
+  std::vector<v1::CreateTrainingJobRequest> validate_job;  // creates with validate_only
   v1::TrainingJob::Wait wait;                              // of the jobs that these return
   std::vector<v1::WatchTrainingJobRequest> watch;
   std::vector<v1::RenderImageRequest> render;
-  std::vector<absl::Duration> render_time_left;  // that their callers gave them
+  std::vector<absl::Duration> render_time_left;  // deadlines of the calls
   std::vector<v1::PromoteCheckpointRequest> promote;
   std::vector<std::string> names;  // of get, delete, cancel and validate calls
   std::vector<v1::ListTrainingJobsRequest> list_jobs;
@@ -54,17 +54,17 @@ struct FakeState {
   std::vector<v1::TrainingJob> jobs;  // of listings, and of get by name
   std::vector<v1::Worker> workers;
   std::vector<v1::Model> models;  // of get by name
-  // Runs after the first half of a blob was sent; the second half then waits for a client that
-  // leaves.
+  // Runs after the first half of a blob was sent. The second half then waits until the client
+  // cancels.
   std::function<void()> on_read;
-  std::string rendered_rgb;                // color views; empty: a text that names the call
-  std::vector<WatchScript> watch_scripts;  // one a stream
+  std::string rendered_rgb;                // color views; empty: a text with the number of the call
+  std::vector<WatchScript> watch_scripts;  // one per stream
   v1::ValidateSceneResponse validation;
   size_t page_size_limit = 1000;
   std::function<void()> on_watch_message;  // after each message of a watch was sent
 };
 
-// A nerfd on a loopback port that does as FakeState says.
+// A nerfd on a loopback port that answers from a FakeState.
 class FakeServer {
  public:
   explicit FakeServer(FakeState* state);

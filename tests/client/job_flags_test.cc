@@ -28,6 +28,22 @@ TEST(JobFlagsTest, NoFlagsGiveDefaultsAndARequestId) {
   EXPECT_FALSE(config.has_init());
 }
 
+TEST(JobFlagsTest, SecondsMayHaveAUnit) {
+  for (const auto& [text, seconds] :
+       {std::pair{"90", 90.0}, {"90s", 90.0}, {"5m", 300.0}, {"1h30m", 5400.0}, {"2.5", 2.5}}) {
+    JobFlags flags;
+    flags.seconds = text;
+    const auto request = Build(flags);
+    ASSERT_THAT(request, IsOk()) << text;
+    EXPECT_EQ(request->training_job().config().seconds(), seconds) << text;
+  }
+  for (const char* text : {"0", "-5m", "5 minutes", "inf", "m"}) {
+    JobFlags flags;
+    flags.seconds = text;
+    EXPECT_THAT(Build(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--seconds")) << text;
+  }
+}
+
 TEST(JobFlagsTest, FlagsBecomeTheConfig) {
   JobFlags flags;
   flags.samples = "40M";

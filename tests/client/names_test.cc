@@ -52,6 +52,17 @@ TEST(NamesTest, CheckpointsAreJobAndStep) {
   }
 }
 
+TEST(NamesTest, ErrorsNameResourcesOfTheProjectByTheirShortIds) {
+  EXPECT_EQ(WithShortNames("projects/default/trainingJobs/j-1 is RUNNING", "default"),
+            "j-1 is RUNNING");
+  EXPECT_EQ(WithShortNames("no projects/lab/trainingJobs/j-1/checkpoints/20, projects/lab/models/m",
+                           "lab"),
+            "no j-1/20, m");
+  EXPECT_EQ(WithShortNames("projects/lab/scenes/s", "default"), "projects/lab/scenes/s");
+  EXPECT_EQ(WithShortNames("projects/default/trainingJobs/", "default"), "");
+  EXPECT_EQ(WithShortNames("", "default"), "");
+}
+
 TEST(NamesTest, ShortNameIsWhatPeopleType) {
   EXPECT_EQ(ShortName("projects/default/trainingJobs/j-1"), "j-1");
   EXPECT_EQ(ShortName("projects/default/trainingJobs/j-1/checkpoints/20"), "j-1/20");

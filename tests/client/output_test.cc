@@ -59,9 +59,30 @@ TEST(OutputTest, JobTable) {
     PrintJobs(printer, {RunningJob(), failed});
   });
   EXPECT_EQ(text,
-            "ID          NAME  STATE    STEP         VAL dB  WORKER  AGE  ETA   NOTE\n"
-            "j-7f3k2c81  fox   RUNNING  12400/20000  26.91   gpu-0   71s  0:41  -\n"
-            "j-2         -     FAILED   7 (99%)      -       -       -    -     -\n");
+            "ID          NAME  STATE    STEP         PSNR dB          WORKER  AGE  ETA   NOTE\n"
+            "j-7f3k2c81  fox   RUNNING  12400/20000  26.91 (preview)  gpu-0   71s  0:41  -\n"
+            "j-2         -     FAILED   7 (99%)      -                -       -    -     -\n");
+}
+
+TEST(OutputTest, PsnrIsNamedByWhatItIsOf) {
+  v1::TrainingJob job = RunningJob();
+  EXPECT_EQ(PsnrText(job), "preview PSNR 26.91 dB");
+  job.mutable_progress()->set_preview_step(12000);
+  EXPECT_EQ(PsnrText(job), "preview PSNR 26.91 dB at step 12000");
+  job.set_final_psnr(28.5);
+  EXPECT_EQ(PsnrText(job), "test PSNR 28.50 dB");
+  EXPECT_EQ(PsnrText(v1::TrainingJob()), "");
+}
+
+TEST(OutputTest, UnknownFiguresAreAbsent) {
+  v1::TrainingJob job;
+  job.set_state(v1::TrainingJob::RUNNING);
+  job.mutable_progress()->set_step(1);
+  const std::string text =
+      Printed(OutputFormat::kTable, [&](const Printer& printer) { PrintJob(printer, job); });
+  for (const char* figure : {"samples:", "loss:", "PSNR:", "speed:", "eta:", "trained for:"}) {
+    EXPECT_THAT(text, Not(HasSubstr(figure)));
+  }
 }
 
 TEST(OutputTest, NoteOfAJobIsWhyItWaitsOrFailedAndHowFarItsEvaluationIs) {
@@ -224,7 +245,7 @@ TEST(OutputTest, Numbers) {
 
 std::string ErrorText(const absl::Status& status) {
   std::ostringstream err;
-  PrintError(status, err);
+  PrintError(status, "default", err);
   return err.str();
 }
 
@@ -244,6 +265,17 @@ TEST(OutputTest, SeveralViolationsComeOneALineAndOneIsNotRepeated) {
             "nerfctl: config.steps: must be above 0 (FIELD_INVALID)\n");
   EXPECT_EQ(ErrorText(InvalidFieldsError({{"a", "bad"}, {"b", "worse"}})),
             "nerfctl: 2 fields are wrong (FIELD_INVALID)\n  a: bad\n  b: worse\n");
+}
+
+TEST(OutputTest, ErrorsAsJsonAreOneObjectALine) {
+  const std::string line = ErrorJson(InvalidFieldsError({{"a", "bad\n"}, {"b", "worse"}}));
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["event"], "error");
+  EXPECT_EQ(json["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(json["reason"], "FIELD_INVALID");
+  EXPECT_EQ(json["violations"][1]["field"], "b");
+  EXPECT_EQ(LineJson("note", "a \"b\""), R"({"event":"note","message":"a \"b\""})");
 }
 
 TEST(OutputTest, ServerAddresses) {

@@ -21,7 +21,7 @@ struct RunOptions {
   bool terminal = false;
 };
 
-// Runs a command line in this process, with retries that do not wait.
+// Runs a command line in this process; retries do not wait.
 CommandResult RunCommand(const std::vector<std::string>& args, const RunOptions& options = {});
 
 // A running copy of build/<preset>/bin/nerfctl with its output in files.
@@ -31,7 +31,7 @@ class RunningBinary {
                 const std::map<std::string, std::string>& environment = {});
   ~RunningBinary();
   void Signal(int signal) const;
-  // Standard error until now.
+  // Standard error so far.
   std::string err() const;
   CommandResult Wait();
 

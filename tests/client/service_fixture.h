@@ -46,7 +46,7 @@ class ServiceTest : public testing::Test {
     args.insert(args.begin(), {"--server", server_.address()});
     return RunCommand(args, options);
   }
-  // A watch that goes to success in one stream.
+  // Scripts a watch of a job that succeeds.
   void ScriptSuccess() {
     W done = Message(W::STATE_CHANGED, 3, J::SUCCEEDED, 100);
     done.mutable_training_job()->set_final_psnr(33.125);
@@ -55,7 +55,7 @@ class ServiceTest : public testing::Test {
          absl::OkStatus()});
   }
 
-  // The model mic with these bytes.
+  // Adds the model mic with these bytes.
   void AddModel(const std::string& content) {
     state_.blobs[Sha256Hex(content)] = content;
     v1::Model& model = state_.models.emplace_back();

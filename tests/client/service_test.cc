@@ -138,7 +138,7 @@ TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
   EXPECT_EQ(request.training_job().config().seed(), 3u);
   EXPECT_EQ(request.training_job().config().settings().at("loss"), "mse");
   EXPECT_EQ(request.training_job().display_name(), std::filesystem::path(dir.path()).filename());
-  EXPECT_EQ(result.out, "SUCCEEDED  j-fake  step 100  PSNR 33.12 dB over the test views\n");
+  EXPECT_EQ(result.out, "SUCCEEDED  j-fake  step 100  test PSNR 33.12 dB\n");
   EXPECT_THAT(result.err, HasSubstr("job j-fake RUNNING on w-1"));
   EXPECT_THAT(result.err, HasSubstr("step  10/100   10%"));
   EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --camera " + dir.path() +
@@ -370,7 +370,7 @@ TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
   EXPECT_EQ(missing("projects/lab"), "");
   EXPECT_EQ(
       lines_of(absl::AlreadyExistsError("x"), "projects/default/models/m", reason::kAlreadyExists),
-      "  `nerfctl model ls` lists what there is; without --id the server makes an id\n");
+      "  `nerfctl model ls` lists the ids in use; without --id the server makes one\n");
 }
 
 TEST_F(ServiceTest, CancelSaysWhereTheJobStands) {

@@ -114,6 +114,33 @@ TEST_F(ServiceTest, RenderWritesTheFilesOfAnOrbit) {
   EXPECT_EQ(state_.render[1].height(), 0u);
 }
 
+TEST_F(ServiceTest, RenderTakesAModelOrACheckpointByPosition) {
+  const TempDir dir;
+  EXPECT_EQ(Run({"render", "mic", "--orbit", "1", "--out", dir.path()}).exit_code, kOk);
+  EXPECT_EQ(Run({"render", "j-1/200", "--orbit", "1", "--out", dir.path()}).exit_code, kOk);
+  ASSERT_EQ(state_.render.size(), 2u);
+  EXPECT_EQ(state_.render[0].model(), "projects/default/models/mic");
+  EXPECT_EQ(state_.render[1].checkpoint(), "projects/default/trainingJobs/j-1/checkpoints/200");
+}
+
+TEST_F(ServiceTest, RenderWarnsOfFilesOfAnEarlierRenderAlone) {
+  const TempDir dir;
+  std::ofstream(dir / "notes.txt") << "mine";
+  EXPECT_EQ(Run({"render", "mic", "--orbit", "3", "--out", dir.path()}).err.find("warning"),
+            std::string::npos);
+  const CommandResult again = Run({"render", "mic", "--orbit", "2", "--out", dir.path()});
+  EXPECT_EQ(again.exit_code, kOk);
+  EXPECT_THAT(again.err, HasSubstr("also holds 1 file of an earlier render, such as rgb_0002.png"));
+}
+
+TEST_F(ServiceTest, DownloadIntoAFolderNamesTheFileAfterTheModel) {
+  const TempDir dir;
+  AddModel("the model");
+  const CommandResult result = Run({"model", "download", "mic", "--out", dir.path()});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(ReadFile(dir / "mic.safetensors", 100).value(), "the model");
+}
+
 TEST_F(ServiceTest, SheetShowsTheColorViewsAlone) {
   const TempDir dir;
   ImageU8 view{.width = 8, .height = 6, .n_channels = 3, .pixels = {}};

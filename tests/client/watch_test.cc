@@ -8,10 +8,14 @@
 #include <sstream>
 #include <thread>
 
+#include "client/terminal_image.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
+#include "common/file_io.h"
 #include "common/rpc/rpc_status.h"
+#include "engine/scene/image_io.h"
 #include "tests/client/service_fixture.h"
+#include "tests/testing/temp_dir.h"
 
 namespace nerf {
 namespace {
@@ -78,7 +82,7 @@ TEST_F(ServiceTest, JobThatAnotherStoreHadIsNotCalledDeleted) {
       {{}, WithReason(absl::NotFoundError("no job j-fake"), reason::kResourceNotFound)}};
   const CommandResult result = Run({"job", "watch", "j-fake"});
   EXPECT_EQ(result.exit_code, kNotFound);
-  EXPECT_THAT(result.err, HasSubstr("the server was set up anew"));
+  EXPECT_THAT(result.err, HasSubstr("the server has a new store"));
   EXPECT_THAT(result.err, Not(HasSubstr("was deleted")));
 }
 
@@ -204,6 +208,111 @@ TEST_F(ServiceTest, FirstCtrlCDetachesWithAHint) {
   EXPECT_THAT(result.err,
               HasSubstr("job j-fake keeps running; nerfctl job cancel j-fake stops it\n"));
   EXPECT_EQ(state_.calls.count("CancelTrainingJob"), 0u);
+}
+
+// A job with a preview of these bytes.
+v1::TrainingJob WithPreview(const v1::TrainingJob& job, FakeState* state, const std::string& png) {
+  state->blobs[Sha256Hex(png)] = png;
+  v1::TrainingJob result = job;
+  *result.mutable_progress()->mutable_preview_image() = BlobOfBytes(png);
+  result.mutable_progress()->set_preview_step(10);
+  return result;
+}
+
+TEST_F(ServiceTest, PreviewFileIsKeptAtTheNewestPreview) {
+  const TempDir dir;
+  W first = Message(W::PROGRESS, 2, J::RUNNING, 10),
+    second = Message(W::PROGRESS, 3, J::RUNNING, 20);
+  *first.mutable_training_job() = WithPreview(first.training_job(), &state_, "first");
+  *second.mutable_training_job() = WithPreview(second.training_job(), &state_, "second");
+  state_.watch_scripts = {{{Message(W::SNAPSHOT, 1, J::QUEUED), first, first, second,
+                            Message(W::STATE_CHANGED, 4, J::SUCCEEDED, 100)},
+                           absl::OkStatus()}};
+  const CommandResult result = Run({"job", "watch", "j-fake", "--preview", dir / "newest.png"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(ReadFile(dir / "newest.png", 100).value(), "second");
+}
+
+TEST_F(ServiceTest, PreviewThatTheServerHasDroppedDoesNotEndTheWatch) {
+  const TempDir dir;
+  W lost = Message(W::PROGRESS, 2, J::RUNNING, 10);
+  *lost.mutable_training_job()->mutable_progress()->mutable_preview_image() = BlobOfBytes("gone");
+  state_.errors["Read"].assign(
+      20, WithReason(absl::NotFoundError("no such blob"), reason::kResourceNotFound));
+  state_.watch_scripts = {
+      {{Message(W::SNAPSHOT, 1, J::RUNNING, 1), lost, Message(W::STATE_CHANGED, 3, J::SUCCEEDED)},
+       absl::OkStatus()}};
+  EXPECT_EQ(Run({"job", "watch", "j-fake", "--preview", dir / "p.png"}).exit_code, kOk);
+}
+
+TEST_F(ServiceTest, PreviewFlagsAreRefusedWhereTheyCannotWork) {
+  EXPECT_THAT(Run({"job", "watch", "j-fake", "--show"}).err, HasSubstr("is no terminal"));
+  EXPECT_THAT(Run({"job", "watch", "j-fake", "--preview", "/tmp"}).err, HasSubstr("is a folder"));
+  EXPECT_THAT(Run({"job", "create", "mic", "--preview", "p.png"}).err,
+              HasSubstr("needs the job to be watched"));
+  EXPECT_THAT(Run({"job", "preview", "j-1"}).err, HasSubstr("needs --out FILE or --show"));
+}
+
+TEST_F(ServiceTest, PreviewCommandWritesTheLastPreview) {
+  const TempDir dir;
+  v1::TrainingJob job;
+  job.set_name("projects/default/trainingJobs/j-1");
+  state_.jobs = {job};
+  const CommandResult none = Run({"job", "preview", "j-1", "--out", dir / "p.png"});
+  EXPECT_EQ(none.exit_code, kWrongState);
+  EXPECT_THAT(none.err, HasSubstr("job j-1 has no preview yet"));
+  state_.jobs = {WithPreview(job, &state_, "picture")};
+  const CommandResult result = Run({"job", "preview", "j-1", "--out", dir / "p.png"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("preview of step 10 in " + (dir / "p.png")));
+  EXPECT_EQ(ReadFile(dir / "p.png", 100).value(), "picture");
+}
+
+TEST_F(ServiceTest, ShowDrawsThePreviewInTheTerminal) {
+  ImageU8 image{.width = 8, .height = 8, .n_channels = 3, .pixels = {}};
+  image.pixels.assign(size_t{8} * 8 * 3, 200);
+  const ScopedEnvironment terminal("TERM", "xterm-256color");
+  W running = Message(W::PROGRESS, 2, J::RUNNING, 10);
+  *running.mutable_training_job() =
+      WithPreview(running.training_job(), &state_, EncodePng(image).value());
+  state_.watch_scripts = {
+      {{Message(W::SNAPSHOT, 1, J::RUNNING), running, Message(W::STATE_CHANGED, 3, J::SUCCEEDED)},
+       absl::OkStatus()}};
+  const CommandResult result = Run({"job", "watch", "j-fake", "--show"}, {.terminal = true});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  const auto shown = TerminalImage(image, 10, 5, {"TERM=xterm-256color"});
+  if (absl::IsUnimplemented(shown.status())) GTEST_SKIP() << shown.status();
+  EXPECT_THAT(result.err, HasSubstr("\x1b[48;5;")) << "a colored block";
+}
+
+TEST_F(ServiceTest, WithProgressJsonEveryLineOfStandardErrorIsJson) {
+  const auto expect_json = [](const std::string& err) {
+    std::istringstream lines(err);
+    size_t n_lines = 0;
+    for (std::string line; std::getline(lines, line); ++n_lines) {
+      EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+    }
+    EXPECT_GT(n_lines, 0u);
+  };
+  ScriptSuccess();
+  const CommandResult success = Run({"job", "watch", "j-fake", "--progress", "json"});
+  EXPECT_EQ(success.exit_code, kOk);
+  expect_json(success.err);
+  state_.errors["GetTrainingJob"] = {
+      WithReason(absl::NotFoundError("no job j-9"), reason::kResourceNotFound,
+                 {{"resource", "projects/default/trainingJobs/j-9"}})};
+  expect_json(Run({"job", "show", "j-9", "--progress", "json"}).err);
+  expect_json(Run({"train", "/nonexistent", "--progress", "json"}).err);
+  expect_json(Run({"train", "x", "--steps", "many", "--progress", "json"}).err);
+}
+
+TEST_F(ServiceTest, NearestIdIsSuggestedForOneThatDoesNotExist) {
+  state_.jobs.emplace_back().set_name("projects/default/trainingJobs/nightly");
+  state_.errors["GetTrainingJob"] = {
+      WithReason(absl::NotFoundError("no such job"), reason::kResourceNotFound,
+                 {{"resource", "projects/default/trainingJobs/nigthly"}})};
+  EXPECT_THAT(Run({"job", "show", "nigthly"}).err,
+              HasSubstr("  did you mean nightly? `nerfctl job ls` lists what there is\n"));
 }
 
 TEST_F(ServiceTest, SignalsEndTheBinaryWithTheirCodes) {

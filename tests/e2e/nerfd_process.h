@@ -19,10 +19,10 @@
 
 namespace nerf {
 
-// The built nerfd on a folder of its own, on ports that are free. Used by end-to-end tests.
+// A running nerfd with its own folder and free ports, for end-to-end tests.
 class NerfdProcess {
  public:
-  // Starts it; `data_dir` exists, `flags` come after the defaults.
+  // Starts it. `data_dir` exists; `flags` follow the defaults.
   NerfdProcess(const std::string& data_dir, std::vector<std::string> flags,
                std::vector<std::string> environment = {})
       : data_dir_(data_dir) {
@@ -56,7 +56,7 @@ class NerfdProcess {
 
   void Kill(int signal_number) { kill(pid_, signal_number); }
 
-  // The exit code (128 + signal when killed); nullopt when it still runs after `timeout`.
+  // The exit code (128 + signal if killed); nullopt if it still runs after `timeout`.
   std::optional<int> Wait(absl::Duration timeout) {
     const absl::Time deadline = absl::Now() + timeout;
     while (true) {
@@ -70,7 +70,7 @@ class NerfdProcess {
     }
   }
 
-  // The address that it says to listen on; empty when it does not come up.
+  // The address that it prints; empty if it does not come up.
   std::string WaitForAddress(const char* key = "grpc") {
     const absl::Time deadline = absl::Now() + absl::Seconds(20);
     while (absl::Now() < deadline) {

@@ -1,4 +1,4 @@
-// The built nerfd: how it starts, what it refuses, how it ends, what it keeps.
+// The built nerfd: start, refused flags, shutdown, and what survives a restart.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -207,7 +207,7 @@ TEST_F(NerfdTest, SecondServerOnTheSameFolderOrPortIsRefused) {
   ASSERT_NE(address, "") << first.errors();
   TempDir logs;
   {
-    // The same folder: its files are the first one's, so only the code is looked at.
+    // The folder holds the files of the first nerfd, so only the exit code is checked.
     std::vector<std::string> flags = {"--no-local-worker", "--data-dir", dir_.path()};
     NerfdProcess second(logs.path(), flags);
     EXPECT_EQ(second.Wait(kLong), 7);
@@ -274,8 +274,8 @@ TEST_F(NerfdTest, HealthAnswersServingOverTheWire) {
   EXPECT_EQ(check(), std::string("\x08\x01", 2));
 }
 
-// A stand-in for nerf-worker beside the binary is not possible, so the worker that is found there
-// (or not) must neither keep nerfd from serving nor from ending.
+// The worker cannot be replaced by a fake here. Whether it is built or not, nerfd must serve and
+// end.
 TEST_F(NerfdTest, ServesAndEndsWhateverBecomesOfTheLocalWorker) {
   NerfdProcess nerfd(dir_.path(), {});
   const std::string address = nerfd.WaitForAddress();

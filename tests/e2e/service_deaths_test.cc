@@ -1,5 +1,5 @@
-// What a kill of each process costs while a job trains: at most one checkpoint interval, no job, no
-// second end, and no message of a watch.
+// Each process is killed while a job trains. The job loses at most one checkpoint interval and ends
+// exactly once; watches miss no event.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,8 @@ class ServiceDeathsTest : public ServiceTest {
     return watch;
   }
 
-  // The job met `reason` once, went on from a checkpoint at or after `floor`, and ended once.
+  // Expects that the job was queued again once, for `reason`, resumed at or after step `floor`, and
+  // ended once.
   static void ExpectWentOnFrom(const WatchRecord& seen, const std::string& reason, int floor) {
     seen.ExpectGapFree();
     int n_succeeded = 0, n_requeued = 0, last_checkpoint = 0, resumed_from = 0;
@@ -60,7 +61,7 @@ class ServiceDeathsTest : public ServiceTest {
     EXPECT_EQ(seen.messages.back()["trainingJob"]["attempt"], 2);
   }
 
-  // What a watch saw from the first RUNNING on; how it came there differs from run to run.
+  // The events of a watch from the first RUNNING on; those before differ between runs.
   static WatchRecord FromRunning(const BinaryProcess& watch) {
     WatchRecord seen = Seen(watch);
     auto& messages = seen.messages;
@@ -91,7 +92,7 @@ TEST_F(ServiceDeathsTest, KilledWorkerIsStartedAgainAndTheJobGoesOnFromItsCheckp
   const pid_t worker = WaitForOnly("nerf-worker"), engine = WaitForOnly("nerf-engine");
   ASSERT_NE(worker, 0);
   kill(worker, SIGKILL);
-  // The engine must not train on for nobody.
+  // The engine must end with its worker.
   EXPECT_TRUE(WaitUntil(absl::Seconds(5), [&] {
     return !testing::Value(MarkedProcesses("nerf-engine"), Contains(engine));
   }));
@@ -119,7 +120,7 @@ TEST_F(ServiceDeathsTest, KilledServerFindsItsLivingWorkerAndTheWatchGoesOnWitho
   EXPECT_EQ(WaitForOnly("nerf-engine"), engine);
   EXPECT_THAT(watch.err(), HasSubstr("connected again"));
 
-  // The second stream begins with a snapshot at the token's place; the rest is one row.
+  // The second stream starts with a snapshot at the token; after it the events continue.
   WatchRecord seen = FromRunning(watch);
   EXPECT_THAT(seen.States(), ElementsAre("RUNNING", "SUCCEEDED"));
   seen.ExpectGapFree();
@@ -127,7 +128,7 @@ TEST_F(ServiceDeathsTest, KilledServerFindsItsLivingWorkerAndTheWatchGoesOnWitho
   EXPECT_EQ(job["attempt"], 1);
   EXPECT_EQ(job["lastEventSequence"].get<int>(), seen.messages.back()["sequence"].get<int>());
 
-  // The worker is nobody's child now, and still ends with its server.
+  // The worker is an orphan now and must still end with its server.
   nerfd().Kill(SIGTERM);
   EXPECT_EQ(nerfd().Wait(absl::Seconds(30)), kOk);
   EXPECT_TRUE(WaitUntil(absl::Seconds(5), [&] { return MarkedProcesses("").empty(); }));
@@ -153,7 +154,7 @@ TEST_F(ServiceDeathsTest, ServerAndWorkerKilledTogetherLoseNoJob) {
 }
 
 TEST_F(ServiceDeathsTest, SigtermCommitsACheckpointHandsTheJobBackAndARestartGoesOnFromThere) {
-  // No checkpoint falls due, so the one there is was made by the end.
+  // No checkpoint is due, so the only one comes from the drain.
   ASSERT_TRUE(StartNerfd({"--checkpoint-interval", "10m"})) << nerfd().err();
   CreateSmallScene();
   ASSERT_EQ(CreateJob("job", {"--seconds", "6"}).code, kOk);

@@ -38,7 +38,7 @@ inline std::string ReadWholeFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// True as soon as `condition` is, false when it is not within `timeout`.
+// Waits until `condition` holds. Returns false after `timeout`.
 inline bool WaitUntil(absl::Duration timeout, const std::function<bool()>& condition) {
   const absl::Time deadline = absl::Now() + timeout;
   while (!condition()) {
@@ -48,11 +48,11 @@ inline bool WaitUntil(absl::Duration timeout, const std::function<bool()>& condi
   return true;
 }
 
-// One of the built binaries, running. Its output goes to files. Killed when this object goes.
+// A running copy of a built binary with its output in files. Killed by the destructor.
 class BinaryProcess {
  public:
-  // `environment` ("NAME=value") is added to ours; `prefix` is the path that the files of its
-  // output begin with. It is asked to end when the test's process dies.
+  // `environment` ("NAME=value") is added to ours. Output goes to `prefix`.out and `prefix`.err. It
+  // gets SIGTERM if the test's process dies.
   BinaryProcess(const std::string& binary, std::vector<std::string> arguments,
                 std::vector<std::string> environment, const std::string& prefix)
       : prefix_(prefix), started_(absl::Now()) {
@@ -89,7 +89,7 @@ class BinaryProcess {
     if (pid_ > 0) kill(pid_, signal_number);
   }
 
-  // The exit code (128 + signal when killed); nullopt when it still runs after `timeout`.
+  // The exit code (128 + signal if killed); nullopt if it still runs after `timeout`.
   std::optional<int> Wait(absl::Duration timeout) {
     if (code_.has_value()) return code_;
     int status = 0;
@@ -105,7 +105,7 @@ class BinaryProcess {
   std::string out() const { return ReadWholeFile(prefix_ + ".out"); }
   std::string err() const { return ReadWholeFile(prefix_ + ".err"); }
 
-  // Standard output as JSON lines; a last line that is not whole yet is left out.
+  // Standard output as JSON lines, without an incomplete last line.
   std::vector<Json> lines() const {
     std::vector<Json> result;
     const std::string text = out();
@@ -125,20 +125,20 @@ class BinaryProcess {
   std::optional<int> code_;
 };
 
-// What a nerfctl that ran to its end left.
+// Exit code and output of a nerfctl.
 struct CtlResult {
-  int code = -1;  // -1: it did not end in time
+  int code = -1;  // -1: timed out
   std::string out, err;
   absl::Duration took;
 
   Json json() const { return Json::parse(out, nullptr, false); }
 };
 
-// What a `job watch -o jsonl` has printed.
+// The messages that a `job watch -o jsonl` has printed.
 struct WatchRecord {
   std::vector<Json> messages;
 
-  // Messages of stored events that are never left out, as "sequence kind state attempt".
+  // The events that are never skipped, as "sequence kind state attempt".
   std::vector<std::string> Milestones() const {
     std::vector<std::string> result;
     for (const Json& message : messages) {
@@ -152,7 +152,7 @@ struct WatchRecord {
     return result;
   }
 
-  // The states in order, each said once.
+  // The states in order, without repetitions.
   std::vector<std::string> States() const {
     std::vector<std::string> result;
     for (const Json& message : messages) {
@@ -163,7 +163,7 @@ struct WatchRecord {
     return result;
   }
 
-  // No sequence number is missing, none goes back, no message admits a gap.
+  // Expects that sequence numbers have no hole and never decrease, and that no message has `gap`.
   void ExpectGapFree() const {
     ASSERT_FALSE(messages.empty());
     EXPECT_EQ(messages[0]["kind"], "SNAPSHOT");
@@ -182,16 +182,16 @@ struct WatchRecord {
   }
 };
 
-// What may take longer in a sanitized build: training is some ten times as slow there.
+// A time limit; longer in sanitized builds, where training is about ten times slower.
 #ifdef NERF_SANITIZED
 inline constexpr int kSlower = 8;
 #else
 inline constexpr int kSlower = 1;
 #endif
 
-// The four binaries as a user runs them: nerfd on a folder of its own and free ports, with the
-// worker and engine that it starts; nerfctl against it. Whatever a test leaves behind is killed at
-// its end: every process carries a mark in its environment.
+// The four binaries as a user runs them: nerfd on its own folder and free ports, with the worker
+// and engine that it starts, and nerfctl. All processes carry a mark in their environment, by which
+// those that are left are killed at the end of a test.
 class ServiceTest : public testing::Test {
  protected:
   static constexpr absl::Duration kLong = absl::Seconds(60 * kSlower);
@@ -209,7 +209,7 @@ class ServiceTest : public testing::Test {
     }
     ctls_.clear();
     nerfd_.reset();
-    // The worker first, or it would start another engine.
+    // The worker first, because it would start another engine.
     for (const char* name : {"nerfd", "nerf-worker", "nerf-engine", "nerfctl"}) {
       for (const pid_t pid : MarkedProcesses(name)) kill(pid, SIGKILL);
     }
@@ -249,7 +249,7 @@ class ServiceTest : public testing::Test {
     });
   }
 
-  // Flags of a nerfd on the ports of the last one.
+  // Flags for the ports of the previous nerfd.
   std::vector<std::string> SamePorts() const {
     return {"--listen", address_, "--metrics-listen", metrics_address_};
   }
@@ -273,7 +273,7 @@ class ServiceTest : public testing::Test {
     return result;
   }
 
-  // Starts a nerfctl that runs beside the test; it lives as long as the test.
+  // Starts a nerfctl in the background, until the end of the test.
   BinaryProcess& StartCtl(const std::vector<std::string>& arguments) {
     ctls_.push_back(Start("nerfctl", arguments));
     return *ctls_.back();
@@ -285,7 +285,7 @@ class ServiceTest : public testing::Test {
 
   static WatchRecord Seen(const BinaryProcess& watch) { return {watch.lines()}; }
 
-  // The sample scene, cut down to a few views so that reading and evaluating it takes no time.
+  // The sample scene with a few views, which is fast to read and evaluate.
   std::string SmallScene(int n_train = 16, int n_test = 2) {
     namespace fs = std::filesystem;
     const fs::path from = fs::path(SourceDir()) / "examples/mic";
@@ -330,7 +330,7 @@ class ServiceTest : public testing::Test {
     return shown.json();
   }
 
-  // Polls the job until `condition` holds; its last word otherwise.
+  // Polls the job until `condition` holds, and returns it; after the time limit, the last state.
   bool WaitForJob(const std::string& id, const std::function<bool(const Json&)>& condition,
                   absl::Duration timeout = kLong) {
     Json job;
@@ -343,7 +343,7 @@ class ServiceTest : public testing::Test {
     return WaitForJob(
         id, [&](const Json& job) { return job["state"] == state; }, timeout);
   }
-  // Training, with steps told.
+  // True for a job in training that has reported steps.
   bool WaitForSteps(const std::string& id, int step = 1) {
     return WaitForJob(
         id, [&](const Json& job) { return job["state"] == "RUNNING" && StepOf(job) >= step; });
@@ -393,10 +393,10 @@ class ServiceTest : public testing::Test {
     for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
       const std::string number = entry.path().filename();
       if (number.find_first_not_of("0123456789") != std::string::npos) continue;
-      // Each variable ends with a zero byte. A zombie's is empty: it does nothing any more.
+      // Variables end with a zero byte. A zombie has none.
       const std::string environment = ReadWholeFile(entry.path() / "environ");
       if (environment.find(mark_ + '\0') == std::string::npos) continue;
-      // The kernel says so when a build has replaced the binary meanwhile.
+      // The suffix of a binary that a build has replaced in the meantime.
       const std::string program =
           std::filesystem::read_symlink(entry.path() / "exe", ignored).filename();
       if (!name.empty() && program != name && program != name + " (deleted)") continue;
@@ -405,7 +405,7 @@ class ServiceTest : public testing::Test {
     return result;
   }
 
-  // The process of that name, once there is exactly one, other than `other`; 0 when there is none.
+  // Waits for exactly one process of this name, other than `other`; 0 after the time limit.
   pid_t WaitForOnly(const std::string& name, pid_t other = 0) const {
     pid_t pid = 0;
     WaitUntil(absl::Seconds(20 * kSlower), [&] {

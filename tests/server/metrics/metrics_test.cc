@@ -205,8 +205,18 @@ TEST_F(MetricsTest, WorkersThatComeAndGoDoNotUseUpTheLabelsOfTheirGauges) {
   EXPECT_EQ(Scrape().find("pod-"), std::string::npos);
 }
 
-TEST_F(MetricsTest, EveryMethodAndCodeHasASeriesBeforeTheFirstCall) {
-  const std::string body = Scrape();
+TEST_F(MetricsTest, CodesThatAlertsReadHaveASeriesBeforeTheFirstCallAndOthersFromThen) {
+  std::string body = Scrape();
+  for (const char* code : {"OK", "Unknown", "Internal", "DataLoss"}) {
+    EXPECT_THAT(body, HasSubstr(std::string("grpc_server_handled_total{grpc_code=\"") + code +
+                                "\",grpc_method=\"GetScene\""));
+  }
+  EXPECT_THAT(body, Not(HasSubstr("grpc_code=\"NotFound\"")));
+  RpcMethodMetrics* method = rpc_.Find("/nerf.v1.SceneService/GetScene");
+  method->Handled(5, 0.1);
+  method->Handled(5, 0.1);
+  method->Handled(99, 0.1);  // no code: counts as Unknown
+  body = Scrape();
   size_t n_codes = 0;
   for (size_t at = 0; (at = body.find("grpc_server_handled_total{", at)) != std::string::npos;
        ++at) {
@@ -217,7 +227,10 @@ TEST_F(MetricsTest, EveryMethodAndCodeHasASeriesBeforeTheFirstCall) {
       ++n_codes;
     }
   }
-  EXPECT_EQ(n_codes, 17u);
+  EXPECT_EQ(n_codes, 5u);
+  EXPECT_THAT(body, HasSubstr("grpc_server_handled_total{grpc_code=\"NotFound\",grpc_method="
+                              "\"GetScene\",grpc_service=\"nerf.v1.SceneService\","
+                              "grpc_type=\"unary\"} 2"));
   EXPECT_THAT(body, HasSubstr(R"(grpc_type="bidi_stream")"));
   EXPECT_EQ(rpc_.Find("/evil.Service/Attack-1"), rpc_.Find("/evil.Service/Attack-2"));
 }

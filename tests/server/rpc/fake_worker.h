@@ -19,8 +19,8 @@
 
 namespace nerf {
 
-// A worker that says and does what a test tells it, over the real protocol: grants, fences,
-// renders. One thread of its own reads; everything else belongs to the test's thread.
+// A scripted worker on the real protocol. One thread of its own reads; everything else runs on the
+// test's thread.
 class FakeWorker {
  public:
   FakeWorker(std::shared_ptr<grpc::Channel> channel, const std::string& token, std::string id)
@@ -68,7 +68,7 @@ class FakeWorker {
   }
 
   using Wanted = std::function<bool(const v1::SynchronizeResponse&)>;
-  // The next message that is wanted; others before it are dropped. nullopt after `timeout`.
+  // The next message that `wanted` accepts; those before it are dropped. nullopt after `timeout`.
   std::optional<v1::SynchronizeResponse> WaitFor(const Wanted& wanted,
                                                  absl::Duration timeout = absl::Seconds(10)) {
     const absl::Time deadline = absl::Now() + timeout;
@@ -101,7 +101,7 @@ class FakeWorker {
     return WaitFor([&](const auto& m) { return m.finished_acknowledged() == job; }).has_value();
   }
 
-  // Says hello and takes the job that waits.
+  // Sends the hello and waits for a grant.
   std::optional<v1::DesiredJob> TakeJob() {
     Hello();
     return WaitForOrder(v1::DesiredJob::TRAIN);
@@ -114,7 +114,7 @@ class FakeWorker {
     return FromGrpcStatus(stub_->CommitCheckpoint(&context, request, &response));
   }
 
-  // The stream's end, as the server says it.
+  // The final status of the stream.
   absl::Status WaitForEnd() {
     {
       const absl::Time deadline = absl::Now() + absl::Seconds(10);

@@ -34,24 +34,24 @@
 
 namespace nerf {
 
-// All of nerfd but its main, in process: real queue, real stores in a temporary folder, real gRPC
-// over an in-process channel, and a clock that stands still. Used by every test of the services.
+// nerfd without its main(), in process, for tests of the services: real queue, real stores in a
+// temporary folder, gRPC over an in-process channel, and a fake clock.
 class RpcTestServer {
  public:
   static constexpr char kToken[] = "worker-token-of-the-test";
 
-  // In process, or over a loopback socket where the transport matters.
+  // In process, or on a loopback socket for tests of the transport.
   explicit RpcTestServer(bool over_socket = false) : over_socket_(over_socket) { Start(); }
   ~RpcTestServer() { Stop(); }
 
-  // Short where the machine's clock is used.
+  // Times that run on the machine's clock are short.
   static ServiceTimes DefaultTimes() {
     ServiceTimes times;
     times.bookmark_interval = absl::Milliseconds(100);
     return times;
   }
 
-  // As a server with other times would have it.
+  // Starts with other times.
   void Restart(const ServiceTimes& times) {
     Stop();
     times_ = times;
@@ -106,7 +106,7 @@ class RpcTestServer {
     blobs.reset();
   }
 
-  // A unary call with a deadline and, where given, the worker token.
+  // A unary call with a deadline and, unless empty, the worker token.
   template <typename Stub, typename Request, typename Response>
   static absl::Status Call(
       Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -124,7 +124,7 @@ class RpcTestServer {
     return proto;
   }
 
-  // A scene of one small file; returns its name.
+  // Creates a scene of one small file. Returns its name.
   std::string CreateScene(const std::string& id = "") {
     v1::CreateSceneRequest request;
     request.set_scene_id(id);
@@ -162,7 +162,7 @@ class RpcTestServer {
     return job;
   }
 
-  // What the clockwork does.
+  // The periodic work.
   void Tick() {
     leases->ExpireLeases();
     rpc->Tick();

@@ -1,0 +1,95 @@
+#include "client/global_flags.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "client/io.h"
+#include "client/names.h"
+#include "client/session.h"
+#include "client/time_flag.h"
+#include "common/edit_distance.h"
+#include "common/status_macros.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+bool IsSetInEnvironment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+// The value of the word; InvalidArgument that lists the words otherwise.
+template <typename Value>
+absl::StatusOr<Value> ParseWord(std::string_view flag, const std::string& word,
+                                const std::vector<std::pair<std::string, Value>>& words) {
+  std::vector<std::string> known;
+  for (const auto& [name, value] : words) {
+    if (name == word) return value;
+    known.push_back(name);
+  }
+  return absl::InvalidArgumentError(fmt::format("{}: '{}' is not one of {}{}", flag,
+                                                word.substr(0, 64), fmt::join(known, ", "),
+                                                DidYouMean(word.substr(0, 64), known)));
+}
+
+ProgressMode AutomaticProgress(const GlobalFlags& flags, const Io& io) {
+  if (flags.quiet) return ProgressMode::kNone;
+  return io.err_is_terminal && !io.dumb_terminal ? ProgressMode::kBar : ProgressMode::kPlain;
+}
+
+}  // namespace
+
+void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw) {
+  app.add_option("--server", raw->flags.server, "Address of nerfd")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app.add_option("--project", raw->flags.project, "Project that short ids belong to")
+      ->type_name("ID")
+      ->capture_default_str();
+  CLI::Option* output =
+      app.add_option("-o,--output", raw->output, "Form of the result: table, json, jsonl or name")
+          ->type_name("FORM")
+          ->capture_default_str();
+  app.add_flag("--json", raw->json, "Same as --output json")->excludes(output);
+  output->excludes(app.get_option("--json"));
+  app.add_flag("-q,--quiet", raw->flags.quiet, "Print only results and errors");
+  app.add_flag("--no-hints", raw->flags.no_hints, "Suggest no next commands");
+  app.add_flag("--no-color", raw->no_color, "No colors (also NO_COLOR and TERM=dumb)");
+  app.add_option("--progress", raw->progress, "How progress is shown: auto, bar, plain, json, none")
+      ->type_name("MODE")
+      ->capture_default_str();
+  app.add_option("--timeout", raw->timeout, "Give up after this long, such as 90s or 5m")
+      ->type_name("TIME");
+}
+
+absl::StatusOr<GlobalFlags> ResolveGlobalFlags(const RawGlobalFlags& raw, const Io& io) {
+  GlobalFlags flags = raw.flags;
+  NERF_ASSIGN_OR_RETURN(flags.output,
+                        ParseWord<OutputFormat>("--output", raw.json ? "json" : raw.output,
+                                                {{"table", OutputFormat::kTable},
+                                                 {"json", OutputFormat::kJson},
+                                                 {"jsonl", OutputFormat::kJsonLines},
+                                                 {"name", OutputFormat::kName}}));
+  NERF_ASSIGN_OR_RETURN(flags.progress,
+                        ParseWord<ProgressMode>("--progress", raw.progress,
+                                                {{"auto", AutomaticProgress(flags, io)},
+                                                 {"bar", ProgressMode::kBar},
+                                                 {"plain", ProgressMode::kPlain},
+                                                 {"json", ProgressMode::kJson},
+                                                 {"none", ProgressMode::kNone}}));
+  if (!raw.timeout.empty()) {
+    NERF_ASSIGN_OR_RETURN(flags.timeout, ParseTimeFlag("--timeout", raw.timeout));
+  }
+  flags.color =
+      io.out_is_terminal && !io.dumb_terminal && !raw.no_color && !IsSetInEnvironment("NO_COLOR");
+  NERF_RETURN_IF_ERROR(CheckServerAddress(flags.server));
+  NERF_RETURN_IF_ERROR(ProjectName(flags.project).status());
+  return flags;
+}
+
+}  // namespace nerf

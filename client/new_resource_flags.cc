@@ -1,0 +1,34 @@
+#include "client/new_resource_flags.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "client/names.h"
+#include "common/status_macros.h"
+#include "fmt/format.h"
+
+namespace nerf {
+
+void AddNewResourceFlags(CLI::App& app, NewResourceFlags* flags) {
+  app.add_option("--display-name", flags->display_name, "Name shown to people")->type_name("TEXT");
+  app.add_option("--id", flags->id, "Wanted id (default: the server makes one)")->type_name("ID");
+  app.add_option("--request-id", flags->request_id,
+                 "UUID4 that makes repeating this command safe (default: a new one)")
+      ->type_name("UUID");
+}
+
+absl::StatusOr<std::string> RequestIdOrNew(const std::string& text, RandomSource& random) {
+  if (text.empty()) return NewUuid4(random);
+  if (IsUuid4(text)) return text;
+  return absl::InvalidArgumentError(
+      fmt::format("--request-id: '{}' is not a UUID4", text.substr(0, 64)));
+}
+
+absl::Status CompleteNewResourceFlags(NewResourceFlags* flags, RandomSource& random) {
+  NERF_ASSIGN_OR_RETURN(flags->request_id, RequestIdOrNew(flags->request_id, random));
+  if (!flags->id.empty()) NERF_RETURN_IF_ERROR(CheckResourceId("--id", flags->id));
+  return CheckDisplayName("--display-name", flags->display_name);
+}
+
+}  // namespace nerf

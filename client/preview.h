@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "nerf/v1/training_service.pb.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nerf {
+
+class Session;
+
+// The flags about previews that `train`, `job create` and `job watch` share.
+struct PreviewFlags {
+  std::string file;   // keep this PNG fresh; empty: none
+  bool show = false;  // show each in the terminal
+};
+
+void AddPreviewFlags(CLI::App& app, PreviewFlags* flags);
+
+// OK if --show can work here. Errors: InvalidArgument when standard error is no terminal.
+absl::Status CheckPreviewFlags(const Session& session, const PreviewFlags& flags);
+
+// Follows the previews of a job: writes each new one to the file and shows it in the terminal.
+// Errors are reported once and do not end the watch. Not thread-safe.
+class PreviewFollower {
+ public:
+  // Both outlive it.
+  PreviewFollower(Session& session, const PreviewFlags& flags) : session_(session), flags_(flags) {}
+
+  // True if `progress` has a preview that was not seen yet and a flag asks for it.
+  bool HasNew(const v1::Progress& progress) const;
+  // Fetches it.
+  void Follow(const v1::Progress& progress);
+
+ private:
+  absl::Status Fetch(const v1::Progress& progress);
+
+  Session& session_;
+  const PreviewFlags& flags_;
+  std::string seen_;  // digest of the last preview
+  bool failed_ = false;
+};
+
+// `job preview`: writes the job's last preview to `file` (unless empty), and shows it. Returns the
+// exit code.
+int PrintPreview(Session& session, const std::string& job, const PreviewFlags& flags);
+
+}  // namespace nerf

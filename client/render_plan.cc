@@ -1,0 +1,199 @@
+#include "client/render_plan.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_split.h"
+#include "client/names.h"
+#include "common/edit_distance.h"
+#include "common/status_macros.h"
+#include "engine/config/view_limits.h"
+#include "engine/scene/camera_file.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr RenderChannelName kChannels[] = {
+    {"rgb", v1::RGB}, {"depth", v1::DEPTH}, {"opacity", v1::OPACITY}};
+
+absl::StatusOr<std::vector<RenderChannelName>> ParseChannels(const std::string& text) {
+  std::vector<RenderChannelName> channels;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    const auto known = std::find_if(std::begin(kChannels), std::end(kChannels),
+                                    [&](const auto& channel) { return channel.name == name; });
+    if (known == std::end(kChannels)) {
+      const std::vector<std::string> names = {"rgb", "depth", "opacity"};
+      return absl::InvalidArgumentError(
+          fmt::format("--channels: '{}' is not one of rgb, depth, opacity{}", name.substr(0, 64),
+                      DidYouMean(name.substr(0, 64), names)));
+    }
+    for (const RenderChannelName& channel : channels) {
+      if (channel.value == known->value) {
+        return absl::InvalidArgumentError(fmt::format("--channels: {} is given twice", name));
+      }
+    }
+    channels.push_back(*known);
+  }
+  return channels;
+}
+
+v1::Camera ToProto(const Camera& camera) {
+  v1::Camera proto;
+  proto.set_width(static_cast<uint32_t>(std::max(0, camera.width)));
+  proto.set_height(static_cast<uint32_t>(std::max(0, camera.height)));
+  proto.set_fl_x(camera.fl_x);
+  proto.set_fl_y(camera.fl_y);
+  proto.set_cx(camera.cx);
+  proto.set_cy(camera.cy);
+  proto.set_lens(camera.lens == LensModel::kOpenCv ? v1::LENS_MODEL_OPENCV
+                                                   : v1::LENS_MODEL_PINHOLE);
+  proto.set_k1(camera.k1);
+  proto.set_k2(camera.k2);
+  proto.set_k3(camera.k3);
+  proto.set_p1(camera.p1);
+  proto.set_p2(camera.p2);
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 4; ++column) {
+      proto.add_transform_matrix(camera.camera_to_world.m[row][column]);
+    }
+  }
+  for (const double value : {0.0, 0.0, 0.0, 1.0}) proto.add_transform_matrix(value);
+  return proto;
+}
+
+// Sets what is rendered: exactly one of NAME, --model, --checkpoint and --job.
+absl::Status SetSource(const RenderFlags& flags, const std::string& project,
+                       v1::RenderImageRequest* request) {
+  std::string model = flags.model, checkpoint = flags.checkpoint;
+  if (!flags.source.empty()) {
+    (LooksLikeCheckpoint(flags.source) ? checkpoint : model) = flags.source;
+  }
+  if (!model.empty()) {
+    NERF_ASSIGN_OR_RETURN(*request->mutable_model(),
+                          ExpandName(ResourceKind::kModel, model, project));
+  } else if (!checkpoint.empty()) {
+    NERF_ASSIGN_OR_RETURN(*request->mutable_checkpoint(),
+                          ExpandCheckpointName(checkpoint, project, /*newest_allowed=*/false));
+  } else if (!flags.job.empty()) {
+    NERF_ASSIGN_OR_RETURN(*request->mutable_training_job(),
+                          ExpandName(ResourceKind::kJob, flags.job, project));
+  } else {
+    return absl::InvalidArgumentError("render needs a model, --checkpoint or --job");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
+  const bool jpeg = flags.format == "jpeg" || flags.format == "jpg";
+  if (!jpeg && flags.format != "png") {
+    const std::vector<std::string> formats = {"png", "jpeg"};
+    return absl::InvalidArgumentError(fmt::format("--format: '{}' is not one of png, jpeg{}",
+                                                  flags.format.substr(0, 64),
+                                                  DidYouMean(flags.format.substr(0, 64), formats)));
+  }
+  if (jpeg && plan->Has(v1::DEPTH)) {
+    return absl::InvalidArgumentError("--format: depth has 16 bits and needs png, not jpeg");
+  }
+  plan->request.set_format(jpeg ? v1::JPEG : v1::PNG);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool RenderPlan::Has(v1::RenderChannel channel) const {
+  return std::any_of(channels.begin(), channels.end(),
+                     [&](const RenderChannelName& c) { return c.value == channel; });
+}
+
+v1::RenderImageRequest RenderPlan::RequestOf(size_t i) const {
+  v1::RenderImageRequest view = request;
+  if (cameras.empty()) {
+    view.mutable_orbit()->set_index(static_cast<uint32_t>(i));
+    view.mutable_orbit()->set_count(static_cast<uint32_t>(n_views));
+  } else {
+    *view.mutable_camera() = ToProto(cameras[i]);
+  }
+  return view;
+}
+
+absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::string& project) {
+  RenderPlan plan;
+  NERF_RETURN_IF_ERROR(SetSource(flags, project, &plan.request));
+  NERF_ASSIGN_OR_RETURN(plan.channels, ParseChannels(flags.channels));
+  NERF_RETURN_IF_ERROR(SetFormat(flags, &plan));
+  if (flags.sheet && !plan.Has(v1::RGB)) {
+    return absl::InvalidArgumentError("--sheet: needs rgb among --channels");
+  }
+  if (flags.camera.empty() == (flags.orbit == 0)) {
+    return absl::InvalidArgumentError("render needs --camera or --orbit");
+  }
+  for (const RenderChannelName& channel : plan.channels) plan.request.add_channels(channel.value);
+  plan.request.set_width(flags.width);
+  plan.request.set_height(flags.height);
+  plan.n_views = flags.orbit;
+  return plan;
+}
+
+absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
+  if (flags.camera.empty()) return absl::OkStatus();
+  // Frames without a size, such as Blender's, take the size of the flags.
+  NERF_ASSIGN_OR_RETURN(plan->cameras,
+                        ReadCameraFile(flags.camera, {static_cast<int>(flags.width),
+                                                      static_cast<int>(flags.height)}));
+  if (plan->cameras.empty()) {
+    return absl::InvalidArgumentError(flags.camera + ": holds no frames");
+  }
+  plan->n_views = plan->cameras.size();
+  return absl::OkStatus();
+}
+
+void AddRenderFlags(CLI::App& render, RenderFlags* flags) {
+  CLI::Option* source =
+      render.add_option("model", flags->source, "Model to render, or a checkpoint JOB/STEP");
+  CLI::Option* model =
+      render.add_option("--model", flags->model, "Render this model")->type_name("MODEL");
+  CLI::Option* checkpoint =
+      render.add_option("--checkpoint", flags->checkpoint, "Render this checkpoint")
+          ->type_name("JOB/STEP");
+  CLI::Option* job =
+      render.add_option("--job", flags->job, "Render a job as it is now")->type_name("JOB");
+  CLI::Option* sources[] = {source, model, checkpoint, job};
+  for (CLI::Option* one : sources) {
+    for (CLI::Option* other : sources) {
+      if (one != other) one->excludes(other);
+    }
+  }
+  CLI::Option* camera = render
+                            .add_option("--camera", flags->camera,
+                                        "All frames of a transforms.json-like file, or the test "
+                                        "views\nof a data set's folder")
+                            ->type_name("FILE");
+  CLI::Option* orbit = render.add_option("--orbit", flags->orbit, "N views around the scene")
+                           ->type_name("N")
+                           ->check(CLI::Range(1, kMaxOrbitViews));
+  camera->excludes(orbit);
+  orbit->excludes(camera);
+  render.add_option("--width", flags->width, "Width in pixels (default: the camera's)")
+      ->type_name("PIXELS")
+      ->check(CLI::Range(1, kMaxViewSide));
+  render.add_option("--height", flags->height, "Height in pixels (default: the camera's)")
+      ->type_name("PIXELS")
+      ->check(CLI::Range(1, kMaxViewSide));
+  render.add_option("--channels", flags->channels, "Any of rgb, depth, opacity, with commas")
+      ->type_name("LIST")
+      ->capture_default_str();
+  render.add_option("--format", flags->format, "png or jpeg")
+      ->type_name("NAME")
+      ->capture_default_str();
+  render.add_option("--out", flags->out, "Folder for the images; made if missing")
+      ->type_name("DIR")
+      ->required();
+  render.add_flag("--sheet", flags->sheet,
+                  "Also write all color views into one picture, sheet.png");
+}
+
+}  // namespace nerf

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <string>
+
+#include "client/names.h"
+#include "client/paging.h"
+#include "client/session.h"
+#include "common/exit_code.h"
+
+namespace nerf {
+
+// What most verbs do: expand a name, make one call, print the reply. Methods are members of the
+// generated stubs; each function returns the exit code.
+
+// Calls `method` with a request whose only field is the full name of `text`.
+template <typename Service, typename Request, typename Response>
+absl::StatusOr<Response> CallByName(Session& session, const std::string& name,
+                                    grpc::Status (Service::Stub::*method)(grpc::ClientContext*,
+                                                                          const Request&,
+                                                                          Response*)) {
+  Request request;
+  request.set_name(name);
+  const auto stub = session.Stub<Service>();
+  return session.Call(*stub, method, request);
+}
+
+// show: prints the resource that `text` names.
+template <typename Service, typename Request, typename Resource>
+int ShowResource(Session& session, ResourceKind kind, const std::string& text,
+                 grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                       Resource*),
+                 void (*print)(const Printer&, const Resource&)) {
+  const auto name = ExpandName(kind, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  const auto resource = CallByName<Service>(session, *name, method);
+  if (!resource.ok()) return session.Fail(resource.status());
+  print(session.printer(), *resource);
+  return kOk;
+}
+
+// ls: prints up to `limit` resources of the project (0: all). `items` is the accessor of the list
+// in a page.
+template <typename Service, typename Request, typename Response, typename Resource>
+int ListResources(Session& session, int limit,
+                  grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                        Response*),
+                  google::protobuf::RepeatedPtrField<Resource>* (Response::*items)(),
+                  void (*print)(const Printer&, const std::vector<Resource>&)) {
+  const auto stub = session.Stub<Service>();
+  const auto resources = ListAll<Resource, Request>(
+      session, *stub, method, limit, [items](Response& page) { return (page.*items)(); });
+  if (!resources.ok()) return session.Fail(resources.status());
+  print(session.printer(), *resources);
+  return kOk;
+}
+
+// rm: deletes what `texts` name, as RemoveEach does.
+template <typename Service, typename Request, typename Response>
+int RemoveResources(Session& session, ResourceKind kind, const std::vector<std::string>& texts,
+                    grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                          Response*)) {
+  return RemoveEach(session, kind, texts, [&](const std::string& name) {
+    return CallByName<Service>(session, name, method).status();
+  });
+}
+
+}  // namespace nerf

@@ -1,0 +1,60 @@
+#include "client/resource_ids.h"
+
+#include "client/session.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
+#include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/scene_service.grpc.pb.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kMaxIds = 100;
+constexpr absl::Duration kMaxWait = absl::Seconds(2);
+
+template <typename Service, typename Request, typename Response, typename Resource>
+std::vector<std::string> IdsOf(
+    Session& session, Request request,
+    grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    const google::protobuf::RepeatedPtrField<Resource>& (Response::*items)() const) {
+  request.set_page_size(kMaxIds);
+  const auto stub = session.Stub<Service>();
+  const auto page = session.Call(*stub, method, request, kMaxWait);
+  std::vector<std::string> ids;
+  if (!page.ok()) return ids;
+  for (const Resource& resource : ((*page).*items)()) ids.push_back(ShortName(resource.name()));
+  return ids;
+}
+
+template <typename Request>
+Request OfProject(const Session& session) {
+  Request request;
+  request.set_parent(ProjectName(session.flags().project).value_or(""));
+  return request;
+}
+
+}  // namespace
+
+std::vector<std::string> ListShortIds(Session& session, ResourceKind kind) {
+  switch (kind) {
+    case ResourceKind::kScene:
+      return IdsOf<v1::SceneService>(session, OfProject<v1::ListScenesRequest>(session),
+                                     &v1::SceneService::Stub::ListScenes,
+                                     &v1::ListScenesResponse::scenes);
+    case ResourceKind::kJob:
+      return IdsOf<v1::TrainingService>(session, OfProject<v1::ListTrainingJobsRequest>(session),
+                                        &v1::TrainingService::Stub::ListTrainingJobs,
+                                        &v1::ListTrainingJobsResponse::training_jobs);
+    case ResourceKind::kModel:
+      return IdsOf<v1::ModelService>(session, OfProject<v1::ListModelsRequest>(session),
+                                     &v1::ModelService::Stub::ListModels,
+                                     &v1::ListModelsResponse::models);
+    case ResourceKind::kWorker:
+      return IdsOf<v1::AdminService>(session, v1::ListWorkersRequest(),
+                                     &v1::AdminService::Stub::ListWorkers,
+                                     &v1::ListWorkersResponse::workers);
+  }
+  return {};
+}
+
+}  // namespace nerf

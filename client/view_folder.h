@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/depth_spool.h"
+#include "client/render_plan.h"
+
+namespace nerf {
+
+// The folder that `render` fills: images under the names that nerf-engine gives them, depth.json,
+// sheet.png. Not thread-safe.
+class ViewFolder {
+ public:
+  // Makes the folder if it is missing. Errors: InvalidArgument that names --out.
+  static absl::StatusOr<ViewFolder> Open(const std::string& path);
+
+  // Writes the images of view `index`. Depth maps are kept back until Finish, because all share one
+  // scale. Errors: Internal when the server sent no image of a channel; those of writing.
+  absl::Status WriteView(size_t index, const RenderPlan& plan,
+                         const v1::RenderImageResponse& response);
+  // Writes the depth maps of all views, if there are any.
+  absl::Status Finish();
+  // Writes sheet.png from the color views.
+  absl::Status WriteSheet();
+  // After an error: removes the folder if this object made it and it is empty.
+  void RemoveIfEmpty() const;
+
+  // Paths of the files, in the order of writing.
+  const std::vector<std::string>& written() const { return written_; }
+  // Image files of an earlier render that were not overwritten, by name.
+  std::vector<std::string> OlderFiles() const;
+  // Distance that a depth of 65535 stands for; 0 without depth.
+  double far() const { return depths_->far(); }
+
+ private:
+  ViewFolder(std::string path, bool made);
+
+  std::string path_;
+  bool made_;
+  std::set<std::string> older_;  // names of image files that were there
+  std::unique_ptr<DepthSpool> depths_;
+  std::vector<std::string> written_;
+};
+
+}  // namespace nerf
