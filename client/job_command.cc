@@ -23,8 +23,8 @@ using JobStub = v1::TrainingService::Stub;
 
 int CreateJob(Session& session, const JobFlags& flags, const std::string& scene, bool watch) {
   if (flags.help_settings) {
-    PrintSettings(session.printer());
-    return kOk;
+    const absl::Status printed = PrintSettings(flags, session.printer());
+    return printed.ok() ? kOk : session.FailUsage(printed);
   }
   absl::StatusOr<v1::CreateTrainingJobRequest> request =
       BuildJobRequest(flags, session.flags().project, *session.io().random);

@@ -14,8 +14,9 @@
 #include "common/error_reason.h"
 #include "common/rpc/training_config.h"
 #include "common/status_macros.h"
-#include "engine/config/settings_help.h"
 #include "engine/config/train_config.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/describe/settings_help.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -62,12 +63,17 @@ class Violations {
 
 std::string Quoted(std::string_view text) { return fmt::format("'{}'", text.substr(0, 64)); }
 
-// OK if the server would accept the config. The error leaves out the field's name, because the
-// flag's name is put before it.
+// The status without the name of the field that its message begins with: the flag's name is put
+// before it.
+absl::Status WithoutField(const absl::Status& status) {
+  const std::string message(status.message());
+  return absl::Status(status.code(), message.substr(message.find(": ") + 2));
+}
+
+// OK if the server would accept the config.
 absl::Status CheckConfig(const TrainConfig& config) {
   const absl::Status status = ValidateConfig(config);
-  const std::string message(status.message());
-  return status.ok() ? status : absl::Status(status.code(), message.substr(message.find(": ") + 2));
+  return status.ok() ? status : WithoutField(status);
 }
 
 void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
@@ -91,13 +97,14 @@ void TakeBudget(const JobFlags& flags, v1::TrainingConfig* config, Violations* v
   set("--seconds", flags.seconds, BudgetKind::kSeconds);
 }
 
+std::string MethodOf(const JobFlags& flags) {
+  return flags.method.empty() ? TrainConfig().method : flags.method;
+}
+
 void SetMethod(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
   config->set_method(flags.method);
-  TrainConfig checked;
-  if (!flags.method.empty()) checked.method = flags.method;
-  if (absl::Status status = CheckConfig(checked); !status.ok()) {
-    violations->Add("--method", status);
-  }
+  const absl::StatusOr<TrainConfig> defaults = DefaultConfig(MethodOf(flags));
+  if (!defaults.ok()) violations->Add("--method", WithoutField(defaults.status()));
 }
 
 void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
@@ -132,7 +139,8 @@ void SetInit(const JobFlags& flags, const std::string& project, v1::TrainingConf
 }
 
 void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* violations) {
-  TrainConfig checked;
+  // A wrong method has its violation already.
+  TrainConfig checked = DefaultConfig(MethodOf(flags)).value_or(TrainConfig());
   std::set<std::string> seen;
   for (const std::string& setting : flags.settings) {
     const size_t equals = setting.find('=');
@@ -151,13 +159,24 @@ void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* 
     }
     (*config->mutable_settings())[key] = value;
   }
+  if (absl::Status status = CheckConfig(checked); !status.ok()) violations->Add("--set", status);
+}
+
+// "ngp (default) or ngp-autograd".
+std::string MethodHelp() {
+  std::string help;
+  for (const MethodDescription* method : MethodDescriptions()) {
+    const bool is_default = method->name() == TrainConfig().method;
+    help += fmt::format("{}{}{}", help.empty() ? "" : " or ", method->name(),
+                        is_default ? " (default)" : "");
+  }
+  return help;
 }
 
 }  // namespace
 
 void AddJobFlags(CLI::App& app, JobFlags* flags) {
-  app.add_option("--method", flags->method, "Training method: ngp (default) or ngp-autograd")
-      ->type_name("NAME");
+  app.add_option("--method", flags->method, "Training method: " + MethodHelp())->type_name("NAME");
   CLI::Option* steps =
       app.add_option("--steps", flags->steps, "Train for this many optimizer steps")
           ->type_name("N");
@@ -257,11 +276,13 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
   return request;
 }
 
-void PrintSettings(const Printer& printer) {
+absl::Status PrintSettings(const JobFlags& flags, const Printer& printer) {
+  NERF_ASSIGN_OR_RETURN(const TrainConfig defaults, DefaultConfig(MethodOf(flags)));
+  const MethodDescription& method = MethodDescriptionOf(defaults);
   const bool json = printer.format == OutputFormat::kJson;
   if (json || printer.format == OutputFormat::kJsonLines) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const SettingHelp& setting : DescribeSettings()) {
+    for (const SettingHelp& setting : DescribeSettings(method)) {
       nlohmann::ordered_json entry = {{"key", setting.key}, {"default", setting.default_value}};
       if (setting.range.has_value()) {
         entry["min"] = setting.range->first;
@@ -272,13 +293,14 @@ void PrintSettings(const Printer& printer) {
       list.push_back(std::move(entry));
     }
     if (json) printer.out << list.dump(2) << '\n';
-    return;
+    return absl::OkStatus();
   }
   if (printer.format == OutputFormat::kName) {
-    for (const SettingHelp& setting : DescribeSettings()) printer.out << setting.key << '\n';
-    return;
+    for (const SettingHelp& setting : DescribeSettings(method)) printer.out << setting.key << '\n';
+    return absl::OkStatus();
   }
-  printer.out << SettingsTable();
+  printer.out << SettingsTable(method);
+  return absl::OkStatus();
 }
 
 }  // namespace nerf

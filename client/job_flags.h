@@ -41,8 +41,9 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
 // Checks the flags that need a watch. Errors: InvalidArgument.
 absl::Status CheckWatchFlags(const Session& session, const JobFlags& flags, bool watch);
 
-// Every setting with default, range and meaning (--help-settings).
-void PrintSettings(const Printer& printer);
+// Every setting of the method with default, range and meaning (--help-settings). Errors:
+// InvalidArgument that lists the methods.
+absl::Status PrintSettings(const JobFlags& flags, const Printer& printer);
 
 // --test-every as a number; nullopt without the flag. Errors: as BuildJobRequest.
 absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text);

@@ -68,8 +68,8 @@ absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
 
 int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   if (flags.help_settings) {
-    PrintSettings(session.printer());
-    return kOk;
+    const absl::Status printed = PrintSettings(flags, session.printer());
+    return printed.ok() ? kOk : session.FailUsage(printed);
   }
   absl::StatusOr<v1::CreateTrainingJobRequest> request =
       BuildJobRequest(flags, session.flags().project, *session.io().random);

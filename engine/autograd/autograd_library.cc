@@ -5,13 +5,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/autograd/autograd_step.h"
+#include "engine/train/method.h"
 
 // engine/tool opens this library and looks this function up by name. Does not throw.
 extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
-    const nerf::TrainConfig* config, const nerf::SceneGeometry* geometry, nerf::ThreadPool* pool,
-    absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {
+    const nerf::StepRequest* request, absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {
   try {
-    *step = nerf::NewAutogradStep(*config, *geometry, pool);
+    *step = nerf::NewAutogradStep(request->config, request->geometry, request->pool,
+                                  request->scene.train);
   } catch (const std::bad_alloc&) {
     *step = absl::ResourceExhaustedError("out of memory");
   } catch (const std::exception& e) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/status_macros.h"
 #include "engine/autograd/composite_op.h"
 #include "engine/autograd/density_activation_op.h"
 #include "engine/autograd/ngp_field_op.h"
@@ -15,7 +16,6 @@
 #include "engine/kernels/composite.h"
 #include "engine/kernels/distortion.h"
 #include "engine/methods/ngp/state.h"
-#include "engine/render/renderer.h"
 
 namespace nerf {
 namespace {
@@ -66,16 +66,20 @@ torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals) 
   return torch::where(size <= delta, square, delta * (size - 0.5 * delta));
 }
 
-class AutogradStep : public TrainingStep {
+class AutogradStep : public RayStep {
  public:
-  AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool)
-      : config_(config), pool_(pool), state_(WithoutHalfTable(config), geometry) {
+  AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
+               std::span<const View> views)
+      : RayStep(config, geometry, views, pool),
+        config_(config),
+        pool_(pool),
+        state_(WithoutHalfTable(config), geometry) {
     // Otherwise the scatter into the table would add in an arbitrary order.
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     at::set_num_threads(pool->n_threads());
   }
 
-  StepResult Run(const Batch& batch) override {
+  StepResult RunRays(const RayBatch& batch) override {
     try {
       return RunBatch(batch);
     } catch (const c10::Error& e) {
@@ -85,37 +89,46 @@ class AutogradStep : public TrainingStep {
       throw;
     }
   }
-  void Save(TensorFile* file) const override { state_.Save(file); }
-  absl::Status Load(const TensorFile& file) override { return state_.Load(file); }
+  void Save(TensorFile* file) const override {
+    state_.Save(file);
+    ray_count().Save(file);
+  }
+  absl::Status Load(const TensorFile& file) override {
+    NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
+    NERF_RETURN_IF_ERROR(state_.Load(file));
+    ray_count().Restore(rays);
+    return absl::OkStatus();
+  }
   void SaveModel(TensorFile* file) const override { state_.SaveModel(file); }
   absl::Status Initialize(const TensorFile& file) override { return state_.Initialize(file); }
-  TrainedModel Snapshot() const override { return state_.Snapshot(); }
+  std::unique_ptr<TrainedModel> Snapshot() const override { return state_.Snapshot(); }
   double OccupiedFraction() const override { return state_.occupancy.grid().OccupiedFraction(); }
   void ReopenGrid() override { state_.occupancy.Reopen(); }
 
  private:
-  StepResult RunBatch(const Batch& batch);
+  StepResult RunBatch(const RayBatch& batch);
   autograd::NgpTensors Parameters() const;
-  PackedSamples March(const Batch& batch, const autograd::NgpTensors& parameters);
-  void MarchWave(const Batch& batch, const autograd::NgpTensors& parameters,
+  PackedSamples March(const RayBatch& batch, const autograd::NgpTensors& parameters);
+  void MarchWave(const RayBatch& batch, const autograd::NgpTensors& parameters,
                  std::vector<RayState>* rays, PackedSamples* samples);
-  RenderedRays Render(const Batch& batch, const autograd::NgpTensors& parameters,
+  RenderedRays Render(const RayBatch& batch, const autograd::NgpTensors& parameters,
                       const PackedSamples& samples) const;
-  void UpdateParameters(const Batch& batch, const autograd::NgpTensors& parameters);
+  void UpdateParameters(const RayBatch& batch, const autograd::NgpTensors& parameters);
 
   const TrainConfig config_;
   ThreadPool* const pool_;
   NgpState state_;
 };
 
-StepResult AutogradStep::RunBatch(const Batch& batch) {
+StepResult AutogradStep::RunBatch(const RayBatch& batch) {
   if (state_.occupancy.IsDue(batch.step))
     state_.occupancy.Update(ProbedDensity(state_.Network()), batch.step, pool_);
   const autograd::NgpTensors parameters = Parameters();
   const PackedSamples samples = March(batch, parameters);
   const RenderedRays rendered = Render(batch, parameters, samples);
   const torch::Tensor residuals = rendered.colors - View(batch.targets);
-  const torch::Tensor losses = LossOf(config_, residuals);
+  torch::Tensor losses = LossOf(config_, residuals);
+  if (!batch.weights.empty()) losses = losses * View(batch.weights).unsqueeze(1);
   StepResult result;
   result.n_rays = batch.n_rays;
   result.n_marched = samples.n_marched;
@@ -144,7 +157,7 @@ autograd::NgpTensors AutogradStep::Parameters() const {
   return tensors;
 }
 
-PackedSamples AutogradStep::March(const Batch& batch, const autograd::NgpTensors& parameters) {
+PackedSamples AutogradStep::March(const RayBatch& batch, const autograd::NgpTensors& parameters) {
   const torch::NoGradGuard no_grad;
   const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
   const kernels::MarchSteps steps = state_.steps().Scaled(batch.step_scale);
@@ -170,7 +183,7 @@ PackedSamples AutogradStep::March(const Batch& batch, const autograd::NgpTensors
 
 // Marches the next samples of each ray, evaluates their densities, and keeps those that are
 // visible.
-void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& parameters,
+void AutogradStep::MarchWave(const RayBatch& batch, const autograd::NgpTensors& parameters,
                              std::vector<RayState>* rays, PackedSamples* samples) {
   const kernels::MarchGrid grid = MarchGridOf(state_.occupancy.grid());
   const kernels::MarchSteps steps = state_.steps().Scaled(batch.step_scale);
@@ -221,7 +234,7 @@ void AutogradStep::MarchWave(const Batch& batch, const autograd::NgpTensors& par
   samples->n_marched += n;
 }
 
-RenderedRays AutogradStep::Render(const Batch& batch, const autograd::NgpTensors& parameters,
+RenderedRays AutogradStep::Render(const RayBatch& batch, const autograd::NgpTensors& parameters,
                                   const PackedSamples& samples) const {
   const torch::Tensor ray_offsets = torch::from_blob(
       const_cast<int64_t*>(samples.ray_offsets.data()), {batch.n_rays + 1}, torch::kInt64);
@@ -246,10 +259,10 @@ RenderedRays AutogradStep::Render(const Batch& batch, const autograd::NgpTensors
 }
 
 // Hands autograd's gradients to the optimizer that the fused step uses.
-void AutogradStep::UpdateParameters(const Batch& batch, const autograd::NgpTensors& parameters) {
+void AutogradStep::UpdateParameters(const RayBatch& batch, const autograd::NgpTensors& parameters) {
   NgpParameters& p = state_.parameters;
   const int t = static_cast<int>(++state_.n_updates);
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < kNgpLayerCount; ++i) {
     const torch::Tensor& gradient = parameters.layers[i].grad();
     if (!gradient.defined()) continue;
     std::memcpy(p.weight_gradients(0) + kNgpLayers[i].offset,
@@ -273,9 +286,9 @@ void AutogradStep::UpdateParameters(const Batch& batch, const autograd::NgpTenso
 
 }  // namespace
 
-std::unique_ptr<TrainingStep> NewAutogradStep(const TrainConfig& config,
-                                              const SceneGeometry& geometry, ThreadPool* pool) {
-  return std::make_unique<AutogradStep>(config, geometry, pool);
+std::unique_ptr<RayStep> NewAutogradStep(const TrainConfig& config, const SceneGeometry& geometry,
+                                         ThreadPool* pool, std::span<const View> views) {
+  return std::make_unique<AutogradStep>(config, geometry, pool, views);
 }
 
 }  // namespace nerf

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
 #include "engine/scene/scene.h"
-#include "engine/train/training_step.h"
+#include "engine/train/ray_step.h"
 
 namespace nerf {
 
@@ -14,7 +15,7 @@ namespace nerf {
 // autograd. Slow and simple: the test oracle of the fused step, and the place for experiments.
 // `pool` outlives the step; LibTorch uses as many threads as it has. Results are reproducible for a
 // fixed number of threads only, because LibTorch splits sums by thread.
-std::unique_ptr<TrainingStep> NewAutogradStep(const TrainConfig& config,
-                                              const SceneGeometry& geometry, ThreadPool* pool);
+std::unique_ptr<RayStep> NewAutogradStep(const TrainConfig& config, const SceneGeometry& geometry,
+                                         ThreadPool* pool, std::span<const View> views = {});
 
 }  // namespace nerf

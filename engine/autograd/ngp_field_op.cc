@@ -9,14 +9,15 @@ namespace nerf::autograd {
 torch::Tensor NgpGeometry(const kernels::HashGridShape& shape, const NgpTensors& parameters,
                           const torch::Tensor& positions) {
   return DenseLayers(HashEncode(shape, parameters.table, positions),
-                     {parameters.layers[0], parameters.layers[1]});
+                     {parameters.layers[kDensityHidden], parameters.layers[kDensityOutput]});
 }
 
 torch::Tensor NgpColor(const NgpTensors& parameters, const torch::Tensor& geometry,
                        const torch::Tensor& directions) {
   const torch::Tensor inputs = torch::cat({SphericalHarmonics4(directions), geometry}, 1);
-  const torch::Tensor last = parameters.layers[4].slice(1, 0, kNgpLayers[4].n_out_used);
-  return torch::sigmoid(DenseLayers(inputs, {parameters.layers[2], parameters.layers[3], last}));
+  const torch::Tensor last = parameters.layers[kColorOutput].slice(1, 0, kColorChannels);
+  return torch::sigmoid(DenseLayers(
+      inputs, {parameters.layers[kColorHidden0], parameters.layers[kColorHidden1], last}));
 }
 
 }  // namespace nerf::autograd

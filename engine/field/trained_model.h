@@ -1,16 +1,56 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <stop_token>
+#include <string_view>
 
-#include "engine/field/occupancy_grid.h"
-#include "engine/field/radiance_field.h"
+#include "engine/base/aabb.h"
+#include "engine/base/ray.h"
 
 namespace nerf {
 
-// A trained field with its occupancy grid, rounded as model files are.
-struct TrainedModel {
-  std::unique_ptr<RadianceField> field;
-  OccupancyGrid grid;
+// Rays of a view that are rendered together.
+struct RayTile {
+  std::span<const Ray> rays;        // training frame; at most TrainedModel::kMaxTileRays
+  Vec3 background{1, 1, 1};         // sRGB, behind what the rays show
+  float min_transmittance = 1e-4f;  // a ray ends at the sample that leaves less light than this
+};
+
+// What a ray shows.
+struct RenderedRay {
+  Vec3 color;         // sRGB, composited on the background
+  float opacity = 0;  // sum of weights, 0 to 1
+  float depth = 0;    // expected distance along the ray, training units; 0 if opacity is below 0.1
+};
+
+// A trained scene, in the precision of model files, that renders rays by the sampler of its method.
+// Immutable; safe to use from several threads, each with a Workspace of its own.
+class TrainedModel {
+ public:
+  static constexpr int kMaxTileRays = 256;
+
+  // Scratch memory of one thread.
+  class Workspace {
+   public:
+    virtual ~Workspace() = default;
+  };
+
+  virtual ~TrainedModel() = default;
+  virtual std::unique_ptr<Workspace> NewWorkspace() const = 0;
+
+  // Renders a tile. Shape: rendered [tile.rays.size()]. Returns false, with `rendered` undefined,
+  // if `stop` was requested on the way.
+  virtual bool RenderRays(const RayTile& tile, const std::stop_token& stop, Workspace* workspace,
+                          RenderedRay* rendered) const = 0;
+
+  // The part of the level-0 box that holds something; the whole box where nothing is known of it.
+  virtual Aabb OccupiedBox() const = 0;
+  // Memory that the model takes on the host.
+  virtual uint64_t byte_size() const = 0;
+  // The method whose renderers on devices take this model (Method::NewCudaRenderDevice).
+  virtual std::string_view method() const = 0;
 };
 
 }  // namespace nerf

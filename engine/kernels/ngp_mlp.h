@@ -4,21 +4,14 @@
 #include <cstdint>
 
 #include "engine/base/half_float.h"
+#include "engine/base/ngp_layers.h"
 #include "engine/base/vec3.h"
 #include "engine/kernels/stream.h"
 
 namespace nerf::kernels::cuda {
 
-// The two MLPs of the ngp field, each in one kernel. Density MLP: encoding 32 -> 64 -> 16, output 0
-// is the density's exponent. Color MLP: 16 harmonics and the 16 density outputs, 32 -> 64 -> 64
-// -> 3. ReLU between layers, no biases. All weights are in one buffer; layer l is [n_in][n_out]
-// row-major at its offset, the last one padded with zeros from 3 to 16 columns.
-struct NgpMlpLayer {
-  int offset, n_in, n_out;
-};
-inline constexpr NgpMlpLayer kNgpMlp[5] = {
-    {0, 32, 64}, {2048, 64, 16}, {3072, 32, 64}, {5120, 64, 64}, {9216, 64, 16}};
-inline constexpr int kNgpMlpWeights = 10240;
+// The two MLPs of the ngp field (engine/base/ngp_layers.h), each in one kernel. Weights are one
+// buffer [kNgpWeights]; padding columns of the last layer are zeros.
 
 // T = Half: weights and activations in half precision, sums in fp32, on tensor cores. T = float:
 // plain fp32, the reference. All pointers are to device memory. Sample arrays have range.capacity
@@ -67,7 +60,7 @@ struct NgpColorParams {
 // and loading 1.1 KB per sample. grads [k][4] are those of kernels/composite.h; sample k's encoding
 // is at rows[k].
 //   grad_encodings[(p * grad_stride + k) * 2 + f] = gradient of its encoding (plane p, feature f).
-//   weight_gradients[b][kNgpMlpWeights] = sum over the samples of block b, for b in [0, n_blocks),
+//   weight_gradients[b][kNgpWeights] = sum over the samples of block b, for b in [0, n_blocks),
 //   in a fixed order. Every row is written, except the padding columns.
 // Gradients are clamped to the range of T.
 // Work: 57 kFLOP per sample; 120 bytes read and 128 written in half precision.

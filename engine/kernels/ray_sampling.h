@@ -28,7 +28,7 @@ struct PictureSet {
   const Picture* pictures = nullptr;
   const uint64_t* first_pixels = nullptr;
   BackgroundKind background = BackgroundKind::kBlack;
-  float near = 0;  // becomes t_near
+  float near = 0;  // becomes t_near, where rays are made
   uint64_t seed = 0;
 };
 
@@ -65,22 +65,34 @@ NERF_HD inline const uint8_t* BytesOf(const PictureSet& set, const SampledPixel&
   return picture.pixels + pixel.offset * picture.n_channels;
 }
 
-// The ray through the center of a pixel.
-NERF_HD inline SampledRay RayThroughPixel(const PictureSet& set, uint32_t step, uint32_t index,
-                                          const SampledPixel& pixel) {
-  const auto rest = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
-  const Picture& picture = set.pictures[pixel.picture];
-  const uint64_t offset = pixel.offset;
-  const auto width = static_cast<uint64_t>(picture.width);
-  SampledRay sampled;
-  const uint64_t row = offset / width;
-  sampled.ray = LensRay(picture.camera, static_cast<float>(offset % width) + 0.5f,
-                        static_cast<float>(row) + 0.5f);
-  sampled.ray.t_near = set.near;
-  sampled.jitter = UniformFloat(rest[0]);
+// The ray through the center of the pixel in column x and row y.
+NERF_HD inline Ray PixelRay(const LensCamera& camera, int x, int y, float near) {
+  Ray ray = LensRay(camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
+  ray.t_near = near;
+  return ray;
+}
+
+// Offset of the first sample of ray `index` of a step, in steps: [0, 1).
+NERF_HD inline float RayJitter(uint64_t seed, uint32_t step, uint32_t index) {
+  return UniformFloat(RandomWords(seed, RandomUse::kRayJitter, step, index)[0]);
+}
+
+// What the ray of a pixel should show.
+struct PixelTarget {
+  Vec3 target;      // sRGB, composited on the background
+  Vec3 background;  // sRGB
+};
+
+// The target of ray `index` of a step, which goes through `pixel`.
+NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, uint32_t index,
+                                         const SampledPixel& pixel) {
+  PixelTarget sampled;
   if (set.background == BackgroundKind::kWhite) sampled.background = {1, 1, 1};
-  if (set.background == BackgroundKind::kRandom)
-    sampled.background = {UniformFloat(rest[1]), UniformFloat(rest[2]), UniformFloat(rest[3])};
+  if (set.background == BackgroundKind::kRandom) {
+    const auto words = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
+    sampled.background = {UniformFloat(words[1]), UniformFloat(words[2]), UniformFloat(words[3])};
+  }
+  const Picture& picture = set.pictures[pixel.picture];
   const uint8_t* const bytes = BytesOf(set, pixel);
   const bool gray = picture.n_channels < 3;
   const Vec3 color = Vec3{static_cast<float>(bytes[0]), static_cast<float>(bytes[gray ? 0 : 1]),
@@ -93,7 +105,15 @@ NERF_HD inline SampledRay RayThroughPixel(const PictureSet& set, uint32_t step, 
 
 // Ray `index` of a step.
 NERF_HD inline SampledRay SampleRay(const PictureSet& set, uint32_t step, uint32_t index) {
-  return RayThroughPixel(set, step, index, PixelOfRay(set, step, index));
+  const SampledPixel pixel = PixelOfRay(set, step, index);
+  const Picture& picture = set.pictures[pixel.picture];
+  const auto width = static_cast<uint64_t>(picture.width);
+  const PixelTarget target = TargetOfPixel(set, step, index, pixel);
+  return {.ray = PixelRay(picture.camera, static_cast<int>(pixel.offset % width),
+                          static_cast<int>(pixel.offset / width), set.near),
+          .jitter = RayJitter(set.seed, step, index),
+          .target = target.target,
+          .background = target.background};
 }
 
 namespace cuda {

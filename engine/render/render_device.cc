@@ -24,28 +24,27 @@ class CpuPictureRender final : public PictureRender {
 
 class CpuSceneRenderer final : public SceneRenderer {
  public:
-  CpuSceneRenderer(TrainedModel model, const SceneGeometry& geometry, ThreadPool* pool)
-      : model_(std::move(model)), geometry_(geometry), pool_(pool) {}
+  CpuSceneRenderer(std::unique_ptr<TrainedModel> model, float near, ThreadPool* pool)
+      : model_(std::move(model)), near_(near), pool_(pool) {}
 
   std::unique_ptr<PictureRender> Begin(const Camera& camera,
                                        const RenderOptions& options) override {
-    return std::make_unique<CpuPictureRender>(
-        ViewRender(*model_.field, model_.grid, geometry_, camera, options), pool_);
+    return std::make_unique<CpuPictureRender>(ViewRender(*model_, near_, camera, options), pool_);
   }
-  const OccupancyGrid& grid() const override { return model_.grid; }
+  Aabb OccupiedBox() const override { return model_->OccupiedBox(); }
 
  private:
-  const TrainedModel model_;
-  const SceneGeometry geometry_;
+  const std::unique_ptr<const TrainedModel> model_;
+  const float near_;
   ThreadPool* const pool_;
 };
 
 class CpuRenderDevice final : public RenderDevice {
  public:
   explicit CpuRenderDevice(ThreadPool* pool) : pool_(pool) {}
-  std::unique_ptr<SceneRenderer> Load(TrainedModel model, const SceneGeometry& geometry,
-                                      RenderPrecision) override {
-    return std::make_unique<CpuSceneRenderer>(std::move(model), geometry, pool_);
+  std::unique_ptr<SceneRenderer> Load(std::unique_ptr<TrainedModel> model,
+                                      const SceneGeometry& geometry, RenderPrecision) override {
+    return std::make_unique<CpuSceneRenderer>(std::move(model), geometry.near, pool_);
   }
 
  private:

@@ -41,7 +41,8 @@ class SceneRenderer {
   // Begins to render `camera` (training frame). The renderer outlives what it returns.
   virtual std::unique_ptr<PictureRender> Begin(const Camera& camera,
                                                const RenderOptions& options) = 0;
-  virtual const OccupancyGrid& grid() const = 0;
+  // TrainedModel::OccupiedBox of the model.
+  virtual Aabb OccupiedBox() const = 0;
 
   // Renders a whole picture. Returns false when `stop` was requested before the end; `picture` is
   // then as it was.
@@ -58,7 +59,8 @@ class RenderDevice {
  public:
   virtual ~RenderDevice() = default;
   // The renderer may not outlive the device.
-  virtual std::unique_ptr<SceneRenderer> Load(TrainedModel model, const SceneGeometry& geometry,
+  virtual std::unique_ptr<SceneRenderer> Load(std::unique_ptr<TrainedModel> model,
+                                              const SceneGeometry& geometry,
                                               RenderPrecision precision) = 0;
 };
 

@@ -7,9 +7,6 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/field/ray_wave.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/ray_marching.h"
 #include "engine/kernels/view_rays.h"
 
 namespace nerf {
@@ -17,88 +14,29 @@ namespace {
 
 constexpr int kTileSide = kernels::kViewTileSide;
 constexpr int kTileRays = kernels::kViewTileRays;
-// Of a large view, so that work that paused looks through no long list.
+static_assert(kTileRays <= TrainedModel::kMaxTileRays);
+// Tiles of one call of ParallelFor, so that a render that often pauses does not look through the
+// list of a large view each time.
 constexpr size_t kTilesAtOnce = 1024;
-constexpr int kWaveSamples = 4;  // of a ray between two looks at its transmittance
-
-struct RayState : kernels::ViewAccumulator {
-  bool done = false;
-};
 
 // One thread's scratch for a tile.
 struct TileWorkspace {
-  explicit TileWorkspace(const RadianceField& field)
-      : field(field.NewWorkspace(kTileRays * kWaveSamples)) {}
-  std::unique_ptr<RadianceField::Workspace> field;
-  RayState rays[kTileRays];
-  kernels::MarchRay marches[kTileRays];
-  RayWave wave;
-  Vec3 positions[kTileRays * kWaveSamples], directions[kTileRays * kWaveSamples],
-      colors[kTileRays * kWaveSamples];
-  float sigmas[kTileRays * kWaveSamples], alphas[kTileRays * kWaveSamples],
-      t_middles[kTileRays * kWaveSamples], deltas[kTileRays * kWaveSamples];
-  int ray_of[kTileRays * kWaveSamples];
-  int pixels[kTileRays];               // of rays
-  int seen[kTileRays * kWaveSamples];  // samples that show, with their weights
-  float seen_weights[kTileRays * kWaveSamples];
+  explicit TileWorkspace(const TrainedModel& model) : model(model.NewWorkspace()) {}
+  std::unique_ptr<TrainedModel::Workspace> model;
+  Ray rays[kTileRays];
+  RenderedRay rendered[kTileRays];
+  int pixels[kTileRays];  // of the rays
 };
 
 // What the tiles of a pass share.
 struct RenderJob {
-  const RadianceField& field;
-  kernels::MarchGrid grid;
-  kernels::MarchSteps steps;
+  const TrainedModel& model;
   float near;
   const Camera& camera;
   const RenderOptions& options;
   int stride;  // between two pixels of the pass; those of earlier passes are left out
   RenderedView* view;
 };
-
-int MarchWave(const RenderJob& job, int n_rays, TileWorkspace* w) {
-  w->wave.active.clear();
-  for (int r = 0; r < n_rays; ++r) {
-    if (!w->rays[r].done) w->wave.active.push_back(r);
-  }
-  w->wave.March(job.grid, job.steps, kWaveSamples, w->marches);
-  int n = 0;
-  for (size_t i = 0; i < w->wave.active.size(); ++i) {
-    const int r = w->wave.active[i], n_found = w->wave.n_found[i];
-    if (n_found < kWaveSamples) w->rays[r].done = true;
-    for (size_t found = i * kWaveSamples; found < i * kWaveSamples + n_found; ++found, ++n) {
-      w->t_middles[n] = w->wave.t_middles[found];
-      w->deltas[n] = w->wave.deltas[found];
-      w->positions[n] = w->marches[r].origin + w->marches[r].direction * w->t_middles[n];
-      w->ray_of[n] = r;
-    }
-  }
-  return n;
-}
-
-// Takes the light that each sample stops from its ray. Returns the number of samples that show.
-int WeighWave(const RenderJob& job, int n, TileWorkspace* w) {
-  int n_seen = 0;
-  for (int i = 0; i < n; ++i) {
-    RayState& ray = w->rays[w->ray_of[i]];
-    if (ray.Ended()) continue;
-    const float weight =
-        ray.AddSample(w->alphas[i], w->t_middles[i], job.options.min_transmittance);
-    if (ray.Ended()) ray.done = true;
-    if (weight == 0) continue;
-    w->seen[n_seen] = i;
-    w->seen_weights[n_seen] = weight;
-    w->directions[n_seen] = w->marches[w->ray_of[i]].direction;
-    ++n_seen;
-  }
-  return n_seen;
-}
-
-void ColorWave(const RenderJob& job, int n_seen, TileWorkspace* w) {
-  job.field.Color(n_seen, w->seen, w->directions, w->colors, w->field.get());
-  for (int i = 0; i < n_seen; ++i) {
-    w->rays[w->ray_of[w->seen[i]]].AddColor(w->colors[i], w->seen_weights[i]);
-  }
-}
 
 // Every stride-th pixel of every stride-th row of a tile of kTileSide x kTileSide such pixels, but
 // those of earlier passes. Returns how many.
@@ -111,11 +49,9 @@ int StartTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) {
   for (int y = y0; y < y1; y += stride) {
     for (int x = x0; x < x1; x += stride) {
       if (!is_first_pass && x % (2 * stride) == 0 && y % (2 * stride) == 0) continue;
-      Ray ray = CameraRay(job.camera, x + 0.5f, y + 0.5f);
-      ray.t_near = job.near;
+      w->rays[n_rays] = CameraRay(job.camera, x + 0.5f, y + 0.5f);
+      w->rays[n_rays].t_near = job.near;
       w->pixels[n_rays] = y * job.camera.width + x;
-      w->rays[n_rays] = {};
-      w->marches[n_rays] = kernels::StartMarch(job.grid, job.steps, ray, kernels::kViewJitter);
       ++n_rays;
     }
   }
@@ -125,19 +61,17 @@ int StartTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) {
 // Returns false when it was stopped on the way.
 bool RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_token& stop,
                 TileWorkspace* w) {
-  const int n_rays = StartTile(job, tile_x, tile_y, w);
-  while (const int n = MarchWave(job, n_rays, w)) {
-    if (stop.stop_requested()) return false;
-    job.field.Density(n, w->positions, w->sigmas, w->field.get());
-    kernels::cpu::Alphas({.n = n, .sigmas = w->sigmas, .deltas = w->deltas, .alphas = w->alphas});
-    ColorWave(job, WeighWave(job, n, w), w);
-  }
-  for (int r = 0; r < n_rays; ++r) {
-    const RayState& ray = w->rays[r];
+  const auto n_rays = static_cast<size_t>(StartTile(job, tile_x, tile_y, w));
+  const RayTile tile{.rays = {w->rays, n_rays},
+                     .background = job.options.background,
+                     .min_transmittance = job.options.min_transmittance};
+  if (!job.model.RenderRays(tile, stop, w->model.get(), w->rendered)) return false;
+  for (size_t r = 0; r < n_rays; ++r) {
+    const RenderedRay& ray = w->rendered[r];
     const int pixel = w->pixels[r];
-    job.view->colors[pixel] = ray.ColorOn(job.options.background);
-    job.view->opacities[pixel] = ray.Opacity();
-    job.view->depths[pixel] = ray.ExpectedDepth();
+    job.view->colors[pixel] = ray.color;
+    job.view->opacities[pixel] = ray.opacity;
+    job.view->depths[pixel] = ray.depth;
   }
   return true;
 }
@@ -156,12 +90,10 @@ void Spread(int width, int stride, std::vector<T>* values) {
 }  // namespace
 
 struct ViewRender::Work {
-  const RadianceField& field;
-  const OccupancyGrid& grid;
-  const SceneGeometry geometry;
+  const TrainedModel& model;
+  const float near;
   const Camera camera;
   const RenderOptions options;
-  const std::vector<uint8_t> empty_distances;
   RenderedView view = {};
   int stride;                   // of the pass at work; 0 behind the last
   int tiles_x = 0;              // of the pass
@@ -176,15 +108,12 @@ struct ViewRender::Work {
   }
 };
 
-ViewRender::ViewRender(const RadianceField& field, const OccupancyGrid& grid,
-                       const SceneGeometry& geometry, const Camera& camera,
+ViewRender::ViewRender(const TrainedModel& model, float near, const Camera& camera,
                        const RenderOptions& options)
-    : work_(new Work{.field = field,
-                     .grid = grid,
-                     .geometry = geometry,
+    : work_(new Work{.model = model,
+                     .near = near,
                      .camera = camera,
                      .options = options,
-                     .empty_distances = EmptyDistances(grid),
                      .stride = options.first_stride}) {
   NERF_CHECK(std::has_single_bit(static_cast<unsigned>(options.first_stride)));
   const size_t n_pixels = static_cast<size_t>(camera.width) * camera.height;
@@ -203,20 +132,13 @@ bool ViewRender::Advance(ThreadPool* pool, const std::function<bool()>& pause,
                          const std::stop_token& stop) {
   Work& work = *work_;
   NERF_CHECK(!finished());
-  const RenderJob job{work.field,
-                      MarchGridOf(work.grid, work.empty_distances),
-                      {work.geometry.step, work.geometry.cone},
-                      work.geometry.near,
-                      work.camera,
-                      work.options,
-                      work.stride,
-                      &work.view};
+  const RenderJob job{work.model, work.near, work.camera, work.options, work.stride, &work.view};
   work.workspaces.resize(pool->n_threads());
   std::atomic<bool> paused = false;
   const auto render = [&](int64_t i, int thread) {
     if (paused || stop.stop_requested()) return;
     std::unique_ptr<TileWorkspace>& workspace = work.workspaces[thread];
-    if (!workspace) workspace = std::make_unique<TileWorkspace>(work.field);
+    if (!workspace) workspace = std::make_unique<TileWorkspace>(work.model);
     int& tile = work.tiles[i];
     if (RenderTile(job, tile % work.tiles_x, tile / work.tiles_x, stop, workspace.get())) tile = -1;
     if (thread == 0 && pause && pause()) paused = true;

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "engine/base/parallel_for.h"
-#include "engine/field/occupancy_grid.h"
-#include "engine/field/radiance_field.h"
+#include "engine/field/trained_model.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/scene.h"
 
@@ -31,26 +30,25 @@ struct RenderOptions {
   int first_stride = 1;
 };
 
-// A view that is rendered part by part, pass by pass and in each pass tile by tile, so that its
-// caller can do other things in between. Marches the occupied cells of `grid`. Bytes depend neither
-// on the pool's size nor on where the work paused. Used from one thread. Sources: Mildenhall et al.
-// 2020, eq. 3; Mueller et al. 2022, section 5.
+// A view that is rendered in parts, pass by pass and in each pass tile by tile, so that its caller
+// can do other things in between. Bytes depend neither on the pool's size nor on where the work
+// paused. Used from one thread.
 class ViewRender {
  public:
-  // Borrows field and grid. camera is of the training frame.
-  ViewRender(const RadianceField& field, const OccupancyGrid& grid, const SceneGeometry& geometry,
-             const Camera& camera, const RenderOptions& options);
+  // Borrows the model. near, in training units: where rays start. camera is of the training frame.
+  ViewRender(const TrainedModel& model, float near, const Camera& camera,
+             const RenderOptions& options);
   ViewRender(ViewRender&&) noexcept;
   ~ViewRender();
 
-  // Goes on. Returns true when a pass is whole; false before, when `pause` (unset: never) returned
-  // true, which is asked on the caller's thread after each of its tiles, or within one wave of
-  // samples a thread when `stop` was requested. Requires: !finished().
+  // Continues. Returns true when a pass is finished; false before that, when `pause` (unset: never)
+  // returned true, which is asked on the caller's thread after each of its tiles, or when `stop`
+  // was requested. Requires: !finished().
   bool Advance(ThreadPool* pool, const std::function<bool()>& pause, const std::stop_token& stop);
   // Every pixel is rendered.
   bool finished() const;
-  // The view; until it is whole, each pixel shows the nearest one above and to the left of it that
-  // a whole pass has rendered. Requires: a pass is whole; called once when all are.
+  // The view; until it is finished, each pixel shows the nearest one above and to the left of it
+  // that a finished pass has rendered. Requires: a pass is finished; called once when all are.
   RenderedView TakeView();
 
  private:

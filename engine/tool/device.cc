@@ -6,7 +6,7 @@
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "engine/kernels/cuda/device.h"
-#include "engine/methods/ngp/cuda_render_device.h"
+#include "engine/methods/registry.h"
 #include "engine/tool/machine.h"
 #include "fmt/format.h"
 
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<RenderDevice>> NewRenderDevice(std::string_view d
                                                               ThreadPool* pool) {
   NERF_RETURN_IF_ERROR(CheckDevice(device));
   const std::optional<int> cuda_index = CudaIndex(device);
-  return cuda_index.has_value() ? NewNgpCudaRenderDevice(*cuda_index) : NewCpuRenderDevice(pool);
+  return cuda_index.has_value() ? NewCudaRenderDevice(*cuda_index) : NewCpuRenderDevice(pool);
 }
 
 }  // namespace nerf

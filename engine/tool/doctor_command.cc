@@ -10,9 +10,9 @@
 #include "common/counted.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
+#include "engine/methods/registry.h"
 #include "engine/pose/colmap_tool.h"
 #include "engine/protocol/json.h"
-#include "engine/tool/autograd_library.h"
 #include "engine/tool/command.h"
 #include "engine/tool/machine.h"
 #include "engine/train/memory_estimate.h"
@@ -48,11 +48,28 @@ JsonObject ProgramVersion(const absl::StatusOr<ColmapTool>& tool) {
   return tool.ok() ? JsonObject(tool->version) : JsonObject(nullptr);
 }
 
+// Training methods that are installed, and what the others lack.
+struct MethodReport {
+  std::vector<std::string> installed, missing;
+};
+MethodReport ReportMethods() {
+  MethodReport report;
+  for (const Method* method : Methods()) {
+    const absl::Status status = method->CheckInstalled();
+    if (status.ok()) {
+      report.installed.emplace_back(method->description().name());
+    } else {
+      report.missing.emplace_back(status.message());
+    }
+  }
+  return report;
+}
+
 int RunDoctor(bool json) {
   const CudaReport cuda = ReportCuda();
   const int n_threads = UsableCores();
   const std::optional<uint64_t> memory = AvailableMemoryBytes();
-  const bool autograd = HasAutogradLibrary();
+  const MethodReport methods = ReportMethods();
   std::vector<std::string> problems;
   if (memory.has_value() && *memory < kLittleMemoryBytes) {
     problems.push_back(fmt::format("only {} MiB of memory are available", *memory >> 20));
@@ -71,7 +88,7 @@ int RunDoctor(bool json) {
     line["memory_available_bytes"] = memory.has_value() ? JsonObject(*memory) : JsonObject(nullptr);
     line["cuda"] =
         cuda.problem.empty() ? fmt::format("{}", fmt::join(cuda.devices, "; ")) : cuda.problem;
-    line["autograd"] = autograd;
+    line["methods"] = methods.installed;
     line["colmap"] = ProgramVersion(FindColmap("colmap"));
     line["ffmpeg"] = FindProgram("ffmpeg").ok();
     line["problems"] = problems;
@@ -87,7 +104,8 @@ int RunDoctor(bool json) {
              memory.has_value() ? fmt::format("{} MiB available", *memory >> 20) : "unknown");
   for (const std::string& device : cuda.devices) fmt::print("cuda      {}\n", device);
   if (!cuda.problem.empty()) fmt::print("cuda      {}; the CPU engine is used\n", cuda.problem);
-  fmt::print("autograd  {}\n", autograd ? AutogradLibraryPath() : "not installed");
+  fmt::print("methods   {}\n", fmt::join(methods.installed, ", "));
+  for (const std::string& missing : methods.missing) fmt::print("missing   {}\n", missing);
   const JsonObject colmap = ProgramVersion(FindColmap("colmap"));
   fmt::print("colmap    {}\n", colmap.is_null()
                                    ? "not installed: apt-get install colmap, for `pose`"

@@ -6,18 +6,17 @@
 #include <memory>
 
 #include "engine/base/buffer.h"
+#include "engine/base/ngp_layers.h"
 #include "engine/base/philox.h"
-#include "engine/config/train_config.h"
+#include "engine/field/occupancy_grid.h"
 #include "engine/field/ray_wave.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/adam.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
+#include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/kernels/spherical_harmonics.h"
-#include "engine/methods/ngp/chunk.h"
-#include "engine/methods/ngp/network.h"
-#include "engine/render/renderer.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -30,6 +29,15 @@ constexpr int kBatch = 512;  // samples of one call, as the training step makes 
 // Calls of a small op in one run. A run then takes at least a millisecond, so that waking the
 // pool's threads does not count.
 constexpr int kCalls = 64;
+
+// Sizes of a training step of method ngp.
+constexpr int kTable = 17;  // log2 of the entries of a level
+constexpr int kRaysInFlight = 512, kSamplesAhead = 16;
+
+// The default hash encoding but for its entries.
+kernels::HashGridShape EncodingShape(int log2_entries) {
+  return kernels::MakeHashGridShape(8, 4, log2_entries, 16, 1024);
+}
 
 constexpr size_t kAdamFloats = size_t{1} << 18;  // a level of 2^17 entries
 constexpr size_t kCopyBytes = size_t{64} << 20;
@@ -82,8 +90,7 @@ Buffer<Vec3> RaySamples() {
 }
 
 struct HashBench {
-  explicit HashBench(int log2_entries)
-      : shape(NgpHashGridShape({.log2_hashmap_size = log2_entries})) {}
+  explicit HashBench(int log2_entries) : shape(EncodingShape(log2_entries)) {}
   kernels::HashGridShape shape;
   Buffer<Vec3> samples = RaySamples();
   Buffer<float> table{shape.level_size() * shape.n_levels};  // gradients
@@ -321,7 +328,6 @@ Run PrepareMarch() {
   auto bench = std::make_shared<MarchBench>();
   return [bench]() -> BenchWork {
     constexpr size_t kGroup = kRaysInFlight;
-    constexpr int kSamplesAhead = kRoundsAhead * kMinRoundSamples;
     const kernels::MarchGrid grid = MarchGridOf(bench->grid, bench->empty_distances);
     kernels::MarchRay marches[kGroup];
     RayWave wave;
@@ -412,7 +418,7 @@ Run PrepareCopy() {
 // Both directions of the encoding. The forward pass gathers from the tables of all levels, the
 // backward pass adds to one table at a time.
 void AddEncodeBenches(int log2_entries, const std::string& suffix, std::vector<Bench>* benches) {
-  const kernels::HashGridShape shape = NgpHashGridShape({.log2_hashmap_size = log2_entries});
+  const kernels::HashGridShape shape = EncodingShape(log2_entries);
   const auto log2_words = [](size_t bytes) { return std::bit_width(bytes / 8) - 1; };
   benches->push_back(OnEveryThread(
       "hash_encode_forward" + suffix, "samples",
@@ -452,7 +458,7 @@ Bench OnEveryThread(std::string name, std::string item, std::function<Run()> pre
 
 std::vector<Bench> OpBenches() {
   std::vector<Bench> benches = {OnEveryThread("copy", "bytes copied", PrepareCopy)};
-  AddEncodeBenches(TrainConfig().log2_hashmap_size, "", &benches);
+  AddEncodeBenches(kTable, "", &benches);
   AddEncodeBenches(kLargeTable, fmt::format("_2^{}", kLargeTable), &benches);
   for (const auto& [n_in, n_out] :
        {std::pair(kEncodingWidth, kHiddenWidth), std::pair(kHiddenWidth, kHiddenWidth),

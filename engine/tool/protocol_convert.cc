@@ -1,6 +1,7 @@
 #include "engine/tool/protocol_convert.h"
 
 #include "common/error_reason.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "engine/scene/check_report.h"
 
 namespace nerf {
@@ -34,7 +35,13 @@ absl::StatusOr<TrainRequest> ToTrainRequest(const protocol::Train& train) {
   if (train.resume.empty()) request.init = train.init;
   TrainConfig& config = request.config;
   const protocol::Config& asked = train.config;
-  if (!asked.method.empty()) config.method = asked.method;
+  if (!asked.method.empty()) {
+    absl::StatusOr<TrainConfig> defaults = DefaultConfig(asked.method);
+    if (!defaults.ok()) {
+      return InvalidFieldsError({{"method", std::string(defaults.status().message())}});
+    }
+    config = *std::move(defaults);
+  }
   config.seed = asked.seed.value_or(config.seed);
   if (asked.budget.has_value()) {
     config.budget.amount = asked.budget->amount;

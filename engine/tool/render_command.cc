@@ -88,7 +88,7 @@ class DepthSpool {
 
 absl::StatusOr<std::vector<Camera>> CamerasOf(const RenderFlags& flags, const LoadedModel& model) {
   if (flags.camera.empty()) {
-    return CamerasOfOrbit(model.state, model.renderer->grid(), flags.orbit, flags.width,
+    return CamerasOfOrbit(model.state, model.renderer->OccupiedBox(), flags.orbit, flags.width,
                           flags.height);
   }
   return CamerasOfFile(flags.camera, model.state, flags.width, flags.height);

@@ -219,7 +219,7 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
   const bool is_orbit = request.camera.empty();
   NERF_ASSIGN_OR_RETURN(
       std::vector<Camera> cameras,
-      is_orbit ? CamerasOfOrbit(*state, renderer->grid(), request.orbit_count, request.width,
+      is_orbit ? CamerasOfOrbit(*state, renderer->OccupiedBox(), request.orbit_count, request.width,
                                 request.height)
                : CamerasFromText(request.camera, "camera", *state, request.width, request.height));
   if (!is_orbit && cameras.size() != 1) {

@@ -8,7 +8,9 @@
 #include "common/counted.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
-#include "engine/config/settings_help.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/describe/settings_help.h"
+#include "engine/methods/registry.h"
 #include "engine/protocol/json.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
@@ -20,6 +22,7 @@
 #include "engine/tool/training_session.h"
 #include "engine/tool/view_progress.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace nerf {
 namespace {
@@ -37,8 +40,7 @@ struct TrainFlags {
 };
 
 absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
-  TrainConfig config;
-  config.method = flags.method;
+  NERF_ASSIGN_OR_RETURN(TrainConfig config, DefaultConfig(flags.method));
   config.seed = flags.seed;
   config.test_every = flags.test_every;
   NERF_ASSIGN_OR_RETURN(config.background, ParseBackground(flags.background));
@@ -159,6 +161,13 @@ int RunTrain(const TrainFlags& flags) {
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 
+// "ngp, ngp-autograd".
+std::string MethodNames() {
+  std::vector<std::string_view> names;
+  for (const Method* method : Methods()) names.push_back(method->description().name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 // --steps, --samples and --seconds, which exclude each other.
 std::vector<CLI::Option*> AddBudgetOptions(CLI::App* command, TrainFlags* flags) {
   auto* steps = command->add_option("--steps", flags->steps, "budget: optimizer steps");
@@ -181,7 +190,7 @@ std::vector<CLI::Option*> AddBudgetOptions(CLI::App* command, TrainFlags* flags)
 // What the trained field depends on, besides the budget.
 std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags) {
   auto* method =
-      command->add_option("--method", flags->method, "ngp or ngp-autograd")->capture_default_str();
+      command->add_option("--method", flags->method, MethodNames())->capture_default_str();
   auto* seed = command->add_option("--seed", flags->seed, "random seed")->capture_default_str();
   auto* background =
       command->add_option("--background", flags->background, "auto, white, black or random")
@@ -222,11 +231,13 @@ void AddRunOptions(CLI::App* command, TrainFlags* flags) {
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->add_flag_callback(
       "--help-settings",
-      [] {
-        fmt::print("{}", SettingsTable());
+      [flags] {
+        const MethodDescription* method = FindMethodDescription(flags->method);
+        if (method == nullptr) throw CLI::ValidationError("--method", "there is no such method");
+        fmt::print("{}", SettingsTable(*method));
         throw CLI::Success();  // ends the program as --help does
       },
-      "list the settings of --set and exit");
+      "list the settings of --set for --method and exit");
 }
 
 }  // namespace

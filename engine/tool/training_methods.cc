@@ -1,27 +1,20 @@
 #include "engine/tool/training_methods.h"
 
-#include <optional>
-
+#include "common/error_reason.h"
 #include "common/status_macros.h"
-#include "engine/methods/ngp/state.h"
-#include "engine/methods/ngp/steps.h"
-#include "engine/tool/autograd_library.h"
-#include "engine/tool/cuda_training.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/registry.h"
 #include "engine/tool/device.h"
-#include "engine/train/memory_estimate.h"
 
 namespace nerf {
-namespace {
-
-// LibTorch keeps this much per sample until the backward pass, most of it for the eight corners of
-// sixteen levels.
-constexpr uint64_t kAutogradSampleBytes = uint64_t{16} << 10;
-
-}  // namespace
 
 std::vector<std::string> TrainingMethods(std::string_view device) {
-  std::vector<std::string> methods = {TrainConfig().method};
-  if (device == "cpu" && HasAutogradLibrary()) methods.push_back(kAutogradMethod);
+  std::vector<std::string> methods;
+  for (const Method* method : Methods()) {
+    const MethodDescription& description = method->description();
+    const bool trains = (description.training_devices() & DeviceSetOf(device)) != 0;
+    if (trains && method->CheckInstalled().ok()) methods.emplace_back(description.name());
+  }
   return methods;
 }
 
@@ -30,18 +23,17 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig&
                                                               const Scene& scene,
                                                               std::string_view device,
                                                               ThreadPool* pool) {
-  if (config.method == kAutogradMethod) return NewAutogradStep(config, geometry, pool);
   NERF_RETURN_IF_ERROR(CheckDevice(device));
-  const std::optional<int> cuda_index = CudaIndex(device);
-  if (!cuda_index.has_value()) return NewNgpCpuStep(config, geometry, pool);
-  return NewCudaStepWithPictures(config, geometry, scene, *cuda_index);
+  if (absl::Status status = CheckDeviceHonors(config, device); !status.ok())
+    return WithReason(status, reason::kFieldInvalid);
+  const Method& method = MethodOf(config);
+  NERF_RETURN_IF_ERROR(method.CheckInstalled());
+  return method.NewStep({config, geometry, scene, CudaIndex(device), pool});
 }
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                            int n_threads) {
-  if (config.method != kAutogradMethod) return NgpCpuStepBytes(config, geometry, n_threads);
-  return NgpCpuStepBytes(WithoutHalfTable(config), geometry, n_threads) +
-         MaxStepSamples(config) * kAutogradSampleBytes;
+  return MethodDescriptionOf(config).StepBytes(config, geometry.n_levels, n_threads);
 }
 
 }  // namespace nerf

@@ -16,13 +16,11 @@ namespace nerf {
 
 // Which training methods there are, on which device each runs, and how much memory it needs.
 
-// Methods that train on `device`: ngp, and on the CPU ngp-autograd if its library is installed.
-// Requires: CheckDevice(device) is OK.
+// Methods that are installed and train on `device`. Requires: CheckDevice(device) is OK.
 std::vector<std::string> TrainingMethods(std::string_view device);
 
-// The step of config.method on `device`. Method ngp-autograd trains on the CPU whatever the device.
-// Errors: as CheckDevice, NewAutogradStep and NewCudaStepWithPictures.
-// pool outlives the step. The step is used from the calling thread.
+// The step of config.method on `device`. Errors: as CheckDevice, CheckDeviceHonors (FIELD_INVALID)
+// and Method::NewStep. scene and pool outlive the step. The step is used from the calling thread.
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
                                                               const SceneGeometry& geometry,
                                                               const Scene& scene,

@@ -12,7 +12,7 @@
 #include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/status_macros.h"
-#include "engine/config/tensor_shapes.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "engine/tool/training_methods.h"
 #include "engine/train/memory_estimate.h"
 #include "engine/train/tensor_file.h"
@@ -21,8 +21,6 @@
 namespace nerf {
 namespace {
 
-// Weights, two moments and the moving average, each as F32.
-constexpr uint64_t kSavedBytesPerParameter = 4 * 4;
 // Versions of the scene reader may round the placement differently.
 constexpr float kSameBoxTolerance = 1e-3f;
 
@@ -45,16 +43,8 @@ MemoryEstimate Estimate(const TrainConfig& config, const SceneDescription& descr
   MemoryEstimate estimate;
   estimate.image_bytes = description.image_bytes;
   estimate.step_bytes = TrainingStepBytes(config, description.geometry, n_threads);
-  uint64_t n_parameters = 0;
-  for (const TensorShape& tensor : FieldTensorShapes(config)) {
-    uint64_t n = 1;
-    for (uint32_t size : tensor.shape) n *= size;
-    n_parameters += n;
-  }
-  const auto resolution = static_cast<uint64_t>(config.grid_resolution);
-  const uint64_t grid_cells =
-      resolution * resolution * resolution * static_cast<uint64_t>(description.geometry.n_levels);
-  estimate.snapshot_bytes = 2 * (n_parameters * kSavedBytesPerParameter + grid_cells * 4);
+  estimate.snapshot_bytes =
+      2 * MethodDescriptionOf(config).StateBytes(config, description.geometry.n_levels);
   uint64_t most_pixels = 0;
   for (const ViewDescription& view : description.test) {
     most_pixels = std::max(most_pixels, static_cast<uint64_t>(view.camera.width) *
@@ -116,29 +106,13 @@ absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const 
   return fits.ok() ? fits : InitInvalid(path, fits.message());
 }
 
-// What equal tensor shapes do not guarantee: the resolutions of the table's levels, which depend on
-// finest_resolution and on the number of occupancy levels, and the scale of the density output.
+// What equal tensor shapes do not guarantee (MethodDescription::CheckStart).
 absl::Status CheckSameField(const TrainConfig& config, const SceneGeometry& geometry,
                             const TensorFile& file, const std::string& path) {
   NERF_ASSIGN_OR_RETURN(const StoredTrainState stored, LoadTrainState(file, path));
-  const int finest = stored.state.config.finest_resolution;
-  if (finest != config.finest_resolution) {
-    return InitInvalid(path, fmt::format("trained with finest_resolution {}, the config wants {}",
-                                         finest, config.finest_resolution));
-  }
-  const float density = stored.state.config.initial_density;
-  if (density != config.initial_density) {
-    return InitInvalid(path, fmt::format("trained with initial_density {}, the config wants {}",
-                                         density, config.initial_density));
-  }
-  const int n_levels = stored.state.geometry.n_levels;
-  if (n_levels != geometry.n_levels) {
-    return InitInvalid(
-        path, fmt::format("trained on a scene of {} occupancy levels, the data set has {} (1 for "
-                          "an object in its box, more for what reaches far beyond it)",
-                          n_levels, geometry.n_levels));
-  }
-  return absl::OkStatus();
+  const absl::Status same = MethodDescriptionOf(config).CheckStart(
+      {stored.state.config, stored.state.geometry.n_levels}, {config, geometry.n_levels});
+  return same.ok() ? same : InitInvalid(path, same.message());
 }
 
 absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
@@ -230,7 +204,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   }
   if (!request.init.empty()) {
     NERF_RETURN_IF_ERROR(CheckSameField(state.config, state.geometry, *start.file, request.init));
-    state.config.coarse_share = 0;  // fine levels are trained already
+    MethodDescriptionOf(state.config).AdaptToStart(&state.config);
   }
   NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
                                                        request.device, pool));

@@ -44,14 +44,14 @@ absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
 }
 
 absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,
-                                                   const OccupancyGrid& grid, int count, int width,
+                                                   const Aabb& occupied_box, int count, int width,
                                                    int height) {
   if (count < 1 || count > kMaxOrbitViews) {
     return absl::InvalidArgumentError(
         fmt::format("orbit: {} views; it must be 1 to {}", count, kMaxOrbitViews));
   }
   NERF_ASSIGN_OR_RETURN(Camera intrinsics, ResizedTo(state.reference_camera, width, height));
-  return OrbitCameras(state.geometry, grid.OccupiedBox().Center(), intrinsics, count);
+  return OrbitCameras(state.geometry, occupied_box.Center(), intrinsics, count);
 }
 
 }  // namespace nerf

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/field/occupancy_grid.h"
+#include "engine/base/aabb.h"
 #include "engine/scene/camera.h"
 #include "engine/train/checkpoint.h"
 
@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
 // `count` cameras on a circle around the center of the occupied box, with the intrinsics of
 // state.reference_camera. Size as above.
 absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,
-                                                   const OccupancyGrid& grid, int count, int width,
+                                                   const Aabb& occupied_box, int count, int width,
                                                    int height);
 
 }  // namespace nerf

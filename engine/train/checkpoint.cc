@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/train/metadata_reader.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -27,12 +29,9 @@ std::string_view KindName(TrainFileKind kind) {
   return kind == TrainFileKind::kCheckpoint ? "checkpoint" : "model";
 }
 
-// Numbers as the shortest text that reads back to the same bits, separated by spaces.
 template <typename... Numbers>
 std::string Text(Numbers... numbers) {
-  std::string text;
-  ((text += fmt::format("{}{}", text.empty() ? "" : " ", numbers)), ...);
-  return text;
+  return MetadataText(numbers...);
 }
 
 std::string Text(Vec3 v) { return Text(v.x, v.y, v.z); }
@@ -45,56 +44,11 @@ std::string Text(const Mat34& matrix) {
   return text;
 }
 
-// Reads typed values of the metadata and keeps the first error.
-class MetadataReader {
+// MetadataReader for the types of scenes and cameras.
+class StateReader : public MetadataReader {
  public:
-  MetadataReader(const TensorFile& file, const std::string& path) : file_(file), path_(path) {}
+  using MetadataReader::MetadataReader;
 
-  absl::Status status;
-
-  void Fail(std::string_view key, std::string_view what) {
-    if (status.ok()) {
-      status = absl::InvalidArgumentError(fmt::format("{}: {}: {}", path_, key, what));
-    }
-  }
-
-  const std::string& String(const std::string& key) {
-    static const auto& empty = *new std::string();
-    const auto found = file_.metadata.find(key);
-    if (found == file_.metadata.end()) {
-      Fail(key, "is missing");
-      return empty;
-    }
-    return found->second;
-  }
-
-  // n numbers in [min, max], separated by single spaces.
-  template <typename Number>
-  void Numbers(const std::string& key, Number min, Number max, std::initializer_list<Number*> out) {
-    const std::string& text = String(key);
-    if (!status.ok()) return;
-    const char* at = text.data();
-    const char* end = text.data() + text.size();
-    bool first = true;
-    for (Number* value : out) {
-      if (!std::exchange(first, false)) {
-        if (at == end || *at != ' ') return Fail(key, "too few numbers");
-        ++at;
-      }
-      const auto result = std::from_chars(at, end, *value);
-      if (result.ec != std::errc()) return Fail(key, "is no number");
-      at = result.ptr;
-      if (!(*value >= min && *value <= max)) {
-        return Fail(key, fmt::format("{} is not between {} and {}", *value, min, max));
-      }
-    }
-    if (at != end) Fail(key, "too many characters");
-  }
-
-  template <typename Number>
-  void One(const std::string& key, Number min, Number max, Number* value) {
-    Numbers<Number>(key, min, max, {value});
-  }
   void Lengths(const std::string& key, Vec3* v) {
     Numbers<float>(key, -kMaxLength, kMaxLength, {&v->x, &v->y, &v->z});
   }
@@ -107,10 +61,6 @@ class MetadataReader {
   void Count(const std::string& key, int64_t* value) {
     One<int64_t>(key, 0, static_cast<int64_t>(kMaxCount), value);
   }
-
- private:
-  const TensorFile& file_;
-  const std::string& path_;
 };
 
 void StoreConfig(const TrainConfig& config, std::map<std::string, std::string>* metadata) {
@@ -123,8 +73,10 @@ void StoreConfig(const TrainConfig& config, std::map<std::string, std::string>* 
   for (auto& [key, value] : ConfigSettings(config)) m[kSettingPrefix + key] = value;
 }
 
-void LoadConfig(const TensorFile& file, MetadataReader* reader, TrainConfig* config) {
-  config->method = reader->String("method");
+void LoadConfig(const TensorFile& file, StateReader* reader, TrainConfig* config) {
+  absl::StatusOr<TrainConfig> defaults = DefaultConfig(reader->String("method"));
+  if (!defaults.ok()) return reader->Fail("config", std::string(defaults.status().message()));
+  *config = *std::move(defaults);
   reader->One<uint32_t>("seed", 0, UINT32_MAX, &config->seed);
   const std::string& budget = reader->String("budget");
   const size_t space = budget.find(' ');
@@ -183,7 +135,7 @@ bool IsSimilarity(const SceneFrame& frame) {
   return true;
 }
 
-void LoadGeometry(MetadataReader* reader, SceneGeometry* geometry) {
+void LoadGeometry(StateReader* reader, SceneGeometry* geometry) {
   const auto flavor = SceneFlavorFromName(reader->String("scene.flavor"));
   if (flavor.has_value()) {
     geometry->flavor = *flavor;
@@ -227,7 +179,7 @@ void StoreCamera(const Camera& camera, std::map<std::string, std::string>* metad
   m["camera.camera_to_world"] = Text(camera.camera_to_world);
 }
 
-void LoadCamera(MetadataReader* reader, Camera* camera) {
+void LoadCamera(StateReader* reader, Camera* camera) {
   reader->Numbers<int>("camera.size", 1, kMaxImageSide, {&camera->width, &camera->height});
   const std::string& lens = reader->String("camera.lens");
   if (lens == "opencv") {
@@ -299,9 +251,6 @@ void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* fi
   m["marched"] = Text(state.n_marched);
   m["rays"] = Text(state.n_rays);
   if (kind == TrainFileKind::kModel) return;
-  const RayCountState& ray_count = state.ray_count;
-  m["ray_count.next"] = Text(ray_count.n_rays);
-  m["ray_count.sums"] = Text(ray_count.n_trained, ray_count.n_marched, ray_count.n_summed_rays);
   const WatchdogState& watchdog = state.watchdog;
   m["watchdog.loss"] = Text(watchdog.smoothed_loss, watchdog.best_loss);
   m["watchdog.counts"] =
@@ -311,7 +260,7 @@ void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* fi
 }
 
 absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const std::string& path) {
-  MetadataReader reader(file, path);
+  StateReader reader(file, path);
   if (reader.String("format") != kFormat) reader.Fail("format", "is no file of nerfd");
   if (reader.String("format_version") != kFormatVersion) {
     reader.Fail("format_version",
@@ -343,10 +292,6 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
   reader.Count("marched", &state.n_marched);
   reader.Count("rays", &state.n_rays);
   if (stored.kind == TrainFileKind::kCheckpoint) {
-    RayCountState& ray_count = state.ray_count;
-    reader.One<int>("ray_count.next", 1, 1 << 24, &ray_count.n_rays);
-    reader.Numbers<double>("ray_count.sums", 0, kMaxCount,
-                           {&ray_count.n_trained, &ray_count.n_marched, &ray_count.n_summed_rays});
     WatchdogState& watchdog = state.watchdog;
     reader.Numbers<double>("watchdog.loss", 0, 1e30,
                            {&watchdog.smoothed_loss, &watchdog.best_loss});

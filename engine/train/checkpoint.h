@@ -8,7 +8,6 @@
 #include "engine/config/train_config.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
-#include "engine/train/ray_count_controller.h"
 #include "engine/train/tensor_file.h"
 #include "engine/train/watchdog.h"
 
@@ -32,8 +31,7 @@ struct TrainState {
   int64_t n_trained = 0, n_marched = 0, n_rays = 0;
   // Training time. Stored only with budgets in seconds, whose schedules depend on it.
   double seconds = 0;
-  RayCountState ray_count;  // checkpoints only
-  WatchdogState watchdog;   // checkpoints only
+  WatchdogState watchdog;  // checkpoints only
   bool operator==(const TrainState&) const = default;
 };
 

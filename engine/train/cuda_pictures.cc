@@ -5,7 +5,7 @@
 
 #include "engine/base/check.h"
 #include "engine/kernels/cuda/device.h"
-#include "engine/train/ray_sampler.h"
+#include "engine/train/pixel_sampler.h"
 
 namespace nerf {
 namespace {

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "engine/train/metadata_reader.h"
+
 namespace nerf {
 namespace {
 
 constexpr int kRayBlock = 64;
 constexpr double kFade = 0.8;  // a sum remembers about the last five steps
 constexpr double kMaxGrowth = 2;
+constexpr double kMaxSum = 1e18;
 
 }  // namespace
 
@@ -24,6 +27,22 @@ int RayCountController::Clamped(double n_rays) const {
 void RayCountController::Restore(const RayCountState& state) {
   state_ = state;
   state_.n_rays = Clamped(state.n_rays);
+}
+
+void RayCountController::Save(TensorFile* file) const {
+  file->metadata["ray_count.next"] = MetadataText(state_.n_rays);
+  file->metadata["ray_count.sums"] =
+      MetadataText(state_.n_trained, state_.n_marched, state_.n_summed_rays);
+}
+
+absl::StatusOr<RayCountState> RayCountController::Load(const TensorFile& file) {
+  MetadataReader reader(file);
+  RayCountState state;
+  reader.One<int>("ray_count.next", 1, 1 << 24, &state.n_rays);
+  reader.Numbers<double>("ray_count.sums", 0, kMaxSum,
+                         {&state.n_trained, &state.n_marched, &state.n_summed_rays});
+  if (!reader.status.ok()) return reader.status;
+  return state;
 }
 
 void RayCountController::Update(const StepResult& result, int target_samples) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
+#include "engine/train/tensor_file.h"
 #include "engine/train/training_step.h"
 
 namespace nerf {
@@ -16,8 +18,6 @@ struct RayCountState {
 
 // Most samples marched for each sample to train.
 inline constexpr int kMarchedPerTarget = 16;
-// Assumed samples per ray while all cells are occupied, as in the first steps.
-inline constexpr int kFirstRaySamples = 400;
 
 struct RayCountOptions {
   int initial_rays = 256;
@@ -38,6 +38,10 @@ class RayCountController {
 
   const RayCountState& state() const { return state_; }
   void Restore(const RayCountState& state);
+
+  // Part of a checkpoint, as metadata ray_count.*. Errors: InvalidArgument naming the key.
+  void Save(TensorFile* file) const;
+  static absl::StatusOr<RayCountState> Load(const TensorFile& file);
 
  private:
   int Clamped(double n_rays) const;

@@ -9,15 +9,16 @@ namespace {
 
 // Rays drawn beyond what the last step took, as a share of it: the ray count drifts by a few
 // percent from step to step.
-constexpr int kSpareRays = 16;  // one in sixteen
+constexpr int kSparePixels = 16;  // one in sixteen
 
 }  // namespace
 
-SamplerRing::SamplerRing(const RaySampler* sampler, int n_ahead, uint32_t first_step, int n_rays)
+SamplerRing::SamplerRing(const PixelSampler* sampler, int n_ahead, uint32_t first_step,
+                         int n_pixels)
     : sampler_(sampler),
       slots_(static_cast<size_t>(n_ahead)),
       next_step_(first_step),
-      n_rays_(n_rays),
+      n_pixels_(n_pixels),
       thread_("sampler_ring", [this] { Draw(); }) {
   NERF_CHECK(n_ahead >= 1);
 }
@@ -33,10 +34,10 @@ int SamplerRing::n_ready() const {
   return static_cast<int>(n_ready_);
 }
 
-void SamplerRing::Take(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch) {
+void SamplerRing::Take(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) {
   {
     MutexLock lock(mu_);
-    n_rays_ = n_rays;
+    n_pixels_ = n_pixels;
     if (step != next_step_) {
       next_step_ = step;
       n_ready_ = 0;
@@ -50,7 +51,7 @@ void SamplerRing::Take(uint32_t step, int n_rays, ThreadPool* pool, Batch* batch
     ++next_step_;
     changed_.NotifyAll();
   }
-  sampler_->Resize(n_rays, pool, batch);
+  sampler_->Resize(n_pixels, pool, batch);
 }
 
 void SamplerRing::Draw() {
@@ -60,10 +61,10 @@ void SamplerRing::Draw() {
     if (stopping_) return;
     const uint64_t generation = generation_;
     const uint32_t step = next_step_ + static_cast<uint32_t>(n_ready_);
-    const int n_rays = n_rays_ + n_rays_ / kSpareRays;
-    Batch& slot = slots_[(first_slot_ + n_ready_) % slots_.size()];
+    const int n_pixels = n_pixels_ + n_pixels_ / kSparePixels;
+    PixelBatch& slot = slots_[(first_slot_ + n_ready_) % slots_.size()];
     mu_.Unlock();
-    sampler_->Fill(step, n_rays, nullptr, &slot);
+    sampler_->Fill(step, n_pixels, nullptr, &slot);
     mu_.Lock();
     if (generation != generation_) continue;
     ++n_ready_;

@@ -47,12 +47,6 @@ float StepScale(const TrainConfig& config, double fraction) {
   return static_cast<float>(1 + (config.initial_step_scale - 1) * left);
 }
 
-int ActiveLevels(const TrainConfig& config, int n_levels, double fraction) {
-  if (fraction >= config.coarse_share) return n_levels;
-  const int first = std::max(1, n_levels / 4);
-  return first + static_cast<int>((n_levels - first) * fraction / config.coarse_share);
-}
-
 int TargetSamples(const TrainConfig& config, double fraction) {
   const double grown =
       std::clamp((fraction - kGrowthBegin) / (kGrowthEnd - kGrowthBegin), 0.0, 1.0);
@@ -72,8 +66,6 @@ double ShareOfTime(const TrainConfig& config, double fraction) {
   };
   return samples_until(fraction) / samples_until(1);
 }
-
-int LargestTargetSamples(const TrainConfig& config) { return TargetSamples(config, 1); }
 
 float DistortionWeight(const TrainConfig& config, double fraction) {
   return static_cast<float>(config.distortion * std::max(0.0, 1 - fraction / kDistortionEnd));

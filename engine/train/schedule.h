@@ -32,11 +32,6 @@ float StepScale(const TrainConfig& config, double fraction);
 // to learn is color alone. fraction in [0, 1].
 float DistortionWeight(const TrainConfig& config, double fraction);
 
-// Levels of the hash encoding that take part, the coarsest of n_levels: a quarter of them at first,
-// rising on a line to all at coarse_share of the budget. What is coarse settles before detail can
-// be made up for it, and costs less. fraction in [0, 1].
-int ActiveLevels(const TrainConfig& config, int n_levels, double fraction);
-
 // Trained samples of a step: target_samples until 30% of the budget are spent, batch_growth times
 // as many from 80% on, and in geometric progression between. Small steps learn the coarse things in
 // the least time; later their noise is what limits the picture, and what a step costs beside its
@@ -46,7 +41,5 @@ int TargetSamples(const TrainConfig& config, double fraction);
 // The share of a run's time that is over at `fraction`, by its samples: where the budget counts
 // steps, later ones train more of them.
 double ShareOfTime(const TrainConfig& config, double fraction);
-// The most that TargetSamples comes to.
-int LargestTargetSamples(const TrainConfig& config);
 
 }  // namespace nerf

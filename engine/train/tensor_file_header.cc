@@ -290,6 +290,23 @@ absl::Status CheckLayout(const TensorFileHeader& header, uint64_t payload_bytes,
   return absl::OkStatus();
 }
 
+// The name that a tensor or metadata key of an older file has today.
+std::string CurrentName(std::string name) {
+  for (const auto& [old_part, part] :
+       {std::pair{"field.colour_mlp.", "field.color_mlp."}, {"scene.flavour", "scene.flavor"}}) {
+    const size_t at = name.find(old_part);
+    if (at != std::string::npos) name.replace(at, std::strlen(old_part), part);
+  }
+  return name;
+}
+
+template <typename Value>
+std::map<std::string, Value> WithCurrentNames(std::map<std::string, Value> values) {
+  std::map<std::string, Value> renamed;
+  for (auto& [name, value] : values) renamed.emplace(CurrentName(name), std::move(value));
+  return renamed;
+}
+
 }  // namespace
 
 absl::StatusOr<uint64_t> TensorFileHeaderLength(std::string_view prefix, uint64_t file_bytes,
@@ -334,6 +351,8 @@ absl::StatusOr<TensorFileHeader> ParseTensorFileHeader(std::string_view text,
       return Invalid(path, fmt::format("metadata lacks the sha256 of tensor {}", Quoted(name)));
     }
   }
+  header.tensors = WithCurrentNames(std::move(header.tensors));
+  header.metadata = WithCurrentNames(std::move(header.metadata));
   return header;
 }
 

@@ -35,8 +35,8 @@ absl::StatusOr<uint64_t> TensorFileHeaderLength(std::string_view prefix, uint64_
 
 // Reads and checks a header: types, names, shapes against offsets, and that the tensors fill the
 // payload_bytes behind it without gap or overlap. Stack and memory stay bounded whatever the text
-// holds. Errors: DataLoss if the header's own digest differs; InvalidArgument otherwise, naming
-// `path` and what is wrong.
+// holds. Names that older versions wrote are replaced by today's. Errors: DataLoss if the header's
+// own digest differs; InvalidArgument otherwise, naming `path` and what is wrong.
 absl::StatusOr<TensorFileHeader> ParseTensorFileHeader(std::string_view text,
                                                        uint64_t payload_bytes,
                                                        const std::string& path);

@@ -5,7 +5,6 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
-#include "engine/config/tensor_shapes.h"
 #include "engine/train/image_metrics.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -33,11 +32,8 @@ Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, Threa
       options_(options),
       observer_(observer),
       sampler_(scene->train, TrainingBackground(state_.config.background, scene->has_alpha),
-               state_.geometry.near, state_.config.seed),
-      ray_count_({state_.config.initial_rays, state_.config.max_rays}),
+               state_.config.seed),
       watchdog_(static_cast<uint32_t>(state_.config.warmup_steps)) {
-  if (state_.ray_count.n_rays > 0) ray_count_.Restore(state_.ray_count);
-  state_.ray_count = ray_count_.state();
   watchdog_.Restore(state_.watchdog);
 }
 
@@ -51,9 +47,10 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   last_progress_ = last_checkpoint_ = clock_->Now();
   next_preview_ = last_progress_ + options_.preview_interval;
   step_->Remember();
-  if (options_.batches_ahead > 0 && !step_->DrawsRays()) {
-    ring_ = std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step,
-                                          ray_count_.n_rays());
+  next_pixels_ = step_->NextPixels(Fraction());
+  if (options_.batches_ahead > 0 && !step_->DrawsPixels()) {
+    ring_ =
+        std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step, next_pixels_);
   }
   TrainOutcome outcome = TrainOutcome::kFinished;
   while (Fraction() < 1) {
@@ -75,13 +72,13 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
 
 void Trainer::DrawBatch() {
   const SteadyTime begin = clock_->Now();
-  if (step_->DrawsRays()) {
+  if (step_->DrawsPixels()) {
     batch_.step = state_.step;
-    batch_.n_rays = ray_count_.n_rays();
+    batch_.n_pixels = next_pixels_;
   } else if (ring_ != nullptr) {
-    ring_->Take(state_.step, ray_count_.n_rays(), pool_, &batch_);
+    ring_->Take(state_.step, next_pixels_, pool_, &batch_);
   } else {
-    sampler_.Fill(state_.step, ray_count_.n_rays(), pool_, &batch_);
+    sampler_.Fill(state_.step, next_pixels_, pool_, &batch_);
   }
   interval_.stall_seconds += absl::ToDoubleSeconds(clock_->Now() - begin);
 }
@@ -89,13 +86,8 @@ void Trainer::DrawBatch() {
 StepResult Trainer::RunStep() {
   const SteadyTime begin = clock_->Now();
   DrawBatch();
-  batch_.learning_rate =
-      LearningRate(state_.config, state_.step, Fraction()) * watchdog_.state().rate_factor;
-  batch_.step_scale = StepScale(state_.config, Fraction());
-  batch_.distortion = DistortionWeight(state_.config, Fraction());
-  batch_.target_samples = TargetSamples(state_.config, Fraction());
-  batch_.n_active_levels =
-      ActiveLevels(state_.config, kHashWidth / state_.config.n_features_per_level, Fraction());
+  batch_.fraction = Fraction();
+  batch_.rate_factor = watchdog_.state().rate_factor;
   const StepResult result = step_->Run(batch_);
   const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
 
@@ -104,8 +96,7 @@ StepResult Trainer::RunStep() {
   state_.n_marched += result.n_marched;
   state_.n_rays += result.n_rays;
   state_.seconds += seconds;
-  ray_count_.Update(result, TargetSamples(state_.config, Fraction()));
-  state_.ray_count = ray_count_.state();
+  next_pixels_ = step_->NextPixels(Fraction());
 
   ++interval_.n_steps;
   interval_.loss += result.loss;
@@ -131,6 +122,7 @@ absl::Status Trainer::Watch(const StepResult& result) {
   NERF_RETURN_IF_ERROR(watchdog_.BeginRecovery(verdict, state_.step, restore));
   if (restore) {
     NERF_RETURN_IF_ERROR(step_->Restore());
+    next_pixels_ = step_->NextPixels(Fraction());
   }
   if (reopen) step_->ReopenGrid();
   state_.watchdog = watchdog_.state();
@@ -159,8 +151,8 @@ void Trainer::ReportProgress() {
   }
   progress.seconds = state_.seconds;
   progress.fraction = Fraction();
-  const double over = ShareOfTime(state_.config, progress.fraction);
-  const double spent = over - ShareOfTime(state_.config, first_fraction_);
+  const double over = step_->TimeFraction(progress.fraction);
+  const double spent = over - step_->TimeFraction(first_fraction_);
   if (spent > 0) {
     progress.eta_seconds = (1 - over) * (state_.seconds - first_seconds_) / spent;
   }

@@ -15,7 +15,7 @@
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
-#include "engine/train/ray_sampler.h"
+#include "engine/train/pixel_sampler.h"
 #include "engine/train/sampler_ring.h"
 #include "engine/train/training_step.h"
 
@@ -117,11 +117,11 @@ class Trainer {
   const TrainerOptions options_;
   TrainerObserver* const observer_;
 
-  RaySampler sampler_;
+  PixelSampler sampler_;
   std::unique_ptr<SamplerRing> ring_;  // while batches are drawn ahead
-  RayCountController ray_count_;
   Watchdog watchdog_;
-  Batch batch_;
+  PixelBatch batch_;
+  int next_pixels_ = 0;  // of the next batch
   Interval interval_;
   double first_fraction_ = 0, first_seconds_ = 0;  // at the start of this run, for the ETA
   SteadyTime last_progress_, next_preview_, last_checkpoint_;

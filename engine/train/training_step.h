@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "engine/render/render_device.h"
-#include "engine/train/batch.h"
+#include "engine/field/trained_model.h"
+#include "engine/train/pixel_batch.h"
 #include "engine/train/tensor_file.h"
 
 namespace nerf {
@@ -23,50 +23,59 @@ struct StepResult {
   double device_seconds = 0;  // on the device's clock, from first to last work; 0 on the CPU
 };
 
-// One optimizer step of a method: the interface between the trainer and a method. Used from one
-// thread; threads come from the pool given at construction.
+// One optimizer step of a method: the interface between the trainer and a method. It makes its rays
+// from the batch's pixels and follows its own schedules. Used from one thread; threads come from the
+// pool given at construction. Methods that train on rays derive from RayStep.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;
 
-  // Marches, evaluates, composites, takes the gradient of the mean loss and updates the parameters,
-  // and the occupancy grid when it is due. Deterministic: equal state and batch give equal bytes
-  // for any number of threads.
-  virtual StepResult Run(const Batch& batch) = 0;
+  // Evaluates the model at the pixels, takes the gradient of the mean loss and updates the
+  // parameters and whatever else the method learns. Deterministic: equal state and batch give equal
+  // bytes for any number of threads.
+  virtual StepResult Run(const PixelBatch& batch) = 0;
 
-  // Whether the step draws the rays of its batches itself: Run then takes batches without
-  // rays and colors. Rays are those that a RaySampler would draw.
-  virtual bool DrawsRays() const { return false; }
+  // Number of pixels of the next batch, if `fraction` of the budget is spent by then. Called before
+  // each Run.
+  virtual int NextPixels(double fraction) = 0;
+
+  // Whether the step draws the pixels of its batches itself: Run then takes batches without pixels
+  // and targets. The pixels are those that a PixelSampler would draw.
+  virtual bool DrawsPixels() const { return false; }
+
+  // Share of a run's time that is over when `fraction` of the budget is spent: for the ETA.
+  virtual double TimeFraction(double fraction) const { return fraction; }
 
   // Tensors of the whole state (parameters, moments, moving average, occupancy grid), F32 except
-  // exact values such as bits. A fresh step of the same config that loads them continues bit for
-  // bit.
+  // exact values such as bits, and metadata under keys of the method. A fresh step of the same
+  // config that loads them continues bit for bit.
   virtual void Save(TensorFile* file) const = 0;
   // Errors: InvalidArgument naming a missing tensor or one of another shape; the step then stays
   // unchanged.
   virtual absl::Status Load(const TensorFile& file) = 0;
 
-  // Tensors of a model: the evaluation weights (moving average) in F16, and the occupancy grid's
-  // bits.
+  // Tensors of a model: the evaluation weights (moving average) in F16, and what else its renderer
+  // needs.
   virtual void SaveModel(TensorFile* file) const = 0;
   // Takes the parameters of a model or checkpoint, and its occupancy grid if it has the same
   // levels. Optimizer state starts at zero.
   virtual absl::Status Initialize(const TensorFile& file) = 0;
 
-  // Keeps a copy of the whole state, in place of the one before, and goes back to it: for the
-  // watchdog. Restore needs a Remember before it.
+  // For the watchdog. Keeps a copy of the whole state, in place of the one before; restores it.
+  // Restore needs a Remember before it.
   virtual void Remember() {
-    remembered_.tensors.clear();
+    remembered_ = TensorFile();
     Save(&remembered_);
   }
   virtual absl::Status Restore() { return Load(remembered_); }
 
-  // A copy of the current evaluation weights, rounded as SaveModel rounds them.
-  virtual TrainedModel Snapshot() const = 0;
+  // The current evaluation weights, rounded as SaveModel rounds them.
+  virtual std::unique_ptr<TrainedModel> Snapshot() const = 0;
 
-  // For the watchdog. Share of occupied cells; marks every cell occupied.
-  virtual double OccupiedFraction() const = 0;
-  virtual void ReopenGrid() = 0;
+  // For the watchdog, where the method has an occupancy grid. Share of occupied cells; marks every
+  // cell occupied.
+  virtual double OccupiedFraction() const { return 1; }
+  virtual void ReopenGrid() {}
 
  private:
   TensorFile remembered_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/rpc/training_config.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
 
@@ -34,25 +35,24 @@ Budget ParseBudget(const v1::TrainingConfig& proto, std::string* field) {
 
 TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& proto,
                              RequestCheck& check) {
-  TrainConfig config;
+  const absl::StatusOr<TrainConfig> defaults =
+      DefaultConfig(proto.method().empty() ? TrainConfig().method : proto.method());
+  check.Require(defaults.ok(), fmt::format("{}.method", field), Message(defaults.status()));
+  if (!defaults.ok()) return TrainConfig();
+  TrainConfig config = *defaults;
   const auto require_valid = [&](std::string_view name, const TrainConfig& changed) {
     const absl::Status status = ValidateConfig(changed);
     check.Require(status.ok(), fmt::format("{}.{}", field, name), Message(status));
   };
   // ValidateConfig stops at its first problem, so each field is checked on its own.
-  if (!proto.method().empty()) {
-    TrainConfig changed;
-    changed.method = config.method = proto.method();
-    require_valid("method", changed);
-  }
   {
-    TrainConfig changed;
+    TrainConfig changed = *defaults;
     std::string name;
     changed.budget = config.budget = ParseBudget(proto, &name);
     require_valid(name, changed);
   }
   if (proto.has_test_every()) {
-    TrainConfig changed;
+    TrainConfig changed = *defaults;
     // Clamped: a value beyond int is out of range anyway.
     changed.test_every = config.test_every =
         static_cast<int>(std::min<uint32_t>(proto.test_every(), INT32_MAX));
@@ -74,6 +74,10 @@ TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& p
     const absl::Status status = SetConfigField(key, value, &config);
     check.Require(status.ok(), name, Message(status));
   }
+  TrainConfig with_settings = config;
+  with_settings.budget = defaults->budget;
+  with_settings.test_every = defaults->test_every;
+  require_valid("settings", with_settings);
   return config;
 }
 

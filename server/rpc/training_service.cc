@@ -5,7 +5,7 @@
 
 #include "common/error_reason.h"
 #include "common/status_macros.h"
-#include "engine/config/tensor_shapes.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
 #include "server/rpc/job_converter.h"

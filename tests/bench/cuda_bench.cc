@@ -36,7 +36,6 @@
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/synthetic_scene.h"
-#include "engine/train/ray_count_controller.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 #include "tests/bench/cuda_ceilings.h"
@@ -517,8 +516,7 @@ CudaBench Step(uint32_t n_samples) {
     Scene scene = SyntheticBallScene(16, 0, 256);
     TrainConfig config;
     std::unique_ptr<TrainingStep> step;
-    std::unique_ptr<RayCountController> ray_count;
-    Batch batch;
+    PixelBatch batch;
     double seconds = 0, device_seconds = 0;  // of the measured steps
     int64_t n_marched = 0, n_trained = 0;
   };
@@ -526,20 +524,19 @@ CudaBench Step(uint32_t n_samples) {
   Training& t = *training;
   t.config.target_samples = static_cast<int>(n_samples);
   t.config.batch_growth = 1;
+  t.config.warmup_steps = 0;
+  t.config.initial_step_scale = 1;
+  t.config.distortion = 0;
   t.config.max_rays = std::max(t.config.max_rays, t.config.target_samples);
   const RaySource source{t.scene.train, Background::kRandom, t.scene.geometry.near};
   t.step = NewNgpCudaStep(t.config, t.scene.geometry, &source);
-  t.ray_count = std::make_unique<RayCountController>(
-      RayCountOptions{t.config.initial_rays, t.config.max_rays});
   auto run = [training]() -> BenchWork {
     Training& now = *training;
     const RealClock clock;
     const SteadyTime begin = clock.Now();
-    now.batch.n_rays = now.ray_count->n_rays();
-    now.batch.learning_rate = now.config.learning_rate;
+    now.batch.n_pixels = now.step->NextPixels(0);
     const StepResult result = now.step->Run(now.batch);
     ++now.batch.step;
-    now.ray_count->Update(result, now.config.target_samples);
     now.seconds += absl::ToDoubleSeconds(clock.Now() - begin);
     now.device_seconds += result.device_seconds;
     now.n_marched += result.n_marched;

@@ -13,7 +13,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kRays = 65536;
+constexpr int kPixels = 65536;
 constexpr int kBatchesAhead = 2;
 constexpr int kUnpipelinedSteps = 50;
 
@@ -26,30 +26,30 @@ double SecondsSince(Clock::time_point begin) {
 void BM_PipelinedInput(benchmark::State& state) {
   const auto device_time = std::chrono::microseconds(state.range(0));
   const Scene scene = SyntheticBallScene(16, 0, 128);
-  const RaySampler sampler(scene.train, Background::kRandom, 0.1f, 1);
+  const PixelSampler sampler(scene.train, Background::kRandom, 1);
   ThreadPool pool(1);
-  Batch batch;
+  PixelBatch batch;
   const auto run_on_device = [&] { std::this_thread::sleep_for(device_time); };
-  sampler.Fill(0, kRays, &pool, &batch);  // allocates
+  sampler.Fill(0, kPixels, &pool, &batch);  // allocates
 
   double drawing = 0;
   const auto begin = Clock::now();
   for (uint32_t step = 0; step < kUnpipelinedSteps; ++step) {
     const auto before = Clock::now();
-    sampler.Fill(step, kRays, &pool, &batch);
+    sampler.Fill(step, kPixels, &pool, &batch);
     drawing += SecondsSince(before);
     run_on_device();
   }
   const double unpipelined = SecondsSince(begin) / kUnpipelinedSteps;
   const double s = drawing / kUnpipelinedSteps, c = unpipelined - s;  // with the sleep's overshoot
 
-  SamplerRing ring(&sampler, kBatchesAhead, 0, kRays);
+  SamplerRing ring(&sampler, kBatchesAhead, 0, kPixels);
   uint32_t step = 0;
   double stalled = 0;
   const auto pipelined_begin = Clock::now();
   for (auto _ : state) {
     const auto before = Clock::now();
-    ring.Take(step++, kRays, &pool, &batch);
+    ring.Take(step++, kPixels, &pool, &batch);
     stalled += SecondsSince(before);
     run_on_device();
   }

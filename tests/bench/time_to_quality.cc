@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/clock.h"
 #include "common/status_macros.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"

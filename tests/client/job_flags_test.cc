@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "engine/config/train_config.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "tests/testing/fake_random.h"
 #include "tests/testing/status_matchers.h"
 
@@ -119,8 +119,9 @@ TEST(JobFlagsTest, BudgetsAndSplitsThatTheServerRefusesAreRefusedHere) {
 
 TEST(JobFlagsTest, SettingsTableListsEveryKeyWithItsDefault) {
   std::ostringstream out;
-  PrintSettings({out, OutputFormat::kTable, false, absl::UnixEpoch()});
-  for (const ConfigField& field : TrainConfigFields()) {
+  EXPECT_THAT(PrintSettings(JobFlags(), {out, OutputFormat::kTable, false, absl::UnixEpoch()}),
+              IsOk());
+  for (const Setting& field : MethodDescriptionOf(TrainConfig()).settings()) {
     EXPECT_NE(out.str().find("\n" + std::string(field.key) + " "), std::string::npos) << field.key;
   }
   const std::string value = ConfigSettings(TrainConfig()).at("log2_hashmap_size");

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/field/marched_model.h"
 #include "engine/train/training_step.h"
 
 namespace nerf {
@@ -31,52 +32,52 @@ class ConstantField final : public RadianceField {
   const Vec3 color_;
 };
 
-// A step whose weights are a digest of all its batches: any change of a batch (a ray, a color, the
-// learning rate, the number of rays, the order) changes the tensors. Tests set its loss and grid.
-// Used by the tests of the trainer and the code around it.
+// A step whose weights are a digest of all its batches: any change of a batch (a pixel, a
+// color, the fraction, the number of pixels, the order) changes the tensors. Tests set its loss and
+// grid. Used by the tests of the trainer and the code around it.
 class FakeTrainingStep final : public TrainingStep {
  public:
   static constexpr int kWeights = 8;
 
   // What Run returns besides counts, by the batch's step.
-  std::function<double(const Batch&)> loss = [](const Batch&) { return 0.005; };
+  std::function<double(const PixelBatch&)> loss = [](const PixelBatch&) { return 0.005; };
   std::function<void()> on_run = [] {};  // moves a fake clock
   double occupied = 0.1;
-  bool draws_rays = false;
-  int samples_per_ray = 8;
+  bool draws_pixels = false;
+  int samples_per_pixel = 8;
   int n_runs = 0, n_loads = 0, n_reopened = 0, n_snapshots = 0;
-  std::vector<float> learning_rates, step_scales, distortions;  // of each run
-  std::vector<int> target_samples, n_active_levels, n_rays;
+  std::vector<double> fractions;    // of each run
+  std::vector<float> rate_factors;  // of each run
 
-  StepResult Run(const Batch& batch) override {
+  StepResult Run(const PixelBatch& batch) override {
     ++n_runs;
     next_ = 0;  // the weights are the only state between steps
     on_run();
-    learning_rates.push_back(batch.learning_rate);
-    step_scales.push_back(batch.step_scale);
-    target_samples.push_back(batch.target_samples);
-    n_active_levels.push_back(batch.n_active_levels);
-    n_rays.push_back(batch.n_rays);
-    distortions.push_back(batch.distortion);
+    fractions.push_back(batch.fraction);
+    rate_factors.push_back(batch.rate_factor);
     Mix(batch.step);
-    Mix(std::bit_cast<uint32_t>(batch.learning_rate));
-    Mix(std::bit_cast<uint32_t>(batch.step_scale));
-    for (size_t i = 0; i < batch.rays.size(); ++i) {
-      Mix(std::bit_cast<uint32_t>(batch.rays[i].direction.x));
-      Mix(std::bit_cast<uint32_t>(batch.jitters[i]));
+    Mix(std::bit_cast<uint32_t>(static_cast<float>(batch.fraction)));
+    Mix(std::bit_cast<uint32_t>(batch.rate_factor));
+    for (size_t i = 0; i < batch.pixels.size(); ++i) {
+      Mix(static_cast<uint32_t>(batch.pixels[i].view));
+      Mix(static_cast<uint32_t>(batch.pixels[i].x));
       Mix(std::bit_cast<uint32_t>(batch.targets[i].y));
     }
     StepResult result;
     result.loss = loss(batch);
     result.squared_error = result.loss;
-    result.n_rays = batch.n_rays;
-    // Depends on the weights, so that the ray count does, too.
-    result.n_trained = int64_t{batch.n_rays} * (samples_per_ray + weights_[0] % 3);
+    result.n_rays = batch.n_pixels;
+    // Depends on the weights, so that the next batch's size does, too.
+    result.n_trained = int64_t{batch.n_pixels} * (samples_per_pixel + weights_[0] % 3);
     result.n_marched = occupied > 0 ? 2 * result.n_trained : 0;
     return result;
   }
 
-  bool DrawsRays() const override { return draws_rays; }
+  int NextPixels(double /*fraction*/) override {
+    return 256 + 64 * static_cast<int>(weights_[0] % 3);
+  }
+  bool DrawsPixels() const override { return draws_pixels; }
+  double TimeFraction(double fraction) const override { return fraction * fraction; }
 
   void Save(TensorFile* file) const override {
     Tensor tensor{DType::kI32, {kWeights}, std::vector<uint8_t>(kWeights * 4)};
@@ -95,9 +96,11 @@ class FakeTrainingStep final : public TrainingStep {
   void SaveModel(TensorFile* file) const override { Save(file); }
   absl::Status Initialize(const TensorFile& file) override { return Load(file); }
 
-  TrainedModel Snapshot() const override {
+  std::unique_ptr<TrainedModel> Snapshot() const override {
     ++const_cast<FakeTrainingStep*>(this)->n_snapshots;
-    return {std::make_unique<ConstantField>(0.0f, Vec3{}), FullOccupancyGrid(Aabb{}, 1, 4)};
+    return std::make_unique<MarchedModel>("fake", std::make_unique<ConstantField>(0.0f, Vec3{}),
+                                          FullOccupancyGrid(Aabb{}, 1, 4),
+                                          kernels::MarchSteps{1, 0}, 0);
   }
   double OccupiedFraction() const override { return occupied; }
   void ReopenGrid() override {

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "engine/config/train_config.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/scene.h"
-#include "engine/train/batch.h"
+#include "engine/train/ray_batch.h"
+#include "engine/train/ray_step.h"
 #include "engine/train/tensor_file.h"
-#include "engine/train/training_step.h"
 #include "tests/testing/random_floats.h"
 
 namespace nerf {
@@ -19,7 +20,7 @@ namespace nerf {
 // box's diagonal. Used by the tests of the training steps.
 inline TrainConfig TinyConfig() {
   TrainConfig config;
-  config.log2_hashmap_size = 12;
+  Ngp(config).log2_hashmap_size = 12;
   config.grid_resolution = 32;
   config.grid_update_interval = 4;
   config.grid_threshold = 0.01f;  // far below a fresh field's, so that no rounding empties a cell
@@ -40,8 +41,8 @@ inline SceneGeometry TinyGeometry(int n_levels = 1) {
 }
 
 // Rays from a sphere around the box to points in it, with random colors to show.
-inline Batch TinyBatch(int n_rays, uint32_t step = 0, float learning_rate = 1e-2f) {
-  Batch batch;
+inline RayBatch TinyBatch(int n_rays, uint32_t step = 0, float learning_rate = 1e-2f) {
+  RayBatch batch;
   batch.step = step;
   batch.learning_rate = learning_rate;
   batch.step_scale = step % 2 == 0 ? 1 : 1.5f;
@@ -100,12 +101,12 @@ inline TensorFile WallsState(const TrainingStep& step) {
 }
 
 // The fraction of the first loss that remains after n_steps more on the same batch.
-inline double LossShareAfter(int n_steps, Batch batch, TrainingStep* step) {
-  const double first = step->Run(batch).loss;
+inline double LossShareAfter(int n_steps, RayBatch batch, RayStep* step) {
+  const double first = step->RunRays(batch).loss;
   double last = first;
   for (int i = 0; i < n_steps; ++i) {
     ++batch.step;
-    last = step->Run(batch).loss;
+    last = step->RunRays(batch).loss;
   }
   return last / first;
 }

@@ -10,7 +10,7 @@
 #include "engine/kernels/ray_marching.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/render/renderer.h"
-#include "engine/train/batch.h"
+#include "engine/train/ray_batch.h"
 #include "engine/train/training_step.h"
 #include "tests/testing/reference/composite.h"
 #include "tests/testing/reference/distortion.h"
@@ -22,7 +22,7 @@ namespace nerf::reference {
 // the references.
 inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& network,
                                const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
-                               const Batch& batch) {
+                               const RayBatch& batch) {
   const kernels::MarchSteps steps = scene_steps.Scaled(batch.step_scale);
   StepResult result;
   result.n_rays = batch.n_rays;

@@ -25,17 +25,17 @@ constexpr int kStagedStride = 64 + kPad;  // row of a staged array: the widest l
 // Offset of a layer in shared memory if layer `first` is the first one there.
 constexpr int SharedOffset(int first, int layer) {
   int offset = 0;
-  for (int l = first; l < layer; ++l) offset += kNgpMlp[l].n_in * (kNgpMlp[l].n_out + kPad);
+  for (int l = first; l < layer; ++l) offset += kNgpLayers[l].n_in * (kNgpLayers[l].n_out + kPad);
   return offset;
 }
-constexpr int SharedStride(int layer) { return kNgpMlp[layer].n_out + kPad; }
+constexpr int SharedStride(int layer) { return kNgpLayers[layer].n_out + kPad; }
 
 constexpr int kStride0 = SharedStride(0), kStride1 = SharedStride(1), kStride2 = SharedStride(2),
               kStride3 = SharedStride(3), kStride4 = SharedStride(4);
 // Offsets with all layers in shared memory.
 constexpr int kLayer0 = SharedOffset(0, 0), kLayer1 = SharedOffset(0, 1),
               kLayer2 = SharedOffset(0, 2), kLayer3 = SharedOffset(0, 3),
-              kLayer4 = SharedOffset(0, 4), kLayersEnd = SharedOffset(0, 5);
+              kLayer4 = SharedOffset(0, 4), kLayersEnd = SharedOffset(0, kNgpLayerCount);
 
 struct alignas(16) Chunk {
   uint32_t words[4];
@@ -45,13 +45,14 @@ struct alignas(16) Chunk {
 // before it reads them.
 template <int first, int end, int layer = first, typename T>
 __device__ void CopyWeights(const T* weights, T* shared) {
-  constexpr NgpMlpLayer kLayer = kNgpMlp[layer];
+  constexpr int kIn = kNgpLayers[layer].n_in, kOut = kNgpLayers[layer].n_out;
+  constexpr int kFrom = kNgpLayers[layer].offset;
   constexpr int kOffset = SharedOffset(first, layer), kStride = SharedStride(layer);
-  constexpr int kChunk = sizeof(Chunk) / sizeof(T), kRowChunks = kLayer.n_out / kChunk;
-  for (int i = threadIdx.x; i < kLayer.n_in * kRowChunks; i += kMlpBlock) {
+  constexpr int kChunk = sizeof(Chunk) / sizeof(T), kRowChunks = kOut / kChunk;
+  for (int i = threadIdx.x; i < kIn * kRowChunks; i += kMlpBlock) {
     const int row = i / kRowChunks, column = i % kRowChunks * kChunk;
     *reinterpret_cast<Chunk*>(shared + kOffset + row * kStride + column) =
-        *reinterpret_cast<const Chunk*>(weights + kLayer.offset + row * kLayer.n_out + column);
+        *reinterpret_cast<const Chunk*>(weights + kFrom + row * kOut + column);
   }
   if constexpr (layer + 1 < end) CopyWeights<first, end, layer + 1>(weights, shared);
 }
@@ -340,7 +341,7 @@ struct WeightGradients {
   // Stores the tiles at the layer's offset among the weights.
   template <int layer>
   __device__ void Store(float* weights) const {
-    constexpr int kOffset = kNgpMlp[layer].offset, kStride = kNgpMlp[layer].n_out;
+    constexpr int kOffset = kNgpLayers[layer].offset, kStride = kNgpLayers[layer].n_out;
     const Lane lane;
     const int first = threadIdx.x / kWarp * kOwned;
     if (first >= kTiles) return;
@@ -483,7 +484,7 @@ __global__ void __launch_bounds__(kMlpBlock)
 
     StoreEncodingGradients(p, at, grad_encodings);
   }
-  float* const own = p.weight_gradients + size_t{kNgpMlpWeights} * blockIdx.x;
+  float* const own = p.weight_gradients + size_t{kNgpWeights} * blockIdx.x;
   sums0.Store<0>(own);
   sums1.Store<1>(own);
   sums2.Store<2>(own);

@@ -85,11 +85,11 @@ void NgpChunk::Reserve(int n_rows) {
   for (Buffer<float>* column : {&deltas_, &sigmas_, &alphas_, &weights_, &normalized_t_})
     Grow(column, old_rows, rows);
   Grow(&encodings_, old_rows * kEncodingWidth, rows * kEncodingWidth);
-  Grow(&hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
+  Grow(&density_hidden_, old_rows * kHiddenWidth, rows * kHiddenWidth);
   Grow(&geometry_, old_rows * kGeometryWidth, rows * kGeometryWidth);
   // Color and gradients are written after the last growth.
-  hidden0_ = Buffer<float>(rows * kHiddenWidth);
-  hidden1_ = Buffer<float>(rows * kHiddenWidth);
+  color_hidden0_ = Buffer<float>(rows * kHiddenWidth);
+  color_hidden1_ = Buffer<float>(rows * kHiddenWidth);
   colors_ = Buffer<float>(rows * kColorWidth);
   grad_geometry_ = Buffer<float>(rows * kGeometryWidth);
   capacity_ = static_cast<int>(rows);
@@ -109,7 +109,7 @@ void RaysInFlight::Start(const ChunkInput& input, int first, int end) {
 
 void NgpChunk::Run(const ChunkInput& input, const RaysInFlight& in_flight, int begin, int end,
                    LaneOutput* output) {
-  const Batch& batch = *input.batch;
+  const RayBatch& batch = *input.batch;
   const int n_rays = end - begin, first = begin - in_flight.begin;
   rays_.resize(n_rays);
   marches_.assign(in_flight.rays.begin() + first, in_flight.rays.begin() + first + n_rays);
@@ -186,9 +186,9 @@ void NgpChunk::EvaluateDensity(const ChunkInput& input, const RayWave& wave, int
   const int n = end - n_rows_;
   output->n_marched += n;
   ToUnitCube(input.network.box, n, positions_.data() + row, positions_.data() + row);
-  NgpDensityForward(input.network, n, positions_.data() + row,
-                    encodings_.data() + row * kEncodingWidth, hidden_.data() + row * kHiddenWidth,
-                    geometry_.data() + row * kGeometryWidth);
+  NgpDensityForward(
+      input.network, n, positions_.data() + row, encodings_.data() + row * kEncodingWidth,
+      density_hidden_.data() + row * kHiddenWidth, geometry_.data() + row * kGeometryWidth);
   kernels::cpu::DensityActivation({.n = n,
                                    .outputs = geometry_.data() + row * kGeometryWidth,
                                    .stride = kGeometryWidth,
@@ -228,7 +228,7 @@ void NgpChunk::MoveRow(int from, int to) {
   sigmas_[to] = sigmas_[from];
   alphas_[to] = alphas_[from];
   CopyRow<kEncodingWidth>(&encodings_, from, to);
-  CopyRow<kHiddenWidth>(&hidden_, from, to);
+  CopyRow<kHiddenWidth>(&density_hidden_, from, to);
   CopyRow<kGeometryWidth>(&geometry_, from, to);
 }
 
@@ -238,20 +238,20 @@ void NgpChunk::ForwardColor(const ChunkInput& input) {
                     direction_terms_.data());
   for (int row = 0; row < n_rows_; row += kBackwardRows) {
     const int n = std::min(kBackwardRows, n_rows_ - row);
-    float* const hidden0 = hidden0_.data() + size_t{kHiddenWidth} * row;
+    float* const hidden0 = color_hidden0_.data() + size_t{kHiddenWidth} * row;
     for (int i = 0; i < n; ++i) {
       std::memcpy(hidden0 + size_t{kHiddenWidth} * i,
                   direction_terms_.data() + size_t{kHiddenWidth} * ray_of_[row + i],
                   kHiddenWidth * sizeof(float));
     }
     NgpColorForward(input.network, n, geometry_.data() + size_t{kGeometryWidth} * row, hidden0,
-                    hidden1_.data() + size_t{kHiddenWidth} * row,
+                    color_hidden1_.data() + size_t{kHiddenWidth} * row,
                     colors_.data() + size_t{kColorWidth} * row);
   }
 }
 
 void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output) {
-  const Batch& batch = *input.batch;
+  const RayBatch& batch = *input.batch;
   const float length = batch.step_scale * kernels::kDistortionPerStep;
   for (int row = 0; row < n_rows_; ++row) {
     RayState& ray = rays_[ray_of_[row]];
@@ -264,11 +264,12 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
     const Vec3 color = ray.color + batch.backgrounds[begin + r] * ray.transmittance;
+    const float weight = batch.weights.empty() ? 1.0f : batch.weights[begin + r];
     for (int channel = 0; channel < 3; ++channel) {
       const float residual = color[channel] - batch.targets[begin + r][channel];
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
-      ray.grad_color[channel] = scale * loss.derivative;
-      output->loss += loss.value / 3.0;
+      ray.grad_color[channel] = scale * weight * loss.derivative;
+      output->loss += weight * loss.value / 3.0;
       output->squared_error += static_cast<double>(residual) * residual / 3.0;
     }
     output->loss += static_cast<double>(input.batch->distortion) * ray.distortion.value;
@@ -304,12 +305,12 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
   }
 }
 
-// The color MLP's first layer: hidden0 holds the gradient of its outputs. Overwrites the geometry
-// features with their gradient.
+// Backward pass of the color MLP's first layer: color_hidden0_ holds the gradient of its outputs.
+// Overwrites the geometry features with their gradient.
 void NgpChunk::BackwardColorInput(const ChunkInput& input, int begin, int n, LaneOutput* output) {
-  const int offset = kNgpLayers[kColorInputLayer].offset;
+  const int offset = kNgpLayers[kColorHidden0].offset;
   float* const geometry = geometry_.data() + size_t{kGeometryWidth} * begin;
-  const float* const grad_outputs = hidden0_.data() + size_t{kHiddenWidth} * begin;
+  const float* const grad_outputs = color_hidden0_.data() + size_t{kHiddenWidth} * begin;
   for (int i = 0; i < n; ++i) {
     float* const inputs = color_inputs_.data() + size_t{kColorInputWidth} * i;
     std::copy_n(harmonics_.data() + size_t{kDirectionWidth} * ray_of_[begin + i], kDirectionWidth,
@@ -336,54 +337,64 @@ void NgpChunk::BackwardColorInput(const ChunkInput& input, int begin, int n, Lan
                                     .grad_input_stride = kGeometryWidth});
 }
 
+// Gradients of a layer's weights, then of its inputs, which overwrite the inputs: nothing needs
+// those any more.
+void NgpChunk::BackwardLayer(const ChunkInput& input, NgpLayerIndex index, int n,
+                             const float* grad_outputs, bool inputs_are_relu, float* inputs,
+                             LaneOutput* output) {
+  const NgpLayer& layer = kNgpLayers[index];
+  kernels::cpu::DenseBackwardWeights({.n_rows = n,
+                                      .n_in = layer.n_in,
+                                      .n_out = layer.n_out,
+                                      .inputs = inputs,
+                                      .input_stride = layer.n_in,
+                                      .grad_outputs = grad_outputs,
+                                      .grad_output_stride = layer.n_out,
+                                      .grad_weights = output->weight_gradients + layer.offset});
+  kernels::cpu::DenseBackwardInput({.n_rows = n,
+                                    .n_in = layer.n_in,
+                                    .n_out = layer.n_out,
+                                    .grad_outputs = grad_outputs,
+                                    .grad_output_stride = layer.n_out,
+                                    .weights = input.transposed_weights + layer.offset,
+                                    .weight_pairs = TransposedPairs(input, layer.offset),
+                                    .gate = inputs_are_relu ? inputs : nullptr,
+                                    .gate_stride = layer.n_in,
+                                    .grad_inputs = inputs,
+                                    .grad_input_stride = layer.n_in});
+}
+
+// From the gradients of colors and density exponents to those of weights and encodings. Each
+// buffer of activations becomes the buffer of their gradients, named by the references below.
 void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output) {
   const auto rows = [&](Buffer<float>& buffer, int width) {
     return buffer.data() + size_t(width) * begin;
   };
-  float* const grad_colors = rows(colors_, kColorWidth);
-  float* const grad_geometry = rows(grad_geometry_, kGeometryWidth);
-  float* const encodings = rows(encodings_, kEncodingWidth);
-  float* const hidden = rows(hidden_, kHiddenWidth);
+  constexpr bool kRelu = true, kNoRelu = false;
+  float* const color_hidden1 = rows(color_hidden1_, kHiddenWidth);
+  float* const color_hidden0 = rows(color_hidden0_, kHiddenWidth);
   float* const geometry = rows(geometry_, kGeometryWidth);
-  float* const hidden0 = rows(hidden0_, kHiddenWidth);
-  float* const hidden1 = rows(hidden1_, kHiddenWidth);
+  float* const density_hidden = rows(density_hidden_, kHiddenWidth);
+  float* const encodings = rows(encodings_, kEncodingWidth);
+  const float* const grad_colors = rows(colors_, kColorWidth);  // CompositeBackward left it there
+  float* const grad_geometry = rows(grad_geometry_, kGeometryWidth);
 
-  // Gradient of a layer's weights, then of its inputs. Gated inputs are outputs of a ReLU.
-  const auto layer_backward = [&](int layer, float* layer_inputs, const float* grad_outputs,
-                                  bool gated, float* grad_inputs) {
-    const NgpLayer& l = kNgpLayers[layer];
-    kernels::cpu::DenseBackwardWeights({.n_rows = n,
-                                        .n_in = l.n_in,
-                                        .n_out = l.n_out,
-                                        .inputs = layer_inputs,
-                                        .input_stride = l.n_in,
-                                        .grad_outputs = grad_outputs,
-                                        .grad_output_stride = l.n_out,
-                                        .grad_weights = output->weight_gradients + l.offset});
-    kernels::cpu::DenseBackwardInput({.n_rows = n,
-                                      .n_in = l.n_in,
-                                      .n_out = l.n_out,
-                                      .grad_outputs = grad_outputs,
-                                      .grad_output_stride = l.n_out,
-                                      .weights = input.transposed_weights + l.offset,
-                                      .weight_pairs = TransposedPairs(input, l.offset),
-                                      .gate = gated ? layer_inputs : nullptr,
-                                      .gate_stride = l.n_in,
-                                      .grad_inputs = grad_inputs,
-                                      .grad_input_stride = l.n_in});
-  };
-  layer_backward(4, hidden1, grad_colors, true, hidden1);
-  layer_backward(3, hidden0, hidden1, true, hidden0);
+  BackwardLayer(input, kColorOutput, n, grad_colors, kRelu, color_hidden1, output);
+  const float* const grad_color_hidden1 = color_hidden1;
+  BackwardLayer(input, kColorHidden1, n, grad_color_hidden1, kRelu, color_hidden0, output);
   BackwardColorInput(input, begin, n, output);
+  const float* const grad_geometry_of_color = geometry;
   for (int i = 0; i < n; ++i) {
-    const float* from_color = geometry + size_t{kGeometryWidth} * i;
+    const float* from_color = grad_geometry_of_color + size_t{kGeometryWidth} * i;
     float* grad = grad_geometry + size_t{kGeometryWidth} * i;
-    grad[0] += from_color[0];
+    grad[0] += from_color[0];  // of the density exponent, which CompositeBackward wrote
     for (int j = 1; j < kGeometryWidth; ++j) grad[j] = from_color[j];
   }
-  layer_backward(1, hidden, grad_geometry, true, hidden);
-  layer_backward(0, encodings, hidden, false, encodings);
-  output->Append(n, positions_.data() + begin, input.network.shape.n_features, encodings);
+  BackwardLayer(input, kDensityOutput, n, grad_geometry, kRelu, density_hidden, output);
+  const float* const grad_density_hidden = density_hidden;
+  BackwardLayer(input, kDensityHidden, n, grad_density_hidden, kNoRelu, encodings, output);
+  const float* const grad_encodings = encodings;
+  output->Append(n, positions_.data() + begin, input.network.shape.n_features, grad_encodings);
 }
 
 }  // namespace nerf

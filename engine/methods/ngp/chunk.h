@@ -8,7 +8,7 @@
 #include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/methods/ngp/network.h"
-#include "engine/train/batch.h"
+#include "engine/train/ray_batch.h"
 
 namespace nerf {
 
@@ -18,6 +18,8 @@ inline constexpr int kMinRoundSamples = 4, kMinRoundRows = 128;
 // Rays march so many looks ahead: most are through by then, and the few that are not would march on
 // with most vector lanes empty.
 inline constexpr int kRoundsAhead = 4;
+static_assert(kRoundsAhead * kMinRoundSamples == kNgpSamplesAhead &&
+              sizeof(kernels::MarchRay) == kNgpMarchRayBytes);
 inline constexpr int kRaysInFlight = 512;  // that march ahead together; whole chunks of them
 
 // What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
@@ -51,7 +53,7 @@ struct ChunkInput {
   kernels::MarchSteps steps;        // of this step's samples
   kernels::MarchSteps scene_steps;  // of the scene
   int round_samples = kMinRoundSamples;
-  const Batch* batch = nullptr;
+  const RayBatch* batch = nullptr;
 
   int SamplesAhead() const { return kRoundsAhead * round_samples; }
 };
@@ -101,6 +103,8 @@ class NgpChunk {
   void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
   void CompositeBackward(const ChunkInput& input);
   void BackwardColorInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
+  void BackwardLayer(const ChunkInput& input, NgpLayerIndex layer, int n, const float* grad_outputs,
+                     bool inputs_are_relu, float* inputs, LaneOutput* output);
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
 
   std::vector<RayState> rays_;
@@ -114,9 +118,9 @@ class NgpChunk {
   Buffer<Vec3> positions_;                          // unit cube
   Buffer<int> ray_of_;
   Buffer<float> deltas_, sigmas_, alphas_, weights_;
-  Buffer<float> normalized_t_;                   // see DistortionCoordinate
-  Buffer<float> encodings_, hidden_, geometry_;  // density
-  Buffer<float> hidden0_, hidden1_, colors_;     // color
+  Buffer<float> normalized_t_;                            // see DistortionCoordinate
+  Buffer<float> encodings_, density_hidden_, geometry_;   // density
+  Buffer<float> color_hidden0_, color_hidden1_, colors_;  // color
   Buffer<float> grad_geometry_;
   Buffer<float> color_inputs_;  // of the rows in the backward pass: direction, geometry
 };

@@ -3,11 +3,11 @@
 #include <limits>
 #include <utility>
 
+#include "common/status_macros.h"
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/render/renderer.h"
-#include "engine/train/ray_count_controller.h"
+#include "engine/train/ray_step.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {
@@ -19,26 +19,37 @@ constexpr int kChunkSamples =
 // The fused step of the ngp method: chunks of rays through march, encode, density, compaction,
 // color, composite, loss and backward on all threads, then scatter and Adam level by level
 // (docs/engine.md).
-class NgpCpuStep : public TrainingStep {
+class NgpCpuStep : public RayStep {
  public:
-  NgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool)
-      : config_(config), pool_(pool), state_(config, geometry), chunks_(pool->n_threads()) {
+  NgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
+             ThreadPool* pool)
+      : RayStep(config, geometry, views, pool),
+        config_(config),
+        pool_(pool),
+        state_(config, geometry),
+        chunks_(pool->n_threads()) {
     for (int thread = 0; thread < pool->n_threads(); ++thread)
       level_gradients_.emplace_back(state_.parameters.shape());
   }
 
-  StepResult Run(const Batch& batch) override;
-  void Save(TensorFile* file) const override { state_.Save(file); }
+  StepResult RunRays(const RayBatch& batch) override;
+  void Save(TensorFile* file) const override {
+    state_.Save(file);
+    ray_count().Save(file);
+  }
   absl::Status Load(const TensorFile& file) override {
+    NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
+    NERF_RETURN_IF_ERROR(state_.Load(file));
+    ray_count().Restore(rays);
     grid_changed_ = true;
-    return state_.Load(file);
+    return absl::OkStatus();
   }
   void SaveModel(TensorFile* file) const override { state_.SaveModel(file); }
   absl::Status Initialize(const TensorFile& file) override {
     grid_changed_ = true;
     return state_.Initialize(file);
   }
-  TrainedModel Snapshot() const override { return state_.Snapshot(); }
+  std::unique_ptr<TrainedModel> Snapshot() const override { return state_.Snapshot(); }
   double OccupiedFraction() const override { return state_.occupancy.grid().OccupiedFraction(); }
   void ReopenGrid() override {
     grid_changed_ = true;
@@ -46,9 +57,9 @@ class NgpCpuStep : public TrainingStep {
   }
 
  private:
-  void RunChunks(const Batch& batch);
-  void UpdateParameters(const Batch& batch);
-  NgpNetwork Network(const Batch& batch) const;
+  void RunChunks(const RayBatch& batch);
+  void UpdateParameters(const RayBatch& batch);
+  NgpNetwork Network(const RayBatch& batch) const;
 
   const TrainConfig config_;
   ThreadPool* const pool_;
@@ -61,7 +72,7 @@ class NgpCpuStep : public TrainingStep {
   LaneOutput lanes_[kGradientLanes];
 };
 
-StepResult NgpCpuStep::Run(const Batch& batch) {
+StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
   if (state_.occupancy.IsDue(batch.step)) {
     state_.occupancy.Update(ProbedDensity(Network(batch)), batch.step, pool_);
     grid_changed_ = true;
@@ -82,7 +93,7 @@ StepResult NgpCpuStep::Run(const Batch& batch) {
   return result;
 }
 
-void NgpCpuStep::RunChunks(const Batch& batch) {
+void NgpCpuStep::RunChunks(const RayBatch& batch) {
   ChunkInput input{.config = &config_,
                    .network = Network(batch),
                    .transposed_weights = state_.parameters.transposed_weights(),
@@ -121,16 +132,16 @@ void NgpCpuStep::RunChunks(const Batch& batch) {
   });
 }
 
-NgpNetwork NgpCpuStep::Network(const Batch& batch) const {
+NgpNetwork NgpCpuStep::Network(const RayBatch& batch) const {
   NgpNetwork network = state_.Network();
-  network.n_active_levels = batch.n_active_levels;
+  network.n_active_levels = ActiveLevels(config_, batch.fraction);
   return network;
 }
 
-void NgpCpuStep::UpdateParameters(const Batch& batch) {
+void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   const int t = static_cast<int>(++state_.n_updates);
   const kernels::HashGridShape& shape = state_.parameters.shape();
-  const int n_levels = std::min(shape.n_levels, batch.n_active_levels);
+  const int n_levels = ActiveLevels(config_, batch.fraction);
   // Levels from the finest, which miss the caches most; then the small tasks.
   pool_->ParallelFor(n_levels + 2, [&](int64_t task, int thread) {
     if (task == n_levels) {
@@ -163,29 +174,9 @@ void NgpCpuStep::UpdateParameters(const Batch& batch) {
 
 }  // namespace
 
-std::unique_ptr<TrainingStep> NewNgpCpuStep(const TrainConfig& config,
-                                            const SceneGeometry& geometry, ThreadPool* pool) {
-  return std::make_unique<NgpCpuStep>(config, geometry, pool);
-}
-
-uint64_t MaxStepSamples(const TrainConfig& config) {
-  return std::max(2 * static_cast<uint64_t>(LargestTargetSamples(config)),
-                  uint64_t{kFirstRaySamples} * config.initial_rays);
-}
-
-size_t NgpCpuStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_threads) {
-  const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
-                       config.grid_resolution * config.grid_resolution;
-  const size_t lanes = MaxStepSamples(config) * (kEncodingWidth * sizeof(float) + sizeof(Vec3));
-  const size_t level =
-      (size_t(config.n_features_per_level) << config.log2_hashmap_size) * sizeof(float);
-  // A step of long rays looks further ahead, with as many fewer of them.
-  const size_t rays = static_cast<size_t>(config.max_rays) *
-                      (kRoundsAhead * kMinRoundSamples * (2 * sizeof(float) + sizeof(uint32_t)) +
-                       sizeof(kernels::MarchRay));
-  const size_t threads = static_cast<size_t>(n_threads) * ((16 << 20) + level);
-  return NgpParameters::ByteSize(config) + cells * sizeof(float) + cells / 8 + lanes + rays +
-         threads;
+std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry,
+                                       ThreadPool* pool, std::span<const View> views) {
+  return std::make_unique<NgpCpuStep>(config, geometry, views, pool);
 }
 
 }  // namespace nerf

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/field/marched_model.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/ngp_mlp.h"
@@ -105,10 +106,10 @@ Buffer<T> OnDevice(const std::vector<T>& values, kernels::Stream stream) {
 template <typename T>
 class CudaSceneRenderer final : public SceneRenderer {
  public:
-  CudaSceneRenderer(TrainedModel model, const SceneGeometry& geometry, kernels::Stream stream,
-                    Workspace<T>* workspace);
+  CudaSceneRenderer(const MarchedModel& model, const SceneGeometry& geometry,
+                    kernels::Stream stream, Workspace<T>* workspace);
   std::unique_ptr<PictureRender> Begin(const Camera& camera, const RenderOptions& options) override;
-  const OccupancyGrid& grid() const override { return grid_; }
+  Aabb OccupiedBox() const override { return grid_.OccupiedBox(); }
 
  private:
   class Picture;
@@ -136,17 +137,16 @@ class CudaSceneRenderer final : public SceneRenderer {
   int generation_ = -1;
 };
 
-const NgpNetwork& NetworkOf(const TrainedModel& model) {
-  const auto* field = dynamic_cast<const NgpField*>(model.field.get());
+const NgpNetwork& NetworkOf(const MarchedModel& model) {
+  const auto* field = dynamic_cast<const NgpField*>(&model.field());
   NERF_CHECK(field != nullptr);
   return field->network();
 }
 
-// The host's copy of the field is given up at the end.
 template <typename T>
-CudaSceneRenderer<T>::CudaSceneRenderer(TrainedModel model, const SceneGeometry& geometry,
+CudaSceneRenderer<T>::CudaSceneRenderer(const MarchedModel& model, const SceneGeometry& geometry,
                                         kernels::Stream stream, Workspace<T>* workspace)
-    : grid_(std::move(model.grid)),
+    : grid_(model.grid()),
       geometry_(geometry),
       shape_(NetworkOf(model).shape),
       box_(NetworkOf(model).box),
@@ -158,7 +158,7 @@ CudaSceneRenderer<T>::CudaSceneRenderer(TrainedModel model, const SceneGeometry&
                    stream)),
       weights_(OnDevice(Converted<T>(NetworkOf(model).weights, kNgpWeights), stream)),
       blocks_(OnDevice(grid_.occupied_blocks, stream)),
-      empty_distances_(OnDevice(EmptyDistances(grid_), stream)) {}
+      empty_distances_(OnDevice(model.empty_distances(), stream)) {}
 
 template <typename T>
 class CudaSceneRenderer<T>::Picture final : public PictureRender {
@@ -331,19 +331,22 @@ class CudaRenderDevice final : public RenderDevice {
  public:
   explicit CudaRenderDevice(int index) : half_(index), single_(index) {}
 
-  std::unique_ptr<SceneRenderer> Load(TrainedModel model, const SceneGeometry& geometry,
+  // The host's copy of the model is freed at the end.
+  std::unique_ptr<SceneRenderer> Load(std::unique_ptr<TrainedModel> model,
+                                      const SceneGeometry& geometry,
                                       RenderPrecision precision) override {
-    if (precision == RenderPrecision::kSingle)
-      return NewRenderer(std::move(model), geometry, &single_);
-    return NewRenderer(std::move(model), geometry, &half_);
+    const auto* marched = dynamic_cast<const MarchedModel*>(model.get());
+    NERF_CHECK(marched != nullptr);
+    if (precision == RenderPrecision::kSingle) return NewRenderer(*marched, geometry, &single_);
+    return NewRenderer(*marched, geometry, &half_);
   }
 
  private:
   template <typename T>
-  std::unique_ptr<SceneRenderer> NewRenderer(TrainedModel model, const SceneGeometry& geometry,
+  std::unique_ptr<SceneRenderer> NewRenderer(const MarchedModel& model,
+                                             const SceneGeometry& geometry,
                                              Workspace<T>* workspace) {
-    return std::make_unique<CudaSceneRenderer<T>>(std::move(model), geometry, stream_.get(),
-                                                  workspace);
+    return std::make_unique<CudaSceneRenderer<T>>(model, geometry, stream_.get(), workspace);
   }
 
   cuda::OwnedStream stream_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "engine/base/check.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/ngp_mlp.h"
@@ -15,7 +16,6 @@
 #include "engine/methods/ngp/cuda_step_shape.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/render/renderer.h"
 #include "engine/train/cuda_pictures.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -25,17 +25,6 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-static_assert(cuda::kNgpMlpWeights == kNgpWeights);
-static_assert([] {
-  for (int l = 0; l < 5; ++l) {
-    if (cuda::kNgpMlp[l].offset != kNgpLayers[l].offset ||
-        cuda::kNgpMlp[l].n_in != kNgpLayers[l].n_in ||
-        cuda::kNgpMlp[l].n_out != kNgpLayers[l].n_out)
-      return false;
-  }
-  return true;
-}());
-
 size_t BackwardBlocks(const TrainConfig& config) {
   return config.cuda_fp32 != 0 ? cuda::NgpBackwardBlocks<float>() : cuda::NgpBackwardBlocks<Half>();
 }
@@ -43,17 +32,18 @@ size_t BackwardBlocks(const TrainConfig& config) {
 // The fused step of the ngp method on a device (docs/engine.md): one recorded graph from rays to
 // updated parameters, whose counts the host sees when it is over. T is Half or float.
 template <typename T>
-class NgpCudaStep : public TrainingStep {
+class NgpCudaStep : public RayStep {
  public:
-  NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry, const RaySource* source);
+  NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
+              std::span<const View> views, const RaySource* source);
 
-  StepResult Run(const Batch& batch) override;
-  bool DrawsRays() const override { return !pictures_.empty(); }
+  StepResult RunRays(const RayBatch& batch) override;
+  bool DrawsPixels() const override { return !pictures_.empty(); }
   void Save(TensorFile* file) const override;
   absl::Status Load(const TensorFile& file) override;
   void SaveModel(TensorFile* file) const override;
   absl::Status Initialize(const TensorFile& file) override;
-  TrainedModel Snapshot() const override;
+  std::unique_ptr<TrainedModel> Snapshot() const override;
   void Remember() override;
   absl::Status Restore() override;
   double OccupiedFraction() const override { return occupied_fraction_; }
@@ -69,8 +59,8 @@ class NgpCudaStep : public TrainingStep {
     }
   }
   void Reshape(const CudaStepShape& shape);
-  void CopyBatch(const Batch& batch);
-  void WriteControl(const Batch& batch);
+  void CopyBatch(const RayBatch& batch);
+  void WriteControl(const RayBatch& batch);
   void Record();
   void RecordGraph();
   cuda::MarchParams March();
@@ -94,6 +84,7 @@ class NgpCudaStep : public TrainingStep {
   double occupied_fraction_ = 1;
   CudaState remembered_arrays_;
   uint32_t remembered_updates_ = 0;
+  RayCountState remembered_ray_count_;
   const CudaPictures pictures_;
 
   CudaStepShape shape_;
@@ -110,8 +101,9 @@ class NgpCudaStep : public TrainingStep {
 
 template <typename T>
 NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
-                            const RaySource* source)
-    : config_(config),
+                            ThreadPool* pool, std::span<const View> views, const RaySource* source)
+    : RayStep(config, geometry, views, pool),
+      config_(config),
       state_(std::make_unique<NgpState>(WithoutHalfTable(config), geometry)),
       n_backward_blocks_(cuda::NgpBackwardBlocks<T>()),
       arrays_(state_->parameters.arrays().table.size(), state_->occupancy.bits().size(),
@@ -136,7 +128,8 @@ NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geom
 // ---- a step
 
 template <typename T>
-StepResult NgpCudaStep<T>::Run(const Batch& batch) {
+StepResult NgpCudaStep<T>::RunRays(const RayBatch& batch) {
+  NERF_CHECK(batch.weights.empty());  // the kernel of the loss has no weights of rays
   // As much as at the start, too: a step before may have lost its arrays for want of memory.
   Reshape(shape_.WithRays(static_cast<uint32_t>(batch.n_rays))
               .WithSamples(InitialCudaStepShape(config_).sample_capacity));
@@ -144,7 +137,7 @@ StepResult NgpCudaStep<T>::Run(const Batch& batch) {
   const CudaStepCounts& counts = host_counts_[0];
   uint64_t n_marched = 0;
   while (true) {
-    if (!DrawsRays()) CopyBatch(batch);
+    if (!DrawsPixels()) CopyBatch(batch);
     WriteControl(batch);
     if (graph_ == nullptr) RecordGraph();
     begin_.Record(stream_);
@@ -184,7 +177,7 @@ void NgpCudaStep<T>::Reshape(const CudaStepShape& shape) {
     shape_.ray_capacity = 0;
     rays_ = CudaRays<T>(0, cuda::DeviceAllocator());
     rays_ = CudaRays<T>(shape.ray_capacity, cuda::DeviceAllocator());
-    host_batch_ = CudaBatch(DrawsRays() ? 0 : shape.ray_capacity, cuda::PinnedAllocator());
+    host_batch_ = CudaBatch(DrawsPixels() ? 0 : shape.ray_capacity, cuda::PinnedAllocator());
   }
   if (shape.sample_capacity != shape_.sample_capacity) {
     shape_.sample_capacity = 0;
@@ -195,7 +188,7 @@ void NgpCudaStep<T>::Reshape(const CudaStepShape& shape) {
 }
 
 template <typename T>
-void NgpCudaStep<T>::CopyBatch(const Batch& batch) {
+void NgpCudaStep<T>::CopyBatch(const RayBatch& batch) {
   const auto copy = [](const auto& from, auto& to) {
     std::copy(from.begin(), from.end(), to.begin());
   };
@@ -206,7 +199,7 @@ void NgpCudaStep<T>::CopyBatch(const Batch& batch) {
 }
 
 template <typename T>
-void NgpCudaStep<T>::WriteControl(const Batch& batch) {
+void NgpCudaStep<T>::WriteControl(const RayBatch& batch) {
   const auto n_rays = static_cast<uint32_t>(batch.n_rays);
   const GradientScale scale = CudaGradientScale(config_, n_rays);
   const int t = static_cast<int>(state_->n_updates) + 1;
@@ -232,7 +225,7 @@ void NgpCudaStep<T>::Record() {
   };
   copy(control_, host_control_);
   const kernels::DeviceRange rays{shape_.ray_capacity, &control_.data()->n_rays};
-  if (DrawsRays()) {
+  if (DrawsPixels()) {
     cuda::SampleRays({.range = rays,
                       .set = pictures_.set(),
                       .step = &control_.data()->step,
@@ -526,12 +519,14 @@ template <typename T>
 void NgpCudaStep<T>::Remember() {
   Copy(arrays_, &remembered_arrays_, stream_);
   remembered_updates_ = state_->n_updates;
+  remembered_ray_count_ = ray_count().state();
 }
 
 template <typename T>
 absl::Status NgpCudaStep<T>::Restore() {
   Download(remembered_arrays_, state_.get(), stream_);
   state_->n_updates = remembered_updates_;
+  ray_count().Restore(remembered_ray_count_);
   Upload();
   return absl::OkStatus();
 }
@@ -540,11 +535,14 @@ template <typename T>
 void NgpCudaStep<T>::Save(TensorFile* file) const {
   Download(arrays_, state_.get(), stream_);
   state_->Save(file);
+  ray_count().Save(file);
 }
 
 template <typename T>
 absl::Status NgpCudaStep<T>::Load(const TensorFile& file) {
+  NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
   NERF_RETURN_IF_ERROR(state_->Load(file));
+  ray_count().Restore(rays);
   Upload();
   return absl::OkStatus();
 }
@@ -563,7 +561,7 @@ absl::Status NgpCudaStep<T>::Initialize(const TensorFile& file) {
 }
 
 template <typename T>
-TrainedModel NgpCudaStep<T>::Snapshot() const {
+std::unique_ptr<TrainedModel> NgpCudaStep<T>::Snapshot() const {
   DownloadModel(arrays_, state_.get(), stream_);
   return state_->Snapshot();
 }
@@ -577,11 +575,12 @@ void NgpCudaStep<T>::ReopenGrid() {
 
 }  // namespace
 
-std::unique_ptr<TrainingStep> NewNgpCudaStep(const TrainConfig& config,
-                                             const SceneGeometry& geometry,
-                                             const RaySource* source) {
-  if (config.cuda_fp32 != 0) return std::make_unique<NgpCudaStep<float>>(config, geometry, source);
-  return std::make_unique<NgpCudaStep<Half>>(config, geometry, source);
+std::unique_ptr<RayStep> NewNgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
+                                        const RaySource* source, std::span<const View> views,
+                                        ThreadPool* pool) {
+  if (config.cuda_fp32 != 0)
+    return std::make_unique<NgpCudaStep<float>>(config, geometry, pool, views, source);
+  return std::make_unique<NgpCudaStep<Half>>(config, geometry, pool, views, source);
 }
 
 size_t NgpCudaStepBytes(const TrainConfig& config, const SceneGeometry& geometry) {

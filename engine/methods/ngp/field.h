@@ -20,6 +20,9 @@ class NgpField : public RadianceField {
   void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
              Workspace* workspace) const override;
 
+  uint64_t byte_size() const {
+    return table_.byte_size() + weights_.byte_size() + weight_pairs_.byte_size();
+  }
   // The parameters, as long as the field lives.
   const NgpNetwork& network() const { return network_; }
 

@@ -13,30 +13,39 @@ namespace {
 
 constexpr int kBaseResolution = 16;
 
-// n_in inputs of a layer from first_input on: all but those of the color MLP's first layer take
-// all.
-void ForwardLayerInputs(const NgpNetwork& network, int layer, int first_input, int n_in, int n,
-                        const float* inputs, float* outputs, bool relu, bool accumulate) {
-  const int n_out = kNgpLayers[layer].n_out;
-  const int offset = kNgpLayers[layer].offset + first_input * n_out;
+// A layer that takes n_in of its inputs, from first_input on.
+struct PartialLayer {
+  NgpLayerIndex layer;
+  int first_input, n_in;
+};
+
+struct LayerOptions {
+  bool relu = false;
+  bool accumulate = false;  // adds to what `outputs` holds
+};
+
+void Forward(const NgpNetwork& network, const PartialLayer& part, int n, const float* inputs,
+             float* outputs, const LayerOptions& options) {
+  const NgpLayer& layer = kNgpLayers[part.layer];
+  const int offset = layer.offset + part.first_input * layer.n_out;
   kernels::cpu::DenseForward({.n_rows = n,
-                              .n_in = n_in,
-                              .n_out = n_out,
+                              .n_in = part.n_in,
+                              .n_out = layer.n_out,
                               .inputs = inputs,
-                              .input_stride = n_in,
+                              .input_stride = part.n_in,
                               .weights = network.weights + offset,
                               .weight_pairs = network.weight_pairs != nullptr
                                                   ? network.weight_pairs + offset / 2
                                                   : nullptr,
                               .outputs = outputs,
-                              .output_stride = n_out,
-                              .relu = relu,
-                              .accumulate = accumulate});
+                              .output_stride = layer.n_out,
+                              .relu = options.relu,
+                              .accumulate = options.accumulate});
 }
 
-void Layer(const NgpNetwork& network, int layer, int n, const float* inputs, float* outputs,
-           bool relu) {
-  ForwardLayerInputs(network, layer, 0, kNgpLayers[layer].n_in, n, inputs, outputs, relu, false);
+void Forward(const NgpNetwork& network, NgpLayerIndex layer, int n, const float* inputs,
+             float* outputs, const LayerOptions& options) {
+  Forward(network, PartialLayer{layer, 0, kNgpLayers[layer].n_in}, n, inputs, outputs, options);
 }
 
 }  // namespace
@@ -72,8 +81,8 @@ void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float
   } else {
     encode(network.table);
   }
-  Layer(network, 0, n, encodings, hidden, true);
-  Layer(network, 1, n, hidden, geometry, false);
+  Forward(network, kDensityHidden, n, encodings, hidden, {.relu = true});
+  Forward(network, kDensityOutput, n, hidden, geometry, {});
 }
 
 void NgpDensities(const NgpNetwork& network, int n, const Vec3* unit, float* sigmas) {
@@ -109,16 +118,16 @@ const uint32_t* PackNgpWeightPairs(const float* weights, bool transposed, uint32
 
 void NgpDirectionTerms(const NgpNetwork& network, int n, const float* harmonics,
                        float* direction_terms) {
-  ForwardLayerInputs(network, kColorInputLayer, 0, kDirectionWidth, n, harmonics, direction_terms,
-                     false, false);
+  Forward(network, PartialLayer{kColorHidden0, 0, kDirectionWidth}, n, harmonics, direction_terms,
+          {});
 }
 
 void NgpColorForward(const NgpNetwork& network, int n, const float* geometry, float* hidden0,
                      float* hidden1, float* colors) {
-  ForwardLayerInputs(network, kColorInputLayer, kDirectionWidth, kGeometryWidth, n, geometry,
-                     hidden0, true, true);
-  Layer(network, 3, n, hidden0, hidden1, true);
-  Layer(network, 4, n, hidden1, colors, false);
+  Forward(network, PartialLayer{kColorHidden0, kDirectionWidth, kGeometryWidth}, n, geometry,
+          hidden0, {.relu = true, .accumulate = true});
+  Forward(network, kColorHidden1, n, hidden0, hidden1, {.relu = true});
+  Forward(network, kColorOutput, n, hidden1, colors, {});
   kernels::cpu::Sigmoid({.n = n * kColorWidth, .values = colors});
 }
 

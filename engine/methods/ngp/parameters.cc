@@ -1,4 +1,5 @@
 #include "engine/methods/ngp/parameters.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,15 +8,13 @@
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
-#include "engine/config/tensor_shapes.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
-static_assert(kEncodingWidth == kHashWidth && kHiddenWidth == kHidden &&
-              kGeometryWidth == kDensityOutputs && kDirectionWidth == kShFeatures);
+static_assert(kNgpMaxBf16Decay == kernels::kMaxBf16Decay);
 
 constexpr float kTableInit = 1e-4f;
 constexpr int kAverageBlock = 1 << 16;  // floats of one task of the moving average
@@ -100,10 +99,6 @@ void WriteField(const kernels::HashGridShape& shape, NameOf name_of, const Buffe
 
 std::string PlainName(std::string_view name) { return std::string(name); }
 
-bool KeepsMomentPairs(const TrainConfig& config) {
-  return config.half_table != 0 && std::max(config.beta1, config.beta2) <= kernels::kMaxBf16Decay;
-}
-
 Buffer<float> Rounded(const Buffer<float>& values) {
   Buffer<float> rounded(values.size());
   for (size_t i = 0; i < values.size(); ++i) rounded[i] = RoundToHalf(values[i]);
@@ -123,10 +118,10 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
       shape_(shape),
       table_(shape.level_size() * shape.n_levels),
       table_average_(table_.size()),
-      table_first_(KeepsMomentPairs(config) ? 0 : table_.size()),
+      table_first_(NgpKeepsBf16Moments(config) ? 0 : table_.size()),
       table_second_(table_first_.size()),
       table_moments_(table_.size() - table_first_.size()),
-      half_table_(config.half_table != 0 ? table_.size() : 0),
+      half_table_(Ngp(config).half_table != 0 ? table_.size() : 0),
       weights_(kNgpWeights),
       transposed_(kNgpWeights),
       weights_first_(kNgpWeights),
@@ -135,15 +130,6 @@ NgpParameters::NgpParameters(const TrainConfig& config, const kernels::HashGridS
       weight_gradients_(size_t{kNgpWeights} * kGradientLanes),
       pairs_buffer_(kNgpWeightPairs),
       transposed_pairs_buffer_(kNgpWeightPairs) {}
-
-size_t NgpParameters::ByteSize(const TrainConfig& config) {
-  const size_t table = size_t{kHashWidth} << config.log2_hashmap_size;
-  const size_t moments = KeepsMomentPairs(config) ? sizeof(uint32_t) : 2 * sizeof(float);
-  const size_t halves = config.half_table != 0 ? sizeof(Half) : 0;
-  return table * (2 * sizeof(float) + moments + halves) +
-         kNgpWeights * (5 + kGradientLanes) * sizeof(float) +
-         kNgpWeightPairs * 2 * sizeof(uint32_t);
-}
 
 void NgpParameters::InitializeRandomly() {
   uint32_t counter = 0;
@@ -181,7 +167,7 @@ void NgpParameters::RestartMoments() {
 }
 
 void NgpParameters::Derive() {
-  if (config_.half_table != 0) half_table_ = Halves(table_);
+  if (Ngp(config_).half_table != 0) half_table_ = Halves(table_);
   DeriveWeights();
 }
 
@@ -205,8 +191,8 @@ NgpParameters::Arrays NgpParameters::arrays() {
 }
 
 kernels::AdamSettings NgpParameters::WeightsAdam(float learning_rate, int t) const {
-  kernels::AdamSettings settings = TableAdam(learning_rate * config_.mlp_rate, t);
-  settings.l2 = config_.mlp_l2 * config_.loss_scale;
+  kernels::AdamSettings settings = TableAdam(learning_rate * Ngp(config_).mlp_rate, t);
+  settings.l2 = Ngp(config_).mlp_l2 * config_.loss_scale;
   return settings;
 }
 

@@ -7,15 +7,12 @@
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
 #include "engine/kernels/adam.h"
+#include "engine/methods/ngp/describe/ngp_memory.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/train/tensor_file.h"
 
 namespace nerf {
-
-// Gradients of a step are summed in this many lanes: chunk i adds to lane i mod 32 in order, and
-// lanes are summed in order, so that the result does not depend on the number of threads. At most
-// this many threads work at once.
-inline constexpr int kGradientLanes = 32;
 
 // Gradients of one hash level, [entries][n_features], with its touched cache lines
 // (kernels/hash_encoding.h). All zero between levels, so that a thread reuses one, which fits a
@@ -87,9 +84,6 @@ class NgpParameters {
   // Copies of the evaluation parameters, rounded to half precision.
   Buffer<Half> EvaluationTable() const;
   Buffer<float> EvaluationWeights() const;
-
-  // Bytes that the constructor allocates.
-  static size_t ByteSize(const TrainConfig& config);
 
  private:
   // Recomputes what is derived from the parameters.

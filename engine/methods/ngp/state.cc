@@ -1,4 +1,5 @@
 #include "engine/methods/ngp/state.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 
 #include <bit>
 #include <cmath>
@@ -6,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/status_macros.h"
+#include "engine/field/marched_model.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/steps.h"
 #include "fmt/format.h"
@@ -56,27 +58,42 @@ Aabb OuterBoxOf(const SceneGeometry& geometry) {
 
 // Relative to the box, so that fields start alike whatever their unit of length.
 float DensityShiftOf(const TrainConfig& config, const SceneGeometry& geometry) {
-  return std::log(geometry.box.Size().x / config.initial_density);
+  return std::log(geometry.box.Size().x / Ngp(config).initial_density);
 }
 
 kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeometry& geometry) {
-  return NgpHashGridShape({.log2_hashmap_size = config.log2_hashmap_size,
-                           .n_features_per_level = config.n_features_per_level,
-                           .finest_resolution = config.finest_resolution,
+  return NgpHashGridShape({.log2_hashmap_size = Ngp(config).log2_hashmap_size,
+                           .n_features_per_level = Ngp(config).n_features_per_level,
+                           .finest_resolution = Ngp(config).finest_resolution,
                            .n_occupancy_levels = geometry.n_levels});
 }
 
+std::unique_ptr<TrainedModel> NewModel(const kernels::HashGridShape& shape,
+                                       const TrainConfig& config, const SceneGeometry& geometry,
+                                       NgpEvaluationParameters parameters, OccupancyGrid grid) {
+  auto field =
+      std::make_unique<NgpField>(shape, OuterBoxOf(geometry), DensityShiftOf(config, geometry),
+                                 std::move(parameters.table), std::move(parameters.weights));
+  const uint64_t field_bytes = field->byte_size();
+  return std::make_unique<MarchedModel>("ngp", std::move(field), std::move(grid),
+                                        kernels::MarchSteps{geometry.step, geometry.cone},
+                                        field_bytes);
+}
+
 }  // namespace
+
+int ActiveLevels(const TrainConfig& config, double fraction) {
+  const NgpSettings& settings = Ngp(config);
+  const int n_levels = kEncodingWidth / settings.n_features_per_level;
+  if (fraction >= settings.coarse_share) return n_levels;
+  const int first = std::max(1, n_levels / 4);
+  return first + static_cast<int>((n_levels - first) * fraction / settings.coarse_share);
+}
 
 OccupancyUpdater::Density ProbedDensity(const NgpNetwork& network) {
   return [network](int n, const Vec3* unit, float* sigmas, int /*thread*/) {
     NgpDensities(network, n, unit, sigmas);
   };
-}
-
-TrainConfig WithoutHalfTable(TrainConfig config) {
-  config.half_table = 0;
-  return config;
 }
 
 NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
@@ -151,23 +168,24 @@ absl::Status NgpState::Initialize(const TensorFile& file) {
   return absl::OkStatus();
 }
 
-TrainedModel NgpState::Snapshot() const {
-  return {std::make_unique<NgpField>(parameters.shape(), OuterBox(), density_shift(),
-                                     parameters.EvaluationTable(), parameters.EvaluationWeights()),
-          occupancy.grid()};
+std::unique_ptr<TrainedModel> NgpState::Snapshot() const {
+  return NewModel(parameters.shape(), config, geometry,
+                  {parameters.EvaluationTable(), parameters.EvaluationWeights()}, occupancy.grid());
 }
 
-absl::StatusOr<TrainedModel> LoadNgpModel(const TensorFile& file, const TrainConfig& config,
-                                          const SceneGeometry& geometry) {
+absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpModel(const TensorFile& file,
+                                                           const TrainConfig& config,
+                                                           const SceneGeometry& geometry) {
   const kernels::HashGridShape shape = EncodingShape(config, geometry);
   NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters held, ReadNgpEvaluationParameters(file, shape));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, GridFromTensor(file, geometry));
-  TrainedModel model;
-  model.field =
-      std::make_unique<NgpField>(shape, OuterBoxOf(geometry), DensityShiftOf(config, geometry),
-                                 std::move(held.table), std::move(held.weights));
-  model.grid = std::move(grid);
-  return model;
+  // Resolutions that no config can ask for are not tested in the march.
+  if (grid.resolution != config.grid_resolution) {
+    return absl::InvalidArgumentError(
+        fmt::format("the occupancy grid has {} cells along a side, its config says {}",
+                    grid.resolution, config.grid_resolution));
+  }
+  return NewModel(shape, config, geometry, std::move(held), std::move(grid));
 }
 
 }  // namespace nerf

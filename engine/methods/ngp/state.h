@@ -33,7 +33,7 @@ struct NgpState {
   absl::Status Load(const TensorFile& file);
   void SaveModel(TensorFile* file) const;
   absl::Status Initialize(const TensorFile& file);
-  TrainedModel Snapshot() const;
+  std::unique_ptr<TrainedModel> Snapshot() const;
 
   const TrainConfig config;
   const SceneGeometry geometry;
@@ -42,10 +42,12 @@ struct NgpState {
   uint32_t n_updates = 0;  // of Adam, since the moments started
 };
 
+// Levels of the hash encoding that take part, the coarsest ones: a quarter of them at first, rising
+// on a line to all at coarse_share of the budget. What is coarse settles before detail can make up
+// for it, and costs less. fraction in [0, 1].
+int ActiveLevels(const TrainConfig& config, double fraction);
+
 // The network's densities for OccupancyUpdater::Update. Copies the view, borrows the parameters.
 OccupancyUpdater::Density ProbedDensity(const NgpNetwork& network);
-
-// `config` with half_table=0: table and moments in fp32, for steps other than the CPU's.
-TrainConfig WithoutHalfTable(TrainConfig config);
 
 }  // namespace nerf

@@ -1,4 +1,5 @@
 #include "engine/autograd/autograd_step.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(AutogradAgainstFusedTest, OneStepHasTheSameLossAndGradients) {
   ThreadPool pool(1);
   TrainConfig config = TinyConfig();
-  config.half_table = 0;
+  Ngp(config).half_table = 0;
   config.loss = GetParam().loss;
   const SceneGeometry geometry = TinyGeometry(GetParam().n_levels);
   const auto fused = NewNgpCpuStep(config, geometry, &pool);
@@ -45,8 +46,8 @@ TEST_P(AutogradAgainstFusedTest, OneStepHasTheSameLossAndGradients) {
   const TensorFile state = GetParam().state(*fused);
   ASSERT_THAT(fused->Load(state), IsOk());
   ASSERT_THAT(autograd->Load(state), IsOk());
-  const Batch batch = TinyBatch(64);
-  const StepResult a = fused->Run(batch), b = autograd->Run(batch);
+  const RayBatch batch = TinyBatch(64);
+  const StepResult a = fused->RunRays(batch), b = autograd->RunRays(batch);
   EXPECT_EQ(b.n_rays, a.n_rays);
   EXPECT_GT(a.n_trained, 200);
   EXPECT_EQ(b.n_trained, a.n_trained);
@@ -68,15 +69,15 @@ TEST_P(AutogradAgainstFusedTest, OneStepHasTheSameLossAndGradients) {
 TEST(AutogradStepTest, SeveralStepsStayCloseToTheFusedStep) {
   ThreadPool pool(1);
   TrainConfig config = TinyConfig();
-  config.half_table = 0;
+  Ngp(config).half_table = 0;
   const auto fused = NewNgpCpuStep(config, TinyGeometry(), &pool);
   const auto autograd = NewAutogradStep(config, TinyGeometry(), &pool);
   const TensorFile state = LivelyState(*fused);
   ASSERT_THAT(fused->Load(state), IsOk());
   ASSERT_THAT(autograd->Load(state), IsOk());
   for (uint32_t i = 0; i < 18; ++i) {  // past updates of the grid and of the moving average
-    const Batch batch = TinyBatch(64, i, 1e-3f);
-    const StepResult a = fused->Run(batch), b = autograd->Run(batch);
+    const RayBatch batch = TinyBatch(64, i, 1e-3f);
+    const StepResult a = fused->RunRays(batch), b = autograd->RunRays(batch);
     // Adam turns gradients that are only rounding errors into full steps.
     EXPECT_NEAR(b.loss, a.loss, 2e-3 * a.loss) << i;
   }
@@ -86,10 +87,10 @@ TEST(AutogradStepTest, EachContinuesFromTheOthersCheckpoint) {
   ThreadPool pool(1);
   const auto fused = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
   const auto autograd = NewAutogradStep(TinyConfig(), TinyGeometry(), &pool);
-  for (uint32_t i = 0; i < 3; ++i) fused->Run(TinyBatch(30, i));
+  for (uint32_t i = 0; i < 3; ++i) fused->RunRays(TinyBatch(30, i));
   ASSERT_THAT(autograd->Load(Saved(*fused)), IsOk());
   EXPECT_TRUE(SameContents(Saved(*autograd), Saved(*fused)));
-  for (uint32_t i = 3; i < 6; ++i) autograd->Run(TinyBatch(30, i));
+  for (uint32_t i = 3; i < 6; ++i) autograd->RunRays(TinyBatch(30, i));
   ASSERT_THAT(fused->Load(Saved(*autograd)), IsOk());
   // The fused step keeps the table's moments in bf16.
   TensorFile expected = Saved(*autograd);
@@ -110,12 +111,12 @@ TEST(AutogradStepTest, EachContinuesFromTheOthersCheckpoint) {
 TEST(AutogradStepTest, LoadingASavedStateContinuesBitForBit) {
   ThreadPool pool(1);
   const auto whole = NewAutogradStep(TinyConfig(), TinyGeometry(), &pool);
-  for (uint32_t i = 0; i < 3; ++i) whole->Run(TinyBatch(64, i));
+  for (uint32_t i = 0; i < 3; ++i) whole->RunRays(TinyBatch(64, i));
   const auto resumed = NewAutogradStep(TinyConfig(), TinyGeometry(), &pool);
   ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
   for (uint32_t i = 3; i < 6; ++i) {
-    whole->Run(TinyBatch(64, i));
-    resumed->Run(TinyBatch(64, i));
+    whole->RunRays(TinyBatch(64, i));
+    resumed->RunRays(TinyBatch(64, i));
   }
   EXPECT_TRUE(SameContents(Saved(*resumed), Saved(*whole)));
 }
@@ -129,7 +130,7 @@ TEST(AutogradStepTest, RaysThatMeetNothingStillHaveALoss) {
   ASSERT_THAT(step->Load(state), IsOk());
   const auto fused = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
   ASSERT_THAT(fused->Load(state), IsOk());
-  const StepResult a = fused->Run(TinyBatch(10)), b = step->Run(TinyBatch(10));
+  const StepResult a = fused->RunRays(TinyBatch(10)), b = step->RunRays(TinyBatch(10));
   EXPECT_EQ(b.n_marched, 0);
   EXPECT_EQ(b.n_trained, 0);
   EXPECT_NEAR(b.loss, a.loss, 1e-6 * a.loss);

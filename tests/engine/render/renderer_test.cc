@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "tests/testing/borrowed_field.h"
 
 namespace nerf {
 namespace {
@@ -76,7 +77,8 @@ constexpr int kMiddlePixel = 9 * 35 + 17;  // its ray runs along the axis
 RenderedView Render(const RadianceField& field, const OccupancyGrid& grid,
                     const RenderOptions& options, int n_threads = 2) {
   ThreadPool pool(n_threads);
-  ViewRender view(field, grid, Geometry(), FrontCamera(), options);
+  const auto model = ModelOf(field, grid, Geometry());
+  ViewRender view(*model, Geometry().near, FrontCamera(), options);
   EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
   EXPECT_TRUE(view.finished());
   return view.TakeView();
@@ -228,7 +230,8 @@ TEST(RendererTest, StoppedWorkIsNotWholeAndGoesOnWhereItWas) {
   stop.request_stop();
   ThreadPool pool(2);
   const OccupancyGrid grid = FullGrid();
-  ViewRender view(field, grid, Geometry(), FrontCamera(), {});
+  const auto model = ModelOf(field, grid, Geometry());
+  ViewRender view(*model, Geometry().near, FrontCamera(), {});
   EXPECT_FALSE(view.Advance(&pool, nullptr, stop.get_token()));
   EXPECT_FALSE(view.finished());
   EXPECT_EQ(field.n_asked(), 0);
@@ -241,7 +244,8 @@ TEST(RendererTest, WorkThatPausesAfterEveryTileGivesTheSameBytes) {
   const OccupancyGrid grid = FullGrid();
   const RenderedView at_once = Render(field, grid, {});
   ThreadPool pool(1);
-  ViewRender view(field, grid, Geometry(), FrontCamera(), {});
+  const auto model = ModelOf(field, grid, Geometry());
+  ViewRender view(*model, Geometry().near, FrontCamera(), {});
   int n_pauses = 0;
   while (!view.Advance(&pool, [] { return true; }, {})) ++n_pauses;
   EXPECT_EQ(n_pauses, 5);  // of 3 x 2 tiles; the last one makes it whole
@@ -258,7 +262,8 @@ TEST(RendererTest, PassesRefineTheViewToTheSameBytes) {
   const RenderedView at_once = Render(field, grid, {});
   const int64_t n_asked_at_once = field.n_asked();
   ThreadPool pool(2);
-  ViewRender view(field, grid, Geometry(), FrontCamera(), {.first_stride = 8});
+  const auto model = ModelOf(field, grid, Geometry());
+  ViewRender view(*model, Geometry().near, FrontCamera(), {.first_stride = 8});
   for (int stride : {8, 4, 2}) {
     ASSERT_TRUE(view.Advance(&pool, nullptr, {}));
     ASSERT_FALSE(view.finished());

@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "common/file_io.h"
-#include "engine/config/settings_help.h"
 #include "engine/kernels/simd_path.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/describe/settings_help.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -105,7 +106,7 @@ TEST_F(NerfEngineTest, TrainingThatIsNotToBeEvaluatedEndsWithoutAPsnr) {
 TEST_F(NerfEngineTest, HelpOfSettingsIsThatOfTheClientAndNeedsNoFolder) {
   const Outcome engine = Run("train --help-settings");
   ASSERT_EQ(engine.code, 0) << engine.err;
-  EXPECT_EQ(engine.out, SettingsTable());
+  EXPECT_EQ(engine.out, SettingsTable(MethodDescriptionOf(TrainConfig())));
   EXPECT_NE(Run("train --help").out.find("--help-settings"), std::string::npos);
 }
 

@@ -25,7 +25,8 @@ class BreakableDevice final : public RenderDevice {
  public:
   explicit BreakableDevice(ThreadPool* pool, const std::atomic<bool>* broken)
       : cpu_(NewCpuRenderDevice(pool)), broken_(broken) {}
-  std::unique_ptr<SceneRenderer> Load(TrainedModel model, const SceneGeometry& geometry,
+  std::unique_ptr<SceneRenderer> Load(std::unique_ptr<TrainedModel> model,
+                                      const SceneGeometry& geometry,
                                       RenderPrecision precision) override {
     if (*broken_) throw kernels::cuda::CudaError("an illegal memory access was encountered");
     return cpu_->Load(std::move(model), geometry, precision);

@@ -5,8 +5,9 @@
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/ngp_autograd/autograd_library.h"
 #include "engine/scene/image_io.h"
-#include "engine/tool/autograd_library.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/training_methods.h"
 #include "tests/engine/tool/serve_loop_fixture.h"

@@ -1,4 +1,5 @@
 #include "engine/tool/training_session.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +9,9 @@
 #include <functional>
 
 #include "common/error_reason.h"
-#include "engine/config/tensor_shapes.h"
 #include "engine/kernels/cuda/device.h"
-#include "engine/tool/autograd_library.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/ngp_autograd/autograd_library.h"
 #include "engine/tool/device.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/loaded_model.h"
@@ -30,7 +31,7 @@ using ::absl::StatusCode;
 TrainConfig SmallConfig(double steps = 4) {
   TrainConfig config;
   config.budget = {BudgetKind::kSteps, steps};
-  config.log2_hashmap_size = 12;
+  Ngp(config).log2_hashmap_size = 12;
   config.grid_resolution = 32;
   config.target_samples = 512;
   config.initial_rays = 64;
@@ -161,7 +162,7 @@ TEST_F(TrainingSessionTest, InitStartsFromWeightsAndRefusesOtherShapes) {
     EXPECT_EQ((*session)->state.step, 0u);
   }
   TrainConfig larger = SmallConfig();
-  larger.log2_hashmap_size = 13;
+  Ngp(larger).log2_hashmap_size = 13;
   EXPECT_THAT(Open({dataset_, larger, "", model_}),
               FailsWith(StatusCode::kInvalidArgument, "INIT_INVALID"));
   EXPECT_THAT(Open({dataset_, larger, "", model_}),
@@ -232,11 +233,11 @@ TEST_F(TrainingSessionTest, InitOfOtherLevelsIsRefusedThoughItsShapesFit) {
     return Open({dataset_, SmallConfig(), "", dir_ / "changed"}).status();
   };
   const absl::Status finer =
-      changed([](TrainState* state) { state->config.finest_resolution *= 2; });
+      changed([](TrainState* state) { Ngp(state->config).finest_resolution *= 2; });
   EXPECT_THAT(finer, FailsWith(StatusCode::kInvalidArgument, reason::kInitInvalid));
   EXPECT_THAT(finer, StatusIs(StatusCode::kInvalidArgument, "finest_resolution"));
   const absl::Status denser =
-      changed([](TrainState* state) { state->config.initial_density = 10; });
+      changed([](TrainState* state) { Ngp(state->config).initial_density = 10; });
   EXPECT_THAT(denser, FailsWith(StatusCode::kInvalidArgument, reason::kInitInvalid));
   EXPECT_THAT(denser, StatusIs(StatusCode::kInvalidArgument, "initial_density 10"));
   const absl::Status farther = changed([](TrainState* state) { state->geometry.n_levels = 3; });
@@ -284,11 +285,11 @@ TEST(TrainingStepBytesTest, AutogradTakesWhatItsRecordOfEachSampleTakes) {
   TrainConfig config;
   const SceneGeometry geometry;
   const uint64_t fused = TrainingStepBytes(config, geometry, 2);
-  config.method = "ngp-autograd";
+  config.method = "ngp-autograd";  // the same settings
   const uint64_t autograd = TrainingStepBytes(config, geometry, 2);
   EXPECT_GT(autograd, fused + (uint64_t{3} << 29));
   EXPECT_LT(autograd, fused + (uint64_t{5} << 29));
-  config.half_table = 0;  // ngp-autograd has none anyway
+  Ngp(config).half_table = 0;  // ngp-autograd has none anyway
   EXPECT_EQ(TrainingStepBytes(config, geometry, 2), autograd);
   config.initial_rays *= 4;
   EXPECT_GT(TrainingStepBytes(config, geometry, 2), 3 * autograd);

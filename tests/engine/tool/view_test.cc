@@ -76,8 +76,8 @@ TEST(ViewRequestTest, HugeViewsAreRefusedBeforeAnythingIsAllocated) {
 }
 
 TEST(ViewRequestTest, OrbitLooksAtTheOccupiedBoxWithTheScenesLens) {
-  const OccupancyGrid grid = FullOccupancyGrid(State().geometry.box, 1, 16);
-  const auto cameras = CamerasOfOrbit(State(), grid, 4, 0, 0);
+  const Aabb box = State().geometry.box;
+  const auto cameras = CamerasOfOrbit(State(), box, 4, 0, 0);
   ASSERT_THAT(cameras, IsOk());
   ASSERT_EQ(cameras->size(), 4u);
   EXPECT_EQ((*cameras)[0].width, 60);
@@ -86,8 +86,8 @@ TEST(ViewRequestTest, OrbitLooksAtTheOccupiedBoxWithTheScenesLens) {
     const Vec3 backward = camera.camera_to_world.Column(2);
     EXPECT_NEAR(Dot(Normalized(camera.camera_to_world.Column(3)), backward), 1, 1e-4);
   }
-  EXPECT_THAT(CamerasOfOrbit(State(), grid, 0, 0, 0), StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_THAT(CamerasOfOrbit(State(), grid, 1 << 30, 0, 0), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(CamerasOfOrbit(State(), box, 0, 0, 0), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(CamerasOfOrbit(State(), box, 1 << 30, 0, 0), StatusIs(StatusCode::kInvalidArgument));
 }
 
 TEST(ViewWriterTest, ChannelsAreReadAndUnknownOnesRefused) {

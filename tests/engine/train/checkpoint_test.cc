@@ -40,7 +40,6 @@ TrainState SampleState() {
   state.n_trained = 40'000'000'000;
   state.n_marched = 90'000'000'001;
   state.n_rays = 5;
-  state.ray_count = {1024, 1e5 / 3, 2e5 / 3, 1024.5};
   state.watchdog = {0.0012345678901234, 0.001, 50, 2, 1, 0.5f};
   return state;
 }
@@ -76,12 +75,10 @@ TEST(CheckpointTest, SecondsAreStoredWhereTheyAreTheBudget) {
 
 TEST(CheckpointTest, ModelLeavesOutWhatOnlyTrainingNeeds) {
   const TensorFile file = Stored(SampleState(), TrainFileKind::kModel);
-  EXPECT_EQ(file.metadata.count("ray_count.next"), 0u);
   const auto loaded = LoadTrainState(file, "f");
   ASSERT_THAT(loaded, IsOk());
   EXPECT_EQ(loaded->kind, TrainFileKind::kModel);
   EXPECT_EQ(loaded->state.geometry, SampleState().geometry);
-  EXPECT_EQ(loaded->state.ray_count, RayCountState());
 }
 
 TEST(CheckpointTest, EveryMissingKeyIsNamed) {
@@ -144,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"camera.lens", "fisheye"}, BadValue{"camera.intrinsics", "0 1 1 1"},
                       BadValue{"evaluation_background", "random"}, BadValue{"step", "-1"},
                       BadValue{"step", "99999999999"}, BadValue{"samples", "-5"},
-                      BadValue{"ray_count.next", "0"}, BadValue{"ray_count.sums", "1 2 nan"},
+
                       BadValue{"watchdog.rate_factor", "2"}, BadValue{"watchdog.counts", "1 1"}));
 
 TEST(BackgroundTest, EvaluationIsWhiteWithAlphaUnlessBlackAndBlackWithoutUnlessWhite) {

@@ -26,7 +26,7 @@ class HalfSpaceField {
       table_[shape_.n_features * entry] = is_inside;
       table_[shape_.n_features * entry + 1] = 1;
     }
-    const NgpLayer &first = kNgpLayers[0], &second = kNgpLayers[1];
+    const NgpLayer &first = kNgpLayers[kDensityHidden], &second = kNgpLayers[kDensityOutput];
     weights_[first.offset + 0 * first.n_out + 0] = 1;  // hidden 0 is feature 0
     weights_[first.offset + 1 * first.n_out + 1] = 1;  // hidden 1 is 1
     weights_[second.offset + 0 * second.n_out] = inside - outside;

@@ -9,24 +9,20 @@
 namespace nerf {
 namespace {
 
-bool SameRays(const Batch& a, const Batch& b) {
-  const auto same_ray = [](const Ray& x, const Ray& y) {
-    return x.origin == y.origin && x.direction == y.direction && x.t_near == y.t_near;
-  };
-  return a.step == b.step && a.n_rays == b.n_rays &&
-         std::equal(a.rays.begin(), a.rays.end(), b.rays.begin(), b.rays.end(), same_ray) &&
-         a.jitters == b.jitters && a.targets == b.targets && a.backgrounds == b.backgrounds;
+bool SamePixels(const PixelBatch& a, const PixelBatch& b) {
+  return a.step == b.step && a.n_pixels == b.n_pixels && a.pixels == b.pixels &&
+         a.targets == b.targets && a.backgrounds == b.backgrounds;
 }
 
 // A sampler on a small scene, and what it gives without a ring.
 struct Fixture {
   Scene scene = SyntheticBallScene(3, 0, 16);
-  RaySampler sampler{scene.train, Background::kRandom, 0.1f, 5};
+  PixelSampler sampler{scene.train, Background::kRandom, 5};
   ThreadPool pool{2};
 
-  Batch Expected(uint32_t step, int n_rays) {
-    Batch batch;
-    sampler.Fill(step, n_rays, &pool, &batch);
+  PixelBatch Expected(uint32_t step, int n_pixels) {
+    PixelBatch batch;
+    sampler.Fill(step, n_pixels, &pool, &batch);
     return batch;
   }
 };
@@ -41,18 +37,19 @@ bool BecomesReady(const SamplerRing& ring, int n) {
   return true;
 }
 
-TEST(SamplerRingTest, GivesTheSamplersBatchesWhileTheRayCountGrowsAndShrinks) {
+TEST(SamplerRingTest, GivesTheSamplersBatchesWhileThePixelCountGrowsAndShrinks) {
   for (const int n_ahead : {1, 2, 5}) {
     Fixture f;
     SamplerRing ring(&f.sampler, n_ahead, 40, 256);
-    Batch batch;
-    // Growth by half exceeds the rays that the ring draws in reserve.
+    PixelBatch batch;
+    // Growth by half exceeds the pixels that the ring draws in reserve.
     const int counts[] = {256, 320, 640, 1280, 1216, 64, 64, 128, 2048, 1};
     for (int i = 0; i < 100; ++i) {
-      const int n_rays = counts[i % std::size(counts)];
+      const int n_pixels = counts[i % std::size(counts)];
       const uint32_t step = 40 + static_cast<uint32_t>(i);
-      ring.Take(step, n_rays, &f.pool, &batch);
-      ASSERT_TRUE(SameRays(batch, f.Expected(step, n_rays))) << n_ahead << " ahead, step " << step;
+      ring.Take(step, n_pixels, &f.pool, &batch);
+      ASSERT_TRUE(SamePixels(batch, f.Expected(step, n_pixels)))
+          << n_ahead << " ahead, step " << step;
     }
   }
 }
@@ -61,7 +58,7 @@ TEST(SamplerRingTest, BatchesAreDrawnWhileNobodyAsks) {
   Fixture f;
   SamplerRing ring(&f.sampler, 3, 0, 256);
   EXPECT_TRUE(BecomesReady(ring, 3));
-  Batch batch;
+  PixelBatch batch;
   ring.Take(0, 256, &f.pool, &batch);
   EXPECT_TRUE(BecomesReady(ring, 3));
 }
@@ -69,10 +66,10 @@ TEST(SamplerRingTest, BatchesAreDrawnWhileNobodyAsks) {
 TEST(SamplerRingTest, AnotherStepThanTheNextStartsAnew) {
   Fixture f;
   SamplerRing ring(&f.sampler, 2, 0, 256);
-  Batch batch;
+  PixelBatch batch;
   for (const uint32_t step : {0u, 1u, 7u, 8u, 3u, 3u, 4u}) {
     ring.Take(step, 256, &f.pool, &batch);
-    ASSERT_TRUE(SameRays(batch, f.Expected(step, 256))) << step;
+    ASSERT_TRUE(SamePixels(batch, f.Expected(step, 256))) << step;
   }
 }
 
@@ -80,7 +77,7 @@ TEST(SamplerRingTest, EndsWhileItDraws) {
   Fixture f;
   for (int i = 0; i < 50; ++i) {
     SamplerRing ring(&f.sampler, 4, 0, 4096);
-    Batch batch;
+    PixelBatch batch;
     if (i % 2 == 1) ring.Take(0, 4096, &f.pool, &batch);
   }
 }

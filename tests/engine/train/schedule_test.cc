@@ -1,4 +1,5 @@
 #include "engine/train/schedule.h"
+#include "engine/config/step_size.h"
 
 #include <gtest/gtest.h>
 
@@ -56,20 +57,6 @@ TEST(ScheduleTest, DistortionCountsUpToHalfOfTheBudget) {
   EXPECT_FLOAT_EQ(DistortionWeight(config, 0.25), 0.005f);
   EXPECT_EQ(DistortionWeight(config, 0.5), 0);
   EXPECT_EQ(DistortionWeight(config, 1), 0);
-}
-
-TEST(ScheduleTest, LevelsComeInFromAQuarterToAllUntilTheirShareOfTheBudget) {
-  TrainConfig config = Config();
-  config.coarse_share = 0.3f;
-  EXPECT_EQ(ActiveLevels(config, 8, 0), 2);
-  EXPECT_EQ(ActiveLevels(config, 8, 0.049), 2);
-  EXPECT_EQ(ActiveLevels(config, 8, 0.051), 3);
-  EXPECT_EQ(ActiveLevels(config, 8, 0.299), 7);
-  EXPECT_EQ(ActiveLevels(config, 8, 0.301), 8);
-  EXPECT_EQ(ActiveLevels(config, 16, 0), 4);
-  EXPECT_EQ(ActiveLevels(config, 16, 1), 16);
-  config.coarse_share = 0;
-  EXPECT_EQ(ActiveLevels(config, 8, 0), 8);
 }
 
 TEST(ScheduleTest, StepsGrowGeometricallyFrom30To80PercentOfTheBudget) {

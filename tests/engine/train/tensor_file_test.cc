@@ -70,6 +70,25 @@ TEST(TensorFileTest, RoundTripKeepsTensorsAndMetadata) {
   EXPECT_EQ(SerializeTensorFile(*parsed), bytes);
 }
 
+TEST(TensorFileTest, NamesOfOlderVersionsAreReadAsTodays) {
+  const float weights[2] = {1, 2};
+  const Tensor tensor = TensorFromFloats(weights, {2}, DType::kF32);
+  TensorFile old, current;
+  for (const std::string prefix : {"", "adam.first.", "average."}) {
+    old.tensors[prefix + "field.colour_mlp.2"] = tensor;
+    current.tensors[prefix + "field.color_mlp.2"] = tensor;
+  }
+  old.metadata["scene.flavour"] = current.metadata["scene.flavor"] = "blender";
+  old.metadata["colour"] = current.metadata["colour"] = "kept";
+  const auto parsed = ParseTensorFile(SerializeTensorFile(old), "old");
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_TRUE(Equal(*parsed, current));
+  TempDir dir;
+  ASSERT_THAT(WriteTensorFile(old, dir / "old"), IsOk());
+  EXPECT_TRUE(Equal(*ReadTensorFile(dir / "old"), current));
+  EXPECT_EQ(ReadTensorFileHeader(dir / "old")->tensors.count("field.color_mlp.2"), 1u);
+}
+
 TEST(TensorFileTest, LayoutIsThatOfPublicSafetensors) {
   const std::string bytes = SerializeTensorFile(SampleFile());
   uint64_t length = 0;

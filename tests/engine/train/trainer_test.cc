@@ -7,7 +7,6 @@
 
 #include "common/error_reason.h"
 #include "engine/tool/synthetic_scene.h"
-#include "engine/train/schedule.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_training_step.h"
 #include "tests/testing/status_matchers.h"
@@ -104,41 +103,12 @@ TEST(TrainerTest, SecondsBudgetCountsTrainingAlone) {
   EXPECT_LE(f.step.n_runs, 31);
 }
 
-TEST(TrainerTest, StepsAlongRaysAndTheWeightOfDistortionFollowTheirSchedules) {
-  Fixture f({BudgetKind::kSteps, 100});
-  ASSERT_THAT(f.Run(), IsOk());
-  EXPECT_EQ(f.step.step_scales.front(), f.state.config.initial_step_scale);
-  EXPECT_EQ(f.step.step_scales.back(), 1);
-  for (uint32_t step = 0; step < 100; ++step) {
-    ASSERT_EQ(f.step.step_scales[step], StepScale(f.state.config, step / 100.0));
-    ASSERT_EQ(f.step.distortions[step], DistortionWeight(f.state.config, step / 100.0));
-  }
-}
-
-TEST(TrainerTest, LevelsOfTheEncodingComeInOneAfterAnother) {
-  Fixture f({BudgetKind::kSteps, 100});
-  f.state.config.coarse_share = 0.3f;
-  ASSERT_THAT(f.Run(), IsOk());
-  EXPECT_EQ(f.step.n_active_levels.front(), 2);
-  EXPECT_EQ(f.step.n_active_levels.back(), 8);
-  for (uint32_t step = 0; step < 100; ++step)
-    ASSERT_EQ(f.step.n_active_levels[step], ActiveLevels(f.state.config, 8, step / 100.0)) << step;
-}
-
-TEST(TrainerTest, SamplesOfAStepGrowAndItsRaysWithThem) {
-  Fixture f({BudgetKind::kSteps, 100});
-  ASSERT_THAT(f.Run(), IsOk());
-  for (uint32_t step = 0; step < 100; ++step)
-    ASSERT_EQ(f.step.target_samples[step], TargetSamples(f.state.config, step / 100.0)) << step;
-  // The rays of a step are chosen after the one before, for what it should train.
-  EXPECT_GT(f.step.n_rays[99], 3 * f.step.n_rays[29]);
-}
-
-TEST(TrainerTest, LearningRateFollowsTheSchedule) {
+TEST(TrainerTest, BatchesTellWhichFractionOfTheBudgetIsSpent) {
   Fixture f({BudgetKind::kSteps, 100});
   ASSERT_THAT(f.Run(), IsOk());
   for (uint32_t step = 0; step < 100; ++step) {
-    ASSERT_EQ(f.step.learning_rates[step], LearningRate(f.state.config, step, step / 100.0));
+    ASSERT_EQ(f.step.fractions[step], step / 100.0);
+    ASSERT_EQ(f.step.rate_factors[step], 1);
   }
 }
 
@@ -168,12 +138,12 @@ TEST(TrainerTest, InterruptedAndContinuedGivesTheSameBytes) {
 }
 
 TEST(TrainerTest, BatchesDrawnAheadGiveTheSameBytes) {
-  // The fake step's trained samples depend on its weights, so the ray count of a batch is known
+  // The fake step's trained samples depend on its weights, so the size of a batch is known
   // only after the step before it. Step 30 fails once, so there is a recovery on the way.
   const auto bytes = [](int batches_ahead, uint32_t stop_after) {
     const auto prepare = [&](Fixture* f) {
       f->options.batches_ahead = batches_ahead;
-      f->step.loss = [](const Batch& batch) { return batch.step == 30 ? NAN : 0.005; };
+      f->step.loss = [](const PixelBatch& batch) { return batch.step == 30 ? NAN : 0.005; };
     };
     Fixture first({BudgetKind::kSteps, 120});
     prepare(&first);
@@ -226,16 +196,16 @@ TEST(TrainerTest, FreshTrainerCanBeSavedAndLoaded) {
   EXPECT_THAT(LoadTrainState(f.trainer->Checkpoint(), "f"), IsOk());
 }
 
-TEST(TrainerTest, AStepThatDrawsItsOwnRaysIsToldTheirNumberAlone) {
+TEST(TrainerTest, AStepThatDrawsItsOwnPixelsIsToldTheirNumberAlone) {
   for (bool draws : {false, true}) {
     Fixture f({BudgetKind::kSteps, 5});
-    f.step.draws_rays = draws;
+    f.step.draws_pixels = draws;
     uint32_t n_steps = 0;
-    f.step.loss = [&](const Batch& batch) {
+    f.step.loss = [&](const PixelBatch& batch) {
       EXPECT_EQ(batch.step, n_steps++);
-      EXPECT_GT(batch.n_rays, 0);
-      EXPECT_EQ(batch.rays.size(), draws ? 0u : static_cast<size_t>(batch.n_rays));
-      EXPECT_EQ(batch.targets.size(), batch.rays.size());
+      EXPECT_GT(batch.n_pixels, 0);
+      EXPECT_EQ(batch.pixels.size(), draws ? 0u : static_cast<size_t>(batch.n_pixels));
+      EXPECT_EQ(batch.targets.size(), batch.pixels.size());
       return 0.005;
     };
     EXPECT_THAT(f.Run(), IsOk());
@@ -260,9 +230,7 @@ TEST(TrainerTest, ProgressComesOnceASecondAndAtTheEnd) {
   EXPECT_EQ(first.step, 10u);
   EXPECT_NEAR(first.seconds, 1.0, 1e-9);
   EXPECT_NEAR(first.fraction, 0.4, 1e-9);
-  // The steps to come train more samples than those so far, so they are taken to last longer.
-  const double over = ShareOfTime(f.state.config, 0.4);
-  EXPECT_LT(over, 0.3);
+  const double over = f.step.TimeFraction(0.4);  // later steps of the fake take longer
   EXPECT_NEAR(first.eta_seconds, (1 - over) / over, 1e-9);
   EXPECT_NEAR(first.loss, 0.005, 1e-12);
   EXPECT_NEAR(first.psnr_train, -10 * std::log10(0.005), 1e-9);
@@ -328,7 +296,7 @@ TEST(TrainerTest, ObserverErrorEndsTheTraining) {
 TEST(TrainerTest, NotFiniteLossGoesBackToTheLastGoodWeightsAtHalfTheRate) {
   Fixture f({BudgetKind::kSteps, 40});
   bool failed = false;
-  f.step.loss = [&](const Batch& batch) {
+  f.step.loss = [&](const PixelBatch& batch) {
     if (batch.step != 20 || failed) return 0.005;
     failed = true;
     return std::nan("");
@@ -340,8 +308,8 @@ TEST(TrainerTest, NotFiniteLossGoesBackToTheLastGoodWeightsAtHalfTheRate) {
   EXPECT_NE(f.observer.warnings[0].find("not finite"), std::string::npos);
   // Steps count on: the budget is kept.
   EXPECT_EQ(f.step.n_runs, 40);
-  EXPECT_EQ(f.step.learning_rates[19], LearningRate(f.state.config, 19, 19 / 40.0));
-  EXPECT_EQ(f.step.learning_rates[21], LearningRate(f.state.config, 21, 21 / 40.0) * 0.5f);
+  EXPECT_EQ(f.step.rate_factors[19], 1);
+  EXPECT_EQ(f.step.rate_factors[21], 0.5f);
   for (const TrainProgress& progress : f.observer.progress) {
     EXPECT_TRUE(std::isfinite(progress.loss));
   }
@@ -349,7 +317,7 @@ TEST(TrainerTest, NotFiniteLossGoesBackToTheLastGoodWeightsAtHalfTheRate) {
 
 TEST(TrainerTest, LossThatStaysNotFiniteFailsAfterThreeRecoveries) {
   Fixture f({BudgetKind::kSteps, 100});
-  f.step.loss = [](const Batch& batch) { return batch.step < 20 ? 0.005 : INFINITY; };
+  f.step.loss = [](const PixelBatch& batch) { return batch.step < 20 ? 0.005 : INFINITY; };
   EXPECT_THAT(f.Run(), FailsWith(absl::StatusCode::kAborted, reason::kTrainingDiverged));
   EXPECT_EQ(f.step.n_loads, 3);
   EXPECT_EQ(f.step.n_runs, 24);
@@ -357,7 +325,7 @@ TEST(TrainerTest, LossThatStaysNotFiniteFailsAfterThreeRecoveries) {
 
 TEST(TrainerTest, GrowingLossIsRecoveredFrom) {
   Fixture f({BudgetKind::kSteps, 400});
-  f.step.loss = [](const Batch& batch) {
+  f.step.loss = [](const PixelBatch& batch) {
     return batch.step >= 200 && batch.step < 280 ? 0.5 : 0.005;
   };
   EXPECT_THAT(f.Run(), IsOk());
@@ -390,7 +358,7 @@ TEST(TrainerTest, GridThatStaysEmptyFailsWithItsReason) {
 TEST(TrainerTest, RecoveriesAreCountedAcrossAResume) {
   Fixture f({BudgetKind::kSteps, 100});
   f.state.watchdog.n_recoveries = 3;
-  f.step.loss = [](const Batch&) { return NAN; };
+  f.step.loss = [](const PixelBatch&) { return NAN; };
   EXPECT_THAT(f.Run(), FailsWith(absl::StatusCode::kAborted, reason::kTrainingDiverged));
   EXPECT_EQ(f.step.n_runs, 1);
 }

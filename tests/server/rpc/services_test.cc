@@ -11,7 +11,7 @@
 
 #include "common/error_reason.h"
 #include "common/sha256.h"
-#include "engine/config/tensor_shapes.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
@@ -212,7 +212,7 @@ TEST_F(ServicesTest, JobEchoesItsConfigAndEveryDefault) {
   EXPECT_EQ(job.effective_config().background(), v1::TrainingConfig::WHITE);
   EXPECT_TRUE(job.effective_config().has_test_every());
   EXPECT_EQ(job.effective_config().test_every(), 0u);
-  EXPECT_EQ(job.effective_config().settings().size(), TrainConfigFields().size());
+  EXPECT_EQ(job.effective_config().settings().size(), ConfigSettings(TrainConfig()).size());
   EXPECT_EQ(job.effective_config().settings().at("learning_rate").substr(0, 5), "0.005");
   EXPECT_EQ(job.attempt(), 0u);
   EXPECT_FALSE(job.has_start_time());

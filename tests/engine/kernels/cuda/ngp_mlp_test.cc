@@ -25,7 +25,7 @@ constexpr double kTolerance = sizeof(T) == 2 ? 0.02 : 2e-5;
 constexpr double kHalfGradientError = 0.06;
 
 Matrix Layer(const std::vector<double>& weights, int layer) {
-  const cuda::NgpMlpLayer& l = cuda::kNgpMlp[layer];
+  const NgpLayer& l = kNgpLayers[layer];
   Matrix matrix(l.n_in, l.n_out);
   for (size_t i = 0; i < matrix.values.size(); ++i) matrix.values[i] = weights[l.offset + i];
   return matrix;
@@ -43,10 +43,10 @@ Matrix Gated(Matrix matrix, const Matrix& gate) {
 template <typename T>
 struct Batch {
   explicit Batch(uint32_t n) : n(n), n_slots(n + 9), stride(n + 13) {
-    std::vector<float> host_weights = RandomFloats(cuda::kNgpMlpWeights, -0.4f, 0.4f, 1);
+    std::vector<float> host_weights = RandomFloats(kNgpWeights, -0.4f, 0.4f, 1);
     for (int row = 0; row < 64; ++row)
       for (int column = 3; column < 16; ++column)
-        host_weights[cuda::kNgpMlp[4].offset + 16 * row + column] = 0;
+        host_weights[kNgpLayers[kColorOutput].offset + 16 * row + column] = 0;
     weights = Narrow<T>(host_weights);
     encodings = Narrow<T>(RandomFloats(size_t{32} * stride, -1, 1, 2));
     harmonics = Narrow<T>(RandomFloats(16 * kRays, -1, 1, 3));
@@ -235,7 +235,7 @@ class CudaNgpMlpTest : public CudaTest {
     const DeviceArray<uint32_t> rows(batch.rows), ray_of(batch.ray_of);
     const DeviceArray<float> grads(batch.grads);
     DeviceArray<float> grad_encodings(size_t{32} * batch.stride),
-        weight_gradients(size_t{cuda::kNgpMlpWeights} * n_blocks);
+        weight_gradients(size_t{kNgpWeights} * n_blocks);
     cuda::NgpBackward(cuda::NgpBackwardParams<T>{.range = {batch.n},
                                                  .n_blocks = n_blocks,
                                                  .weights = weights.data(),
@@ -252,9 +252,9 @@ class CudaNgpMlpTest : public CudaTest {
     Gradients result;
     result.encodings = grad_encodings.Download(stream_);
     result.weight_parts = weight_gradients.Download(stream_);
-    result.weights.resize(cuda::kNgpMlpWeights);
+    result.weights.resize(kNgpWeights);
     for (size_t i = 0; i < result.weight_parts.size(); ++i)
-      result.weights[i % cuda::kNgpMlpWeights] += result.weight_parts[i];
+      result.weights[i % kNgpWeights] += result.weight_parts[i];
     return result;
   }
 
@@ -295,7 +295,7 @@ class CudaNgpMlpTest : public CudaTest {
       for (int l = 0; l < 5; ++l) {
         const Matrix expected =
             reference::DenseBackwardWeights(*layers[l].first, *layers[l].second);
-        const auto begin = found.weights.begin() + cuda::kNgpMlp[l].offset;
+        const auto begin = found.weights.begin() + kNgpLayers[l].offset;
         SCOPED_TRACE(l);
         ExpectGradients<T>({begin, begin + static_cast<ptrdiff_t>(expected.values.size())},
                            expected.values);

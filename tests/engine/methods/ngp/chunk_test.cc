@@ -23,7 +23,7 @@ class NgpChunkTest : public testing::Test {
   }
 
   // Rays of `batch`, one chunk for each pair of neighboring bounds.
-  LaneOutput Run(const Batch& batch, const std::vector<int>& bounds, NgpChunk* chunk) {
+  LaneOutput Run(const RayBatch& batch, const std::vector<int>& bounds, NgpChunk* chunk) {
     const std::vector<uint8_t> empty_distances = EmptyDistances(grid_);
     const ChunkInput input{
         .config = &config_,
@@ -62,7 +62,7 @@ TEST_F(NgpChunkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
   ASSERT_TRUE(kernels::cpu::ForceSimdPath("BF16_PLAIN"));
   parameters_.InitializeRandomly();
   ASSERT_NE(parameters_.transposed_pairs(), nullptr);
-  const Batch batch = TinyBatch(20);
+  const RayBatch batch = TinyBatch(20);
   NgpChunk chunk;
   const LaneOutput without = Run(batch, {0, 20}, &chunk);
   const std::vector<float> gradients_without = weight_gradients_;
@@ -74,7 +74,7 @@ TEST_F(NgpChunkTest, PairsOfTheWeightsGiveTheSameBytesAsTheWeights) {
 }
 
 TEST_F(NgpChunkTest, SplittingRaysAmongChunksChangesNothingButTheOrder) {
-  const Batch batch = TinyBatch(50);
+  const RayBatch batch = TinyBatch(50);
   NgpChunk chunk;
   const LaneOutput whole = Run(batch, {0, 50}, &chunk);
   const std::vector<float> whole_gradients = weight_gradients_;
@@ -94,7 +94,7 @@ TEST_F(NgpChunkTest, SplittingRaysAmongChunksChangesNothingButTheOrder) {
 
 TEST_F(NgpChunkTest, LooksAndWavesLeaveNoSampleOut) {
   config_.min_transmittance = 0;
-  const Batch batch = TinyBatch(40);
+  const RayBatch batch = TinyBatch(40);
   NgpChunk chunk;
   LaneOutput often = Run(batch, {0, 40}, &chunk);  // 4 samples a look, 16 a wave
   look_samples_ = 64;
@@ -112,7 +112,7 @@ TEST_F(NgpChunkTest, LooksAndWavesLeaveNoSampleOut) {
 }
 
 TEST_F(NgpChunkTest, ItDoesNotMatterWhichOtherRaysAreUnderWay) {
-  const Batch batch = TinyBatch(50);
+  const RayBatch batch = TinyBatch(50);
   NgpChunk chunk;
   const LaneOutput alone = Run(batch, {20, 30, 50}, &chunk);
   const std::vector<float> gradients = weight_gradients_;
@@ -126,7 +126,7 @@ TEST_F(NgpChunkTest, ItDoesNotMatterWhichOtherRaysAreUnderWay) {
 }
 
 TEST_F(NgpChunkTest, AUsedChunkWorksAsAFreshOne) {
-  const Batch batch = TinyBatch(50);
+  const RayBatch batch = TinyBatch(50);
   NgpChunk fresh, used;
   Run(TinyBatch(64, 9), {0, 64}, &used);
   const LaneOutput again = Run(batch, {0, 50}, &used);
@@ -140,7 +140,7 @@ TEST_F(NgpChunkTest, AUsedChunkWorksAsAFreshOne) {
 
 TEST_F(NgpChunkTest, RaysThatMeetNothingShowTheirBackground) {
   std::fill(grid_.occupied_blocks.begin(), grid_.occupied_blocks.end(), 0);
-  Batch batch = TinyBatch(2);
+  RayBatch batch = TinyBatch(2);
   batch.backgrounds = {{0.5f, 0.5f, 0.5f}, {1, 0, 0}};
   batch.targets = {{0.5f, 0.5f, 0.5f}, {1, 0.05f, 0.6f}};
   NgpChunk chunk;
@@ -155,7 +155,7 @@ TEST_F(NgpChunkTest, RaysThatMeetNothingShowTheirBackground) {
 }
 
 TEST_F(NgpChunkTest, EveryMarchedSampleIsReportedWithItsCell) {
-  const Batch batch = TinyBatch(50);
+  const RayBatch batch = TinyBatch(50);
   NgpChunk chunk;
   const LaneOutput output = Run(batch, {0, 20, 50}, &chunk);
   ASSERT_EQ(static_cast<int64_t>(output.sigmas.size()), output.n_marched);
@@ -174,7 +174,7 @@ TEST_F(NgpChunkTest, EveryMarchedSampleIsReportedWithItsCell) {
 }
 
 TEST_F(NgpChunkTest, AlphaThresholdLeavesThinSamplesOut) {
-  const Batch batch = TinyBatch(20);
+  const RayBatch batch = TinyBatch(20);
   NgpChunk chunk;
   // Every sample has alpha 1 - exp(-0.37 * 0.054) = 0.02.
   config_.alpha_threshold = 0.01f;

@@ -1,7 +1,9 @@
 #include <cmath>
 
 #include "engine/methods/ngp/chunk.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
+#include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/render/renderer.h"
 #include "gtest/gtest.h"
@@ -16,10 +18,10 @@ namespace {
 TrainConfig SmoothConfig(Loss loss, int n_features = 4) {
   TrainConfig config = TinyConfig();
   config.loss = loss;
-  config.n_features_per_level = n_features;
+  Ngp(config).n_features_per_level = n_features;
   config.min_transmittance = 0;
-  config.half_table = 0;
-  config.mlp_l2 = 0;
+  Ngp(config).half_table = 0;
+  Ngp(config).mlp_l2 = 0;
   return config;
 }
 
@@ -35,22 +37,22 @@ INSTANTIATE_TEST_SUITE_P(Losses, FusedGradientTest,
 
 // Of one step of all of a batch's rays.
 void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& geometry,
-                              const Batch& batch) {
+                              const RayBatch& batch) {
   ThreadPool pool(2);
   const auto step = NewNgpCpuStep(config, geometry, &pool);
   const TensorFile state = LivelyState(*step);
   ASSERT_THAT(step->Load(state), IsOk());
-  NgpParameters parameters(config,
-                           NgpHashGridShape({.log2_hashmap_size = 12,
-                                             .n_features_per_level = config.n_features_per_level,
-                                             .n_occupancy_levels = geometry.n_levels}));
+  NgpParameters parameters(
+      config, NgpHashGridShape({.log2_hashmap_size = 12,
+                                .n_features_per_level = Ngp(config).n_features_per_level,
+                                .n_occupancy_levels = geometry.n_levels}));
   ASSERT_THAT(parameters.Load(state), IsOk());
   const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
   const StepResult expected = reference::TrainingLoss(
       config, {parameters.shape(), outer, parameters.table(), parameters.weights(), std::log(2.0f)},
       FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
       {geometry.step, geometry.cone}, batch);
-  const StepResult result = step->Run(batch);
+  const StepResult result = step->RunRays(batch);
   EXPECT_EQ(result.n_rays, batch.n_rays);
   EXPECT_EQ(result.n_marched, expected.n_marched);
   EXPECT_EQ(result.n_trained, expected.n_marched);
@@ -60,7 +62,7 @@ void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& ge
 }
 
 TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
-  const Batch batch = TinyBatch(23, 1);
+  const RayBatch batch = TinyBatch(23, 1);
   ASSERT_NE(batch.step_scale, 1);
   ExpectLossOfTheReference(SmoothConfig(GetParam().loss, GetParam().n_features),
                            TinyGeometry(GetParam().n_levels), batch);
@@ -68,8 +70,8 @@ TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
 
 // As later steps are: chunks of 64 rays, more of them than march ahead together, with samples
 // beyond those that do.
-Batch BatchOfSeveralGroups(int n_rays, uint32_t step) {
-  Batch batch = TinyBatch(n_rays, step);
+RayBatch BatchOfSeveralGroups(int n_rays, uint32_t step) {
+  RayBatch batch = TinyBatch(n_rays, step);
   batch.target_samples = 1024;
   return batch;
 }
@@ -84,9 +86,9 @@ TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
   const TrainConfig config = SmoothConfig(GetParam().loss, GetParam().n_features);
   const auto step = NewNgpCpuStep(config, TinyGeometry(GetParam().n_levels), &pool);
   const TensorFile state = LivelyState(*step);
-  const Batch batch = TinyBatch(64, 0, /*learning_rate=*/0);
+  const RayBatch batch = TinyBatch(64, 0, /*learning_rate=*/0);
   ASSERT_THAT(step->Load(state), IsOk());
-  step->Run(batch);
+  step->RunRays(batch);
   const TensorFile after = Saved(*step);
   for (const std::string& name : FieldTensorNames()) {
     // From zero, first moments become (1 - beta1) of the gradient of the scaled loss.
@@ -108,7 +110,7 @@ TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
         values[i] += static_cast<float>(sign * distance * gradient[i] / norm);
       tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
       EXPECT_THAT(step->Load(moved), IsOk());
-      return step->Run(batch).loss;
+      return step->RunRays(batch).loss;
     };
     const double slope = (loss_at(1) - loss_at(-1)) / (2 * distance);
     // The loss moves by 6e-5 and is rounded to 1e-8; curvature and the kinks of ReLU take the rest.
@@ -119,9 +121,9 @@ TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
 TEST(NgpCpuStepTest, ATableInHalfPrecisionIsReadAndItsMastersAreTrained) {
   ThreadPool pool(2);
   TrainConfig config = TinyConfig();
-  ASSERT_EQ(config.half_table, 1);
+  ASSERT_EQ(Ngp(config).half_table, 1);
   const auto halves = NewNgpCpuStep(config, TinyGeometry(), &pool);
-  config.half_table = 0;
+  Ngp(config).half_table = 0;
   const auto floats = NewNgpCpuStep(config, TinyGeometry(), &pool);
   const TensorFile state = LivelyState(*floats);
   TensorFile rounded = state;
@@ -131,8 +133,8 @@ TEST(NgpCpuStepTest, ATableInHalfPrecisionIsReadAndItsMastersAreTrained) {
   table = TensorFromFloats(values.data(), table.shape, DType::kF32);
   ASSERT_THAT(halves->Load(state), IsOk());
   ASSERT_THAT(floats->Load(rounded), IsOk());
-  const Batch batch = TinyBatch(40);
-  EXPECT_EQ(halves->Run(batch).loss, floats->Run(batch).loss);
+  const RayBatch batch = TinyBatch(40);
+  EXPECT_EQ(halves->RunRays(batch).loss, floats->RunRays(batch).loss);
   // Equal gradients move both tables alike: one from its masters, the other from rounded ones.
   const std::vector<float> before = ToFloats(state.tensors.at(kHashTableName));
   const std::vector<float> masters = ToFloats(Saved(*halves).tensors.at(kHashTableName));
@@ -147,12 +149,15 @@ TEST(NgpCpuStepTest, ATableInHalfPrecisionIsReadAndItsMastersAreTrained) {
 
 TEST(NgpCpuStepTest, LevelsThatAreNotActiveAreNotTrained) {
   ThreadPool pool(2);
-  const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  TrainConfig config = TinyConfig();
+  Ngp(config).coarse_share = 0.6f;
+  const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool);
   const TensorFile state = LivelyState(*step);
   ASSERT_THAT(step->Load(state), IsOk());
-  Batch batch = TinyBatch(40);
-  batch.n_active_levels = 3;
-  step->Run(batch);
+  RayBatch batch = TinyBatch(40);
+  batch.fraction = 0.11;
+  ASSERT_EQ(ActiveLevels(config, batch.fraction), 3);
+  step->RunRays(batch);
   const std::vector<float> before = ToFloats(state.tensors.at(kHashTableName));
   const std::vector<float> after = ToFloats(Saved(*step).tensors.at(kHashTableName));
   const size_t level_size = before.size() / 8;
@@ -169,8 +174,9 @@ TEST(NgpCpuStepTest, SameBytesForAnyNumberOfThreads) {
     ThreadPool pool(n_threads);
     const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(2), &pool);
     EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
-    for (uint32_t i = 0; i < 17; ++i) step->Run(TinyBatch(50 + i, i));
-    for (uint32_t i = 17; i < 19; ++i) step->Run(BatchOfSeveralGroups(2 * kRaysInFlight + 70, i));
+    for (uint32_t i = 0; i < 17; ++i) step->RunRays(TinyBatch(50 + i, i));
+    for (uint32_t i = 17; i < 19; ++i)
+      step->RunRays(BatchOfSeveralGroups(2 * kRaysInFlight + 70, i));
     return Saved(*step);
   };
   const TensorFile one = run(1);
@@ -184,21 +190,21 @@ TEST(NgpCpuStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
   const TensorFile state = LivelyState(*step);
   for (const std::string& name : FieldTensorNames()) {
     ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
-    EXPECT_TRUE(std::isnan(step->Run(TinyBatch(40)).loss)) << name;
+    EXPECT_TRUE(std::isnan(step->RunRays(TinyBatch(40)).loss)) << name;
   }
   ASSERT_THAT(step->Load(state), IsOk());
-  EXPECT_TRUE(std::isfinite(step->Run(TinyBatch(40)).loss));
+  EXPECT_TRUE(std::isfinite(step->RunRays(TinyBatch(40)).loss));
 }
 
 TEST(NgpCpuStepTest, LoadingASavedStateContinuesBitForBit) {
   ThreadPool pool(2);
   const auto whole = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
-  for (uint32_t i = 0; i < 6; ++i) whole->Run(TinyBatch(40, i));
+  for (uint32_t i = 0; i < 6; ++i) whole->RunRays(TinyBatch(40, i));
   const auto resumed = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
   ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
   // Past the update of the grid before step 8 and of the moving average after step 16.
   for (uint32_t i = 6; i < 18; ++i) {
-    const StepResult a = whole->Run(TinyBatch(40, i)), b = resumed->Run(TinyBatch(40, i));
+    const StepResult a = whole->RunRays(TinyBatch(40, i)), b = resumed->RunRays(TinyBatch(40, i));
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_EQ(a.n_trained, b.n_trained);
   }
@@ -222,7 +228,7 @@ TEST(NgpCpuStepTest, SamplesBehindTheTransmittanceLimitAreNotTrained) {
     for (float& value : values) value *= 30;  // exponents of some tens: walls and air
     layer = TensorFromFloats(values.data(), layer.shape, DType::kF32);
     EXPECT_THAT(step->Load(state), IsOk());
-    const StepResult result = step->Run(TinyBatch(64));
+    const StepResult result = step->RunRays(TinyBatch(64));
     return static_cast<double>(result.n_trained) / result.n_marched;
   };
   config.min_transmittance = 0;
@@ -235,7 +241,7 @@ TEST(NgpCpuStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
   ThreadPool pool(1);
   const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
   const TensorFile whole = Saved(*step);
-  step->Run(TinyBatch(20));
+  step->RunRays(TinyBatch(20));
   const TensorFile before = Saved(*step);
   for (const auto& [name, tensor] : whole.tensors) {
     TensorFile broken = whole;
@@ -261,7 +267,7 @@ TEST(NgpCpuStepTest, InitializeStartsTheOptimizerAnew) {
   donor->SaveModel(&model);
   const auto fresh = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
   const auto used = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
-  used->Run(TinyBatch(20));
+  used->RunRays(TinyBatch(20));
   ASSERT_THAT(fresh->Initialize(model), IsOk());
   ASSERT_THAT(used->Initialize(model), IsOk());
   EXPECT_TRUE(SameContents(Saved(*used), Saved(*fresh)));
@@ -292,7 +298,7 @@ TEST(NgpCpuStepTest, InitializeTakesTheGridWhereItFits) {
 TEST(NgpCpuStepTest, InitializeRefusesAnotherTableSize) {
   ThreadPool pool(1);
   TrainConfig larger = TinyConfig();
-  larger.log2_hashmap_size = 13;
+  Ngp(larger).log2_hashmap_size = 13;
   TensorFile model;
   NewNgpCpuStep(larger, TinyGeometry(), &pool)->SaveModel(&model);
   const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
@@ -310,12 +316,12 @@ TEST(NgpCpuStepTest, ReopenGridOccupiesEveryCellAgain) {
             state.tensors.at("occupancy.bits").bytes.end(), 0);
   ASSERT_THAT(step->Load(state), IsOk());
   EXPECT_EQ(step->OccupiedFraction(), 0);
-  const StepResult nothing = step->Run(TinyBatch(10));
+  const StepResult nothing = step->RunRays(TinyBatch(10));
   EXPECT_EQ(nothing.n_marched, 0);
   EXPECT_GT(nothing.loss, 0) << "rays that meet nothing still show the background";
   step->ReopenGrid();
   EXPECT_EQ(step->OccupiedFraction(), 1);
-  EXPECT_GT(step->Run(TinyBatch(10)).n_marched, 0);
+  EXPECT_GT(step->RunRays(TinyBatch(10)).n_marched, 0);
 }
 
 TEST(NgpCpuStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
@@ -323,10 +329,10 @@ TEST(NgpCpuStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
   const SceneGeometry geometry = TinyGeometry();
   const auto step = NewNgpCpuStep(TinyConfig(), geometry, &pool);
   ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
-  for (uint32_t i = 0; i < 5; ++i) step->Run(TinyBatch(40, i));
+  for (uint32_t i = 0; i < 5; ++i) step->RunRays(TinyBatch(40, i));
   const Camera camera = TinyCamera(20);
   const auto render = [&](const TrainedModel& model) {
-    ViewRender view(*model.field, model.grid, geometry, camera, {});
+    ViewRender view(model, geometry.near, camera, {});
     EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
     return view.TakeView().colors;
   };
@@ -336,9 +342,46 @@ TEST(NgpCpuStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
   const auto from_checkpoint = LoadNgpModel(Saved(*step), TinyConfig(), geometry);
   ASSERT_THAT(from_model, IsOk());
   ASSERT_THAT(from_checkpoint, IsOk());
-  const std::vector<Vec3> expected = render(step->Snapshot());
-  EXPECT_EQ(render(*from_model), expected);
-  EXPECT_EQ(render(*from_checkpoint), expected);
+  const std::vector<Vec3> expected = render(*step->Snapshot());
+  EXPECT_EQ(render(**from_model), expected);
+  EXPECT_EQ(render(**from_checkpoint), expected);
+}
+
+TEST(NgpCpuStepTest, RaysCountInTheLossByTheirWeights) {
+  ThreadPool pool(2);
+  const TrainConfig config = SmoothConfig(Loss::kHuber);
+  const RayBatch plain = TinyBatch(40);
+  const auto run = [&](const RayBatch& batch, double* loss) {
+    const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool);
+    EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
+    *loss = step->RunRays(batch).loss;
+    return ToFloats(Saved(*step).tensors.at("adam.first.field.color_mlp.2"));
+  };
+  RayBatch weighted = plain;
+  weighted.distortion = 0;
+  double whole = 0, ones = 0, halved = 0;
+  const std::vector<float> gradient = run(weighted, &whole);
+  weighted.weights.assign(40, 1);
+  EXPECT_EQ(run(weighted, &ones), gradient);
+  EXPECT_EQ(ones, whole);
+  weighted.weights.assign(40, 0.5f);
+  const std::vector<float> half_gradient = run(weighted, &halved);
+  EXPECT_NEAR(halved, whole / 2, 1e-6 * whole);
+  for (size_t i = 0; i < gradient.size(); ++i)
+    ASSERT_NEAR(half_gradient[i], gradient[i] / 2, 1e-5 * std::abs(gradient[i]) + 1e-9) << i;
+}
+
+TEST(NgpStateTest, LevelsOfTheEncodingComeInOneAfterAnother) {
+  TrainConfig config;
+  Ngp(config).coarse_share = 0.3f;
+  EXPECT_EQ(ActiveLevels(config, 0), 2);
+  EXPECT_EQ(ActiveLevels(config, 0.149), 4);
+  EXPECT_EQ(ActiveLevels(config, 0.3), 8);
+  EXPECT_EQ(ActiveLevels(config, 1), 8);
+  Ngp(config).n_features_per_level = 2;
+  EXPECT_EQ(ActiveLevels(config, 0), 4);
+  Ngp(config).coarse_share = 0;
+  EXPECT_EQ(ActiveLevels(config, 0), 16);
 }
 
 TEST(LoadNgpModelTest, RefusesAGridOfAnotherNumberOfLevels) {

@@ -21,7 +21,7 @@ namespace nerf {
 namespace {
 
 // A file of a field whose density and color vary.
-TensorFile Checkpoint(TrainingStep* step) {
+TensorFile Checkpoint(RayStep* step) {
   TensorFile state = LivelyState(*step);
   for (const std::string prefix : {"", "average."}) {
     Tensor& layer = state.tensors.at(prefix + "field.density_mlp.1");
@@ -30,7 +30,7 @@ TensorFile Checkpoint(TrainingStep* step) {
     layer = TensorFromFloats(values.data(), layer.shape, DType::kF32);
   }
   EXPECT_THAT(step->Load(state), IsOk());
-  step->Run(TinyBatch(12));
+  step->RunRays(TinyBatch(12));
   return Saved(*step);
 }
 
@@ -56,7 +56,8 @@ class CudaRenderTest : public CudaTest {
   static std::unique_ptr<SceneRenderer> Load(const TensorFile& file, const SceneGeometry& geometry,
                                              RenderDevice* device,
                                              RenderPrecision precision = RenderPrecision::kSingle) {
-    absl::StatusOr<TrainedModel> model = LoadNgpModel(file, TinyConfig(), geometry);
+    absl::StatusOr<std::unique_ptr<TrainedModel>> model =
+        LoadNgpModel(file, TinyConfig(), geometry);
     EXPECT_THAT(model, IsOk());
     return device->Load(*std::move(model), geometry, precision);
   }

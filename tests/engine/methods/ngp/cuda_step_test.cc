@@ -3,9 +3,10 @@
 #include <cmath>
 
 #include "engine/methods/ngp/cuda_step_shape.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/render/renderer.h"
-#include "engine/train/ray_sampler.h"
+#include "engine/train/pixel_sampler.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
@@ -20,7 +21,7 @@ namespace {
 TrainConfig Fp32Config() {
   TrainConfig config = TinyConfig();
   config.cuda_fp32 = 1;
-  config.half_table = 0;
+  Ngp(config).half_table = 0;
   return config;
 }
 
@@ -78,8 +79,8 @@ class NgpCudaStepTest : public CudaTest {
     ASSERT_THAT(cpu->Load(state), IsOk());
     ASSERT_THAT(device->Load(state), IsOk());
     for (uint32_t i = 0; i < n_steps; ++i) {
-      const Batch batch = TinyBatch(8 + static_cast<int>(i), i);
-      const StepResult expected = cpu->Run(batch), found = device->Run(batch);
+      const RayBatch batch = TinyBatch(8 + static_cast<int>(i), i);
+      const StepResult expected = cpu->RunRays(batch), found = device->RunRays(batch);
       ASSERT_NEAR(found.loss, expected.loss, loss_tolerance * expected.loss) << i;
       ASSERT_NEAR(found.squared_error, expected.squared_error,
                   loss_tolerance * expected.squared_error)
@@ -127,8 +128,8 @@ TEST_P(NgpCudaStepTest, OneStepAmongWallsThatEndRaysIsTheCpus) {
   const TensorFile state = WallsState(*cpu);
   ASSERT_THAT(cpu->Load(state), IsOk());
   ASSERT_THAT(device->Load(state), IsOk());
-  const Batch batch = TinyBatch(64, 1);
-  const StepResult expected = cpu->Run(batch), found = device->Run(batch);
+  const RayBatch batch = TinyBatch(64, 1);
+  const StepResult expected = cpu->RunRays(batch), found = device->RunRays(batch);
   EXPECT_LT(expected.n_trained, 0.9 * expected.n_marched) << "no ray ends before its samples do";
   // A sample at the edge of a cell or of the limit may fall to either side.
   EXPECT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained + 2);
@@ -141,7 +142,7 @@ TEST_P(NgpCudaStepTest, OneStepAmongWallsThatEndRaysIsTheCpus) {
 
 TEST_P(NgpCudaStepTest, OneStepWithTwoFeaturesOnSixteenLevelsIsTheCpus) {
   TrainConfig config = Fp32Config();
-  config.n_features_per_level = 2;
+  Ngp(config).n_features_per_level = 2;
   ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, kFp32Loss, kFp32State);
   config.cuda_fp32 = 0;
   ExpectStepsLikeTheCpus(config, TinyGeometry(), 1, kHalfLoss, kHalfState);
@@ -168,7 +169,7 @@ TEST_P(NgpCudaStepTest, OneStepInHalfPrecisionIsTheCpusToItsRounding) {
 
 TEST_P(NgpCudaStepTest, LossFallsOnABatchThatIsRepeatedInHalfPrecision) {
   const auto step = NewNgpCudaStep(TinyConfig(), TinyGeometry());
-  Batch batch = TinyBatch(6);
+  RayBatch batch = TinyBatch(6);
   batch.distortion = 0;  // the least that there is of it is not nothing
   EXPECT_LT(LossShareAfter(30, batch, step.get()), 0.2);
 }
@@ -181,7 +182,7 @@ TEST_P(NgpCudaStepTest, DeterministicStepsGiveTheSameBytes) {
   const auto run = [&] {
     const auto step = NewNgpCudaStep(config, TinyGeometry());
     EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
-    for (uint32_t i = 0; i < 5; ++i) step->Run(TinyBatch(n_rays, i));
+    for (uint32_t i = 0; i < 5; ++i) step->RunRays(TinyBatch(n_rays, i));
     return Saved(*step);
   };
   const TensorFile first = run();
@@ -200,10 +201,10 @@ TEST_P(NgpCudaStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
     const TensorFile state = LivelyState(*step);
     for (const std::string& name : FieldTensorNames()) {
       ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
-      EXPECT_TRUE(std::isnan(step->Run(TinyBatch(8)).loss)) << name;
+      EXPECT_TRUE(std::isnan(step->RunRays(TinyBatch(8)).loss)) << name;
     }
     ASSERT_THAT(step->Load(state), IsOk());
-    EXPECT_TRUE(std::isfinite(step->Run(TinyBatch(8)).loss));
+    EXPECT_TRUE(std::isfinite(step->RunRays(TinyBatch(8)).loss));
   }
 }
 
@@ -211,11 +212,11 @@ TEST_P(NgpCudaStepTest, LoadingASavedStateContinuesBitForBit) {
   TrainConfig config = TinyConfig();
   config.cuda_deterministic = 1;
   const auto whole = NewNgpCudaStep(config, TinyGeometry());
-  for (uint32_t i = 0; i < 6; ++i) whole->Run(TinyBatch(6, i));
+  for (uint32_t i = 0; i < 6; ++i) whole->RunRays(TinyBatch(6, i));
   const auto resumed = NewNgpCudaStep(config, TinyGeometry());
   ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
   for (uint32_t i = 6; i < 10; ++i) {
-    const StepResult a = whole->Run(TinyBatch(6, i)), b = resumed->Run(TinyBatch(6, i));
+    const StepResult a = whole->RunRays(TinyBatch(6, i)), b = resumed->RunRays(TinyBatch(6, i));
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_EQ(a.n_trained, b.n_trained);
   }
@@ -229,8 +230,8 @@ TEST_P(NgpCudaStepTest, AStepThatFindsMoreSamplesThanThereIsRoomForIsRunAgainWit
   ThreadPool pool(1);
   const auto cpu = NewNgpCpuStep(config, TinyGeometry(), &pool);
   const auto device = NewNgpCudaStep(config, TinyGeometry());
-  const Batch batch = TinyBatch(150);
-  const StepResult expected = cpu->Run(batch), found = device->Run(batch);
+  const RayBatch batch = TinyBatch(150);
+  const StepResult expected = cpu->RunRays(batch), found = device->RunRays(batch);
   ASSERT_GT(expected.n_trained, 1 << 12);
   EXPECT_NEAR(found.n_trained, expected.n_trained, 1e-3 * expected.n_trained);
   EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss);
@@ -248,7 +249,7 @@ TEST_P(NgpCudaStepTest, AStepRunAgainForWantOfRoomTeachesTheGridNothingElse) {
     config.initial_rays = initial_rays;
     const auto step = NewNgpCudaStep(config, TinyGeometry());
     EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
-    for (uint32_t i = 0; i < 4; ++i) step->Run(TinyBatch(i < 3 ? 20 : 150, i));
+    for (uint32_t i = 0; i < 4; ++i) step->RunRays(TinyBatch(i < 3 ? 20 : 150, i));
     return Saved(*step).tensors.at("occupancy.values").bytes;
   };
   // With room from the start, and without.
@@ -258,21 +259,21 @@ TEST_P(NgpCudaStepTest, AStepRunAgainForWantOfRoomTeachesTheGridNothingElse) {
 TEST_P(NgpCudaStepTest, RaysDrawnOnTheDeviceAreThoseThatASamplerDraws) {
   TrainConfig config = Fp32Config();
   config.cuda_deterministic = 1;
+  config.warmup_steps = 0;
   const std::vector<View> views = TinyViews();
   ThreadPool pool(1);
   for (Background background : {Background::kRandom, Background::kWhite}) {
     const RaySource source{views, background, 0.05f};
     const auto drawing = NewNgpCudaStep(config, TinyGeometry(), &source);
-    const auto given = NewNgpCudaStep(config, TinyGeometry());
-    EXPECT_TRUE(drawing->DrawsRays());
-    EXPECT_FALSE(given->DrawsRays());
-    const RaySampler sampler(views, background, 0.05f, config.seed);
+    const auto given = NewNgpCudaStep(config, TinyGeometry(), nullptr, views, &pool);
+    EXPECT_TRUE(drawing->DrawsPixels());
+    EXPECT_FALSE(given->DrawsPixels());
+    const PixelSampler sampler(views, background, config.seed);
     for (uint32_t step = 0; step < 2; ++step) {
-      Batch whole, bare;
+      PixelBatch whole, bare;
       sampler.Fill(step, 12, &pool, &whole);
-      whole.learning_rate = bare.learning_rate = 1e-2f;
       bare.step = step;
-      bare.n_rays = 12;
+      bare.n_pixels = 12;
       const StepResult a = drawing->Run(bare), b = given->Run(whole);
       // A device contracts multiplies and adds that the sampler's directions are made of.
       EXPECT_NEAR(a.loss, b.loss, kFp32Loss * b.loss);
@@ -294,11 +295,11 @@ TEST_P(NgpCudaStepTest, PicturesInTheHostsMemoryGiveTheSameBytes) {
     const RaySource source{views, Background::kRandom, 0.05f, place};
     const auto step = NewNgpCudaStep(config, TinyGeometry(), &source);
     for (uint32_t i = 0; i < 2; ++i) {
-      Batch bare;
+      RayBatch bare;
       bare.step = i;
       bare.n_rays = 12;
       bare.learning_rate = 1e-2f;
-      EXPECT_GT(step->Run(bare).n_trained, 0);
+      EXPECT_GT(step->RunRays(bare).n_trained, 0);
     }
     saved.push_back(Saved(*step));
   }
@@ -327,52 +328,52 @@ TEST_P(NgpCudaStepTest, RaysThatMeetNothingShowTheirBackground) {
             state.tensors.at("occupancy.bits").bytes.end(), 0);
   ASSERT_THAT(step->Load(state), IsOk());
   EXPECT_EQ(step->OccupiedFraction(), 0);
-  const StepResult nothing = step->Run(TinyBatch(10));
+  const StepResult nothing = step->RunRays(TinyBatch(10));
   EXPECT_EQ(nothing.n_marched, 0);
   EXPECT_GT(nothing.loss, 0);
   step->ReopenGrid();
   EXPECT_EQ(step->OccupiedFraction(), 1);
-  EXPECT_GT(step->Run(TinyBatch(10)).n_marched, 0);
+  EXPECT_GT(step->RunRays(TinyBatch(10)).n_marched, 0);
 }
 
 TEST_P(NgpCudaStepTest, ACheckpointOfTheDeviceRendersOnTheCpuAndTrainsThere) {
   ThreadPool pool(1);
   const SceneGeometry geometry = TinyGeometry();
   TrainConfig config = TinyConfig();
-  config.half_table = 0;  // or the CPU rounds the moments
+  Ngp(config).half_table = 0;  // or the CPU rounds the moments
   const auto device = NewNgpCudaStep(config, geometry);
-  for (uint32_t i = 0; i < 3; ++i) device->Run(TinyBatch(20, i));
+  for (uint32_t i = 0; i < 3; ++i) device->RunRays(TinyBatch(20, i));
   const auto cpu = NewNgpCpuStep(config, geometry, &pool);
   ASSERT_THAT(cpu->Load(Saved(*device)), IsOk());
   EXPECT_TRUE(SameContents(Saved(*cpu), Saved(*device)));
   const Camera camera = TinyCamera(16);
   const auto render = [&](const TrainedModel& model) {
-    ViewRender view(*model.field, model.grid, geometry, camera, {});
+    ViewRender view(model, geometry.near, camera, {});
     EXPECT_TRUE(view.Advance(&pool, nullptr, {}));
     return view.TakeView().colors;
   };
-  EXPECT_EQ(render(device->Snapshot()), render(cpu->Snapshot()));
+  EXPECT_EQ(render(*device->Snapshot()), render(*cpu->Snapshot()));
 }
 
 TEST_P(NgpCudaStepTest, GoingBackContinuesFromWhatWasRemembered) {
   TrainConfig config = TinyConfig();
   config.cuda_deterministic = 1;
   const auto step = NewNgpCudaStep(config, TinyGeometry());
-  step->Run(TinyBatch(6, 0));
+  step->RunRays(TinyBatch(6, 0));
   step->Remember();
   const TensorFile before = Saved(*step);
-  step->Run(TinyBatch(6, 1));
+  step->RunRays(TinyBatch(6, 1));
   const TensorFile once = Saved(*step);
   EXPECT_FALSE(SameContents(once, before));
   ASSERT_THAT(step->Restore(), IsOk());
   EXPECT_TRUE(SameContents(Saved(*step), before));
-  step->Run(TinyBatch(6, 1));
+  step->RunRays(TinyBatch(6, 1));
   EXPECT_TRUE(SameContents(Saved(*step), once));
 }
 
 TEST_P(NgpCudaStepTest, LoadNamesWhatIsWrongAndChangesNothing) {
   const auto step = NewNgpCudaStep(TinyConfig(), TinyGeometry());
-  step->Run(TinyBatch(20));
+  step->RunRays(TinyBatch(20));
   const TensorFile before = Saved(*step);
   TensorFile broken = before;
   broken.tensors.erase("field.color_mlp.1");
@@ -391,9 +392,9 @@ TEST_P(NgpCudaStepTest, AGraphIsRecordedOnceAsLongAsShapesStay) {
             state.tensors.at("occupancy.bits").bytes.end(), 0);
   ASSERT_THAT(step->Load(state), IsOk());  // an empty grid: rays cost little
   EXPECT_EQ(cuda_emulation::GraphsRecorded(), before + 1) << "before the first step";
-  for (int n_rays : {10, 1024, 1, 500}) step->Run(TinyBatch(n_rays));
+  for (int n_rays : {10, 1024, 1, 500}) step->RunRays(TinyBatch(n_rays));
   EXPECT_EQ(cuda_emulation::GraphsRecorded(), before + 1);
-  for (int n_rays : {1025, 2048, 10}) step->Run(TinyBatch(n_rays));
+  for (int n_rays : {1025, 2048, 10}) step->RunRays(TinyBatch(n_rays));
   EXPECT_EQ(cuda_emulation::GraphsRecorded(), before + 2) << "once more for more rays";
 }
 
@@ -402,7 +403,7 @@ TEST_P(NgpCudaStepTest, MemoryIsWhatWasPredicted) {
     config.max_rays = 1024;  // no more than there is room for from the start
     const size_t before = cuda_emulation::DeviceBytesInUse();
     const auto step = NewNgpCudaStep(config, TinyGeometry());
-    step->Run(TinyBatch(20));
+    step->RunRays(TinyBatch(20));
     EXPECT_EQ(cuda_emulation::DeviceBytesInUse() - before,
               NgpCudaStepBytes(config, TinyGeometry()));
     const std::vector<View> views = TinyViews();
@@ -423,17 +424,17 @@ TEST_P(NgpCudaStepTest, ADeviceThatRunsOutOfMemoryLeavesTheStepUsable) {
   config.target_samples = 256;
   config.initial_rays = 1;
   const auto step = NewNgpCudaStep(config, TinyGeometry());
-  step->Run(TinyBatch(20));
+  step->RunRays(TinyBatch(20));
   const TensorFile before = Saved(*step);
   cuda_emulation::SetDeviceBytes(cuda_emulation::DeviceBytesInUse() + 1000);
-  EXPECT_THROW(step->Run(TinyBatch(150, 2)), kernels::cuda::CudaOutOfMemory);
+  EXPECT_THROW(step->RunRays(TinyBatch(150, 2)), kernels::cuda::CudaOutOfMemory);
   cuda_emulation::SetDeviceBytes(size_t{1} << 30);
   const TensorFile after = Saved(*step);
   EXPECT_EQ(after.metadata, before.metadata);
   for (const std::string& name : FieldTensorNames()) {
     EXPECT_EQ(after.tensors.at(name).bytes, before.tensors.at(name).bytes) << name;
   }
-  EXPECT_GT(step->Run(TinyBatch(20, 1)).n_trained, 0);
+  EXPECT_GT(step->RunRays(TinyBatch(20, 1)).n_trained, 0);
 }
 
 #endif  // NERF_CUDA_EMULATION

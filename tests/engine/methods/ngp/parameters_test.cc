@@ -1,4 +1,5 @@
 #include "engine/methods/ngp/parameters.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -124,7 +125,7 @@ TEST(NgpParametersTest, TheTableInHalfPrecisionFollowsEveryChange) {
 
 TEST(NgpParametersTest, ThereIsNoTableInHalfPrecisionWhereTheConfigWantsNone) {
   TrainConfig config = TinyConfig();
-  config.half_table = 0;
+  Ngp(config).half_table = 0;
   NgpParameters parameters(config, Shape());
   parameters.InitializeRandomly();
   EXPECT_EQ(parameters.half_table(), nullptr);
@@ -140,7 +141,7 @@ TEST(NgpParametersTest, ThereIsNoTableInHalfPrecisionWhereTheConfigWantsNone) {
 // Moments of both forms come back from a file, from one of the other form as well.
 TEST(NgpParametersTest, MomentsOfTheTableReadBackInEitherForm) {
   TrainConfig in_floats = TinyConfig();
-  in_floats.half_table = 0;
+  Ngp(in_floats).half_table = 0;
   const auto trained = [](const TrainConfig& config) {
     NgpParameters parameters(config, Shape());
     parameters.InitializeRandomly();

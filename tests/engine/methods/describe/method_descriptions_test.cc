@@ -1,4 +1,4 @@
-#include "engine/config/train_config.h"
+#include "engine/methods/describe/method_descriptions.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "fmt/format.h"
 #include "tests/testing/status_matchers.h"
 
@@ -14,19 +15,81 @@ namespace {
 
 using ::absl::StatusCode;
 
-TEST(TrainConfigTest, FieldsAreSortedAndTheirDefaultsInRange) {
-  const auto fields = TrainConfigFields();
-  EXPECT_TRUE(std::is_sorted(fields.begin(), fields.end(),
-                             [](const auto& a, const auto& b) { return a.key < b.key; }));
-  TrainConfig config;
-  for (const auto& [key, value] : ConfigSettings(config)) {
-    EXPECT_THAT(SetConfigField(key, value, &config), IsOk()) << key;
+TEST(MethodDescriptionsTest, SettingsAreSortedAndTheirDefaultsInRange) {
+  for (const MethodDescription* method : MethodDescriptions()) {
+    const auto settings = method->settings();
+    EXPECT_TRUE(std::is_sorted(settings.begin(), settings.end(),
+                               [](const auto& a, const auto& b) { return a.key < b.key; }));
+    const auto defaults = DefaultConfig(method->name());
+    ASSERT_THAT(defaults, IsOk());
+    EXPECT_EQ(defaults->method, method->name());
+    TrainConfig config = *defaults;
+    for (const auto& [key, value] : ConfigSettings(config)) {
+      EXPECT_THAT(SetConfigField(key, value, &config), IsOk()) << key;
+    }
+    EXPECT_EQ(config, *defaults);
+    EXPECT_THAT(ValidateConfig(config), IsOk());
+    for (const char* device : {"cpu", "cuda:0"}) {
+      const bool trains = (method->training_devices() & DeviceSetOf(device)) != 0;
+      EXPECT_EQ(CheckDeviceHonors(config, device).ok(), trains) << method->name() << device;
+    }
   }
-  EXPECT_EQ(config, TrainConfig());
-  EXPECT_THAT(ValidateConfig(config), IsOk());
 }
 
-TEST(TrainConfigTest, SettingsReadBackToTheSameBits) {
+// Each setting moved off its default is refused by name where a device does not honor it.
+TEST(MethodDescriptionsTest, WhatADeviceDoesNotHonorIsRefusedByName) {
+  struct Case {
+    const char *method, *device, *key, *value;
+  };
+  for (const Case& c : {Case{"ngp", "cuda:0", "coarse_share", "0.3"},
+                        {"ngp", "cuda:0", "half_table", "0"},
+                        {"ngp", "cpu", "cuda_fp32", "1"},
+                        {"ngp", "cpu", "cuda_deterministic", "1"}}) {
+    TrainConfig config = *DefaultConfig(c.method);
+    ASSERT_THAT(SetConfigField(c.key, c.value, &config), IsOk());
+    EXPECT_THAT(ValidateConfig(config), IsOk());
+    EXPECT_THAT(CheckDeviceHonors(config, c.device), StatusIs(StatusCode::kInvalidArgument, c.key));
+    const char* const other = std::string_view(c.device) == "cpu" ? "cuda:0" : "cpu";
+    EXPECT_THAT(CheckDeviceHonors(config, other), IsOk());
+  }
+  EXPECT_THAT(CheckDeviceHonors(*DefaultConfig("ngp-autograd"), "cuda:0"),
+              StatusIs(StatusCode::kInvalidArgument, "ngp-autograd"));
+}
+
+TEST(MethodDescriptionsTest, WhatAMethodHonorsOnNoDeviceIsRefusedBeforeADeviceIsKnown) {
+  TrainConfig config = *DefaultConfig("ngp-autograd");
+  for (const char* key : {"coarse_share", "half_table", "cuda_fp32"}) {
+    TrainConfig changed = config;
+    ASSERT_THAT(SetConfigField(key, ConfigSettings(config).at(key), &changed), IsOk());
+    EXPECT_THAT(ValidateConfig(changed), IsOk()) << "files name it with its default";
+    ASSERT_THAT(SetConfigField(key, ConfigSettings(config).at(key) == "0" ? "1" : "0", &changed),
+                IsOk());
+    EXPECT_THAT(ValidateConfig(changed), StatusIs(StatusCode::kInvalidArgument, key));
+  }
+}
+
+TEST(MethodDescriptionsTest, UnknownMethodsAreAnsweredWithThoseThatThereAre) {
+  EXPECT_THAT(DefaultConfig("magic"), StatusIs(StatusCode::kInvalidArgument, "ngp, ngp-autograd"));
+}
+
+TEST(MethodDescriptionsTest, AStartMustBeTrainedAlike) {
+  const MethodDescription& ngp = *FindMethodDescription("ngp");
+  const TrainConfig same;
+  EXPECT_THAT(ngp.CheckStart({same, 1}, {same, 1}), IsOk());
+  EXPECT_THAT(ngp.CheckStart({*DefaultConfig("ngp-autograd"), 1}, {same, 1}), IsOk());
+  EXPECT_THAT(ngp.CheckStart({same, 2}, {same, 1}),
+              StatusIs(StatusCode::kInvalidArgument, "occupancy levels"));
+  TrainConfig finer;
+  Ngp(finer).finest_resolution = 2048;
+  EXPECT_THAT(ngp.CheckStart({finer, 1}, {same, 1}),
+              StatusIs(StatusCode::kInvalidArgument, "finest_resolution 2048"));
+  TrainConfig denser;
+  Ngp(denser).initial_density = 5;
+  EXPECT_THAT(ngp.CheckStart({denser, 1}, {same, 1}),
+              StatusIs(StatusCode::kInvalidArgument, "initial_density 5"));
+}
+
+TEST(MethodDescriptionsTest, SettingsReadBackToTheSameBits) {
   TrainConfig config;
   config.learning_rate = 1.0f / 3;
   config.epsilon = 1.17549435e-30f;
@@ -41,8 +104,8 @@ TEST(TrainConfigTest, SettingsReadBackToTheSameBits) {
 }
 
 // Both sides of the ends of every field.
-TEST(TrainConfigTest, RangesAreInclusive) {
-  for (const ConfigField& field : TrainConfigFields()) {
+TEST(MethodDescriptionsTest, RangesAreInclusive) {
+  for (const Setting& field : MethodDescriptionOf(TrainConfig()).settings()) {
     if (field.key == "loss") continue;
     TrainConfig config;
     EXPECT_THAT(SetConfigField(field.key, fmt::format("{}", field.min), &config), IsOk())
@@ -62,7 +125,7 @@ TEST(TrainConfigTest, RangesAreInclusive) {
 }
 
 // Adam divides by sqrt(0) + epsilon wherever a gradient was zero.
-TEST(TrainConfigTest, EpsilonOfZeroIsRefused) {
+TEST(MethodDescriptionsTest, EpsilonOfZeroIsRefused) {
   TrainConfig config;
   for (const char* zero : {"0", "0.0", "-0", "1e-31", "1e-400"}) {
     EXPECT_THAT(SetConfigField("epsilon", zero, &config),
@@ -72,7 +135,7 @@ TEST(TrainConfigTest, EpsilonOfZeroIsRefused) {
   EXPECT_EQ(config, TrainConfig());
 }
 
-TEST(TrainConfigTest, StepOfZeroIsRefusedAndNegativeOnesStandForTheScenes) {
+TEST(MethodDescriptionsTest, StepOfZeroIsRefusedAndNegativeOnesStandForTheScenes) {
   TrainConfig config;
   for (const char* zero : {"0", "-0", "0.0", "1e-60", "-1e-60"}) {
     EXPECT_THAT(SetConfigField("step", zero, &config),
@@ -89,7 +152,7 @@ TEST(TrainConfigTest, StepOfZeroIsRefusedAndNegativeOnesStandForTheScenes) {
   EXPECT_THAT(SetConfigField("step", "1e-6", &config), IsOk());
 }
 
-TEST(TrainConfigTest, WhatIsNoNumberIsRefused) {
+TEST(MethodDescriptionsTest, WhatIsNoNumberIsRefused) {
   TrainConfig config;
   for (const char* key : {"learning_rate", "target_samples"}) {
     for (const char* value : {"", " ", "x", "1x", "nan", "inf", "-inf", "1e999", "0x10", "1,5"}) {
@@ -106,7 +169,7 @@ TEST(TrainConfigTest, WhatIsNoNumberIsRefused) {
   EXPECT_EQ(config, TrainConfig());
 }
 
-TEST(TrainConfigTest, WholeNumbersMayBeWrittenShort) {
+TEST(MethodDescriptionsTest, WholeNumbersMayBeWrittenShort) {
   TrainConfig config;
   for (const auto& [text, number] : {std::pair{"1e6", 1'000'000},
                                      {"1M", 1'000'000},
@@ -128,7 +191,7 @@ TEST(TrainConfigTest, WholeNumbersMayBeWrittenShort) {
   EXPECT_EQ(config, TrainConfig());
 }
 
-TEST(TrainConfigTest, UnknownKeyNamesTheNearestWhereOneIsNear) {
+TEST(MethodDescriptionsTest, UnknownKeyNamesTheNearestWhereOneIsNear) {
   TrainConfig config;
   EXPECT_THAT(SetConfigField("learning_rat", "1", &config),
               StatusIs(StatusCode::kInvalidArgument, "did you mean learning_rate?"));
@@ -136,7 +199,7 @@ TEST(TrainConfigTest, UnknownKeyNamesTheNearestWhereOneIsNear) {
   EXPECT_EQ(far.message(), "settings.color_of_sky: no such setting");
 }
 
-TEST(TrainConfigTest, BudgetsAndSplitsThatMeanNothingAreRefused) {
+TEST(MethodDescriptionsTest, BudgetsAndSplitsThatMeanNothingAreRefused) {
   const auto with_budget = [](BudgetKind kind, double amount) {
     TrainConfig config;
     config.budget = {kind, amount};

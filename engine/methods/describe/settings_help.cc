@@ -1,28 +1,31 @@
-#include "engine/config/settings_help.h"
+#include "engine/methods/describe/settings_help.h"
 
 #include <algorithm>
-#include <map>
 
-#include "engine/config/train_config.h"
 #include "fmt/format.h"
 
 namespace nerf {
 
-std::vector<SettingHelp> DescribeSettings() {
-  std::map<std::string, std::string> defaults = ConfigSettings(TrainConfig());
+std::vector<SettingHelp> DescribeSettings(const MethodDescription& method) {
+  const TrainConfig defaults = method.Defaults();
   std::vector<SettingHelp> settings;
-  for (const ConfigField& field : TrainConfigFields()) {
-    SettingHelp& setting = settings.emplace_back();
-    setting.key = field.key;
-    setting.default_value = defaults[std::string(field.key)];
-    if (field.max > field.min) setting.range = {field.min, field.max};
-    setting.text = field.text;
+  for (const Setting& setting : method.settings()) {
+    if (setting.devices == kNoDevice) continue;
+    SettingHelp& help = settings.emplace_back();
+    help.key = setting.key;
+    help.default_value = SettingText(setting, defaults);
+    if (setting.max > setting.min) help.range = {setting.min, setting.max};
+    const DeviceSet devices = method.training_devices();
+    const char* const only = (setting.devices & devices) == devices ? ""
+                             : setting.devices == kOnCpu            ? "on the CPU: "
+                                                                    : "on CUDA: ";
+    help.text = fmt::format("{}{}", only, setting.text);
   }
   return settings;
 }
 
-std::string SettingsTable() {
-  const std::vector<SettingHelp> settings = DescribeSettings();
+std::string SettingsTable(const MethodDescription& method) {
+  const std::vector<SettingHelp> settings = DescribeSettings(method);
   const auto range_of = [](const SettingHelp& setting) {
     return setting.range.has_value()
                ? fmt::format("{:g} to {:g}", setting.range->first, setting.range->second)

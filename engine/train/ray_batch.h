@@ -7,20 +7,21 @@
 
 namespace nerf {
 
-// The rays of one training step with the colors that they should show. A pure function of (seed,
-// step, ray index).
-struct Batch {
+// The rays through the pixels of a batch, and the values that the schedules have in this step.
+struct RayBatch {
   uint32_t step = 0;          // steps finished before this one
-  float learning_rate = 0;    // for this step
-  float step_scale = 1;       // steps along rays are so much longer than NgpState::steps()
+  double fraction = 0;        // of the budget that is spent
+  float learning_rate = 0;    // with the watchdog's factor
+  float step_scale = 1;       // of the steps along rays
   float distortion = 0;       // weight of the rays' distortion in the loss
-  int n_active_levels = 16;   // of the hash encoding, from the coarsest
-  int target_samples = 8192;  // that the number of rays was steered to
+  int target_samples = 8192;  // trained samples that the number of rays was chosen for
   int n_rays = 0;
+  // [n_rays], or empty where the step draws its rays itself.
   std::vector<Ray> rays;          // training frame; t_near is the scene's near
   std::vector<float> jitters;     // [0, 1): offset of the first sample, in steps
   std::vector<Vec3> targets;      // sRGB, composited on the ray's background
   std::vector<Vec3> backgrounds;  // sRGB
+  std::vector<float> weights;     // of rays in the loss; empty: all 1
 };
 
 }  // namespace nerf

@@ -1,11 +1,9 @@
-#include "engine/train/ray_sampler.h"
+#include "engine/train/pixel_sampler.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
-
-#include "engine/scene/camera.h"
 
 namespace nerf {
 namespace {
@@ -30,37 +28,30 @@ View MakeView(int index, int width, int height, uint8_t alpha = 255) {
   return view;
 }
 
-bool operator==(const Ray& a, const Ray& b) {
-  return a.origin == b.origin && a.direction == b.direction && a.t_near == b.t_near;
-}
-
-TEST(RaySamplerTest, TargetRayAndPixelBelongTogether) {
+TEST(PixelSamplerTest, TargetIsThePicturesAtThePixel) {
   const std::vector<View> views = {MakeView(0, 4, 3), MakeView(1, 5, 2)};
-  const RaySampler sampler(views, Background::kBlack, 0.25f, 1);
+  const PixelSampler sampler(views, Background::kBlack, 1);
   ThreadPool pool(1);
-  Batch batch;
+  PixelBatch batch;
   sampler.Fill(3, 500, &pool, &batch);
   EXPECT_EQ(batch.step, 3u);
-  ASSERT_EQ(batch.rays.size(), 500u);
+  ASSERT_EQ(batch.pixels.size(), 500u);
   for (size_t i = 0; i < 500; ++i) {
     const int v = static_cast<int>(std::lround(batch.targets[i].x * 255)) / 50;
     const int x = static_cast<int>(std::lround(batch.targets[i].y * 255)) / 20;
     const int y = static_cast<int>(std::lround(batch.targets[i].z * 255)) / 20;
-    Ray expected = CameraRay(views[v].camera, x + 0.5f, y + 0.5f);
-    expected.t_near = 0.25f;
-    ASSERT_TRUE(batch.rays[i] == expected) << i;
-    ASSERT_EQ(batch.rays[i].origin.x, v);
+    ASSERT_EQ(batch.pixels[i], (Pixel{v, x, y})) << i;
   }
 }
 
-TEST(RaySamplerTest, EveryPixelOfEveryViewIsDrawnEquallyOften) {
+TEST(PixelSamplerTest, EveryPixelOfEveryViewIsDrawnEquallyOften) {
   // 12 + 8 pixels: views of different sizes do not bias pixels.
   const std::vector<View> views = {MakeView(0, 4, 3), MakeView(1, 4, 2)};
-  const RaySampler sampler(views, Background::kBlack, 0, 7);
+  const PixelSampler sampler(views, Background::kBlack, 7);
   ThreadPool pool(1);
-  Batch batch;
-  constexpr int kRays = 20000;
-  sampler.Fill(0, kRays, &pool, &batch);
+  PixelBatch batch;
+  constexpr int kPixels = 20000;
+  sampler.Fill(0, kPixels, &pool, &batch);
   std::map<std::array<long, 3>, int> counts;
   for (const Vec3& target : batch.targets) {
     ++counts[{std::lround(target.x * 255), std::lround(target.y * 255),
@@ -68,80 +59,75 @@ TEST(RaySamplerTest, EveryPixelOfEveryViewIsDrawnEquallyOften) {
   }
   ASSERT_EQ(counts.size(), 20u);
   // 1000 expected, standard deviation 31: five of them.
-  for (const auto& [pixel, count] : counts) EXPECT_NEAR(count, kRays / 20, 155);
+  for (const auto& [pixel, count] : counts) EXPECT_NEAR(count, kPixels / 20, 155);
 }
 
-TEST(RaySamplerTest, BatchesDoNotDependOnThreads) {
+TEST(PixelSamplerTest, BatchesDoNotDependOnThreads) {
   const std::vector<View> views = {MakeView(0, 4, 3), MakeView(1, 5, 2)};
-  const RaySampler sampler(views, Background::kRandom, 0.1f, 1);
+  const PixelSampler sampler(views, Background::kRandom, 1);
   ThreadPool one(1), three(3);
-  Batch a, b;
+  PixelBatch a, b;
   sampler.Fill(9, 3000, &one, &a);
   sampler.Fill(9, 3000, &three, &b);
   EXPECT_EQ(a.targets, b.targets);
-  EXPECT_EQ(a.jitters, b.jitters);
   EXPECT_EQ(a.backgrounds, b.backgrounds);
-  for (size_t i = 0; i < 3000; ++i) ASSERT_TRUE(a.rays[i] == b.rays[i]);
+  EXPECT_EQ(a.pixels, b.pixels);
 }
 
-TEST(RaySamplerTest, RayDependsOnItsIndexAndNotOnHowManyThereAre) {
+TEST(PixelSamplerTest, PixelDependsOnItsIndexAndNotOnHowManyThereAre) {
   const std::vector<View> views = {MakeView(0, 8, 8)};
-  const RaySampler sampler(views, Background::kRandom, 0, 1);
+  const PixelSampler sampler(views, Background::kRandom, 1);
   ThreadPool pool(1);
-  Batch few, many;
+  PixelBatch few, many;
   sampler.Fill(5, 64, &pool, &few);
   sampler.Fill(5, 640, &pool, &many);
   for (size_t i = 0; i < 64; ++i) {
     ASSERT_EQ(few.targets[i], many.targets[i]);
-    ASSERT_EQ(few.jitters[i], many.jitters[i]);
+    ASSERT_EQ(few.pixels[i], many.pixels[i]);
   }
 }
 
-TEST(RaySamplerTest, ResizedBatchIsWhatFillGives) {
+TEST(PixelSamplerTest, ResizedBatchIsWhatFillGives) {
   const std::vector<View> views = {MakeView(0, 8, 8)};
-  const RaySampler sampler(views, Background::kRandom, 0, 1);
+  const PixelSampler sampler(views, Background::kRandom, 1);
   ThreadPool pool(2);
-  Batch resized;
+  PixelBatch resized;
   sampler.Fill(5, 300, nullptr, &resized);
-  for (const int n_rays : {1000, 1000, 70, 0, 600}) {
-    sampler.Resize(n_rays, &pool, &resized);
-    Batch filled;
-    sampler.Fill(5, n_rays, &pool, &filled);
-    ASSERT_EQ(resized.n_rays, n_rays);
+  for (const int n_pixels : {1000, 1000, 70, 0, 600}) {
+    sampler.Resize(n_pixels, &pool, &resized);
+    PixelBatch filled;
+    sampler.Fill(5, n_pixels, &pool, &filled);
+    ASSERT_EQ(resized.n_pixels, n_pixels);
     ASSERT_EQ(resized.targets, filled.targets);
-    ASSERT_EQ(resized.jitters, filled.jitters);
     ASSERT_EQ(resized.backgrounds, filled.backgrounds);
-    ASSERT_EQ(resized.rays.size(), filled.rays.size());
-    for (size_t i = 0; i < filled.rays.size(); ++i) {
-      ASSERT_TRUE(resized.rays[i] == filled.rays[i]) << i;
-    }
+    ASSERT_EQ(resized.pixels, filled.pixels);
   }
 }
 
-TEST(RaySamplerTest, StepAndSeedChangeEverything) {
+TEST(PixelSamplerTest, StepAndSeedChangeEverything) {
   const std::vector<View> views = {MakeView(0, 8, 8)};
   ThreadPool pool(1);
-  Batch base, other_step, other_seed;
-  RaySampler(views, Background::kRandom, 0, 1).Fill(0, 256, &pool, &base);
-  RaySampler(views, Background::kRandom, 0, 1).Fill(1, 256, &pool, &other_step);
-  RaySampler(views, Background::kRandom, 0, 2).Fill(0, 256, &pool, &other_seed);
-  EXPECT_NE(base.jitters, other_step.jitters);
-  EXPECT_NE(base.jitters, other_seed.jitters);
+  PixelBatch base, other_step, other_seed;
+  PixelSampler(views, Background::kRandom, 1).Fill(0, 256, &pool, &base);
+  PixelSampler(views, Background::kRandom, 1).Fill(1, 256, &pool, &other_step);
+  PixelSampler(views, Background::kRandom, 2).Fill(0, 256, &pool, &other_seed);
+  EXPECT_NE(base.pixels, other_step.pixels);
+  EXPECT_NE(base.pixels, other_seed.pixels);
   EXPECT_NE(base.targets, other_step.targets);
   EXPECT_NE(base.targets, other_seed.targets);
 }
 
-TEST(RaySamplerTest, TargetIsCompositedOnTheRaysBackground) {
+TEST(PixelSamplerTest, TargetIsCompositedOnThePixelsBackground) {
   const std::vector<View> views = {MakeView(1, 1, 1, /*alpha=*/51)};  // a fifth opaque
   ThreadPool pool(1);
-  Batch batch;
-  RaySampler(views, Background::kWhite, 0, 1).Fill(0, 64, &pool, &batch);
+  PixelBatch batch;
+  PixelSampler(views, Background::kWhite, 1).Fill(0, 64, &pool, &batch);
   EXPECT_EQ(batch.backgrounds[0], (Vec3{1, 1, 1}));
   EXPECT_NEAR(batch.targets[0].x, 50 / 255.0 * 0.2 + 0.8, 1e-6);
   EXPECT_NEAR(batch.targets[0].y, 0.8, 1e-6);
-  RaySampler(views, Background::kBlack, 0, 1).Fill(0, 64, &pool, &batch);
+  PixelSampler(views, Background::kBlack, 1).Fill(0, 64, &pool, &batch);
   EXPECT_NEAR(batch.targets[0].x, 50 / 255.0 * 0.2, 1e-6);
-  RaySampler(views, Background::kRandom, 0, 1).Fill(0, 4096, &pool, &batch);
+  PixelSampler(views, Background::kRandom, 1).Fill(0, 4096, &pool, &batch);
   Vec3 mean{};
   for (size_t i = 0; i < 4096; ++i) {
     const Vec3 background = batch.backgrounds[i];
@@ -152,13 +138,13 @@ TEST(RaySamplerTest, TargetIsCompositedOnTheRaysBackground) {
   for (int c = 0; c < 3; ++c) EXPECT_NEAR(mean[c], 0.5, 0.025);
 }
 
-TEST(RaySamplerTest, ImageWithoutAlphaIsOpaque) {
+TEST(PixelSamplerTest, ImageWithoutAlphaIsOpaque) {
   View view = MakeView(0, 1, 1);
   view.image = {1, 1, 3, {51, 102, 255}};
   const std::vector<View> views = {view};
   ThreadPool pool(1);
-  Batch batch;
-  RaySampler(views, Background::kWhite, 0, 1).Fill(0, 1, &pool, &batch);
+  PixelBatch batch;
+  PixelSampler(views, Background::kWhite, 1).Fill(0, 1, &pool, &batch);
   EXPECT_NEAR(batch.targets[0].x, 0.2, 1e-6);
   EXPECT_NEAR(batch.targets[0].y, 0.4, 1e-6);
   EXPECT_NEAR(batch.targets[0].z, 1.0, 1e-6);

@@ -1,7 +1,7 @@
-#include "engine/config/tensor_shapes.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -11,10 +11,10 @@ using ::absl::StatusCode;
 
 TEST(TensorShapesTest, TableFollowsTheConfigAndTheMlpsDoNot) {
   TrainConfig small, large;
-  small.log2_hashmap_size = 12;
-  large.log2_hashmap_size = 19;
-  small.n_features_per_level = 4;
-  large.n_features_per_level = 2;
+  Ngp(small).log2_hashmap_size = 12;
+  Ngp(large).log2_hashmap_size = 19;
+  Ngp(small).n_features_per_level = 4;
+  Ngp(large).n_features_per_level = 2;
   EXPECT_EQ(FieldTensorShapes(small)[0].shape, (std::vector<uint32_t>{8, 4096, 4}));
   EXPECT_EQ(FieldTensorShapes(large)[0].shape, (std::vector<uint32_t>{16, 524288, 2}));
   ASSERT_EQ(FieldTensorShapes(small).size(), FieldTensorShapes(large).size());

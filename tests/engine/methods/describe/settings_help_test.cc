@@ -1,4 +1,4 @@
-#include "engine/config/settings_help.h"
+#include "engine/methods/describe/settings_help.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,15 +6,17 @@
 #include <algorithm>
 #include <sstream>
 
-#include "engine/config/train_config.h"
+#include "engine/methods/describe/method_descriptions.h"
 
 namespace nerf {
 namespace {
 
 using ::testing::MatchesRegex;
 
+const MethodDescription& Ngp() { return *FindMethodDescription("ngp"); }
+
 TEST(SettingsHelpTest, EverySettingHasItsDefaultItsRangeAndItsMeaning) {
-  const auto settings = DescribeSettings();
+  const auto settings = DescribeSettings(Ngp());
   const auto defaults = ConfigSettings(TrainConfig());
   ASSERT_EQ(settings.size(), defaults.size());
   for (const SettingHelp& setting : settings) {
@@ -25,7 +27,7 @@ TEST(SettingsHelpTest, EverySettingHasItsDefaultItsRangeAndItsMeaning) {
 }
 
 TEST(SettingsHelpTest, TableHasALineASettingAndItsColumnsStandUnderTheirHeads) {
-  std::istringstream table(SettingsTable());
+  std::istringstream table(SettingsTable(Ngp()));
   std::string line;
   std::getline(table, line);
   EXPECT_THAT(line, MatchesRegex("KEY  +DEFAULT  +RANGE  +MEANING"));
@@ -40,7 +42,19 @@ TEST(SettingsHelpTest, TableHasALineASettingAndItsColumnsStandUnderTheirHeads) {
       EXPECT_THAT(line, MatchesRegex("huber_delta +0\\.3 +0\\.0001 to 10 +Huber loss: .*"));
     }
   }
-  EXPECT_EQ(n, DescribeSettings().size());
+  EXPECT_EQ(n, DescribeSettings(Ngp()).size());
+}
+
+TEST(SettingsHelpTest, SettingsOfSomeDevicesSaySoAndThoseOfNoneAreLeftOut) {
+  const auto text_of = [](const char* method, std::string_view key) -> std::string {
+    for (const SettingHelp& setting : DescribeSettings(*FindMethodDescription(method))) {
+      if (setting.key == key) return setting.text;
+    }
+    return "none";
+  };
+  EXPECT_THAT(text_of("ngp", "half_table"), testing::StartsWith("on the CPU: "));
+  EXPECT_THAT(text_of("ngp", "cuda_fp32"), testing::StartsWith("on CUDA: "));
+  EXPECT_EQ(text_of("ngp-autograd", "half_table"), "none");
 }
 
 }  // namespace

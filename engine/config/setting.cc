@@ -1,0 +1,153 @@
+#include "engine/config/setting.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "common/status_macros.h"
+#include "engine/base/check.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+using C = TrainConfig;
+
+constexpr Setting Nonzero(Setting setting) {
+  setting.may_be_zero = false;
+  return setting;
+}
+
+constexpr Setting PowerOfTwo(Setting setting) {
+  setting.kind = SettingKind::kPowerOfTwo;
+  return setting;
+}
+
+constexpr std::array kSharedSettings = {
+    SettingOf<&C::alpha_threshold>("alpha_threshold", 0, 0.99,
+                                   "samples of a smaller alpha are left out"),
+    SettingOf<&C::batch_growth>(
+        "batch_growth", 1, 64,
+        "target_samples grows to so many times itself from 30% to 80% of the budget"),
+    SettingOf<&C::beta1>("beta1", 0, 0.9999, "Adam: decay of the first moment"),
+    SettingOf<&C::beta2>("beta2", 0, 0.99999, "Adam: decay of the second moment"),
+    SettingOf<&C::cone>(
+        "cone", -1, 0.1,
+        "a step is at least this share of the distance from the camera; negative: the scene's own"),
+    SettingOf<&C::cuda_deterministic>("cuda_deterministic", 0, 1,
+                                      "1 sums gradients so that one seed gives the same bytes"),
+    SettingOf<&C::cuda_fp32>("cuda_fp32", 0, 1,
+                             "1 trains in fp32 throughout; 0: half precision with fp32 masters"),
+    SettingOf<&C::distortion>(
+        "distortion", 0, 10,
+        "weight in the loss of how far apart a ray's weights lie; falls to 0 at half of "
+        "the budget"),
+    SettingOf<&C::ema_decay>("ema_decay", 0, 0.9999,
+                             "moving average of the weights for evaluation, a step; 0: none"),
+    SettingOf<&C::epsilon>("epsilon", 1e-30, 1, "Adam: added to the root of the second moment"),
+    SettingOf<&C::grid_decay>("grid_decay", 0.5, 1, "occupancy grid: decay of a cell at an update"),
+    PowerOfTwo(SettingOf<&C::grid_resolution>(
+        "grid_resolution", 32, 256, "occupancy grid: cells along a side, a power of two")),
+    SettingOf<&C::grid_threshold>(
+        "grid_threshold", 0, 10,
+        "occupancy grid: density * step above which a cell is occupied, at most the mean"),
+    SettingOf<&C::grid_update_interval>("grid_update_interval", 1, 1024,
+                                        "occupancy grid: steps between updates"),
+    SettingOf<&C::huber_delta>("huber_delta", 1e-4, 10, "Huber loss: where it turns linear"),
+    SettingOf<&C::initial_rays>("initial_rays", 16, 65536, "rays of the first step"),
+    SettingOf<&C::initial_step_scale>(
+        "initial_step_scale", 1, 64,
+        "steps along rays are so much longer at first; falls to 1 at half of the budget"),
+    SettingOf<&C::learning_rate>("learning_rate", 1e-7, 1, "Adam: peak learning rate"),
+    SettingOf<&C::loss>("loss", 0, 0, "huber or mse"),
+    SettingOf<&C::loss_scale>("loss_scale", 1, 65536,
+                              "loss is multiplied by this before the backward pass"),
+    SettingOf<&C::max_rays>("max_rays", 16, 1048576, "most rays of a step"),
+    SettingOf<&C::min_transmittance>("min_transmittance", 0, 0.5,
+                                     "a ray ends at the sample that leaves less light than this"),
+    SettingOf<&C::near>(
+        "near", -1, 1e6,
+        "rays start so far from the camera; negative: the scene's own. Training units: the "
+        "level-0 box is 3 of them wide (Blender), 1 (instant-ngp) or 2 (others)"),
+    Nonzero(SettingOf<&C::step>(
+        "step", -1, 1e6,
+        "marching step, in training units as near; negative: the scene's own, 1/512 of "
+        "the level-0 box's diagonal")),
+    SettingOf<&C::target_samples>(
+        "target_samples", 256, 4194304,
+        "trained samples of a step that the number of rays is steered to, at first"),
+    SettingOf<&C::warmup_steps>("warmup_steps", 0, 100000,
+                                "steps over which the learning rate rises from 1%"),
+};
+
+absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
+
+// A whole number as people write large ones: 1000000, 1e6, 1M.
+bool ParseWhole(std::string_view text, double* number) {
+  std::string decimal(text);
+  for (const auto& [letter, exponent] : {std::pair{'k', "e3"}, {'M', "e6"}, {'G', "e9"}}) {
+    // The parser scales: 4.1 * 1e6 is no whole number in doubles.
+    if (text.size() > 1 && text.back() == letter) decimal.replace(text.size() - 1, 1, exponent);
+  }
+  return absl::SimpleAtod(decimal, number) && *number == std::floor(*number);
+}
+
+}  // namespace
+
+DeviceSet DeviceSetOf(std::string_view device) { return device == "cpu" ? kOnCpu : kOnCuda; }
+
+absl::Status ParseSetting(const Setting& setting, std::string_view value, TrainConfig* config) {
+  if (setting.kind == SettingKind::kLoss) {
+    NERF_ASSIGN_OR_RETURN(const Loss loss, ParseLoss(value));
+    setting.set(static_cast<double>(loss), config);
+    return absl::OkStatus();
+  }
+  const bool whole = setting.kind != SettingKind::kNumber;
+  double number = 0;
+  const bool parsed = whole ? ParseWhole(value, &number) : absl::SimpleAtod(Abseil(value), &number);
+  if (!parsed || !std::isfinite(number)) {
+    return absl::InvalidArgumentError(fmt::format("settings.{}: '{}' is not a {}", setting.key,
+                                                  value.substr(0, 64),
+                                                  whole ? "whole number" : "number"));
+  }
+  if (number < setting.min || number > setting.max) {
+    return absl::InvalidArgumentError(fmt::format("settings.{}: {} is not between {} and {}",
+                                                  setting.key, value.substr(0, 64), setting.min,
+                                                  setting.max));
+  }
+  const auto integer = static_cast<int64_t>(number);
+  if (setting.kind == SettingKind::kPowerOfTwo && (integer & (integer - 1)) != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("settings.{}: {} is not a power of two", setting.key, integer));
+  }
+  if (!setting.may_be_zero && static_cast<float>(number) == 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("settings.{}: must be above 0, or negative for the scene's own; it is {}",
+                    setting.key, value.substr(0, 64)));
+  }
+  setting.set(number, config);
+  return absl::OkStatus();
+}
+
+std::string SettingText(const Setting& setting, const TrainConfig& config) {
+  const double value = setting.get(config);
+  if (setting.kind == SettingKind::kLoss)
+    return std::string(LossName(static_cast<Loss>(static_cast<int>(value))));
+  // The shortest text that reads back to the same float.
+  if (setting.kind == SettingKind::kNumber) return fmt::format("{}", static_cast<float>(value));
+  return fmt::format("{}", static_cast<int>(value));
+}
+
+std::span<const Setting> SharedSettings() { return kSharedSettings; }
+
+Setting SharedSetting(std::string_view key, DeviceSet devices) {
+  const auto found = std::find_if(kSharedSettings.begin(), kSharedSettings.end(),
+                                  [&](const Setting& setting) { return setting.key == key; });
+  NERF_CHECK(found != kSharedSettings.end());
+  return found->On(devices);
+}
+
+}  // namespace nerf

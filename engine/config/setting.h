@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "engine/config/train_config.h"
+
+namespace nerf {
+
+// Kinds of devices, as a set.
+enum DeviceSet : uint8_t { kNoDevice = 0, kOnCpu = 1, kOnCuda = 2, kOnEveryDevice = 3 };
+
+// The kind of a device named "cpu" or "cuda:N".
+DeviceSet DeviceSetOf(std::string_view device);
+
+enum class SettingKind { kWhole, kPowerOfTwo, kNumber, kLoss };
+
+// One setting: its key, what it may be, what it means, and how it is read from a config. Values
+// pass as doubles, which hold ints and floats exactly; a choice is its index.
+struct Setting {
+  std::string_view key;
+  SettingKind kind = SettingKind::kNumber;
+  double min = 0, max = 0;             // inclusive; unused for choices
+  std::string_view text;               // one line for help
+  DeviceSet devices = kOnEveryDevice;  // that honor it
+  bool may_be_zero = true;             // where the range has 0 inside
+  double (*get)(const TrainConfig& config) = nullptr;
+  void (*set)(double value, TrainConfig* config) = nullptr;
+
+  // The same setting, honored by some devices alone.
+  Setting On(DeviceSet on) const {
+    Setting setting = *this;
+    setting.devices = on;
+    return setting;
+  }
+};
+
+namespace setting_internal {
+
+template <auto member>
+struct Member;
+template <typename C, typename T, T C::*member>
+struct Member<member> {
+  using Type = T;
+  static double Get(const TrainConfig& config) {
+    if constexpr (std::is_same_v<C, TrainConfig>) {
+      return static_cast<double>(config.*member);
+    } else {
+      return static_cast<double>(config.method_settings.Get<C>().*member);
+    }
+  }
+  static void Set(double value, TrainConfig* config) {
+    if constexpr (std::is_same_v<C, TrainConfig>) {
+      config->*member = static_cast<T>(value);
+    } else {
+      config->method_settings.Mutable<C>().*member = static_cast<T>(value);
+    }
+  }
+};
+
+}  // namespace setting_internal
+
+// The setting that lives in `member` of TrainConfig or of a method's struct: an int, a float or a
+// Loss.
+template <auto member>
+constexpr Setting SettingOf(std::string_view key, double min, double max, std::string_view text) {
+  using Access = setting_internal::Member<member>;
+  Setting setting;
+  setting.key = key;
+  setting.kind = std::is_same_v<typename Access::Type, Loss>  ? SettingKind::kLoss
+                 : std::is_same_v<typename Access::Type, int> ? SettingKind::kWhole
+                                                              : SettingKind::kNumber;
+  setting.min = min;
+  setting.max = max;
+  setting.text = text;
+  setting.get = &Access::Get;
+  setting.set = &Access::Set;
+  return setting;
+}
+
+// Sets one setting from text; whole numbers may be written as 1e6 or 1M, too. Errors:
+// InvalidArgument naming the key: not a number, out of range.
+absl::Status ParseSetting(const Setting& setting, std::string_view value, TrainConfig* config);
+// The value as text that ParseSetting reads back to the same bits.
+std::string SettingText(const Setting& setting, const TrainConfig& config);
+
+// The settings of TrainConfig itself, sorted by key. A method lists those that it honors.
+std::span<const Setting> SharedSettings();
+// One of them, honored by `devices`. Requires: there is one.
+Setting SharedSetting(std::string_view key, DeviceSet devices = kOnEveryDevice);
+
+}  // namespace nerf

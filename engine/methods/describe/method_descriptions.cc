@@ -1,0 +1,158 @@
+#include "engine/methods/describe/method_descriptions.h"
+
+#include <algorithm>
+
+#include "common/edit_distance.h"
+#include "common/status_macros.h"
+#include "engine/base/check.h"
+#include "fmt/format.h"
+
+namespace nerf {
+
+#define NERF_METHOD(folder, Name) const MethodDescription& Describe##Name();
+#include "engine/methods/describe/method_list.inc"
+#undef NERF_METHOD
+
+namespace {
+
+std::vector<const MethodDescription*>& Registry() {
+  static auto& registry = *new std::vector<const MethodDescription*>{
+#define NERF_METHOD(folder, Name) &Describe##Name(),
+#include "engine/methods/describe/method_list.inc"
+#undef NERF_METHOD
+  };
+  return registry;
+}
+
+std::string MethodNames() {
+  std::string names;
+  for (const MethodDescription* method : Registry())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", method->name());
+  return names;
+}
+
+const Setting* FindSetting(const MethodDescription& method, std::string_view key) {
+  for (const Setting& setting : method.settings()) {
+    if (setting.key == key) return &setting;
+  }
+  return nullptr;
+}
+
+absl::Status UnknownMethod(std::string_view name) {
+  return absl::InvalidArgumentError(
+      fmt::format("method: '{}' is not one of {}", name.substr(0, 64), MethodNames()));
+}
+
+absl::Status UnknownSetting(const MethodDescription& method, std::string_view key) {
+  key = key.substr(0, 64);
+  const bool is_another = std::any_of(
+      Registry().begin(), Registry().end(),
+      [&](const MethodDescription* other) { return FindSetting(*other, key) != nullptr; });
+  if (is_another) {
+    return absl::InvalidArgumentError(
+        fmt::format("settings.{}: method {} has no such setting", key, method.name()));
+  }
+  std::vector<std::string> keys;
+  for (const Setting& setting : method.settings()) keys.emplace_back(setting.key);
+  return absl::InvalidArgumentError(
+      fmt::format("settings.{}: no such setting{}", key, DidYouMean(key, keys)));
+}
+
+// Whether some of `devices`, which `who` names, honor every setting that is not at its default.
+absl::Status CheckHonored(const TrainConfig& config, DeviceSet devices, const std::string& who) {
+  const MethodDescription& method = MethodDescriptionOf(config);
+  const TrainConfig defaults = method.Defaults();
+  for (const Setting& setting : method.settings()) {
+    if ((setting.devices & devices) != 0 || setting.get(config) == setting.get(defaults)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("settings.{}: {} does not honor it; leave it at {}", setting.key, who,
+                    SettingText(setting, defaults)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<const MethodDescription*> MethodDescriptions() { return Registry(); }
+
+const MethodDescription* FindMethodDescription(std::string_view name) {
+  for (const MethodDescription* method : Registry()) {
+    if (method->name() == name) return method;
+  }
+  return nullptr;
+}
+
+const MethodDescription& MethodDescriptionOf(const TrainConfig& config) {
+  const MethodDescription* method = FindMethodDescription(config.method);
+  NERF_CHECK(method != nullptr);
+  return *method;
+}
+
+void AddMethodDescription(const MethodDescription* description) {
+  NERF_CHECK(FindMethodDescription(description->name()) == nullptr);
+  Registry().push_back(description);
+}
+
+absl::StatusOr<TrainConfig> DefaultConfig(std::string_view name) {
+  const MethodDescription* method = FindMethodDescription(name);
+  if (method == nullptr) return UnknownMethod(name);
+  return method->Defaults();
+}
+
+absl::Status SetConfigField(std::string_view key, std::string_view value, TrainConfig* config) {
+  const MethodDescription* method = FindMethodDescription(config->method);
+  if (method == nullptr) return UnknownMethod(config->method);
+  const Setting* setting = FindSetting(*method, key);
+  if (setting == nullptr) return UnknownSetting(*method, key);
+  return ParseSetting(*setting, value, config);
+}
+
+std::map<std::string, std::string> ConfigSettings(const TrainConfig& config) {
+  std::map<std::string, std::string> settings;
+  for (const Setting& setting : MethodDescriptionOf(config).settings())
+    settings[std::string(setting.key)] = SettingText(setting, config);
+  return settings;
+}
+
+absl::Status ValidateConfig(const TrainConfig& config) {
+  if (FindMethodDescription(config.method) == nullptr) return UnknownMethod(config.method);
+  NERF_RETURN_IF_ERROR(CheckBudgetAndSplit(config));
+  const MethodDescription& method = MethodDescriptionOf(config);
+  return CheckHonored(config, method.training_devices(), "method " + config.method);
+}
+
+absl::Status CheckDeviceHonors(const TrainConfig& config, std::string_view device) {
+  const MethodDescription& method = MethodDescriptionOf(config);
+  const DeviceSet kind = DeviceSetOf(device);
+  if ((method.training_devices() & kind) == 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("device {}: method {} does not train there", device, method.name()));
+  }
+  return CheckHonored(config, kind, fmt::format("device {}", device));
+}
+
+std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config) {
+  return MethodDescriptionOf(config).FieldTensors(config);
+}
+
+absl::Status CheckInitFits(const TrainConfig& config, const std::vector<TensorShape>& held) {
+  for (const TensorShape& wanted : FieldTensorShapes(config)) {
+    const auto found = std::find_if(held.begin(), held.end(),
+                                    [&](const TensorShape& t) { return t.name == wanted.name; });
+    if (found == held.end()) {
+      return absl::InvalidArgumentError(fmt::format("init: tensor {} is missing", wanted.name));
+    }
+    if (found->shape != wanted.shape) {
+      return absl::InvalidArgumentError(
+          fmt::format("init: tensor {} is [{}], the config wants [{}]", wanted.name,
+                      fmt::join(found->shape, ", "), fmt::join(wanted.shape, ", ")));
+    }
+    if (found->dtype != "F16" && found->dtype != "F32") {
+      return absl::InvalidArgumentError(
+          fmt::format("init: tensor {} is {}, not F16 or F32", wanted.name, found->dtype));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace nerf

@@ -1,0 +1,41 @@
+#include "engine/config/method_description.h"
+#include "engine/methods/ngp/describe/ngp_memory.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/describe/ngp_tensors.h"
+
+namespace nerf {
+namespace {
+
+class NgpDescription final : public MethodDescription {
+ public:
+  std::string_view name() const override { return "ngp"; }
+  std::string_view summary() const override {
+    return "hash encoding and small MLPs, fused; on the CPU or a CUDA device";
+  }
+  DeviceSet training_devices() const override { return kOnEveryDevice; }
+  DeviceSet rendering_devices() const override { return kOnEveryDevice; }
+  std::span<const Setting> settings() const override { return NgpSettingTable(); }
+  TrainConfig Defaults() const override { return {}; }
+  std::vector<TensorShape> FieldTensors(const TrainConfig& config) const override {
+    return NgpFieldTensors(config);
+  }
+  uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
+    return NgpCpuStepBytes(config, n_levels, n_threads);
+  }
+  uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
+    return NgpStateBytes(config, n_levels);
+  }
+  absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
+    return CheckNgpStart(start, wanted);
+  }
+  void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
+};
+
+}  // namespace
+
+const MethodDescription& DescribeNgp() {
+  static const auto& description = *new NgpDescription();
+  return description;
+}
+
+}  // namespace nerf

@@ -1,0 +1,66 @@
+#include "engine/methods/ngp/describe/ngp_memory.h"
+
+#include <algorithm>
+
+#include "engine/base/vec3.h"
+#include "engine/config/step_size.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+
+namespace nerf {
+namespace {
+
+// Activations of the chunks of one thread, beside the gradients of a level.
+constexpr size_t kThreadBytes = size_t{16} << 20;
+// A checkpoint holds weights, two moments and the moving average, each in fp32.
+constexpr size_t kSavedBytesPerParameter = 4 * sizeof(float);
+
+size_t TableFloats(const TrainConfig& config) {
+  return size_t{kEncodingWidth} << Ngp(config).log2_hashmap_size;
+}
+
+size_t GridCells(const TrainConfig& config, int n_levels) {
+  const auto side = static_cast<size_t>(config.grid_resolution);
+  return static_cast<size_t>(n_levels) * side * side * side;
+}
+
+}  // namespace
+
+bool NgpKeepsBf16Moments(const TrainConfig& config) {
+  return Ngp(config).half_table != 0 && std::max(config.beta1, config.beta2) <= kNgpMaxBf16Decay;
+}
+
+size_t NgpParameterBytes(const TrainConfig& config) {
+  const size_t moments = NgpKeepsBf16Moments(config) ? sizeof(uint32_t) : 2 * sizeof(float);
+  const size_t halves = Ngp(config).half_table != 0 ? sizeof(uint16_t) : 0;
+  return TableFloats(config) * (2 * sizeof(float) + moments + halves) +
+         kNgpWeights * (5 + kGradientLanes) * sizeof(float) +
+         kNgpWeightPairs * 2 * sizeof(uint32_t);
+}
+
+uint64_t NgpCpuStepBytes(const TrainConfig& config, int n_occupancy_levels, int n_threads) {
+  const size_t cells = GridCells(config, n_occupancy_levels);
+  const size_t samples = MaxStepSamples(config) * (kEncodingWidth * sizeof(float) + sizeof(Vec3));
+  // Steps of long rays march further ahead, with fewer rays in proportion.
+  const size_t rays =
+      static_cast<size_t>(config.max_rays) *
+      (kNgpSamplesAhead * (2 * sizeof(float) + sizeof(uint32_t)) + kNgpMarchRayBytes);
+  const size_t level_gradients =
+      (size_t(Ngp(config).n_features_per_level) << Ngp(config).log2_hashmap_size) * sizeof(float);
+  const size_t threads = static_cast<size_t>(n_threads) * (kThreadBytes + level_gradients);
+  return NgpParameterBytes(config) + cells * sizeof(float) + cells / 8 + samples + rays + threads;
+}
+
+uint64_t NgpStateBytes(const TrainConfig& config, int n_occupancy_levels) {
+  size_t n_parameters = TableFloats(config);
+  for (const NgpLayer& layer : kNgpLayers)
+    n_parameters += static_cast<size_t>(layer.n_in) * layer.n_out_used;
+  return n_parameters * kSavedBytesPerParameter +
+         GridCells(config, n_occupancy_levels) * sizeof(float);
+}
+
+TrainConfig WithoutHalfTable(TrainConfig config) {
+  Ngp(config).half_table = 0;
+  return config;
+}
+
+}  // namespace nerf

@@ -1,0 +1,109 @@
+#include "engine/methods/ngp/describe/ngp_settings.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace nerf {
+namespace {
+
+using S = NgpSettings;
+
+constexpr Setting PowerOfTwo(Setting setting) {
+  setting.kind = SettingKind::kPowerOfTwo;
+  return setting;
+}
+
+// What every way to train the field honors.
+std::vector<Setting> FieldSettings() {
+  std::vector<Setting> settings = {
+      SettingOf<&S::finest_resolution>(
+          "finest_resolution", 32, 16384,
+          "hash encoding: cells of the finest level along the level-0 box"),
+      SettingOf<&S::initial_density>(
+          "initial_density", 1e-3, 1e3,
+          "optical depth of an untrained field along a side of the level-0 box"),
+      SettingOf<&S::log2_hashmap_size>("log2_hashmap_size", 12, 22,
+                                       "hash encoding: log2 of the entries of a level"),
+      SettingOf<&S::mlp_l2>("mlp_l2", 0, 1, "L2 penalty on the MLPs' weights"),
+      SettingOf<&S::mlp_rate>("mlp_rate", 1e-4, 100,
+                              "Adam: learning rate of the MLPs over that of the hash table"),
+      PowerOfTwo(SettingOf<&S::n_features_per_level>(
+          "n_features_per_level", 2, 4,
+          "hash encoding: features of an entry, 4 on 8 levels or 2 on 16")),
+  };
+  for (const char* key : {"alpha_threshold",
+                          "batch_growth",
+                          "beta1",
+                          "beta2",
+                          "cone",
+                          "distortion",
+                          "ema_decay",
+                          "epsilon",
+                          "grid_decay",
+                          "grid_resolution",
+                          "grid_threshold",
+                          "grid_update_interval",
+                          "huber_delta",
+                          "initial_rays",
+                          "initial_step_scale",
+                          "learning_rate",
+                          "loss",
+                          "loss_scale",
+                          "max_rays",
+                          "min_transmittance",
+                          "near",
+                          "step",
+                          "target_samples",
+                          "warmup_steps"}) {
+    settings.push_back(SharedSetting(key));
+  }
+  return settings;
+}
+
+const std::vector<Setting>& Sorted(std::vector<Setting> settings) {
+  std::sort(settings.begin(), settings.end(),
+            [](const Setting& a, const Setting& b) { return a.key < b.key; });
+  return *new std::vector<Setting>(std::move(settings));
+}
+
+// Those that only the fused steps honor, each on some devices.
+std::vector<Setting> FusedOnly() {
+  return {SettingOf<&S::coarse_share>(
+              "coarse_share", 0, 1,
+              "share of the budget until which the finer levels of the hash encoding "
+              "come in, one after another; 0: all from the start")
+              .On(kOnCpu),
+          SettingOf<&S::half_table>(
+              "half_table", 0, 1,
+              "1 reads the hash table in half precision, with fp32 masters, and keeps its "
+              "moments in bf16; 0: all in fp32")
+              .On(kOnCpu),
+          SharedSetting("cuda_deterministic", kOnCuda), SharedSetting("cuda_fp32", kOnCuda)};
+}
+
+std::vector<Setting> FusedSettings() {
+  std::vector<Setting> settings = FieldSettings();
+  for (const Setting& setting : FusedOnly()) settings.push_back(setting);
+  return settings;
+}
+
+// Files name the settings of FusedOnly with their defaults.
+std::vector<Setting> AutogradSettings() {
+  std::vector<Setting> settings = FieldSettings();
+  for (const Setting& setting : FusedOnly()) settings.push_back(setting.On(kNoDevice));
+  return settings;
+}
+
+}  // namespace
+
+std::span<const Setting> NgpSettingTable() {
+  static const std::vector<Setting>& table = Sorted(FusedSettings());
+  return table;
+}
+
+std::span<const Setting> NgpAutogradSettingTable() {
+  static const std::vector<Setting>& table = Sorted(AutogradSettings());
+  return table;
+}
+
+}  // namespace nerf

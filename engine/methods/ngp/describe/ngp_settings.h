@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+
+#include "engine/config/setting.h"
+#include "engine/config/train_config.h"
+
+namespace nerf {
+
+// The settings that the ngp field has beside those of TrainConfig.
+struct NgpSettings {
+  int log2_hashmap_size = 17;
+  int n_features_per_level = 4;  // 4 on 8 levels or 2 on 16
+  int finest_resolution = 1024;  // cells along the level-0 box
+  float coarse_share = 0;        // share of the budget until all levels take part
+  float initial_density = 1;     // optical depth of an untrained field along the level-0 box
+  float mlp_rate = 0.2f;         // learning rate of the MLPs, as a factor of the table's
+  float mlp_l2 = 1e-6f;
+  int half_table = 1;
+  bool operator==(const NgpSettings&) const = default;
+};
+
+inline const NgpSettings& Ngp(const TrainConfig& config) {
+  return config.method_settings.Get<NgpSettings>();
+}
+inline NgpSettings& Ngp(TrainConfig& config) {
+  return config.method_settings.Mutable<NgpSettings>();
+}
+
+// Every setting that ngp honors, sorted by key. On the CPU the table may be kept in half precision
+// and levels may come in one after another; a CUDA device does neither, and has settings of its
+// own.
+std::span<const Setting> NgpSettingTable();
+// The same for ngp-autograd, which trains in fp32 throughout: what only the fused steps honor has
+// no devices there.
+std::span<const Setting> NgpAutogradSettingTable();
+
+}  // namespace nerf

@@ -1,0 +1,91 @@
+#include <new>
+#include <optional>
+#include <string>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "engine/kernels/cuda/device.h"
+#include "engine/methods/ngp/bench.h"
+#include "engine/methods/ngp/cuda_render_device.h"
+#include "engine/methods/ngp/steps.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/memory_estimate.h"
+#include "engine/train/method.h"
+#include "fmt/format.h"
+
+namespace nerf {
+
+const MethodDescription& DescribeNgp();
+
+namespace {
+
+// The step on a CUDA device, and where the training pictures go: into the device's memory, or into
+// page-locked memory of the host, whichever has room first. With pictures in either place the
+// device draws its rays; otherwise the host draws and copies them.
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStep(const StepRequest& request) {
+  const TrainConfig& config = request.config;
+  const SceneGeometry& geometry = request.geometry;
+  const int index = *request.cuda_device;
+  kernels::cuda::UseDevice(index);
+  if (absl::Status status = CheckNgpCudaTraining(config); !status.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("device cuda:{}: {}", index, std::string(status.message())));
+  }
+  const size_t needed = NgpCudaStepBytes(config, geometry);
+  const size_t free = kernels::cuda::DescribeDevice(index).free_bytes;
+  if (needed > free) {
+    return WithReason(absl::ResourceExhaustedError(fmt::format(
+                          "training needs {} MiB on device cuda:{} and {} MiB are free; a lower "
+                          "log2_hashmap_size or target_samples needs less",
+                          needed >> 20, index, free >> 20)),
+                      reason::kGpuOutOfMemory);
+  }
+  const Scene& scene = request.scene;
+  RaySource source{scene.train, TrainingBackground(config.background, scene.has_alpha),
+                   geometry.near};
+  std::optional<PictureMemory> place;
+  if (!scene.train.empty())
+    place = ChoosePictureMemory(source, free - needed, AvailableMemoryBytes());
+  if (!place.has_value())
+    return NewNgpCudaStep(config, geometry, nullptr, request.scene.train, request.pool);
+  source.place = *place;
+  if (source.place == PictureMemory::kDevice) return NewNgpCudaStep(config, geometry, &source);
+  try {
+    return NewNgpCudaStep(config, geometry, &source);
+  } catch (const kernels::cuda::CudaOutOfMemory&) {
+    throw;  // derives from bad_alloc, but is the device's memory
+  } catch (const std::bad_alloc&) {
+    LogWarning("cannot lock host memory for the training pictures; the host draws the rays",
+               {{"device", fmt::format("cuda:{}", index)}});
+    return NewNgpCudaStep(config, geometry, nullptr, request.scene.train, request.pool);
+  }
+}
+
+class NgpMethodImpl final : public Method {
+ public:
+  const MethodDescription& description() const override { return DescribeNgp(); }
+
+  absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
+    if (request.cuda_device.has_value()) return NewCudaStep(request);
+    return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train);
+  }
+  absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
+      const TensorFile& file, const TrainConfig& config,
+      const SceneGeometry& geometry) const override {
+    return LoadNgpModel(file, config, geometry);
+  }
+  std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {
+    return NewNgpCudaRenderDevice(index);
+  }
+  std::vector<Bench> Benches(const Scene& scene) const override { return NgpBenches(scene); }
+};
+
+}  // namespace
+
+const Method& NgpMethod() {
+  static const auto& method = *new NgpMethodImpl();
+  return method;
+}
+
+}  // namespace nerf

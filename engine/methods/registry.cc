@@ -1,0 +1,71 @@
+#include "engine/methods/registry.h"
+
+#include <map>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/methods/describe/method_descriptions.h"
+
+namespace nerf {
+
+#define NERF_METHOD(folder, Name) const Method& Name##Method();
+#include "engine/methods/describe/method_list.inc"
+#undef NERF_METHOD
+
+namespace {
+
+std::vector<const Method*>& Registry() {
+  static auto& registry = *new std::vector<const Method*>{
+#define NERF_METHOD(folder, Name) &Name##Method(),
+#include "engine/methods/describe/method_list.inc"
+#undef NERF_METHOD
+  };
+  return registry;
+}
+
+class CudaRenderDevice final : public RenderDevice {
+ public:
+  explicit CudaRenderDevice(int index) : index_(index) {}
+
+  std::unique_ptr<SceneRenderer> Load(std::unique_ptr<TrainedModel> model,
+                                      const SceneGeometry& geometry,
+                                      RenderPrecision precision) override {
+    const Method* method = FindMethod(model->method());
+    NERF_CHECK(method != nullptr && (method->description().rendering_devices() & kOnCuda) != 0);
+    std::unique_ptr<RenderDevice>& device = devices_[method];
+    if (device == nullptr) device = method->NewCudaRenderDevice(index_);
+    return device->Load(std::move(model), geometry, precision);
+  }
+
+ private:
+  const int index_;
+  std::map<const Method*, std::unique_ptr<RenderDevice>> devices_;
+};
+
+}  // namespace
+
+std::vector<const Method*> Methods() { return Registry(); }
+
+const Method* FindMethod(std::string_view name) {
+  for (const Method* method : Registry()) {
+    if (method->description().name() == name) return method;
+  }
+  return nullptr;
+}
+
+const Method& MethodOf(const TrainConfig& config) {
+  const Method* method = FindMethod(config.method);
+  NERF_CHECK(method != nullptr);
+  return *method;
+}
+
+void AddMethod(const Method* method) {
+  AddMethodDescription(&method->description());
+  Registry().push_back(method);
+}
+
+std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) {
+  return std::make_unique<CudaRenderDevice>(index);
+}
+
+}  // namespace nerf

@@ -1,0 +1,90 @@
+#include "engine/train/pixel_sampler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/scene/camera.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kPixelsPerTask = 256;
+constexpr int kPixelsAhead = 32;  // reads miss the caches, so they are prefetched together
+
+}  // namespace
+
+kernels::Picture PictureOf(const View& view) {
+  return {.camera = LensOf(view.camera),
+          .width = view.image.width,
+          .n_channels = view.image.n_channels,
+          .pixels = view.image.pixels.data()};
+}
+
+kernels::BackgroundKind BackgroundKindOf(Background background) {
+  NERF_CHECK(background != Background::kAuto);
+  if (background == Background::kWhite) return kernels::BackgroundKind::kWhite;
+  if (background == Background::kRandom) return kernels::BackgroundKind::kRandom;
+  return kernels::BackgroundKind::kBlack;
+}
+
+PixelSampler::PixelSampler(std::span<const View> views, Background background, uint32_t seed) {
+  first_pixels_.push_back(0);
+  for (const View& view : views) {
+    pictures_.push_back(PictureOf(view));
+    first_pixels_.push_back(first_pixels_.back() +
+                            static_cast<uint64_t>(view.image.width) * view.image.height);
+  }
+  NERF_CHECK(first_pixels_.back() > 0);
+  set_ = {.n_pictures = static_cast<int>(pictures_.size()),
+          .pictures = pictures_.data(),
+          .first_pixels = first_pixels_.data(),
+          .background = BackgroundKindOf(background),
+          .seed = seed};
+}
+
+void PixelSampler::Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) const {
+  batch->step = step;
+  batch->n_pixels = 0;
+  Resize(n_pixels, pool, batch);
+}
+
+void PixelSampler::Resize(int n_pixels, ThreadPool* pool, PixelBatch* batch) const {
+  const auto n = static_cast<size_t>(n_pixels);
+  const int begin = std::exchange(batch->n_pixels, n_pixels);
+  batch->pixels.resize(n);
+  batch->targets.resize(n);
+  batch->backgrounds.resize(n);
+  if (pool == nullptr) {
+    Draw(begin, n_pixels, batch);
+    return;
+  }
+  pool->ParallelFor((n_pixels - begin + kPixelsPerTask - 1) / kPixelsPerTask,
+                    [&](int64_t task, int) {
+                      const int first = begin + static_cast<int>(task) * kPixelsPerTask;
+                      Draw(first, std::min(n_pixels, first + kPixelsPerTask), batch);
+                    });
+}
+
+void PixelSampler::Draw(int begin, int end, PixelBatch* batch) const {
+  kernels::SampledPixel drawn[kPixelsAhead];
+  for (int first = begin; first < end; first += kPixelsAhead) {
+    const int last = std::min(end, first + kPixelsAhead);
+    for (int i = first; i < last; ++i) {
+      drawn[i - first] = kernels::PixelOfRay(set_, batch->step, static_cast<uint32_t>(i));
+      __builtin_prefetch(kernels::BytesOf(set_, drawn[i - first]));
+    }
+    for (int i = first; i < last; ++i) {
+      const kernels::SampledPixel& pixel = drawn[i - first];
+      const auto width = static_cast<uint64_t>(pictures_[pixel.picture].width);
+      const kernels::PixelTarget target =
+          kernels::TargetOfPixel(set_, batch->step, static_cast<uint32_t>(i), pixel);
+      batch->pixels[i] = {pixel.picture, static_cast<int32_t>(pixel.offset % width),
+                          static_cast<int32_t>(pixel.offset / width)};
+      batch->targets[i] = target.target;
+      batch->backgrounds[i] = target.background;
+    }
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/base/parallel_for.h"
+#include "engine/config/train_config.h"
+#include "engine/kernels/ray_sampling.h"
+#include "engine/scene/scene.h"
+#include "engine/train/pixel_batch.h"
+
+namespace nerf {
+
+// Draws the pixels of training steps, uniform over all pixels of all views. A pure function of
+// (seed, step, index), whatever n_pixels and the number of threads.
+class PixelSampler {
+ public:
+  // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom
+  // (a uniform color for each pixel, drawn in sRGB).
+  PixelSampler(std::span<const View> views, Background background, uint32_t seed);
+  PixelSampler(const PixelSampler&) = delete;
+  PixelSampler& operator=(const PixelSampler&) = delete;
+
+  // Fills batch->step, n_pixels, pixels, targets and backgrounds. Targets are
+  // color * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
+  void Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) const;
+
+  // Turns a filled batch into what Fill with n_pixels gives: cuts it, or draws the missing pixels.
+  void Resize(int n_pixels, ThreadPool* pool, PixelBatch* batch) const;
+
+ private:
+  void Draw(int begin, int end, PixelBatch* batch) const;
+
+  std::vector<kernels::Picture> pictures_;
+  std::vector<uint64_t> first_pixels_;  // [n_views + 1]: pixels of all views before this one
+  kernels::PictureSet set_;             // of these
+};
+
+// A view in the form that kernels read; borrows its pixels.
+kernels::Picture PictureOf(const View& view);
+// Requires: not kAuto.
+kernels::BackgroundKind BackgroundKindOf(Background background);
+
+}  // namespace nerf

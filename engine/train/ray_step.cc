@@ -1,0 +1,66 @@
+#include "engine/train/ray_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/kernels/ray_sampling.h"
+#include "engine/train/schedule.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kRaysPerTask = 256;
+
+}  // namespace
+
+RayStep::RayStep(const TrainConfig& config, const SceneGeometry& geometry,
+                 std::span<const View> views, ThreadPool* pool)
+    : config_(config),
+      near_(geometry.near),
+      pool_(pool),
+      ray_count_({config.initial_rays, config.max_rays}) {
+  for (const View& view : views) cameras_.push_back(LensOf(view.camera));
+}
+
+StepResult RayStep::Run(const PixelBatch& batch) {
+  rays_.step = batch.step;
+  rays_.fraction = batch.fraction;
+  rays_.learning_rate = LearningRate(config_, batch.step, batch.fraction) * batch.rate_factor;
+  rays_.step_scale = StepScale(config_, batch.fraction);
+  rays_.distortion = DistortionWeight(config_, batch.fraction);
+  rays_.target_samples = TargetSamples(config_, batch.fraction);
+  rays_.n_rays = batch.n_pixels;
+  if (!DrawsPixels()) MakeRays(batch, &rays_.rays, &rays_.jitters);
+  rays_.targets = batch.targets;
+  rays_.backgrounds = batch.backgrounds;
+  rays_.weights = batch.weights;
+  last_result_ = RunRays(rays_);
+  return *last_result_;
+}
+
+void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
+                       std::vector<float>* jitters) const {
+  const int n = batch.n_pixels;
+  rays->resize(n);
+  jitters->resize(n);
+  pool_->ParallelFor((n + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {
+    const int begin = static_cast<int>(task) * kRaysPerTask;
+    for (int i = begin; i < std::min(n, begin + kRaysPerTask); ++i) {
+      const Pixel& pixel = batch.pixels[i];
+      (*rays)[i] = kernels::PixelRay(cameras_[pixel.view], pixel.x, pixel.y, near_);
+      (*jitters)[i] = kernels::RayJitter(config_.seed, batch.step, static_cast<uint32_t>(i));
+    }
+  });
+}
+
+int RayStep::NextPixels(double fraction) {
+  if (last_result_.has_value()) {
+    ray_count_.Update(*last_result_, TargetSamples(config_, fraction));
+    last_result_.reset();
+  }
+  return ray_count_.n_rays();
+}
+
+double RayStep::TimeFraction(double fraction) const { return nerf::ShareOfTime(config_, fraction); }
+
+}  // namespace nerf

@@ -1,0 +1,101 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/registry.h"
+#include "engine/tool/loaded_model.h"
+#include "engine/tool/training_methods.h"
+#include "engine/tool/training_session.h"
+#include "tests/engine/tool/ball_dataset.h"
+#include "tests/testing/constant_color/constant_color_method.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::absl::StatusCode;
+
+// The one line that a method needs besides its folder.
+const bool kAdded = (AddMethod(&ConstantColorMethod()), true);
+
+class MethodSeamTest : public ::testing::Test {
+ protected:
+  MethodSeamTest() { WriteBallDataset(dataset_); }
+
+  static TrainConfig Config() {
+    TrainConfig config = *DefaultConfig("constant-color");
+    config.budget = {BudgetKind::kSteps, 50};
+    return config;
+  }
+
+  // Trains to the end, or to stop_after, and writes both files.
+  void TrainFiles(const TrainRequest& request, std::optional<uint32_t> stop_after = {}) {
+    std::vector<SceneProblem> problems;
+    auto session = OpenTrainingSession(request, &pool_, &problems, {});
+    ASSERT_THAT(session, IsOk());
+    TrainerObserver observer;
+    TrainerOptions options;
+    options.stop_after = stop_after;
+    Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), &pool_, &clock_,
+                    options, &observer);
+    ASSERT_THAT(trainer.Run({}), IsOk());
+    ASSERT_THAT(WriteTrainingFiles(trainer, checkpoint_, model_), IsOk());
+  }
+
+  ViewPicture Rendered(const std::string& path) {
+    const auto model = LoadModelFile(path, device_.get());
+    EXPECT_THAT(model, IsOk());
+    ViewPicture picture;
+    EXPECT_TRUE(
+        model->renderer->Render(model->state.reference_camera, RenderOptions(), {}, &picture));
+    return picture;
+  }
+
+  TempDir dir_;
+  const std::string dataset_ = dir_ / "ball";
+  const std::string checkpoint_ = dir_ / "c.safetensors", model_ = dir_ / "m.safetensors";
+  ThreadPool pool_{1};
+  const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
+  FakeClock clock_;
+};
+
+TEST_F(MethodSeamTest, AMethodOfTheTestsTrainsSavesLoadsAndRenders) {
+  ASSERT_TRUE(kAdded);
+  TrainFiles({dataset_, Config(), "", ""});
+  const ViewPicture from_model = Rendered(model_), from_checkpoint = Rendered(checkpoint_);
+  EXPECT_EQ(from_model.rgba.pixels, from_checkpoint.rgba.pixels);
+  // One color everywhere, which moved from its start at gray.
+  const std::vector<uint8_t>& pixels = from_model.rgba.pixels;
+  ASSERT_GE(pixels.size(), 4u);
+  for (size_t i = 4; i < pixels.size(); ++i) ASSERT_EQ(pixels[i], pixels[i % 4]);
+  EXPECT_EQ(pixels[3], 255);
+  EXPECT_NE(pixels[0], 128);
+}
+
+TEST_F(MethodSeamTest, ItResumesToTheSameBytesAndStartsFromItsModel) {
+  TrainFiles({dataset_, Config(), "", ""});
+  const std::string whole = SerializeTensorFile(*ReadTensorFile(checkpoint_));
+  TrainFiles({dataset_, Config(), "", ""}, 20);
+  TrainFiles({dataset_, Config(), checkpoint_, ""});
+  EXPECT_EQ(SerializeTensorFile(*ReadTensorFile(checkpoint_)), whole);
+  TrainFiles({dataset_, Config(), "", model_});
+}
+
+TEST_F(MethodSeamTest, ItIsListedAndRefusesWhatItDoesNotHonorByName) {
+  EXPECT_THAT(TrainingMethods("cpu"), testing::Contains("constant-color"));
+  EXPECT_THAT(TrainingMethods("cuda:0"), testing::Not(testing::Contains("constant-color")));
+  TrainConfig config = Config();
+  EXPECT_THAT(SetConfigField("pixels", "8", &config), IsOk());
+  EXPECT_THAT(SetConfigField("log2_hashmap_size", "14", &config),
+              StatusIs(StatusCode::kInvalidArgument, "constant-color has no such setting"));
+  EXPECT_THAT(CheckDeviceHonors(config, "cuda:0"),
+              StatusIs(StatusCode::kInvalidArgument, "constant-color"));
+  TrainConfig ngp;
+  EXPECT_THAT(SetConfigField("pixels", "8", &ngp),
+              StatusIs(StatusCode::kInvalidArgument, "ngp has no such setting"));
+}
+
+}  // namespace
+}  // namespace nerf

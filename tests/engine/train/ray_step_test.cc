@@ -1,0 +1,152 @@
+#include "engine/train/ray_step.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/scene/camera.h"
+#include "engine/tool/synthetic_scene.h"
+#include "engine/train/pixel_sampler.h"
+#include "engine/train/schedule.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+// Records its batches. Each ray marches and trains eight samples.
+class RecordingStep final : public RayStep {
+ public:
+  using RayStep::ray_count;
+  using RayStep::RayStep;
+  StepResult RunRays(const RayBatch& batch) override {
+    batches.push_back(batch);
+    StepResult result;
+    result.n_rays = batch.n_rays;
+    result.n_marched = result.n_trained = int64_t{8} * batch.n_rays;
+    return result;
+  }
+  void Save(TensorFile* file) const override { ray_count().Save(file); }
+  absl::Status Load(const TensorFile& file) override { return absl::OkStatus(); }
+  void SaveModel(TensorFile* file) const override {}
+  absl::Status Initialize(const TensorFile& file) override { return absl::OkStatus(); }
+  std::unique_ptr<TrainedModel> Snapshot() const override { return nullptr; }
+
+  std::vector<RayBatch> batches;
+};
+
+struct Fixture {
+  Scene scene = SyntheticBallScene(3, 0, 16);
+  TrainConfig config;
+  ThreadPool pool{2};
+  PixelSampler sampler{scene.train, Background::kRandom, 1};
+  RecordingStep step{config, scene.geometry, scene.train, &pool};
+
+  // Step `step` of a hundred.
+  const RayBatch& Run(uint32_t i, float rate_factor = 1) {
+    PixelBatch batch;
+    sampler.Fill(i, step.NextPixels(i / 100.0), &pool, &batch);
+    batch.fraction = i / 100.0;
+    batch.rate_factor = rate_factor;
+    step.Run(batch);
+    return step.batches.back();
+  }
+};
+
+TEST(RayStepTest, RaysGoThroughTheCentersOfTheirPixels) {
+  Fixture f;
+  PixelBatch pixels;
+  f.sampler.Fill(3, 300, &f.pool, &pixels);
+  f.step.Run(pixels);
+  const RayBatch& rays = f.step.batches.back();
+  ASSERT_EQ(rays.rays.size(), 300u);
+  for (size_t i = 0; i < 300; ++i) {
+    const Pixel& pixel = pixels.pixels[i];
+    const Ray expected =
+        CameraRay(f.scene.train[pixel.view].camera, pixel.x + 0.5f, pixel.y + 0.5f);
+    ASSERT_EQ(rays.rays[i].origin, expected.origin);
+    ASSERT_EQ(rays.rays[i].direction, expected.direction);
+    ASSERT_EQ(rays.rays[i].t_near, f.scene.geometry.near);
+    ASSERT_GE(rays.jitters[i], 0);
+    ASSERT_LT(rays.jitters[i], 1);
+  }
+  EXPECT_EQ(rays.targets, pixels.targets);
+  EXPECT_EQ(rays.backgrounds, pixels.backgrounds);
+}
+
+TEST(RayStepTest, RaysDependOnSeedStepAndIndexAlone) {
+  Fixture f;
+  ThreadPool one(1);
+  RecordingStep single(f.config, f.scene.geometry, f.scene.train, &one);
+  TrainConfig other_seed = f.config;
+  other_seed.seed = 2;
+  RecordingStep other(other_seed, f.scene.geometry, f.scene.train, &one);
+  PixelBatch few, many, next;
+  f.sampler.Fill(5, 300, &one, &few);
+  f.sampler.Fill(5, 900, &one, &many);
+  f.sampler.Fill(6, 300, &one, &next);
+  f.step.Run(many);
+  single.Run(few);
+  single.Run(next);
+  other.Run(few);
+  const std::vector<float>& jitters = single.batches[0].jitters;
+  EXPECT_TRUE(std::equal(jitters.begin(), jitters.end(), f.step.batches[0].jitters.begin()));
+  EXPECT_NE(jitters, single.batches[1].jitters);
+  EXPECT_NE(jitters, other.batches[0].jitters);
+}
+
+TEST(RayStepTest, SchedulesFollowTheFractionOfTheBudget) {
+  Fixture f;
+  for (uint32_t i = 0; i < 100; ++i) {
+    const double fraction = i / 100.0;
+    const RayBatch& batch = f.Run(i);
+    ASSERT_EQ(batch.step, i);
+    ASSERT_EQ(batch.fraction, fraction);
+    ASSERT_EQ(batch.learning_rate, LearningRate(f.config, i, fraction));
+    ASSERT_EQ(batch.step_scale, StepScale(f.config, fraction));
+    ASSERT_EQ(batch.distortion, DistortionWeight(f.config, fraction));
+    ASSERT_EQ(batch.target_samples, TargetSamples(f.config, fraction));
+  }
+  EXPECT_EQ(f.step.batches.front().step_scale, f.config.initial_step_scale);
+  EXPECT_EQ(f.step.batches.back().step_scale, 1);
+  EXPECT_EQ(f.Run(7, 0.5f).learning_rate, LearningRate(f.config, 7, 0.07) * 0.5f);
+}
+
+TEST(RayStepTest, RaysGrowWithTheSamplesOfAStep) {
+  Fixture f;
+  for (uint32_t i = 0; i < 100; ++i) f.Run(i);
+  EXPECT_GT(f.step.batches[99].n_rays, 3 * f.step.batches[29].n_rays);
+  // Asking again changes nothing.
+  EXPECT_EQ(f.step.NextPixels(1), f.step.NextPixels(1));
+}
+
+TEST(RayStepTest, TimeFollowsTheSamplesWhereTheBudgetCountsSteps) {
+  Fixture f;
+  TrainConfig config;
+  config.budget = {BudgetKind::kSteps, 100};
+  const RecordingStep step(config, f.scene.geometry, f.scene.train, &f.pool);
+  EXPECT_EQ(step.TimeFraction(0.4), ShareOfTime(config, 0.4));
+  EXPECT_LT(step.TimeFraction(0.4), 0.3);
+  EXPECT_EQ(step.TimeFraction(1), 1);
+}
+
+TEST(RayCountControllerTest, StateSurvivesAFileAndWrongOnesAreNamed) {
+  RayCountController controller({256, 65536});
+  controller.Restore({1024, 1e5 / 3, 2e5 / 3, 1024.5});
+  TensorFile file;
+  controller.Save(&file);
+  const auto loaded = RayCountController::Load(file);
+  ASSERT_THAT(loaded, IsOk());
+  EXPECT_EQ(*loaded, controller.state());
+  for (const auto& [key, value] : {std::pair{"ray_count.next", "0"},
+                                   {"ray_count.next", "x"},
+                                   {"ray_count.sums", "1 2 nan"},
+                                   {"ray_count.sums", "1 2"}}) {
+    TensorFile wrong = file;
+    wrong.metadata[key] = value;
+    EXPECT_THAT(RayCountController::Load(wrong), StatusIs(absl::StatusCode::kInvalidArgument, key));
+    wrong.metadata.erase(key);
+    EXPECT_THAT(RayCountController::Load(wrong),
+                StatusIs(absl::StatusCode::kInvalidArgument, "is missing"));
+  }
+}
+
+}  // namespace
+}  // namespace nerf
