@@ -48,11 +48,11 @@ struct RenderedRays {
   torch::Tensor distortions;  // [n_rays]
 };
 
-torch::Tensor View(const std::vector<Vec3>& points) {
+torch::Tensor AsTensor(const std::vector<Vec3>& points) {
   return torch::from_blob(const_cast<Vec3*>(points.data()),
                           {static_cast<int64_t>(points.size()), 3}, torch::kFloat32);
 }
-torch::Tensor View(const std::vector<float>& values) {
+torch::Tensor AsTensor(const std::vector<float>& values) {
   return torch::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
                           torch::kFloat32);
 }
@@ -126,9 +126,9 @@ StepResult AutogradStep::RunBatch(const RayBatch& batch) {
   const autograd::NgpTensors parameters = Parameters();
   const PackedSamples samples = March(batch, parameters);
   const RenderedRays rendered = Render(batch, parameters, samples);
-  const torch::Tensor residuals = rendered.colors - View(batch.targets);
+  const torch::Tensor residuals = rendered.colors - AsTensor(batch.targets);
   torch::Tensor losses = LossOf(config_, residuals);
-  if (!batch.weights.empty()) losses = losses * View(batch.weights).unsqueeze(1);
+  if (!batch.weights.empty()) losses = losses * AsTensor(batch.weights).unsqueeze(1);
   StepResult result;
   result.n_rays = batch.n_rays;
   result.n_marched = samples.n_marched;
@@ -210,7 +210,7 @@ void AutogradStep::MarchWave(const RayBatch& batch, const autograd::NgpTensors& 
   if (n == 0) return;
   ToUnitCube(state_.Network().box, n, positions.data(), positions.data());
   const torch::Tensor geometry =
-      autograd::NgpGeometry(state_.parameters.shape(), parameters, View(positions));
+      autograd::NgpGeometry(state_.parameters.shape(), parameters, AsTensor(positions));
   const torch::Tensor sigmas =
       autograd::DensityActivation(geometry.select(1, 0), state_.density_shift()).contiguous();
   const float* sigma = sigmas.data_ptr<float>();
@@ -245,16 +245,16 @@ RenderedRays AutogradStep::Render(const RayBatch& batch, const autograd::NgpTens
                       batch.rays[r].direction);
   }
   const torch::Tensor geometry =
-      autograd::NgpGeometry(state_.parameters.shape(), parameters, View(samples.positions));
+      autograd::NgpGeometry(state_.parameters.shape(), parameters, AsTensor(samples.positions));
   const torch::Tensor sigmas =
       autograd::DensityActivation(geometry.select(1, 0), state_.density_shift());
-  const torch::Tensor colors = autograd::NgpColor(parameters, geometry, View(directions));
+  const torch::Tensor colors = autograd::NgpColor(parameters, geometry, AsTensor(directions));
   const autograd::Composited composited =
-      autograd::Composite(ray_offsets, sigmas, View(samples.deltas));
+      autograd::Composite(ray_offsets, sigmas, AsTensor(samples.deltas));
   return {.colors = autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
-                    composited.transmittance.unsqueeze(1) * View(batch.backgrounds),
+                    composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds),
           .distortions =
-              autograd::Distortion(ray_offsets, composited.weights, View(samples.normalized_ts),
+              autograd::Distortion(ray_offsets, composited.weights, AsTensor(samples.normalized_ts),
                                    batch.step_scale * kernels::kDistortionPerStep)};
 }
 
