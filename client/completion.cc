@@ -6,12 +6,17 @@
 #include <cstdlib>
 #include <map>
 #include <ostream>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "client/command_table.h"
 #include "client/resource_ids.h"
 #include "client/session.h"
 #include "common/exit_code.h"
-#include "engine/config/settings_help.h"
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/describe/settings_help.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -20,13 +25,19 @@ namespace {
 // A shell waits for the answer at every key.
 constexpr absl::Duration kMaxWait = absl::Seconds(2);
 
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const MethodDescription* method : MethodDescriptions()) names.emplace_back(method->name());
+  return names;
+}
+
 // The values of flags that take one of a few words.
 const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
   static const auto* const kWords = new std::map<std::string, std::vector<std::string>>{
       {"output", {"table", "json", "jsonl", "name"}},
       {"progress", {"auto", "bar", "plain", "json", "none"}},
       {"background", {"auto", "white", "black", "random"}},
-      {"method", {"ngp", "ngp-autograd"}},
+      {"method", MethodNames()},
       {"channels", {"rgb", "depth", "opacity"}},
       {"format", {"png", "jpeg"}}};
   return *kWords;
@@ -75,8 +86,13 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
     for (const std::string& word : words->second) completion.candidates.push_back({word, ""});
   }
   if (name == "set") {
-    for (const SettingHelp& setting : DescribeSettings()) {
-      completion.candidates.push_back({std::string(setting.key) + "=", std::string(setting.text)});
+    // Of all methods: which one is asked for may come later on the line.
+    std::set<std::string_view> seen;
+    for (const MethodDescription* method : MethodDescriptions()) {
+      for (const SettingHelp& setting : DescribeSettings(*method)) {
+        if (!seen.insert(setting.key).second) continue;
+        completion.candidates.push_back({std::string(setting.key) + "=", setting.text});
+      }
     }
   }
   const std::string type = option.get_type_name();
