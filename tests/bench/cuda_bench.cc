@@ -669,7 +669,10 @@ absl::Status PrintEmptyContext() {
   cuda::UseDevice(0);
   const auto monitor = DeviceMonitor::Open(cuda::DescribeDevice(0).pci_bus_id);
   if (monitor == nullptr) return absl::UnavailableError("no NVML");
-  fmt::print("{{\"memory_used_bytes\":{:.0f}}}\n", monitor->Read().memory_used_bytes.value_or(0));
+  TrainProgress figures;
+  monitor->Read(&figures);
+  const double used = figures.gpu_memory_used_bytes;
+  fmt::print("{{\"memory_used_bytes\":{:.0f}}}\n", std::isfinite(used) ? used : 0);
   return absl::OkStatus();
 }
 
