@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/testing/borrowed_field.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_training_step.h"
 #include "tests/testing/status_matchers.h"
@@ -36,14 +37,15 @@ SceneGeometry Geometry() {
 class Fog {
  public:
   Fog(float sigma, Vec3 color)
-      : device_(NewCpuRenderDevice(&pool_)),
-        renderer_(device_->Load(
-            {std::make_unique<ConstantField>(sigma, color), FullOccupancyGrid(Aabb{}, 1, 32)},
-            Geometry(), RenderPrecision::kSingle)) {}
+      : field_(sigma, color),
+        device_(NewCpuRenderDevice(&pool_)),
+        renderer_(device_->Load(ModelOf(field_, FullOccupancyGrid(Aabb{}, 1, 32), Geometry()),
+                                Geometry(), RenderPrecision::kSingle)) {}
   SceneRenderer* renderer() { return renderer_.get(); }
 
  private:
   ThreadPool pool_{1};
+  const ConstantField field_;
   const std::unique_ptr<RenderDevice> device_;
   const std::unique_ptr<SceneRenderer> renderer_;
 };
