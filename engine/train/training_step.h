@@ -24,8 +24,8 @@ struct StepResult {
 };
 
 // One optimizer step of a method: the interface between the trainer and a method. It makes its rays
-// from the batch's pixels and follows its own schedules. Used from one thread; threads come from the
-// pool given at construction. Methods that train on rays derive from RayStep.
+// from the batch's pixels and follows its own schedules. Used from one thread; threads come from
+// the pool given at construction. Methods that train on rays derive from RayStep.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;

@@ -21,8 +21,8 @@ std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeo
 // The same step on the CUDA device in use, in half precision or fp32 as the config says. With
 // cuda_deterministic equal states, batches and devices give equal bytes. This and Run throw
 // kernels::cuda::CudaOutOfMemory (Run then updates no parameter) and kernels::cuda::CudaError.
-// source: what the device draws its rays from. If null, the host draws pixels from `views` and makes
-// their rays on `pool`, which outlives the step.
+// source: what the device draws its rays from. If null, the host draws pixels from `views` and
+// makes their rays on `pool`, which outlives the step.
 std::unique_ptr<RayStep> NewNgpCudaStep(const TrainConfig& config, const SceneGeometry& geometry,
                                         const RaySource* source = nullptr,
                                         std::span<const View> views = {},

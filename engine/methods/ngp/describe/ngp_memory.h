@@ -17,7 +17,7 @@ namespace nerf {
 inline constexpr int kGradientLanes = 32;
 // Samples that rays march before their densities are evaluated.
 inline constexpr int kNgpSamplesAhead = 16;
-inline constexpr size_t kNgpMarchRayBytes = 44;  // sizeof(kernels::MarchRay)
+inline constexpr size_t kNgpMarchRayBytes = 44;    // sizeof(kernels::MarchRay)
 inline constexpr float kNgpMaxBf16Decay = 0.995f;  // kernels::kMaxBf16Decay
 // Words of the layers packed for bf16: two weights a word, and padding that layers may read behind
 // the last one.
