@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/train/schedule.h"
 
@@ -41,6 +42,7 @@ StepResult RayStep::Run(const PixelBatch& batch) {
 void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                        std::vector<float>* jitters) const {
   const int n = batch.n_pixels;
+  NERF_CHECK(n == 0 || !cameras_.empty());
   rays->resize(n);
   jitters->resize(n);
   pool_->ParallelFor((n + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {

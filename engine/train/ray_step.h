@@ -19,8 +19,8 @@ namespace nerf {
 // engine/train/schedule.h; the derived class does the rest in RunRays.
 class RayStep : public TrainingStep {
  public:
-  // views: those that batches draw from; their cameras are copied. near of `geometry` becomes
-  // t_near. pool outlives the step.
+  // views: those that batches draw from (none: only RunRays may be called); their cameras are
+  // copied. near of `geometry` becomes t_near. pool outlives the step.
   RayStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
           ThreadPool* pool);
 

