@@ -40,6 +40,23 @@ absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
   return check.Result();
 }
 
+// Releases the preview image that `now` has replaced, if it has.
+void ReleasePreview(QueueState& state, const std::optional<BlobRef>& before,
+                    const std::optional<BlobRef>& now) {
+  if (before.has_value() && before != now) state.blobs.Release(*before);
+}
+
+// Shows progress to watchers without storing it.
+void ShowProgress(QueueState& state, JobEntry& entry, const JobProgress& progress)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
+  if (entry.job.progress == progress) return;
+  ReleasePreview(state, entry.job.progress.preview_image, progress.preview_image);
+  if (progress.preview_image.has_value()) state.NoteReference(*progress.preview_image);
+  entry.job.progress = progress;
+  entry.log.SetLiveProgress();
+  entry.log.SignalAll(state.wake);
+}
+
 // Where a placement ends, and how it is counted.
 struct Ending {
   JobState to = JobState::kFailed;
@@ -150,11 +167,6 @@ absl::Status LeaseTable::Attach(const std::string& worker, std::span<const Lease
   return absl::OkStatus();
 }
 
-void LeaseTable::ReleasePreview(const std::optional<BlobRef>& before,
-                                const std::optional<BlobRef>& now) {
-  if (before.has_value() && before != now) state_.blobs.Release(*before);
-}
-
 void LeaseTable::ReleaseBlobs(std::span<const CheckpointRecord> checkpoints) {
   for (const CheckpointRecord& checkpoint : checkpoints) {
     state_.blobs.Release(checkpoint.checkpoint_blob);
@@ -219,7 +231,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
     // A change of the job is being stored. If it still has to move afterwards, the next call does
     // it.
-    if (progress != nullptr) ShowProgress(*entry, *progress);
+    if (progress != nullptr) ShowProgress(state_, *entry, *progress);
     return order;
   }
   JobChange change(*entry, state_.clock.WallNow());
@@ -232,29 +244,21 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
       progress != nullptr && entry->job.progress != *progress &&
       state_.clock.Now() - entry->progress_stored_at >= state_.options.progress_store_interval;
   if (!store_progress) {
-    if (progress != nullptr) ShowProgress(*entry, *progress);
+    if (progress != nullptr) ShowProgress(state_, *entry, *progress);
     state_.ApplyLater(*entry, std::move(change));
     return order;
   }
   const std::optional<BlobRef> old_preview = entry->job.progress.preview_image;
   change.job.progress = *progress;
   change.Record(JobEventKind::kProgress);
-  state_.ApplyLater(*entry, std::move(change),
-                    [this, entry, old_preview, progress = *progress](const absl::Status& status) {
-                      state_.mu.AssertHeld();
-                      if (!status.ok()) return ShowProgress(*entry, progress);
-                      ReleasePreview(old_preview, progress.preview_image);
-                    });
+  state_.ApplyLater(
+      *entry, std::move(change),
+      [&state = state_, entry, old_preview, progress = *progress](const absl::Status& status) {
+        state.mu.AssertHeld();
+        if (!status.ok()) return ShowProgress(state, *entry, progress);
+        ReleasePreview(state, old_preview, progress.preview_image);
+      });
   return order;
-}
-
-void LeaseTable::ShowProgress(JobEntry& entry, const JobProgress& progress) {
-  if (entry.job.progress == progress) return;
-  ReleasePreview(entry.job.progress.preview_image, progress.preview_image);
-  if (progress.preview_image.has_value()) state_.NoteReference(*progress.preview_image);
-  entry.job.progress = progress;
-  entry.log.SetLiveProgress();
-  entry.log.SignalAll(state_.wake);
 }
 
 absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
@@ -337,7 +341,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   }
   NERF_RETURN_IF_ERROR(change.Move(ending->to));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
-  ReleasePreview(old_preview, entry.job.progress.preview_image);
+  ReleasePreview(state_, old_preview, entry.job.progress.preview_image);
   ReleaseBlobs(retired);
   state_.observer.OnAttemptEnded(entry.job, ending->result);
   return entry.job;
@@ -404,12 +408,13 @@ void LeaseTable::ExpireLeases() {
       LogError("a lease cannot expire", {{"error", ended.ToString()}});
       continue;
     }
-    state_.ApplyLater(entry, std::move(change), [this, &entry](const absl::Status& status) {
-      state_.mu.AssertHeld();
-      if (!status.ok()) return;
-      state_.observer.OnLeaseExpired(entry.job);
-      state_.observer.OnAttemptEnded(entry.job, "lease_expired");
-    });
+    state_.ApplyLater(entry, std::move(change),
+                      [&state = state_, &entry](const absl::Status& status) {
+                        state.mu.AssertHeld();
+                        if (!status.ok()) return;
+                        state.observer.OnLeaseExpired(entry.job);
+                        state.observer.OnAttemptEnded(entry.job, "lease_expired");
+                      });
   }
 }
 

@@ -143,17 +143,11 @@ class LeaseTable {
   // Renew without progress, ReportProgress with it.
   absl::StatusOr<LeaseOrder> Heard(const LeaseRef& lease, std::string_view call, JobState wanted,
                                    const JobProgress* progress);
-  // Shows progress to watchers without storing it.
-  void ShowProgress(JobEntry& entry, const JobProgress& progress)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Ends a placement that has no outcome of its own: queued again for `reason`, or PAUSED or
   // CANCELLED where that was asked for. With `keep_holder` the holder may take the lease up again.
   static absl::Status EndPlacement(JobChange& change, QueueReason reason, bool keep_holder);
   JobEntry* OldestFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Lets go of the preview image that `now` has replaced, if it has.
-  void ReleasePreview(const std::optional<BlobRef>& before, const std::optional<BlobRef>& now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Lets go of the files of checkpoints that the job no longer names.
   void ReleaseBlobs(std::span<const CheckpointRecord> checkpoints)
