@@ -50,6 +50,7 @@ namespace fs = std::filesystem;
 // nerf-worker promises to commit a checkpoint and release its lease within this time.
 constexpr absl::Duration kWorkerStopGrace = absl::Seconds(25);
 constexpr absl::Duration kRpcStopGrace = absl::Seconds(2);
+constexpr absl::Duration kWebStopGrace = absl::Seconds(1);
 
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "nerfd: %s\n", std::string(status.message()).c_str());
@@ -253,7 +254,8 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   if (worker != nullptr) worker->Stop(kWorkerStopGrace);
   server.clockwork.reset();
   server.rpc->Shutdown(kRpcStopGrace);
-  server.web.reset();
+  // Last, so that browsers hear how their streams ended.
+  if (server.web != nullptr) server.web->Shutdown(kWebStopGrace);
   data->RemoveAddresses();
   LogInfo("ended");
   return kOk;

@@ -109,6 +109,7 @@ void HttpConnection::Enter(Phase phase, absl::Duration timeout) {
 
 void HttpConnection::AwaitRequest(absl::Duration timeout) {
   Enter(Phase::kIdle, timeout);
+  idle_number_ = ++shared_.n_idle_times;
   if (buffer_.size() > 0) return ReadHeader();
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this()](const ErrorCode& error) {

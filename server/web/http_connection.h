@@ -26,6 +26,7 @@ struct HttpConnectionShared {
   const Clock* clock = nullptr;
   const WebRouter* router = nullptr;
   size_t n_buffered_bytes = 0;
+  uint64_t n_idle_times = 0;
   std::function<void(HttpConnection*)> on_closed = {};
 };
 
@@ -45,7 +46,8 @@ class HttpConnection final : public HttpExchange,
   void CheckDeadline(SteadyTime now);
   // Between two requests: nothing is lost when it is closed.
   bool is_idle() const { return phase_ == Phase::kIdle; }
-  SteadyTime deadline() const { return deadline_; }
+  // Counts the idle times of all connections: the smallest has been idle for longest.
+  uint64_t idle_number() const { return idle_number_; }
 
   const HttpRequestHead& head() const override { return head_; }
   std::optional<uint64_t> content_length() const override;
@@ -87,6 +89,7 @@ class HttpConnection final : public HttpExchange,
   boost::beast::flat_buffer buffer_;
   Phase phase_ = Phase::kIdle;
   SteadyTime deadline_;
+  uint64_t idle_number_ = 0;
 
   // Of the request.
   std::optional<Parser> parser_;

@@ -104,12 +104,13 @@ class UploadHandler final : public HttpHandler {
       response.headers.emplace_back("Cache-Control", "no-store");
       return exchange_.Respond(std::move(response));
     }
+    // As ByteStream.Write has it: an upload of what is here already ends early and well.
+    if (is_complete_) return exchange_.Respond({.status = 204, .headers = OffsetHeaders()});
     if (*offset_ != committed_) {
       return Refuse(kConflict,
                     absl::AbortedError(fmt::format("Upload-Offset is {}, and {} bytes are here",
                                                    *offset_, committed_)));
     }
-    if (is_complete_) return exchange_.Respond({.status = 204, .headers = OffsetHeaders()});
     StartWrite();
   }
 

@@ -32,7 +32,7 @@ constexpr char kFull[] =
 
 }  // namespace
 
-// Everything but the constructor, Listen and the destructor runs on thread_.
+// Everything but the constructor, Listen and Shutdown runs on thread_.
 class WebServer::Impl {
  public:
   Impl(const WebServerOptions& options, std::shared_ptr<grpc::Channel> channel, const Clock* clock)
@@ -74,13 +74,15 @@ class WebServer::Impl {
     return absl::OkStatus();
   }
 
-  ~Impl() {
+  ~Impl() { Shutdown(absl::ZeroDuration()); }
+
+  void Shutdown(absl::Duration grace) {
     if (!thread_.joinable()) return;
-    asio::post(io_, [this] {
+    asio::post(io_, [this, grace] {
       is_stopping_ = true;
+      stop_deadline_ = clock_.Now() + grace;
       ErrorCode ignored;
       acceptor_.close(ignored);
-      while (!connections_.empty()) (*connections_.begin())->Close();
       sweep_timer_.cancel();
     });
     thread_.join();
@@ -120,7 +122,9 @@ class WebServer::Impl {
     std::shared_ptr<HttpConnection> oldest;
     for (const auto& connection : connections_) {
       if (!connection->is_idle()) continue;
-      if (oldest == nullptr || connection->deadline() < oldest->deadline()) oldest = connection;
+      if (oldest == nullptr || connection->idle_number() < oldest->idle_number()) {
+        oldest = connection;
+      }
     }
     if (oldest == nullptr) return false;
     oldest->Close();
@@ -138,7 +142,13 @@ class WebServer::Impl {
     // A copy: connections that end leave the set.
     const std::vector<std::shared_ptr<HttpConnection>> all(connections_.begin(),
                                                            connections_.end());
-    for (const auto& connection : all) connection->CheckDeadline(now);
+    for (const auto& connection : all) {
+      if (is_stopping_ && (connection->is_idle() || now >= stop_deadline_)) {
+        connection->Close();
+      } else {
+        connection->CheckDeadline(now);
+      }
+    }
     if (!is_stopping_ && std::exchange(is_accept_due_, false)) Accept();
     const absl::Duration pause =
         is_stopping_ ? absl::Milliseconds(2) : options_.limits.sweep_interval;
@@ -159,6 +169,7 @@ class WebServer::Impl {
   std::set<std::shared_ptr<HttpConnection>> connections_;
   bool is_accept_due_ = false;
   bool is_stopping_ = false;
+  SteadyTime stop_deadline_;  // of the answers that are under way when it stops
   int port_ = 0;
   std::thread thread_;
 };
@@ -173,6 +184,8 @@ absl::StatusOr<std::unique_ptr<WebServer>> WebServer::Start(const WebServerOptio
   if (absl::Status status = impl->Listen(); !status.ok()) return status;
   return std::unique_ptr<WebServer>(new WebServer(std::move(impl)));
 }
+
+void WebServer::Shutdown(absl::Duration grace) { impl_->Shutdown(grace); }
 
 int WebServer::port() const { return impl_->port(); }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/clock.h"
 #include "server/web/origin.h"
 #include "server/web/web_limits.h"
@@ -33,8 +34,12 @@ class WebServer {
   static absl::StatusOr<std::unique_ptr<WebServer>> Start(const WebServerOptions& options,
                                                           std::shared_ptr<grpc::Channel> channel,
                                                           const Clock* clock);
-  // Cuts all connections, cancels their calls and waits for both.
+  // Cuts all connections at once where Shutdown was not called.
   ~WebServer();
+
+  // Takes no more connections, lets answers end for up to `grace`, cuts the rest and cancels their
+  // calls. May be called once.
+  void Shutdown(absl::Duration grace);
 
   int port() const;
 

@@ -78,20 +78,31 @@ TEST_F(WebServerTest, UnaryCallsInBinary) {
   request.set_name(job);
   const std::string path = Method("TrainingService/GetTrainingJob");
   const std::string message = request.SerializeAsString();
+  const std::string trailers = Envelope(0x80, "grpc-status:0\r\n");
+  const auto name_in = [](const std::string& bytes) {
+    v1::TrainingJob parsed;
+    return parsed.ParseFromString(bytes) ? parsed.name() : "unreadable";
+  };
   const WebAnswer connect =
       Ask(HttpRequest("POST", path, "Content-Type: application/proto\r\n", message));
-  v1::TrainingJob parsed;
-  ASSERT_TRUE(parsed.ParseFromString(connect.body));
-  EXPECT_EQ(parsed.name(), job);
+  EXPECT_EQ(name_in(connect.body), job);
 
-  const WebAnswer grpc_web = Ask(HttpRequest("POST", path, kGrpcWeb, Envelope(0, message)));
-  EXPECT_EQ(grpc_web.body, Envelope(0, connect.body) + Envelope(0x80, "grpc-status:0\r\n"));
+  const auto check_grpc_web = [&](std::string body) {
+    ASSERT_TRUE(body.ends_with(trailers)) << absl::CHexEscape(body);
+    body.resize(body.size() - trailers.size());
+    const auto reply = SoleEnvelope(body);
+    ASSERT_THAT(reply, IsOk());
+    EXPECT_EQ(name_in(std::string(*reply)), job);
+  };
+  check_grpc_web(Ask(HttpRequest("POST", path, kGrpcWeb, Envelope(0, message))).body);
 
   const WebAnswer text =
       Ask(HttpRequest("POST", path, "Content-Type: application/grpc-web-text\r\n",
                       absl::Base64Escape(Envelope(0, message))));
   EXPECT_EQ(text.headers.at("content-type"), "application/grpc-web-text");
-  EXPECT_THAT(DecodeBase64Pieces(text.body), IsOkAndHolds(testing::Eq(grpc_web.body)));
+  const auto decoded = DecodeBase64Pieces(text.body);
+  ASSERT_THAT(decoded, IsOk());
+  check_grpc_web(*decoded);
 }
 
 TEST_F(WebServerTest, ErrorsCarryCodeReasonAndFields) {
@@ -183,10 +194,10 @@ TEST_F(WebServerTest, WorkersCallsAndUnknownOnesAreNotServed) {
   EXPECT_EQ(Call("TrainingService/NoSuchMethod", "{}").status, 404);
   EXPECT_EQ(Call("NoSuchService/Get", "{}").status, 404);
   EXPECT_EQ(Ask(HttpRequest("POST", "/grpc.health.v1.Health/Check", kJson, "{}")).status, 404);
-  EXPECT_EQ(Ask(HttpRequest("POST", "/google.bytestream.ByteStream/Write", kConnectStream,
-                            Envelope(0, "{}")))
-                .body.substr(5, 30),
-            R"({"error":{"code":"unimplement)");
+  EXPECT_THAT(Ask(HttpRequest("POST", "/google.bytestream.ByteStream/Write", kConnectStream,
+                              Envelope(0, "{}")))
+                  .body,
+              HasSubstr(R"({"error":{"code":"unimplemented")"));
 }
 
 TEST_F(WebServerTest, OnlyPostCalls) {
@@ -336,7 +347,7 @@ TEST_F(WebServerTest, UploadsGoOnWhereTheyWereCut) {
   EXPECT_EQ(patch(500'000, 1000).status, 409);
   EXPECT_EQ(patch(400'000, 600'000).headers.at("upload-offset"), "1000000");
   EXPECT_EQ(offset(), "1000000");
-  EXPECT_EQ(patch(1'000'000, 0).status, 204);
+  EXPECT_EQ(patch(0, 1000).status, 204) << "it is here already";
   EXPECT_EQ(Ask(HttpRequest("GET", absl::StrCat("/blobs/", Sha256Hex(content), "/1000000"))).body,
             content);
 }
@@ -414,14 +425,14 @@ TEST_F(WebServerTest, HostileRequestsAreRefusedAndTheServerGoesOn) {
       {post + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx0\r\n\r\n", 400},
       // Lines and headers.
       {"nonsense\r\n\r\n", 400},
-      {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400},
+      {std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 15), 400},
       {"GET / HTTP/1.1\r\n" + host + "Bad Header\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\n" + host + ": empty\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\n" + host + std::string("A: \0b\r\n\r\n", 9), 400},
       {"GET / HTTP/1.1\r\n" + host + "A: \x01\r\n\r\n", 400},
-      {"GET / HTTP/1.1\n" + host + "\n", 400},
+      {"GET / HTTP/1.1\n" + host + "\n", 505},
       {"GET  / HTTP/1.1\r\n" + host + "\r\n", 400},
-      {"GET / HTTP/1.1 x\r\n" + host + "\r\n", 400},
+      {"GET / HTTP/1.1 x\r\n" + host + "\r\n", 505},
       {"G\x7fT / HTTP/1.1\r\n" + host + "\r\n", 400},
       {"GET / HTTP/1.1\r\n" + host + "A: " + std::string(20'000, 'a') + "\r\n\r\n", 431},
       {"GET /" + std::string(20'000, 'a') + " HTTP/1.1\r\n" + host + "\r\n", 431},
@@ -535,6 +546,8 @@ TEST_F(WebServerTest, IdleConnectionsEndInTime) {
   services_.clock.Advance(options_.limits.header_timeout);
   EXPECT_TRUE(never_asks.HasEnded());
   EXPECT_EQ(asked.Ask(HttpRequest("GET", "/none")).status, 404) << "it has longer";
+  // Its answer has been written to the end when another request has been served.
+  EXPECT_EQ(Ask(HttpRequest("GET", "/none")).status, 404);
   services_.clock.Advance(options_.limits.idle_timeout);
   EXPECT_TRUE(asked.HasEnded());
 }
@@ -562,9 +575,10 @@ TEST_F(WebServerTest, OverTheLimitTheLongestIdleConnectionMakesRoom) {
   const std::string watch =
       HttpRequest("POST", Method("TrainingService/WatchTrainingJob"), kConnectStream,
                   Envelope(0, absl::StrCat(R"({"name":")", job, R"("})")));
-  WebClient second(web_->port()), third(web_->port());
+  WebClient second(web_->port());
   second.Send(watch);
   EXPECT_EQ(second.ReadHead().status, 200);
+  WebClient third(web_->port());
   third.Send(watch);
   EXPECT_EQ(third.ReadHead().status, 200) << "the idle one went";
   EXPECT_TRUE(first.HasEnded());

@@ -72,8 +72,8 @@ export async function readCapture(name: string, all: FolderFile[]): Promise<Capt
   const nPictures = files.filter(({ path }) => picture.test(path)).length;
   if (nPictures > 0) {
     throw new UnusableFolder(
-      `${nPictures} pictures, but nothing says where each was taken.`,
-      "Training needs a camera for every picture. Run COLMAP on the folder (docs/photographs.md has the commands), or export transforms.json from the tool that made the pictures, and drop the folder again.",
+      `${nPictures === 1 ? "A picture" : `${nPictures} pictures`}, but nothing says where ${nPictures === 1 ? "it" : "each"} was taken.`,
+      "Training needs a camera for every picture. Find them with nerf-engine pose, which runs COLMAP (docs/photographs.md), or export transforms.json from the tool that made the pictures, and drop the folder again.",
     );
   }
   throw new UnusableFolder("No pictures and no camera file were found.", "A scene is a folder with pictures (PNG or JPEG) and transforms.json, or a COLMAP model in sparse/0.");
