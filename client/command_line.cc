@@ -42,22 +42,6 @@ bool Mentions(const std::vector<std::string>& args, const CLI::Option& option) {
   return false;
 }
 
-// Gives every flag of `app` its environment variable, but not one that excludes a flag of the
-// command line: flags override the environment.
-void AddEnvironmentTwins(CLI::App& app, const std::vector<std::string>& args) {
-  for (CLI::Option* option : app.get_options()) {
-    if (option->get_lnames().empty() || option == app.get_help_ptr() ||
-        option == app.get_version_ptr()) {
-      continue;
-    }
-    const auto& rivals = option->get_excludes();
-    const bool overruled = std::any_of(rivals.begin(), rivals.end(), [&](const CLI::Option* rival) {
-      return Mentions(args, *rival);
-    });
-    if (!overruled) option->envname(EnvironmentTwin(option->get_lnames()[0]));
-  }
-}
-
 // The flag or command that the parser did not know; "" if something else is wrong.
 std::string UnknownWord(const CLI::App& app, const CLI::ParseError& error) {
   const auto rest = app.remaining(/*recurse=*/true);
@@ -118,6 +102,20 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
 }
 
 }  // namespace
+
+void AddEnvironmentTwins(CLI::App& app, const std::vector<std::string>& args) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_lnames().empty() || option == app.get_help_ptr() ||
+        option == app.get_version_ptr()) {
+      continue;
+    }
+    const auto& rivals = option->get_excludes();
+    const bool overruled = std::any_of(rivals.begin(), rivals.end(), [&](const CLI::Option* rival) {
+      return Mentions(args, *rival);
+    });
+    if (!overruled) option->envname(EnvironmentTwin(option->get_lnames()[0]));
+  }
+}
 
 int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
   CLI::App app("Trains radiance fields on a nerfd server and renders them.", "nerfctl");

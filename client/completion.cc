@@ -48,6 +48,7 @@ struct Position {
   std::vector<CLI::App*> path;
   const CLI::Option* flag = nullptr;  // the flag whose value comes next
   size_t n_arguments = 0;             // of the last command
+  bool is_lost = false;               // behind a word that is no command
 };
 
 Position Walk(CLI::App& root, const std::vector<std::string>& words) {
@@ -64,6 +65,8 @@ Position Walk(CLI::App& root, const std::vector<std::string>& words) {
       const auto deeper = position.path.back()->get_subcommands(
           [&](const CLI::App* candidate) { return candidate->get_name() == word; });
       if (deeper.empty()) {
+        // A word that is no command ends the path: nothing is known behind it.
+        position.is_lost = position.is_lost || !Subcommands(*position.path.back()).empty();
         ++position.n_arguments;
       } else {
         position.path.push_back(deeper[0]);
@@ -124,6 +127,7 @@ Completion FlagsOf(const std::vector<CLI::App*>& path) {
 Completion CommandsOrArguments(const Position& position, const IdLister& list_ids) {
   CLI::App& app = *position.path.back();
   Completion completion;
+  if (position.is_lost) return completion;
   for (const CLI::App* command : Subcommands(app)) {
     completion.candidates.push_back({command->get_name(), command->get_description()});
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <ostream>
 
+#include "client/command_line.h"
 #include "client/command_table.h"
 #include "client/commands.h"
 #include "client/completion.h"
@@ -26,6 +27,7 @@ int Help(Session& session, CLI::App& app, const std::vector<std::string>& words)
     return session.FailUsage(absl::InvalidArgumentError(fmt::format(
         "no such command: '{}'{}", wrong.substr(0, 64), DidYouMean(wrong.substr(0, 64), known))));
   }
+  for (CLI::App* chosen : path) AddEnvironmentTwins(*chosen, {});
   *session.io().out << HelpText(path);
   return kOk;
 }

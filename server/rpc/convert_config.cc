@@ -35,24 +35,25 @@ Budget ParseBudget(const v1::TrainingConfig& proto, std::string* field) {
 
 TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& proto,
                              RequestCheck& check) {
-  const absl::StatusOr<TrainConfig> defaults =
+  const absl::StatusOr<TrainConfig> of_method =
       DefaultConfig(proto.method().empty() ? TrainConfig().method : proto.method());
-  check.Require(defaults.ok(), fmt::format("{}.method", field), Message(defaults.status()));
-  if (!defaults.ok()) return TrainConfig();
-  TrainConfig config = *defaults;
+  check.Require(of_method.ok(), fmt::format("{}.method", field), Message(of_method.status()));
+  // The other fields of an unknown method are checked as the default method's.
+  const TrainConfig defaults = of_method.value_or(TrainConfig());
+  TrainConfig config = defaults;
   const auto require_valid = [&](std::string_view name, const TrainConfig& changed) {
     const absl::Status status = ValidateConfig(changed);
     check.Require(status.ok(), fmt::format("{}.{}", field, name), Message(status));
   };
   // ValidateConfig stops at its first problem, so each field is checked on its own.
   {
-    TrainConfig changed = *defaults;
+    TrainConfig changed = defaults;
     std::string name;
     changed.budget = config.budget = ParseBudget(proto, &name);
     require_valid(name, changed);
   }
   if (proto.has_test_every()) {
-    TrainConfig changed = *defaults;
+    TrainConfig changed = defaults;
     // Clamped: a value beyond int is out of range anyway.
     changed.test_every = config.test_every =
         static_cast<int>(std::min<uint32_t>(proto.test_every(), INT32_MAX));
@@ -75,8 +76,8 @@ TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& p
     check.Require(status.ok(), name, Message(status));
   }
   TrainConfig with_settings = config;
-  with_settings.budget = defaults->budget;
-  with_settings.test_every = defaults->test_every;
+  with_settings.budget = defaults.budget;
+  with_settings.test_every = defaults.test_every;
   require_valid("settings", with_settings);
   return config;
 }

@@ -83,7 +83,7 @@ TEST_F(ProgressDisplayTest, NothingIsFullBeforeTheEnd) {
   EXPECT_EQ(Taken(), "\r\x1b[Kstep  ########################## 100%  \n");
 }
 
-TEST_F(ProgressDisplayTest, NoneAndJsonSayNothingForPeople) {
+TEST_F(ProgressDisplayTest, NoneSaysNothingAndJsonSaysAllAsObjects) {
   ProgressDisplay none(io_, ProgressMode::kNone);
   none.Update({.fraction = 0.5, .label = "step", .details = "", .json = "{}"});
   none.Say("a line");
@@ -93,7 +93,7 @@ TEST_F(ProgressDisplayTest, NoneAndJsonSayNothingForPeople) {
   json.Update({.fraction = 0.5, .label = "step", .details = "", .json = "{\"step\":1}"});
   json.Say("a line");
   json.Finish();
-  EXPECT_EQ(Taken(), "{\"step\":1}\n");
+  EXPECT_EQ(Taken(), "{\"step\":1}\n{\"event\":\"note\",\"message\":\"a line\"}\n");
 }
 
 }  // namespace

@@ -221,7 +221,7 @@ TEST_F(ServiceTest, TrainAsksTheServerBeforeItSendsPictures) {
                  reason::kResourceNotFound, {{"resource", "projects/default/models/base"}})};
   CommandResult result = Run({"train", dir.path(), "--init", "base", "--detach"});
   EXPECT_EQ(result.exit_code, kNotFound);
-  EXPECT_THAT(result.err, HasSubstr("models/base not found"));
+  EXPECT_THAT(result.err, HasSubstr("base not found"));
   ASSERT_EQ(state_.validate_job.size(), 1u);
   EXPECT_EQ(state_.validate_job[0].training_job().config().init().model(),
             "projects/default/models/base");

@@ -151,10 +151,10 @@ TEST(TensorFileTest, MissingFileIsNotFoundAndFolderAndPipeAreRefused) {
   TempDir dir;
   EXPECT_THAT(ReadTensorFile(dir / "none"), StatusIs(StatusCode::kNotFound, "none"));
   EXPECT_THAT(ReadTensorFile(dir.path()),
-              StatusIs(StatusCode::kInvalidArgument, "no regular file"));
+              StatusIs(StatusCode::kInvalidArgument, "not a regular file"));
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(ReadTensorFile(dir / "pipe"),
-              StatusIs(StatusCode::kInvalidArgument, "no regular file"));
+              StatusIs(StatusCode::kInvalidArgument, "not a regular file"));
 }
 
 TEST(TensorFileTest, WriteIntoMissingFolderFailsAndNamesThePath) {

@@ -7,6 +7,7 @@
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,7 +48,9 @@ class WorkerSessionTest : public testing::Test {
     return message;
   }
   bool Acknowledged() const {
-    return !sent_.empty() && !sent_.back().finished_acknowledged().empty();
+    return std::any_of(sent_.begin(), sent_.end(), [](const v1::SynchronizeResponse& response) {
+      return !response.finished_acknowledged().empty();
+    });
   }
 
   TempDir dir_;

@@ -60,7 +60,7 @@ TEST(RecordCodecTest, JobComesBackToTheBit) {
   EXPECT_EQ(read.training.requested_config, job.training.requested_config);
   EXPECT_EQ(read.create_time, job.create_time);
   EXPECT_EQ(read.start_time, absl::InfinitePast());
-  EXPECT_EQ(EncodeJobBody(read).size(), EncodeJobBody(job).size() - 2) << "nan, 0 apart";
+  EXPECT_EQ(EncodeJobBody(read), EncodeJobBody(job));
 }
 
 // As version 0.1.0 wrote it: a key for each figure, some of them 0.
