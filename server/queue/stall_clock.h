@@ -12,7 +12,7 @@ namespace nerf {
 class StallClock final : public Clock {
  public:
   // Between two ticks no more than this passes.
-  static constexpr absl::Duration kMaxStep = absl::Seconds(1);
+  static constexpr absl::Duration kMaxStep = absl::Milliseconds(500);
 
   explicit StallClock(const Clock* clock) : clock_(*clock), ticked_at_(clock->Now()) {}
 

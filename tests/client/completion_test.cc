@@ -100,7 +100,7 @@ TEST(CompletionTest, EveryShellHasAScriptThatCallsTheHiddenCommand) {
 
 TEST(HelpCommandTest, PrintsWhatTheFlagPrints) {
   EXPECT_EQ(RunCommand({"help"}).out, RunCommand({"--help"}).out);
-  EXPECT_EQ(RunCommand({"help", "train"}).out, RunCommand({"train", "--help"}).out);
+  EXPECT_EQ(RunCommand({"help", "scene"}).out, RunCommand({"scene", "--help"}).out);
   EXPECT_EQ(RunCommand({"help", "job", "watch"}).out, RunCommand({"job", "watch", "--help"}).out);
   const CommandResult wrong = RunCommand({"help", "job", "wacth"});
   EXPECT_EQ(wrong.exit_code, kUsage);
