@@ -402,7 +402,8 @@ ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model) {
   if (model.photos.empty()) return canvas.Take();
   Vector up = UpOf(model);
   if (Dot(up, up) < 0.5) up = {0, -1, 0};
-  const auto [right, front] = AxesAcross(up);
+  const auto axes = AxesAcross(up);
+  const Vector right = axes.first, front = axes.second;
   std::vector<double> xs, ys;
   for (const ColmapPoint& point : model.points) {
     xs.push_back(Dot(point.position, right));
