@@ -20,7 +20,7 @@ struct FileType {
   std::string_view type;
 };
 
-// What a browser may show. Neither HTML nor SVG: they hold scripts.
+// Types that a browser may show. HTML and SVG are missing because they can hold scripts.
 constexpr std::array kShownTypes = {
     FileType{".png", "image/png"},         FileType{".jpg", "image/jpeg"},
     FileType{".jpeg", "image/jpeg"},       FileType{".mp4", "video/mp4"},
@@ -102,7 +102,7 @@ class DownloadHandler final : public HttpHandler {
     google::bytestream::ReadRequest request;
     request.set_resource_name(blob_.resource_name);
     request.set_read_offset(static_cast<int64_t>(range_.begin));
-    // For HEAD one byte tells whether the blob is there; a limit of 0 would be none.
+    // HEAD reads one byte to learn whether the blob exists. A limit of 0 would mean no limit.
     const uint64_t length = is_head_ ? 1 : range_.end - range_.begin;
     request.set_read_limit(static_cast<int64_t>(length));
     UpstreamHandlers handlers;
@@ -136,7 +136,7 @@ class DownloadHandler final : public HttpHandler {
       return has_begun_ ? exchange_.Abort() : exchange_.Respond(ErrorResponse(status));
     }
     if (is_known_) return exchange_.Respond(std::move(response_));
-    // Fewer bytes than were announced: the peer must not take them for the whole.
+    // Fewer bytes than Content-Length: cut the connection, so that the peer notices.
     if (!is_head_ && n_sent_ != range_.end - range_.begin) return exchange_.Abort();
     BeginOnce();
     exchange_.EndStream();

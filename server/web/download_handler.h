@@ -8,9 +8,10 @@
 
 namespace nerf {
 
-// Answers GET and HEAD of a blob through ByteStream.Read, with Range and ETag. `?filename=NAME`
-// gives the type: those of pictures, films and texts are shown, all others saved. No answer may run
-// as a page (Content-Security-Policy: sandbox). Exchange and upstream outlive the handler.
+// Answers GET and HEAD of a blob through ByteStream.Read, with Range and ETag. The content type
+// follows from `?filename=NAME`: browsers show images, videos and text, and save anything else. No
+// response can run scripts (Content-Security-Policy: sandbox). Exchange and upstream outlive the
+// handler.
 std::unique_ptr<HttpHandler> MakeDownloadHandler(const BlobPath& blob, HttpExchange* exchange,
                                                  Upstream* upstream);
 

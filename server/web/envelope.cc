@@ -35,7 +35,8 @@ std::string Envelope(uint8_t flags, std::string_view payload) {
 
 absl::StatusOr<std::string_view> SoleEnvelope(std::string_view body) {
   if (body.size() < kEnvelopeHeaderBytes) {
-    return absl::InvalidArgumentError("the body is cut: a frame has 5 bytes before its message");
+    return absl::InvalidArgumentError(
+        "the body is cut: a frame begins with 5 bytes of flags and length");
   }
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(body[i]); };
   if ((byte(0) & kCompressedFlag) != 0) {

@@ -23,7 +23,7 @@ std::string Envelope(uint8_t flags, std::string_view payload);
 // frame.
 absl::StatusOr<std::string_view> SoleEnvelope(std::string_view body);
 
-// Decodes base64 that may be padded pieces one after another, as gRPC-Web's text form allows.
+// Decodes base64, which may be a sequence of padded pieces, as gRPC-Web's text form allows.
 // InvalidArgument for anything else.
 absl::StatusOr<std::string> DecodeBase64Pieces(std::string_view text);
 

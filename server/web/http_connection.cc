@@ -26,7 +26,7 @@ constexpr size_t kPartBytes = size_t{64} << 10;
 constexpr int kHttp11 = 11;
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-// Everything that is served has a name of these; nothing is percent-encoded.
+// All paths of this server consist of these characters, without percent-encoding.
 bool IsPlainTarget(std::string_view target) {
   return target.starts_with('/') &&
          target.find_first_not_of(
@@ -45,7 +45,8 @@ bool HasControlCharacters(std::string_view value) {
   });
 }
 
-// Where a body ends must have one meaning, or a proxy before us could read another request than we.
+// The end of the body must be unambiguous, or a proxy in front could see other requests than this
+// server.
 bool IsBodyLengthClear(const HttpRequestHead& head) {
   const int n_lengths = head.CountOf("content-length");
   const int n_codings = head.CountOf("transfer-encoding");
@@ -60,7 +61,8 @@ HttpResponse Bad(const char* message) {
   return ErrorResponse(400, absl::InvalidArgumentError(message));
 }
 
-// Errors of the parser have an answer; those of the connection have nobody to hear it.
+// True for errors of the parser, which get an error response. After errors of the connection no
+// response can be sent.
 bool IsMalformed(const boost::system::error_code& error) {
   return error.category() == make_error_code(http::error::bad_method).category() &&
          error != http::error::end_of_stream && error != http::error::partial_message;
@@ -99,7 +101,7 @@ void HttpConnection::CheckDeadline(SteadyTime now) {
   ++read_number_;
   ErrorCode ignored;
   socket_.cancel(ignored);
-  Refuse(ErrorResponse(408, absl::DeadlineExceededError("the request came too slowly")));
+  Refuse(ErrorResponse(408, absl::DeadlineExceededError("the request took too long to arrive")));
 }
 
 void HttpConnection::Enter(Phase phase, absl::Duration timeout) {
@@ -169,15 +171,16 @@ std::optional<HttpResponse> HttpConnection::TakeHead() {
   if (message.version() != kHttp11) {
     return ErrorResponse(505, absl::UnimplementedError("this server speaks HTTP/1.1"));
   }
-  if (!IsPlainTarget(target)) return Bad("the path has characters that no path here has");
-  if (!IsBodyLengthClear(head_)) return Bad("where the body ends is not clear");
+  if (!IsPlainTarget(target)) return Bad("the path has characters that no path of this server has");
+  if (!IsBodyLengthClear(head_)) return Bad("the end of the body is ambiguous");
   const size_t question = target.find('?');
   head_.path = target.substr(0, question);
   if (question != std::string::npos) head_.query = target.substr(question + 1);
   const std::string_view expect = head_.Header("expect");
   if (!expect.empty()) {
     if (!absl::EqualsIgnoreCase(absl::string_view(expect.data(), expect.size()), "100-continue")) {
-      return ErrorResponse(417, absl::UnimplementedError("Expect may be 100-continue alone"));
+      return ErrorResponse(417,
+                           absl::UnimplementedError("the only supported Expect is 100-continue"));
     }
     owes_continue_ = !parser_->is_done();
   }
@@ -260,7 +263,7 @@ void HttpConnection::OnWatched() {
   ErrorCode error;
   const size_t n_bytes = socket_.available(error);
   if (error || n_bytes == 0) return Close();
-  // The next request came early. A little is kept for later; a flood is no client of ours.
+  // Bytes of the next request. Keep up to the size of a header for later; more is abuse.
   if (buffer_.size() + n_bytes > shared_.limits->max_header_bytes) return Close();
   const size_t n_read = socket_.read_some(buffer_.prepare(n_bytes), error);
   if (error) return Close();
@@ -306,11 +309,11 @@ void HttpConnection::Respond(HttpResponse response) {
 void HttpConnection::BeginStream(HttpResponse response, std::optional<uint64_t> body_length) {
   if (phase_ == Phase::kClosed) return;
   has_responded_ = true;
-  ++read_number_;  // a body that is still being read is of no use any more
-  // What is left of a body that nobody reads would be taken for the next request.
+  ++read_number_;  // abandons a read of the body
+  // The unread rest of a body would be parsed as the next request.
   if (!parser_.has_value() || !parser_->is_done()) keep_alive_ = false;
   is_chunked_ = !body_length.has_value();
-  outgoing_ = HeadText(response, body_length);  // leaves with the first bytes
+  outgoing_ = HeadText(response, body_length);  // sent with the first bytes of the body
 }
 
 void HttpConnection::Write(std::string bytes, std::function<void()> on_written) {
@@ -341,7 +344,7 @@ void HttpConnection::WriteAll(std::string bytes, std::function<void()> on_writte
   WritePiece();
 }
 
-// Piece by piece, so that a slow line has its time for each.
+// Writes in pieces, because the time limit holds for each piece: a slow connection is not cut.
 void HttpConnection::WritePiece() {
   Enter(Phase::kWriting, shared_.limits->transfer_timeout);
   const size_t n_bytes = std::min(kPartBytes, outgoing_.size() - n_written_);
@@ -369,8 +372,8 @@ void HttpConnection::FinishExchange() {
   AwaitRequest(shared_.limits->idle_timeout);
 }
 
-// Closing at once while the peer still sends would reset the connection, and the peer might lose
-// the answer.
+// Closing while the peer still sends would reset the connection, and the peer could lose the
+// response.
 void HttpConnection::Linger() {
   if (phase_ != Phase::kLingering) {
     ErrorCode ignored;

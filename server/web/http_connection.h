@@ -20,7 +20,7 @@ namespace nerf {
 
 class HttpConnection;
 
-// What the connections of a server share.
+// State that all connections of a server share.
 struct HttpConnectionShared {
   const WebLimits* limits = nullptr;
   const Clock* clock = nullptr;
@@ -30,9 +30,9 @@ struct HttpConnectionShared {
   std::function<void(HttpConnection*)> on_closed = {};
 };
 
-// One connection, one request at a time: waits, reads a header, has the router find a handler,
-// serves as that handler's exchange, waits again. While an answer is made it listens whether the
-// peer goes. Not thread-safe. Every operation under way holds a shared_ptr.
+// One HTTP connection. It serves one request at a time: reads the header, has the router make a
+// handler, and is that handler's HttpExchange until the response is written. Meanwhile it notices
+// if the peer disconnects. Not thread-safe. Pending operations keep it alive with a shared_ptr.
 class HttpConnection final : public HttpExchange,
                              public std::enable_shared_from_this<HttpConnection> {
  public:
@@ -42,11 +42,11 @@ class HttpConnection final : public HttpExchange,
 
   void Start();
   void Close();
-  // Ends what took longer than its phase may.
+  // Ends the request or the connection if the current phase has taken longer than its limit.
   void CheckDeadline(SteadyTime now);
-  // Between two requests: nothing is lost when it is closed.
+  // True between two requests, when closing the connection loses nothing.
   bool is_idle() const { return phase_ == Phase::kIdle; }
-  // Counts the idle times of all connections: the smallest has been idle for longest.
+  // The order in which connections became idle: the smallest number has been idle longest.
   uint64_t idle_number() const { return idle_number_; }
 
   const HttpRequestHead& head() const override { return head_; }
@@ -69,11 +69,12 @@ class HttpConnection final : public HttpExchange,
   void AwaitRequest(absl::Duration timeout);
   void ReadHeader();
   void OnHeader(const ErrorCode& error);
-  // Copies the parsed header into head_. An error answer for what is refused before routing.
+  // Copies the parsed header into head_. Returns an error response if the request is refused before
+  // routing.
   std::optional<HttpResponse> TakeHead();
   void ReadBodyPart(BodyCallback callback);
   void OnBody(const ErrorCode& error, const BodyCallback& callback);
-  // Listens for the peer's end while it has nothing to send.
+  // Notices a disconnect while no bytes of the peer are expected.
   void Watch();
   void OnWatched();
   void Refuse(HttpResponse response);
@@ -91,7 +92,7 @@ class HttpConnection final : public HttpExchange,
   SteadyTime deadline_;
   uint64_t idle_number_ = 0;
 
-  // Of the request.
+  // State of the current request.
   std::optional<Parser> parser_;
   HttpRequestHead head_;
   HttpHeaders common_headers_;
@@ -103,11 +104,12 @@ class HttpConnection final : public HttpExchange,
   bool is_chunked_ = false;
   bool keep_alive_ = false;
   bool is_watching_ = false;
-  // Counts reads of header and body: the callback of one that was given up does nothing.
+  // Number of the last read of header or body. Callbacks of earlier reads, which were given up, do
+  // nothing.
   uint64_t read_number_ = 0;
   uint64_t watch_number_ = 0;  // the same for Watch
 
-  // Of the write under way.
+  // The pending write.
   std::string outgoing_;
   size_t n_written_ = 0;
   std::function<void()> on_written_;

@@ -32,40 +32,40 @@ struct HttpResponse {
   std::string body = {};
 };
 
-// An answer in JSON to what is no call: {"code":..., "message":...} with Connect's name of the
-// code.
+// A JSON error for a request that is not an RPC: {"code":..., "message":...} with Connect's name of
+// the code.
 HttpResponse ErrorResponse(int http_status, const absl::Status& status);
 HttpResponse ErrorResponse(const absl::Status& status);  // with the HTTP status of its code
 
-// One request and its answer. Not thread-safe: every call and callback on the gateway's thread.
-// Answer with Respond, or with BeginStream, Write in turn, and EndStream.
+// One request and its response. Not thread-safe: calls and callbacks run on the gateway's thread.
+// The handler calls Respond, or BeginStream, then Write any number of times, then EndStream.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
 
   virtual const HttpRequestHead& head() const = 0;
-  // What Content-Length states, 0 without a body; nullopt for a chunked one.
+  // Content-Length; 0 without a body, nullopt for a chunked body.
   virtual std::optional<uint64_t> content_length() const = 0;
 
-  // Reads on, some 64 KiB at a time. `bytes` are valid during the callback; `last` comes once, at
-  // the body's end. One read at a time.
+  // Reads the next part of the body, at most 64 KiB. `bytes` are valid during the callback; `last`
+  // is true once, at the body's end. One read at a time.
   using BodyCallback = std::function<void(std::string_view bytes, bool last)>;
   virtual void ReadBody(BodyCallback callback) = 0;
-  // Takes room for bodies in memory from a budget that all connections share; it returns with the
-  // exchange's end. False when there is none left.
+  // Reserves memory for bodies from a budget that all connections share, until the exchange ends.
+  // False if the budget is used up.
   virtual bool Reserve(size_t n_bytes) = 0;
 
   virtual void Respond(HttpResponse response) = 0;
   // `response.body` is empty. Without a length the body is chunked.
   virtual void BeginStream(HttpResponse response, std::optional<uint64_t> body_length) = 0;
-  // One write at a time; `on_written` once the kernel has the bytes.
+  // One write at a time; `on_written` runs once the kernel has the bytes.
   virtual void Write(std::string bytes, std::function<void()> on_written) = 0;
   virtual void EndStream() = 0;
-  // Cuts the connection: the answer that was begun cannot be completed.
+  // Closes the connection because the begun response cannot be completed.
   virtual void Abort() = 0;
 };
 
-// Answers one request. Destroyed when its answer is complete or its peer has gone.
+// Answers one request. Destroyed when its response is complete or the peer has disconnected.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;

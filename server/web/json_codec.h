@@ -11,10 +11,9 @@ class Descriptor;
 
 namespace nerf {
 
-// Translates one message between protobuf's JSON form and its binary form. `type` is of the
-// generated pool. Answers carry every field that is not of a message type, zeros and empty lists
-// too, under its lowerCamelCase name. Requests may use both spellings of a name; a name that the
-// message does not have is refused.
+// Translates one message between protobuf's JSON form and its binary form. `type` comes from the
+// generated pool. Responses carry every field that is not a message, even if zero or empty, under
+// its lowerCamelCase name. Requests may spell names in either way; unknown names are refused.
 absl::StatusOr<std::string> JsonToBinary(const google::protobuf::Descriptor& type,
                                          std::string_view json);
 absl::StatusOr<std::string> BinaryToJson(const google::protobuf::Descriptor& type,

@@ -7,25 +7,25 @@
 
 namespace nerf {
 
-// Where a page comes from, as RFC 6454 writes it in the header Origin. In lower case.
+// The origin of a page (RFC 6454), as the header Origin has it, in lower case.
 struct Origin {
   std::string scheme;  // http or https
   std::string host;    // with brackets around an IPv6 address
-  int port = 0;        // the scheme's own where none is written
+  int port = 0;        // the scheme's default if none is given
 
-  // Without the scheme's own port.
+  // Leaves out the scheme's default port.
   std::string ToString() const;
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-// "https://host" or "http://host:port", and nothing after it. InvalidArgument for any other form,
-// "null" and "*" among them.
+// Reads "https://host" or "http://host:port" with nothing after it. InvalidArgument for any other
+// form, such as "null" and "*".
 absl::StatusOr<Origin> ParseOrigin(std::string_view text);
 
-// The host and port of the header Host, as a page of `scheme` there would have them.
+// The origin of a page of `scheme` that was loaded from the host and port of the header Host.
 absl::StatusOr<Origin> ParseHost(std::string_view scheme, std::string_view text);
 
-// True for localhost and for IP addresses: names that no DNS answer can point elsewhere.
+// True for localhost and IP addresses, which no DNS answer can redirect.
 bool IsFixedHost(std::string_view host);
 
 }  // namespace nerf

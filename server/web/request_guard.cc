@@ -16,7 +16,7 @@ constexpr char kAllowedHeaders[] =
 constexpr char kExposedHeaders[] =
     "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Content-Range, ETag, Accept-Ranges, "
     "Content-Disposition, Tus-Resumable, Upload-Length, Upload-Offset";
-// What a browser may remember of a preflight.
+// How long a browser may cache a preflight.
 constexpr char kPreflightSeconds[] = "7200";
 
 }  // namespace
@@ -43,8 +43,8 @@ RequestGuard::Verdict RequestGuard::Check(const HttpRequestHead& head) const {
       std::any_of(allowed_origins_.begin(), allowed_origins_.end(),
                   [&](const Origin& allowed) { return allowed.host == host->host; });
   if (!is_ours) {
-    return refuse(fmt::format(
-        "this server is not known as {}; --web-origin names what it is reached as", host->host));
+    return refuse(
+        fmt::format("{} is not a name of this server; add it with --web-origin", host->host));
   }
 
   const int n_origins = head.CountOf("origin");
@@ -53,7 +53,7 @@ RequestGuard::Verdict RequestGuard::Check(const HttpRequestHead& head) const {
   if (n_origins == 1) {
     const absl::StatusOr<Origin> origin = ParseOrigin(head.Header("origin"));
     if (!origin.ok()) return refuse("requests from this Origin are not allowed");
-    // Behind a proxy with TLS the page is https, and we see http.
+    // Behind a TLS proxy the page's scheme is https although the request arrives by http.
     const absl::StatusOr<Origin> own = ParseHost(origin->scheme, head.Header("host"));
     is_same_origin = own.ok() && *own == *origin;
     if (!is_same_origin) {
@@ -65,7 +65,7 @@ RequestGuard::Verdict RequestGuard::Check(const HttpRequestHead& head) const {
   const std::string_view site = head.Header("sec-fetch-site");
   const bool is_foreign = !site.empty() && site != "same-origin" && site != "none";
   if (!is_foreign || !verdict.cors_origin.empty()) return verdict;
-  // Following a link sends no Origin; forms that another page sends have POST, and one.
+  // A followed link is a GET without Origin. A form of another site sends POST with an Origin.
   const bool is_navigation = n_origins == 0 && head.Header("sec-fetch-mode") == "navigate" &&
                              head.Header("sec-fetch-dest") == "document" &&
                              (head.method == "GET" || head.method == "HEAD");

@@ -8,8 +8,8 @@
 
 namespace nerf {
 
-// Decides which requests are looked at. Every page that a browser shows can send requests to
-// loopback, so who asks is taken from what browsers do not let pages forge:
+// Decides which requests are served. Any page in a browser can send requests to loopback, so the
+// sender is told by headers that browsers do not let pages set:
 //   Host            names this server: an IP address, localhost, or the host of an allowed origin.
 //                   A name that an attacker's DNS points here is refused.
 //   Origin          if present, is this server's own or an allowed one.
@@ -22,15 +22,15 @@ class RequestGuard {
 
   struct Verdict {
     std::string refusal;      // why the request is refused; empty when it is not
-    std::string cors_origin;  // the allowed origin that asks; empty for requests of our own page
-    bool is_link = false;     // a link from another site: good for the page alone
+    std::string cors_origin;  // the allowed origin of the request; empty for our own page
+    bool is_link = false;     // a link from another site: may load the page, nothing else
   };
   Verdict Check(const HttpRequestHead& head) const;
 
-  // The headers that every answer carries, with those of CORS where `verdict` has an origin.
+  // The headers of every response, with those of CORS if `verdict` has an origin.
   HttpHeaders ResponseHeaders(const Verdict& verdict) const;
 
-  // The answer to OPTIONS.
+  // The response to OPTIONS.
   HttpResponse Preflight(const HttpRequestHead& head, const Verdict& verdict) const;
 
  private:

@@ -62,14 +62,14 @@ const CodeRow& RowOf(int code) {
                                                              : kCodes[2];
 }
 
-// "utf-8" is the one parameter that a JSON type may carry.
+// "charset=utf-8" is the only allowed parameter of a JSON type.
 bool IsUtf8Parameter(std::string_view parameter) {
   std::string lower(parameter);
   absl::AsciiStrToLower(&lower);
   return lower == "charset=utf-8" || lower == "charset=\"utf-8\"";
 }
 
-// At most `max_digits` digits and nothing else.
+// Reads at most `max_digits` digits; nullopt for any other text.
 std::optional<int64_t> ParseDigits(std::string_view text, size_t max_digits) {
   if (text.empty() || text.size() > max_digits ||
       text.find_first_not_of("0123456789") != std::string_view::npos) {
@@ -120,7 +120,7 @@ std::string JsonString(std::string_view text) {
   return json + '"';
 }
 
-// As gRPC's trailer grpc-message wants it.
+// The encoding of gRPC's trailer grpc-message.
 std::string PercentEncoded(std::string_view text) {
   std::string encoded;
   for (const char c : text) {

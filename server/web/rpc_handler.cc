@@ -32,7 +32,7 @@ class RpcHandler final : public HttpHandler {
              size_t max_message_bytes, HttpExchange* exchange, Upstream* upstream)
       : method_(method),
         format_(format),
-        // Text is a third longer.
+        // Base64 is a third longer than what it encodes.
         max_body_bytes_(format.is_text ? (max_message_bytes + kEnvelopeHeaderBytes + 2) / 3 * 4
                                        : max_message_bytes + kEnvelopeHeaderBytes),
         exchange_(*exchange),
@@ -51,19 +51,19 @@ class RpcHandler final : public HttpHandler {
     NERF_RETURN_IF_ERROR(CheckRpcHeaders(format_, exchange_.head()));
     if (method_.client_streaming()) {
       return absl::UnimplementedError(
-          "browsers cannot stream requests; blobs are uploaded by HTTP PATCH of their name");
+          "browsers cannot stream requests; upload blobs with HTTP PATCH (docs/web.md)");
     }
     NERF_ASSIGN_OR_RETURN(timeout_, ReadRpcTimeout(format_, exchange_.head()));
-    // In process an answer could be there before gRPC looks at the clock.
+    // An in-process call could return before gRPC checks the deadline.
     if (timeout_ <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError("the deadline was over when the call came");
+      return absl::DeadlineExceededError("the deadline had passed when the call arrived");
     }
     return absl::OkStatus();
   }
 
   absl::Status TooLong() const {
-    return WithReason(absl::ResourceExhaustedError(
-                          fmt::format("the request's body may have {} bytes", max_body_bytes_)),
+    return WithReason(absl::ResourceExhaustedError(fmt::format(
+                          "the request's body is larger than {} bytes", max_body_bytes_)),
                       reason::kSizeLimit);
   }
 
@@ -71,7 +71,8 @@ class RpcHandler final : public HttpHandler {
     exchange_.ReadBody([this](std::string_view bytes, bool last) {
       if (body_.size() + bytes.size() > max_body_bytes_) return Fail(TooLong());
       if (!exchange_.Reserve(bytes.size())) {
-        return Fail(absl::UnavailableError("too many requests are being sent at once"));
+        return Fail(absl::UnavailableError(
+            "the requests being received together exceed the gateway's memory limit"));
       }
       body_ += bytes;
       if (!last) return ReadOn();

@@ -12,9 +12,9 @@ class MethodDescriptor;
 
 namespace nerf {
 
-// Forwards one unary call or server stream in Connect's protocol or gRPC-Web. `method` may be of
-// any kind: those that browsers cannot call end with unimplemented. `max_message_bytes` bounds the
-// request's message. Exchange and upstream outlive the handler.
+// Forwards one unary call or server stream in Connect's protocol or gRPC-Web. Client streams, which
+// browsers cannot send, end with unimplemented. `max_message_bytes` bounds the request's message.
+// Exchange and upstream outlive the handler.
 std::unique_ptr<HttpHandler> MakeRpcHandler(const google::protobuf::MethodDescriptor& method,
                                             const RpcFormat& format, size_t max_message_bytes,
                                             HttpExchange* exchange, Upstream* upstream);

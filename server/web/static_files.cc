@@ -22,8 +22,8 @@ constexpr std::array kTypes = {
     FileType{".svg", "image/svg+xml"},
 };
 
-// blob: and data: are pictures that the page made itself. Styles set by scripts are not `style`
-// attributes and need no exception.
+// blob: and data: allow images that the page makes itself. Styles set by scripts need no exception,
+// because they are no `style` attributes.
 constexpr char kContentSecurityPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -43,7 +43,7 @@ const EmbeddedFile* Find(std::string_view path) {
   return found == files.end() ? nullptr : &*found;
 }
 
-// The files never change while the process lives, so each digest is taken once.
+// The files are compiled in, so each digest is computed once.
 const std::string& ETagOf(const EmbeddedFile& file) {
   static const std::map<std::string_view, std::string>* const etags = [] {
     auto* made = new std::map<std::string_view, std::string>();
@@ -63,7 +63,8 @@ std::optional<HttpResponse> StaticResponse(const HttpRequestHead& head) {
   HttpResponse response{.headers = {{"Content-Type", std::string(TypeOf(file->name))},
                                     {"Content-Security-Policy", kContentSecurityPolicy},
                                     {"Cross-Origin-Opener-Policy", "same-origin"},
-                                    // Asks each time; an unchanged file is not sent again.
+                                    // The browser asks each time; an unchanged file is not sent
+                                    // again.
                                     {"Cache-Control", "no-cache"},
                                     {"ETag", ETagOf(*file)}}};
   if (head.Header("if-none-match") == ETagOf(*file)) {

@@ -17,8 +17,8 @@ struct EmbeddedFile {
 // Defined by the source that cmake/NerfEmbed.cmake writes.
 std::span<const EmbeddedFile> EmbeddedFiles();
 
-// The page and its parts for GET and HEAD; nullopt for a path that is none of them. The page may
-// load nothing from elsewhere and no other site may frame it.
+// The response to GET or HEAD of the page or one of its files; nullopt for other paths. The page
+// may load nothing from other sites, and no other site may frame it.
 std::optional<HttpResponse> StaticResponse(const HttpRequestHead& head);
 
 }  // namespace nerf

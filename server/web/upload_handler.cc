@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kTusVersion[] = "1.0.0";
 constexpr size_t kMessageBytes = size_t{256} << 10;
-// Disks and digests take their time; a peer that is gone ends the call before.
+// Long enough for a slow disk. The call ends earlier if the peer disconnects.
 constexpr absl::Duration kQueryTimeout = absl::Seconds(30);
 constexpr int kConflict = 409;
 constexpr int kPreconditionFailed = 412;
@@ -104,12 +104,12 @@ class UploadHandler final : public HttpHandler {
       response.headers.emplace_back("Cache-Control", "no-store");
       return exchange_.Respond(std::move(response));
     }
-    // As ByteStream.Write has it: an upload of what is here already ends early and well.
+    // As in ByteStream.Write, an upload of a blob that is present succeeds at once.
     if (is_complete_) return exchange_.Respond({.status = 204, .headers = OffsetHeaders()});
     if (*offset_ != committed_) {
       return Refuse(kConflict,
-                    absl::AbortedError(fmt::format("Upload-Offset is {}, and {} bytes are here",
-                                                   *offset_, committed_)));
+                    absl::AbortedError(fmt::format(
+                        "Upload-Offset is {}, but the server has {} bytes", *offset_, committed_)));
     }
     StartWrite();
   }
@@ -141,7 +141,7 @@ class UploadHandler final : public HttpHandler {
     ReadOn();
   }
 
-  // Collects a message's bytes from the body, then sends it.
+  // Reads the body until a message is full, then sends it.
   void ReadOn() {
     exchange_.ReadBody([this](std::string_view bytes, bool last) {
       if (bytes.size() > blob_.byte_size - next_offset_ - pending_.size()) {
@@ -170,11 +170,11 @@ class UploadHandler final : public HttpHandler {
   HttpExchange& exchange_;
   Upstream& upstream_;
   std::optional<uint64_t> offset_;  // of PATCH
-  uint64_t committed_ = 0;          // as the service says
+  uint64_t committed_ = 0;          // as the service reported
   bool is_complete_ = false;
   uint64_t next_offset_ = 0;  // of the next message
   std::string pending_;       // its bytes so far
-  bool is_ended_ = false;     // the last message is on its way
+  bool is_ended_ = false;     // the last message was sent
   std::optional<UpstreamCall> call_;
 };
 

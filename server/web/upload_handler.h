@@ -8,15 +8,15 @@
 
 namespace nerf {
 
-// Answers HEAD and PATCH of an upload's name as the core protocol of tus 1.0 has it: HEAD tells the
-// offset that the server holds, PATCH sends the bytes from there on. The last byte finishes the
-// upload: the digest is checked then. Through ByteStream.QueryWriteStatus and ByteStream.Write, one
-// message of 256 KiB in flight. What came before a cut is kept. Exchange and upstream outlive the
+// Answers HEAD and PATCH of an upload's name with the core protocol of tus 1.0: HEAD returns the
+// server's offset, PATCH appends bytes there. After the last byte the digest is checked and the
+// upload is finished. Uses ByteStream.QueryWriteStatus and ByteStream.Write with one message of 256
+// KiB in flight. Bytes that arrived before a disconnect are kept. Exchange and upstream outlive the
 // handler.
 std::unique_ptr<HttpHandler> MakeUploadHandler(const BlobPath& blob, HttpExchange* exchange,
                                                Upstream* upstream);
 
-// The answer to OPTIONS of an upload's name: versions of tus.
+// Headers of the response to OPTIONS of an upload's name: the supported versions of tus.
 HttpHeaders TusHeaders();
 
 }  // namespace nerf

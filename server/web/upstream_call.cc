@@ -26,7 +26,7 @@ std::string ToString(const grpc::ByteBuffer& buffer) {
 
 }  // namespace
 
-// A tag of the completion queue. Holds the call while gRPC works on the operation.
+// A tag of the completion queue. Keeps the call alive while gRPC runs the operation.
 struct UpstreamCall::Operation {
   void (State::*finished)(bool ok) = nullptr;
   std::shared_ptr<State> owner = nullptr;
@@ -61,7 +61,7 @@ class UpstreamCall::State : public std::enable_shared_from_this<State> {
     Proceed();
   }
 
-  // No handler is called any more. They stay: one of them may be what runs.
+  // After this no handler is called. They are not destroyed, because one of them may be running.
   void Detach() {
     is_detached_ = true;
     context_.TryCancel();
@@ -74,7 +74,7 @@ class UpstreamCall::State : public std::enable_shared_from_this<State> {
     return operation;
   }
 
-  // Begins what was asked for before the call had started.
+  // Begins the operations that were requested before the call had started.
   void Proceed() {
     if (!has_started_ || is_finishing_) return;
     if (std::exchange(wants_write_, false)) {
@@ -90,7 +90,7 @@ class UpstreamCall::State : public std::enable_shared_from_this<State> {
     stream_->Finish(&status_, Begin(&finish_));
   }
 
-  // Whether it started well a read or Finish tells.
+  // A failed start is reported by the next read or by Finish.
   void Started(bool) {
     has_started_ = true;
     is_detached_ ? Finish() : Proceed();

@@ -15,12 +15,12 @@
 
 namespace nerf {
 
-// Calls methods by name over a channel, on behalf of requests. Not thread-safe, but for the
-// completion queue: all of it on the gateway's thread, to which `post` takes functions.
+// Calls methods by name over a channel. Not thread-safe: everything runs on the gateway's thread,
+// to which `post` passes functions from the completion queue's thread.
 //
-// A completion queue, not reactors: a client reactor asks for the status from the start, and the
-// in-process transport of gRPC 1.51 then loses a message that comes in one batch with the status,
-// as unary answers do, unless a read is waiting for it already.
+// It uses a completion queue and not reactors: a client reactor requests the status from the start,
+// and the in-process transport of gRPC 1.51 then loses a message that arrives in one batch with the
+// status, as unary responses do, unless a read is already pending.
 class Upstream {
  public:
   using Post = std::function<void(std::function<void()>)>;
@@ -50,14 +50,13 @@ struct UpstreamRequest {
 struct UpstreamHandlers {
   std::function<void(std::string)> on_message = {};
   std::function<void()> on_sent = {};
-  // Last, once. No read or write is outstanding then.
+  // Called once, as the last handler, when no read or write is pending.
   std::function<void(const grpc::Status&)> on_done = {};
 };
 
 // One gRPC call of any kind, with at most one message in flight each way. Not thread-safe: all
-// calls and handlers on the gateway's thread.
-//   Send in turn with on_sent, the last one with `is_last`; Read in turn with on_message. The end
-//   is heard by a Read that finds no more message.
+// calls and handlers on the gateway's thread. Call Send again after on_sent, the last time with
+// `is_last`, and Read again after on_message. A Read that finds no more messages detects the end.
 // Destroying it cancels the call; no handler is called then.
 class UpstreamCall {
  public:
@@ -77,13 +76,13 @@ class UpstreamCall {
   const std::shared_ptr<State> state_;
 };
 
-// What of a request's headers a call carries on: who asks, and the trace that it belongs to.
+// The headers that a call passes on: the caller's credentials and the trace.
 template <typename Head>
 std::vector<std::pair<std::string, std::string>> ForwardedMetadata(const Head& head) {
   std::vector<std::pair<std::string, std::string>> metadata;
   for (const char* name : {"authorization", "traceparent"}) {
     const std::string value(head.Header(name));
-    // gRPC ends the process over a value that is no printable ASCII.
+    // gRPC aborts the process if a value is not printable ASCII.
     const bool is_printable = value.find_first_not_of(
                                   " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                   "[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~") == std::string::npos;

@@ -6,14 +6,14 @@
 
 namespace nerf {
 
-// What one peer, and all of them together, may take of the gateway. gRPC's own limits are HTTP/2's
-// and do not hold for calls in process.
+// Limits of the gateway, for one peer and for all together. gRPC's own limits are part of HTTP/2
+// and do not hold for in-process calls.
 struct WebLimits {
   size_t max_connections = 256;
   size_t max_header_bytes = size_t{16} << 10;    // first line and headers
   size_t max_message_bytes = size_t{4} << 20;    // of a call's request, as gRPC's own
   size_t max_buffered_bytes = size_t{64} << 20;  // requests of all connections in memory
-  // Between requests; a new connection has the header's time.
+  // Between requests. The first request of a connection has header_timeout instead.
   absl::Duration idle_timeout = absl::Seconds(75);
   // From a header's first byte to its last.
   absl::Duration header_timeout = absl::Seconds(10);
@@ -21,7 +21,7 @@ struct WebLimits {
   absl::Duration transfer_timeout = absl::Seconds(30);
   // For a peer that goes on sending a body that was refused.
   absl::Duration linger_timeout = absl::Seconds(2);
-  // How often the times above are looked at.
+  // How often the limits above are checked.
   absl::Duration sweep_interval = absl::Milliseconds(100);
 };
 

@@ -21,7 +21,7 @@ namespace {
 constexpr int kMethodNotAllowed = 405;
 constexpr int kUnsupportedMediaType = 415;
 
-// An answer that is known at once.
+// A response that is known at once.
 class FixedHandler final : public HttpHandler {
  public:
   FixedHandler(HttpResponse response, HttpExchange* exchange)
@@ -38,8 +38,9 @@ std::unique_ptr<HttpHandler> Fixed(HttpResponse response, HttpExchange* exchange
 }
 
 std::unique_ptr<HttpHandler> NotAllowed(const char* methods, HttpExchange* exchange) {
-  HttpResponse response = ErrorResponse(
-      kMethodNotAllowed, absl::UnimplementedError(absl::StrCat("this takes ", methods, " alone")));
+  HttpResponse response =
+      ErrorResponse(kMethodNotAllowed,
+                    absl::UnimplementedError(absl::StrCat("only ", methods, " is allowed here")));
   response.headers.emplace_back("Allow", methods);
   return Fixed(std::move(response), exchange);
 }
@@ -94,9 +95,9 @@ std::unique_ptr<HttpHandler> WebRouter::RouteCall(HttpExchange* exchange) const 
       format.has_value() && (format->protocol == WebProtocol::kGrpcWeb ||
                              (format->protocol == WebProtocol::kConnectStream) == is_stream);
   if (!fits) {
-    HttpResponse response = ErrorResponse(
-        kUnsupportedMediaType,
-        absl::InvalidArgumentError("Content-Type is none that this method is called with"));
+    HttpResponse response =
+        ErrorResponse(kUnsupportedMediaType,
+                      absl::InvalidArgumentError("the Content-Type is not one of Accept-Post"));
     response.headers.emplace_back(
         "Accept-Post", is_stream ? "application/connect+json, application/connect+proto, "
                                    "application/grpc-web+proto, application/grpc-web-text+proto"

@@ -9,18 +9,18 @@
 
 namespace nerf {
 
-// Finds who answers a request:
+// Chooses the handler of a request:
 //   POST       /{package.Service}/{Method}   calls, in Connect's protocol or gRPC-Web
 //   HEAD PATCH /uploads/{uuid}/blobs/...     uploads (tus)
 //   GET HEAD   /blobs/{sha256}/{size}        downloads
 //   GET HEAD   everything else               the page
-// All that it is given outlives it.
+// Arguments of the constructor outlive it.
 class WebRouter {
  public:
   WebRouter(const RequestGuard* guard, const WebLimits* limits, Upstream* upstream)
       : guard_(*guard), limits_(*limits), upstream_(*upstream) {}
 
-  // `headers` are set to what every answer to this request carries.
+  // Sets *headers to those of every response to this request.
   std::unique_ptr<HttpHandler> Route(HttpExchange* exchange, HttpHeaders* headers) const;
 
  private:

@@ -32,7 +32,7 @@ constexpr char kFull[] =
 
 }  // namespace
 
-// Everything but the constructor, Listen and Shutdown runs on thread_.
+// All but the constructor, Listen and Shutdown runs on thread_.
 class WebServer::Impl {
  public:
   Impl(const WebServerOptions& options, std::shared_ptr<grpc::Channel> channel, const Clock* clock)
@@ -64,7 +64,7 @@ class WebServer::Impl {
     if (error) {
       return absl::FailedPreconditionError(
           fmt::format("cannot serve the web page on {} port {}: {}. --web-listen takes another "
-                      "address, or none at all (--web-listen '')",
+                      "address; --web-listen '' serves no page",
                       options_.host, options_.port, error.message()));
     }
     port_ = acceptor_.local_endpoint(error).port();
@@ -95,7 +95,7 @@ class WebServer::Impl {
     acceptor_.async_accept([this](const ErrorCode& error, tcp::socket socket) {
       if (is_stopping_ || error == asio::error::operation_aborted) return;
       if (error) {
-        // No file descriptor is free, say. The next sweep tries again.
+        // For example, no file descriptor is free. The next sweep tries again.
         LogWarning("a web connection could not be accepted", {{"error", error.message()}});
         is_accept_due_ = true;
         return;
@@ -117,7 +117,7 @@ class WebServer::Impl {
     connection->Start();
   }
 
-  // Makes room for a new connection. False when every one is at work.
+  // Makes room for a new connection. False if no connection is idle.
   bool CloseLongestIdle() {
     std::shared_ptr<HttpConnection> oldest;
     for (const auto& connection : connections_) {
@@ -139,7 +139,7 @@ class WebServer::Impl {
       return;
     }
     const SteadyTime now = clock_.Now();
-    // A copy: connections that end leave the set.
+    // Iterates over a copy, because connections that end leave the set.
     const std::vector<std::shared_ptr<HttpConnection>> all(connections_.begin(),
                                                            connections_.end());
     for (const auto& connection : all) {
@@ -169,7 +169,7 @@ class WebServer::Impl {
   std::set<std::shared_ptr<HttpConnection>> connections_;
   bool is_accept_due_ = false;
   bool is_stopping_ = false;
-  SteadyTime stop_deadline_;  // of the answers that are under way when it stops
+  SteadyTime stop_deadline_;  // for requests that are unfinished at Shutdown
   int port_ = 0;
   std::thread thread_;
 };

@@ -19,26 +19,26 @@ namespace nerf {
 struct WebServerOptions {
   std::string host;  // a numeric address without brackets
   int port = 0;      // 0 takes a free one
-  // Pages from elsewhere that may call (CORS); their hosts are names of this server, too.
+  // Origins of other sites whose pages may call (CORS). Their hosts are also accepted in Host.
   std::vector<Origin> allowed_origins;
   WebLimits limits;
 };
 
 // The gateway: an HTTP/1.1 server for browsers that serves the page and forwards calls over a
-// channel. It knows nothing of the services but their descriptors, so authorization and metrics are
-// theirs. One thread of its own runs everything. Thread-safe.
+// channel. It knows only the services' descriptors; the services check authorization and count
+// metrics. Runs on one thread of its own. Thread-safe.
 class WebServer {
  public:
-  // The clock outlives it, and so does what the channel leads to. FailedPrecondition when it cannot
-  // listen there.
+  // The clock and the server behind the channel outlive it. FailedPrecondition if it cannot listen
+  // on the address.
   static absl::StatusOr<std::unique_ptr<WebServer>> Start(const WebServerOptions& options,
                                                           std::shared_ptr<grpc::Channel> channel,
                                                           const Clock* clock);
-  // Cuts all connections at once where Shutdown was not called.
+  // Closes all connections at once unless Shutdown was called.
   ~WebServer();
 
-  // Takes no more connections, lets answers end for up to `grace`, cuts the rest and cancels their
-  // calls. May be called once.
+  // Accepts no more connections, lets running requests finish for up to `grace`, then closes the
+  // other connections and cancels their calls. Call at most once.
   void Shutdown(absl::Duration grace);
 
   int port() const;
