@@ -31,22 +31,23 @@ constexpr std::array kSharedSettings = {
                                    "samples of a smaller alpha are left out"),
     SettingOf<&C::batch_growth>(
         "batch_growth", 1, 64,
-        "target_samples grows to so many times itself from 30% to 80% of the budget"),
+        "factor by which target_samples grows, from 30% to 80% of the budget"),
     SettingOf<&C::beta1>("beta1", 0, 0.9999, "Adam: decay of the first moment"),
     SettingOf<&C::beta2>("beta2", 0, 0.99999, "Adam: decay of the second moment"),
     SettingOf<&C::cone>(
         "cone", -1, 0.1,
-        "a step is at least this share of the distance from the camera; negative: the scene's own"),
+        "least marching step over distance from the camera; negative: the scene's own"),
     SettingOf<&C::cuda_deterministic>("cuda_deterministic", 0, 1,
                                       "1 sums gradients so that one seed gives the same bytes"),
     SettingOf<&C::cuda_fp32>("cuda_fp32", 0, 1,
                              "1 trains in fp32 throughout; 0: half precision with fp32 masters"),
     SettingOf<&C::distortion>(
         "distortion", 0, 10,
-        "weight in the loss of how far apart a ray's weights lie; falls to 0 at half of "
+        "weight in the loss of the spread of a ray's weights; falls to 0 at half of "
         "the budget"),
-    SettingOf<&C::ema_decay>("ema_decay", 0, 0.9999,
-                             "moving average of the weights for evaluation, a step; 0: none"),
+    SettingOf<&C::ema_decay>(
+        "ema_decay", 0, 0.9999,
+        "decay per step of the average of the weights that evaluation uses; 0: no average"),
     SettingOf<&C::epsilon>("epsilon", 1e-30, 1, "Adam: added to the root of the second moment"),
     SettingOf<&C::grid_decay>("grid_decay", 0.5, 1, "occupancy grid: decay of a cell at an update"),
     PowerOfTwo(SettingOf<&C::grid_resolution>(
@@ -60,25 +61,26 @@ constexpr std::array kSharedSettings = {
     SettingOf<&C::initial_rays>("initial_rays", 16, 65536, "rays of the first step"),
     SettingOf<&C::initial_step_scale>(
         "initial_step_scale", 1, 64,
-        "steps along rays are so much longer at first; falls to 1 at half of the budget"),
+        "factor of the marching step at first; falls to 1 at half of the budget"),
     SettingOf<&C::learning_rate>("learning_rate", 1e-7, 1, "Adam: peak learning rate"),
     SettingOf<&C::loss>("loss", 0, 0, "huber or mse"),
     SettingOf<&C::loss_scale>("loss_scale", 1, 65536,
                               "loss is multiplied by this before the backward pass"),
     SettingOf<&C::max_rays>("max_rays", 16, 1048576, "most rays of a step"),
-    SettingOf<&C::min_transmittance>("min_transmittance", 0, 0.5,
-                                     "a ray ends at the sample that leaves less light than this"),
-    SettingOf<&C::near>(
-        "near", -1, 1e6,
-        "rays start so far from the camera; negative: the scene's own. Training units: the "
-        "level-0 box is 3 of them wide (Blender), 1 (instant-ngp) or 2 (others)"),
+    SettingOf<&C::min_transmittance>(
+        "min_transmittance", 0, 0.5,
+        "a ray ends at the sample after which less transmittance is left"),
+    SettingOf<&C::near>("near", -1, 1e6,
+                        "distance from the camera at which rays start; negative: the scene's own. "
+                        "Training units: the "
+                        "level-0 box is 3 of them wide (Blender), 1 (instant-ngp) or 2 (others)"),
     Nonzero(SettingOf<&C::step>(
         "step", -1, 1e6,
         "marching step, in training units as near; negative: the scene's own, 1/512 of "
         "the level-0 box's diagonal")),
     SettingOf<&C::target_samples>(
         "target_samples", 256, 4194304,
-        "trained samples of a step that the number of rays is steered to, at first"),
+        "trained samples of a step at first; the number of rays is adjusted to it"),
     SettingOf<&C::warmup_steps>("warmup_steps", 0, 100000,
                                 "steps over which the learning rate rises from 1%"),
 };
@@ -89,7 +91,7 @@ absl::string_view Abseil(std::string_view text) { return {text.data(), text.size
 bool ParseWhole(std::string_view text, double* number) {
   std::string decimal(text);
   for (const auto& [letter, exponent] : {std::pair{'k', "e3"}, {'M', "e6"}, {'G', "e9"}}) {
-    // The parser scales: 4.1 * 1e6 is no whole number in doubles.
+    // Let the parser apply the exponent: 4.1 * 1e6 is no whole number in doubles.
     if (text.size() > 1 && text.back() == letter) decimal.replace(text.size() - 1, 1, exponent);
   }
   return absl::SimpleAtod(decimal, number) && *number == std::floor(*number);

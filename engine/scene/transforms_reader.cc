@@ -174,9 +174,7 @@ class TransformsFile {
                absl::StrCat(Printable(*file), " is listed twice, first in ", first->second));
       return;
     }
-    const std::optional<float> time = ReadTime(frame, prefix, out_);
-    if (!pose || !time) return;
-    view.time = *time;
+    if (!pose) return;
     view.file = *std::move(file);
     view.pose = *pose;
     listed_.views.push_back(std::move(view));

@@ -7,7 +7,7 @@
 namespace nerf {
 namespace {
 
-// NVML's interface as far as we use it. Source: NVML API reference.
+// The part of NVML's interface that is used here. Source: NVML API reference.
 using NvmlDevice = void*;
 constexpr int kNvmlSuccess = 0;
 constexpr int kNvmlTemperatureOfGpu = 0;

@@ -43,12 +43,12 @@ CudaReport ReportCuda() {
   return report;
 }
 
-// Its version, or null.
+// The program's version, or null if it is missing.
 JsonObject ProgramVersion(const absl::StatusOr<ColmapTool>& tool) {
   return tool.ok() ? JsonObject(tool->version) : JsonObject(nullptr);
 }
 
-// Training methods that are installed, and what the others lack.
+// Names of the methods that this installation can train, and for each other one the reason.
 struct MethodReport {
   std::vector<std::string> installed, missing;
 };

@@ -29,7 +29,7 @@ struct EvalFlags {
   bool has_test_every = false, json = false;
 };
 
-// The model holds its training frame. The data set may be placed differently by now.
+// Moves views into the model's training frame: the data set's placement may have changed since.
 void MoveToFrame(const SceneFrame& from, const SceneFrame& to, std::vector<View>* views) {
   if (from == to) return;
   for (View& view : *views) view.camera = ToTrainingFrame(ToOwnFrame(view.camera, from), to);

@@ -33,9 +33,9 @@ absl::Status TakeSimdPathOfEnvironment() {
     return absl::OkStatus();
   }
   if (kernels::cpu::ForceSimdPath(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("NERF_SIMD: '{}' is none of this machine's: {}",
-                                                std::string_view(name).substr(0, 32),
-                                                fmt::join(kernels::cpu::SimdPaths(), ", ")));
+  return absl::InvalidArgumentError(fmt::format(
+      "NERF_SIMD: '{}' is not one of this machine's instruction sets: {}",
+      std::string_view(name).substr(0, 32), fmt::join(kernels::cpu::SimdPaths(), ", ")));
 }
 
 }  // namespace nerf

@@ -27,7 +27,7 @@ std::vector<std::string> WordsOf(const CLI::App& app) {
   return words;
 }
 
-// Prints what is wrong with the command line, and similar names.
+// Prints the error of the command line, and similar names.
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
   std::string words = error.what();
   const auto rest = app.remaining(/*recurse=*/true);

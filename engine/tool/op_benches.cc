@@ -34,7 +34,7 @@ constexpr int kCalls = 64;
 constexpr int kTable = 17;  // log2 of the entries of a level
 constexpr int kRaysInFlight = 512, kSamplesAhead = 16;
 
-// The default hash encoding but for its entries.
+// The default hash encoding, with another number of entries.
 kernels::HashGridShape EncodingShape(int log2_entries) {
   return kernels::MakeHashGridShape(8, 4, log2_entries, 16, 1024);
 }
@@ -94,7 +94,7 @@ struct HashBench {
   kernels::HashGridShape shape;
   Buffer<Vec3> samples = RaySamples();
   Buffer<float> table{shape.level_size() * shape.n_levels};  // gradients
-  Buffer<Half> half_table{table.size()};                     // what training and views read
+  Buffer<Half> half_table{table.size()};                     // read by training and rendering
   Buffer<uint8_t> touched{table.size() / 16};
   Buffer<float> features{size_t{kEncodingWidth} * kSamples};
   // Entries read per sample, and bytes per entry.
@@ -149,7 +149,7 @@ struct WeightPairs {
     kernels::cpu::PackBf16Pairs(n_rows, n_columns, weights.data(), words.data());
     pairs = words.data();
   }
-  Buffer<uint32_t> words;  // and rows of padding, which the unit may read
+  Buffer<uint32_t> words;  // with rows of padding, which the unit may read
   const uint32_t* pairs = nullptr;
 };
 

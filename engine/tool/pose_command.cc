@@ -26,8 +26,8 @@ struct PoseFlags {
   bool json = false;
 };
 
-// Prints what is being done: when that changes, when it gets on, but not each time, and now and
-// then while it does not.
+// Prints the current stage when it changes, and its progress at intervals, also while there is
+// none.
 class PoseProgressPrinter {
  public:
   PoseProgressPrinter(const Clock* clock, bool json)
@@ -117,7 +117,7 @@ int RunPose(const PoseFlags& flags) {
   }
   if (share < flags.options.min_posed_share) {
     fmt::print(stderr,
-               "error: {} of {} are posed, fewer than {:.0f}% (--min-posed); what is posed is in "
+               "error: {} of {} are posed, fewer than {:.0f}% (--min-posed); the posed ones are in "
                "{} and can be trained: nerf-engine train {} --out MODEL\n",
                report.n_usable_posed, Counted(report.n_usable, "usable photograph"),
                flags.options.min_posed_share * 100, flags.out, out);
@@ -140,17 +140,17 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--out", flags->out, "folder for the data set; new or empty")->required();
   command
       ->add_option("--min-posed", flags->options.min_posed_share,
-                   "share of the usable photographs that has to be posed; below it harder ways "
+                   "share of the usable photographs that has to be posed; below it slower methods "
                    "are tried, then it fails")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command
-      ->add_option("--film-frames", flags->options.film_frames, "pictures taken out of each film")
+      ->add_option("--film-frames", flags->options.film_frames, "frames extracted from each film")
       ->check(CLI::Range(3, 2000))
       ->capture_default_str();
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
-  command->add_option("--max-hours", flags->hours, "after which a step of COLMAP is ended")
+  command->add_option("--max-hours", flags->hours, "time limit of a step of COLMAP")
       ->check(CLI::Range(0.01, 1000.0))
       ->capture_default_str();
   command->add_option("--colmap", flags->options.colmap, "COLMAP's program")->capture_default_str();

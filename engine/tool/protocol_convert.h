@@ -12,7 +12,7 @@
 
 namespace nerf {
 
-// Between the messages of engine/protocol and the engine's own types.
+// Conversions between the messages of engine/protocol and the engine's types.
 
 // Errors: InvalidArgument FIELD_INVALID that lists every budget, background and setting that is
 // not known or not allowed. The device is left unset. Where resume and init are both given, resume

@@ -36,8 +36,8 @@ struct RenderFlags {
 
 constexpr int kProgressiveStride = 8;  // of the first pass: 1/64 of the pixels
 
-// Keeps the depths of all views on disk until the largest one, which scales them all, is known:
-// they may be too many for memory.
+// Keeps the depths of all views on disk until the largest depth, which scales them all, is known.
+// They may not fit into memory.
 class DepthSpool {
  public:
   DepthSpool() : file_(std::tmpfile()) {}
@@ -98,7 +98,7 @@ std::string ColorFile(const RenderFlags& flags, size_t view) {
   return fmt::format("{}/rgb_{:04}.png", flags.out, view);
 }
 
-// After each pass writes the view so far over the file of the pass before.
+// Writes the view after each pass, over the file of the pass before.
 absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin,
                          const Clock& clock, const std::stop_token& stop, PictureRender* work) {
   for (int stride = kProgressiveStride; !work->finished(); stride /= 2) {
@@ -215,7 +215,7 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   auto* views = command->add_option_group("views");
   views->add_option(
       "--camera", flags->camera,
-      "camera file: JSON of the transforms.json shape; or a data set's folder: its test views");
+      "camera file in the format of transforms.json, or a data set's folder for its test views");
   views->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
       ->check(CLI::Range(1, kMaxOrbitViews));
   views->require_option(1);
@@ -228,8 +228,8 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
       ->delimiter(',')
       ->allow_extra_args(false);
   command->add_flag("--progressive", flags->progressive,
-                    "write each view coarsely at once and then finer, over the same file; a GPU "
-                    "renders it at once");
+                    "write each view coarse first and then finer, to the same file; a GPU "
+                    "renders it in one pass");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();

@@ -6,7 +6,7 @@
 namespace nerf {
 namespace {
 
-// A worker that sends more than this without reading answers gets errors.
+// Lines beyond this, of a worker that does not read its answers, get errors.
 constexpr size_t kMaxWaitingBytes = size_t{64} << 20;
 // Beyond this many requests, errors in a row are answered by one.
 constexpr size_t kMaxErrorsApart = 1000;
@@ -114,7 +114,7 @@ std::stop_token RequestQueue::BeginJob(const std::string& job) {
   job_ = job;
   job_source_ = std::stop_source();
   if (ended_) job_source_.request_stop();
-  // Stops that were put in before the job began count as well.
+  // Also apply stops that were put in before the job began.
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (IsStopOf(*it, job)) {
       job_source_.request_stop();

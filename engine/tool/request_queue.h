@@ -10,7 +10,8 @@
 
 namespace nerf {
 
-// A line of the worker that waits to be handled. Wrong lines wait too: each is answered.
+// A line from the worker that waits to be handled. Malformed lines wait too, because each is
+// answered.
 struct QueuedRequest {
   protocol::ReceivedRequest received;
   size_t byte_size = 0;
@@ -21,16 +22,16 @@ struct QueuedRequest {
 };
 
 // The requests that wait, in order. One thread reads them from the connection and puts them in;
-// another takes them out and works, also between two training steps. Three things take effect when
+// another takes them out and works, also between two training steps. Three take effect as soon as
 // they are put in: `stop` stops the running job, `cancel` the running render or check, and the end
 // of the connection stops both. Thread-safe.
 class RequestQueue {
  public:
   // A line without its newline. Never fails: a wrong line waits with its error.
   void PutLine(const std::string& line);
-  // Stands for a line that could not be read.
+  // In place of a line that could not be read.
   void PutError(absl::Status error);
-  // No more lines will come. Nothing is taken out afterwards.
+  // No more lines will come. After this nothing is taken out.
   void End();
 
   // The next request. Urgent ones come first: jobs, stops of the running job, and renders and

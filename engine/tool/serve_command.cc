@@ -50,8 +50,8 @@ int RunServe(const ServeFlags& flags) {
 
 void AddServeCommand(CLI::App* app, CommandBody* chosen) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command =
-      app->add_subcommand("serve", "Train and render for nerf-worker, over a socket it hands over");
+  CLI::App* command = app->add_subcommand(
+      "serve", "Train and render for nerf-worker, over a socket that it passes");
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));

@@ -16,7 +16,7 @@ ServeLoop::Job::Job(ServeLoop* loop, const protocol::Train& message, std::stop_t
 std::shared_ptr<SceneRenderer> ServeLoop::Job::CurrentRenderer() {
   if (trainer_ == nullptr) return nullptr;
   if (renderer_ == nullptr || rendered_step_ != trainer_->state().step) {
-    renderer_.reset();  // frees its memory before the next one takes some
+    renderer_.reset();  // frees its memory before the next one is made
     renderer_ = trainer_->NewRenderer();
     rendered_step_ = trainer_->state().step;
   }
@@ -69,14 +69,13 @@ absl::Status ServeLoop::Job::BetweenSteps() {
   return loop_->broken_;
 }
 
-// At most one message per step: a second one would name the same bytes, and the worker would upload
-// and commit them again.
+// At most one message per step: the worker would upload and commit the same bytes again.
 absl::Status ServeLoop::Job::OnCheckpointDue() {
   const uint32_t step = trainer_->state().step;
   if (checkpoint_step_ == step) return absl::OkStatus();
   checkpoint_ = fmt::format("{}/checkpoint_{:08}.safetensors", message_.out, step);
   model_ = fmt::format("{}/model_{:08}.safetensors", message_.out, step);
-  // The files are written after a stop too; the preview is then left out.
+  // After a stop the files are still written, without a preview.
   const std::optional<TrainPreview> preview = trainer_->Preview(stop_);
   const TensorFile model = trainer_->Model();
   NERF_RETURN_IF_ERROR(WriteTensorFile(model, model_));

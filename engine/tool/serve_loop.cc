@@ -71,7 +71,7 @@ void ServeLoop::ReadUntilEnd() {
   MutexLock lock(mu_);
   while (!done_) {
     const absl::Duration left = deadline - clock_->Now();
-    // Nobody is left to read an answer. Files are written whole or not at all.
+    // The worker has gone. Exiting now is safe: files are written whole or not at all.
     if (left <= absl::ZeroDuration()) _exit(0);
     done_changed_.WaitFor(mu_, left);
   }
@@ -116,7 +116,7 @@ bool ServeLoop::IsOfBrokenDevice(const absl::Status& status) {
 }
 
 void ServeLoop::Send(const protocol::EngineMessage& message) {
-  // If the worker is gone, Shutdown ends the reader, and that ends everything else.
+  // The worker has gone. Shutdown ends the reader, which ends the rest.
   if (!socket_.Write(protocol::ToLine(message))) socket_.Shutdown();
 }
 
@@ -133,7 +133,7 @@ void ServeLoop::Handle(QueuedRequest queued, Job* job) {
 
 void ServeLoop::Refuse(const protocol::ReceivedRequest& wrong, bool in_job) {
   const absl::Status& status = wrong.request.status();
-  // A job that could have begun ends here; it needs a name that fits an answer.
+  // A job with invalid fields ends here, if its name can be part of an answer.
   if (wrong.type == "train" && !in_job && !wrong.job.empty() &&
       wrong.job.size() <= protocol::kMaxNameBytes) {
     Send(protocol::Failed{wrong.job, ToProtocol(status), {}});
@@ -243,7 +243,7 @@ void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
   protocol::Rendered rendered;
   bool paused = false;
   const absl::Status status = Guarded([&]() -> absl::Status {
-    // Not in HandleRequest: loading a model counts as the render's share of the time.
+    // Not in HandleRequest, so that loading a model counts as the render's time.
     if (render.picture == nullptr) {
       NERF_RETURN_IF_ERROR(BeginRender(job, &render));
     }
@@ -299,7 +299,7 @@ void ServeLoop::ReportWorking(const std::string& id, Job* job) {
 }
 
 void ServeLoop::HandleRequest(const protocol::Check& check, QueuedRequest& queued, Job* job) {
-  // A stop of the job ends the check too, which is put back and begins again after the job.
+  // A stop of the job also stops the check, which starts over after the job.
   std::stop_source stop;
   const auto request_stop = [&] { stop.request_stop(); };
   const std::stop_callback of_request(queued.stop, request_stop);

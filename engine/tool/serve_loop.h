@@ -64,14 +64,15 @@ class ServeLoop {
   void HandleRequest(const protocol::Render& render, QueuedRequest& queued, Job* job);
   // Checks the data set. If a stop of the job interrupts it, the request is put back.
   void HandleRequest(const protocol::Check& check, QueuedRequest& queued, Job* job);
-  void HandleRequest(const protocol::Cancel&, QueuedRequest&, Job*) {}  // the queue has done it
+  void HandleRequest(const protocol::Cancel&, QueuedRequest&, Job*) {
+  }  // the queue has already handled it
 
   absl::Status Train(const protocol::Train& message, Job* job, std::vector<SceneProblem>* problems);
   // Renders until `pause` returns true, or to the end and then answers. Requires: render_.
   void ContinueRender(Job* job, const std::function<bool()>& pause);
   absl::Status BeginRender(Job* job, RunningRender* render);
   absl::StatusOr<protocol::Rendered> FinishRender(RunningRender* render);
-  // Ends the running render or check and answers it: `answer`, or the error.
+  // Ends the running render or check and sends `answer` or its error.
   void EndRequest(const std::string& id, const absl::StatusOr<protocol::EngineMessage>& answer);
   // Tells the worker once a second that a render or check is running.
   void ReportWorking(const std::string& id, Job* job);

@@ -13,7 +13,7 @@ constexpr float kBallRadius = 0.6f;
 constexpr float kCameraDistance = 3.0f;
 constexpr float kCameraHeight = 1.2f;
 
-// Straight-alpha color of the ball where the ray meets it, else transparent.
+// Color of the ball, with straight alpha, if the ray meets it; else transparent.
 void ShadePixel(const Ray& ray, uint8_t* rgba) {
   const float b = Dot(ray.origin, ray.direction);
   const float discriminant = b * b - Dot(ray.origin, ray.origin) + kBallRadius * kBallRadius;

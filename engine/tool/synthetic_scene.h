@@ -4,8 +4,8 @@
 
 namespace nerf {
 
-// A striped ball of radius 0.6 seen from all around, as computed pictures with a transparent
-// background. For benches and tests. Requires: n_train >= 1, n_test >= 0.
+// Computed pictures of a striped ball of radius 0.6 from all sides, with a transparent background.
+// For benches and tests. Requires: n_train >= 1, n_test >= 0.
 Scene SyntheticBallScene(int n_train, int n_test, int image_size);
 
 }  // namespace nerf

@@ -59,7 +59,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   NERF_RETURN_IF_ERROR(ValidateConfig(config));
   if (flags.init_scope != "all") {
     return absl::InvalidArgumentError(
-        fmt::format("--init-scope {}: only all is known", flags.init_scope.substr(0, 32)));
+        fmt::format("--init-scope {}: the only scope is all", flags.init_scope.substr(0, 32)));
   }
   return config;
 }
@@ -187,7 +187,7 @@ std::vector<CLI::Option*> AddBudgetOptions(CLI::App* command, TrainFlags* flags)
   return {steps, samples, seconds};
 }
 
-// What the trained field depends on, besides the budget.
+// Options that the trained field depends on, besides the budget.
 std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags) {
   auto* method =
       command->add_option("--method", flags->method, MethodNames())->capture_default_str();
@@ -212,7 +212,7 @@ std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags)
   return {method, seed, background, test_every, set, init};
 }
 
-// What changes no trained byte.
+// Options that do not change the trained bytes.
 void AddRunOptions(CLI::App* command, TrainFlags* flags) {
   command
       ->add_option("--checkpoint-interval", flags->checkpoint_interval,
@@ -223,7 +223,7 @@ void AddRunOptions(CLI::App* command, TrainFlags* flags) {
       ->check(CLI::Range(0, 1024));
   command
       ->add_option("--batches-ahead", flags->batches_ahead,
-                   "batches that a thread of its own draws ahead of the step")
+                   "batches that a separate thread draws ahead of the step")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();

@@ -14,7 +14,7 @@
 
 namespace nerf {
 
-// Which training methods there are, on which device each runs, and how much memory it needs.
+// The training methods: on which devices each trains, and how much memory it needs.
 
 // Methods that are installed and train on `device`. Requires: CheckDevice(device) is OK.
 std::vector<std::string> TrainingMethods(std::string_view device);

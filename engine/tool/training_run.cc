@@ -81,7 +81,8 @@ absl::StatusOr<TrainingRunResult> RunTraining(TrainingSession* session,
   Trainer trainer(&session->scene, session->state, session->step.get(), pool, clock,
                   options.trainer, observer);
   observer->OnBegin(*session, &trainer);
-  // Also when a device's exception passes: the observer forgets the trainer before it is gone.
+  // Runs also if a device throws: the observer must drop its pointer before the trainer is
+  // destroyed.
   struct AtEnd {
     TrainingRunObserver* observer;
     ~AtEnd() { observer->OnEnd(); }

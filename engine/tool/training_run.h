@@ -16,7 +16,7 @@ class TrainingRunObserver : public TrainerObserver {
  public:
   // Before the first step. The trainer lives until OnEnd.
   virtual void OnBegin(const TrainingSession& session, Trainer* trainer) = 0;
-  // Writes checkpoint and model of the current step, unless they are written. The last call comes
+  // Writes checkpoint and model of the current step, unless that is done. Called for the last time
   // after the last step.
   absl::Status OnCheckpointDue() override = 0;
   // A stop ended training or evaluation.

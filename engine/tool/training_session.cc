@@ -59,7 +59,7 @@ bool Close(Vec3 a, Vec3 b, float tolerance) {
          std::abs(a.z - b.z) <= tolerance;
 }
 
-// A checkpoint of another data set would continue without an error and learn nonsense.
+// Without this check a checkpoint of another data set would continue and learn nonsense.
 absl::Status CheckSameScene(const TrainState& stored, const Scene& scene,
                             const std::string& dataset) {
   const SceneGeometry& there = stored.geometry;

@@ -11,9 +11,9 @@
 
 namespace nerf {
 
-// The cameras of a camera file in the training frame of `state`, resized. If width and height are 0
-// the camera's size is used; if one is 0 it follows the aspect; frames without a size need both.
-// Errors: NotFound, or InvalidArgument naming the field.
+// The cameras of a camera file, in the training frame of `state`, with the size width x height. If
+// both are 0 the camera's size is used; if one is 0 the aspect ratio is kept; frames without a size
+// need both. Errors: NotFound, or InvalidArgument naming the field.
 absl::StatusOr<std::vector<Camera>> CamerasOfFile(const std::string& path, const TrainState& state,
                                                   int width, int height);
 // The same from the file's text; `source` names it in messages.

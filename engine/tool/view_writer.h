@@ -19,7 +19,7 @@ struct ViewChannels {
 // Reads the words rgb, depth and opacity. Errors: InvalidArgument for other words, and for none.
 absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words);
 
-// Depths in units of the data set: training units / scale.
+// Depths in units of the data set. scale: training units per unit of the data set.
 std::vector<float> OwnDepths(const ViewPicture& view, float scale);
 
 // The smallest number of two significant digits that is at least largest_depth; 1 for 0.

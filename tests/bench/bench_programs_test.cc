@@ -63,7 +63,8 @@ TEST_F(BenchProgramsTest, SimdPathThatTheMachineLacksIsRefused) {
     int code = -1;
     const std::string out = Run("NERF_SIMD=MMX", command, &code);
     EXPECT_EQ(code, 1) << command;
-    EXPECT_THAT(out, HasSubstr("NERF_SIMD: 'MMX' is none of this machine's: ")) << command;
+    EXPECT_THAT(out, HasSubstr("NERF_SIMD: 'MMX' is not one of this machine's instruction sets: "))
+        << command;
   }
 }
 
