@@ -51,13 +51,13 @@ std::string UnknownWord(const CLI::App& app, const CLI::ParseError& error) {
       flag != rest.end()) {
     return flag->substr(0, std::min<size_t>(flag->find('='), 64));
   }
-  // For a word that is no command the parser says "a subcommand is required".
+  // For an unknown command the parser's error is "a subcommand is required".
   const bool needs_command = error.get_name() == "RequiredError" &&
                              std::string_view(error.what()).find("subcommand") != std::string::npos;
   return needs_command && !rest.empty() ? rest[0].substr(0, 64) : "";
 }
 
-// Prints what the parser refused, with the nearest known word, and where to read on.
+// Prints the parser's error, the nearest known word, and the command for help.
 int PrintParseError(CLI::App& app, const std::vector<std::string>& args,
                     const CLI::ParseError& error, std::ostream& err) {
   std::string message = error.what();

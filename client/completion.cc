@@ -22,7 +22,7 @@
 namespace nerf {
 namespace {
 
-// A shell waits for the answer at every key.
+// The user waits for this at every press of Tab.
 constexpr absl::Duration kMaxWait = absl::Seconds(2);
 
 std::vector<std::string> MethodNames() {
@@ -31,7 +31,7 @@ std::vector<std::string> MethodNames() {
   return names;
 }
 
-// The values of flags that take one of a few words.
+// The values of flags that take one of a few fixed words.
 const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
   static const auto* const kWords = new std::map<std::string, std::vector<std::string>>{
       {"output", {"table", "json", "jsonl", "name"}},
@@ -43,12 +43,12 @@ const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
   return *kWords;
 }
 
-// Where the words before the last one lead.
+// What the words before the last one select.
 struct Position {
   std::vector<CLI::App*> path;
   const CLI::Option* flag = nullptr;  // the flag whose value comes next
   size_t n_arguments = 0;             // of the last command
-  bool is_lost = false;               // behind a word that is no command
+  bool is_lost = false;               // after an unknown command
 };
 
 Position Walk(CLI::App& root, const std::vector<std::string>& words) {
@@ -65,7 +65,7 @@ Position Walk(CLI::App& root, const std::vector<std::string>& words) {
       const auto deeper = position.path.back()->get_subcommands(
           [&](const CLI::App* candidate) { return candidate->get_name() == word; });
       if (deeper.empty()) {
-        // A word that is no command ends the path: nothing is known behind it.
+        // After an unknown command nothing can be completed.
         position.is_lost = position.is_lost || !Subcommands(*position.path.back()).empty();
         ++position.n_arguments;
       } else {
@@ -89,7 +89,7 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
     for (const std::string& word : words->second) completion.candidates.push_back({word, ""});
   }
   if (name == "set") {
-    // Of all methods: which one is asked for may come later on the line.
+    // Settings of all methods, because --method may follow later on the line.
     std::set<std::string_view> seen;
     for (const MethodDescription* method : MethodDescriptions()) {
       for (const SettingHelp& setting : DescribeSettings(*method)) {
@@ -177,7 +177,7 @@ Completion CompleteWords(CLI::App& root, const std::vector<std::string>& words,
     if (flag == nullptr || !TakesValue(*flag)) return completion;
     prefix = last.substr(0, equals + 1);
     completion = ValuesOf(*flag, list_ids);
-    completion.paths = Completion::Paths::kNone;  // the shell would look for "--out=..."
+    completion.paths = Completion::Paths::kNone;  // the shell would look for a file "--out=..."
   } else if (last.starts_with("-")) {
     completion = FlagsOf(position.path);
   } else {

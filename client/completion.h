@@ -13,7 +13,8 @@ class App;
 
 namespace nerf {
 
-// The hidden command that shells call: `nerfctl __complete WORD... LAST` prints how LAST may go on.
+// The hidden command that shells call: `nerfctl __complete WORD... LAST` prints completions of
+// LAST.
 inline constexpr char kCompleteWord[] = "__complete";
 
 struct Candidate {
@@ -24,14 +25,14 @@ struct Candidate {
 struct Completion {
   enum class Paths { kNone, kFiles, kFolders };
   std::vector<Candidate> candidates;
-  Paths paths = Paths::kNone;  // what the shell may add from the file system
+  Paths paths = Paths::kNone;  // what the shell adds from the file system
 };
 
 // The short ids of the resources of a kind, newest first; empty if the server does not answer.
 using IdLister = std::function<std::vector<std::string>(ResourceKind)>;
 
-// How the last of `words` may go on after the words before it: commands, flags, values of flags,
-// settings of --set, resource names. Requires: at least one word.
+// Completions of the last of `words`: commands, flags, values of flags, settings of --set, resource
+// names. Requires: at least one word.
 Completion CompleteWords(CLI::App& root, const std::vector<std::string>& words,
                          const IdLister& list_ids);
 

@@ -3,7 +3,7 @@
 namespace nerf {
 namespace {
 
-// Splits the line itself: bash takes = and : for ends of words.
+// Splits the line itself, because bash also splits at = and :.
 constexpr char kBash[] =
     R"sh(# bash completion of nerfctl. Load it with: source <(nerfctl completion bash)
 _nerfctl() {

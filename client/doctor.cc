@@ -69,7 +69,7 @@ absl::Status AskHealth(Session& session, int* serving_status) {
   return absl::OkStatus();
 }
 
-// What to do about a problem that nerf-engine names: its own words, in whatever of the usual forms.
+// The text of a problem that nerf-engine reports, from a string or from an object's usual keys.
 std::string TextOf(const nlohmann::json& problem) {
   if (problem.is_string()) return problem.get<std::string>();
   if (!problem.is_object()) return problem.dump();
@@ -93,9 +93,10 @@ std::vector<DoctorFinding> ReadEngineReport(const std::string& output, int exit_
     begin = end + 1;
   }
   if (!report.is_object()) {
-    return {Problem("engine",
-                    fmt::format("`nerf-engine doctor` said nothing readable (exit {})", exit_code),
-                    "run it by hand and read its errors")};
+    return {
+        Problem("engine",
+                fmt::format("the output of `nerf-engine doctor` is not JSON (exit {})", exit_code),
+                "run it by hand and read its errors")};
   }
   std::vector<DoctorFinding> findings;
   const auto problems = report.find("problems");
@@ -119,7 +120,7 @@ std::vector<DoctorFinding> ReadEngineReport(const std::string& output, int exit_
   return {Good("engine", detail.empty() ? "nerf-engine runs" : PlainText(detail))};
 }
 
-// On which device a worker trains which methods.
+// The worker's device and methods, as text.
 std::string OfferOf(const v1::Worker& worker) {
   const std::string methods = fmt::format("{}", fmt::join(worker.methods(), ", "));
   return PlainText(
@@ -164,7 +165,7 @@ absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& command
     if (n <= 0) break;
     output.append(buffer, static_cast<size_t>(n));
   }
-  // Closed output is the end for us, whatever the program still has in mind.
+  // The program has closed its output. Do not wait for more.
   read_end.Reset();
   int wait_status = 0;
   while (!slow && waitpid(child, &wait_status, WNOHANG) == 0) {
@@ -226,7 +227,7 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
   for (const v1::Worker& worker : workers->workers()) {
     const std::string id = ShortName(worker.name());
     if (worker.state() == v1::Worker::LOST) {
-      findings.push_back(Note("workers", fmt::format("{} on {} was not heard of for a while",
+      findings.push_back(Note("workers", fmt::format("{} on {} has not reported for a while",
                                                      PlainText(id), PlainText(worker.host()))));
       continue;
     }
@@ -282,7 +283,7 @@ std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options) {
   const std::string& dir = options.data_dir;
   struct stat dir_stat = {};
   if (dir.empty() || stat(dir.c_str(), &dir_stat) != 0) {
-    // One that answers may have been started with another folder: nothing tells which.
+    // The server may use another folder, which it does not report.
     return {Note("data", fmt::format("{} is not there: name the folder of a nerfd that keeps its "
                                      "data elsewhere with --data-dir",
                                      dir.empty() ? "the data folder" : dir))};

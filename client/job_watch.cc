@@ -54,7 +54,7 @@ std::string StateLine(const v1::TrainingJob& job) {
       job.state() == v1::TrainingJob::PREPARING || job.state() == v1::TrainingJob::RUNNING;
   if (on_worker && !job.worker().empty()) line += fmt::format(" on {}", ShortName(job.worker()));
   if (on_worker && job.attempt() > 1) line += fmt::format(", attempt {}", job.attempt());
-  // Later in the attempt its newest checkpoint may be its own.
+  // Only while PREPARING: later the newest checkpoint may be one of this attempt.
   if (job.state() == v1::TrainingJob::PREPARING && job.attempt() > 1) {
     line += fmt::format(", {}", StartText(job));
   }
@@ -93,13 +93,13 @@ class JobWatcher {
       status = CancelledAsUnavailable(std::move(status));
       const std::optional<ErrorReason> why = GetReason(status);
       if (why.has_value() && why->reason == reason::kEpochMismatch && !token_.empty()) {
-        display_.Say("the server has a new store: watching from now on");
+        display_.Say("the server has a new store; earlier events are lost");
         token_.clear();
         seen_in_store_ = false;
         continue;
       }
       if (absl::IsNotFound(status) && seen_in_store_) return WasDeleted();
-      // A stream that ends with OK before the job does: the server shuts down.
+      // If the stream ends with OK before the job does, the server is shutting down.
       const bool may_retry = (status.ok() || absl::IsUnavailable(status)) &&
                              (seen_any_ || options_.patient_from_start);
       // The only deadline of a watch is --timeout.
@@ -192,7 +192,7 @@ class JobWatcher {
   std::string token_;
   v1::TrainingJob job_;
   bool seen_any_ = false;       // a message on any stream
-  bool seen_in_store_ = false;  // a message since the server has its present store
+  bool seen_in_store_ = false;  // a message from the server's current store
   bool heard_ = false;          // a message on the last stream
   bool told_ = false;           // the loss of the connection was reported
 };

@@ -1,4 +1,4 @@
-// nerfctl: scenes, jobs, models and views of a nerfd, from the command line.
+// nerfctl: the command line client of nerfd, for scenes, jobs, models and views.
 #include <sys/ioctl.h>
 #include <unistd.h>
 

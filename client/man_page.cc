@@ -13,10 +13,10 @@
 namespace nerf {
 namespace {
 
-// Text that roff prints as it is.
+// Escapes text, so that roff prints it unchanged.
 std::string Escaped(const std::string& text) {
   std::string escaped = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}});
-  // A line that begins with . or ' would be a command.
+  // roff would read a line that begins with . or ' as a command.
   if (!escaped.empty() && (escaped[0] == '.' || escaped[0] == '\'')) escaped = "\\&" + escaped;
   return escaped;
 }
@@ -54,7 +54,7 @@ std::string Options(const CLI::App& app, bool with_help) {
   return text;
 }
 
-// One command and all below it.
+// A command with its subcommands.
 std::string CommandText(CLI::App& app, const std::string& name) {
   std::string text;
   const std::vector<CLI::App*> deeper = Subcommands(app);

@@ -21,7 +21,7 @@ inline constexpr int kMaxPageSize = 1000;
 // Adds --limit to a listing; 0 means all.
 std::shared_ptr<int> AddLimitFlag(CLI::App& app);
 
-// Says that --limit has cut a listing.
+// Prints that --limit has cut a listing.
 void SayMoreExists(const Session& session, int limit);
 
 // Collects the pages of a listing, up to `limit` items (0: all). `take` returns the mutable list of
@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<Item>> ListPages(Session& session, StubType& stub,
     NERF_ASSIGN_OR_RETURN(Response page, session.Call(stub, method, request));
     for (Item& item : *take(page)) items.push_back(std::move(item));
     const bool more = !page.next_page_token().empty();
-    // A server that repeats its token would keep us here forever.
+    // A server that repeats its token would cause an endless loop.
     if (!more || page.next_page_token() == request.page_token()) return items;
     if (limit != 0 && items.size() >= wanted) {
       SayMoreExists(session, limit);

@@ -27,7 +27,7 @@
 namespace nerf {
 namespace {
 
-// A preview is a small picture; this keeps a wrong blob from filling the memory.
+// Previews are small. Limits the memory that a wrong blob can use.
 constexpr double kMaxPreviewBytes = 64e6;
 constexpr int kMaxRows = 20;  // of the terminal
 
@@ -65,7 +65,7 @@ absl::Status ShowInTerminal(const Session& session, const std::string& png) {
 }  // namespace
 
 void AddPreviewFlags(CLI::App& app, PreviewFlags* flags) {
-  app.add_option("--preview", flags->file, "Keep this PNG file at the newest preview")
+  app.add_option("--preview", flags->file, "Write the newest preview to this PNG file")
       ->type_name("FILE");
   app.add_flag("--show", flags->show, "Show each preview in the terminal");
 }

@@ -16,7 +16,7 @@ class Session;
 
 // The flags about previews that `train`, `job create` and `job watch` share.
 struct PreviewFlags {
-  std::string file;   // keep this PNG fresh; empty: none
+  std::string file;   // PNG for the newest preview; empty: none
   bool show = false;  // show each in the terminal
 };
 

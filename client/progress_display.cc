@@ -14,7 +14,8 @@ namespace {
 constexpr absl::Duration kBarInterval = absl::Milliseconds(100);
 constexpr absl::Duration kPlainInterval = absl::Seconds(5);
 constexpr double kPlainFraction = 0.05;
-constexpr absl::Duration kPlainMinInterval = absl::Seconds(1);  // however fast it goes
+constexpr absl::Duration kPlainMinInterval =
+    absl::Seconds(1);  // between lines, at any rate of progress
 constexpr int kMinBarColumns = 8, kMaxBarColumns = 30;
 
 // The first `columns` code points.
@@ -39,7 +40,7 @@ ProgressDisplay::~ProgressDisplay() { Clear(); }
 
 std::string ProgressDisplay::BarText(const ProgressLine& line) const {
   const std::string percent = fmt::format("{:3d}%", WholePercent(line.fraction));
-  // Two blanks between the parts, one column free so that no terminal wraps.
+  // Two blanks between the parts. One column stays free, so that the line does not wrap.
   const int others =
       static_cast<int>(DisplayWidth(line.label) + percent.size() + DisplayWidth(line.details)) + 2 +
       1 + 2 + 1;

@@ -56,7 +56,6 @@ v1::Camera ToProto(const Camera& camera) {
   proto.set_k3(camera.k3);
   proto.set_p1(camera.p1);
   proto.set_p2(camera.p2);
-  proto.set_time(camera.time);
   for (int row = 0; row < 3; ++row) {
     for (int column = 0; column < 4; ++column) {
       proto.add_transform_matrix(camera.camera_to_world.m[row][column]);
@@ -66,7 +65,7 @@ v1::Camera ToProto(const Camera& camera) {
   return proto;
 }
 
-// Sets what is rendered: exactly one of NAME, --model, --checkpoint and --job.
+// Sets the source of the render: exactly one of NAME, --model, --checkpoint and --job.
 absl::Status SetSource(const RenderFlags& flags, const std::string& project,
                        v1::RenderImageRequest* request) {
   std::string model = flags.model, checkpoint = flags.checkpoint;

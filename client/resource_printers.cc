@@ -58,14 +58,14 @@ std::string BudgetText(const v1::TrainingConfig& config) {
   return "";
 }
 
-// The PSNR of a job in a list: 33.12 over all test views, 30.20 (preview) before.
+// The PSNR of a job in a list: "33.12" over all test views; until then "30.20 (preview)".
 std::string ListedPsnr(const v1::TrainingJob& job) {
   if (job.has_final_psnr()) return DbText(job.final_psnr());
   if (!job.progress().has_psnr_preview()) return "";
   return DbText(job.progress().psnr_preview()) + " (preview)";
 }
 
-// Prints names alone where the format asks for that.
+// With --output name: prints the names and returns true.
 template <typename Message>
 bool PrintNames(const Printer& printer, const std::vector<Message>& messages) {
   if (printer.format != OutputFormat::kName) return false;
@@ -209,7 +209,7 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
     printer.out << "problem  " << ProblemText(problem) << '\n';
   }
   if (!job.config().settings().empty()) {
-    // The map's own order differs from run to run.
+    // Sorted, because the map's order differs from run to run.
     std::vector<std::pair<std::string, std::string>> settings(job.config().settings().begin(),
                                                               job.config().settings().end());
     std::sort(settings.begin(), settings.end());

@@ -54,7 +54,8 @@ int CreateScene(Session& session, CreateFlags flags) {
   return kOk;
 }
 
-// What the API says of a scene, for a folder: both forms of `scene check` print the same JSON.
+// The API's answer for a scene, made from a folder: both forms of `scene check` print the same
+// JSON.
 v1::ValidateSceneResponse ValidationOf(const SceneDescription& description) {
   v1::ValidateSceneResponse validation;
   validation.set_ok(description.ok());

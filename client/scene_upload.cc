@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kMaxPathBytes = 512;
 constexpr size_t kMaxNamedFiles = 8;
 constexpr int kParallelUploads = 4;
-// A create of more files than this would pass the limit on messages (4 MiB).
+// A CreateScene with more files would exceed the limit of 4 MiB for messages.
 constexpr size_t kMaxFiles = 20'000;
 
 // Calls work(i) for i below n on up to n_threads threads until one fails or `stop` is requested.

@@ -45,7 +45,7 @@ absl::Status InPlainWords(const absl::Status& status, const std::string& address
   }
   if (says("DNS resolution failed")) {
     return absl::UnavailableError(
-        fmt::format("cannot reach {}: the name of its host cannot be resolved", address));
+        fmt::format("cannot reach {}: its host name cannot be resolved", address));
   }
   for (const char* part : {"Socket closed", "Connection reset", "Broken pipe", "GOAWAY"}) {
     if (says(part)) {
@@ -172,7 +172,7 @@ int Session::Fail(const absl::Status& status) {
     SayError("  start a server with `nerfd`, or name another with --server HOST:PORT");
     return ExitCodeFor(status.code());
   }
-  // The deadline of a transfer. gRPC may be a little earlier than our clock.
+  // The deadline of a transfer, which gRPC may report slightly before our clock does.
   const bool is_of_grpc =
       absl::IsDeadlineExceeded(status) && status.message() == "Deadline Exceeded";
   ShowError(is_of_grpc && TimeLeft() < absl::Milliseconds(100)
@@ -186,7 +186,7 @@ int Session::Fail(const absl::Status& status) {
         !violations.empty() && std::all_of(violations.begin(), violations.end(), IsOfFile);
     return of_files ? kBadData : kUsage;
   }
-  // DATA_LOSS is about the server's data, not the caller's.
+  // DATA_LOSS concerns the server's data, not the caller's.
   return absl::IsDataLoss(status) ? kBug : ExitCodeFor(status.code());
 }
 

@@ -23,11 +23,11 @@ namespace nerf {
 
 // Limit of a call, unless --timeout leaves less.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(30);
-// Limit of a call that a worker answers; as long as the server waits for workers.
+// Limit of a call that a worker answers. The server waits equally long for workers.
 inline constexpr absl::Duration kWorkTimeout = absl::Minutes(10);
 
-// What a running command works with: flags, streams, the connection, the remaining time. For one
-// thread, except Call(): any thread may use it after the first channel().
+// The state of a running command: flags, streams, connection, remaining time. Not thread-safe,
+// except Call() after the first channel().
 class Session {
  public:
   // `io` outlives the session.
@@ -84,7 +84,7 @@ class Session {
   // Suggests the next command, in tables only.
   void SayNext(std::string_view command) const;
 
-  // Prints the error of a call and returns its exit code. Names commands and ids that may help.
+  // Prints the error of a call and returns its exit code. Suggests commands and ids.
   int Fail(const absl::Status& status);
   // The same for errors of the command line.
   int FailUsage(const absl::Status& status) const;

@@ -8,8 +8,8 @@
 
 namespace nerf {
 
-// Foreign text made safe for a terminal: control characters (escape sequences, line ends) and
-// invalid UTF-8 become '?'.
+// Makes text from elsewhere safe for a terminal: control characters (escape sequences, line ends)
+// and invalid UTF-8 become '?'.
 std::string PlainText(std::string_view text);
 
 // PlainText of each line; all lines but the first are indented by two blanks.

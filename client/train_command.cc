@@ -32,7 +32,7 @@ std::string SceneRequestId(const std::string& job_request_id) {
                      hex.substr(16, 4), hex.substr(20, 12));
 }
 
-// The folder's own name as a display name, also of "." and "..".
+// The last part of the folder's absolute path as a display name; works for "." and "..", too.
 std::string FolderName(const std::string& dir) {
   std::error_code error;
   std::filesystem::path path = std::filesystem::canonical(dir, error);

@@ -12,14 +12,14 @@
 
 namespace nerf {
 
-// The folder that `render` fills: images under the names that nerf-engine gives them, depth.json,
+// The output folder of `render`: images with the same names as nerf-engine's, depth.json,
 // sheet.png. Not thread-safe.
 class ViewFolder {
  public:
   // Makes the folder if it is missing. Errors: InvalidArgument that names --out.
   static absl::StatusOr<ViewFolder> Open(const std::string& path);
 
-  // Writes the images of view `index`. Depth maps are kept back until Finish, because all share one
+  // Writes the images of view `index`. Depth maps are written by Finish, because all share one
   // scale. Errors: Internal when the server sent no image of a channel; those of writing.
   absl::Status WriteView(size_t index, const RenderPlan& plan,
                          const v1::RenderImageResponse& response);

@@ -102,7 +102,7 @@ void Agent::Connect() {
   write_in_flight_ = false;
   said_hello_ = false;
   report_due_ = true;
-  // Callbacks that run after the agent is gone do nothing.
+  // Callbacks that run after the agent's destruction do nothing.
   const auto post = [alive = std::weak_ptr<bool>(alive_),
                      &mailbox = context_.mailbox](std::function<void()> read) {
     mailbox.Post([alive, read = std::move(read)] {
@@ -249,7 +249,7 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
   switch (desired.action()) {
     case v1::DesiredJob::TRAIN:
       if (ours && desired.lease_epoch() <= job_->lease_epoch()) return;  // go on
-      // Sent before the server stored the end of the job.
+      // The order was sent before the server stored the end of the job.
       if (desired.training_job() == finished_job_ && desired.lease_epoch() <= finished_epoch_) {
         return;
       }
@@ -375,7 +375,7 @@ void Agent::OnEngineMessage(const protocol::EngineMessage& message) {
         return nullptr;
       },
       message);
-  // An error about a render of the job names both; it is the render's.
+  // An error that names a job and a request belongs to the request, a render of the job.
   const auto* refused = std::get_if<protocol::Refused>(&message);
   if (refused != nullptr && !refused->id.empty()) key = nullptr;
   if (const auto* progress = std::get_if<protocol::Progress>(&message)) CountProgress(*progress);
@@ -400,7 +400,7 @@ void Agent::OnEngineExit(const EngineExit& exit) {
 void Agent::CountProgress(const protocol::Progress& message) {
   const TrainProgress& now = message.progress;
   if (counted_key_ == message.job && now.step >= counted_.step) {
-    // 0 for what an engine did not send.
+    // Not negative, and 0 if the engine sent no value.
     const auto add = [](double later, double earlier) { return std::max(0.0, later - earlier); };
     metrics_.set_train_steps(metrics_.train_steps() + (now.step - counted_.step));
     metrics_.set_train_rays(metrics_.train_rays() + add(now.rays, counted_.rays));

@@ -31,11 +31,11 @@ struct AgentOptions {
   absl::Duration min_progress_interval = absl::Milliseconds(800);  // engines report at 1 Hz
   absl::Duration min_backoff = absl::Milliseconds(200);
   absl::Duration max_backoff = absl::Seconds(5);
-  // Without the server, a job trains on for this long; then it writes a checkpoint and stops.
+  // Without the server, a job continues for this long; then it writes a checkpoint and stops.
   absl::Duration orphan_grace = absl::Minutes(30);
   // Longest time from Shutdown to the end of the process. docs/operations.md promises 25 s.
   absl::Duration shutdown_timeout = absl::Seconds(24);
-  // Of it, the longest wait for running requests.
+  // The longest wait for running requests, part of shutdown_timeout.
   absl::Duration shutdown_request_timeout = absl::Seconds(5);
   absl::Duration request_silence = absl::Minutes(10);  // of an engine that renders or checks
   // The worker gives up after this many failed starts of the engine in a row.
@@ -74,7 +74,7 @@ class Agent {
 
   void Tick();
 
-  // Begins to end: the job writes and commits a checkpoint and is released.
+  // Begins the shutdown: the job writes and commits a checkpoint and is released.
   void Shutdown();
 
   // Set when the worker should exit: OK after a shutdown, else the reason.

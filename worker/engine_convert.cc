@@ -39,8 +39,7 @@ std::string CameraFile(const v1::Camera& camera) {
     }
     matrix.push_back(std::move(numbers));
   }
-  json["frames"] =
-      Json::array({Json{{"transform_matrix", std::move(matrix)}, {"time", camera.time()}}});
+  json["frames"] = Json::array({Json{{"transform_matrix", std::move(matrix)}}});
   return json.dump();
 }
 

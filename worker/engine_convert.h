@@ -13,7 +13,7 @@
 
 namespace nerf {
 
-// Between the messages of engine/protocol and those of the API.
+// Conversions between the messages of engine/protocol and those of the API.
 
 protocol::Config ToProtocol(const v1::TrainingConfig& config);
 // id, file, job and out are left unset.
@@ -23,9 +23,9 @@ protocol::Render ToProtocol(const v1::RenderImageRequest& view);
 v1::TrainingConfig ToProto(const protocol::Config& config);
 // The figures of a job. Unknown ones are left out, as are the fields of the preview.
 v1::Progress ToProto(const TrainProgress& progress);
-// What the progress says about the worker: the last values, no counts.
+// The figures of the worker: the last values, no counts.
 v1::WorkerMetrics WorkerFigures(const TrainProgress& progress);
-// The last progress of a training that is done. It has the totals.
+// The last progress of a finished training, with its totals.
 TrainProgress FinalProgress(const TrainSummary& summary);
 v1::SceneProblem ToProto(const protocol::Problem& problem);
 v1::TensorSpec ToProto(const protocol::Tensor& tensor);

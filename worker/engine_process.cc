@@ -176,7 +176,7 @@ class EngineProcess final : public Engine {
           if (waited_ms >= kExitGraceMs) kill(-pid, SIGKILL);
         } else {
           reaped_ = true;
-          // Ends processes that it may have started.
+          // Ends processes that the child may have started.
           kill(-pid, SIGKILL);
           if (killed_as_.has_value()) {
             exit = {*killed_as_, SIGKILL};

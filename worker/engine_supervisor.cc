@@ -11,7 +11,7 @@
 namespace nerf {
 namespace {
 
-// Further bad lines of a process are counted but not logged.
+// Bad lines of a process beyond this number are counted but not logged.
 constexpr int kMaxLoggedBadLines = 10;
 
 }  // namespace

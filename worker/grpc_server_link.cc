@@ -55,7 +55,7 @@ class GrpcServerLink::StreamReactor final
 
   void Start(const std::string& token) {
     self_ = shared_from_this();
-    // A stream lives as long as the worker; keepalive finds a dead connection.
+    // No deadline: a stream lives as long as the worker. Keepalive detects a dead connection.
     PrepareCall(absl::InfiniteDuration(), token, &context_);
     stub_->async()->Synchronize(&context_, this);
     AddHold();
@@ -113,8 +113,9 @@ class GrpcServerLink::StreamReactor final
     if (result.ok()) result = {absl::StatusCode::kUnavailable, "the server ended the stream", ""};
     listener_.on_closed(std::move(result));
     const std::shared_ptr<StreamEnd> end = end_;
-    // Before the end is announced: the waiting thread then destroys stream and channel. Destroying
-    // the channel here, on a thread of gRPC, would abort (gRPC 1.51).
+    // Drop this reference before announcing the end: the waiting thread then destroys stream and
+    // channel. If it were the last one, the channel would be destroyed here, on a thread of gRPC,
+    // which aborts (gRPC 1.51).
     std::exchange(self_, nullptr).reset();
     end->Set();
   }

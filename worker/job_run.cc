@@ -75,7 +75,8 @@ JobRun::JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, 
 
 JobRun::~JobRun() {
   transfers_.request_stop();
-  // In the lane of downloads: removing a large scene takes time, and one may still be running.
+  // Runs in the lane of downloads, after a download that may still be running. Removing a large
+  // scene takes time.
   context_.tasks.Run(
       Lane::kFetch,
       [folder = folder_] {
@@ -197,8 +198,8 @@ void JobRun::On(const protocol::Started& started) {
 }
 
 double JobRun::SecondsBefore() const {
-  // Only checkpoints of a budget in seconds hold the training time. In others it would make equal
-  // states differ in bytes.
+  // Checkpoints hold the training time only if the budget is in seconds. In others it would make
+  // equal states differ in bytes.
   const bool engine_knows = grant_.config().budget_case() == v1::TrainingConfig::kSeconds;
   return engine_knows ? 0 : grant_.resume().seconds();
 }
@@ -346,7 +347,7 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
                {{"job", name()},
                 {"error", result.message},
                 {"retry_seconds", absl::ToDoubleSeconds(*pause)}});
-    // If a newer one waits, that is committed instead.
+    // A newer waiting checkpoint is committed instead.
     if (pending_ == nullptr) {
       pending_ = std::move(checkpoint);
       next_commit_ = context_.clock.Now() + *pause;
@@ -396,7 +397,7 @@ void JobRun::On(const protocol::Failed& failed) {
 
 void JobRun::On(const protocol::Refused& refused) {
   if (stop_ == Stop::kRelease) {
-    // The engine does not know the job any more, so nothing is left to stop.
+    // The engine has forgotten the job, so there is nothing to stop.
     Finish(v1::JobReport::RELEASED);
     return;
   }
@@ -489,7 +490,8 @@ void JobRun::StopNow(Stop stop) {
 void JobRun::Finish(v1::JobReport::Phase phase) {
   final_phase_ = phase;
   Enter(Stage::kCommitting);
-  // A result waits without limit. A job that did not succeed does not: it may run again.
+  // The commit of a result may take any time. That of a job without one may not: the job can run
+  // again.
   commit_deadline_ =
       context_.clock.Now() +
       (phase == v1::JobReport::SUCCEEDED ? absl::InfiniteDuration() : options_.last_commit_timeout);

@@ -21,11 +21,12 @@
 namespace nerf {
 
 struct JobRunOptions {
-  // An engine that does not stop within this time is killed: without and with a checkpoint.
+  // An engine that does not stop within this time is killed: when it discards the work, and when it
+  // writes a checkpoint.
   absl::Duration discard_timeout = absl::Seconds(5);
   absl::Duration checkpoint_timeout = absl::Seconds(10);
-  // An engine that is silent for this long hangs: while training, and while reading a data set or
-  // evaluating.
+  // An engine that is silent for longer counts as hanging: while training, and while reading a data
+  // set or evaluating.
   absl::Duration training_silence = absl::Seconds(300);
   absl::Duration reading_silence = absl::Minutes(30);
   RetryOptions retry;  // of a failed fetch or commit

@@ -37,7 +37,7 @@ absl::Status Liveness::Check(const std::string& cache_dir, absl::Duration boot_t
     return absl::DataLossError(PathIn(cache_dir) + " holds no time");
   }
   const absl::Duration age = boot_time - absl::Seconds(seconds);
-  // A beat of the future is from before the machine started anew.
+  // A beat in the future was written before the machine's last boot.
   if (age < -kBeatInterval || age > kMaxAge) {
     return absl::UnavailableError(fmt::format("the worker of {} was last heard of {} ago",
                                               cache_dir, absl::FormatDuration(age)));

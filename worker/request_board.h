@@ -32,7 +32,7 @@ struct RequestContext {
   BlobCache& cache;
   std::function<bool()> may_ask;  // the engine is ready, and no job needs it alone
   std::function<void(const protocol::WorkerRequest&)> send_to_engine;
-  // The engine's name of a job in training here, or nullopt.
+  // The engine's name of a job that this worker trains; nullopt if it does not.
   std::function<std::optional<std::string>(const std::string& training_job)> training_key;
 };
 

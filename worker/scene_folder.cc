@@ -49,7 +49,7 @@ absl::Status LinkFile(const std::string& source, const std::string& target) {
   fs::create_hard_link(source, target, error);
   if (!error) return absl::OkStatus();
   if (error == std::errc::file_exists) {
-    return absl::InvalidArgumentError(fmt::format("{} is there twice", target));
+    return absl::InvalidArgumentError(fmt::format("{} is listed twice", target));
   }
   fs::copy_file(source, target, error);
   return error ? FileError(error, "copy to " + target) : absl::OkStatus();
@@ -59,7 +59,8 @@ absl::Status MakeFolders(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error == std::errc::not_a_directory) {
-    return absl::InvalidArgumentError(fmt::format("{}: a file stands in its way", folder));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: a file has the name of one of its folders", folder));
   }
   return error ? FileError(error, "make " + folder) : absl::OkStatus();
 }

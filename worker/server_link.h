@@ -15,7 +15,7 @@ class ServerLink {
   // Called from other threads, one call at a time, in order. on_closed is the last.
   struct Listener {
     std::function<void(v1::SynchronizeResponse)> on_message;
-    std::function<void()> on_written;           // the next Write may follow
+    std::function<void()> on_written;           // the next Write may begin
     std::function<void(CallResult)> on_closed;  // the stream has ended
   };
 

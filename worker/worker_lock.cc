@@ -32,7 +32,7 @@ absl::StatusOr<WorkerLock> WorkerLock::Acquire(const std::string& cache_dir, Ran
         n > 0 ? fmt::format(" (process {})", std::string(absl::StripAsciiWhitespace(holder)))
               : ""));
   }
-  // Only for people: the process id of the holder.
+  // The process id of the holder, for people only.
   if (ftruncate(fd.get(), 0) == 0) {
     WriteFully(fd.get(), fmt::format("{}\n", getpid()), 0, lock_path).IgnoreError();
   }

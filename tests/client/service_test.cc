@@ -346,8 +346,8 @@ TEST(SilentServerTest, HostWithoutAnAddressIsSaidInPlainWords) {
   EXPECT_EQ(result.exit_code, kUnreachable);
   EXPECT_THAT(
       result.err,
-      HasSubstr("nerfctl: cannot reach nobody.invalid:50051: the name of its host cannot be "
-                "resolved (UNAVAILABLE)\n"));
+      HasSubstr("nerfctl: cannot reach nobody.invalid:50051: its host name cannot be resolved "
+                "(UNAVAILABLE)\n"));
 }
 
 TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
