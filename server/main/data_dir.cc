@@ -77,7 +77,7 @@ absl::StatusOr<std::string> DataDir::WorkerToken(RandomSource& random) {
 }
 
 absl::Status DataDir::WriteAddresses(const ServedAddresses& addresses) {
-  // Of the addresses a unix path alone may hold what JSON has to escape.
+  // Only a unix path may have characters that JSON must escape.
   return WriteFileAtomically(
       File("nerfd.ports"),
       fmt::format(

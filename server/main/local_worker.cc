@@ -26,10 +26,10 @@ namespace nerf {
 namespace {
 
 constexpr absl::Duration kPollInterval = absl::Milliseconds(100);
-// A worker that lived this long was fine: the next one starts without a long pause.
+// A worker that ran this long was healthy: the next one starts without a long pause.
 constexpr absl::Duration kHealthyLife = absl::Seconds(60);
 
-// The arguments of a process; empty when it is not there or not ours to see.
+// The arguments of a process; empty if it does not exist or may not be read.
 std::vector<std::string> ArgumentsOf(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -42,7 +42,8 @@ std::vector<std::string> ArgumentsOf(pid_t pid) {
   return arguments;
 }
 
-// True for a nerf-worker; a process id that was read from a file may be anybody's by now.
+// True for a nerf-worker. A process id that was read from a file may belong to another program by
+// now.
 bool IsWorkerProcess(pid_t pid) {
   const std::vector<std::string> arguments = ArgumentsOf(pid);
   return !arguments.empty() && std::filesystem::path(arguments[0]).filename() == "nerf-worker";
@@ -85,9 +86,9 @@ pid_t LocalWorker::Start() {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  // Standard output is for what this server says.
+  // Standard output belongs to nerfd.
   posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  // An inherited listening socket would keep our port after us.
+  // An inherited listening socket would keep the port in use after nerfd's end.
   posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -153,12 +154,13 @@ void LocalWorker::Supervise() {
         next_start = now + absl::Seconds(1);
         if (survivor != known_survivor) {
           known_survivor = survivor;
-          LogInfo("a worker of an earlier server lives; waiting for it", {{"pid", survivor}});
+          LogInfo("a worker of an earlier server is still running; waiting for it",
+                  {{"pid", survivor}});
           const std::vector<std::string> arguments =
               survivor > 0 ? ArgumentsOf(survivor) : std::vector<std::string>();
           if (!arguments.empty() &&
               std::find(arguments.begin(), arguments.end(), options_.server) == arguments.end()) {
-            LogWarning("it looks for another address; it is asked to end", {{"pid", survivor}});
+            LogWarning("it connects to another address; asking it to end", {{"pid", survivor}});
             kill(survivor, SIGTERM);
           }
         }
@@ -176,7 +178,7 @@ void LocalWorker::Stop(absl::Duration grace) {
   const bool is_child = child_ != 0;
   const pid_t worker = is_child ? child_ : WorkerLockHolder(options_.cache_dir);
   if (worker <= 0) return;
-  LogInfo("the local worker is asked to end", {{"pid", worker}});
+  LogInfo("asking the local worker to end", {{"pid", worker}});
   kill(worker, SIGTERM);
   while (true) {
     if (is_child ? Reap() : WorkerLockHolder(options_.cache_dir) != worker) return;

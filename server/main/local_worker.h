@@ -15,49 +15,48 @@ namespace nerf {
 struct LocalWorkerOptions {
   std::string program;     // nerf-worker
   std::string server;      // address that the worker connects to
-  std::string cache_dir;   // its folder, whose lock says whether a worker lives
+  std::string cache_dir;   // its folder, whose lock shows whether a worker runs
   std::string token_file;  // worker.token
   std::string log_level = "info";
   absl::Duration min_backoff = absl::Seconds(1);
   absl::Duration max_backoff = absl::Seconds(30);
-  // For tests: called by the supervising thread each time it has looked after the worker.
+  // For tests: called by the supervising thread after each check of the worker.
   std::function<void()> after_look = [] {};
 };
 
-// Keeps one nerf-worker running on this machine, in a process group of its own, so that it outlives
-// a crash of the server and goes on training. Starts one only when the worker's lock is free: one
-// that outlived an earlier server finds back by itself, unless that server had another address;
-// then it is asked to end. A worker that dies is started again, with growing pauses.
+// Keeps one nerf-worker running on this machine, in a process group of its own, so that it
+// continues to train if the server crashes. Starts one only if the worker's lock is free: a worker
+// of an earlier server reconnects by itself, or is asked to end if that server had another address.
+// Restarts a worker that dies, with growing pauses.
 class LocalWorker {
  public:
   explicit LocalWorker(LocalWorkerOptions options);
-  // Leaves the worker alone where Stop was not called.
+  // Leaves the worker running unless Stop was called.
   ~LocalWorker();
   LocalWorker(const LocalWorker&) = delete;
   LocalWorker& operator=(const LocalWorker&) = delete;
 
-  // Asks the worker to end (SIGTERM), waits up to `grace` and kills what is left of our own child's
-  // group. Nothing is started any more.
+  // Asks the worker to end (SIGTERM), waits up to `grace`, then kills what is left of the process
+  // group if this object started it. After this no worker is started.
   void Stop(absl::Duration grace);
 
  private:
   void Supervise();
   void StopSupervising();
-  // 0 when it could not be started.
+  // Returns 0 if it could not be started.
   pid_t Start();
-  // True when the child has ended.
+  // Returns true if the child has ended.
   bool Reap();
 
   const LocalWorkerOptions options_;
   Mutex mu_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  pid_t child_ = 0;  // of the thread; of Stop once that has ended
+  pid_t child_ = 0;  // used by thread_, and by Stop after its end
   std::thread thread_;
 };
 
-// The process that holds a worker's folder; 0 when nobody does, -1 when somebody does who cannot be
-// named.
+// The process that holds a worker's folder; 0 if it is free, -1 if the holder's id is unknown.
 pid_t WorkerLockHolder(const std::string& cache_dir);
 
 }  // namespace nerf

@@ -47,7 +47,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// nerf-worker promises to commit a checkpoint and release its lease within this time.
+// nerf-worker commits a checkpoint and releases its lease within this time (docs/operations.md).
 constexpr absl::Duration kWorkerStopGrace = absl::Seconds(25);
 constexpr absl::Duration kRpcStopGrace = absl::Seconds(2);
 constexpr absl::Duration kWebStopGrace = absl::Seconds(1);
@@ -73,7 +73,7 @@ class EndSignals {
     signal(SIGPIPE, SIG_IGN);
   }
 
-  // Returns at the first signal. A second one ends the process on the spot.
+  // Returns at the first signal. The second one ends the process at once.
   int Wait() {
     int number = 0;
     sigwait(&signals_, &number);
@@ -90,7 +90,7 @@ class EndSignals {
   sigset_t signals_;
 };
 
-// The parts of a running server, in the order of construction.
+// The parts of a running server, in order of construction.
 struct Server {
   RealClock machine_clock;
   StallClock clock{&machine_clock};
@@ -141,7 +141,7 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   return absl::OkStatus();
 }
 
-// Numbers for a listener that resolves no names.
+// The address in numbers, for listeners that do not resolve names.
 ListenAddress Numeric(ListenAddress address) {
   if (address.host == "localhost") address.host = "127.0.0.1";
   return address;
@@ -226,7 +226,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   std::printf("nerfd: grpc on %s\nnerfd: metrics on http://%s/metrics\nnerfd: data in %s\n",
               served.grpc.c_str(), served.metrics.c_str(), data->path().c_str());
   std::fflush(stdout);
-  // Last: scripts wait for this file.
+  // Written last, because scripts wait for this file.
   if (absl::Status status = data->WriteAddresses(served); !status.ok()) return Fail(status);
   LogInfo("serving", {{"grpc", served.grpc},
                       {"metrics", served.metrics},
@@ -248,13 +248,14 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   const int signal_number = signals.Wait();
   server.rpc->SetServing(false);
   if (server.health != nullptr) server.health->SetReady(false);
-  // Balancers and probes need a moment to see it; until then calls still arrive and are answered.
+  // Balancers and probes take time to notice NOT_SERVING. Until then calls still arrive and are
+  // answered.
   if (signal_number == SIGTERM) absl::SleepFor(flags.shutdown_delay);
-  // The worker first: it needs the server to hand in its checkpoint and its lease.
+  // Stop the worker first: it needs the server to commit its checkpoint and release its lease.
   if (worker != nullptr) worker->Stop(kWorkerStopGrace);
   server.clockwork.reset();
   server.rpc->Shutdown(kRpcStopGrace);
-  // Last, so that browsers hear how their streams ended.
+  // Stop the gateway last, so that browsers get the status of their streams.
   if (server.web != nullptr) server.web->Shutdown(kWebStopGrace);
   data->RemoveAddresses();
   LogInfo("ended");
@@ -276,7 +277,7 @@ void AddDuration(CLI::App& app, const char* flag, const char* environment, const
 }
 
 void AddFlags(CLI::App& app, ServerFlags* flags) {
-  app.option_defaults()->take_last();  // as shells with aliases expect
+  app.option_defaults()->take_last();  // so that arguments override those of a shell alias
   app.set_version_flag("--version", NERF_VERSION);
   app.add_option("--listen", flags->listen, "Address of the gRPC server, HOST:PORT; port 0: any")
       ->envname("NERFD_LISTEN")
@@ -289,8 +290,8 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
       ->envname("NERFD_WEB_LISTEN")
       ->capture_default_str();
   app.add_option("--web-origin", flags->web_origins,
-                 "Page from elsewhere that may call, such as https://nerf.example.com; its host is "
-                 "a name of this server, too. May be repeated")
+                 "Other site whose pages may call, such as https://nerf.example.com; its host is "
+                 "also accepted as a name of this server. May be repeated")
       ->envname("NERFD_WEB_ORIGIN")
       ->take_all()
       ->delimiter(',');
@@ -298,7 +299,7 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
                  "Address of grpc.health.v1 alone, for probes, HOST:PORT; empty: none")
       ->envname("NERFD_HEALTH_LISTEN");
   app.add_option("--worker-token-file", flags->worker_token_file,
-                 "File with the token that workers show; default: worker.token in the data folder")
+                 "File with the token of workers; default: worker.token in the data folder")
       ->envname("NERFD_WORKER_TOKEN_FILE");
   app.add_option("--data-dir", flags->data_dir, "Folder of the queue, the blobs and the token")
       ->envname("NERFD_DATA_DIR")
@@ -306,13 +307,13 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.add_flag("--no-local-worker", flags->no_local_worker, "Start no nerf-worker on this machine")
       ->envname("NERFD_NO_LOCAL_WORKER");
   AddDuration(app, "--lease-ttl", "NERFD_LEASE_TTL",
-              "Time without a word after which a worker is lost", &flags->lease_ttl);
+              "Time without a message after which a worker is lost", &flags->lease_ttl);
   AddDuration(app, "--checkpoint-interval", "NERFD_CHECKPOINT_INTERVAL",
               "Time between checkpoints of a job", &flags->checkpoint_interval);
   AddDuration(app, "--shutdown-delay", "NERFD_SHUTDOWN_DELAY",
-              "Time to go on serving after SIGTERM, while health says NOT_SERVING",
+              "Time to keep serving after SIGTERM, while health reports NOT_SERVING",
               &flags->shutdown_delay);
-  app.add_flag("--insecure", flags->insecure, "Allow to listen beyond this machine without TLS")
+  app.add_flag("--insecure", flags->insecure, "Allow listening beyond this machine without TLS")
       ->envname("NERFD_INSECURE");
   app.add_option("--log-level", flags->log_level, "debug, info, warning, error or off")
       ->envname("NERFD_LOG_LEVEL")

@@ -18,7 +18,7 @@ absl::Status CheckListen(std::string_view flag, const std::string& text, bool in
   if (insecure || IsLoopback(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "{}: {} can be reached from other machines, and connections are neither encrypted "
-      "nor authenticated. Listen on 127.0.0.1, or say --insecure if a proxy or the "
+      "nor authenticated. Listen on 127.0.0.1, or pass --insecure if a proxy or the "
       "network protects it",
       flag, text));
 }
@@ -88,7 +88,8 @@ std::string ConnectAddress(const ListenAddress& address) {
 absl::Status CheckFlags(const ServerFlags& flags) {
   NERF_RETURN_IF_ERROR(CheckListen("--listen", flags.listen, flags.insecure));
   NERF_RETURN_IF_ERROR(CheckListen("--metrics-listen", flags.metrics_listen, flags.insecure));
-  // Probes learn nothing but whether nerfd is up, so anybody may ask.
+  // The health service reveals only whether nerfd is up, so it may listen on any address without
+  // --insecure.
   if (!flags.health_listen.empty()) {
     NERF_RETURN_IF_ERROR(CheckListen("--health-listen", flags.health_listen, true));
   }

@@ -9,7 +9,7 @@
 
 namespace nerf {
 
-// The options of nerfd: from flags, else NERFD_* variables, else defaults.
+// The options of nerfd, from flags, NERFD_* variables or defaults, in this order.
 struct ServerFlags {
   std::string listen = "127.0.0.1:50051";
   std::string metrics_listen = "127.0.0.1:9464";

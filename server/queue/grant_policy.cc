@@ -35,7 +35,7 @@ void WorkerSlot::Grant(const LeaseRef& lease, SteadyTime now) {
 
 bool WorkerSlot::MayBeGranted(SteadyTime now) const {
   if (draining_ || end_pending_ || held_.has_value()) return false;
-  // Until its TTL ends, a grant may still be in flight.
+  // Until its TTL has passed, a grant may still be in flight.
   return !granted_.has_value() || now - granted_at_ > lease_ttl_;
 }
 

@@ -12,36 +12,39 @@
 
 namespace nerf {
 
-// Who asks for a job.
+// A worker that asks for a job.
 struct GrantRequest {
   std::string worker = {};  // id
-  // What it offers (CapabilityOf); empty: not told, so all.
+  // What it offers (CapabilityOf). Empty: unknown, and treated as everything.
   std::vector<std::string> capabilities = {};
 };
 
-// True when something that offers `offered` can do what needs `wanted`. An empty list has not been
-// told and can do all.
+// True if `offered` contains `wanted` or is empty. An empty list means that the offer is unknown,
+// and counts as everything.
 bool OffersCapability(const std::vector<std::string>& offered, std::string_view wanted);
 
-// What one worker is occupied with, as its messages and our grants say: whether it may be granted a
-// job now. Not thread-safe.
+// What one worker is working on, from its messages and our grants. Decides whether it may be
+// granted a job now. Not thread-safe.
 class WorkerSlot {
  public:
-  // `lease_ttl`: how long a grant may be on its way before the worker is asked anew.
+  // `lease_ttl`: after this time a grant that the worker has not mentioned counts as lost.
   explicit WorkerSlot(absl::Duration lease_ttl) : lease_ttl_(lease_ttl) {}
 
-  // The worker has spoken: it works on `held`, or on nothing, and leaves when `draining`.
+  // The worker's message says that it works on `held`, or on nothing, and whether it is draining.
   void Hear(const std::optional<LeaseRef>& held, bool draining);
-  // It says that its job has ended. Until the end is stored it is not free.
+  // The worker's message says that its job has ended. The worker is not free until the end is
+  // stored.
   void HearEnd(const LeaseRef& lease, bool draining);
   void EndIsStored() { end_pending_ = false; }
-  // It does not hold what it says it holds.
+  // The lease that the worker claims to hold is not valid.
   void Lost() { held_.reset(); }
-  // A job was granted to it. Messages that crossed the grant on the way still say that it has none.
+  // A job was granted to the worker. Messages that it sent before it got the grant still name no
+  // job.
   void Grant(const LeaseRef& lease, SteadyTime now);
 
   bool MayBeGranted(SteadyTime now) const;
-  // What it works on, or what it was granted and has not mentioned yet: where orders go.
+  // The lease that orders are about: the held one, or the granted one that the worker has not
+  // mentioned yet.
   const std::optional<LeaseRef>& lease() const { return held_.has_value() ? held_ : granted_; }
   const std::optional<LeaseRef>& held() const { return held_; }
   bool draining() const { return draining_; }
@@ -53,7 +56,7 @@ class WorkerSlot {
   bool draining_ = false;
   bool end_pending_ = false;
   std::optional<LeaseRef> held_;
-  std::optional<LeaseRef> granted_;  // no report has named it yet
+  std::optional<LeaseRef> granted_;  // not yet named by a message of the worker
   SteadyTime granted_at_;
 };
 

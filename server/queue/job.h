@@ -25,19 +25,19 @@ struct JobConfig {
   double budget_amount = 0;
   std::string background;                       // "auto", "white", "black" or "random"
   uint32_t test_every = 8;                      // 0 holds out no test views
-  std::map<std::string, std::string> settings;  // every key of the field table
+  std::map<std::string, std::string> settings;  // every setting of the method
 
   bool operator==(const JobConfig&) const = default;
 };
 
-// Where a job's parameters come from when it does not start from scratch.
+// The source of a job's initial weights, if it does not start from scratch.
 struct InitReference {
   enum class Kind { kModel, kCheckpoint };
   Kind kind = Kind::kModel;
   ResourceKey source;  // the model, or the checkpoint's job
   uint32_t step = 0;   // of the checkpoint; unused for a model
   std::string scope = "all";
-  BlobRef blob;  // the model file that it names; set by Create, kept until the job is final
+  BlobRef blob;  // the named model file; set by Create, kept until the job is final
 
   bool operator==(const InitReference&) const = default;
 };
@@ -65,13 +65,13 @@ struct CheckpointRecord {
   bool operator==(const CheckpointRecord&) const = default;
 };
 
-// Where training stands, as the worker measured it. The queue reads the fields; it only passes on
-// the figures.
+// Where training stands, as the worker measured it. The queue reads the fields, and passes on the
+// figures without reading them.
 struct JobProgress {
   uint32_t step = 0;       // steps finished, counted after the optimizer update
   double eta_seconds = 0;  // 0 when unknown
-  // Everything else that was measured, by the field names of nerf.v1.Progress ("loss"). Figures
-  // that are 0 are left out.
+  // All other measurements, by the field names of nerf.v1.Progress ("loss"). Figures that are 0 are
+  // left out.
   std::map<std::string, double> figures;
   // The last preview image (PNG); unset before the first. The PSNR (dB) needs a test view.
   std::optional<uint32_t> preview_step;
@@ -98,7 +98,7 @@ struct JobError {
   bool operator==(const JobError&) const = default;
 };
 
-// What a training job is to do.
+// The work of a training job.
 struct TrainingSpec {
   std::string scene;  // id, in the same project
   JobConfig config;
@@ -108,9 +108,9 @@ struct TrainingSpec {
   bool operator==(const TrainingSpec&) const = default;
 };
 
-// The right to work on a job. HoldsLease(job.state) says whether it is held now. A QUEUED job that
-// still names members had a lease that expired: they may take it up again at the same epoch until
-// the job is granted to others. In a final state it names the last holders.
+// The right to work on a job, held now if HoldsLease(job.state). The lease of a QUEUED job that
+// still names members has expired: they may take it up again, with the same epoch, until the job is
+// granted to others. In a final state it names the last holders.
 struct JobLease {
   std::vector<std::string> members;  // workers, one today; empty: nobody, or handed back
   uint64_t epoch = 0;                // fencing number; grows by one with every grant
@@ -121,7 +121,7 @@ struct JobLease {
   bool operator==(const JobLease&) const = default;
 };
 
-// One submission, all of it. The store keeps copies and readers get copies.
+// A job with everything that is stored about it. The store keeps copies, and readers get copies.
 struct Job {
   ResourceKey key;
   JobKind kind = JobKind::kTraining;
@@ -133,9 +133,10 @@ struct Job {
   JobState state = JobState::kQueued;
   QueueReason queue_reason = QueueReason::kNone;  // set only in QUEUED
   uint32_t attempt = 0;                           // placements on a worker; 0 before the first
-  uint32_t crashes_in_row = 0;  // engine crashes since the last committed checkpoint that count
-  bool crashed_since_checkpoint = false;  // counted or not (the engine also had other work)
-  JobLease lease;                         // of its only part
+  uint32_t crashes_in_row = 0;  // counted engine crashes since the last committed checkpoint
+  bool crashed_since_checkpoint =
+      false;       // any crash, also an uncounted one (the engine had other work, too)
+  JobLease lease;  // of its only part
   JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
   std::optional<double> best_preview_psnr;    // dB, over all checkpoints ever committed
@@ -147,8 +148,9 @@ struct Job {
   uint64_t last_event_sequence = 0;              // of its last stored event
 };
 
-// The only way to change a job's state: sets state, queue reason and times. Internal, and nothing
-// changes, when the diagram in job_state.h has no such arrow. `now` is wall time, for display.
+// The only way to change a job's state: sets state, queue reason and times. If the diagram in
+// job_state.h has no such arrow, returns Internal and changes nothing. `now` is wall time, for
+// display.
 absl::Status Transition(Job& job, JobState to, absl::Time now,
                         QueueReason reason = QueueReason::kNone);
 

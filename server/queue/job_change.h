@@ -12,29 +12,29 @@
 
 namespace nerf {
 
-// A job in memory: the stored record and what only lives while the process does.
+// A job in memory: the stored record, and what is not stored.
 struct JobEntry {
   Job job;
   SteadyTime progress_stored_at;
-  SteadyTime queued_at;  // since when it waits, while it is QUEUED
+  SteadyTime queued_at;  // start of its wait, while it is QUEUED
   WatchLog log;
 };
 
-// A change of one job while it is decided: a copy that is changed step by step, and an event for
-// each step. Nothing of it is true before it is committed (QueueState::Apply).
+// A change of one job that is not committed yet: a copy that is changed step by step, and an event
+// for each step. QueueState::Apply commits it; until then nobody else sees it.
 class JobChange {
  public:
   JobChange(const JobEntry& entry, absl::Time now);
 
-  // Moves the copy through the one door between states (Transition) and records the event. Change
-  // what the event is to show before. Internal when there is no such arrow.
+  // Changes the copy's state (Transition) and records the event. Change the fields that the event
+  // shows before this call. Internal if the diagram has no such arrow.
   absl::Status Move(JobState to, QueueReason reason = QueueReason::kNone);
-  // Records an event of another kind. `checkpoint_step` is of kCheckpointCommitted.
+  // Records an event of another kind. `checkpoint_step` is only for kCheckpointCommitted.
   void Record(JobEventKind kind, uint32_t checkpoint_step = 0);
 
   Job job;
   const std::vector<JobEvent>& events() const { return events_; }
-  // What the change was decided on.
+  // The state on which the change was decided.
   JobState old_state() const { return old_state_; }
   uint64_t old_epoch() const { return old_epoch_; }
   uint64_t old_live_version() const { return old_live_version_; }
@@ -47,7 +47,7 @@ class JobChange {
   std::vector<JobEvent> events_;
 };
 
-// The first event of a job that is created, and every later one: what `job` shows now.
+// An event that shows `job` as it is now.
 JobEvent MakeJobEvent(const Job& job, JobEventKind kind, uint32_t checkpoint_step, absl::Time now);
 
 }  // namespace nerf

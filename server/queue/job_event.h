@@ -16,9 +16,9 @@ enum class JobEventKind { kStateChanged, kProgress, kCheckpointCommitted };
 std::string_view JobEventKindName(JobEventKind kind);
 absl::StatusOr<JobEventKind> ParseJobEventKind(std::string_view name);
 
-// One stored event of a job, with the parts of the job that change, as they were right after it.
+// One stored event of a job, with the changing parts of the job right after it.
 struct JobEvent {
-  uint64_t sequence = 0;  // 1, 2, 3... of this job, without a gap
+  uint64_t sequence = 0;  // 1, 2, 3... within the job, without gaps
   JobEventKind kind = JobEventKind::kStateChanged;
   absl::Time time;
   JobState state = JobState::kQueued;

@@ -259,7 +259,7 @@ absl::Status JobQueue::Delete(const ResourceKey& key) {
   --state_.job_counts[{key.project, job.state}];
   const uint64_t create_sequence = job.create_sequence;
   state_.job_order.erase(create_sequence);
-  // Its watchers may not have read all of its events yet.
+  // Keep its events for watchers that have not read all of them.
   if (entry->log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(*entry));
   state_.jobs.erase(key);
   LogInfo("job deleted", {{"project", key.project}, {"job", key.id}});
@@ -297,13 +297,14 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
     if (position->job != key) {
       return InvalidFieldsError({{"resume_token", "belongs to another job"}});
     }
-    // Before the job is looked up: a job of another store was not deleted here.
+    // Checked before the job is looked up: a job of another store must not be reported as not
+    // found.
     if (position->store_epoch != state_.store_epoch) return foreign;
   }
   NERF_ASSIGN_OR_RETURN(JobEntry * found, state_.FindJob(key));
   JobEntry& entry = *found;
   const uint64_t last = entry.job.last_event_sequence;
-  // The store has not reached this position, so an older backup was restored.
+  // The token is ahead of the store, so an older backup was restored.
   if (position.has_value() && position->sequence > last) return foreign;
   auto signal = std::make_shared<WatchSignal>(std::move(on_new));
   entry.log.Subscribe(signal);

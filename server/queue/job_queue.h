@@ -18,20 +18,20 @@
 
 namespace nerf {
 
-// What a client wants trained. The caller has checked it against engine/config; the queue checks
-// names and what spans resources (scene, init).
+// A training that a client requests. The caller has checked the config (engine/config); the queue
+// checks names and other resources (scene, init).
 struct JobSpec {
   std::string project;
   std::string id;          // empty: the queue draws one ("j-7f3k2c81")
   std::string request_id;  // empty, or a UUID4
   std::string display_name;
   TrainingSpec training;  // the blob of `init` is filled in by the queue
-  // Whether the tensors of what `init` names fit the config; unset: they do. Called with the
-  // queue's lock held, with the tensors of the file that the job will start from.
+  // OK if the tensors of the file that `init` names fit the config. Unset: always OK. Called with
+  // the queue's lock held.
   std::function<absl::Status(const std::vector<TensorRecord>& tensors)> check_init;
 };
 
-// The queue as numbers, for metrics.
+// Statistics of the queue, for metrics.
 struct QueueStats {
   std::map<std::pair<std::string, JobState>, size_t> jobs;  // by project and state
   size_t n_queued = 0;
@@ -62,9 +62,10 @@ class JobQueue {
   absl::StatusOr<Page<Job>> List(const PageRequest& request);
   // Whether the job is queued now; `job` may be an older copy.
   bool IsQueued(const Job& job);
-  // How many queued jobs that need the same of a worker (CapabilityOf) were created before it.
+  // Number of queued jobs with the same CapabilityOf that were created before it.
   size_t QueuedAhead(const Job& job);
-  // For many such questions at once: create_sequence of the queued jobs by capability, in order.
+  // The data for many calls of QueuedAhead: create_sequence of the queued jobs by capability, in
+  // order.
   std::map<std::string, std::vector<uint64_t>> QueuedByCapability();
   // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING. May be repeated.
   // Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
@@ -88,11 +89,11 @@ class JobQueue {
   QueueStats Stats();
 
  private:
-  // Moves a job to `target(state)`: nothing happens where that is its state already; nullopt is
+  // Moves a job to `target(state)`. Does nothing if the job is in that state. nullopt means
   // STATE_CONFLICT.
   using TargetState = std::function<std::optional<JobState>(JobState from)>;
   absl::StatusOr<Job> ChangeState(const ResourceKey& key, const TargetState& target);
-  // The job that `spec` asks for; checks what spans resources.
+  // Makes the job of `spec`; checks scene and init.
   absl::StatusOr<Job> MakeJob(const JobSpec& spec, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Finds the file that `init` names, and checks it.

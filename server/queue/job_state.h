@@ -37,7 +37,7 @@ inline constexpr std::array kAllJobStates = {
 // Why a job that was placed before is queued (again).
 enum class QueueReason { kNone, kWorkerLost, kWorkerDrained, kPreempted, kEngineCrashed };
 
-// True where the diagram above has an arrow.
+// True if the diagram above has this arrow.
 bool IsLegalTransition(JobState from, JobState to);
 
 // SUCCEEDED, FAILED and CANCELLED: the job never leaves them.

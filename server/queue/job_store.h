@@ -46,11 +46,11 @@ struct StoreWrite {
   std::vector<ModelRecord> new_models;
   std::vector<ResourceKey> deleted_models;
   std::vector<ResourceKey> deleted_jobs;    // their events are trimmed in the same write
-  std::vector<RequestRecord> new_requests;  // one of the same id is replaced
+  std::vector<RequestRecord> new_requests;  // replaces one with the same id
   std::optional<absl::Time> forget_requests_before;
 };
 
-// Everything in a store, loaded at a start.
+// The contents of a store, loaded at start-up.
 struct StoredState {
   std::string store_epoch;  // random, drawn when the store was made; part of every watch token
   std::vector<Job> jobs;
@@ -60,7 +60,7 @@ struct StoredState {
   std::vector<RequestRecord> requests;
 };
 
-// What makes the queue durable. Thread-safe.
+// The durable storage of the queue. Thread-safe.
 class JobStore {
  public:
   virtual ~JobStore() = default;
@@ -71,8 +71,8 @@ class JobStore {
   // Commits a transaction; OK means that it survives a power cut. Errors (nothing changed):
   // FailedPrecondition LEASE_FENCED when a job's stored lease epoch is not the expected one,
   // AlreadyExists for an insert of an existing row, Unavailable STORE_READ_ONLY when the disk is
-  // full or has failed, DataLoss STORE_CORRUPT. After any other error the change may be there after
-  // a restart, and the store refuses every later commit until then.
+  // full or has failed, DataLoss STORE_CORRUPT. After any other error it is unknown whether the
+  // change is stored, and the store refuses every later commit until a restart.
   virtual absl::Status Commit(const StoreWrite& write) = 0;
 
   // Commits or refuses each write as Commit would in turn, but with one sync to disk for all if the

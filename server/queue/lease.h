@@ -15,8 +15,8 @@ struct LeaseKey {
   auto operator<=>(const LeaseKey&) const = default;
 };
 
-// A lease as a member names it in every write. The epoch decides; the worker is also compared if
-// given.
+// A reference to a lease, as a worker sends it in every write. The epoch decides whether it is
+// valid; the worker is compared, too, if given.
 struct LeaseRef {
   ResourceKey job;
   std::string worker;  // may be empty in a write

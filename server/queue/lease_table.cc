@@ -17,7 +17,8 @@
 namespace nerf {
 namespace {
 
-// The epoch decides. A lost holder stays on the job until the next grant.
+// True if `lease` names the last grant of the job. A holder whose lease has expired stays recorded,
+// and stays the holder, until the next grant.
 bool IsHolder(const Job& job, const LeaseRef& lease) {
   return !job.lease.members.empty() && lease.part < PartsOf(job) &&
          job.lease.epoch == lease.epoch && (lease.worker.empty() || job.lease.Has(lease.worker));
@@ -40,7 +41,7 @@ absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
   return check.Result();
 }
 
-// Releases the preview image that `now` has replaced, if it has.
+// Releases the old preview image if `now` is another one.
 void ReleasePreview(QueueState& state, const std::optional<BlobRef>& before,
                     const std::optional<BlobRef>& now) {
   if (before.has_value() && before != now) state.blobs.Release(*before);
@@ -57,13 +58,13 @@ void ShowProgress(QueueState& state, JobEntry& entry, const JobProgress& progres
   entry.log.SignalAll(state.wake);
 }
 
-// Where a placement ends, and how it is counted.
+// The job's state after a placement, and the label under which metrics count the placement.
 struct Ending {
   JobState to = JobState::kFailed;
   std::string_view result;
 };
 
-// nullopt: nobody has asked for such an end.
+// nullopt if the worker stopped without being asked to.
 std::optional<Ending> EndingOf(JobState state, JobOutcome::Kind kind) {
   using Kind = JobOutcome::Kind;
   if (kind == Kind::kFailed) return Ending{JobState::kFailed, "failed"};
@@ -229,8 +230,8 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   RenewDeadline(lease.key());
   const LeaseOrder order = OrderFor(entry->job.state);
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
-    // A change of the job is being stored. If it still has to move afterwards, the next call does
-    // it.
+    // Another change of the job is being stored. If the job still has to move afterwards, the next
+    // call moves it.
     if (progress != nullptr) ShowProgress(state_, *entry, *progress);
     return order;
   }
@@ -264,7 +265,8 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
 absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
     const LeaseRef& lease, const CheckpointRecord& checkpoint) {
   NERF_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
-  // Without the lock, because the files are looked at. What is present is not collected meanwhile.
+  // Called without the lock, because it reads the file system. Present blobs are not collected
+  // meanwhile (BlobIndex).
   absl::Status present = state_.RequireBlobs({checkpoint.checkpoint_blob, checkpoint.model_blob});
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased,
@@ -311,7 +313,7 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
 absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& outcome) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
-  // The reply to an earlier call was lost. Give it again.
+  // A repeated call, because the reply was lost. Return the same.
   if (IsFinal(existing->job.state) && IsHolder(existing->job, lease)) return existing->job;
 
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Finish", JobState::kRunning));
@@ -332,7 +334,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   std::vector<CheckpointRecord> retired;
   if (ending->to == JobState::kSucceeded) {
     job.final_psnr = outcome.final_psnr;
-    retired = RetireCheckpoints(job.checkpoints, 1);  // nothing will fall back to earlier ones
+    retired = RetireCheckpoints(job.checkpoints, 1);  // no attempt will start from earlier ones
   }
   if (ending->to == JobState::kPaused) job.lease.members.clear();
   if (ending->to == JobState::kFailed) {

@@ -24,19 +24,19 @@ struct LeaseGrant {
   Job job;
   SceneRecord scene;
   std::optional<CheckpointRecord> resume;  // the newest committed one; unset on a first attempt
-  absl::Duration ttl;                      // from now, by the holder's own steady clock
-  // An engine died since the last committed checkpoint: until the next one the engine may do
-  // nothing beside this job, so that a second death can only be the job's own.
+  absl::Duration ttl;                      // from now, measured by the holder's steady clock
+  // An engine has crashed since the last committed checkpoint. Until the next one the engine must
+  // do nothing else, so that only this job can cause another crash.
   bool alone = false;
 };
 
-// What a holder says that it is doing.
+// What a holder reports about its work.
 enum class WorkPhase { kPreparing, kRunning };
 
 // What a holder should do now.
 enum class LeaseOrder { kTrain, kPause, kCancel };
 
-// How a placement ended, as its holder says.
+// The end of a placement, as its holder reports it.
 struct JobOutcome {
   enum class Kind { kSucceeded, kFailed, kCancelled, kPaused };
   Kind kind = Kind::kSucceeded;
@@ -65,17 +65,17 @@ class WorkSubscription {
   const std::shared_ptr<WatchSignal> signal_;
 };
 
-// The workers' side of the queue: places jobs on workers under leases and records what becomes of
-// them. JobQueue is the clients' side.
+// The workers' side of the queue: places jobs on workers under leases and records the results.
+// JobQueue is the clients' side.
 //
 // Jobs are executed at least once, with the effect of exactly one execution: every write of a
-// worker carries the lease epoch of its grant, and a stale one is refused with FailedPrecondition
-// LEASE_FENCED (metadata current_epoch), upon which the worker stops. A lease that expired and was
-// granted to nobody else is taken up again by its holder's next write.
+// worker carries the lease epoch of its grant, and a write with a stale epoch is refused with
+// FailedPrecondition LEASE_FENCED (metadata current_epoch), and its worker stops. If a lease has
+// expired but the job was not granted again, the holder's next write takes the lease up again.
 //
 // A call that returns OK is durable; Renew and ReportProgress, which never wait for the store, are
-// not. A call that fails changes nothing, except that any write under a good lease renews it, and
-// takes up one that has expired, also when what it says is then refused.
+// not. A call that fails changes nothing but the lease: any write with a valid epoch renews it, or
+// takes it up again, even if its content is refused.
 //
 // Common errors, not repeated below: NotFound RESOURCE_NOT_FOUND; Unavailable STORE_READ_ONLY when
 // the store cannot write. Thread-safe. `state` outlives the table and everything it hands out.
@@ -87,19 +87,19 @@ class LeaseTable {
   // worker or the order for a job that it holds has changed. It should only wake the worker.
   std::unique_ptr<WorkSubscription> SubscribeWork(const std::string& worker,
                                                   std::function<void()> on_work);
-  // A worker has connected and says which leases it holds. Those that it should hold and does not
-  // name are lost at once (WORKER_LOST).
+  // A worker has connected and says which leases it holds. Leases that it should hold and does not
+  // name end at once (WORKER_LOST).
   absl::Status Attach(const std::string& worker, std::span<const LeaseRef> held);
   // Grants the oldest queued job that the worker may take; nullopt without one.
   // InvalidArgument FIELD_INVALID for a bad id.
   absl::StatusOr<std::optional<LeaseGrant>> Acquire(const GrantRequest& request);
 
-  // The holder is alive and at work. A first kRunning moves the job to RUNNING. Does not wait for
-  // the store: where it has to move the job, that is stored afterwards, and the next call tries
-  // again where it was refused.
+  // Renews the lease of a working holder. The first kRunning moves the job to RUNNING. Does not
+  // wait for the store: a move is stored afterwards, and retried by the next call if the store
+  // refuses it.
   absl::StatusOr<LeaseOrder> Renew(const LeaseRef& lease, WorkPhase phase);
-  // Renews, and shows watchers the progress. One progress in progress_store_interval is stored,
-  // afterwards.
+  // Renews, and shows watchers the progress. Stores one progress per progress_store_interval,
+  // without waiting.
   absl::StatusOr<LeaseOrder> ReportProgress(const LeaseRef& lease, const JobProgress& progress);
   // Makes uploaded files the job's newest checkpoint. Repeating it succeeds. Errors:
   // FailedPrecondition BLOBS_MISSING, STATE_CONFLICT (step not above the last one);
@@ -110,23 +110,24 @@ class LeaseTable {
   // kSucceeded ends PAUSED (the next attempt finishes at once). Repeating it succeeds.
   // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused that nobody asked for).
   absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
-  // The worker leaves and hands the lease back: the job is queued again (WORKER_DRAINED).
+  // The worker drains and hands the lease back: the job is queued again (WORKER_DRAINED).
   absl::StatusOr<Job> Release(const LeaseRef& lease);
   // The engine died. Queued again (ENGINE_CRASHED), or FAILED with reason ENGINE_CRASHED after
-  // max_attempts crashes in a row without a new checkpoint; `message` says what was seen. A crash
-  // of an engine that had other work, too, is not counted, but attempts are `alone` until one has
-  // committed a checkpoint.
+  // max_attempts crashes in a row without a new checkpoint; `message` describes the crash. With
+  // `shared_engine` (the engine had other work, too) the crash is not counted, but the next grants
+  // have `alone` until a checkpoint is committed.
   absl::StatusOr<Job> ReportEngineCrash(const LeaseRef& lease, std::string_view message,
                                         bool shared_engine = false);
 
-  // Expires leases. Call about once a second. Does not wait for the store; the next call tries
-  // again what it refused.
+  // Expires leases. Call about once a second. Does not wait for the store; the next call retries
+  // what it refused.
   void ExpireLeases();
 
  private:
-  // A change of the job of a good lease, which is renewed. Waits until nobody else changes the job.
-  // An expired lease is taken up again, into `state_if_retaken`, by the change. LEASE_FENCED
-  // otherwise. `call` names the method for the observer.
+  // Begins a change of the lease's job and renews the lease. Waits until nobody else changes the
+  // job. If the lease has expired, the change takes it up again, which moves the job to
+  // `state_if_retaken`. LEASE_FENCED if the lease is stale. `call` is the method's name, for the
+  // observer.
   struct LeasedChange {
     JobEntry* entry = nullptr;
     JobChange change;
@@ -134,7 +135,8 @@ class LeaseTable {
   absl::StatusOr<LeasedChange> BeginLeased(const LeaseRef& lease, std::string_view call,
                                            JobState state_if_retaken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Refuses what a holder says with `status`. That it has taken up its lease again stays.
+  // Returns `status` without the holder's change, but still takes its lease up again if that was
+  // begun.
   absl::Status Refuse(LeasedChange leased, absl::Status status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::Status RequireHolder(const Job& job, const LeaseRef& lease, std::string_view call)
@@ -143,13 +145,14 @@ class LeaseTable {
   // Renew without progress, ReportProgress with it.
   absl::StatusOr<LeaseOrder> Heard(const LeaseRef& lease, std::string_view call, JobState wanted,
                                    const JobProgress* progress);
-  // Ends a placement that has no outcome of its own: queued again for `reason`, or PAUSED or
-  // CANCELLED where that was asked for. With `keep_holder` the holder may take the lease up again.
+  // Ends a placement without an outcome: the job is queued again for `reason`, or becomes PAUSED or
+  // CANCELLED if a client asked for that. With `keep_holder` the holder may take the lease up
+  // again.
   static absl::Status EndPlacement(JobChange& change, QueueReason reason, bool keep_holder);
   JobEntry* OldestFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  // Lets go of the files of checkpoints that the job no longer names.
+  // Releases the blobs of checkpoints that the job no longer has.
   void ReleaseBlobs(std::span<const CheckpointRecord> checkpoints)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 

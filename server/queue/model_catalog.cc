@@ -101,7 +101,8 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   Claim claim(state_, std::move(claimed));
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
 
-  // Only the checkpoints: the progress in `changed` may be older than what is shown now.
+  // Take only the checkpoints: newer progress than that of `changed` may have been reported
+  // meanwhile.
   entry->job.checkpoints = std::move(changed.checkpoints);
   state_.NoteReference(model.blob);
   state_.model_order.emplace(model.create_sequence, model.key);

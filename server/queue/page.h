@@ -17,8 +17,8 @@ inline constexpr int kMaxPageSize = 1000;
 
 struct PageRequest {
   std::string project;
-  int page_size = 0;       // 0 means 100; above 1000 is lowered to it; negative is refused
-  std::string page_token;  // of the page before; empty for the first
+  int page_size = 0;       // 0 means 100; larger than 1000 means 1000; negative is refused
+  std::string page_token;  // next_page_token of the page before; empty for the first
 };
 
 // Newest first.
@@ -38,8 +38,8 @@ std::string EncodePageToken(std::string_view kind, std::string_view project, uin
 absl::StatusOr<uint64_t> ParsePageToken(std::string_view kind, std::string_view project,
                                         std::string_view token);
 
-// Fills a page of the list `kind`. `order` holds the keys of all projects by sequence, each one in
-// the map `entries`; `record_of` makes the record of an entry.
+// Fills a page of the list `kind`. `order` holds the keys of all projects by sequence; `entries`
+// has an entry for each key; `record_of` makes an entry's record.
 template <typename Record, typename Entries, typename RecordOf>
 absl::StatusOr<Page<Record>> ListPage(std::string_view kind, const PageRequest& request,
                                       const std::map<uint64_t, ResourceKey>& order,

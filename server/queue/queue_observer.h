@@ -7,8 +7,8 @@
 
 namespace nerf {
 
-// Is told what happens in the queue, for metrics. Called with the queue's lock held, so it has to
-// be quick and must not call the queue. Thread-safe. The base class does nothing.
+// Receives the queue's events, for metrics. Called with the queue's lock held, so implementations
+// must be quick and must not call the queue. Thread-safe. The base class does nothing.
 class QueueObserver {
  public:
   virtual ~QueueObserver() = default;

@@ -117,7 +117,7 @@ absl::Status QueueState::Restore(StoredState stored) {
 template <typename Records, typename BlobsOfRecord>
 bool QueueState::ReachSlice(Records QueueState::*records, ResourceKey* from, BlobsOfRecord blobs_of,
                             std::set<std::string>* reachable) {
-  constexpr size_t kSliceBlobs = 4000;  // a millisecond or two
+  constexpr size_t kSliceBlobs = 4000;  // takes one or two milliseconds
   std::vector<std::string> found;
   bool more = false;
   {
@@ -272,7 +272,7 @@ void QueueState::ApplyLater(JobEntry& entry, JobChange change, Done then) {
   const ClaimKey key{ClaimKey::Kind::kJob, change.job.key};
   claims_.insert(key);
   StoreWrite write = WriteOf(entry, change);
-  // shared_ptr: std::function has to be copyable.
+  // In a shared_ptr, because std::function needs a copyable callable.
   auto kept = std::make_shared<JobChange>(std::move(change));
   Submit(std::move(write), [this, &entry, key, kept, then](const absl::Status& status) {
     mu.AssertHeld();

@@ -28,28 +28,29 @@ struct QueueOptions {
   size_t max_queued_jobs = 10'000;
   size_t max_events_per_job = 1'000;  // older ones are dropped; a watch then shows a gap
   size_t n_kept_checkpoints = 3;      // beside the best and the promoted ones
-  // Then a job that is final keeps its last event alone; a watch from before shows a gap.
+  // After this time a final job keeps only its last event; a watch from before shows a gap.
   absl::Duration final_events_retention = absl::Hours(1);
   absl::Duration progress_store_interval = absl::Seconds(10);
   absl::Duration request_retention = absl::Hours(24 * 7);
-  std::set<std::string> projects = {"default"};  // those that exist
+  std::set<std::string> projects = {"default"};  // the existing projects
 };
 
-// What an operation holds while its write is on its way to the store: nobody else changes it.
+// A resource that an operation is changing while its write is being stored. Nobody else may change
+// it.
 struct ClaimKey {
   enum class Kind { kJob, kScene, kModel, kRequest };
   Kind kind = Kind::kJob;
-  ResourceKey key;  // of kRequest the project and the request id
+  ResourceKey key;  // for kRequest: project and request id
 
   auto operator<=>(const ClaimKey&) const = default;
 };
 
-// What JobQueue, LeaseTable, SceneCatalog and ModelCatalog share: the state under one mutex, and
-// the store that every change passes through before memory changes or anybody is told.
+// The state that JobQueue, LeaseTable, SceneCatalog and ModelCatalog share, under one mutex, and
+// the store. Every change is stored before memory changes and before anybody is notified.
 //
 // A change is decided on copies, claimed, committed, and only then applied; a refused commit leaves
-// memory as it was. The mutex is free while the store works. What is claimed meanwhile is changed
-// by nobody else, and readers see it as it was before:
+// memory as it was. The mutex is free while the store works. Nobody else changes claimed resources
+// meanwhile, and readers see them unchanged:
 //
 //   QueueLock lock(state);
 //   state.AwaitUnclaimed(keys);      // nobody else is at it
@@ -67,26 +68,26 @@ class QueueState {
     JobStore* store = nullptr;
     BlobIndex* blobs = nullptr;
     QueueObserver* observer = nullptr;  // may be null
-    // The machine's clock, for the time that commits take; null: `clock`.
+    // The machine's clock, to measure commits; null: `clock`.
     const Clock* machine_clock = nullptr;
-    // Whether a thread of its own brings writes to the store, many at a time. Without it every
-    // commit is made on the spot, with the lock held: for tests that want one thread.
+    // True: a separate thread commits writes, many at a time. False, for tests with one thread:
+    // every commit runs at once, with the lock held.
     bool groups_commits = false;
   };
 
-  // Loads the store. Leases that were held live for one more TTL from now, so that their holders
-  // find back; until then nobody else is granted those jobs.
+  // Loads the store. Held leases get one more TTL from now, so that their holders can reconnect;
+  // until then those jobs are granted to nobody else.
   static absl::StatusOr<std::unique_ptr<QueueState>> Open(const QueueOptions& options,
                                                           const Dependencies& dependencies);
-  // Brings what was submitted to its end. Nobody may wait in Commit any more.
+  // Finishes submitted writes. Requires: nobody waits in Commit.
   ~QueueState();
 
-  // Every blob that something refers to: scenes, jobs (BlobsOf in job_kind.h) and models, also what
-  // came to be referred to during the call. The blob store's collector must keep them. Holds the
-  // lock for moments only, however many there are.
+  // Every blob that scenes, jobs (BlobsOf in job_kind.h) or models refer to, including references
+  // made during the call. The blob store's collector must keep them. Holds the lock only briefly at
+  // a time, for any number of blobs.
   std::set<std::string> ReachableBlobs() ABSL_LOCKS_EXCLUDED(mu);
 
-  // Whether the store has been at one commit for longer than any healthy disk takes.
+  // True if one commit has taken longer than a healthy disk needs.
   bool StoreHangs() const;
 
   // Sends a write to the store. `done` is called with the lock held once the store has committed or
@@ -100,40 +101,42 @@ class QueueState {
   void AwaitUnclaimed(const std::vector<ClaimKey>& keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   bool IsClaimed(const ClaimKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // The job's entry as it is, even when a change of it is on its way.
+  // The job's entry, even if a change of it is being stored.
   absl::StatusOr<JobEntry*> FindJob(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Waits until nobody else changes the job, then as FindJob.
   absl::StatusOr<JobEntry*> FindUnclaimedJob(const ResourceKey& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // Commits a change of the unclaimed job `entry`, applies it and wakes whoever has to hear of it.
-  // A change without events is OK and does nothing.
+  // Commits a change of the unclaimed job `entry`, applies it and wakes those who wait for it. A
+  // change without events does nothing.
   absl::Status Apply(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // The same without waiting. `then` runs with the lock held when the change was applied or
+  // The same without waiting. `then` runs with the lock held after the change was applied or
   // refused.
   void ApplyLater(JobEntry& entry, JobChange change, Done then = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // Finds what an earlier request with this id made; nullopt for an empty or unknown id.
-  // AlreadyExists REQUEST_ID_REUSED when that request was another one (project, kind and
-  // fingerprint are compared).
+  // The id of the resource that an earlier request with this id made; nullopt for an empty or
+  // unknown id. AlreadyExists REQUEST_ID_REUSED if project, kind or fingerprint of that request
+  // differ.
   absl::StatusOr<std::optional<std::string>> FindRequest(const RequestRecord& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void RememberRequest(const RequestRecord& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // What is remembered of a deleted job for as long as requests are: a new job of its id goes on
-  // counting, so that no lease and no watch token of the deleted one fits it.
+  // A record of a deleted job, kept as long as requests. A new job with the same id continues its
+  // lease epoch and event sequence, so that no lease or watch token of the deleted job is valid for
+  // it.
   static RequestRecord RecordOfDeletedJob(const Job& job, absl::Time now);
-  // Lets a job that is about to be created count on from a deleted one of its id.
+  // Sets lease epoch and event sequence of a new job to continue those of a deleted one with its
+  // id.
   void CountOnFromDeletedJob(Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Updates the indexes after a job's state changed (or, without an old state, it is new).
   void Reindex(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // Tells a ReachableBlobs that is under way what something refers to from now on.
+  // Reports a new reference to a running ReachableBlobs.
   void NoteReference(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // FailedPrecondition BLOBS_MISSING naming those that are not here.
+  // FailedPrecondition BLOBS_MISSING, naming the missing ones.
   absl::Status RequireBlobs(const std::vector<BlobRef>& needed);
 
   const QueueOptions options;
@@ -146,18 +149,17 @@ class QueueState {
   Mutex mu;
   std::string store_epoch;  // const after Open
   std::map<ResourceKey, JobEntry> jobs ABSL_GUARDED_BY(mu);
-  // Deleted, but their events are still being read: by create_sequence, until the last watcher
-  // goes.
+  // Deleted jobs with watchers that still read their events, by create_sequence.
   std::map<uint64_t, JobEntry> deleted_jobs ABSL_GUARDED_BY(mu);
-  // By order of submission: listing, and the order of placement.
+  // Keys by order of submission, for lists and placement.
   std::map<uint64_t, ResourceKey> job_order ABSL_GUARDED_BY(mu);
-  // QUEUED: what a worker has to offer (CapabilityOf), by create_sequence.
+  // CapabilityOf of QUEUED jobs, by create_sequence.
   std::map<uint64_t, std::string> queued_jobs ABSL_GUARDED_BY(mu);
   std::multiset<SteadyTime> queued_since ABSL_GUARDED_BY(mu);  // of the same jobs
-  // When the leases that are held run out, of the jobs for which HoldsLease.
+  // Deadlines of held leases (HoldsLease).
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
-  // Jobs whose creation is on its way to the store: they refer to scenes, models and blobs already.
+  // Jobs whose creation is being stored: they already refer to scenes, models and blobs.
   std::map<ResourceKey, Job> jobs_in_creation ABSL_GUARDED_BY(mu);
   std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);
   std::map<uint64_t, ResourceKey> scene_order ABSL_GUARDED_BY(mu);
@@ -165,11 +167,11 @@ class QueueState {
   std::map<uint64_t, ResourceKey> model_order ABSL_GUARDED_BY(mu);
   // By project and request id.
   std::map<std::pair<std::string, std::string>, RequestRecord> requests ABSL_GUARDED_BY(mu);
-  // The same by age. An entry whose request was replaced by a newer one means nothing.
+  // The same by age. Entries of replaced requests remain and are ignored.
   std::multimap<absl::Time, std::pair<std::string, std::string>> request_order ABSL_GUARDED_BY(mu);
-  // Who waits for work or for orders, by worker id.
+  // Signals of those who wait for work or orders, by worker id.
   std::multimap<std::string, std::shared_ptr<WatchSignal>> work_signals ABSL_GUARDED_BY(mu);
-  // Who has to hear of what changed under the lock, once it is free (QueueLock).
+  // Signals to send once the lock is free (QueueLock).
   std::vector<std::shared_ptr<WatchSignal>> wake ABSL_GUARDED_BY(mu);
   size_t n_watchers ABSL_GUARDED_BY(mu) = 0;
   uint64_t next_sequence ABSL_GUARDED_BY(mu) = 1;
@@ -184,28 +186,28 @@ class QueueState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   StoreWrite WriteOf(const JobEntry& entry, const JobChange& change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Makes a committed change the truth.
+  // Applies a committed change to memory.
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void WakeWorkers(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  // Adds the blobs of up to a slice of `records`, from the first one after `*from` on. False at the
-  // end.
+  // Adds the blobs of up to kSliceBlobs records that follow `*from`, and advances `*from`. Returns
+  // false at the end.
   template <typename Records, typename BlobsOfRecord>
   bool ReachSlice(Records QueueState::*records, ResourceKey* from, BlobsOfRecord blobs_of,
                   std::set<std::string>* reachable) ABSL_LOCKS_EXCLUDED(mu);
 
   const Clock& machine_clock_;
-  // What came to be referred to since a ReachableBlobs began; unset without one.
+  // References made since the running ReachableBlobs began; unset if none runs.
   std::optional<std::set<std::string>> new_references_ ABSL_GUARDED_BY(mu);
   Mutex reach_mu_;  // one ReachableBlobs at a time; taken before mu
   std::set<ClaimKey> claims_ ABSL_GUARDED_BY(mu);
   CondVar claim_lifted_;
   SteadyTime next_error_log_ ABSL_GUARDED_BY(mu);
-  std::unique_ptr<StoreWriter> writer_;  // null when commits are made on the spot
+  std::unique_ptr<StoreWriter> writer_;  // null without groups_commits
 };
 
-// Holds the queue's lock for a scope in which something may change, and wakes whoever has to hear
-// of it (QueueState::wake) once the lock is free.
+// Holds the queue's lock in a scope that may change the state. Sends the signals of
+// QueueState::wake once the lock is free.
 class ABSL_SCOPED_LOCKABLE QueueLock {
  public:
   explicit QueueLock(QueueState& state) ABSL_EXCLUSIVE_LOCK_FUNCTION(state.mu) : state_(state) {
@@ -219,7 +221,7 @@ class ABSL_SCOPED_LOCKABLE QueueLock {
   QueueState& state_;
 };
 
-// Claims keys that are unclaimed for a scope. Requires: the lock is held at both ends of it.
+// Claims unclaimed keys for a scope. Requires: the lock is held at its begin and end.
 class Claim {
  public:
   Claim(QueueState& state, std::vector<ClaimKey> keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu);

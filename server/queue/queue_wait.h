@@ -22,12 +22,12 @@ struct QueueWait {
 inline constexpr std::string_view kWaitNoWorker = "NO_WORKER";
 // Workers are connected, but none of them has the job's method.
 inline constexpr std::string_view kWaitNoCapableWorker = "NO_CAPABLE_WORKER";
-// All workers that could take it train other jobs.
+// All workers that have its method are training other jobs.
 inline constexpr std::string_view kWaitWorkersBusy = "WORKERS_BUSY";
 
 // Why `job` waits, given the workers as they are now. `count_ahead` returns the number of queued
 // jobs of its method that were created before it; it is called only when all workers are busy.
-// nullopt when the job is not queued, or when a worker is free for it or has just taken it.
+// nullopt if the job is not queued, or if a worker is free for it or has just taken it.
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
                                      const std::function<size_t()>& count_ahead);
 

@@ -10,18 +10,18 @@
 
 namespace nerf {
 
-// Collects everything that is wrong with a request for one error.
+// Collects all problems of a request, to report them in one error.
 class RequestCheck {
  public:
   void Require(bool ok, std::string_view field, std::string_view description);
-  // IsResourceId; an empty id is allowed where the queue draws one.
+  // Requires IsResourceId. An empty id may be allowed where the queue makes one.
   void RequireId(std::string_view field, std::string_view id, bool may_be_empty = false);
   // Empty or a UUID4.
   void RequireRequestId(std::string_view field, std::string_view request_id);
   // At most kMaxDisplayNameLength bytes of UTF-8 without control characters.
   void RequireDisplayName(std::string_view field, std::string_view name);
 
-  // Takes over the violations of an InvalidFieldsError.
+  // Adds the violations of an InvalidFieldsError.
   void Add(const absl::Status& status);
 
   // OK, or InvalidArgument FIELD_INVALID with every problem.

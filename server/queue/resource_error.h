@@ -15,7 +15,7 @@ inline absl::Status ResourceNotFound(std::string_view name) {
   return WithReason(absl::NotFoundError(fmt::format("{} not found", name)),
                     reason::kResourceNotFound, {{"resource", std::string(name)}});
 }
-// The newest checkpoint of a job was asked for, and it has none.
+// For a request of the newest checkpoint of a job that has none.
 inline absl::Status NoCheckpoint(std::string_view job_name) {
   return WithReason(absl::NotFoundError(fmt::format("{} has no checkpoint", job_name)),
                     reason::kResourceNotFound,

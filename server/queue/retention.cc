@@ -8,7 +8,7 @@
 namespace nerf {
 namespace {
 constexpr absl::Duration kSweepInterval = absl::Hours(1);
-constexpr size_t kSlice = 1000;  // records that one hold of the lock looks at
+constexpr size_t kSlice = 1000;  // records examined per acquisition of the lock
 }  // namespace
 
 Retention::Retention(QueueState* state) : state_(*state), swept_at_(state->clock.Now()) {}
@@ -30,7 +30,7 @@ absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
   QueueLock lock(state_);
   const absl::Time long_ago = state_.clock.WallNow() - state_.options.final_events_retention;
   const auto is_due = [&](const JobEntry& entry) {
-    // Watchers have read the end by then. The last event is kept.
+    // By then watchers have read the end. The last event is kept.
     return IsFinal(entry.job.state) && entry.log.size() > 1 && entry.job.end_time <= long_ago;
   };
   StoreWrite write;

@@ -15,7 +15,7 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kMaxPathPartLength = 255;  // what file systems take
+constexpr size_t kMaxPathPartLength = 255;  // limit of file systems
 
 // What is wrong with a path; empty when it is valid.
 std::string_view PathProblem(std::string_view path) {
@@ -72,7 +72,7 @@ absl::Status CheckManifest(const std::vector<SceneFileRecord>& files) {
     if (const std::string_view problem = PathProblem(file.path); !problem.empty()) {
       report(i, "path", fmt::format("{} {}", Quoted(file.path), problem));
     } else if (!paths.insert(file.path).second) {
-      report(i, "path", fmt::format("{} stands twice in the manifest", Quoted(file.path)));
+      report(i, "path", fmt::format("{} is twice in the manifest", Quoted(file.path)));
     }
     if (!IsSha256Hex(file.blob.sha256)) {
       report(i, "blob.sha256", "must be 64 lower-case hexadecimal digits");
@@ -87,7 +87,8 @@ absl::Status CheckManifest(const std::vector<SceneFileRecord>& files) {
     for (size_t slash = path.find('/'); slash != std::string_view::npos;
          slash = path.find('/', slash + 1)) {
       if (slash > 0 && paths.contains(path.substr(0, slash))) {
-        report(i, "path", fmt::format("{} lies in a folder that is a file", Quoted(path)));
+        report(i, "path",
+               fmt::format("{} is in a folder that is also listed as a file", Quoted(path)));
         break;
       }
     }
@@ -116,7 +117,8 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
     scene.byte_size += file.blob.byte_size;
     blobs.push_back(file.blob);
   }
-  // Without the lock, because every file is looked at. What is present is not collected meanwhile.
+  // Called without the lock, because it reads the file system. Present blobs are not collected
+  // meanwhile (BlobIndex).
   NERF_RETURN_IF_ERROR(state_.RequireBlobs(blobs));
 
   QueueLock lock(state_);
@@ -185,7 +187,7 @@ absl::StatusOr<Page<SceneRecord>> SceneCatalog::List(const PageRequest& request)
 
 absl::Status SceneCatalog::Delete(const ResourceKey& key) {
   NERF_ASSIGN_OR_RETURN(const SceneRecord removed, Remove(key));
-  // Without the lock, because every file is looked at.
+  // Called without the lock, because it changes every file.
   for (const SceneFileRecord& file : removed.files) state_.blobs.Release(file.blob);
   LogInfo("scene deleted", {{"project", key.project}, {"scene", key.id}});
   return absl::OkStatus();

@@ -17,9 +17,9 @@ inline constexpr size_t kMaxScenePathDepth = 16;
 inline constexpr uint64_t kMaxSceneFileSize = uint64_t{1} << 32;
 
 // Checks a manifest: file count; every path relative, UTF-8, with '/' between parts and no '.',
-// '..', empty part, backslash or control character, within the limits above; no path twice and none
-// that is another one's folder; digests well-formed, sizes within the limit. InvalidArgument
-// FIELD_INVALID that lists every problem with its place ("files[3].path").
+// '..', empty part, backslash or control character, within the limits above; no path twice, and
+// none that is also the folder of another; digests well-formed, sizes within the limit.
+// InvalidArgument FIELD_INVALID that lists every problem with its place ("files[3].path").
 absl::Status CheckManifest(const std::vector<SceneFileRecord>& files);
 
 struct SceneSpec {
@@ -44,12 +44,11 @@ class SceneCatalog {
   absl::StatusOr<SceneRecord> Get(const ResourceKey& key);
   // Newest first; files are left out.
   absl::StatusOr<Page<SceneRecord>> List(const PageRequest& request);
-  // Also releases its blobs. FailedPrecondition STATE_CONFLICT while a job that is not final uses
-  // it.
+  // Also releases its blobs. FailedPrecondition STATE_CONFLICT if a job that is not final uses it.
   absl::Status Delete(const ResourceKey& key);
 
  private:
-  // Delete, up to the blobs.
+  // Delete without releasing the blobs.
   absl::StatusOr<SceneRecord> Remove(const ResourceKey& key);
 
   QueueState& state_;

@@ -5,18 +5,18 @@
 
 namespace nerf {
 
-// A clock that stands still while the server does: while its process is stopped or gets no
-// processor, and while its store hangs in a commit. Whoever is silent in such a time may have
-// spoken and not been heard, so leases and the like are measured by this clock. It runs as fast as
-// the machine's clock otherwise. Thread-safe. The machine's clock outlives it.
+// A clock that stops while the server stalls: while its process is stopped or gets no CPU time, and
+// while a commit of its store hangs. Messages of workers may be unread after such a time, so leases
+// are measured by this clock. Otherwise it runs like the machine's clock. Thread-safe. The
+// machine's clock outlives it.
 class StallClock final : public Clock {
  public:
-  // Between two ticks no more than this passes.
+  // The clock advances by at most this between two ticks.
   static constexpr absl::Duration kMaxStep = absl::Milliseconds(500);
 
   explicit StallClock(const Clock* clock) : clock_(*clock), ticked_at_(clock->Now()) {}
 
-  // Call a few times a second. Until the next tick time stands still where `store_hangs`.
+  // Call several times a second. With `store_hangs` the clock stops until the next tick.
   void Tick(bool store_hangs);
 
   SteadyTime Now() const override;

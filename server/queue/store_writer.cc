@@ -5,7 +5,8 @@
 
 namespace nerf {
 namespace {
-// Writes in one transaction: bounds how long it takes, and how many are repeated when it fails.
+// Most writes in one transaction. Limits its duration and the number of writes to repeat after a
+// failure.
 constexpr size_t kMaxBatch = 256;
 }  // namespace
 

@@ -13,14 +13,13 @@
 
 namespace nerf {
 
-// Sends writes to the store on a thread of its own, in the order of submission. All writes that
-// wait when a transaction ends go into the next one together, so that one sync to disk serves many
-// callers and a slow disk delays only those who wait for it. Thread-safe. Store and clock outlive
-// it.
+// Commits writes on a thread of its own, in the order of submission. All writes that wait when a
+// transaction ends share the next one, so that one sync to disk serves many callers. A slow disk
+// delays only callers that wait for their write. Thread-safe. Store and clock outlive it.
 class StoreWriter {
  public:
   using Done = std::function<void(const absl::Status&)>;
-  // A write that the store has committed or refused.
+  // A write that was committed or refused.
   struct Finished {
     absl::Status status;
     Done done;  // to be called with `status`

@@ -30,11 +30,11 @@ class WatchSignal {
   std::function<void()> callback_ ABSL_GUARDED_BY(mu_);
 };
 
-// The recent stored events of one job, without gaps in their sequence, and the signals of those who
-// wait for new ones. Not thread-safe: guarded by the queue's lock.
+// The recent stored events of one job, with consecutive sequence numbers, and the signals of
+// watchers. Not thread-safe: guarded by the queue's lock.
 class WatchLog {
  public:
-  // Requires: event.sequence is the last one's + 1 (any for the first).
+  // Requires: event.sequence is the last event's + 1 (any for the first event).
   void Append(JobEvent event);
   // Drops the oldest events until `max_events` are left.
   void Trim(size_t max_events);
@@ -43,15 +43,15 @@ class WatchLog {
   const JobEvent* At(uint64_t sequence) const;
   // The first kept event after `sequence`; null when there is none.
   const JobEvent* After(uint64_t sequence) const;
-  // True when an event after `sequence` was dropped, given the job's last event.
+  // True if an event after `sequence` was dropped. `last_sequence` is that of the job's last event.
   bool HasGapAfter(uint64_t sequence, uint64_t last_sequence) const;
   // The step of the first checkpoint that was committed after `sequence`.
   std::optional<uint32_t> NextCheckpointStepAfter(uint64_t sequence) const;
   uint64_t first_sequence() const { return events_.empty() ? 0 : events_.front().sequence; }
   size_t size() const { return events_.size(); }
 
-  // Counts progress that is newer than the last event and not stored, so that a watcher sees each
-  // version once, and only the latest.
+  // Gives progress that is not stored a new version number. Watchers compare it, to show only the
+  // latest progress and each only once.
   void SetLiveProgress() { ++live_version_; }
   uint64_t live_version() const { return live_version_; }
   // The version that the last event includes.
@@ -77,7 +77,7 @@ struct WatchPosition {
   uint64_t sequence = 0;
 };
 std::string EncodeWatchToken(const WatchPosition& position);
-// InvalidArgument FIELD_INVALID for a text that EncodeWatchToken has not made.
+// InvalidArgument FIELD_INVALID if EncodeWatchToken did not make the text.
 absl::StatusOr<WatchPosition> ParseWatchToken(std::string_view token);
 
 }  // namespace nerf

@@ -23,7 +23,7 @@ Job JobAt(const JobEntry& entry, const JobEvent& event) {
     then.end_time = absl::InfinitePast();
   }
   if (then.start_time > event.time) then.start_time = absl::InfinitePast();
-  // By step: steps grow with every commit, while the wall clock may jump.
+  // Compares steps, which grow with every commit. The wall clock may jump.
   if (const auto next_step = entry.log.NextCheckpointStepAfter(event.sequence)) {
     std::erase_if(then.checkpoints, [&](const CheckpointRecord& checkpoint) {
       return checkpoint.step >= *next_step;

@@ -17,7 +17,7 @@ struct WatchEvent {
   WatchEventKind kind = WatchEventKind::kSnapshot;
   std::string token;      // resumes after this message
   uint64_t sequence = 0;  // of the stored event; live progress carries the last one before it
-  bool gap = false;       // on a snapshot: events before it were dropped unseen
+  bool gap = false;       // on a snapshot: events before it were dropped and are not delivered
   Job job;                // as it was right after the event
 };
 

@@ -29,9 +29,10 @@ struct BlobStore::Upload {
   // Computes, once, the digest of what was received before a restart.
   absl::Status Open(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-  Mutex mu;  // held while bytes move: two writers of one upload take turns
+  Mutex mu;  // held while bytes are written: one writer of an upload at a time
   bool opened ABSL_GUARDED_BY(mu) = false;
-  // Finished or discarded while somebody waited for the lock: the path may name another upload now.
+  // Set when the upload is finished or discarded. A caller that waited for the lock must look it up
+  // again: the path may name another upload now.
   bool dropped ABSL_GUARDED_BY(mu) = false;
   uint64_t byte_size ABSL_GUARDED_BY(mu) = 0;
   Sha256 sha ABSL_GUARDED_BY(mu);
@@ -64,7 +65,7 @@ void SetFileTime(const std::string& path, absl::Time time) {
   utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
 }
 
-// The path is only logged: clients see the error.
+// The error, which clients see, does not name the path. The log does.
 absl::Status SyncFolder(const std::string& path) {
   const absl::Status status = FsyncDirectory(path);
   if (status.ok()) return status;
@@ -75,8 +76,9 @@ absl::Status SyncFolder(const std::string& path) {
 }
 
 absl::Status UploadGone() {
-  return WithReason(absl::UnavailableError("the upload ended meanwhile: ask for its state"),
-                    reason::kNotReady);
+  return WithReason(
+      absl::UnavailableError("the upload was finished or discarded meanwhile; query its state"),
+      reason::kNotReady);
 }
 
 }  // namespace
@@ -204,7 +206,7 @@ absl::StatusOr<UploadStatus> BlobStore::GetUpload(const std::string& upload_id,
   const std::string path = UploadPath(upload_id, blob);
   if (!FileSize(path).has_value()) return UploadStatus{};
   const std::shared_ptr<Upload> upload = FindUpload(path);
-  MutexLock lock(upload->mu);  // half a chunk is not committed
+  MutexLock lock(upload->mu);  // waits for a chunk that is being written
   return UploadStatus{FileSize(path).value_or(0), false};
 }
 
@@ -233,7 +235,7 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
   }
   if (offset > blob.byte_size || chunk.size() > blob.byte_size - offset) {
     return WithReason(absl::ResourceExhaustedError(fmt::format(
-                          "the upload goes beyond the stated {} bytes", blob.byte_size)),
+                          "the upload is longer than the stated {} bytes", blob.byte_size)),
                       reason::kSizeLimit);
   }
   // Skip bytes that were received before.
@@ -286,7 +288,7 @@ absl::Status BlobStore::Finish(const std::string& upload_id, const BlobRef& blob
     return ErrnoToStatus(error, "fsync upload");
   }
   if (absl::Status status = MoveIn(path, blob); !status.ok()) {
-    upload->opened = false;  // the file may be gone: it says where to go on
+    upload->opened = false;  // the file may be gone, so read its size again
     return status;
   }
   upload->dropped = true;
@@ -303,7 +305,7 @@ absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
   }
   {
     MutexLock lock(mu_);
-    if (TouchLocked(blob)) return absl::OkStatus();  // uploaded twice at once
+    if (TouchLocked(blob)) return absl::OkStatus();  // another upload of the same blob was faster
     const std::string target = BlobPath(blob.sha256);
     const std::optional<uint64_t> replaced = FileSize(target);
     if (rename(path.c_str(), target.c_str()) != 0) return ErrnoToStatus(errno, "store blob");
@@ -336,7 +338,7 @@ absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content) {
   absl::Status status = WriteFully(fd.get(), content, 0, "blob");
   if (status.ok() && fsync(fd.get()) != 0) status = ErrnoToStatus(errno, "fsync blob");
   if (status.ok()) status = MoveIn(path, blob);
-  unlink(path.c_str());  // gone already when it was moved in
+  unlink(path.c_str());  // already gone if it was moved into place
   if (!status.ok()) return status;
   return blob;
 }
@@ -419,10 +421,10 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
   }
   if (error) return ErrnoToStatus(error.value(), "list blobs");
   for (const std::string& sha256 : candidates) {
-    // Checked with the lock held: somebody may have asked for the blob meanwhile.
+    // Checked with the lock held, because a caller may have asked for the blob meanwhile.
     MutexLock lock(mu_);
     const auto touched = touched_.find(sha256);
-    // The steady clock counts too, so that a jump of the wall clock ages nothing.
+    // Also compares the steady clock, so that a jump of the wall clock does not age blobs.
     if (touched != touched_.end() && now - touched->second < options_.collect_grace) continue;
     if (FileTime(BlobPath(sha256)) > wall_limit) continue;
     NERF_RETURN_IF_ERROR(DeleteLocked(sha256));
@@ -444,7 +446,7 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
     ++n_deleted;
   }
   MutexLock lock(mu_);
-  // Idle uploads are read again from their files.
+  // Forget idle uploads; they are read again from their files.
   std::erase_if(uploads_, [](const auto& item) { return item.second.use_count() == 1; });
   std::erase_if(touched_,
                 [&](const auto& item) { return now - item.second >= options_.collect_grace; });

@@ -23,29 +23,29 @@ struct BlobStoreOptions {
   uint64_t max_chunk_size = uint64_t{1} << 20;
   uint64_t min_free_bytes = uint64_t{64} << 20;     // uploads are refused below this
   absl::Duration collect_grace = absl::Hours(24);   // younger blobs and uploads are not collected
-  absl::Duration release_grace = absl::Minutes(2);  // the same for blobs that were let go of
+  absl::Duration release_grace = absl::Minutes(2);  // the same after Release
 };
 
 struct BlobStoreStats {
   uint64_t n_blobs = 0;
   uint64_t byte_size = 0;   // of all blobs
-  uint64_t free_bytes = 0;  // that the disk has left for us
+  uint64_t free_bytes = 0;  // available on the disk
 };
 
 struct UploadStatus {
-  uint64_t committed_size = 0;  // bytes that need not be sent again
+  uint64_t committed_size = 0;  // bytes stored so far
   bool complete = false;        // the blob is stored
 };
 
 // Content-addressed files in a folder:
 //   <root>/blobs/<first two digits>/<sha256>      whole, verified, never changed
 //   <root>/uploads/<uuid>.<sha256>                what was received so far
-// A blob appears by rename after its digest and size were verified and its bytes synced; a crash at
-// any point leaves at most an upload to go on with. Uploads survive a restart. Thread-safe; uploads
-// of different ids run in parallel, two writers of one upload take turns. The clock outlives it.
+// A blob appears by rename after its digest and size were verified and its bytes synced; after a
+// crash at any point the upload can continue. Uploads survive a restart. Thread-safe; uploads of
+// different ids run in parallel, two writers of one upload take turns. The clock outlives it.
 class BlobStore final : public BlobIndex {
  public:
-  // Makes the folders where missing.
+  // Creates missing folders.
   static absl::StatusOr<std::unique_ptr<BlobStore>> Open(const std::string& root,
                                                          const BlobStoreOptions& options,
                                                          const Clock* clock);
@@ -53,38 +53,38 @@ class BlobStore final : public BlobIndex {
   // --- Uploads. Errors of all three: InvalidArgument FIELD_INVALID (upload id no UUID4, digest not
   // 64 lower-case hex digits, size over the limit). ---
 
-  // How far an upload is; 0 for one that is not known. Complete when the blob is present.
+  // The state of an upload: 0 bytes if it is unknown, complete if the blob is present.
   absl::StatusOr<UploadStatus> GetUpload(const std::string& upload_id, const BlobRef& blob);
   // Appends a chunk at `offset`, which is the committed size; bytes before it that are sent again
   // are skipped. Errors: InvalidArgument FIELD_INVALID (offset beyond the committed size),
   // SIZE_LIMIT as ResourceExhausted (chunk or upload larger than stated), Unavailable
-  // STORE_READ_ONLY (disk full). An upload whose blob is present already takes nothing and is
-  // complete.
+  // STORE_READ_ONLY (disk full). If the blob is already present, nothing is written and the upload
+  // is complete.
   absl::StatusOr<UploadStatus> Append(const std::string& upload_id, const BlobRef& blob,
                                       uint64_t offset, std::string_view chunk);
-  // Verifies and stores. InvalidArgument FIELD_INVALID when size or digest differ: the upload is
-  // then thrown away and nothing stored. Repeating it succeeds.
+  // Verifies and stores the blob. InvalidArgument FIELD_INVALID if size or digest differ; the
+  // upload is then discarded. Repeating it succeeds.
   absl::Status Finish(const std::string& upload_id, const BlobRef& blob);
 
   // --- Blobs. ---
 
-  // Stores bytes that are at hand (previews).
+  // Stores bytes in memory (previews).
   absl::StatusOr<BlobRef> Put(std::string_view content);
   bool Has(const BlobRef& blob);
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override;
-  // Makes a blob old enough to be collected after the release grace, also after a restart, unless
-  // somebody asks for it meanwhile.
+  // Lets a blob be collected after the release grace, also after a restart, unless a caller asks
+  // for it meanwhile.
   void Release(const BlobRef& blob) override;
   // Up to `limit` bytes from `offset` (fewer at the end). NotFound RESOURCE_NOT_FOUND, also for a
   // file that is not as long as the blob's name says; OutOfRange OFFSET_OUT_OF_RANGE when offset is
   // beyond the size.
   absl::StatusOr<std::string> Read(const BlobRef& blob, uint64_t offset, uint64_t limit);
-  // OK also when it is not there.
+  // Deleting a missing blob is OK.
   absl::Status Delete(const BlobRef& blob);
 
   // Deletes blobs whose sha256 is not in `reachable`, and idle uploads, all older than the grace
-  // age. Returns how many files went. A blob that FindMissing, Append or Finish touched meanwhile
-  // stays.
+  // age. Returns the number of deleted files. Keeps blobs that FindMissing, Append or Finish
+  // touched meanwhile.
   absl::StatusOr<size_t> Collect(const std::set<std::string>& reachable);
 
   BlobStoreStats Stats();
@@ -99,14 +99,14 @@ class BlobStore final : public BlobIndex {
   std::string BlobPath(const std::string& sha256) const;
   std::string UploadPath(const std::string& upload_id, const BlobRef& blob) const;
 
-  // Uploads are known by their path.
+  // Uploads are identified by their path.
   std::shared_ptr<Upload> FindUpload(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
   // Removes file and entry. Requires the upload's lock, and its `dropped` set.
   void DropUpload(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
   // Renames a synced file into its place.
   absl::Status MoveIn(const std::string& path, const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // True when present with that size; makes it young again.
+  // True if present with that size; resets its age.
   bool Touch(const BlobRef& blob) ABSL_LOCKS_EXCLUDED(mu_);
   bool TouchLocked(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status DeleteLocked(const std::string& sha256) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -114,11 +114,11 @@ class BlobStore final : public BlobIndex {
   const std::string root_;
   const BlobStoreOptions options_;
   const Clock& clock_;
-  Mutex mu_;  // taken after an upload's lock; never held while bytes move
+  Mutex mu_;  // acquired after an upload's lock; not held while bytes are written
   std::map<std::string, std::shared_ptr<Upload>> uploads_ ABSL_GUARDED_BY(mu_);
   // When a blob was last asked for or stored in this process.
   std::map<std::string, SteadyTime> touched_ ABSL_GUARDED_BY(mu_);
-  // Renamed into place, but the folder is not synced yet: as good as absent.
+  // Renamed into place, but the folder is not synced yet: treated as absent.
   std::set<std::string> unsynced_ ABSL_GUARDED_BY(mu_);
   uint64_t n_blobs_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t byte_size_ ABSL_GUARDED_BY(mu_) = 0;

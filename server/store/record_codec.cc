@@ -81,7 +81,7 @@ absl::Status DecodeProgress(std::string_view record, JobProgress* progress) {
   progress->step = reader.GetNumber<uint32_t>("step");
   progress->eta_seconds = reader.GetDouble("eta_seconds");
   for (const std::string& key : reader.Keys()) {
-    // Keys of a newer version may hold something else than a number.
+    // Keys of a newer version may have values that are not numbers.
     double value = 0;
     if (IsFigure(key) && ParseNumber(reader.Get(key), &value) && value != 0) {
       progress->figures[key] = value;

@@ -17,7 +17,7 @@ class RecordWriter {
  public:
   void Put(std::string_view key, std::string_view value);
   void PutNumber(std::string_view key, uint64_t value);
-  void PutDouble(std::string_view key, double value);    // to the bit; NaN and infinities too
+  void PutDouble(std::string_view key, double value);    // exact, also NaN and infinities
   void PutTime(std::string_view key, absl::Time value);  // whole microseconds
   void PutList(std::string_view key, const std::vector<std::string>& values);
   void PutMap(std::string_view key, const std::map<std::string, std::string>& values);
@@ -27,8 +27,8 @@ class RecordWriter {
   std::vector<std::string> strings_;
 };
 
-// Reads what RecordWriter wrote. A missing key gives the default. The first value that cannot be
-// read sets the status.
+// Reads what RecordWriter wrote. Missing keys give the default. The first unreadable value sets the
+// status.
 class RecordReader {
  public:
   explicit RecordReader(std::string_view record);

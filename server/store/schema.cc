@@ -10,8 +10,8 @@
 namespace nerf {
 namespace {
 
-// kMigrations[v] turns a file of version v into one of version v + 1. What SQL compares or sorts by
-// has a column; the rest of a record is its body (record_codec.h).
+// kMigrations[v] turns a file of version v into one of version v + 1. Columns hold what SQL
+// compares or sorts; the body (record_codec.h) holds the rest of a record.
 constexpr const char* kMigrations[] = {
     // 0 -> 1
     R"sql(
@@ -83,9 +83,9 @@ absl::Status MigrateSchema(sqlite3* db, RandomSource& random) {
   if (!version.ok()) return version.status();
   if (*version == kSchemaVersion) return absl::OkStatus();
   if (*version > kSchemaVersion || *version < 0) {
-    return absl::FailedPreconditionError(
-        fmt::format("the store has schema version {}, this program knows up to {}: run a newer one",
-                    *version, kSchemaVersion));
+    return absl::FailedPreconditionError(fmt::format(
+        "the store has schema version {}, this program supports up to {}; run a newer one",
+        *version, kSchemaVersion));
   }
   NERF_RETURN_IF_ERROR(SqliteExec(db, "BEGIN IMMEDIATE"));
   absl::Status status = Migrate(db, *version, random);

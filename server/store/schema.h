@@ -7,10 +7,10 @@ struct sqlite3;
 
 namespace nerf {
 
-// The newest schema this program knows (PRAGMA user_version of the file).
+// The schema version of this program (PRAGMA user_version of the file).
 inline constexpr int kSchemaVersion = 1;
 
-// Migrates a store to kSchemaVersion, one version at a time, in one transaction. A new file gets
+// Migrates a store to kSchemaVersion, one version at a time, in one transaction. Gives a new file
 // its store epoch. FailedPrecondition for a file of a newer program.
 absl::Status MigrateSchema(sqlite3* db, RandomSource& random);
 

@@ -35,7 +35,7 @@ class SqliteStatement {
   SqliteStatement& Bind(uint64_t number);
   SqliteStatement& BindInt(int64_t number);
 
-  // Runs to the end. The number of rows that changed.
+  // Runs to the end. Returns the number of changed rows.
   absl::StatusOr<int> Run();
   // The next row: true, or false at the end.
   absl::StatusOr<bool> Step();

@@ -29,8 +29,8 @@ namespace {
 
 absl::Status Ran(const absl::StatusOr<int>& result) { return result.status(); }
 
-// Whether only this write is at fault (a stale lease, a name that is taken). After any other error
-// the whole transaction is given up.
+// True for errors that concern only one write (a stale lease, a taken name). Any other error aborts
+// the whole transaction.
 bool IsOfTheWrite(const absl::Status& error) {
   return absl::IsFailedPrecondition(error) || absl::IsAlreadyExists(error);
 }
@@ -145,8 +145,8 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   }
   auto store = std::unique_ptr<SqliteStore>(new SqliteStore(db));
   sqlite3_busy_timeout(db, 1000);
-  // Exclusive: refuses a second server on the same folder.
-  // Defensive and untrusted schema: a crafted file can do no more than hold wrong data.
+  // Exclusive: refuses a second server on the same folder. defensive and trusted_schema = OFF: a
+  // crafted file can contain wrong data but not run code.
   absl::Status status = SqliteExec(db, "PRAGMA locking_mode = EXCLUSIVE");
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -290,7 +290,7 @@ absl::Status SqliteStore::Undo(absl::Status error) {
   const int code = sqlite3_extended_errcode(db_);
   const bool rolled_back = sqlite3_get_autocommit(db_) != 0 || statements_->rollback.Run().ok();
   // After a failed fsync the kernel may have dropped the pages and would report success next time,
-  // so trying again could lose data. Only a restart, which reads what is really there, repairs it.
+  // so trying again could lose data. Only a restart, which reads the file again, repairs it.
   const bool is_disk_error = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CORRUPT;
   if (rolled_back && !is_disk_error) return error;
   LogError("the store failed: no more writes until a restart",
@@ -343,7 +343,7 @@ std::vector<absl::Status> SqliteStore::CommitAll(std::span<const StoreWrite* con
   std::vector<absl::Status> statuses;
   if (broken_.ok() && writes.size() > 1) {
     if (CommitTogether(writes, &statuses).ok()) return statuses;
-    // One by one: some of them may still be possible.
+    // Commit one by one: some writes may still succeed.
     statuses.clear();
   }
   for (const StoreWrite* write : writes) {

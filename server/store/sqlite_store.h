@@ -31,20 +31,20 @@ class SqliteStore final : public JobStore {
   absl::Status Commit(const StoreWrite& write) override;
   std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes) override;
 
-  // Limits the file to this many pages: how tests fill the disk.
+  // Limits the file to this many pages, to simulate a full disk in tests.
   void LimitPagesForTest(uint32_t max_pages);
 
  private:
   explicit SqliteStore(sqlite3* db);
   absl::Status Prepare() ABSL_LOCKS_EXCLUDED(mu_);
-  // One transaction of many writes, each of which takes effect or is refused by itself. An error
-  // means that none of them took effect.
+  // Commits many writes in one transaction. Each is applied or refused on its own. An error means
+  // that none took effect.
   absl::Status CommitTogether(std::span<const StoreWrite* const> writes,
                               std::vector<absl::Status>* statuses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CommitOne(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Undoes a transaction that failed. The error to answer with: where the file's state is unknown
-  // it is one that every later commit gets, too.
+  // Undoes a failed transaction. Returns the error for the caller; if the file's state is unknown,
+  // every later commit gets it, too.
   absl::Status Undo(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status WriteAll(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status WriteJob(const JobWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
