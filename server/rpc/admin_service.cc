@@ -17,7 +17,8 @@ grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext*
       services_, "nerf.v1.AdminService/ListWorkers", context, [=, this]() -> absl::Status {
         RequestCheck check;
         const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
-        // The token is the number of workers on earlier pages: they are few and rarely change.
+        // The token is the number of workers on earlier pages, which is exact enough: workers are
+        // few and rarely change.
         const uint64_t token = TakeOr(ParsePageToken("workers", "", request->page_token()), check);
         NERF_RETURN_IF_ERROR(check.Result());
         const std::vector<WorkerRecord> workers = services_.workers.List();

@@ -41,12 +41,13 @@ grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
 void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
   {
     MutexLock lock(mu_);
-    if (cancelled_) timeout = absl::ZeroDuration();  // nobody waits for an answer
+    if (cancelled_) timeout = absl::ZeroDuration();  // the caller has left
   }
   absl::StatusOr<BrokerRequest> request = prepare();
   if (!request.ok()) return FinishOnce(request.status());
   if (timeout <= absl::ZeroDuration()) {
-    return FinishOnce(absl::DeadlineExceededError("the deadline passed before a worker was asked"));
+    return FinishOnce(
+        absl::DeadlineExceededError("the deadline passed before the request reached a worker"));
   }
   request->timeout = timeout;
   const absl::StatusOr<uint64_t> number = services_.broker.Start(

@@ -50,7 +50,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
       return InvalidFieldsError({{"read_limit", "must not be negative"}});
     }
     blob_ = *blob;
-    // A negative offset becomes one beyond any blob, which the store refuses.
+    // Maps a negative offset to one beyond any blob, which the store refuses.
     offset_ = request_.read_offset() < 0 ? std::numeric_limits<uint64_t>::max()
                                          : static_cast<uint64_t>(request_.read_offset());
     left_ = request_.read_limit() == 0 ? std::numeric_limits<uint64_t>::max()
@@ -107,7 +107,8 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
       name_ = std::move(name);
       resource_name_ = request_.resource_name();
     } else if (!request_.resource_name().empty() && request_.resource_name() != resource_name_) {
-      return InvalidFieldsError({{"resource_name", "must stay the same, or be left out"}});
+      return InvalidFieldsError(
+          {{"resource_name", "must not change within an upload; it may be left out"}});
     }
     if (request_.write_offset() < 0) {
       return InvalidFieldsError({{"write_offset", "must not be negative"}});
@@ -149,7 +150,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   std::string resource_name_;
 };
 
-// Calls that end at once.
+// Calls that end with an error at once.
 class RefusedRead final : public grpc::ServerWriteReactor<ReadResponse> {
  public:
   explicit RefusedRead(const absl::Status& status) { Finish(ToGrpcStatus(status)); }

@@ -65,7 +65,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   const std::string method_;
   const std::string request_id_;
   const std::chrono::steady_clock::time_point start_;
-  // What a call that ends without sending a status counts as.
+  // Code of a call that ends without sending a status.
   std::atomic<int> code_{grpc::CANCELLED};
 };
 

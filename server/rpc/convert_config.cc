@@ -38,7 +38,7 @@ TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& p
   const absl::StatusOr<TrainConfig> of_method =
       DefaultConfig(proto.method().empty() ? TrainConfig().method : proto.method());
   check.Require(of_method.ok(), fmt::format("{}.method", field), Message(of_method.status()));
-  // The other fields of an unknown method are checked as the default method's.
+  // If the method is unknown, the other fields are checked against the default method.
   const TrainConfig defaults = of_method.value_or(TrainConfig());
   TrainConfig config = defaults;
   const auto require_valid = [&](std::string_view name, const TrainConfig& changed) {

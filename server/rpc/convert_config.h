@@ -13,7 +13,7 @@
 namespace nerf {
 
 // Conversions of a job's config between the API, the queue's records and the engine's settings.
-// `field` is the path of the config in the request; all problems are added to `check`.
+// `field` is the path of the config in the request. Adds all problems to `check`.
 TrainConfig ParseTrainConfig(std::string_view field, const v1::TrainingConfig& proto,
                              RequestCheck& check);
 // The model or checkpoint to initialize from; nullopt for none. Its blob is not looked up.

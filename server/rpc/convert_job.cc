@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kConfigField[] = "training_job.config";
 
-// Limits on what is kept of a failure, so that a job fits into a message.
+// Limits of a stored failure, so that a job fits into a message.
 constexpr int kMaxProblems = 500;
 constexpr size_t kMaxProblemTextLength = 1024;
 constexpr size_t kMaxErrorLength = 4096;
@@ -40,7 +40,7 @@ std::string Cut(const std::string& text, size_t max_length) {
 
 double Finite(double value) { return std::isfinite(value) ? value : 0; }
 
-// Names of figures: short, and words of small letters.
+// True for names of figures: short, of lower-case letters and '_'.
 bool IsFigureName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxFigureNameLength &&
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
@@ -201,7 +201,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   }
   spec.training.config = ToJobConfig(ParseTrainConfig(kConfigField, job.config(), check));
   v1::TrainingConfig requested = job.config();
-  requested.DiscardUnknownFields();  // they would be stored and sent with every answer
+  requested.DiscardUnknownFields();  // they would be stored and sent in every response
   spec.training.requested_config = SerializeDeterministically(requested);
   spec.training.init = ParseInit(kConfigField, job.config(), check);
   if (spec.training.init.has_value() && !spec.training.init->source.project.empty()) {

@@ -24,7 +24,7 @@ TrainConfig EffectiveConfig(const v1::CreateTrainingJobRequest& request);
 
 // Non-finite numbers become 0, because neither the store nor JSON can hold them.
 absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
-// The failure that a worker reports; long lists and texts are cut.
+// The failure that a worker reports, with long lists and texts cut.
 JobError ToJobError(const v1::JobReport& report);
 absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,

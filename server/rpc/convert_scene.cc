@@ -48,7 +48,7 @@ absl::StatusOr<SceneSpec> FromProto(const v1::CreateSceneRequest& request) {
   spec.display_name = request.scene().display_name();
   check.RequireDisplayName("scene.display_name", spec.display_name);
 
-  // Only here: the check of the manifest would name a malformed blob a second time.
+  // Indexes of malformed blobs. The check of the manifest would report them a second time.
   std::set<std::string> reported;
   for (int i = 0; i < request.scene().files_size(); ++i) {
     const v1::SceneFile& file = request.scene().files(i);

@@ -17,7 +17,7 @@
 namespace nerf {
 namespace {
 constexpr size_t kNLanes = 4;
-// Digests of large uploads take whole cores. Everything else goes first.
+// Digests of large uploads use whole cores, so other lanes get a higher priority.
 constexpr int kUploadNice = 10;
 }  // namespace
 
@@ -26,8 +26,7 @@ struct Executor::Queue {
   void Start(int n_threads, int nice) {
     for (int i = 0; i < n_threads; ++i) {
       threads.emplace_back([this, nice] {
-        // Linux applies it to this thread alone. Where it is refused the thread is only less
-        // polite.
+        // Linux applies it to this thread only. If it fails, the thread runs at normal priority.
         if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
         Work();
       });
@@ -72,7 +71,7 @@ struct Executor::Queue {
 };
 
 struct Executor::State {
-  // Posts timed tasks when they are due.
+  // Posts delayed tasks when they are due.
   void KeepTime() {
     MutexLock lock(mu);
     while (!stopping) {
@@ -118,7 +117,7 @@ Executor::~Executor() {
   }
   state_->timer_set.NotifyAll();
   state_->timekeeper.join();
-  // What still runs may post to another lane: the quick one ends last, the commits before it.
+  // Running tasks may post to other lanes, so the quick lane ends last, after that of commits.
   for (const Lane lane : {Lane::kUpload, Lane::kRead, Lane::kCommit, Lane::kQuick}) {
     QueueOf(lane).Stop();
     for (std::thread& thread : QueueOf(lane).threads) thread.join();

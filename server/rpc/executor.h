@@ -11,42 +11,42 @@
 
 namespace nerf {
 
-// What a task may wait for. Each lane has threads of its own, so that no task waits behind one that
-// waits for something slower.
+// Lanes of tasks, by what a task may wait for. Each lane has its own threads, so that no task waits
+// for a slower kind.
 enum class Lane {
-  kQuick,   // nothing but locks that are held for moments: heartbeats, watches, reads of the queue
+  kQuick,   // only briefly held locks: heartbeats, watches, reads of the queue
   kCommit,  // the store's next commit
   kRead,    // reads of blobs
   kUpload   // writes and syncs of blobs
 };
 
-// How many threads each lane has.
+// Number of threads of each lane.
 struct ExecutorThreads {
   int quick = 4;
-  int commit = 16;  // they only wait: commits are made on the store's own thread
+  int commit = 16;  // they only wait; the store's own thread commits
   int read = 4;
   int upload = 4;
 };
 
-// Threads that run what must not block gRPC's own few threads. Tasks of a lane begin in the order
-// in which they were posted. Thread-safe.
+// Runs tasks that must not block gRPC's few threads. Tasks of a lane start in the order of posting.
+// Thread-safe.
 class Executor {
  public:
   explicit Executor(const ExecutorThreads& threads = {});
-  // Runs what was posted, drops what is due later, and joins. Nobody may post any more.
+  // Runs posted tasks, drops delayed ones, and joins. Requires: nobody posts any more.
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   void Post(Lane lane, std::function<void()> task);
 
-  // Which of the tasks that wait for their time: when it is due, and a serial number.
+  // Identifies a delayed task: its due time and a serial number.
   using Timer = std::pair<std::chrono::steady_clock::time_point, uint64_t>;
 
-  // Posts to the quick lane after `delay`, on the machine's steady clock. Tasks check themselves
-  // whether they still apply.
+  // Posts to the quick lane after `delay`, by the machine's steady clock. The task must check
+  // whether it still applies.
   Timer PostAfter(absl::Duration delay, std::function<void()> task);
-  // Forgets a task that is not due yet; one that is due may run all the same.
+  // Drops a task that is not due yet. A due one may still run.
   void Drop(const Timer& timer);
   // Number of delayed tasks.
   size_t n_timers() const;

@@ -12,7 +12,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kMaxStreams = 16;         // a connection; a probe needs one
+constexpr int kMaxStreams = 16;         // per connection; a probe needs one
 constexpr int kMaxMessageBytes = 4096;  // a probe's request is a name
 
 }  // namespace

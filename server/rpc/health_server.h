@@ -13,11 +13,12 @@ class Server;
 namespace nerf {
 
 // grpc.health.v1.Health on a port of its own, for probes that speak neither TLS nor tokens. Service
-// "liveness" serves as long as the process answers; "readiness", and the empty name, while nerfd
-// takes work. Thread-safe.
+// "liveness" is always SERVING; "readiness" and the empty name are while nerfd accepts work.
+// Thread-safe.
 class HealthServer {
  public:
-  // Starts to serve, not ready. listen: host:port. FailedPrecondition when it cannot listen there.
+  // Starts to serve, as not ready. listen: host:port. FailedPrecondition if it cannot listen on the
+  // address.
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(const std::string& listen);
   ~HealthServer();
 
@@ -28,7 +29,7 @@ class HealthServer {
   HealthServer();
 
   int port_ = 0;
-  // Answers every other method UNIMPLEMENTED; a server of gRPC needs a service beside health.
+  // Answers all other methods with UNIMPLEMENTED. A gRPC server needs one service besides health.
   const std::unique_ptr<grpc::CallbackGenericService> others_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -15,7 +15,7 @@ const std::vector<WorkerRecord>& JobConverter::Workers() {
 }
 
 size_t JobConverter::CountAhead(const Job& job) {
-  // Most answers hold one job and need no copy of the queue.
+  // Most responses hold one job, for which a copy of the queue would be slow.
   if (!std::exchange(has_counted_, true)) return services_.queue.QueuedAhead(job);
   if (!queued_.has_value()) queued_ = services_.queue.QueuedByCapability();
   const std::vector<uint64_t>& same = (*queued_)[std::string(CapabilityOf(job))];
@@ -24,7 +24,7 @@ size_t JobConverter::CountAhead(const Job& job) {
 }
 
 bool JobConverter::IsQueued(const Job& job) {
-  Workers();  // before the queue: a grant in between shows up in the queue
+  Workers();  // read before the queue, so that a grant in between is noticed
   return services_.queue.IsQueued(job);
 }
 

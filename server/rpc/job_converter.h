@@ -14,9 +14,9 @@
 
 namespace nerf {
 
-// Converts jobs for clients, including what a queued job waits for. Reads the workers at the first
-// queued job and the queue at the second, once for all jobs of an answer. Not thread-safe; for one
-// answer.
+// Converts jobs for clients, including the reason why a queued job waits. Reads the workers at the
+// first queued job and the whole queue at the second, once for all jobs of a response. Not
+// thread-safe; use one per response.
 class JobConverter {
  public:
   explicit JobConverter(const ServiceContext& services) : services_(services) {}

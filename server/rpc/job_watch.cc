@@ -31,7 +31,7 @@ JobWatch* JobWatch::Begin(const ServiceContext& services, grpc::CallbackServerCo
 void JobWatch::Open(const v1::WatchTrainingJobRequest& request) {
   const absl::StatusOr<ResourceKey> key = ParseJobName("name", request.name());
   if (!key.ok()) return End(key.status());
-  // The queue calls on the thread that changed the job, so only post here.
+  // The queue calls this on the thread that changed the job, so it only posts.
   auto on_new = [weak = weak_from_this(), &executor = services_.executor] {
     executor.Post(Lane::kQuick, [weak] {
       if (const auto watch = weak.lock()) watch->Pump();
@@ -80,7 +80,7 @@ void JobWatch::Pump() {
       response_.set_kind(v1::WatchTrainingJobResponse::BOOKMARK);
       response_.set_resume_token(watcher_->Token());
       response_.set_sequence(last_sequence_);
-      TellWait();  // changes without an event of the job
+      TellWait();  // the wait can change without an event of the job
     } else {
       return;
     }

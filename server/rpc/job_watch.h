@@ -15,8 +15,8 @@
 
 namespace nerf {
 
-// A WatchTrainingJob stream. Pulls events from its watcher with one write outstanding, so a slow
-// reader holds up one message. Owns itself until gRPC is done with it.
+// A WatchTrainingJob stream. Pulls an event from its watcher when the last write is done, so a slow
+// reader keeps at most one message waiting. Owns itself until gRPC is done with it.
 class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>,
                        public LiveCall,
                        public std::enable_shared_from_this<JobWatch> {
@@ -35,8 +35,8 @@ class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobRespo
   // Sends the next event unless a write is outstanding.
   void Pump();
   void ArmBookmark();
-  // Puts the last sent job with its current wait into the response if it is still queued. If not,
-  // the event that says so follows.
+  // If the job is still queued: fills the response with the last sent job and its current wait.
+  // Otherwise the event of its change follows.
   void TellWait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ServiceContext& services_;

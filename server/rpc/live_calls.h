@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-// A stream without an end of its own.
+// A stream that does not end by itself.
 class LiveCall {
  public:
   virtual ~LiveCall() = default;
@@ -21,7 +21,7 @@ class LiveCalls {
  public:
   // Ends the call at once if EndAll was called before.
   void Add(const std::shared_ptr<LiveCall>& call);
-  // Ends every call, and every one that is added later, with UNAVAILABLE DRAINING.
+  // Ends every call, also those that are added later, with UNAVAILABLE DRAINING.
   void EndAll();
 
  private:

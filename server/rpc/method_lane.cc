@@ -6,7 +6,7 @@ Lane LaneOf(std::string_view method) {
   const std::string_view name = method.substr(method.find('/') + 1);
   if (name.starts_with("Get") || name.starts_with("List")) return Lane::kQuick;
   if (name == "FindMissingBlobs" || name == "BatchReadBlobs") return Lane::kRead;
-  // It waits for the upload's chunk that is being written.
+  // They wait for the upload's chunk that is being written.
   if (name == "QueryWriteStatus" || name == "BatchUpdateBlobs") return Lane::kUpload;
   return Lane::kCommit;
 }

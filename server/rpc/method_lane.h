@@ -6,9 +6,9 @@
 
 namespace nerf {
 
-// Where a unary method is answered, by what it may wait for. `method` is "package.Service/Method".
-// Get and List read the queue and wait for nothing; what moves bytes of blobs has its own lanes;
-// every other method may change something and wait for a commit.
+// The lane of a unary method, "package.Service/Method": the quick one for Get and List, which only
+// read the queue; lanes of their own for methods that read or write blobs; that of commits for all
+// others.
 Lane LaneOf(std::string_view method);
 
 }  // namespace nerf

@@ -19,7 +19,7 @@ grpc::ServerUnaryReactor* ModelService::ListCheckpoints(grpc::CallbackServerCont
         RequestCheck check;
         const ResourceKey key = TakeOr(ParseJobName("parent", request->parent()), check);
         const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
-        // The token names the last step of the page before, and its job.
+        // The token holds the job and the last step of the previous page.
         const std::string list = "checkpoints/" + key.id;
         const uint64_t after =
             TakeOr(ParsePageToken(list, key.project, request->page_token()), check);

@@ -14,7 +14,7 @@
 namespace nerf {
 
 // Answers a List request of a project. `list` returns the Page of a PageRequest; `add` adds one
-// record to the response. A page above kMaxListBytes is made again with half as many records.
+// record to the response. A page larger than kMaxListBytes is rebuilt with half as many records.
 template <typename Request, typename Response, typename List, typename Add>
 absl::Status AnswerList(const Request& request, Response* response, List list, Add add) {
   RequestCheck check;

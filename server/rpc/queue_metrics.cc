@@ -28,7 +28,7 @@ void QueueMetrics::OnAttemptEnded(const Job& job, std::string_view result) {
 void QueueMetrics::OnLeaseExpired(const Job& job) { metrics_.LeaseExpired(); }
 
 void QueueMetrics::OnFencedWrite(std::string_view call) {
-  // All other calls with a lease come from reports on the stream.
+  // All other calls with a lease are made for messages of Synchronize.
   metrics_.WriteFenced(call == "CommitCheckpoint" ? "CommitCheckpoint" : "Synchronize");
 }
 

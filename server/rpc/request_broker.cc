@@ -123,7 +123,7 @@ absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) 
   }
   request.message.set_request_id(RequestId(number));
   link->SendRequest(request.message);
-  // After the send: a cancel that arrives before its request would do nothing.
+  // Only after the send: a cancel that arrives before its request would do nothing.
   MutexLock lock(mu_);
   if (const auto open = open_.find(number); open != open_.end()) {
     open->second.timer = executor_.PostAfter(request.timeout, [this, number] {

@@ -30,7 +30,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kMaxConcurrentStreams = 100;  // a connection
+constexpr int kMaxConcurrentStreams = 100;  // per connection
 constexpr int kMaxMetadataBytes = 8 << 10;
 // Clients ping every 30 s; a client that pings more often than this is disconnected.
 constexpr int kMinPingIntervalMs = 10'000;
@@ -65,7 +65,7 @@ void LogLineOfGrpc(gpr_log_func_args* line) {
   const bool is_of_listening = std::string_view(line->file).ends_with("chttp2_server.cc");
   Log(line->severity == GPR_LOG_SEVERITY_ERROR && !is_of_listening ? LogLevel::kWarning
                                                                    : LogLevel::kDebug,
-      "gRPC says", {{"message", line->message}});
+      "gRPC log", {{"message", line->message}});
 }
 
 // Runs once per process, because gRPC's switches are global.

@@ -12,9 +12,9 @@
 
 namespace nerf {
 
-// Answers a unary call: checks permission, runs `body` (which fills the response and returns a
-// Status) in the method's lane of the executor, and finishes with what it returned. A call that was
-// cancelled before its turn came is not executed.
+// Answers a unary call: checks permission, runs `body`, which fills the response and returns a
+// Status, in the method's lane of the executor, and finishes with that status. A call that is
+// cancelled while it waits is not executed.
 template <typename Body>
 grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view method,
                                       grpc::CallbackServerContext* context, Body body) {

@@ -26,7 +26,7 @@ bool IsFenced(const absl::Status& status) {
          (found->reason == reason::kLeaseFenced || found->reason == reason::kResourceNotFound);
 }
 
-// True for errors that a repeated report cannot mend.
+// True for errors that repeating the report would not change.
 bool IsRefusal(const absl::Status& status) {
   const auto found = GetReason(status);
   return IsFenced(status) || (found.has_value() && found->reason == reason::kStateConflict);
@@ -92,7 +92,7 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
                                                      message.job().lease_epoch()));
     held.push_back(std::move(lease));
   }
-  // Set before HandleWork can be called: a worker that returns with a job must not get another one
+  // Called before HandleWork can run: a worker that reconnects with a job must not get another one
   // before its first message is handled.
   HearOf(message, held.empty() ? std::nullopt : std::optional(held.front()));
   NERF_ASSIGN_OR_RETURN(const uint64_t connection, services_.workers.Connect(description_));
@@ -125,7 +125,7 @@ absl::Status WorkerSession::HandleMessage(const v1::SynchronizeRequest& message)
 absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
                                    std::vector<Task>* tasks) {
   if (closed_) {
-    // A worker that leaves ends its stream right after `draining`.
+    // A draining worker ends its stream right after this message.
     if (connection_ != 0 && message.draining()) {
       services_.workers.Heard(description_.id, connection_, /*draining=*/true, std::nullopt);
     }
@@ -133,8 +133,8 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   }
   last_heard_ = services_.clock.Now();
   if (message.has_metrics()) HandleMetrics(message.metrics());
-  // The gauges of a training worker stay even without new values: a training that hangs shows as
-  // constant gauges.
+  // The gauges of a training worker stay even without new values, so that a hanging training shows
+  // as constant gauges.
   if (!message.has_job()) ForgetGauges();
 
   v1::SynchronizeResponse response;
@@ -182,7 +182,7 @@ void WorkerSession::Attach() {
   }
   // The next heartbeat tries again.
   if (!status.ok()) {
-    LogWarning("a worker's leases could not be looked through",
+    LogWarning("the leases of a worker could not be checked",
                {{"worker", worker}, {"error", status.ToString()}});
   }
   RunLater(std::move(tasks));
@@ -210,7 +210,7 @@ void WorkerSession::HandleMetrics(const v1::WorkerMetrics& metrics) {
 absl::Status WorkerSession::HandleEndReport(const LeaseRef& lease, const v1::JobReport& report,
                                             std::vector<Task>* tasks) {
   NERF_ASSIGN_OR_RETURN(JobEnd end, ParseEnd(report));
-  // A worker repeats its end until it is acknowledged.
+  // A worker repeats the report of an end until it is acknowledged.
   if (ending_ == lease) return absl::OkStatus();
   ending_ = lease;
   tasks->push_back([this, lease, end = std::move(end)] { StoreEnd(lease, end); });
@@ -260,14 +260,14 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
     stored = services_.leases.Finish(lease, end.outcome).status();
   }
   if (!stored.ok()) {
-    LogWarning("the end of a job was not stored", {{"worker", lease.worker},
-                                                   {"job", JobName(lease.job)},
-                                                   {"lease_epoch", lease.epoch},
-                                                   {"error", stored.ToString()}});
+    LogWarning("the end of a job could not be stored", {{"worker", lease.worker},
+                                                        {"job", JobName(lease.job)},
+                                                        {"lease_epoch", lease.epoch},
+                                                        {"error", stored.ToString()}});
   }
   MutexLock lock(mu_);
   ending_.reset();
-  // Without an acknowledgement the worker says it again.
+  // Without an acknowledgement the worker repeats the report.
   if (closed_ || (!stored.ok() && !IsRefusal(stored))) return;
   slot_.EndIsStored();
   v1::SynchronizeResponse response;
@@ -315,7 +315,7 @@ bool WorkerSession::TryGrant() {
   GrantRequest request;
   {
     MutexLock lock(mu_);
-    // What comes while the queue is asked is asked for again.
+    // If work arrives during the query, query again.
     const bool wanted = std::exchange(work_came_, false);
     if (!wanted || closed_ || !slot_.MayBeGranted(services_.clock.Now())) {
       granting_ = false;
@@ -326,8 +326,9 @@ bool WorkerSession::TryGrant() {
   const auto grant = services_.leases.Acquire(request);
   if (!grant.ok() || !grant->has_value()) {
     if (grant.ok()) return false;
-    // A failing store is no reason to end the stream: the next heartbeat tries again.
-    LogWarning("no grant", {{"worker", request.worker}, {"error", grant.status().ToString()}});
+    // Keep the stream when the store fails: the next heartbeat tries again.
+    LogWarning("a grant failed",
+               {{"worker", request.worker}, {"error", grant.status().ToString()}});
     MutexLock lock(mu_);
     granting_ = false;
     return true;
@@ -344,9 +345,9 @@ bool WorkerSession::TryGrant() {
       return true;
     }
   }
-  // The worker has left, or taken up a job of before, while the grant was stored.
+  // While the grant was stored, the worker left or reported an earlier job.
   if (const auto released = services_.leases.Release(lease); !released.ok()) {
-    LogWarning("an unused grant stays until its lease ends",
+    LogWarning("an unused grant could not be released; it ends with its lease",
                {{"worker", request.worker}, {"error", released.status().ToString()}});
   }
   return true;

@@ -15,20 +15,20 @@
 
 namespace nerf {
 
-// The server's side of one worker's stream, without the stream: messages go in, answers come out
-// through `send`.
+// The server's side of one worker's stream, without gRPC: HandleMessage takes messages, `send`
+// sends the responses.
 //
 //   hello -> attach (its other leases are revoked) -> report, report, ...
 //   report of work:  renew the lease; answer with its TTL, CANCEL or ABANDON
 //   report of an end: store it, then answer with finished_acknowledged
 //   no job:          grant a queued job, now or as soon as there is one
 //
-// No call waits for the store: what has to be stored is handed to `defer`, one task for each
-// attach, end and grant, and answered when it is done. Heartbeats go on meanwhile.
+// No call waits for the store. Attach, end and grant have to be stored: each is a task for `defer`,
+// and is answered when it is done. Heartbeats continue meanwhile.
 //
 // Thread-safe. `send` runs with the session's lock held and must not call back. `defer` runs
-// without locks held; the session has to live until its tasks are done. What `services` names
-// outlives it.
+// without locks held; the session must live until its tasks are done. The members of `services`
+// outlive it.
 class WorkerSession {
  public:
   using Send = std::function<void(v1::SynchronizeResponse)>;
@@ -43,9 +43,9 @@ class WorkerSession {
         slot_(services.times.lease_ttl) {}
   ~WorkerSession();
 
-  // Takes the hello of a stream's first message, which is then handled as every other. `on_work`
-  // runs, on any thread, when HandleWork should be called. Errors end the stream: InvalidArgument
-  // FIELD_INVALID.
+  // Reads the hello of a stream's first message; then call HandleMessage with the same message.
+  // `on_work` runs, on any thread, when HandleWork should be called. Errors end the stream:
+  // InvalidArgument FIELD_INVALID.
   absl::Status Open(const v1::SynchronizeRequest& message, std::function<void()> on_work);
 
   // Handles a message. Requires: Open was OK. Errors end the stream: InvalidArgument FIELD_INVALID;
@@ -55,22 +55,22 @@ class WorkerSession {
   // Sends what the queue has changed since the last message: a grant, a cancel or a lost lease.
   void HandleWork();
 
-  // The stream has ended: nothing is sent or granted any more. Of later messages only `draining`
-  // counts.
+  // The stream has ended: nothing is sent or granted after this. Of later messages only `draining`
+  // is used.
   void Close();
 
   // The worker's id; nullopt before its hello.
   std::optional<std::string> worker() const;
 
-  // Number of its connection in the worker table, where the highest of a worker counts; 0 before
-  // its hello.
+  // Number of the connection in the worker table, where the highest number of a worker is current;
+  // 0 before its hello.
   uint64_t connection() const;
 
   // True if the last message is older than the lease TTL.
   bool silent() const;
 
  private:
-  // An end of a job as its worker reports it, for the queue.
+  // The end of a job, as its worker reports it.
   struct JobEnd {
     v1::JobReport::Phase phase = v1::JobReport::PHASE_UNSPECIFIED;
     JobOutcome outcome;
@@ -85,20 +85,21 @@ class WorkerSession {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status HandleEndReport(const LeaseRef& lease, const v1::JobReport& report,
                                std::vector<Task>* tasks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Notes what the worker says that it works on, or that has ended: `lease`.
+  // Updates slot_ with the lease that the worker's message names as running or ended.
   void HearOf(const v1::SynchronizeRequest& message, const std::optional<LeaseRef>& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandleMetrics(const v1::WorkerMetrics& metrics) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Adds a task that asks for a job, when the worker is free and none is on its way.
+  // Adds a task that requests a job from the queue, if the worker is free and no such task is
+  // running.
   void WantGrant(std::vector<Task>* tasks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ForgetGauges() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendIntervals(v1::SynchronizeResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // The tasks. They wait for the store, so they hold no lock of the session meanwhile.
+  // The tasks. They wait for the store without holding the session's lock.
   void Attach() ABSL_LOCKS_EXCLUDED(mu_);
   void StoreEnd(const LeaseRef& lease, const JobEnd& end) ABSL_LOCKS_EXCLUDED(mu_);
   void Grant() ABSL_LOCKS_EXCLUDED(mu_);
-  // One try of Grant. False when another one may find more.
+  // One try of Grant. Returns false if another try may find a job.
   bool TryGrant() ABSL_LOCKS_EXCLUDED(mu_);
   void RunLater(std::vector<Task> tasks) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -116,11 +117,11 @@ class WorkerSession {
   // The leases that the worker named in its hello. Nothing is granted before the queue knows them.
   std::vector<LeaseRef> held_at_hello_ ABSL_GUARDED_BY(mu_);
   bool attached_ ABSL_GUARDED_BY(mu_) = false;
-  // Tasks that are on their way, one of each kind at most.
+  // Running tasks, at most one of each kind.
   bool attaching_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<LeaseRef> ending_ ABSL_GUARDED_BY(mu_);
   bool granting_ ABSL_GUARDED_BY(mu_) = false;
-  bool work_came_ ABSL_GUARDED_BY(mu_) = false;  // while granting_
+  bool work_came_ ABSL_GUARDED_BY(mu_) = false;  // work arrived while granting_
 };
 
 }  // namespace nerf

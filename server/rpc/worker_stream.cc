@@ -112,7 +112,7 @@ absl::Status WorkerStream::Open() {
   const uint64_t connection = session_.connection();
   if (!streams_.Register(*worker, connection, shared_from_this())) return TakenOver();
   services_.broker.Attach(*worker, connection, shared_from_this());
-  // If the stream has ended before, nobody else detaches it.
+  // End() may have run before the Attach above. Then it did not detach this stream.
   bool ended = false;
   {
     MutexLock lock(mu_);
@@ -132,7 +132,7 @@ void WorkerStream::HandleMessage() {
 }
 
 void WorkerStream::ReadNext() {
-  // Under the lock: after its end the stream may be destroyed at any time.
+  // Hold the lock, because once the stream has ended it may be destroyed at any time.
   MutexLock lock(mu_);
   if (!ended_) StartRead(&request_);
 }
@@ -186,7 +186,7 @@ void WorkerStream::End(const absl::Status& status) {
     finish_now = !writing_;  // otherwise OnWriteDone finishes
     outbox_.clear();
   }
-  // Before the session closes, so that retried calls choose another worker.
+  // Detach before the session closes, so that retried calls choose another worker.
   if (const auto worker = session_.worker(); worker.has_value()) {
     services_.broker.Detach(*worker, this);
     LogInfo("worker disconnected", {{"worker", *worker}, {"status", status.ToString()}});

@@ -39,7 +39,7 @@ class WorkerStreams {
 };
 
 // A Synchronize stream: moves messages between gRPC, the session and the broker. At most one read
-// and one write are outstanding; a waiting answer is dropped if a newer one supersedes it. Owns
+// and one write are outstanding; a waiting response is dropped if a newer one supersedes it. Owns
 // itself until gRPC is done with it.
 class WorkerStream final
     : public grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>,
