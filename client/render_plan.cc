@@ -56,6 +56,7 @@ v1::Camera ToProto(const Camera& camera) {
   proto.set_k3(camera.k3);
   proto.set_p1(camera.p1);
   proto.set_p2(camera.p2);
+  proto.set_time(camera.time);
   for (int row = 0; row < 3; ++row) {
     for (int column = 0; column < 4; ++column) {
       proto.add_transform_matrix(camera.camera_to_world.m[row][column]);

@@ -39,7 +39,8 @@ std::string CameraFile(const v1::Camera& camera) {
     }
     matrix.push_back(std::move(numbers));
   }
-  json["frames"] = Json::array({Json{{"transform_matrix", std::move(matrix)}}});
+  json["frames"] =
+      Json::array({Json{{"transform_matrix", std::move(matrix)}, {"time", camera.time()}}});
   return json.dump();
 }
 

@@ -16,6 +16,7 @@ struct RayTile {
   std::span<const Ray> rays;        // training frame; at most TrainedModel::kMaxTileRays
   Vec3 background{1, 1, 1};         // sRGB, behind what the rays show
   float min_transmittance = 1e-4f;  // a ray ends at the sample that leaves less light than this
+  float time = 0;                   // of the view, 0 to 1; static models ignore it
 };
 
 // What a ray shows.

@@ -64,7 +64,8 @@ bool RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
   const auto n_rays = static_cast<size_t>(StartTile(job, tile_x, tile_y, w));
   const RayTile tile{.rays = {w->rays, n_rays},
                      .background = job.options.background,
-                     .min_transmittance = job.options.min_transmittance};
+                     .min_transmittance = job.options.min_transmittance,
+                     .time = job.camera.time};
   if (!job.model.RenderRays(tile, stop, w->model.get(), w->rendered)) return false;
   for (size_t r = 0; r < n_rays; ++r) {
     const RenderedRay& ray = w->rendered[r];

@@ -19,6 +19,7 @@ struct Camera {
   float k1 = 0, k2 = 0, k3 = 0, p1 = 0,
         p2 = 0;           // OpenCV radial and tangential distortion, used with kOpenCv
   Mat34 camera_to_world;  // OpenGL axes: +X right, +Y up, looks along -Z
+  float time = 0;         // of the picture, 0 to 1 over the capture
 
   bool operator==(const Camera&) const = default;
 };

@@ -36,6 +36,7 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
   Intrinsics intrinsics = ReadIntrinsics(frame, shared, prefix, out);
   double uniform_scale = 1;
   const std::optional<Pose> pose = ReadPose(frame, prefix, out, &uniform_scale);
+  const std::optional<float> time = ReadTime(frame, prefix, out);
   if (intrinsics.is_broken) return std::nullopt;
   // With only one of the two, the aspect ratio that the intrinsics belong to is unknown.
   const bool states_no_size = !intrinsics.width && !intrinsics.height;
@@ -45,11 +46,14 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
   }
   const std::optional<int> width = PictureSide(intrinsics.width, prefix + "w", out);
   const std::optional<int> height = PictureSide(intrinsics.height, prefix + "h", out);
-  if (!width || !height || !pose) return std::nullopt;
+  if (!width || !height || !pose || !time) return std::nullopt;
   bool is_rescaled = false;
   std::optional<Camera> camera = ResolveCamera(intrinsics, *width, *height, out.file, "the picture",
                                                &is_rescaled, out.problems);
-  if (camera) camera->camera_to_world = ToMat34(*pose);
+  if (camera) {
+    camera->camera_to_world = ToMat34(*pose);
+    camera->time = *time;
+  }
   return camera;
 }
 

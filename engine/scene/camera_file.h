@@ -17,11 +17,11 @@ struct PictureSize {
 
 // Reads cameras from a file in the format of transforms.json: frames[] with transform_matrix
 // (camera-to-world, OpenGL) and w, h, fl_x, fl_y, cx, cy, optional camera_model and distortion, per
-// file or per frame. A frame with neither w nor h, as in Blender's files, gets both from
-// `absent_size`, and its intrinsics apply to that size. Cameras are in the data set's own frame, in
-// the order of the file. If `path` is a folder, the cameras are those of its data set's test views,
-// or of all views if there are no test views. Errors: NotFound, or InvalidArgument that lists every
-// problem with its field.
+// file or per frame, and an optional time per frame. A frame with neither w nor h, as in Blender's
+// files, gets both from `absent_size`, and its intrinsics apply to that size. Cameras are in the
+// data set's own frame, in the order of the file. If `path` is a folder, the cameras are those of
+// its data set's test views, or of all views if there are no test views. Errors: NotFound, or
+// InvalidArgument that lists every problem with its field.
 absl::StatusOr<std::vector<Camera>> ReadCameraFile(const std::string& path,
                                                    PictureSize absent_size = {});
 // The same from JSON text; `source` names it in messages.

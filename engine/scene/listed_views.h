@@ -42,6 +42,7 @@ struct ListedView {
   std::string list_file;  // the file that lists it
   std::string field;      // "frames[3]", "line 12", "image 7"
   Pose pose;              // own frame
+  float time = 0;         // as Camera has it
   Intrinsics intrinsics;
   ViewSplit split = ViewSplit::kUndecided;
 };

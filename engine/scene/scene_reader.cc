@@ -246,6 +246,7 @@ void AddViews(const std::vector<ListedView>& views, const std::vector<ImageHeade
                       view.file, &is_rescaled, &description->problems);
     if (!camera) continue;
     camera->camera_to_world = ToMat34(placement.ApplyToPose(view.pose));
+    camera->time = view.time;
     n_rescaled += is_rescaled;
     n_folded += !CanUndistort(*camera);
     models.insert(

@@ -320,6 +320,18 @@ bool HasFullIntrinsics(const Json& object) {
                      [&](const char* key) { return object.contains(key); });
 }
 
+std::optional<float> ReadTime(const Json& frame, std::string_view prefix, const JsonProblems& out) {
+  bool is_broken = false;
+  const double time = ReadNumber(frame, "time", prefix, out, &is_broken).value_or(0);
+  if (is_broken) return std::nullopt;
+  if (!(time >= 0 && time <= 1)) {
+    out.Add(absl::StrCat(std::string(prefix), "time"),
+            absl::StrFormat("%g must be 0 to 1, from the first to the last picture", time));
+    return std::nullopt;
+  }
+  return static_cast<float>(time);
+}
+
 std::optional<Pose> ReadPose(const Json& frame, std::string_view prefix, const JsonProblems& out,
                              double* uniform_scale) {
   const std::string field = absl::StrCat(std::string(prefix), "transform_matrix");

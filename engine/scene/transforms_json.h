@@ -45,6 +45,10 @@ Intrinsics ReadIntrinsics(const nlohmann::json& object, const Intrinsics& inheri
 // Whether the object has any intrinsics that Blender's files lack.
 bool HasFullIntrinsics(const nlohmann::json& object);
 
+// frame.time, 0 to 1 over the capture; 0 where there is none. Nullopt after adding a problem.
+std::optional<float> ReadTime(const nlohmann::json& frame, std::string_view prefix,
+                              const JsonProblems& out);
+
 // frame.transform_matrix. *uniform_scale is the scale that was removed from the rotation.
 std::optional<Pose> ReadPose(const nlohmann::json& frame, std::string_view prefix,
                              const JsonProblems& out, double* uniform_scale);

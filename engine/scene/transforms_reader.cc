@@ -174,7 +174,9 @@ class TransformsFile {
                absl::StrCat(Printable(*file), " is listed twice, first in ", first->second));
       return;
     }
-    if (!pose) return;
+    const std::optional<float> time = ReadTime(frame, prefix, out_);
+    if (!pose || !time) return;
+    view.time = *time;
     view.file = *std::move(file);
     view.pose = *pose;
     listed_.views.push_back(std::move(view));

@@ -19,6 +19,7 @@ struct RayBatch {
   // [n_rays], or empty where the step draws its rays itself.
   std::vector<Ray> rays;          // training frame; t_near is the scene's near
   std::vector<float> jitters;     // [0, 1): offset of the first sample, in steps
+  std::vector<float> times;       // of the rays' views, 0 to 1
   std::vector<Vec3> targets;      // sRGB, composited on the ray's background
   std::vector<Vec3> backgrounds;  // sRGB
   std::vector<float> weights;     // of rays in the loss; empty: all 1

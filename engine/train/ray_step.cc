@@ -20,7 +20,10 @@ RayStep::RayStep(const TrainConfig& config, const SceneGeometry& geometry,
       near_(geometry.near),
       pool_(pool),
       ray_count_({config.initial_rays, config.max_rays}) {
-  for (const View& view : views) cameras_.push_back(LensOf(view.camera));
+  for (const View& view : views) {
+    cameras_.push_back(LensOf(view.camera));
+    times_.push_back(view.camera.time);
+  }
 }
 
 StepResult RayStep::Run(const PixelBatch& batch) {
@@ -32,6 +35,8 @@ StepResult RayStep::Run(const PixelBatch& batch) {
   rays_.target_samples = TargetSamples(config_, batch.fraction);
   rays_.n_rays = batch.n_pixels;
   if (!DrawsPixels()) MakeRays(batch, &rays_.rays, &rays_.jitters);
+  rays_.times.resize(batch.pixels.size());
+  for (size_t i = 0; i < batch.pixels.size(); ++i) rays_.times[i] = times_[batch.pixels[i].view];
   rays_.targets = batch.targets;
   rays_.backgrounds = batch.backgrounds;
   rays_.weights = batch.weights;

@@ -45,6 +45,7 @@ class RayStep : public TrainingStep {
   const TrainConfig config_;
   const float near_;
   std::vector<LensCamera> cameras_;  // of the views
+  std::vector<float> times_;         // of the views
   ThreadPool* const pool_;
   RayCountController ray_count_;
   std::optional<StepResult> last_result_;  // until the controller has seen it

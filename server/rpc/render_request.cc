@@ -38,6 +38,7 @@ void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
   require_finite("camera.k3", camera.k3());
   require_finite("camera.p1", camera.p1());
   require_finite("camera.p2", camera.p2());
+  check.Require(camera.time() >= 0 && camera.time() <= 1, "camera.time", "must be 0 to 1");
   check.Require(v1::LensModel_IsValid(camera.lens()), "camera.lens",
                 "is not a lens known to this server");
   check.Require(camera.transform_matrix_size() == 16, "camera.transform_matrix",

@@ -69,6 +69,7 @@ TEST(EngineConvertTest, CameraBecomesACameraFile) {
   camera->set_height(300);
   camera->set_fl_x(500);
   for (int i = 0; i < 16; ++i) camera->add_transform_matrix(i % 5 == 0);
+  camera->set_time(0.5);
   view.set_width(200);
   view.add_channels(v1::DEPTH);
   const protocol::Render render = ToProtocol(view);
@@ -79,6 +80,7 @@ TEST(EngineConvertTest, CameraBecomesACameraFile) {
   EXPECT_EQ(file["fl_y"], 500);
   EXPECT_EQ(file["cx"], 200);
   EXPECT_EQ(file["frames"][0]["transform_matrix"][3][3], 1);
+  EXPECT_EQ(file["frames"][0]["time"], 0.5);
 }
 
 TEST(EngineConvertTest, OrbitHasNoCamera) {

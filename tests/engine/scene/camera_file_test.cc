@@ -45,6 +45,20 @@ TEST(CameraFileTest, FrameLevelIntrinsicsComeFirst) {
   EXPECT_NEAR((*cameras)[1].fl_x, 40, 1e-4);
 }
 
+TEST(CameraFileTest, FramesMayStateATimeFromZeroToOne) {
+  const auto with_time = [](const std::string& time) {
+    return ParseCameras(R"({"w":8,"h":6,"fl_x":10,"frames":[{"time":)" + time +
+                        R"(,"transform_matrix":)" + MatrixJson(0, 0, 0) + "}," + Frame(1) + "]}");
+  };
+  const auto cameras = with_time("0.25");
+  ASSERT_TRUE(cameras.ok()) << cameras.status();
+  EXPECT_EQ((*cameras)[0].time, 0.25f);
+  EXPECT_EQ((*cameras)[1].time, 0) << "no time is the first moment";
+  for (const char* bad : {"1.5", "-0.1", "\"now\""}) {
+    EXPECT_THAT(std::string(with_time(bad).status().message()), HasSubstr("frames[0].time")) << bad;
+  }
+}
+
 TEST(CameraFileTest, BlenderFileWithoutSizeTakesTheOneAskedFor) {
   const std::string json = R"({"camera_angle_x":1.5707963267948966,"frames":[)" + Frame(1) + "]}";
   const auto cameras = ParseCameras(json, "transforms_test.json", {80, 60});

@@ -147,6 +147,8 @@ std::vector<HostileTransforms> HostilePlacementsAndPaths() {
        WithFrames("\"fl_x\":20,",
                   "{\"file_path\":7,\"transform_matrix\":" + MatrixJson(0, 0, 0) + "}"),
        "frames[0].file_path: must be a text, is number"},
+      {"TimeOutOfRange", WithFrames("\"fl_x\":20,", FrameJson("a.png", 0, 0, 0, ",\"time\":2")),
+       "frames[0].time: 2 must be 0 to 1"},
       {"PathEmpty", WithPath(""), "frames[0].file_path: the name is empty"},
       {"PathAbsolute", WithPath("/etc/passwd"), "frames[0].file_path: \"/etc/passwd\" is absolute"},
       {"PathOfADrive", WithPath("C:\\\\images\\\\a.png"), "is absolute"},

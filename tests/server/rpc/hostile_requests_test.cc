@@ -527,11 +527,11 @@ const HostileCase kRenderCases[] = {
      reason::kFieldInvalid,
      {"camera"}},
     {"RenderImage",
-     "model:'m' camera{width:0 height:99999 fl_x:nan cx:inf transform_matrix:[1,2,nan]} "
+     "model:'m' camera{width:0 height:99999 fl_x:nan cx:inf time:nan transform_matrix:[1,2,nan]} "
      "channels:[RGB,RGB,DEPTH] format:JPEG width:20000",
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
-     {"model", "camera.width", "camera.height", "camera.fl_x", "camera.cx",
+     {"model", "camera.width", "camera.height", "camera.fl_x", "camera.cx", "camera.time",
       "camera.transform_matrix", "camera.transform_matrix[2]", "channels[1]", "channels[2]",
       "width"}},
     {"RenderImage",
