@@ -1,5 +1,5 @@
-// Whole command lines that never reach a server, each with its exit code and words; every one is
-// run in process and again with the binary.
+// Command lines that fail before they reach a server, with their exit codes and messages. Each runs
+// in process and again with the binary.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

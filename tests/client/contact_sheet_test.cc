@@ -1,4 +1,4 @@
-// The one picture that `nerfctl render --sheet` makes of all views.
+// The picture of all views that `nerfctl render --sheet` writes.
 #include "client/contact_sheet.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ constexpr int kGap = 4;
 
 class ContactSheetTest : public testing::Test {
  protected:
-  // A picture of one gray, which grows from file to file.
+  // A gray picture, lighter from file to file.
   std::string Add(int width, int height, int n_channels = 3) {
     const int gray = 10 * static_cast<int>(files_.size() + 1);
     ImageU8 image{.width = width, .height = height, .n_channels = n_channels, .pixels = {}};
@@ -105,7 +105,7 @@ TEST_F(ContactSheetTest, AlphaIsIgnored) {
 }
 
 TEST_F(ContactSheetTest, SheetBeyondTheLimitsIsRefusedBeforeItsPixelsAreMade) {
-  // Wide, not heavy: two beside each other pass 16384 pixels.
+  // Two of these beside each other are wider than 16384 pixels.
   for (int i = 0; i < 2; ++i) Add(9000, 1);
   EXPECT_THAT(WriteContactSheet(files_, path_),
               FailsWith(StatusCode::kResourceExhausted, reason::kSizeLimit));

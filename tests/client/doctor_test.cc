@@ -100,7 +100,7 @@ TEST_F(DoctorTest, LostAndOutdatedWorkersAreNamed) {
   EXPECT_THAT(result.out, HasSubstr("worker w-1 has version 0.0.9"));
 }
 
-// The server that answers here has its data somewhere else.
+// The server that responds here has its data in another folder.
 TEST_F(DoctorTest, MissingDataFolderIsNoClaimThatNoServerHasRun) {
   const CommandResult result = Run(server_.address());
   EXPECT_EQ(result.exit_code, kOk) << result.out;

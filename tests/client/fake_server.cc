@@ -16,7 +16,7 @@
 namespace nerf {
 namespace {
 
-// Counts the call; the next scripted error of the method, or OK.
+// Counts the call. Returns the method's next scripted error, or OK.
 grpc::Status NextError(FakeState* state, const std::string& method) {
   MutexLock lock(state->mu);
   ++state->calls[method];
@@ -241,7 +241,7 @@ class FakeRender final : public v1::RenderService::Service {
       v1::RenderedImage* image = response->add_images();
       image->set_channel(static_cast<v1::RenderChannel>(channel));
       if (channel == v1::DEPTH) {
-        // One pixel: half of this view's far.
+        // One pixel, at half of this view's far distance.
         image->set_content(EncodePng16(1, 1, std::vector<uint16_t>{32768}).value());
       } else if (channel == v1::RGB && !rgb.empty()) {
         image->set_content(rgb);

@@ -29,8 +29,8 @@ struct WatchScript {
   bool hang = false;  // stay open after the messages until the client leaves
 };
 
-// The requests that the fake received, and its answers. While a command runs, `mu` guards all
-// fields.
+// The requests that the fake received, and the responses to send. While a command runs, `mu` guards
+// all fields.
 struct FakeState {
   Mutex mu;
   // By method name: errors to return, one per call, before it answers normally.
@@ -42,7 +42,7 @@ struct FakeState {
   std::vector<v1::CreateSceneRequest> create_scene;
   std::vector<v1::CreateTrainingJobRequest> create_job;
   std::vector<v1::CreateTrainingJobRequest> validate_job;  // creates with validate_only
-  v1::TrainingJob::Wait wait;                              // of the jobs that these return
+  v1::TrainingJob::Wait wait;                              // of the jobs in their responses
   std::vector<v1::WatchTrainingJobRequest> watch;
   std::vector<v1::RenderImageRequest> render;
   std::vector<absl::Duration> render_time_left;  // deadlines of the calls
@@ -64,7 +64,7 @@ struct FakeState {
   std::function<void()> on_watch_message;  // after each message of a watch was sent
 };
 
-// A nerfd on a loopback port that answers from a FakeState.
+// A fake nerfd on a loopback port that responds from a FakeState.
 class FakeServer {
  public:
   explicit FakeServer(FakeState* state);

@@ -91,7 +91,7 @@ TEST(JobFlagsTest, EveryWrongFlagIsNamedAtOnce) {
                                                 "--request-id", "--method"}));
 }
 
-// What the server would refuse after everything was uploaded.
+// Values that the server would refuse only after the upload.
 TEST(JobFlagsTest, BudgetsAndSplitsThatTheServerRefusesAreRefusedHere) {
   const auto fields_of = [](const JobFlags& flags) {
     std::vector<std::string> fields;

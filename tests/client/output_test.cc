@@ -1,4 +1,4 @@
-// Golden texts of everything that is printed: tables, JSON, errors, numbers.
+// Golden texts of all printed forms: tables, JSON, errors, numbers.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST(OutputTest, NoteOfAJobIsWhyItWaitsOrFailedAndHowFarItsEvaluationIs) {
   job.clear_wait();
   EXPECT_EQ(NoteText(job), "A_LATER_ONE");
   job.set_state(v1::TrainingJob::FAILED);
-  EXPECT_EQ(QueueReasonText(job), "") << "the code stays, and is of the past";
+  EXPECT_EQ(QueueReasonText(job), "") << "the code of the past placement is not shown";
   job.clear_queue_reason();
   *job.mutable_error() = ToRpcStatus(
       WithReason(absl::InternalError("the engine died 3 times"), reason::kEngineCrashed));

@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// A Blender scene of four tiny pictures, with things in the folder that no reader looks at.
+// A Blender scene of four tiny pictures, with other files in the folder.
 void WriteScene(const std::string& dir) {
   nlohmann::json train = {{"camera_angle_x", 0.7}, {"frames", nlohmann::json::array()}};
   nlohmann::json test = train;
@@ -83,7 +83,7 @@ TEST_F(ServiceTest, SceneCreateUploadsWhatTheReaderUsesAndTheServerMisses) {
   EXPECT_EQ(state_.writes.size(), 5u);
 }
 
-// The habit of instant-ngp: transforms.json to train, another list to look at afterwards.
+// As with instant-ngp: transforms.json for training, another list for evaluation.
 TEST_F(ServiceTest, ListsThatTheReaderUsedAreUploadedAndOthersAreNot) {
   const TempDir dir;
   WriteScene(dir.path());
@@ -232,7 +232,7 @@ TEST_F(ServiceTest, TrainAsksTheServerBeforeItSendsPictures) {
   state_.errors["CreateTrainingJob"] = {taken};
   EXPECT_EQ(Run({"train", dir.path(), "--id", "mine", "--detach"}).exit_code, kWrongState);
   EXPECT_EQ(state_.calls.count("CreateScene"), 0u);
-  // The earlier try of a command that is repeated may have made it.
+  // An earlier run of the same command may have created it.
   state_.errors["CreateTrainingJob"] = {taken};
   result = Run({"train", dir.path(), "--id", "mine", "--detach", "--request-id",
                 "6f1c2a34-8a1b-4c5d-9e0f-123456789abc"});
@@ -318,7 +318,7 @@ int BindLoopback(std::string* server) {
 }
 
 TEST(SilentServerTest, CallEndsWithItsTimeout) {
-  // A port that takes connections and says nothing.
+  // A port that accepts connections and sends nothing.
   std::string server;
   const int listener = BindLoopback(&server);
   ASSERT_EQ(listen(listener, 8), 0);
@@ -487,7 +487,7 @@ TEST_F(ServiceTest, CheckOfAStoredSceneAsksTheServer) {
   EXPECT_THAT(state_.names, ElementsAre("projects/default/scenes/s-1"));
 }
 
-// Its pictures may be what ended the engine.
+// Its pictures may have crashed the engine.
 TEST_F(ServiceTest, CheckWhoseWorkerIsLostIsNotRepeated) {
   state_.errors["ValidateScene"].assign(
       100, WithReason(absl::UnavailableError("worker lost"), reason::kWorkerLost));

@@ -195,7 +195,7 @@ TEST_F(ServiceTest, CameraFileWithoutSizesIsSeenAtTheSizeAskedFor) {
       "render",  "--model", "m",     "--camera", dir / "transforms_test.json",
       "--width", "40",      "--out", dir / "out"};
   const CommandResult half = Run(args);
-  EXPECT_EQ(half.exit_code, kBadData) << "a width alone says nothing about the picture's shape";
+  EXPECT_EQ(half.exit_code, kBadData) << "a width alone does not give the height";
   EXPECT_THAT(half.err, HasSubstr("size of the picture"));
   args.insert(args.end(), {"--height", "30"});
   const CommandResult result = Run(args);
@@ -217,7 +217,7 @@ TEST_F(ServiceTest, RenderIsRepeatedWhereTheWorkerWasLost) {
   EXPECT_GE(state_.render.size(), 2u);
 }
 
-// A view that ends its engine: every try costs the worker one.
+// A view that crashes the engine: every attempt costs the worker an engine.
 TEST_F(ServiceTest, RenderWhoseWorkerIsLostEveryTimeIsTriedFourTimes) {
   const TempDir dir;
   state_.errors["RenderImage"].assign(

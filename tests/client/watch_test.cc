@@ -1,4 +1,4 @@
-// What a watch makes of streams that break, end, hang and are interrupted.
+// Watches whose streams break, end, hang or are interrupted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ TEST_F(ServiceTest, WatchGoesOnAtItsTokenAfterTheStreamBreaks) {
       {{Message(W::SNAPSHOT, 4, J::QUEUED), Message(W::STATE_CHANGED, 5, J::RUNNING, 20)},
        absl::UnavailableError("going down")},
       {{}, absl::UnavailableError("still down")},
-      // The server went away politely, in the middle.
+      // The server ended the stream with OK before the job's end.
       {{Message(W::SNAPSHOT, 5, J::RUNNING, 50)}, absl::OkStatus()},
       {{Message(W::SNAPSHOT, 6, J::RUNNING, 60), Message(W::STATE_CHANGED, 7, J::SUCCEEDED, 100)},
        absl::OkStatus()}};
@@ -40,7 +40,7 @@ TEST_F(ServiceTest, WatchGoesOnAtItsTokenAfterTheStreamBreaks) {
   std::vector<std::string> tokens;
   for (const auto& request : state_.watch) {
     EXPECT_EQ(request.name(), kJob);
-    // gRPC itself tries again a stream that broke before its first message.
+    // gRPC itself retries a stream that breaks before its first message.
     if (tokens.empty() || tokens.back() != request.resume_token()) {
       tokens.push_back(request.resume_token());
     }
@@ -51,11 +51,11 @@ TEST_F(ServiceTest, WatchGoesOnAtItsTokenAfterTheStreamBreaks) {
   const size_t first = result.err.find("job j-fake RUNNING");
   ASSERT_NE(first, std::string::npos);
   EXPECT_EQ(result.err.find("job j-fake RUNNING", first + 1), std::string::npos)
-      << "a state is told once, whatever the streams do";
+      << "each state is printed once, however often the stream breaks";
 }
 
 TEST_F(ServiceTest, WatchThatAnEndingServerDropsGoesOn) {
-  // Nobody here cancelled, so it is the server's end and no interruption.
+  // The client did not cancel, so the server has ended the stream.
   state_.watch_scripts = {
       {{Message(W::SNAPSHOT, 4, J::RUNNING, 20)}, absl::CancelledError("CANCELLED")},
       {{Message(W::SNAPSHOT, 4, J::RUNNING, 60), Message(W::STATE_CHANGED, 5, J::SUCCEEDED, 100)},

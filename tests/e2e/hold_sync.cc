@@ -1,5 +1,5 @@
-// Preloaded into nerfd: syncs of queue.db and its log wait for as long as the file that
-// NERF_HOLD_SYNC names exists. A disk that hangs.
+// Simulates a hanging disk. Preloaded into nerfd: syncs of queue.db and its log wait while the file
+// named by NERF_HOLD_SYNC exists.
 #include <dlfcn.h>
 #include <unistd.h>
 

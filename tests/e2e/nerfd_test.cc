@@ -159,7 +159,8 @@ TEST_F(NerfdTest, ServesThePageAndCallsFromBrowsers) {
   EXPECT_EQ(call(job, "Origin: https://nerf.example.com\r\n").status, 200);
   EXPECT_EQ(call(job, "Origin: https://attacker.example\r\n").status, 403);
 
-  // A stream outlives a first message and ends with the server, in words.
+  // A stream stays open after its first message, and ends with a message when the server shuts
+  // down.
   WebClient watch(port);
   const std::string message = "{\"name\":\"" + job + "\"}";
   watch.Send(HttpRequest("POST", "/nerf.v1.TrainingService/WatchTrainingJob",
@@ -274,8 +275,7 @@ TEST_F(NerfdTest, HealthAnswersServingOverTheWire) {
   EXPECT_EQ(check(), std::string("\x08\x01", 2));
 }
 
-// The worker cannot be replaced by a fake here. Whether it is built or not, nerfd must serve and
-// end.
+// No fake replaces the worker here. Whether it is built or not, nerfd must serve and end.
 TEST_F(NerfdTest, ServesAndEndsWhateverBecomesOfTheLocalWorker) {
   NerfdProcess nerfd(dir_.path(), {});
   const std::string address = nerfd.WaitForAddress();

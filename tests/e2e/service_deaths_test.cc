@@ -100,7 +100,7 @@ TEST_F(ServiceDeathsTest, KilledWorkerIsStartedAgainAndTheJobGoesOnFromItsCheckp
   ExpectWentOnFrom(FromRunning(watch), "WORKER_LOST", floor);
   EXPECT_NE(WaitForOnly("nerf-worker", worker), 0);
   const CtlResult workers = Ctl({"worker", "ls", "-o", "json"});
-  EXPECT_EQ(workers.json().size(), 1u) << "it came back as itself: " << workers.out;
+  EXPECT_EQ(workers.json().size(), 1u) << "it reconnected with the same id: " << workers.out;
 }
 
 TEST_F(ServiceDeathsTest, KilledServerFindsItsLivingWorkerAndTheWatchGoesOnWithoutAGap) {
@@ -114,7 +114,7 @@ TEST_F(ServiceDeathsTest, KilledServerFindsItsLivingWorkerAndTheWatchGoesOnWitho
       << "the engine trains on while the server is away";
 
   ASSERT_TRUE(StartNerfd(SamePorts())) << nerfd().err();
-  EXPECT_EQ(GetJob("job")["state"], "RUNNING") << "nothing is placed anew after a start";
+  EXPECT_EQ(GetJob("job")["state"], "RUNNING") << "a restart places no job again";
   ASSERT_EQ(watch.Wait(kLong), kOk) << watch.err();
   EXPECT_EQ(WaitForOnly("nerf-worker"), worker);
   EXPECT_EQ(WaitForOnly("nerf-engine"), engine);
@@ -154,7 +154,7 @@ TEST_F(ServiceDeathsTest, ServerAndWorkerKilledTogetherLoseNoJob) {
 }
 
 TEST_F(ServiceDeathsTest, SigtermCommitsACheckpointHandsTheJobBackAndARestartGoesOnFromThere) {
-  // No checkpoint is due, so the only one comes from the drain.
+  // No checkpoint is due, so the only one is that of the drain.
   ASSERT_TRUE(StartNerfd({"--checkpoint-interval", "10m"})) << nerfd().err();
   CreateSmallScene();
   ASSERT_EQ(CreateJob("job", {"--seconds", "6"}).code, kOk);

@@ -138,7 +138,7 @@ struct CtlResult {
 struct WatchRecord {
   std::vector<Json> messages;
 
-  // The events that are never skipped, as "sequence kind state attempt".
+  // The events that a watch never skips, as "sequence kind state attempt".
   std::vector<std::string> Milestones() const {
     std::vector<std::string> result;
     for (const Json& message : messages) {
@@ -175,7 +175,7 @@ struct WatchRecord {
       EXPECT_LE(sequence, last + 1) << "events are missing before " << message;
       const std::string kind = message["kind"];
       if (kind == "STATE_CHANGED" || kind == "CHECKPOINT_COMMITTED") {
-        EXPECT_EQ(sequence, last + 1) << "told twice: " << message;
+        EXPECT_EQ(sequence, last + 1) << "repeated event: " << message;
       }
       last = sequence;
     }
@@ -189,9 +189,9 @@ inline constexpr int kSlower = 8;
 inline constexpr int kSlower = 1;
 #endif
 
-// The four binaries as a user runs them: nerfd on its own folder and free ports, with the worker
-// and engine that it starts, and nerfctl. All processes carry a mark in their environment, by which
-// those that are left are killed at the end of a test.
+// The four binaries as a user runs them: nerfd with its own folder and free ports, the worker and
+// engine that it starts, and nerfctl. All processes have a mark in their environment; at the end of
+// a test, processes with the mark are killed.
 class ServiceTest : public testing::Test {
  protected:
   static constexpr absl::Duration kLong = absl::Seconds(60 * kSlower);
@@ -209,7 +209,7 @@ class ServiceTest : public testing::Test {
     }
     ctls_.clear();
     nerfd_.reset();
-    // The worker first, because it would start another engine.
+    // Kill the worker before its engine, because it would start another one.
     for (const char* name : {"nerfd", "nerf-worker", "nerf-engine", "nerfctl"}) {
       for (const pid_t pid : MarkedProcesses(name)) kill(pid, SIGKILL);
     }
@@ -217,7 +217,8 @@ class ServiceTest : public testing::Test {
         WaitUntil(absl::Seconds(10 * kSlower), [&] { return MarkedProcesses("").empty(); }));
   }
 
-  // Starts nerfd (again) with short times; `flags` win. False when it does not come up.
+  // Starts nerfd, also again, with short times, which `flags` can override. Returns false if it
+  // does not start.
   bool StartNerfd(const std::vector<std::string>& flags = {},
                   std::vector<std::string> environment = {}) {
     std::vector<std::string> arguments = {"--data-dir",
@@ -335,7 +336,7 @@ class ServiceTest : public testing::Test {
                   absl::Duration timeout = kLong) {
     Json job;
     const bool done = WaitUntil(timeout, [&] { return condition(job = GetJob(id)); });
-    if (!done) ADD_FAILURE() << "waited in vain for job " << id << ": " << job.dump(1);
+    if (!done) ADD_FAILURE() << "timed out waiting for job " << id << ": " << job.dump(1);
     return done;
   }
   bool WaitForState(const std::string& id, const std::string& state,
@@ -396,7 +397,7 @@ class ServiceTest : public testing::Test {
       // Variables end with a zero byte. A zombie has none.
       const std::string environment = ReadWholeFile(entry.path() / "environ");
       if (environment.find(mark_ + '\0') == std::string::npos) continue;
-      // The suffix of a binary that a build has replaced in the meantime.
+      // Linux adds this suffix if the binary was replaced meanwhile.
       const std::string program =
           std::filesystem::read_symlink(entry.path() / "exe", ignored).filename();
       if (!name.empty() && program != name && program != name + " (deleted)") continue;

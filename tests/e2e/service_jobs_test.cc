@@ -65,7 +65,7 @@ class ServiceJobsTest : public ServiceTest {
   }
 };
 
-// The worker comes by hand, so that both watchers are there before anything happens.
+// The test starts the worker, so that both watchers exist before the job starts.
 class ServiceWithoutWorkerTest : public ServiceTest {
  protected:
   void SetUp() override { ASSERT_TRUE(StartNerfd({"--no-local-worker"})) << nerfd().err(); }
@@ -103,7 +103,7 @@ TEST_F(ServiceWithoutWorkerTest, TwoWatchersSeeTheSameOrderedGapFreeStatesToTheE
   EXPECT_GT(job["finalPsnr"].get<double>(), 15);
   EXPECT_EQ(LastCheckpoint(job), StepOf(job));
   EXPECT_EQ(job["effectiveConfig"]["settings"]["step"], "0.02");
-  EXPECT_EQ(job["effectiveConfig"]["settings"]["beta1"], "0.9") << "defaults are told, too";
+  EXPECT_EQ(job["effectiveConfig"]["settings"]["beta1"], "0.9") << "defaults are included";
 
   worker->Kill(SIGTERM);
   EXPECT_EQ(worker->Wait(absl::Seconds(25)), kOk) << worker->err();
@@ -228,7 +228,7 @@ TEST_F(ServiceJobsTest, JobsQueueBehindOneAnotherAndAreListedNewestFirst) {
   ASSERT_EQ(workers.json().size(), 1u) << workers.out;
   EXPECT_EQ(workers.json()[0]["state"], "BUSY");
 
-  // A queued job is cancelled on the spot; the others go on in order.
+  // A queued job is cancelled at once; the others continue in order.
   const CtlResult cancelled = Ctl({"job", "cancel", "two", "-o", "json"});
   EXPECT_EQ(cancelled.json()["state"], "CANCELLED") << cancelled.err;
   EXPECT_EQ(GetJob("three")["state"], "QUEUED");
@@ -267,7 +267,7 @@ TEST_F(ServiceJobsTest, RenderOfAModelHasThePixelsOfNerfEngineRender) {
   const std::string file = BlobFile(model.json()["blob"]);
   ASSERT_TRUE(std::filesystem::exists(file)) << file;
 
-  // One view of the data set, in its own size and in another.
+  // One view of the data set, in its own size and another one.
   Json camera = Json::parse(ReadWholeFile(SourceDir() + "/examples/mic/transforms_test.json"));
   camera["frames"].erase(camera["frames"].begin() + 1, camera["frames"].end());
   camera["w"] = camera["h"] = 200;
@@ -301,7 +301,7 @@ TEST_F(ServiceJobsTest, RenderOfAModelHasThePixelsOfNerfEngineRender) {
       EXPECT_EQ(here->height, there->height);
       EXPECT_EQ(here->pixels, there->pixels) << "view " << i << name;
       const std::set<uint8_t> values(here->pixels.begin(), here->pixels.end());
-      EXPECT_GT(values.size(), 10u) << "an empty picture compares well with anything";
+      EXPECT_GT(values.size(), 10u) << "the picture must not be empty";
     }
     // Sixteen bits: the files themselves.
     EXPECT_EQ(ReadWholeFile(by_service + "/depth_0000.png"),
@@ -359,7 +359,7 @@ TEST_F(ServiceJobsTest, InitFromAModelIsAcceptedAndOfAnotherSizeRefusedBeforeAny
   TrainSmallModel();
   const CtlResult refused =
       CreateJob("misfit", {"--init", "m", "--steps", "50", "--set", "min_transmittance=0.001"});
-  EXPECT_EQ(refused.code, kOk) << "what changes no shape is free: " << refused.err;
+  EXPECT_EQ(refused.code, kOk) << "settings that do not change shapes are allowed: " << refused.err;
   ASSERT_TRUE(WaitForState("misfit", "SUCCEEDED"));
 
   const std::vector<std::string> base = {"job",
@@ -383,7 +383,7 @@ TEST_F(ServiceJobsTest, InitFromAModelIsAcceptedAndOfAnotherSizeRefusedBeforeAny
   no_model.insert(no_model.end(), {"--init", "nobody"});
   EXPECT_EQ(Ctl(no_model).code, kNotFound);
 
-  // A start from what was learned is ahead of a start from nothing.
+  // A start from a trained model is ahead of a start from scratch.
   ASSERT_EQ(CreateJob("warm", {"--init", "m", "--steps", "20"}).code, kOk);
   ASSERT_EQ(CreateJob("cold", {"--steps", "20"}).code, kOk);
   ASSERT_TRUE(WaitForState("cold", "SUCCEEDED"));
@@ -396,7 +396,7 @@ TEST_F(ServiceJobsTest, MetricsHaveEveryFamilyThatIsDueAndPromtoolIsSilent) {
                  "--out", dir_ / "views"})
                 .code,
             kOk);
-  // What the worker measured comes up with its next message.
+  // The worker sends its measurements with its next message.
   EXPECT_TRUE(WaitUntil(kLong, [&] {
     return Metrics().find("nerfd_train_steps_total{device=\"") != std::string::npos;
   }));

@@ -1,6 +1,6 @@
-// A stall is nobody's fault: while nerfd or its disk stands still no lease is lost, and while the
-// disk alone hangs health, reads and heartbeats go on. NERF_STALL_SECONDS and NERF_STALL_ROUNDS
-// lengthen the tests for measurements.
+// While nerfd or its disk stalls, no lease is lost. While only the disk hangs, health, reads and
+// heartbeats continue. NERF_STALL_SECONDS and NERF_STALL_ROUNDS lengthen the tests for
+// measurements.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
@@ -24,7 +24,7 @@ int FromEnvironment(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-// How long calls took, one after the other.
+// Durations of successive calls.
 struct Latencies {
   std::vector<absl::Duration> all;
   absl::Duration At(double share) {
@@ -41,7 +41,7 @@ struct Latencies {
 
 class ServiceStallsTest : public ServiceTest {
  protected:
-  // nerfd with a job in training, and a disk that can be held.
+  // nerfd with a job in training, on a disk that can be made to hang.
   void TrainOnHeldDisk(const std::string& lease_ttl, int seconds) {
     ASSERT_TRUE(StartNerfd({"--lease-ttl", lease_ttl},
                            {std::string("LD_PRELOAD=") + HOLD_SYNC, "NERF_HOLD_SYNC=" + hold_}))

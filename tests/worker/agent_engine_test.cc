@@ -1,5 +1,4 @@
-// The agent with real processes (fake_engine), real threads and the real clock; the server in
-// memory.
+// The agent with real processes (fake_engine), threads and clock, and a server in memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -69,7 +68,7 @@ class AgentEngineTest : public ::testing::Test {
     ASSERT_TRUE(RunUntilPhase(v1::JobReport::RUNNING));
   }
 
-  // Long, so that an engine on a slow machine is not taken for a hanging one.
+  // Long, so that a slow machine does not make the engine count as hanging.
   absl::Duration training_silence_ = absl::Minutes(1);
   TempDir dir_;
   RealClock clock_;
@@ -142,7 +141,7 @@ TEST_F(AgentEngineTest, HostileEngineOutputIsSurvived) {
 TEST_F(AgentEngineTest, TrainsOnThroughAnOutageAndComesBackAtTheSameEpoch) {
   StartTraining({"--step-ms=1", "--checkpoint-every=5"}, 60);
   server_.SetAway(true);
-  // It trains to its end without a server.
+  // Trains to its end without a server.
   ASSERT_TRUE(RunUntil([&] {
     return agent_->job() != nullptr && agent_->job()->stage() == JobRun::Stage::kCommitting;
   }));

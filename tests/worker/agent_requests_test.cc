@@ -1,4 +1,4 @@
-// Renders and validations that the server asks for, from request to reply.
+// Renders and validations, from the server's request to the reply.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,8 +77,8 @@ TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
   EXPECT_EQ(engines_.Got("render")["job"], Key());
 }
 
-// A check of many pictures takes longer than training may be silent. The job's engine must not be
-// killed for it, also if the caller of the check is gone.
+// A check of many pictures may take longer than the silence that counts as a hang. The job's engine
+// must not be killed for it, even if the caller of the check has left.
 TEST_F(AgentTest, LongRequestIsNoHangOfTheTrainingBesideIt) {
   StartTraining();
   v1::SynchronizeResponse message;

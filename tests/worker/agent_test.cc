@@ -1,4 +1,4 @@
-// The agent's stream and job: what the server orders, and what it is told.
+// The agent's stream and job: the server's orders and the agent's reports.
 #include "worker/agent.h"
 
 #include <gmock/gmock.h>
@@ -380,7 +380,7 @@ TEST_F(AgentTest, ReconnectsWithGrowingPauses) {
   server_.SetAway(true);
   Settle();
   for (int i = 0; i < 600; ++i) Pass(absl::Milliseconds(100));
-  // 60 s with pauses of up to 2.5 to 5 s.
+  // 60 s, with pauses that grow to 2.5 to 5 s.
   EXPECT_GT(server_.streams(), 10);
   EXPECT_LT(server_.streams(), 32);
 }
@@ -517,7 +517,7 @@ TEST_F(AgentTest, BlobWithWrongBytesIsFetchedAgainAndThenFailsTheJob) {
   EXPECT_EQ(server_.last_report()->error().code(), 15);
 }
 
-// While this lives no file can be opened: file descriptors stand in for a full disk.
+// While this exists no file can be opened: missing file descriptors stand in for a full disk.
 class NoDescriptors {
  public:
   NoDescriptors() {

@@ -38,7 +38,7 @@ TEST_F(BlobCacheTest, SecondFetchComesFromTheFolder) {
   EXPECT_EQ(server_.reads(), 1);
 }
 
-// The cache has room for one blob; two threads fetch one each, repeatedly.
+// The cache has room for one blob. Two threads repeatedly fetch different blobs.
 TEST_F(BlobCacheTest, PinnedFileIsThereWhoeverMakesRoomMeanwhile) {
   BlobCache cache(dir_.path(), 8, server_);
   const v1::BlobRef blobs[] = {server_.AddBlob("hello"), server_.AddBlob("world")};

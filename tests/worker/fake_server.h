@@ -24,8 +24,8 @@ inline v1::BlobRef BlobRefOf(std::string_view bytes) {
   return blob;
 }
 
-// The server as the agent sees it, in memory: the stream, commits and blobs. Used by the agent's
-// and the cache's tests. Thread-safe.
+// The server's side of a worker, in memory: stream, commits and blobs. Used by tests of the agent
+// and of the cache. Thread-safe.
 class FakeServer final : public ServerLink, public BlobTransport {
  public:
   // ---- What tests set and read.
@@ -47,7 +47,7 @@ class FakeServer final : public ServerLink, public BlobTransport {
     const auto it = blobs_.find(sha256);
     return it == blobs_.end() ? std::nullopt : std::optional(it->second);
   }
-  // While away every call fails with UNAVAILABLE, and a stream that is open ends.
+  // While away, every call fails with UNAVAILABLE. An open stream ends.
   void SetAway(bool away) {
     std::optional<Listener> open;
     {
@@ -78,7 +78,7 @@ class FakeServer final : public ServerLink, public BlobTransport {
     MutexLock lock(mu_);
     return messages_;
   }
-  // Of the newest message that has one.
+  // The report of the newest message with one.
   std::optional<v1::JobReport> last_report() const {
     MutexLock lock(mu_);
     if (messages_.empty() || !messages_.back().has_job()) return std::nullopt;

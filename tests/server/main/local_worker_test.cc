@@ -1,5 +1,5 @@
-// The supervisor with a shell script in the worker's place: it locks its folder as nerf-worker
-// does, writes its process id into a FIFO and waits.
+// The supervisor with a shell script instead of a worker. The script locks its folder as
+// nerf-worker does, writes its process id into a FIFO and waits.
 #include "server/main/local_worker.h"
 
 #include <fcntl.h>
@@ -31,11 +31,11 @@ class LocalWorkerTest : public testing::Test {
     for (const char* name : {"started", "never"}) {
       if (mkfifo((dir_ / name).c_str(), 0600) != 0) std::abort();
     }
-    // Also writable, so that it has no end between two lives.
+    // Also opened for writing, so that reads see no end of file between two runs of the script.
     started_ = UniqueFd(open((dir_ / "started").c_str(), O_RDWR | O_CLOEXEC));
   }
 
-  // `$4` is the cache folder. The script says that it has started when its trap is set.
+  // `$4` is the cache folder. The script reports its start after its trap is set.
   void WriteScript(const std::string& on_term) {
     std::ofstream(dir_ / "nerf-worker") << "#!/bin/sh\n"
                                         << "exec 9>>\"$4/lock\"; flock -n 9 || exit 7\n"
@@ -64,7 +64,7 @@ class LocalWorkerTest : public testing::Test {
     pollfd fd = {started_.get(), POLLIN, 0};
     return poll(&fd, 1, patience_ms) == 1;
   }
-  // The process id of the next life; 0 if there is none.
+  // The process id of the next run; 0 if there is none.
   pid_t WaitForStart() {
     std::string line;
     while (HasStarted(kPatienceMs)) {
@@ -75,7 +75,7 @@ class LocalWorkerTest : public testing::Test {
     }
     return 0;
   }
-  // Until the supervisor has looked after its worker `n` times.
+  // Waits until the supervisor has checked its worker `n` times.
   void WaitForLooks(int n) {
     MutexLock lock(mu_);
     while (looks_ < n) looked_.Wait(mu_);

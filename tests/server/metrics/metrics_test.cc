@@ -1,5 +1,5 @@
-// The metrics as a scraper sees them: over HTTP, linted by promtool, without series that grow with
-// what clients send.
+// The metrics as a scraper sees them: over HTTP, checked by promtool, with a bounded number of
+// series whatever clients send.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The answer to a GET, head and body; empty when nobody listens.
+// The response to a GET, head and body; empty if nobody listens.
 std::string HttpGet(int port, const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -71,7 +71,7 @@ class MetricsTest : public testing::Test {
     return body == std::string::npos ? "" : answer.substr(body + 4);
   }
 
-  // Something of everything.
+  // Calls every method once, so that every family has a series.
   void Exercise() {
     metrics_.JobCreated("default");
     metrics_.JobFinished("default", "failed", "TRAINING_DIVERGED");
@@ -146,7 +146,7 @@ TEST_F(MetricsTest, ValuesArriveUnderTheirLabels) {
        R"(nerfd_render_duration_seconds_count{kind="image"} 2)"}) {
     EXPECT_THAT(body, HasSubstr(line));
   }
-  // A series that is set no more falls to 0 instead of keeping its last value.
+  // A series that is missing from the next call falls to 0.
   metrics_.SetJobs({});
   EXPECT_THAT(Scrape(), HasSubstr(R"(nerfd_jobs{project="default",state="QUEUED"} 0)"));
 }
@@ -235,7 +235,7 @@ TEST_F(MetricsTest, CodesThatAlertsReadHaveASeriesBeforeTheFirstCallAndOthersFro
   EXPECT_EQ(rpc_.Find("/evil.Service/Attack-1"), rpc_.Find("/evil.Service/Attack-2"));
 }
 
-// 100 values of a label, the default project among them.
+// At most 100 values of a label, including the default project.
 TEST_F(MetricsTest, LabelsFromOutsideAreCapped) {
   for (int i = 0; i < 1000; ++i) {
     metrics_.JobCreated("project-" + std::to_string(i));
@@ -244,7 +244,7 @@ TEST_F(MetricsTest, LabelsFromOutsideAreCapped) {
     metrics_.TrainReported("worker-" + std::to_string(i), "cpu", {1, 1, 0.1, 1, 1, 1});
   }
   const std::string body = Scrape();
-  // Not matchers: the page would fill the screen.
+  // No matchers, because they would print the whole page.
   EXPECT_NE(body.find(R"(nerfd_jobs_created_total{project="other"} 901)"), std::string::npos);
   for (const char* beyond : {"project-500", "REASON_500", "cuda:500", "worker-500"}) {
     EXPECT_EQ(body.find(beyond), std::string::npos) << beyond;

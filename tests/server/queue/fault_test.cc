@@ -1,5 +1,5 @@
-// A store that fails at its Nth commit, for every N: what was acknowledged is there after a
-// restart, and what was refused has left no trace in memory.
+// A store that fails at its Nth commit, for every N. Acknowledged changes exist after a restart;
+// refused ones leave no trace in memory.
 #include <fmt/format.h>
 
 #include "tests/testing/queue_harness.h"
@@ -8,7 +8,7 @@
 namespace nerf {
 namespace {
 
-// Everything that can be asked of a queue, as text.
+// Everything that readers can get from a queue, as text.
 std::string Describe(QueueHarness& harness) {
   std::string text;
   const auto jobs = harness.queue->List({"default", 1000, ""});
@@ -34,13 +34,13 @@ std::string Describe(QueueHarness& harness) {
   return text + fmt::format("queued={} leases={}\n", stats.n_queued, stats.n_leases);
 }
 
-// One call. A call that does not wait for the store says OK also where the store refuses.
+// One call. Calls that do not wait for the store return OK even if the store refuses.
 struct Step {
   std::function<absl::Status(QueueHarness&)> call;
   bool waits = true;
 };
 
-// A life of two jobs. Each step works also where an earlier one failed and was repeated.
+// The calls of two jobs' lives. Each step also works after an earlier one failed and was repeated.
 std::vector<Step> Story() {
   const auto lease = [](const std::string& id, uint64_t epoch) {
     return LeaseRef{{"default", id}, "worker-a", epoch};
@@ -121,7 +121,7 @@ TEST(FaultTest, FailureOfAnyCommitChangesNothingAndLosesNothing) {
       } else {
         EXPECT_THAT(status, IsOk()) << "commit " << fail_at;
       }
-      // What the living queue says is what a restarted one says.
+      // A restarted queue returns the same as the running one.
       const std::string alive = Describe(harness);
       QueueHarness reborn(&harness.memory_store);
       EXPECT_EQ(Describe(reborn), alive);

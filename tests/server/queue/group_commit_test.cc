@@ -1,5 +1,5 @@
-// A store that hangs in its commits until the test lets it go on: what waits for it, what does not,
-// and what happens to changes that meet meanwhile.
+// A store that hangs in commits until the test releases it. Tests which calls wait for it, which do
+// not, and how concurrent changes behave.
 #include <thread>
 
 #include "tests/testing/queue_harness.h"
@@ -8,7 +8,7 @@
 namespace nerf {
 namespace {
 
-// Commits to memory, one transaction for each permit. Thread-safe.
+// Commits to memory, one transaction per permit. Thread-safe.
 class HangingStore final : public JobStore {
  public:
   absl::StatusOr<StoredState> Load() override { return memory_.Load(); }
@@ -25,7 +25,7 @@ class HangingStore final : public JobStore {
     return JobStore::CommitAll(writes);
   }
 
-  // Waits until so many transactions have begun.
+  // Waits until `n` transactions have begun.
   void AwaitTransactions(size_t n) {
     MutexLock lock(mu_);
     while (sizes_.size() < n) changed_.Wait(mu_);
@@ -91,12 +91,12 @@ TEST_F(GroupCommitTest, WhileTheStoreHangsReadsAndHeartbeatsGoOn) {
   std::thread canceller([&] { cancelled = queue().Cancel(lease.job); });
   store_.AwaitTransactions(1);
 
-  EXPECT_EQ(harness_.StateOf("one"), JobState::kRunning) << "not durable, so not true";
+  EXPECT_EQ(harness_.StateOf("one"), JobState::kRunning) << "not durable, so not visible";
   EXPECT_THAT(queue().List({"default", 0, ""}), IsOk());
   EXPECT_EQ(queue().Stats().n_leases, 1u);
   EXPECT_THAT(harness_.state->ReachableBlobs(), testing::Not(testing::IsEmpty()));
   EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kTrain));
-  harness_.clock.Advance(absl::Seconds(11));  // progress is to be stored by now
+  harness_.clock.Advance(absl::Seconds(11));  // now progress is due to be stored
   JobProgress progress;
   progress.step = 7;
   EXPECT_THAT(leases().ReportProgress(lease, progress), IsOkAndHolds(LeaseOrder::kTrain));

@@ -42,7 +42,7 @@ TEST_F(JobQueueTest, SameRequestIdAndBodyGivesTheSameJobAlsoAfterARestart) {
   const auto again = queue().Create(spec);
   ASSERT_THAT(again, IsOk());
   EXPECT_EQ(again->key, first->key);
-  EXPECT_EQ(again->state, kCancelled) << "as it is now";
+  EXPECT_EQ(again->state, kCancelled) << "returns the job's current state";
   EXPECT_EQ(harness_.observer.n_created, 1);
 }
 
@@ -61,7 +61,7 @@ TEST_F(JobQueueTest, SameRequestIdWithAnotherBodyIsRefused) {
   EXPECT_THAT(changed([](JobSpec& s) { s.request_id = kRequestB; }), IsOk());
   EXPECT_THAT(changed([](JobSpec& s) { s.training.config.settings["x"] = "1"; }), IsOk())
       << "defaults of a newer server, not another request";
-  // The id is also taken for other kinds of requests.
+  // Requests of other kinds cannot use the id, either.
   SceneSpec scene;
   scene.project = "default";
   scene.request_id = kRequestA;
@@ -96,7 +96,7 @@ TEST_F(JobQueueTest, DeletedJobIsGoneWithItsCheckpointsAndItsModelsStay) {
   EXPECT_THAT(harness_.memory_store.Load()->events, testing::IsEmpty());
 }
 
-// A worker that slept through it all, and a reader of the former job.
+// A worker and a watcher still hold a lease and a token of the deleted job.
 TEST_F(JobQueueTest, NeitherLeaseNorTokenOfADeletedJobFitsANewOneOfItsId) {
   const LeaseRef old_lease = harness_.Running("one");
   const std::string old_token = (*queue().Watch(old_lease.job, "", [] {}))->Token();
@@ -119,7 +119,7 @@ TEST_F(JobQueueTest, NeitherLeaseNorTokenOfADeletedJobFitsANewOneOfItsId) {
   }
 }
 
-// A reader on a slow line, and somebody who clears away what has ended.
+// A slow watcher, and a client that deletes finished jobs.
 TEST_F(JobQueueTest, WatcherOfADeletedJobStillReadsItsEnd) {
   const LeaseRef lease = harness_.Running("one");
   auto watcher = *queue().Watch(lease.job, "", [] {});
@@ -288,7 +288,7 @@ TEST_F(JobQueueTest, PagesAreNewestFirstCompleteAndWithoutRepetition) {
     ASSERT_THAT(page, IsOk());
     for (const Job& job : page->records) seen.push_back(job.key.id);
     request.page_token = page->next_page_token;
-    // A job that comes in between belongs to no later page.
+    // A job that is created meanwhile is on no later page.
     EXPECT_THAT(queue().Create(harness_.Spec("late-" + std::to_string(n_pages))), IsOk());
     ++n_pages;
   } while (!request.page_token.empty());

@@ -11,7 +11,7 @@ namespace {
 
 using enum JobState;
 
-// The diagram of job_state.h, arrow by arrow, written down a second time on purpose.
+// The arrows of the diagram in job_state.h, repeated here on purpose.
 const std::set<std::pair<JobState, JobState>>& Arrows() {
   static const auto& arrows = *new std::set<std::pair<JobState, JobState>>{
       {kQueued, kPreparing},     {kQueued, kRunning},       {kQueued, kCancelled},

@@ -131,7 +131,7 @@ TEST_F(LeaseTest, AJobThatWasNeverGrantedHasNoHolder) {
 
 TEST_F(LeaseTest, RestartKeepsLeasesForOneTtlAndEpochsForEver) {
   const LeaseRef lease = harness_.Running("one");
-  harness_.clock.Advance(absl::Hours(2));  // the server was away
+  harness_.clock.Advance(absl::Hours(2));  // the server was down
   harness_.Restart();
   harness_.Tick();
   EXPECT_EQ(harness_.StateOf("one"), kRunning);
@@ -161,7 +161,7 @@ TEST_F(LeaseTest, LostWorkerEndsWhatWasAskedFor) {
   EXPECT_EQ(harness_.StateOf("cancel"), kCancelled);
   EXPECT_EQ(harness_.StateOf("pause"), kPaused);
   EXPECT_THAT(leases().Renew(paused, WorkPhase::kRunning), kFenced());
-  // The holder comes back and says what it did: heard, nothing changes.
+  // The holder reconnects and reports its outcome again, which changes nothing.
   JobOutcome outcome;
   outcome.kind = JobOutcome::Kind::kCancelled;
   EXPECT_THAT(leases().Finish(cancelled, outcome), IsOk());
@@ -195,7 +195,7 @@ TEST_F(LeaseTest, ThreeCrashesInARowWithoutACheckpointFailTheJob) {
   EXPECT_THAT(queue().Create(harness_.Spec("other")), IsOk());
   for (int i = 0; i < 2; ++i) {
     const LeaseRef lease = harness_.Grant();
-    ASSERT_EQ(lease.job.id, "poison") << "it keeps its place";
+    ASSERT_EQ(lease.job.id, "poison") << "it keeps its place in the queue";
     EXPECT_EQ(leases().ReportEngineCrash(lease, "signal 11")->state, kQueued);
     EXPECT_EQ(harness_.Get("poison").queue_reason, QueueReason::kEngineCrashed);
   }
@@ -244,7 +244,7 @@ TEST_F(LeaseTest, CheckpointCommitsOnceAndOnlyForward) {
   const LeaseRef lease = harness_.Running("one");
   ASSERT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(10, 30.0)), IsOk());
   const uint64_t sequence = harness_.Get("one").last_event_sequence;
-  // The reply was lost and the worker repeats itself.
+  // The reply was lost and the worker repeats the call.
   const auto again = leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(10, 30.0));
   ASSERT_THAT(again, IsOk());
   EXPECT_EQ(again->checkpoint.step, 10u);
@@ -343,7 +343,7 @@ TEST_F(LeaseTest, DeathsOfASharedEngineFailNoJobAndTheNextAttemptHasItAlone) {
     ASSERT_THAT(leases().ReportEngineCrash(grant.lease, "killed", /*shared_engine=*/true), IsOk());
     EXPECT_EQ(harness_.StateOf("one"), kQueued);
   }
-  // Alone it has nobody to blame.
+  // With the engine to itself, each crash counts.
   for (int i = 0; i < harness_.options.max_attempts; ++i) {
     ASSERT_EQ(harness_.StateOf("one"), kQueued);
     EXPECT_THAT(leases().ReportEngineCrash(harness_.Grant(), "killed"), IsOk());

@@ -34,7 +34,7 @@ TEST_F(ModelCatalogTest, PromotedCheckpointBecomesAModelAndIsNeverRetired) {
   EXPECT_THAT(QueueHarness::Steps(harness_.Get("one")), testing::ElementsAre(1, 4, 5, 6));
   harness_.Restart();
   EXPECT_THAT(harness_.models->Get({"default", "model"}), IsOkAndHolds(*model));
-  // With the last model of it gone, the checkpoint is one among others.
+  // Without models the checkpoint can be retired like any other.
   ASSERT_THAT(harness_.models->Delete({"default", "model"}), IsOk());
   Commit(7);
   EXPECT_THAT(QueueHarness::Steps(harness_.Get("one")), testing::ElementsAre(5, 6, 7));
@@ -61,7 +61,7 @@ TEST_F(ModelCatalogTest, RepeatedRequestGivesTheSameModel) {
   spec.request_id = kRequestA;
   const auto first = harness_.models->Promote(spec);
   ASSERT_THAT(first, IsOk());
-  Commit(2);  // "the newest" means another one by now
+  Commit(2);  // now another one is the newest
   EXPECT_THAT(harness_.models->Promote(spec), IsOkAndHolds(*first));
   spec.display_name = "other";
   EXPECT_THAT(harness_.models->Promote(spec),
@@ -101,7 +101,8 @@ TEST_F(ModelCatalogTest, ModelsOfAFormerJobOfTheSameIdSayNothingOfTheNewOnesChec
   ASSERT_THAT(harness_.leases->CommitCheckpoint(lease_, checkpoint), IsOk());
   ASSERT_THAT(harness_.models->Promote(Spec("new", 1)), IsOk());
   ASSERT_THAT(harness_.models->Delete({"default", "new"}), IsOk());
-  EXPECT_FALSE(harness_.Get("one").checkpoints[0].promoted) << "the former model is of another";
+  EXPECT_FALSE(harness_.Get("one").checkpoints[0].promoted)
+      << "the former model was of another checkpoint";
   ASSERT_THAT(harness_.models->Promote(Spec("new", 1)), IsOk());
   ASSERT_THAT(harness_.models->Delete({"default", "former"}), IsOk());
   EXPECT_TRUE(harness_.Get("one").checkpoints[0].promoted) << "for the new model";

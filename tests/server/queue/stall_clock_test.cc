@@ -20,7 +20,8 @@ TEST(StallClockTest, RunsWithTheMachinesClockWhileItIsTicked) {
   EXPECT_EQ(clock.Now() - start, absl::Seconds(10.1));
 }
 
-// SIGSTOP for a minute; whoever asks first afterwards, the ticker or a reader.
+// The process is stopped for a minute. Afterwards either the ticker or a reader may be the first to
+// call the clock.
 TEST(StallClockTest, TimeInWhichTheProcessStoodStillDoesNotCount) {
   FakeClock machine;
   StallClock clock(&machine);

@@ -82,8 +82,8 @@ TEST_F(WatcherTest, EveryTokenResumesWithExactlyTheEventsAfterItAlsoAfterARestar
   }
 }
 
-// A whole life, recorded as it happened: lost by one worker, finished by the next. Whoever resumes
-// anywhere in it sees what was recorded from there on, beginning with the job as it was then.
+// Records all events of a job that one worker loses and the next one finishes. A watch that resumes
+// at any of them repeats the record from there, starting with the job at that event.
 TEST_F(WatcherTest, ResumeAtEverySequenceRepeatsWhatWasSeenAndGoesOnFromThere) {
   EXPECT_THAT(queue().Create(harness_.Spec("one")), IsOk());
   auto live = Watch();
@@ -100,9 +100,9 @@ TEST_F(WatcherTest, ResumeAtEverySequenceRepeatsWhatWasSeenAndGoesOnFromThere) {
     record();
     EXPECT_THAT(leases().ReportProgress(lease, At(10 * attempt)), IsOk());
     record();
-    // The wall clock is set back: times say nothing about order.
+    // The wall clock is set back, so times do not show the order.
     harness_.clock.JumpWall(-absl::Hours(1));
-    // The first is the best by preview, so success keeps both.
+    // The first checkpoint has the best preview, so success keeps both.
     EXPECT_THAT(
         leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(10 * attempt, 30.0 - attempt)),
         IsOk());
@@ -208,7 +208,7 @@ TEST_F(WatcherTest, TokenOlderThanTheLogGivesASnapshotWithAGap) {
   EXPECT_EQ(events[0].kind, WatchEventKind::kSnapshot);
   EXPECT_TRUE(events[0].gap);
   EXPECT_EQ(events[0].sequence, 9u);
-  // A reader that stalled for as long learns it the same way.
+  // A reader that stalled meanwhile gets the same.
   const auto late = QueueHarness::Drain(*stalled);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_TRUE(late[0].gap);
@@ -276,7 +276,8 @@ TEST_F(WatcherTest, BookmarkTokenIsThatOfTheLastEvent) {
   const auto event = watcher->TryNext();
   EXPECT_EQ(watcher->Token(), event->token);
   EXPECT_THAT(leases().ReportProgress(lease, At(3)), IsOk());
-  EXPECT_EQ(watcher->TryNext()->token, event->token) << "live progress moves no position";
+  EXPECT_EQ(watcher->TryNext()->token, event->token)
+      << "live progress does not change the position";
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(WorkerTableTest, WorkerThatSaidThatItLeavesIsForgottenWithItsStream) {
   table.Disconnect("worker-a", *first);
   EXPECT_TRUE(table.List().empty());
 
-  // The stream's last words may be handled after its end.
+  // The stream's last message may be handled after its end.
   const auto second = table.Connect(Describe("worker-a"));
   table.Disconnect("worker-a", *second);
   EXPECT_EQ(table.List().size(), 1u);

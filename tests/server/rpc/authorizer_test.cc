@@ -13,7 +13,7 @@
 namespace nerf {
 namespace {
 
-// A method that somebody adds without a policy must not be open by accident.
+// A new method without a policy must not be open by accident.
 TEST(AuthorizerTest, EveryMethodOfTheContractHasAPolicyAndUnknownOnesAreClosed) {
   v1::SynchronizeRequest::descriptor();
   v1::FindMissingBlobsRequest::descriptor();

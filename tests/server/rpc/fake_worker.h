@@ -19,7 +19,7 @@
 
 namespace nerf {
 
-// A scripted worker on the real protocol. One thread of its own reads; everything else runs on the
+// A scripted worker on the real protocol. It has one thread that reads; everything else runs on the
 // test's thread.
 class FakeWorker {
  public:

@@ -15,8 +15,9 @@
 namespace nerf {
 namespace {
 
-// The answer's `status` of grpc.health.v1.Health/Check for a service: 1 serving, 2 not serving; or
-// the negated code of the call's error. The message has one field, a string of few bytes, each way.
+// Calls grpc.health.v1.Health/Check for a service. Returns the response's status (1 serving, 2 not
+// serving), or the negated code of an error. Request and response have one field each, so they are
+// encoded by hand.
 int Check(int port, const std::string& service) {
   auto channel =
       grpc::CreateChannel(fmt::format("127.0.0.1:{}", port), grpc::InsecureChannelCredentials());

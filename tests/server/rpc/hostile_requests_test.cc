@@ -1,5 +1,5 @@
-// Every RPC with requests that a careless or malicious client might send: each gets its code, its
-// reason and words that name what is wrong, and changes nothing.
+// Every RPC with requests of careless or malicious clients. Each gets its code, its reason and a
+// message that names the problem, and changes nothing.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ Message Parse(const std::string& text) {
 
 struct HostileCase {
   std::string method;   // of the table in Send
-  std::string request;  // text format; $SHA, $UUID, $VIEW, $CAMERA, $BIG stand for what they say
+  std::string request;  // text format; $SHA, $UUID, $VIEW, $CAMERA, $BIG are replaced
   StatusCode code;
   std::string_view reason;
   std::vector<std::string> words;  // in the field names and texts of the violations, or the message
@@ -597,7 +597,7 @@ const HostileCase kOperatorCases[] = {
      {"page_size", "page_token"}},
 };
 
-// Permission comes before everything else.
+// Permission is checked before everything else.
 const HostileCase kWorkerCases[] = {
     {"CommitCheckpoint without token",
      "training_job:'x'",

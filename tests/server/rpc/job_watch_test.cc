@@ -150,7 +150,7 @@ TEST_F(JobWatchTest, TokenResumesWithoutGapOrRepetitionAlsoAfterARestart) {
 
 TEST_F(JobWatchTest, LiveProgressReachesTheWatcherWithTheSequenceBeforeIt) {
   Watch watch(*server_.training_stub, job_);
-  // Before the progress, which a later snapshot would show already.
+  // Read before the progress is sent, because a later snapshot would include it.
   ASSERT_EQ(watch.Next().kind(), WatchTrainingJobResponse::SNAPSHOT);
   FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
   const auto grant = worker.TakeJob();
@@ -224,7 +224,7 @@ TEST_F(JobWatchTest, TokenOfAnotherJobOrStoreIsRefused) {
   EXPECT_THAT(of_other_store.Finish(), FailsWith(StatusCode::kDataLoss, reason::kEpochMismatch));
 }
 
-// A reader that never reads holds one message, and the job moves on without it.
+// A reader that does not read delays one message, and not the job.
 TEST_F(JobWatchTest, ReaderThatStallsDelaysNobodyAndLaterSeesEveryStateButNotEveryProgress) {
   Watch stalled(*server_.training_stub, job_);
   FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
@@ -249,7 +249,7 @@ TEST_F(JobWatchTest, ReaderThatStallsDelaysNobodyAndLaterSeesEveryStateButNotEve
   EXPECT_THAT(stalled.Finish(), IsOk());
 }
 
-// Over a socket: the in-process transport closes before the last words are through.
+// Over a socket, because the in-process transport closes before the last message arrives.
 TEST(JobWatchShutdownTest, ShutdownEndsWatchesAndWorkerStreamsWithDraining) {
   RpcTestServer server(/*over_socket=*/true);
   Watch watch(*server.training_stub, server.CreateJob(server.CreateScene()).name());

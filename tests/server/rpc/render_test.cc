@@ -1,5 +1,5 @@
-// Renders and validations through the broker: a fake worker answers in pieces, late, wrongly or
-// never.
+// Renders and validations through the broker. A fake worker replies in pieces, late, wrongly or not
+// at all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using absl::StatusCode;
 
 class RenderTest : public testing::Test {
  protected:
-  // A job with one checkpoint, whose worker says that it trains.
+  // A job with one checkpoint, in training on a connected worker.
   void SetUp() override {
     job_ = server_.CreateJob(server_.CreateScene("lego")).name();
     worker_ = std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, "w-1");
@@ -148,7 +148,7 @@ TEST_F(RenderTest, CallerThatGivesUpIsForwardedToTheWorker) {
   ASSERT_TRUE(cancel.has_value());
   EXPECT_TRUE(cancel->cancel());
   EXPECT_EQ(cancel->request_id(), task->request_id());
-  // What comes too late is dropped.
+  // Late chunks are dropped.
   Reply(task->request_id(), "x", true);
   EXPECT_EQ(server_.GetJob(job_).state(), v1::TrainingJob::RUNNING);
 }
@@ -182,7 +182,7 @@ TEST_F(RenderTest, ReplyOverThreeMebibytesIsRefusedAndTheWorkerToldToStop) {
   EXPECT_TRUE(cancel->cancel());
 }
 
-// What is wrong inside belongs into the log, not to the caller.
+// Internal errors are logged, and not shown to the caller.
 TEST_F(RenderTest, GarbageFromTheWorkerIsInternalAndSaysNothingOfItsContent) {
   v1::RenderImageRequest request = View();
   request.set_training_job(job_);
@@ -234,7 +234,7 @@ TEST_F(RenderTest, FinishedJobIsRenderedFromItsNewestCheckpoint) {
   EXPECT_THAT(outcome.get().status, IsOk());
 }
 
-// A server whose limits are short.
+// A server with short time limits.
 class RenderTimeTest : public RenderTest {
  protected:
   void SetUp() override {}
@@ -260,7 +260,7 @@ TEST_F(RenderTimeTest, CallersDeadlineCountsAndTheServersOwnOnlyWhereThereIsNone
   auto without_deadline = Render(ViewOfJob(), absl::InfiniteDuration());
   EXPECT_THAT(without_deadline.get().status,
               StatusIs(StatusCode::kDeadlineExceeded, "the worker took too long"));
-  // The first has waited longer than that.
+  // The first one has waited for longer than that.
   Reply(task->request_id(), v1::RenderImageResponse().SerializeAsString(), true);
   EXPECT_THAT(patient.get().status, IsOk());
 }

@@ -19,7 +19,7 @@ namespace {
 
 using absl::StatusCode;
 
-// Keeps what a worker would have been sent.
+// Records the messages to a worker.
 class RecordingLink final : public WorkerLink {
  public:
   void SendRequest(const v1::ServerRequest& request) override {
@@ -106,7 +106,7 @@ TEST_F(RequestBrokerTest, PiecesOfStrangersAndOfUnknownRequestsAreDropped) {
   EXPECT_EQ(done_[0]->bytes, "abc");
 }
 
-// Two streams of one worker open at once, and the older one's first message is handled last.
+// Two streams of one worker are open, and the older one's first message is handled last.
 TEST_F(RequestBrokerTest, LinkOfAnOlderConnectionThatComesLateIsNotUsed) {
   auto newer = Connect("w");
   auto older = std::make_shared<RecordingLink>();

@@ -1,5 +1,5 @@
-// What gRPC itself serves beside our services, over a real socket: health and reflection. Debian
-// ships neither's generated messages, so they are read and written by field number.
+// The services that gRPC itself provides, health and reflection, over a real socket. Debian does
+// not ship their generated messages, so the tests read and write fields by number.
 #include "server/rpc/rpc_server.h"
 
 #include <gmock/gmock.h>

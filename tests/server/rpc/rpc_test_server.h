@@ -44,7 +44,7 @@ class RpcTestServer {
   explicit RpcTestServer(bool over_socket = false) : over_socket_(over_socket) { Start(); }
   ~RpcTestServer() { Stop(); }
 
-  // Times that run on the machine's clock are short.
+  // Times on the machine's clock are short.
   static ServiceTimes DefaultTimes() {
     ServiceTimes times;
     times.bookmark_interval = absl::Milliseconds(100);

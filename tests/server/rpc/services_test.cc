@@ -1,5 +1,5 @@
-// The plain paths of every service: what goes in comes out again, requests may be repeated, pages
-// follow each other.
+// Normal use of every service: stored data is returned, requests may be repeated, pages follow each
+// other.
 #include <gmock/gmock.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -333,7 +333,7 @@ TEST_F(ServicesTest, CancelOfAQueuedJobIsFinalAndRepeatable) {
   }
 }
 
-// A job that starts from a model of other shapes would only fail on the worker.
+// Without this check a job that starts from a model of other shapes would fail on the worker.
 class InitTest : public ServicesTest {
  protected:
   // Trains a job whose model file holds the tensors of `config` and promotes it as "base".
@@ -437,12 +437,12 @@ TEST_F(InitTest, ModelIsReadListedAndKeptWhileAJobStartsFromIt) {
                                   &empty),
               IsOk());
   v1::TrainingJob again;
-  ASSERT_THAT(Create(request, &again), IsOk()) << "the request was answered before: it is repeated";
+  ASSERT_THAT(Create(request, &again), IsOk()) << "a repeated request gets the earlier response";
   EXPECT_EQ(again.name(), job.name());
 }
 
-// Fields that this server does not know may be as large as a message. Kept, they would make every
-// answer that shows the job pass the limit, and with them the list of all jobs.
+// Unknown fields may be as large as a message. If they were kept, every response with the job would
+// exceed the limit, also the list of all jobs.
 TEST_F(ServicesTest, UnknownFieldsOfAConfigAreNotKept) {
   v1::CreateTrainingJobRequest request;
   request.mutable_training_job()->set_scene(server_.CreateScene());

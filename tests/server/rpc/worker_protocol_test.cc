@@ -1,4 +1,4 @@
-// A fake worker speaks Synchronize and CommitCheckpoint through the whole stack: grants, renewals,
+// A fake worker uses Synchronize and CommitCheckpoint of the whole server: grants, renewals,
 // fences, ends, cancels, reconnects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -175,7 +175,7 @@ TEST_F(WorkerProtocolTest, ProgressCheckpointAndSuccessReachTheJob) {
   EXPECT_EQ(now.state(), v1::TrainingJob::SUCCEEDED);
   EXPECT_EQ(now.final_psnr(), 31.5);
   EXPECT_EQ(now.worker(), "");
-  // The worker repeats what it has not seen acknowledged.
+  // The worker repeats a report that was not acknowledged.
   worker->SendReport(end);
   EXPECT_TRUE(worker->WaitForAcknowledgement(job.name()));
 }
@@ -188,7 +188,7 @@ TEST_F(WorkerProtocolTest, CancelReachesTheWorkerWithinASecondAndItsWordEndsTheJ
   worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 5));
   ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
   ASSERT_THAT(Cancel(job.name()), IsOk());
-  // Nothing was sent meanwhile: the order does not wait for a heartbeat.
+  // The order arrives without a heartbeat.
   const auto order = worker->WaitForOrder(v1::DesiredJob::CANCEL, absl::Seconds(1));
   ASSERT_TRUE(order.has_value());
   EXPECT_EQ(order->training_job(), job.name());
@@ -237,7 +237,7 @@ TEST_F(WorkerProtocolTest, ExpiredLeaseGoesToAnotherWorkerAndTheFirstOneIsFenced
   const auto new_grant = other->TakeJob();
   ASSERT_TRUE(new_grant.has_value());
   EXPECT_GT(new_grant->lease_epoch(), old_grant->lease_epoch());
-  // The slow one still believes in its lease: every one of its writes is refused.
+  // The slow worker still uses its old lease: all its writes are refused.
   EXPECT_THAT(slow->Commit(Checkpoint(*old_grant, 10)),
               FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
   slow->SendReport(FakeWorker::Report(*old_grant, v1::JobReport::RUNNING, 10));
@@ -250,7 +250,7 @@ TEST_F(WorkerProtocolTest, ExpiredLeaseGoesToAnotherWorkerAndTheFirstOneIsFenced
   EXPECT_EQ(now.checkpoints_size(), 0);
 }
 
-// A backup was put back, and the epoch that one worker holds was granted again to another.
+// A backup was restored, and an epoch that one worker holds was granted again to another.
 TEST_F(WorkerProtocolTest, CommitOfAnotherWorkerAtTheSameEpochIsFenced) {
   server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker("w-1");
@@ -328,7 +328,7 @@ TEST_F(WorkerProtocolTest, ReleaseAndCrashQueueTheJobAgainWithTheirReasons) {
   ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
   EXPECT_EQ(server_.GetJob(job.name()).queue_reason(), "WORKER_DRAINED");
 
-  worker->Idle();  // stays after all
+  worker->Idle();  // does not leave
   const auto second = worker->WaitForOrder(v1::DesiredJob::TRAIN);
   ASSERT_TRUE(second.has_value());
   v1::JobReport crash = FakeWorker::Report(*second, v1::JobReport::ENGINE_CRASHED, 3);

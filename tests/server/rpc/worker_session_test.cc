@@ -1,5 +1,5 @@
-// One worker's session without its stream: messages go in by hand and answers are collected, so
-// that other threads' calls can fall into the moments where they hurt.
+// One worker's session without its stream. The tests pass messages and collect responses, so that
+// calls of other threads can happen at the critical moments.
 #include "server/rpc/worker_session.h"
 
 #include <gmock/gmock.h>
@@ -76,7 +76,7 @@ TEST_F(WorkerSessionTest, WorkerThatReopensItsStreamKeepsItsJobWhenAnotherIsQueu
   const v1::SynchronizeRequest hello = WithHello(Report(lease, v1::JobReport::RUNNING));
   ASSERT_THAT(session->Open(hello, [] {}), IsOk());
   ASSERT_THAT(harness_.queue->Create(harness_.Spec("second")).status(), IsOk());
-  session->HandleWork();  // as the queue's signal does, before the first message is handled
+  session->HandleWork();  // as the queue's signal may do, before the first message is handled
   EXPECT_THAT(sent_, IsEmpty());
   ASSERT_THAT(session->HandleMessage(hello), IsOk());
   EXPECT_EQ(harness_.StateOf("first"), JobState::kRunning);
@@ -150,7 +150,7 @@ TEST_F(WorkerSessionTest, GaugesOfAWorkerEndWithItsJobAndWithItsStream) {
   EXPECT_EQ(n_series(), 0u);
 }
 
-// SQLite out of memory, a corrupt store: errors that are not UNAVAILABLE.
+// Includes errors other than UNAVAILABLE: SQLite out of memory, a corrupt store.
 TEST_F(WorkerSessionTest, EndThatTheStoreDidNotTakeIsNotAcknowledgedUntilItDoes) {
   const LeaseRef lease = harness_.Running("job");
   const auto session = NewSession();
@@ -174,7 +174,7 @@ TEST_F(WorkerSessionTest, EndThatCanNeverBeAcceptedIsAcknowledgedAllTheSame) {
   const LeaseRef lease = harness_.Running("job");
   const auto session = NewSession();
   ASSERT_THAT(session->Open(WithHello(Report(lease, v1::JobReport::RUNNING)), [] {}), IsOk());
-  // Nobody asked for it to be cancelled.
+  // Nobody had cancelled the job.
   ASSERT_THAT(session->HandleMessage(Report(lease, v1::JobReport::CANCELLED)), IsOk());
   EXPECT_TRUE(Acknowledged());
   EXPECT_EQ(harness_.StateOf("job"), JobState::kRunning);

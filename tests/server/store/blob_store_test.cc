@@ -66,7 +66,7 @@ TEST_F(BlobStoreTest, InterruptedUploadGoesOnAfterARestart) {
   ASSERT_THAT(store_->Append(kUploadA, blob, 0, "0123"), IsOk());
   Reopen();
   EXPECT_EQ(store_->GetUpload(kUploadA, blob)->committed_size, 4u);
-  // The client sends a little twice.
+  // The client repeats some bytes.
   EXPECT_EQ(store_->Append(kUploadA, blob, 2, "2345")->committed_size, 6u);
   EXPECT_EQ(store_->Append(kUploadA, blob, 0, "01")->committed_size, 6u);
   ASSERT_THAT(store_->Append(kUploadA, blob, 6, "6789"), IsOk());
@@ -84,7 +84,7 @@ TEST_F(BlobStoreTest, WrongBytesAreRefusedAndLeaveNothing) {
   EXPECT_EQ(store_->GetUpload(kUploadA, blob)->committed_size, 0u);
   ASSERT_THAT(store_->Append(kUploadA, blob, 0, "rig"), IsOk());
   EXPECT_THAT(store_->Finish(kUploadA, blob), StatusIs(StatusCode::kInvalidArgument, "3 bytes"));
-  // The right bytes under a wrong size.
+  // The right bytes with a wrong size.
   const BlobRef longer{blob.sha256, 6};
   ASSERT_THAT(store_->Append(kUploadB, longer, 0, "right"), IsOk());
   EXPECT_THAT(store_->Finish(kUploadB, longer), StatusIs(StatusCode::kInvalidArgument));
@@ -205,13 +205,14 @@ TEST_F(BlobStoreTest, CollectorTakesOldUnreachableFilesAlone) {
   EXPECT_TRUE(store_->Has(kept));
   EXPECT_FALSE(store_->Has(old));
   EXPECT_TRUE(store_->Has(young));
-  EXPECT_TRUE(store_->Has(asked)) << "who asked may be about to refer to it";
+  EXPECT_TRUE(store_->Has(asked)) << "the caller may be about to refer to it";
   EXPECT_EQ(store_->GetUpload(kUploadA, RefOf("idle upload"))->committed_size, 0u);
   EXPECT_EQ(store_->Append(kUploadB, RefOf("busy upload"), 4, " ")->committed_size, 5u);
   EXPECT_EQ(store_->Stats().n_blobs, 3u);
 }
 
-// A job in training lets go of a checkpoint every half minute: a day of them would fill the disk.
+// A job in training releases a checkpoint every half minute. Kept for a day they would fill the
+// disk.
 TEST_F(BlobStoreTest, ReleasedBlobsGoAfterMinutesUnlessSomebodyRefersToThemOrAsks) {
   for (const bool restart : {false, true}) {
     const BlobRef gone = *store_->Put("gone"), kept = *store_->Put("kept"),
@@ -219,7 +220,8 @@ TEST_F(BlobStoreTest, ReleasedBlobsGoAfterMinutesUnlessSomebodyRefersToThemOrAsk
     for (const BlobRef& blob : {gone, kept, asked}) store_->Release(blob);
     store_->Release(RefOf("absent"));
     if (restart) Reopen();
-    EXPECT_THAT(store_->Collect({kept.sha256}), IsOkAndHolds(0u)) << "a render may be on its way";
+    EXPECT_THAT(store_->Collect({kept.sha256}), IsOkAndHolds(0u))
+        << "a render may be about to read it";
     EXPECT_TRUE(store_->Has(asked));
     clock_.Advance(options_.release_grace + absl::Seconds(1));
     EXPECT_THAT(store_->Collect({kept.sha256}), IsOkAndHolds(1u));
@@ -254,8 +256,8 @@ TEST_F(BlobStoreTest, DiskFloorRefusesUploadsAndKeepsReads) {
   EXPECT_EQ(CountFiles("uploads"), 0u);
 }
 
-// The folder cannot be opened for its sync, because the process has no descriptors left. What was
-// renamed goes again, and the writer who tries once more must not be told that it is stored.
+// The folder cannot be opened for its sync, because the process has no file descriptors left. The
+// renamed file is removed again, and a retry must not report that it is stored.
 TEST_F(BlobStoreTest, UploadWhoseNameCouldNotBeSyncedStartsOver) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "UBSan needs file descriptors itself to look at memory";

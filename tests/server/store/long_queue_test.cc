@@ -1,5 +1,5 @@
-// Ten thousand queued jobs on a real store: no call may become slow. The bounds are ten times what
-// one core of 2023 needs, so that only a cost that grows with the queue breaks them.
+// Ten thousand queued jobs on a real store: calls stay fast. The bounds are ten times what one core
+// of 2023 needs, so that only costs that grow with the queue exceed them.
 #include <cstdio>
 #include <set>
 #include <string>
@@ -36,7 +36,7 @@ class LongQueueTest : public testing::Test {
     queue_ = std::make_unique<JobQueue>(state_.get());
     leases_ = std::make_unique<LeaseTable>(state_.get());
   }
-  // The time that `call` takes, the mean of `n`.
+  // The mean duration of `n` calls.
   template <typename Call>
   static absl::Duration Mean(const char* what, int n, Call call) {
     const absl::Time start = absl::Now();

@@ -1,5 +1,5 @@
-// Many threads at one queue, one store and one blob store; meant for ThreadSanitizer. Asserts what
-// must hold whatever the order: one effect per job, no event lost or out of order, blobs whole.
+// Many threads use one queue, one store and one blob store; meant for ThreadSanitizer. Asserts what
+// must hold in any order: one effect per job, no event lost or out of order, blobs complete.
 #include <atomic>
 #include <thread>
 
@@ -27,7 +27,7 @@ class QueueStressTest : public testing::Test {
     store_ = *SqliteStore::Open(dir_ / "nerfd.db", random_);
     blobs_ = *BlobStore::Open(dir_ / "blobs", {}, &clock_);
     QueueOptions options;
-    options.lease_ttl = absl::Milliseconds(50);  // some leases expire under way
+    options.lease_ttl = absl::Milliseconds(50);  // some leases expire during the test
     options.progress_store_interval = absl::Milliseconds(5);
     options.max_events_per_job = 10'000;
     state_ = *QueueState::Open(options, {.clock = &clock_,
@@ -39,7 +39,7 @@ class QueueStressTest : public testing::Test {
     leases_ = std::make_unique<LeaseTable>(state_.get());
   }
 
-  // A worker whose lease another one was granted is refused; nothing else may go wrong.
+  // A worker is refused if its job was granted to another; no other error may occur.
   static void ExpectOkOrFenced(const absl::Status& status) {
     if (status.ok()) return;
     const auto found = GetReason(status);
@@ -94,7 +94,7 @@ class QueueStressTest : public testing::Test {
     }
   }
 
-  // Follows a job to its end over reconnects and checks the order of what it hears.
+  // Follows a job to its end over reconnects and checks the order of events.
   void Follow(const ResourceKey& key, std::stop_token stop) {
     std::string token;
     uint64_t last = 0;
@@ -191,7 +191,7 @@ TEST_F(QueueStressTest, EveryJobEndsOnceAndEveryWatcherSeesItAll) {
   background.clear();
   EXPECT_GE(n_woken, kJobs);
 
-  // The store tells the same story, and every kept checkpoint's bytes are there.
+  // The store holds the same, and every kept checkpoint's blob is present.
   const auto stored = store_->Load();
   ASSERT_THAT(stored, IsOk());
   ASSERT_EQ(stored->jobs.size(), static_cast<size_t>(kJobs));

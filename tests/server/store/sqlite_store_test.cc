@@ -22,7 +22,7 @@ class SqliteStoreTest : public testing::Test {
     EXPECT_THAT(store, IsOk());
     return *std::move(store);
   }
-  // What the disk holds while the store is open and in use: what a kill leaves.
+  // Copies the files of the open store: the state that a kill would leave.
   void CopyAsIs(const std::string& to) {
     for (const char* suffix : {"", "-wal"}) {
       const std::string from = dir_ / ("nerfd.db" + std::string(suffix));
@@ -114,7 +114,7 @@ TEST_F(SqliteStoreTest, WriteWithAStaleEpochIsFencedWholly) {
   changed.lease.epoch = 1;
   write.jobs.push_back({changed, 0});
   ASSERT_THAT(store->Commit(write), IsOk());
-  // A second write decided on the old epoch, with other changes beside it.
+  // A second write based on the old epoch, together with other changes.
   StoreWrite stale;
   stale.jobs.push_back({NewJob("two", 2), std::nullopt});
   stale.events.emplace_back(ResourceKey{"default", "two"}, EventAt(1));
@@ -169,7 +169,7 @@ TEST_F(SqliteStoreTest, UnreadableRecordsAreDataLossAtTheStart) {
   EXPECT_THAT(Open()->Load(), corrupt);
 }
 
-// A job whose last event is lost would leave its watchers waiting for ever.
+// Watchers of a job without its last event would wait forever.
 TEST_F(SqliteStoreTest, LostLastEventIsDataLossAtTheStart) {
   {
     auto store = Open();
@@ -237,7 +237,7 @@ TEST_F(SqliteStoreTest, FullDiskRefusesWritesAndRecoversByItself) {
   StoreWrite insert;
   insert.jobs.push_back({NewJob("one", 1), std::nullopt});
   ASSERT_THAT(store->Commit(insert), IsOk());
-  // As many pages as there are now and no more: what a full disk looks like to SQLite.
+  // No more pages than now, which SQLite reports like a full disk.
   store->LimitPagesForTest(1);
   StoreWrite big;
   Job job = NewJob("big", 2);

@@ -11,7 +11,7 @@ HttpRequestHead Request(const std::string& method, HttpHeaders headers) {
   return {.method = method, .path = "/", .query = {}, .headers = std::move(headers)};
 }
 
-// Refused with --web-origin https://nerf.example.com, or not.
+// True if a server with --web-origin https://nerf.example.com refuses the request.
 bool IsRefused(const HttpRequestHead& head) {
   static const RequestGuard* const guard =
       new RequestGuard({*ParseOrigin("https://nerf.example.com")});

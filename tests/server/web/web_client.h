@@ -21,7 +21,7 @@ struct WebAnswer {
   std::string body;                            // without chunks
 };
 
-// A browser's end of a connection that may say anything. Used by tests of the gateway.
+// A client connection that can send any bytes. Used by tests of the gateway.
 class WebClient {
  public:
   static constexpr int kTimeoutMs = 20'000;
@@ -43,7 +43,7 @@ class WebClient {
     }
   }
 
-  // The next answer. `to_head`: of a request whose answer has no body.
+  // The next response. `to_head`: true for a HEAD request, whose response has no body.
   WebAnswer Read(bool to_head = false) {
     WebAnswer answer = ReadHead();
     if (answer.status == 0 || to_head || answer.status == 204 || answer.status == 304) {
@@ -66,7 +66,7 @@ class WebClient {
     return answer;
   }
 
-  // The first line and headers alone; status 100 is passed over.
+  // The first line and headers only. Skips status 100.
   WebAnswer ReadHead() {
     WebAnswer answer;
     size_t end = 0;
@@ -88,7 +88,7 @@ class WebClient {
     return answer;
   }
 
-  // One chunk of a body; empty for the last. False when the connection ends.
+  // One chunk of a body; empty for the last. Returns false if the connection ends.
   bool ReadChunk(std::string* chunk) {
     size_t end = 0;
     while ((end = buffer_.find("\r\n")) == std::string::npos) {
@@ -108,13 +108,13 @@ class WebClient {
     return Read(request.starts_with("HEAD "));
   }
 
-  // Reads on until the peer ends the connection; returns how many bytes came.
+  // Reads until the server closes the connection. Returns the number of bytes.
   size_t ReadToEnd() {
     size_t n_bytes = 0;
     while (Receive()) n_bytes += std::exchange(buffer_, {}).size();
     return n_bytes;
   }
-  // True when the peer ends the connection, whatever it says before.
+  // Reads everything. True if the server closes the connection.
   bool HasEnded() {
     ReadToEnd();
     return !timed_out_;
@@ -139,7 +139,7 @@ class WebClient {
   bool timed_out_ = false;
 };
 
-// A whole request with a body, from nobody's page.
+// A complete request with a body, without an Origin.
 inline std::string HttpRequest(const std::string& method, const std::string& path,
                                const std::string& headers = "", const std::string& body = "") {
   std::string text = method + " " + path + " HTTP/1.1\r\nHost: localhost:8080\r\n" + headers;

@@ -400,7 +400,7 @@ TEST_F(WebServerTest, HostileRequestsAreRefusedAndTheServerGoesOn) {
     std::string request;
     int status;
   } cases[] = {
-      // Two meanings of where the body ends.
+      // Requests whose body has an ambiguous end.
       {post + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
       {post + "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n", 400},
       {post + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400},
@@ -460,7 +460,7 @@ TEST_F(WebServerTest, HostileRequestsAreRefusedAndTheServerGoesOn) {
       {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: attacker.example\r\n\r\n", 403},
       {"GET / HTTP/1.1\r\nHost:\r\n\r\n", 403},
       {"GET / HTTP/1.1\r\nHost: localhost@attacker.example\r\n\r\n", 403},
-      // Who asks.
+      // Senders.
       {post + "Origin: null\r\nContent-Length: 2\r\n\r\n{}", 403},
       {post + "Origin: http://attacker.example\r\nContent-Length: 2\r\n\r\n{}", 403},
       {post + "Origin: http://localhost:1\r\nContent-Length: 2\r\n\r\n{}", 403},
@@ -520,7 +520,8 @@ TEST_F(WebServerTest, MemoryForBodiesIsSharedByAll) {
 TEST_F(WebServerTest, SlowHeadersAreCutOff) {
   WebClient client(web_->port());
   client.Send("POST /x HTTP/1.1\r\nHost: local");
-  // The clock moves once the server has seen the first bytes: another connection's answer says so.
+  // A response on another connection shows that the server has read the first bytes. Then the clock
+  // may move.
   EXPECT_EQ(Ask(HttpRequest("GET", "/none")).status, 404);
   services_.clock.Advance(options_.limits.header_timeout / 2);
   client.Send("host\r\nA: b\r\n");
@@ -546,7 +547,7 @@ TEST_F(WebServerTest, IdleConnectionsEndInTime) {
   services_.clock.Advance(options_.limits.header_timeout);
   EXPECT_TRUE(never_asks.HasEnded());
   EXPECT_EQ(asked.Ask(HttpRequest("GET", "/none")).status, 404) << "it has longer";
-  // Its answer has been written to the end when another request has been served.
+  // Once another request is served, its response has been written completely.
   EXPECT_EQ(Ask(HttpRequest("GET", "/none")).status, 404);
   services_.clock.Advance(options_.limits.idle_timeout);
   EXPECT_TRUE(asked.HasEnded());
@@ -558,7 +559,7 @@ TEST_F(WebServerTest, ReadersThatStopReadingAreCutOff) {
   WebClient client(web_->port());
   client.Send(HttpRequest("GET", absl::StrCat("/blobs/", Sha256Hex(content), "/", content.size())));
   EXPECT_EQ(client.ReadHead().status, 200);
-  // It reads nothing more. Once the kernel's buffers are full no write ends.
+  // The client stops reading. Once the kernel's buffers are full, no write completes.
   for (int i = 0; i < 200; ++i) {
     EXPECT_EQ(Ask(HttpRequest("GET", "/none")).status, 404);
     services_.clock.Advance(options_.limits.transfer_timeout / 100);
