@@ -7,6 +7,7 @@
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/train/gradient_lanes.h"
 #include "engine/train/ray_step.h"
 #include "engine/train/schedule.h"
 
@@ -124,7 +125,8 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
     LaneOutput& output = lanes_[lane];
     output.Clear();
     output.weight_gradients = state_.parameters.weight_gradients(static_cast<int>(lane));
-    for (int chunk = static_cast<int>(lane); chunk < n_chunks; chunk += kGradientLanes) {
+    const IndexRange chunks = PartOf(n_chunks, static_cast<int>(lane), kGradientLanes);
+    for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
       const int begin = chunk * rays_per_chunk;
       chunks_[thread].Run(input, in_flight_[chunk / chunks_in_flight], begin,
                           std::min(begin + rays_per_chunk, batch.n_rays), &output);

@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
+#include "engine/train/gradient_lanes.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 
@@ -224,17 +225,13 @@ void NgpParameters::UpdateTableLevel(int level, float learning_rate, int t,
 }
 
 void NgpParameters::UpdateWeights(float learning_rate, int t) {
-  float* sum = weight_gradients(0);
-  for (int lane = 1; lane < kGradientLanes; ++lane) {
-    const float* gradients = weight_gradients(lane);
-    for (int i = 0; i < kNgpWeights; ++i) sum[i] += gradients[i];
-  }
+  SumLanes({0, kGradientLanes}, kGradientLanes, kNgpWeights, weight_gradients_.data());
   kernels::cpu::AdamDense({.settings = WeightsAdam(learning_rate, t),
                            .n = kNgpWeights,
                            .parameters = weights_.data(),
                            .first_moments = weights_first_.data(),
                            .second_moments = weights_second_.data(),
-                           .gradients = sum});
+                           .gradients = weight_gradients_.data()});
   weight_gradients_.SetZero();
   DeriveWeights();
 }

@@ -65,7 +65,8 @@ class NgpParameters {
 
   // Adam on one level of the table; clears the gradients. t counts updates from 1.
   void UpdateTableLevel(int level, float learning_rate, int t, LevelGradients* gradients);
-  // Sums the lanes, adds the L2 penalty, applies Adam and clears the lanes.
+  // Sums the lanes (train/gradient_lanes.h), adds the L2 penalty, applies Adam and clears the
+  // lanes.
   void UpdateWeights(float learning_rate, int t);
   // Whether every weight of the MLPs is a finite number. A table entry that is not finite makes a
   // weight not finite as soon as a gradient uses it.
