@@ -21,6 +21,7 @@
 #include "client/text_format.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/status_macros.h"
 #include "fmt/format.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 
@@ -52,13 +53,12 @@ absl::Status AskHealth(Session& session, int* serving_status) {
   const grpc::Slice nothing;
   const grpc::ByteBuffer request(&nothing, 1);
   grpc::ByteBuffer response;
-  const absl::Status status = session.CallWith(kProbeTimeout, [&](grpc::ClientContext* context) {
+  NERF_RETURN_IF_ERROR(session.CallWith(kProbeTimeout, [&](grpc::ClientContext* context) {
     std::promise<grpc::Status> done;
     stub.UnaryCall(context, "/grpc.health.v1.Health/Check", {}, &request, &response,
                    [&](grpc::Status result) { done.set_value(std::move(result)); });
     return done.get_future().get();
-  });
-  if (!status.ok()) return status;
+  }));
   std::vector<grpc::Slice> slices;
   std::string bytes;
   if (!response.Dump(&slices).ok()) return absl::InternalError("unreadable answer");

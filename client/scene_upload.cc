@@ -89,14 +89,14 @@ absl::StatusOr<std::vector<v1::SceneFile>> HashSceneFiles(const std::string& dir
                                                           std::stop_token stop) {
   std::vector<v1::SceneFile> hashed(files.size());
   const int n_threads = static_cast<int>(std::thread::hardware_concurrency());
-  absl::Status status = ForEach(files.size(), n_threads, stop, [&](size_t i) {
+  const auto hash = [&](size_t i) -> absl::Status {
     NERF_ASSIGN_OR_RETURN(v1::BlobRef blob,
                           BlobOfFile((std::filesystem::path(dir) / files[i]).string()));
     hashed[i].set_path(files[i]);
     *hashed[i].mutable_blob() = std::move(blob);
     return absl::OkStatus();
-  });
-  if (!status.ok()) return status;
+  };
+  NERF_RETURN_IF_ERROR(ForEach(files.size(), n_threads, stop, hash));
   return hashed;
 }
 
@@ -133,23 +133,22 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
          .json = fmt::format(R"({{"event":"upload","bytes":{:.0f},"totalBytes":{:.0f}}})",
                              bytes_done, counts.bytes_sent)});
   };
-  absl::Status status =
-      ForEach(missing.size(), kParallelUploads, session.stop(), [&](size_t i) -> absl::Status {
-        const v1::BlobRef& blob = missing[i];
-        const auto file = by_digest.find(blob.sha256());
-        if (file == by_digest.end()) {
-          return absl::InternalError("the server reports a missing blob that it was not asked for");
-        }
-        if (session.TimeLeft() <= absl::ZeroDuration()) {
-          return session.TimeIsOver("while files were being sent");
-        }
-        absl::Status uploaded = client.UploadFile(
-            (std::filesystem::path(dir) / file->second->path()).string(), blob, session.stop(),
-            [&](uint64_t bytes) { show(i, static_cast<double>(bytes), false); });
-        if (uploaded.ok()) show(i, blob.size_bytes(), true);
-        return uploaded;
-      });
-  if (!status.ok()) return status;
+  const auto upload = [&](size_t i) -> absl::Status {
+    const v1::BlobRef& blob = missing[i];
+    const auto file = by_digest.find(blob.sha256());
+    if (file == by_digest.end()) {
+      return absl::InternalError("the server reports a missing blob that it was not asked for");
+    }
+    if (session.TimeLeft() <= absl::ZeroDuration()) {
+      return session.TimeIsOver("while files were being sent");
+    }
+    absl::Status uploaded = client.UploadFile(
+        (std::filesystem::path(dir) / file->second->path()).string(), blob, session.stop(),
+        [&](uint64_t bytes) { show(i, static_cast<double>(bytes), false); });
+    if (uploaded.ok()) show(i, blob.size_bytes(), true);
+    return uploaded;
+  };
+  NERF_RETURN_IF_ERROR(ForEach(missing.size(), kParallelUploads, session.stop(), upload));
   display.Finish();
   return counts;
 }
@@ -196,18 +195,18 @@ absl::StatusOr<std::optional<v1::Scene>> FindSceneOfFiles(Session& session,
   for (const v1::SceneFile& file : files) size_bytes += file.blob().size_bytes();
   const auto stub = session.Stub<v1::SceneService>();
   // Listings leave out the files, so only scenes of the same size are fetched.
-  const auto scenes = ListAll<v1::Scene, v1::ListScenesRequest>(
-      session, *stub, &v1::SceneService::Stub::ListScenes, /*limit=*/0,
-      [](auto& page) { return page.mutable_scenes(); });
-  if (!scenes.ok()) return scenes.status();
-  for (auto listed = scenes->rbegin(); listed != scenes->rend(); ++listed) {
+  NERF_ASSIGN_OR_RETURN(const auto scenes,
+                        (ListAll<v1::Scene, v1::ListScenesRequest>(
+                            session, *stub, &v1::SceneService::Stub::ListScenes, /*limit=*/0,
+                            [](auto& page) { return page.mutable_scenes(); })));
+  for (auto listed = scenes.rbegin(); listed != scenes.rend(); ++listed) {
     if (listed->size_bytes() != size_bytes) continue;
     v1::GetSceneRequest request;
     request.set_name(listed->name());
     absl::StatusOr<v1::Scene> scene =
         session.Call(*stub, &v1::SceneService::Stub::GetScene, request);
     if (absl::IsNotFound(scene.status())) continue;  // deleted meanwhile
-    if (!scene.ok()) return scene.status();
+    NERF_RETURN_IF_ERROR(scene.status());
     const bool same =
         std::equal(scene->files().begin(), scene->files().end(), files.begin(), files.end(),
                    [](const v1::SceneFile& a, const v1::SceneFile& b) {

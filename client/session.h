@@ -18,6 +18,7 @@
 #include "client/printer.h"
 #include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 
@@ -54,10 +55,9 @@ class Session {
                                                                  const Request&, Response*),
                                 const Request& request, absl::Duration limit = kCallTimeout) {
     Response response;
-    absl::Status status = CallWith(limit, [&](grpc::ClientContext* context) {
+    NERF_RETURN_IF_ERROR(CallWith(limit, [&](grpc::ClientContext* context) {
       return (stub.*method)(context, request, &response);
-    });
-    if (!status.ok()) return status;
+    }));
     return response;
   }
   absl::Status CallWith(absl::Duration limit,

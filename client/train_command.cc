@@ -45,13 +45,13 @@ std::string FolderName(const std::string& dir) {
 absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
                                     const SceneDescription& description,
                                     const v1::CreateTrainingJobRequest& request) {
-  const absl::StatusOr<std::vector<v1::SceneFile>> files = ManifestOf(session, dir, description);
-  if (!files.ok()) return files.status();
-  NERF_ASSIGN_OR_RETURN(const std::optional<v1::Scene> found, FindSceneOfFiles(session, *files));
+  NERF_ASSIGN_OR_RETURN(const std::vector<v1::SceneFile> files,
+                        ManifestOf(session, dir, description));
+  NERF_ASSIGN_OR_RETURN(const std::optional<v1::Scene> found, FindSceneOfFiles(session, files));
   if (found.has_value()) {
     const std::string& name = found->name();
     session.Say(fmt::format("scene {} on the server holds these {} files already", ShortName(name),
-                            files->size()));
+                            files.size()));
     return name;
   }
   if (request.validate_only()) return std::string();
@@ -62,7 +62,7 @@ absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
                              .display_name = request.training_job().display_name(),
                              .id = "",
                              .request_id = SceneRequestId(request.request_id())},
-                            *files));
+                            files));
   return created.name();
 }
 

@@ -219,8 +219,8 @@ absl::Status BlobClient::UploadOnce(const Source& source, const std::string& res
   }
   writer->WritesDone();
   const absl::Status status = FromGrpcStatus(writer->Finish());
-  if (!source_status.ok()) return source_status;
-  if (!status.ok()) return status;
+  NERF_RETURN_IF_ERROR(source_status);
+  NERF_RETURN_IF_ERROR(status);
   if (static_cast<uint64_t>(response.committed_size()) != byte_size) {
     return absl::UnavailableError(
         fmt::format("upload was cut at byte {} of {}", response.committed_size(), byte_size));
@@ -257,8 +257,8 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
     // An error of the sink is not the transfer's: a retry would not help.
     return sink_status.ok() ? ended : absl::OkStatus();
   });
-  if (!sink_status.ok()) return sink_status;
-  if (!status.ok()) return status;
+  NERF_RETURN_IF_ERROR(sink_status);
+  NERF_RETURN_IF_ERROR(status);
   if (received != byte_size) {
     return absl::DataLossError(
         fmt::format("{}: the server sent {} bytes", BlobResourceName(blob), received));
@@ -270,14 +270,13 @@ absl::Status BlobClient::DownloadToFile(const v1::BlobRef& blob, const std::stri
                                         std::stop_token stop) {
   NERF_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   Sha256 sha256;
-  absl::Status status = Read(
+  NERF_RETURN_IF_ERROR(Read(
       blob,
       [&](std::string_view bytes) {
         sha256.Update(bytes);
         return file.Append(bytes);
       },
-      std::move(stop));
-  if (!status.ok()) return status;
+      std::move(stop)));
   if (sha256.HexDigest() != blob.sha256()) {
     return absl::DataLossError(
         fmt::format("{}: the received bytes have another digest", BlobResourceName(blob)));

@@ -310,12 +310,10 @@ class PoseSearch {
     NERF_RETURN_IF_ERROR(MakeFolder(refined));
     NERF_RETURN_IF_ERROR(
         RunOrFail(ColmapStage::kRefine, RefineCommand(tool_, best_folder_, refined)));
-    const absl::StatusOr<PosedModel> before = ReadPosedModel(best_folder_);
+    NERF_ASSIGN_OR_RETURN(const PosedModel before, ReadPosedModel(best_folder_));
     const absl::StatusOr<PosedModel> after = ReadPosedModel(refined);
-    if (!before.ok()) return before.status();
-    if (after.ok() && after->photos.size() == before->photos.size() &&
-        after->reprojection_error <= before->reprojection_error * 1.05 &&
-        HasCenteredLens(refined)) {
+    if (after.ok() && after->photos.size() == before.photos.size() &&
+        after->reprojection_error <= before.reprojection_error * 1.05 && HasCenteredLens(refined)) {
       return absl::OkStatus();
     }
     // A principal point that ran away; the model from before is sound.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/status_macros.h"
 #include "engine/protocol/config_json.h"
 #include "fmt/format.h"
 
@@ -317,16 +318,15 @@ std::string ToLine(const EngineMessage& message) {
 }
 
 absl::StatusOr<EngineMessage> ParseEngineMessage(std::string_view line) {
-  const absl::StatusOr<json> object = ParseJsonObject(line);
-  if (!object.ok()) return object.status();
-  KeyReader type_reader(*object);
+  NERF_ASSIGN_OR_RETURN(const json object, ParseJsonObject(line));
+  KeyReader type_reader(object);
   const std::string type = type_reader.Text("type", Need::kRequired);
-  if (absl::Status status = type_reader.status(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(type_reader.status());
   for (const MessageReader& candidate : kReaders) {
     if (candidate.type != type) continue;
-    KeyReader reader(*object, type + ".");
+    KeyReader reader(object, type + ".");
     EngineMessage message = candidate.read(&reader);
-    if (absl::Status status = reader.status(); !status.ok()) return status;
+    NERF_RETURN_IF_ERROR(reader.status());
     return message;
   }
   return absl::UnimplementedError(fmt::format("unknown type \"{}\"", type.substr(0, 64)));

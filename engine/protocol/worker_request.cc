@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/status_macros.h"
 #include "engine/protocol/config_json.h"
 #include "fmt/format.h"
 
@@ -152,7 +153,7 @@ absl::StatusOr<WorkerRequest> ReadRequest(const std::string& type, const json& m
   } else {
     return absl::InvalidArgumentError(fmt::format("type: '{}' is not known", type.substr(0, 64)));
   }
-  if (absl::Status status = reader.status(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(reader.status());
   return request;
 }
 

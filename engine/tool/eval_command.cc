@@ -112,7 +112,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   absl::StatusOr<EvaluationResult> result =
       EvaluateViews(model.renderer.get(), views, options, &pool, clock, stop);
   progress.reset();
-  if (!result.ok()) return result.status();
+  NERF_RETURN_IF_ERROR(result.status());
   PrintResult(*result, options.background, flags.split, flags.json);
   return absl::OkStatus();
 }

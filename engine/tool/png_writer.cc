@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/scene/image_io.h"
 #include "engine/tool/exception_border.h"
@@ -22,7 +23,7 @@ PngWriter::~PngWriter() {
 absl::Status PngWriter::Add(std::string path, ImageU8 image) {
   MutexLock lock(mu_);
   while (status_.ok() && waiting_.size() == capacity_) changed_.Wait(mu_);
-  if (!status_.ok()) return status_;
+  NERF_RETURN_IF_ERROR(status_);
   waiting_.push_back({std::move(path), std::move(image)});
   changed_.NotifyAll();
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/counted.h"
 #include "common/shell_word.h"
+#include "common/status_macros.h"
 #include "engine/pose/colmap_tool.h"
 #include "engine/pose/pose_search.h"
 #include "engine/protocol/json.h"
@@ -89,9 +90,7 @@ int RunPose(const PoseFlags& flags) {
     options.max_memory_bytes = AvailableMemoryBytes().value_or(0);
     options.time_limit = absl::Hours(flags.hours);
     options.on_progress = [&](const PoseProgress& progress) { printer.Show(progress); };
-    absl::StatusOr<PoseReport> found = SearchPoses(flags.source, flags.out, options);
-    if (!found.ok()) return found.status();
-    report = *std::move(found);
+    NERF_ASSIGN_OR_RETURN(report, SearchPoses(flags.source, flags.out, options));
     return absl::OkStatus();
   });
   if (!status.ok()) {

@@ -165,7 +165,7 @@ absl::Status ServeLoop::Train(const protocol::Train& message, Job* job,
   request.device = options_.device;
   auto session = OpenTrainingSession(request, pool_, problems, job->stop());
   if (!session.ok() && job->stop().stop_requested()) return job->OnStopped();
-  if (!session.ok()) return session.status();
+  NERF_RETURN_IF_ERROR(session.status());
   TrainingRunOptions options;
   options.trainer.checkpoint_interval = absl::Seconds(message.checkpoint_interval_seconds);
   options.trainer.preview_interval = absl::Seconds(message.preview_interval_seconds);

@@ -64,7 +64,7 @@ absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& sessio
     const absl::StatusOr<double> found =
         EvaluateTestViews(session.scene, *trainer, pool, clock, observer, stop);
     if (absl::IsCancelled(found.status())) return stopped();
-    if (!found.ok()) return found.status();
+    NERF_RETURN_IF_ERROR(found.status());
     psnr = *found;
   }
   result.summary = SummaryOf(session.state, trainer->state());

@@ -116,23 +116,19 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   server->metrics = std::make_unique<ServerMetrics>(
       BuildInfo{NERF_VERSION, NERF_REVISION, NERF_CUDA, grpc::Version()});
   server->queue_metrics = std::make_unique<QueueMetrics>(server->metrics.get());
-  auto blobs = BlobStore::Open(data.path(), BlobStoreOptions(), &server->machine_clock);
-  if (!blobs.ok()) return blobs.status();
-  server->blobs = *std::move(blobs);
-  auto store = SqliteStore::Open(data.File("queue.db"), server->random);
-  if (!store.ok()) return store.status();
-  server->store = *std::move(store);
+  NERF_ASSIGN_OR_RETURN(server->blobs,
+                        BlobStore::Open(data.path(), BlobStoreOptions(), &server->machine_clock));
+  NERF_ASSIGN_OR_RETURN(server->store, SqliteStore::Open(data.File("queue.db"), server->random));
   QueueOptions options;
   options.lease_ttl = flags.lease_ttl;
-  auto state = QueueState::Open(options, {.clock = &server->clock,
-                                          .random = &server->random,
-                                          .store = server->store.get(),
-                                          .blobs = server->blobs.get(),
-                                          .observer = server->queue_metrics.get(),
-                                          .machine_clock = &server->machine_clock,
-                                          .groups_commits = true});
-  if (!state.ok()) return state.status();
-  server->state = *std::move(state);
+  NERF_ASSIGN_OR_RETURN(server->state,
+                        QueueState::Open(options, {.clock = &server->clock,
+                                                   .random = &server->random,
+                                                   .store = server->store.get(),
+                                                   .blobs = server->blobs.get(),
+                                                   .observer = server->queue_metrics.get(),
+                                                   .machine_clock = &server->machine_clock,
+                                                   .groups_commits = true}));
   server->queue = std::make_unique<JobQueue>(server->state.get());
   server->leases = std::make_unique<LeaseTable>(server->state.get());
   server->scenes = std::make_unique<SceneCatalog>(server->state.get());
@@ -169,17 +165,15 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   // Five heartbeats may be lost before a lease expires.
   options.times.heartbeat_interval = std::min(absl::Seconds(5), flags.lease_ttl / 6);
   options.times.checkpoint_interval = flags.checkpoint_interval;
-  auto rpc = RpcServer::Start(options, {.clock = &server->clock,
-                                        .random = &server->random,
-                                        .queue = server->queue.get(),
-                                        .leases = server->leases.get(),
-                                        .scenes = server->scenes.get(),
-                                        .models = server->models.get(),
-                                        .workers = server->workers.get(),
-                                        .blobs = server->blobs.get(),
-                                        .metrics = server->metrics.get()});
-  if (!rpc.ok()) return rpc.status();
-  server->rpc = *std::move(rpc);
+  NERF_ASSIGN_OR_RETURN(server->rpc, RpcServer::Start(options, {.clock = &server->clock,
+                                                                .random = &server->random,
+                                                                .queue = server->queue.get(),
+                                                                .leases = server->leases.get(),
+                                                                .scenes = server->scenes.get(),
+                                                                .models = server->models.get(),
+                                                                .workers = server->workers.get(),
+                                                                .blobs = server->blobs.get(),
+                                                                .metrics = server->metrics.get()}));
   const ListenAddress metrics =
       Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
   if (!flags.health_listen.empty()) {

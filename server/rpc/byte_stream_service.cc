@@ -44,12 +44,10 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
 
  private:
   absl::Status Open() {
-    const absl::StatusOr<BlobRef> blob = ParseBlobName(request_.resource_name());
-    if (!blob.ok()) return blob.status();
+    NERF_ASSIGN_OR_RETURN(blob_, ParseBlobName(request_.resource_name()));
     if (request_.read_limit() < 0) {
       return InvalidFieldsError({{"read_limit", "must not be negative"}});
     }
-    blob_ = *blob;
     // Maps a negative offset to one beyond any blob, which the store refuses.
     offset_ = request_.read_offset() < 0 ? std::numeric_limits<uint64_t>::max()
                                          : static_cast<uint64_t>(request_.read_offset());
@@ -124,8 +122,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
       return true;
     }
     if (!request_.finish_write()) return false;
-    absl::Status finished = services_.blobs.Finish(name_->upload_id, name_->blob);
-    if (!finished.ok()) return finished;
+    NERF_RETURN_IF_ERROR(services_.blobs.Finish(name_->upload_id, name_->blob));
     return true;
   }
 

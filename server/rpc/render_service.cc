@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 #include "server/rpc/brokered_call.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/render_request.h"
@@ -15,7 +16,7 @@ namespace {
 
 absl::Status ParseReply(const absl::StatusOr<BrokerReply>& reply,
                         v1::RenderImageResponse* response) {
-  if (!reply.ok()) return reply.status();
+  NERF_RETURN_IF_ERROR(reply.status());
   if (!response->ParseFromString(reply->bytes)) {
     response->Clear();
     return absl::InternalError(fmt::format("worker {} sent no image", reply->worker));

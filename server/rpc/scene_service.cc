@@ -77,7 +77,7 @@ grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContex
         return task;
       },
       [response](absl::StatusOr<BrokerReply> reply) -> absl::Status {
-        if (!reply.ok()) return reply.status();
+        NERF_RETURN_IF_ERROR(reply.status());
         if (!response->ParseFromString(reply->bytes)) {
           return absl::InternalError(fmt::format("worker {} sent no answer", reply->worker));
         }

@@ -7,6 +7,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/rpc/status_conversion.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 namespace {
@@ -100,13 +101,12 @@ void WorkerStream::OnReadDone(bool ok) {
 }
 
 absl::Status WorkerStream::Open() {
-  absl::Status status =
-      session_.Open(request_, [weak = weak_from_this(), &executor = services_.executor] {
-        executor.Post(Lane::kQuick, [weak] {
-          if (const auto stream = weak.lock()) stream->session_.HandleWork();
-        });
-      });
-  if (!status.ok()) return status;
+  auto on_work = [weak = weak_from_this(), &executor = services_.executor] {
+    executor.Post(Lane::kQuick, [weak] {
+      if (const auto stream = weak.lock()) stream->session_.HandleWork();
+    });
+  };
+  NERF_RETURN_IF_ERROR(session_.Open(request_, std::move(on_work)));
   const std::optional<std::string> worker = session_.worker();
   if (!worker.has_value()) return absl::OkStatus();  // ended in the meantime
   const uint64_t connection = session_.connection();

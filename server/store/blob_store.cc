@@ -241,11 +241,10 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
   // Skip bytes that were received before.
   chunk.remove_prefix(std::min<uint64_t>(chunk.size(), upload->byte_size - offset));
   if (chunk.empty()) return UploadStatus{upload->byte_size, false};
-  absl::Status status = RequireSpace(blob.byte_size - upload->byte_size);
-  if (!status.ok()) return status;
+  NERF_RETURN_IF_ERROR(RequireSpace(blob.byte_size - upload->byte_size));
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd.ok()) return ErrnoToStatus(errno, "open upload");
-  status = WriteFully(fd.get(), chunk, upload->byte_size, "upload");
+  absl::Status status = WriteFully(fd.get(), chunk, upload->byte_size, "upload");
   if (!status.ok()) {
     // Cut off the part of the chunk that was written: only whole chunks are acknowledged.
     if (ftruncate(fd.get(), static_cast<off_t>(upload->byte_size)) != 0) upload->opened = false;
@@ -339,7 +338,7 @@ absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content) {
   if (status.ok() && fsync(fd.get()) != 0) status = ErrnoToStatus(errno, "fsync blob");
   if (status.ok()) status = MoveIn(path, blob);
   unlink(path.c_str());  // already gone if it was moved into place
-  if (!status.ok()) return status;
+  NERF_RETURN_IF_ERROR(status);
   return blob;
 }
 

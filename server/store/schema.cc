@@ -79,16 +79,15 @@ absl::Status Migrate(sqlite3* db, int version, RandomSource& random) {
 }  // namespace
 
 absl::Status MigrateSchema(sqlite3* db, RandomSource& random) {
-  const absl::StatusOr<int> version = ReadVersion(db);
-  if (!version.ok()) return version.status();
-  if (*version == kSchemaVersion) return absl::OkStatus();
-  if (*version > kSchemaVersion || *version < 0) {
+  NERF_ASSIGN_OR_RETURN(const int version, ReadVersion(db));
+  if (version == kSchemaVersion) return absl::OkStatus();
+  if (version > kSchemaVersion || version < 0) {
     return absl::FailedPreconditionError(fmt::format(
-        "the store has schema version {}, this program supports up to {}; run a newer one",
-        *version, kSchemaVersion));
+        "the store has schema version {}, this program supports up to {}; run a newer one", version,
+        kSchemaVersion));
   }
   NERF_RETURN_IF_ERROR(SqliteExec(db, "BEGIN IMMEDIATE"));
-  absl::Status status = Migrate(db, *version, random);
+  absl::Status status = Migrate(db, version, random);
   if (status.ok()) status = SqliteExec(db, "COMMIT");
   if (!status.ok()) (void)SqliteExec(db, "ROLLBACK");
   return status;

@@ -95,24 +95,22 @@ absl::Status LoadEvents(sqlite3* db, StoredState* stored) {
 }
 
 absl::Status LoadCatalogs(sqlite3* db, StoredState* stored) {
-  absl::Status status = ForEachRow(
+  NERF_RETURN_IF_ERROR(ForEachRow(
       db, "SELECT project, id, create_sequence, body FROM scenes ORDER BY create_sequence",
       [&](const SqliteStatement& row) {
         SceneRecord& scene = stored->scenes.emplace_back();
         scene.key = {row.Text(0), row.Text(1)};
         scene.create_sequence = row.Number(2);
         return DecodeSceneBody(row.Text(3), &scene);
-      });
-  if (!status.ok()) return status;
-  status = ForEachRow(
+      }));
+  NERF_RETURN_IF_ERROR(ForEachRow(
       db, "SELECT project, id, create_sequence, body FROM models ORDER BY create_sequence",
       [&](const SqliteStatement& row) {
         ModelRecord& model = stored->models.emplace_back();
         model.key = {row.Text(0), row.Text(1)};
         model.create_sequence = row.Number(2);
         return DecodeModelBody(row.Text(3), &model);
-      });
-  if (!status.ok()) return status;
+      }));
   return ForEachRow(
       db, "SELECT project, request_id, kind, resource_id, fingerprint, create_time FROM requests",
       [&](const SqliteStatement& row) {
@@ -156,7 +154,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (status.ok()) status = QuickCheck(db);
   if (status.ok()) status = MigrateSchema(db, random);
   if (status.ok()) status = store->Prepare();
-  if (!status.ok()) return status;
+  NERF_RETURN_IF_ERROR(status);
   return store;
 }
 
@@ -215,7 +213,7 @@ absl::StatusOr<StoredState> SqliteStore::Load() {
   if (status.ok()) status = LoadJobs(db_, &stored);
   if (status.ok()) status = LoadEvents(db_, &stored);
   if (status.ok()) status = LoadCatalogs(db_, &stored);
-  if (!status.ok()) return status;
+  NERF_RETURN_IF_ERROR(status);
   return stored;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "common/rpc/rpc_status.h"
+#include "common/status_macros.h"
 #include "server/web/envelope.h"
 
 namespace nerf {
@@ -192,12 +193,9 @@ absl::Status CheckRpcHeaders(const RpcFormat& format, const HttpRequestHead& hea
 absl::StatusOr<std::string> UnwrapRequest(const RpcFormat& format, std::string body) {
   if (format.protocol == WebProtocol::kConnectUnary) return body;
   if (format.is_text) {
-    absl::StatusOr<std::string> bytes = DecodeBase64Pieces(body);
-    if (!bytes.ok()) return bytes.status();
-    body = *std::move(bytes);
+    NERF_ASSIGN_OR_RETURN(body, DecodeBase64Pieces(body));
   }
-  const absl::StatusOr<std::string_view> message = SoleEnvelope(body);
-  if (!message.ok()) return message.status();
+  NERF_RETURN_IF_ERROR(SoleEnvelope(body).status());
   return body.erase(0, kEnvelopeHeaderBytes);
 }
 

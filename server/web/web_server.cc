@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "server/web/http_connection.h"
 #include "server/web/request_guard.h"
 #include "server/web/upstream_call.h"
@@ -181,7 +182,7 @@ absl::StatusOr<std::unique_ptr<WebServer>> WebServer::Start(const WebServerOptio
                                                             std::shared_ptr<grpc::Channel> channel,
                                                             const Clock* clock) {
   auto impl = std::make_unique<Impl>(options, std::move(channel), clock);
-  if (absl::Status status = impl->Listen(); !status.ok()) return status;
+  NERF_RETURN_IF_ERROR(impl->Listen());
   return std::unique_ptr<WebServer>(new WebServer(std::move(impl)));
 }
 

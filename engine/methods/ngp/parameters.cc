@@ -69,16 +69,16 @@ absl::StatusOr<const Tensor*> Find(const TensorFile& file, const std::string& na
 template <typename NameOf>
 absl::Status ReadField(const TensorFile& file, const kernels::HashGridShape& shape, NameOf name_of,
                        Buffer<float>* table, Buffer<float>* weights) {
-  absl::StatusOr<const Tensor*> tensor = Find(file, name_of(kHashTableName), TableShape(shape));
-  if (!tensor.ok()) return tensor.status();
-  const std::vector<float> entries = ToFloats(**tensor);
+  NERF_ASSIGN_OR_RETURN(const Tensor* table_tensor,
+                        Find(file, name_of(kHashTableName), TableShape(shape)));
+  const std::vector<float> entries = ToFloats(*table_tensor);
   *table = Buffer<float>(entries.size());
   std::memcpy(table->data(), entries.data(), table->byte_size());
   *weights = Buffer<float>(kNgpWeights);
   for (const NgpLayer& layer : kNgpLayers) {
-    tensor = Find(file, name_of(layer.tensor_name), LayerShape(layer));
-    if (!tensor.ok()) return tensor.status();
-    const std::vector<float> rows = ToFloats(**tensor);
+    NERF_ASSIGN_OR_RETURN(const Tensor* tensor,
+                          Find(file, name_of(layer.tensor_name), LayerShape(layer)));
+    const std::vector<float> rows = ToFloats(*tensor);
     for (int out = 0; out < layer.n_out_used; ++out) {
       for (int in = 0; in < layer.n_in; ++in) {
         (*weights)[layer.offset + in * layer.n_out + out] =
@@ -278,10 +278,10 @@ absl::Status NgpParameters::Load(const TensorFile& file) {
   const auto read = [&](auto name_of, int i) {
     return ReadField(file, shape_, name_of, &table[i], &weights[i]);
   };
-  for (const absl::Status& status : {read(PlainName, 0), read(FirstMomentName, 1),
-                                     read(SecondMomentName, 2), read(AverageName, 3)}) {
-    if (!status.ok()) return status;
-  }
+  NERF_RETURN_IF_ERROR(read(PlainName, 0));
+  NERF_RETURN_IF_ERROR(read(FirstMomentName, 1));
+  NERF_RETURN_IF_ERROR(read(SecondMomentName, 2));
+  NERF_RETURN_IF_ERROR(read(AverageName, 3));
   table_ = std::move(table[0]);
   if (table_moments_.empty()) {
     table_first_ = std::move(table[1]);
