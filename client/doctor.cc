@@ -196,7 +196,7 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
                     "start `nerfd`, or name another server with --server HOST:PORT")};
   }
   if (absl::IsUnimplemented(health)) {
-    return {Problem("server", fmt::format("what answers at {} is no nerfd", address),
+    return {Problem("server", fmt::format("the server at {} is not a nerfd", address),
                     "check --server")};
   }
   if (!health.ok()) {
@@ -205,8 +205,9 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
                                            PlainText(std::string(health.message()))),
                                "look at the log of nerfd"));
   } else if (serving != 1) {
-    findings.push_back(Problem("server", fmt::format("{} is up but not serving", address),
-                               "it starts or stops; try again, then look at the log of nerfd"));
+    findings.push_back(
+        Problem("server", fmt::format("{} is up but not serving", address),
+                "it may be starting or stopping; try again, then read the log of nerfd"));
   } else {
     findings.push_back(Good("server", fmt::format("{} answers and serves", address)));
   }
@@ -256,7 +257,7 @@ std::vector<DoctorFinding> ExamineBinaries(const DoctorOptions& options, bool se
   for (const char* name : {"nerfd", "nerf-worker", "nerf-engine"}) {
     const std::string path = (dir / name).string();
     if (access(path.c_str(), X_OK) == 0) continue;
-    const std::string detail = fmt::format("{} is not there", path);
+    const std::string detail = fmt::format("{} is missing", path);
     findings.push_back(server_is_local
                            ? Problem("binaries", detail, "install or build it beside nerfctl")
                            : Note("binaries", detail));
@@ -284,17 +285,17 @@ std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options) {
   struct stat dir_stat = {};
   if (dir.empty() || stat(dir.c_str(), &dir_stat) != 0) {
     // The server may use another folder, which it does not report.
-    return {Note("data", fmt::format("{} is not there: name the folder of a nerfd that keeps its "
-                                     "data elsewhere with --data-dir",
+    return {Note("data", fmt::format("{} is missing; if nerfd uses another folder, name it "
+                                     "with --data-dir",
                                      dir.empty() ? "the data folder" : dir))};
   }
   if (!S_ISDIR(dir_stat.st_mode)) {
-    return {Problem("data", dir + " is no folder", "move it away, or give nerfd --data-dir")};
+    return {Problem("data", dir + " is not a folder", "move it away, or give nerfd --data-dir")};
   }
   const std::string token = dir + "/worker.token";
   struct stat token_stat = {};
   if (stat(token.c_str(), &token_stat) != 0) {
-    findings.push_back(Note("token", token + " is not there: nerfd makes it when it starts"));
+    findings.push_back(Note("token", token + " is missing; nerfd creates it when it starts"));
   } else if ((token_stat.st_mode & 077) != 0) {
     findings.push_back(Problem(
         "token",
@@ -316,7 +317,7 @@ std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options) {
       fmt::format("{}: {} of {} free", dir, FormatBytes(free_bytes), FormatBytes(all_bytes));
   if (free_bytes < kLowSpaceBytes || free_bytes < kLowSpaceFraction * all_bytes) {
     findings.push_back(
-        Problem("data", detail, "make room, or delete jobs, scenes and models that nobody needs"));
+        Problem("data", detail, "free some space, or delete unneeded jobs, scenes and models"));
   } else {
     findings.push_back(Good("data", detail));
   }

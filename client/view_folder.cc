@@ -36,7 +36,7 @@ absl::StatusOr<ViewFolder> ViewFolder::Open(const std::string& path) {
   const bool made = std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder, error)) {
     return absl::InvalidArgumentError(
-        fmt::format("--out: {} is no folder and cannot be made one", path));
+        fmt::format("--out: {} is not a folder and cannot be created", path));
   }
   return ViewFolder(std::move(folder), made);
 }

@@ -24,10 +24,10 @@ namespace {
 constexpr size_t kMaxLineBytes = 4096;  // the rest of a longer line is dropped
 constexpr size_t kMaxLastOutput = 16 << 10;
 constexpr int kTickMs = 500;
-constexpr int kCannotExecute = 127;  // as shells have it
+constexpr int kCannotExecute = 127;  // as in shells
 
-// What the child needs between fork and exec, made before: only async-signal-safe calls are allowed
-// there.
+// The data that the child needs between fork and exec. Prepared before, because only
+// async-signal-safe calls are allowed there.
 struct Launch {
   std::string program, folder;
   std::vector<std::string> arguments, environment;
@@ -44,7 +44,7 @@ void LimitTo(int resource, uint64_t limit) {
 [[noreturn]] void ExecuteInChild(const Launch& launch, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kCannotExecute);  // it died before the line above
+  if (getppid() != parent) _exit(kCannotExecute);  // the parent died before the line above
   LimitTo(RLIMIT_CORE, 0);
   if (launch.max_memory_bytes > 0) LimitTo(RLIMIT_DATA, launch.max_memory_bytes);
   if (launch.max_file_bytes > 0) LimitTo(RLIMIT_FSIZE, launch.max_file_bytes);
@@ -84,7 +84,7 @@ absl::StatusOr<Launch> PrepareLaunch(const ChildProcessSpec& spec) {
   return launch;
 }
 
-// After the strings have found their place: short ones lie inside the objects.
+// Call when the strings no longer move: short strings are stored inside the objects.
 void PointAtStrings(Launch* launch) {
   for (std::string& argument : launch->arguments) launch->argv.push_back(argument.data());
   for (std::string& entry : launch->environment) launch->envp.push_back(entry.data());
@@ -152,7 +152,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildProcessSpec& spec, b
   const pid_t pid = fork();
   if (pid < 0) return ErrnoToStatus(errno, "fork");
   if (pid == 0) ExecuteInChild(launch, parent);
-  setpgid(pid, pid);  // in both: neither may signal the group before it is there
+  setpgid(pid, pid);  // in parent and child: neither may signal the group before it exists
   fcntl(output_reading.get(), F_SETFL, O_NONBLOCK);
   if (has_input) fcntl(input_writing.get(), F_SETFL, O_NONBLOCK);
   return ChildProcess(pid, std::move(output_reading), std::move(input_writing),
@@ -169,7 +169,7 @@ void ChildProcess::TakeBytes(std::string_view bytes, const OnLine& on_line) {
     last_output_.erase(0, last_output_.size() - kMaxLastOutput);
   }
   for (const char c : bytes) {
-    // A program that draws over its line ends it with a carriage return.
+    // Programs that redraw a line end it with a carriage return.
     if (c != '\n' && c != '\r') {
       if (line_.size() < kMaxLineBytes) line_ += c;
       continue;
@@ -194,7 +194,7 @@ bool ChildProcess::ReadOutput(const OnLine& on_line) {
 }
 
 absl::Status ChildProcess::Write(std::string_view bytes, const std::stop_token& stop) {
-  // A reader that is gone must be an error, not the end of this process.
+  // Writing to an ended process must be an error, not a fatal signal.
   const auto previous = signal(SIGPIPE, SIG_IGN);
   absl::Status status;
   while (!bytes.empty() && status.ok()) {
@@ -203,7 +203,7 @@ absl::Status ChildProcess::Write(std::string_view bytes, const std::stop_token& 
       break;
     }
     if (absl::Now() > deadline_) {
-      status = absl::DeadlineExceededError("the program takes too long");
+      status = absl::DeadlineExceededError("the program ran past its time limit");
       break;
     }
     pollfd fds[2] = {{input_.get(), POLLOUT, 0}, {output_.get(), POLLIN, 0}};
@@ -212,13 +212,13 @@ absl::Status ChildProcess::Write(std::string_view bytes, const std::stop_token& 
       break;
     }
     if (fds[1].revents != 0 && !ReadOutput(nullptr)) {
-      status = absl::AbortedError("the program ended before its input did");
+      status = absl::AbortedError("the program ended before it read all input");
     }
     const ssize_t n = write(input_.get(), bytes.data(), bytes.size());
     if (n > 0) {
       bytes.remove_prefix(static_cast<size_t>(n));
     } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-      status = absl::AbortedError("the program takes no more input");
+      status = absl::AbortedError("the program reads no more input");
     }
   }
   signal(SIGPIPE, previous);
@@ -235,7 +235,7 @@ ChildProcessEnd ChildProcess::Wait(const OnLine& on_line, const OnTick& on_tick,
   }
   bool was_killed = false, is_open = true, has_ended = false;
   int wait_status = 0;
-  // The output may stay open in a process that the program left behind, or be closed early.
+  // The output may be closed early, or be kept open by a process that the program left behind.
   while (!has_ended) {
     pollfd fd{output_.get(), POLLIN, 0};
     poll(&fd, is_open ? 1 : 0, is_open ? kTickMs : 10);
@@ -247,7 +247,8 @@ ChildProcessEnd ChildProcess::Wait(const OnLine& on_line, const OnTick& on_tick,
       was_killed = true;
     }
     siginfo_t ended{};
-    // Not reaped yet: the group's number stays taken until what else is in it was killed.
+    // Does not reap yet, so that the group's id is not reused before the rest of the group is
+    // killed.
     has_ended = waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0
                     ? errno != EINTR
                     : ended.si_pid == pid_;

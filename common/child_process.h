@@ -16,7 +16,7 @@
 
 namespace nerf {
 
-// A program that is run as a process of its own.
+// A program to run as a child process.
 struct ChildProcessSpec {
   // The program, a path or a name that is looked for in PATH, then its arguments. No shell reads
   // them.
@@ -33,7 +33,7 @@ struct ChildProcessSpec {
 struct ChildProcessEnd {
   enum class Kind {
     kExited,     // with `code`
-    kSignaled,   // by signal `code`, which nobody here sent
+    kSignaled,   // by signal `code`, not sent by this class
     kTimeLimit,  // killed: it ran past the limit
     kStopped,    // killed: a stop was requested
   };
@@ -44,28 +44,28 @@ struct ChildProcessEnd {
   bool ok() const { return kind == Kind::kExited && code == 0; }
 };
 
-// The file that a program's name stands for: the name itself where it has a slash, else the first
-// of that name in PATH that can be executed. NotFound where there is none.
+// The file of a program: `name` itself if it has a slash, else the first executable of that name in
+// PATH. NotFound if there is none.
 absl::StatusOr<std::string> FindProgram(const std::string& name);
 
-// A process in a process group of its own, with one pipe for standard output and error and, where
-// asked for, one for standard input. The destructor kills the group and reaps the process. It dies
-// with the thread that started it. Not thread-safe.
+// A process in its own process group, with one pipe for standard output and error and, optionally,
+// one for standard input. The destructor kills the group and reaps the process. It dies with the
+// thread that started it. Not thread-safe.
 class ChildProcess {
  public:
-  // Errors: NotFound where there is no such program; what fork or pipe says.
+  // Errors: NotFound if there is no such program; those of fork and pipe.
   static absl::StatusOr<ChildProcess> Start(const ChildProcessSpec& spec, bool has_input = false);
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
 
-  // Called with each line of the output, without its end, and from time to time, at least once a
-  // second while the process runs. Each may be empty.
+  // OnLine is called with each line of the output, without its end; OnTick at least once a second
+  // while the process runs. Both may be empty.
   using OnLine = std::function<void(std::string_view line)>;
   using OnTick = std::function<void()>;
 
-  // Writes to standard input while it reads output. Aborted where the process takes no more: Wait
-  // then says why. Cancelled after a stop, DeadlineExceeded past the limit.
+  // Writes to standard input while it reads output. Errors: Aborted if the process reads no more
+  // (Wait then returns how it ended), Cancelled after a stop, DeadlineExceeded past the limit.
   absl::Status Write(std::string_view bytes, const std::stop_token& stop);
 
   // Closes standard input and reads output until the process has ended.
@@ -79,7 +79,7 @@ class ChildProcess {
   void TakeBytes(std::string_view bytes, const OnLine& on_line);
   void KillGroup();
 
-  pid_t pid_;  // -1 once reaped or moved away
+  pid_t pid_;  // -1 once reaped or moved from
   UniqueFd output_, input_;
   absl::Time deadline_;
   std::string line_, last_output_;

@@ -26,7 +26,7 @@ class EngineSupervisor {
   struct Listener {
     std::function<void()> on_ready;  // after hello
     std::function<void(const protocol::EngineMessage&)> on_message;
-    // The process has ended; nothing that it was asked for will be answered.
+    // The process has ended; it will not answer earlier requests.
     std::function<void(const EngineExit&)> on_exit;
   };
 

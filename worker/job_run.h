@@ -117,7 +117,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   // True while the engine must do nothing else, because the engine of the last attempt crashed.
   bool needs_alone() const;
   bool abandoned() const { return stop_ == Stop::kAbandon; }
-  // True if it has ended or was told to.
+  // True if it has ended or was asked to end.
   bool ending() const { return stop_ != Stop::kNone || stage_ >= Stage::kCommitting; }
   // Silence of the engine after which it hangs; infinite if no message is expected.
   absl::Duration allowed_silence() const;

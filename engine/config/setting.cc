@@ -28,7 +28,7 @@ constexpr Setting PowerOfTwo(Setting setting) {
 
 constexpr std::array kSharedSettings = {
     SettingOf<&C::alpha_threshold>("alpha_threshold", 0, 0.99,
-                                   "samples of a smaller alpha are left out"),
+                                   "samples with a smaller alpha are skipped"),
     SettingOf<&C::batch_growth>(
         "batch_growth", 1, 64,
         "factor by which target_samples grows, from 30% to 80% of the budget"),
@@ -36,7 +36,7 @@ constexpr std::array kSharedSettings = {
     SettingOf<&C::beta2>("beta2", 0, 0.99999, "Adam: decay of the second moment"),
     SettingOf<&C::cone>(
         "cone", -1, 0.1,
-        "least marching step over distance from the camera; negative: the scene's own"),
+        "a step is at least this share of the distance from the camera; negative: the scene's own"),
     SettingOf<&C::cuda_deterministic>("cuda_deterministic", 0, 1,
                                       "1 sums gradients so that one seed gives the same bytes"),
     SettingOf<&C::cuda_fp32>("cuda_fp32", 0, 1,
@@ -54,7 +54,7 @@ constexpr std::array kSharedSettings = {
         "grid_resolution", 32, 256, "occupancy grid: cells along a side, a power of two")),
     SettingOf<&C::grid_threshold>(
         "grid_threshold", 0, 10,
-        "occupancy grid: density * step above which a cell is occupied, at most the mean"),
+        "occupancy grid: cells above this density * step, or above the mean, are occupied"),
     SettingOf<&C::grid_update_interval>("grid_update_interval", 1, 1024,
                                         "occupancy grid: steps between updates"),
     SettingOf<&C::huber_delta>("huber_delta", 1e-4, 10, "Huber loss: where it turns linear"),

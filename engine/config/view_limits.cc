@@ -13,7 +13,7 @@ absl::StatusOr<ViewSize> ResolveViewSize(ViewSize camera, ViewSize asked) {
   ViewSize size = asked;
   const double aspect =
       static_cast<double>(camera.width) / static_cast<double>(std::max(camera.height, int64_t{1}));
-  // Clamped beyond the limits, so that rounding cannot overflow.
+  // Clamped, far beyond the limits, so that rounding cannot overflow.
   const auto rounded = [](double side) { return std::lround(std::clamp(side, 1.0, 1e9)); };
   if (asked.width == 0 && asked.height == 0) {
     size = camera;

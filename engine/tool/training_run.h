@@ -11,7 +11,7 @@
 
 namespace nerf {
 
-// Told what happens in RunTraining, on the thread that trains.
+// Receives the events of RunTraining, on the thread that trains.
 class TrainingRunObserver : public TrainerObserver {
  public:
   // Before the first step. The trainer lives until OnEnd.

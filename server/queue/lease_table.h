@@ -108,7 +108,7 @@ class LeaseTable {
                                                        const CheckpointRecord& checkpoint);
   // Ends a placement for good. In CANCELLING every outcome but kFailed ends CANCELLED; in PAUSING
   // kSucceeded ends PAUSED (the next attempt finishes at once). Repeating it succeeds.
-  // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused that nobody asked for).
+  // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused without a request).
   absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
   // The worker drains and hands the lease back: the job is queued again (WORKER_DRAINED).
   absl::StatusOr<Job> Release(const LeaseRef& lease);

@@ -53,7 +53,7 @@ struct ClaimKey {
 // meanwhile, and readers see them unchanged:
 //
 //   QueueLock lock(state);
-//   state.AwaitUnclaimed(keys);      // nobody else is at it
+//   state.AwaitUnclaimed(keys);      // nobody else is changing them
 //   ... decide on copies, refuse what is wrong ...
 //   Claim claim(state, keys);
 //   NERF_RETURN_IF_ERROR(state.Commit(write));   // the mutex is free in here

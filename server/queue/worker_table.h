@@ -45,7 +45,7 @@ class WorkerTable {
  public:
   static constexpr absl::Duration kForgetAfter = absl::Hours(6);
 
-  // A worker is LOST when nothing was heard from it for `ttl`.
+  // A worker is LOST if it has sent nothing for `ttl`.
   WorkerTable(Clock* clock, absl::Duration ttl) : clock_(*clock), ttl_(ttl) {}
 
   // Registers a connection. Returns its number; a newer connection of the same worker makes older
@@ -60,7 +60,7 @@ class WorkerTable {
 
   // By id.
   std::vector<WorkerRecord> List() const;
-  // The connected worker that says it trains `job`.
+  // The connected worker that reports to train `job`.
   std::optional<std::string> WorkerOf(const ResourceKey& job) const;
 
  private:

@@ -19,7 +19,7 @@ struct WebLimits {
   absl::Duration header_timeout = absl::Seconds(10);
   // For every 64 KiB of a body that is read or written.
   absl::Duration transfer_timeout = absl::Seconds(30);
-  // For a peer that goes on sending a body that was refused.
+  // For a peer that keeps sending a refused body.
   absl::Duration linger_timeout = absl::Seconds(2);
   // How often the limits above are checked.
   absl::Duration sweep_interval = absl::Milliseconds(100);

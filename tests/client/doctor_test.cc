@@ -100,13 +100,13 @@ TEST_F(DoctorTest, LostAndOutdatedWorkersAreNamed) {
   EXPECT_THAT(result.out, HasSubstr("worker w-1 has version 0.0.9"));
 }
 
-// The server that responds here has its data in another folder.
+// The server that answers here uses another data folder.
 TEST_F(DoctorTest, MissingDataFolderIsNoClaimThatNoServerHasRun) {
   const CommandResult result = Run(server_.address());
   EXPECT_EQ(result.exit_code, kOk) << result.out;
   EXPECT_THAT(result.out, HasSubstr("note     data      " + (dir_ / "data") +
-                                    " is not there: name the folder of a nerfd that keeps its "
-                                    "data elsewhere with --data-dir\n"));
+                                    " is missing; if nerfd uses another folder, name it "
+                                    "with --data-dir\n"));
 }
 
 TEST_F(DoctorTest, TokenThatOthersCanReadIsAProblem) {
@@ -131,13 +131,13 @@ TEST_F(DoctorTest, ProblemsOfTheEngineArePassedOn) {
 
 TEST_F(DoctorTest, EngineThatIsMissingOrSaysNonsenseIsAProblem) {
   SetEngine("echo hello; exit 1");
-  EXPECT_THAT(Run(server_.address()).out, HasSubstr("nothing readable (exit 1)"));
+  EXPECT_THAT(Run(server_.address()).out, HasSubstr("is not JSON (exit 1)"));
   SetEngine("kill -SEGV $$");
   EXPECT_THAT(Run(server_.address()).out, HasSubstr("ended by signal 11"));
   std::filesystem::remove(dir_ / "nerf-engine");
   const CommandResult result = Run(server_.address());
   EXPECT_EQ(result.exit_code, kWrongState);
-  EXPECT_THAT(result.out, HasSubstr("nerf-engine is not there"));
+  EXPECT_THAT(result.out, HasSubstr("nerf-engine is missing"));
 }
 
 TEST_F(DoctorTest, JsonListsEveryFinding) {

@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-// A field that somebody else owns. Used where a MarchedModel takes a field that the test keeps.
+// A field owned by the test. Used where a MarchedModel takes ownership of its field.
 class BorrowedField final : public RadianceField {
  public:
   explicit BorrowedField(const RadianceField& field) : field_(field) {}

@@ -5,7 +5,7 @@
 
 namespace nerf {
 
-// A clock that only moves when told to. Used by every test about leases, watches and ages.
+// A clock that only moves in Advance and JumpWall. Used by tests of leases, watches and ages.
 // Thread-safe.
 class FakeClock final : public Clock {
  public:
@@ -24,7 +24,7 @@ class FakeClock final : public Clock {
     now_ = now_ + delta;
     wall_now_ += delta;
   }
-  // Moves only the wall clock, in either direction, as when somebody sets the time.
+  // Moves only the wall clock, in either direction, as if the time was set.
   void JumpWall(absl::Duration delta) {
     MutexLock lock(mu_);
     wall_now_ += delta;

@@ -3,7 +3,7 @@
 //   --step-ms=N            a step takes N ms (default 5)
 //   --checkpoint-every=N   steps between checkpoints (default 10)
 //   --crash-at=N           raise SIGSEGV at step N     --exit-at=N   exit with code 3 at step N
-//   --hang-at=N            say nothing from step N on  --ignore-stop
+//   --hang-at=N            be silent from step N on    --ignore-stop
 //   --exit-at-start        exit with code 4 before hello
 //   --hostile              garbage, overlong lines, unknown types, foreign paths before each step
 //   --flood=N              N lines right after hello

@@ -14,7 +14,7 @@
 namespace nerf {
 namespace {
 
-// Remembers what it is told.
+// Records all calls.
 class RecordingObserver final : public TrainerObserver {
  public:
   std::vector<TrainProgress> progress;

@@ -40,7 +40,8 @@ struct Step {
   bool waits = true;
 };
 
-// The calls of two jobs' lives. Each step also works after an earlier one failed and was repeated.
+// All calls for two jobs, from creation to deletion. Each step also works after an earlier one
+// failed and was repeated.
 std::vector<Step> Story() {
   const auto lease = [](const std::string& id, uint64_t epoch) {
     return LeaseRef{{"default", id}, "worker-a", epoch};

@@ -721,7 +721,7 @@ TEST_F(HostileRequestsTest, EachIsRefusedWithCodeReasonAndFieldsAndChangesNothin
             v1::TrainingJob::QUEUED);
 }
 
-// A message over gRPC's limit never reaches a handler, and the server lives on.
+// A message over gRPC's limit reaches no handler, and the server keeps running.
 TEST_F(HostileRequestsTest, MessageOverTheLimitIsRefusedAndTheServerLivesOn) {
   v1::GetSceneRequest request;
   request.set_name(std::string(5 << 20, 'x'));
