@@ -74,7 +74,7 @@ class Session {
   absl::Duration TimeLeft(absl::Duration limit = absl::InfiniteDuration()) const;
   // The error of a command whose --timeout ran out. `what` continues the sentence: "before ...".
   absl::Status TimeIsOver(std::string_view what) const;
-  // Waits. Returns false, early, after Ctrl-C or when --timeout runs out.
+  // Waits for `duration`. Returns false at once after Ctrl-C or when --timeout runs out.
   bool Sleep(absl::Duration duration) const;
 
   // A line on standard error, unless --quiet; a JSON object with --progress json.

@@ -134,7 +134,7 @@ class Agent {
 
   // Metrics since the last message, and the job's counters at the last progress.
   v1::WorkerMetrics metrics_, metrics_in_flight_;
-  v1::WorkerMetrics figures_;  // last values, from the last progress since then
+  v1::WorkerMetrics figures_;  // the worker's figures of the last progress since then
   double step_seconds_sum_ = 0, in_flight_step_seconds_sum_ = 0;
   std::string counted_key_;
   TrainProgress counted_;

@@ -59,7 +59,7 @@ class EngineProcess final : public Engine {
       {
         MutexLock lock(mu);
         done = true;
-        // Under the lock: the caller destroys the condition variable when it wakes up.
+        // Notify with the lock held: the caller destroys the condition variable once it continues.
         forked.NotifyOne();
       }
       if (pid > 0) RunIo(pid);

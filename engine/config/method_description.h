@@ -12,7 +12,7 @@
 
 namespace nerf {
 
-// Another training, of which a file holds the weights, as far as its start must match.
+// The parts of a training that must match if another one starts from its weights.
 struct TrainedAs {
   const TrainConfig& config;
   int n_occupancy_levels = 1;
@@ -29,23 +29,23 @@ class MethodDescription {
   virtual DeviceSet training_devices() const = 0;
   virtual DeviceSet rendering_devices() const = 0;
 
-  // Every setting that the method knows, sorted by key, each with the devices that honor it (none:
-  // it stays at its default). Any other key is refused.
+  // The method's settings, sorted by key, each with the devices that honor it. One that no device
+  // honors must keep its default. Other keys are refused.
   virtual std::span<const Setting> settings() const = 0;
   // A config of the method with its defaults.
   virtual TrainConfig Defaults() const = 0;
 
-  // The tensors of the field that a config trains, as a model file (F16) holds them.
+  // The tensors of the trained field, as a model file (F16) holds them.
   virtual std::vector<TensorShape> FieldTensors(const TrainConfig& config) const = 0;
   // Host memory of a training step on the CPU, in bytes.
   virtual uint64_t StepBytes(const TrainConfig& config, int n_occupancy_levels,
                              int n_threads) const = 0;
   // Host memory of one copy of the training's state, as checkpoints hold it, in bytes.
   virtual uint64_t StateBytes(const TrainConfig& config, int n_occupancy_levels) const = 0;
-  // Whether weights trained as `start` mean the same in a training as `wanted`: what the shapes of
-  // tensors do not tell. Errors: InvalidArgument with both values.
+  // OK if a training as `wanted` can start from weights trained as `start`. Compares what the
+  // shapes of tensors do not show. Errors: InvalidArgument with both values.
   virtual absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const = 0;
-  // Changes the settings that make no sense for a training that starts from trained weights.
+  // Changes settings that make no sense for a training that starts from trained weights.
   virtual void AdaptToStart(TrainConfig* config) const {}
 };
 

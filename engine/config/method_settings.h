@@ -8,11 +8,11 @@
 
 namespace nerf {
 
-// The settings that belong to one method: a value of the struct that its describe/ folder declares.
-// Copies are independent. T has defaults for every member and operator==.
+// The settings of one method: a value of the struct that its describe/ folder declares. Copies are
+// independent. T has defaults for every member and operator==.
 class MethodSettings {
  public:
-  MethodSettings() = default;  // the defaults of whatever method reads it
+  MethodSettings() = default;  // each method reads its own defaults
   MethodSettings(const MethodSettings& other)
       : held_(other.held_ == nullptr ? nullptr : other.held_->Clone()) {}
   MethodSettings(MethodSettings&&) noexcept = default;
@@ -32,7 +32,7 @@ class MethodSettings {
     if (held_ == nullptr) held_ = std::make_unique<Held<T>>();
     return static_cast<Held<T>&>(*held_).value;
   }
-  // Whether the settings are a T, or none was set so far.
+  // True if the settings are a T or were never set.
   template <typename T>
   bool Holds() const {
     return held_ == nullptr || held_->type() == typeid(T);

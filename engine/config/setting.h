@@ -19,15 +19,15 @@ DeviceSet DeviceSetOf(std::string_view device);
 
 enum class SettingKind { kWhole, kPowerOfTwo, kNumber, kLoss };
 
-// One setting: its key, what it may be, what it means, and how it is read from a config. Values
-// pass as doubles, which hold ints and floats exactly; a choice is its index.
+// One setting: its key, range and meaning, and how it is read from a config. Values pass as
+// doubles, which hold ints and floats exactly; a choice is its index.
 struct Setting {
   std::string_view key;
   SettingKind kind = SettingKind::kNumber;
   double min = 0, max = 0;             // inclusive; unused for choices
   std::string_view text;               // one line for help
   DeviceSet devices = kOnEveryDevice;  // that honor it
-  bool may_be_zero = true;             // where the range has 0 inside
+  bool may_be_zero = true;             // false: 0 is refused although it is in the range
   double (*get)(const TrainConfig& config) = nullptr;
   void (*set)(double value, TrainConfig* config) = nullptr;
 
@@ -64,8 +64,7 @@ struct Member<member> {
 
 }  // namespace setting_internal
 
-// The setting that lives in `member` of TrainConfig or of a method's struct: an int, a float or a
-// Loss.
+// The setting stored in `member` of TrainConfig or of a method's struct: an int, a float or a Loss.
 template <auto member>
 constexpr Setting SettingOf(std::string_view key, double min, double max, std::string_view text) {
   using Access = setting_internal::Member<member>;
@@ -90,7 +89,7 @@ std::string SettingText(const Setting& setting, const TrainConfig& config);
 
 // The settings of TrainConfig itself, sorted by key. A method lists those that it honors.
 std::span<const Setting> SharedSettings();
-// One of them, honored by `devices`. Requires: there is one.
+// The one with this key, honored by `devices`. Requires: it exists.
 Setting SharedSetting(std::string_view key, DeviceSet devices = kOnEveryDevice);
 
 }  // namespace nerf

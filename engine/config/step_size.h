@@ -16,7 +16,7 @@ inline int LargestTargetSamples(const TrainConfig& config) {
   return static_cast<int>(std::lround(config.target_samples * double{config.batch_growth}));
 }
 
-// Most samples that a step of a training keeps: the first step meets a fully occupied grid, later
+// Most samples that a step of a training keeps. The first steps have a fully occupied grid; later
 // ones have about target_samples.
 inline uint64_t MaxStepSamples(const TrainConfig& config) {
   return std::max(2 * static_cast<uint64_t>(LargestTargetSamples(config)),

@@ -33,7 +33,7 @@ struct TrainConfig {
   Background background = Background::kAuto;  // kAuto: random where images have alpha, else black
   int test_every = 8;  // for data sets without a split of their own; 0 holds out none
 
-  // Sampling. Negative near, step and cone stand for the scene's own; a step is never 0.
+  // Sampling. Negative near, step and cone mean the scene's own; step is never 0.
   float near = -1, step = -1, cone = -1;
   float initial_step_scale = 3;
   int target_samples = 8192;  // at first
@@ -65,7 +65,7 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-// Errors: InvalidArgument naming the field, where budget or test_every mean nothing.
+// Errors: InvalidArgument naming the field if budget or test_every is out of range.
 absl::Status CheckBudgetAndSplit(const TrainConfig& config);
 
 // "steps", "samples", "seconds"; "auto", "white", "black", "random"; "huber", "mse".

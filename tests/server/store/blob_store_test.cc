@@ -142,7 +142,7 @@ TEST_F(BlobStoreTest, ReadsOfWhatIsNotThere) {
   EXPECT_THAT(store_->Read(RefOf("other"), 0, 1),
               FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
   EXPECT_THAT(store_->Read({blob.sha256, 6}, 0, 1), StatusIs(StatusCode::kNotFound))
-      << "a wrong size is a wrong name";
+      << "the size is part of the name";
   EXPECT_THAT(store_->Read(blob, 8, 1),
               FailsWith(StatusCode::kOutOfRange, reason::kOffsetOutOfRange));
   EXPECT_THAT(store_->Read(blob, UINT64_MAX, UINT64_MAX), StatusIs(StatusCode::kOutOfRange));
@@ -260,7 +260,7 @@ TEST_F(BlobStoreTest, DiskFloorRefusesUploadsAndKeepsReads) {
 // renamed file is removed again, and a retry must not report that it is stored.
 TEST_F(BlobStoreTest, UploadWhoseNameCouldNotBeSyncedStartsOver) {
 #if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "UBSan needs file descriptors itself to look at memory";
+  GTEST_SKIP() << "UBSan itself needs file descriptors";
 #endif
   const std::string content = "content";
   const BlobRef blob = RefOf(content);

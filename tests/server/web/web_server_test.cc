@@ -514,7 +514,8 @@ TEST_F(WebServerTest, MemoryForBodiesIsSharedByAll) {
                                           spaces + "{}" + spaces);
   EXPECT_EQ(Ask(request).status, 503);
   EXPECT_EQ(Call("TrainingService/ListTrainingJobs", spaces + "{}").status, 200);
-  EXPECT_EQ(Call("TrainingService/ListTrainingJobs", spaces + "{}").status, 200) << "given back";
+  EXPECT_EQ(Call("TrainingService/ListTrainingJobs", spaces + "{}").status, 200)
+      << "the first body was released";
 }
 
 TEST_F(WebServerTest, SlowHeadersAreCutOff) {
@@ -546,7 +547,8 @@ TEST_F(WebServerTest, IdleConnectionsEndInTime) {
   EXPECT_EQ(asked.Ask(HttpRequest("GET", "/none")).status, 404);
   services_.clock.Advance(options_.limits.header_timeout);
   EXPECT_TRUE(never_asks.HasEnded());
-  EXPECT_EQ(asked.Ask(HttpRequest("GET", "/none")).status, 404) << "it has longer";
+  EXPECT_EQ(asked.Ask(HttpRequest("GET", "/none")).status, 404)
+      << "idle connections have a longer limit";
   // Once another request is served, its response has been written completely.
   EXPECT_EQ(Ask(HttpRequest("GET", "/none")).status, 404);
   services_.clock.Advance(options_.limits.idle_timeout);
