@@ -137,7 +137,7 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
     const v1::BlobRef& blob = missing[i];
     const auto file = by_digest.find(blob.sha256());
     if (file == by_digest.end()) {
-      return absl::InternalError("the server reports a missing blob that it was not asked for");
+      return absl::InternalError("the server reports a missing blob that was not in the request");
     }
     if (session.TimeLeft() <= absl::ZeroDuration()) {
       return session.TimeIsOver("while files were being sent");

@@ -148,7 +148,7 @@ TEST_F(SceneCatalogTest, SceneInUseCannotBeDeleted) {
   EXPECT_THAT(harness_.scenes->Delete({"default", "scene"}), IsOk());
   EXPECT_THAT(harness_.scenes->Delete({"default", "scene"}), StatusIs(StatusCode::kNotFound));
   harness_.Restart();
-  EXPECT_EQ(harness_.StateOf("one"), JobState::kSucceeded) << "its jobs stay";
+  EXPECT_EQ(harness_.StateOf("one"), JobState::kSucceeded) << "jobs of the scene remain";
 }
 
 TEST_F(SceneCatalogTest, BlobsAreReachableAsLongAsTheSceneAndThenLetGoOf) {
