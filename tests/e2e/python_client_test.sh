@@ -16,30 +16,15 @@ if ! plugin=$(command -v grpc_python_plugin) || ! command -v protoc >/dev/null; 
   exit 77
 fi
 
-scratch=$(mktemp -d)
-nerfd=
-end() {
-  if [ -n "$nerfd" ]; then
-    kill "$nerfd" 2>/dev/null || true
-    wait "$nerfd" || true
-  fi
-  rm -rf "$scratch"
-}
-trap end EXIT
+. "$source/tests/e2e/start_nerfd.sh"
 
 mkdir "$scratch/stubs" "$scratch/server" "$scratch/views"
 protoc -I"$source/proto" -I"$source/third_party/googleapis" --plugin=protoc-gen-grpc="$plugin" \
   --python_out="$scratch/stubs" --grpc_out="$scratch/stubs" \
   "$source"/third_party/googleapis/google/*/*.proto "$source"/proto/nerf/v1/*.proto
 
-"$binaries/nerfd" --data-dir "$scratch/server" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
-  --web-listen 127.0.0.1:0 2>"$scratch/nerfd.log" &
-nerfd=$!
-for _ in $(seq 200); do
-  [ -e "$scratch/server/nerfd.ports" ] && break
-  sleep 0.1
-done
-address=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/server/nerfd.ports")
+start_nerfd "$binaries"
+address=$(served_address grpc)
 
 export PYTHONPATH="$scratch/stubs" PYTHONDONTWRITEBYTECODE=1
 "$python" "$source/examples/python/train_and_render.py" "$source/examples/mic" --server "$address" --samples 1e6 \

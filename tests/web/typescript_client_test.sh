@@ -18,24 +18,9 @@ cp "$source"/examples/typescript/{package.json,package-lock.json,tsconfig.json,t
 install_packages .
 npm run --silent build
 
-scratch=$(mktemp -d)
-nerfd=
-end() {
-  if [ -n "$nerfd" ]; then
-    kill "$nerfd" 2>/dev/null || true
-    wait "$nerfd" || true
-  fi
-  rm -rf "$scratch"
-}
-trap end EXIT
-"$binaries/nerfd" --data-dir "$scratch/server" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --web-listen 127.0.0.1:0 \
-  2>"$scratch/nerfd.log" &
-nerfd=$!
-for _ in $(seq 200); do
-  [ -e "$scratch/server/nerfd.ports" ] && break
-  sleep 0.1
-done
-url=http://$(sed -n 's/.*"web":"\([^"]*\)".*/\1/p' "$scratch/server/nerfd.ports")
+. "$source/tests/e2e/start_nerfd.sh"
+start_nerfd "$binaries"
+url=http://$(served_address web)
 npm start --silent -- "$source/examples/mic" --server "$url" --samples 1e6 --out "$scratch" | tee "$scratch/output"
 grep -q '^SUCCEEDED 100%' "$scratch/output"
 psnr=$(sed -n 's/.* PSNR \([0-9]*\)\..*/\1/p' "$scratch/output")
