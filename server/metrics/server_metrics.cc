@@ -57,6 +57,7 @@ double Amount(double value) { return std::isfinite(value) && value > 0 ? value :
 }  // namespace
 
 struct ServerMetrics::Families {
+  // Over 80 lines because each family has its line here and below.
   explicit Families(Registry& r)
       : build_info(NewGauge(r, "nerfd_build_info", "Always 1; the labels say what was built.")),
         jobs(NewGauge(r, "nerfd_jobs", "Training jobs in the store, by state.")),
