@@ -35,6 +35,7 @@ std::string QueueReasonText(const v1::TrainingJob& job) {
   const char* words = code == "WORKER_LOST"      ? "its worker was lost"
                       : code == "WORKER_DRAINED" ? "its worker handed it back"
                       : code == "ENGINE_CRASHED" ? "the engine crashed"
+                      : code == "NO_ROOM"        ? "its worker had no room on its disk"
                       : code == "PREEMPTED"      ? "another job took its place"
                                                  : nullptr;
   return words == nullptr ? code : fmt::format("{} ({})", words, code);

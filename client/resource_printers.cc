@@ -276,6 +276,11 @@ void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers
                   worker.version(), worker.device_description()});
   }
   table.Print(printer.out);
+  for (const v1::Worker& worker : workers) {
+    if (worker.state_message().empty()) continue;
+    printer.out << fmt::format("{}: {}\n", ShortName(worker.name()),
+                               PlainText(worker.state_message()));
+  }
 }
 
 void PrintValidation(const Printer& printer, const v1::ValidateSceneResponse& validation) {

@@ -174,6 +174,10 @@ void Agent::OnClosed(int generation, const CallResult& result) {
     in_flight_step_seconds_sum_ = 0;
     write_in_flight_ = false;
   }
+  if (result.reason == reason::kWorkerReplaced) {
+    result_ = result;  // two processes with one id would end each other's streams for ever
+    return;
+  }
   const bool refused = result.code == absl::StatusCode::kUnauthenticated ||
                        result.code == absl::StatusCode::kPermissionDenied ||
                        result.code == absl::StatusCode::kUnimplemented ||

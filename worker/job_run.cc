@@ -129,18 +129,18 @@ void JobRun::OnFetched(const FetchResult& result) {
   }
   LogWarning("cannot fetch the job's files", {{"job", name()}, {"error", result.result.message}});
   const bool corrupt = result.result.code == absl::StatusCode::kDataLoss;
+  // Folders of earlier jobs may still be removed. Otherwise another worker may have room.
+  if (result.result.reason == reason::kWorkerExhausted &&
+      ++fetches_without_room_ >= options_.max_fetches_without_room) {
+    FinishWithoutRoom(result.result.message);
+    return;
+  }
   std::optional<absl::Duration> pause = fetch_retry_.After(result.result);
   if (corrupt && ++corrupt_fetches_ < options_.max_corrupt_fetches) {
     pause = options_.retry.first_pause;
   }
   if (pause.has_value()) {
     next_fetch_ = context_.clock.Now() + *pause;
-    return;
-  }
-  if (result.result.reason == reason::kWorkerExhausted) {
-    // Another worker may have room.
-    LogError("no room for the job's files, handing it back", {{"job", name()}});
-    Finish(v1::JobReport::RELEASED);
     return;
   }
   FinishFailed(Prefixed("fetching the job's files", ToStatus(result.result)));
@@ -389,6 +389,10 @@ void JobRun::On(const protocol::Done& done) {
 }
 
 void JobRun::On(const protocol::Failed& failed) {
+  // A full disk of this machine is no fault of the job.
+  if (failed.error.reason == reason::kStoreReadOnly) {
+    return FinishWithoutRoom(failed.error.message);
+  }
   for (const protocol::Problem& problem : failed.problems) {
     *report_.add_problems() = ToProto(problem);
   }
@@ -417,6 +421,12 @@ void JobRun::OnEngineExit(const EngineExit& exit, bool shared) {
 
 void JobRun::OnEngineHopeless(const std::string& why) {
   if (stage_ <= Stage::kWaiting) FinishCrashed(why, /*shared=*/false);
+}
+
+void JobRun::FinishWithoutRoom(const std::string& why) {
+  LogError("no room for the job's files, handing it back", {{"job", name()}, {"error", why}});
+  report_.set_release_reason(v1::JobReport::NO_ROOM);
+  Finish(v1::JobReport::RELEASED);
 }
 
 void JobRun::FinishWithoutResult(const CallResult& refusal) {

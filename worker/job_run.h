@@ -36,6 +36,7 @@ struct JobRunOptions {
   absl::Duration preview_interval = absl::Seconds(10);
   // A file whose digest differs is fetched at most this often.
   int max_corrupt_fetches = 3;
+  int max_fetches_without_room = 3;  // then the job is handed back
 };
 
 // The parts of the worker that a job uses. They outlive the job; the functions are called on the
@@ -156,6 +157,8 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   // The engine has ended its work. Waits for the last commit, then reports `phase`.
   void Finish(v1::JobReport::Phase phase);
   void FinishCrashed(const std::string& how, bool shared);
+  // Hands the job back: the disk of this machine is full.
+  void FinishWithoutRoom(const std::string& why);
   // The server refused the newest checkpoint, which would be the job's result.
   void FinishWithoutResult(const CallResult& refusal);
   void FinishFailed(const absl::Status& error);
@@ -178,6 +181,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   std::stop_source transfers_;  // stops all downloads and uploads of this run
   bool fetch_in_flight_ = false;
   int corrupt_fetches_ = 0;
+  int fetches_without_room_ = 0;
   Retry fetch_retry_;
   SteadyTime next_fetch_;
   JobFiles files_;

@@ -99,12 +99,12 @@ struct Server {
   std::unique_ptr<QueueMetrics> queue_metrics;
   std::unique_ptr<BlobStore> blobs;
   std::unique_ptr<SqliteStore> store;
+  std::unique_ptr<WorkerTable> workers;
   std::unique_ptr<QueueState> state;
   std::unique_ptr<JobQueue> queue;
   std::unique_ptr<LeaseTable> leases;
   std::unique_ptr<SceneCatalog> scenes;
   std::unique_ptr<ModelCatalog> models;
-  std::unique_ptr<WorkerTable> workers;
   std::unique_ptr<RpcServer> rpc;
   std::unique_ptr<HealthServer> health;
   std::unique_ptr<MetricsListener> metrics_listener;
@@ -129,11 +129,11 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
                                                    .observer = server->queue_metrics.get(),
                                                    .machine_clock = &server->machine_clock,
                                                    .groups_commits = true}));
+  server->workers = std::make_unique<WorkerTable>(&server->clock, flags.lease_ttl);
   server->queue = std::make_unique<JobQueue>(server->state.get());
-  server->leases = std::make_unique<LeaseTable>(server->state.get());
+  server->leases = std::make_unique<LeaseTable>(server->state.get(), server->workers.get());
   server->scenes = std::make_unique<SceneCatalog>(server->state.get());
   server->models = std::make_unique<ModelCatalog>(server->state.get());
-  server->workers = std::make_unique<WorkerTable>(&server->clock, flags.lease_ttl);
   return absl::OkStatus();
 }
 

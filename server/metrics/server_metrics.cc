@@ -27,12 +27,12 @@ using prometheus::Registry;
 const prometheus::Labels kQueueLabels = {{"queue", "default"}, {"priority_class", "normal"}};
 constexpr const char* kJobStates[] = {"QUEUED",     "PREPARING", "RUNNING", "PAUSING",  "PAUSED",
                                       "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
-constexpr const char* kAttemptResults[] = {"completed",    "lease_expired", "drained",
-                                           "engine_crash", "failed",        "cancelled"};
+constexpr const char* kAttemptResults[] = {"completed", "lease_expired", "drained", "engine_crash",
+                                           "failed",    "cancelled",     "no_room"};
 // Counters that alerts read start at 0: rate() does not see the event with which a series appears.
 constexpr const char* kFailureReasons[] = {"DATASET_INVALID", "ENGINE_CRASHED", "INIT_INVALID",
                                            "OUT_OF_MEMORY", "TRAINING_DIVERGED"};
-constexpr const char* kWorkerStates[] = {"idle", "busy", "draining", "lost"};
+constexpr const char* kWorkerStates[] = {"idle", "busy", "draining", "lost", "unhealthy"};
 
 const Histogram::BucketBoundaries kCommitSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                                                     0.05,   0.1,   0.25,   0.5,   1,    2.5};

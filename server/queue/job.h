@@ -134,8 +134,10 @@ struct Job {
   QueueReason queue_reason = QueueReason::kNone;  // set only in QUEUED
   uint32_t attempt = 0;                           // placements on a worker; 0 before the first
   uint32_t crashes_in_row = 0;  // counted engine crashes since the last committed checkpoint
-  bool crashed_since_checkpoint =
-      false;       // any crash, also an uncounted one (the engine had other work, too)
+  // Any crash since then, also an uncounted one (the engine had other work, too).
+  bool crashed_since_checkpoint = false;
+  // Workers on which its engine died since the last checkpoint. Others are tried first.
+  std::vector<std::string> crashed_on;
   JobLease lease;  // of its only part
   JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +19,11 @@ struct JobEntry {
   Job job;
   SteadyTime progress_stored_at;
   SteadyTime queued_at;  // start of its wait, while it is QUEUED
+  // Workers without room for the job's files and, if no other is left, when it is tried again. Not
+  // stored: a restart tries at once.
+  std::set<std::string> no_room_on;
+  absl::Duration no_room_pause = absl::ZeroDuration();
+  SteadyTime aside_until;
   WatchLog log;
 };
 

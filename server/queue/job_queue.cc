@@ -187,6 +187,15 @@ size_t JobQueue::QueuedAhead(const Job& job) {
   return n_ahead;
 }
 
+absl::Duration JobQueue::WaitsAside(const Job& job) {
+  MutexLock lock(state_.mu);
+  const auto found = state_.jobs.find(job.key);
+  if (found == state_.jobs.end() || found->second.job.state != JobState::kQueued) {
+    return absl::ZeroDuration();
+  }
+  return std::max(absl::ZeroDuration(), found->second.aside_until - state_.clock.Now());
+}
+
 std::map<std::string, std::vector<uint64_t>> JobQueue::QueuedByCapability() {
   std::map<std::string, std::vector<uint64_t>> queued;
   MutexLock lock(state_.mu);

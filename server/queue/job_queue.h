@@ -64,6 +64,8 @@ class JobQueue {
   bool IsQueued(const Job& job);
   // Number of queued jobs with the same CapabilityOf that were created before it.
   size_t QueuedAhead(const Job& job);
+  // How much longer the job waits aside because no worker had room for it; otherwise zero.
+  absl::Duration WaitsAside(const Job& job);
   // The data for many calls of QueuedAhead: create_sequence of the queued jobs by capability, in
   // order.
   std::map<std::string, std::vector<uint64_t>> QueuedByCapability();

@@ -81,6 +81,8 @@ std::string_view QueueReasonName(QueueReason reason) {
       return "PREEMPTED";
     case QueueReason::kEngineCrashed:
       return "ENGINE_CRASHED";
+    case QueueReason::kNoRoom:
+      return "NO_ROOM";
   }
   return "";
 }
@@ -88,7 +90,7 @@ std::string_view QueueReasonName(QueueReason reason) {
 absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name) {
   for (QueueReason reason :
        {QueueReason::kNone, QueueReason::kWorkerLost, QueueReason::kWorkerDrained,
-        QueueReason::kPreempted, QueueReason::kEngineCrashed}) {
+        QueueReason::kPreempted, QueueReason::kEngineCrashed, QueueReason::kNoRoom}) {
     if (QueueReasonName(reason) == name) return reason;
   }
   return absl::InvalidArgumentError(fmt::format("no queue reason is called {}", name));

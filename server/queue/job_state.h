@@ -35,7 +35,14 @@ inline constexpr std::array kAllJobStates = {
     JobState::kSucceeded, JobState::kFailed,    JobState::kCancelled};
 
 // Why a job that was placed before is queued (again).
-enum class QueueReason { kNone, kWorkerLost, kWorkerDrained, kPreempted, kEngineCrashed };
+enum class QueueReason {
+  kNone,
+  kWorkerLost,
+  kWorkerDrained,
+  kPreempted,
+  kEngineCrashed,
+  kNoRoom  // the worker had no room on its disk
+};
 
 // True if the diagram above has this arrow.
 bool IsLegalTransition(JobState from, JobState to);
@@ -50,7 +57,7 @@ bool HoldsLease(JobState state);
 std::string_view JobStateName(JobState state);
 absl::StatusOr<JobState> ParseJobState(std::string_view name);
 
-// "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED".
+// "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED", "NO_ROOM".
 std::string_view QueueReasonName(QueueReason reason);
 absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name);
 

@@ -186,12 +186,43 @@ LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worke
   return grant;
 }
 
+bool LeaseTable::GoesElsewhere(const JobEntry& entry, const std::string& worker) {
+  if (workers_ == nullptr) return false;
+  const Job& job = entry.job;
+  const bool crashed_here =
+      std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) != job.crashed_on.end();
+  if (!crashed_here && !entry.no_room_on.contains(worker)) return false;
+  std::set<std::string> tried = entry.no_room_on;
+  tried.insert(job.crashed_on.begin(), job.crashed_on.end());
+  if (!workers_->AnotherOffers(CapabilityOf(job), tried)) return false;
+  // The others may be busy for long. The last attempt is never made where the job has crashed.
+  const bool is_last_attempt =
+      job.crashes_in_row + 1 >= static_cast<uint32_t>(state_.options.max_attempts);
+  return (crashed_here && is_last_attempt) ||
+         state_.clock.Now() - entry.queued_at < kElsewherePause;
+}
+
+void LeaseTable::PutAside(JobEntry& entry, const std::string& worker) {
+  entry.no_room_on.insert(worker);
+  if (workers_ != nullptr && workers_->AnotherOffers(CapabilityOf(entry.job), entry.no_room_on)) {
+    return;
+  }
+  entry.no_room_on.clear();
+  entry.no_room_pause = std::clamp(2 * entry.no_room_pause, kFirstNoRoomPause, kMaxNoRoomPause);
+  entry.aside_until = state_.clock.Now() + entry.no_room_pause;
+  state_.jobs_aside.emplace(entry.aside_until, entry.job.key);
+}
+
 JobEntry* LeaseTable::OldestFor(const GrantRequest& request) {
+  if (workers_ != nullptr && !workers_->MayTakeJob(request.worker)) return nullptr;
+  const SteadyTime now = state_.clock.Now();
   for (const auto& [sequence, capability] : state_.queued_jobs) {
     if (!OffersCapability(request.capabilities, capability)) continue;
     const ResourceKey& key = state_.job_order.at(sequence);
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
-    return &state_.jobs.at(key);
+    JobEntry& entry = state_.jobs.at(key);
+    if (now < entry.aside_until || GoesElsewhere(entry, request.worker)) continue;
+    return &entry;
   }
   return nullptr;
 }
@@ -295,6 +326,9 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
   job.checkpoints.push_back(result.checkpoint);
   job.crashes_in_row = 0;
   job.crashed_since_checkpoint = false;
+  job.crashed_on.clear();
+  entry.no_room_on.clear();
+  entry.no_room_pause = absl::ZeroDuration();
   if (checkpoint.preview_psnr.has_value()) {
     job.best_preview_psnr = std::max(job.best_preview_psnr.value_or(*checkpoint.preview_psnr),
                                      *checkpoint.preview_psnr);
@@ -303,6 +337,7 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
   leased.change.Record(JobEventKind::kCheckpointCommitted, checkpoint.step);
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(leased.change)));
   ReleaseBlobs(result.retired);
+  if (workers_ != nullptr) workers_->EngineWorked(std::string(entry.job.lease.holder()));
   LogInfo("checkpoint committed", {{"project", lease.job.project},
                                    {"job", lease.job.id},
                                    {"step", checkpoint.step},
@@ -349,13 +384,16 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   return entry.job;
 }
 
-absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease) {
+absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reason) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
-  NERF_RETURN_IF_ERROR(
-      EndPlacement(leased.change, QueueReason::kWorkerDrained, /*keep_holder=*/false));
+  const std::string worker(leased.entry->job.lease.holder());
+  NERF_RETURN_IF_ERROR(EndPlacement(leased.change, reason, /*keep_holder=*/false));
+  // Before it is queued: whoever is woken by that sees that it waits aside.
+  const bool no_room = reason == QueueReason::kNoRoom;
+  if (no_room) PutAside(*leased.entry, worker);
   NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  state_.observer.OnAttemptEnded(leased.entry->job, "drained");
+  state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : "drained");
   return leased.entry->job;
 }
 
@@ -365,7 +403,14 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
   NERF_ASSIGN_OR_RETURN(LeasedChange leased,
                         BeginLeased(lease, "ReportEngineCrash", JobState::kRunning));
   Job& job = leased.change.job;
-  if (!shared_engine) ++job.crashes_in_row;
+  const std::string worker(leased.entry->job.lease.holder());
+  if (!shared_engine) {
+    ++job.crashes_in_row;
+    if (!job.lease.members.empty() &&
+        std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) == job.crashed_on.end()) {
+      job.crashed_on.push_back(worker);
+    }
+  }
   job.crashed_since_checkpoint = true;
   const bool may_go_on = job.crashes_in_row < static_cast<uint32_t>(state_.options.max_attempts) ||
                          job.state == JobState::kCancelling;
@@ -383,6 +428,7 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
   }
   NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
   const Job& now = leased.entry->job;
+  if (workers_ != nullptr && !shared_engine) workers_->EngineDied(worker, lease.job);
   state_.observer.OnAttemptEnded(now, "engine_crash");
   LogWarning("engine crashed", {{"project", lease.job.project},
                                 {"job", lease.job.id},
@@ -396,6 +442,10 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
 void LeaseTable::ExpireLeases() {
   QueueLock lock(state_);
   const SteadyTime now = state_.clock.Now();
+  while (!state_.jobs_aside.empty() && state_.jobs_aside.begin()->first <= now) {
+    state_.jobs_aside.erase(state_.jobs_aside.begin());
+    for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+  }
   std::vector<LeaseKey> expired;  // ending a placement changes the original
   for (const auto& [lease, deadline] : state_.lease_deadlines) {
     if (now >= deadline && !state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {

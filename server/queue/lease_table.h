@@ -15,6 +15,7 @@
 #include "server/queue/job.h"
 #include "server/queue/lease.h"
 #include "server/queue/queue_state.h"
+#include "server/queue/worker_table.h"
 
 namespace nerf {
 
@@ -81,7 +82,14 @@ class WorkSubscription {
 // the store cannot write. Thread-safe. `state` outlives the table and everything it hands out.
 class LeaseTable {
  public:
-  explicit LeaseTable(QueueState* state) : state_(*state) {}
+  static constexpr absl::Duration kFirstNoRoomPause = absl::Seconds(30);
+  static constexpr absl::Duration kMaxNoRoomPause = absl::Minutes(10);
+  // How long a job that crashed on a worker waits for others that are busy.
+  static constexpr absl::Duration kElsewherePause = absl::Minutes(10);
+
+  // `workers` outlives the table. Without it every worker is healthy and the only one.
+  explicit LeaseTable(QueueState* state, WorkerTable* workers = nullptr)
+      : state_(*state), workers_(workers) {}
 
   // `on_work` runs, on any thread and without locks held, whenever Acquire may have a job for the
   // worker or the order for a job that it holds has changed. It should only wake the worker.
@@ -90,7 +98,9 @@ class LeaseTable {
   // A worker has connected and says which leases it holds. Leases that it should hold and does not
   // name end at once (WORKER_LOST).
   absl::Status Attach(const std::string& worker, std::span<const LeaseRef> held);
-  // Grants the oldest queued job that the worker may take; nullopt without one.
+  // Grants the oldest queued job that the worker may take; nullopt without one. An unhealthy worker
+  // may take none. A job that has crashed on it, or that it had no room for, goes to another worker
+  // first, where one is connected that offers what the job needs.
   // InvalidArgument FIELD_INVALID for a bad id.
   absl::StatusOr<std::optional<LeaseGrant>> Acquire(const GrantRequest& request);
 
@@ -110,8 +120,11 @@ class LeaseTable {
   // kSucceeded ends PAUSED (the next attempt finishes at once). Repeating it succeeds.
   // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused without a request).
   absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
-  // The worker drains and hands the lease back: the job is queued again (WORKER_DRAINED).
-  absl::StatusOr<Job> Release(const LeaseRef& lease);
+  // The worker hands the lease back, because it drains (kWorkerDrained) or has no room for the job's
+  // files (kNoRoom). The job is queued again for that reason. If no worker has room it waits aside,
+  // so that jobs behind it start, and is tried again after growing pauses.
+  absl::StatusOr<Job> Release(const LeaseRef& lease,
+                              QueueReason reason = QueueReason::kWorkerDrained);
   // The engine died. Queued again (ENGINE_CRASHED), or FAILED with reason ENGINE_CRASHED after
   // max_attempts crashes in a row without a new checkpoint; `message` describes the crash. With
   // `shared_engine` (the engine had other work, too) the crash is not counted, but the next grants
@@ -119,8 +132,8 @@ class LeaseTable {
   absl::StatusOr<Job> ReportEngineCrash(const LeaseRef& lease, std::string_view message,
                                         bool shared_engine = false);
 
-  // Expires leases. Call about once a second. Does not wait for the store; the next call retries
-  // what it refused.
+  // Expires leases, and wakes workers for jobs that have waited aside. Call about once a second.
+  // Does not wait for the store; the next call retries what it refused.
   void ExpireLeases();
 
  private:
@@ -149,6 +162,11 @@ class LeaseTable {
   // CANCELLED if a client asked for that. With `keep_holder` the holder may take the lease up
   // again.
   static absl::Status EndPlacement(JobChange& change, QueueReason reason, bool keep_holder);
+  // Whether another worker is to have the job before this one.
+  bool GoesElsewhere(const JobEntry& entry, const std::string& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  void PutAside(JobEntry& entry, const std::string& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   JobEntry* OldestFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
@@ -157,6 +175,7 @@ class LeaseTable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   QueueState& state_;
+  WorkerTable* const workers_;  // may be null
 };
 
 }  // namespace nerf

@@ -159,6 +159,8 @@ class QueueState {
   // Deadlines of held leases (HoldsLease).
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
+  // Jobs that wait aside (JobEntry::aside_until), by the time of their next try.
+  std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
   // Jobs whose creation is being stored: they already refer to scenes, models and blobs.
   std::map<ResourceKey, Job> jobs_in_creation ABSL_GUARDED_BY(mu);
   std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);

@@ -36,23 +36,53 @@ std::string FirstOf(const std::vector<std::string>& names) {
   return text;
 }
 
+bool IsCapable(const WorkerRecord& worker, const Job& job) {
+  return OffersCapability(worker.description.methods, CapabilityOf(job));
+}
+
+// Why a job waits that no connected and healthy worker can take. `n_workers` take other jobs.
+QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, size_t n_workers) {
+  for (const WorkerRecord& worker : workers) {
+    if (worker.state != WorkerState::kUnhealthy || !worker.connected) continue;
+    if (!IsCapable(worker, job)) continue;
+    return {kWaitWorkersUnhealthy,
+            fmt::format("worker {} is unhealthy: {}", worker.description.id, worker.state_message)};
+  }
+  if (n_workers > 0) return NoCapableWorker(std::string(CapabilityOf(job)), workers);
+  return {kWaitNoWorker, "no worker is connected"};
+}
+
 }  // namespace
 
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
+                                     absl::Duration aside,
                                      const std::function<size_t()>& count_ahead) {
   if (job.state != JobState::kQueued) return std::nullopt;
-  size_t n_workers = 0, n_capable = 0;
-  std::vector<std::string> busy_with;
+  if (aside > absl::ZeroDuration()) {
+    return QueueWait{kWaitNoRoom,
+                     fmt::format("no worker had room for its files; next try in {} s",
+                                 absl::ToInt64Seconds(absl::Ceil(aside, absl::Seconds(1))))};
+  }
+  size_t n_workers = 0;
+  std::vector<const WorkerRecord*> capable, untried;
   for (const WorkerRecord& worker : workers) {
     if (worker.job == job.key) return std::nullopt;
     if (!TakesJobs(worker)) continue;
     ++n_workers;
-    if (!OffersCapability(worker.description.methods, CapabilityOf(job))) continue;
-    ++n_capable;
-    if (worker.state == WorkerState::kBusy) busy_with.push_back(worker.job->id);
+    if (!IsCapable(worker, job)) continue;
+    capable.push_back(&worker);
+    const auto& crashed_on = job.crashed_on;
+    const auto found = std::find(crashed_on.begin(), crashed_on.end(), worker.description.id);
+    if (found == crashed_on.end()) untried.push_back(&worker);
   }
-  if (n_workers == 0) return QueueWait{kWaitNoWorker, "no worker is connected"};
-  if (n_capable == 0) return NoCapableWorker(std::string(CapabilityOf(job)), workers);
+  if (capable.empty()) return NoWorkerFor(job, workers, n_workers);
+  // After a crash it waits for a worker on which it has not crashed.
+  if (!untried.empty()) capable = std::move(untried);
+  const size_t n_capable = capable.size();
+  std::vector<std::string> busy_with;
+  for (const WorkerRecord* worker : capable) {
+    if (worker->state == WorkerState::kBusy) busy_with.push_back(worker->job->id);
+  }
   if (busy_with.size() < n_capable) return std::nullopt;
   std::string message =
       n_capable == 1 ? fmt::format("the only worker for it is busy with job {}", busy_with[0])

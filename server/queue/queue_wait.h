@@ -24,11 +24,17 @@ inline constexpr std::string_view kWaitNoWorker = "NO_WORKER";
 inline constexpr std::string_view kWaitNoCapableWorker = "NO_CAPABLE_WORKER";
 // All workers that have its method are training other jobs.
 inline constexpr std::string_view kWaitWorkersBusy = "WORKERS_BUSY";
+// All workers that are connected are unhealthy.
+inline constexpr std::string_view kWaitWorkersUnhealthy = "WORKERS_UNHEALTHY";
+// No worker had room for its files. It is tried again after a pause.
+inline constexpr std::string_view kWaitNoRoom = "NO_ROOM";
 
-// Why `job` waits, given the workers as they are now. `count_ahead` returns the number of queued
-// jobs of its method that were created before it; it is called only when all workers are busy.
-// nullopt if the job is not queued, or if a worker is free for it or has just taken it.
+// Why `job` waits, given the workers as they are now. `aside` is the rest of its pause if no worker
+// had room for it, otherwise zero. `count_ahead` returns the number of queued jobs of its method
+// that were created before it; it is called only when all workers are busy. nullopt if the job is
+// not queued, or if a worker is free for it or has just taken it.
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
+                                     absl::Duration aside,
                                      const std::function<size_t()>& count_ahead);
 
 }  // namespace nerf

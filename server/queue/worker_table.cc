@@ -1,6 +1,11 @@
 #include "server/queue/worker_table.h"
 
+#include <fmt/format.h>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/grant_policy.h"
 #include "server/queue/request_check.h"
 
 namespace nerf {
@@ -15,6 +20,8 @@ std::string_view WorkerStateName(WorkerState state) {
       return "DRAINING";
     case WorkerState::kLost:
       return "LOST";
+    case WorkerState::kUnhealthy:
+      return "UNHEALTHY";
   }
   return "";
 }
@@ -37,8 +44,21 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
   for (const std::string& method : description.methods) require_text("hello.methods", method);
   NERF_RETURN_IF_ERROR(check.Result());
   MutexLock lock(mu_);
-  std::erase_if(workers_, [this](const auto& item) { return IsGone(item.second); });
+  ForgetGone();
   Entry& entry = workers_[description.id];
+  if (entry.replaced_sessions.contains(description.session)) {
+    return WithReason(absl::FailedPreconditionError(fmt::format(
+                          "another process has taken over as worker {}: two use one cache folder's "
+                          "id",
+                          description.id)),
+                      reason::kWorkerReplaced);
+  }
+  const std::string& before = entry.description.session;
+  if (!before.empty() && before != description.session) {
+    constexpr size_t kMaxReplaced = 64;  // an older one that comes back then replaces the newer one
+    if (entry.replaced_sessions.size() >= kMaxReplaced) entry.replaced_sessions.clear();
+    entry.replaced_sessions.insert(before);
+  }
   entry.description = description;
   entry.connection = next_connection_++;
   entry.connected = true;
@@ -59,7 +79,7 @@ bool WorkerTable::Heard(const std::string& worker, uint64_t connection, bool dra
   entry.job = job;
   entry.last_seen = clock_.Now();
   entry.last_seen_wall = clock_.WallNow();
-  if (IsGone(entry)) workers_.erase(found);
+  if (IsGone(entry)) ForgetGone();
   return true;
 }
 
@@ -68,7 +88,51 @@ void WorkerTable::Disconnect(const std::string& worker, uint64_t connection) {
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.connection != connection) return;
   found->second.connected = false;
-  if (IsGone(found->second)) workers_.erase(found);
+  if (IsGone(found->second)) ForgetGone();
+}
+
+void WorkerTable::ForgetGone() {
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    if (!IsGone(it->second)) {
+      ++it;
+      continue;
+    }
+    health_.Forget(it->first);
+    it = workers_.erase(it);
+  }
+}
+
+void WorkerTable::EngineDied(const std::string& worker, const ResourceKey& job) {
+  MutexLock lock(mu_);
+  const bool was_unhealthy = health_.IsUnhealthy(worker);
+  health_.EngineDied(worker, job, clock_.Now());
+  if (was_unhealthy || !health_.IsUnhealthy(worker)) return;
+  LogWarning("worker is unhealthy",
+             {{"worker", worker}, {"why", health_.Explain(worker, clock_.Now())}});
+}
+
+void WorkerTable::EngineWorked(const std::string& worker) {
+  MutexLock lock(mu_);
+  health_.EngineWorked(worker);
+}
+
+bool WorkerTable::MayTakeJob(const std::string& worker) const {
+  MutexLock lock(mu_);
+  return health_.MayTakeJob(worker, clock_.Now());
+}
+
+bool WorkerTable::AnotherOffers(std::string_view capability,
+                                const std::set<std::string>& tried) const {
+  MutexLock lock(mu_);
+  for (const auto& [id, entry] : workers_) {
+    const bool takes_jobs = entry.connected && !entry.draining && !health_.IsUnhealthy(id) &&
+                            clock_.Now() - entry.last_seen <= ttl_;
+    if (takes_jobs && !tried.contains(id) &&
+        OffersCapability(entry.description.methods, capability)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool WorkerTable::IsGone(const Entry& entry) const {
@@ -85,6 +149,9 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
     record.state = WorkerState::kLost;
   } else if (entry.draining) {
     record.state = WorkerState::kDraining;
+  } else if (health_.IsUnhealthy(record.description.id)) {
+    record.state = WorkerState::kUnhealthy;
+    record.state_message = health_.Explain(record.description.id, clock_.Now());
   } else {
     record.state = entry.job.has_value() ? WorkerState::kBusy : WorkerState::kIdle;
   }

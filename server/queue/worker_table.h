@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 #include "server/queue/resource_key.h"
+#include "server/queue/worker_health.h"
 
 namespace nerf {
 
@@ -25,14 +27,15 @@ struct WorkerDescription {
   std::vector<std::string> methods;  // training methods it offers; empty: unknown, so all
 };
 
-enum class WorkerState { kIdle, kBusy, kDraining, kLost };
+enum class WorkerState { kIdle, kBusy, kDraining, kLost, kUnhealthy };
 
-// "IDLE", "BUSY", "DRAINING", "LOST".
+// "IDLE", "BUSY", "DRAINING", "LOST", "UNHEALTHY".
 std::string_view WorkerStateName(WorkerState state);
 
 struct WorkerRecord {
   WorkerDescription description;
   WorkerState state = WorkerState::kIdle;
+  std::string state_message;       // why it is UNHEALTHY, for people; otherwise empty
   std::optional<ResourceKey> job;  // the one it trains
   bool connected = false;          // a stream is open; a worker stays known without one
   absl::Time last_seen = absl::InfinitePast();
@@ -49,7 +52,9 @@ class WorkerTable {
   WorkerTable(Clock* clock, absl::Duration ttl) : clock_(*clock), ttl_(ttl) {}
 
   // Registers a connection. Returns its number; a newer connection of the same worker makes older
-  // numbers stale. InvalidArgument FIELD_INVALID for a bad id.
+  // numbers stale. A connection of another process (session) replaces the process before it for
+  // good. Errors: InvalidArgument FIELD_INVALID; FailedPrecondition WORKER_REPLACED for a process
+  // that has been replaced.
   absl::StatusOr<uint64_t> Connect(const WorkerDescription& description);
   // A message of the worker was handled, possibly after its stream ended. False when `connection`
   // is stale: the caller ends that stream with ABORTED.
@@ -57,6 +62,14 @@ class WorkerTable {
              const std::optional<ResourceKey>& job);
   // The stream ended. A stale connection changes nothing.
   void Disconnect(const std::string& worker, uint64_t connection);
+
+  // The worker's engine died on a job; the worker has committed a checkpoint.
+  void EngineDied(const std::string& worker, const ResourceKey& job);
+  void EngineWorked(const std::string& worker);
+  // False for an unhealthy worker whose pause is not over.
+  bool MayTakeJob(const std::string& worker) const;
+  // Whether a worker other than `tried` is connected, takes jobs and offers `capability`.
+  bool AnotherOffers(std::string_view capability, const std::set<std::string>& tried) const;
 
   // By id.
   std::vector<WorkerRecord> List() const;
@@ -70,16 +83,19 @@ class WorkerTable {
     bool connected = false;
     bool draining = false;
     std::optional<ResourceKey> job;
+    std::set<std::string> replaced_sessions;
     SteadyTime last_seen;
     absl::Time last_seen_wall;
   };
-  WorkerRecord ToRecord(const Entry& entry) const;
+  WorkerRecord ToRecord(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsGone(const Entry& entry) const;
+  void ForgetGone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Clock& clock_;
   const absl::Duration ttl_;
   mutable Mutex mu_;
   std::map<std::string, Entry> workers_ ABSL_GUARDED_BY(mu_);
+  WorkerHealth health_ ABSL_GUARDED_BY(mu_);
   uint64_t next_connection_ ABSL_GUARDED_BY(mu_) = 1;
 };
 

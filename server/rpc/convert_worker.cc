@@ -18,6 +18,8 @@ v1::Worker::State ToProtoState(WorkerState state) {
       return v1::Worker::DRAINING;
     case WorkerState::kLost:
       return v1::Worker::LOST;
+    case WorkerState::kUnhealthy:
+      return v1::Worker::UNHEALTHY;
   }
   return v1::Worker::STATE_UNSPECIFIED;
 }
@@ -32,6 +34,7 @@ v1::Worker ToProto(const WorkerRecord& worker) {
   v1::Worker proto;
   proto.set_name(WorkerName(worker.description.id));
   proto.set_state(ToProtoState(worker.state));
+  proto.set_state_message(worker.state_message);
   proto.set_device(worker.description.device);
   proto.set_device_description(worker.description.device_description);
   proto.set_version(worker.description.version);

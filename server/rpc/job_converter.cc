@@ -32,7 +32,7 @@ v1::TrainingJob JobConverter::ToProto(const Job& job) {
   v1::TrainingJob proto = nerf::ToProto(job);
   if (job.state != JobState::kQueued) return proto;
   const std::optional<QueueWait> wait =
-      ExplainWait(job, Workers(), [&] { return CountAhead(job); });
+      ExplainWait(job, Workers(), services_.queue.WaitsAside(job), [&] { return CountAhead(job); });
   if (!wait.has_value()) return proto;
   proto.mutable_wait()->set_reason(std::string(wait->reason));
   proto.mutable_wait()->set_message(wait->message);

@@ -1,6 +1,7 @@
 #include "server/rpc/request_broker.h"
 
 #include <charconv>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -84,16 +85,16 @@ std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::st
     return attached_.contains(*wanted) ? wanted : std::nullopt;
   }
   std::optional<std::string> best;
-  std::pair<size_t, bool> best_load;  // open requests, then whether it trains
+  // An unhealthy worker only without another; then one in training; then by the answers owed.
+  std::tuple<bool, bool, size_t> best_load;
   for (const WorkerRecord& worker : workers_.List()) {
     const auto found = attached_.find(worker.description.id);
-    const bool can = worker.state == WorkerState::kIdle || worker.state == WorkerState::kBusy;
+    const bool unhealthy = worker.state == WorkerState::kUnhealthy;
+    const bool can =
+        unhealthy || worker.state == WorkerState::kIdle || worker.state == WorkerState::kBusy;
     if (found == attached_.end() || !can) continue;
-    const std::pair load(found->second.n_open, worker.state == WorkerState::kBusy);
-    // An idle worker with open requests is preferred to one in training.
-    const bool better = !best.has_value() || std::pair(load.second, load.first) <
-                                                 std::pair(best_load.second, best_load.first);
-    if (!better) continue;
+    const std::tuple load(unhealthy, worker.job.has_value(), found->second.n_open);
+    if (best.has_value() && best_load <= load) continue;
     best = worker.description.id;
     best_load = load;
   }

@@ -240,6 +240,9 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
       end.outcome.kind = JobOutcome::Kind::kCancelled;
       return end;
     case v1::JobReport::RELEASED:
+      if (report.release_reason() == v1::JobReport::NO_ROOM) {
+        end.release_reason = QueueReason::kNoRoom;
+      }
       return end;
     case v1::JobReport::ENGINE_CRASHED:
       end.outcome.error = ToJobError(report);
@@ -252,7 +255,7 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
 void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
   absl::Status stored;
   if (end.phase == v1::JobReport::RELEASED) {
-    stored = services_.leases.Release(lease).status();
+    stored = services_.leases.Release(lease, end.release_reason).status();
   } else if (end.phase == v1::JobReport::ENGINE_CRASHED) {
     stored = services_.leases.ReportEngineCrash(lease, end.outcome.error.message, end.shared_engine)
                  .status();

@@ -75,6 +75,7 @@ class WorkerSession {
     v1::JobReport::Phase phase = v1::JobReport::PHASE_UNSPECIFIED;
     JobOutcome outcome;
     bool shared_engine = false;
+    QueueReason release_reason = QueueReason::kWorkerDrained;
   };
   static absl::StatusOr<JobEnd> ParseEnd(const v1::JobReport& report);
 

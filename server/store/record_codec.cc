@@ -208,6 +208,7 @@ std::string EncodeJobBody(const Job& job) {
   writer.PutNumber("attempt", job.attempt);
   writer.PutNumber("crashes_in_row", job.crashes_in_row);
   writer.PutNumber("crashed_since_checkpoint", job.crashed_since_checkpoint ? 1 : 0);
+  writer.PutList("crashed_on", job.crashed_on);
   writer.Put("progress", EncodeProgress(job.progress));
   std::vector<std::string> checkpoints;
   for (const CheckpointRecord& checkpoint : job.checkpoints) {
@@ -238,6 +239,7 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->attempt = reader.GetNumber<uint32_t>("attempt");
   job->crashes_in_row = reader.GetNumber<uint32_t>("crashes_in_row");
   job->crashed_since_checkpoint = reader.GetNumber<uint32_t>("crashed_since_checkpoint") != 0;
+  job->crashed_on = reader.GetList("crashed_on");
   reader.Take(DecodeProgress(reader.Get("progress"), &job->progress));
   for (const std::string& record : reader.GetList("checkpoints")) {
     reader.Take(DecodeCheckpoint(record, &job->checkpoints.emplace_back()));

@@ -531,19 +531,41 @@ class NoDescriptors {
   rlimit before_;
 };
 
-TEST_F(AgentTest, WorkerWithoutRoomForAJobsFilesHandsItBackAfterSomeMinutes) {
+TEST_F(AgentTest, WorkerWithoutRoomForAJobsFilesHandsItBackAfterSomeTries) {
   Start();
   {
     const NoDescriptors no_room;
     Send(Grant(server_, 1));
-    for (int i = 0; i < 8; ++i) Pass(absl::Seconds(30));
-    EXPECT_EQ(server_.phase(), v1::JobReport::PREPARING) << "there may be room within minutes";
-    for (int i = 0; i < 12; ++i) Pass(absl::Seconds(30));
+    EXPECT_EQ(server_.phase(), v1::JobReport::PREPARING) << "there may be room in a moment";
+    for (int i = 0; i < 3; ++i) Pass(absl::Seconds(30));
   }
   EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::NO_ROOM);
   Send(Acknowledge());
   Send(Grant(server_, 2));
   EXPECT_FALSE(engines_.Got("train").is_null()) << "with room again";
+}
+
+TEST_F(AgentTest, JobWhoseEngineFindsTheDiskFullIsHandedBack) {
+  StartTraining();
+  Say({{"type", "failed"},
+       {"job", Key()},
+       {"code", "UNAVAILABLE"},
+       {"reason", "STORE_READ_ONLY"},
+       {"message", "write step10.checkpoint: No space left on device"}});
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::NO_ROOM);
+}
+
+TEST_F(AgentTest, ReplacedProcessEndsForGood) {
+  StartTraining();
+  server_.SetOpenResult({absl::StatusCode::kFailedPrecondition, "another process has taken over",
+                         std::string(reason::kWorkerReplaced)});
+  server_.SetAway(true);
+  Pass(absl::Seconds(10));
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_EQ(agent_->result()->reason, reason::kWorkerReplaced);
 }
 
 TEST_F(AgentTest, PathsOutsideTheOutFolderAreRefused) {

@@ -20,14 +20,15 @@ class QueueWaitTest : public testing::Test {
  protected:
   QueueWaitTest() { job_.training.config.method = "ngp"; }
   std::string Reason(size_t n_ahead = 0) {
-    const auto wait = ExplainWait(job_, workers_, [&] { return n_ahead; });
+    const auto wait = ExplainWait(job_, workers_, aside_, [&] { return n_ahead; });
     return wait.has_value() ? std::string(wait->reason) : "";
   }
   std::string Message(size_t n_ahead = 0) {
-    return ExplainWait(job_, workers_, [&] { return n_ahead; })->message;
+    return ExplainWait(job_, workers_, aside_, [&] { return n_ahead; })->message;
   }
 
   Job job_;
+  absl::Duration aside_ = absl::ZeroDuration();
   std::vector<WorkerRecord> workers_;
 };
 
@@ -77,6 +78,36 @@ TEST_F(QueueWaitTest, WorkersWithoutTheMethodDoNotCountAsFree) {
   workers_ = {Worker("a", {"other"}), Worker("b", {"ngp"}, "j-1")};
   EXPECT_EQ(Reason(), "WORKERS_BUSY");
   EXPECT_EQ(Message(), "the only worker for it is busy with job j-1");
+}
+
+TEST_F(QueueWaitTest, UnhealthyWorkersAreNamedUnlessAnotherOneCanTakeTheJob) {
+  workers_ = {Worker("a", {"ngp"})};
+  workers_[0].state = WorkerState::kUnhealthy;
+  workers_[0].state_message = "its engine died";
+  EXPECT_EQ(Reason(), "WORKERS_UNHEALTHY");
+  EXPECT_EQ(Message(), "worker a is unhealthy: its engine died");
+  workers_.push_back(Worker("b", {"other"}));
+  EXPECT_EQ(Reason(), "WORKERS_UNHEALTHY");
+  workers_.push_back(Worker("c", {"ngp"}));
+  EXPECT_EQ(Reason(), "");
+  workers_[0].description.methods = {"other"};
+  workers_.resize(1);
+  EXPECT_EQ(Reason(), "NO_WORKER");
+}
+
+TEST_F(QueueWaitTest, AfterACrashItWaitsForTheOtherWorkers) {
+  job_.crashed_on = {"a"};
+  workers_ = {Worker("a", {"ngp"})};
+  EXPECT_EQ(Reason(), "") << "there is no other";
+  workers_.push_back(Worker("b", {"ngp"}, "j-1"));
+  EXPECT_EQ(Reason(), "WORKERS_BUSY");
+}
+
+TEST_F(QueueWaitTest, JobThatNoWorkerHasRoomForSaysWhenItIsTriedAgain) {
+  workers_ = {Worker("a", {"ngp"})};
+  aside_ = absl::Milliseconds(29'500);
+  EXPECT_EQ(Reason(), "NO_ROOM");
+  EXPECT_EQ(Message(), "no worker had room for its files; next try in 30 s");
 }
 
 TEST_F(QueueWaitTest, OnlyQueuedJobsWait) {

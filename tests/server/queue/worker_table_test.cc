@@ -40,6 +40,23 @@ TEST(WorkerTableTest, NewerConnectionMakesTheOlderOneStale) {
   EXPECT_EQ(table.List().size(), 1u);
 }
 
+TEST(WorkerTableTest, OlderOfTwoProcessesWithOneIdIsRefusedForGood) {
+  FakeClock clock;
+  WorkerTable table(&clock, absl::Seconds(30));
+  WorkerDescription older = Describe("worker-a"), newer = Describe("worker-a");
+  newer.session = "session-2";
+  const auto first = table.Connect(older);
+  EXPECT_THAT(table.Connect(older), IsOk()) << "its network came back";
+  const auto second = table.Connect(newer);
+  ASSERT_THAT(second, IsOk());
+  EXPECT_FALSE(table.Heard("worker-a", *first, false, std::nullopt));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(table.Connect(older),
+                FailsWith(absl::StatusCode::kFailedPrecondition, reason::kWorkerReplaced));
+  }
+  EXPECT_TRUE(table.Heard("worker-a", *second, false, std::nullopt)) << "it stays";
+}
+
 TEST(WorkerTableTest, WorkerThatSaidThatItLeavesIsForgottenWithItsStream) {
   FakeClock clock;
   WorkerTable table(&clock, absl::Seconds(30));

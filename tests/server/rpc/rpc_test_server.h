@@ -70,11 +70,11 @@ class RpcTestServer {
                                          .store = store_.get(),
                                          .blobs = blobs.get(),
                                          .observer = observer_.get()});
+    workers = std::make_unique<WorkerTable>(&clock, times_.lease_ttl);
     queue = std::make_unique<JobQueue>(state_.get());
-    leases = std::make_unique<LeaseTable>(state_.get());
+    leases = std::make_unique<LeaseTable>(state_.get(), workers.get());
     scenes_ = std::make_unique<SceneCatalog>(state_.get());
     models_ = std::make_unique<ModelCatalog>(state_.get());
-    workers = std::make_unique<WorkerTable>(&clock, times_.lease_ttl);
     RpcServerOptions rpc_options;
     rpc_options.worker_token = kToken;
     rpc_options.times = times_;
