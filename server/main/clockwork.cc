@@ -1,5 +1,7 @@
 #include "server/main/clockwork.h"
 
+#include <utility>
+
 #include "common/clock.h"
 #include "common/logging.h"
 #include "server/queue/retention.h"
@@ -10,6 +12,7 @@ namespace {
 
 constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
 constexpr int kTicksPerGauges = 4;
+constexpr int kTicksPerProbe = 8;
 // A job in training leaves about 70 MB of old checkpoints every 30 s.
 constexpr absl::Duration kCollectInterval = absl::Minutes(2);
 
@@ -41,9 +44,46 @@ void Clockwork::RunTicks() {
   do {
     parts_.clock->Tick(parts_.state->StoreHangs());
     parts_.leases->ExpireLeases();
+    FollowStore();
     parts_.rpc->Tick();
     if (ticks++ % kTicksPerGauges == 0) PublishGauges();
   } while (Sleep(kTickInterval));
+}
+
+void Clockwork::SetServing(bool serving) {
+  MutexLock lock(mu_);
+  serving_ = serving;
+  ShowHealth();
+}
+
+void Clockwork::ShowHealth() {
+  if (!serving_.has_value()) return;
+  const bool ready = *serving_ && !read_only_;
+  parts_.rpc->SetServing(ready);
+  if (parts_.health != nullptr) parts_.health->SetReady(ready);
+}
+
+void Clockwork::FollowStore() {
+  const bool read_only = parts_.store->read_only();
+  bool changed = false;
+  {
+    MutexLock lock(mu_);
+    changed = read_only != std::exchange(read_only_, read_only);
+    if (changed) ShowHealth();
+  }
+  if (changed) {
+    ticks_read_only_ = 0;
+    if (read_only) {
+      LogWarning("the store is read-only; reads go on");
+    } else {
+      LogInfo("the store can be written again");
+    }
+  }
+  parts_.metrics->SetStoreReadOnly(read_only);
+  // Only a read-only store that does not hang is tried.
+  if (read_only && ++ticks_read_only_ % kTicksPerProbe == 0 && !parts_.state->StoreHangs()) {
+    parts_.state->StoreAge();
+  }
 }
 
 void Clockwork::PublishGauges() {

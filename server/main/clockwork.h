@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <thread>
 
 #include "absl/time/time.h"
@@ -10,23 +11,26 @@
 #include "server/queue/queue_state.h"
 #include "server/queue/stall_clock.h"
 #include "server/queue/worker_table.h"
+#include "server/rpc/health_server.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store/blob_store.h"
 
 namespace nerf {
 
-// Periodic work: expires leases, ends the streams of silent workers, sets gauges, and collects
-// blobs that nothing refers to. Two threads, so that a long collection delays no lease.
+// Periodic work: expires leases, ends the streams of silent workers, sets gauges and health, and
+// collects blobs that nothing refers to. Two threads, so that a long collection delays no lease.
 class Clockwork {
  public:
   struct Parts {
     StallClock* clock = nullptr;
+    JobStore* store = nullptr;
     QueueState* state = nullptr;
     JobQueue* queue = nullptr;
     LeaseTable* leases = nullptr;
     WorkerTable* workers = nullptr;
     BlobStore* blobs = nullptr;
     RpcServer* rpc = nullptr;
+    HealthServer* health = nullptr;  // may be null
     ServerMetrics* metrics = nullptr;
   };
   // All outlive it.
@@ -35,10 +39,17 @@ class Clockwork {
   Clockwork(const Clockwork&) = delete;
   Clockwork& operator=(const Clockwork&) = delete;
 
+  // Whether health may say SERVING, which it also does not while the store is read-only. Before the
+  // first call it is left alone.
+  void SetServing(bool serving) ABSL_LOCKS_EXCLUDED(mu_);
+
  private:
   void RunTicks();
   void RunCollector();
   void PublishGauges();
+  // Health says NOT_SERVING while the store is read-only, and the store is tried until it is not.
+  void FollowStore() ABSL_LOCKS_EXCLUDED(mu_);
+  void ShowHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits. Returns false when stopping.
   bool Sleep(absl::Duration duration) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -46,6 +57,9 @@ class Clockwork {
   Mutex mu_;
   CondVar wake_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<bool> serving_ ABSL_GUARDED_BY(mu_);
+  bool read_only_ ABSL_GUARDED_BY(mu_) = false;
+  int ticks_read_only_ = 0;  // of the ticker alone
   std::thread ticker_, collector_;
 };
 

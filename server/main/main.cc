@@ -112,13 +112,44 @@ struct Server {
   std::unique_ptr<Clockwork> clockwork;
 };
 
+absl::Status WithDataLossHint(const absl::Status& status, bool accept_data_loss) {
+  if (!absl::IsDataLoss(status)) return status;
+  const char* hint = accept_data_loss
+                         ? "Put a backup of the whole data folder back, or move queue.db and "
+                           "queue.db-wal away to begin with an empty queue"
+                         : "Put a backup of the whole data folder back, or start once with "
+                           "--accept-data-loss to go on with what is left";
+  return absl::DataLossError(fmt::format("{}. {}", std::string(status.message()), hint));
+}
+
+// DataLoss for a queue.db that is missing beside blobs: a new one would be an empty queue.
+absl::Status CheckQueueFile(const DataDir& data, bool accept_data_loss) {
+  std::error_code error;
+  if (fs::exists(data.File("queue.db"), error)) return absl::OkStatus();
+  if (accept_data_loss) {
+    fs::remove(data.File("queue.db.commits"), error);
+    return absl::OkStatus();
+  }
+  bool has_blobs = fs::exists(data.File("queue.db.commits"), error);
+  for (fs::recursive_directory_iterator it(data.File("blobs"), error), end; !error && it != end;
+       it.increment(error)) {
+    has_blobs = has_blobs || it->is_regular_file(error);
+    if (has_blobs) break;
+  }
+  if (!has_blobs) return absl::OkStatus();
+  return absl::DataLossError("queue.db is missing in " + data.path() + " beside blobs of its jobs");
+}
+
 absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* server) {
   server->metrics = std::make_unique<ServerMetrics>(
       BuildInfo{NERF_VERSION, NERF_REVISION, NERF_CUDA, grpc::Version()});
   server->queue_metrics = std::make_unique<QueueMetrics>(server->metrics.get());
   NERF_ASSIGN_OR_RETURN(server->blobs,
                         BlobStore::Open(data.path(), BlobStoreOptions(), &server->machine_clock));
-  NERF_ASSIGN_OR_RETURN(server->store, SqliteStore::Open(data.File("queue.db"), server->random));
+  NERF_RETURN_IF_ERROR(CheckQueueFile(data, flags.accept_data_loss));
+  NERF_ASSIGN_OR_RETURN(server->store,
+                        SqliteStore::Open(data.File("queue.db"), server->random,
+                                          {.accept_data_loss = flags.accept_data_loss}));
   QueueOptions options;
   options.lease_ttl = flags.lease_ttl;
   NERF_ASSIGN_OR_RETURN(server->state,
@@ -185,8 +216,9 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   server->metrics_listener = std::move(listener);
   NERF_RETURN_IF_ERROR(ServeWeb(flags, server));
   server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
-      &server->clock, server->state.get(), server->queue.get(), server->leases.get(),
-      server->workers.get(), server->blobs.get(), server->rpc.get(), server->metrics.get()});
+      &server->clock, server->store.get(), server->state.get(), server->queue.get(),
+      server->leases.get(), server->workers.get(), server->blobs.get(), server->rpc.get(),
+      server->health.get(), server->metrics.get()});
   return absl::OkStatus();
 }
 
@@ -198,7 +230,9 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
                                                 ? data->WorkerToken(server.random)
                                                 : ReadTokenFile(flags.worker_token_file);
   if (!token.ok()) return Fail(token.status());
-  if (absl::Status status = OpenStores(flags, *data, &server); !status.ok()) return Fail(status);
+  if (absl::Status status = OpenStores(flags, *data, &server); !status.ok()) {
+    return Fail(WithDataLossHint(status, flags.accept_data_loss));
+  }
   if (absl::Status status = Serve(flags, *token, &server); !status.ok()) return Fail(status);
 
   ListenAddress grpc_address = *ParseListenAddress("--listen", flags.listen);
@@ -221,7 +255,11 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
               served.grpc.c_str(), served.metrics.c_str(), data->path().c_str());
   std::fflush(stdout);
   // Written last, because scripts wait for this file.
-  if (absl::Status status = data->WriteAddresses(served); !status.ok()) return Fail(status);
+  if (absl::Status status = data->WriteAddresses(served); absl::IsUnavailable(status)) {
+    LogWarning("the disk is full: nerfd.ports is not written", {{"error", status.ToString()}});
+  } else if (!status.ok()) {
+    return Fail(status);
+  }
   LogInfo("serving", {{"grpc", served.grpc},
                       {"metrics", served.metrics},
                       {"web", served.web},
@@ -238,10 +276,9 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
             flags.worker_token_file.empty() ? data->File("worker.token") : flags.worker_token_file,
         .log_level = flags.log_level});
   }
-  if (server.health != nullptr) server.health->SetReady(true);
+  server.clockwork->SetServing(true);
   const int signal_number = signals.Wait();
-  server.rpc->SetServing(false);
-  if (server.health != nullptr) server.health->SetReady(false);
+  server.clockwork->SetServing(false);
   // Balancers and probes take time to notice NOT_SERVING. Until then calls still arrive and are
   // answered.
   if (signal_number == SIGTERM) absl::SleepFor(flags.shutdown_delay);
@@ -304,6 +341,9 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
               "Time without a message after which a worker is lost", &flags->lease_ttl);
   AddDuration(app, "--checkpoint-interval", "NERFD_CHECKPOINT_INTERVAL",
               "Time between checkpoints of a job", &flags->checkpoint_interval);
+  app.add_flag("--accept-data-loss", flags->accept_data_loss,
+               "Start with what is left of a damaged or lost queue.db")
+      ->envname("NERFD_ACCEPT_DATA_LOSS");
   AddDuration(app, "--shutdown-delay", "NERFD_SHUTDOWN_DELAY",
               "Time to keep serving after SIGTERM, while health reports NOT_SERVING",
               &flags->shutdown_delay);

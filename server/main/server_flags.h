@@ -23,6 +23,7 @@ struct ServerFlags {
   absl::Duration checkpoint_interval = absl::Seconds(30);
   absl::Duration shutdown_delay = absl::Seconds(5);
   bool insecure = false;
+  bool accept_data_loss = false;
   std::string log_level = "info";
 };
 

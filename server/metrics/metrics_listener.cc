@@ -18,6 +18,10 @@
 namespace nerf {
 namespace {
 
+// A connection holds a thread until its request has come. Idle ones are dropped after a while.
+constexpr char kThreads[] = "16";
+constexpr char kIdleMs[] = "2000";
+
 // Connects and disconnects.
 void Knock(const std::string& host, int port) {
   sockaddr_in v4{};
@@ -49,7 +53,8 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
   listener->sources_ = std::move(sources);
   // The library throws, without a reason, if it cannot bind.
   try {
-    listener->exposer_ = std::make_unique<prometheus::Exposer>(address, 2);
+    listener->exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+        "listening_ports", address, "num_threads", kThreads, "request_timeout_ms", kIdleMs});
     const std::vector<int> ports = listener->exposer_->GetListeningPorts();
     listener->port_ = ports.empty() ? 0 : ports.front();
   } catch (const std::exception& error) {

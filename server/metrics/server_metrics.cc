@@ -76,6 +76,8 @@ struct ServerMetrics::Families {
                                  "Writes of workers refused because their lease was stale.")),
         workers(NewGauge(r, "nerfd_workers", "Workers that this server knows, by state.")),
         watchers(NewGauge(r, "nerfd_watchers", "Open watch streams.")),
+        store_read_only(NewGauge(r, "nerfd_store_read_only",
+                                 "1 while the store refuses writes: the disk is full or failed.")),
         commit_seconds(NewHistogram(r, "nerfd_store_commit_duration_seconds",
                                     "Time of a transaction of the store, sync included.")),
         store_errors(NewCounter(r, "nerfd_store_errors_total",
@@ -126,6 +128,7 @@ struct ServerMetrics::Families {
     fenced_writes.Add({{"rpc", "Synchronize"}});
     fenced_writes.Add({{"rpc", "CommitCheckpoint"}});
     watchers.Add({{"kind", "training_job"}});
+    store_read_only.Add({});
     commit = &commit_seconds.Add({}, kCommitSeconds);
     commit_errors = &store_errors.Add({{"op", "commit"}});
     blob_size.Add({});
@@ -154,6 +157,7 @@ struct ServerMetrics::Families {
   Family<Counter>& fenced_writes;
   Family<Gauge>& workers;
   Family<Gauge>& watchers;
+  Family<Gauge>& store_read_only;
   Family<Histogram>& commit_seconds;
   Family<Counter>& store_errors;
   Family<Gauge>& blob_size;
@@ -265,6 +269,10 @@ void ServerMetrics::SetWorkers(const std::map<std::string, size_t>& by_state) {
     families_->workers.Add({{"state", state}})
         .Set(found == by_state.end() ? 0 : static_cast<double>(found->second));
   }
+}
+
+void ServerMetrics::SetStoreReadOnly(bool read_only) {
+  families_->store_read_only.Add({}).Set(read_only ? 1 : 0);
 }
 
 void ServerMetrics::SetWatchers(size_t n_watchers) {

@@ -19,6 +19,7 @@ struct JobEntry {
   Job job;
   SteadyTime progress_stored_at;
   SteadyTime queued_at;  // start of its wait, while it is QUEUED
+  SteadyTime ended_at;   // when it became final, or the server's start if that was later
   // Workers without room for the job's files and, if no other is left, when it is tried again. Not
   // stored: a restart tries at once.
   std::set<std::string> no_room_on;

@@ -117,7 +117,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   state_.AwaitUnclaimed(names);
   const absl::Time now = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
-                        FingerprintOf(spec),       now};
+                        FingerprintOf(spec),       state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
     NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, *earlier}));
@@ -255,7 +255,7 @@ absl::Status JobQueue::Delete(const ResourceKey& key) {
         fmt::format("{} is {}; cancel it first", JobName(key), JobStateName(job.state)),
         {{"state", std::string(JobStateName(job.state))}});
   }
-  const RequestRecord remembered = QueueState::RecordOfDeletedJob(job, state_.clock.WallNow());
+  const RequestRecord remembered = QueueState::RecordOfDeletedJob(job, state_.Age());
   StoreWrite write;
   write.deleted_jobs.push_back(key);
   write.trimmed_events.emplace_back(key, job.last_event_sequence);

@@ -26,7 +26,7 @@ struct RequestRecord {
   std::string request_id;
   std::string resource_id;
   std::string fingerprint;  // SHA-256 of the request's body
-  absl::Time create_time;
+  absl::Time create_time;   // by the age of the store (StoredState::age)
 };
 
 // A changed job. The store replaces the job's row (checkpoints included).
@@ -48,11 +48,19 @@ struct StoreWrite {
   std::vector<ResourceKey> deleted_jobs;    // their events are trimmed in the same write
   std::vector<RequestRecord> new_requests;  // replaces one with the same id
   std::optional<absl::Time> forget_requests_before;
+  std::optional<absl::Time> age;  // StoredState::age from now on
+
+  // Whether it is small and gives room or ends something, so that it may use the space that is kept
+  // for a full disk.
+  bool MayUseReserve() const;
 };
 
 // The contents of a store, loaded at start-up.
 struct StoredState {
   std::string store_epoch;  // random, drawn when the store was made; part of every watch token
+  // The store's own time, by which requests age: it runs only while a server does, so no jump of
+  // the wall clock ages one. Unset in stores from before it.
+  std::optional<absl::Time> age;
   std::vector<Job> jobs;
   std::vector<std::pair<ResourceKey, JobEvent>> events;  // per job by sequence
   std::vector<SceneRecord> scenes;
@@ -74,6 +82,9 @@ class JobStore {
   // full or has failed, DataLoss STORE_CORRUPT. After any other error it is unknown whether the
   // change is stored, and the store refuses every later commit until a restart.
   virtual absl::Status Commit(const StoreWrite& write) = 0;
+
+  // Whether writes are refused, because there is no room or since the disk has failed.
+  virtual bool read_only() const { return false; }
 
   // Commits or refuses each write as Commit would in turn, but with one sync to disk for all if the
   // store supports it. Returns a status per write, in order.

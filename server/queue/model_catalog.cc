@@ -55,8 +55,8 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
                          {ClaimKey::Kind::kJob, job_key}});
   ModelRecord model;
   model.create_time = state_.clock.WallNow();
-  RequestRecord request{RequestRecord::Kind::kModel, spec.project,     spec.request_id, "",
-                        FingerprintOf(spec),         model.create_time};
+  RequestRecord request{RequestRecord::Kind::kModel, spec.project, spec.request_id, "",
+                        FingerprintOf(spec),         state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
     const auto found = state_.models.find({spec.project, *earlier});

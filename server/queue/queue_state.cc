@@ -35,7 +35,9 @@ QueueState::QueueState(const QueueOptions& queue_options, const Dependencies& de
       store(*dependencies.store),
       blobs(*dependencies.blobs),
       observer(dependencies.observer != nullptr ? *dependencies.observer : NullObserver()),
-      machine_clock_(dependencies.machine_clock != nullptr ? *dependencies.machine_clock : clock) {
+      machine_clock_(dependencies.machine_clock != nullptr ? *dependencies.machine_clock : clock),
+      opened_at_(machine_clock_.Now()),
+      age_at_open_(clock.WallNow()) {
   if (!dependencies.groups_commits) return;
   writer_ = std::make_unique<StoreWriter>(
       &store, &machine_clock_,
@@ -58,6 +60,7 @@ absl::Status QueueState::Restore(StoredState stored) {
   MutexLock lock(mu);
   const SteadyTime now = clock.Now();
   store_epoch = std::move(stored.store_epoch);
+  if (stored.age.has_value()) age_at_open_ = *stored.age;
   for (Job& job : stored.jobs) {
     const ResourceKey key = job.key;
     next_sequence = std::max(next_sequence, job.create_sequence + 1);
@@ -165,6 +168,15 @@ std::set<std::string> QueueState::ReachableBlobs() {
 
 void QueueState::NoteReference(const BlobRef& blob) {
   if (new_references_.has_value()) new_references_->insert(blob.sha256);
+}
+
+absl::Time QueueState::Age() const { return age_at_open_ + (machine_clock_.Now() - opened_at_); }
+
+void QueueState::StoreAge() {
+  QueueLock lock(*this);
+  StoreWrite write;
+  write.age = Age();
+  Submit(std::move(write), [](const absl::Status&) {});
 }
 
 bool QueueState::StoreHangs() const {
@@ -379,6 +391,7 @@ void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
     }
   }
   ++job_counts[{job.key.project, job.state}];
+  if (IsFinal(job.state)) entry.ended_at = now;
   if (job.state == JobState::kQueued) {
     queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
     entry.queued_at = now;

@@ -87,6 +87,11 @@ class QueueState {
   // a time, for any number of blobs.
   std::set<std::string> ReachableBlobs() ABSL_LOCKS_EXCLUDED(mu);
 
+  // The store's own time (StoredState::age).
+  absl::Time Age() const;
+  // Stores the age, which also finds out whether the store can be written again. Does not wait.
+  void StoreAge() ABSL_LOCKS_EXCLUDED(mu);
+
   // True if one commit has taken longer than a healthy disk needs.
   bool StoreHangs() const;
 
@@ -199,6 +204,8 @@ class QueueState {
                   std::set<std::string>* reachable) ABSL_LOCKS_EXCLUDED(mu);
 
   const Clock& machine_clock_;
+  const SteadyTime opened_at_;  // by machine_clock_
+  absl::Time age_at_open_;      // const after Open
   // References made since the running ReachableBlobs began; unset if none runs.
   std::optional<std::set<std::string>> new_references_ ABSL_GUARDED_BY(mu);
   Mutex reach_mu_;  // one ReachableBlobs at a time; taken before mu

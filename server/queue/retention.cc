@@ -28,10 +28,10 @@ absl::Status Retention::Sweep() {
 
 absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
   QueueLock lock(state_);
-  const absl::Time long_ago = state_.clock.WallNow() - state_.options.final_events_retention;
+  const SteadyTime long_ago = state_.clock.Now() + -state_.options.final_events_retention;
   const auto is_due = [&](const JobEntry& entry) {
     // By then watchers have read the end. The last event is kept.
-    return IsFinal(entry.job.state) && entry.log.size() > 1 && entry.job.end_time <= long_ago;
+    return IsFinal(entry.job.state) && entry.log.size() > 1 && entry.ended_at <= long_ago;
   };
   StoreWrite write;
   auto it = state_.jobs.upper_bound(*from);
@@ -55,11 +55,12 @@ absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
 }
 
 absl::Status Retention::ForgetRequests() {
-  const absl::Time before = state_.clock.WallNow() - state_.options.request_retention;
+  const absl::Time before = state_.Age() - state_.options.request_retention;
   {
     QueueLock lock(state_);
     StoreWrite write;
     write.forget_requests_before = before;
+    write.age = state_.Age();
     NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
   }
   bool more = true;

@@ -128,8 +128,8 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
   state_.AwaitUnclaimed({request_key, {ClaimKey::Kind::kScene, scene.key}});
   scene.create_time = state_.clock.WallNow();
-  RequestRecord request{RequestRecord::Kind::kScene, spec.project,     spec.request_id, "",
-                        FingerprintOf(spec),         scene.create_time};
+  RequestRecord request{RequestRecord::Kind::kScene, spec.project, spec.request_id, "",
+                        FingerprintOf(spec),         state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
     const auto found = state_.scenes.find({spec.project, *earlier});

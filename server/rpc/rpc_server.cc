@@ -181,6 +181,7 @@ void RpcServer::SetServing(bool serving) {
   grpc::HealthCheckServiceInterface* health = state_->server->GetHealthCheckService();
   if (health == nullptr) return;
   health->SetServingStatus(serving);
+  health->SetServingStatus("liveness", true);
   for (const char* service : kServices) health->SetServingStatus(service, serving);
 }
 

@@ -56,7 +56,8 @@ class RpcServer {
   // A channel without a socket, for tests.
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
-  // Sets the answer of the health service, for the server and every service.
+  // Sets the answer of the health service, for the server and every service. The service "liveness"
+  // is always SERVING while the process answers.
   void SetServing(bool serving);
 
   // Ends the streams of silent workers. Call a few times a second.

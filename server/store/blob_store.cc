@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/ids.h"
@@ -84,7 +86,43 @@ absl::Status UploadGone() {
 }  // namespace
 
 BlobStore::BlobStore(std::string root, const BlobStoreOptions& options, const Clock* clock)
-    : root_(std::move(root)), options_(options), clock_(*clock) {}
+    : root_(std::move(root)), options_(options), clock_(*clock), opened_at_(clock->Now()) {}
+
+BlobStore::~BlobStore() {
+  AgeReleased();
+  SaveAge();
+}
+
+void BlobStore::LoadAge() {
+  constexpr uint64_t kMaxLength = 64;
+  const absl::StatusOr<std::string> text = ReadFile(root_ + "/age", kMaxLength);
+  int64_t micros = 0;
+  const bool known = text.ok() && absl::SimpleAtoi(*text, &micros) && micros > 0;
+  // Files of a new store, and of one from before it had an age, were written by the wall clock.
+  age_at_open_ = known ? absl::FromUnixMicros(micros) : clock_.WallNow();
+  if (!known) SaveAge();
+}
+
+void BlobStore::SaveAge() const {
+  const absl::Status saved =
+      WriteFileAtomically(root_ + "/age", fmt::format("{}\n", absl::ToUnixMicros(AgeNow())), 0644);
+  // The next server then goes on from an earlier time, and files stay a little longer.
+  if (!saved.ok()) LogWarning("the age of blobs was not saved", {{"error", saved.ToString()}});
+}
+
+void BlobStore::AgeReleased() {
+  const absl::Duration age = options_.collect_grace - options_.release_grace;
+  std::map<std::string, SteadyTime> released;
+  MutexLock lock(mu_);
+  {
+    MutexLock release_lock(release_mu_);
+    released.swap(released_);
+  }
+  for (const auto& [sha256, released_at] : released) {
+    touched_[sha256] = released_at + -age;
+    SetFileTime(BlobPath(sha256), AgeNow() - (clock_.Now() - released_at) - age);
+  }
+}
 
 absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(const std::string& root,
                                                            const BlobStoreOptions& options,
@@ -94,6 +132,7 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(const std::string& ro
     NERF_RETURN_IF_ERROR(MakeFolder(folder));
   }
   NERF_RETURN_IF_ERROR(FsyncDirectory(root));
+  store->LoadAge();
   NERF_RETURN_IF_ERROR(store->ScanSizes());
   return store;
 }
@@ -158,7 +197,9 @@ bool BlobStore::TouchLocked(const BlobRef& blob) {
   const std::string path = BlobPath(blob.sha256);
   if (FileSize(path) != blob.byte_size) return false;
   touched_[blob.sha256] = clock_.Now();
-  SetFileTime(path, clock_.WallNow());
+  SetFileTime(path, AgeNow());
+  MutexLock lock(release_mu_);
+  released_.erase(blob.sha256);
   return true;
 }
 
@@ -252,7 +293,7 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
   }
   upload->sha.Update(chunk);
   upload->byte_size += chunk.size();
-  SetFileTime(path, clock_.WallNow());
+  SetFileTime(path, AgeNow());
   return UploadStatus{upload->byte_size, false};
 }
 
@@ -354,11 +395,9 @@ std::vector<BlobRef> BlobStore::FindMissing(std::span<const BlobRef> blobs) {
 }
 
 void BlobStore::Release(const BlobRef& blob) {
-  const absl::Duration age = options_.collect_grace - options_.release_grace;
-  MutexLock lock(mu_);
-  if (!TouchLocked(blob)) return;
-  touched_[blob.sha256] = clock_.Now() + -age;
-  SetFileTime(BlobPath(blob.sha256), clock_.WallNow() - age);
+  if (!IsSha256Hex(blob.sha256)) return;
+  MutexLock lock(release_mu_);
+  released_[blob.sha256] = clock_.Now();
 }
 
 absl::StatusOr<std::string> BlobStore::Read(const BlobRef& blob, uint64_t offset, uint64_t limit) {
@@ -408,8 +447,17 @@ absl::Status BlobStore::DeleteLocked(const std::string& sha256) {
 }
 
 absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable) {
-  const absl::Time wall_limit = clock_.WallNow() - options_.collect_grace;
+  AgeReleased();
+  SaveAge();
+  const absl::Time age_now = AgeNow();
+  const absl::Time limit = age_now - options_.collect_grace;
   const SteadyTime now = clock_.Now();
+  // A file that was written and not given an age before a crash begins to age now.
+  const auto is_old = [&](const std::string& path) {
+    const absl::Time time = FileTime(path);
+    if (time > age_now && time != absl::InfiniteFuture()) SetFileTime(path, age_now);
+    return time <= limit;
+  };
   size_t n_deleted = 0;
   std::error_code error;
   std::vector<std::string> candidates;
@@ -423,9 +471,8 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
     // Checked with the lock held, because a caller may have asked for the blob meanwhile.
     MutexLock lock(mu_);
     const auto touched = touched_.find(sha256);
-    // Also compares the steady clock, so that a jump of the wall clock does not age blobs.
     if (touched != touched_.end() && now - touched->second < options_.collect_grace) continue;
-    if (FileTime(BlobPath(sha256)) > wall_limit) continue;
+    if (!is_old(BlobPath(sha256))) continue;
     NERF_RETURN_IF_ERROR(DeleteLocked(sha256));
     ++n_deleted;
   }
@@ -436,10 +483,10 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
   }
   if (error) return ErrnoToStatus(error.value(), "list uploads");
   for (const std::string& path : uploads) {
-    if (FileTime(path) > wall_limit) continue;
+    if (!is_old(path)) continue;
     const std::shared_ptr<Upload> upload = FindUpload(path);
     MutexLock lock(upload->mu);
-    if (upload->dropped || FileTime(path) > wall_limit) continue;
+    if (upload->dropped || !is_old(path)) continue;
     upload->dropped = true;
     DropUpload(path);
     ++n_deleted;

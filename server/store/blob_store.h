@@ -40,6 +40,7 @@ struct UploadStatus {
 // Content-addressed files in a folder:
 //   <root>/blobs/<first two digits>/<sha256>      whole, verified, never changed
 //   <root>/uploads/<uuid>.<sha256>                what was received so far
+//   <root>/age                                    the store's own time, see AgeNow
 // A blob appears by rename after its digest and size were verified and its bytes synced; after a
 // crash at any point the upload can continue. Uploads survive a restart. Thread-safe; uploads of
 // different ids run in parallel, two writers of one upload take turns. The clock outlives it.
@@ -72,8 +73,8 @@ class BlobStore final : public BlobIndex {
   absl::StatusOr<BlobRef> Put(std::string_view content);
   bool Has(const BlobRef& blob);
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override;
-  // Lets a blob be collected after the release grace, also after a restart, unless a caller asks
-  // for it meanwhile.
+  // Lets a blob be collected after the release grace, unless a caller asks for it meanwhile. Touches
+  // no file before the next Collect, so it may be called with locks held.
   void Release(const BlobRef& blob) override;
   // Up to `limit` bytes from `offset` (fewer at the end). NotFound RESOURCE_NOT_FOUND, also for a
   // file that is not as long as the blob's name says; OutOfRange OFFSET_OUT_OF_RANGE when offset is
@@ -89,10 +90,19 @@ class BlobStore final : public BlobIndex {
 
   BlobStoreStats Stats();
 
+  ~BlobStore() override;
+
  private:
   struct Upload;
   BlobStore(std::string root, const BlobStoreOptions& options, const Clock* clock);
   absl::Status ScanSizes();
+  // The time by which files age: it runs only while a server does, goes on where the last one ended
+  // and has nothing to do with the wall clock, so no jump of that ages a file.
+  absl::Time AgeNow() const { return age_at_open_ + (clock_.Now() - opened_at_); }
+  void LoadAge();
+  void SaveAge() const;
+  // Gives the files of released blobs the age that Release has promised.
+  void AgeReleased() ABSL_LOCKS_EXCLUDED(mu_, release_mu_);
   absl::Status CheckBlob(const BlobRef& blob) const;
   absl::Status CheckUpload(const std::string& upload_id, const BlobRef& blob) const;
   absl::Status RequireSpace(uint64_t byte_size) const;
@@ -114,7 +124,12 @@ class BlobStore final : public BlobIndex {
   const std::string root_;
   const BlobStoreOptions options_;
   const Clock& clock_;
-  Mutex mu_;  // acquired after an upload's lock; not held while bytes are written
+  const SteadyTime opened_at_;
+  absl::Time age_at_open_;  // const after Open
+  Mutex mu_;                // acquired after an upload's lock; not held while bytes are written
+  Mutex release_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  // Released since the last Collect, and not asked for since.
+  std::map<std::string, SteadyTime> released_ ABSL_GUARDED_BY(release_mu_);
   std::map<std::string, std::shared_ptr<Upload>> uploads_ ABSL_GUARDED_BY(mu_);
   // When a blob was last asked for or stored in this process.
   std::map<std::string, SteadyTime> touched_ ABSL_GUARDED_BY(mu_);

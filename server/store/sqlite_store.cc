@@ -1,10 +1,15 @@
 #include "server/store/sqlite_store.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/error_reason.h"
@@ -16,13 +21,15 @@
 
 namespace nerf {
 
+namespace fs = std::filesystem;
+
 struct SqliteStore::Statements {
   SqliteStatement begin, commit, rollback;
   SqliteStatement savepoint, undo_savepoint, release_savepoint;
   SqliteStatement insert_job, update_job, delete_job, job_epoch;
   SqliteStatement insert_event, trim_events;
   SqliteStatement insert_scene, delete_scene, insert_model, delete_model;
-  SqliteStatement insert_request, forget_requests;
+  SqliteStatement insert_request, forget_requests, set_meta;
 };
 
 namespace {
@@ -35,6 +42,22 @@ bool IsOfTheWrite(const absl::Status& error) {
   return absl::IsFailedPrecondition(error) || absl::IsAlreadyExists(error);
 }
 
+bool IsFull(const absl::Status& status) {
+  const auto found = GetReason(status);
+  return found.has_value() && found->reason == reason::kStoreReadOnly;
+}
+
+absl::Status MissingCommits(bool is_same_store, uint64_t n_there, uint64_t n_acknowledged) {
+  const std::string what =
+      is_same_store
+          ? fmt::format(
+                "{} of {} acknowledged commits are missing from queue.db: its log is damaged "
+                "or lost, or an older copy was put back",
+                n_acknowledged - n_there, n_acknowledged)
+          : std::string("queue.db is another store than the one that queue.db.commits counts");
+  return WithReason(absl::DataLossError(what), reason::kStoreCorrupt);
+}
+
 absl::Status QuickCheck(sqlite3* db) {
   NERF_ASSIGN_OR_RETURN(auto check, SqliteStatement::Prepare(db, "PRAGMA quick_check(1)"));
   NERF_ASSIGN_OR_RETURN(const auto row, check.Step());
@@ -42,6 +65,15 @@ absl::Status QuickCheck(sqlite3* db) {
     return WithReason(absl::DataLossError("the store is damaged: " + check.Text(0)),
                       reason::kStoreCorrupt);
   }
+  return absl::OkStatus();
+}
+
+// Writes what the log holds into the file and syncs both. The pages of a log whose sync failed in
+// an earlier process may be in memory and not on disk; a sync would not write them again.
+absl::Status WriteAnew(sqlite3* db) {
+  const absl::Status written = SqliteExec(db, "PRAGMA wal_checkpoint(TRUNCATE)");
+  if (!IsFull(written)) return written;
+  LogWarning("the disk is full: the store's log is not written into its file");
   return absl::OkStatus();
 }
 
@@ -123,7 +155,8 @@ absl::Status LoadCatalogs(sqlite3* db, StoredState* stored) {
 
 }  // namespace
 
-SqliteStore::SqliteStore(sqlite3* db) : db_(db) {}
+SqliteStore::SqliteStore(sqlite3* db, std::string path, const SqliteStoreOptions& options)
+    : path_(std::move(path)), options_(options), db_(db) {}
 
 SqliteStore::~SqliteStore() {
   MutexLock lock(mu_);
@@ -132,7 +165,8 @@ SqliteStore::~SqliteStore() {
 }
 
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
-                                                               RandomSource& random) {
+                                                               RandomSource& random,
+                                                               const SqliteStoreOptions& options) {
   sqlite3* db = nullptr;
   const int code = sqlite3_open_v2(
       path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -141,7 +175,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
     sqlite3_close(db);
     return status;
   }
-  auto store = std::unique_ptr<SqliteStore>(new SqliteStore(db));
+  auto store = std::unique_ptr<SqliteStore>(new SqliteStore(db, path, options));
   sqlite3_busy_timeout(db, 1000);
   // Exclusive: refuses a second server on the same folder. defensive and trusted_schema = OFF: a
   // crafted file can contain wrong data but not run code.
@@ -154,6 +188,10 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (status.ok()) status = QuickCheck(db);
   if (status.ok()) status = MigrateSchema(db, random);
   if (status.ok()) status = store->Prepare();
+  if (status.ok()) status = store->CheckCommits(random);
+  if (status.ok()) status = WriteAnew(db);
+  // The name of a new file is durable before anything in it is acknowledged.
+  if (status.ok()) status = FsyncDirectory(fs::absolute(path).parent_path().string());
   NERF_RETURN_IF_ERROR(status);
   return store;
 }
@@ -190,6 +228,7 @@ absl::Status SqliteStore::Prepare() {
        "INSERT OR REPLACE INTO requests (project, request_id, kind, resource_id, fingerprint, "
        "create_time) "
        "VALUES (?, ?, ?, ?, ?, ?)"},
+      {&statements_->set_meta, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"},
       {&statements_->forget_requests, "DELETE FROM requests WHERE create_time < ?"},
   };
   for (const auto& [statement, sql] : all) {
@@ -207,6 +246,13 @@ absl::StatusOr<StoredState> SqliteStore::Load() {
         stored.store_epoch = row.Text(0);
         return absl::OkStatus();
       });
+  if (status.ok()) {
+    status = ForEachRow(db_, "SELECT value FROM meta WHERE key = 'age'", [&](const auto& row) {
+      int64_t micros = 0;
+      if (absl::SimpleAtoi(row.Text(0), &micros)) stored.age = absl::FromUnixMicros(micros);
+      return absl::OkStatus();
+    });
+  }
   if (status.ok() && stored.store_epoch.empty()) {
     status = WithReason(absl::DataLossError("the store has no epoch"), reason::kStoreCorrupt);
   }
@@ -272,6 +318,10 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
     s.insert_request.Bind(request.fingerprint).BindInt(absl::ToUnixMicros(request.create_time));
     NERF_RETURN_IF_ERROR(Ran(s.insert_request.Run()));
   }
+  if (write.age.has_value()) {
+    NERF_RETURN_IF_ERROR(
+        Ran(s.set_meta.Bind("age").Bind(std::to_string(absl::ToUnixMicros(*write.age))).Run()));
+  }
   if (write.forget_requests_before.has_value()) {
     s.forget_requests.BindInt(absl::ToUnixMicros(*write.forget_requests_before));
     NERF_RETURN_IF_ERROR(Ran(s.forget_requests.Run()));
@@ -288,11 +338,15 @@ absl::Status SqliteStore::Undo(absl::Status error) {
   const int code = sqlite3_extended_errcode(db_);
   const bool rolled_back = sqlite3_get_autocommit(db_) != 0 || statements_->rollback.Run().ok();
   // After a failed fsync the kernel may have dropped the pages and would report success next time,
-  // so trying again could lose data. Only a restart, which reads the file again, repairs it.
-  const bool is_disk_error = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CORRUPT;
+  // so trying again could lose data. Only a restart, which reads the file again, repairs it. A used
+  // up quota is a full disk: the write was refused and nothing is lost.
+  const bool over_quota = code == SQLITE_IOERR_WRITE && sqlite3_system_errno(db_) == EDQUOT;
+  const bool is_disk_error =
+      ((code & 0xff) == SQLITE_IOERR && !over_quota) || (code & 0xff) == SQLITE_CORRUPT;
   if (rolled_back && !is_disk_error) return error;
   LogError("the store failed: no more writes until a restart",
            {{"error", std::string(error.message())}});
+  read_only_ = true;
   broken_ = absl::IsDataLoss(error)
                 ? error
                 : WithReason(
@@ -305,8 +359,103 @@ absl::Status SqliteStore::Undo(absl::Status error) {
 absl::Status SqliteStore::CommitOne(const StoreWrite& write) {
   NERF_RETURN_IF_ERROR(Ran(statements_->begin.Run()));
   absl::Status status = WriteAll(write);
+  if (status.ok()) status = CountCommit();
   if (status.ok()) status = Ran(statements_->commit.Run());
-  return status.ok() ? status : Undo(std::move(status));
+  if (!status.ok()) return Undo(std::move(status));
+  CommitAcknowledged();
+  return status;
+}
+
+absl::Status SqliteStore::CommitOneWithReserve(const StoreWrite& write) {
+  if (!broken_.ok()) return broken_;
+  absl::Status status = CommitOne(write);
+  if (IsFull(status) && broken_.ok() && write.MayUseReserve() && FreeReserve()) {
+    status = CommitOne(write);
+    read_only_ = true;  // what may not use the reserve would still be refused
+    return status;
+  }
+  if (!status.ok()) {
+    read_only_ = read_only_ || IsFull(status);
+    return status;
+  }
+  // A write that has used the freed reserve says nothing about those that may not.
+  if (!has_reserve_ && write.MayUseReserve()) return status;
+  // Not after every commit: without room for a reserve, trying takes time.
+  if (read_only_ || write.age.has_value()) TakeReserve();
+  // A small write may find room in the log of a disk that is still full.
+  if (read_only_) read_only_ = !HasRoom();
+  return status;
+}
+
+bool SqliteStore::HasRoom() const {
+  if (options_.reserve_bytes == 0) return true;
+  std::error_code error;
+  const fs::space_info space = fs::space(fs::absolute(path_).parent_path(), error);
+  return has_reserve_ && (error || space.available >= options_.reserve_bytes);
+}
+
+absl::Status SqliteStore::CountCommit() {
+  return Ran(statements_->set_meta.Bind("commits").Bind(std::to_string(n_commits_ + 1)).Run());
+}
+
+void SqliteStore::CommitAcknowledged() {
+  ++n_commits_;
+  // Not synced: after a power cut it may say fewer than there are, which hides nothing.
+  const std::string line = fmt::format("{:20} {}\n", n_commits_, store_epoch_);
+  const absl::Status written = WriteFully(commits_file_.get(), line, 0, "queue.db.commits");
+  if (!written.ok()) LogWarning("commits are not counted", {{"error", written.ToString()}});
+}
+
+absl::Status SqliteStore::CheckCommits(RandomSource& random) {
+  MutexLock lock(mu_);
+  NERF_RETURN_IF_ERROR(ForEachRow(
+      db_, "SELECT key, value FROM meta WHERE key IN ('commits', 'store_epoch')",
+      [this](const SqliteStatement& row) {
+        mu_.AssertHeld();
+        if (row.Text(0) == "store_epoch") store_epoch_ = row.Text(1);
+        if (row.Text(0) == "commits" && !absl::SimpleAtoi(row.Text(1), &n_commits_)) {
+          return WithReason(absl::DataLossError("the store's count of commits is unreadable"),
+                            reason::kStoreCorrupt);
+        }
+        return absl::OkStatus();
+      }));
+  const std::string path = path_ + ".commits";
+  constexpr uint64_t kMaxLength = 256;
+  const absl::StatusOr<std::string> line = ReadFile(path, kMaxLength);
+  uint64_t n_acknowledged = 0;
+  std::vector<std::string> words;
+  if (line.ok()) words = absl::StrSplit(*line, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  const bool readable = words.size() == 2 && absl::SimpleAtoi(words[0], &n_acknowledged);
+  if (line.ok() && !readable) LogWarning("the count of commits is unreadable", {{"file", path}});
+  const bool is_ours = readable && words[1] == store_epoch_;
+  if (readable && (!is_ours || n_acknowledged > n_commits_)) {
+    if (!options_.accept_data_loss) return MissingCommits(is_ours, n_commits_, n_acknowledged);
+    LogWarning("starting without commits that were acknowledged",
+               {{"commits", n_commits_}, {"acknowledged", n_acknowledged}});
+    // Tokens of watches that have seen what is lost must not fit.
+    store_epoch_ = NewUuid4(random);
+    NERF_RETURN_IF_ERROR(Ran(statements_->set_meta.Bind("store_epoch").Bind(store_epoch_).Run()));
+  }
+  commits_file_ = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (!commits_file_.ok()) return ErrnoToStatus(errno, "open " + path);
+  has_reserve_ = access((path_ + ".reserve").c_str(), F_OK) == 0;
+  TakeReserve();
+  return absl::OkStatus();
+}
+
+bool SqliteStore::FreeReserve() {
+  if (!std::exchange(has_reserve_, false)) return false;
+  LogWarning("the disk is full: the reserve is used for what ends or deletes something");
+  return unlink((path_ + ".reserve").c_str()) == 0;
+}
+
+void SqliteStore::TakeReserve() {
+  if (has_reserve_ || options_.reserve_bytes == 0) return;
+  const std::string path = path_ + ".reserve";
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  has_reserve_ =
+      fd.ok() && posix_fallocate(fd.get(), 0, static_cast<off_t>(options_.reserve_bytes)) == 0;
+  if (!has_reserve_) unlink(path.c_str());  // half a reserve only takes space
 }
 
 absl::Status SqliteStore::CommitTogether(std::span<const StoreWrite* const> writes,
@@ -327,25 +476,29 @@ absl::Status SqliteStore::CommitTogether(std::span<const StoreWrite* const> writ
     if (!status.ok()) break;
     statuses->push_back(std::move(written));
   }
+  if (status.ok()) status = CountCommit();
   if (status.ok()) status = Ran(s.commit.Run());
-  return status.ok() ? status : Undo(std::move(status));
+  if (!status.ok()) return Undo(std::move(status));
+  CommitAcknowledged();
+  return status;
 }
 
 absl::Status SqliteStore::Commit(const StoreWrite& write) {
   MutexLock lock(mu_);
-  return broken_.ok() ? CommitOne(write) : broken_;
+  return CommitOneWithReserve(write);
 }
 
 std::vector<absl::Status> SqliteStore::CommitAll(std::span<const StoreWrite* const> writes) {
   MutexLock lock(mu_);
   std::vector<absl::Status> statuses;
-  if (broken_.ok() && writes.size() > 1) {
+  // On a full disk one by one, because only some of them may use the reserve.
+  if (broken_.ok() && writes.size() > 1 && !read_only_) {
     if (CommitTogether(writes, &statuses).ok()) return statuses;
     // Commit one by one: some writes may still succeed.
     statuses.clear();
   }
   for (const StoreWrite* write : writes) {
-    statuses.push_back(broken_.ok() ? CommitOne(*write) : broken_);
+    statuses.push_back(CommitOneWithReserve(*write));
   }
   return statuses;
 }

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/file_io.h"
 #include "common/ids.h"
 #include "common/mutex.h"
 #include "server/queue/job_store.h"
@@ -14,9 +16,20 @@ struct sqlite3;
 
 namespace nerf {
 
+struct SqliteStoreOptions {
+  // Start with what is there, although commits that were acknowledged are missing from it.
+  bool accept_data_loss = false;
+  // Space that is kept for the writes that a full disk must still take (StoreWrite::MayUseReserve).
+  uint64_t reserve_bytes = uint64_t{8} << 20;
+};
+
 // The queue's store in one SQLite file. Write-ahead log with synchronous=FULL, so that an OK
 // survives a power cut. One connection behind one mutex. The schema has a version (PRAGMA
 // user_version): older files are migrated in one transaction when opened, newer ones refused.
+//
+// Beside the file lie <path>.commits, which says how many commits were acknowledged, so that lost
+// ones are noticed (a damaged log, which SQLite reads up to the damage; an older file that was put
+// back), and <path>.reserve, which gives a full disk room for writes that end or delete something.
 // Thread-safe.
 class SqliteStore final : public JobStore {
  public:
@@ -24,18 +37,32 @@ class SqliteStore final : public JobStore {
   // STORE_CORRUPT (not a database, or damaged), FailedPrecondition (of a newer version),
   // Unavailable STORE_READ_ONLY (cannot be written, or open in another process).
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path,
-                                                           RandomSource& random);
+                                                           RandomSource& random,
+                                                           const SqliteStoreOptions& options = {});
   ~SqliteStore() override;
 
   absl::StatusOr<StoredState> Load() override;
   absl::Status Commit(const StoreWrite& write) override;
   std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes) override;
 
+  bool read_only() const override { return read_only_; }
+
   // Limits the file to this many pages, to simulate a full disk in tests.
   void LimitPagesForTest(uint32_t max_pages);
 
  private:
-  explicit SqliteStore(sqlite3* db);
+  SqliteStore(sqlite3* db, std::string path, const SqliteStoreOptions& options);
+  // Refuses a file that lacks commits that were acknowledged.
+  absl::Status CheckCommits(RandomSource& random) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status CountCommit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CommitAcknowledged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CommitOneWithReserve(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives the space of the reserve to the file system, or takes it again. Free returns false when
+  // it was free already.
+  bool FreeReserve() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeReserve() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the reserve is there and the disk has as much room again.
+  bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Prepare() ABSL_LOCKS_EXCLUDED(mu_);
   // Commits many writes in one transaction. Each is applied or refused on its own. An error means
   // that none took effect.
@@ -51,7 +78,14 @@ class SqliteStore final : public JobStore {
 
   struct Statements;
 
+  const std::string path_;
+  const SqliteStoreOptions options_;
   Mutex mu_;
+  UniqueFd commits_file_ ABSL_GUARDED_BY(mu_);
+  std::string store_epoch_ ABSL_GUARDED_BY(mu_);
+  uint64_t n_commits_ ABSL_GUARDED_BY(mu_) = 0;  // in the file
+  bool has_reserve_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> read_only_ = false;
   sqlite3* const db_ ABSL_PT_GUARDED_BY(mu_);
   std::unique_ptr<Statements> statements_ ABSL_GUARDED_BY(mu_);
   // Set by an error that leaves the file's state unknown: nothing is acknowledged any more.

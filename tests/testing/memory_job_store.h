@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ class MemoryJobStore final : public JobStore {
     MutexLock lock(mu_);
     StoredState stored;
     stored.store_epoch = store_epoch_;
+    stored.age = age_;
     for (const auto& [key, job] : jobs_) stored.jobs.push_back(job);
     for (const auto& [key, event] : events_) stored.events.emplace_back(key.first, event);
     for (const auto& [key, scene] : scenes_) stored.scenes.push_back(scene);
@@ -63,6 +65,7 @@ class MemoryJobStore final : public JobStore {
     for (const RequestRecord& request : write.new_requests) {
       requests_[{request.project, request.request_id}] = request;
     }
+    if (write.age.has_value()) age_ = write.age;
     if (write.forget_requests_before.has_value()) {
       std::erase_if(requests_, [&](const auto& item) {
         return item.second.create_time < *write.forget_requests_before;
@@ -84,6 +87,7 @@ class MemoryJobStore final : public JobStore {
   mutable Mutex mu_;
   int n_commits_ ABSL_GUARDED_BY(mu_) = 0;
   std::string store_epoch_ ABSL_GUARDED_BY(mu_) = "epoch-1";
+  std::optional<absl::Time> age_ ABSL_GUARDED_BY(mu_);
   std::map<ResourceKey, Job> jobs_ ABSL_GUARDED_BY(mu_);
   std::map<std::pair<ResourceKey, uint64_t>, JobEvent> events_ ABSL_GUARDED_BY(mu_);
   std::map<ResourceKey, SceneRecord> scenes_ ABSL_GUARDED_BY(mu_);

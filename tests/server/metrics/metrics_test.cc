@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "common/file_io.h"
 #include "server/metrics/metrics_listener.h"
 #include "server/metrics/process_collector.h"
 #include "server/metrics/rpc_metrics.h"
@@ -298,6 +300,22 @@ TEST_F(MetricsTest, OtherPathsShowNothing) {
   EXPECT_THAT(HttpGet(listener_->port(), "/"), HasSubstr("404"));
   EXPECT_THAT(HttpGet(listener_->port(), "/etc/passwd"), HasSubstr("404"));
   EXPECT_THAT(HttpGet(listener_->port(), "/../../../etc/passwd"), Not(HasSubstr("root:")));
+}
+
+TEST_F(MetricsTest, IdleConnectionsDelayNoScrape) {
+  std::vector<UniqueFd> idle;
+  for (int i = 0; i < 5; ++i) {
+    idle.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(listener_->port()));
+    ASSERT_EQ(connect(idle.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+              0);
+  }
+  const absl::Time begin = absl::Now();
+  EXPECT_NE(Scrape(), "");
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(1.5)) << "shorter than their time-out";
 }
 
 TEST_F(MetricsTest, PortInUseIsAnErrorThatNamesTheAddress) {

@@ -176,6 +176,24 @@ TEST_F(JobQueueTest, RequestIdsAreForgottenAfterSevenDaysAndNotBefore) {
   EXPECT_NE(queue().Create(spec)->key, first->key);
 }
 
+TEST_F(JobQueueTest, JumpsOfTheWallClockForgetNoRequestAndTrimNoEvents) {
+  harness_.clock.Advance(absl::Hours(2));  // so that the next tick sweeps
+  const LeaseRef lease = harness_.Running("one");
+  EXPECT_THAT(leases().Finish(lease, {}), IsOk());
+  JobSpec spec = harness_.Spec();
+  spec.request_id = kRequestA;
+  const auto first = queue().Create(spec);
+  ASSERT_THAT(first, IsOk());
+  harness_.clock.JumpWall(absl::Hours(24 * 30));
+  const int n_commits = harness_.memory_store.n_commits();
+  harness_.Tick();
+  EXPECT_GT(harness_.memory_store.n_commits(), n_commits) << "it has swept";
+  EXPECT_EQ(queue().Create(spec)->key, first->key);
+  EXPECT_EQ(queue().Stats().oldest_queued_age, absl::ZeroDuration());
+  MutexLock lock(harness_.state->mu);
+  EXPECT_GT(harness_.state->jobs.at(lease.job).log.size(), 1u);
+}
+
 TEST_F(JobQueueTest, EveryBadFieldIsNamedAndNothingIsStored) {
   JobSpec spec = harness_.Spec("Bad Id");
   spec.request_id = "7";

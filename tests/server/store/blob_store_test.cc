@@ -232,9 +232,17 @@ TEST_F(BlobStoreTest, ReleasedBlobsGoAfterMinutesUnlessSomebodyRefersToThemOrAsk
 
 TEST_F(BlobStoreTest, JumpOfTheWallClockCollectsNothing) {
   const BlobRef blob = *store_->Put("young");
-  clock_.JumpWall(absl::Hours(48));
-  EXPECT_THAT(store_->Collect({}), IsOkAndHolds(0u));
+  ASSERT_THAT(store_->Append(kUploadA, RefOf("more"), 0, "mo"), IsOk());
+  for (const absl::Duration jump : {absl::Hours(48), -absl::Hours(96), absl::Hours(24 * 365)}) {
+    for (const bool restart : {false, true}) {
+      clock_.JumpWall(jump);
+      if (restart) Reopen();
+      EXPECT_THAT(store_->Collect({}), IsOkAndHolds(0u));
+    }
+  }
   EXPECT_TRUE(store_->Has(blob));
+  clock_.Advance(absl::Hours(25));
+  EXPECT_THAT(store_->Collect({}), IsOkAndHolds(2u)) << "real time ages, after all these jumps";
 }
 
 TEST_F(BlobStoreTest, CollectedUploadIsAskedForAgainByAWaitingWriter) {

@@ -166,7 +166,7 @@ TEST_F(SqliteStoreTest, UnreadableRecordsAreDataLossAtTheStart) {
   Sql("nerfd.db", "UPDATE jobs SET state = 'QUEUED', body = x'ff00'");
   EXPECT_THAT(Open()->Load(), corrupt);
   Sql("nerfd.db", "DELETE FROM jobs; DELETE FROM meta");
-  EXPECT_THAT(Open()->Load(), corrupt);
+  EXPECT_THAT(SqliteStore::Open(dir_ / "nerfd.db", random_), corrupt);
 }
 
 // Watchers of a job without its last event would wait forever.
@@ -230,6 +230,137 @@ TEST_F(SqliteStoreTest, EventsAndRequestsAreTrimmedAndForgotten) {
   ASSERT_EQ(stored->requests.size(), 1u);
   EXPECT_EQ(stored->requests[0].request_id, kRequestB);
   EXPECT_EQ(stored->requests[0].kind, RequestRecord::Kind::kScene);
+}
+
+// An older copy of the file, put back without the rest of its folder.
+TEST_F(SqliteStoreTest, MissingCommitsAreDataLossUntilTheyAreAccepted) {
+  const auto insert = [&](SqliteStore& store, const std::string& id, uint64_t sequence) {
+    StoreWrite write;
+    write.jobs.push_back({NewJob(id, sequence), std::nullopt});
+    ASSERT_THAT(store.Commit(write), IsOk());
+  };
+  insert(*Open(), "one", 1);
+  const std::string older = *ReadFile(dir_ / "nerfd.db", 1 << 24);
+  std::string epoch;
+  {
+    auto store = Open();
+    insert(*store, "two", 2);
+    insert(*store, "three", 3);
+    epoch = store->Load()->store_epoch;
+  }
+  ASSERT_THAT(WriteFileAtomically(dir_ / "nerfd.db", older), IsOk());
+  const auto refused = SqliteStore::Open(dir_ / "nerfd.db", random_);
+  EXPECT_THAT(refused, FailsWith(StatusCode::kDataLoss, reason::kStoreCorrupt));
+  EXPECT_THAT(refused.status().message(), testing::HasSubstr("2 of 3 acknowledged commits"));
+  {
+    const auto store = SqliteStore::Open(dir_ / "nerfd.db", random_, {.accept_data_loss = true});
+    ASSERT_THAT(store, IsOk());
+    EXPECT_EQ((*store)->Load()->jobs.size(), 1u);
+    EXPECT_NE((*store)->Load()->store_epoch, epoch) << "tokens of what is lost must not fit";
+    insert(**store, "four", 4);
+  }
+  EXPECT_EQ(Open()->Load()->jobs.size(), 2u) << "accepted once and for all";
+}
+
+// A kill leaves commits in the log. Every flipped byte of it either costs none of them or is found.
+TEST_F(SqliteStoreTest, DamagedLogNeverLosesCommitsWithoutAWord) {
+  auto store = Open();
+  constexpr size_t kJobs = 8;
+  for (size_t i = 0; i < kJobs; ++i) {
+    StoreWrite write;
+    write.jobs.push_back({NewJob("job-" + std::to_string(i), i + 1), std::nullopt});
+    ASSERT_THAT(store->Commit(write), IsOk());
+  }
+  for (const char* suffix : {"", "-wal", ".commits"}) {
+    std::filesystem::copy_file(dir_ / ("nerfd.db" + std::string(suffix)),
+                               dir_ / ("killed.db" + std::string(suffix)));
+  }
+  const std::string log = *ReadFile(dir_ / "killed.db-wal", 1 << 24);
+  const std::string file = *ReadFile(dir_ / "killed.db", 1 << 24);
+  const std::string commits = *ReadFile(dir_ / "killed.db.commits", 1 << 10);
+  ASSERT_GT(log.size(), 32u);
+  int n_found = 0;
+  for (size_t at = 0; at < log.size(); at += log.size() / 100) {
+    std::string damaged = log;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    ASSERT_THAT(WriteFileAtomically(dir_ / "killed.db", file), IsOk());
+    ASSERT_THAT(WriteFileAtomically(dir_ / "killed.db-wal", damaged), IsOk());
+    ASSERT_THAT(WriteFileAtomically(dir_ / "killed.db.commits", commits), IsOk());
+    const auto reopened = SqliteStore::Open(dir_ / "killed.db", random_);
+    if (reopened.ok()) {
+      EXPECT_EQ((*reopened)->Load()->jobs.size(), kJobs) << "byte " << at;
+    } else {
+      EXPECT_THAT(reopened, StatusIs(StatusCode::kDataLoss)) << "byte " << at;
+      ++n_found;
+    }
+  }
+  EXPECT_GT(n_found, 50);
+}
+
+TEST_F(SqliteStoreTest, GroupOfWritesIsOneTransactionAndEachIsRefusedByItself) {
+  auto store = Open();
+  StoreWrite one, same, two, stale;
+  one.jobs.push_back({NewJob("one", 1), std::nullopt});
+  same.jobs.push_back({NewJob("one", 1), std::nullopt});
+  same.events.emplace_back(ResourceKey{"default", "one"}, EventAt(1));
+  two.jobs.push_back({NewJob("two", 2), std::nullopt});
+  stale.jobs.push_back({NewJob("two", 2), 7});
+  const StoreWrite* const writes[] = {&one, &same, &two, &stale};
+  const std::vector<absl::Status> statuses = store->CommitAll(writes);
+  ASSERT_EQ(statuses.size(), 4u);
+  EXPECT_THAT(statuses[0], IsOk());
+  EXPECT_THAT(statuses[1], StatusIs(StatusCode::kAlreadyExists));
+  EXPECT_THAT(statuses[2], IsOk());
+  EXPECT_THAT(statuses[3], FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
+  EXPECT_EQ(store->Load()->jobs.size(), 2u);
+  EXPECT_TRUE(store->Load()->events.empty()) << "a refused write leaves nothing";
+}
+
+TEST_F(SqliteStoreTest, FullDiskRefusesAGroupWriteByWrite) {
+  auto store = Open();
+  store->LimitPagesForTest(1);
+  StoreWrite big, age;
+  Job job = NewJob("big", 2);
+  job.training.requested_config = std::string(1 << 20, 'x');
+  big.jobs.push_back({job, std::nullopt});
+  age.age = absl::FromUnixSeconds(5);
+  const StoreWrite* const writes[] = {&big, &age};
+  const std::vector<absl::Status> statuses = store->CommitAll(writes);
+  EXPECT_THAT(statuses[0], FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  EXPECT_THAT(statuses[1], IsOk()) << "it needs no page";
+  EXPECT_EQ(store->Load()->age, absl::FromUnixSeconds(5));
+}
+
+TEST_F(SqliteStoreTest, FullDiskGivesTheReserveToWritesThatEndSomething) {
+  auto store = Open();
+  const std::string reserve = dir_ / "nerfd.db.reserve";
+  EXPECT_EQ(std::filesystem::file_size(reserve), SqliteStoreOptions().reserve_bytes);
+  StoreWrite insert, end, big;
+  insert.jobs.push_back({NewJob("one", 1), std::nullopt});
+  ASSERT_THAT(store->Commit(insert), IsOk());
+  Job job = NewJob("one", 1);
+  job.training.requested_config = std::string(1 << 20, 'x');
+  end.jobs.push_back({job, 0});
+  end.events.emplace_back(job.key, EventAt(1));
+  big.jobs.push_back({job, std::nullopt});
+  big.jobs[0].job.key.id = "big";
+  big.jobs[0].job.create_sequence = 2;
+  EXPECT_TRUE(end.MayUseReserve());
+  EXPECT_FALSE(big.MayUseReserve());
+
+  store->LimitPagesForTest(1);
+  EXPECT_THAT(store->Commit(big), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  EXPECT_TRUE(store->read_only());
+  EXPECT_TRUE(std::filesystem::exists(reserve)) << "not for new work";
+  // The limit stays, so it is refused again; a file system would have room now.
+  EXPECT_THAT(store->Commit(end), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  EXPECT_FALSE(std::filesystem::exists(reserve));
+  store->LimitPagesForTest(1 << 30);
+  EXPECT_THAT(store->Commit(end), IsOk());
+  EXPECT_TRUE(store->read_only()) << "that says nothing about others";
+  EXPECT_THAT(store->Commit(big), IsOk());
+  EXPECT_FALSE(store->read_only());
+  EXPECT_TRUE(std::filesystem::exists(reserve));
 }
 
 TEST_F(SqliteStoreTest, FullDiskRefusesWritesAndRecoversByItself) {
