@@ -35,9 +35,11 @@ std::string QueueReasonText(const v1::TrainingJob& job) {
   const char* words = code == "WORKER_LOST"      ? "its worker was lost"
                       : code == "WORKER_DRAINED" ? "its worker handed it back"
                       : code == "ENGINE_CRASHED" ? "the engine crashed"
-                      : code == "NO_ROOM"        ? "its worker had no room on its disk"
-                      : code == "PREEMPTED"      ? "another job took its place"
-                                                 : nullptr;
+                      : code == "CHECKPOINT_CORRUPT"
+                          ? "its last checkpoint is damaged, it goes on from the one before"
+                      : code == "NO_ROOM"   ? "its worker had no room on its disk"
+                      : code == "PREEMPTED" ? "another job took its place"
+                                            : nullptr;
   return words == nullptr ? code : fmt::format("{} ({})", words, code);
 }
 

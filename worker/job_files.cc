@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "worker/scene_folder.h"
 
@@ -20,6 +21,12 @@ absl::Status LinkBlob(const v1::BlobRef& blob, const std::string& path, BlobCach
   return linked;
 }
 
+// CHECKPOINT_CORRUPT if the server's file is damaged, shorter than it should be or not there.
+absl::Status AsCorrupt(const absl::Status& status) {
+  if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
+  return WithReason(absl::DataLossError(status.message()), reason::kCheckpointCorrupt);
+}
+
 }  // namespace
 
 absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::string& folder,
@@ -33,7 +40,8 @@ absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::s
   JobFiles files;
   if (grant.has_resume()) {
     files.resume = folder + "/resume.safetensors";
-    NERF_RETURN_IF_ERROR(LinkBlob(grant.resume().checkpoint_blob(), files.resume, cache, stop));
+    NERF_RETURN_IF_ERROR(
+        AsCorrupt(LinkBlob(grant.resume().checkpoint_blob(), files.resume, cache, stop)));
   } else if (grant.has_init_blob()) {
     files.init = folder + "/init.safetensors";
     NERF_RETURN_IF_ERROR(LinkBlob(grant.init_blob(), files.init, cache, stop));

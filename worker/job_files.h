@@ -16,7 +16,8 @@ struct JobFiles {
 
 // Creates `folder` with everything that a grant names: scene/ with the data set, the checkpoint or
 // model to start from, and empty out/ (written by the engine) and commit/ (written by the worker).
-// Errors: those of the cache and of the file system; InvalidArgument for a scene with bad paths.
+// Errors: those of the cache and of the file system; InvalidArgument for a scene with bad paths;
+// DataLoss CHECKPOINT_CORRUPT for a checkpoint that is damaged or missing on the server.
 absl::StatusOr<JobFiles> FetchJobFiles(const v1::DesiredJob& grant, const std::string& folder,
                                        BlobCache& cache, const std::stop_token& stop);
 

@@ -83,6 +83,8 @@ std::string_view QueueReasonName(QueueReason reason) {
       return "ENGINE_CRASHED";
     case QueueReason::kNoRoom:
       return "NO_ROOM";
+    case QueueReason::kCheckpointCorrupt:
+      return "CHECKPOINT_CORRUPT";
   }
   return "";
 }
@@ -90,7 +92,8 @@ std::string_view QueueReasonName(QueueReason reason) {
 absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name) {
   for (QueueReason reason :
        {QueueReason::kNone, QueueReason::kWorkerLost, QueueReason::kWorkerDrained,
-        QueueReason::kPreempted, QueueReason::kEngineCrashed, QueueReason::kNoRoom}) {
+        QueueReason::kPreempted, QueueReason::kEngineCrashed, QueueReason::kNoRoom,
+        QueueReason::kCheckpointCorrupt}) {
     if (QueueReasonName(reason) == name) return reason;
   }
   return absl::InvalidArgumentError(fmt::format("no queue reason is called {}", name));

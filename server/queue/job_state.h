@@ -41,7 +41,8 @@ enum class QueueReason {
   kWorkerDrained,
   kPreempted,
   kEngineCrashed,
-  kNoRoom  // the worker had no room on its disk
+  kNoRoom,            // the worker had no room on its disk
+  kCheckpointCorrupt  // its last checkpoint was damaged and is dropped
 };
 
 // True if the diagram above has this arrow.
@@ -57,7 +58,8 @@ bool HoldsLease(JobState state);
 std::string_view JobStateName(JobState state);
 absl::StatusOr<JobState> ParseJobState(std::string_view name);
 
-// "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED", "NO_ROOM".
+// "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED", "NO_ROOM",
+// "CHECKPOINT_CORRUPT".
 std::string_view QueueReasonName(QueueReason reason);
 absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name);
 

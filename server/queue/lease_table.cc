@@ -355,6 +355,10 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   JobEntry& entry = *leased.entry;
   JobChange& change = leased.change;
   Job& job = change.job;
+  if (outcome.kind == JobOutcome::Kind::kFailed && !job.checkpoints.empty() &&
+      outcome.error.reason == reason::kCheckpointCorrupt) {
+    return DropCheckpoint(std::move(leased), outcome.error);
+  }
   if (job.state == JobState::kPreparing && outcome.kind == JobOutcome::Kind::kSucceeded) {
     NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
   }
@@ -382,6 +386,24 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   ReleaseBlobs(retired);
   state_.observer.OnAttemptEnded(entry.job, ending->result);
   return entry.job;
+}
+
+absl::StatusOr<Job> LeaseTable::DropCheckpoint(LeasedChange leased, const JobError& error) {
+  Job& job = leased.change.job;
+  const CheckpointRecord dropped = job.checkpoints.back();
+  job.checkpoints.pop_back();
+  NERF_RETURN_IF_ERROR(
+      EndPlacement(leased.change, QueueReason::kCheckpointCorrupt, /*keep_holder=*/false));
+  NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
+  ReleaseBlobs({&dropped, 1});
+  const Job& now = leased.entry->job;
+  state_.observer.OnAttemptEnded(now, "checkpoint_corrupt");
+  LogWarning("dropped a damaged checkpoint", {{"project", now.key.project},
+                                              {"job", now.key.id},
+                                              {"step", dropped.step},
+                                              {"checkpoints_left", now.checkpoints.size()},
+                                              {"message", error.message}});
+  return now;
 }
 
 absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reason) {

@@ -117,12 +117,13 @@ class LeaseTable {
   absl::StatusOr<CommittedCheckpoint> CommitCheckpoint(const LeaseRef& lease,
                                                        const CheckpointRecord& checkpoint);
   // Ends a placement for good. In CANCELLING every outcome but kFailed ends CANCELLED; in PAUSING
-  // kSucceeded ends PAUSED (the next attempt finishes at once). Repeating it succeeds.
+  // kSucceeded ends PAUSED (the next attempt finishes at once). A failure CHECKPOINT_CORRUPT of a
+  // job with checkpoints drops the newest one and queues the job again. Repeating it succeeds.
   // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused without a request).
   absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
-  // The worker hands the lease back, because it drains (kWorkerDrained) or has no room for the job's
-  // files (kNoRoom). The job is queued again for that reason. If no worker has room it waits aside,
-  // so that jobs behind it start, and is tried again after growing pauses.
+  // The worker hands the lease back, because it drains (kWorkerDrained) or has no room for the
+  // job's files (kNoRoom). The job is queued again for that reason. If no worker has room it waits
+  // aside, so that jobs behind it start, and is tried again after growing pauses.
   absl::StatusOr<Job> Release(const LeaseRef& lease,
                               QueueReason reason = QueueReason::kWorkerDrained);
   // The engine died. Queued again (ENGINE_CRASHED), or FAILED with reason ENGINE_CRASHED after
@@ -166,6 +167,9 @@ class LeaseTable {
   bool GoesElsewhere(const JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void PutAside(JobEntry& entry, const std::string& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // The newest checkpoint cannot be read: drops it, so that the job goes on from the one before.
+  absl::StatusOr<Job> DropCheckpoint(LeasedChange leased, const JobError& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   JobEntry* OldestFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)

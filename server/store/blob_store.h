@@ -73,8 +73,8 @@ class BlobStore final : public BlobIndex {
   absl::StatusOr<BlobRef> Put(std::string_view content);
   bool Has(const BlobRef& blob);
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override;
-  // Lets a blob be collected after the release grace, unless a caller asks for it meanwhile. Touches
-  // no file before the next Collect, so it may be called with locks held.
+  // Lets a blob be collected after the release grace, unless a caller asks for it meanwhile.
+  // Touches no file before the next Collect, so it may be called with locks held.
   void Release(const BlobRef& blob) override;
   // Up to `limit` bytes from `offset` (fewer at the end). NotFound RESOURCE_NOT_FOUND, also for a
   // file that is not as long as the blob's name says; OutOfRange OFFSET_OUT_OF_RANGE when offset is

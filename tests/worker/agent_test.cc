@@ -517,6 +517,20 @@ TEST_F(AgentTest, BlobWithWrongBytesIsFetchedAgainAndThenFailsTheJob) {
   EXPECT_EQ(server_.last_report()->error().code(), 15);
 }
 
+TEST_F(AgentTest, DamagedOrMissingCheckpointIsReportedAsSuch) {
+  Start();
+  v1::SynchronizeResponse grant = Grant(server_, 1);
+  const v1::BlobRef blob = server_.AddBlob("weights");
+  *grant.mutable_desired_job()->mutable_resume()->mutable_checkpoint_blob() = blob;
+  server_.CorruptBlob(blob, "weightz");
+  Send(grant);
+  for (int i = 0; i < 3; ++i) Pass(absl::Seconds(2));
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+  const auto why = GetReason(FromRpcStatus(server_.last_report()->error()));
+  ASSERT_TRUE(why.has_value());
+  EXPECT_EQ(why->reason, reason::kCheckpointCorrupt);
+}
+
 // While this exists no file can be opened: missing file descriptors stand in for a full disk.
 class NoDescriptors {
  public:

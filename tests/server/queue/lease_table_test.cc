@@ -392,6 +392,27 @@ TEST_F(LeaseTest, FailureKeepsItsCauseWhole) {
   EXPECT_EQ(harness_.Get("one").error, outcome.error);
 }
 
+TEST_F(LeaseTest, DamagedCheckpointFallsBackToTheOneBefore) {
+  LeaseRef lease = harness_.Running("one");
+  ASSERT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(10)), IsOk());
+  ASSERT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(20)), IsOk());
+  ASSERT_THAT(leases().Release(lease), IsOk());
+  JobOutcome corrupt;
+  corrupt.kind = JobOutcome::Kind::kFailed;
+  corrupt.error.code = absl::StatusCode::kDataLoss;
+  corrupt.error.reason = std::string(reason::kCheckpointCorrupt);
+  for (const std::vector<uint32_t>& left : {std::vector<uint32_t>{10}, std::vector<uint32_t>{}}) {
+    lease = harness_.Grant();
+    ASSERT_THAT(leases().Finish(lease, corrupt), IsOk());
+    EXPECT_EQ(harness_.StateOf("one"), JobState::kQueued);
+    EXPECT_EQ(harness_.Get("one").queue_reason, QueueReason::kCheckpointCorrupt);
+    EXPECT_EQ(QueueHarness::Steps(harness_.Get("one")), left);
+  }
+  lease = harness_.Grant();
+  ASSERT_THAT(leases().Finish(lease, corrupt), IsOk());
+  EXPECT_EQ(harness_.StateOf("one"), JobState::kFailed) << "there is none to drop";
+}
+
 TEST_F(LeaseTest, StopThatNobodyAskedForIsRefused) {
   const LeaseRef lease = harness_.Running("one");
   JobOutcome outcome;
