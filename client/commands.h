@@ -16,6 +16,8 @@ using Command = std::function<int(Session&)>;
 // Each adds its commands to `app`. Parsing a command stores it in *selected.
 void AddSceneCommands(CLI::App& app, Command* selected);
 void AddJobCommands(CLI::App& app, Command* selected);
+// To the command `job`: cancel, pause, resume, retry, update.
+void AddJobLifeCommands(CLI::App& job, Command* selected);
 void AddModelCommands(CLI::App& app, Command* selected);
 void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);

@@ -43,29 +43,24 @@ int CreateJob(Session& session, const JobFlags& flags, const std::string& scene,
                    WatchOptions{.patient_from_start = true, .preview = flags.preview});
 }
 
-int ListJobs(Session& session, int limit) {
-  return ListResources<v1::TrainingService>(session, limit, &JobStub::ListTrainingJobs,
-                                            &v1::ListTrainingJobsResponse::mutable_training_jobs,
-                                            PrintJobs);
+int ListJobs(Session& session, int limit, const std::string& filter) {
+  v1::ListTrainingJobsRequest request;
+  const auto parent = ProjectName(session.flags().project);
+  if (!parent.ok()) return session.Fail(parent.status());
+  request.set_parent(*parent);
+  request.set_filter(filter);
+  const auto stub = session.Stub<v1::TrainingService>();
+  const auto jobs = ListPages<v1::TrainingJob>(
+      session, *stub, &JobStub::ListTrainingJobs, std::move(request), limit,
+      [](v1::ListTrainingJobsResponse& page) { return page.mutable_training_jobs(); });
+  if (!jobs.ok()) return session.Fail(jobs.status());
+  PrintJobs(session.printer(), *jobs);
+  return kOk;
 }
 
 int ShowJob(Session& session, const std::string& text) {
   return ShowResource<v1::TrainingService>(session, ResourceKind::kJob, text,
                                            &JobStub::GetTrainingJob, PrintJob);
-}
-
-int CancelJob(Session& session, const std::string& text) {
-  const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
-  if (!name.ok()) return session.FailUsage(name.status());
-  const auto job = CallByName<v1::TrainingService>(session, *name, &JobStub::CancelTrainingJob);
-  if (!job.ok()) return session.Fail(job.status());
-  const Printer printer = session.printer();
-  if (!PrintJson(printer, *job)) {
-    PrintDone(printer, job->name(),
-              fmt::format("{}  {}", StateText(job->state()), ShortName(job->name())));
-  }
-  session.SayNext(fmt::format("nerfctl job show {}", ShortName(job->name())));
-  return kOk;
 }
 
 int RemoveJobs(Session& session, const std::vector<std::string>& texts) {
@@ -109,23 +104,23 @@ void AddJobCommands(CLI::App& app, Command* selected) {
 
   CLI::App* ls = job->add_subcommand("ls", "List jobs, newest first");
   auto limit = AddLimitFlag(*ls);
-  ls->footer("Example:\n  nerfctl job ls --limit 5");
-  ls->callback([=] { *selected = [limit](Session& s) { return ListJobs(s, *limit); }; });
+  auto filter = std::make_shared<std::string>();
+  ls->add_option("--filter", *filter,
+                 "Which jobs: comparisons of state, scene, display_name, priority and labels.KEY, "
+                 "joined by AND")
+      ->type_name("TEXT");
+  ls->footer(
+      "Examples:\n"
+      "  nerfctl job ls --limit 5\n"
+      "  nerfctl job ls --filter 'state = RUNNING AND labels.team = blue'");
+  ls->callback([=] { *selected = [=](Session& s) { return ListJobs(s, *limit, *filter); }; });
 
-  struct Verb {
-    const char* name;
-    const char* text;
-    int (*run)(Session&, const std::string&);
-  };
-  for (const Verb& verb : {Verb{"show", "Show one job with its checkpoints", ShowJob},
-                           Verb{"cancel", "Stop a job for good", CancelJob}}) {
-    CLI::App* command = job->add_subcommand(verb.name, verb.text);
-    command->footer(fmt::format("Example:\n  nerfctl job {} j-7f3k2c81", verb.name));
-    auto name = std::make_shared<std::string>();
-    command->add_option("job", *name, "Name of the job")->required();
-    command->callback(
-        [=, run = verb.run] { *selected = [=](Session& s) { return run(s, *name); }; });
-  }
+  CLI::App* show = job->add_subcommand("show", "Show one job with its checkpoints");
+  auto shown = std::make_shared<std::string>();
+  show->add_option("job", *shown, "Name of the job")->required();
+  show->footer("Example:\n  nerfctl job show j-7f3k2c81");
+  show->callback([=] { *selected = [=](Session& s) { return ShowJob(s, *shown); }; });
+  AddJobLifeCommands(*job, selected);
 
   CLI::App* follow = job->add_subcommand("watch", "Follow a job to its end");
   auto watched = std::make_shared<std::string>();

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
+#include "client/job_label_flags.h"
 #include "client/names.h"
 #include "client/time_flag.h"
 #include "common/edit_distance.h"
@@ -202,6 +203,11 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->delimiter(',');
+  app.add_option("--priority", flags->priority, "-100 to 100 (default 0); the highest start first")
+      ->type_name("N");
+  app.add_option("--label", flags->labels, "A word about the job; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   AddNewResourceFlags(app, flags);
   AddPreviewFlags(app, &flags->preview);
   app.add_flag("--validate-only", flags->validate_only, "Check everything, create nothing");
@@ -270,6 +276,16 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
     request.set_request_id(*id);
   } else {
     violations.Add("--request-id", Quoted(flags.request_id) + " is not a UUID4");
+  }
+  if (!flags.priority.empty()) {
+    const absl::StatusOr<int> priority = ParsePriority(flags.priority);
+    if (priority.ok()) job.set_priority(*priority);
+    violations.Add(priority.status());
+  }
+  for (const std::string& text : flags.labels) {
+    const auto label = ParseLabel(text);
+    if (label.ok()) (*job.mutable_labels())[label->first] = label->second;
+    violations.Add(label.status());
   }
   request.set_validate_only(flags.validate_only);
   if (!violations.empty()) return violations.ToStatus();

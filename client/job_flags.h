@@ -21,7 +21,8 @@ namespace nerf {
 // The flags that `train` and `job create` share, as typed.
 struct JobFlags : NewResourceFlags {
   std::string method, steps, samples, seconds, seed, background, test_every, init;
-  std::vector<std::string> settings;
+  std::vector<std::string> settings, labels;
+  std::string priority;
   bool validate_only = false;
   bool detach = false;
   bool help_settings = false;

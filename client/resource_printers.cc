@@ -161,6 +161,14 @@ void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs)
   table.Print(printer.out);
 }
 
+// "run=7, team=blue".
+std::string LabelsText(const v1::TrainingJob& job) {
+  std::vector<std::string> labels;
+  for (const auto& [key, value] : job.labels()) labels.push_back(fmt::format("{}={}", key, value));
+  std::sort(labels.begin(), labels.end());
+  return fmt::format("{}", fmt::join(labels, ", "));
+}
+
 void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   if (PrintForPrograms(printer, job)) return;
   printer.out << Colored(printer, job.state()) << "  " << PlainText(job.name()) << '\n';
@@ -170,6 +178,9 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   const v1::Progress& progress = job.progress();
   fields.Add("display name", job.display_name());
   fields.Add("scene", job.scene());
+  if (job.priority() != 0) fields.Add("priority", fmt::format("{}", job.priority()));
+  fields.Add("labels", LabelsText(job));
+  fields.Add("retry of", job.retry_of());
   fields.Add("queued because", QueueReasonText(job));
   fields.Add("waits because", job.wait().message());
   fields.Add("error", FailureText(job));

@@ -247,6 +247,11 @@ v1::SynchronizeRequest Agent::NextMessage() {
 
 // ---- The job.
 
+bool Agent::IsUnknown(const v1::DesiredJob& desired) const {
+  return job_ == nullptr &&
+         (desired.training_job() != finished_job_ || desired.lease_epoch() > finished_epoch_);
+}
+
 void Agent::HandleDesired(const v1::DesiredJob& desired) {
   if (desired.has_lease_ttl()) lease_ttl_ = FromProto(desired.lease_ttl());
   const bool ours = job_ != nullptr && job_->name() == desired.training_job();
@@ -264,9 +269,14 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
     case v1::DesiredJob::CANCEL:
       if (ours && desired.lease_epoch() >= job_->lease_epoch()) {
         job_->Cancel();
-      } else if (job_ == nullptr && (desired.training_job() != finished_job_ ||
-                                     desired.lease_epoch() > finished_epoch_)) {
-        // Not running here. Without this report the server would wait for the job to stop.
+      } else if (IsUnknown(desired)) {
+        StartJob(desired);
+      }
+      return;
+    case v1::DesiredJob::CHECKPOINT_AND_STOP:
+      if (ours && desired.lease_epoch() >= job_->lease_epoch()) {
+        job_->Release(/*in_hurry=*/false);
+      } else if (IsUnknown(desired)) {
         StartJob(desired);
       }
       return;
@@ -299,8 +309,8 @@ void Agent::StartJob(const v1::DesiredJob& desired) {
   LogInfo("job granted", {{"job", desired.training_job()}, {"lease_epoch", desired.lease_epoch()}});
   if (desired.action() == v1::DesiredJob::CANCEL) {
     job_->Cancel();
-  } else if (draining_) {
-    job_->Release();
+  } else if (desired.action() == v1::DesiredJob::CHECKPOINT_AND_STOP || draining_) {
+    job_->Release(/*in_hurry=*/true);
   } else {
     job_->Start();
   }
@@ -337,7 +347,7 @@ void Agent::TickJobs() {
   if (job_ != nullptr && !job_->ending() && server_silence > options_.orphan_grace) {
     LogWarning("no message from the server for too long, stopping the job",
                {{"job", job_->name()}});
-    job_->Release();
+    job_->Release(/*in_hurry=*/true);
   }
 
   const SteadyTime now = context_.clock.Now();
@@ -426,7 +436,7 @@ void Agent::Shutdown() {
   drain_begin_ = context_.clock.Now();
   report_due_ = true;
   LogInfo("shutting down", {{"job", job_ != nullptr ? job_->name() : "none"}});
-  if (job_ != nullptr) job_->Release();
+  if (job_ != nullptr) job_->Release(/*in_hurry=*/true);
   SendDue();
 }
 

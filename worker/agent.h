@@ -95,6 +95,9 @@ class Agent {
   void OnWritten(int generation);
   void OnClosed(int generation, const CallResult& result);
   void HandleDesired(const v1::DesiredJob& desired);
+  // True for a job that is not running here and whose end the server does not know. Without a
+  // report the server would wait for it to stop.
+  bool IsUnknown(const v1::DesiredJob& desired) const;
   void StartJob(const v1::DesiredJob& desired);
   void LeaveJob();
   void SendDue();

@@ -446,7 +446,11 @@ void JobRun::Cancel() {
   StopEngine(Stop::kCancel);
 }
 
-void JobRun::Release() {
+void JobRun::Release(bool in_hurry) {
+  if (in_hurry && !std::exchange(in_hurry_, true) && stage_ == Stage::kCommitting &&
+      final_phase_ == v1::JobReport::RELEASED) {
+    commit_deadline_ = context_.clock.Now() + options_.last_commit_timeout;
+  }
   if (stop_ != Stop::kNone || stage_ >= Stage::kCommitting) return;
   StopEngine(Stop::kRelease);
 }
@@ -500,11 +504,13 @@ void JobRun::StopNow(Stop stop) {
 void JobRun::Finish(v1::JobReport::Phase phase) {
   final_phase_ = phase;
   Enter(Stage::kCommitting);
-  // The commit of a result may take any time. That of a job without one may not: the job can run
-  // again.
-  commit_deadline_ =
-      context_.clock.Now() +
-      (phase == v1::JobReport::SUCCEEDED ? absl::InfiniteDuration() : options_.last_commit_timeout);
+  // A result and the checkpoint of a pause wait without limit. A job that did not succeed or whose
+  // worker exits does not: it may run again.
+  const bool without_limit =
+      phase == v1::JobReport::SUCCEEDED ||
+      (phase == v1::JobReport::RELEASED && stop_ == Stop::kRelease && !in_hurry_);
+  commit_deadline_ = context_.clock.Now() +
+                     (without_limit ? absl::InfiniteDuration() : options_.last_commit_timeout);
   if (!commit_in_flight_ && pending_ == nullptr) Enter(Stage::kFinal);
 }
 

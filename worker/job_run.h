@@ -95,8 +95,9 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
 
   // Stops without a checkpoint, ends CANCELLED.
   void Cancel();
-  // Stops with a checkpoint, commits it, ends RELEASED.
-  void Release();
+  // Stops with a checkpoint, commits it, ends RELEASED. `in_hurry`: the worker exits, so the commit
+  // has a time limit.
+  void Release(bool in_hurry);
   // Stops, writes nothing more, reports nothing.
   void Abandon();
 
@@ -174,6 +175,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
 
   Stage stage_ = Stage::kFetching;
   Stop stop_ = Stop::kNone;
+  bool in_hurry_ = false;  // with kRelease
   SteadyTime stop_deadline_;
   bool killing_ = false;
   v1::JobReport report_;

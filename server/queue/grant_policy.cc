@@ -1,11 +1,26 @@
 #include "server/queue/grant_policy.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace nerf {
 
 bool OffersCapability(const std::vector<std::string>& offered, std::string_view wanted) {
   return offered.empty() || std::find(offered.begin(), offered.end(), wanted) != offered.end();
+}
+
+std::vector<std::string> FairShare::Order(const std::map<std::string, size_t>& at_work) const {
+  const auto last_grant = [this](const std::string& project) {
+    const auto found = last_grants_.find(project);
+    return found == last_grants_.end() ? uint64_t{0} : found->second;
+  };
+  std::vector<std::string> projects;
+  for (const auto& [project, n] : at_work) projects.push_back(project);
+  std::sort(projects.begin(), projects.end(), [&](const auto& left, const auto& right) {
+    return std::tuple(at_work.at(left), last_grant(left), left) <
+           std::tuple(at_work.at(right), last_grant(right), right);
+  });
+  return projects;
 }
 
 void WorkerSlot::ForgetGrantOf(const LeaseRef& lease) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +24,20 @@ struct GrantRequest {
 // True if `offered` contains `wanted` or is empty. An empty list means that the offer is unknown,
 // and counts as everything.
 bool OffersCapability(const std::vector<std::string>& offered, std::string_view wanted);
+
+// Shares the workers between projects. Not thread-safe.
+class FairShare {
+ public:
+  void Granted(const std::string& project) { last_grants_[project] = ++n_grants_; }
+  // The projects of `at_work` (number of jobs that workers hold, by project) in the order in which
+  // they get the next free worker: the one with the fewest jobs at work first, of equals the one
+  // that has waited longest since its last grant.
+  std::vector<std::string> Order(const std::map<std::string, size_t>& at_work) const;
+
+ private:
+  uint64_t n_grants_ = 0;
+  std::map<std::string, uint64_t> last_grants_;  // number of the last grant, from 1
+};
 
 // What one worker is working on, from its messages and our grants. Decides whether it may be
 // granted a job now. Not thread-safe.

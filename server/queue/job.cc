@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/queue/request_check.h"
+
 namespace nerf {
 
 bool JobLease::Has(std::string_view worker) const {
@@ -25,6 +27,15 @@ absl::Status Transition(Job& job, JobState to, absl::Time now, QueueReason reaso
   if (to == JobState::kRunning && job.start_time == absl::InfinitePast()) job.start_time = now;
   if (IsFinal(to)) job.end_time = now;
   return absl::OkStatus();
+}
+
+std::string EtagOf(const Job& job) {
+  constexpr size_t kLength = 16;  // digits
+  Fingerprint fingerprint;
+  fingerprint.Add(JobStateName(job.state)).Add(job.display_name);
+  fingerprint.Add(std::to_string(job.priority));
+  for (const auto& [key, value] : job.labels) fingerprint.Add(key).Add(value);
+  return fingerprint.Hex().substr(0, kLength);
 }
 
 std::vector<CheckpointRecord> RetireCheckpoints(std::vector<CheckpointRecord>& checkpoints,

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "server/queue/blob_ref.h"
 #include "server/queue/job_kind.h"
+#include "server/queue/job_labels.h"
 #include "server/queue/job_state.h"
 #include "server/queue/resource_key.h"
 
@@ -127,6 +128,9 @@ struct Job {
   JobKind kind = JobKind::kTraining;
   uint64_t create_sequence = 0;  // order of submission in this store, from 1
   std::string display_name;
+  int priority = 0;  // of the queued jobs of a project those with the highest start first
+  JobLabels labels;
+  std::string retry_of;    // id of the job of which this one is a retry; otherwise empty
   TrainingSpec training;   // of kind kTraining
   std::string request_id;  // empty without one
 
@@ -138,7 +142,8 @@ struct Job {
   bool crashed_since_checkpoint = false;
   // Workers on which its engine died since the last checkpoint. Others are tried first.
   std::vector<std::string> crashed_on;
-  JobLease lease;  // of its only part
+  bool keep_on_cancel = false;  // in CANCELLING: its worker first commits a checkpoint
+  JobLease lease;               // of its only part
   JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
   std::optional<double> best_preview_psnr;    // dB, over all checkpoints ever committed
@@ -155,6 +160,9 @@ struct Job {
 // display.
 absl::Status Transition(Job& job, JobState to, absl::Time now,
                         QueueReason reason = QueueReason::kNone);
+
+// Differs after a change of state, display_name, priority or labels.
+std::string EtagOf(const Job& job);
 
 // Removes the checkpoints that a job no longer keeps from `checkpoints` (oldest first) and returns
 // them: all but the last `n_kept`, the best by preview PSNR (the newer of equals) and the promoted

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "server/queue/job.h"
 #include "server/queue/job_event.h"
+#include "server/queue/queue_rank.h"
 #include "server/queue/watch_log.h"
 
 namespace nerf {
@@ -19,6 +20,7 @@ struct JobEntry {
   Job job;
   SteadyTime progress_stored_at;
   SteadyTime queued_at;  // start of its wait, while it is QUEUED
+  QueueRank rank;        // in QueueState::queues, while it is QUEUED
   SteadyTime ended_at;   // when it became final, or the server's start if that was later
   // Workers without room for the job's files and, if no other is left, when it is tried again. Not
   // stored: a restart tries at once.

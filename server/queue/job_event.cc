@@ -12,13 +12,15 @@ std::string_view JobEventKindName(JobEventKind kind) {
       return "PROGRESS";
     case JobEventKind::kCheckpointCommitted:
       return "CHECKPOINT_COMMITTED";
+    case JobEventKind::kUpdated:
+      return "UPDATED";
   }
   return "";
 }
 
 absl::StatusOr<JobEventKind> ParseJobEventKind(std::string_view name) {
-  for (JobEventKind kind :
-       {JobEventKind::kStateChanged, JobEventKind::kProgress, JobEventKind::kCheckpointCommitted}) {
+  for (JobEventKind kind : {JobEventKind::kStateChanged, JobEventKind::kProgress,
+                            JobEventKind::kCheckpointCommitted, JobEventKind::kUpdated}) {
     if (JobEventKindName(kind) == name) return kind;
   }
   return absl::InvalidArgumentError(fmt::format("no event is called {}", name));

@@ -10,9 +10,14 @@
 
 namespace nerf {
 
-enum class JobEventKind { kStateChanged, kProgress, kCheckpointCommitted };
+enum class JobEventKind {
+  kStateChanged,
+  kProgress,
+  kCheckpointCommitted,
+  kUpdated  // display_name, priority or labels
+};
 
-// "STATE_CHANGED", "PROGRESS", "CHECKPOINT_COMMITTED".
+// "STATE_CHANGED", "PROGRESS", "CHECKPOINT_COMMITTED", "UPDATED".
 std::string_view JobEventKindName(JobEventKind kind);
 absl::StatusOr<JobEventKind> ParseJobEventKind(std::string_view name);
 

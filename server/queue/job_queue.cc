@@ -18,6 +18,10 @@ std::string FingerprintOf(const JobSpec& spec) {
   Fingerprint fingerprint;
   // The config as requested: defaults may change with the server's version.
   fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
+  // Absent from the requests of older clients, whose fingerprints are stored.
+  if (spec.priority != 0) fingerprint.Add("priority").Add(std::to_string(spec.priority));
+  for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
+  if (!spec.retry_of.empty()) fingerprint.Add("retry_of").Add(spec.retry_of);
   fingerprint.Add(spec.training.requested_config)
       .Add(spec.training.init.has_value() ? "init" : "scratch");
   if (spec.training.init.has_value()) {
@@ -30,13 +34,26 @@ std::string FingerprintOf(const JobSpec& spec) {
   return fingerprint.Hex();
 }
 
+absl::Status WrongState(const Job& job) {
+  return StateConflict(fmt::format("{} is {}", JobName(job.key), JobStateName(job.state)),
+                       {{"state", std::string(JobStateName(job.state))}});
+}
+
+void RequirePriority(std::string_view field, int priority, RequestCheck& check) {
+  check.Require(priority >= kMinPriority && priority <= kMaxPriority, field,
+                fmt::format("must be {} to {}", kMinPriority, kMaxPriority));
+}
+
 absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
   RequestCheck check;
   check.RequireId("parent", spec.project);
   check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
   check.RequireRequestId("request_id", spec.request_id);
   check.RequireDisplayName("training_job.display_name", spec.display_name);
-  check.RequireId("training_job.scene", spec.training.scene, /*may_be_empty=*/validate_only);
+  check.RequireId("training_job.scene", spec.training.scene,
+                  /*may_be_empty=*/validate_only || !spec.retry_of.empty());
+  RequirePriority("training_job.priority", spec.priority, check);
+  check.Add(CheckLabels("training_job.labels", spec.labels));
   if (spec.training.init.has_value()) {
     check.Require(spec.training.init->source.project == spec.project, "training_job.config.init",
                   "must be of the same project");
@@ -65,10 +82,13 @@ absl::Status JobQueue::ResolveInit(const JobSpec& spec, InitReference& init) {
   return ResourceNotFound(CheckpointName(init.source, init.step));
 }
 
-absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, absl::Time now) {
+absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl::Time now) {
   Job job;
   job.key = {spec.project, spec.id};
   job.display_name = spec.display_name;
+  job.priority = spec.priority;
+  job.labels = spec.labels;
+  job.retry_of = spec.retry_of;
   job.training = spec.training;
   job.request_id = spec.request_id;
   job.create_time = now;
@@ -77,7 +97,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, absl::Time now) {
   if (!scene.id.empty() && !state_.scenes.contains(scene)) {
     return ResourceNotFound(SceneName(scene));
   }
-  if (job.training.init.has_value()) {
+  if (job.training.init.has_value() && needs_init) {
     NERF_RETURN_IF_ERROR(ResolveInit(spec, *job.training.init));
   }
   const auto is_taken = [&] {
@@ -98,17 +118,46 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, absl::Time now) {
   return job;
 }
 
-absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
-  NERF_RETURN_IF_ERROR(CheckSpec(spec, validate_only));
+absl::Status JobQueue::TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints) {
+  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, spec.retry_of}));
+  const Job& job = entry->job;
+  if (job.state != JobState::kFailed && job.state != JobState::kCancelled) {
+    return StateConflict(
+        fmt::format("{} is {}; only jobs that failed or were cancelled are retried",
+                    JobName(job.key), JobStateName(job.state)),
+        {{"state", std::string(JobStateName(job.state))}});
+  }
+  spec.display_name = job.display_name;
+  spec.priority = job.priority;
+  spec.labels = job.labels;
+  spec.training = job.training;
+  spec.check_init = nullptr;  // it was checked when that job was created
+  if (!job.checkpoints.empty()) {
+    checkpoints->push_back(job.checkpoints.back());
+    checkpoints->back().promoted = false;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_only) {
+  NERF_RETURN_IF_ERROR(CheckSpec(requested, validate_only));
+  JobSpec spec = requested;
+  std::vector<CheckpointRecord> checkpoints;
   QueueLock lock(state_);
   if (!state_.options.projects.contains(spec.project)) {
     return ResourceNotFound("projects/" + spec.project);
+  }
+  if (!spec.retry_of.empty()) {
+    // For its scene, which never changes.
+    const auto found = state_.jobs.find({spec.project, spec.retry_of});
+    if (found != state_.jobs.end()) spec.training.scene = found->second.job.training.scene;
   }
   // Wait for changes that are being stored under these names.
   const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};
   std::vector<ClaimKey> names = {{ClaimKey::Kind::kScene, {spec.project, spec.training.scene}},
                                  request_key,
-                                 {ClaimKey::Kind::kJob, {spec.project, spec.id}}};
+                                 {ClaimKey::Kind::kJob, {spec.project, spec.id}},
+                                 {ClaimKey::Kind::kJob, {spec.project, spec.retry_of}}};
   if (const auto& init = spec.training.init; init.has_value()) {
     names.push_back(
         {init->kind == InitReference::Kind::kModel ? ClaimKey::Kind::kModel : ClaimKey::Kind::kJob,
@@ -117,13 +166,16 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& spec, bool validate_only) {
   state_.AwaitUnclaimed(names);
   const absl::Time now = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
-                        FingerprintOf(spec),       state_.Age()};
+                        FingerprintOf(requested),  state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
     NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, *earlier}));
     return entry->job;
   }
-  NERF_ASSIGN_OR_RETURN(Job job, MakeJob(spec, now));
+  if (!spec.retry_of.empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
+  NERF_ASSIGN_OR_RETURN(Job job, MakeJob(spec, /*needs_init=*/checkpoints.empty(), now));
+  job.checkpoints = std::move(checkpoints);
+  if (!job.checkpoints.empty()) job.best_preview_psnr = job.checkpoints.back().preview_psnr;
   job.create_sequence = state_.next_sequence;
   if (validate_only) return job;
 
@@ -165,10 +217,13 @@ absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
   return entry->job;
 }
 
-absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request) {
+absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request, const JobFilter& filter) {
+  // A page token continues the list of one filter.
+  const std::string kind = filter.text().empty() ? "jobs" : "jobs:" + filter.text();
   MutexLock lock(state_.mu);
-  return ListPage<Job>("jobs", request, state_.job_order, state_.jobs,
-                       [](const auto& entry) { return entry.job; });
+  return ListPage<Job>(
+      kind, request, state_.job_order, state_.jobs, [](const auto& entry) { return entry.job; },
+      [&](const auto& entry) { return filter.Matches(entry.job); });
 }
 
 bool JobQueue::IsQueued(const Job& job) {
@@ -179,9 +234,12 @@ bool JobQueue::IsQueued(const Job& job) {
 size_t JobQueue::QueuedAhead(const Job& job) {
   MutexLock lock(state_.mu);
   const std::string_view wanted = CapabilityOf(job);
+  const auto queue = state_.queues.find(job.key.project);
+  if (queue == state_.queues.end()) return 0;
+  const QueueRank own{job.priority, job.create_sequence};
   size_t n_ahead = 0;
-  for (const auto& [sequence, capability] : state_.queued_jobs) {
-    if (sequence >= job.create_sequence) break;
+  for (const auto& [rank, capability] : queue->second) {
+    if (rank >= own) break;
     if (capability == wanted) ++n_ahead;
   }
   return n_ahead;
@@ -196,11 +254,12 @@ absl::Duration JobQueue::WaitsAside(const Job& job) {
   return std::max(absl::ZeroDuration(), found->second.aside_until - state_.clock.Now());
 }
 
-std::map<std::string, std::vector<uint64_t>> JobQueue::QueuedByCapability() {
-  std::map<std::string, std::vector<uint64_t>> queued;
+std::map<std::pair<std::string, std::string>, std::vector<QueueRank>>
+JobQueue::QueuedByCapability() {
+  std::map<std::pair<std::string, std::string>, std::vector<QueueRank>> queued;
   MutexLock lock(state_.mu);
-  for (const auto& [sequence, capability] : state_.queued_jobs) {
-    queued[capability].push_back(sequence);
+  for (const auto& [project, queue] : state_.queues) {
+    for (const auto& [rank, capability] : queue) queued[{project, capability}].push_back(rank);
   }
   return queued;
 }
@@ -210,10 +269,7 @@ absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetSt
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
   const JobState from = entry->job.state;
   const std::optional<JobState> to = target(from);
-  if (!to.has_value()) {
-    return StateConflict(fmt::format("{} is {}", JobName(key), JobStateName(from)),
-                         {{"state", std::string(JobStateName(from))}});
-  }
+  if (!to.has_value()) return WrongState(entry->job);
   if (*to == from) return entry->job;
   JobChange change(*entry, state_.clock.WallNow());
   NERF_RETURN_IF_ERROR(change.Move(*to));
@@ -221,19 +277,64 @@ absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetSt
   return entry->job;
 }
 
-absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key) {
-  return ChangeState(key, [](JobState from) -> std::optional<JobState> {
-    if (from == JobState::kCancelling || from == JobState::kCancelled) return from;
-    if (IsFinal(from)) return std::nullopt;
-    return HoldsLease(from) ? JobState::kCancelling : JobState::kCancelled;
-  });
+absl::StatusOr<Job> JobQueue::Cancel(const ResourceKey& key, bool keep_checkpoint) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
+  const JobState from = entry->job.state;
+  if (from == JobState::kCancelled) return entry->job;
+  if (IsFinal(from)) return WrongState(entry->job);
+  const bool cancelling = from == JobState::kCancelling;
+  if (cancelling && entry->job.keep_on_cancel == keep_checkpoint) return entry->job;
+  JobChange change(*entry, state_.clock.WallNow());
+  change.job.keep_on_cancel = keep_checkpoint && HoldsLease(from);
+  if (cancelling) {
+    change.Record(JobEventKind::kStateChanged);  // wakes the worker
+  } else {
+    NERF_RETURN_IF_ERROR(
+        change.Move(HoldsLease(from) ? JobState::kCancelling : JobState::kCancelled));
+  }
+  NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
+  return entry->job;
+}
+
+absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& update) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
+  const std::string etag = EtagOf(entry->job);
+  if (!update.etag.empty() && update.etag != etag) {
+    return WithReason(absl::AbortedError(fmt::format("{} has changed: its etag is {}, not {}",
+                                                     JobName(key), etag, update.etag)),
+                      reason::kEtagMismatch, {{"etag", etag}});
+  }
+  JobChange change(*entry, state_.clock.WallNow());
+  Job& job = change.job;
+  if (update.display_name.has_value()) job.display_name = *update.display_name;
+  if (update.priority.has_value()) job.priority = *update.priority;
+  if (update.labels.has_value()) job.labels = *update.labels;
+  for (const auto& [label, value] : update.some_labels) {
+    if (value.has_value()) {
+      job.labels[label] = *value;
+    } else {
+      job.labels.erase(label);
+    }
+  }
+  RequestCheck check;
+  check.RequireDisplayName("training_job.display_name", job.display_name);
+  RequirePriority("training_job.priority", job.priority, check);
+  check.Add(CheckLabels("training_job.labels", job.labels));
+  NERF_RETURN_IF_ERROR(check.Result());
+  if (EtagOf(job) == etag) return entry->job;
+  change.Record(JobEventKind::kUpdated);
+  NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
+  return entry->job;
 }
 
 absl::StatusOr<Job> JobQueue::Pause(const ResourceKey& key) {
   return ChangeState(key, [](JobState from) -> std::optional<JobState> {
     if (from == JobState::kPausing || from == JobState::kPaused) return from;
-    if (from != JobState::kRunning) return std::nullopt;
-    return JobState::kPausing;
+    if (from == JobState::kQueued) return JobState::kPaused;
+    const bool is_at_work = from == JobState::kPreparing || from == JobState::kRunning;
+    return is_at_work ? std::optional(JobState::kPausing) : std::nullopt;
   });
 }
 

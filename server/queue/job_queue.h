@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/queue/job.h"
+#include "server/queue/job_filter.h"
 #include "server/queue/page.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/watcher.h"
@@ -25,10 +26,24 @@ struct JobSpec {
   std::string id;          // empty: the queue draws one ("j-7f3k2c81")
   std::string request_id;  // empty, or a UUID4
   std::string display_name;
+  int priority = 0;
+  JobLabels labels;
+  // Id of a job that failed or was cancelled. The new job takes display name, priority, labels and
+  // training from it, and starts from its last checkpoint. Empty: no retry.
+  std::string retry_of;
   TrainingSpec training;  // the blob of `init` is filled in by the queue
   // OK if the tensors of the file that `init` names fit the config. Unset: always OK. Called with
   // the queue's lock held.
   std::function<absl::Status(const std::vector<TensorRecord>& tensors)> check_init;
+};
+
+// What to change of a job; what is unset stays.
+struct JobUpdate {
+  std::string etag;  // of the job as the caller knows it; empty: not compared
+  std::optional<std::string> display_name;
+  std::optional<int> priority;
+  std::optional<JobLabels> labels;                                // replaces all
+  std::map<std::string, std::optional<std::string>> some_labels;  // a key without value is removed
 };
 
 // Statistics of the queue, for metrics.
@@ -55,24 +70,28 @@ class JobQueue {
   // `validate_only` checks everything and returns the job as it would be; the scene may then be
   // empty, for one that is still to be created.
   // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, init); those of check_init;
-  // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL.
+  // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL;
+  // FailedPrecondition STATE_CONFLICT (the job to retry has neither failed nor was it cancelled).
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   absl::StatusOr<Job> Get(const ResourceKey& key);
-  // Newest first. InvalidArgument for a bad page.
-  absl::StatusOr<Page<Job>> List(const PageRequest& request);
+  // The jobs that `filter` matches, newest first. InvalidArgument for a bad page.
+  absl::StatusOr<Page<Job>> List(const PageRequest& request, const JobFilter& filter = {});
   // Whether the job is queued now; `job` may be an older copy.
   bool IsQueued(const Job& job);
-  // Number of queued jobs with the same CapabilityOf that were created before it.
+  // Number of queued jobs of its project with the same CapabilityOf that start before it.
   size_t QueuedAhead(const Job& job);
   // How much longer the job waits aside because no worker had room for it; otherwise zero.
   absl::Duration WaitsAside(const Job& job);
-  // The data for many calls of QueuedAhead: create_sequence of the queued jobs by capability, in
-  // order.
-  std::map<std::string, std::vector<uint64_t>> QueuedByCapability();
-  // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING. May be repeated.
-  // Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
-  absl::StatusOr<Job> Cancel(const ResourceKey& key);
-  // RUNNING -> PAUSING; PAUSED -> QUEUED. Both may be repeated. FailedPrecondition STATE_CONFLICT.
+  // The data for many calls of QueuedAhead: the queued jobs by project and capability, in order.
+  std::map<std::pair<std::string, std::string>, std::vector<QueueRank>> QueuedByCapability();
+  // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING, in which the worker first
+  // commits a checkpoint with `keep_checkpoint`. May be repeated; the last call decides about the
+  // checkpoint. Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
+  absl::StatusOr<Job> Cancel(const ResourceKey& key, bool keep_checkpoint = false);
+  // Changes a job in any state. Errors: InvalidArgument FIELD_INVALID; Aborted ETAG_MISMATCH.
+  absl::StatusOr<Job> Update(const ResourceKey& key, const JobUpdate& update);
+  // QUEUED -> PAUSED, PREPARING and RUNNING -> PAUSING; PAUSED -> QUEUED. Both may be repeated.
+  // FailedPrecondition STATE_CONFLICT.
   absl::StatusOr<Job> Pause(const ResourceKey& key);
   absl::StatusOr<Job> Resume(const ResourceKey& key);
   // Deletes a job that is final, with its checkpoints and events. Models made of it stay, and its
@@ -95,8 +114,12 @@ class JobQueue {
   // STATE_CONFLICT.
   using TargetState = std::function<std::optional<JobState>(JobState from)>;
   absl::StatusOr<Job> ChangeState(const ResourceKey& key, const TargetState& target);
-  // Makes the job of `spec`; checks scene and init.
-  absl::StatusOr<Job> MakeJob(const JobSpec& spec, absl::Time now)
+  // Fills in what a retry takes from the job that it retries; its last checkpoint is added to
+  // `checkpoints`.
+  absl::Status TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Makes the job of `spec`; checks the scene and, if it is needed, init.
+  absl::StatusOr<Job> MakeJob(const JobSpec& spec, bool needs_init, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Finds the file that `init` names, and checks it.
   absl::Status ResolveInit(const JobSpec& spec, InitReference& init)

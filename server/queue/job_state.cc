@@ -9,9 +9,9 @@ bool IsLegalTransition(JobState from, JobState to) {
   if (to == kFailed) return !IsFinal(from);
   switch (from) {
     case kQueued:
-      return to == kPreparing || to == kRunning || to == kCancelled;
+      return to == kPreparing || to == kRunning || to == kPaused || to == kCancelled;
     case kPreparing:
-      return to == kRunning || to == kQueued || to == kCancelling;
+      return to == kRunning || to == kQueued || to == kPausing || to == kCancelling;
     case kRunning:
       return to == kSucceeded || to == kQueued || to == kPausing || to == kCancelling;
     case kPausing:

@@ -13,7 +13,8 @@ namespace nerf {
 //     ^ ^                |            |
 //     | +----------------+------------+      with a QueueReason
 //     +-- the holder of an expired lease takes it up again: QUEUED -> RUNNING, same lease epoch
-//   RUNNING -> PAUSING -> PAUSED -> QUEUED
+//   PREPARING, RUNNING -> PAUSING -> PAUSED -> QUEUED
+//   QUEUED -> PAUSED
 //   QUEUED, PAUSED -> CANCELLED
 //   PREPARING, RUNNING, PAUSING -> CANCELLING -> CANCELLED
 //   any state that is not final -> FAILED

@@ -24,11 +24,6 @@ bool IsHolder(const Job& job, const LeaseRef& lease) {
          job.lease.epoch == lease.epoch && (lease.worker.empty() || job.lease.Has(lease.worker));
 }
 
-LeaseOrder OrderFor(JobState state) {
-  if (state == JobState::kCancelling) return LeaseOrder::kCancel;
-  return state == JobState::kPausing ? LeaseOrder::kPause : LeaseOrder::kTrain;
-}
-
 absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
   RequestCheck check;
   check.Require(IsSha256Hex(checkpoint.checkpoint_blob.sha256), "checkpoint_blob.sha256",
@@ -77,6 +72,12 @@ std::optional<Ending> EndingOf(JobState state, JobOutcome::Kind kind) {
 }
 
 }  // namespace
+
+LeaseOrder OrderFor(const Job& job) {
+  if (job.state == JobState::kPausing) return LeaseOrder::kCheckpointAndStop;
+  if (job.state != JobState::kCancelling) return LeaseOrder::kTrain;
+  return job.keep_on_cancel ? LeaseOrder::kCheckpointAndStop : LeaseOrder::kCancel;
+}
 
 WorkSubscription::WorkSubscription(QueueState* state, std::string worker,
                                    std::shared_ptr<WatchSignal> signal)
@@ -213,16 +214,29 @@ void LeaseTable::PutAside(JobEntry& entry, const std::string& worker) {
   state_.jobs_aside.emplace(entry.aside_until, entry.job.key);
 }
 
-JobEntry* LeaseTable::OldestFor(const GrantRequest& request) {
-  if (workers_ != nullptr && !workers_->MayTakeJob(request.worker)) return nullptr;
+JobEntry* LeaseTable::FirstOfProject(const std::string& project, const GrantRequest& request) {
   const SteadyTime now = state_.clock.Now();
-  for (const auto& [sequence, capability] : state_.queued_jobs) {
+  for (const auto& [rank, capability] : state_.queues.at(project)) {
     if (!OffersCapability(request.capabilities, capability)) continue;
-    const ResourceKey& key = state_.job_order.at(sequence);
+    const ResourceKey& key = state_.job_order.at(rank.create_sequence);
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
     JobEntry& entry = state_.jobs.at(key);
     if (now < entry.aside_until || GoesElsewhere(entry, request.worker)) continue;
     return &entry;
+  }
+  return nullptr;
+}
+
+JobEntry* LeaseTable::NextFor(const GrantRequest& request) {
+  if (workers_ != nullptr && !workers_->MayTakeJob(request.worker)) return nullptr;
+  std::map<std::string, size_t> at_work;
+  for (const auto& [project, queue] : state_.queues) at_work[project] = 0;
+  for (const auto& [project_and_state, n] : state_.job_counts) {
+    const auto found = at_work.find(project_and_state.first);
+    if (found != at_work.end() && HoldsLease(project_and_state.second)) found->second += n;
+  }
+  for (const std::string& project : fair_share_.Order(at_work)) {
+    if (JobEntry* const entry = FirstOfProject(project, request)) return entry;
   }
   return nullptr;
 }
@@ -232,8 +246,9 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::Acquire(const GrantRequest
   check.RequireId("worker", request.worker);
   NERF_RETURN_IF_ERROR(check.Result());
   QueueLock lock(state_);
-  JobEntry* const entry = OldestFor(request);
+  JobEntry* const entry = NextFor(request);
   if (entry == nullptr) return std::optional<LeaseGrant>();
+  fair_share_.Granted(entry->job.key.project);
   JobChange change(*entry, state_.clock.WallNow());
   ++change.job.lease.epoch;
   ++change.job.attempt;
@@ -259,7 +274,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
   RenewDeadline(lease.key());
-  const LeaseOrder order = OrderFor(entry->job.state);
+  const LeaseOrder order = OrderFor(entry->job);
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
     // Another change of the job is being stored. If the job still has to move afterwards, the next
     // call moves it.

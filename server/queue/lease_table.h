@@ -35,7 +35,12 @@ struct LeaseGrant {
 enum class WorkPhase { kPreparing, kRunning };
 
 // What a holder should do now.
-enum class LeaseOrder { kTrain, kPause, kCancel };
+enum class LeaseOrder {
+  kTrain,
+  kCheckpointAndStop,  // then Release
+  kCancel              // stop at once, then Finish
+};
+LeaseOrder OrderFor(const Job& job);
 
 // The end of a placement, as its holder reports it.
 struct JobOutcome {
@@ -98,9 +103,10 @@ class LeaseTable {
   // A worker has connected and says which leases it holds. Leases that it should hold and does not
   // name end at once (WORKER_LOST).
   absl::Status Attach(const std::string& worker, std::span<const LeaseRef> held);
-  // Grants the oldest queued job that the worker may take; nullopt without one. An unhealthy worker
-  // may take none. A job that has crashed on it, or that it had no room for, goes to another worker
-  // first, where one is connected that offers what the job needs.
+  // Grants the next queued job that the worker may take; nullopt without one. Next is, of the
+  // project whose turn it is (FairShare), the job with the highest priority, of equals the oldest.
+  // An unhealthy worker may take none. A job that has crashed on it, or that it had no room for,
+  // goes to another worker first, where one is connected that offers what the job needs.
   // InvalidArgument FIELD_INVALID for a bad id.
   absl::StatusOr<std::optional<LeaseGrant>> Acquire(const GrantRequest& request);
 
@@ -171,7 +177,9 @@ class LeaseTable {
   // The newest checkpoint cannot be read: drops it, so that the job goes on from the one before.
   absl::StatusOr<Job> DropCheckpoint(LeasedChange leased, const JobError& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  JobEntry* OldestFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  JobEntry* NextFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  JobEntry* FirstOfProject(const std::string& project, const GrantRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Releases the blobs of checkpoints that the job no longer has.
@@ -180,6 +188,7 @@ class LeaseTable {
 
   QueueState& state_;
   WorkerTable* const workers_;  // may be null
+  FairShare fair_share_ ABSL_GUARDED_BY(state_.mu);
 };
 
 }  // namespace nerf

@@ -38,12 +38,13 @@ std::string EncodePageToken(std::string_view kind, std::string_view project, uin
 absl::StatusOr<uint64_t> ParsePageToken(std::string_view kind, std::string_view project,
                                         std::string_view token);
 
-// Fills a page of the list `kind`. `order` holds the keys of all projects by sequence; `entries`
-// has an entry for each key; `record_of` makes an entry's record.
-template <typename Record, typename Entries, typename RecordOf>
+// Fills a page of the list `kind` with the entries that `matches` accepts. `order` holds the keys
+// of all projects by sequence; `entries` has an entry for each key; `record_of` makes an entry's
+// record.
+template <typename Record, typename Entries, typename RecordOf, typename Matches>
 absl::StatusOr<Page<Record>> ListPage(std::string_view kind, const PageRequest& request,
                                       const std::map<uint64_t, ResourceKey>& order,
-                                      const Entries& entries, RecordOf record_of) {
+                                      const Entries& entries, RecordOf record_of, Matches matches) {
   NERF_ASSIGN_OR_RETURN(const auto size, EffectivePageSize(request.page_size));
   NERF_ASSIGN_OR_RETURN(const auto before,
                         ParsePageToken(kind, request.project, request.page_token));
@@ -53,14 +54,24 @@ absl::StatusOr<Page<Record>> ListPage(std::string_view kind, const PageRequest& 
     --it;
     const auto& [sequence, key] = *it;
     if (key.project != request.project) continue;
+    const auto& entry = entries.at(key);
+    if (!matches(entry)) continue;
     if (page.records.size() == size) {
       page.next_page_token = EncodePageToken(kind, request.project, last);
       break;
     }
-    page.records.push_back(record_of(entries.at(key)));
+    page.records.push_back(record_of(entry));
     last = sequence;
   }
   return page;
+}
+
+template <typename Record, typename Entries, typename RecordOf>
+absl::StatusOr<Page<Record>> ListPage(std::string_view kind, const PageRequest& request,
+                                      const std::map<uint64_t, ResourceKey>& order,
+                                      const Entries& entries, RecordOf record_of) {
+  return ListPage<Record>(kind, request, order, entries, record_of,
+                          [](const auto&) { return true; });
 }
 
 }  // namespace nerf

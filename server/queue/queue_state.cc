@@ -379,8 +379,21 @@ void QueueState::CountOnFromDeletedJob(Job& job) const {
   job.last_event_sequence += sequence;
 }
 
+void QueueState::Rank(JobEntry& entry, bool was_queued) {
+  const Job& job = entry.job;
+  const QueueRank rank{job.priority, job.create_sequence};
+  const bool is_queued = job.state == JobState::kQueued;
+  if (was_queued && is_queued && entry.rank == rank) return;
+  auto& queue = queues[job.key.project];
+  if (was_queued) queue.erase(entry.rank);
+  if (is_queued) queue.emplace(rank, CapabilityOf(job));
+  if (queue.empty()) queues.erase(job.key.project);
+  entry.rank = rank;
+}
+
 void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
   const Job& job = entry.job;
+  Rank(entry, old_state == JobState::kQueued);
   if (old_state == job.state) return;
   const SteadyTime now = clock.Now();
   if (old_state.has_value()) {

@@ -17,6 +17,7 @@
 #include "server/queue/job_store.h"
 #include "server/queue/lease.h"
 #include "server/queue/queue_observer.h"
+#include "server/queue/queue_rank.h"
 #include "server/queue/store_writer.h"
 #include "server/queue/watch_log.h"
 
@@ -134,7 +135,8 @@ class QueueState {
   // Sets lease epoch and event sequence of a new job to continue those of a deleted one with its
   // id.
   void CountOnFromDeletedJob(Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Updates the indexes after a job's state changed (or, without an old state, it is new).
+  // Updates the indexes after a job's state or priority changed (or, without an old state, it is
+  // new).
   void Reindex(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
@@ -160,6 +162,8 @@ class QueueState {
   std::map<uint64_t, ResourceKey> job_order ABSL_GUARDED_BY(mu);
   // CapabilityOf of QUEUED jobs, by create_sequence.
   std::map<uint64_t, std::string> queued_jobs ABSL_GUARDED_BY(mu);
+  // The same by project, in the order in which they start.
+  std::map<std::string, std::map<QueueRank, std::string>> queues ABSL_GUARDED_BY(mu);
   std::multiset<SteadyTime> queued_since ABSL_GUARDED_BY(mu);  // of the same jobs
   // Deadlines of held leases (HoldsLease).
   std::map<LeaseKey, SteadyTime> lease_deadlines ABSL_GUARDED_BY(mu);
@@ -196,6 +200,8 @@ class QueueState {
   // Applies a committed change to memory.
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void WakeWorkers(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Puts a queued job at its place in `queues`, and takes others away.
+  void Rank(JobEntry& entry, bool was_queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Adds the blobs of up to kSliceBlobs records that follow `*from`, and advances `*from`. Returns
   // false at the end.

@@ -40,6 +40,8 @@ WatchEventKind ToWatchKind(JobEventKind kind) {
       return WatchEventKind::kProgress;
     case JobEventKind::kCheckpointCommitted:
       return WatchEventKind::kCheckpointCommitted;
+    case JobEventKind::kUpdated:
+      return WatchEventKind::kUpdated;
   }
   return WatchEventKind::kSnapshot;
 }

@@ -10,7 +10,7 @@
 
 namespace nerf {
 
-enum class WatchEventKind { kSnapshot, kStateChanged, kProgress, kCheckpointCommitted };
+enum class WatchEventKind { kSnapshot, kStateChanged, kProgress, kCheckpointCommitted, kUpdated };
 
 // One message of a watch.
 struct WatchEvent {

@@ -80,6 +80,8 @@ v1::WatchTrainingJobResponse::Kind ToProtoKind(WatchEventKind kind) {
       return v1::WatchTrainingJobResponse::PROGRESS;
     case WatchEventKind::kCheckpointCommitted:
       return v1::WatchTrainingJobResponse::CHECKPOINT_COMMITTED;
+    case WatchEventKind::kUpdated:
+      return v1::WatchTrainingJobResponse::UPDATED;
   }
   return v1::WatchTrainingJobResponse::KIND_UNSPECIFIED;
 }
@@ -154,6 +156,10 @@ v1::TrainingJob ToProto(const Job& job) {
   proto.set_last_event_sequence(static_cast<double>(job.last_event_sequence));
   for (const JobProblem& problem : job.error.problems) *proto.add_problems() = ToProto(problem);
   if (job.final_psnr.has_value()) proto.set_final_psnr(*job.final_psnr);
+  proto.set_priority(job.priority);
+  for (const auto& [key, value] : job.labels) (*proto.mutable_labels())[key] = value;
+  proto.set_etag(EtagOf(job));
+  if (!job.retry_of.empty()) proto.set_retry_of(JobName({job.key.project, job.retry_of}));
   return proto;
 }
 
@@ -193,6 +199,8 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   check.RequireRequestId("request_id", spec.request_id);
   spec.display_name = job.display_name();
   check.RequireDisplayName("training_job.display_name", spec.display_name);
+  spec.priority = job.priority();
+  spec.labels = JobLabels(job.labels().begin(), job.labels().end());
   if (!job.scene().empty() || !request.validate_only()) {
     const ResourceKey scene = TakeOr(ParseSceneName("training_job.scene", job.scene()), check);
     spec.training.scene = scene.id;
@@ -210,6 +218,49 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   }
   NERF_RETURN_IF_ERROR(check.Result());
   return spec;
+}
+
+absl::StatusOr<JobSpec> FromProto(const v1::RetryTrainingJobRequest& request) {
+  RequestCheck check;
+  JobSpec spec;
+  const ResourceKey job = TakeOr(ParseJobName("name", request.name()), check);
+  spec.project = job.project;
+  spec.retry_of = job.id;
+  spec.id = request.training_job_id();
+  check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
+  spec.request_id = request.request_id();
+  check.RequireRequestId("request_id", spec.request_id);
+  NERF_RETURN_IF_ERROR(check.Result());
+  return spec;
+}
+
+absl::StatusOr<JobUpdate> FromProto(const v1::UpdateTrainingJobRequest& request) {
+  constexpr std::string_view kLabels = "labels.";
+  const v1::TrainingJob& job = request.training_job();
+  RequestCheck check;
+  check.Require(request.update_mask().paths_size() > 0, "update_mask", "must name a field");
+  JobUpdate update;
+  update.etag = job.etag();
+  for (const std::string& path : request.update_mask().paths()) {
+    const std::string_view label =
+        path.starts_with(kLabels) ? std::string_view(path).substr(kLabels.size()) : "";
+    if (path == "display_name") {
+      update.display_name = job.display_name();
+    } else if (path == "priority") {
+      update.priority = job.priority();
+    } else if (path == "labels") {
+      update.labels = JobLabels(job.labels().begin(), job.labels().end());
+    } else if (IsLabelKey(label)) {
+      const auto found = job.labels().find(std::string(label));
+      update.some_labels[std::string(label)] =
+          found == job.labels().end() ? std::nullopt : std::optional(found->second);
+    } else {
+      check.Require(false, "update_mask",
+                    "must be of display_name, priority, labels and labels.KEY");
+    }
+  }
+  NERF_RETURN_IF_ERROR(check.Result());
+  return update;
 }
 
 TrainConfig EffectiveConfig(const v1::CreateTrainingJobRequest& request) {

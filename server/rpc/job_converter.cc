@@ -18,9 +18,10 @@ size_t JobConverter::CountAhead(const Job& job) {
   // Most responses hold one job, for which a copy of the queue would be slow.
   if (!std::exchange(has_counted_, true)) return services_.queue.QueuedAhead(job);
   if (!queued_.has_value()) queued_ = services_.queue.QueuedByCapability();
-  const std::vector<uint64_t>& same = (*queued_)[std::string(CapabilityOf(job))];
-  return static_cast<size_t>(std::lower_bound(same.begin(), same.end(), job.create_sequence) -
-                             same.begin());
+  const std::vector<QueueRank>& same =
+      (*queued_)[{job.key.project, std::string(CapabilityOf(job))}];
+  const QueueRank own{job.priority, job.create_sequence};
+  return static_cast<size_t>(std::lower_bound(same.begin(), same.end(), own) - same.begin());
 }
 
 bool JobConverter::IsQueued(const Job& job) {

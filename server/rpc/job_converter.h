@@ -1,14 +1,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nerf/v1/training_service.pb.h"
 #include "server/queue/job.h"
+#include "server/queue/queue_rank.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/service_context.h"
 
@@ -32,7 +33,8 @@ class JobConverter {
   const ServiceContext& services_;
   std::optional<std::vector<WorkerRecord>> workers_;
   bool has_counted_ = false;
-  std::optional<std::map<std::string, std::vector<uint64_t>>> queued_;  // by method
+  // By project and method.
+  std::optional<std::map<std::pair<std::string, std::string>, std::vector<QueueRank>>> queued_;
 };
 
 }  // namespace nerf

@@ -61,15 +61,66 @@ grpc::ServerUnaryReactor* TrainingService::GetTrainingJob(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* TrainingService::ListTrainingJobs(
     grpc::CallbackServerContext* context, const v1::ListTrainingJobsRequest* request,
     v1::ListTrainingJobsResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.TrainingService/ListTrainingJobs", context,
+  return AnswerUnary(
+      services_, "nerf.v1.TrainingService/ListTrainingJobs", context, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const JobFilter filter, JobFilter::Parse(request->filter()));
+        JobConverter converter(services_);
+        return AnswerList(
+            *request, response,
+            [&](const PageRequest& page) { return services_.queue.List(page, filter); },
+            [&](const Job& job, v1::ListTrainingJobsResponse* list) {
+              *list->add_training_jobs() = converter.ToProto(job);
+            });
+      });
+}
+
+grpc::ServerUnaryReactor* TrainingService::UpdateTrainingJob(
+    grpc::CallbackServerContext* context, const v1::UpdateTrainingJobRequest* request,
+    v1::TrainingJob* response) {
+  return AnswerUnary(
+      services_, "nerf.v1.TrainingService/UpdateTrainingJob", context, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                              ParseJobName("training_job.name", request->training_job().name()));
+        NERF_ASSIGN_OR_RETURN(const JobUpdate update, FromProto(*request));
+        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Update(key, update));
+        *response = JobConverter(services_).ToProto(job);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* TrainingService::PauseTrainingJob(
+    grpc::CallbackServerContext* context, const v1::PauseTrainingJobRequest* request,
+    v1::TrainingJob* response) {
+  return AnswerUnary(
+      services_, "nerf.v1.TrainingService/PauseTrainingJob", context, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
+        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Pause(key));
+        *response = JobConverter(services_).ToProto(job);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* TrainingService::ResumeTrainingJob(
+    grpc::CallbackServerContext* context, const v1::ResumeTrainingJobRequest* request,
+    v1::TrainingJob* response) {
+  return AnswerUnary(
+      services_, "nerf.v1.TrainingService/ResumeTrainingJob", context, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
+        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Resume(key));
+        *response = JobConverter(services_).ToProto(job);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* TrainingService::RetryTrainingJob(
+    grpc::CallbackServerContext* context, const v1::RetryTrainingJobRequest* request,
+    v1::TrainingJob* response) {
+  return AnswerUnary(services_, "nerf.v1.TrainingService/RetryTrainingJob", context,
                      [=, this]() -> absl::Status {
-                       JobConverter converter(services_);
-                       return AnswerList(
-                           *request, response,
-                           [this](const PageRequest& page) { return services_.queue.List(page); },
-                           [&](const Job& job, v1::ListTrainingJobsResponse* list) {
-                             *list->add_training_jobs() = converter.ToProto(job);
-                           });
+                       NERF_ASSIGN_OR_RETURN(const JobSpec spec, FromProto(*request));
+                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec));
+                       *response = JobConverter(services_).ToProto(job);
+                       return absl::OkStatus();
                      });
 }
 
@@ -79,7 +130,8 @@ grpc::ServerUnaryReactor* TrainingService::CancelTrainingJob(
   return AnswerUnary(
       services_, "nerf.v1.TrainingService/CancelTrainingJob", context, [=, this]() -> absl::Status {
         NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Cancel(key));
+        NERF_ASSIGN_OR_RETURN(const Job job,
+                              services_.queue.Cancel(key, request->keep_checkpoint()));
         *response = JobConverter(services_).ToProto(job);
         return absl::OkStatus();
       });

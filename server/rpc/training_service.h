@@ -19,6 +19,18 @@ class TrainingService final : public v1::TrainingService::CallbackService {
   grpc::ServerUnaryReactor* ListTrainingJobs(grpc::CallbackServerContext* context,
                                              const v1::ListTrainingJobsRequest* request,
                                              v1::ListTrainingJobsResponse* response) override;
+  grpc::ServerUnaryReactor* UpdateTrainingJob(grpc::CallbackServerContext* context,
+                                              const v1::UpdateTrainingJobRequest* request,
+                                              v1::TrainingJob* response) override;
+  grpc::ServerUnaryReactor* PauseTrainingJob(grpc::CallbackServerContext* context,
+                                             const v1::PauseTrainingJobRequest* request,
+                                             v1::TrainingJob* response) override;
+  grpc::ServerUnaryReactor* ResumeTrainingJob(grpc::CallbackServerContext* context,
+                                              const v1::ResumeTrainingJobRequest* request,
+                                              v1::TrainingJob* response) override;
+  grpc::ServerUnaryReactor* RetryTrainingJob(grpc::CallbackServerContext* context,
+                                             const v1::RetryTrainingJobRequest* request,
+                                             v1::TrainingJob* response) override;
   grpc::ServerUnaryReactor* CancelTrainingJob(grpc::CallbackServerContext* context,
                                               const v1::CancelTrainingJobRequest* request,
                                               v1::TrainingJob* response) override;

@@ -32,6 +32,18 @@ bool IsRefusal(const absl::Status& status) {
   return IsFenced(status) || (found.has_value() && found->reason == reason::kStateConflict);
 }
 
+v1::DesiredJob::Action ActionOf(LeaseOrder order) {
+  switch (order) {
+    case LeaseOrder::kTrain:
+      return v1::DesiredJob::ACTION_UNSPECIFIED;  // go on
+    case LeaseOrder::kCheckpointAndStop:
+      return v1::DesiredJob::CHECKPOINT_AND_STOP;
+    case LeaseOrder::kCancel:
+      return v1::DesiredJob::CANCEL;
+  }
+  return v1::DesiredJob::ACTION_UNSPECIFIED;
+}
+
 v1::DesiredJob MakeOrder(v1::DesiredJob::Action action, const LeaseRef& lease, absl::Duration ttl) {
   v1::DesiredJob order;
   order.set_action(action);
@@ -290,9 +302,8 @@ absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::Jo
                                               : WorkPhase::kPreparing);
   }
   if (order.ok()) {
-    *response->mutable_desired_job() = MakeOrder(
-        *order == LeaseOrder::kCancel ? v1::DesiredJob::CANCEL : v1::DesiredJob::ACTION_UNSPECIFIED,
-        lease, services_.times.lease_ttl);
+    *response->mutable_desired_job() =
+        MakeOrder(ActionOf(*order), lease, services_.times.lease_ttl);
   } else if (IsFenced(order.status())) {
     slot_.Lost();
     *response->mutable_desired_job() =
@@ -369,9 +380,9 @@ void WorkerSession::HandleWork() {
       if (job->lease.epoch != lease->epoch) {
         *response.mutable_desired_job() =
             MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());
-      } else if (job->state == JobState::kCancelling) {
+      } else if (const LeaseOrder order = OrderFor(*job); order != LeaseOrder::kTrain) {
         *response.mutable_desired_job() =
-            MakeOrder(v1::DesiredJob::CANCEL, *lease, services_.times.lease_ttl);
+            MakeOrder(ActionOf(order), *lease, services_.times.lease_ttl);
       }
       if (response.has_desired_job()) SendIntervals(std::move(response));
     }

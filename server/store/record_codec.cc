@@ -204,6 +204,10 @@ std::string EncodeJobBody(const Job& job) {
   writer.Put("requested_config", job.training.requested_config);
   if (job.training.init.has_value()) writer.Put("init", EncodeInit(*job.training.init));
   writer.Put("request_id", job.request_id);
+  if (job.priority != 0) writer.Put("priority", std::to_string(job.priority));
+  writer.PutMap("labels", job.labels);
+  writer.Put("retry_of", job.retry_of);
+  writer.PutNumber("keep_on_cancel", job.keep_on_cancel ? 1 : 0);
   writer.Put("queue_reason", QueueReasonName(job.queue_reason));
   writer.PutNumber("attempt", job.attempt);
   writer.PutNumber("crashes_in_row", job.crashes_in_row);
@@ -235,6 +239,10 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   if (reader.Has("init"))
     reader.Take(DecodeInit(reader.Get("init"), &job->training.init.emplace()));
   job->request_id = reader.Get("request_id");
+  job->priority = reader.GetNumber<int>("priority");
+  job->labels = reader.GetMap("labels");
+  job->retry_of = reader.Get("retry_of");
+  job->keep_on_cancel = reader.GetNumber<uint32_t>("keep_on_cancel") != 0;
   job->queue_reason = reader.GetNamed<QueueReason>("queue_reason", ParseQueueReason);
   job->attempt = reader.GetNumber<uint32_t>("attempt");
   job->crashes_in_row = reader.GetNumber<uint32_t>("crashes_in_row");

@@ -111,6 +111,12 @@ const Case kHostileCases[] = {
     {{"job", "create", "s-1", "--watch", "--detach"}, kUsage, "excludes"},
     {{"job", "show", "projects/p/scenes/s"}, kUsage, "not the name of a job"},
     {{"job", "cancel", "j-1/../../x"}, kUsage, "not the name of a job"},
+    {{"job", "pause", "projects/p/models/m"}, kUsage, "not the name of a job"},
+    {{"job", "retry", "j-1", "--request-id", "7"}, kUsage, "--request-id"},
+    {{"job", "update", "j-1"}, kUsage, "--label"},
+    {{"job", "update", "j-1", "--priority", "high"}, kUsage, "--priority"},
+    {{"job", "update", "j-1", "--label", "=blue"}, kUsage, "KEY=VALUE"},
+    {{"job", "create", "s-1", "--label", "blue"}, kUsage, "KEY=VALUE"},
     {{"model", "promote", "j-1/last"}, kUsage, "not the name of a checkpoint"},
     {{"model", "rm", "good", "BAD"}, kUsage, "'BAD'"},
     {{"render", "--model", "m", "--orbit", "2"}, kUsage, "--out is required"},
@@ -178,11 +184,11 @@ TEST(CommandLineTest, HelpAndVersionGoToStandardOutput) {
 
 TEST(CommandLineTest, EveryHelpShowsExamplesOfItsOwnCommand) {
   for (const std::string command :
-       {"",         "train",      "scene",          "scene create", "scene check",
-        "scene ls", "scene show", "scene rm",       "job",          "job create",
-        "job ls",   "job show",   "job watch",      "job cancel",   "model",
-        "model ls", "model show", "model download", "model rm",     "model promote",
-        "render",   "worker",     "worker ls",      "doctor",       "version"}) {
+       {"job pause", "job resume",   "job retry",   "job update",     "",           "train",
+        "scene",     "scene create", "scene check", "scene ls",       "scene show", "scene rm",
+        "job",       "job create",   "job ls",      "job show",       "job watch",  "job cancel",
+        "model",     "model ls",     "model show",  "model download", "model rm",   "model promote",
+        "render",    "worker",       "worker ls",   "doctor",         "version"}) {
     SCOPED_TRACE(command);
     std::vector<std::string> args;
     std::istringstream words(command);

@@ -147,11 +147,48 @@ class FakeTraining final : public v1::TrainingService::Service {
     state_->names.push_back(request->name());
     return grpc::Status::OK;
   }
+  grpc::Status PauseTrainingJob(grpc::ServerContext*, const v1::PauseTrainingJobRequest* request,
+                                v1::TrainingJob* response) override {
+    RETURN_SCRIPTED_ERROR("PauseTrainingJob");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    response->set_name(request->name());
+    response->set_state(v1::TrainingJob::PAUSING);
+    return grpc::Status::OK;
+  }
+  grpc::Status ResumeTrainingJob(grpc::ServerContext*, const v1::ResumeTrainingJobRequest* request,
+                                 v1::TrainingJob* response) override {
+    RETURN_SCRIPTED_ERROR("ResumeTrainingJob");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    response->set_name(request->name());
+    response->set_state(v1::TrainingJob::QUEUED);
+    return grpc::Status::OK;
+  }
+  grpc::Status RetryTrainingJob(grpc::ServerContext*, const v1::RetryTrainingJobRequest* request,
+                                v1::TrainingJob* response) override {
+    RETURN_SCRIPTED_ERROR("RetryTrainingJob");
+    MutexLock lock(state_->mu);
+    state_->retry_job.push_back(*request);
+    response->set_name("projects/default/trainingJobs/j-retry");
+    response->set_state(v1::TrainingJob::QUEUED);
+    return grpc::Status::OK;
+  }
+  grpc::Status UpdateTrainingJob(grpc::ServerContext*, const v1::UpdateTrainingJobRequest* request,
+                                 v1::TrainingJob* response) override {
+    RETURN_SCRIPTED_ERROR("UpdateTrainingJob");
+    MutexLock lock(state_->mu);
+    state_->update_job.push_back(*request);
+    *response = request->training_job();
+    response->set_state(v1::TrainingJob::RUNNING);
+    return grpc::Status::OK;
+  }
   grpc::Status CancelTrainingJob(grpc::ServerContext*, const v1::CancelTrainingJobRequest* request,
                                  v1::TrainingJob* response) override {
     RETURN_SCRIPTED_ERROR("CancelTrainingJob");
     MutexLock lock(state_->mu);
     state_->names.push_back(request->name());
+    state_->cancel_keeps = request->keep_checkpoint();
     response->set_name(request->name());
     response->set_state(v1::TrainingJob::CANCELLING);
     return grpc::Status::OK;

@@ -49,6 +49,9 @@ struct FakeState {
   std::vector<v1::PromoteCheckpointRequest> promote;
   std::vector<std::string> names;  // of get, delete, cancel and validate calls
   std::vector<v1::ListTrainingJobsRequest> list_jobs;
+  std::vector<v1::RetryTrainingJobRequest> retry_job;
+  std::vector<v1::UpdateTrainingJobRequest> update_job;
+  bool cancel_keeps = false;  // keep_checkpoint of the last cancel
 
   std::vector<v1::Scene> scenes;  // newest first, of listings (without files) and of get by name
   std::vector<v1::TrainingJob> jobs;  // of listings, and of get by name

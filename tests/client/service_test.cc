@@ -380,6 +380,48 @@ TEST_F(ServiceTest, CancelSaysWhereTheJobStands) {
   EXPECT_THAT(state_.names, ElementsAre("projects/default/trainingJobs/j-1"));
 }
 
+TEST_F(ServiceTest, CancelWithKeepAsksForALastCheckpoint) {
+  EXPECT_EQ(Run({"job", "cancel", "j-1", "--keep"}).exit_code, kOk);
+  EXPECT_TRUE(state_.cancel_keeps);
+  EXPECT_EQ(Run({"job", "cancel", "j-1"}).exit_code, kOk);
+  EXPECT_FALSE(state_.cancel_keeps);
+}
+
+TEST_F(ServiceTest, PauseAndResumeSayWhereTheJobStands) {
+  EXPECT_EQ(Run({"job", "pause", "j-1"}).out, "PAUSING  j-1\n");
+  EXPECT_EQ(Run({"job", "resume", "j-1"}).out, "QUEUED  j-1\n");
+  EXPECT_THAT(state_.names, ElementsAre("projects/default/trainingJobs/j-1",
+                                        "projects/default/trainingJobs/j-1"));
+}
+
+TEST_F(ServiceTest, RetryNamesTheNewJobAndSendsARequestId) {
+  EXPECT_EQ(Run({"job", "retry", "j-1", "--id", "again"}).out, "QUEUED  j-retry\n");
+  ASSERT_EQ(state_.retry_job.size(), 1u);
+  EXPECT_EQ(state_.retry_job[0].name(), "projects/default/trainingJobs/j-1");
+  EXPECT_EQ(state_.retry_job[0].training_job_id(), "again");
+  EXPECT_TRUE(IsUuid4(state_.retry_job[0].request_id()));
+}
+
+TEST_F(ServiceTest, UpdateSendsExactlyWhatItsFlagsName) {
+  const CommandResult result =
+      Run({"job", "update", "j-1", "--priority", "-7", "--label", "team=blue", "--label", "run=7=8",
+           "--remove-label", "old", "--etag", "e1"});
+  EXPECT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.update_job.size(), 1u);
+  const v1::UpdateTrainingJobRequest& request = state_.update_job[0];
+  EXPECT_THAT(request.update_mask().paths(),
+              ElementsAre("priority", "labels.team", "labels.run", "labels.old"));
+  EXPECT_EQ(request.training_job().priority(), -7);
+  EXPECT_EQ(request.training_job().labels().at("run"), "7=8");
+  EXPECT_EQ(request.training_job().etag(), "e1");
+}
+
+TEST_F(ServiceTest, ListSendsItsFilter) {
+  EXPECT_EQ(Run({"job", "ls", "--filter", "state = RUNNING"}).exit_code, kOk);
+  ASSERT_EQ(state_.list_jobs.size(), 1u);
+  EXPECT_EQ(state_.list_jobs[0].filter(), "state = RUNNING");
+}
+
 TEST_F(ServiceTest, CodesBecomeExitCodes) {
   using C = absl::StatusCode;
   const std::pair<C, int> expected[] = {

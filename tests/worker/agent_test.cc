@@ -417,6 +417,34 @@ TEST_F(AgentTest, ShutdownCheckpointsCommitsReleasesAndEndsOnAcknowledgement) {
   EXPECT_TRUE(agent_->result()->ok());
 }
 
+TEST_F(AgentTest, PauseCommitsACheckpointAndReleasesTheJobWhileTheWorkerGoesOn) {
+  StartTraining();
+  Send(Order(v1::DesiredJob::CHECKPOINT_AND_STOP, 1));
+  Send(Order(v1::DesiredJob::CHECKPOINT_AND_STOP, 1));  // repeated with each heartbeat
+  EXPECT_EQ(engines_.Got("stop")["mode"], "checkpoint");
+  EXPECT_FALSE(server_.messages().back().draining());
+  SayCheckpoint(7);
+  Say({{"type", "stopped"}, {"job", Key()}, {"step", 7}});
+  ASSERT_THAT(server_.commits(), SizeIs(1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  Send(Acknowledge());
+  EXPECT_FALSE(agent_->result().has_value());
+}
+
+TEST_F(AgentTest, CancelAfterAPauseStopsWithoutWaitingForTheCheckpoint) {
+  StartTraining();
+  Send(Order(v1::DesiredJob::CHECKPOINT_AND_STOP, 1));
+  Send(Order(v1::DesiredJob::CANCEL, 1));
+  Say({{"type", "stopped"}, {"job", Key()}, {"step", 7}});
+  EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
+}
+
+TEST_F(AgentTest, PauseOfAJobThatIsNotHereReleasesIt) {
+  Start();
+  Send(Order(v1::DesiredJob::CHECKPOINT_AND_STOP, 1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+}
+
 TEST_F(AgentTest, ShutdownEndsWithinTwentyFiveSecondsWhateverIsMissing) {
   StartTraining();
   server_.SetAway(true);

@@ -239,15 +239,17 @@ TEST_F(JobQueueTest, AheadOfAJobAreTheQueuedOnesOfItsMethodThatCameBefore) {
   EXPECT_EQ(queue().QueuedAhead(one), 0u);
   EXPECT_EQ(queue().QueuedAhead(other), 0u);
   EXPECT_EQ(queue().QueuedAhead(three), 2u);
-  EXPECT_EQ(queue().QueuedByCapability()["other"], std::vector{other.create_sequence});
+  using Ranks = std::vector<QueueRank>;
+  EXPECT_EQ((queue().QueuedByCapability()[{"default", "other"}]),
+            (Ranks{{0, other.create_sequence}}));
   harness_.Grant("worker-a");
   EXPECT_FALSE(queue().IsQueued(one));
   EXPECT_TRUE(queue().IsQueued(two));
   EXPECT_EQ(queue().QueuedAhead(three), 1u);
   harness_.Restart();
   EXPECT_EQ(queue().QueuedAhead(three), 1u);
-  EXPECT_EQ(queue().QueuedByCapability()["ngp"],
-            (std::vector{two.create_sequence, three.create_sequence}));
+  EXPECT_EQ((queue().QueuedByCapability()[{"default", "ngp"}]),
+            (Ranks{{0, two.create_sequence}, {0, three.create_sequence}}));
 }
 
 TEST_F(JobQueueTest, TakenIdIsRefused) {
@@ -356,7 +358,8 @@ TEST_F(JobQueueTest, PauseAndResumeGoThroughTheirStates) {
   const LeaseRef lease = harness_.Running("one");
   EXPECT_EQ(queue().Pause(lease.job)->state, kPausing);
   EXPECT_THAT(queue().Resume(lease.job), StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning), IsOkAndHolds(LeaseOrder::kPause));
+  EXPECT_THAT(leases().Renew(lease, WorkPhase::kRunning),
+              IsOkAndHolds(LeaseOrder::kCheckpointAndStop));
   ASSERT_THAT(leases().CommitCheckpoint(lease, QueueHarness::Checkpoint(10)), IsOk());
   JobOutcome outcome;
   outcome.kind = JobOutcome::Kind::kPaused;

@@ -21,6 +21,7 @@ const std::set<std::pair<JobState, JobState>>& Arrows() {
       {kRunning, kFailed},       {kPausing, kPaused},       {kPausing, kCancelling},
       {kPausing, kFailed},       {kPaused, kQueued},        {kPaused, kCancelled},
       {kPaused, kFailed},        {kCancelling, kCancelled}, {kCancelling, kFailed},
+      {kQueued, kPaused},        {kPreparing, kPausing},
   };
   return arrows;
 }

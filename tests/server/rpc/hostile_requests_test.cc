@@ -157,6 +157,22 @@ class HostileRequestsTest : public testing::Test {
          [&] {
            return Unary(*s.training_stub, &v1::TrainingService::Stub::DeleteTrainingJob, text);
          }},
+        {"UpdateTrainingJob",
+         [&] {
+           return Unary(*s.training_stub, &v1::TrainingService::Stub::UpdateTrainingJob, text);
+         }},
+        {"PauseTrainingJob",
+         [&] {
+           return Unary(*s.training_stub, &v1::TrainingService::Stub::PauseTrainingJob, text);
+         }},
+        {"ResumeTrainingJob",
+         [&] {
+           return Unary(*s.training_stub, &v1::TrainingService::Stub::ResumeTrainingJob, text);
+         }},
+        {"RetryTrainingJob",
+         [&] {
+           return Unary(*s.training_stub, &v1::TrainingService::Stub::RetryTrainingJob, text);
+         }},
         {"ListCheckpoints",
          [&] { return Unary(*s.model_stub, &v1::ModelService::Stub::ListCheckpoints, text); }},
         {"PromoteCheckpoint",
@@ -443,6 +459,43 @@ const HostileCase kJobCases[] = {
      StatusCode::kInvalidArgument,
      reason::kFieldInvalid,
      {"page_token"}},
+    {"ListTrainingJobs",
+     "filter:'state = running'",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"filter"}},
+    {"UpdateTrainingJob",
+     "training_job {name:'projects/default/trainingJobs/queued'}",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"update_mask"}},
+    {"UpdateTrainingJob",
+     "training_job {name:'projects/default/trainingJobs/queued' priority:101} "
+     "update_mask {paths:'priority'}",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"priority"}},
+    {"UpdateTrainingJob",
+     "training_job {name:'projects/default/trainingJobs/queued'} update_mask {paths:'state'}",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"update_mask"}},
+    {"PauseTrainingJob", "name:'x'", StatusCode::kInvalidArgument, reason::kFieldInvalid, {"name"}},
+    {"ResumeTrainingJob",
+     "name:'projects/default/trainingJobs/no'",
+     StatusCode::kNotFound,
+     reason::kResourceNotFound,
+     {"no"}},
+    {"RetryTrainingJob",
+     "name:'projects/default/trainingJobs/queued' training_job_id:'X' request_id:'7'",
+     StatusCode::kInvalidArgument,
+     reason::kFieldInvalid,
+     {"training_job_id", "request_id"}},
+    {"RetryTrainingJob",
+     "name:'projects/default/trainingJobs/queued'",
+     StatusCode::kFailedPrecondition,
+     reason::kStateConflict,
+     {"QUEUED"}},
     {"CancelTrainingJob",
      "name:'projects/default/trainingJobs/no'",
      StatusCode::kNotFound,

@@ -318,6 +318,74 @@ TEST_F(ServicesTest, PagesFollowEachOtherNewestFirstAndTokensBelongToTheirList) 
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
 }
 
+TEST_F(ServicesTest, UpdateChangesTheFieldsOfTheMaskAndComparesTheEtag) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  v1::UpdateTrainingJobRequest request;
+  *request.mutable_training_job() = job;
+  request.mutable_training_job()->set_priority(5);
+  request.mutable_training_job()->set_display_name("not in the mask");
+  (*request.mutable_training_job()->mutable_labels())["team"] = "blue";
+  request.mutable_update_mask()->add_paths("priority");
+  request.mutable_update_mask()->add_paths("labels.team");
+  const auto update = [&](v1::TrainingJob* updated) {
+    return RpcTestServer::Call(*server_.training_stub,
+                               &v1::TrainingService::Stub::UpdateTrainingJob, request, updated);
+  };
+  v1::TrainingJob updated;
+  ASSERT_THAT(update(&updated), IsOk());
+  EXPECT_EQ(updated.priority(), 5);
+  EXPECT_EQ(updated.labels().at("team"), "blue");
+  EXPECT_EQ(updated.display_name(), job.display_name());
+  EXPECT_NE(updated.etag(), job.etag());
+  EXPECT_THAT(update(&updated), FailsWith(StatusCode::kAborted, reason::kEtagMismatch));
+}
+
+TEST_F(ServicesTest, ListShowsWhatTheFilterMatches) {
+  const std::string scene = server_.CreateScene();
+  const v1::TrainingJob queued = server_.CreateJob(scene);
+  const v1::TrainingJob other = server_.CreateJob(scene);
+  v1::CancelTrainingJobRequest cancel;
+  cancel.set_name(other.name());
+  v1::TrainingJob cancelled;
+  ASSERT_THAT(
+      RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::CancelTrainingJob,
+                          cancel, &cancelled),
+      IsOk());
+  v1::ListTrainingJobsRequest request;
+  request.set_filter("state = QUEUED");
+  v1::ListTrainingJobsResponse list;
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::ListTrainingJobs, request, &list),
+              IsOk());
+  ASSERT_EQ(list.training_jobs_size(), 1);
+  EXPECT_EQ(list.training_jobs(0).name(), queued.name());
+}
+
+TEST_F(ServicesTest, RetryOfACancelledJobIsANewJobOfTheSameConfig) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  v1::CancelTrainingJobRequest cancel;
+  cancel.set_name(job.name());
+  v1::TrainingJob cancelled;
+  ASSERT_THAT(
+      RpcTestServer::Call(*server_.training_stub, &v1::TrainingService::Stub::CancelTrainingJob,
+                          cancel, &cancelled),
+      IsOk());
+  v1::RetryTrainingJobRequest request;
+  request.set_name(job.name());
+  request.set_request_id(kUuid);
+  v1::TrainingJob first, second;
+  for (v1::TrainingJob* retry : {&first, &second}) {
+    ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                    &v1::TrainingService::Stub::RetryTrainingJob, request, retry),
+                IsOk());
+  }
+  EXPECT_EQ(first.name(), second.name());
+  EXPECT_NE(first.name(), job.name());
+  EXPECT_EQ(first.retry_of(), job.name());
+  EXPECT_EQ(first.state(), v1::TrainingJob::QUEUED);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(first.config(), job.config()));
+}
+
 TEST_F(ServicesTest, CancelOfAQueuedJobIsFinalAndRepeatable) {
   const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
   v1::CancelTrainingJobRequest request;

@@ -198,6 +198,34 @@ TEST_F(WorkerProtocolTest, CancelReachesTheWorkerWithinASecondAndItsWordEndsTheJ
   EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::CANCELLED);
 }
 
+TEST_F(WorkerProtocolTest, PauseReachesTheWorkerAtOnceAndItsReleasePausesTheJob) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  auto worker = NewWorker();
+  const auto grant = worker->TakeJob();
+  ASSERT_TRUE(grant.has_value());
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING, 5));
+  ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  v1::PauseTrainingJobRequest pause;
+  pause.set_name(job.name());
+  v1::TrainingJob paused;
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::PauseTrainingJob, pause, &paused),
+              IsOk());
+  EXPECT_EQ(paused.state(), v1::TrainingJob::PAUSING);
+  ASSERT_TRUE(worker->WaitForOrder(v1::DesiredJob::CHECKPOINT_AND_STOP, absl::Seconds(1)));
+  worker->SendReport(FakeWorker::Report(*grant, v1::JobReport::RELEASED, 6));
+  ASSERT_TRUE(worker->WaitForAcknowledgement(job.name()));
+  EXPECT_EQ(server_.GetJob(job.name()).state(), v1::TrainingJob::PAUSED);
+  worker->Idle();
+  v1::ResumeTrainingJobRequest resume;
+  resume.set_name(job.name());
+  v1::TrainingJob resumed;
+  ASSERT_THAT(RpcTestServer::Call(*server_.training_stub,
+                                  &v1::TrainingService::Stub::ResumeTrainingJob, resume, &resumed),
+              IsOk());
+  EXPECT_TRUE(worker->WaitForOrder(v1::DesiredJob::TRAIN));
+}
+
 TEST_F(WorkerProtocolTest, CancelBeforeTheFirstReportFollowsTheGrant) {
   const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
   auto worker = NewWorker();
