@@ -86,6 +86,7 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddModelCommands(app, command);
   AddRenderCommand(app, command);
   AddWorkerCommands(app, command);
+  AddBackupCommand(app, command);
   AddDoctorCommand(app, command);
   AddCompletionCommand(app, command);
   AddHelpCommand(app, command);

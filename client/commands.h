@@ -22,6 +22,7 @@ void AddModelCommands(CLI::App& app, Command* selected);
 void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);
+void AddBackupCommand(CLI::App& app, Command* selected);
 void AddDoctorCommand(CLI::App& app, Command* selected);
 void AddCompletionCommand(CLI::App& app, Command* selected);
 void AddHelpCommand(CLI::App& app, Command* selected);

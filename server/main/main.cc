@@ -38,6 +38,7 @@
 #include "server/rpc/health_server.h"
 #include "server/rpc/queue_metrics.h"
 #include "server/rpc/rpc_server.h"
+#include "server/store/backup.h"
 #include "server/store/blob_store.h"
 #include "server/store/sqlite_store.h"
 #include "server/web/web_server.h"
@@ -144,12 +145,18 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   server->metrics = std::make_unique<ServerMetrics>(
       BuildInfo{NERF_VERSION, NERF_REVISION, NERF_CUDA, grpc::Version()});
   server->queue_metrics = std::make_unique<QueueMetrics>(server->metrics.get());
+  const bool restores = !flags.restore.empty();
+  if (restores) {
+    NERF_RETURN_IF_ERROR(RestoreBackup(flags.restore, data.path()));
+    LogInfo("restored a backup", {{"from", flags.restore}, {"data_dir", data.path()}});
+  }
   NERF_ASSIGN_OR_RETURN(server->blobs,
                         BlobStore::Open(data.path(), BlobStoreOptions(), &server->machine_clock));
   NERF_RETURN_IF_ERROR(CheckQueueFile(data, flags.accept_data_loss));
-  NERF_ASSIGN_OR_RETURN(server->store,
-                        SqliteStore::Open(data.File("queue.db"), server->random,
-                                          {.accept_data_loss = flags.accept_data_loss}));
+  NERF_ASSIGN_OR_RETURN(
+      server->store,
+      SqliteStore::Open(data.File("queue.db"), server->random,
+                        {.accept_data_loss = flags.accept_data_loss, .new_epoch = restores}));
   QueueOptions options;
   options.lease_ttl = flags.lease_ttl;
   NERF_ASSIGN_OR_RETURN(server->state,
@@ -188,7 +195,8 @@ absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
   return absl::OkStatus();
 }
 
-absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* server) {
+absl::Status Serve(const ServerFlags& flags, const std::string& folder, const std::string& token,
+                   Server* server) {
   RpcServerOptions options;
   options.listen = flags.listen;
   options.worker_token = token;
@@ -196,6 +204,9 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
   // Five heartbeats may be lost before a lease expires.
   options.times.heartbeat_interval = std::min(absl::Seconds(5), flags.lease_ttl / 6);
   options.times.checkpoint_interval = flags.checkpoint_interval;
+  auto backup = [server, folder](const std::string& id) {
+    return WriteBackup(*server->store, *server->blobs, folder, id);
+  };
   NERF_ASSIGN_OR_RETURN(server->rpc, RpcServer::Start(options, {.clock = &server->clock,
                                                                 .random = &server->random,
                                                                 .queue = server->queue.get(),
@@ -204,7 +215,8 @@ absl::Status Serve(const ServerFlags& flags, const std::string& token, Server* s
                                                                 .models = server->models.get(),
                                                                 .workers = server->workers.get(),
                                                                 .blobs = server->blobs.get(),
-                                                                .metrics = server->metrics.get()}));
+                                                                .metrics = server->metrics.get(),
+                                                                .backup = std::move(backup)}));
   const ListenAddress metrics =
       Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
   if (!flags.health_listen.empty()) {
@@ -233,7 +245,8 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   if (absl::Status status = OpenStores(flags, *data, &server); !status.ok()) {
     return Fail(WithDataLossHint(status, flags.accept_data_loss));
   }
-  if (absl::Status status = Serve(flags, *token, &server); !status.ok()) return Fail(status);
+  if (absl::Status status = Serve(flags, data->path(), *token, &server); !status.ok())
+    return Fail(status);
 
   ListenAddress grpc_address = *ParseListenAddress("--listen", flags.listen);
   ListenAddress metrics_address = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
@@ -344,6 +357,9 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.add_flag("--accept-data-loss", flags->accept_data_loss,
                "Start with what is left of a damaged or lost queue.db")
       ->envname("NERFD_ACCEPT_DATA_LOSS");
+  app.add_option("--restore", flags->restore,
+                 "Fill an empty data folder from this backup, with a new store epoch, and serve it")
+      ->type_name("DIR");
   AddDuration(app, "--shutdown-delay", "NERFD_SHUTDOWN_DELAY",
               "Time to keep serving after SIGTERM, while health reports NOT_SERVING",
               &flags->shutdown_delay);

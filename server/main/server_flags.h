@@ -24,6 +24,7 @@ struct ServerFlags {
   absl::Duration shutdown_delay = absl::Seconds(5);
   bool insecure = false;
   bool accept_data_loss = false;
+  std::string restore;  // folder of a backup; empty: none
   std::string log_level = "info";
 };
 

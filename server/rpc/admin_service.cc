@@ -1,8 +1,10 @@
 #include "server/rpc/admin_service.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "server/rpc/convert_worker.h"
 #include "server/rpc/paging.h"
@@ -29,6 +31,27 @@ grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext*
         if (end < workers.size()) {
           response->set_next_page_token(EncodePageToken("workers", "", end));
         }
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::BackupStore(grpc::CallbackServerContext* context,
+                                                    const v1::BackupStoreRequest* request,
+                                                    v1::BackupStoreResponse* response) {
+  return AnswerUnary(
+      services_, "nerf.v1.AdminService/BackupStore", context, [=, this]() -> absl::Status {
+        RequestCheck check;
+        check.RequireId("backup_id", request->backup_id(), /*may_be_empty=*/true);
+        NERF_RETURN_IF_ERROR(check.Result());
+        if (!services_.backup) return absl::UnimplementedError("this server makes no backups");
+        const std::string id =
+            request->backup_id().empty()
+                ? absl::FormatTime("b%Y%m%d-%H%M%S", services_.clock.WallNow(), absl::UTCTimeZone())
+                : request->backup_id();
+        NERF_ASSIGN_OR_RETURN(const BackupSummary backup, services_.backup(id));
+        response->set_path(backup.path);
+        response->set_blobs(static_cast<double>(backup.n_blobs));
+        response->set_blob_bytes(static_cast<double>(backup.blob_bytes));
         return absl::OkStatus();
       });
 }

@@ -13,6 +13,9 @@ class AdminService final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
                                         const v1::ListWorkersRequest* request,
                                         v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* BackupStore(grpc::CallbackServerContext* context,
+                                        const v1::BackupStoreRequest* request,
+                                        v1::BackupStoreResponse* response) override;
 
  private:
   const ServiceContext& services_;

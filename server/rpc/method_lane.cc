@@ -5,6 +5,8 @@ namespace nerf {
 Lane LaneOf(std::string_view method) {
   const std::string_view name = method.substr(method.find('/') + 1);
   if (name.starts_with("Get") || name.starts_with("List")) return Lane::kQuick;
+  // It takes long and holds up nothing else there.
+  if (name == "BackupStore") return Lane::kUpload;
   if (name == "FindMissingBlobs" || name == "BatchReadBlobs") return Lane::kRead;
   // They wait for the upload's chunk that is being written.
   if (name == "QueryWriteStatus" || name == "BatchUpdateBlobs") return Lane::kUpload;

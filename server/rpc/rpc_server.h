@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/service_context.h"
+#include "server/store/backup.h"
 #include "server/store/blob_store.h"
 
 namespace grpc {
@@ -42,6 +44,8 @@ class RpcServer {
     WorkerTable* workers = nullptr;
     BlobStore* blobs = nullptr;
     ServerMetrics* metrics = nullptr;
+    // Writes a backup of this name. Unset: BackupStore is UNIMPLEMENTED.
+    std::function<absl::StatusOr<BackupSummary>(const std::string& id)> backup = {};
   };
 
   // Starts to serve. Errors: FailedPrecondition if it cannot listen on the address.

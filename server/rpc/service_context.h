@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "server/metrics/server_metrics.h"
@@ -12,6 +15,7 @@
 #include "server/rpc/executor.h"
 #include "server/rpc/live_calls.h"
 #include "server/rpc/request_broker.h"
+#include "server/store/backup.h"
 #include "server/store/blob_store.h"
 
 namespace nerf {
@@ -43,6 +47,8 @@ struct ServiceContext {
   RequestBroker& broker;
   LiveCalls& live_calls;
   const ServiceTimes times;
+  // Writes a backup of this name; may be empty.
+  std::function<absl::StatusOr<BackupSummary>(const std::string& id)> backup = {};
 };
 
 }  // namespace nerf

@@ -446,7 +446,35 @@ absl::Status BlobStore::DeleteLocked(const std::string& sha256) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<BlobStoreStats> BlobStore::LinkAll(const std::string& folder,
+                                                  const std::function<absl::Status()>& first) {
+  MutexLock no_collection(collect_mu_);
+  NERF_RETURN_IF_ERROR(first());
+  NERF_RETURN_IF_ERROR(MakeFolder(folder));
+  BlobStoreStats linked;
+  std::set<std::string> folders;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(root_ + "/blobs", error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string from = it->path().string(), name = it->path().filename().string();
+    const std::optional<uint64_t> size = FileSize(from);
+    if (!IsSha256Hex(name) || !size.has_value()) continue;
+    const std::string target = fmt::format("{}/{}", folder, name.substr(0, 2));
+    if (folders.insert(target).second) NERF_RETURN_IF_ERROR(MakeFolder(target));
+    if (link(from.c_str(), (target + "/" + name).c_str()) != 0) {
+      return ErrnoToStatus(errno, "link " + target + "/" + name);
+    }
+    ++linked.n_blobs;
+    linked.byte_size += *size;
+  }
+  if (error) return ErrnoToStatus(error.value(), "list blobs");
+  for (const std::string& target : folders) NERF_RETURN_IF_ERROR(FsyncDirectory(target));
+  NERF_RETURN_IF_ERROR(FsyncDirectory(folder));
+  return linked;
+}
+
 absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable) {
+  MutexLock one_at_a_time(collect_mu_);
   AgeReleased();
   SaveAge();
   const absl::Time age_now = AgeNow();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -88,6 +89,13 @@ class BlobStore final : public BlobIndex {
   // touched meanwhile.
   absl::StatusOr<size_t> Collect(const std::set<std::string>& reachable);
 
+  // Hard-links every blob into `folder`, which it makes, after `first`. Nothing is collected from
+  // before `first` to the end, so what `first` sees to be referred to is linked. Returns number and
+  // size of the linked blobs.
+  absl::StatusOr<BlobStoreStats> LinkAll(const std::string& folder,
+                                         const std::function<absl::Status()>& first)
+      ABSL_LOCKS_EXCLUDED(collect_mu_);
+
   BlobStoreStats Stats();
 
   ~BlobStore() override;
@@ -128,6 +136,7 @@ class BlobStore final : public BlobIndex {
   absl::Time age_at_open_;  // const after Open
   Mutex mu_;                // acquired after an upload's lock; not held while bytes are written
   Mutex release_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  Mutex collect_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // held while blobs are collected or linked
   // Released since the last Collect, and not asked for since.
   std::map<std::string, SteadyTime> released_ ABSL_GUARDED_BY(release_mu_);
   std::map<std::string, std::shared_ptr<Upload>> uploads_ ABSL_GUARDED_BY(mu_);

@@ -329,6 +329,33 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   return absl::OkStatus();
 }
 
+absl::Status SqliteStore::CopyTo(const std::string& path) {
+  constexpr int kPagesPerStep = 256;  // 1 MiB; commits wait for a step
+  sqlite3* copy = nullptr;
+  int code =
+      sqlite3_open_v2(path.c_str(), &copy,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  sqlite3_backup* backup = nullptr;
+  if (code == SQLITE_OK) {
+    MutexLock lock(mu_);
+    backup = sqlite3_backup_init(copy, "main", db_, "main");
+    if (backup == nullptr) code = sqlite3_errcode(copy);
+  }
+  while (code == SQLITE_OK) {
+    MutexLock lock(mu_);
+    code = sqlite3_backup_step(backup, kPagesPerStep);
+  }
+  if (backup != nullptr) {
+    MutexLock lock(mu_);
+    const int finished = sqlite3_backup_finish(backup);
+    if (code == SQLITE_DONE) code = finished;
+  }
+  const absl::Status status =
+      code == SQLITE_OK ? absl::OkStatus() : SqliteError(copy, code, "copy to " + path);
+  sqlite3_close(copy);
+  return status;
+}
+
 void SqliteStore::LimitPagesForTest(uint32_t max_pages) {
   MutexLock lock(mu_);
   (void)SqliteExec(db_, fmt::format("PRAGMA max_page_count = {}", max_pages).c_str());
@@ -406,6 +433,12 @@ void SqliteStore::CommitAcknowledged() {
   if (!written.ok()) LogWarning("commits are not counted", {{"error", written.ToString()}});
 }
 
+// Tokens of watches that have seen what is lost must not fit.
+absl::Status SqliteStore::DrawEpoch(RandomSource& random) {
+  store_epoch_ = NewUuid4(random);
+  return Ran(statements_->set_meta.Bind("store_epoch").Bind(store_epoch_).Run());
+}
+
 absl::Status SqliteStore::CheckCommits(RandomSource& random) {
   MutexLock lock(mu_);
   NERF_RETURN_IF_ERROR(ForEachRow(
@@ -428,13 +461,12 @@ absl::Status SqliteStore::CheckCommits(RandomSource& random) {
   const bool readable = words.size() == 2 && absl::SimpleAtoi(words[0], &n_acknowledged);
   if (line.ok() && !readable) LogWarning("the count of commits is unreadable", {{"file", path}});
   const bool is_ours = readable && words[1] == store_epoch_;
-  if (readable && (!is_ours || n_acknowledged > n_commits_)) {
+  if (options_.new_epoch) NERF_RETURN_IF_ERROR(DrawEpoch(random));
+  if (!options_.new_epoch && readable && (!is_ours || n_acknowledged > n_commits_)) {
     if (!options_.accept_data_loss) return MissingCommits(is_ours, n_commits_, n_acknowledged);
     LogWarning("starting without commits that were acknowledged",
                {{"commits", n_commits_}, {"acknowledged", n_acknowledged}});
-    // Tokens of watches that have seen what is lost must not fit.
-    store_epoch_ = NewUuid4(random);
-    NERF_RETURN_IF_ERROR(Ran(statements_->set_meta.Bind("store_epoch").Bind(store_epoch_).Run()));
+    NERF_RETURN_IF_ERROR(DrawEpoch(random));
   }
   commits_file_ = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!commits_file_.ok()) return ErrnoToStatus(errno, "open " + path);

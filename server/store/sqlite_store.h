@@ -19,6 +19,8 @@ namespace nerf {
 struct SqliteStoreOptions {
   // Start with what is there, although commits that were acknowledged are missing from it.
   bool accept_data_loss = false;
+  // Draw a new store epoch, because the file was restored from a backup.
+  bool new_epoch = false;
   // Space that is kept for the writes that a full disk must still take (StoreWrite::MayUseReserve).
   uint64_t reserve_bytes = uint64_t{8} << 20;
 };
@@ -47,6 +49,10 @@ class SqliteStore final : public JobStore {
 
   bool read_only() const override { return read_only_; }
 
+  // Writes a copy of the file to `path`, which does not exist. Commits go on meanwhile, and are in
+  // the copy. Errors: those of SQLite.
+  absl::Status CopyTo(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
+
   // Limits the file to this many pages, to simulate a full disk in tests.
   void LimitPagesForTest(uint32_t max_pages);
 
@@ -54,6 +60,7 @@ class SqliteStore final : public JobStore {
   SqliteStore(sqlite3* db, std::string path, const SqliteStoreOptions& options);
   // Refuses a file that lacks commits that were acknowledged.
   absl::Status CheckCommits(RandomSource& random) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status DrawEpoch(RandomSource& random) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CountCommit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CommitAcknowledged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CommitOneWithReserve(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -184,11 +184,11 @@ TEST(CommandLineTest, HelpAndVersionGoToStandardOutput) {
 
 TEST(CommandLineTest, EveryHelpShowsExamplesOfItsOwnCommand) {
   for (const std::string command :
-       {"job pause", "job resume",   "job retry",   "job update",     "",           "train",
-        "scene",     "scene create", "scene check", "scene ls",       "scene show", "scene rm",
-        "job",       "job create",   "job ls",      "job show",       "job watch",  "job cancel",
-        "model",     "model ls",     "model show",  "model download", "model rm",   "model promote",
-        "render",    "worker",       "worker ls",   "doctor",         "version"}) {
+       {"backup",        "job pause", "job resume",   "job retry",   "job update",     "",
+        "train",         "scene",     "scene create", "scene check", "scene ls",       "scene show",
+        "scene rm",      "job",       "job create",   "job ls",      "job show",       "job watch",
+        "job cancel",    "model",     "model ls",     "model show",  "model download", "model rm",
+        "model promote", "render",    "worker",       "worker ls",   "doctor",         "version"}) {
     SCOPED_TRACE(command);
     std::vector<std::string> args;
     std::istringstream words(command);

@@ -15,13 +15,15 @@ using testing::HasSubstr;
 class ServiceSickTest : public ServiceTest {
  protected:
   // A worker whose engine is fake_engine with these knobs.
-  BinaryProcess& StartWorker(const std::string& name, const std::string& knobs) {
+  BinaryProcess& StartWorker(const std::string& name, const std::string& knobs,
+                             const std::string& token_file = "") {
     const std::string engine = dir_ / (name + ".engine");
     std::ofstream(engine) << "#!/bin/sh\nexec " << FAKE_ENGINE << " " << knobs << " \"$@\"\n";
     std::filesystem::permissions(engine, std::filesystem::perms::owner_all);
+    const std::string token = token_file.empty() ? data_dir() + "/worker.token" : token_file;
     workers_.push_back(
-        Start("nerf-worker", {"--server", address(), "--token-file", data_dir() + "/worker.token",
-                              "--cache-dir", dir_ / ("cache-" + name), "--engine", engine}));
+        Start("nerf-worker", {"--server", address(), "--token-file", token, "--cache-dir",
+                              dir_ / ("cache-" + name), "--engine", engine}));
     return *workers_.back();
   }
   // A job of so many steps of the tests' engine.
@@ -80,6 +82,30 @@ TEST_F(ServiceSickTest, PausedJobGoesOnFromItsCheckpointAndACancelledOneIsRetrie
   EXPECT_EQ(retried.code, kOk) << retried.err;
   ASSERT_TRUE(WaitForSteps("again", kept + 1));
   EXPECT_EQ(GetJob("again")["retryOf"], "projects/default/trainingJobs/job");
+}
+
+TEST_F(ServiceSickTest, BackupOfALiveServerIsRestoredWithWhatWasThere) {
+  ASSERT_TRUE(StartNerfd({"--no-local-worker"})) << nerfd().err();
+  CreateSmallScene();
+  CreateSteps("before", 10);
+  const CtlResult backup = Ctl({"backup", "--id", "monday", "-o", "json"});
+  ASSERT_EQ(backup.code, kOk) << backup.err;
+  const std::string path = backup.json()["path"];
+  EXPECT_GT(backup.json()["blobs"], 0);
+  CreateSteps("after", 10);
+  nerfd().Kill(SIGTERM);
+  ASSERT_TRUE(nerfd().Wait(kLong).has_value());
+  std::vector<std::string> flags = {"--data-dir",        dir_ / "restored", "--restore", path,
+                                    "--no-local-worker", "--web-listen",    "none"};
+  for (const std::string& flag : SamePorts()) flags.push_back(flag);
+  const auto restored = Start("nerfd", flags);
+  EXPECT_TRUE(WaitUntil(kLong, [&] {
+    return Ctl({"job", "show", "before"}).code == kOk;
+  })) << restored->err();
+  EXPECT_EQ(Ctl({"job", "show", "after"}).code, kNotFound);
+  EXPECT_EQ(Ctl({"scene", "show", "small"}).code, kOk);
+  StartWorker("one", "--step-ms=1", dir_ / "restored/worker.token");
+  EXPECT_TRUE(WaitForState("before", "SUCCEEDED"));
 }
 
 // A volume of its own for the data folder, which the test fills.
