@@ -16,6 +16,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/store/record_codec.h"
+#include "server/store/row_seal.h"
 #include "server/store/schema.h"
 #include "server/store/sqlite_statement.h"
 
@@ -88,6 +89,24 @@ absl::Status ForEachRow(sqlite3* db, std::string_view sql, Visit visit) {
   }
 }
 
+// The other columns of a row, for its seal.
+std::vector<std::string> ColumnsOf(const Job& job) {
+  return {job.key.project,
+          job.key.id,
+          std::to_string(job.create_sequence),
+          std::string(JobStateName(job.state)),
+          absl::StrJoin(job.lease.members, ","),
+          std::to_string(job.lease.epoch)};
+}
+std::vector<std::string> ColumnsOf(const ResourceKey& job, const JobEvent& event) {
+  return {job.project, job.id, std::to_string(event.sequence),
+          std::string(JobEventKindName(event.kind))};
+}
+template <typename Record>  // a scene or a model
+std::vector<std::string> ColumnsOf(const Record& record) {
+  return {record.key.project, record.key.id, std::to_string(record.create_sequence)};
+}
+
 absl::Status LoadJobs(sqlite3* db, StoredState* stored) {
   return ForEachRow(
       db,
@@ -105,7 +124,8 @@ absl::Status LoadJobs(sqlite3* db, StoredState* stored) {
         // Ids of workers have no comma.
         job.lease.members = absl::StrSplit(row.Text(4), ',', absl::SkipEmpty());
         job.lease.epoch = row.Number(5);
-        return DecodeJobBody(row.Text(6), &job);
+        NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(row.Text(6), ColumnsOf(job)));
+        return DecodeJobBody(body, &job);
       });
 }
 
@@ -122,7 +142,9 @@ absl::Status LoadEvents(sqlite3* db, StoredState* stored) {
           return WithReason(absl::DataLossError(kind.status().message()), reason::kStoreCorrupt);
         }
         event.kind = *kind;
-        return DecodeEventBody(row.Text(4), &event);
+        NERF_ASSIGN_OR_RETURN(const std::string body,
+                              UnsealRow(row.Text(4), ColumnsOf(key, event)));
+        return DecodeEventBody(body, &event);
       });
 }
 
@@ -133,7 +155,8 @@ absl::Status LoadCatalogs(sqlite3* db, StoredState* stored) {
         SceneRecord& scene = stored->scenes.emplace_back();
         scene.key = {row.Text(0), row.Text(1)};
         scene.create_sequence = row.Number(2);
-        return DecodeSceneBody(row.Text(3), &scene);
+        NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(row.Text(3), ColumnsOf(scene)));
+        return DecodeSceneBody(body, &scene);
       }));
   NERF_RETURN_IF_ERROR(ForEachRow(
       db, "SELECT project, id, create_sequence, body FROM models ORDER BY create_sequence",
@@ -141,7 +164,8 @@ absl::Status LoadCatalogs(sqlite3* db, StoredState* stored) {
         ModelRecord& model = stored->models.emplace_back();
         model.key = {row.Text(0), row.Text(1)};
         model.create_sequence = row.Number(2);
-        return DecodeModelBody(row.Text(3), &model);
+        NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(row.Text(3), ColumnsOf(model)));
+        return DecodeModelBody(body, &model);
       }));
   return ForEachRow(
       db, "SELECT project, request_id, kind, resource_id, fingerprint, create_time FROM requests",
@@ -269,7 +293,9 @@ absl::Status SqliteStore::WriteJob(const JobWrite& write) {
   SqliteStatement& statement = is_new ? statements_->insert_job : statements_->update_job;
   statement.Bind(JobStateName(job.state)).Bind(absl::StrJoin(job.lease.members, ","));
   statement.Bind(job.lease.epoch);
-  statement.BindBlob(EncodeJobBody(job)).Bind(job.key.project).Bind(job.key.id);
+  statement.BindBlob(SealRow(EncodeJobBody(job), ColumnsOf(job)))
+      .Bind(job.key.project)
+      .Bind(job.key.id);
   statement.Bind(is_new ? job.create_sequence : *write.expected_epoch);
   NERF_ASSIGN_OR_RETURN(const int changes, statement.Run());
   if (changes == 1) return absl::OkStatus();
@@ -289,8 +315,9 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   for (const JobWrite& job : write.jobs) NERF_RETURN_IF_ERROR(WriteJob(job));
   for (const auto& [key, event] : write.events) {
     s.insert_event.Bind(key.project).Bind(key.id).Bind(event.sequence);
-    NERF_RETURN_IF_ERROR(Ran(
-        s.insert_event.Bind(JobEventKindName(event.kind)).BindBlob(EncodeEventBody(event)).Run()));
+    NERF_RETURN_IF_ERROR(Ran(s.insert_event.Bind(JobEventKindName(event.kind))
+                                 .BindBlob(SealRow(EncodeEventBody(event), ColumnsOf(key, event)))
+                                 .Run()));
   }
   for (const auto& [key, sequence] : write.trimmed_events) {
     NERF_RETURN_IF_ERROR(Ran(s.trim_events.Bind(key.project).Bind(key.id).Bind(sequence).Run()));
@@ -300,14 +327,16 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   }
   for (const SceneRecord& scene : write.new_scenes) {
     s.insert_scene.Bind(scene.key.project).Bind(scene.key.id).Bind(scene.create_sequence);
-    NERF_RETURN_IF_ERROR(Ran(s.insert_scene.BindBlob(EncodeSceneBody(scene)).Run()));
+    NERF_RETURN_IF_ERROR(
+        Ran(s.insert_scene.BindBlob(SealRow(EncodeSceneBody(scene), ColumnsOf(scene))).Run()));
   }
   for (const ResourceKey& key : write.deleted_scenes) {
     NERF_RETURN_IF_ERROR(Ran(s.delete_scene.Bind(key.project).Bind(key.id).Run()));
   }
   for (const ModelRecord& model : write.new_models) {
     s.insert_model.Bind(model.key.project).Bind(model.key.id).Bind(model.create_sequence);
-    NERF_RETURN_IF_ERROR(Ran(s.insert_model.BindBlob(EncodeModelBody(model)).Run()));
+    NERF_RETURN_IF_ERROR(
+        Ran(s.insert_model.BindBlob(SealRow(EncodeModelBody(model), ColumnsOf(model))).Run()));
   }
   for (const ResourceKey& key : write.deleted_models) {
     NERF_RETURN_IF_ERROR(Ran(s.delete_model.Bind(key.project).Bind(key.id).Run()));
