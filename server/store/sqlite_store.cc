@@ -456,6 +456,10 @@ absl::Status SqliteStore::CountCommit() {
 
 void SqliteStore::CommitAcknowledged() {
   ++n_commits_;
+  WriteCommits();
+}
+
+void SqliteStore::WriteCommits() {
   // Not synced: after a power cut it may say fewer than there are, which hides nothing.
   const std::string line = fmt::format("{:20} {}\n", n_commits_, store_epoch_);
   const absl::Status written = WriteFully(commits_file_.get(), line, 0, "queue.db.commits");
@@ -499,6 +503,7 @@ absl::Status SqliteStore::CheckCommits(RandomSource& random) {
   }
   commits_file_ = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!commits_file_.ok()) return ErrnoToStatus(errno, "open " + path);
+  WriteCommits();  // of this epoch from now on
   has_reserve_ = access((path_ + ".reserve").c_str(), F_OK) == 0;
   TakeReserve();
   return absl::OkStatus();

@@ -63,6 +63,7 @@ class SqliteStore final : public JobStore {
   absl::Status DrawEpoch(RandomSource& random) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CountCommit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CommitAcknowledged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WriteCommits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CommitOneWithReserve(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives the space of the reserve to the file system, or takes it again. Free returns false when
   // it was free already.

@@ -1,0 +1,486 @@
+#!/usr/bin/env python3
+"""Clients under random kills, and a checker of what they saw.
+
+Clients create, watch, read, cancel, pause, resume and retry jobs while nerfd, an agent or an engine is killed with
+kill -9 every few hundred milliseconds. The tests' engine trains. At the end the checker compares the history with the
+model:
+
+  - a job whose creation was acknowledged is there, and its final state never changes
+  - one request id makes one job, however often it is sent
+  - a watch misses no event and repeats none; sequence numbers of a job never go back
+  - a job succeeds at most once, with a checkpoint at its last step; a cancelled one does not succeed
+
+--bug NAME breaks one of these on purpose; the checker has to find it.
+"""
+import argparse
+import collections
+import hashlib
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+import grpc
+from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
+from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc, training_service_pb2_grpc
+from nerf.v1 import training_service_pb2 as training
+
+JOB = training.TrainingJob
+EVENT = training.WatchTrainingJobResponse
+FINAL = (JOB.SUCCEEDED, JOB.FAILED, JOB.CANCELLED)
+STEPS = 30
+CALL_SECONDS = 5
+# Answers that say nothing about whether the call had an effect.
+UNKNOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
+           grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.ABORTED)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Service:
+    """nerfd and its workers, which may be killed and started again."""
+
+    def __init__(self, binaries, engine, folder, n_workers):
+        self.binaries, self.engine, self.folder = binaries, engine, folder
+        self.data = folder / "server"
+        self.address = f"127.0.0.1:{free_port()}"
+        self.metrics = f"127.0.0.1:{free_port()}"
+        self.server = None
+        self.workers = [None] * n_workers
+        wrapper = folder / "engine"
+        wrapper.write_text(f'#!/bin/sh\nexec {engine} --step-ms=3 --checkpoint-every=10 "$@"\n')
+        wrapper.chmod(0o755)
+        self.start_server()
+        for i in range(n_workers):
+            self.start_worker(i)
+
+    def spawn(self, name, arguments):
+        log = open(self.folder / f"{name}.log", "ab")
+        return subprocess.Popen(arguments, stdout=log, stderr=log)
+
+    def start_server(self):
+        self.server = self.spawn("nerfd", [
+            self.binaries / "nerfd", "--data-dir", self.data, "--listen", self.address, "--metrics-listen",
+            self.metrics, "--web-listen", "none", "--no-local-worker", "--lease-ttl", "3s", "--checkpoint-interval",
+            "1s"])
+        deadline = time.monotonic() + 30
+        while not (self.data / "worker.token").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def start_worker(self, i):
+        self.workers[i] = self.spawn(f"worker-{i}", [
+            self.binaries / "nerf-worker", "--server", self.address, "--token-file", self.data / "worker.token",
+            "--cache-dir", self.folder / f"cache-{i}", "--engine", self.folder / "engine"])
+
+    def engines(self):
+        """Processes of the tests' engine that our workers started."""
+        agents = {str(worker.pid) for worker in self.workers}
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and entry.joinpath("stat").read_text().rsplit(")", 1)[1].split()[1] in agents:
+                    yield int(entry.name)
+            except (OSError, IndexError):
+                continue
+
+    def kill_one(self, dice):
+        victim = dice.choice(["server", "worker", "engine", "engine"])
+        if victim == "engine":
+            for pid in list(self.engines())[:1]:
+                os.kill(pid, signal.SIGKILL)
+            return victim
+        if victim == "worker":
+            i = dice.randrange(len(self.workers))
+            self.workers[i].kill()
+            self.workers[i].wait()
+            self.start_worker(i)
+            return victim
+        self.stop_server()
+        self.start_server()
+        return victim
+
+    def stop_server(self):
+        self.server.kill()
+        self.server.wait()
+
+    def end(self):
+        for process in [*self.workers, self.server]:
+            process.kill()
+            process.wait()
+
+
+class Connection:
+    def __init__(self, service):
+        # One connection each; a short pause, because the server is killed often.
+        self.channel = grpc.insecure_channel(service.address, [("grpc.max_reconnect_backoff_ms", 300),
+                                                               ("grpc.initial_reconnect_backoff_ms", 50),
+                                                               ("grpc.use_local_subchannel_pool", 1)])
+        self.jobs = training_service_pb2_grpc.TrainingServiceStub(self.channel)
+        token = service.data / "admin.token"
+        self.metadata = [("authorization", f"Bearer {token.read_text().strip()}")] if token.exists() else []
+
+    def call(self, method, request):
+        return getattr(self.jobs, method)(request, timeout=CALL_SECONDS, metadata=self.metadata)
+
+
+class History:
+    """What clients were told. Thread-safe."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.violations = []
+        self.requests = {}  # request id -> name of the job that it made
+        self.sent = {}  # request id -> (method, request), unless it was refused
+        self.jobs = {}  # name -> (last sequence, final state or None)
+        self.cancelled = set()  # names whose cancel was acknowledged
+        self.calls = collections.Counter()
+
+    def violation(self, what):
+        with self.lock:
+            self.violations.append(what)
+
+    def acknowledged(self, request_id, name):
+        with self.lock:
+            earlier = self.requests.setdefault(request_id, name)
+            self.jobs.setdefault(name, (0, None))
+        if earlier != name:
+            self.violation(f"request id {request_id} made {earlier} and {name}")
+
+    def known(self, name):
+        """(last sequence, final state or None) of a job, so far."""
+        with self.lock:
+            return self.jobs.get(name, (0, None))
+
+    def saw(self, job, before):
+        """A job as a reply showed it. `before`: what was known of it when the call was sent."""
+        sequence, final = before
+        if job.last_event_sequence < sequence:
+            self.violation(f"{job.name} went back from event {sequence:g} to {job.last_event_sequence:g}")
+        if final is not None and job.state != final:
+            self.violation(f"{job.name} was {JOB.State.Name(final)} and is {JOB.State.Name(job.state)}")
+        if job.state == JOB.SUCCEEDED and (not job.checkpoints or job.checkpoints[-1].step != STEPS):
+            self.violation(f"{job.name} succeeded without the checkpoint of its last step")
+        with self.lock:
+            sequence, final = self.jobs.get(job.name, (0, None))
+            self.jobs[job.name] = (max(sequence, job.last_event_sequence),
+                                   job.state if job.state in FINAL else final)
+
+    def some_job(self, dice):
+        with self.lock:
+            names = list(self.jobs)
+        return dice.choice(names[-40:]) if names else None
+
+
+class Client(threading.Thread):
+    def __init__(self, service, history, scene, seed, stop, pause):
+        super().__init__(daemon=True)
+        self.service, self.history, self.scene, self.stop, self.pause = service, history, scene, stop, pause
+        self.dice = random.Random(seed)
+        self.connection = Connection(service)
+
+    def new_uuid(self):
+        return str(uuid.UUID(int=self.dice.getrandbits(128), version=4))
+
+    def make(self, method, request):
+        """Sends a request that makes a job, and sometimes sends it again."""
+        with self.history.lock:
+            self.history.sent[request.request_id] = (method, request)
+        for _ in range(3 if self.dice.random() < 0.3 else 1):
+            try:
+                job = self.connection.call(method, request)
+            except grpc.RpcError as error:
+                if error.code() == grpc.StatusCode.FAILED_PRECONDITION:
+                    with self.history.lock:
+                        del self.history.sent[request.request_id]  # the job to retry has not ended
+                raise
+            self.history.acknowledged(request.request_id, job.name)
+            self.history.saw(job, (0, None))
+
+    def create(self):
+        job = JOB(scene=self.scene, config=training.TrainingConfig(steps=STEPS), priority=self.dice.randint(-2, 2))
+        self.make("CreateTrainingJob", training.CreateTrainingJobRequest(training_job=job, request_id=self.new_uuid()))
+
+    def read(self):
+        name = self.history.some_job(self.dice)
+        if name is None:
+            return
+        before = self.history.known(name)
+        self.history.saw(self.connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=name)), before)
+
+    def change(self, method, request_type):
+        name = self.history.some_job(self.dice)
+        if name is None:
+            return
+        before = self.history.known(name)
+        job = self.connection.call(method, request_type(name=name))
+        if method == "CancelTrainingJob":
+            with self.history.lock:
+                self.history.cancelled.add(name)
+        self.history.saw(job, before)
+
+    def retry(self):
+        name = self.history.some_job(self.dice)
+        if name is not None:
+            self.make("RetryTrainingJob", training.RetryTrainingJobRequest(name=name, request_id=self.new_uuid()))
+
+    def step(self):
+        dice = self.dice.random()
+        if dice < 0.15:
+            self.create()
+        elif dice < 0.18:
+            self.change("CancelTrainingJob", training.CancelTrainingJobRequest)
+        elif dice < 0.21:
+            self.change("PauseTrainingJob", training.PauseTrainingJobRequest)
+        elif dice < 0.26:
+            self.change("ResumeTrainingJob", training.ResumeTrainingJobRequest)
+        elif dice < 0.28:
+            self.retry()
+        else:
+            self.read()
+
+    def run(self):
+        while not self.stop.is_set():
+            try:
+                self.step()
+                self.history.calls["ok"] += 1
+            except grpc.RpcError as error:
+                self.history.calls[error.code().name] += 1
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    self.history.violation(f"lost: {error.details()}")
+                elif error.code() in UNKNOWN:
+                    time.sleep(0.05)
+            time.sleep(self.pause)
+
+
+class Watcher(threading.Thread):
+    """Follows new jobs to their ends, one after the other, through every restart."""
+
+    def __init__(self, service, history, seed, stop, skip_event):
+        super().__init__(daemon=True)
+        self.history, self.stop, self.skip_event = history, stop, skip_event
+        self.dice = random.Random(seed)
+        self.connection = Connection(service)
+        self.n_events = 0
+
+    def run(self):
+        while not self.stop.is_set():
+            name = self.history.some_job(self.dice)
+            if name is None:
+                time.sleep(0.05)
+                continue
+            self.follow(name)
+
+    def follow(self, name):
+        last, token, n_succeeded = None, "", 0
+        while not self.stop.is_set():
+            request = training.WatchTrainingJobRequest(name=name, resume_token=token)
+            try:
+                for event in self.connection.jobs.WatchTrainingJob(request, timeout=CALL_SECONDS,
+                                                                   metadata=self.connection.metadata):
+                    if self.skip_event and event.kind == EVENT.STATE_CHANGED and last is not None:
+                        self.skip_event = False
+                        continue
+                    last = self.check(name, event, last)
+                    token = event.resume_token
+                    n_succeeded += event.kind == EVENT.STATE_CHANGED and event.training_job.state == JOB.SUCCEEDED
+                    if n_succeeded > 1:
+                        self.history.violation(f"{name} succeeded {n_succeeded} times")
+                return  # it has ended
+            except grpc.RpcError as error:
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    self.history.violation(f"lost: {error.details()}")
+                    return
+                if error.code() == grpc.StatusCode.DATA_LOSS:
+                    self.history.violation(f"{name}: {error.details()}")
+                    return
+                time.sleep(0.05)
+
+    def check(self, name, event, last):
+        self.n_events += 1
+        sequence = event.sequence
+        stored = event.kind in (EVENT.STATE_CHANGED, EVENT.CHECKPOINT_COMMITTED, EVENT.UPDATED)
+        if event.gap:
+            self.history.violation(f"{name}: the watch has a gap before event {sequence:g}")
+        if last is None:
+            return sequence
+        # Progress is stored every ten seconds only, so it may or may not add one.
+        allowed = (last + 1,) if stored else (last, last + 1)
+        if event.kind == EVENT.SNAPSHOT:
+            allowed = (last,)
+        if sequence not in allowed:
+            self.history.violation(f"{name}: event {sequence:g} ({EVENT.Kind.Name(event.kind)}) follows {last:g}")
+        return sequence
+
+
+def make_scene(connection, folder):
+    files = []
+    writes = bytestream_pb2_grpc.ByteStreamStub(connection.channel)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        resource = f"uploads/{uuid.uuid4()}/blobs/{digest}/{len(content)}"
+        writes.Write(iter([bytestream_pb2.WriteRequest(resource_name=resource, data=content, finish_write=True)]),
+                     timeout=30, metadata=connection.metadata)
+        files.append(scene_service_pb2.SceneFile(path=path.relative_to(folder).as_posix(),
+                                                 blob={"sha256": digest, "size_bytes": len(content)}))
+    request = scene_service_pb2.CreateSceneRequest(scene=scene_service_pb2.Scene(files=files),
+                                                   request_id=str(uuid.uuid4()))
+    stub = scene_service_pb2_grpc.SceneServiceStub(connection.channel)
+    return stub.CreateScene(request, timeout=30, metadata=connection.metadata).name
+
+
+def small_scene(folder):
+    """A data set that the server accepts; the tests' engine does not read it."""
+    (folder / "train").mkdir(parents=True)
+    (folder / "train/r_0.png").write_bytes(b"no picture")
+    frame = {"file_path": "train/r_0", "transform_matrix": [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]]}
+    (folder / "transforms_train.json").write_text(json.dumps({"camera_angle_x": 0.7, "frames": [frame]}))
+    return folder
+
+
+def patiently(work, seconds=60):
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return work()
+        except grpc.RpcError as error:
+            if error.code() not in UNKNOWN or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def break_store(service, bug, history):
+    """Seeded bugs of the server: rows vanish while it is down."""
+    service.stop_server()
+    store = sqlite3.connect(service.data / "queue.db")
+    if bug == "lose-job":
+        with history.lock:
+            job = list(history.jobs)[0].rsplit("/", 1)[1]
+        store.execute("DELETE FROM jobs WHERE id = ?", (job,))
+        store.execute("DELETE FROM job_events WHERE job = ?", (job,))
+    else:
+        store.execute("DELETE FROM requests")
+    store.commit()
+    store.close()
+    service.start_server()
+
+
+def list_jobs(connection):
+    jobs, token = [], ""
+    while True:
+        page = patiently(lambda: connection.call("ListTrainingJobs", training.ListTrainingJobsRequest(
+            page_size=1000, page_token=token)))
+        jobs += page.training_jobs
+        token = page.next_page_token
+        if not token:
+            return jobs
+
+
+def settle(connection, history, seconds):
+    """Resumes what is paused and waits until every job has ended."""
+    deadline = time.monotonic() + seconds
+    while True:
+        jobs = list_jobs(connection)
+        for job in jobs:
+            if job.state == JOB.PAUSED:
+                request = training.ResumeTrainingJobRequest(name=job.name)
+                patiently(lambda: connection.call("ResumeTrainingJob", request))
+        if all(job.state in FINAL for job in jobs):
+            return jobs
+        if time.monotonic() > deadline:
+            history.violation(f"{sum(job.state not in FINAL for job in jobs)} jobs never ended")
+            return jobs
+        time.sleep(0.3)
+
+
+def check_end(connection, history, jobs):
+    # Every request once more. Those without an answer so far say which job they have made, or make it now.
+    for request_id, call in list(history.sent.items()):
+        try:
+            history.acknowledged(request_id, patiently(lambda: connection.call(*call)).name)
+        except grpc.RpcError as error:
+            if error.code() not in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND):
+                raise
+    there = {job.name for job in list_jobs(connection)}
+    for name in history.jobs:
+        if name not in there:
+            history.violation(f"lost: {name}")
+    made = set(history.requests.values())
+    for name in there - made:
+        history.violation(f"{name} was made by no request, or by one that made another job, too")
+    for job in jobs:
+        history.saw(job, history.known(job.name))
+        if job.name in history.cancelled and job.state == JOB.SUCCEEDED:
+            history.violation(f"{job.name} succeeded after its cancel was acknowledged")
+
+
+def run(arguments, folder):
+    dice = random.Random(arguments.seed)
+    service = Service(arguments.binaries, arguments.engine, folder, n_workers=2)
+    history, stop = History(), threading.Event()
+    try:
+        connection = Connection(service)
+        scene = patiently(lambda: make_scene(connection, small_scene(folder / "scene")))
+        clients = [Client(service, history, scene, arguments.seed * 1000 + i, stop, arguments.pause)
+                   for i in range(arguments.clients)]
+        watchers = [Watcher(service, history, arguments.seed * 2000 + i, stop,
+                            arguments.bug == "skip-event" and i == 0) for i in range(arguments.watchers)]
+        for thread in [*clients, *watchers]:
+            thread.start()
+        kills = collections.Counter()
+        begin = time.monotonic()
+        while time.monotonic() < begin + arguments.seconds and sum(kills.values()) < arguments.kills:
+            time.sleep(dice.uniform(0.2, 0.6) if arguments.kills < 10**6 else arguments.seconds)
+            kills[service.kill_one(dice)] += 1
+        elapsed = time.monotonic() - begin
+        if arguments.bug in ("lose-job", "forget-requests"):
+            break_store(service, arguments.bug, history)
+            time.sleep(2)
+        stop.set()
+        for thread in [*clients, *watchers]:
+            thread.join(2 * CALL_SECONDS)
+        jobs = settle(connection, history, seconds=120)
+        check_end(connection, history, jobs)
+        states = collections.Counter(JOB.State.Name(job.state) for job in jobs)
+        print(f"seed {arguments.seed}: {dict(kills)} killed in {elapsed:.0f} s, {sum(history.calls.values())} calls "
+              f"({sum(history.calls.values()) / elapsed:.0f}/s) {dict(history.calls)}, "
+              f"{sum(watcher.n_events for watcher in watchers)} events, {len(jobs)} jobs {dict(states)}, "
+              f"{len(history.violations)} violations")
+        for violation in history.violations[:20]:
+            print("  " + violation)
+        return len(history.violations)
+    finally:
+        stop.set()
+        service.end()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd and nerf-worker")
+    parser.add_argument("--engine", type=pathlib.Path, required=True, help="the tests' fake_engine")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--kills", type=int, default=10**5)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--watchers", type=int, default=4)
+    parser.add_argument("--pause", type=float, default=0.05, help="between the calls of a client, in seconds")
+    parser.add_argument("--bug", choices=["lose-job", "forget-requests", "skip-event"])
+    arguments = parser.parse_args()
+    n_violations = run(arguments, arguments.folder)
+    sys.exit(0 if (n_violations > 0) == (arguments.bug is not None) else 1)
+
+
+if __name__ == "__main__":
+    main()
