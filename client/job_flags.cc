@@ -160,6 +160,17 @@ void SetSettings(const JobFlags& flags, v1::TrainingConfig* config, Violations* 
     }
     (*config->mutable_settings())[key] = value;
   }
+  const auto set = [&](const char* flag, const char* key, const std::string& value) {
+    if (!seen.insert(key).second) {
+      return violations->Add(flag, fmt::format("is given by --set {}, too", key));
+    }
+    if (absl::Status status = SetConfigField(key, value, &checked); !status.ok()) {
+      return violations->Add(flag, WithoutField(status));
+    }
+    (*config->mutable_settings())[key] = value;
+  };
+  if (!flags.max_side.empty()) set("--max-side", "max_side", flags.max_side);
+  if (flags.no_eval) set("--no-eval", "evaluate", "0");
   if (absl::Status status = CheckConfig(checked); !status.ok()) violations->Add("--set", status);
 }
 
@@ -208,6 +219,12 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
   app.add_option("--label", flags->labels, "A word about the job; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  app.add_option(
+         "--max-side", flags->max_side,
+         "Reduce pictures to this longer side in pixels; 0: use them as they\nare (default: "
+         "by the budget, never below 1 megapixel)")
+      ->type_name("PIXELS");
+  app.add_flag("--no-eval", flags->no_eval, "Do not evaluate the test views at the end");
   AddNewResourceFlags(app, flags);
   AddPreviewFlags(app, &flags->preview);
   app.add_flag("--validate-only", flags->validate_only, "Check everything, create nothing");

@@ -22,7 +22,8 @@ namespace nerf {
 struct JobFlags : NewResourceFlags {
   std::string method, steps, samples, seconds, seed, background, test_every, init;
   std::vector<std::string> settings, labels;
-  std::string priority;
+  std::string priority, max_side;
+  bool no_eval = false;
   bool validate_only = false;
   bool detach = false;
   bool help_settings = false;

@@ -7,7 +7,6 @@
 #include "client/job_words.h"
 #include "client/names.h"
 #include "client/progress_display.h"
-#include "client/render_hint.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -15,6 +14,7 @@
 #include "common/exit_code.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "engine/config/psnr_advice.h"
 #include "fmt/format.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
@@ -231,8 +231,9 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   }
   PrintEnd(session, *job);
   if (job->state() == v1::TrainingJob::SUCCEEDED) {
-    SayNextRender(session, fmt::format("nerfctl render --job {}", id), options.views,
-                  fmt::format("(nerfctl model promote {} keeps it)", id));
+    if (job->has_final_psnr() && job->final_psnr() < kLowPsnr) session.Say(kLowPsnrAdvice);
+    session.SayNext(fmt::format(
+        "nerfctl render --job {0} --out views   (nerfctl model promote {0} keeps it)", id));
     return kOk;
   }
   if (job->state() == v1::TrainingJob::FAILED) {

@@ -14,8 +14,6 @@ struct WatchOptions {
   // Retry even if the server was never reached. Otherwise the first failure ends the watch.
   bool patient_from_start = false;
   PreviewFlags preview = {};
-  // Camera flag of the suggested render command (see SayNextRender).
-  std::string views = {};
 };
 
 // Follows a job to its end and shows its progress. A broken stream is resumed at the last token,

@@ -8,7 +8,6 @@
 #include "client/names.h"
 #include "client/new_resource_flags.h"
 #include "client/paging.h"
-#include "client/render_hint.h"
 #include "client/resource_calls.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
@@ -61,7 +60,7 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
   if (!status.ok()) return session.Fail(status);
   PrintDone(session.printer(), path,
             fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));
-  SayNextRender(session, "nerf-engine render " + ShellWord(PlainText(path)));
+  session.SayNext(fmt::format("nerf-engine render {} --out views", ShellWord(PlainText(path))));
   return kOk;
 }
 
@@ -91,7 +90,7 @@ int PromoteCheckpoint(Session& session, PromoteFlags flags) {
         printer, model->name(),
         fmt::format("model {} from {}", ShortName(model->name()), ShortName(model->checkpoint())));
   }
-  SayNextRender(session, fmt::format("nerfctl render --model {}", ShortName(model->name())));
+  session.SayNext(fmt::format("nerfctl render {} --out views", ShortName(model->name())));
   return kOk;
 }
 

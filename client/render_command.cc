@@ -1,18 +1,27 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "client/commands.h"
 #include "client/progress_display.h"
 #include "client/render_plan.h"
+#include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
 #include "client/view_folder.h"
 #include "common/counted.h"
 #include "common/exit_code.h"
+#include "common/rpc/blob_client.h"
+#include "common/status_macros.h"
+#include "engine/views/video_writer.h"
 #include "fmt/format.h"
 #include "nerf/v1/render_service.grpc.pb.h"
 
@@ -36,8 +45,71 @@ absl::StatusOr<v1::RenderImageResponse> RenderView(Session& session, v1::RenderS
   }
 }
 
+// Fetches the images that came as blobs.
+absl::Status FetchBlobs(Session& session, v1::RenderImageResponse* response) {
+  for (v1::RenderedImage& image : *response->mutable_images()) {
+    if (!image.has_blob()) continue;
+    std::string bytes;
+    NERF_RETURN_IF_ERROR(session.Blobs().Read(
+        image.blob(),
+        [&](std::string_view chunk) {
+          bytes += chunk;
+          return absl::OkStatus();
+        },
+        session.stop()));
+    if (BlobOfBytes(bytes).sha256() != image.blob().sha256()) {
+      return absl::DataLossError("an image arrived with a wrong digest");
+    }
+    image.set_content(std::move(bytes));
+  }
+  return absl::OkStatus();
+}
+
+// "0003, 0004 and 2 more".
+std::string NamesOf(const std::vector<std::string>& names) {
+  constexpr size_t kMaxNames = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMaxNames) text += fmt::format(" and {} more", names.size() - kMaxNames);
+  return text;
+}
+
+std::string_view PathWords(v1::PathKind path) {
+  switch (path) {
+    case v1::PATH_ORBIT:
+      return " on an orbit";
+    case v1::PATH_SPIRAL:
+      return " on a spiral around the mean camera";
+    case v1::PATH_FLYBY:
+      return " on a line through the cameras";
+    case v1::PATH_CAMERAS:
+      return " on a path along the cameras";
+    default:
+      return "";
+  }
+}
+
+// "8 views on an orbit, 768x1365 (reduced from 1080x1920; --full-size renders all of it)".
+std::string WhatIsRendered(const RenderPlan& plan, const v1::RenderImageResponse& first) {
+  std::string text = fmt::format("{}{}, {}x{}", Counted(plan.n_views, "view"),
+                                 PathWords(first.path()), first.width(), first.height());
+  const uint32_t width = plan.reduced_from.width > 0 ? plan.reduced_from.width : first.full_width();
+  const uint32_t height =
+      plan.reduced_from.width > 0 ? plan.reduced_from.height : first.full_height();
+  if (width > 0) {
+    text += fmt::format(" (reduced from {}x{}; --full-size renders all of it)", width, height);
+  }
+  return text;
+}
+
+// Views of which a smaller share lies in two training views are named in a warning.
+constexpr double kWellSeen = 0.75;
+
 // Renders every view of the plan into the folder and shows the progress.
 absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* folder) {
+  std::vector<std::string> unseen;
   const auto stub = session.Stub<v1::RenderService>();
   ProgressDisplay display(session.io(), session.flags().progress);
   // The first view may take long.
@@ -46,13 +118,19 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
         {.label = fmt::format("render  0/{} views", plan.n_views), .details = "", .json = ""});
   }
   for (size_t i = 0; i < plan.n_views; ++i) {
-    const auto response = RenderView(session, *stub, plan.RequestOf(i));
-    const absl::Status status =
-        response.ok() ? folder->WriteView(i, plan, *response) : response.status();
+    auto response = RenderView(session, *stub, plan.RequestOf(i));
+    absl::Status status = response.ok() ? FetchBlobs(session, &*response) : response.status();
+    if (status.ok()) status = folder->WriteView(i, plan, *response);
     if (!status.ok()) {
       display.Clear();
       if (i > 0) session.Say(fmt::format("{} of {} views were rendered", i, plan.n_views));
       return status;
+    }
+    if (i == 0 && session.flags().progress != ProgressMode::kJson) {
+      display.Say(WhatIsRendered(plan, *response));
+    }
+    if (response->has_seen_twice() && response->seen_twice() < kWellSeen) {
+      unseen.push_back(plan.NameOf(i));
     }
     display.Update(
         {.fraction = static_cast<double>(i + 1) / static_cast<double>(plan.n_views),
@@ -66,6 +144,12 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
     return status;
   }
   display.Finish();
+  if (!unseen.empty()) {
+    session.Say(PlainText(fmt::format(
+        "warning: {} of {} look where few photographs did (less than {:.0f}% of what they show "
+        "lies in two training views): {}",
+        unseen.size(), Counted(plan.n_views, "view"), kWellSeen * 100, NamesOf(unseen))));
+  }
   return absl::OkStatus();
 }
 
@@ -84,6 +168,7 @@ void PrintWritten(const Printer& printer, const ViewFolder& folder, const std::s
     case OutputFormat::kJsonLines:
       report["views"] = n_views;
       if (folder.far() > 0) report["far"] = folder.far();
+      if (folder.comparison().n_views() > 0) report["psnr"] = folder.comparison().mean_psnr();
       report["files"] = folder.written();
       printer.out << report.dump(printer.format == OutputFormat::kJson ? 2 : -1, ' ', false,
                                  nlohmann::json::error_handler_t::replace)
@@ -99,21 +184,50 @@ void WarnOfOlderFiles(const Session& session, const ViewFolder& folder, const st
                                     out, Counted(older.size(), "file"), older.front())));
 }
 
+void SayComparison(const Session& session, const ViewFolder& folder, const std::string& out) {
+  const ViewComparison& comparison = folder.comparison();
+  if (comparison.n_views() == 0) return;
+  session.Say(PlainText(
+      fmt::format("PSNR of {} against their photographs: {:.2f} dB; side by side in {}/compare.png",
+                  Counted(comparison.n_views(), "view"), comparison.mean_psnr(), out)));
+}
+
 int Render(Session& session, const RenderFlags& flags) {
   absl::StatusOr<RenderPlan> plan = MakeRenderPlan(flags, session.flags().project);
   if (!plan.ok()) return session.FailUsage(plan.status());
   absl::Status status = ReadCameras(flags, &*plan);
   if (!status.ok()) return session.Fail(status);
-  absl::StatusOr<ViewFolder> folder = ViewFolder::Open(flags.out);
+  std::optional<VideoWriter> video;
+  if (!flags.video.empty()) {
+    absl::StatusOr<VideoWriter> opened = VideoWriter::Open(flags.ffmpeg, flags.video, flags.fps);
+    if (!opened.ok()) return session.Fail(opened.status());
+    video.emplace(*std::move(opened));
+  }
+  // Without --out the frames of a video are kept beside it until it is complete.
+  const std::string out = flags.out.empty() ? flags.video + ".frames" : flags.out;
+  absl::StatusOr<ViewFolder> folder = ViewFolder::Open(out);
   if (!folder.ok()) return session.FailUsage(folder.status());
+  if (video.has_value()) folder->AddVideo(*std::move(video));
   status = RenderViews(session, *plan, &*folder);
   if (status.ok() && flags.sheet) status = folder->WriteSheet();
   if (!status.ok()) {
     folder->RemoveIfEmpty();
     return session.Fail(status);
   }
-  WarnOfOlderFiles(session, *folder, flags.out);
-  PrintWritten(session.printer(), *folder, flags.out, plan->n_views);
+  SayComparison(session, *folder, out);
+  status = folder->FinishVideo(session.stop());
+  if (!status.ok()) {
+    session.SayError(PlainText("the frames are in " + out));
+    return session.Fail(status);
+  }
+  if (flags.out.empty()) {
+    folder->RemoveImages();
+    PrintDone(session.printer(), flags.video,
+              fmt::format("{} in {}", Counted(plan->n_views, "view"), PlainText(flags.video)));
+    return kOk;
+  }
+  WarnOfOlderFiles(session, *folder, out);
+  PrintWritten(session.printer(), *folder, out, plan->n_views);
   return kOk;
 }
 
@@ -124,11 +238,10 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
   auto flags = std::make_shared<RenderFlags>();
   AddRenderFlags(*render, flags.get());
   render->footer(
-      "The images of one view may have 3 MiB in all (about a PNG of 1920x1080). Use JPEG, fewer\n"
-      "channels or a smaller view if they have more. For larger views: nerfctl model download,\n"
-      "then nerf-engine render.\n"
+      "Without --camera and --orbit the views lie on a path that suits the training views.\n"
       "Examples:\n"
-      "  nerfctl render mic --orbit 8 --out views --sheet\n"
+      "  nerfctl render mic --out views --sheet\n"
+      "  nerfctl render mic --video mic.mp4\n"
       "  nerfctl render --job j-7f3k2c81 --camera examples/mic/transforms_test.json \\\n"
       "      --width 400 --height 400 --channels rgb,depth --out views\n"
       "  nerfctl render --job j-7f3k2c81 --camera photos --out views");

@@ -9,13 +9,18 @@
 #include "absl/strings/str_split.h"
 #include "client/names.h"
 #include "common/edit_distance.h"
+#include "common/rpc/path_kind.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
-#include "engine/scene/camera_file.h"
+#include "engine/scene/image_resize.h"
+#include "engine/views/video_writer.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
+
+constexpr size_t kDefaultViews = 8;
+constexpr double kVideoSeconds = 5;  // of a video for which no number of frames is given
 
 constexpr RenderChannelName kChannels[] = {
     {"rgb", v1::RGB}, {"depth", v1::DEPTH}, {"opacity", v1::OPACITY}};
@@ -103,6 +108,27 @@ absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
   return absl::OkStatus();
 }
 
+// The path, and how many views it has, where --camera does not say.
+absl::Status SetPath(const RenderFlags& flags, RenderPlan* plan) {
+  const v1::PathKind path = ParsePathKindWord(flags.path);
+  if (path == v1::PATH_KIND_UNSPECIFIED) {
+    const std::vector<std::string> names = {"auto", "orbit", "spiral", "flyby", "cameras"};
+    return absl::InvalidArgumentError(
+        fmt::format("--path: '{}' is not one of auto, orbit, spiral, flyby, cameras{}",
+                    flags.path.substr(0, 64), DidYouMean(flags.path.substr(0, 64), names)));
+  }
+  plan->n_views = flags.orbit > 0 ? flags.orbit : flags.frames;
+  if (plan->n_views == 0) {
+    plan->n_views = flags.video.empty()
+                        ? kDefaultViews
+                        : std::max<size_t>(1, static_cast<size_t>(flags.fps * kVideoSeconds));
+  }
+  if (!flags.camera.empty()) return absl::OkStatus();
+  plan->request.mutable_orbit()->set_path(flags.orbit > 0 ? v1::PATH_ORBIT : path);
+  plan->request.mutable_orbit()->set_full_size(flags.full_size);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool RenderPlan::Has(v1::RenderChannel channel) const {
@@ -112,13 +138,28 @@ bool RenderPlan::Has(v1::RenderChannel channel) const {
 
 v1::RenderImageRequest RenderPlan::RequestOf(size_t i) const {
   v1::RenderImageRequest view = request;
-  if (cameras.empty()) {
+  if (views.empty()) {
     view.mutable_orbit()->set_index(static_cast<uint32_t>(i));
     view.mutable_orbit()->set_count(static_cast<uint32_t>(n_views));
-  } else {
-    *view.mutable_camera() = ToProto(cameras[i]);
+    return view;
+  }
+  view.clear_orbit();
+  *view.mutable_camera() = ToProto(views[i].camera);
+  if (reduced_from.width > 0) {
+    const ReducedSize size =
+        FitPixels(views[i].camera.width, views[i].camera.height, kMaxDefaultViewPixels);
+    view.set_width(static_cast<uint32_t>(size.width));
+    view.set_height(static_cast<uint32_t>(size.height));
   }
   return view;
+}
+
+std::string RenderPlan::NameOf(size_t i) const {
+  return views.empty() || views[i].name.empty() ? fmt::format("{:04}", i) : views[i].name;
+}
+
+std::string RenderPlan::PhotographOf(size_t i) const {
+  return views.empty() ? "" : views[i].photograph;
 }
 
 absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::string& project) {
@@ -129,26 +170,45 @@ absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::s
   if (flags.sheet && !plan.Has(v1::RGB)) {
     return absl::InvalidArgumentError("--sheet: needs rgb among --channels");
   }
-  if (flags.camera.empty() == (flags.orbit == 0)) {
-    return absl::InvalidArgumentError("render needs --camera or --orbit");
+  if (flags.out.empty() && flags.video.empty()) {
+    return absl::InvalidArgumentError("render needs --out or --video");
   }
+  if (!flags.video.empty()) NERF_RETURN_IF_ERROR(CheckVideoPath(flags.video));
+  if (!flags.video.empty() && !plan.Has(v1::RGB)) {
+    return absl::InvalidArgumentError("--video: needs rgb among --channels");
+  }
+  NERF_RETURN_IF_ERROR(SetPath(flags, &plan));
   for (const RenderChannelName& channel : plan.channels) plan.request.add_channels(channel.value);
   plan.request.set_width(flags.width);
   plan.request.set_height(flags.height);
-  plan.n_views = flags.orbit;
   return plan;
 }
 
 absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   if (flags.camera.empty()) return absl::OkStatus();
   // Frames without a size, such as Blender's, take the size of the flags.
-  NERF_ASSIGN_OR_RETURN(plan->cameras,
-                        ReadCameraFile(flags.camera, {static_cast<int>(flags.width),
-                                                      static_cast<int>(flags.height)}));
-  if (plan->cameras.empty()) {
+  NERF_ASSIGN_OR_RETURN(
+      ViewList list,
+      ReadViewList(flags.camera, {static_cast<int>(flags.width), static_cast<int>(flags.height)}));
+  if (list.in_training_frame) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is a camera path in the frame of a model's training, which the server does not take; "
+        "nerfctl model download, then nerf-engine render MODEL --camera {}",
+        flags.camera, flags.camera));
+  }
+  plan->views = std::move(list.views);
+  plan->n_views = plan->views.size();
+  if (plan->views.empty()) {
     return absl::InvalidArgumentError(flags.camera + ": holds no frames");
   }
-  plan->n_views = plan->cameras.size();
+  if (flags.full_size || flags.width > 0 || flags.height > 0) return absl::OkStatus();
+  for (const ListedCamera& view : plan->views) {
+    if (static_cast<double>(view.camera.width) * view.camera.height <= kMaxDefaultViewPixels) {
+      continue;
+    }
+    plan->reduced_from = {view.camera.width, view.camera.height};
+    break;
+  }
   return absl::OkStatus();
 }
 
@@ -176,12 +236,44 @@ void AddRenderFlags(CLI::App& render, RenderFlags* flags) {
   CLI::Option* orbit = render.add_option("--orbit", flags->orbit, "N views around the scene")
                            ->type_name("N")
                            ->check(CLI::Range(1, kMaxOrbitViews));
-  camera->excludes(orbit);
-  orbit->excludes(camera);
-  render.add_option("--width", flags->width, "Width in pixels (default: the camera's)")
+  CLI::Option* path =
+      render
+          .add_option(
+              "--path", flags->path,
+              "auto, orbit, spiral, flyby or cameras (near the training views);\nauto takes "
+              "what suits the training views")
+          ->type_name("NAME")
+          ->capture_default_str();
+  CLI::Option* views[] = {camera, orbit, path};
+  for (CLI::Option* one : views) {
+    for (CLI::Option* other : views) {
+      if (one != other) one->excludes(other);
+    }
+  }
+  render
+      .add_option("--frames", flags->frames,
+                  "Views along the path (default: 8; of a video 5 seconds)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxOrbitViews));
+  render
+      .add_option("--video", flags->video,
+                  "Also make an .mp4, .mov or .mkv of the views, with ffmpeg;\nwithout --out the "
+                  "images are kept only if that fails")
+      ->type_name("FILE");
+  render.add_option("--fps", flags->fps, "Frames a second of the video")
+      ->type_name("N")
+      ->check(CLI::Range(0.1, 240.0))
+      ->capture_default_str();
+  render.add_option("--ffmpeg", flags->ffmpeg, "ffmpeg's program")
+      ->type_name("PROGRAM")
+      ->capture_default_str();
+  render.add_flag("--full-size", flags->full_size, "Do not reduce views of more than 1 megapixel");
+  render
+      .add_option("--width", flags->width,
+                  "Width in pixels (default: the camera's, at most about 1\nmegapixel in all)")
       ->type_name("PIXELS")
       ->check(CLI::Range(1, kMaxViewSide));
-  render.add_option("--height", flags->height, "Height in pixels (default: the camera's)")
+  render.add_option("--height", flags->height, "Height in pixels")
       ->type_name("PIXELS")
       ->check(CLI::Range(1, kMaxViewSide));
   render.add_option("--channels", flags->channels, "Any of rgb, depth, opacity, with commas")
@@ -191,8 +283,7 @@ void AddRenderFlags(CLI::App& render, RenderFlags* flags) {
       ->type_name("NAME")
       ->capture_default_str();
   render.add_option("--out", flags->out, "Folder for the images; made if missing")
-      ->type_name("DIR")
-      ->required();
+      ->type_name("DIR");
   render.add_flag("--sheet", flags->sheet,
                   "Also write all color views into one picture, sheet.png");
 }

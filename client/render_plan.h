@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/scene/camera.h"
+#include "engine/scene/view_list.h"
 #include "nerf/v1/render_service.pb.h"
 
 namespace CLI {
@@ -20,10 +20,15 @@ struct RenderFlags {
   std::string model, checkpoint, job;
   std::string camera;
   uint32_t orbit = 0;
+  std::string path = "auto";
+  uint32_t frames = 0;  // 0: as many as suit
   uint32_t width = 0, height = 0;
+  bool full_size = false;
   std::string channels = "rgb";
   std::string format = "png";
-  std::string out;
+  std::string out, video;
+  double fps = 30;
+  std::string ffmpeg = "ffmpeg";
   bool sheet = false;
 };
 
@@ -37,14 +42,19 @@ struct RenderChannelName {
 
 // What the flags ask for.
 struct RenderPlan {
-  v1::RenderImageRequest request;  // of every view, but for its camera or orbit index
+  v1::RenderImageRequest request;  // of every view, but for its camera or place on the path
   std::vector<RenderChannelName> channels;
-  std::vector<Camera> cameras;  // one per view; empty for an orbit
+  std::vector<ListedCamera> views;  // of --camera; empty for a path
   size_t n_views = 0;
+  PictureSize reduced_from;  // size of the first camera that is reduced; 0: none is
 
   bool Has(v1::RenderChannel channel) const;
   // The request of view i.
   v1::RenderImageRequest RequestOf(size_t i) const;
+  // What the names of view i's files end in: its number, or the name of its photograph.
+  std::string NameOf(size_t i) const;
+  // The photograph that view i is compared with; empty without one.
+  std::string PhotographOf(size_t i) const;
   // Ending of the image files, without the dot.
   const char* ending() const { return request.format() == v1::JPEG ? "jpg" : "png"; }
 };
@@ -53,8 +63,9 @@ struct RenderPlan {
 // names the flag.
 absl::StatusOr<RenderPlan> MakeRenderPlan(const RenderFlags& flags, const std::string& project);
 
-// Fills in the cameras of --camera, a file or a data set's folder. Errors: those of ReadCameraFile;
-// InvalidArgument for a file without frames.
+// Fills in the views of --camera, a file or a data set's folder. Without --width and --height those
+// of more than kMaxDefaultViewPixels are reduced, unless --full-size is given. Errors: those of
+// ReadViewList; InvalidArgument for a file without frames.
 absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan);
 
 }  // namespace nerf

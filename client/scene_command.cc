@@ -73,7 +73,7 @@ v1::ValidateSceneResponse ValidationOf(const SceneDescription& description) {
 
 int CheckFolder(Session& session, const std::string& dir, std::optional<int> test_every) {
   if (absl::Status status = RequireFolder(dir); !status.ok()) return session.Fail(status);
-  const SceneDescription description = DescribeScene(dir, {.test_every = test_every});
+  const SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every));
   std::ostream& out = *session.io().out;
   if (session.flags().output == OutputFormat::kName) {
     out << dir << '\n';

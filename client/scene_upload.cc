@@ -162,11 +162,18 @@ absl::Status RequireFolder(const std::string& dir) {
   return absl::NotFoundError(dir + ": there is no such folder");
 }
 
+SceneOptions LocalSceneOptions(std::optional<int> test_every) {
+  SceneOptions options;
+  options.test_every = test_every;
+  options.follow_links = true;
+  return options;
+}
+
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
                                                  std::optional<int> test_every,
                                                  const std::string& background) {
   NERF_RETURN_IF_ERROR(RequireFolder(dir));
-  SceneDescription description = DescribeScene(dir, {.test_every = test_every});
+  SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every));
   const std::string report = CheckReportText(description, background);
   if (!description.ok()) {
     for (std::string_view rest = report; !rest.empty();) {

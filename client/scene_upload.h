@@ -33,6 +33,9 @@ struct UploadCounts {
 absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::string& dir,
                                                 const std::vector<v1::SceneFile>& files);
 
+// How a folder of this user is read: symbolic links in it are followed.
+SceneOptions LocalSceneOptions(std::optional<int> test_every);
+
 // OK if `dir` is a folder. Errors: InvalidArgument for a file, NotFound.
 absl::Status RequireFolder(const std::string& dir);
 

@@ -1,26 +1,35 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "client/commands.h"
 #include "client/job_create.h"
 #include "client/job_flags.h"
 #include "client/names.h"
+#include "client/pose_photographs.h"
 #include "client/resource_printers.h"
 #include "client/scene_upload.h"
 #include "client/session.h"
 #include "client/text_format.h"
 #include "common/exit_code.h"
+#include "common/places.h"
 #include "common/sha256.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
-#include "engine/scene/capture_shape.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
+
+struct TrainFlags : JobFlags {
+  int downscale = 0;  // 0: none
+  std::string engine = ProgramBesideThis("nerf-engine");
+};
 
 // The scene's request id, derived from the job's: repeating `train` with its --request-id finds
 // both again.
@@ -66,7 +75,16 @@ absl::StatusOr<std::string> SceneOf(Session& session, const std::string& dir,
   return created.name();
 }
 
-int Train(Session& session, const JobFlags& flags, const std::string& dir) {
+// The longer side of the largest training picture, divided.
+std::string DownscaledSide(const SceneDescription& scene, int factor) {
+  int side = 1;
+  for (const ViewDescription& view : scene.train) {
+    side = std::max({side, view.camera.width, view.camera.height});
+  }
+  return std::to_string(std::max(1, side / factor));
+}
+
+int Train(Session& session, const TrainFlags& flags, const std::string& named_dir) {
   if (flags.help_settings) {
     const absl::Status printed = PrintSettings(flags, session.printer());
     return printed.ok() ? kOk : session.FailUsage(printed);
@@ -74,20 +92,30 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   absl::StatusOr<v1::CreateTrainingJobRequest> request =
       BuildJobRequest(flags, session.flags().project, *session.io().random);
   if (!request.ok()) return session.FailUsage(request.status());
-  if (dir.empty()) {
+  if (named_dir.empty()) {
     return session.FailUsage(
         absl::InvalidArgumentError("train needs a folder with a data set; try examples/mic"));
   }
   if (absl::Status status = CheckWatchFlags(session, flags, !flags.detach); !status.ok()) {
     return session.FailUsage(status);
   }
+  std::string dir = named_dir;
+  if (!flags.validate_only) {
+    PoseOutcome posed = FolderWithPoses(session, named_dir, flags.engine);
+    if (posed.exit_code != kOk) return posed.exit_code;
+    dir = std::move(posed.folder);
+  }
   session.Say(fmt::format("checking {}", dir));
   const absl::StatusOr<SceneDescription> description =
       CheckLocalScene(session, dir, *ParseTestEvery(flags.test_every),
                       flags.background.empty() ? "auto" : flags.background);
   if (!description.ok()) return session.Fail(description.status());
+  if (flags.downscale > 0) {
+    (*request->mutable_training_job()->mutable_config()->mutable_settings())["max_side"] =
+        DownscaledSide(*description, flags.downscale);
+  }
   if (flags.display_name.empty()) {
-    request->mutable_training_job()->set_display_name(FolderName(dir));
+    request->mutable_training_job()->set_display_name(FolderName(named_dir));
   }
   if (!flags.validate_only) {  // SubmitJob asks in that case
     const absl::Status taken =
@@ -104,21 +132,27 @@ int Train(Session& session, const JobFlags& flags, const std::string& dir) {
   request->mutable_training_job()->set_scene(*scene);
   if (flags.detach) return SubmitJob(session, *request, std::nullopt);
   return SubmitJob(session, *request,
-                   WatchOptions{.patient_from_start = true,
-                                .preview = flags.preview,
-                                .views = IsSeenFromAllSides(*description)
-                                             ? "--orbit 8"
-                                             : "--camera " + ShellWord(PlainText(dir))});
+                   WatchOptions{.patient_from_start = true, .preview = flags.preview});
 }
 
 }  // namespace
 
 void AddTrainCommand(CLI::App& app, Command* selected) {
   CLI::App* train = app.add_subcommand("train", "Check a folder, upload it, train and watch");
-  auto flags = std::make_shared<JobFlags>();
+  auto flags = std::make_shared<TrainFlags>();
   auto dir = std::make_shared<std::string>();
-  train->add_option("dir", *dir, "Folder with transforms.json or a COLMAP model");
+  train->add_option("dir", *dir,
+                    "Folder with transforms.json, a COLMAP model, LLFF's poses or\nphotographs "
+                    "alone, whose poses are then found with COLMAP");
   AddJobFlags(*train, flags.get());
+  train
+      ->add_option("--engine", flags->engine,
+                   "nerf-engine's program, which finds poses of photographs")
+      ->type_name("PROGRAM");
+  train->add_option("--downscale", flags->downscale, "Divide the pictures' sides by this")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64))
+      ->excludes(train->get_option("--max-side"));
   train->footer(
       "Examples:\n"
       "  nerfctl train examples/mic --seconds 60\n"

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 
-#include "client/contact_sheet.h"
 #include "common/atomic_file.h"
 #include "common/status_macros.h"
+#include "engine/scene/image_io.h"
+#include "engine/views/contact_sheet.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -14,7 +14,7 @@ namespace {
 
 // True for the names that a render gives its files.
 bool IsOfRender(const std::string& name) {
-  if (name == "depth.json" || name == "sheet.png") return true;
+  if (name == "depth.json" || name == "sheet.png" || name == "compare.png") return true;
   return name.starts_with("rgb_") || name.starts_with("depth_") || name.starts_with("opacity_");
 }
 
@@ -51,29 +51,53 @@ absl::Status ViewFolder::WriteView(size_t index, const RenderPlan& plan,
       return absl::InternalError(fmt::format("the server sent no {} image", channel.name));
     }
     if (channel.value == v1::DEPTH) {
-      NERF_RETURN_IF_ERROR(depths_->Append(image->content(), response.far()));
+      NERF_RETURN_IF_ERROR(depths_->Append(plan.NameOf(index), image->content(), response.far()));
       continue;
     }
     const std::string path =
-        fmt::format("{}/{}_{:04}.{}", path_, channel.name, index, plan.ending());
+        fmt::format("{}/{}_{}.{}", path_, channel.name, plan.NameOf(index), plan.ending());
     NERF_RETURN_IF_ERROR(WriteFileAtomically(path, image->content()));
     written_.push_back(path);
+    if (channel.value != v1::RGB) continue;
+    color_views_.push_back(path);
+    NERF_RETURN_IF_ERROR(UseColors(path, plan.PhotographOf(index)));
   }
   return absl::OkStatus();
 }
 
+absl::Status ViewFolder::UseColors(const std::string& file, const std::string& photograph) {
+  const bool has_video = video_ != nullptr && video_status_.ok();
+  if (photograph.empty() && !has_video) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(const ImageU8 view, DecodeImage(file));
+  if (has_video) video_status_ = video_->Add(view, {});
+  if (photograph.empty()) return absl::OkStatus();
+  // Photographs with alpha are shown on white, as models of them are unless the job says black.
+  NERF_ASSIGN_OR_RETURN(const ImageU8 real,
+                        PhotographAs(photograph, view.width, view.height, {1, 1, 1}));
+  comparison_.Add(real, view);
+  return absl::OkStatus();
+}
+
+void ViewFolder::AddVideo(VideoWriter video) {
+  video_ = std::make_unique<VideoWriter>(std::move(video));
+}
+
 absl::Status ViewFolder::Finish() {
-  return depths_->far() > 0 ? depths_->WriteImages(path_, &written_) : absl::OkStatus();
+  if (depths_->far() > 0) NERF_RETURN_IF_ERROR(depths_->WriteImages(path_, &written_));
+  if (comparison_.n_views() == 0) return absl::OkStatus();
+  written_.push_back(path_ + "/compare.png");
+  return comparison_.Write(written_.back());
+}
+
+absl::Status ViewFolder::FinishVideo(const std::stop_token& stop) {
+  if (video_ == nullptr) return absl::OkStatus();
+  if (video_status_.ok()) video_status_ = video_->Finish(stop);
+  return video_status_;
 }
 
 absl::Status ViewFolder::WriteSheet() {
-  std::vector<std::string> views;
-  std::copy_if(written_.begin(), written_.end(), std::back_inserter(views),
-               [](const std::string& path) {
-                 return std::filesystem::path(path).filename().string().starts_with("rgb_");
-               });
   const std::string sheet = (std::filesystem::path(path_) / "sheet.png").string();
-  NERF_RETURN_IF_ERROR(WriteContactSheet(views, sheet));
+  NERF_RETURN_IF_ERROR(WriteContactSheet(color_views_, sheet));
   written_.push_back(sheet);
   return absl::OkStatus();
 }
@@ -81,6 +105,13 @@ absl::Status ViewFolder::WriteSheet() {
 void ViewFolder::RemoveIfEmpty() const {
   std::error_code ignored;
   if (made_ && written_.empty()) std::filesystem::remove(path_, ignored);  // fails unless empty
+}
+
+void ViewFolder::RemoveImages() {
+  std::error_code ignored;
+  for (const std::string& path : written_) std::filesystem::remove(path, ignored);
+  written_.clear();
+  RemoveIfEmpty();
 }
 
 std::vector<std::string> ViewFolder::OlderFiles() const {

@@ -3,32 +3,42 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/depth_spool.h"
 #include "client/render_plan.h"
+#include "engine/views/video_writer.h"
+#include "engine/views/view_comparison.h"
 
 namespace nerf {
 
-// The output folder of `render`: images with the same names as nerf-engine's, depth.json,
-// sheet.png. Not thread-safe.
+// The output folder of `render`: images with the same names as nerf-engine's, depth.json, sheet.png
+// and compare.png. Also makes the video. Not thread-safe.
 class ViewFolder {
  public:
   // Makes the folder if it is missing. Errors: InvalidArgument that names --out.
   static absl::StatusOr<ViewFolder> Open(const std::string& path);
 
+  // Makes a video of the color views from here on. Its views are the frames.
+  void AddVideo(VideoWriter video);
+
   // Writes the images of view `index`. Depth maps are written by Finish, because all share one
   // scale. Errors: Internal when the server sent no image of a channel; those of writing.
   absl::Status WriteView(size_t index, const RenderPlan& plan,
                          const v1::RenderImageResponse& response);
-  // Writes the depth maps of all views, if there are any.
+  // Writes the depth maps of all views and the comparison with photographs, where there are any.
   absl::Status Finish();
+  // Completes the video, if one was asked for. Errors: those of ffmpeg.
+  absl::Status FinishVideo(const std::stop_token& stop);
   // Writes sheet.png from the color views.
   absl::Status WriteSheet();
   // After an error: removes the folder if this object made it and it is empty.
   void RemoveIfEmpty() const;
+  // Removes the images that were written, and then the folder if it is empty.
+  void RemoveImages();
 
   // Paths of the files, in the order of writing.
   const std::vector<std::string>& written() const { return written_; }
@@ -36,15 +46,22 @@ class ViewFolder {
   std::vector<std::string> OlderFiles() const;
   // Distance that a depth of 65535 stands for; 0 without depth.
   double far() const { return depths_->far(); }
+  // Views beside their photographs.
+  const ViewComparison& comparison() const { return comparison_; }
 
  private:
   ViewFolder(std::string path, bool made);
+  // Adds a color view to the video and to the comparison.
+  absl::Status UseColors(const std::string& file, const std::string& photograph);
 
   std::string path_;
   bool made_;
   std::set<std::string> older_;  // names of image files that were there
   std::unique_ptr<DepthSpool> depths_;
-  std::vector<std::string> written_;
+  ViewComparison comparison_;
+  std::unique_ptr<VideoWriter> video_;
+  absl::Status video_status_;
+  std::vector<std::string> written_, color_views_;
 };
 
 }  // namespace nerf

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error_reason.h"
+#include "common/rpc/path_kind.h"
 #include "common/rpc/proto_figures.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/training_config.h"
@@ -76,6 +77,8 @@ protocol::Render ToProtocol(const v1::RenderImageRequest& view) {
   if (view.has_orbit()) {
     render.orbit_index = static_cast<int>(view.orbit().index());
     render.orbit_count = static_cast<int>(view.orbit().count());
+    render.path = std::string(PathKindWord(view.orbit().path()));
+    render.full_size = view.orbit().full_size();
   } else {
     render.camera = CameraFile(view.camera());
   }

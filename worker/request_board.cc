@@ -10,6 +10,7 @@
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/rpc/path_kind.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
 #include "nerf/v1/scene_service.pb.h"
@@ -38,6 +39,11 @@ absl::StatusOr<std::string> AssembleReply(const protocol::Rendered& rendered,
   response.set_step(rendered.step);
   response.set_seconds(rendered.seconds);
   response.set_worker("workers/" + worker);
+  response.set_path(rendered.path.empty() ? v1::PATH_KIND_UNSPECIFIED
+                                          : ParsePathKindWord(rendered.path));
+  if (rendered.seen_twice.has_value()) response.set_seen_twice(*rendered.seen_twice);
+  response.set_full_width(rendered.full_width);
+  response.set_full_height(rendered.full_height);
   std::vector<v1::RenderChannel> channels;
   for (const int channel : view.channels()) {
     channels.push_back(static_cast<v1::RenderChannel>(channel));

@@ -23,8 +23,8 @@ struct RequestBoardOptions {
   std::string worker_id;  // named in replies
   size_t max_requests = 64;
   size_t chunk_bytes = size_t{1} << 20;
-  // Larger replies are refused, because they do not fit one gRPC message to the caller.
-  size_t max_reply_bytes = size_t{3} << 20;
+  // Larger replies are refused; the server makes blobs of what does not fit a message.
+  size_t max_reply_bytes = size_t{64} << 20;
 };
 
 struct RequestContext {

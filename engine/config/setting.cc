@@ -49,6 +49,7 @@ constexpr std::array kSharedSettings = {
         "ema_decay", 0, 0.9999,
         "decay per step of the average of the weights that evaluation uses; 0: no average"),
     SettingOf<&C::epsilon>("epsilon", 1e-30, 1, "Adam: added to the root of the second moment"),
+    SettingOf<&C::evaluate>("evaluate", 0, 1, "1 evaluates the test views at the end"),
     SettingOf<&C::grid_decay>("grid_decay", 0.5, 1, "occupancy grid: decay of a cell at an update"),
     PowerOfTwo(SettingOf<&C::grid_resolution>(
         "grid_resolution", 32, 256, "occupancy grid: cells along a side, a power of two")),
@@ -67,6 +68,9 @@ constexpr std::array kSharedSettings = {
     SettingOf<&C::loss_scale>("loss_scale", 1, 65536,
                               "loss is multiplied by this before the backward pass"),
     SettingOf<&C::max_rays>("max_rays", 16, 1048576, "most rays of a step"),
+    SettingOf<&C::max_side>("max_side", -1, 16384,
+                            "pictures are reduced to this longer side in pixels; 0: as they are; "
+                            "negative: by the budget, never below 1 megapixel"),
     SettingOf<&C::min_transmittance>(
         "min_transmittance", 0, 0.5,
         "a ray ends at the sample after which less transmittance is left"),

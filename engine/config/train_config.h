@@ -32,6 +32,8 @@ struct TrainConfig {
   Budget budget;
   Background background = Background::kAuto;  // kAuto: random where images have alpha, else black
   int test_every = 8;  // for data sets without a split of their own; 0 holds out none
+  int max_side = -1;   // longer side of training pictures; 0: as they are; negative: by the budget
+  int evaluate = 1;    // the test views at the end
 
   // Sampling. Negative near, step and cone mean the scene's own; step is never 0.
   float near = -1, step = -1, cone = -1;

@@ -10,6 +10,8 @@ namespace nerf {
 inline constexpr int kMaxViewSide = 16384;  // pixels
 inline constexpr int64_t kMaxViewPixels = 64'000'000;
 inline constexpr int kMaxOrbitViews = 100'000;
+// Views for which no size is asked are reduced to this many pixels.
+inline constexpr double kMaxDefaultViewPixels = 1 << 20;
 
 struct ViewSize {
   int64_t width = 0, height = 0;  // pixels

@@ -1,7 +1,5 @@
 #include "engine/pose/colmap_tool.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -10,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/child_failure.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "engine/scene/scene_files.h"
@@ -47,19 +46,6 @@ absl::StatusOr<std::string> PrefixIn(const std::string& help, const std::string&
   return absl::FailedPreconditionError(absl::StrCat(
       program, ": COLMAP ", version, " has neither --", old_prefix, ".use_gpu nor --", new_prefix,
       ".use_gpu; 3.8 is the version that was tried, newer ones up to 3.12 should work"));
-}
-
-std::string LastWords(const std::string& output) {
-  std::vector<absl::string_view> lines =
-      absl::StrSplit(output, absl::ByAnyChar("\n\r"), absl::SkipWhitespace());
-  constexpr size_t kLines = 3;
-  if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
-  std::vector<std::string> words;
-  for (absl::string_view line : lines) {
-    const absl::string_view text = absl::StripAsciiWhitespace(line);
-    words.push_back(Printable(std::string_view(text.data(), std::min<size_t>(text.size(), 200))));
-  }
-  return words.empty() ? "it said nothing" : absl::StrCat("it said: ", absl::StrJoin(words, " / "));
 }
 
 bool Says(const std::string& output, std::initializer_list<const char*> words) {
@@ -260,44 +246,6 @@ std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view 
 bool FoundNoModel(const ChildProcessEnd& end) {
   return end.kind == ChildProcessEnd::Kind::kExited && end.code != 0 &&
          Says(end.last_output, {"failed to create sparse model", "No good initial image pair"});
-}
-
-absl::Status FailureOf(std::string_view program, std::string_view doing,
-                       const ChildProcessEnd& end) {
-  const std::string start = absl::StrCat(View(program), ": ");
-  const std::string while_doing = absl::StrCat(" while ", View(doing));
-  switch (end.kind) {
-    case ChildProcessEnd::Kind::kStopped:
-      return absl::CancelledError(absl::StrCat("interrupted", while_doing));
-    case ChildProcessEnd::Kind::kTimeLimit:
-      return absl::DeadlineExceededError(
-          absl::StrCat(start, "was ended at the time limit", while_doing));
-    case ChildProcessEnd::Kind::kExited:
-      if (end.code == 0) return absl::OkStatus();
-      break;
-    case ChildProcessEnd::Kind::kSignaled:
-      break;
-  }
-  const bool is_signal = end.kind == ChildProcessEnd::Kind::kSignaled;
-  if ((is_signal && end.code == SIGXFSZ) ||
-      Says(end.last_output,
-           {"No space left on device", "disk is full", "disk I/O error", "File too large"})) {
-    return WithReason(
-        absl::ResourceExhaustedError(absl::StrCat(start, "the disk is full", while_doing)),
-        reason::kStoreReadOnly);
-  }
-  if ((is_signal && end.code == SIGKILL) ||
-      Says(end.last_output, {"bad_alloc", "Cannot allocate memory", "out of memory"})) {
-    return WithReason(
-        absl::ResourceExhaustedError(absl::StrCat(
-            start, is_signal && end.code == SIGKILL ? "was killed" : "ran out of memory",
-            while_doing,
-            is_signal && end.code == SIGKILL ? ", most often by the system for lack of memory" : "",
-            "; --threads 1 needs the least")),
-        reason::kOutOfMemory);
-  }
-  return absl::AbortedError(absl::StrCat(start, is_signal ? "ended by signal " : "ended with code ",
-                                         end.code, while_doing, "; ", LastWords(end.last_output)));
 }
 
 }  // namespace nerf

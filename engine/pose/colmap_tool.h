@@ -62,10 +62,4 @@ std::optional<ColmapProgress> ParseProgress(ColmapStage stage, std::string_view 
 // True where the mapper says that no two photographs could be joined.
 bool FoundNoModel(const ChildProcessEnd& end);
 
-// Why a process that did not end well failed: Cancelled after a stop; DeadlineExceeded;
-// ResourceExhausted for a full disk and for too little memory, also where the kernel killed it;
-// Aborted with its last words for the rest. OK where it ended well.
-absl::Status FailureOf(std::string_view program, std::string_view doing,
-                       const ChildProcessEnd& end);
-
 }  // namespace nerf

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/child_failure.h"
 #include "common/child_process.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"

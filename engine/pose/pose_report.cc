@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/scene/draw_text.h"
 #include "nlohmann/json.hpp"
 
 namespace nerf {
@@ -259,19 +260,8 @@ class Canvas {
       Dot(x0 + (x1 - x0) * i / length, y0 + (y1 - y0) * i / length, color);
     }
   }
-  // Digits of 3 x 5 pixels, each drawn 2 x 2.
   void Number(int x, int y, int number, const std::array<uint8_t, 3>& color) {
-    static constexpr uint16_t kDigits[10] = {075557, 026227, 071747, 071717, 055711,
-                                             074717, 074757, 071122, 075757, 075717};
-    for (const char digit : std::to_string(number)) {
-      for (int row = 0; row < 5; ++row) {
-        for (int column = 0; column < 3; ++column) {
-          if ((kDigits[digit - '0'] >> (14 - row * 3 - column) & 1) == 0) continue;
-          for (int i = 0; i < 4; ++i) Dot(x + column * 2 + i % 2, y + row * 2 + i / 2, color);
-        }
-      }
-      x += 8;
-    }
+    DrawText(std::to_string(number), x, y, 2, color, &image_);
   }
   ImageU8 Take() { return std::move(image_); }
   int side() const { return image_.width; }

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/atomic_file.h"
+#include "common/child_failure.h"
 #include "common/child_process.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"

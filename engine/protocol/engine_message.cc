@@ -233,6 +233,12 @@ JsonObject ToJson(const Rendered& rendered) {
   object["far"] = JsonNumber(rendered.far);
   object["step"] = rendered.step;
   object["seconds"] = JsonNumber(rendered.seconds);
+  if (!rendered.path.empty()) object["path"] = rendered.path;
+  if (rendered.full_width > 0) {
+    object["full_width"] = rendered.full_width;
+    object["full_height"] = rendered.full_height;
+  }
+  if (rendered.seen_twice.has_value()) object["seen_twice"] = JsonNumber(*rendered.seen_twice);
   return object;
 }
 
@@ -245,6 +251,10 @@ Rendered ReadRendered(KeyReader* reader) {
   rendered.far = reader->Number("far", Need::kOptional).value_or(0);
   rendered.step = reader->Count("step", Need::kOptional);
   rendered.seconds = reader->Number("seconds", Need::kOptional).value_or(0);
+  rendered.path = reader->Text("path", Need::kOptional);
+  rendered.full_width = reader->Count("full_width", Need::kOptional);
+  rendered.full_height = reader->Count("full_height", Need::kOptional);
+  rendered.seen_twice = reader->Number("seen_twice", Need::kOptional, 0, 1);
   return rendered;
 }
 

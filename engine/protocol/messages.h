@@ -74,6 +74,8 @@ struct Render {
   std::string job;     // the one in training: its current weights
   std::string camera;  // text of a camera file with one frame; empty: an orbit
   int orbit_index = 0, orbit_count = 0;
+  std::string path = "orbit";                   // a name of PathKind (engine/path)
+  bool full_size = false;                       // views of a path are not reduced
   int width = 0, height = 0;                    // pixels; 0: from the camera
   std::vector<std::string> channels = {"rgb"};  // and depth, opacity
   bool jpeg = false;                            // else PNG
@@ -142,6 +144,10 @@ struct Rendered {
   double far = 0;  // scene units that the brightest depth stands for; 0 without depth
   uint32_t step = 0;
   double seconds = 0;
+  std::string path = "";                     // that the view lies on; empty for a camera's
+  uint32_t full_width = 0, full_height = 0;  // before the view was reduced; 0: it was not
+  // Share of the view that two training views show; unset if these are not stored.
+  std::optional<double> seen_twice = {};
 };
 struct Checked {
   std::string id;

@@ -68,7 +68,10 @@ JsonObject ToJson(const Render& render) {
   if (!render.file.empty()) object["file"] = render.file;
   if (!render.job.empty()) object["job"] = render.job;
   if (render.camera.empty()) {
-    object["orbit"] = {{"index", render.orbit_index}, {"count", render.orbit_count}};
+    object["orbit"] = {{"index", render.orbit_index},
+                       {"count", render.orbit_count},
+                       {"path", render.path},
+                       {"full_size", render.full_size}};
   } else {
     object["camera"] = JsonObject::parse(render.camera, nullptr, /*allow_exceptions=*/false);
   }
@@ -96,6 +99,10 @@ void ReadView(KeyReader* reader, Render* render) {
       static_cast<int>(inner.Whole("count", Need::kRequired, 1, kMaxInt).value_or(1));
   render->orbit_index = static_cast<int>(
       inner.Whole("index", Need::kOptional, 0, render->orbit_count - 1).value_or(0));
+  if (std::string path = inner.Text("path", Need::kOptional); !path.empty()) {
+    render->path = std::move(path);
+  }
+  render->full_size = inner.Flag("full_size", Need::kOptional).value_or(false);
   reader->Merge(inner);
 }
 

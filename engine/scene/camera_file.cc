@@ -58,7 +58,10 @@ std::optional<Camera> CameraOf(const nlohmann::json& frame, const std::string& p
 }
 
 absl::StatusOr<std::vector<Camera>> CamerasOfDataSet(const std::string& dir) {
-  const SceneDescription scene = DescribeScene(dir, {.test_every = {}, .decode_images = false});
+  SceneOptions options;
+  options.decode_images = false;
+  options.follow_links = true;
+  const SceneDescription scene = DescribeScene(dir, options);
   if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
   std::vector<Camera> cameras;
   for (const ViewDescription& view : scene.test.empty() ? scene.train : scene.test) {

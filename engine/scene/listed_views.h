@@ -54,6 +54,7 @@ struct ListedViews {
   double ngp_scale = 0.33;
   Vec3d ngp_offset = {0.5, 0.5, 0.5};
   int aabb_scale = 1;
+  double far_bound = 0;            // of what the cameras see, own units; 0: unknown
   std::string source;              // SceneDescription::source
   std::vector<std::string> files;  // SceneDescription::list_files
   std::string given_split;         // files or fields that state the split; empty: none

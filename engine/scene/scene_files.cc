@@ -103,7 +103,7 @@ std::string Printable(std::string_view text) {
   return printable;
 }
 
-absl::StatusOr<SceneFolder> SceneFolder::Open(const std::string& dir) {
+absl::StatusOr<SceneFolder> SceneFolder::Open(const std::string& dir, bool follow_links) {
   std::optional<std::string> root = Canonical(dir);
   struct stat stat_result;
   if (!root || stat(root->c_str(), &stat_result) != 0) {
@@ -112,7 +112,7 @@ absl::StatusOr<SceneFolder> SceneFolder::Open(const std::string& dir) {
   if (!S_ISDIR(stat_result.st_mode))
     return absl::NotFoundError(absl::StrCat(dir, " is not a folder"));
   if (*root == "/") root->clear();
-  return SceneFolder(*std::move(root));
+  return SceneFolder(*std::move(root), follow_links);
 }
 
 absl::StatusOr<std::string> SceneFolder::FindFile(std::string_view name) const {
@@ -143,7 +143,8 @@ absl::StatusOr<std::string> SceneFolder::FindFile(std::string_view name) const {
     return absl::NotFoundError(absl::StrCat("no file \"", Printable(*normalized), "\""));
   }
   const std::optional<std::string> canonical = Canonical(path);
-  if (!canonical || canonical->compare(0, root_.size() + 1, root_ + "/") != 0) {
+  const bool is_inside = canonical && canonical->compare(0, root_.size() + 1, root_ + "/") == 0;
+  if (!is_inside && !(canonical && follow_links_)) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", Printable(name), "\" leaves the data set's folder by a symbolic link"));
   }

@@ -28,8 +28,9 @@ std::string Printable(std::string_view text);
 // A data set's folder: resolves the names that its files list and refuses those outside of it.
 class SceneFolder {
  public:
-  // NotFound if `dir` is not a folder.
-  static absl::StatusOr<SceneFolder> Open(const std::string& dir);
+  // NotFound if `dir` is not a folder. With follow_links, files may lie outside of the folder where
+  // a symbolic link in it leads to them: for folders that the user chose on this machine.
+  static absl::StatusOr<SceneFolder> Open(const std::string& dir, bool follow_links = false);
 
   // The name of an existing regular file, relative to the folder, without "." and "..". Backslashes
   // count as slashes. Errors: NotFound; InvalidArgument for absolute names, names that leave the
@@ -44,9 +45,11 @@ class SceneFolder {
   std::string PathOf(std::string_view name) const;
 
  private:
-  explicit SceneFolder(std::string root) : root_(std::move(root)) {}
+  SceneFolder(std::string root, bool follow_links)
+      : root_(std::move(root)), follow_links_(follow_links) {}
 
   std::string root_;  // canonical, without a slash at the end (empty for "/")
+  bool follow_links_;
 };
 
 }  // namespace nerf

@@ -12,7 +12,10 @@
 #include "absl/strings/str_format.h"
 #include "engine/scene/box_in_view.h"
 #include "engine/scene/colmap_reader.h"
+#include "engine/scene/image_resize.h"
 #include "engine/scene/listed_views.h"
+#include "engine/scene/llff_reader.h"
+#include "engine/scene/reduce_views.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/transforms_reader.h"
 
@@ -68,7 +71,15 @@ Similarity Place(const ListedViews& listed, SceneGeometry* geometry) {
       if (listed.flavor == SceneFlavor::kColmap) world = ColmapWorldToZUp();
       std::vector<Pose> poses;
       for (const ListedView& view : listed.views) poses.push_back(world.ApplyToPose(view.pose));
-      placement = Compose(NormalizingPlacement(poses), world);
+      Similarity normalizing = NormalizingPlacement(poses);
+      // What the cameras see must lie within the outermost box.
+      const double outermost = std::ldexp(1.0, kOuterLevels - 1);
+      const double factor = normalizing.scale * listed.far_bound / outermost;
+      if (factor > 1) {
+        normalizing.scale /= factor;
+        for (double& coordinate : normalizing.translation) coordinate /= factor;
+      }
+      placement = Compose(normalizing, world);
       geometry->box = {{-1, -1, -1}, {1, 1, 1}};
       geometry->n_levels = kOuterLevels;
       geometry->near = 0.05f;
@@ -194,14 +205,11 @@ std::optional<ListedViews> ListViews(const SceneFolder& folder,
                                      std::vector<SceneProblem>* problems) {
   if (HasTransforms(folder)) return ReadTransforms(folder, problems);
   if (HasColmapModel(folder)) return ReadColmap(folder, problems);
-  if (folder.HasFile("poses_bounds.npy")) {
-    AddProblem(problems, "poses_bounds.npy", "",
-               "LLFF poses are not supported; a COLMAP model or transforms.json is");
-  } else {
-    AddProblem(problems, "", "",
-               "contains neither transforms_train.json, transforms.json nor a COLMAP model in "
-               "sparse/0, sparse or colmap/sparse/0. COLMAP makes a model from photographs");
-  }
+  if (HasLlff(folder)) return ReadLlff(folder, problems);
+  AddProblem(problems, "", "",
+             "contains neither transforms_train.json, transforms.json, a COLMAP model in sparse/0, "
+             "sparse or colmap/sparse/0, nor poses_bounds.npy. Of photographs alone: nerf-engine "
+             "pose FOLDER --out FOLDER-posed finds where they were taken");
   return std::nullopt;
 }
 
@@ -252,7 +260,6 @@ void AddViews(const std::vector<ListedView>& views, const std::vector<ImageHeade
     models.insert(
         absl::StrCat(CameraModelName(view.intrinsics), " ", camera->width, "x", camera->height));
     description->has_alpha = description->has_alpha || headers[i].n_channels == 4;
-    description->image_bytes += headers[i].DecodedBytes();
     if (view.split == ViewSplit::kTrain) train_files.insert(view.file);
     auto& described = view.split == ViewSplit::kTest ? description->test : description->train;
     described.push_back({view.file, *camera, headers[i]});
@@ -278,7 +285,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   Described result;
   SceneDescription& description = result.description;
   std::vector<SceneProblem>* const problems = &description.problems;
-  const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir);
+  const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir, options.follow_links);
   if (!folder.ok()) {
     AddProblem(problems, "", "", std::string(folder.status().message()));
     return result;
@@ -302,6 +309,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
     AddProblem(problems, listed->source, "", "no training view is left");
   }
   FillCameraStatistics(description, &description.geometry);
+  ReduceViews(options, &description);
   if (std::string warning = BoxOutOfViewWarning(description); !warning.empty()) {
     description.warnings.push_back(std::move(warning));
   }
@@ -363,7 +371,10 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
       messages[i] = "the file changed while it was read";
       return;
     }
-    if (views != nullptr) (*views)[i].image = *std::move(image);
+    if (views == nullptr) return;
+    const int width = description.camera.width, height = description.camera.height;
+    const bool is_reduced = width != image->width || height != image->height;
+    (*views)[i].image = is_reduced ? AreaResized(*image, width, height) : *std::move(image);
   });
   for (size_t i = 0; i < descriptions.size(); ++i) {
     if (!messages[i].empty()) AddProblem(problems, descriptions[i].file, "", messages[i]);
@@ -390,6 +401,11 @@ class PoolHolder {
 };
 
 }  // namespace
+
+bool HasSceneFiles(const std::string& dir) {
+  const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir, /*follow_links=*/true);
+  return folder.ok() && (HasTransforms(*folder) || HasColmapModel(*folder) || HasLlff(*folder));
+}
 
 SceneDescription DescribeScene(const std::string& dir, const SceneOptions& options) {
   const PoolHolder pool(options);

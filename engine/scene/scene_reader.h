@@ -25,7 +25,12 @@ struct SceneOptions {
   // DescribeScene: decode every image to find damaged ones, within the memory limit. LoadScene:
   // fill View::image.
   bool decode_images = true;
+  // Larger pictures are reduced by averages, their intrinsics with them. The longer side in pixels;
+  // 0: no limit.
+  int max_side = 0;
+  double max_test_pixels = 0;  // of a test view, besides; 0: no limit
   ImageLimits image_limits = {};
+  bool follow_links = false;  // symbolic links that lead out of the folder: for the user's own
   std::stop_token stop = {};  // after a stop no further image is read
   // If set, called on the caller's thread between reads of images or their headers.
   std::function<void()> between_images = nullptr;
@@ -33,9 +38,9 @@ struct SceneOptions {
 
 // A view without its pixels.
 struct ViewDescription {
-  std::string file;  // relative to the data set's folder
-  Camera camera;     // in the training frame
-  ImageHeader header;
+  std::string file;    // relative to the data set's folder
+  Camera camera;       // in the training frame; of the reduced picture
+  ImageHeader header;  // of the file
 };
 
 // A data set without its pixels. Complete if problems is empty, else as far as it could be read.
@@ -51,16 +56,21 @@ struct SceneDescription {
   int n_listed = 0;                        // views that the data set lists
   int n_missing = 0;                       // listed views without an image file
   int n_unposed = 0;                       // images that the COLMAP model has no pose for
-  uint64_t image_bytes = 0;                // of all decoded images
+  uint64_t image_bytes = 0;                // of all images, decoded and reduced
   std::vector<SceneProblem> problems;      // errors: the data set is refused
   std::vector<std::string> warnings;       // the data set can be used
 
   bool ok() const { return problems.empty(); }
 };
 
-// Detects the format of the data set in `dir` (transforms_{train,val,test}.json, transforms.json or
-// a COLMAP model), reads everything but the pixels, and lists every problem. Never fails: a missing
-// folder is a problem too. After a stop the description is incomplete, which it does not tell.
+// Whether the folder has the files of a data set that can be read: transforms files, a COLMAP model
+// or LLFF's poses.
+bool HasSceneFiles(const std::string& dir);
+
+// Detects the format of the data set in `dir` (transforms_{train,val,test}.json, transforms.json, a
+// COLMAP model or poses_bounds.npy), reads everything but the pixels, and lists every problem.
+// Never fails: a missing folder is a problem too. After a stop the description is incomplete, which
+// it does not tell.
 SceneDescription DescribeScene(const std::string& dir, const SceneOptions& options = {});
 
 // Reads and decodes a data set. Errors: NotFound if there is no folder `dir`; InvalidArgument if

@@ -234,6 +234,10 @@ class TransformsFile {
     if (first_frame.is_object() && first_frame.contains("mask_path")) {
       listed_.warnings.push_back(absl::StrCat(out_.file, ": mask_path is ignored"));
     }
+    if (first_frame.is_object() && first_frame.contains("time")) {
+      listed_.warnings.push_back(absl::StrCat(
+          out_.file, ": time is ignored: the scene is trained as if nothing in it moved"));
+    }
     const auto shutter = root.find("rolling_shutter");
     if (shutter != root.end()) {
       listed_.warnings.push_back(absl::StrCat(out_.file, ": rolling_shutter is ignored"));

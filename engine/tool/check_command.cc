@@ -27,6 +27,7 @@ int RunCheck(const CheckFlags& flags) {
       return absl::NotFoundError(fmt::format("{}: there is no such folder", flags.dataset));
     }
     SceneOptions options;
+    options.follow_links = true;
     options.n_threads = flags.threads;
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
     if (flags.has_test_every) options.test_every = flags.test_every;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -5,6 +6,7 @@
 
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/config/view_limits.h"
 #include "engine/protocol/json.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
@@ -26,7 +28,7 @@ namespace {
 struct EvalFlags {
   std::string model, dataset, split = "test", background, images, device = "cpu";
   int threads = 0, test_every = 8;
-  bool has_test_every = false, json = false;
+  bool has_test_every = false, json = false, full_size = false;
 };
 
 // Moves views into the model's training frame: the data set's placement may have changed since.
@@ -72,18 +74,38 @@ void PrintResult(const EvaluationResult& result, Background background, const st
   fmt::print("{}", JsonLine(line));
 }
 
+// Says where the views are smaller than their files.
+void SayReduction(const EvalFlags& flags, const SceneOptions& options,
+                  const std::vector<View>& views) {
+  if (options.max_side == 0 && options.max_test_pixels == 0) return;
+  for (const View& view : views) {
+    const absl::StatusOr<ImageHeader> header = ReadImageHeader(flags.dataset + "/" + view.file);
+    if (!header.ok() || header->width <= view.image.width) continue;
+    fmt::print(stderr, "pictures of {}x{} pixels are compared at {}x{}{}\n", header->width,
+               header->height, view.image.width, view.image.height,
+               flags.split == "train" ? ", as trained on" : "; --full-size compares all of them");
+    return;
+  }
+}
+
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
   NERF_ASSIGN_OR_RETURN(LoadedModel model, LoadModelFile(flags.model, device.get()));
   SceneOptions scene_options;
+  scene_options.follow_links = true;
   const int test_every = flags.has_test_every ? flags.test_every : model.state.config.test_every;
   if (flags.has_test_every || test_every != TrainConfig().test_every) {
     scene_options.test_every = test_every;
   }
   scene_options.pool = &pool;
   scene_options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
+  if (flags.split == "train") {
+    scene_options.max_side = std::max(0, model.state.config.max_side);
+  } else if (!flags.full_size) {
+    scene_options.max_test_pixels = kMaxDefaultViewPixels;
+  }
   NERF_ASSIGN_OR_RETURN(Scene scene, LoadScene(flags.dataset, scene_options));
   for (const std::string& warning : scene.warnings) fmt::print(stderr, "warning: {}\n", warning);
   std::vector<View>& views = flags.split == "train" ? scene.train : scene.test;
@@ -101,6 +123,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   if (!flags.images.empty()) {
     NERF_RETURN_IF_ERROR(CreateFolder(flags.images));
   }
+  if (!flags.json) SayReduction(flags, scene_options, views);
   std::optional<ViewProgress> progress;
   const ProgressStyle style = ConsoleStyle(flags.json);
   progress.emplace("evaluating", &clock, style, views.size(), ConsoleStream(style));
@@ -148,6 +171,8 @@ void AddEvalCommand(CLI::App* app, CommandBody* chosen) {
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
+  command->add_flag("--full-size", flags->full_size,
+                    "do not reduce test views of more than 1 megapixel");
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->callback([=] {
     flags->has_test_every = test_every->count() > 0;

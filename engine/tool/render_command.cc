@@ -1,190 +1,392 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 
-#include "common/atomic_file.h"
 #include "common/clock.h"
 #include "common/counted.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
+#include "engine/path/camera_path.h"
+#include "engine/path/spline.h"
 #include "engine/protocol/json.h"
 #include "engine/render/render_device.h"
+#include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
+#include "engine/scene/view_list.h"
 #include "engine/tool/command.h"
+#include "engine/tool/depth_spool.h"
 #include "engine/tool/device.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/png_writer.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
+#include "engine/tool/view_paths.h"
 #include "engine/tool/view_progress.h"
 #include "engine/tool/view_request.h"
 #include "engine/tool/view_writer.h"
 #include "engine/train/memory_estimate.h"
+#include "engine/views/contact_sheet.h"
+#include "engine/views/video_writer.h"
+#include "engine/views/view_comparison.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
+constexpr int kProgressiveStride = 8;  // of the first pass: 1/64 of the pixels
+constexpr int kDefaultViews = 8;
+constexpr double kDefaultVideoSeconds = 5;
+// Views of which a smaller share lies in two training views are named in a warning.
+constexpr double kWellSeen = 0.75;
+
 struct RenderFlags {
-  std::string model, camera, out, device = "cpu";
-  int orbit = 0, width = 0, height = 0, threads = 0;
+  std::string model, camera, out, video, path = "auto", device = "cpu", ffmpeg = "ffmpeg";
+  int orbit = 0, frames = 0, width = 0, height = 0, threads = 0;
+  double fps = 30;
   std::vector<std::string> channels = {"rgb"};
-  bool progressive = false, json = false;
+  bool progressive = false, full_size = false, json = false;
 };
 
-constexpr int kProgressiveStride = 8;  // of the first pass: 1/64 of the pixels
+// A view to render.
+struct WantedView {
+  Camera camera;  // training frame
+  std::string name, photograph;
+};
 
-// Keeps the depths of all views on disk until the largest depth, which scales them all, is known.
-// They may not fit into memory.
-class DepthSpool {
+struct WantedViews {
+  std::vector<WantedView> views;
+  std::string words;         // "12 views on an orbit"
+  std::string path;          // that they lie on; empty for cameras
+  PictureSize reduced_from;  // of the first view that is reduced to the default size; 0: none is
+};
+
+std::string_view PathWords(PathKind kind) {
+  switch (kind) {
+    case PathKind::kSpiral:
+      return "on a spiral around the mean camera";
+    case PathKind::kFlyby:
+      return "on a line through the cameras";
+    case PathKind::kCameras:
+      return "on a path along the cameras";
+    case PathKind::kAuto:
+    case PathKind::kOrbit:
+      break;
+  }
+  return "on an orbit";
+}
+
+// "0003, 0004 and 2 more".
+std::string NamesOf(const std::vector<std::string>& names) {
+  constexpr size_t kMaxNames = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMaxNames) text += fmt::format(" and {} more", names.size() - kMaxNames);
+  return text;
+}
+
+// Renders the views of one command and writes the files.
+class RenderRun {
  public:
-  DepthSpool() : file_(std::tmpfile()) {}
-  ~DepthSpool() {
-    if (file_ != nullptr) std::fclose(file_);
-  }
-  DepthSpool(const DepthSpool&) = delete;
-  DepthSpool& operator=(const DepthSpool&) = delete;
+  RenderRun(const RenderFlags& flags, ViewChannels channels, std::stop_token stop)
+      : flags_(flags), channels_(channels), stop_(std::move(stop)) {}
 
-  absl::Status Append(int width, int height, const std::vector<float>& depths) {
-    if (file_ == nullptr ||
-        std::fwrite(depths.data(), sizeof(float), depths.size(), file_) != depths.size()) {
-      return absl::UnavailableError("cannot write a temporary file for depths");
+  absl::Status Run() {
+    ThreadPool pool(ThreadsFor(flags_.threads));
+    NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device,
+                          NewRenderDevice(flags_.device, &pool));
+    NERF_ASSIGN_OR_RETURN(LoadedModel model, LoadModelFile(flags_.model, device.get()));
+    capture_ = CaptureCamerasOf(model.state);
+    NERF_ASSIGN_OR_RETURN(wanted_, ViewsOf(model));
+    for (const WantedView& view : wanted_.views) {
+      NERF_RETURN_IF_ERROR(
+          CheckViewFits(view.camera.width, view.camera.height, AvailableMemoryBytes()));
     }
-    for (float depth : depths) largest_ = std::max(largest_, depth);
-    sizes_.push_back({width, height});
-    return absl::OkStatus();
-  }
-
-  // depth_NNNN.png of each view, and depth.json.
-  absl::Status WriteImages(const std::string& out) {
-    if (sizes_.empty()) return absl::OkStatus();
-    const float far = FarOf(largest_);
-    std::rewind(file_);
-    for (size_t i = 0; i < sizes_.size(); ++i) {
-      std::vector<float> depths(static_cast<size_t>(sizes_[i].width) * sizes_[i].height);
-      if (std::fread(depths.data(), sizeof(float), depths.size(), file_) != depths.size()) {
-        return absl::UnavailableError("cannot read the temporary file for depths");
-      }
-      NERF_RETURN_IF_ERROR(WritePng16(fmt::format("{}/depth_{:04}.png", out, i), sizes_[i].width,
-                                      sizes_[i].height, DepthToGray(depths, far)));
+    if (!flags_.video.empty()) {
+      NERF_ASSIGN_OR_RETURN(VideoWriter video,
+                            VideoWriter::Open(flags_.ffmpeg, flags_.video, flags_.fps));
+      video_ = std::make_unique<VideoWriter>(std::move(video));
     }
-    JsonObject meta;
-    meta["far"] = far;
-    meta["unit"] = "scene units of the data set";
-    meta["encoding"] = "depth / far * 65535; 0: nothing was hit";
-    return WriteFileAtomically(out + "/depth.json", JsonLine(meta));
+    NERF_RETURN_IF_ERROR(CreateFolder(out()));
+    SayWhat();
+    SayFar();
+    NERF_RETURN_IF_ERROR(RenderAll(model, pool.n_threads()));
+    NERF_RETURN_IF_ERROR(depths_.WriteImages(out()));
+    NERF_RETURN_IF_ERROR(WriteSheets());
+    const absl::Status video = FinishVideo();
+    Report();
+    return video;
   }
 
  private:
-  struct Size {
-    int width, height;
-  };
-  std::FILE* file_;
-  std::vector<Size> sizes_;
-  float largest_ = 0;
+  // Without --out the frames of a video are kept beside it until it is complete.
+  std::string out() const { return flags_.out.empty() ? flags_.video + ".frames" : flags_.out; }
+
+  absl::StatusOr<WantedViews> ViewsOf(const LoadedModel& model) {
+    WantedViews wanted;
+    const int width = flags_.width, height = flags_.height;
+    if (!flags_.camera.empty()) {
+      NERF_ASSIGN_OR_RETURN(ViewList list, ReadViewList(flags_.camera, {width, height}));
+      if (list.are_keyframes) ExpandKeyframes(&list);
+      for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);
+      for (size_t i = 0; i < list.views.size(); ++i) {
+        const ListedCamera& listed = list.views[i];
+        NERF_ASSIGN_OR_RETURN(Camera camera,
+                              CameraOfSize(listed.camera, width, height, !flags_.full_size));
+        NoteReduction(listed.camera, camera, &wanted);
+        if (!list.in_training_frame) camera = ToTrainingFrame(camera, model.state.geometry.frame);
+        wanted.views.push_back({camera, listed.name.empty() ? fmt::format("{:04}", i) : listed.name,
+                                listed.photograph});
+      }
+      wanted.words = Counted(wanted.views.size(), "view");
+      if (wanted.views.empty()) {
+        return absl::InvalidArgumentError(flags_.camera + ": holds no frames");
+      }
+      return wanted;
+    }
+    int n = flags_.orbit > 0 ? flags_.orbit : flags_.frames;
+    if (n == 0) {
+      n = flags_.video.empty() ? kDefaultViews
+                               : std::max(1, static_cast<int>(flags_.fps * kDefaultVideoSeconds));
+    }
+    const PathKind kind =
+        flags_.orbit > 0 ? PathKind::kOrbit : ParsePathKind(flags_.path).value_or(PathKind::kAuto);
+    NERF_ASSIGN_OR_RETURN(const ViewPath path,
+                          CamerasOfPath(model.state, PathSceneOf(model.state, model.renderer.get()),
+                                        {kind, n, width, height, !flags_.full_size}));
+    for (size_t i = 0; i < path.cameras.size(); ++i) {
+      wanted.views.push_back({path.cameras[i], fmt::format("{:04}", i), ""});
+    }
+    wanted.reduced_from = path.reduced_from;
+    wanted.path = std::string(PathKindName(path.kind));
+    wanted.words = fmt::format("{} {}", Counted(wanted.views.size(), "view"), PathWords(path.kind));
+    return wanted;
+  }
+
+  // Puts the views of the path through the keyframes in their place.
+  void ExpandKeyframes(ViewList* list) const {
+    const double seconds = list->seconds > 0 ? list->seconds : kDefaultVideoSeconds;
+    const int n = flags_.frames > 0
+                      ? flags_.frames
+                      : std::max(1, static_cast<int>(std::lround(flags_.fps * seconds)));
+    std::vector<Mat34> keyframes;
+    for (const ListedCamera& view : list->views) keyframes.push_back(view.camera.camera_to_world);
+    const Camera lens = list->views.front().camera;
+    list->views.clear();
+    for (const Mat34& pose : SplineThrough(keyframes, n, list->is_loop)) {
+      list->views.push_back({lens, "", ""});
+      list->views.back().camera.camera_to_world = pose;
+    }
+  }
+
+  void NoteReduction(const Camera& camera, const Camera& resized, WantedViews* wanted) const {
+    if (flags_.width > 0 || flags_.height > 0 || wanted->reduced_from.width > 0) return;
+    if (resized.width < camera.width) wanted->reduced_from = {camera.width, camera.height};
+  }
+
+  void SayWhat() const {
+    if (flags_.json) return;
+    const Camera& first = wanted_.views.front().camera;
+    std::string size = fmt::format("{}x{}", first.width, first.height);
+    if (wanted_.reduced_from.width > 0) {
+      size += fmt::format(" (reduced from {}x{}; --full-size renders all of it)",
+                          wanted_.reduced_from.width, wanted_.reduced_from.height);
+    }
+    fmt::print(stderr, "{}, {}\n", wanted_.words, size);
+  }
+
+  std::string ColorFile(const WantedView& view) const {
+    return fmt::format("{}/rgb_{}.png", out(), view.name);
+  }
+
+  absl::Status RenderAll(const LoadedModel& model, int n_threads) {
+    options_.background = BackgroundColor(model.state.evaluation_background);
+    options_.min_transmittance = model.state.config.min_transmittance;
+    if (flags_.progressive) options_.first_stride = kProgressiveStride;
+    const float scale = model.state.geometry.frame.scale;
+    PngWriter writer(n_threads);
+    std::optional<ViewProgress> progress;
+    if (!flags_.progressive && ConsoleStyle(flags_.json) == ProgressStyle::kTerminal) {
+      progress.emplace("rendering", &clock_, ProgressStyle::kTerminal, wanted_.views.size(),
+                       stderr);
+    }
+    for (size_t i = 0; i < wanted_.views.size(); ++i) {
+      const WantedView& wanted = wanted_.views[i];
+      const SteadyTime begin = clock_.Now();
+      const std::unique_ptr<PictureRender> work = model.renderer->Begin(wanted.camera, options_);
+      const absl::Status status = WritePasses(wanted, i, begin, work.get());
+      if (absl::IsCancelled(status)) {
+        NERF_RETURN_IF_ERROR(writer.Finish());
+        return absl::CancelledError(fmt::format(
+            "{}: {} of {} views are done", std::string(status.message()), i, wanted_.views.size()));
+      }
+      NERF_RETURN_IF_ERROR(status);
+      const ViewPicture view = work->TakePicture();
+      rendering_ += clock_.Now() - begin;
+      if (i == 0) first_rendering_ = rendering_;
+      NERF_RETURN_IF_ERROR(Take(wanted, view, scale, &writer));
+      if (progress.has_value()) progress->Add();
+    }
+    return writer.Finish();
+  }
+
+  // Writes the view after each pass, over the file of the pass before.
+  absl::Status WritePasses(const WantedView& wanted, size_t index, SteadyTime begin,
+                           PictureRender* work) {
+    for (int stride = kProgressiveStride; !work->finished(); stride /= 2) {
+      if (!work->Advance(nullptr, stop_)) return absl::CancelledError("rendering was interrupted");
+      if (work->finished()) break;
+      const std::string file = ColorFile(wanted);
+      NERF_RETURN_IF_ERROR(WritePng(file, ColorsOf(work->TakePicture())));
+      const double seconds = absl::ToDoubleSeconds(clock_.Now() - begin);
+      if (flags_.json) {
+        fmt::print("{}", JsonLine({{"event", "pass"},
+                                   {"view", index},
+                                   {"stride", stride},
+                                   {"file", file},
+                                   {"seconds", JsonNumber(seconds)}}));
+      } else {
+        fmt::print(stderr, "{}: one pixel in {} after {:.3f} s\n", file, stride * stride, seconds);
+      }
+      std::fflush(stdout);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Take(const WantedView& wanted, const ViewPicture& view, float scale,
+                    PngWriter* writer) {
+    ImageU8 colors = ColorsOf(view);
+    if (!capture_.empty()) seen_.push_back(ShareSeenTwice(view, wanted.camera, capture_));
+    if (!wanted.photograph.empty()) {
+      NERF_ASSIGN_OR_RETURN(
+          const ImageU8 photograph,
+          PhotographAs(wanted.photograph, colors.width, colors.height, options_.background));
+      psnrs_.push_back(comparison_.Add(photograph, colors));
+    }
+    if (video_ != nullptr && video_status_.ok()) video_status_ = video_->Add(colors, stop_);
+    if (channels_.rgb) NERF_RETURN_IF_ERROR(writer->Add(ColorFile(wanted), std::move(colors)));
+    if (channels_.opacity) {
+      NERF_RETURN_IF_ERROR(
+          writer->Add(fmt::format("{}/opacity_{}.png", out(), wanted.name), OpacityImage(view)));
+    }
+    if (!channels_.depth) return absl::OkStatus();
+    return depths_.Append(wanted.name, view.rgba.width, view.rgba.height, OwnDepths(view, scale));
+  }
+
+  absl::Status WriteSheets() {
+    if (channels_.rgb && wanted_.views.size() > 1) {
+      std::vector<std::string> files;
+      for (const WantedView& view : wanted_.views) files.push_back(ColorFile(view));
+      NERF_RETURN_IF_ERROR(WriteContactSheet(files, out() + "/sheet.png"));
+    }
+    if (comparison_.n_views() == 0) return absl::OkStatus();
+    return comparison_.Write(out() + "/compare.png");
+  }
+
+  // If the video fails, the frames are kept.
+  absl::Status FinishVideo() {
+    if (video_ == nullptr) return absl::OkStatus();
+    if (video_status_.ok()) video_status_ = video_->Finish(stop_);
+    if (!video_status_.ok()) {
+      return absl::Status(video_status_.code(), absl::string_view(fmt::format(
+                                                    "{}; the frames are in {}",
+                                                    std::string(video_status_.message()), out())));
+    }
+    std::error_code ignored;
+    if (flags_.out.empty()) std::filesystem::remove_all(out(), ignored);
+    return absl::OkStatus();
+  }
+
+  void SayFar() const {
+    std::vector<std::string> names;
+    for (const WantedView& view : wanted_.views) {
+      if (IsFarFrom(view.camera, capture_)) names.push_back(view.name);
+    }
+    if (names.empty()) return;
+    fmt::print(stderr,
+               "warning: {} of {} are far from all training views, as cameras of another data set "
+               "would be: {}\n",
+               names.size(), Counted(wanted_.views.size(), "view"), NamesOf(names));
+  }
+
+  void SayUnseen() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < seen_.size(); ++i) {
+      if (seen_[i] < kWellSeen) names.push_back(wanted_.views[i].name);
+    }
+    if (names.empty()) return;
+    fmt::print(stderr,
+               "warning: {} of {} look where few photographs did (less than {:.0f}% of what they "
+               "show lies in two training views): {}\n",
+               names.size(), Counted(seen_.size(), "view"), kWellSeen * 100, NamesOf(names));
+  }
+
+  void Report() const {
+    const double seconds = absl::ToDoubleSeconds(rendering_);
+    const size_t n = wanted_.views.size();
+    if (flags_.json) {
+      JsonObject line;
+      line["event"] = "done";
+      line["images"] = n;
+      line["out"] = flags_.out.empty() ? flags_.video : flags_.out;
+      line["width"] = wanted_.views.front().camera.width;
+      line["height"] = wanted_.views.front().camera.height;
+      if (!wanted_.path.empty()) line["path"] = wanted_.path;
+      line["seconds_per_image"] = JsonNumber(seconds / static_cast<double>(n));
+      line["seconds_first_image"] = JsonNumber(absl::ToDoubleSeconds(first_rendering_));
+      if (!seen_.empty()) line["seen_twice"] = seen_;
+      if (!psnrs_.empty()) {
+        line["psnr"] = JsonNumber(comparison_.mean_psnr());
+        line["psnrs"] = psnrs_;
+      }
+      if (video_ != nullptr && video_status_.ok()) line["video"] = flags_.video;
+      fmt::print("{}", JsonLine(line));
+      return;
+    }
+    SayUnseen();
+    if (!psnrs_.empty()) {
+      fmt::print(
+          "PSNR of {} against their photographs: {:.2f} dB; side by side in {}/compare.png\n",
+          Counted(psnrs_.size(), "view"), comparison_.mean_psnr(), out());
+    }
+    const bool has_video = video_ != nullptr && video_status_.ok();
+    fmt::print("rendered {} in {:.2f} s to {}\n", Counted(n, "view"), seconds,
+               has_video ? flags_.video : out());
+  }
+
+  const RenderFlags& flags_;
+  const ViewChannels channels_;
+  const std::stop_token stop_;
+  const RealClock clock_;
+  std::vector<CaptureCamera> capture_;  // training views; empty if the file does not store them
+  WantedViews wanted_;
+  RenderOptions options_;
+  std::vector<double> seen_, psnrs_;
+  DepthSpool depths_;
+  ViewComparison comparison_;
+  std::unique_ptr<VideoWriter> video_;
+  absl::Status video_status_;
+  absl::Duration rendering_, first_rendering_;
 };
 
-absl::StatusOr<std::vector<Camera>> CamerasOf(const RenderFlags& flags, const LoadedModel& model) {
-  if (flags.camera.empty()) {
-    return CamerasOfOrbit(model.state, model.renderer->OccupiedBox(), flags.orbit, flags.width,
-                          flags.height);
+absl::Status CheckFlags(const RenderFlags& flags, const ViewChannels& channels) {
+  if (flags.progressive && !channels.rgb) {
+    return absl::InvalidArgumentError("--progressive: needs rgb in --channels");
   }
-  return CamerasOfFile(flags.camera, model.state, flags.width, flags.height);
-}
-
-std::string ColorFile(const RenderFlags& flags, size_t view) {
-  return fmt::format("{}/rgb_{:04}.png", flags.out, view);
-}
-
-// Writes the view after each pass, over the file of the pass before.
-absl::Status WritePasses(const RenderFlags& flags, size_t view, SteadyTime begin,
-                         const Clock& clock, const std::stop_token& stop, PictureRender* work) {
-  for (int stride = kProgressiveStride; !work->finished(); stride /= 2) {
-    if (!work->Advance(nullptr, stop)) return absl::CancelledError("rendering was interrupted");
-    if (work->finished()) break;
-    const std::string file = ColorFile(flags, view);
-    NERF_RETURN_IF_ERROR(WritePng(file, ColorsOf(work->TakePicture())));
-    const double seconds = absl::ToDoubleSeconds(clock.Now() - begin);
-    if (flags.json) {
-      fmt::print("{}", JsonLine({{"event", "pass"},
-                                 {"view", view},
-                                 {"stride", stride},
-                                 {"file", file},
-                                 {"seconds", JsonNumber(seconds)}}));
-    } else {
-      fmt::print(stderr, "{}: one pixel in {} after {:.3f} s\n", file, stride * stride, seconds);
-    }
-    std::fflush(stdout);
+  if (flags.out.empty() && flags.video.empty()) {
+    return absl::InvalidArgumentError("--out or --video is required");
   }
-  return absl::OkStatus();
-}
-
-absl::Status Render(const RenderFlags& flags, ViewChannels channels, std::stop_token stop) {
-  const RealClock clock;
-  ThreadPool pool(ThreadsFor(flags.threads));
-  NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
-  NERF_ASSIGN_OR_RETURN(LoadedModel model, LoadModelFile(flags.model, device.get()));
-  NERF_ASSIGN_OR_RETURN(std::vector<Camera> cameras, CamerasOf(flags, model));
-  for (const Camera& camera : cameras) {
-    NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
-  }
-  NERF_RETURN_IF_ERROR(CreateFolder(flags.out));
-
-  RenderOptions options;
-  options.background = BackgroundColor(model.state.evaluation_background);
-  options.min_transmittance = model.state.config.min_transmittance;
-  if (flags.progressive) options.first_stride = kProgressiveStride;
-  DepthSpool depths;
-  PngWriter writer(pool.n_threads());
-  absl::Duration rendering, first_rendering;
-  std::optional<ViewProgress> progress;
-  if (!flags.progressive && ConsoleStyle(flags.json) == ProgressStyle::kTerminal)
-    progress.emplace("rendering", &clock, ProgressStyle::kTerminal, cameras.size(), stderr);
-  for (size_t i = 0; i < cameras.size(); ++i) {
-    const SteadyTime begin = clock.Now();
-    const std::unique_ptr<PictureRender> work = model.renderer->Begin(cameras[i], options);
-    const absl::Status status = WritePasses(flags, i, begin, clock, stop, work.get());
-    if (absl::IsCancelled(status)) {
-      NERF_RETURN_IF_ERROR(writer.Finish());
-      return absl::CancelledError(fmt::format("{}: {} of {} views are done",
-                                              std::string(status.message()), i, cameras.size()));
-    }
-    NERF_RETURN_IF_ERROR(status);
-    const ViewPicture view = work->TakePicture();
-    rendering += clock.Now() - begin;
-    if (i == 0) first_rendering = rendering;
-    if (channels.rgb) {
-      NERF_RETURN_IF_ERROR(writer.Add(ColorFile(flags, i), ColorsOf(view)));
-    }
-    if (channels.opacity) {
-      NERF_RETURN_IF_ERROR(
-          writer.Add(fmt::format("{}/opacity_{:04}.png", flags.out, i), OpacityImage(view)));
-    }
-    if (channels.depth) {
-      NERF_RETURN_IF_ERROR(depths.Append(view.rgba.width, view.rgba.height,
-                                         OwnDepths(view, model.state.geometry.frame.scale)));
-    }
-    if (progress.has_value()) progress->Add();
-  }
-  NERF_RETURN_IF_ERROR(writer.Finish());
-  progress.reset();
-  NERF_RETURN_IF_ERROR(depths.WriteImages(flags.out));
-
-  const double seconds = absl::ToDoubleSeconds(rendering);
-  if (flags.json) {
-    JsonObject line;
-    line["event"] = "done";
-    line["images"] = cameras.size();
-    line["out"] = flags.out;
-    line["seconds_per_image"] =
-        JsonNumber(seconds / static_cast<double>(std::max<size_t>(cameras.size(), 1)));
-    line["seconds_first_image"] = JsonNumber(absl::ToDoubleSeconds(first_rendering));
-    fmt::print("{}", JsonLine(line));
-  } else {
-    fmt::print("rendered {} in {:.2f} s to {}\n", Counted(cameras.size(), "view"), seconds,
-               flags.out);
+  if (!flags.video.empty()) NERF_RETURN_IF_ERROR(CheckVideoPath(flags.video));
+  if (!ParsePathKind(flags.path).has_value()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--path: '{}' is not one of auto, orbit, spiral, flyby, cameras",
+                    flags.path.substr(0, 32)));
   }
   return absl::OkStatus();
 }
@@ -195,12 +397,14 @@ int RunRender(const RenderFlags& flags) {
   }
   absl::StatusOr<ViewChannels> channels = ParseChannels(flags.channels);
   if (!channels.ok()) return ReportError(channels.status(), flags.json, true);
-  if (flags.progressive && !channels->rgb) {
-    return ReportError(absl::InvalidArgumentError("--progressive: needs rgb in --channels"),
-                       flags.json, true);
+  if (absl::Status status = CheckFlags(flags, *channels); !status.ok()) {
+    return ReportError(status, flags.json, true);
   }
   SignalWatcher signals;
-  const absl::Status status = Guarded([&] { return Render(flags, *channels, signals.token()); });
+  const absl::Status status = Guarded([&] {
+    RenderRun run(flags, *channels, signals.token());
+    return run.Run();
+  });
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
@@ -213,17 +417,41 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
   CLI::App* command = app->add_subcommand("render", "Render views of a model");
   command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
   auto* views = command->add_option_group("views");
-  views->add_option(
-      "--camera", flags->camera,
-      "camera file in the format of transforms.json, or a data set's folder for its test views");
+  views->add_option("--camera", flags->camera,
+                    "camera file in the format of transforms.json, a camera path of nerfstudio or "
+                    "instant-ngp, or a data set's folder for its test views beside their "
+                    "photographs");
   views->add_option("--orbit", flags->orbit, "this many views on a circle around the scene")
       ->check(CLI::Range(1, kMaxOrbitViews));
-  views->require_option(1);
-  command->add_option("--width", flags->width, "pixels; default: the camera's")
+  views
+      ->add_option("--path", flags->path,
+                   "auto, orbit, spiral, flyby or cameras (near the training views); auto takes "
+                   "what suits the training views")
+      ->capture_default_str();
+  views->require_option(0, 1);
+  command
+      ->add_option("--frames", flags->frames,
+                   fmt::format("views along a path (default: {}; of a video {} seconds)",
+                               kDefaultViews, kDefaultVideoSeconds))
+      ->check(CLI::Range(1, kMaxOrbitViews));
+  command->add_option("--video", flags->video,
+                      "also make an .mp4, .mov or .mkv of the views, with ffmpeg; without --out "
+                      "the images are kept only if that fails");
+  command->add_option("--fps", flags->fps, "frames a second of the video")
+      ->check(CLI::Range(0.1, 240.0))
+      ->capture_default_str();
+  command->add_option("--ffmpeg", flags->ffmpeg, "ffmpeg's program")->capture_default_str();
+  command
+      ->add_option("--width", flags->width,
+                   "pixels; default: the camera's, at most about 1 megapixel in all")
       ->check(CLI::Range(1, kMaxViewSide));
-  command->add_option("--height", flags->height, "pixels; default: the camera's")
+  command
+      ->add_option("--height", flags->height,
+                   "pixels; default: the camera's, at most about 1 megapixel in all")
       ->check(CLI::Range(1, kMaxViewSide));
-  command->add_option("--out", flags->out, "folder for the images")->required();
+  command->add_flag("--full-size", flags->full_size,
+                    "do not reduce views of more than 1 megapixel");
+  command->add_option("--out", flags->out, "folder for the images");
   command->add_option("--channels", flags->channels, "of rgb, depth, opacity; comma-separated")
       ->delimiter(',')
       ->allow_extra_args(false);

@@ -17,6 +17,7 @@
 #include "engine/tool/serve_job.h"
 #include "engine/tool/training_methods.h"
 #include "engine/tool/training_run.h"
+#include "engine/tool/view_paths.h"
 #include "engine/tool/view_request.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
@@ -46,7 +47,11 @@ struct ServeLoop::RunningRender {
   std::shared_ptr<const LoadedModel> model;    // of a file, or
   std::shared_ptr<SceneRenderer> job_weights;  // of the running job
   uint32_t step = 0;
-  float scale = 1;  // of the scene
+  float scale = 1;   // of the scene
+  Camera camera;     // training frame
+  std::string path;  // of `rendered`
+  PictureSize reduced_from;
+  std::vector<CaptureCamera> capture;  // training views, if they are known
   std::unique_ptr<PictureRender> picture;
 };
 
@@ -200,6 +205,30 @@ void ServeLoop::HandleRequest(const protocol::Render& render, QueuedRequest& que
   render_->begin = reported_working_ = clock_->Now();
 }
 
+absl::StatusOr<Camera> ServeLoop::CameraOfRequest(const TrainState& state, SceneRenderer* renderer,
+                                                  RunningRender* render) {
+  const protocol::Render& request = render->request;
+  render->capture = CaptureCamerasOf(state);
+  if (!request.camera.empty()) {
+    NERF_ASSIGN_OR_RETURN(
+        const std::vector<Camera> cameras,
+        CamerasFromText(request.camera, "camera", state, request.width, request.height));
+    if (cameras.size() != 1) {
+      return absl::InvalidArgumentError("camera.frames: must hold one frame");
+    }
+    return render->camera = cameras.front();
+  }
+  const std::optional<PathKind> kind = ParsePathKind(request.path);
+  if (!kind.has_value()) return absl::InvalidArgumentError("orbit.path: is not a known path");
+  NERF_ASSIGN_OR_RETURN(const ViewPath path,
+                        CamerasOfPath(state, PathSceneOf(state, renderer),
+                                      {*kind, request.orbit_count, request.width, request.height,
+                                       !request.full_size}));
+  render->path = std::string(PathKindName(path.kind));
+  render->reduced_from = path.reduced_from;
+  return render->camera = path.cameras[static_cast<size_t>(request.orbit_index)];
+}
+
 absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
   const protocol::Render& request = render->request;
   const TrainState* state = nullptr;
@@ -216,16 +245,7 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
     return NotTraining(request.job);
   }
 
-  const bool is_orbit = request.camera.empty();
-  NERF_ASSIGN_OR_RETURN(
-      std::vector<Camera> cameras,
-      is_orbit ? CamerasOfOrbit(*state, renderer->OccupiedBox(), request.orbit_count, request.width,
-                                request.height)
-               : CamerasFromText(request.camera, "camera", *state, request.width, request.height));
-  if (!is_orbit && cameras.size() != 1) {
-    return absl::InvalidArgumentError("camera.frames: must hold one frame");
-  }
-  const Camera& camera = cameras[is_orbit ? static_cast<size_t>(request.orbit_index) : 0];
+  NERF_ASSIGN_OR_RETURN(const Camera camera, CameraOfRequest(*state, renderer, render));
 
   // Beyond the available memory the kernel would kill the process, and the running job with it.
   NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
@@ -277,6 +297,12 @@ absl::StatusOr<protocol::Rendered> ServeLoop::FinishRender(RunningRender* render
   rendered.far = written.far;
   rendered.step = render->step;
   rendered.seconds = absl::ToDoubleSeconds(clock_->Now() - render->begin);
+  rendered.path = render->path;
+  rendered.full_width = static_cast<uint32_t>(render->reduced_from.width);
+  rendered.full_height = static_cast<uint32_t>(render->reduced_from.height);
+  if (!render->capture.empty()) {
+    rendered.seen_twice = ShareSeenTwice(view, render->camera, render->capture);
+  }
   return rendered;
 }
 

@@ -71,6 +71,9 @@ class ServeLoop {
   // Renders until `pause` returns true, or to the end and then answers. Requires: render_.
   void ContinueRender(Job* job, const std::function<bool()>& pause);
   absl::Status BeginRender(Job* job, RunningRender* render);
+  // The camera of render->request; also sets what `rendered` says about it.
+  absl::StatusOr<Camera> CameraOfRequest(const TrainState& state, SceneRenderer* renderer,
+                                         RunningRender* render);
   absl::StatusOr<protocol::Rendered> FinishRender(RunningRender* render);
   // Ends the running render or check and sends `answer` or its error.
   void EndRequest(const std::string& id, const absl::StatusOr<protocol::EngineMessage>& answer);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -8,14 +9,17 @@
 #include "common/counted.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
+#include "engine/config/psnr_advice.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
 #include "engine/methods/registry.h"
 #include "engine/protocol/json.h"
+#include "engine/scene/scene_problem.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/exception_border.h"
+#include "engine/tool/picture_limits.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/train_console.h"
 #include "engine/tool/training_run.h"
@@ -36,8 +40,23 @@ struct TrainFlags {
   std::vector<std::string> settings;  // key=value
   double checkpoint_interval = 30;    // seconds
   bool json = false, no_eval = false;
+  int max_side = -1, downscale = 0;
   bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
 };
+
+// The longer side of the largest picture, divided.
+absl::StatusOr<int> DownscaledSide(const std::string& dataset, int factor) {
+  SceneOptions options;
+  options.decode_images = false;
+  options.follow_links = true;
+  const SceneDescription scene = DescribeScene(dataset, options);
+  if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
+  int side = 1;
+  for (const ViewDescription& view : scene.train) {
+    side = std::max({side, view.camera.width, view.camera.height});
+  }
+  return std::max(1, side / factor);
+}
 
 absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   NERF_ASSIGN_OR_RETURN(TrainConfig config, DefaultConfig(flags.method));
@@ -47,6 +66,10 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   if (flags.has_steps) config.budget = {BudgetKind::kSteps, flags.steps};
   if (flags.has_samples) config.budget = {BudgetKind::kSamples, flags.samples};
   if (flags.has_seconds) config.budget = {BudgetKind::kSeconds, flags.seconds};
+  config.max_side = flags.max_side;
+  if (flags.downscale > 0) {
+    NERF_ASSIGN_OR_RETURN(config.max_side, DownscaledSide(flags.dataset, flags.downscale));
+  }
   for (const std::string& setting : flags.settings) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos) {
@@ -67,13 +90,18 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
 std::string OpeningLine(const TrainingSession& session, int n_threads) {
   const Scene& scene = session.scene;
   const uint32_t step = session.state.step;
-  return fmt::format("{} scene, {} training and {}, {}{}", SceneFlavorName(scene.geometry.flavor),
-                     scene.train.size(), Counted(scene.test.size(), "test view"),
-                     Counted(n_threads, "thread"),
-                     step > 0 ? fmt::format(", from step {}", step) : "");
+  std::string text = fmt::format(
+      "{} scene, {} training and {}, {}{}", SceneFlavorName(scene.geometry.flavor),
+      scene.train.size(), Counted(scene.test.size(), "test view"), Counted(n_threads, "thread"),
+      step > 0 ? fmt::format(", from step {}", step) : "");
+  if (const std::string reduced = ReductionText(session.reductions.train); !reduced.empty()) {
+    text += fmt::format("\npictures of {} (--max-side 0 trains on them as they are)", reduced);
+  }
+  return text;
 }
 
-void PrintSummary(const TrainSummary& summary, const TrainState& begin, size_t n_test_views) {
+void PrintSummary(const TrainSummary& summary, const TrainingSession& session) {
+  const TrainState& begin = session.state;
   const auto millions = [](double n) { return n / 1e6; };
   // A resumed checkpoint holds no time, so time and rate are those of this run.
   fmt::print("trained {}, {:.1f} M samples{} in {} ({:.2f} M samples/s)\n",
@@ -87,8 +115,12 @@ void PrintSummary(const TrainSummary& summary, const TrainState& begin, size_t n
   if (std::isnan(*summary.psnr)) {
     fmt::print("no test views, no PSNR\n");
   } else {
-    fmt::print("PSNR {:.2f} dB ({} background, {})\n", *summary.psnr,
-               BackgroundName(begin.evaluation_background), Counted(n_test_views, "test view"));
+    const std::string reduced = ReductionText(session.reductions.test);
+    fmt::print("PSNR {:.2f} dB ({} background, {}{})\n", *summary.psnr,
+               BackgroundName(begin.evaluation_background),
+               Counted(session.scene.test.size(), "test view"),
+               reduced.empty() ? "" : " of " + reduced);
+    if (*summary.psnr < kLowPsnr) fmt::print(stderr, "{}\n", kLowPsnrAdvice);
   }
 }
 
@@ -97,7 +129,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   ThreadPool pool(ThreadsFor(flags.threads));
   NERF_RETURN_IF_ERROR(CreateFolder(flags.out));
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
-  TrainRequest request{flags.dataset, config, flags.resume, flags.init, flags.device};
+  TrainRequest request{flags.dataset, config, flags.resume, flags.init, flags.device, true};
   std::vector<SceneProblem> problems;
   auto session = OpenTrainingSession(request, &pool, &problems, signals->token());
   if (!session.ok()) {
@@ -125,7 +157,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
         ShellWord(flags.dataset), ShellWord(console.checkpoint()), ShellWord(flags.out)));
   }
   if (!flags.json) {
-    PrintSummary(result.summary, s.state, s.scene.test.size());
+    PrintSummary(result.summary, s);
     return absl::OkStatus();
   }
   result.summary.checkpoint = console.checkpoint();
@@ -209,7 +241,16 @@ std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags)
   command->add_option("--init-scope", flags->init_scope, "which weights to start from: all")
       ->capture_default_str()
       ->needs(init);
-  return {method, seed, background, test_every, set, init};
+  auto* max_side = command
+                       ->add_option("--max-side", flags->max_side,
+                                    "reduce pictures to this longer side in pixels; 0: use them as "
+                                    "they are; default: by the budget, never below 1 megapixel")
+                       ->check(CLI::Range(0, 16384));
+  auto* downscale =
+      command->add_option("--downscale", flags->downscale, "divide the pictures' sides by this")
+          ->check(CLI::Range(1, 64))
+          ->excludes(max_side);
+  return {method, seed, background, test_every, set, init, max_side, downscale};
 }
 
 // Options that do not change the trained bytes.

@@ -17,11 +17,6 @@ constexpr double kLogIntervalSeconds = 5;
 
 }  // namespace
 
-std::string ClockText(double seconds) {
-  const auto whole = static_cast<int64_t>(std::lround(std::min(seconds, 1e9)));
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
-}
-
 TrainConsole::TrainConsole(std::string out, ProgressStyle style, const DeviceMonitor* monitor,
                            const Clock* clock)
     : out_(std::move(out)),

@@ -12,9 +12,6 @@
 
 namespace nerf {
 
-// "3:07": minutes and seconds.
-std::string ClockText(double seconds);
-
 // Shows a training of the `train` command: progress for people on stderr, or JSON lines on stdout.
 // Writes previews, checkpoint and model into a folder.
 class TrainConsole final : public TrainingRunObserver {

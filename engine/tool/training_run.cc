@@ -87,7 +87,9 @@ absl::StatusOr<TrainingRunResult> RunTraining(TrainingSession* session,
     TrainingRunObserver* observer;
     ~AtEnd() { observer->OnEnd(); }
   } at_end{observer};
-  return TrainAndEvaluate(*session, &trainer, options.evaluate, pool, *clock, observer, stop);
+  return TrainAndEvaluate(*session, &trainer,
+                          options.evaluate && session->state.config.evaluate != 0, pool, *clock,
+                          observer, stop);
 }
 
 }  // namespace nerf

@@ -12,7 +12,9 @@
 #include "common/error_reason.h"
 #include "common/file_io.h"
 #include "common/status_macros.h"
+#include "engine/config/view_limits.h"
 #include "engine/methods/describe/method_descriptions.h"
+#include "engine/tool/picture_limits.h"
 #include "engine/tool/training_methods.h"
 #include "engine/train/memory_estimate.h"
 #include "engine/train/tensor_file.h"
@@ -144,27 +146,34 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
   return start;
 }
 
-absl::StatusOr<Scene> LoadSceneThatFits(const std::string& dataset, const TrainConfig& config,
-                                        ThreadPool* pool, std::vector<SceneProblem>* problems,
-                                        const std::stop_token& stop) {
+// Sets config->max_side to what it stands for, and *reductions.
+absl::StatusOr<Scene> LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
+                                        std::vector<SceneProblem>* problems,
+                                        const std::stop_token& stop, TrainConfig* config,
+                                        Reductions* reductions) {
+  const std::string& dataset = request.dataset;
   std::error_code ignored;
   if (!std::filesystem::is_directory(dataset, ignored)) {
     return absl::NotFoundError(fmt::format("{}: there is no such folder", dataset));
   }
   SceneOptions options;
   // Unset if it is the default: the reader warns about a test_every that has no effect.
-  if (config.test_every != TrainConfig().test_every) options.test_every = config.test_every;
+  if (config->test_every != TrainConfig().test_every) options.test_every = config->test_every;
   options.pool = pool;
   options.stop = stop;
   options.decode_images = false;
-  const SceneDescription description = DescribeScene(dataset, options);
+  options.follow_links = request.follow_links;
+  SceneDescription description = DescribeScene(dataset, options);
   if (stop.stop_requested()) return absl::CancelledError("reading the data set was stopped");
   if (!description.ok()) {
     *problems = description.problems;
     return ProblemsToStatus(dataset, *problems);
   }
+  config->max_side = options.max_side = MaxSideOf(*config, description, request.device);
+  options.max_test_pixels = kMaxDefaultViewPixels;
+  *reductions = ReduceViews(options, &description);
   const std::optional<uint64_t> available = AvailableMemoryBytes();
-  NERF_RETURN_IF_ERROR(CheckFits(Estimate(config, description, pool->n_threads()), available));
+  NERF_RETURN_IF_ERROR(CheckFits(Estimate(*config, description, pool->n_threads()), available));
   options.decode_images = true;
   options.memory_limit_bytes = available.value_or(0);
   absl::StatusOr<Scene> scene = LoadScene(dataset, options, problems);
@@ -183,12 +192,14 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const std::stop_token& stop) {
   NERF_ASSIGN_OR_RETURN(StartingPoint start, ReadStartingPoint(request));
   auto session = std::make_unique<TrainingSession>();
-  NERF_ASSIGN_OR_RETURN(session->scene,
-                        LoadSceneThatFits(request.dataset, start.config, pool, problems, stop));
+  NERF_ASSIGN_OR_RETURN(session->scene, LoadSceneThatFits(request, pool, problems, stop,
+                                                          &start.config, &session->reductions));
   TrainState& state = session->state;
   if (start.resumed.has_value()) {
     NERF_RETURN_IF_ERROR(CheckSameScene(*start.resumed, session->scene, request.dataset));
     state = *std::move(start.resumed);
+    // Checkpoints of versions that did not store them.
+    if (state.capture.empty()) state.capture = CaptureViewsOf(session->scene.train);
   } else {
     const Scene& s = session->scene;
     state.config = start.config;
@@ -199,6 +210,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     state.evaluation_background = EvaluationBackground(state.config.background, s.has_alpha);
     state.reference_camera =
         s.test.empty() ? s.train[s.train.size() / 2].camera : s.test[s.test.size() / 2].camera;
+    state.capture = CaptureViewsOf(s.train);
     state.n_train_views = static_cast<uint32_t>(s.train.size());
     state.n_test_views = static_cast<uint32_t>(s.test.size());
   }

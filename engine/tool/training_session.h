@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/scene/reduce_views.h"
 #include "engine/scene/scene.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/train/checkpoint.h"
@@ -23,6 +24,7 @@ struct TrainRequest {
   std::string resume;   // checkpoint file; empty: from the start
   std::string init;     // model or checkpoint file; empty: from scratch
   std::string device = "cpu";
+  bool follow_links = false;  // SceneOptions
 };
 
 // Everything that a Trainer needs.
@@ -30,6 +32,7 @@ struct TrainingSession {
   Scene scene;
   TrainState state;
   std::unique_ptr<TrainingStep> step;
+  Reductions reductions;  // of pictures, from the sizes of their files
 };
 
 // Reads the files, checks that they fit together and into memory, loads the images and makes the

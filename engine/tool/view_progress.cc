@@ -13,9 +13,19 @@ constexpr absl::Duration kLogInterval = absl::Seconds(5);
 
 }  // namespace
 
+std::string ClockText(double seconds) {
+  const auto whole = static_cast<int64_t>(std::lround(std::min(seconds, 1e9)));
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
 ViewProgress::ViewProgress(std::string_view what, const Clock* clock, ProgressStyle style,
                            size_t n_views, std::FILE* out)
-    : what_(what), clock_(clock), style_(style), n_views_(n_views), out_(out) {
+    : what_(what),
+      clock_(clock),
+      style_(style),
+      n_views_(n_views),
+      out_(out),
+      begin_(clock->Now()) {
   Print();
 }
 
@@ -25,7 +35,8 @@ ViewProgress::~ViewProgress() {
 
 void ViewProgress::Add() {
   ++n_done_;
-  if (clock_->Now() >= next_) Print();
+  const bool is_long = n_done_ == 1 && style_ == ProgressStyle::kLog && Left() > kLogInterval;
+  if (is_long || clock_->Now() >= next_) Print();
 }
 
 void ViewProgress::Print() {
@@ -35,13 +46,22 @@ void ViewProgress::Print() {
     line["event"] = what_;
     line["view"] = n_done_;
     line["views"] = n_views_;
+    if (n_done_ > 0) line["seconds_left"] = JsonNumber(absl::ToDoubleSeconds(Left()));
     fmt::print(out_, "{}", JsonLine(line));
   } else {
     const bool terminal = style_ == ProgressStyle::kTerminal;
-    fmt::print(out_, "{}{}: {} of {} views{}", terminal ? "\r" : "", what_, n_done_, n_views_,
-               terminal ? "\x1b[K" : "\n");
+    const std::string left =
+        n_done_ > 0 ? fmt::format(", about {} left", ClockText(absl::ToDoubleSeconds(Left()))) : "";
+    fmt::print(out_, "{}{}: {} of {} views{}{}", terminal ? "\r" : "", what_, n_done_, n_views_,
+               left, terminal ? "\x1b[K" : "\n");
   }
   std::fflush(out_);
+}
+
+absl::Duration ViewProgress::Left() const {
+  if (n_done_ == 0) return absl::InfiniteDuration();
+  return (clock_->Now() - begin_) / static_cast<double>(n_done_) *
+         static_cast<double>(n_views_ - n_done_);
 }
 
 ProgressStyle ConsoleStyle(bool json) {

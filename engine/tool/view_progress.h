@@ -12,9 +12,14 @@ namespace nerf {
 // log.
 enum class ProgressStyle { kJson, kTerminal, kLog };
 
-// Prints how many views are done: at the start, then at most once a second, in a log once in five
-// seconds. `what` is the verb, "evaluating". As JSON: {"event":"evaluating","view":3,"views":25}
-// when 3 views are done. The destructor clears the terminal's line. Used from one thread.
+// "3:07": minutes and seconds.
+std::string ClockText(double seconds);
+
+// Prints how many views are done and how long the others will take: at the start, then at most once
+// a second; in a log after the first view if there is much to come, then once in five seconds.
+// `what` is the verb, "evaluating". As JSON: {"event":"evaluating","view":3,"views":25,
+// "seconds_left":2.2} when 3 views are done. The destructor clears the terminal's line. Used from
+// one thread.
 class ViewProgress {
  public:
   // clock and out outlive it.
@@ -29,12 +34,15 @@ class ViewProgress {
 
  private:
   void Print();
+  // Unknown, and infinite, before the first view is done.
+  absl::Duration Left() const;
 
   const std::string what_;
   const Clock* const clock_;
   const ProgressStyle style_;
   const size_t n_views_;
   std::FILE* const out_;
+  const SteadyTime begin_;
   size_t n_done_ = 0;
   SteadyTime next_;
 };

@@ -5,11 +5,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/base/aabb.h"
 #include "engine/scene/camera.h"
 #include "engine/train/checkpoint.h"
 
 namespace nerf {
+
+// The camera in the asked size, in pixels. One side of 0 follows the aspect. 0 for both takes the
+// camera's size, if `limited` reduced to kMaxDefaultViewPixels. Errors: InvalidArgument beyond the
+// limits of a view.
+absl::StatusOr<Camera> CameraOfSize(const Camera& camera, int width, int height, bool limited);
 
 // The cameras of a camera file, in the training frame of `state`, with the size width x height. If
 // both are 0 the camera's size is used; if one is 0 the aspect ratio is kept; frames without a size
@@ -20,11 +24,5 @@ absl::StatusOr<std::vector<Camera>> CamerasOfFile(const std::string& path, const
 absl::StatusOr<std::vector<Camera>> CamerasFromText(std::string_view json_text,
                                                     std::string_view source,
                                                     const TrainState& state, int width, int height);
-
-// `count` cameras on a circle around the center of the occupied box, with the intrinsics of
-// state.reference_camera. Size as above.
-absl::StatusOr<std::vector<Camera>> CamerasOfOrbit(const TrainState& state,
-                                                   const Aabb& occupied_box, int count, int width,
-                                                   int height);
 
 }  // namespace nerf

@@ -245,6 +245,7 @@ void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* fi
   StoreGeometry(state.geometry, &m);
   StoreCamera(state.reference_camera, &m);
   m["evaluation_background"] = BackgroundName(state.evaluation_background);
+  StoreCaptureViews(state.capture, &m);
   m["views"] = Text(state.n_train_views, state.n_test_views);
   m["step"] = Text(state.step);
   m["samples"] = Text(state.n_trained);
@@ -285,6 +286,11 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
     state.evaluation_background = Background::kBlack;
   } else if (background != BackgroundName(Background::kWhite)) {
     reader.Fail("evaluation_background", "is neither white nor black");
+  }
+  if (const absl::Status capture = LoadCaptureViews(file.metadata, &state.capture);
+      !capture.ok() && reader.status.ok()) {
+    reader.status =
+        absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(capture.message())));
   }
   reader.Numbers<uint32_t>("views", 0, UINT32_MAX, {&state.n_train_views, &state.n_test_views});
   reader.One<uint32_t>("step", 0, UINT32_MAX, &state.step);

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/config/train_config.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
+#include "engine/train/capture_views.h"
 #include "engine/train/tensor_file.h"
 #include "engine/train/watchdog.h"
 
@@ -26,6 +28,8 @@ struct TrainState {
   Camera reference_camera;  // a view of the scene, training frame: size and lens of an orbit
   // What the data set held, so that a checkpoint is not continued on another one.
   uint32_t n_train_views = 0, n_test_views = 0;
+  // Cameras of the training views, for paths near them; empty in files that do not store them.
+  std::vector<CaptureView> capture;
 
   uint32_t step = 0;  // finished
   int64_t n_trained = 0, n_marched = 0, n_rays = 0;

@@ -1,21 +1,10 @@
 #pragma once
 
 #include "engine/base/parallel_for.h"
-#include "engine/base/vec3.h"
 #include "engine/scene/image.h"
+#include "engine/scene/image_compare.h"  // IWYU pragma: export
 
 namespace nerf {
-
-// Highest reported PSNR, also of equal images.
-inline constexpr double kMaxPsnr = 100;
-
-// RGB image of the same size, composited on `background` (white or black) in sRGB values and
-// rounded to 8 bits. Images without alpha are copied.
-ImageU8 CompositedOn(const ImageU8& image, Vec3 background);
-
-// Peak signal-to-noise ratio of two RGB images of one size, in dB, over all pixels and channels.
-double Psnr(const ImageU8& a, const ImageU8& b);
-double PsnrFromSquaredError(double mean_squared_error);
 
 // Structural similarity: gaussian window 11x11 of sigma 1.5, over the pixels whose window lies in
 // the image, mean of channels. NaN for images smaller than the window.

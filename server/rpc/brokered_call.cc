@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/rpc/status_conversion.h"
+#include "server/rpc/render_reply.h"
 
 namespace nerf {
 namespace {
@@ -50,6 +51,10 @@ void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
         absl::DeadlineExceededError("the deadline passed before the request reached a worker"));
   }
   request->timeout = timeout;
+  {
+    MutexLock lock(mu_);
+    in_blobs_ = request->message.render().view().in_blobs();
+  }
   const absl::StatusOr<uint64_t> number = services_.broker.Start(
       *std::move(request), [call = shared_from_this()](absl::StatusOr<BrokerReply> reply) {
         call->FinishOnce(std::move(reply));
@@ -77,11 +82,17 @@ void BrokeredCall::OnCancel() {
 }
 
 void BrokeredCall::FinishOnce(absl::StatusOr<BrokerReply> reply) {
+  bool writes_blobs = false;
   {
     MutexLock lock(mu_);
     if (std::exchange(finished_, true)) return;
+    writes_blobs = reply.ok() && (in_blobs_ || reply->bytes.size() > kMaxInlineImageBytes);
   }
-  Finish(ToGrpcStatus(complete_(std::move(reply))));
+  auto finish = [call = shared_from_this(), reply = std::move(reply)]() mutable {
+    call->Finish(ToGrpcStatus(call->complete_(std::move(reply))));
+  };
+  if (writes_blobs) return services_.executor.Post(Lane::kUpload, std::move(finish));
+  finish();
 }
 
 void BrokeredCall::OnDone() {

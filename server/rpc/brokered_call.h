@@ -23,7 +23,8 @@ class BrokeredCall final : public grpc::ServerUnaryReactor,
  public:
   // Makes the request. Runs on the executor.
   using Prepare = std::function<absl::StatusOr<BrokerRequest>()>;
-  // Fills the response from the worker's reply. Also called with errors, which it may replace.
+  // Fills the response from the worker's reply. Also called with errors, which it may replace. Runs
+  // on the executor where the reply becomes blobs.
   using Complete = std::function<absl::Status(absl::StatusOr<BrokerReply>)>;
 
   // Authorizes and starts the call. Returns the reactor for gRPC.
@@ -46,6 +47,7 @@ class BrokeredCall final : public grpc::ServerUnaryReactor,
   std::shared_ptr<BrokeredCall> self_ ABSL_GUARDED_BY(mu_);
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool in_blobs_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<uint64_t> number_ ABSL_GUARDED_BY(mu_);
 };
 

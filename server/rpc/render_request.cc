@@ -16,7 +16,7 @@ namespace nerf {
 namespace {
 
 constexpr uint32_t kMaxSide = kMaxViewSide;
-constexpr size_t kMaxReplyBytes = size_t{3} << 20;
+constexpr size_t kMaxReplyBytes = (size_t{64} << 20) + 4096;  // of images, and the fields
 
 void CheckCamera(const v1::Camera& camera, RequestCheck& check) {
   const auto require_side = [&](std::string_view field, uint32_t side) {
@@ -139,6 +139,8 @@ absl::Status CheckView(const v1::RenderImageRequest& request) {
                   fmt::format("must be 1 to {}", kMaxOrbitViews));
     check.Require(orbit.index() < std::max(orbit.count(), 1u), "orbit.index",
                   "must be below count");
+    check.Require(v1::PathKind_IsValid(orbit.path()), "orbit.path",
+                  "is not a path known to this server");
   }
   check.Require(request.width() <= kMaxSide, "width", fmt::format("must be at most {}", kMaxSide));
   check.Require(request.height() <= kMaxSide, "height",

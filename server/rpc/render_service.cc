@@ -1,29 +1,15 @@
 #include "server/rpc/render_service.h"
 
-#include <fmt/format.h>
-
 #include <string>
 
 #include "absl/strings/ascii.h"
 #include "common/error_reason.h"
-#include "common/status_macros.h"
 #include "server/rpc/brokered_call.h"
-#include "server/rpc/convert_common.h"
+#include "server/rpc/render_reply.h"
 #include "server/rpc/render_request.h"
 
 namespace nerf {
 namespace {
-
-absl::Status ParseReply(const absl::StatusOr<BrokerReply>& reply,
-                        v1::RenderImageResponse* response) {
-  NERF_RETURN_IF_ERROR(reply.status());
-  if (!response->ParseFromString(reply->bytes)) {
-    response->Clear();
-    return absl::InternalError(fmt::format("worker {} sent no image", reply->worker));
-  }
-  response->set_worker(WorkerName(reply->worker));
-  return absl::OkStatus();
-}
 
 std::string ResultLabel(const absl::Status& status) {
   if (status.ok()) return "ok";
@@ -39,8 +25,11 @@ grpc::ServerUnaryReactor* RenderService::RenderImage(grpc::CallbackServerContext
   return BrokeredCall::Begin(
       services_, "nerf.v1.RenderService/RenderImage", context,
       [=, this] { return PrepareRender(services_, *request); },
-      [this, response, start = services_.clock.Now()](absl::StatusOr<BrokerReply> reply) {
-        absl::Status status = ParseReply(reply, response);
+      [this, response, in_blobs = request->in_blobs(),
+       start = services_.clock.Now()](absl::StatusOr<BrokerReply> reply) {
+        const absl::Status status =
+            reply.ok() ? FillRenderResponse(*reply, in_blobs, services_.blobs, response)
+                       : reply.status();
         services_.metrics.RenderFinished("image", ResultLabel(status),
                                          absl::ToDoubleSeconds(services_.clock.Now() - start));
         return status;

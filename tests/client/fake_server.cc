@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "common/error_reason.h"
+#include "common/rpc/blob_client.h"
 #include "common/rpc/status_conversion.h"
 #include "common/sha256.h"
 #include "engine/scene/image_io.h"
@@ -274,6 +275,7 @@ class FakeRender final : public v1::RenderService::Service {
       rgb = state_->rendered_rgb;
     }
     RETURN_SCRIPTED_ERROR("RenderImage");
+    *response = state_->render_response;
     for (const int channel : request->channels()) {
       v1::RenderedImage* image = response->add_images();
       image->set_channel(static_cast<v1::RenderChannel>(channel));
@@ -286,6 +288,7 @@ class FakeRender final : public v1::RenderService::Service {
         image->set_content(fmt::format("image {} of call {}", channel, index));
       }
     }
+    if (state_->render_in_blobs) MoveIntoBlobs(response);
     response->set_width(8);
     response->set_height(6);
     response->set_far(request->orbit().index() == 1 ? 6.5 : 3.25);
@@ -293,6 +296,15 @@ class FakeRender final : public v1::RenderService::Service {
   }
 
  private:
+  void MoveIntoBlobs(v1::RenderImageResponse* response) {
+    MutexLock lock(state_->mu);
+    for (v1::RenderedImage& image : *response->mutable_images()) {
+      *image.mutable_blob() = BlobOfBytes(image.content());
+      if (!state_->keep_blobs) state_->blobs[image.blob().sha256()] = image.content();
+      image.clear_content();
+    }
+  }
+
   FakeState* const state_;
 };
 

@@ -60,8 +60,11 @@ struct FakeState {
   // Runs after the first half of a blob was sent. The second half then waits until the client
   // cancels.
   std::function<void()> on_read;
-  std::string rendered_rgb;                // color views; empty: a text with the number of the call
-  std::vector<WatchScript> watch_scripts;  // one per stream
+  std::string rendered_rgb;  // color views; empty: a text with the number of the call
+  v1::RenderImageResponse render_response;  // of each view, but for its images and their size
+  bool render_in_blobs = false;             // images come as blobs
+  bool keep_blobs = false;                  // renders do not store theirs
+  std::vector<WatchScript> watch_scripts;   // one per stream
   v1::ValidateSceneResponse validation;
   size_t page_size_limit = 1000;
   std::function<void()> on_watch_message;  // after each message of a watch was sent

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "common/rpc/blob_client.h"
 #include "common/sha256.h"
 #include "fmt/format.h"
@@ -61,6 +63,15 @@ class ServiceTest : public testing::Test {
     v1::Model& model = state_.models.emplace_back();
     model.set_name("projects/default/models/mic");
     *model.mutable_blob() = BlobOfBytes(content);
+  }
+
+  // The words of the command that is suggested next, without the program.
+  static std::vector<std::string> Suggested(const CommandResult& result) {
+    const std::string start = "next: nerfctl ";
+    const size_t begin = result.err.find(start);
+    if (begin == std::string::npos) return {};
+    const std::string line = result.err.substr(begin + start.size());
+    return absl::StrSplit(line.substr(0, std::min(line.find("   ("), line.find('\n'))), ' ');
   }
 
   FakeState state_;

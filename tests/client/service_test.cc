@@ -141,22 +141,70 @@ TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
   EXPECT_EQ(result.out, "SUCCEEDED  j-fake  step 100  test PSNR 33.12 dB\n");
   EXPECT_THAT(result.err, HasSubstr("job j-fake RUNNING on w-1"));
   EXPECT_THAT(result.err, HasSubstr("step  10/100   10%"));
-  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --camera " + dir.path() +
-                                    " --out views   (nerfctl model promote j-fake keeps it)\n"))
-      << "its cameras stand on one side";
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --out views   "
+                                    "(nerfctl model promote j-fake keeps it)\n"));
 }
 
-TEST_F(ServiceTest, AfterAnObjectAnOrbitIsNextAndWhereTheCaptureIsNotKnownBothAreNamed) {
+// A program in the place of nerf-engine: copies a data set to where the posed one belongs.
+std::string FakeEngine(const TempDir& dir, const std::string& body) {
+  const std::string path = dir / "engine.sh";
+  std::ofstream(path) << "#!/bin/sh\n" << body;
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+TEST_F(ServiceTest, PhotographsWithoutPosesArePosedFirst) {
+  const TempDir dir, scene;
+  WriteScene(scene.path());
+  std::filesystem::create_directory(dir / "photos");
+  std::ofstream(dir / "photos/1.jpg") << "a photograph";
+  const std::string engine =
+      FakeEngine(dir, "echo \"matching features: 1 of 2\"\ncp -r " + scene.path() + " \"$4\"\n");
   ScriptSuccess();
-  CommandResult result = Run({"train", SourceDir() + "/examples/mic"});
+  const CommandResult result = Run({"train", dir / "photos", "--engine", engine});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --orbit 8 --out views   "
-                                    "(nerfctl model promote j-fake keeps it)\n"));
-  EXPECT_THAT(result.err, Not(HasSubstr("--camera")));
+  EXPECT_THAT(result.err, HasSubstr("photos has no poses. Finding them takes minutes: nerf-engine "
+                                    "pose " +
+                                    (dir / "photos") + " --out " + (dir / "photos-posed")));
+  EXPECT_THAT(result.err, HasSubstr("matching features: 1 of 2"));
+  EXPECT_EQ(state_.create_job.back().training_job().display_name(), "photos");
+  // The second training finds them.
   ScriptSuccess();
-  result = Run({"job", "watch", "j-fake"});
-  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --job j-fake --orbit 8 --out views"));
-  EXPECT_THAT(result.err, HasSubstr("not photographed from all sides: --camera"));
+  const CommandResult again = Run({"train", dir / "photos", "--engine", "/no/engine"});
+  EXPECT_EQ(again.exit_code, kOk) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("photos has no poses; using " + (dir / "photos-posed")));
+}
+
+TEST_F(ServiceTest, PhotographsThatCannotBePosedEndWithTheEnginesCode) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "photos");
+  std::ofstream(dir / "photos/1.jpg") << "a photograph";
+  const std::string engine = FakeEngine(dir, "echo \"error: 1 of 1: blur\"\nexit 9\n");
+  const CommandResult result = Run({"train", dir / "photos", "--engine", engine});
+  EXPECT_EQ(result.exit_code, kBadData);
+  EXPECT_THAT(result.err, HasSubstr("error: 1 of 1: blur"));
+  EXPECT_THAT(result.err, HasSubstr("no poses were found, so nothing was trained"));
+  EXPECT_EQ(Run({"train", dir / "photos", "--engine", "/no/engine"}).exit_code, kNotFound);
+  // A check alone takes no minutes.
+  const CommandResult check = Run({"train", dir / "photos", "--validate-only"});
+  EXPECT_EQ(check.exit_code, kBadData);
+  EXPECT_THAT(check.err, HasSubstr("nerf-engine pose"));
+}
+
+// Runs what is suggested as typed.
+TEST_F(ServiceTest, SuggestedCommandsRun) {
+  const TempDir dir;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  ScriptSuccess();
+  const CommandResult watched = Run({"job", "watch", "j-fake"});
+  EXPECT_THAT(Suggested(watched), ElementsAre("render", "--job", "j-fake", "--out", "views"));
+  EXPECT_EQ(Run(Suggested(watched)).exit_code, kOk);
+  EXPECT_EQ(state_.render.back().orbit().path(), v1::PATH_AUTO);
+  const CommandResult promoted = Run({"model", "promote", "j-1", "--id", "mic"});
+  EXPECT_THAT(Suggested(promoted), ElementsAre("render", "mic", "--out", "views"));
+  EXPECT_EQ(Run(Suggested(promoted)).exit_code, kOk);
+  std::filesystem::current_path(before);
 }
 
 TEST_F(ServiceTest, NextCommandsAreNotNamedToWhomDoesNotWantThem) {

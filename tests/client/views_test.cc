@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/child_process.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/file_io.h"
@@ -29,7 +30,7 @@ TEST_F(ServiceTest, PromoteTakesTheNewestCheckpointOfAJob) {
   ASSERT_EQ(state_.promote.size(), 1u);
   EXPECT_EQ(state_.promote[0].name(), "projects/default/trainingJobs/j-1/checkpoints/-");
   EXPECT_EQ(state_.promote[0].model_id(), "mic");
-  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render --model mic"));
+  EXPECT_THAT(result.err, HasSubstr("next: nerfctl render mic --out views"));
 }
 
 TEST_F(ServiceTest, DownloadWritesTheModelsFileWhole) {
@@ -94,9 +95,9 @@ TEST_F(ServiceTest, RenderWritesTheFilesOfAnOrbit) {
     names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());
-  EXPECT_THAT(names,
-              ElementsAre("depth.json", "depth_0000.png", "depth_0001.png", "opacity_0000.png",
-                          "opacity_0001.png", "rgb_0000.png", "rgb_0001.png"));
+  EXPECT_THAT(names, ElementsAre("depth.json", "depth_0000.png", "depth_0001.png",
+                                 "depth_color_0000.png", "depth_color_0001.png", "opacity_0000.png",
+                                 "opacity_0001.png", "rgb_0000.png", "rgb_0001.png"));
   EXPECT_EQ(ReadFile(dir / "deep/views/opacity_0001.png", 1000).value(), "image 3 of call 2");
   // Both depth maps are scaled to the larger far.
   const auto depth_of = [&](const char* name) {
@@ -110,6 +111,7 @@ TEST_F(ServiceTest, RenderWritesTheFilesOfAnOrbit) {
   EXPECT_EQ(state_.render[0].model(), "projects/default/models/mic");
   EXPECT_EQ(state_.render[1].orbit().index(), 1u);
   EXPECT_EQ(state_.render[1].orbit().count(), 2u);
+  EXPECT_EQ(state_.render[1].orbit().path(), v1::PATH_ORBIT);
   EXPECT_EQ(state_.render[1].width(), 8u);
   EXPECT_EQ(state_.render[1].height(), 0u);
 }
@@ -242,13 +244,89 @@ TEST_F(ServiceTest, RenderMayTakeTenMinutesOrAsLongAsTimeoutSays) {
   EXPECT_NEAR(limit_with({"--timeout", "1m"}), 1, 0.5);
 }
 
-TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViews) {
+TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViewsBesideTheirPhotographs) {
   const TempDir dir;
+  ImageU8 view{.width = 200, .height = 200, .n_channels = 3, .pixels = {}};
+  view.pixels.assign(size_t{200} * 200 * 3, 255);
+  state_.rendered_rgb = EncodePng(view).value();
   const CommandResult result = Run(
       {"render", "--job", "j-1", "--camera", SourceDir() + "/examples/mic", "--out", dir / "out"});
   EXPECT_EQ(result.exit_code, kOk) << result.err;
   ASSERT_EQ(state_.render.size(), 25u);
   EXPECT_EQ(state_.render[0].camera().width(), 200u);
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/rgb_r_0.png")) << "named after its photograph";
+  EXPECT_THAT(result.err, HasSubstr("PSNR of 25 views against their photographs: "));
+  const ImageU8 sheet = DecodeImage(dir / "out/compare.png").value();
+  EXPECT_EQ(sheet.width, 3 * 200 + 2 * 4);
+}
+
+TEST_F(ServiceTest, RenderWithoutACameraAsksForAPathThatSuits) {
+  const TempDir dir;
+  state_.render_response.set_path(v1::PATH_SPIRAL);
+  state_.render_response.set_seen_twice(0.5);
+  state_.render_response.set_full_width(4000);
+  state_.render_response.set_full_height(3000);
+  const CommandResult result = Run({"render", "mic", "--frames", "2", "--out", dir.path()});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  ASSERT_EQ(state_.render.size(), 2u);
+  EXPECT_EQ(state_.render[0].orbit().path(), v1::PATH_AUTO);
+  EXPECT_THAT(result.err, HasSubstr("2 views on a spiral around the mean camera, 8x6 (reduced from "
+                                    "4000x3000; --full-size renders all of it)"));
+  EXPECT_THAT(result.err, HasSubstr("warning: 2 of 2 views look where few photographs did (less "
+                                    "than 75% of what they show lies in two training views): "
+                                    "0000, 0001"));
+  EXPECT_EQ(Run({"render", "mic", "--full-size", "--out", dir.path()}).exit_code, kOk);
+  EXPECT_EQ(state_.render.size(), 10u);
+  EXPECT_TRUE(state_.render.back().orbit().full_size());
+}
+
+TEST_F(ServiceTest, CamerasOfMoreThanAMegapixelAreReducedUnlessAskedNotTo) {
+  const TempDir dir;
+  std::ofstream(dir / "camera.json") << R"({
+    "w": 4000, "h": 3000, "fl_x": 3000, "fl_y": 3000,
+    "frames": [{"transform_matrix": [[1,0,0,1],[0,1,0,2],[0,0,1,3],[0,0,0,1]]}]})";
+  std::vector<std::string> args = {"render", "m",        "--camera", dir / "camera.json",
+                                   "--out",  dir / "out"};
+  const CommandResult reduced = Run(args);
+  ASSERT_EQ(reduced.exit_code, kOk) << reduced.err;
+  EXPECT_LE(state_.render[0].width() * state_.render[0].height(), 1u << 20);
+  EXPECT_GT(state_.render[0].width(), 1000u);
+  EXPECT_THAT(reduced.err, HasSubstr("reduced from 4000x3000"));
+  args.push_back("--full-size");
+  EXPECT_EQ(Run(args).exit_code, kOk);
+  EXPECT_EQ(state_.render[1].width(), 0u);
+}
+
+TEST_F(ServiceTest, ImagesThatComeAsBlobsAreFetched) {
+  const TempDir dir;
+  state_.render_in_blobs = true;
+  state_.rendered_rgb = "the bytes of a picture";
+  const CommandResult result = Run({"render", "mic", "--frames", "1", "--out", dir.path()});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(ReadFile(dir / "rgb_0000.png", 1000).value(), state_.rendered_rgb);
+  for (auto& [digest, bytes] : state_.blobs) bytes.back() ^= 1;
+  state_.keep_blobs = true;
+  EXPECT_EQ(Run({"render", "mic", "--frames", "1", "--out", dir / "out"}).exit_code, kBug);
+}
+
+TEST_F(ServiceTest, ViewsBecomeAVideoAndWithoutAFolderTheImagesGo) {
+  if (!FindProgram("ffmpeg").ok()) GTEST_SKIP() << "no ffmpeg";
+  const TempDir dir;
+  ImageU8 view{.width = 64, .height = 48, .n_channels = 3, .pixels = {}};
+  view.pixels.assign(size_t{64} * 48 * 3, 200);
+  state_.rendered_rgb = EncodePng(view).value();
+  const CommandResult result =
+      Run({"render", "mic", "--frames", "6", "--fps", "3", "--video", dir / "v.mp4"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_EQ(result.out, "6 views in " + (dir / "v.mp4") + "\n");
+  EXPECT_GT(std::filesystem::file_size(dir / "v.mp4"), 500u);
+  EXPECT_FALSE(std::filesystem::exists(dir / "v.mp4.frames"));
+  // A video that cannot be made leaves its frames.
+  const CommandResult failed =
+      Run({"render", "mic", "--frames", "2", "--video", dir / "no/v.mp4", "--out", dir / "kept"});
+  EXPECT_NE(failed.exit_code, kOk);
+  EXPECT_TRUE(std::filesystem::exists(dir / "kept/rgb_0001.png"));
+  EXPECT_THAT(failed.err, HasSubstr("the frames are in " + (dir / "kept")));
 }
 
 TEST_F(ServiceTest, RenderShowsItsBarBeforeTheFirstViewIsThere) {

@@ -87,10 +87,13 @@ TEST(EngineConvertTest, OrbitHasNoCamera) {
   v1::RenderImageRequest view;
   view.mutable_orbit()->set_index(2);
   view.mutable_orbit()->set_count(5);
+  view.mutable_orbit()->set_path(v1::PATH_CAMERAS);
   const protocol::Render render = ToProtocol(view);
   EXPECT_EQ(render.camera, "");
   EXPECT_EQ(render.orbit_index, 2);
   EXPECT_EQ(render.orbit_count, 5);
+  EXPECT_EQ(render.path, "cameras");
+  EXPECT_FALSE(render.full_size);
   EXPECT_EQ(render.channels, std::vector<std::string>{"rgb"});
 }
 

@@ -78,6 +78,13 @@ TEST(EngineMessageTest, AnswersToRequestsSurviveARoundTrip) {
   EXPECT_EQ(RoundTrip(Working{"r"}).id, "r");
   const Rendered rendered =
       RoundTrip(Rendered{"r", {{"rgb", "/a"}, {"depth", "/b"}}, 4, 3, 2.5, 9, 0.25});
+  EXPECT_EQ(rendered.path, "");
+  EXPECT_FALSE(rendered.seen_twice.has_value());
+  const Rendered on_path =
+      RoundTrip(Rendered{"r", {{"rgb", "/a"}}, 4, 3, 0, 9, 0.25, "spiral", 40, 30, 0.5});
+  EXPECT_EQ(on_path.path, "spiral");
+  EXPECT_EQ(on_path.full_height, 30u);
+  EXPECT_EQ(on_path.seen_twice, 0.5);
   EXPECT_EQ(rendered.files.at("depth"), "/b");
   EXPECT_EQ(rendered.width, 4u);
   EXPECT_EQ(rendered.far, 2.5);

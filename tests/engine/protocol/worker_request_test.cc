@@ -78,6 +78,8 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   render.job = "j";
   render.orbit_index = 2;
   render.orbit_count = 5;
+  render.path = "spiral";
+  render.full_size = true;
   render.width = 4;
   render.height = 3;
   render.channels = {"rgb", "depth"};
@@ -87,6 +89,8 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   EXPECT_EQ(read.job, "j");
   EXPECT_EQ(read.orbit_index, 2);
   EXPECT_EQ(read.orbit_count, 5);
+  EXPECT_EQ(read.path, "spiral");
+  EXPECT_TRUE(read.full_size);
   EXPECT_EQ(read.width, 4);
   EXPECT_EQ(read.height, 3);
   EXPECT_EQ(read.channels, render.channels);

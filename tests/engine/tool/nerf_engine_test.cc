@@ -171,6 +171,25 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   EXPECT_NE(Bytes("python.txt").find("kind checkpoint"), std::string::npos);
 }
 
+TEST_F(NerfEngineTest, RenderWithoutACameraTakesAPathNearTheTrainingViews) {
+  ASSERT_EQ(Run(Train("o", 40)).code, 0);
+  const std::string model = dir_ / "o/model.safetensors";
+  const Outcome rendered = Run("render " + model + " --width 20 --out " + (dir_ / "r") + " --json");
+  ASSERT_EQ(rendered.code, 0) << rendered.err;
+  EXPECT_EQ(rendered.Last()["path"], "orbit") << "the cameras go around";
+  EXPECT_EQ(rendered.Last()["images"], 8);
+  EXPECT_EQ(rendered.Last()["seen_twice"].size(), 8u);
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "r/sheet.png"));
+  const Outcome along = Run("render " + model + " --path cameras --frames 3 --width 20 --out " +
+                            (dir_ / "along") + " --channels rgb,depth --json");
+  ASSERT_EQ(along.code, 0) << along.err;
+  EXPECT_EQ(along.Last()["path"], "cameras");
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "along/depth_color_0002.png"));
+  EXPECT_EQ(Run("render " + model).code, 2) << "neither --out nor --video";
+  EXPECT_EQ(Run("render " + model + " --path circle --out " + (dir_ / "c")).code, 2);
+  EXPECT_EQ(Run("render " + model + " --video v.gif --out " + (dir_ / "c")).code, 2);
+}
+
 TEST_F(NerfEngineTest, ProgressiveRenderEndsInTheSameBytes) {
   ASSERT_EQ(Run(Train("o", 5)).code, 0);
   const std::string render =

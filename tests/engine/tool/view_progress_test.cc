@@ -9,14 +9,14 @@
 namespace nerf {
 namespace {
 
-// Returns what is printed for ten views of 400 ms each.
-std::string PrintedFor(ProgressStyle style) {
+// Returns what is printed for ten views.
+std::string PrintedFor(ProgressStyle style, absl::Duration each = absl::Milliseconds(400)) {
   FakeClock clock;
   std::FILE* out = std::tmpfile();
   {
     ViewProgress progress("evaluating", &clock, style, 10, out);
     for (int i = 0; i < 10; ++i) {
-      clock.Advance(absl::Milliseconds(400));
+      clock.Advance(each);
       progress.Add();
     }
   }
@@ -30,19 +30,23 @@ std::string PrintedFor(ProgressStyle style) {
 TEST(ViewProgressTest, JsonSaysTheStartAndThenOneLineASecond) {
   EXPECT_EQ(PrintedFor(ProgressStyle::kJson),
             "{\"event\":\"evaluating\",\"view\":0,\"views\":10}\n"
-            "{\"event\":\"evaluating\",\"view\":3,\"views\":10}\n"
-            "{\"event\":\"evaluating\",\"view\":6,\"views\":10}\n"
-            "{\"event\":\"evaluating\",\"view\":9,\"views\":10}\n");
+            "{\"event\":\"evaluating\",\"view\":3,\"views\":10,\"seconds_left\":2.8}\n"
+            "{\"event\":\"evaluating\",\"view\":6,\"views\":10,\"seconds_left\":1.6}\n"
+            "{\"event\":\"evaluating\",\"view\":9,\"views\":10,\"seconds_left\":0.4}\n");
 }
 
 TEST(ViewProgressTest, TerminalIsRedrawnAndLeftEmpty) {
   EXPECT_EQ(PrintedFor(ProgressStyle::kTerminal),
-            "\revaluating: 0 of 10 views\x1b[K\revaluating: 3 of 10 views\x1b[K"
-            "\revaluating: 6 of 10 views\x1b[K\revaluating: 9 of 10 views\x1b[K\r\x1b[K");
+            "\revaluating: 0 of 10 views\x1b[K\revaluating: 3 of 10 views, about 0:03 left\x1b[K"
+            "\revaluating: 6 of 10 views, about 0:02 left\x1b[K\revaluating: 9 of 10 views, about "
+            "0:00 left\x1b[K\r\x1b[K");
 }
 
 TEST(ViewProgressTest, LogGetsALineInFiveSeconds) {
   EXPECT_EQ(PrintedFor(ProgressStyle::kLog), "evaluating: 0 of 10 views\n");
+  EXPECT_EQ(PrintedFor(ProgressStyle::kLog, absl::Seconds(2)).substr(0, 69),
+            "evaluating: 0 of 10 views\nevaluating: 1 of 10 views, about 0:18 left\n")
+      << "how long it will take is said after the first view";
 }
 
 }  // namespace

@@ -75,21 +75,6 @@ TEST(ViewRequestTest, HugeViewsAreRefusedBeforeAnythingIsAllocated) {
               StatusIs(StatusCode::kInvalidArgument));
 }
 
-TEST(ViewRequestTest, OrbitLooksAtTheOccupiedBoxWithTheScenesLens) {
-  const Aabb box = State().geometry.box;
-  const auto cameras = CamerasOfOrbit(State(), box, 4, 0, 0);
-  ASSERT_THAT(cameras, IsOk());
-  ASSERT_EQ(cameras->size(), 4u);
-  EXPECT_EQ((*cameras)[0].width, 60);
-  for (const Camera& camera : *cameras) {
-    EXPECT_NEAR(Norm(camera.camera_to_world.Column(3)), 3, 1e-4);
-    const Vec3 backward = camera.camera_to_world.Column(2);
-    EXPECT_NEAR(Dot(Normalized(camera.camera_to_world.Column(3)), backward), 1, 1e-4);
-  }
-  EXPECT_THAT(CamerasOfOrbit(State(), box, 0, 0, 0), StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_THAT(CamerasOfOrbit(State(), box, 1 << 30, 0, 0), StatusIs(StatusCode::kInvalidArgument));
-}
-
 TEST(ViewWriterTest, ChannelsAreReadAndUnknownOnesRefused) {
   const auto channels = ParseChannels({"depth", "rgb"});
   ASSERT_THAT(channels, IsOk());

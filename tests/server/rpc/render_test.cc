@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "common/error_reason.h"
+#include "common/sha256.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
@@ -169,13 +170,41 @@ TEST_F(RenderTest, ErrorOfTheWorkerReachesTheCallerWithItsReason) {
   EXPECT_THAT(outcome.get().status, FailsWith(StatusCode::kDataLoss, reason::kCheckpointCorrupt));
 }
 
-TEST_F(RenderTest, ReplyOverThreeMebibytesIsRefusedAndTheWorkerToldToStop) {
+// 3 MiB fit a message; more images come as blobs, which a client reads like any other.
+TEST_F(RenderTest, ImagesTooLargeForAMessageComeAsBlobs) {
+  for (const bool asked : {false, true}) {
+    v1::RenderImageRequest request = View();
+    request.set_training_job(job_);
+    request.set_in_blobs(asked);
+    auto outcome = Render(request);
+    const auto task = worker_->WaitForRequest();
+    ASSERT_TRUE(task.has_value());
+    const std::string content(asked ? 100 : 5'000'000, 'x');
+    v1::RenderImageResponse image;
+    image.add_images()->set_content(content);
+    image.mutable_images(0)->mutable_blob()->set_sha256("of the worker's own choice");
+    const std::string bytes = image.SerializeAsString();
+    for (size_t begin = 0; begin < bytes.size(); begin += 1 << 20) {
+      Reply(task->request_id(), bytes.substr(begin, 1 << 20), begin + (1 << 20) >= bytes.size());
+    }
+    const Outcome result = outcome.get();
+    ASSERT_THAT(result.status, IsOk());
+    ASSERT_EQ(result.response.images_size(), 1);
+    EXPECT_EQ(result.response.images(0).content(), "");
+    const v1::BlobRef& blob = result.response.images(0).blob();
+    EXPECT_EQ(blob.sha256(), Sha256Hex(content));
+    EXPECT_EQ(blob.size_bytes(), static_cast<double>(content.size()));
+    EXPECT_TRUE(server_.blobs->Has({blob.sha256(), content.size()}));
+  }
+}
+
+TEST_F(RenderTest, ReplyOverSixtyFourMebibytesIsRefusedAndTheWorkerToldToStop) {
   v1::RenderImageRequest request = View();
   request.set_training_job(job_);
   auto outcome = Render(request);
   const auto task = worker_->WaitForRequest();
   ASSERT_TRUE(task.has_value());
-  for (int i = 0; i < 4; ++i) Reply(task->request_id(), std::string(1 << 20, 'x'), false);
+  for (int i = 0; i < 65; ++i) Reply(task->request_id(), std::string(1 << 20, 'x'), false);
   EXPECT_THAT(outcome.get().status, FailsWith(StatusCode::kResourceExhausted, reason::kSizeLimit));
   const auto cancel = worker_->WaitForRequest();
   ASSERT_TRUE(cancel.has_value());

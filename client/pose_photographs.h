@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+namespace nerf {
+
+class Session;
+
+struct PoseOutcome {
+  int exit_code = 0;   // other than 0: it failed, and the reason was printed
+  std::string folder;  // of the data set
+};
+
+// The data set to train for a folder that the user named. If it holds photographs or films and no
+// poses, the program `engine` (nerf-engine) finds them and writes FOLDER-posed, which takes
+// minutes; a data set that is there already is used. Any other folder is returned as it is.
+PoseOutcome FolderWithPoses(Session& session, const std::string& folder, const std::string& engine);
+
+}  // namespace nerf

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/scene/camera.h"
+#include "engine/scene/camera_file.h"
+
+namespace nerf {
+
+// A camera path that another program saved. Its cameras are in the frame that the program
+// normalizes its scenes to, which is the training frame of a model of the same data set.
+struct CameraPathFile {
+  std::vector<Camera> cameras;
+  bool are_keyframes = false;  // of a path through them; otherwise each is a view
+  bool is_loop = false;
+  double seconds = 0;  // 0: not stated
+  std::vector<std::string> warnings;
+};
+
+// Whether this JSON text is such a file: an object with `camera_path` (nerfstudio) or `path`
+// (instant-ngp's base_cam.json).
+bool IsCameraPath(std::string_view json_text);
+
+// Reads nerfstudio's camera_path.json: camera_path[] of camera_to_world (16 numbers, row by row),
+// fov (vertical, degrees) and aspect; render_width, render_height, seconds, is_cycle. Or
+// instant-ngp's base_cam.json: path[] of R (quaternion x, y, z, w), T and fov (vertical, degrees),
+// its axes with y down, positions in the unit cube; loop, duration_seconds. The latter states no
+// size: `absent_size` is taken. Errors: InvalidArgument that lists every problem with its field.
+absl::StatusOr<CameraPathFile> ParseCameraPath(std::string_view json_text, std::string_view source,
+                                               PictureSize absent_size);
+
+}  // namespace nerf

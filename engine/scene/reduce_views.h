@@ -1,0 +1,20 @@
+#pragma once
+
+#include "engine/scene/image_resize.h"
+#include "engine/scene/scene_reader.h"
+
+namespace nerf {
+
+// What was reduced: the sizes of the largest picture before and after; 0 where no picture was.
+struct Reduction {
+  ReducedSize from, to;
+};
+
+// Reduces the cameras of the views, and with them what DecodeViews makes of their pictures, to
+// options.max_side and options.max_test_pixels; corrects description->image_bytes.
+struct Reductions {
+  Reduction train, test;
+};
+Reductions ReduceViews(const SceneOptions& options, SceneDescription* description);
+
+}  // namespace nerf

@@ -1,0 +1,92 @@
+#include "engine/scene/view_list.h"
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "engine/scene/camera_path_file.h"
+#include "engine/scene/scene_files.h"
+#include "engine/scene/scene_problem.h"
+#include "engine/scene/scene_reader.h"
+
+namespace nerf {
+namespace {
+
+constexpr uint64_t kMaxListBytes = uint64_t{64} << 20;
+
+std::string AsFileName(const std::string& text) {
+  std::string name = text;
+  for (char& c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte == 0x7f || c == '/' || c == '\\') c = '_';
+  }
+  return name;
+}
+
+absl::StatusOr<ViewList> ReadListFile(const std::string& path, PictureSize absent_size) {
+  ViewList list;
+  const absl::StatusOr<std::string> text = ReadRegularFile(path, kMaxListBytes);
+  if (text.ok() && IsCameraPath(*text)) {
+    NERF_ASSIGN_OR_RETURN(CameraPathFile file, ParseCameraPath(*text, path, absent_size));
+    for (const Camera& camera : file.cameras) list.views.push_back({camera, "", ""});
+    list.in_training_frame = true;
+    list.are_keyframes = file.are_keyframes;
+    list.is_loop = file.is_loop;
+    list.seconds = file.seconds;
+    list.warnings = std::move(file.warnings);
+    return list;
+  }
+  NERF_ASSIGN_OR_RETURN(const std::vector<Camera> cameras, ReadCameraFile(path, absent_size));
+  for (const Camera& camera : cameras) list.views.push_back({camera, "", ""});
+  return list;
+}
+
+}  // namespace
+
+std::vector<std::string> ViewNames(const std::vector<std::string>& photographs) {
+  std::map<std::string, int> stems;
+  const auto stem_of = [](const std::string& file) {
+    return AsFileName(std::filesystem::path(file).stem().string());
+  };
+  for (const std::string& file : photographs) ++stems[stem_of(file)];
+  std::set<std::string> taken;
+  std::vector<std::string> names;
+  for (const std::string& file : photographs) {
+    std::string name = stem_of(file);
+    if (stems[name] > 1) {
+      name = AsFileName(std::filesystem::path(file).replace_extension("").string());
+    }
+    const std::string wanted = name;
+    for (int n = 2; !taken.insert(name).second; ++n) name = absl::StrCat(wanted, "_", n);
+    names.push_back(name);
+  }
+  return names;
+}
+
+absl::StatusOr<ViewList> ReadViewList(const std::string& path, PictureSize absent_size) {
+  ViewList list;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {
+    return ReadListFile(path, absent_size);
+  }
+  SceneOptions options;
+  options.decode_images = false;
+  options.follow_links = true;
+  const SceneDescription scene = DescribeScene(path, options);
+  if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
+  std::vector<std::string> files;
+  for (const ViewDescription& view : scene.test.empty() ? scene.train : scene.test) {
+    list.views.push_back(
+        {ToOwnFrame(view.camera, scene.geometry.frame), path + "/" + view.file, ""});
+    files.push_back(view.file);
+  }
+  const std::vector<std::string> names = ViewNames(files);
+  for (size_t i = 0; i < names.size(); ++i) list.views[i].name = names[i];
+  return list;
+}
+
+}  // namespace nerf

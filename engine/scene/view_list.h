@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/scene/camera.h"
+#include "engine/scene/camera_file.h"
+
+namespace nerf {
+
+// A view that is asked for.
+struct ListedCamera {
+  Camera camera;
+  std::string photograph;  // path of the picture taken from there; empty where there is none
+  std::string name;        // names the view's files; empty: its number does
+};
+
+struct ViewList {
+  std::vector<ListedCamera> views;
+  // The cameras are in the model's training frame. Otherwise in the data set's own frame.
+  bool in_training_frame = false;
+  // The cameras are keyframes of a path, which lasts `seconds` (0: not stated) and may be closed.
+  bool are_keyframes = false, is_loop = false;
+  double seconds = 0;
+  std::vector<std::string> warnings;
+};
+
+// Reads the views that `path` lists: a camera file (ReadCameraFile), a camera path of nerfstudio or
+// instant-ngp (ParseCameraPath), or a data set's folder, whose test views are taken, or all if it
+// has none. Views of a folder are named after their photographs,
+// each differently. Errors as ReadCameraFile.
+absl::StatusOr<ViewList> ReadViewList(const std::string& path, PictureSize absent_size = {});
+
+// Names for files from names of photographs: their stems, with their folders where two are alike.
+std::vector<std::string> ViewNames(const std::vector<std::string>& photographs);
+
+}  // namespace nerf

@@ -1,0 +1,161 @@
+#include "engine/tool/view_paths.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "common/status_macros.h"
+#include "engine/config/view_limits.h"
+#include "engine/tool/view_request.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMaxGroundViews = 8;  // that are rendered to find the ground
+constexpr int kGroundWidth = 16, kGroundHeight = 12;
+constexpr uint8_t kOpaque = 128;  // of an opacity of 255
+constexpr int kSampledSide = 48;  // points of a view along each side that are looked for
+
+CaptureCamera CaptureOf(const Camera& camera) {
+  CaptureCamera capture;
+  capture.camera_to_world = camera.camera_to_world;
+  capture.left = -camera.cx / camera.fl_x;
+  capture.right = (static_cast<float>(camera.width) - camera.cx) / camera.fl_x;
+  capture.bottom = -(static_cast<float>(camera.height) - camera.cy) / camera.fl_y;
+  capture.top = camera.cy / camera.fl_y;
+  return capture;
+}
+
+// +Z of the files whose formats mean something by it, in the training frame.
+std::optional<Vec3> FileUp(const SceneGeometry& geometry) {
+  if (geometry.flavor == SceneFlavor::kColmap) return std::nullopt;
+  const Vec3 up = geometry.frame.own_to_training.ApplyToDirection({0, 0, 1});
+  const float length = Norm(up);
+  if (!(length > 0)) return std::nullopt;
+  return up * (1 / length);
+}
+
+// Points that some of the training views show, from small renders of them.
+std::vector<Vec3> SurfacePoints(const TrainState& state, SceneRenderer* renderer) {
+  std::vector<Vec3> points;
+  RenderOptions options;
+  options.background = BackgroundColor(state.evaluation_background);
+  options.min_transmittance = state.config.min_transmittance;
+  const size_t n = std::min(state.capture.size(), kMaxGroundViews);
+  for (size_t i = 0; i < n; ++i) {
+    const Camera camera =
+        Resized(state.capture[i * state.capture.size() / n].camera, kGroundWidth, kGroundHeight);
+    ViewPicture view;
+    if (!renderer->Render(camera, options, {}, &view)) return points;
+    for (int y = 0; y < kGroundHeight; ++y) {
+      for (int x = 0; x < kGroundWidth; ++x) {
+        const float depth = view.depths[static_cast<size_t>(y) * kGroundWidth + x];
+        if (view.rgba.Pixel(x, y)[3] < kOpaque || !(depth > 0)) continue;
+        const Ray ray =
+            CameraRay(camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
+        points.push_back(ray.origin + ray.direction * depth);
+      }
+    }
+  }
+  return points;
+}
+
+}  // namespace
+
+std::vector<CaptureCamera> CaptureCamerasOf(const TrainState& state) {
+  std::vector<CaptureCamera> cameras;
+  for (const CaptureView& view : state.capture) cameras.push_back(CaptureOf(view.camera));
+  return cameras;
+}
+
+PathScene PathSceneOf(const TrainState& state, SceneRenderer* renderer) {
+  PathScene scene;
+  scene.center = renderer->OccupiedBox().Center();
+  const SceneGeometry& geometry = state.geometry;
+  scene.cameras = CaptureCamerasOf(state);
+  if (scene.cameras.empty()) {
+    const float length = Norm(geometry.mean_up);
+    if (length > 1e-6f) scene.up = geometry.mean_up * (1 / length);
+    const float distance = geometry.median_distance > 1e-6f ? geometry.median_distance
+                                                            : 0.5f * geometry.box.Diagonal();
+    const float height = std::clamp(geometry.median_height, -0.95f * distance, 0.95f * distance);
+    const float radius = std::sqrt(distance * distance - height * height);
+    const Vec3 across = std::abs(scene.up.x) < 0.7f ? Vec3{1, 0, 0} : Vec3{0, 1, 0};
+    const Vec3 side = Normalized(Cross(scene.up, across));
+    CaptureCamera camera = CaptureOf(state.reference_camera);
+    camera.camera_to_world =
+        LookAt(scene.center + side * radius + scene.up * height, scene.center, scene.up);
+    scene.cameras.push_back(camera);
+    return scene;
+  }
+  const std::optional<Vec3> file_up = FileUp(geometry);
+  std::optional<Vec3> ground;
+  if (!file_up.has_value()) ground = PlaneNormalOf(SurfacePoints(state, renderer));
+  scene.up = UpOf(scene.cameras, file_up, ground);
+  return scene;
+}
+
+absl::StatusOr<ViewPath> CamerasOfPath(const TrainState& state, const PathScene& scene,
+                                       const PathRequest& request) {
+  if (request.count < 1 || request.count > kMaxOrbitViews) {
+    return absl::InvalidArgumentError(fmt::format("{}: {} views; it must be 1 to {}",
+                                                  PathKindName(request.kind), request.count,
+                                                  kMaxOrbitViews));
+  }
+  const Camera& lens =
+      state.capture.empty() ? state.reference_camera : state.capture.front().camera;
+  NERF_ASSIGN_OR_RETURN(const Camera resized,
+                        CameraOfSize(lens, request.width, request.height, request.limited));
+  PathKind kind = request.kind;
+  if (state.capture.empty() && kind == PathKind::kAuto) kind = PathKind::kOrbit;
+  const CameraPath path = MakePath(scene, kind, request.count);
+  ViewPath views{path.kind, path.is_closed, {}, {}};
+  if (request.width == 0 && request.height == 0 && resized.width < lens.width) {
+    views.reduced_from = {lens.width, lens.height};
+  }
+  for (const Mat34& pose : path.poses) {
+    views.cameras.push_back(resized);
+    views.cameras.back().camera_to_world = pose;
+  }
+  return views;
+}
+
+bool IsFarFrom(const Camera& camera, const std::vector<CaptureCamera>& capture) {
+  constexpr float kFar = 3;  // times the extent of the training cameras and of what they look at
+  if (capture.empty()) return false;
+  Vec3 mean{0, 0, 0};
+  for (const CaptureCamera& other : capture) {
+    mean = mean + other.position() * (1 / static_cast<float>(capture.size()));
+  }
+  float extent = 0;
+  const std::optional<Vec3> focus = FocusOf(capture);
+  if (focus.has_value()) extent = Norm(*focus - mean);
+  for (const CaptureCamera& other : capture)
+    extent = std::max(extent, Norm(other.position() - mean));
+  return Norm(camera.camera_to_world.Column(3) - mean) > kFar * extent;
+}
+
+double ShareSeenTwice(const ViewPicture& view, const Camera& camera,
+                      const std::vector<CaptureCamera>& capture) {
+  const int width = view.rgba.width, height = view.rgba.height;
+  const int step_x = std::max(1, width / kSampledSide), step_y = std::max(1, height / kSampledSide);
+  int n_shown = 0, n_seen = 0;
+  for (int y = step_y / 2; y < height; y += step_y) {
+    for (int x = step_x / 2; x < width; x += step_x) {
+      const float depth = view.depths[static_cast<size_t>(y) * width + x];
+      if (view.rgba.Pixel(x, y)[3] < kOpaque || !(depth > 0)) continue;
+      const Ray ray = CameraRay(camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
+      const Vec3 point = ray.origin + ray.direction * depth;
+      int n = 0;
+      for (size_t i = 0; i < capture.size() && n < 2; ++i) n += Sees(capture[i], point);
+      ++n_shown;
+      n_seen += n >= 2;
+    }
+  }
+  if (n_shown == 0) return IsFarFrom(camera, capture) ? 0 : 1;
+  return static_cast<double>(n_seen) / n_shown;
+}
+
+}  // namespace nerf

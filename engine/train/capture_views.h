@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/scene/camera.h"
+#include "engine/scene/scene.h"
+
+namespace nerf {
+
+// A photograph that was trained on: its name and its camera.
+struct CaptureView {
+  std::string file;  // relative to the data set's folder
+  Camera camera;     // training frame
+  bool operator==(const CaptureView&) const = default;
+};
+
+// Files store at most this many, evenly spaced: views are laid near them, which needs no more.
+inline constexpr size_t kMaxCaptureViews = 2000;
+
+std::vector<CaptureView> CaptureViewsOf(std::span<const View> views);
+
+// Adds the keys capture.files, capture.lenses and capture.views; none where there are no views.
+void StoreCaptureViews(const std::vector<CaptureView>& views,
+                       std::map<std::string, std::string>* metadata);
+
+// Reads them back, bit for bit. A file without them, from before they were stored, has no views.
+// Errors: InvalidArgument that names the key.
+absl::Status LoadCaptureViews(const std::map<std::string, std::string>& metadata,
+                              std::vector<CaptureView>* views);
+
+}  // namespace nerf

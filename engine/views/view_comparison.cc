@@ -1,0 +1,92 @@
+#include "engine/views/view_comparison.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/status_macros.h"
+#include "engine/scene/draw_text.h"
+#include "engine/scene/image_compare.h"
+#include "engine/scene/image_io.h"
+#include "engine/scene/image_resize.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kMaxCellSide = 400;  // pixels
+constexpr size_t kMaxRows = 12;
+constexpr size_t kMaxKept = 96;  // views whose cells are held; a multiple of the rows
+constexpr int kGain = 3;         // of the difference
+constexpr int kGap = 4;
+
+ImageU8 DifferenceOf(const ImageU8& a, const ImageU8& b) {
+  ImageU8 difference = a;
+  for (size_t i = 0; i < a.pixels.size(); ++i) {
+    const int off = std::abs(int{a.pixels[i]} - b.pixels[i]) * kGain;
+    difference.pixels[i] = static_cast<uint8_t>(std::min(255, off));
+  }
+  return difference;
+}
+
+void CopyInto(const ImageU8& cell, int left, int top, ImageU8* sheet) {
+  for (int y = 0; y < cell.height; ++y) {
+    std::copy_n(cell.Pixel(0, y), static_cast<size_t>(cell.width) * 3,
+                sheet->pixels.begin() + (static_cast<int64_t>(top + y) * sheet->width + left) * 3);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ImageU8> PhotographAs(const std::string& path, int width, int height,
+                                     Vec3 background) {
+  NERF_ASSIGN_OR_RETURN(const ImageU8 image, DecodeImage(path));
+  return CompositedOn(AreaResized(image, width, height), background);
+}
+
+double ViewComparison::Add(const ImageU8& photograph, const ImageU8& view) {
+  psnrs_.push_back(Psnr(photograph, view));
+  if (psnrs_.size() > kMaxKept) return psnrs_.back();
+  const ReducedSize size = FitSide(view.width, view.height, kMaxCellSide);
+  const ImageU8 a = AreaResized(photograph, size.width, size.height);
+  const ImageU8 b = AreaResized(view, size.width, size.height);
+  ImageU8 difference = DifferenceOf(a, b);
+  const int scale = std::max(1, std::min(size.width, size.height) / 80);
+  DrawText(fmt::format("{:.2f} dB", psnrs_.back()), 2 * scale, 2 * scale, scale, {255, 255, 255},
+           &difference);
+  cells_.push_back(a);
+  cells_.push_back(b);
+  cells_.push_back(std::move(difference));
+  return psnrs_.back();
+}
+
+double ViewComparison::mean_psnr() const {
+  double sum = 0;
+  for (const double psnr : psnrs_) sum += psnr;
+  return psnrs_.empty() ? 0 : sum / static_cast<double>(psnrs_.size());
+}
+
+absl::Status ViewComparison::Write(const std::string& path) const {
+  if (cells_.empty()) return absl::InvalidArgumentError("no views to compare");
+  const size_t n = cells_.size() / 3, n_rows = std::min(n, kMaxRows);
+  std::vector<size_t> rows;
+  for (size_t i = 0; i < n_rows; ++i) rows.push_back(n_rows < 2 ? 0 : i * (n - 1) / (n_rows - 1));
+  ImageU8 sheet;
+  sheet.n_channels = 3;
+  sheet.height = -kGap;
+  for (const size_t row : rows) {
+    sheet.width = std::max(sheet.width, 3 * cells_[3 * row].width + 2 * kGap);
+    sheet.height += cells_[3 * row].height + kGap;
+  }
+  sheet.pixels.assign(static_cast<size_t>(sheet.width) * sheet.height * 3, 255);
+  int top = 0;
+  for (const size_t row : rows) {
+    for (size_t i = 0; i < 3; ++i) {
+      const ImageU8& cell = cells_[3 * row + i];
+      CopyInto(cell, static_cast<int>(i) * (cell.width + kGap), top, &sheet);
+    }
+    top += cells_[3 * row].height + kGap;
+  }
+  return WritePng(path, sheet);
+}
+
+}  // namespace nerf

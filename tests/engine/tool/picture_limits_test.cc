@@ -1,0 +1,59 @@
+#include "engine/tool/picture_limits.h"
+
+#include <gtest/gtest.h>
+
+namespace nerf {
+namespace {
+
+SceneDescription Pictures(int n, int width, int height) {
+  SceneDescription description;
+  description.train.resize(static_cast<size_t>(n));
+  for (ViewDescription& view : description.train) {
+    view.camera.width = width;
+    view.camera.height = height;
+  }
+  return description;
+}
+
+TrainConfig Budget(BudgetKind kind, double amount) {
+  TrainConfig config;
+  config.budget = {kind, amount};
+  return config;
+}
+
+TEST(MaxSideTest, BudgetLimitsLargePictures) {
+  // 40 M samples for 50 pictures: 2.4 megapixels each.
+  const int side = MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 3000, 4000), "cpu");
+  EXPECT_NEAR(side * side * 0.75, 2.4e6, 1e4);
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 40e6), Pictures(50, 1080, 1920), "cpu"), 0);
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSamples, 1e9), Pictures(50, 3000, 4000), "cpu"), 0);
+}
+
+TEST(MaxSideTest, PicturesOfAMegapixelAreNeverReduced) {
+  EXPECT_EQ(MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 1024, 1024), "cpu"), 0);
+  const int side = MaxSideOf(Budget(BudgetKind::kSteps, 1), Pictures(500, 4096, 4096), "cpu");
+  EXPECT_EQ(side, 1024);
+}
+
+TEST(MaxSideTest, SecondsOnAGpuPayForMore) {
+  const TrainConfig config = Budget(BudgetKind::kSeconds, 20);
+  const SceneDescription pictures = Pictures(50, 3000, 4000);
+  EXPECT_GT(MaxSideOf(config, pictures, "cpu"), 1000);
+  EXPECT_EQ(MaxSideOf(config, pictures, "cuda:0"), 0) << "as they are";
+}
+
+TEST(MaxSideTest, ConfigDecidesWhereItSays) {
+  TrainConfig config = Budget(BudgetKind::kSteps, 1);
+  config.max_side = 0;
+  EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), "cpu"), 0);
+  config.max_side = 700;
+  EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), "cpu"), 700);
+}
+
+TEST(ReductionTextTest, SaysBothSizes) {
+  EXPECT_EQ(ReductionText({{3000, 4000}, {1152, 1536}}), "3000x4000 pixels reduced to 1152x1536");
+  EXPECT_EQ(ReductionText({}), "");
+}
+
+}  // namespace
+}  // namespace nerf

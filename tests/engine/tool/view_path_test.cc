@@ -1,0 +1,160 @@
+// Paths through models, sizes of views and what training views saw of them.
+
+#include "engine/tool/view_paths.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "engine/config/view_limits.h"
+#include "engine/tool/synthetic_scene.h"
+#include "engine/tool/view_request.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using ::absl::StatusCode;
+
+TrainState BallState() {
+  TrainState state;
+  const Scene scene = SyntheticBallScene(12, 0, 60);
+  state.geometry = scene.geometry;
+  state.reference_camera = scene.train[0].camera;
+  state.capture = CaptureViewsOf(scene.train);
+  return state;
+}
+
+// A model of the plane through the origin across `normal`.
+class PlaneRenderer final : public SceneRenderer {
+ public:
+  explicit PlaneRenderer(Vec3 normal = {0, 0, 1}) : normal_(normal) {}
+  std::unique_ptr<PictureRender> Begin(const Camera& camera, const RenderOptions&) override {
+    return std::make_unique<Picture>(camera, normal_);
+  }
+  Aabb OccupiedBox() const override { return {{-1, -1, -1}, {1, 1, 1}}; }
+
+ private:
+  class Picture final : public PictureRender {
+   public:
+    Picture(const Camera& camera, Vec3 normal) : camera_(camera), normal_(normal) {}
+    bool Advance(const std::function<bool()>&, const std::stop_token&) override {
+      return finished_ = true;
+    }
+    bool finished() const override { return finished_; }
+    ViewPicture TakePicture() override {
+      ViewPicture view;
+      view.rgba = {camera_.width, camera_.height, 4, {}};
+      view.rgba.pixels.assign(size_t(camera_.width) * camera_.height * 4, 255);
+      for (int y = 0; y < camera_.height; ++y) {
+        for (int x = 0; x < camera_.width; ++x) {
+          const Ray ray = CameraRay(camera_, x + 0.5f, y + 0.5f);
+          view.depths.push_back(-Dot(ray.origin, normal_) / Dot(ray.direction, normal_));
+        }
+      }
+      return view;
+    }
+
+   private:
+    const Camera camera_;
+    const Vec3 normal_;
+    bool finished_ = false;
+  };
+  const Vec3 normal_;
+};
+
+PathRequest Asked(PathKind kind, int count) { return {kind, count, 0, 0, true}; }
+
+TEST(ViewPathTest, RingOfPhotographsBecomesAnOrbit) {
+  const TrainState state = BallState();
+  PlaneRenderer renderer;
+  const auto path = CamerasOfPath(state, PathSceneOf(state, &renderer), Asked(PathKind::kAuto, 8));
+  ASSERT_THAT(path, IsOk());
+  EXPECT_EQ(path->kind, PathKind::kOrbit);
+  for (const Camera& camera : path->cameras) {
+    EXPECT_EQ(camera.width, 60);
+    EXPECT_NEAR(Norm(camera.camera_to_world.Column(3)), 3, 0.05);
+    EXPECT_NEAR(camera.camera_to_world.m[2][3], 1.2, 0.05);
+  }
+}
+
+TEST(ViewPathTest, FilesWithoutCamerasHaveAnOrbit) {
+  TrainState state = BallState();
+  PlaneRenderer renderer;
+  state.capture.clear();
+  const auto path = CamerasOfPath(state, PathSceneOf(state, &renderer), Asked(PathKind::kAuto, 5));
+  ASSERT_THAT(path, IsOk());
+  EXPECT_EQ(path->kind, PathKind::kOrbit);
+  EXPECT_NEAR(Norm(path->cameras[0].camera_to_world.Column(3)), 3, 0.01);
+}
+
+TEST(ViewPathTest, CountsOutOfRangeAreRefused) {
+  const TrainState state = BallState();
+  PlaneRenderer renderer;
+  for (const int count : {0, -1, 1 << 30}) {
+    EXPECT_THAT(
+        CamerasOfPath(state, PathSceneOf(state, &renderer), Asked(PathKind::kCameras, count)),
+        StatusIs(StatusCode::kInvalidArgument, "cameras"));
+  }
+}
+
+TEST(ViewPathTest, ViewsThatNobodyAskedASizeForHaveAMegapixelAtMost) {
+  Camera camera;
+  camera.width = 4000, camera.height = 3000;
+  camera.fl_x = camera.fl_y = 3000, camera.cx = 2000, camera.cy = 1500;
+  const auto reduced = CameraOfSize(camera, 0, 0, /*limited=*/true);
+  ASSERT_THAT(reduced, IsOk());
+  EXPECT_LE(reduced->width * reduced->height, 1 << 20);
+  EXPECT_NEAR(reduced->fl_x / reduced->width, 0.75, 1e-3);
+  EXPECT_EQ(CameraOfSize(camera, 0, 0, /*limited=*/false)->width, 4000);
+  EXPECT_EQ(CameraOfSize(camera, 2000, 0, /*limited=*/true)->height, 1500);
+}
+
+TEST(ViewPathTest, GroundBelowCamerasThatLookDownIsAcrossUp) {
+  // A grid of cameras that look down a tilted axis, as COLMAP places a drone's flight.
+  const Vec3 up = Normalized(Vec3{0.3f, -0.8f, 0.5f});
+  const Mat34 down = LookAt(up * 3, {0, 0, 0}, {1, 0, 0});
+  TrainState state = BallState();
+  state.geometry.flavor = SceneFlavor::kColmap;
+  state.capture.resize(9);
+  for (int i = 0; i < 9; ++i) {
+    Camera& camera = state.capture[static_cast<size_t>(i)].camera;
+    camera = state.reference_camera;
+    camera.camera_to_world = down;
+    const Vec3 offset = down.Column(0) * static_cast<float>(i % 3 - 1) +
+                        down.Column(1) * static_cast<float>(i / 3 - 1);
+    for (int row = 0; row < 3; ++row) camera.camera_to_world.m[row][3] += offset[row];
+  }
+  PlaneRenderer ground(up);
+  EXPECT_GT(Dot(PathSceneOf(state, &ground).up, up), std::cos(0.02f));
+}
+
+TEST(IsFarFromTest, CamerasOfAnotherFrameAreFar) {
+  const TrainState state = BallState();
+  const std::vector<CaptureCamera> capture = CaptureCamerasOf(state);
+  Camera camera = state.capture[0].camera;
+  EXPECT_FALSE(IsFarFrom(camera, capture));
+  EXPECT_FALSE(IsFarFrom(camera, {}));
+  camera.camera_to_world.m[0][3] += 100;
+  EXPECT_TRUE(IsFarFrom(camera, capture));
+}
+
+TEST(ShareSeenTwiceTest, ViewsBesideThePhotographsAreToldApart) {
+  const TrainState state = BallState();
+  PlaneRenderer renderer;
+  const std::vector<CaptureCamera> capture = CaptureCamerasOf(state);
+  const Camera camera = state.capture[0].camera;
+  ViewPicture view;
+  view.rgba = {camera.width, camera.height, 4, {}};
+  view.rgba.pixels.assign(size_t(camera.width) * camera.height * 4, 255);
+  view.depths.assign(size_t(camera.width) * camera.height, 3.0f);
+  EXPECT_GT(ShareSeenTwice(view, camera, capture), 0.9);
+  view.depths.assign(view.depths.size(), 1000.0f);  // beyond what any other one shows
+  EXPECT_LT(ShareSeenTwice(view, camera, capture), 0.2);
+  view.depths.assign(view.depths.size(), 0.0f);
+  EXPECT_EQ(ShareSeenTwice(view, camera, capture), 1);
+}
+
+}  // namespace
+}  // namespace nerf

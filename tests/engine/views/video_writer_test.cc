@@ -1,0 +1,88 @@
+#include "engine/views/video_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/child_process.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::HasSubstr;
+
+ImageU8 Gray(int width, int height, uint8_t level) {
+  ImageU8 image{width, height, 3, {}};
+  image.pixels.assign(size_t(width) * height * 3, level);
+  return image;
+}
+
+class VideoWriterTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!FindProgram("ffmpeg").ok()) GTEST_SKIP() << "no ffmpeg";
+  }
+  TempDir dir_;
+};
+
+TEST_F(VideoWriterTest, FramesBecomeAFilmThatPlays) {
+  auto video = VideoWriter::Open("ffmpeg", dir_ / "out.mp4", 10);
+  ASSERT_THAT(video, IsOk());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_THAT(video->Add(Gray(65, 49, static_cast<uint8_t>(10 * i)), {}), IsOk());
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "out.mp4"));
+  ASSERT_THAT(video->Finish({}), IsOk());
+  ChildProcessSpec probe;
+  probe.arguments = {"ffprobe",
+                     "-v",
+                     "error",
+                     "-count_frames",
+                     "-select_streams",
+                     "v",
+                     "-show_entries",
+                     "stream=width,height,nb_read_frames,pix_fmt",
+                     "-of",
+                     "default=noprint_wrappers=1",
+                     dir_ / "out.mp4"};
+  const auto end = RunChildProcess(probe, nullptr, nullptr, {});
+  ASSERT_THAT(end, IsOk());
+  EXPECT_THAT(end->last_output, HasSubstr("width=66"));
+  EXPECT_THAT(end->last_output, HasSubstr("height=50"));
+  EXPECT_THAT(end->last_output, HasSubstr("nb_read_frames=20"));
+  EXPECT_THAT(end->last_output, HasSubstr("yuv420p"));
+}
+
+TEST_F(VideoWriterTest, FramesOfAnotherSizeAreRefusedAndNothingIsLeft) {
+  {
+    auto video = VideoWriter::Open("ffmpeg", dir_ / "out.mp4", 10);
+    ASSERT_THAT(video, IsOk());
+    ASSERT_THAT(video->Add(Gray(64, 48, 0), {}), IsOk());
+    EXPECT_THAT(video->Add(Gray(48, 64, 0), {}), StatusIs(StatusCode::kInvalidArgument, "48x64"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
+TEST_F(VideoWriterTest, FolderThatIsNotThereFailsWithItsWords) {
+  auto video = VideoWriter::Open("ffmpeg", dir_ / "none/out.mp4", 10);
+  ASSERT_THAT(video, IsOk());
+  absl::Status status;
+  for (int i = 0; i < 50 && status.ok(); ++i) status = video->Add(Gray(640, 480, 0), {});
+  if (status.ok()) status = video->Finish({});
+  EXPECT_THAT(status, StatusIs(StatusCode::kAborted, "No such file"));
+}
+
+TEST(VideoWriterFlagsTest, OtherNamesAndAbsentProgramsAreRefused) {
+  EXPECT_THAT(VideoWriter::Open("ffmpeg", "out.gif", 10), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(VideoWriter::Open("/no/ffmpeg", "out.mp4", 10),
+              FailsWith(StatusCode::kUnimplemented, "FEATURE_NOT_BUILT"));
+  EXPECT_THAT(VideoWriter::Open("/bin/true", "out.mp4", 10),
+              FailsWith(StatusCode::kUnimplemented, "FEATURE_NOT_BUILT"));
+}
+
+}  // namespace
+}  // namespace nerf
