@@ -4,13 +4,13 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <set>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/atomic_file.h"
+#include "common/mutex.h"
 #include "common/status_macros.h"
 #include "engine/pose/photo_measures.h"
 #include "engine/scene/image_io.h"
@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
     for (int n = 2; !taken.insert(file).second; ++n) file = absl::StrCat(n, "_", pictures[i].file);
     photos[i].file = file;
   }
-  std::mutex mu;
+  Mutex mu;
   absl::Status first_error;
   size_t n_done = 0;
   options.pool->ParallelFor(static_cast<int64_t>(photos.size()), [&](int64_t i, int thread) {
@@ -186,7 +186,7 @@ absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources:
     absl::Status status = PrepareOne(pictures[at], out, &photos[at]);
     size_t done = 0;
     {
-      const std::lock_guard<std::mutex> lock(mu);
+      MutexLock lock(mu);
       if (!status.ok() && first_error.ok()) first_error = std::move(status);
       done = ++n_done;
     }

@@ -385,9 +385,9 @@ absl::Status SqliteStore::CopyTo(const std::string& path) {
   return status;
 }
 
-void SqliteStore::LimitPagesForTest(uint32_t max_pages) {
+absl::Status SqliteStore::LimitPagesForTest(uint32_t max_pages) {
   MutexLock lock(mu_);
-  (void)SqliteExec(db_, fmt::format("PRAGMA max_page_count = {}", max_pages).c_str());
+  return SqliteExec(db_, fmt::format("PRAGMA max_page_count = {}", max_pages).c_str());
 }
 
 absl::Status SqliteStore::Undo(absl::Status error) {

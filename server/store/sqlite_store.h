@@ -54,7 +54,7 @@ class SqliteStore final : public JobStore {
   absl::Status CopyTo(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Limits the file to this many pages, to simulate a full disk in tests.
-  void LimitPagesForTest(uint32_t max_pages);
+  absl::Status LimitPagesForTest(uint32_t max_pages);
 
  private:
   SqliteStore(sqlite3* db, std::string path, const SqliteStoreOptions& options);

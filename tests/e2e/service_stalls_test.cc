@@ -138,7 +138,7 @@ TEST_F(ServiceStallsTest, StoppedServerPlacesNoJobAnew) {
     nerfd().Kill(SIGSTOP);
     absl::SleepFor(absl::Seconds(2));
     nerfd().Kill(SIGCONT);
-    // It hears its worker again before it may think of the lease.
+    // Enough for nerfd to read the messages that waited and to check the leases.
     absl::SleepFor(absl::Seconds(0.5));
     ASSERT_EQ(GetJob("job")["state"], "RUNNING") << "round " << round;
   }

@@ -3,16 +3,18 @@
 #include <atomic>
 #include <thread>
 
-#include "common/clock.h"
 #include "common/error_reason.h"
 #include "common/ids.h"
+#include "common/mutex.h"
 #include "common/sha256.h"
 #include "server/queue/job_queue.h"
 #include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
+#include "server/queue/queue_observer.h"
 #include "server/queue/scene_catalog.h"
 #include "server/store/blob_store.h"
 #include "server/store/sqlite_store.h"
+#include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -20,6 +22,28 @@ namespace nerf {
 namespace {
 
 constexpr int kJobs = 40;
+
+// Counts jobs that are final. Thread-safe.
+class EndedJobs final : public QueueObserver {
+ public:
+  void OnJobFinished(const Job&) override {
+    MutexLock lock(mu_);
+    ++n_;
+    changed_.NotifyAll();
+  }
+  // False if fewer than `n` jobs have ended by the timeout.
+  bool AwaitJobs(int n, absl::Duration timeout) {
+    const absl::Time deadline = absl::Now() + timeout;
+    MutexLock lock(mu_);
+    while (n_ < n && absl::Now() < deadline) changed_.WaitFor(mu_, deadline - absl::Now());
+    return n_ >= n;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  int n_ ABSL_GUARDED_BY(mu_) = 0;
+};
 
 class QueueStressTest : public testing::Test {
  protected:
@@ -34,6 +58,7 @@ class QueueStressTest : public testing::Test {
                                          .random = &random_,
                                          .store = store_.get(),
                                          .blobs = blobs_.get(),
+                                         .observer = &ended_,
                                          .groups_commits = true});
     queue_ = std::make_unique<JobQueue>(state_.get());
     leases_ = std::make_unique<LeaseTable>(state_.get());
@@ -56,6 +81,12 @@ class QueueStressTest : public testing::Test {
   static void PromoteIfTrained(ModelCatalog& models, const ResourceKey& job) {
     const auto promoted = models.Promote({"default", "", "", "", {job, {}}});
     EXPECT_TRUE(promoted.ok() || absl::IsNotFound(promoted.status())) << promoted.status();
+  }
+
+  // Returns when the leases that are held now have expired.
+  void AwaitExpiry(const std::stop_token& stop) {
+    const SteadyTime expired = clock_.Now() + absl::Milliseconds(60);
+    while (clock_.Now() < expired && !stop.stop_requested()) std::this_thread::yield();
   }
 
   void Work(const std::string& worker, std::stop_token stop) {
@@ -86,7 +117,7 @@ class QueueStressTest : public testing::Test {
       } else if (die < 64) {
         ExpectOkOrFenced(leases_->Release(lease).status());
       } else if (die < 80) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(60));  // loses its lease
+        AwaitExpiry(stop);
         ExpectOkOrFenced(leases_->Finish(lease, {}).status());
       } else {
         ExpectOkOrFenced(leases_->Finish(lease, {}).status());
@@ -125,8 +156,9 @@ class QueueStressTest : public testing::Test {
   }
 
   TempDir dir_;
-  RealClock clock_;
+  FakeClock clock_;  // moved by the thread that expires leases
   SystemRandom random_;
+  EndedJobs ended_;
   std::unique_ptr<SqliteStore> store_;
   std::unique_ptr<BlobStore> blobs_;
   std::unique_ptr<QueueState> state_;
@@ -153,7 +185,7 @@ TEST_F(QueueStressTest, EveryJobEndsOnceAndEveryWatcherSeesItAll) {
       EXPECT_THAT(blobs_->Collect(state_->ReachableBlobs()), IsOk());
       EXPECT_LE(queue_->Stats().n_queued, size_t{kJobs});
       EXPECT_GT(blobs_->Stats().n_blobs, 0u);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      clock_.Advance(absl::Milliseconds(1));
     }
   });
   std::vector<std::jthread> followers;
@@ -172,19 +204,9 @@ TEST_F(QueueStressTest, EveryJobEndsOnceAndEveryWatcherSeesItAll) {
       PromoteIfTrained(models, {"default", "job-" + std::to_string(i - 5)});
     }
   }
-  const auto all_final = [&] {
-    const auto jobs = queue_->List({"default", 1000, ""});
-    for (const Job& job : jobs->records) {
-      if (!IsFinal(job.state)) return false;
-    }
-    return true;
-  };
-  const SteadyTime deadline = clock_.Now() + absl::Seconds(120);
-  while (!all_final() && clock_.Now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_TRUE(all_final());
-  if (!all_final()) {
+  const bool all_final = ended_.AwaitJobs(kJobs, absl::Seconds(120));
+  EXPECT_TRUE(all_final);
+  if (!all_final) {
     for (std::jthread& follower : followers) follower.request_stop();
   }
   followers.clear();
@@ -223,8 +245,10 @@ TEST_F(QueueStressTest, WritersOfOneUploadTakeTurns) {
           EXPECT_TRUE(finished.ok() || absl::IsUnavailable(finished)) << finished.ToString();
           continue;
         }
-        (void)blobs_->Append(kUpload, blob, status->committed_size,
-                             content.substr(status->committed_size, 97));
+        // An error means that another writer was faster: look at the state again.
+        const auto appended = blobs_->Append(kUpload, blob, status->committed_size,
+                                             content.substr(status->committed_size, 97));
+        if (!appended.ok()) continue;
       }
       ADD_FAILURE() << "never finished";
     });

@@ -419,14 +419,14 @@ TEST_F(SqliteStoreTest, FullDiskRefusesWritesAndRecoversByItself) {
   insert.jobs.push_back({NewJob("one", 1), std::nullopt});
   ASSERT_THAT(store->Commit(insert), IsOk());
   // No more pages than now, which SQLite reports like a full disk.
-  store->LimitPagesForTest(1);
+  ASSERT_THAT(store->LimitPagesForTest(1), IsOk());
   StoreWrite big;
   Job job = NewJob("big", 2);
   job.training.requested_config = std::string(1 << 20, 'x');
   big.jobs.push_back({job, std::nullopt});
   EXPECT_THAT(store->Commit(big), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
   EXPECT_EQ(store->Load()->jobs.size(), 1u);
-  store->LimitPagesForTest(1 << 30);
+  ASSERT_THAT(store->LimitPagesForTest(1 << 30), IsOk());
   EXPECT_THAT(store->Commit(big), IsOk());
   EXPECT_EQ(store->Load()->jobs.size(), 2u);
 }
