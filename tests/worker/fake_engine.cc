@@ -52,6 +52,7 @@ void WriteTo(const std::string& path, const std::string& content) {
 struct Job {
   std::string key, out;
   int step = 0, steps = 0;
+  bool training = false, hanging = false;
 };
 
 void Checkpoint(const Job& job) {
@@ -102,9 +103,7 @@ void BeHostile(const Job& job) {
                {"height", 1}});
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+void ReadKnobs(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
@@ -112,6 +111,100 @@ int main(int argc, char** argv) {
     knobs[argument.substr(2, equals == std::string::npos ? equals : equals - 2)] =
         equals == std::string::npos ? "1" : argument.substr(equals + 1);
   }
+}
+
+void Train(const Json& message, Job* job) {
+  *job = {message["job"], message["out"], 0, message["budget"]["amount"].get<int>(), true};
+  if (message.contains("resume")) {
+    std::string words;
+    std::ifstream resume(message["resume"].get<std::string>());
+    while (resume >> words) job->step = std::atoi(words.c_str());
+  }
+  SendMessage({{"type", "started"},
+               {"job", job->key},
+               {"config",
+                {{"method", message["method"]},
+                 {"seed", message["seed"]},
+                 {"budget", message["budget"]},
+                 {"background", "white"},
+                 {"test_every", 8},
+                 {"settings", {{"ema_decay", "0.95"}}}}},
+               {"scene", {{"flavor", "blender"}, {"train", 1}, {"test", 0}}},
+               {"step", job->step}});
+}
+
+void Stop(const Json& message, Job* job) {
+  if (knobs.contains("ignore-stop")) return;
+  if (!job->training) {
+    SendMessage({{"type", "error"}, {"job", message["job"]}, {"code", "NOT_FOUND"}});
+    return;
+  }
+  if (message["mode"] == "checkpoint") Checkpoint(*job);
+  job->training = false;
+  SendMessage({{"type", "stopped"}, {"job", job->key}, {"step", job->step}});
+}
+
+void Answer(const Json& message, Job* job) {
+  const std::string type = message["type"];
+  if (type == "train") {
+    Train(message, job);
+  } else if (type == "stop") {
+    Stop(message, job);
+  } else if (type == "render") {
+    const std::string path = message["out"].get<std::string>() + "/rgb_0000.png";
+    WriteTo(path, message.contains("file") ? "of file" : "of job");
+    SendMessage({{"type", "rendered"},
+                 {"id", message["id"]},
+                 {"files", {{"rgb", path}}},
+                 {"width", 4},
+                 {"height", 3},
+                 {"step", job->step},
+                 {"seconds", 0.1}});
+  } else if (type == "check") {
+    SendMessage({{"type", "checked"},
+                 {"id", message["id"]},
+                 {"ok", true},
+                 {"summary", "fine"},
+                 {"problems", Json::array()},
+                 {"warnings", Json::array({"a warning"})}});
+  }
+}
+
+// One training step with its messages. May end the process, or set `hanging`.
+void Step(Job* job) {
+  if (knobs.contains("hostile")) BeHostile(*job);
+  ++job->step;
+  if (job->step == Knob("crash-at", -1)) {
+    signal(SIGSEGV, SIG_DFL);  // sanitizers would turn it into an exit code
+    raise(SIGSEGV);
+  }
+  if (job->step == Knob("exit-at", -1)) exit(3);
+  if (job->step == Knob("hang-at", -1)) job->hanging = true;
+  Json progress = Counters(*job);
+  progress["type"] = "progress";
+  SendMessage(progress);
+  if (job->step == 2) {
+    WriteTo(job->out + "/preview.png", "preview");
+    SendMessage({{"type", "preview"},
+                 {"job", job->key},
+                 {"step", job->step},
+                 {"psnr", 21.5},
+                 {"image", job->out + "/preview.png"}});
+  }
+  if (job->step % Knob("checkpoint-every", 10) == 0 || job->step == job->steps) Checkpoint(*job);
+  if (job->step >= job->steps) {
+    job->training = false;
+    Json done = Counters(*job);
+    done["type"] = "done";
+    done["psnr"] = 30.25;
+    SendMessage(done);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ReadKnobs(argc, argv);
   if (knobs.contains("exit-at-start")) return 4;
   SendMessage({{"type", "hello"},
                {"version", "fake"},
@@ -120,12 +213,12 @@ int main(int argc, char** argv) {
                {"threads", 1}});
   for (int i = 0; i < Knob("flood", 0); ++i) SendText(std::string(1000, 'f') + "\n");
 
-  bool training = false, hanging = false;
   Job job;
   std::string incoming;
   while (true) {
+    const bool steps = job.training && !job.hanging;
     pollfd fd = {kFd, POLLIN, 0};
-    poll(&fd, 1, training && !hanging ? Knob("step-ms", 5) : -1);
+    poll(&fd, 1, steps ? Knob("step-ms", 5) : -1);
     if (fd.revents != 0) {
       char buffer[65536];
       const ssize_t n = recv(kFd, buffer, sizeof(buffer), 0);
@@ -135,81 +228,8 @@ int main(int argc, char** argv) {
     for (size_t end; (end = incoming.find('\n')) != std::string::npos;) {
       const Json message = Json::parse(incoming.substr(0, end));
       incoming.erase(0, end + 1);
-      const std::string type = message["type"];
-      if (type == "train") {
-        job = {message["job"], message["out"], 0, message["budget"]["amount"].get<int>()};
-        if (message.contains("resume")) {
-          std::string words;
-          std::ifstream resume(message["resume"].get<std::string>());
-          while (resume >> words) job.step = std::atoi(words.c_str());
-        }
-        training = true;
-        SendMessage({{"type", "started"},
-                     {"job", job.key},
-                     {"config",
-                      {{"method", message["method"]},
-                       {"seed", message["seed"]},
-                       {"budget", message["budget"]},
-                       {"background", "white"},
-                       {"test_every", 8},
-                       {"settings", {{"ema_decay", "0.95"}}}}},
-                     {"scene", {{"flavor", "blender"}, {"train", 1}, {"test", 0}}},
-                     {"step", job.step}});
-      } else if (type == "stop") {
-        if (knobs.contains("ignore-stop")) continue;
-        if (!training) {
-          SendMessage({{"type", "error"}, {"job", message["job"]}, {"code", "NOT_FOUND"}});
-          continue;
-        }
-        if (message["mode"] == "checkpoint") Checkpoint(job);
-        training = false;
-        SendMessage({{"type", "stopped"}, {"job", job.key}, {"step", job.step}});
-      } else if (type == "render") {
-        const std::string path = message["out"].get<std::string>() + "/rgb_0000.png";
-        WriteTo(path, message.contains("file") ? "of file" : "of job");
-        SendMessage({{"type", "rendered"},
-                     {"id", message["id"]},
-                     {"files", {{"rgb", path}}},
-                     {"width", 4},
-                     {"height", 3},
-                     {"step", job.step},
-                     {"seconds", 0.1}});
-      } else if (type == "check") {
-        SendMessage({{"type", "checked"},
-                     {"id", message["id"]},
-                     {"ok", true},
-                     {"summary", "fine"},
-                     {"problems", Json::array()},
-                     {"warnings", Json::array({"a warning"})}});
-      }
+      Answer(message, &job);
     }
-    if (!training || hanging) continue;
-    if (knobs.contains("hostile")) BeHostile(job);
-    ++job.step;
-    if (job.step == Knob("crash-at", -1)) {
-      signal(SIGSEGV, SIG_DFL);  // sanitizers would turn it into an exit code
-      raise(SIGSEGV);
-    }
-    if (job.step == Knob("exit-at", -1)) return 3;
-    if (job.step == Knob("hang-at", -1)) hanging = true;
-    Json progress = Counters(job);
-    progress["type"] = "progress";
-    SendMessage(progress);
-    if (job.step == 2) {
-      WriteTo(job.out + "/preview.png", "preview");
-      SendMessage({{"type", "preview"},
-                   {"job", job.key},
-                   {"step", job.step},
-                   {"psnr", 21.5},
-                   {"image", job.out + "/preview.png"}});
-    }
-    if (job.step % Knob("checkpoint-every", 10) == 0 || job.step == job.steps) Checkpoint(job);
-    if (job.step >= job.steps) {
-      training = false;
-      Json done = Counters(job);
-      done["type"] = "done";
-      done["psnr"] = 30.25;
-      SendMessage(done);
-    }
+    if (job.training && !job.hanging) Step(&job);
   }
 }

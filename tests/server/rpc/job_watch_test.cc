@@ -71,6 +71,17 @@ class JobWatchTest : public testing::Test {
         IsOk());
   }
 
+  // A worker takes the job, trains it and ends it with success.
+  void TrainToTheEnd() {
+    FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+    const auto grant = worker.TakeJob();
+    ASSERT_TRUE(grant.has_value());
+    worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING));
+    ASSERT_TRUE(worker.WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+    worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));
+    ASSERT_TRUE(worker.WaitForAcknowledgement(job_));
+  }
+
   RpcTestServer server_;
   std::string job_;
 };
@@ -95,13 +106,7 @@ TEST_F(JobWatchTest, TwoWatchersSeeTheSameEventsInTheSameOrder) {
   Watch first(*server_.training_stub, job_), second(*server_.training_stub, job_);
   first.Next();
   second.Next();
-  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
-  const auto grant = worker.TakeJob();
-  ASSERT_TRUE(grant.has_value());
-  worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING));
-  ASSERT_TRUE(worker.WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
-  worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));
-  ASSERT_TRUE(worker.WaitForAcknowledgement(job_));
+  TrainToTheEnd();
   std::vector<std::pair<double, int>> seen[2];
   for (int i = 0; i < 2; ++i) {
     Watch& watch = i == 0 ? first : second;
@@ -125,15 +130,7 @@ TEST_F(JobWatchTest, TokenResumesWithoutGapOrRepetitionAlsoAfterARestart) {
     Watch watch(*server_.training_stub, job_);
     token = watch.Next().resume_token();
   }
-  {
-    FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
-    const auto grant = worker.TakeJob();
-    ASSERT_TRUE(grant.has_value());
-    worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::RUNNING));
-    ASSERT_TRUE(worker.WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
-    worker.SendReport(FakeWorker::Report(*grant, v1::JobReport::SUCCEEDED));
-    ASSERT_TRUE(worker.WaitForAcknowledgement(job_));
-  }
+  TrainToTheEnd();
   for (int round = 0; round < 2; ++round) {
     SCOPED_TRACE(round);
     Watch watch(*server_.training_stub, job_, token);
