@@ -9,16 +9,16 @@
 
 namespace nerf {
 
-// A point of a COLMAP model that several photographs show.
+// A point of a COLMAP model.
 struct ColmapPoint {
   std::array<double, 3> position{};
   std::array<uint8_t, 3> color{};
-  double error = 0;              // mean distance from where it was seen, pixels
+  double error = 0;              // mean reprojection error, pixels
   std::vector<uint32_t> images;  // ids of the photographs that show it
 };
 
-// Reads the content of a points3D.bin. Errors: DataLoss where it is cut off or claims more than it
-// has room for.
+// Reads the content of a points3D.bin. Errors: DataLoss if it is cut off or states more points than
+// fit its size.
 absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPoints(std::string_view bytes);
 
 }  // namespace nerf

@@ -132,7 +132,8 @@ ExifTags ParseExif(std::string_view exif) {
   };
   tiff.ForEachEntry(tiff.U32(4), take);
   const uint64_t nested = std::exchange(exif_folder, 0);
-  if (nested != 0) tiff.ForEachEntry(nested, take);  // once: one that names itself goes no deeper
+  if (nested != 0)
+    tiff.ForEachEntry(nested, take);  // only one level, so a folder that names itself does no harm
   return tags;
 }
 

@@ -23,15 +23,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kCandidates = 3;      // decoded for each picture that is taken
-constexpr int kMaxSide = 1920;      // of a frame; films of phones are sharp to about there
-constexpr double kDefaultRate = 6;  // frames a second where a film does not say how long it is
+constexpr int kCandidates = 3;      // frames decoded per extracted picture
+constexpr int kMaxSide = 1920;      // of a frame; phone videos have no finer detail
+constexpr double kDefaultRate = 6;  // frames per second if the length of the film is unknown
 constexpr int kMeasuredSide = 640;
 constexpr absl::Duration kProbeLimit = absl::Seconds(60), kDecodeLimit = absl::Hours(2);
 constexpr uint64_t kMaxFrameBytes = uint64_t{64} << 20;
 
-// No other protocol and no playlist: what is called a film must not open connections or other
-// files.
+// Allows no other protocol and no playlist, because the file is untrusted: it must not open
+// connections or other files.
 const std::vector<std::string> kFilesOnly = {"-protocol_whitelist", "file,pipe",
                                              "-format_whitelist",
                                              "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv"};
@@ -51,7 +51,7 @@ absl::StatusOr<std::string> Installed(const std::string& program) {
                     reason::kFeatureNotBuilt);
 }
 
-// Length in seconds where the film says it.
+// Length in seconds; nullopt if the film does not state it.
 absl::StatusOr<std::optional<double>> LengthOf(const std::string& film,
                                                const FilmOptions& options) {
   NERF_ASSIGN_OR_RETURN(const std::string ffprobe, Installed(options.ffprobe));
@@ -80,7 +80,7 @@ absl::StatusOr<std::optional<double>> LengthOf(const std::string& film,
                         RunChildProcess(spec, take, nullptr, options.stop));
   if (absl::Status failure = FailureOf("ffprobe", absl::StrCat("reading ", film), end);
       !failure.ok()) {
-    // It ends with a code where the file is damaged: that is the file's fault.
+    // ffprobe ends with an error code if the file is damaged.
     if (!absl::IsAborted(failure)) return failure;
     return absl::InvalidArgumentError(absl::StrCat(film, ": is no film that ffmpeg reads"));
   }
@@ -127,7 +127,7 @@ absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::strin
   std::sort(frames.begin(), frames.end());
   if (absl::Status failure = FailureOf("ffmpeg", absl::StrCat("reading ", film), end);
       !failure.ok()) {
-    // What a film that ends in the middle of a picture gave before that is used.
+    // If the film ends in the middle of a frame, use the frames before it.
     if (!absl::IsAborted(failure)) return failure;
     if (frames.empty()) return absl::InvalidArgumentError(std::string(failure.message()));
   }

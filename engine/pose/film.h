@@ -19,9 +19,9 @@ struct FilmOptions {
   std::function<void(size_t done, size_t of)> on_progress;  // frames decoded; of 0: not known
 };
 
-// Takes about n_frames pictures out of a film, spread evenly in time, each the sharpest of a few
-// neighbors, into `out`, which exists. Errors: Unimplemented FEATURE_NOT_BUILT where ffmpeg is not
-// installed; InvalidArgument where the film cannot be decoded; Cancelled; ResourceExhausted.
+// Extracts about n_frames pictures of a film into `out`, which exists: spread evenly in time, each
+// the sharpest of a few neighbors. Errors: Unimplemented FEATURE_NOT_BUILT if ffmpeg is not
+// installed; InvalidArgument if the film cannot be decoded; Cancelled; ResourceExhausted.
 absl::StatusOr<std::vector<PhotoSources::Picture>> FramesOfFilm(const std::string& film,
                                                                 const std::string& out,
                                                                 const FilmOptions& options);

@@ -9,8 +9,8 @@ namespace {
 constexpr int kFingerprintSide = 16;
 constexpr int kBlurRadius = 4;  // a box of 9 pixels
 
-// Adds up |value - neighbor before| along one axis, and how much of it the blur along that axis
-// takes away, where it takes any.
+// Sums |value - previous neighbor| along one axis, and the part of it that a blur along that axis
+// removes.
 double SharpnessAlong(const float* values, int n_lines, int n, int64_t line_stride,
                       int64_t stride) {
   if (n < 2 * kBlurRadius + 2) return 0;

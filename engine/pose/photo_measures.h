@@ -7,7 +7,7 @@
 
 namespace nerf {
 
-// What is asked of a photograph's pixels before COLMAP sees them.
+// Measures of a photograph's pixels, used before COLMAP runs.
 
 // Gray values of 0 to 255, rows top to bottom.
 struct GrayImage {
@@ -19,15 +19,15 @@ struct GrayImage {
 // Smaller pictures keep their size.
 GrayImage ReducedGray(const ImageU8& image, int max_side);
 
-// How much of the variation between neighboring pixels is gone after a blur, 0 to 1: a sharp
-// picture loses most of it, one that is blurred already loses little. The smaller of both
-// directions, since a shake blurs along one of them. Of a picture without variation: 0.
+// Share of the variation between neighboring pixels that a blur removes, 0 to 1: large for a sharp
+// picture, small for one that is already blurred. The smaller value of both directions, since
+// camera shake blurs along one. 0 for a uniform picture.
 double Sharpness(const GrayImage& gray);
 
-// A print of 16 x 16 cells that says whether two pictures show the same: averages, mean 0, their
-// root mean square 1 (all 0 of a uniform picture).
+// Averages over 16 x 16 cells, normalized to mean 0 and root mean square 1 (all 0 for a uniform
+// picture). Nearly equal for two files of the same picture.
 std::vector<float> Fingerprint(const GrayImage& gray);
-// Mean absolute difference of two prints. 0: the same picture; 0.02: stored anew.
+// Mean absolute difference of two fingerprints. 0: the same picture; 0.02: the same, encoded again.
 double FingerprintDistance(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace nerf

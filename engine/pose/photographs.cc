@@ -25,8 +25,8 @@ constexpr size_t kMaxPictures = 5000;
 constexpr int kMeasuredSide = 800;        // pixels of the longer side
 constexpr double kDoubleDistance = 0.02;  // of fingerprints
 constexpr double kBlurShare = 0.6;        // of the median sharpness; below it a picture is blurred
-constexpr double kBlurred = 0.2;          // below it, whatever the others are
-constexpr int kTurnedQuality = 95;        // of a JPEG that is written anew
+constexpr double kBlurred = 0.2;          // below it a picture is blurred in any set
+constexpr int kTurnedQuality = 95;        // of a JPEG that is encoded again
 
 std::string LowerExtension(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -48,7 +48,7 @@ bool IsOtherPicture(const std::string& extension) {
                              ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"});
 }
 
-// A name that lists of COLMAP, which end a name at a blank, can hold.
+// A name without blanks, which end a name in COLMAP's lists.
 std::string SafeName(const std::string& name) {
   std::string safe = name;
   for (char& c : safe) {
@@ -213,7 +213,7 @@ void FindBlurAndLenses(std::vector<Photo>* photos) {
     if (!photo.file.empty()) sharpness.push_back(photo.sharpness);
   }
   if (sharpness.empty()) return;
-  // Of the upper half: a set in which half is blurred should still show it.
+  // The median of the sharper half, so that blur is found even if half of the set is blurred.
   const auto upper = sharpness.begin() + static_cast<int64_t>(sharpness.size() * 3 / 4);
   std::nth_element(sharpness.begin(), upper, sharpness.end());
   std::vector<const Photo*> lenses;

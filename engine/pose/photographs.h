@@ -11,35 +11,35 @@
 
 namespace nerf {
 
-// What somebody hands in to be posed.
+// The photographs and films to be posed.
 struct PhotoSources {
   struct Picture {
     std::string path;
-    std::string name;  // shown to people: the file's name, or a film's and the time in it
-    std::string file;  // wanted in images/
+    std::string name;  // for people: the file's name, or the film's and the time in it
+    std::string file;  // wanted name in images/
   };
   std::vector<Picture> pictures;        // by name
   std::vector<std::string> films;       // paths
   std::vector<std::string> unreadable;  // "IMG_1.heic: HEIC is not read: ..."
 };
 
-// Lists `path`: a folder's pictures and films (those of its images/ where it has no other picture),
-// or one film. Not the folders in it. Files of other kinds are ignored; pictures of formats that
-// are not read are named. Symbolic links are followed. Errors: NotFound; InvalidArgument where
-// there is neither a picture nor a film.
+// Lists `path`: a folder's pictures and films (those of its images/ if it has no other picture), or
+// one film. Subfolders and other files are ignored; pictures in unsupported formats are listed as
+// unreadable. Symbolic links are followed. Errors: NotFound; InvalidArgument if there is neither a
+// picture nor a film.
 absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path);
 
-// One photograph on its way to COLMAP.
+// One photograph, prepared for COLMAP.
 struct Photo {
   std::string name;           // shown to people
-  std::string file;           // in images/; empty: it was left out
-  int width = 0, height = 0;  // as it is to be seen
+  std::string file;           // name in images/; empty if it is left out
+  int width = 0, height = 0;  // upright
   ExifTags exif;
   double sharpness = 0;     // Sharpness()
   bool is_blurred = false;  // much less sharp than most of the others
-  int lens = -1;          // photographs with equal numbers were taken through one lens at one zoom
-  std::string double_of;  // name of the photograph that shows the same
-  std::string error;      // why it cannot be read
+  int lens = -1;            // equal for photographs taken with the same lens and zoom
+  std::string double_of;    // name of the photograph that shows the same
+  std::string error;        // why it cannot be read
   std::vector<float> fingerprint;
 };
 
@@ -49,9 +49,9 @@ struct PrepareOptions {
   std::function<void(size_t done, size_t of)> on_progress;  // on the caller's thread
 };
 
-// Copies the pictures into `out`, which exists, under names without blanks, with their EXIF
-// orientation applied and taken off; finds doubles, blur and lenses. Doubles and damaged pictures
-// are not copied. Errors: Cancelled; what writing says.
+// Copies the pictures into `out`, which exists, under names without blanks, turned upright by their
+// EXIF orientation, which is removed; finds doubles, blur and lenses. Doubles and damaged pictures
+// are not copied. Errors: Cancelled; those of writing.
 absl::StatusOr<std::vector<Photo>> PreparePhotos(const std::vector<PhotoSources::Picture>& pictures,
                                                  const std::string& out,
                                                  const PrepareOptions& options);

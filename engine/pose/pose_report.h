@@ -10,36 +10,35 @@
 
 namespace nerf {
 
-// What became of one photograph.
+// The result for one photograph.
 struct PhotoOutcome {
   std::string name;  // as the user knows it
-  std::string file;  // in images/; empty: it was left out
+  std::string file;  // name in images/; empty if it was left out
   bool posed = false;
-  uint64_t n_points = 0;  // of the model that it shows
+  uint64_t n_points = 0;  // points of the model that it shows
   double sharpness = 0;
   std::string reason;  // of one that is not posed: "blur", "no overlap", "another place",
                        // "another lens", "double", "no texture", "unreadable"; empty otherwise
   std::string words;   // the same for people, with the facts
 };
 
-// How the search for poses went.
+// The result of a search for poses.
 struct PoseReport {
   std::vector<PhotoOutcome> photos;
   std::vector<std::string> lenses;
-  size_t n_usable = 0;  // readable, sharp, no doubles: those that should be posed
+  size_t n_usable = 0;  // readable, sharp, no doubles
   size_t n_posed = 0;   // of all
   size_t n_usable_posed = 0;
   size_t n_points = 0;
   size_t n_other_models = 0;  // that COLMAP could not join to this one
   double reprojection_error = 0, parallax_degrees = 0;
   std::vector<std::string> again;     // what to photograph again
-  std::vector<std::string> warnings;  // the poses can be used all the same
+  std::vector<std::string> warnings;  // the poses can still be used
   std::string colmap_version;
   double seconds = 0;
 };
 
-// Says of each photograph what became of it. `others`: what the mapper made beside `model`, by the
-// names of their photographs.
+// Makes the report. `others`: the photographs of each further model that the mapper made.
 PoseReport MakePoseReport(const std::vector<Photo>& photos, const PosedModel& model,
                           const std::vector<std::vector<std::string>>& others,
                           const ColmapDatabase& matches);
@@ -49,8 +48,8 @@ std::string PoseReportText(const PoseReport& report);
 // One JSON object without newline, {"event":"done","posed":50,...}.
 std::string PoseReportJson(const PoseReport& report, const std::string& out);
 
-// The scene from above: its points, and the cameras as triangles that open the way they look, with
-// their numbers in the report. A square picture; blank where nothing is posed.
+// The scene from above: its points, and the cameras as triangles that open in viewing direction,
+// with their numbers in the report. A square picture; blank if nothing is posed.
 ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model);
 
 }  // namespace nerf

@@ -13,7 +13,7 @@
 
 namespace nerf {
 
-// What is being done, for people; called at least once a second.
+// The current stage, for people; reported at least once a second.
 struct PoseProgress {
   std::string doing;     // "matching features"
   int done = 0, of = 0;  // of 0: not known
@@ -21,10 +21,10 @@ struct PoseProgress {
 
 struct PoseOptions {
   std::string colmap = "colmap", ffmpeg = "ffmpeg", ffprobe = "ffprobe";  // paths or names
-  ThreadPool* pool = nullptr;     // borrowed for the call; COLMAP takes as many threads
+  ThreadPool* pool = nullptr;     // borrowed for the call; COLMAP gets as many threads
   uint64_t max_memory_bytes = 0;  // of a COLMAP process; 0: no limit
-  double min_posed_share = 0.9;   // of the usable photographs; below it harder ways are tried
-  int film_frames = 120;          // taken out of each film
+  double min_posed_share = 0.9;   // of the usable photographs; below it slower methods are tried
+  int film_frames = 120;          // frames extracted from each film
   absl::Duration time_limit = absl::Hours(12);  // of each process
   const Clock* clock = nullptr;
   std::stop_token stop;
@@ -36,21 +36,21 @@ struct PoseOptions {
 //   images/                           upright copies, without doubles
 //   sparse/0/                         COLMAP's model: cameras, images, points3D
 //   pose.json, pose.txt, pose.png     the report, and the scene from above
-// and exists whole or not at all. Fewer than min_posed_share of the usable photographs posed is no
-// error: the report says so, and where none is posed there is no model.
+// and is created completely or not at all. If fewer than min_posed_share of the usable photographs
+// are posed, this is no error; the report shows it. If none is posed there is no model.
 //
-// Two matchings: few features of all pairs find those that overlap, all features match only those.
-// Where too few photographs are posed, all pairs and looser thresholds are tried, then more
+// Matches twice: a few features of all pairs, to find the pairs that overlap, then all features of
+// those. If too few photographs are posed, tries all pairs and looser thresholds, then more
 // features.
 //
 // Errors: NotFound, InvalidArgument of the source; Unimplemented FEATURE_NOT_BUILT without COLMAP
-// or ffmpeg; FailedPrecondition where `out` holds something; Cancelled, DeadlineExceeded,
-// ResourceExhausted (memory, disk), Aborted where COLMAP failed.
+// or ffmpeg; FailedPrecondition if `out` is not empty; Cancelled, DeadlineExceeded,
+// ResourceExhausted (memory, disk), Aborted if COLMAP failed.
 absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::string& out,
                                        const PoseOptions& options);
 
-// Pairs of photographs to match with all features: of each photograph those that share the most
-// with it, at least `per_photo` where there are so many. 0: all pairs that share anything.
+// Pairs of photographs to match with all features: for each photograph the `per_photo` that share
+// the most with it, or all that share anything if `per_photo` is 0.
 std::vector<ColmapPair> StrongestPairs(const std::vector<ColmapPair>& pairs, size_t per_photo);
 
 }  // namespace nerf

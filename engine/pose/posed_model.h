@@ -15,10 +15,10 @@ namespace nerf {
 struct PosedPhoto {
   std::array<double, 3> center{};
   std::array<std::array<double, 3>, 3> axes{};  // right, down, forward in the world
-  uint64_t n_points = 0;                        // of the model that it shows
+  uint64_t n_points = 0;                        // points of the model that it shows
 };
 
-// A model that COLMAP wrote, as far as a report needs it.
+// The parts of a COLMAP model that a report needs.
 struct PosedModel {
   std::map<std::string, PosedPhoto> photos;  // by name in images/
   std::vector<ColmapPoint> points;
@@ -27,20 +27,20 @@ struct PosedModel {
   double parallax_degrees = 0;      // median over points of the widest angle between their rays
 };
 
-// Reads cameras.bin, images.bin and points3D.bin of a folder. DataLoss that lists what is wrong.
+// Reads cameras.bin, images.bin and points3D.bin of a folder. DataLoss listing the problems.
 absl::StatusOr<PosedModel> ReadPosedModel(const std::string& folder);
 
-// The subfolders 0, 1, ... that the mapper wrote which hold a model, with the number of photographs
-// in each, the largest first. Damaged ones are left out.
+// The subfolders 0, 1, ... with a model of the mapper, and the number of photographs in each,
+// largest first. Leaves out damaged ones.
 struct ModelSize {
   std::string folder;
   size_t n_photos = 0;
 };
 std::vector<ModelSize> ModelsIn(const std::string& folder);
 
-// Up in a model's world: mean of the cameras' up vectors, or where all look one way and that is
-// straight at the plane of the points, as of a drone's photographs, against that way. {0, 0, 0}
-// where they have none in common.
+// The up direction of a model: the mean of the cameras' up vectors or, if all cameras look straight
+// at the plane of the points, as from a drone, the opposite of their viewing direction. {0, 0, 0}
+// if the cameras have no common direction.
 std::array<double, 3> UpOf(const PosedModel& model);
 
 }  // namespace nerf
