@@ -368,7 +368,7 @@ TEST_F(SqliteStoreTest, GroupOfWritesIsOneTransactionAndEachIsRefusedByItself) {
 
 TEST_F(SqliteStoreTest, FullDiskRefusesAGroupWriteByWrite) {
   auto store = Open();
-  store->LimitPagesForTest(1);
+  ASSERT_THAT(store->LimitPagesForTest(1), IsOk());
   StoreWrite big, age;
   Job job = NewJob("big", 2);
   job.training.requested_config = std::string(1 << 20, 'x');
@@ -398,14 +398,14 @@ TEST_F(SqliteStoreTest, FullDiskGivesTheReserveToWritesThatEndSomething) {
   EXPECT_TRUE(end.MayUseReserve());
   EXPECT_FALSE(big.MayUseReserve());
 
-  store->LimitPagesForTest(1);
+  ASSERT_THAT(store->LimitPagesForTest(1), IsOk());
   EXPECT_THAT(store->Commit(big), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
   EXPECT_TRUE(store->read_only());
   EXPECT_TRUE(std::filesystem::exists(reserve)) << "not for new work";
   // The limit stays, so it is refused again; a file system would have room now.
   EXPECT_THAT(store->Commit(end), FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
   EXPECT_FALSE(std::filesystem::exists(reserve));
-  store->LimitPagesForTest(1 << 30);
+  ASSERT_THAT(store->LimitPagesForTest(1 << 30), IsOk());
   EXPECT_THAT(store->Commit(end), IsOk());
   EXPECT_TRUE(store->read_only()) << "that says nothing about others";
   EXPECT_THAT(store->Commit(big), IsOk());
