@@ -33,6 +33,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(turbojpeg REQUIRED IMPORTED_TARGET libturbojpeg>=2.1)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
 
+find_package(Gloo QUIET)  # of nerf-engine train --ranks
+
 if(NERF_BUILD_SERVICE)
   find_package(Protobuf CONFIG QUIET)
   if(NOT Protobuf_FOUND)

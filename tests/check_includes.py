@@ -15,6 +15,7 @@ LIBRARIES = [  # word, pattern of the include path
     ("grpc", r"grpc(pp)?/"), ("proto", r"(nerf/v1/|google/)"), ("json", r"nlohmann/"), ("libpng", r"png\.h"),
     ("turbojpeg", r"turbojpeg\.h"), ("highway", r"hwy/"), ("sqlite", r"sqlite3\.h"), ("prometheus", r"prometheus/"),
     ("cli11", r"CLI/"), ("boost", r"boost/"), ("cuda", r"(cuda|nvml)"), ("torch", r"(torch|ATen|c10)/"), ("dlopen", r"dlfcn\.h"),
+    ("gloo", r"gloo/"),
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 

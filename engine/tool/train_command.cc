@@ -20,6 +20,8 @@
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/picture_limits.h"
+#include "engine/tool/rank_session.h"
+#include "engine/tool/rank_training.h"
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/train_console.h"
 #include "engine/tool/training_run.h"
@@ -41,6 +43,7 @@ struct TrainFlags {
   double checkpoint_interval = 30;    // seconds
   bool json = false, no_eval = false;
   int max_side = -1, downscale = 0;
+  RankFlags ranks;
   bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
 };
 
@@ -87,12 +90,13 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
   return config;
 }
 
-std::string OpeningLine(const TrainingSession& session, int n_threads) {
+std::string OpeningLine(const TrainingSession& session, int n_threads, int n_ranks) {
   const Scene& scene = session.scene;
   const uint32_t step = session.state.step;
   std::string text = fmt::format(
-      "{} scene, {} training and {}, {}{}", SceneFlavorName(scene.geometry.flavor),
-      scene.train.size(), Counted(scene.test.size(), "test view"), Counted(n_threads, "thread"),
+      "{} scene, {} training and {}, {}{}{}", SceneFlavorName(scene.geometry.flavor),
+      scene.train.size(), Counted(scene.test.size(), "test view"),
+      n_ranks > 1 ? fmt::format("{} ranks of ", n_ranks) : "", Counted(n_threads, "thread"),
       step > 0 ? fmt::format(", from step {}", step) : "");
   if (const std::string reduced = ReductionText(session.reductions.train); !reduced.empty()) {
     text += fmt::format("\npictures of {} (--max-side 0 trains on them as they are)", reduced);
@@ -124,38 +128,91 @@ void PrintSummary(const TrainSummary& summary, const TrainingSession& session) {
   }
 }
 
+// Ranks of one machine share its cores.
+int ThreadsOfRank(const TrainFlags& flags) {
+  if (flags.threads > 0 || !flags.ranks.rendezvous.empty()) return ThreadsFor(flags.threads);
+  return std::max(1, ThreadsFor(0) / flags.ranks.n_ranks);
+}
+
+TrainRequest RequestOf(const TrainFlags& flags, const TrainConfig& config) {
+  return {flags.dataset, config, flags.resume, flags.init, flags.device, /*follow_links=*/true};
+}
+
+// Shows the forecast of the ranks and, at the end, what came true.
+RankReports ReportRanks(const TrainFlags& flags, const TrainConsole& console) {
+  const auto print = [&flags, &console](const RankFigures& figures, bool is_forecast,
+                                        const std::string& text) {
+    if (!flags.json) {
+      console.PrintNote(text);
+      return;
+    }
+    JsonObject line;
+    line["event"] = "ranks";
+    line["forecast"] = is_forecast;
+    SetRankFigures(figures, &line);
+    fmt::print("{}", JsonLine(line));
+  };
+  return {[print](const RankFigures& forecast) { print(forecast, true, ForecastText(forecast)); },
+          [print](const RankFigures& measured, const RankFigures& forecast) {
+            print(measured, false, ComparisonText(measured, forecast));
+          }};
+}
+
+// Adds the command that goes on from the console's checkpoint, if there is one.
+absl::Status WithCommand(const absl::Status& status, const TrainFlags& flags,
+                         const TrainConsole& console) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(console.checkpoint(), ignored)) return status;
+  const int n_ranks = flags.ranks.n_ranks;
+  return absl::Status(status.code(),
+                      fmt::format("{}; to go on: nerf-engine train {} --resume {} --out {}{}",
+                                  std::string(status.message()), ShellWord(flags.dataset),
+                                  ShellWord(console.checkpoint()), ShellWord(flags.out),
+                                  n_ranks > 1 ? fmt::format(" --ranks {}", n_ranks) : ""));
+}
+
 absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWatcher* signals) {
   const RealClock clock;
-  ThreadPool pool(ThreadsFor(flags.threads));
+  ThreadPool pool(ThreadsOfRank(flags));
   NERF_RETURN_IF_ERROR(CreateFolder(flags.out));
+  std::unique_ptr<RankSession> ranks;  // null: this process alone
+  if (flags.ranks.n_ranks > 1) {
+    NERF_ASSIGN_OR_RETURN(ranks, RankSession::Open(flags.ranks));
+  }
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
-  TrainRequest request{flags.dataset, config, flags.resume, flags.init, flags.device, true};
+  TrainRequest request = RequestOf(flags, config);
+  if (ranks != nullptr) request.group = ranks->group();
   std::vector<SceneProblem> problems;
   auto session = OpenTrainingSession(request, &pool, &problems, signals->token());
   if (!session.ok()) {
     for (const SceneProblem& problem : problems) {
       fmt::print(stderr, "error  {}\n", ToString(problem));
     }
-    return session.status();
   }
+  if (ranks != nullptr) {
+    NERF_RETURN_IF_ERROR(ranks->Agree(session.status(), session.ok() ? session->get() : nullptr));
+  }
+  NERF_RETURN_IF_ERROR(session.status());
   TrainingSession& s = **session;
   const std::unique_ptr<DeviceMonitor> monitor = NewDeviceMonitor(flags.device);
   TrainConsole console(flags.out, ConsoleStyle(flags.json), monitor.get(), &clock);
   for (const std::string& warning : s.scene.warnings) console.OnWarning(warning);
-  if (!flags.json) console.PrintNote(OpeningLine(s, pool.n_threads()));
+  if (!flags.json) console.PrintNote(OpeningLine(s, pool.n_threads(), flags.ranks.n_ranks));
   TrainingRunOptions options;
   options.evaluate = !flags.no_eval;
   options.trainer.batches_ahead = flags.batches_ahead;
   options.trainer.render_device = device.get();
+  options.trainer.group = request.group;
   if (flags.has_stop_after) options.trainer.stop_after = flags.stop_after;
   options.trainer.checkpoint_interval = absl::Seconds(flags.checkpoint_interval);
-  NERF_ASSIGN_OR_RETURN(TrainingRunResult result,
-                        RunTraining(&s, options, &pool, &clock, &console, signals->token()));
-  if (result.outcome == TrainOutcome::kStopped) {
-    return absl::CancelledError(fmt::format(
-        "interrupted; to go on: nerf-engine train {} --resume {} --out {}",
-        ShellWord(flags.dataset), ShellWord(console.checkpoint()), ShellWord(flags.out)));
-  }
+  absl::StatusOr<TrainingRunResult> run =
+      LeadTraining(ranks.get(), &s, options, &pool, &clock, &console, ReportRanks(flags, console),
+                   signals->token());
+  if (absl::IsUnavailable(run.status())) return WithCommand(run.status(), flags, console);
+  NERF_RETURN_IF_ERROR(run.status());
+  TrainingRunResult& result = *run;
+  if (result.outcome == TrainOutcome::kStopped)
+    return WithCommand(absl::CancelledError("interrupted"), flags, console);
   if (!flags.json) {
     PrintSummary(result.summary, s);
     return absl::OkStatus();
@@ -175,8 +232,20 @@ std::string FolderOf(const std::string& file) {
   return folder.empty() ? "." : folder;
 }
 
+// Of a rank other than 0. One that rank 0 has started says only what rank 0 cannot know.
+int RunFollow(const TrainFlags& flags, const TrainConfig& config) {
+  const absl::Status status = Guarded(
+      [&] { return FollowRank0(flags.ranks, RequestOf(flags, config), ThreadsOfRank(flags)); });
+  if (status.ok()) return kOk;
+  if (flags.ranks.IsStarted() && absl::IsUnavailable(status)) return ExitCodeFor(status.code());
+  return ReportError(absl::Status(status.code(), fmt::format("rank {}: {}", *flags.ranks.rank,
+                                                             std::string(status.message()))),
+                     flags.json && !flags.ranks.IsStarted());
+}
+
 int RunTrain(const TrainFlags& flags) {
-  if (flags.out.empty()) {
+  const bool follows = flags.ranks.rank.value_or(0) > 0;
+  if (flags.out.empty() && !follows) {
     return ReportError(
         absl::InvalidArgumentError("--out: name a folder for checkpoint, model and previews"),
         flags.json, true);
@@ -186,6 +255,11 @@ int RunTrain(const TrainFlags& flags) {
   }
   absl::StatusOr<TrainConfig> config = ConfigOf(flags);
   if (!config.ok()) return ReportError(config.status(), flags.json, true);
+  if (absl::Status status = CheckRanks(flags.ranks, *config, flags.device, flags.batches_ahead);
+      !status.ok()) {
+    return ReportError(status, flags.json, true);
+  }
+  if (follows) return RunFollow(flags, *config);
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Train(flags, *config, &signals); });
   if (status.ok()) return kOk;
@@ -253,6 +327,22 @@ std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags)
   return {method, seed, background, test_every, set, init, max_side, downscale};
 }
 
+// Several processes that train one model together (docs/ranks.md).
+void AddRankOptions(CLI::App* command, RankFlags* flags) {
+  constexpr int kMaxRanks = 32;  // as many as gradient lanes
+  command
+      ->add_option("--ranks", flags->n_ranks,
+                   "train with N processes on this machine, or with --rank on several; same bytes")
+      ->check(CLI::Range(1, kMaxRanks))
+      ->capture_default_str();
+  command->add_option("--rank", flags->rank, "number of this process among --ranks N, from 0");
+  command->add_option("--rendezvous", flags->rendezvous,
+                      "HOST:PORT at which rank 0 listens until all ranks have come");
+  command->add_option("--interface", flags->interface,
+                      "network interface of the ranks' traffic, which is not encrypted (default: "
+                      "loopback)");
+}
+
 // Options that do not change the trained bytes.
 void AddRunOptions(CLI::App* command, TrainFlags* flags) {
   command
@@ -300,6 +390,7 @@ void AddTrainCommand(CLI::App* app, CommandBody* chosen) {
   for (CLI::Option* option : budget) resume->excludes(option);
   for (CLI::Option* option : config) resume->excludes(option);
   AddRunOptions(command, flags.get());
+  AddRankOptions(command, &flags->ranks);
   command->callback([=] {
     flags->has_steps = budget[0]->count() > 0;
     flags->has_samples = budget[1]->count() > 0;

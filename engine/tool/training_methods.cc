@@ -5,6 +5,7 @@
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/registry.h"
 #include "engine/tool/device.h"
+#include "fmt/format.h"
 
 namespace nerf {
 
@@ -18,17 +19,25 @@ std::vector<std::string> TrainingMethods(std::string_view device) {
   return methods;
 }
 
+absl::Status CheckRanksShare(const TrainConfig& config) {
+  if (MethodOf(config).SplitsAmongRanks()) return absl::OkStatus();
+  return WithReason(absl::UnimplementedError(fmt::format(
+                        "--ranks: method {} cannot be split among ranks", config.method)),
+                    reason::kFeatureNotBuilt);
+}
+
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
                                                               const SceneGeometry& geometry,
                                                               const Scene& scene,
                                                               std::string_view device,
-                                                              ThreadPool* pool) {
+                                                              ThreadPool* pool, Group* group) {
   NERF_RETURN_IF_ERROR(CheckDevice(device));
   if (absl::Status status = CheckDeviceHonors(config, device); !status.ok())
     return WithReason(status, reason::kFieldInvalid);
   const Method& method = MethodOf(config);
   NERF_RETURN_IF_ERROR(method.CheckInstalled());
-  return method.NewStep({config, geometry, scene, CudaIndex(device), pool});
+  if (group != nullptr) NERF_RETURN_IF_ERROR(CheckRanksShare(config));
+  return method.NewStep({config, geometry, scene, CudaIndex(device), pool, group});
 }
 
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry,

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/group/group.h"
 #include "engine/scene/scene.h"
 #include "engine/train/training_step.h"
 
@@ -19,13 +20,15 @@ namespace nerf {
 // Methods that are installed and train on `device`. Requires: CheckDevice(device) is OK.
 std::vector<std::string> TrainingMethods(std::string_view device);
 
-// The step of config.method on `device`. Errors: as CheckDevice, CheckDeviceHonors (FIELD_INVALID)
-// and Method::NewStep. scene and pool outlive the step. The step is used from the calling thread.
-absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,
-                                                              const SceneGeometry& geometry,
-                                                              const Scene& scene,
-                                                              std::string_view device,
-                                                              ThreadPool* pool);
+// Unimplemented FEATURE_NOT_BUILT where ranks cannot train the config's method together.
+absl::Status CheckRanksShare(const TrainConfig& config);
+
+// The step of config.method on `device`. Errors: as CheckDevice, CheckDeviceHonors (FIELD_INVALID),
+// with a group CheckRanksShare, and Method::NewStep. scene, pool and group outlive the step. The
+// step is used from the calling thread.
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(
+    const TrainConfig& config, const SceneGeometry& geometry, const Scene& scene,
+    std::string_view device, ThreadPool* pool, Group* group = nullptr);
 
 // Host memory in bytes that the CPU step of config.method allocates.
 uint64_t TrainingStepBytes(const TrainConfig& config, const SceneGeometry& geometry, int n_threads);

@@ -219,7 +219,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     MethodDescriptionOf(state.config).AdaptToStart(&state.config);
   }
   NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
-                                                       request.device, pool));
+                                                       request.device, pool, request.group));
   if (!start.file.has_value()) return session;
   const bool resume = !request.resume.empty();
   absl::Status loaded =

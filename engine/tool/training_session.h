@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/group/group.h"
 #include "engine/scene/reduce_views.h"
 #include "engine/scene/scene.h"
 #include "engine/scene/scene_reader.h"
@@ -25,6 +26,7 @@ struct TrainRequest {
   std::string init;     // model or checkpoint file; empty: from scratch
   std::string device = "cpu";
   bool follow_links = false;  // SceneOptions
+  Group* group = nullptr;  // of the ranks that train together; null: this process alone
 };
 
 // Everything that a Trainer needs.

@@ -12,6 +12,7 @@
 #include "engine/config/method_description.h"
 #include "engine/config/train_config.h"
 #include "engine/field/trained_model.h"
+#include "engine/group/group.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/tensor_file.h"
@@ -26,6 +27,7 @@ struct StepRequest {
   const Scene& scene;
   std::optional<int> cuda_device;  // its index; nullopt: the CPU
   ThreadPool* pool = nullptr;
+  Group* group = nullptr;  // the ranks that train together; null: this process alone
 };
 
 // A training method: everything that the engine asks of one. engine/methods/registry.h has all.
@@ -38,9 +40,12 @@ class Method {
   // Errors: Unimplemented FEATURE_NOT_BUILT where this installation lacks a part of the method.
   virtual absl::Status CheckInstalled() const { return absl::OkStatus(); }
 
-  // The step, used from the calling thread. Errors: that of CheckInstalled; FailedPrecondition
-  // where the device cannot train this config; ResourceExhausted GPU_OUT_OF_MEMORY with the sizes.
-  // Throws kernels::cuda::CudaError.
+  // Whether a group of ranks can train the method together, each rank on a CPU.
+  virtual bool SplitsAmongRanks() const { return false; }
+
+  // The step, used from the calling thread. Requires: no group unless SplitsAmongRanks. Errors:
+  // that of CheckInstalled; FailedPrecondition where the device cannot train this config;
+  // ResourceExhausted GPU_OUT_OF_MEMORY with the sizes. Throws kernels::cuda::CudaError.
   virtual absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(
       const StepRequest& request) const = 0;
 

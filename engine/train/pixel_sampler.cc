@@ -12,6 +12,14 @@ namespace {
 constexpr int kPixelsPerTask = 256;
 constexpr int kPixelsAhead = 32;  // reads miss the caches, so they are prefetched together
 
+void SetSize(int n_pixels, PixelBatch* batch) {
+  const auto n = static_cast<size_t>(n_pixels);
+  batch->n_pixels = n_pixels;
+  batch->pixels.resize(n);
+  batch->targets.resize(n);
+  batch->backgrounds.resize(n);
+}
+
 }  // namespace
 
 kernels::Picture PictureOf(const View& view) {
@@ -44,25 +52,31 @@ PixelSampler::PixelSampler(std::span<const View> views, Background background, u
 }
 
 void PixelSampler::Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) const {
+  FillRange(step, n_pixels, {0, n_pixels}, pool, batch);
+}
+
+void PixelSampler::FillRange(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool,
+                             PixelBatch* batch) const {
   batch->step = step;
-  batch->n_pixels = 0;
-  Resize(n_pixels, pool, batch);
+  SetSize(n_pixels, batch);
+  DrawOnPool(range, pool, batch);
 }
 
 void PixelSampler::Resize(int n_pixels, ThreadPool* pool, PixelBatch* batch) const {
-  const auto n = static_cast<size_t>(n_pixels);
   const int begin = std::exchange(batch->n_pixels, n_pixels);
-  batch->pixels.resize(n);
-  batch->targets.resize(n);
-  batch->backgrounds.resize(n);
+  SetSize(n_pixels, batch);
+  DrawOnPool({begin, n_pixels}, pool, batch);
+}
+
+void PixelSampler::DrawOnPool(IndexRange range, ThreadPool* pool, PixelBatch* batch) const {
   if (pool == nullptr) {
-    Draw(begin, n_pixels, batch);
+    Draw(range.begin, range.end, batch);
     return;
   }
-  pool->ParallelFor((n_pixels - begin + kPixelsPerTask - 1) / kPixelsPerTask,
+  pool->ParallelFor((range.end - range.begin + kPixelsPerTask - 1) / kPixelsPerTask,
                     [&](int64_t task, int) {
-                      const int first = begin + static_cast<int>(task) * kPixelsPerTask;
-                      Draw(first, std::min(n_pixels, first + kPixelsPerTask), batch);
+                      const int first = range.begin + static_cast<int>(task) * kPixelsPerTask;
+                      Draw(first, std::min(range.end, first + kPixelsPerTask), batch);
                     });
 }
 

@@ -8,6 +8,7 @@
 #include "engine/config/train_config.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/scene/scene.h"
+#include "engine/train/gradient_lanes.h"
 #include "engine/train/pixel_batch.h"
 
 namespace nerf {
@@ -26,11 +27,16 @@ class PixelSampler {
   // color * alpha + background * (1 - alpha), in sRGB values. pool null: on the calling thread.
   void Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) const;
 
+  // Fill for the pixels of `range` alone; the others have any value.
+  void FillRange(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool,
+                 PixelBatch* batch) const;
+
   // Turns a filled batch into what Fill with n_pixels gives: cuts it, or draws the missing pixels.
   void Resize(int n_pixels, ThreadPool* pool, PixelBatch* batch) const;
 
  private:
   void Draw(int begin, int end, PixelBatch* batch) const;
+  void DrawOnPool(IndexRange range, ThreadPool* pool, PixelBatch* batch) const;
 
   std::vector<kernels::Picture> pictures_;
   std::vector<uint64_t> first_pixels_;  // [n_views + 1]: pixels of all views before this one

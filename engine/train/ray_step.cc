@@ -50,9 +50,11 @@ void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
   NERF_CHECK(n == 0 || !cameras_.empty());
   rays->resize(n);
   jitters->resize(n);
-  pool_->ParallelFor((n + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {
-    const int begin = static_cast<int>(task) * kRaysPerTask;
-    for (int i = begin; i < std::min(n, begin + kRaysPerTask); ++i) {
+  const IndexRange own = OwnPixels(n, batch.fraction);
+  const int n_own = own.end - own.begin;
+  pool_->ParallelFor((n_own + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {
+    const int begin = own.begin + static_cast<int>(task) * kRaysPerTask;
+    for (int i = begin; i < std::min(own.end, begin + kRaysPerTask); ++i) {
       const Pixel& pixel = batch.pixels[i];
       (*rays)[i] = kernels::PixelRay(cameras_[pixel.view], pixel.x, pixel.y, near_);
       (*jitters)[i] = kernels::RayJitter(config_.seed, batch.step, static_cast<uint32_t>(i));

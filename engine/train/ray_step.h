@@ -32,7 +32,8 @@ class RayStep : public TrainingStep {
   virtual StepResult RunRays(const RayBatch& batch) = 0;
 
  protected:
-  // Rays and jitters of a batch's pixels, [batch.n_pixels]. A method that learns cameras overrides
+  // Rays and jitters of a batch's pixels, [batch.n_pixels], of which those of OwnPixels are set. A
+  // method that learns cameras overrides
   // it.
   virtual void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
                         std::vector<float>* jitters) const;

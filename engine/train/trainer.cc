@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "engine/base/check.h"
 #include "engine/train/image_metrics.h"
+#include "engine/train/rank_words.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 
@@ -48,10 +49,16 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   next_preview_ = last_progress_ + options_.preview_interval;
   step_->Remember();
   next_pixels_ = step_->NextPixels(Fraction());
-  if (options_.batches_ahead > 0 && !step_->DrawsPixels()) {
+  if (options_.batches_ahead > 0 && !step_->DrawsPixels() && options_.group == nullptr) {
     ring_ =
         std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step, next_pixels_);
   }
+  NERF_ASSIGN_OR_RETURN(const TrainOutcome outcome, Follows() ? Follow() : Lead(stop));
+  if (interval_.n_steps > 0) ReportProgress();
+  return outcome;
+}
+
+absl::StatusOr<TrainOutcome> Trainer::Lead(const std::stop_token& stop) {
   TrainOutcome outcome = TrainOutcome::kFinished;
   while (Fraction() < 1) {
     if (stop.stop_requested()) {
@@ -62,12 +69,33 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
       outcome = TrainOutcome::kStoppedAfter;
       break;
     }
+    TellRanks(options_.group, {RankWord::Kind::kStep});
     const StepResult result = RunStep();
     NERF_RETURN_IF_ERROR(Watch(result));
     NERF_RETURN_IF_ERROR(NotifyObserver(stop));
   }
-  if (interval_.n_steps > 0) ReportProgress();
+  CollectState();
+  TellRanks(options_.group, {RankWord::Kind::kEnd, static_cast<int32_t>(outcome)});
   return outcome;
+}
+
+absl::StatusOr<TrainOutcome> Trainer::Follow() {
+  while (true) {
+    const RankWord word = HearRank0(options_.group);
+    if (word.kind == RankWord::Kind::kEnd) return static_cast<TrainOutcome>(word.outcome);
+    if (word.kind == RankWord::Kind::kCollect) {
+      step_->CollectState();
+      continue;
+    }
+    NERF_RETURN_IF_ERROR(Watch(RunStep()));
+  }
+}
+
+// For rank 0 between two steps, while the others wait for its word.
+void Trainer::CollectState() {
+  if (options_.group == nullptr) return;
+  TellRanks(options_.group, {RankWord::Kind::kCollect});
+  step_->CollectState();
 }
 
 void Trainer::DrawBatch() {
@@ -78,7 +106,8 @@ void Trainer::DrawBatch() {
   } else if (ring_ != nullptr) {
     ring_->Take(state_.step, next_pixels_, pool_, &batch_);
   } else {
-    sampler_.Fill(state_.step, next_pixels_, pool_, &batch_);
+    sampler_.FillRange(state_.step, next_pixels_, step_->OwnPixels(next_pixels_, Fraction()), pool_,
+                       &batch_);
   }
   interval_.stall_seconds += absl::ToDoubleSeconds(clock_->Now() - begin);
 }
@@ -89,7 +118,9 @@ StepResult Trainer::RunStep() {
   batch_.fraction = Fraction();
   batch_.rate_factor = watchdog_.state().rate_factor;
   const StepResult result = step_->Run(batch_);
-  const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
+  double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
+  // Budgets and schedules may follow the time, which must be the same everywhere.
+  if (options_.group != nullptr) BroadcastValue(options_.group, 0, &seconds);
 
   ++state_.step;
   state_.n_trained += result.n_trained;
@@ -113,7 +144,10 @@ absl::Status Trainer::Watch(const StepResult& result) {
       watchdog_.Observe(state_.step, result, check_grid ? step_->OccupiedFraction() : 1.0);
   if (verdict == Watchdog::Verdict::kHealthy) {
     state_.watchdog = watchdog_.state();
-    if (state_.step % kSnapshotSteps == 0) step_->Remember();
+    if (state_.step % kSnapshotSteps == 0) {
+      step_->CollectState();
+      step_->Remember();
+    }
     return absl::OkStatus();
   }
   // A grid that is empty for the first time may just have been pruned too early: the weights stay.
@@ -166,7 +200,13 @@ absl::Status Trainer::NotifyObserver(std::stop_token stop) {
     last_progress_ = now;
     if (interval_.n_steps > 0) ReportProgress();
   }
-  if (now >= next_preview_ && !scene_->test.empty() && !stop.stop_requested()) {
+  const bool preview_due = now >= next_preview_ && !scene_->test.empty();
+  const bool checkpoint_due = now - last_checkpoint_ >= options_.checkpoint_interval;
+  if ((!preview_due && !checkpoint_due) || stop.stop_requested()) return observer_->BetweenSteps();
+  CollectState();
+  std::optional<RankPause> pause;
+  if (options_.group != nullptr) pause.emplace(options_.group);
+  if (preview_due) {
     const std::optional<TrainPreview> preview = Preview(stop);
     if (preview.has_value()) {
       NERF_RETURN_IF_ERROR(observer_->OnPreview(*preview));
@@ -174,7 +214,7 @@ absl::Status Trainer::NotifyObserver(std::stop_token stop) {
     const SteadyTime after = clock_->Now();
     next_preview_ = after + std::max(options_.preview_interval, (after - now) / kMaxPreviewShare);
   }
-  if (now - last_checkpoint_ >= options_.checkpoint_interval && !stop.stop_requested()) {
+  if (checkpoint_due && !stop.stop_requested()) {
     NERF_RETURN_IF_ERROR(observer_->OnCheckpointDue());
     last_checkpoint_ = clock_->Now();
   }

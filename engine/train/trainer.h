@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
+#include "engine/group/group.h"
 #include "engine/protocol/progress.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
@@ -51,6 +52,9 @@ struct TrainerOptions {
   int batches_ahead = 0;
   // Where views are rendered, outlives the trainer; null: on the CPU, by the trainer's pool.
   RenderDevice* render_device = nullptr;
+  // The ranks that train together, outlives the trainer; null: this process alone. Rank 0 leads:
+  // its clock counts, it obeys stops and informs its observer; the others do as it says.
+  Group* group = nullptr;
   absl::Duration progress_interval = absl::Seconds(1);
   absl::Duration preview_interval = absl::Seconds(10);
   absl::Duration checkpoint_interval = absl::InfiniteDuration();
@@ -75,7 +79,7 @@ class Trainer {
           const Clock* clock, TrainerOptions options, TrainerObserver* observer);
 
   // Errors: Aborted TRAINING_DIVERGED or GRID_EMPTY when the watchdog gives up; those of the
-  // observer. Called once.
+  // observer. Throws GroupError when a rank is lost. Called once.
   absl::StatusOr<TrainOutcome> Run(std::stop_token stop);
 
   // The current state, between two steps.
@@ -102,6 +106,10 @@ class Trainer {
     int64_t n_trained = 0, n_rays = 0;
   };
 
+  bool Follows() const { return options_.group != nullptr && options_.group->rank() > 0; }
+  absl::StatusOr<TrainOutcome> Lead(const std::stop_token& stop);
+  absl::StatusOr<TrainOutcome> Follow();
+  void CollectState();
   double Fraction() const;
   void DrawBatch();
   StepResult RunStep();

@@ -5,7 +5,9 @@
 
 #include "absl/status/status.h"
 #include "engine/field/trained_model.h"
+#include "engine/train/gradient_lanes.h"
 #include "engine/train/pixel_batch.h"
+#include "engine/train/rank_costs.h"
 #include "engine/train/tensor_file.h"
 
 namespace nerf {
@@ -38,6 +40,18 @@ class TrainingStep {
   // Number of pixels of the next batch, if `fraction` of the budget is spent by then. Called before
   // each Run.
   virtual int NextPixels(double fraction) = 0;
+
+  // Which of a batch's pixels this rank of a group trains, if `fraction` of the budget is spent
+  // before the batch: ranges that follow one another and cover all pixels. Only these are drawn.
+  virtual IndexRange OwnPixels(int n_pixels, double fraction) const { return {0, n_pixels}; }
+
+  // In a group of ranks, brings here what others own of the state. All ranks call it after the same
+  // step. Save, SaveModel and Snapshot are right from then until the next Run. Throws GroupError.
+  virtual void CollectState() {}
+
+  // For a forecast of several ranks: begins to count; what the steps have cost since then.
+  virtual void MeasureCosts() {}
+  virtual RankCosts CostsOf(int n_ranks) const { return {}; }
 
   // Whether the step draws the pixels of its batches itself: Run then takes batches without pixels
   // and targets. The pixels are those that a PixelSampler would draw.

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/methods/ngp/chunk.h"
+#include "engine/methods/ngp/rank_exchange.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/gradient_lanes.h"
@@ -23,17 +26,23 @@ constexpr int kChunkSamples =
 class NgpCpuStep : public RayStep {
  public:
   NgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
-             ThreadPool* pool)
+             ThreadPool* pool, Group* group)
       : RayStep(config, geometry, views, pool),
         config_(config),
         pool_(pool),
         state_(config, geometry),
-        chunks_(pool->n_threads()) {
+        exchange_(group, state_.parameters.shape()),
+        chunks_(pool->n_threads()),
+        changed_lines_(exchange_.levels().size()) {
     for (int thread = 0; thread < pool->n_threads(); ++thread)
       level_gradients_.emplace_back(state_.parameters.shape());
   }
 
   StepResult RunRays(const RayBatch& batch) override;
+  IndexRange OwnPixels(int n_pixels, double fraction) const override;
+  void MeasureCosts() override { measuring_ = true; }
+  RankCosts CostsOf(int n_ranks) const override;
+  void CollectState() override { exchange_.CollectLevels(&state_.parameters); }
   void Save(TensorFile* file) const override {
     state_.Save(file);
     ray_count().Save(file);
@@ -60,27 +69,69 @@ class NgpCpuStep : public RayStep {
  private:
   void RunChunks(const RayBatch& batch);
   void UpdateParameters(const RayBatch& batch);
+  void AddCosts(const StepResult& result, int n_active, SteadyTime begin, SteadyTime divided_begin);
+  void UpdateLevel(int index, const RayBatch& batch, LevelGradients* gradients);
   NgpNetwork Network(const RayBatch& batch) const;
 
   const TrainConfig config_;
   ThreadPool* const pool_;
   NgpState state_;
+  NgpRankExchange exchange_;
   std::vector<uint8_t> empty_distances_;         // of the grid's blocks
   bool grid_changed_ = true;                     // since they were found
   std::vector<RaysInFlight> in_flight_;          // as many as the largest step had groups
   std::vector<NgpChunk> chunks_;                 // one a thread
   std::vector<LevelGradients> level_gradients_;  // one a thread
   LaneOutput lanes_[kGradientLanes];
+  std::vector<std::vector<uint32_t>> changed_lines_;  // of exchange_.levels(), for other ranks
+  const RealClock clock_;                             // for costs_ alone
+  bool measuring_ = false;
+  RankCosts costs_;                                 // but for its bytes
+  std::vector<NgpRankExchange::Counts> exchanges_;  // of the steps in costs_
 };
 
+// How the rays of a batch are divided. Long rays make small chunks. A function of the batch alone,
+// so the same for any number of threads and ranks.
+struct ChunkDivision {
+  ChunkDivision(int n_rays, int target_samples)
+      : rays_per_chunk(std::clamp(
+            static_cast<int>(static_cast<double>(kChunkSamples) * n_rays / target_samples), 4, 64)),
+        n_chunks((n_rays + rays_per_chunk - 1) / rays_per_chunk) {}
+
+  IndexRange ChunksOf(int lane) const { return PartOf(n_chunks, lane, kGradientLanes); }
+  IndexRange ChunksOf(IndexRange lanes) const {
+    return {PartOf(n_chunks, lanes.begin, kGradientLanes).begin,
+            PartOf(n_chunks, lanes.end, kGradientLanes).begin};
+  }
+
+  const int rays_per_chunk;
+  const int n_chunks;
+};
+
+// The lines that are marked, 8 flags at a time: most of a coarse level's are not.
+void ListTouched(const Buffer<uint8_t>& touched, std::vector<uint32_t>* lines) {
+  lines->clear();
+  for (uint32_t line = 0; line < touched.size(); line += 8) {
+    uint64_t flags = 0;
+    std::memcpy(&flags, touched.data() + line, sizeof(flags));
+    if (flags == 0) continue;
+    for (uint32_t i = line; i < line + 8; ++i) {
+      if (touched[i] != 0) lines->push_back(i);
+    }
+  }
+}
+
 StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
+  const SteadyTime begin = clock_.Now();
   if (state_.occupancy.IsDue(batch.step)) {
     state_.occupancy.Update(ProbedDensity(Network(batch)), batch.step, pool_);
     grid_changed_ = true;
   }
   if (std::exchange(grid_changed_, false))
     empty_distances_ = EmptyDistances(state_.occupancy.grid());
+  const SteadyTime divided_begin = clock_.Now();
   RunChunks(batch);
+  exchange_.ExchangeLanes(ActiveLevels(config_, batch.fraction), lanes_, &state_.parameters);
   StepResult result;
   result.n_rays = batch.n_rays;
   for (const LaneOutput& lane : lanes_) {
@@ -90,6 +141,7 @@ StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
     result.n_trained += lane.n_trained;
   }
   UpdateParameters(batch);
+  if (measuring_) AddCosts(result, ActiveLevels(config_, batch.fraction), begin, divided_begin);
   if (!state_.parameters.WeightsAreFinite()) result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
@@ -103,32 +155,33 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
                    .steps = state_.steps().Scaled(batch.step_scale),
                    .scene_steps = state_.steps(),
                    .batch = &batch};
-  // Long rays make small chunks. A function of the batch alone, so the same for any number of
-  // threads.
-  const double chunk_rays =
-      static_cast<double>(kChunkSamples) * batch.n_rays / batch.target_samples;
-  const int rays_per_chunk = std::clamp(static_cast<int>(chunk_rays), 4, 64);
-  const int n_chunks = (batch.n_rays + rays_per_chunk - 1) / rays_per_chunk;
+  const ChunkDivision division(batch.n_rays, batch.target_samples);
+  const int rays_per_chunk = division.rays_per_chunk;
   // A power of two, so that looks come out even in kMaxSamplesPerRay.
   const auto rows_a_ray =
       static_cast<uint32_t>((kMinRoundRows + rays_per_chunk - 1) / rays_per_chunk);
   input.round_samples = std::max(kMinRoundSamples, static_cast<int>(std::bit_ceil(rows_a_ray)));
   const int chunks_in_flight = std::max(1, kRaysInFlight / rays_per_chunk);
   const int rays_in_flight = chunks_in_flight * rays_per_chunk;
-  const size_t n_groups = (n_chunks + chunks_in_flight - 1) / chunks_in_flight;
+  const IndexRange own = exchange_.lanes(), own_chunks = division.ChunksOf(own);
+  const int first_ray = own_chunks.begin * rays_per_chunk;
+  const int end_ray = std::min(own_chunks.end * rays_per_chunk, batch.n_rays);
+  const size_t n_groups =
+      (own_chunks.end - own_chunks.begin + chunks_in_flight - 1) / chunks_in_flight;
   if (in_flight_.size() < n_groups) in_flight_.resize(n_groups);
   pool_->ParallelFor(static_cast<int64_t>(n_groups), [&](int64_t i, int) {
-    const int begin = static_cast<int>(i) * rays_in_flight;
-    in_flight_[i].Start(input, begin, std::min(begin + rays_in_flight, batch.n_rays));
+    const int begin = first_ray + static_cast<int>(i) * rays_in_flight;
+    in_flight_[i].Start(input, begin, std::min(begin + rays_in_flight, end_ray));
   });
-  pool_->ParallelFor(kGradientLanes, [&](int64_t lane, int thread) {
+  pool_->ParallelFor(own.end - own.begin, [&](int64_t task, int thread) {
+    const int lane = own.begin + static_cast<int>(task);
     LaneOutput& output = lanes_[lane];
     output.Clear();
-    output.weight_gradients = state_.parameters.weight_gradients(static_cast<int>(lane));
-    const IndexRange chunks = PartOf(n_chunks, static_cast<int>(lane), kGradientLanes);
+    output.weight_gradients = state_.parameters.weight_gradients(lane);
+    const IndexRange chunks = division.ChunksOf(lane);
     for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
       const int begin = chunk * rays_per_chunk;
-      chunks_[thread].Run(input, in_flight_[chunk / chunks_in_flight], begin,
+      chunks_[thread].Run(input, in_flight_[(chunk - own_chunks.begin) / chunks_in_flight], begin,
                           std::min(begin + rays_per_chunk, batch.n_rays), &output);
     }
   });
@@ -142,8 +195,9 @@ NgpNetwork NgpCpuStep::Network(const RayBatch& batch) const {
 
 void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   const int t = static_cast<int>(++state_.n_updates);
-  const kernels::HashGridShape& shape = state_.parameters.shape();
-  const int n_levels = ActiveLevels(config_, batch.fraction);
+  const int n_active = ActiveLevels(config_, batch.fraction);
+  const std::vector<int>& levels = exchange_.levels();
+  const auto n_levels = std::lower_bound(levels.begin(), levels.end(), n_active) - levels.begin();
   // Levels from the finest, which miss the caches most; then the small tasks.
   pool_->ParallelFor(n_levels + 2, [&](int64_t task, int thread) {
     if (task == n_levels) {
@@ -151,34 +205,78 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
       return;
     }
     if (task == n_levels + 1) {
+      if (exchange_.alone()) {
+        SumLanes(exchange_.lanes(), kGradientLanes, kNgpWeights,
+                 state_.parameters.weight_gradients(0));
+      }
       state_.parameters.UpdateWeights(batch.learning_rate, t);
       return;
     }
-    const int level = n_levels - 1 - static_cast<int>(task);
-    LevelGradients& gradients = level_gradients_[thread];
-    for (const LaneOutput& lane : lanes_) {
-      kernels::cpu::HashEncodeBackward(
-          {.shape = &shape,
-           .level = level,
-           .n = static_cast<int>(lane.positions.size()),
-           .positions = lane.positions.data(),
-           .grad_features =
-               lane.grad_encodings.data() + kernels::kHashTile * shape.n_features * level,
-           .tile_stride = kernels::kHashTile * kEncodingWidth,
-           .grad_table = gradients.values.data(),
-           .touched = gradients.touched.data()});
-    }
-    state_.parameters.UpdateTableLevel(level, batch.learning_rate, t, &gradients);
+    UpdateLevel(static_cast<int>(n_levels - 1 - task), batch, &level_gradients_[thread]);
   });
+  exchange_.ExchangeLines(n_active, changed_lines_, &state_.parameters);
   if (state_.n_updates % kNgpAverageInterval == 0)
-    state_.parameters.UpdateAverages(kNgpAverageInterval, pool_);
+    state_.parameters.UpdateAverages(kNgpAverageInterval, levels, pool_);
+}
+
+// Scatter and Adam of exchange_.levels()[index].
+void NgpCpuStep::UpdateLevel(int index, const RayBatch& batch, LevelGradients* gradients) {
+  const kernels::HashGridShape& shape = state_.parameters.shape();
+  const int level = exchange_.levels()[index];
+  for (const LaneOutput& lane : lanes_) {
+    kernels::cpu::HashEncodeBackward(
+        {.shape = &shape,
+         .level = level,
+         .n = static_cast<int>(lane.positions.size()),
+         .positions = lane.positions.data(),
+         .grad_features =
+             lane.grad_encodings.data() + kernels::kHashTile * shape.n_features * level,
+         .tile_stride = kernels::kHashTile * kEncodingWidth,
+         .grad_table = gradients->values.data(),
+         .touched = gradients->touched.data()});
+  }
+  if (!exchange_.alone() || measuring_) ListTouched(gradients->touched, &changed_lines_[index]);
+  state_.parameters.UpdateTableLevel(level, batch.learning_rate, static_cast<int>(state_.n_updates),
+                                     gradients);
+}
+
+// Everything but the update of the grid is divided.
+void NgpCpuStep::AddCosts(const StepResult& result, int n_active, SteadyTime begin,
+                          SteadyTime divided_begin) {
+  ++costs_.n_steps;
+  costs_.n_trained += result.n_trained;
+  costs_.whole_seconds += absl::ToDoubleSeconds(divided_begin - begin);
+  costs_.divided_seconds += absl::ToDoubleSeconds(clock_.Now() - divided_begin);
+  NgpRankExchange::Counts counts{result.n_trained, result.n_marched, 0, n_active};
+  for (const std::vector<uint32_t>& lines : changed_lines_)
+    counts.n_lines += static_cast<int64_t>(lines.size());
+  exchanges_.push_back(counts);
+}
+
+RankCosts NgpCpuStep::CostsOf(int n_ranks) const {
+  RankCosts costs = costs_;
+  for (const NgpRankExchange::Counts& counts : exchanges_) {
+    costs.bytes_received += NgpRankExchange::BytesReceived(
+        counts, state_.parameters.shape(), state_.parameters.ReadLineBytes(), n_ranks);
+  }
+  return costs;
+}
+
+IndexRange NgpCpuStep::OwnPixels(int n_pixels, double fraction) const {
+  const ChunkDivision division(n_pixels, TargetSamples(config_, fraction));
+  const IndexRange chunks = division.ChunksOf(exchange_.lanes());
+  const auto first_ray = [&](int chunk) {
+    return std::min(chunk * division.rays_per_chunk, n_pixels);
+  };
+  return {first_ray(chunks.begin), first_ray(chunks.end)};
 }
 
 }  // namespace
 
 std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry,
-                                       ThreadPool* pool, std::span<const View> views) {
-  return std::make_unique<NgpCpuStep>(config, geometry, views, pool);
+                                       ThreadPool* pool, std::span<const View> views,
+                                       Group* group) {
+  return std::make_unique<NgpCpuStep>(config, geometry, views, pool, group);
 }
 
 }  // namespace nerf

@@ -68,8 +68,10 @@ class NgpMethodImpl final : public Method {
 
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
     if (request.cuda_device.has_value()) return NewCudaStep(request);
-    return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train);
+    return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train,
+                         request.group);
   }
+  bool SplitsAmongRanks() const override { return true; }
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {

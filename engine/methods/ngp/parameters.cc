@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
-#include "engine/train/gradient_lanes.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 
@@ -225,7 +225,6 @@ void NgpParameters::UpdateTableLevel(int level, float learning_rate, int t,
 }
 
 void NgpParameters::UpdateWeights(float learning_rate, int t) {
-  SumLanes({0, kGradientLanes}, kGradientLanes, kNgpWeights, weight_gradients_.data());
   kernels::cpu::AdamDense({.settings = WeightsAdam(learning_rate, t),
                            .n = kNgpWeights,
                            .parameters = weights_.data(),
@@ -240,13 +239,15 @@ bool NgpParameters::WeightsAreFinite() const {
   return std::all_of(weights_.begin(), weights_.end(), [](float w) { return std::isfinite(w); });
 }
 
-void NgpParameters::UpdateAverages(int n_steps, ThreadPool* pool) {
+void NgpParameters::UpdateAverages(int n_steps, std::span<const int> levels, ThreadPool* pool) {
   const float decay = AverageDecay(config_, n_steps);
-  const int64_t n_blocks = (table_.size() + kAverageBlock - 1) / kAverageBlock;
-  pool->ParallelFor(n_blocks, [&](int64_t block, int) {
-    const int64_t begin = block * kAverageBlock;
+  const auto level_size = static_cast<int64_t>(shape_.level_size());
+  const int64_t level_blocks = (level_size + kAverageBlock - 1) / kAverageBlock;
+  pool->ParallelFor(level_blocks * static_cast<int64_t>(levels.size()), [&](int64_t task, int) {
+    const int64_t in_level = task % level_blocks * kAverageBlock;
+    const int64_t begin = levels[task / level_blocks] * level_size + in_level;
     kernels::cpu::MovingAverage({.decay = decay,
-                                 .n = std::min<int64_t>(kAverageBlock, table_.size() - begin),
+                                 .n = std::min<int64_t>(kAverageBlock, level_size - in_level),
                                  .parameters = table_.data() + begin,
                                  .averages = table_average_.data() + begin});
   });
@@ -254,6 +255,39 @@ void NgpParameters::UpdateAverages(int n_steps, ThreadPool* pool) {
                                .n = kNgpWeights,
                                .parameters = weights_.data(),
                                .averages = weights_average_.data()});
+}
+
+void NgpParameters::UpdateAverages(int n_steps, ThreadPool* pool) {
+  std::vector<int> levels(shape_.n_levels);
+  std::iota(levels.begin(), levels.end(), 0);
+  UpdateAverages(n_steps, levels, pool);
+}
+
+std::byte* NgpParameters::ReadLevel(int level) {
+  const size_t begin = shape_.level_size() * level;
+  if (half_table_.empty())
+    return std::as_writable_bytes(table_.span()).data() + begin * sizeof(float);
+  return std::as_writable_bytes(half_table_.span()).data() + begin * sizeof(Half);
+}
+
+size_t NgpParameters::ReadLineBytes() const {
+  return kernels::kLineFloats * (half_table_.empty() ? sizeof(float) : sizeof(Half));
+}
+
+std::vector<std::span<std::byte>> NgpParameters::LevelArrays(int level) {
+  std::vector<std::span<std::byte>> arrays;
+  const size_t size = shape_.level_size();
+  const auto add = [&](auto& buffer) {
+    if (!buffer.empty())
+      arrays.push_back(std::as_writable_bytes(buffer.span().subspan(size * level, size)));
+  };
+  add(table_);
+  add(table_first_);
+  add(table_second_);
+  add(table_moments_);
+  add(table_average_);
+  add(half_table_);
+  return arrays;
 }
 
 void NgpParameters::Save(TensorFile* file) const {

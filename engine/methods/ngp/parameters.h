@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/base/buffer.h"
@@ -65,14 +67,22 @@ class NgpParameters {
 
   // Adam on one level of the table; clears the gradients. t counts updates from 1.
   void UpdateTableLevel(int level, float learning_rate, int t, LevelGradients* gradients);
-  // Sums the lanes (train/gradient_lanes.h), adds the L2 penalty, applies Adam and clears the
-  // lanes.
+  // For gradients that SumLanes has summed in lane 0: adds the L2 penalty, applies Adam and clears
+  // the lanes.
   void UpdateWeights(float learning_rate, int t);
   // Whether every weight of the MLPs is a finite number. A table entry that is not finite makes a
   // weight not finite as soon as a gradient uses it.
   bool WeightsAreFinite() const;
-  // Updates the moving average, n_steps after its last update.
-  void UpdateAverages(int n_steps, ThreadPool* pool);
+  // Updates the moving average of the MLPs and of some levels, n_steps after its last update.
+  void UpdateAverages(int n_steps, std::span<const int> levels, ThreadPool* pool);
+  void UpdateAverages(int n_steps, ThreadPool* pool);  // of all levels
+
+  // A level as the encoding reads it (half_table or table), and its bytes in a cache line of
+  // kLineFloats entries: what other ranks need after an update (rank_exchange.h).
+  std::byte* ReadLevel(int level);
+  size_t ReadLineBytes() const;
+  // All that is kept of a level: table, moments, averages, half_table.
+  std::vector<std::span<std::byte>> LevelArrays(int level);
 
   // State tensors as TrainingStep::Save and Load describe them.
   void Save(TensorFile* file) const;

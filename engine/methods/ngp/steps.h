@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
+#include "engine/group/group.h"
 #include "engine/scene/scene.h"
 #include "engine/train/cuda_pictures.h"
 #include "engine/train/ray_step.h"
@@ -14,9 +15,11 @@
 namespace nerf {
 
 // The fused step of method ngp on the CPU. views: those that pixels are drawn from (none: only
-// RunRays may be called). pool outlives the step.
+// RunRays may be called). pool and group outlive the step. With a group its ranks train together
+// the bytes that one would train alone; Run and CollectState then throw GroupError.
 std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry,
-                                       ThreadPool* pool, std::span<const View> views = {});
+                                       ThreadPool* pool, std::span<const View> views = {},
+                                       Group* group = nullptr);
 
 // The same step on the CUDA device in use, in half precision or fp32 as the config says. With
 // cuda_deterministic equal states, batches and devices give equal bytes. This and Run throw

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/kernels/simd_path.h"
+#include "engine/train/gradient_lanes.h"
 #include "gmock/gmock.h"
 #include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/status_matchers.h"
@@ -62,7 +63,7 @@ TEST(NgpParametersTest, OneSeedIsOneStartAndAnotherSeedAnother) {
 
 TEST(NgpParametersTest, TransposedWeightsFollowEveryUpdate) {
   NgpParameters parameters = RandomParameters();
-  for (int i = 0; i < kNgpWeights; ++i) parameters.weight_gradients(3)[i] = 0.1f * (i % 7);
+  for (int i = 0; i < kNgpWeights; ++i) parameters.weight_gradients(0)[i] = 0.1f * (i % 7);
   parameters.UpdateWeights(0.01f, 1);
   for (const NgpLayer& layer : kNgpLayers) {
     for (int in = 0; in < layer.n_in; ++in) {
@@ -89,7 +90,7 @@ TEST(NgpParametersTest, PairsOfTheWeightsFollowEveryChangeWhereLayersTakeThem) {
         << after;
   };
   expect_fresh("the start");
-  for (int i = 0; i < kNgpWeights; ++i) parameters.weight_gradients(3)[i] = 0.1f * (i % 7);
+  for (int i = 0; i < kNgpWeights; ++i) parameters.weight_gradients(0)[i] = 0.1f * (i % 7);
   parameters.UpdateWeights(0.01f, 1);
   expect_fresh("an update");
   ASSERT_THAT(parameters.Load(Saved(RandomParameters(2))), IsOk());
@@ -177,6 +178,7 @@ TEST(NgpParametersTest, WeightUpdateSumsTheLanesAndClearsThem) {
     parameters.weight_gradients(lane)[5] = 0.25f * (lane + 1);
     expected += 0.25f * (lane + 1);
   }
+  SumLanes({0, kGradientLanes}, kGradientLanes, kNgpWeights, parameters.weight_gradients(0));
   parameters.UpdateWeights(0, 1);
   // First moments are 0.1 of the gradient plus the tiny penalty. Element 5 is (in 0, out 5).
   const TensorFile file = Saved(parameters);

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "engine/base/buffer.h"
+
+namespace nerf {
+
+// Thrown by a group's functions when a rank is lost, does not answer in time or has left, and by
+// every later call: the group is of no more use. what() names the rank where it is known.
+class GroupError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+using Bytes = std::span<const std::byte>;
+
+template <typename T>
+Bytes BytesOf(std::span<T> values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return std::as_bytes(values);
+}
+
+// Bytes to send or received ones. Keeps its memory for the next block.
+class ByteBlock {
+ public:
+  // The first bytes stay; the rest is not initialized.
+  std::byte* Resize(size_t size) {
+    if (size > storage_.size()) {
+      Buffer<std::byte> grown(std::max(size, 2 * storage_.size()));
+      if (size_ > 0) std::memcpy(grown.data(), storage_.data(), size_);
+      storage_ = std::move(grown);
+    }
+    size_ = size;
+    return storage_.data();
+  }
+  Bytes bytes() const { return {storage_.data(), size_}; }
+
+ private:
+  Buffer<std::byte> storage_;
+  size_t size_ = 0;
+};
+
+struct Outgoing {
+  int to = 0;
+  Bytes bytes;
+};
+
+struct Incoming {
+  int from = 0;
+  ByteBlock* block = nullptr;
+};
+
+// What a rank has sent and received, and how long it waited for that.
+struct GroupTraffic {
+  int64_t bytes_sent = 0;
+  int64_t bytes_received = 0;
+  int64_t n_transfers = 0;
+  double seconds = 0;  // in Transfer
+};
+
+// The processes (ranks) that train one model together, seen from one of them. Every rank makes the
+// same transfers in the same order. Used from one thread at a time, but for Abort.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int rank() const = 0;
+  virtual int n_ranks() const = 0;
+
+  // Sends and receives at the same time, at most one block to and from each other rank; blocks may
+  // be of any size and empty. Returns when all of it is done. Throws GroupError.
+  void Transfer(std::span<const Outgoing> out, std::span<const Incoming> in);
+
+  // Ends the group on every rank: transfers in progress and later ones throw GroupError, here with
+  // this reason. Thread-safe; only the first call counts.
+  virtual void Abort(const std::string& reason) = 0;
+
+  const GroupTraffic& traffic() const { return traffic_; }
+
+ private:
+  virtual void DoTransfer(std::span<const Outgoing> out, std::span<const Incoming> in) = 0;
+
+  GroupTraffic traffic_;
+};
+
+// Block to[i] goes to rank i; (*from)[i] becomes what rank i sent here. The entries of the rank
+// itself are neither read nor written. Shapes: to, from [n_ranks].
+void AllToAll(Group* group, std::span<const Bytes> to, std::vector<ByteBlock>* from);
+
+// Every rank's block to every other rank, as AllToAll.
+void AllGather(Group* group, Bytes mine, std::vector<ByteBlock>* from);
+
+// Every rank's block to rank `root`; the others receive nothing.
+void Gather(Group* group, int root, Bytes mine, std::vector<ByteBlock>* from);
+
+// The root's bytes to every rank. Throws GroupError where the sizes differ.
+void Broadcast(Group* group, int root, std::span<std::byte> bytes);
+
+template <typename T>
+void BroadcastValue(Group* group, int root, T* value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  Broadcast(group, root, std::as_writable_bytes(std::span<T>(value, 1)));
+}
+
+// Sums each element over the ranks, in the order of the ranks; every rank gets the sums. For
+// counts: a sum of floats would depend on the number of ranks (train/gradient_lanes.h).
+void Reduce(Group* group, std::span<int64_t> counts);
+
+}  // namespace nerf

@@ -1,0 +1,225 @@
+#include "engine/methods/ngp/rank_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kTile = kernels::kHashTile;
+
+// What a message says of a lane before its samples.
+struct LaneHead {
+  uint64_t n_samples = 0;  // trained: positions and gradients
+  uint64_t n_cells = 0;    // evaluated: cells of the grid and densities
+  int64_t n_marched = 0;
+  int64_t n_trained = 0;
+  double loss = 0;
+  double squared_error = 0;
+
+  size_t n_tiles() const { return (n_samples + kTile - 1) / kTile; }
+};
+
+class BlockWriter {
+ public:
+  explicit BlockWriter(ByteBlock* block) : block_(block) { block_->Resize(0); }
+  template <typename T>
+  void Write(const T* values, size_t n) {
+    const size_t begin = block_->bytes().size();
+    std::byte* const bytes = block_->Resize(begin + n * sizeof(T));
+    if (n > 0) std::memcpy(bytes + begin, values, n * sizeof(T));
+  }
+
+ private:
+  ByteBlock* const block_;
+};
+
+class BlockReader {
+ public:
+  BlockReader(int from, Bytes bytes) : from_(from), bytes_(bytes) {}
+
+  template <typename T>
+  void Read(T* values, size_t n) {
+    if (n > bytes_.size() / sizeof(T)) Fail();
+    if (n > 0) std::memcpy(values, bytes_.data(), n * sizeof(T));
+    bytes_ = bytes_.subspan(n * sizeof(T));
+  }
+  // Checks n before an array of that size is made.
+  template <typename T>
+  void Resize(size_t n, std::vector<T>* values) const {
+    if (n > bytes_.size() / sizeof(T)) Fail();
+    values->resize(n);
+  }
+  void CheckEnd() const {
+    if (!bytes_.empty()) Fail();
+  }
+
+ private:
+  [[noreturn]] void Fail() const {
+    throw GroupError(fmt::format("rank {} sent a message that does not fit", from_));
+  }
+
+  const int from_;
+  Bytes bytes_;
+};
+
+}  // namespace
+
+NgpRankExchange::NgpRankExchange(Group* group, const kernels::HashGridShape& shape)
+    : group_(group),
+      shape_(shape),
+      rank_(group != nullptr ? group->rank() : 0),
+      n_ranks_(group != nullptr ? group->n_ranks() : 1),
+      out_(n_ranks_),
+      in_(n_ranks_) {
+  for (int rank = 0; rank < n_ranks_; ++rank)
+    ranges_.push_back(PartOf(kGradientLanes, rank, n_ranks_));
+  for (int level = 0; level < shape.n_levels; ++level) {
+    if (Owns(rank_, level)) levels_.push_back(level);
+  }
+}
+
+void NgpRankExchange::ExchangeLanes(int n_active, std::span<LaneOutput> lanes,
+                                    NgpParameters* parameters) {
+  if (alone()) return;
+  SumLanes(this->lanes(), kGradientLanes, kNgpWeights, parameters->weight_gradients(0));
+  std::vector<Bytes> to(n_ranks_);
+  for (int rank = 0; rank < n_ranks_; ++rank) {
+    if (rank == rank_) continue;
+    WriteLanes(rank, n_active, lanes, parameters);
+    to[rank] = out_[rank].bytes();
+  }
+  AllToAll(group_, to, &in_);
+  for (int rank = 0; rank < n_ranks_; ++rank) {
+    if (rank != rank_) ReadLanes(rank, n_active, lanes, parameters);
+  }
+  SumRanges(ranges_, kGradientLanes, kNgpWeights, parameters->weight_gradients(0));
+}
+
+void NgpRankExchange::WriteLanes(int to, int n_active, std::span<const LaneOutput> lanes,
+                                 NgpParameters* parameters) {
+  BlockWriter writer(&out_[to]);
+  const size_t tile_floats = kTile * shape_.n_features;
+  for (int l = ranges_[rank_].begin; l < ranges_[rank_].end; ++l) {
+    const LaneOutput& lane = lanes[l];
+    const LaneHead head{lane.positions.size(), lane.cells.size(), lane.n_marched,
+                        lane.n_trained,        lane.loss,         lane.squared_error};
+    writer.Write(&head, 1);
+    writer.Write(lane.positions.data(), lane.positions.size());
+    writer.Write(lane.cells.data(), lane.cells.size());
+    writer.Write(lane.sigmas.data(), lane.sigmas.size());
+    for (size_t tile = 0; tile < head.n_tiles(); ++tile) {
+      const float* const gradients = lane.grad_encodings.data() + tile * kTile * kEncodingWidth;
+      for (int level = to; level < n_active; level += n_ranks_)
+        writer.Write(gradients + tile_floats * level, tile_floats);
+    }
+  }
+  for (const int lane : LanesWithSums(ranges_[rank_], kGradientLanes))
+    writer.Write(parameters->weight_gradients(lane), kNgpWeights);
+}
+
+void NgpRankExchange::ReadLanes(int from, int n_active, std::span<LaneOutput> lanes,
+                                NgpParameters* parameters) {
+  BlockReader reader(from, in_[from].bytes());
+  const size_t tile_floats = kTile * shape_.n_features;
+  for (int l = ranges_[from].begin; l < ranges_[from].end; ++l) {
+    LaneOutput& lane = lanes[l];
+    LaneHead head;
+    reader.Read(&head, 1);
+    reader.Resize(head.n_samples, &lane.positions);
+    reader.Read(lane.positions.data(), lane.positions.size());
+    reader.Resize(head.n_cells, &lane.cells);
+    reader.Read(lane.cells.data(), lane.cells.size());
+    reader.Resize(head.n_cells, &lane.sigmas);
+    reader.Read(lane.sigmas.data(), lane.sigmas.size());
+    lane.n_marched = head.n_marched;
+    lane.n_trained = head.n_trained;
+    lane.loss = head.loss;
+    lane.squared_error = head.squared_error;
+    const size_t n_floats = head.n_tiles() * kTile * kEncodingWidth;
+    if (lane.grad_encodings.size() < n_floats)
+      lane.grad_encodings = Buffer<float>(std::max(n_floats, 2 * lane.grad_encodings.size()));
+    for (size_t tile = 0; tile < head.n_tiles(); ++tile) {
+      float* const gradients = lane.grad_encodings.data() + tile * kTile * kEncodingWidth;
+      for (int level = rank_; level < n_active; level += n_ranks_)
+        reader.Read(gradients + tile_floats * level, tile_floats);
+    }
+  }
+  for (const int lane : LanesWithSums(ranges_[from], kGradientLanes))
+    reader.Read(parameters->weight_gradients(lane), kNgpWeights);
+  reader.CheckEnd();
+}
+
+void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<uint32_t>> changed,
+                                    NgpParameters* parameters) {
+  if (alone()) return;
+  const size_t line_bytes = parameters->ReadLineBytes();
+  const size_t n_lines = shape_.level_size() / kernels::kLineFloats;
+  std::vector<uint8_t> bits(n_lines / 8);
+  BlockWriter writer(&lines_);
+  for (size_t i = 0; i < levels_.size() && levels_[i] < n_active; ++i) {
+    const std::byte* const level = parameters->ReadLevel(levels_[i]);
+    std::fill(bits.begin(), bits.end(), uint8_t{0});
+    for (const uint32_t line : changed[i]) bits[line / 8] |= 1u << line % 8;
+    writer.Write(bits.data(), bits.size());
+    for (const uint32_t line : changed[i]) writer.Write(level + line_bytes * line, line_bytes);
+  }
+  AllGather(group_, lines_.bytes(), &in_);
+  for (int rank = 0; rank < n_ranks_; ++rank) {
+    if (rank == rank_) continue;
+    BlockReader reader(rank, in_[rank].bytes());
+    for (int l = rank; l < n_active; l += n_ranks_) {
+      std::byte* const level = parameters->ReadLevel(l);
+      reader.Read(bits.data(), bits.size());
+      for (size_t line = 0; line < n_lines; ++line) {
+        if ((bits[line / 8] >> line % 8 & 1) != 0)
+          reader.Read(level + line_bytes * line, line_bytes);
+      }
+    }
+    reader.CheckEnd();
+  }
+}
+
+double NgpRankExchange::BytesReceived(const Counts& counts, const kernels::HashGridShape& shape,
+                                      size_t line_bytes, int n_ranks) {
+  // A rank lacks this share of what was computed; of levels it needs the samples of its own alone.
+  const double others = 1 - 1.0 / n_ranks;
+  const double samples = static_cast<double>(counts.n_trained) * sizeof(Vec3) +
+                         static_cast<double>(counts.n_marched) * (sizeof(uint32_t) + sizeof(float));
+  // A lane's last tile is half empty on average.
+  const double rows = static_cast<double>(counts.n_trained) + 0.5 * kTile * kGradientLanes;
+  const double gradients = rows * shape.n_features * sizeof(float) * counts.n_active / n_ranks;
+  const double lines =
+      static_cast<double>(counts.n_lines * line_bytes) +
+      static_cast<double>(counts.n_active) * shape.level_size() / kernels::kLineFloats / 8;
+  double sums = 0;
+  for (int rank = 1; rank < n_ranks; ++rank)
+    sums += LanesWithSums(PartOf(kGradientLanes, rank, n_ranks), kGradientLanes).size();
+  return others * (samples + gradients + lines + kGradientLanes * sizeof(LaneHead)) +
+         sums * kNgpWeights * sizeof(float);
+}
+
+void NgpRankExchange::CollectLevels(NgpParameters* parameters) {
+  if (alone()) return;
+  for (int level = 0; level < shape_.n_levels; ++level) {
+    for (const std::span<std::byte> array : parameters->LevelArrays(level))
+      Broadcast(group_, level % n_ranks_, array);
+  }
+  const Bytes weights = std::as_bytes(std::span(parameters->weights(), kNgpWeights));
+  AllGather(group_, weights, &in_);
+  for (int rank = 0; rank < n_ranks_; ++rank) {
+    if (rank == rank_) continue;
+    const Bytes other = in_[rank].bytes();
+    if (!std::equal(weights.begin(), weights.end(), other.begin(), other.end())) {
+      throw GroupError(fmt::format(
+          "ranks {} and {} have come to different weights: do they run the same program on "
+          "processors of the same kind?",
+          rank_, rank));
+    }
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,166 @@
+#include "engine/tool/rank_session.h"
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "common/sha256.h"
+#include "common/status_macros.h"
+#include "engine/group/open_gloo.h"
+#include "engine/kernels/simd_path.h"
+#include "engine/tool/training_methods.h"
+#include "engine/train/checkpoint.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kMeetingTime = absl::Minutes(10);  // also for reading a large data set
+constexpr absl::Duration kPatience = absl::Seconds(1);      // until a lost rank was reaped
+constexpr char kFailed[] = "error ";  // begins what a rank says that cannot train
+
+template <typename T>
+void Add(const std::vector<T>& values, Sha256* digest) {
+  digest->Update({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+}
+
+std::string DigestOfPictures(const Scene& scene) {
+  Sha256 digest;
+  for (const View& view : scene.train) Add(view.image.pixels, &digest);
+  return digest.HexDigest();
+}
+
+std::string DigestOfState(const TrainingStep& step) {
+  TensorFile file;
+  step.Save(&file);
+  Sha256 digest;
+  for (const auto& [name, tensor] : file.tensors) Add(tensor.bytes, &digest);
+  return digest.HexDigest();
+}
+
+// All that must be the same on every rank, as lines "key value".
+std::string Describe(const TrainingSession& session) {
+  TensorFile file;
+  StoreTrainState(session.state, TrainFileKind::kCheckpoint, &file);
+  std::map<std::string, std::string>& values = file.metadata;
+  values["version of nerf-engine"] = NERF_VERSION;
+  values["instruction set (NERF_SIMD)"] = kernels::cpu::SimdPath();
+  values["training pictures"] = DigestOfPictures(session.scene);
+  values["weights at the start"] = DigestOfState(*session.step);
+  std::string lines;
+  for (const auto& [key, value] : values) lines += fmt::format("{}\t{}\n", key, value);
+  return lines;
+}
+
+// "key: A, rank 0 has B" for the first line that differs.
+std::string Difference(std::string_view mine, std::string_view leader) {
+  const auto line = [](std::string_view* text) {
+    const std::string_view first = text->substr(0, text->find('\n'));
+    text->remove_prefix(std::min(text->size(), first.size() + 1));
+    return first;
+  };
+  while (!mine.empty() || !leader.empty()) {
+    const std::string_view a = line(&mine), b = line(&leader);
+    if (a == b) continue;
+    const size_t tab = a.find('\t');
+    const std::string_view theirs = b.substr(std::min(b.size(), b.find('\t') + 1));
+    return fmt::format("{}: {}, rank 0 has {}", a.substr(0, tab),
+                       a.substr(std::min(a.size(), tab + 1)).substr(0, 64), theirs.substr(0, 64));
+  }
+  return "";
+}
+
+absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+absl::StatusOr<Rendezvous> Meet(const RankFlags& flags, RankProcesses* processes) {
+  if (flags.rendezvous.empty()) {
+    std::vector<UniqueFd> sockets;
+    if (processes != nullptr) {
+      sockets = processes->TakeSockets();
+    } else {
+      sockets.emplace_back(RankProcesses::kSocket);
+    }
+    return Rendezvous(flags.rank.value_or(0), flags.n_ranks, std::move(sockets), kMeetingTime);
+  }
+  NERF_ASSIGN_OR_RETURN(const auto address, ParseRendezvous(flags.rendezvous));
+  const auto& [host, port] = address;
+  if (*flags.rank == 0) return Rendezvous::Host(host, port, flags.n_ranks, kMeetingTime);
+  return Rendezvous::Join(host, port, *flags.rank, flags.n_ranks, kMeetingTime);
+}
+
+}  // namespace
+
+absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
+                        const std::string& device, int batches_ahead) {
+  if (flags.n_ranks == 1) {
+    if (flags.rank.has_value() || !flags.rendezvous.empty())
+      return Usage("--rank and --rendezvous need --ranks N");
+    return absl::OkStatus();
+  }
+  if (!flags.rendezvous.empty()) {
+    if (!flags.rank.has_value()) return Usage("--rendezvous needs --rank I");
+    NERF_ASSIGN_OR_RETURN(const auto address, ParseRendezvous(flags.rendezvous));
+    if (flags.interface.empty() && !IsLoopback(address.first)) {
+      return Usage(fmt::format(
+          "--rendezvous {}: name the network interface of the ranks with --interface; what they "
+          "send is not encrypted",
+          flags.rendezvous));
+    }
+  }
+  if (flags.rank.has_value() && (*flags.rank < 0 || *flags.rank >= flags.n_ranks))
+    return Usage(fmt::format("--rank {}: must be below --ranks {}", *flags.rank, flags.n_ranks));
+  if (batches_ahead > 0)
+    return Usage("--batches-ahead and --ranks exclude each other: ranks draw their own rays");
+  if (device != "cpu") {
+    return WithReason(
+        absl::UnimplementedError(fmt::format("--ranks: ranks train on CPUs, not on {}", device)),
+        reason::kFeatureNotBuilt);
+  }
+  return CheckRanksShare(config);
+}
+
+absl::StatusOr<std::unique_ptr<RankSession>> RankSession::Open(const RankFlags& flags) {
+  std::unique_ptr<RankProcesses> processes;
+  if (flags.IsStarted()) DieWithParent();
+  if (!flags.rank.has_value()) {
+    NERF_ASSIGN_OR_RETURN(processes, RankProcesses::Start(flags.n_ranks));
+  }
+  NERF_ASSIGN_OR_RETURN(Rendezvous rendezvous, Meet(flags, processes.get()));
+  std::unique_ptr<RankSession> session(
+      new RankSession(std::move(processes), std::move(rendezvous)));
+  GlooOptions options;
+  options.interface = flags.interface;
+  NERF_ASSIGN_OR_RETURN(session->group_, OpenGlooGroup(&session->rendezvous_, options));
+  return session;
+}
+
+absl::Status RankSession::Agree(const absl::Status& opened, const TrainingSession* session) {
+  const std::string mine =
+      opened.ok() ? Describe(*session) : kFailed + std::string(opened.message());
+  const absl::StatusOr<std::vector<std::string>> all = rendezvous_.Gather(mine);
+  NERF_RETURN_IF_ERROR(opened);
+  if (!all.ok()) return Explain(GroupError(std::string(all.status().message())));
+  for (size_t rank = 0; rank < all->size(); ++rank) {
+    const std::string& text = (*all)[rank];
+    if (text.starts_with(kFailed)) {
+      return absl::FailedPreconditionError(
+          fmt::format("rank {}: {}", rank, text.substr(sizeof(kFailed) - 1)));
+    }
+    const std::string difference = Difference(text, (*all)[0]);
+    if (!difference.empty()) {
+      return absl::FailedPreconditionError(
+          fmt::format("rank {} trains something else: {}", rank, difference));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankSession::Explain(const GroupError& error) {
+  group_.reset();  // the other ranks end, too
+  std::string loss = processes_ != nullptr ? processes_->Loss(kPatience) : "";
+  if (loss.empty()) loss = error.what();
+  return absl::UnavailableError(loss);
+}
+
+}  // namespace nerf

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/config/train_config.h"
+#include "engine/group/group.h"
+#include "engine/group/rendezvous.h"
+#include "engine/tool/rank_processes.h"
+#include "engine/tool/training_session.h"
+
+namespace nerf {
+
+// How a process takes part in a training by several ranks (docs/ranks.md).
+struct RankFlags {
+  int n_ranks = 1;
+  std::optional<int> rank;  // unset: rank 0, which starts the others on this machine
+  std::string rendezvous;   // HOST:PORT at which ranks of several machines meet; else empty
+  std::string interface;    // of the ranks' traffic; empty: loopback
+
+  bool IsStarted() const { return rank.has_value() && rendezvous.empty(); }  // by RankProcesses
+};
+
+// Errors: InvalidArgument for flags that do not go together, naming them; Unimplemented for a
+// method or device that ranks cannot share.
+absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
+                        const std::string& device, int batches_ahead);
+
+// This process's part in a group. Not thread-safe.
+class RankSession {
+ public:
+  // Starts the other ranks or meets them. Requires: CheckRanks is OK.
+  static absl::StatusOr<std::unique_ptr<RankSession>> Open(const RankFlags& flags);
+
+  Group* group() { return group_.get(); }
+
+  // Waits until every rank has opened its session, and compares them. `opened`: how it went here.
+  // Errors: `opened`; that of another rank, with its number; FailedPrecondition naming what differs
+  // from rank 0's.
+  absl::Status Agree(const absl::Status& opened, const TrainingSession* session);
+
+  // The error that a lost rank means to the user: Unavailable.
+  absl::Status Explain(const GroupError& error);
+
+ private:
+  RankSession(std::unique_ptr<RankProcesses> processes, Rendezvous rendezvous)
+      : processes_(std::move(processes)), rendezvous_(std::move(rendezvous)) {}
+
+  std::unique_ptr<RankProcesses> processes_;  // of rank 0 that started them; destroyed last
+  Rendezvous rendezvous_;
+  std::unique_ptr<Group> group_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,60 @@
+#include "engine/tool/rank_training.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "engine/train/trainer.h"
+
+namespace nerf {
+
+absl::Status FollowRank0(const RankFlags& flags, TrainRequest request, int n_threads) {
+  const RealClock clock;
+  ThreadPool pool(n_threads);
+  NERF_ASSIGN_OR_RETURN(const std::unique_ptr<RankSession> ranks, RankSession::Open(flags));
+  request.group = ranks->group();
+  std::vector<SceneProblem> problems;
+  const auto session = OpenTrainingSession(request, &pool, &problems, {});
+  const absl::Status agreed =
+      ranks->Agree(session.status(), session.ok() ? session->get() : nullptr);
+  if (!agreed.ok()) return absl::UnavailableError(std::string(agreed.message()));
+  TrainingSession& s = **session;
+  TrainerObserver silent;
+  TrainerOptions options;
+  options.group = ranks->group();
+  options.progress_interval = absl::InfiniteDuration();
+  Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &silent);
+  try {
+    NERF_RETURN_IF_ERROR(ForecastRanks(ranks->group(), s, &pool, clock).status());
+    return trainer.Run({}).status();
+  } catch (const GroupError& e) {
+    return ranks->Explain(e);
+  }
+}
+
+absl::StatusOr<TrainingRunResult> LeadTraining(RankSession* ranks, TrainingSession* session,
+                                               const TrainingRunOptions& options, ThreadPool* pool,
+                                               const Clock* clock, TrainingRunObserver* observer,
+                                               const RankReports& reports, std::stop_token stop) {
+  if (ranks == nullptr) return RunTraining(session, options, pool, clock, observer, stop);
+  try {
+    Group* const group = ranks->group();
+    NERF_ASSIGN_OR_RETURN(const RankFigures forecast, ForecastRanks(group, *session, pool, *clock));
+    reports.on_forecast(forecast);
+    const GroupTraffic before = group->traffic();
+    const TrainState begin = session->state;
+    absl::StatusOr<TrainingRunResult> result =
+        RunTraining(session, options, pool, clock, observer, stop);
+    if (!result.ok()) return result;
+    const TrainSummary& end = result->summary;
+    reports.on_end(MeasuredRanks(*group, before, end.samples - static_cast<double>(begin.n_trained),
+                                 end.seconds - begin.seconds),
+                   forecast);
+    return result;
+  } catch (const GroupError& e) {
+    return ranks->Explain(e);
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,227 @@
+// Any number of ranks trains the bytes of one.
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/group/thread_group.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/network.h"
+#include "engine/methods/ngp/steps.h"
+#include "engine/tool/synthetic_scene.h"
+#include "engine/train/trainer.h"
+#include "gtest/gtest.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tiny_training.h"
+
+namespace nerf {
+namespace {
+
+// Runs body(rank, group) on a thread for each rank. group is null where there is one rank.
+void RunRanks(int n_ranks, const std::function<void(int rank, Group* group)>& body) {
+  if (n_ranks == 1) {
+    body(0, nullptr);
+    return;
+  }
+  std::vector<std::unique_ptr<Group>> groups = NewThreadGroups(n_ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n_ranks; ++rank)
+    threads.emplace_back([&, rank] { body(rank, groups[rank].get()); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Steps on rays: what every rank holds in the end, and the last step's result.
+struct Trained {
+  TensorFile state;
+  StepResult last;
+};
+
+constexpr uint32_t kSteps = 18;  // with updates of the grid and of the averages
+
+// The group that a rank uses in place of its own.
+using Wrap = std::function<std::unique_ptr<Group>(Group*)>;
+
+std::vector<Trained> TrainOnRays(const TrainConfig& config, const SceneGeometry& geometry,
+                                 int n_ranks, int n_rays, const Wrap& wrap = nullptr) {
+  std::vector<Trained> trained(n_ranks);
+  RunRanks(n_ranks, [&](int rank, Group* group) {
+    ThreadPool pool(1 + rank % 2);
+    std::unique_ptr<Group> wrapped;
+    if (wrap != nullptr && rank == 0) group = (wrapped = wrap(group)).get();
+    const auto step = NewNgpCpuStep(config, geometry, &pool, {}, group);
+    ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
+    for (uint32_t i = 0; i < kSteps; ++i) {
+      RayBatch batch = TinyBatch(n_rays, i);
+      batch.fraction = i / static_cast<double>(kSteps);
+      batch.target_samples = config.target_samples;
+      trained[rank].last = step->RunRays(batch);
+    }
+    try {
+      step->CollectState();
+    } catch (const GroupError&) {
+      return;  // the ranks have come to different weights
+    }
+    trained[rank].state = Saved(*step);
+  });
+  return trained;
+}
+
+void ExpectTheBytesOfOneRank(const TrainConfig& config, const SceneGeometry& geometry, int n_rays) {
+  const Trained alone = TrainOnRays(config, geometry, 1, n_rays)[0];
+  for (int n_ranks = 2; n_ranks <= 5; ++n_ranks) {
+    const std::vector<Trained> ranks = TrainOnRays(config, geometry, n_ranks, n_rays);
+    for (int rank = 0; rank < n_ranks; ++rank) {
+      EXPECT_TRUE(SameContents(ranks[rank].state, alone.state))
+          << "rank " << rank << " of " << n_ranks;
+      EXPECT_EQ(ranks[rank].last.loss, alone.last.loss);
+      EXPECT_EQ(ranks[rank].last.n_trained, alone.last.n_trained);
+      EXPECT_EQ(ranks[rank].last.n_marched, alone.last.n_marched);
+    }
+  }
+}
+
+TEST(NgpRankTest, AnyNumberOfRanksTrainsTheBytesOfOne) {
+  ExpectTheBytesOfOneRank(TinyConfig(), TinyGeometry(), 200);
+}
+
+TEST(NgpRankTest, AlsoWithMoreBoxesFloatTablesAndOtherLevels) {
+  TrainConfig config = TinyConfig();
+  Ngp(config).half_table = 0;
+  Ngp(config).n_features_per_level = 2;
+  Ngp(config).coarse_share = 0.5f;
+  ExpectTheBytesOfOneRank(config, TinyGeometry(3), 150);
+}
+
+TEST(NgpRankTest, AlsoWhereRanksHaveNoRays) {
+  ExpectTheBytesOfOneRank(TinyConfig(), TinyGeometry(), 3);
+}
+
+// Changes the last `size` bytes of each block from rank 1: the sum of the MLPs' gradients.
+class TamperingGroup final : public Group {
+ public:
+  TamperingGroup(Group* group, float factor) : group_(group), factor_(factor) {}
+  int rank() const override { return group_->rank(); }
+  int n_ranks() const override { return group_->n_ranks(); }
+  void Abort(const std::string& reason) override { group_->Abort(reason); }
+
+ private:
+  void DoTransfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    group_->Transfer(out, in);
+    constexpr size_t kSize = kNgpWeights * sizeof(float);
+    for (const Incoming& block : in) {
+      const size_t size = block.block->bytes().size();
+      // Only the lanes' messages of both ranks end in gradients; other blocks are left alone.
+      if (++n_blocks_ % 2 == 0 || size < kSize) continue;
+      std::byte* const end = block.block->Resize(size) + size;
+      for (std::byte* at = end - kSize; at < end; at += sizeof(float)) {
+        float value = 0;
+        std::memcpy(&value, at, sizeof(value));
+        value *= factor_;
+        std::memcpy(at, &value, sizeof(value));
+      }
+    }
+  }
+
+  Group* const group_;
+  const float factor_;
+  int n_blocks_ = 0;
+};
+
+// The tests above see ranks that lose another's share or take the mean where it must be the sum.
+TEST(NgpRankTest, AShareThatIsLostOrHalvedIsSeen) {
+  const Trained alone = TrainOnRays(TinyConfig(), TinyGeometry(), 1, 200)[0];
+  for (const float factor : {0.0f, 0.5f}) {
+    const auto ranks = TrainOnRays(TinyConfig(), TinyGeometry(), 2, 200, [&](Group* group) {
+      return std::make_unique<TamperingGroup>(group, factor);
+    });
+    EXPECT_FALSE(SameContents(ranks[0].state, alone.state)) << factor;
+  }
+}
+
+// A training through the trainer. Returns each rank's checkpoint.
+struct RankRun {
+  std::string checkpoint;
+  TrainOutcome outcome = TrainOutcome::kFinished;
+  double seconds = 0;
+};
+
+std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& resume = "",
+                                std::optional<uint32_t> stop_after = std::nullopt) {
+  const Scene scene = SyntheticBallScene(3, 1, 24);
+  std::vector<RankRun> runs(n_ranks);
+  RunRanks(n_ranks, [&](int rank, Group* group) {
+    TrainState state;
+    state.config = TinyConfig();
+    state.config.budget = budget;
+    state.geometry = scene.geometry;
+    state.reference_camera = scene.test[0].camera;
+    ThreadPool pool(1);
+    auto step = NewNgpCpuStep(state.config, state.geometry, &pool, scene.train, group);
+    if (!resume.empty()) {
+      absl::StatusOr<TensorFile> file = ParseTensorFile(resume, "resume");
+      ASSERT_THAT(file, IsOk());
+      ASSERT_THAT(step->Load(*file), IsOk());
+      state = LoadTrainState(*file, "resume")->state;
+    }
+    FakeClock fake_clock;
+    const RealClock real_clock;
+    const bool real = budget.kind == BudgetKind::kSeconds;
+    // Previews of rank 0 come every few steps.
+    struct Ticking final : TrainerObserver {
+      FakeClock* clock = nullptr;
+      absl::Status BetweenSteps() override {
+        clock->Advance(absl::Milliseconds(10));
+        return absl::OkStatus();
+      }
+    } observer;
+    observer.clock = &fake_clock;
+    TrainerOptions options;
+    options.group = group;
+    options.stop_after = stop_after;
+    options.preview_interval = absl::Milliseconds(50);
+    Trainer trainer(&scene, state, step.get(), &pool,
+                    real ? static_cast<const Clock*>(&real_clock) : &fake_clock, options,
+                    &observer);
+    const absl::StatusOr<TrainOutcome> outcome = trainer.Run({});
+    ASSERT_THAT(outcome, IsOk());
+    runs[rank] = {SerializeTensorFile(trainer.Checkpoint()), *outcome, trainer.state().seconds};
+  });
+  return runs;
+}
+
+TEST(NgpRankTest, TrainersDrawOnlyTheirRaysAndWriteTheSameCheckpoint) {
+  const Budget budget{BudgetKind::kSteps, 40};
+  const std::string alone = TrainScene(1, budget)[0].checkpoint;
+  for (int n_ranks = 2; n_ranks <= 4; ++n_ranks) {
+    for (const RankRun& run : TrainScene(n_ranks, budget)) EXPECT_TRUE(run.checkpoint == alone);
+  }
+}
+
+TEST(NgpRankTest, AnotherNumberOfRanksGoesOn) {
+  const Budget budget{BudgetKind::kSteps, 40};
+  const std::string alone = TrainScene(1, budget)[0].checkpoint;
+  const RankRun half = TrainScene(2, budget, "", 20)[0];
+  EXPECT_EQ(half.outcome, TrainOutcome::kStoppedAfter);
+  for (const int n_ranks : {1, 3})
+    EXPECT_TRUE(TrainScene(n_ranks, budget, half.checkpoint)[0].checkpoint == alone) << n_ranks;
+}
+
+TEST(NgpRankTest, TheClockOfRank0CountsForAll) {
+  const std::vector<RankRun> runs = TrainScene(3, {BudgetKind::kSeconds, 0.2});
+  for (const RankRun& run : runs) {
+    EXPECT_EQ(run.outcome, TrainOutcome::kFinished);
+    EXPECT_EQ(run.seconds, runs[0].seconds);
+    EXPECT_TRUE(run.checkpoint == runs[0].checkpoint);
+  }
+}
+
+TEST(NgpRankTest, StopsOfRank0EndTheOthers) {
+  for (const RankRun& run : TrainScene(3, {BudgetKind::kSteps, 40}, "", 10))
+    EXPECT_EQ(run.outcome, TrainOutcome::kStoppedAfter);
+}
+
+}  // namespace
+}  // namespace nerf

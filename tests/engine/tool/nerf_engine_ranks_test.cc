@@ -1,0 +1,199 @@
+// Runs the built nerf-engine with several ranks.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/file_io.h"
+#include "fmt/format.h"
+#include "tests/engine/tool/ball_dataset.h"
+#include "tests/testing/paths.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+
+namespace nerf {
+namespace {
+
+// A nerf-engine in a process, with its output and errors.
+class EngineProcess {
+ public:
+  explicit EngineProcess(const std::string& arguments) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    output_ = UniqueFd(ends[0]);
+    const UniqueFd in(ends[1]);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(in.get(), STDOUT_FILENO);
+      dup2(in.get(), STDERR_FILENO);
+      execl("/bin/sh", "sh", "-c", ("exec " + BinDir() + "/nerf-engine " + arguments).c_str(),
+            nullptr);
+      _exit(127);
+    }
+  }
+  ~EngineProcess() {
+    if (pid_ > 0) Wait();
+  }
+
+  pid_t pid() const { return pid_; }
+  const std::string& said() const { return said_; }
+
+  // The processes that it has started: the other ranks.
+  std::vector<pid_t> Ranks() const {
+    std::vector<pid_t> ranks;
+    std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", pid_));
+    for (pid_t rank = 0; children >> rank;) ranks.push_back(rank);
+    return ranks;
+  }
+
+  // Reads until it has said `sign`; false if it ended before.
+  bool ReadUntil(const std::string& sign) {
+    char buffer[4096];
+    while (said_.find(sign) == std::string::npos) {
+      const ssize_t n = read(output_.get(), buffer, sizeof(buffer));
+      if (n <= 0) return false;
+      said_.append(buffer, static_cast<size_t>(n));
+    }
+    return true;
+  }
+
+  // The exit code, or 128 + the signal that killed it.
+  int Wait() {
+    ReadUntil("what nobody says");
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = 0;
+  UniqueFd output_;
+  std::string said_;
+};
+
+class NerfEngineRanksTest : public ::testing::Test {
+ protected:
+  NerfEngineRanksTest() { WriteBallDataset(dataset_); }
+
+  std::string Train(const std::string& out, int steps, int n_ranks) {
+    return fmt::format(
+        "train {} --out {} --steps {} --threads 1 --ranks {} --no-eval --set log2_hashmap_size=12 "
+        "--set grid_resolution=32 --set target_samples=512 --set initial_rays=64 --set "
+        "warmup_steps=10 --set step=0.05",
+        dataset_, dir_ / out, steps, n_ranks);
+  }
+
+  // Exit code 0 is expected.
+  void Run(const std::string& arguments) {
+    EngineProcess process(arguments);
+    EXPECT_EQ(process.Wait(), 0) << process.said();
+  }
+
+  void ExpectError(const std::string& arguments, int code, const std::string& message) {
+    EngineProcess process(arguments);
+    EXPECT_EQ(process.Wait(), code) << process.said();
+    EXPECT_NE(process.said().find(message), std::string::npos) << process.said();
+  }
+
+  bool SameFiles(const std::string& a, const std::string& b) {
+    for (const char* name : {"/checkpoint.safetensors", "/model.safetensors"}) {
+      const auto of_a = ReadFile((dir_ / a) + name, 1 << 30);
+      const auto of_b = ReadFile((dir_ / b) + name, 1 << 30);
+      if (!of_a.ok() || !of_b.ok() || *of_a != *of_b) return false;
+    }
+    return true;
+  }
+
+  TempDir dir_;
+  const std::string dataset_ = dir_ / "ball";
+};
+
+TEST_F(NerfEngineRanksTest, AnyNumberOfRanksWritesTheSameFiles) {
+  Run(Train("one", 60, 1));
+  for (int n_ranks = 2; n_ranks <= 4; ++n_ranks) {
+    const std::string out = fmt::format("ranks{}", n_ranks);
+    Run(Train(out, 60, n_ranks));
+    EXPECT_TRUE(SameFiles(out, "one")) << n_ranks;
+  }
+}
+
+TEST_F(NerfEngineRanksTest, AnotherNumberOfRanksGoesOn) {
+  Run(Train("whole", 60, 1));
+  Run(Train("parts", 60, 2) + " --stop-after 20");
+  const std::string resume = fmt::format("train {} --no-eval --threads 1 --resume {} --ranks ",
+                                         dataset_, dir_ / "parts/checkpoint.safetensors");
+  Run(resume + "3 --stop-after 40");
+  Run(resume + "1");
+  EXPECT_TRUE(SameFiles("parts", "whole"));
+}
+
+TEST_F(NerfEngineRanksTest, AKilledRankEndsTheOthersAndTheRunGoesOn) {
+  Run(Train("whole", 400, 1));
+  EngineProcess process(Train("killed", 400, 3) + " --json --checkpoint-interval 0.02");
+  ASSERT_TRUE(process.ReadUntil("\"checkpoint\"")) << process.said();
+  const std::vector<pid_t> ranks = process.Ranks();
+  ASSERT_EQ(ranks.size(), 2u);
+  kill(ranks[1], SIGKILL);
+  EXPECT_EQ(process.Wait(), 6) << process.said();
+  EXPECT_NE(process.said().find("rank 2 was killed by signal 9; to go on: nerf-engine train "),
+            std::string::npos)
+      << process.said();
+  for (const pid_t rank : ranks) EXPECT_NE(kill(rank, 0), 0) << "rank is still there";
+  Run(fmt::format("train {} --no-eval --threads 1 --resume {} --ranks 2", dataset_,
+                  dir_ / "killed/checkpoint.safetensors"));
+  EXPECT_TRUE(SameFiles("killed", "whole"));
+}
+
+TEST_F(NerfEngineRanksTest, ASignalToRank0WritesACheckpointThatGoesOn) {
+  EngineProcess process(Train("stopped", 1000000, 2) + " --json");
+  ASSERT_TRUE(process.ReadUntil("\"progress\"")) << process.said();
+  kill(process.pid(), SIGTERM);
+  EXPECT_EQ(process.Wait(), 143) << process.said();
+  EXPECT_NE(process.said().find(" --ranks 2"), std::string::npos) << process.said();
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "stopped/checkpoint.safetensors"));
+}
+
+TEST_F(NerfEngineRanksTest, RanksStartedOneByOneMeetAtTheRendezvous) {
+  Run(Train("one", 30, 1));
+  // A port of the loopback, free a moment ago.
+  const std::string meet = fmt::format(" --rendezvous 127.0.0.1:{}", 24000 + getpid() % 1000);
+  EngineProcess second(Train("two", 30, 2) + " --rank 1" + meet);
+  Run(Train("two", 30, 2) + " --rank 0" + meet);
+  EXPECT_EQ(second.Wait(), 0) << second.said();
+  EXPECT_TRUE(SameFiles("two", "one"));
+}
+
+TEST_F(NerfEngineRanksTest, ARankOfAnotherTrainingIsRefused) {
+  const std::string meet = fmt::format(" --rendezvous 127.0.0.1:{}", 24000 + getpid() % 1000);
+  EngineProcess second(Train("two", 30, 2) + " --seed 7 --rank 1" + meet);
+  EngineProcess first(Train("two", 30, 2) + " --rank 0" + meet);
+  EXPECT_EQ(first.Wait(), 7) << first.said();
+  EXPECT_NE(first.said().find("rank 1 trains something else: "), std::string::npos) << first.said();
+  EXPECT_NE(second.Wait(), 0);
+}
+
+TEST_F(NerfEngineRanksTest, FlagsAndMethodsThatDoNotGoWithRanksAreRefused) {
+  ExpectError(Train("o", 5, 2) + " --method ngp-autograd", 2,
+              "method ngp-autograd cannot be split among ranks");
+  ExpectError(Train("o", 5, 2) + " --batches-ahead 2", 2, "exclude each other");
+  ExpectError(Train("o", 5, 2) + " --rank 2 --rendezvous 127.0.0.1:24000", 2, "--rank 2");
+  ExpectError(Train("o", 5, 2) + " --rendezvous 127.0.0.1:24000", 2, "needs --rank");
+  ExpectError(Train("o", 5, 1) + " --rank 0", 2, "need --ranks");
+  ExpectError(Train("o", 5, 2) + " --rank 1 --rendezvous 10.0.0.1:24000", 2, "--interface");
+  ExpectError(Train("o", 5, 2) + " --rank 1 --rendezvous nowhere", 2, "must be HOST:PORT");
+  ExpectError(Train("o", 5, 33), 2, "--ranks");
+  ExpectError(fmt::format("train {} --out {} --steps 5 --ranks 2", dir_ / "none", dir_ / "o"), 5,
+              "there is no such folder");
+}
+
+}  // namespace
+}  // namespace nerf
