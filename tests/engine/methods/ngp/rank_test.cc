@@ -37,6 +37,8 @@ void RunRanks(int n_ranks, const std::function<void(int rank, Group* group)>& bo
 struct Trained {
   TensorFile state;
   StepResult last;
+  RankCosts costs;             // of a process alone, for two ranks
+  int64_t bytes_received = 0;  // in the steps
 };
 
 constexpr uint32_t kSteps = 18;  // with updates of the grid and of the averages
@@ -53,12 +55,15 @@ std::vector<Trained> TrainOnRays(const TrainConfig& config, const SceneGeometry&
     if (wrap != nullptr && rank == 0) group = (wrapped = wrap(group)).get();
     const auto step = NewNgpCpuStep(config, geometry, &pool, {}, group);
     ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
+    if (group == nullptr) step->MeasureCosts();
     for (uint32_t i = 0; i < kSteps; ++i) {
       RayBatch batch = TinyBatch(n_rays, i);
       batch.fraction = i / static_cast<double>(kSteps);
       batch.target_samples = config.target_samples;
       trained[rank].last = step->RunRays(batch);
     }
+    if (group == nullptr) trained[rank].costs = step->CostsOf(2);
+    if (group != nullptr) trained[rank].bytes_received = group->traffic().bytes_received;
     try {
       step->CollectState();
     } catch (const GroupError&) {
@@ -97,6 +102,16 @@ TEST(NgpRankTest, AlsoWithMoreBoxesFloatTablesAndOtherLevels) {
 
 TEST(NgpRankTest, AlsoWhereRanksHaveNoRays) {
   ExpectTheBytesOfOneRank(TinyConfig(), TinyGeometry(), 3);
+}
+
+TEST(NgpRankTest, AForecastOfTheBytesComesTrue) {
+  const RankCosts costs = TrainOnRays(TinyConfig(), TinyGeometry(), 1, 200)[0].costs;
+  EXPECT_EQ(costs.n_steps, static_cast<int64_t>(kSteps));
+  EXPECT_GT(costs.n_trained, 0);
+  double received = 0;
+  for (const Trained& rank : TrainOnRays(TinyConfig(), TinyGeometry(), 2, 200))
+    received += 0.5 * static_cast<double>(rank.bytes_received);
+  EXPECT_NEAR(costs.bytes_received, received, 0.05 * received);
 }
 
 // Changes the last `size` bytes of each block from rank 1: the sum of the MLPs' gradients.
