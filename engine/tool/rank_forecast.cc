@@ -94,19 +94,17 @@ absl::StatusOr<RankFigures> ForecastRanks(Group* group, const TrainingSession& s
   // Others wait, so that rank 0 has the machine for itself.
   if (group->rank() == 0) {
     NERF_ASSIGN_OR_RETURN(const RankCosts alone, MeasureSteps(session, n_ranks, pool, clock));
-    const double seconds = alone.divided_seconds + alone.whole_seconds;
-    if (seconds > 0) figures.alone_samples_per_second = alone.n_trained / seconds;
+    if (alone.seconds > 0) figures.alone_samples_per_second = alone.n_trained / alone.seconds;
   }
   BroadcastValue(group, 0, &figures);
   NERF_ASSIGN_OR_RETURN(const RankCosts costs, MeasureSteps(session, n_ranks, pool, clock));
   const double n_trained = std::max(1.0, static_cast<double>(costs.n_trained));
-  const double divided = Largest(group, costs.divided_seconds / n_trained);
-  const double whole = Largest(group, costs.whole_seconds / n_trained);
+  const double computing = Largest(group, costs.seconds / n_trained) / n_ranks;
   figures.bytes_per_sample = costs.bytes_received / n_trained;
   const double exchange =
       figures.bytes_per_sample / figures.link_bytes_per_second +
       kTransfersPerStep * figures.link_latency_seconds * costs.n_steps / n_trained;
-  const double seconds = divided / n_ranks + whole + exchange;  // a sample
+  const double seconds = computing + exchange;  // a sample
   figures.samples_per_second = 1 / std::max(1e-12, seconds);
   figures.exchange_fraction = exchange / std::max(1e-12, seconds);
   return figures;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 #include "engine/base/philox.h"
+#include "engine/train/gradient_lanes.h"
 
 namespace nerf {
 namespace {
@@ -20,10 +22,36 @@ constexpr kernels::ProbePeriods kWarmUpPeriods{8, 8}, kPeriods{32, 64};
 
 struct OccupancyUpdater::Workspace {
   Buffer<Vec3> positions{kProbeBatch};
-  Buffer<size_t> cells{kProbeBatch};
   Buffer<float> sigmas{kProbeBatch};
-  int n = 0;
 };
+
+namespace {
+
+// Sends the densities of this rank's tasks to the others and receives theirs. [n_tasks]
+void ShareProbes(Group* group, std::vector<std::vector<float>>* sigmas) {
+  const auto n_tasks = static_cast<int>(sigmas->size());
+  const IndexRange own = PartOf(n_tasks, group->rank(), group->n_ranks());
+  std::vector<float> mine;
+  for (int task = own.begin; task < own.end; ++task) {
+    const std::vector<float>& of_task = (*sigmas)[task];
+    mine.insert(mine.end(), of_task.begin(), of_task.end());
+  }
+  std::vector<ByteBlock> from;
+  AllGather(group, std::as_bytes(std::span(mine)), &from);
+  for (int rank = 0; rank < group->n_ranks(); ++rank) {
+    if (rank == group->rank()) continue;
+    Bytes bytes = from[rank].bytes();
+    const IndexRange theirs = PartOf(n_tasks, rank, group->n_ranks());
+    for (int task = theirs.begin; task < theirs.end; ++task) {
+      const size_t size = (*sigmas)[task].size() * sizeof(float);
+      if (bytes.size() < size) throw GroupError("another rank has probed fewer cells");
+      if (size > 0) std::memcpy((*sigmas)[task].data(), bytes.data(), size);
+      bytes = bytes.subspan(size);
+    }
+  }
+}
+
+}  // namespace
 
 OccupancyUpdater::OccupancyUpdater(const TrainConfig& config, const SceneGeometry& geometry)
     : config_(config),
@@ -60,11 +88,16 @@ void OccupancyUpdater::SpreadBlockMaximum(size_t begin, size_t end) {
   }
 }
 
-void OccupancyUpdater::Update(const Density& density, uint32_t step, ThreadPool* pool) {
+void OccupancyUpdater::Update(const Density& density, uint32_t step, ThreadPool* pool,
+                              Group* group) {
   std::vector<std::unique_ptr<Workspace>> workspaces(pool->n_threads());
   const size_t n_blocks = grid_.occupied_blocks.size();
   const size_t n_tasks = (n_blocks + kTaskBlocks - 1) / kTaskBlocks;
   std::vector<double> sums(n_tasks);
+  std::vector<std::vector<float>> sigmas(n_tasks);  // of the cells that a task probes
+  const IndexRange own = group == nullptr
+                             ? IndexRange{0, static_cast<int>(n_tasks)}
+                             : PartOf(static_cast<int>(n_tasks), group->rank(), group->n_ranks());
   const auto for_blocks = [&](auto visit) {
     pool->ParallelFor(static_cast<int64_t>(n_tasks), [&](int64_t task, int thread) {
       const size_t begin = task * kTaskBlocks;
@@ -72,10 +105,18 @@ void OccupancyUpdater::Update(const Density& density, uint32_t step, ThreadPool*
     });
   };
   for_blocks([&](int64_t task, int thread, size_t begin, size_t end) {
+    if (task < own.begin || task >= own.end) {
+      size_t n = 0;
+      ForProbedCells(step, begin, end, [&n](size_t, auto) { ++n; });
+      sigmas[task].resize(n);
+      return;
+    }
     if (!workspaces[thread]) workspaces[thread] = std::make_unique<Workspace>();
-    for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
-      values_[cell] *= config_.grid_decay;
-    ProbeBlocks(density, step, thread, begin, end, workspaces[thread].get());
+    ProbeBlocks(density, step, thread, begin, end, workspaces[thread].get(), &sigmas[task]);
+  });
+  if (group != nullptr) ShareProbes(group, &sigmas);
+  for_blocks([&](int64_t task, int, size_t begin, size_t end) {
+    ApplyProbes(step, begin, end, sigmas[task]);
     if (Spreads(step)) SpreadBlockMaximum(begin, end);
     sums[task] = kernels::cpu::SumOfCells(static_cast<int64_t>(end - begin),
                                           values_.data() + begin * kBlockCells);
@@ -91,19 +132,13 @@ void OccupancyUpdater::Update(const Density& density, uint32_t step, ThreadPool*
   });
 }
 
-void OccupancyUpdater::ProbeBlocks(const Density& density, uint32_t step, int thread, size_t begin,
-                                   size_t end, Workspace* w) {
+// Calls visit(cell, position) for each cell that is probed, where position() computes the random
+// point of the unit cube at which it is.
+template <typename Visit>
+void OccupancyUpdater::ForProbedCells(uint32_t step, size_t begin, size_t end,
+                                      const Visit& visit) const {
   const size_t side = grid_.resolution / 4;
   const size_t level_blocks = side * side * side;
-  const auto flush = [&] {
-    if (w->n == 0) return;
-    density(w->n, w->positions.data(), w->sigmas.data(), thread);
-    for (int i = 0; i < w->n; ++i) {
-      float& value = values_[w->cells[i]];
-      value = std::max(value, w->sigmas[i] * step_length_);
-    }
-    w->n = 0;
-  };
   const Aabb outer_box = grid_.box.Scaled(static_cast<float>(1 << (grid_.n_levels - 1)));
   const Vec3 outer_size = outer_box.Size();
   for (size_t b = begin; b < end; ++b) {
@@ -119,20 +154,46 @@ void OccupancyUpdater::ProbeBlocks(const Density& density, uint32_t step, int th
          due &= due - 1) {
       const int bit = std::countr_zero(due);
       const size_t cell = b * kBlockCells + bit;
-      const auto words =
-          RandomWords(config_.seed, RandomUse::kGridCell, step, static_cast<uint32_t>(cell));
-      const Vec3 corner{static_cast<float>(x0 + (bit & 3)),
-                        static_cast<float>(y0 + ((bit >> 2) & 3)),
-                        static_cast<float>(z0 + (bit >> 4))};
-      const Vec3 jitter{UniformFloat(words[0]), UniformFloat(words[1]), UniformFloat(words[2])};
-      const Vec3 offset = box.min + (corner + jitter) * cell_size - outer_box.min;
-      w->positions[w->n] = {offset.x / outer_size.x, offset.y / outer_size.y,
-                            offset.z / outer_size.z};
-      w->cells[w->n] = cell;
-      if (++w->n == kProbeBatch) flush();
+      visit(cell, [&] {
+        const auto words =
+            RandomWords(config_.seed, RandomUse::kGridCell, step, static_cast<uint32_t>(cell));
+        const Vec3 corner{static_cast<float>(x0 + (bit & 3)),
+                          static_cast<float>(y0 + ((bit >> 2) & 3)),
+                          static_cast<float>(z0 + (bit >> 4))};
+        const Vec3 jitter{UniformFloat(words[0]), UniformFloat(words[1]), UniformFloat(words[2])};
+        const Vec3 offset = box.min + (corner + jitter) * cell_size - outer_box.min;
+        return Vec3{offset.x / outer_size.x, offset.y / outer_size.y, offset.z / outer_size.z};
+      });
     }
   }
+}
+
+// Appends the densities of the probed cells of blocks [begin, end).
+void OccupancyUpdater::ProbeBlocks(const Density& density, uint32_t step, int thread, size_t begin,
+                                   size_t end, Workspace* w, std::vector<float>* sigmas) const {
+  int n = 0;
+  const auto flush = [&] {
+    if (n == 0) return;
+    density(n, w->positions.data(), w->sigmas.data(), thread);
+    sigmas->insert(sigmas->end(), w->sigmas.begin(), w->sigmas.begin() + n);
+    n = 0;
+  };
+  ForProbedCells(step, begin, end, [&](size_t, const auto& position) {
+    w->positions[n] = position();
+    if (++n == kProbeBatch) flush();
+  });
   flush();
+}
+
+// Decays the cells of blocks [begin, end) and raises those that were probed.
+void OccupancyUpdater::ApplyProbes(uint32_t step, size_t begin, size_t end,
+                                   const std::vector<float>& sigmas) {
+  for (size_t cell = begin * kBlockCells; cell < end * kBlockCells; ++cell)
+    values_[cell] *= config_.grid_decay;
+  size_t i = 0;
+  ForProbedCells(step, begin, end, [&](size_t cell, const auto&) {
+    values_[cell] = std::max(values_[cell], sigmas[i++] * step_length_);
+  });
 }
 
 }  // namespace nerf

@@ -9,6 +9,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
 #include "engine/field/occupancy_grid.h"
+#include "engine/group/group.h"
 #include "engine/kernels/occupancy_update.h"
 #include "engine/scene/scene.h"
 
@@ -36,8 +37,8 @@ class OccupancyUpdater {
   static constexpr int kProbeBatch = 512;
 
   // Decays all cells, probes a share of them and sets the grid's bits anew. Deterministic in (seed,
-  // step).
-  void Update(const Density& density, uint32_t step, ThreadPool* pool);
+  // step). The ranks of a group divide the probes; each ends with the same grid.
+  void Update(const Density& density, uint32_t step, ThreadPool* pool, Group* group = nullptr);
   // Raises cells (64 * block + bit) to densities that training evaluated there. Order does not
   // matter.
   void Observe(std::span<const uint32_t> cells, std::span<const float> sigmas);
@@ -55,8 +56,11 @@ class OccupancyUpdater {
 
  private:
   struct Workspace;
+  template <typename Visit>
+  void ForProbedCells(uint32_t step, size_t begin, size_t end, const Visit& visit) const;
   void ProbeBlocks(const Density& density, uint32_t step, int thread, size_t begin, size_t end,
-                   Workspace* workspace);
+                   Workspace* workspace, std::vector<float>* sigmas) const;
+  void ApplyProbes(uint32_t step, size_t begin, size_t end, const std::vector<float>& sigmas);
   void SpreadBlockMaximum(size_t begin_block, size_t end_block);
 
   const TrainConfig config_;

@@ -7,14 +7,12 @@ namespace nerf {
 // What steps have cost, for a forecast of what several ranks would take. Sums over the steps.
 struct RankCosts {
   int64_t n_steps = 0;
-  int64_t n_trained = 0;       // samples
-  double divided_seconds = 0;  // on work that ranks divide equally
-  double whole_seconds = 0;    // on work that every rank does
-  double bytes_received = 0;   // that each of the asked number of ranks would receive
+  int64_t n_trained = 0;  // samples
+  double seconds = 0;
+  double bytes_received = 0;  // that each of the asked number of ranks would receive
 
   RankCosts Since(const RankCosts& before) const {
-    return {n_steps - before.n_steps, n_trained - before.n_trained,
-            divided_seconds - before.divided_seconds, whole_seconds - before.whole_seconds,
+    return {n_steps - before.n_steps, n_trained - before.n_trained, seconds - before.seconds,
             bytes_received - before.bytes_received};
   }
 };

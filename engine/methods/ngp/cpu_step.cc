@@ -69,7 +69,7 @@ class NgpCpuStep : public RayStep {
  private:
   void RunChunks(const RayBatch& batch);
   void UpdateParameters(const RayBatch& batch);
-  void AddCosts(const StepResult& result, int n_active, SteadyTime begin, SteadyTime divided_begin);
+  void AddCosts(const StepResult& result, int n_active, SteadyTime begin);
   void UpdateLevel(int index, const RayBatch& batch, LevelGradients* gradients);
   NgpNetwork Network(const RayBatch& batch) const;
 
@@ -124,12 +124,11 @@ void ListTouched(const Buffer<uint8_t>& touched, std::vector<uint32_t>* lines) {
 StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
   const SteadyTime begin = clock_.Now();
   if (state_.occupancy.IsDue(batch.step)) {
-    state_.occupancy.Update(ProbedDensity(Network(batch)), batch.step, pool_);
+    state_.occupancy.Update(ProbedDensity(Network(batch)), batch.step, pool_, exchange_.group());
     grid_changed_ = true;
   }
   if (std::exchange(grid_changed_, false))
     empty_distances_ = EmptyDistances(state_.occupancy.grid());
-  const SteadyTime divided_begin = clock_.Now();
   RunChunks(batch);
   exchange_.ExchangeLanes(ActiveLevels(config_, batch.fraction), lanes_, &state_.parameters);
   StepResult result;
@@ -141,7 +140,7 @@ StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
     result.n_trained += lane.n_trained;
   }
   UpdateParameters(batch);
-  if (measuring_) AddCosts(result, ActiveLevels(config_, batch.fraction), begin, divided_begin);
+  if (measuring_) AddCosts(result, ActiveLevels(config_, batch.fraction), begin);
   if (!state_.parameters.WeightsAreFinite()) result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
@@ -240,13 +239,10 @@ void NgpCpuStep::UpdateLevel(int index, const RayBatch& batch, LevelGradients* g
                                      gradients);
 }
 
-// Everything but the update of the grid is divided.
-void NgpCpuStep::AddCosts(const StepResult& result, int n_active, SteadyTime begin,
-                          SteadyTime divided_begin) {
+void NgpCpuStep::AddCosts(const StepResult& result, int n_active, SteadyTime begin) {
   ++costs_.n_steps;
   costs_.n_trained += result.n_trained;
-  costs_.whole_seconds += absl::ToDoubleSeconds(divided_begin - begin);
-  costs_.divided_seconds += absl::ToDoubleSeconds(clock_.Now() - divided_begin);
+  costs_.seconds += absl::ToDoubleSeconds(clock_.Now() - begin);
   NgpRankExchange::Counts counts{result.n_trained, result.n_marched, 0, n_active};
   for (const std::vector<uint32_t>& lines : changed_lines_)
     counts.n_lines += static_cast<int64_t>(lines.size());

@@ -21,6 +21,7 @@ class NgpRankExchange {
   // group outlives the exchange; null: this process alone, which then owns everything.
   NgpRankExchange(Group* group, const kernels::HashGridShape& shape);
 
+  Group* group() const { return group_; }
   bool alone() const { return group_ == nullptr; }
   // The lanes that this rank computes.
   IndexRange lanes() const { return ranges_[rank_]; }
