@@ -1,9 +1,11 @@
 #include "engine/methods/ngp/rank_exchange.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
+#include "engine/base/half_float.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -23,14 +25,40 @@ struct LaneHead {
   size_t n_tiles() const { return (n_samples + kTile - 1) / kTile; }
 };
 
+// Bytes of a cache line of the table in either form. Constants, so that copies are inlined.
+constexpr size_t kHalfLine = kernels::kLineFloats * sizeof(Half);
+constexpr size_t kFloatLine = kernels::kLineFloats * sizeof(float);
+
+template <size_t kBytes>
+void GatherLines(const std::byte* level, const std::vector<uint32_t>& lines, std::byte* to) {
+  for (const uint32_t line : lines) {
+    std::memcpy(to, level + kBytes * line, kBytes);
+    to += kBytes;
+  }
+}
+
+template <size_t kBytes>
+void ScatterLines(const std::byte* from, const std::vector<uint64_t>& bits, std::byte* level) {
+  for (size_t i = 0; i < bits.size(); ++i) {
+    for (uint64_t word = bits[i]; word != 0; word &= word - 1) {
+      std::memcpy(level + kBytes * (64 * i + std::countr_zero(word)), from, kBytes);
+      from += kBytes;
+    }
+  }
+}
+
 class BlockWriter {
  public:
   explicit BlockWriter(ByteBlock* block) : block_(block) { block_->Resize(0); }
   template <typename T>
   void Write(const T* values, size_t n) {
+    std::byte* const to = Reserve(n * sizeof(T));
+    if (n > 0) std::memcpy(to, values, n * sizeof(T));
+  }
+  // So many more bytes, which the caller writes before the next call.
+  std::byte* Reserve(size_t size) {
     const size_t begin = block_->bytes().size();
-    std::byte* const bytes = block_->Resize(begin + n * sizeof(T));
-    if (n > 0) std::memcpy(bytes + begin, values, n * sizeof(T));
+    return block_->Resize(begin + size) + begin;
   }
 
  private:
@@ -44,8 +72,14 @@ class BlockReader {
   template <typename T>
   void Read(T* values, size_t n) {
     if (n > bytes_.size() / sizeof(T)) Fail();
-    if (n > 0) std::memcpy(values, bytes_.data(), n * sizeof(T));
-    bytes_ = bytes_.subspan(n * sizeof(T));
+    const std::byte* const from = Take(n * sizeof(T));
+    if (n > 0) std::memcpy(values, from, n * sizeof(T));
+  }
+  const std::byte* Take(size_t size) {
+    if (size > bytes_.size()) Fail();
+    const std::byte* const from = bytes_.data();
+    bytes_ = bytes_.subspan(size);
+    return from;
   }
   // Checks n before an array of that size is made.
   template <typename T>
@@ -158,25 +192,33 @@ void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<ui
   if (alone()) return;
   const size_t line_bytes = parameters->ReadLineBytes();
   const size_t n_lines = shape_.level_size() / kernels::kLineFloats;
-  std::vector<uint8_t> bits(n_lines / 8);
+  std::vector<uint64_t> bits((n_lines + 63) / 64);
   BlockWriter writer(&lines_);
   for (size_t i = 0; i < levels_.size() && levels_[i] < n_active; ++i) {
-    const std::byte* const level = parameters->ReadLevel(levels_[i]);
-    std::fill(bits.begin(), bits.end(), uint8_t{0});
-    for (const uint32_t line : changed[i]) bits[line / 8] |= 1u << line % 8;
+    std::fill(bits.begin(), bits.end(), uint64_t{0});
+    for (const uint32_t line : changed[i]) bits[line / 64] |= uint64_t{1} << line % 64;
     writer.Write(bits.data(), bits.size());
-    for (const uint32_t line : changed[i]) writer.Write(level + line_bytes * line, line_bytes);
+    std::byte* const to = writer.Reserve(line_bytes * changed[i].size());
+    const std::byte* const level = parameters->ReadLevel(levels_[i]);
+    if (line_bytes == kHalfLine) {
+      GatherLines<kHalfLine>(level, changed[i], to);
+    } else {
+      GatherLines<kFloatLine>(level, changed[i], to);
+    }
   }
   AllGather(group_, lines_.bytes(), &in_);
   for (int rank = 0; rank < n_ranks_; ++rank) {
     if (rank == rank_) continue;
     BlockReader reader(rank, in_[rank].bytes());
     for (int l = rank; l < n_active; l += n_ranks_) {
-      std::byte* const level = parameters->ReadLevel(l);
       reader.Read(bits.data(), bits.size());
-      for (size_t line = 0; line < n_lines; ++line) {
-        if ((bits[line / 8] >> line % 8 & 1) != 0)
-          reader.Read(level + line_bytes * line, line_bytes);
+      size_t n_changed = 0;
+      for (const uint64_t word : bits) n_changed += static_cast<size_t>(std::popcount(word));
+      const std::byte* const from = reader.Take(line_bytes * n_changed);
+      if (line_bytes == kHalfLine) {
+        ScatterLines<kHalfLine>(from, bits, parameters->ReadLevel(l));
+      } else {
+        ScatterLines<kFloatLine>(from, bits, parameters->ReadLevel(l));
       }
     }
     reader.CheckEnd();
