@@ -26,7 +26,7 @@ struct TrainRequest {
   std::string init;     // model or checkpoint file; empty: from scratch
   std::string device = "cpu";
   bool follow_links = false;  // SceneOptions
-  Group* group = nullptr;  // of the ranks that train together; null: this process alone
+  Group* group = nullptr;     // of the ranks that train together; null: this process alone
 };
 
 // Everything that a Trainer needs.
