@@ -101,6 +101,7 @@ bool MarchedModel::RenderRays(const RayTile& tile, const std::stop_token& stop,
   const int n_rays = static_cast<int>(tile.rays.size());
   NERF_CHECK(n_rays <= kMaxRays);
   const kernels::MarchGrid grid = MarchGridOf(grid_, empty_distances_);
+  field_->SetTime(tile.time, w.field.get());
   for (int r = 0; r < n_rays; ++r) {
     w.rays[r] = {};
     w.marches[r] = kernels::StartMarch(grid, steps_, tile.rays[r], kernels::kViewJitter);

@@ -20,6 +20,9 @@ class RadianceField {
   virtual ~RadianceField() = default;
   virtual std::unique_ptr<Workspace> NewWorkspace(int max_samples) const = 0;
 
+  // The time of the view that the following calls belong to, 0 to 1.
+  virtual void SetTime(float /*time*/, Workspace* /*workspace*/) const {}
+
   // sigmas[i] = density at positions[i], in 1 / training unit. Outside of the field's box it is 0.
   virtual void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const = 0;
 

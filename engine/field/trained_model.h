@@ -17,6 +17,7 @@ struct RayTile {
   Vec3 background{1, 1, 1};         // sRGB, behind what the rays show
   float min_transmittance = 1e-4f;  // a ray ends at the sample that leaves less light than this
   float time = 0;                   // of the view, 0 to 1; static models ignore it
+  Vec3 axis;                        // where the view's camera looks, unit length
 };
 
 // What a ray shows.

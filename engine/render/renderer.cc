@@ -65,7 +65,8 @@ bool RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_to
   const RayTile tile{.rays = {w->rays, n_rays},
                      .background = job.options.background,
                      .min_transmittance = job.options.min_transmittance,
-                     .time = job.camera.time};
+                     .time = job.camera.time,
+                     .axis = job.camera.camera_to_world.Column(2) * -1.0f};
   if (!job.model.RenderRays(tile, stop, w->model.get(), w->rendered)) return false;
   for (size_t r = 0; r < n_rays; ++r) {
     const RenderedRay& ray = w->rendered[r];

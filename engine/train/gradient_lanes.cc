@@ -33,9 +33,11 @@ void AddFloats(const float* __restrict from, size_t n, float* __restrict to) {
   for (; i < n; ++i) to[i] += from[i];
 }
 
-void Add(const std::vector<Addition>& additions, size_t size, float* lanes) {
-  for (size_t begin = 0; begin < size; begin += kBlock) {
-    const size_t n = std::min(kBlock, size - begin);
+// Of the floats [first, end) of each lane.
+void Add(const std::vector<Addition>& additions, size_t size, size_t first, size_t end,
+         float* lanes) {
+  for (size_t begin = first; begin < end; begin += kBlock) {
+    const size_t n = std::min(kBlock, end - begin);
     for (const Addition& addition : additions) {
       AddFloats(lanes + size * addition.from + begin, n, lanes + size * addition.to + begin);
     }
@@ -52,7 +54,11 @@ IndexRange PartOf(int n, int part, int n_parts) {
 void SumLanes(IndexRange range, int n_lanes, size_t size, float* lanes) {
   std::vector<Addition> within = Tree(n_lanes);
   std::erase_if(within, [&](const Addition& a) { return !a.IsWithin(range); });
-  Add(within, size, lanes);
+  Add(within, size, 0, size, lanes);
+}
+
+void SumLaneSlice(int n_lanes, size_t size, size_t begin, size_t n, float* lanes) {
+  Add(Tree(n_lanes), size, begin, begin + n, lanes);
 }
 
 std::vector<int> LanesWithSums(IndexRange range, int n_lanes) {
@@ -68,7 +74,7 @@ void SumRanges(const std::vector<IndexRange>& ranges, int n_lanes, size_t size, 
   std::vector<Addition> between = Tree(n_lanes);
   for (const IndexRange& range : ranges)
     std::erase_if(between, [&](const Addition& a) { return a.IsWithin(range); });
-  Add(between, size, lanes);
+  Add(between, size, 0, size, lanes);
 }
 
 }  // namespace nerf

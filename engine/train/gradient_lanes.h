@@ -27,6 +27,10 @@ IndexRange PartOf(int n, int part, int n_parts);
 // The sum of all lanes, range {0, n_lanes}, is then in lane 0.
 void SumLanes(IndexRange range, int n_lanes, size_t size, float* lanes);
 
+// The same sum of all lanes for their floats [begin, begin + n) alone, so that threads can share
+// it.
+void SumLaneSlice(int n_lanes, size_t size, size_t begin, size_t n, float* lanes);
+
 // Where SumLanes leaves the sums of a range: at most two per level of the tree. Rising.
 std::vector<int> LanesWithSums(IndexRange range, int n_lanes);
 

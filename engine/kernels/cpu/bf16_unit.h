@@ -25,7 +25,7 @@ struct Bf16Unit {
   void (*pack_columns)(const float* values, ptrdiff_t stride, int n_rows, int n_values,
                        int n_columns, uint32_t* words) = nullptr;
 };
-inline constexpr int kMaxBf16Width = 128;
+inline constexpr int kMaxBf16Width = 256;
 inline constexpr int kMaxRowPairs = kMaxBf16Width / 2;  // pairs per row
 
 // The output of a product: sums are stored at values[row * stride + column], after adding the old

@@ -24,7 +24,7 @@ struct LayerSize {
   int n_in, n_out;
 };
 // The widths of the field's layers, 48 (not a power of two), and the largest of bf16 units.
-constexpr LayerSize kLayerSizes[] = {{32, 64}, {64, 16}, {64, 64}, {48, 48}, {16, 16}, {128, 128}};
+constexpr LayerSize kLayerSizes[] = {{32, 64}, {64, 16}, {64, 64}, {48, 48}, {16, 16}, {256, 256}};
 // Input counts that only the forward pass allows, and that only the weights' gradient allows.
 constexpr LayerSize kOddInputs{33, 80}, kFourInputs{20, 64};
 

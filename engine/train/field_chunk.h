@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/buffer.h"
+#include "engine/config/train_config.h"
+#include "engine/field/ray_wave.h"
+#include "engine/kernels/distortion.h"
+#include "engine/kernels/ray_marching.h"
+#include "engine/train/chunk_field.h"
+#include "engine/train/ray_batch.h"
+
+namespace nerf {
+
+// What a chunk reads; the same for all chunks of a step.
+struct FieldChunkInput {
+  const TrainConfig* config = nullptr;
+  kernels::MarchGrid grid;
+  kernels::MarchSteps steps;        // of this step's samples
+  kernels::MarchSteps scene_steps;  // of the scene
+  int round_samples = 4;            // of a ray between two looks at its transmittance
+  const RayBatch* batch = nullptr;
+};
+
+// What the chunks of one gradient lane leave behind, beside gradients. Sums in chunk order.
+struct FieldChunkSums {
+  std::vector<uint32_t> cells;  // of the occupancy grid, of every sample looked at
+  std::vector<float> sigmas;    // and its density
+  double loss = 0;
+  double squared_error = 0;
+  int64_t n_marched = 0;
+  int64_t n_trained = 0;
+
+  void Clear();
+};
+
+// Forward and backward pass of a few rays through a field on an occupancy grid: march a few samples
+// of each ray, take their densities, drop what lies behind the transmittance limit, repeat until
+// all rays are through; then colors, composite, loss and the gradients. One for each thread.
+// Sources: Max 1995 (compositing), Mueller et al. 2022, appendix E (marching).
+class FieldChunk {
+ public:
+  // Rays [begin, end) of the batch; gradients go to `lane` of the field.
+  void Run(const FieldChunkInput& input, int begin, int end, int lane, ChunkField* field,
+           FieldChunkSums* sums);
+
+ private:
+  struct RayState {
+    float transmittance = 1;
+    bool done = false;
+    Vec3 color;                              // composited so far, without the background
+    Vec3 grad_color;                         // of the loss
+    float behind = 0;                        // see CompositeBackwardStep
+    kernels::Distortion distortion, before;  // of the whole ray, and of what was walked again
+  };
+
+  void Reserve(int n_rows, ChunkField* field);
+  bool CollectActiveRays();
+  void MarchRound(const FieldChunkInput& input, ChunkField* field, FieldChunkSums* sums);
+  int DropHidden(const TrainConfig& config, int begin, int end, ChunkField* field);
+  void CompositeAndLoss(const FieldChunkInput& input, int begin, FieldChunkSums* sums);
+  void CompositeBackward(const FieldChunkInput& input);
+
+  std::vector<RayState> rays_;
+  std::vector<kernels::MarchRay> marches_;  // of the same rays
+  RayWave wave_;
+  int n_rows_ = 0;    // samples kept so far
+  int capacity_ = 0;  // rows that the buffers hold
+  std::vector<Vec3> positions_, colors_, grad_colors_;
+  std::vector<int> ray_of_;
+  std::vector<float> deltas_, sigmas_, alphas_, weights_, normalized_t_, grad_sigmas_;
+};
+
+}  // namespace nerf

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/field/occupancy_grid.h"
+#include "engine/scene/scene.h"
+#include "engine/train/occupancy_updater.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// The occupancy grid in files: tensor occupancy.bits in models and checkpoints, occupancy.values in
+// checkpoints (docs/files.md).
+
+void StoreOccupancyBits(const OccupancyGrid& grid, TensorFile* file);
+// Errors: InvalidArgument where the tensor is missing or no grid of the scene's levels.
+absl::StatusOr<OccupancyGrid> LoadOccupancyBits(const TensorFile& file,
+                                                const SceneGeometry& geometry);
+// The same for a model trained with `config`, whose resolution the grid must have.
+absl::StatusOr<OccupancyGrid> LoadModelGrid(const TensorFile& file, const SceneGeometry& geometry,
+                                            int resolution);
+
+// Bits and values. LoadOccupancy changes nothing where it fails.
+void StoreOccupancy(const OccupancyUpdater& occupancy, TensorFile* file);
+absl::Status LoadOccupancy(const TensorFile& file, const SceneGeometry& geometry,
+                           OccupancyUpdater* occupancy);
+// Takes the bits of a file whose grid has the same shape; else opens the whole grid.
+void InitializeOccupancy(const TensorFile& file, const SceneGeometry& geometry,
+                         OccupancyUpdater* occupancy);
+
+}  // namespace nerf
