@@ -57,6 +57,7 @@ int Run(int argc, char** argv) {
   nerf::AddEvalCommand(&app, &chosen);
   nerf::AddRenderCommand(&app, &chosen);
   nerf::AddInspectCommand(&app, &chosen);
+  nerf::AddImportCommand(&app, &chosen);
   nerf::AddCheckCommand(&app, &chosen);
   nerf::AddPoseCommand(&app, &chosen);
   nerf::AddBenchCommand(&app, &chosen);

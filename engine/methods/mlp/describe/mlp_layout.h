@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/config/train_config.h"
+
+namespace nerf {
+
+// Sizes of the network of method mlp: position encoding -> trunk of `depth` ReLU layers -> density;
+// trunk -> feature -> (feature, direction encoding) -> ReLU layer of width / 2 -> color.
+// Source: Mildenhall et al. 2020, figure 7.
+inline constexpr int kMlpPositionOctaves = 10, kMlpDirectionOctaves = 4;
+// The coordinates, then sine and cosine of each octave, then zeros up to a multiple of 16.
+inline constexpr int kMlpPositionWidth = 64;   // 63 used
+inline constexpr int kMlpDirectionWidth = 32;  // 27 used
+inline constexpr int kMlpOutputWidth = 16;     // of density (1 used) and color (3 used)
+
+// A layer: weights [n_in][n_out] and biases [n_out], where they begin among the parameters.
+struct MlpLayer {
+  std::string name;
+  int n_in = 0, n_out = 0, n_out_used = 0;
+  size_t weights = 0, biases = 0;
+};
+
+// The layers of one network in the order of its parameters.
+struct MlpLayout {
+  // prefix: of the layers' names in files.
+  MlpLayout(const TrainConfig& config, const std::string& prefix);
+
+  int width, depth;
+  int skip;  // this layer of the trunk reads the position's encoding, then the layer before it
+  bool feature_relu;
+  std::vector<MlpLayer> layers;  // trunk, density, feature, color_hidden, color
+  size_t size = 0;               // parameters of all
+
+  const MlpLayer& trunk(int i) const { return layers[i]; }
+  const MlpLayer& density() const { return layers[depth]; }
+  const MlpLayer& feature() const { return layers[depth + 1]; }
+  // Reads the feature, then the direction's encoding.
+  const MlpLayer& color_hidden() const { return layers[depth + 2]; }
+  const MlpLayer& color() const { return layers[depth + 3]; }
+};
+
+// The networks that a config trains: one, or coarse and fine.
+std::vector<MlpLayout> MlpNetworks(const TrainConfig& config);
+
+}  // namespace nerf

@@ -1,0 +1,64 @@
+#include "engine/methods/mlp/describe/mlp_settings.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace nerf {
+
+std::span<const Setting> MlpSettingTable() {
+  using S = MlpSettings;
+  static const auto& table = *[] {
+    auto* settings = new std::vector<Setting>{
+        SettingOf<&S::coarse_samples>("coarse_samples", 0, 256,
+                                      "samples of a ray in the coarse of two networks; 0: one "
+                                      "network on an occupancy grid"),
+        SettingOf<&S::depth>("depth", 1, 8, "hidden layers of the trunk"),
+        SettingOf<&S::depth_planes>("depth_planes", 0, 1,
+                                    "1: near and far are planes before the camera, as in "
+                                    "nerf-pytorch; 0: distances along the ray"),
+        SettingOf<&S::far>("far", -1, 1e6,
+                           "where rays of two networks end, training units; -1: where they leave "
+                           "the box"),
+        SettingOf<&S::feature_relu>("feature_relu", 0, 1,
+                                    "1: ReLU behind the layer between trunk and color"),
+        SettingOf<&S::fine_samples>("fine_samples", 1, 512,
+                                    "samples of a ray that the coarse of two networks places"),
+        SettingOf<&S::skip>("skip", 0, 7,
+                            "hidden layer, counted from 0, that also reads the position; 0: none"),
+        SettingOf<&S::width>("width", 32, 256, "width of the hidden layers, a power of two"),
+    };
+    for (Setting& setting : *settings) {
+      if (setting.key == "width") setting.kind = SettingKind::kPowerOfTwo;
+    }
+    for (const char* key : {"alpha_threshold",
+                            "batch_growth",
+                            "beta1",
+                            "beta2",
+                            "cone",
+                            "ema_decay",
+                            "epsilon",
+                            "grid_decay",
+                            "grid_resolution",
+                            "grid_threshold",
+                            "grid_update_interval",
+                            "huber_delta",
+                            "initial_rays",
+                            "initial_step_scale",
+                            "learning_rate",
+                            "loss",
+                            "max_rays",
+                            "min_transmittance",
+                            "near",
+                            "step",
+                            "target_samples",
+                            "warmup_steps"}) {
+      settings->push_back(SharedSetting(key, kOnCpu));
+    }
+    std::sort(settings->begin(), settings->end(),
+              [](const Setting& a, const Setting& b) { return a.key < b.key; });
+    return settings;
+  }();
+  return table;
+}
+
+}  // namespace nerf

@@ -1,0 +1,44 @@
+#include <utility>
+
+#include "common/status_macros.h"
+#include "engine/methods/mlp/describe/mlp_settings.h"
+#include "engine/methods/mlp/parameters.h"
+#include "engine/methods/mlp/steps.h"
+#include "engine/train/method.h"
+#include "engine/train/occupancy_file.h"
+
+namespace nerf {
+
+const MethodDescription& DescribeMlp();
+
+namespace {
+
+bool IsPair(const TrainConfig& config) { return Mlp(config).coarse_samples > 0; }
+
+class MlpMethodImpl final : public Method {
+ public:
+  const MethodDescription& description() const override { return DescribeMlp(); }
+
+  absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
+    const auto new_step = IsPair(request.config) ? NewMlpPairStep : NewMlpGridStep;
+    return new_step(request.config, request.geometry, request.scene.train, request.pool);
+  }
+  absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
+      const TensorFile& file, const TrainConfig& config,
+      const SceneGeometry& geometry) const override {
+    NERF_ASSIGN_OR_RETURN(std::vector<Buffer<float>> parameters, ReadMlpEvaluation(file, config));
+    if (IsPair(config)) return NewMlpPairModel(config, geometry, std::move(parameters));
+    NERF_ASSIGN_OR_RETURN(OccupancyGrid grid,
+                          LoadModelGrid(file, geometry, config.grid_resolution));
+    return NewMlpGridModel(config, geometry, std::move(parameters), std::move(grid));
+  }
+};
+
+}  // namespace
+
+const Method& MlpMethod() {
+  static const auto& method = *new MlpMethodImpl();
+  return method;
+}
+
+}  // namespace nerf
