@@ -1,0 +1,71 @@
+#include "engine/methods/voxels/describe/voxels_settings.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace nerf {
+namespace {
+
+std::vector<Setting> OwnSettings() {
+  using S = VoxelsSettings;
+  std::vector<Setting> settings = {
+      SettingOf<&S::finest_resolution>("finest_resolution", 32, 512,
+                                       "voxels along the outermost box at the end"),
+      SettingOf<&S::first_resolution>("first_resolution", 32, 256,
+                                      "voxels along the outermost box at first"),
+      SettingOf<&S::initial_density>(
+          "initial_density", 1e-3, 1e3,
+          "optical depth of an untrained field along a side of the level-0 box"),
+      SettingOf<&S::subdivide_share>("subdivide_share", 0, 1,
+                                     "share of the budget that is spent when voxels have their "
+                                     "final size"),
+      SettingOf<&S::tv_color>("tv_color", 0, 1,
+                              "weight in the loss of the variation of colors between neighbors"),
+      SettingOf<&S::tv_density>(
+          "tv_density", 0, 1, "weight in the loss of the variation of densities between neighbors"),
+  };
+  settings[0].kind = settings[1].kind = SettingKind::kPowerOfTwo;
+  return settings;
+}
+
+}  // namespace
+
+std::span<const Setting> VoxelsSettingTable() {
+  static const auto& table = *[] {
+    auto* settings = new std::vector<Setting>(OwnSettings());
+    for (const char* key : {"alpha_threshold",
+                            "batch_growth",
+                            "beta1",
+                            "beta2",
+                            "cone",
+                            "distortion",
+                            "epsilon",
+                            "grid_decay",
+                            "grid_resolution",
+                            "grid_threshold",
+                            "grid_update_interval",
+                            "huber_delta",
+                            "initial_rays",
+                            "initial_step_scale",
+                            "learning_rate",
+                            "loss",
+                            "max_rays",
+                            "min_transmittance",
+                            "near",
+                            "step",
+                            "target_samples",
+                            "warmup_steps"}) {
+      settings->push_back(SharedSetting(key, kOnCpu));
+    }
+    for (Setting& setting : *settings) {
+      // Moments are bf16, which rounds a slower decay away (kernels::kMaxBf16Decay).
+      if (setting.key == "beta1" || setting.key == "beta2") setting.max = 0.995;
+    }
+    std::sort(settings->begin(), settings->end(),
+              [](const Setting& a, const Setting& b) { return a.key < b.key; });
+    return settings;
+  }();
+  return table;
+}
+
+}  // namespace nerf

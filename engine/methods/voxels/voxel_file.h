@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/config/train_config.h"
+#include "engine/methods/voxels/voxel_grid.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// Voxels in files (docs/files.md): field.bricks [B, B, B] (z, y, x), 1 where a brick is stored, B =
+// bricks along a side of the finest grid, of which the first voxels.resolution / 4 along each axis
+// count; field.voxels [bricks * 64, 28] in their order; metadata voxels.resolution.
+
+// Writes the map and the voxels as `dtype`.
+void StoreVoxels(const TrainConfig& config, const VoxelGrid& grid, DType dtype, TensorFile* file);
+// Values beside the voxels under another name, such as moments.
+void StoreVoxelValues(const VoxelGrid& grid, const Buffer<float>& values, const std::string& name,
+                      DType dtype, TensorFile* file);
+
+// Errors: InvalidArgument naming what is missing or does not fit.
+absl::StatusOr<VoxelGrid> LoadVoxels(const TrainConfig& config, const TensorFile& file);
+absl::StatusOr<Buffer<float>> LoadVoxelValues(const VoxelGrid& grid, const TensorFile& file,
+                                              const std::string& name);
+
+}  // namespace nerf
