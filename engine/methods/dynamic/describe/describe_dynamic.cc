@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <vector>
+
+#include "engine/base/ngp_layers.h"
+#include "engine/config/method_description.h"
+#include "engine/methods/dynamic/describe/dynamic_layers.h"
+#include "engine/methods/ngp/describe/ngp_memory.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/describe/ngp_tensors.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+// Those of ngp that this step honors too.
+constexpr const char* kHonored[] = {"alpha_threshold",
+                                    "batch_growth",
+                                    "beta1",
+                                    "beta2",
+                                    "cone",
+                                    "distortion",
+                                    "ema_decay",
+                                    "epsilon",
+                                    "finest_resolution",
+                                    "grid_decay",
+                                    "grid_resolution",
+                                    "grid_threshold",
+                                    "grid_update_interval",
+                                    "half_table",
+                                    "huber_delta",
+                                    "initial_density",
+                                    "initial_rays",
+                                    "initial_step_scale",
+                                    "learning_rate",
+                                    "log2_hashmap_size",
+                                    "loss",
+                                    "loss_scale",
+                                    "max_rays",
+                                    "min_transmittance",
+                                    "mlp_l2",
+                                    "mlp_rate",
+                                    "n_features_per_level",
+                                    "near",
+                                    "step",
+                                    "target_samples",
+                                    "warmup_steps"};
+
+constexpr uint64_t kRowBytes = 2048;  // activations of a sample
+
+class DynamicDescription final : public MethodDescription {
+ public:
+  std::string_view name() const override { return "dynamic"; }
+  std::string_view summary() const override {
+    return "the field of ngp as a function of time, for moving scenes; on the CPU";
+  }
+  DeviceSet training_devices() const override { return kOnCpu; }
+  DeviceSet rendering_devices() const override { return kOnCpu; }
+  std::span<const Setting> settings() const override {
+    static const auto& table = *[] {
+      auto* settings = new std::vector<Setting>();
+      for (const Setting& setting : NgpSettingTable()) {
+        const bool honored =
+            std::find(std::begin(kHonored), std::end(kHonored), setting.key) != std::end(kHonored);
+        if (honored) settings->push_back(setting.On(kOnCpu));
+      }
+      return settings;
+    }();
+    return table;
+  }
+  TrainConfig Defaults() const override {
+    TrainConfig config;
+    config.method = name();
+    return config;
+  }
+  std::vector<TensorShape> FieldTensors(const TrainConfig& config) const override {
+    std::vector<TensorShape> tensors = NgpFieldTensors(config);
+    tensors.push_back({kTimeLayerName, "F16", {kTimeWidth, kHiddenWidth}});
+    return tensors;
+  }
+  uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
+    return NgpCpuStepBytes(config, n_levels, n_threads) + n_threads * kRowBytes * 4096;
+  }
+  uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
+    return NgpStateBytes(config, n_levels) +
+           uint64_t{4} * kTimeWidth * kHiddenWidth * sizeof(float);
+  }
+  absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
+    if (start.config.method != name()) {
+      return absl::InvalidArgumentError(
+          fmt::format("trained by method {}, whose field is another one", start.config.method));
+    }
+    return CheckNgpStart(start, wanted);
+  }
+};
+
+}  // namespace
+
+const MethodDescription& DescribeDynamic() {
+  static const auto& description = *new DynamicDescription();
+  return description;
+}
+
+}  // namespace nerf

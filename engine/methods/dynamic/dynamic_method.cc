@@ -1,0 +1,31 @@
+#include "engine/methods/dynamic/dynamic_step.h"
+#include "engine/train/method.h"
+
+namespace nerf {
+
+const MethodDescription& DescribeDynamic();
+
+namespace {
+
+class DynamicMethodImpl final : public Method {
+ public:
+  const MethodDescription& description() const override { return DescribeDynamic(); }
+
+  absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
+    return NewDynamicStep(request.config, request.geometry, request.scene.train, request.pool);
+  }
+  absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
+      const TensorFile& file, const TrainConfig& config,
+      const SceneGeometry& geometry) const override {
+    return LoadDynamicModel(file, config, geometry);
+  }
+};
+
+}  // namespace
+
+const Method& DynamicMethod() {
+  static const auto& method = *new DynamicMethodImpl();
+  return method;
+}
+
+}  // namespace nerf

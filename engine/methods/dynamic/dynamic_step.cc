@@ -1,0 +1,269 @@
+#include "engine/methods/dynamic/dynamic_step.h"
+
+#include <bit>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "engine/base/philox.h"
+#include "engine/field/marched_model.h"
+#include "engine/kernels/spherical_harmonics.h"
+#include "engine/methods/dynamic/field.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/parameters.h"
+#include "engine/train/dense_parameters.h"
+#include "engine/train/field_step.h"
+#include "engine/train/occupancy_file.h"
+#include "engine/train/schedule.h"
+
+namespace nerf {
+namespace {
+
+constexpr int kAverageInterval = 16;  // steps between updates of the moving average
+
+std::vector<ParameterBlock> TimeBlocks() { return {{kTimeLayerName, {kTimeWidth, kHiddenWidth}}}; }
+
+Aabb OuterBox(const SceneGeometry& geometry) {
+  return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
+}
+
+kernels::HashGridShape ShapeOf(const TrainConfig& config, const SceneGeometry& geometry) {
+  return NgpHashGridShape({.log2_hashmap_size = Ngp(config).log2_hashmap_size,
+                           .n_features_per_level = Ngp(config).n_features_per_level,
+                           .finest_resolution = Ngp(config).finest_resolution,
+                           .n_occupancy_levels = geometry.n_levels});
+}
+
+float DensityShift(const TrainConfig& config, const SceneGeometry& geometry) {
+  return std::log(geometry.box.Size().x / Ngp(config).initial_density);
+}
+
+std::unique_ptr<TrainedModel> NewModel(const TrainConfig& config, const SceneGeometry& geometry,
+                                       NgpEvaluationParameters ngp, Buffer<float> time_weights,
+                                       OccupancyGrid grid) {
+  auto field = std::make_unique<DynamicField>(ShapeOf(config, geometry), OuterBox(geometry),
+                                              DensityShift(config, geometry), std::move(ngp.table),
+                                              std::move(ngp.weights), std::move(time_weights));
+  const uint64_t field_bytes = field->byte_size();
+  return std::make_unique<MarchedModel>("dynamic", std::move(field), std::move(grid),
+                                        kernels::MarchSteps{geometry.step, geometry.cone},
+                                        field_bytes);
+}
+
+// The parameters with their gradients.
+struct DynamicState {
+  DynamicState(const TrainConfig& config, const SceneGeometry& geometry)
+      : box(OuterBox(geometry)),
+        density_shift(DensityShift(config, geometry)),
+        ngp(config, ShapeOf(config, geometry)),
+        time(TimeBlocks(), kGradientLanes),
+        lanes(kGradientLanes) {
+    ngp.InitializeRandomly();
+    const float reach = std::sqrt(6.0f / (kEncodingWidth + kHiddenWidth));
+    for (uint32_t i = 0; i < time.size(); ++i) {
+      const uint32_t word = RandomWords(config.seed, RandomUse::kInit, 100, i / 4)[i % 4];
+      time.values()[i] = (2 * UniformFloat(word) - 1) * reach;
+    }
+    time.RestartMoments();
+  }
+  DynamicNetwork Network() const {
+    return {{.shape = ngp.shape(),
+             .box = box,
+             .table = ngp.table(),
+             .weights = ngp.weights(),
+             .density_shift = density_shift,
+             .half_table = ngp.half_table(),
+             .weight_pairs = ngp.weight_pairs()},
+            time.values(),
+            ngp.transposed_weights(),
+            ngp.transposed_pairs()};
+  }
+
+  const Aabb box;
+  const float density_shift;
+  NgpParameters ngp;
+  DenseParameters time;
+  std::vector<LaneOutput> lanes;
+};
+
+class DynamicChunkField final : public ChunkField {
+ public:
+  explicit DynamicChunkField(DynamicState* state) : state_(*state) {}
+
+  void Begin(int n_rays, const Ray* rays, const float* times) override {
+    n_rays_ = n_rays;
+    features_.resize(size_t{kTimeWidth} * n_rays);
+    harmonics_.resize(size_t{kDirectionWidth} * n_rays);
+    for (int r = 0; r < n_rays; ++r) {
+      TimeFeatures(times != nullptr ? times[r] : 0, features_.data() + size_t{kTimeWidth} * r);
+      kernels::SphericalHarmonics4(rays[r].direction,
+                                   harmonics_.data() + size_t{kDirectionWidth} * r);
+    }
+  }
+  void Reserve(int n_rows, int n_kept) override {
+    evaluator_.Reserve(n_rows, n_kept);
+    unit_.resize(n_rows);
+  }
+  void Density(int begin, int n, const Vec3* positions, const int* ray_of, float* sigmas) override {
+    ToUnitCube(state_.box, n, positions, unit_.data());
+    evaluator_.Density(state_.Network(), begin, n, unit_.data(), ray_of, features_.data(), sigmas);
+  }
+  void MoveRow(int from, int to) override { evaluator_.MoveRow(from, to); }
+  void Color(int n, const int* ray_of, Vec3* colors) override {
+    evaluator_.Color(state_.Network(), n, nullptr, ray_of, n_rays_, harmonics_.data(), colors);
+  }
+  void Backward(int n, const int* ray_of, const float* grad_sigmas, const Vec3* grad_colors,
+                int lane) override {
+    evaluator_.Backward(state_.Network(), n, ray_of, features_.data(), harmonics_.data(),
+                        grad_sigmas, grad_colors, &state_.lanes[lane], state_.time.gradients(lane));
+  }
+
+ private:
+  DynamicState& state_;
+  DynamicEvaluator evaluator_;
+  int n_rays_ = 0;
+  std::vector<float> features_, harmonics_;  // of the chunk's rays
+  std::vector<Vec3> unit_;
+};
+
+// A time for a probe of the occupancy grid, at random like its place.
+float ProbeTime(uint32_t seed, Vec3 unit) {
+  const auto words =
+      RandomWords(seed, RandomUse::kGridCell, std::bit_cast<uint32_t>(unit.x),
+                  std::bit_cast<uint32_t>(unit.y) ^ (std::bit_cast<uint32_t>(unit.z) << 7));
+  return UniformFloat(words[3]);
+}
+
+class DynamicStep final : public FieldStep {
+ public:
+  DynamicStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
+              ThreadPool* pool)
+      : FieldStep(config, geometry, views, pool, {.n_lanes = kGradientLanes, .chunk_samples = 512}),
+        state_(config, geometry),
+        probes_(pool->n_threads()) {
+    for (int lane = 0; lane < kGradientLanes; ++lane)
+      state_.lanes[lane].weight_gradients = state_.ngp.weight_gradients(lane);
+    for (int thread = 0; thread < pool->n_threads(); ++thread)
+      level_gradients_.emplace_back(state_.ngp.shape());
+  }
+
+  StepResult RunRays(const RayBatch& batch) override {
+    for (LaneOutput& lane : state_.lanes) lane.Clear();
+    return FieldStep::RunRays(batch);
+  }
+  void Save(TensorFile* file) const override {
+    state_.ngp.Save(file);
+    state_.time.Save(file);
+    SaveCommon(file);
+  }
+  absl::Status Load(const TensorFile& file) override {
+    DenseParameters time(TimeBlocks(), 1);  // checked first: a failure changes nothing
+    NERF_RETURN_IF_ERROR(time.Load(file));
+    DynamicState loaded(config(), geometry());
+    NERF_RETURN_IF_ERROR(loaded.ngp.Load(file));
+    NERF_RETURN_IF_ERROR(LoadCommon(file));
+    NERF_RETURN_IF_ERROR(state_.time.Load(file));
+    return state_.ngp.Load(file);
+  }
+  void SaveModel(TensorFile* file) const override {
+    state_.ngp.SaveModel(file);
+    state_.time.SaveModel(file);
+    StoreOccupancyBits(occupancy().grid(), file);
+  }
+  absl::Status Initialize(const TensorFile& file) override {
+    NERF_RETURN_IF_ERROR(state_.time.Initialize(file));
+    NERF_RETURN_IF_ERROR(state_.ngp.Initialize(file));
+    InitializeCommon(file);
+    return absl::OkStatus();
+  }
+  std::unique_ptr<TrainedModel> Snapshot() const override {
+    return NewModel(config(), geometry(),
+                    {state_.ngp.EvaluationTable(), state_.ngp.EvaluationWeights()},
+                    state_.time.Evaluation(), occupancy().grid());
+  }
+
+ protected:
+  std::unique_ptr<ChunkField> NewChunkField() override {
+    return std::make_unique<DynamicChunkField>(&state_);
+  }
+  // The grid is that of all times: a probe has a time of its own, and training sees all of them.
+  OccupancyUpdater::Density ProbedDensity() override {
+    return [this](int n, const Vec3* unit, float* sigmas, int thread) {
+      Probe& probe = probes_[thread];
+      probe.evaluator.Reserve(OccupancyUpdater::kProbeBatch, 0);
+      probe.features.resize(size_t{kTimeWidth} * n);
+      probe.index.resize(n);
+      for (int i = 0; i < n; ++i) {
+        probe.index[i] = i;
+        TimeFeatures(ProbeTime(config().seed, unit[i]),
+                     probe.features.data() + size_t{kTimeWidth} * i);
+      }
+      probe.evaluator.Density(state_.Network(), 0, n, unit, probe.index.data(),
+                              probe.features.data(), sigmas);
+    };
+  }
+  bool UpdateParameters(const RayBatch& batch, int t) override;
+
+ private:
+  struct Probe {
+    DynamicEvaluator evaluator;
+    std::vector<float> features;
+    std::vector<int> index;
+  };
+
+  DynamicState state_;
+  std::vector<Probe> probes_;                    // one a thread
+  std::vector<LevelGradients> level_gradients_;  // one a thread
+};
+
+bool DynamicStep::UpdateParameters(const RayBatch& batch, int t) {
+  const kernels::HashGridShape& shape = state_.ngp.shape();
+  // Levels from the finest, which miss the caches most; then the weights.
+  pool()->ParallelFor(shape.n_levels + 1, [&](int64_t task, int thread) {
+    if (task == shape.n_levels) {
+      state_.ngp.UpdateWeights(batch.learning_rate, t);
+      return;
+    }
+    const int level = shape.n_levels - 1 - static_cast<int>(task);
+    LevelGradients& gradients = level_gradients_[thread];
+    for (const LaneOutput& lane : state_.lanes) {
+      kernels::cpu::HashEncodeBackward(
+          {.shape = &shape,
+           .level = level,
+           .n = static_cast<int>(lane.positions.size()),
+           .positions = lane.positions.data(),
+           .grad_features =
+               lane.grad_encodings.data() + kernels::kHashTile * shape.n_features * level,
+           .tile_stride = kernels::kHashTile * kEncodingWidth,
+           .grad_table = gradients.values.data(),
+           .touched = gradients.touched.data()});
+    }
+    state_.ngp.UpdateTableLevel(level, batch.learning_rate, t, &gradients);
+  });
+  state_.time.Update(state_.ngp.WeightsAdam(batch.learning_rate, t), pool());
+  if (t % kAverageInterval == 0) {
+    state_.ngp.UpdateAverages(kAverageInterval, pool());
+    state_.time.UpdateAverages(AverageDecay(config(), kAverageInterval));
+  }
+  return state_.ngp.WeightsAreFinite() && state_.time.IsFinite();
+}
+
+}  // namespace
+
+std::unique_ptr<RayStep> NewDynamicStep(const TrainConfig& config, const SceneGeometry& geometry,
+                                        std::span<const View> views, ThreadPool* pool) {
+  return std::make_unique<DynamicStep>(config, geometry, views, pool);
+}
+
+absl::StatusOr<std::unique_ptr<TrainedModel>> LoadDynamicModel(const TensorFile& file,
+                                                               const TrainConfig& config,
+                                                               const SceneGeometry& geometry) {
+  NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters ngp,
+                        ReadNgpEvaluationParameters(file, ShapeOf(config, geometry)));
+  NERF_ASSIGN_OR_RETURN(Buffer<float> time, ReadEvaluationParameters(file, TimeBlocks()));
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
+  return NewModel(config, geometry, std::move(ngp), std::move(time), std::move(grid));
+}
+
+}  // namespace nerf

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "engine/field/radiance_field.h"
+#include "engine/methods/dynamic/evaluator.h"
+#include "engine/methods/ngp/field.h"
+
+namespace nerf {
+
+// The dynamic field with parameters of its own, for evaluation and rendering. Immutable;
+// thread-safe.
+class DynamicField final : public RadianceField {
+ public:
+  // As NgpField; time_weights [kTimeWidth][kHiddenWidth].
+  DynamicField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
+               Buffer<Half> table, Buffer<float> weights, Buffer<float> time_weights);
+
+  std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
+  void SetTime(float time, Workspace* workspace) const override;
+  void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
+  void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
+             Workspace* workspace) const override;
+  uint64_t byte_size() const { return ngp_.byte_size() + time_weights_.byte_size(); }
+
+ private:
+  DynamicNetwork network() const { return {ngp_.network(), time_weights_.data()}; }
+
+  const NgpField ngp_;  // holds the parameters
+  const Buffer<float> time_weights_;
+};
+
+}  // namespace nerf
