@@ -5,12 +5,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/autograd/autograd_step.h"
+#include "engine/autograd/mlp_autograd_step.h"
 #include "engine/train/method.h"
 
 // engine/tool opens this library and looks this function up by name. Does not throw.
 extern "C" __attribute__((visibility("default"))) void NerfNewAutogradStep(
     const nerf::StepRequest* request, absl::StatusOr<std::unique_ptr<nerf::TrainingStep>>* step) {
   try {
+    if (request->config.method == "mlp-autograd") {
+      *step = nerf::NewMlpAutogradStep(request->config, request->geometry, request->pool,
+                                       request->scene.train);
+      return;
+    }
     *step = nerf::NewAutogradStep(request->config, request->geometry, request->pool,
                                   request->scene.train);
   } catch (const std::bad_alloc&) {

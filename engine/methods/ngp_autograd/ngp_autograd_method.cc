@@ -46,22 +46,9 @@ class NgpAutogradMethodImpl final : public Method {
  public:
   const MethodDescription& description() const override { return DescribeNgpAutograd(); }
 
-  absl::Status CheckInstalled() const override {
-    std::error_code ignored;
-    const std::string path = AutogradLibraryPath();
-    if (std::filesystem::exists(path, ignored)) return absl::OkStatus();
-    return NotInstalled(
-        fmt::format("method {} needs {}, which does not exist: build with NERF_ENABLE_TORCH, or "
-                    "use method ngp",
-                    description().name(), path));
-  }
-
+  absl::Status CheckInstalled() const override { return CheckAutogradInstalled("ngp-autograd"); }
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
-    NERF_RETURN_IF_ERROR(CheckInstalled());
-    NERF_ASSIGN_OR_RETURN(AutogradFactory factory, OpenAutograd());
-    absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
-    factory(&request, &step);
-    return step;
+    return NewAutogradLibraryStep(request);
   }
 
   // The same field in the same tensors as ngp's.
@@ -79,6 +66,24 @@ std::string AutogradLibraryPath() {
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return kLibrary;
   return (program.parent_path().parent_path() / "lib" / kLibrary).string();
+}
+
+absl::Status CheckAutogradInstalled(std::string_view method) {
+  std::error_code ignored;
+  const std::string path = AutogradLibraryPath();
+  if (std::filesystem::exists(path, ignored)) return absl::OkStatus();
+  return NotInstalled(
+      fmt::format("method {} needs {}, which does not exist: build with NERF_ENABLE_TORCH, or "
+                  "use method {}",
+                  method, path, method.substr(0, method.find('-'))));
+}
+
+absl::StatusOr<std::unique_ptr<TrainingStep>> NewAutogradLibraryStep(const StepRequest& request) {
+  NERF_RETURN_IF_ERROR(CheckAutogradInstalled(request.config.method));
+  NERF_ASSIGN_OR_RETURN(AutogradFactory factory, OpenAutograd());
+  absl::StatusOr<std::unique_ptr<TrainingStep>> step = absl::InternalError("no step was made");
+  factory(&request, &step);
+  return step;
 }
 
 const Method& NgpAutogradMethod() {

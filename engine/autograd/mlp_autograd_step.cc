@@ -1,0 +1,340 @@
+#include "engine/autograd/mlp_autograd_step.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+#include <new>
+#include <string_view>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "engine/autograd/composite_op.h"
+#include "engine/kernels/activation.h"
+#include "engine/kernels/composite.h"
+#include "engine/methods/mlp/describe/mlp_memory.h"
+#include "engine/methods/mlp/parameters.h"
+#include "engine/methods/mlp/steps.h"
+#include "engine/train/metadata_reader.h"
+#include "engine/train/occupancy_file.h"
+#include "engine/train/occupancy_updater.h"
+
+namespace nerf {
+namespace {
+
+constexpr const char* kUpdatesName = "step.updates";
+constexpr int kWaveSamples = 8;     // samples per ray between checks of its transmittance
+constexpr float kOpaqueDepth = 60;  // optical depth of a sample whose effective alpha is 1
+constexpr float kNoLight = 1e-30f;
+
+torch::Tensor AsTensor(const std::vector<Vec3>& points) {
+  return torch::from_blob(const_cast<Vec3*>(points.data()),
+                          {static_cast<int64_t>(points.size()), 3}, torch::kFloat32);
+}
+torch::Tensor AsTensor(const std::vector<float>& values) {
+  return torch::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
+                          torch::kFloat32);
+}
+
+// As MlpEncode, for points [n, 3].
+torch::Tensor Encoded(const torch::Tensor& points, int n_octaves, int width) {
+  std::vector<torch::Tensor> parts = {points};
+  for (int octave = 0; octave < n_octaves; ++octave) {
+    const torch::Tensor angles = points * std::ldexp(1.0, octave);
+    parts.push_back(torch::sin(angles));
+    parts.push_back(torch::cos(angles));
+  }
+  const torch::Tensor encoded = torch::cat(parts, 1);
+  return torch::constant_pad_nd(encoded, {0, width - encoded.size(1)});
+}
+
+// A layer's parameters as leaves that share the parameters' memory.
+struct Leaf {
+  torch::Tensor weights, biases;
+  torch::Tensor operator()(const torch::Tensor& inputs) const {
+    return torch::addmm(biases, inputs, weights);
+  }
+};
+
+// The samples that are visible, sorted by ray.
+struct Samples {
+  std::vector<int64_t> ray_offsets{0};
+  std::vector<Vec3> positions, directions;
+  std::vector<float> deltas;
+  int64_t n_marched = 0;
+};
+
+struct RayState {
+  kernels::MarchRay march;
+  float transmittance = 1;
+  bool done = false;
+  std::vector<Vec3> positions;
+  std::vector<float> deltas;
+};
+
+class MlpAutogradStep final : public RayStep {
+ public:
+  MlpAutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
+                  std::span<const View> views)
+      : RayStep(config, geometry, views, pool),
+        config_(config),
+        geometry_(geometry),
+        pool_(pool),
+        box_(geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)))),
+        placement_(MlpPlacementOf(box_)),
+        layout_(MlpNetworks(config)[0]),
+        parameters_(config),
+        occupancy_(config, geometry) {
+    at::set_num_threads(pool->n_threads());
+  }
+
+  StepResult RunRays(const RayBatch& batch) override {
+    try {
+      return RunBatch(batch);
+    } catch (const c10::Error& e) {
+      // LibTorch has no exception type for this on the CPU.
+      if (std::string_view(e.what()).find("can't allocate memory") != std::string_view::npos)
+        throw std::bad_alloc();
+      throw;
+    }
+  }
+  void Save(TensorFile* file) const override {
+    parameters_.Save(file);
+    StoreOccupancy(occupancy_, file);
+    file->metadata[kUpdatesName] = MetadataText(n_updates_);
+    ray_count().Save(file);
+  }
+  absl::Status Load(const TensorFile& file) override {
+    NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
+    MetadataReader reader(file);
+    uint32_t n_updates = 0;
+    reader.One<uint32_t>(kUpdatesName, 0, UINT32_MAX, &n_updates);
+    NERF_RETURN_IF_ERROR(reader.status);
+    MlpParameters loaded(config_);
+    NERF_RETURN_IF_ERROR(loaded.Load(file));
+    NERF_RETURN_IF_ERROR(LoadOccupancy(file, geometry_, &occupancy_));
+    n_updates_ = n_updates;
+    ray_count().Restore(rays);
+    return parameters_.Load(file);
+  }
+  void SaveModel(TensorFile* file) const override {
+    parameters_.SaveModel(file);
+    StoreOccupancyBits(occupancy_.grid(), file);
+  }
+  absl::Status Initialize(const TensorFile& file) override {
+    NERF_RETURN_IF_ERROR(parameters_.Initialize(file));
+    InitializeOccupancy(file, geometry_, &occupancy_);
+    n_updates_ = 0;
+    return absl::OkStatus();
+  }
+  std::unique_ptr<TrainedModel> Snapshot() const override {
+    return NewMlpGridModel(config_, geometry_, parameters_.Evaluation(), occupancy_.grid());
+  }
+  double OccupiedFraction() const override { return occupancy_.grid().OccupiedFraction(); }
+  void ReopenGrid() override { occupancy_.Reopen(); }
+
+ private:
+  StepResult RunBatch(const RayBatch& batch);
+  std::vector<Leaf> Leaves() const;
+  torch::Tensor Trunk(const std::vector<Leaf>& leaves, const torch::Tensor& positions) const;
+  torch::Tensor Density(const std::vector<Leaf>& leaves, const torch::Tensor& trunk) const;
+  torch::Tensor Color(const std::vector<Leaf>& leaves, const torch::Tensor& trunk,
+                      const torch::Tensor& directions) const;
+  Samples March(const RayBatch& batch, const std::vector<Leaf>& leaves);
+  void MarchWave(const RayBatch& batch, const std::vector<Leaf>& leaves,
+                 std::vector<RayState>* rays, Samples* samples);
+  bool Update(const RayBatch& batch, const std::vector<Leaf>& leaves);
+
+  const TrainConfig config_;
+  const SceneGeometry geometry_;
+  ThreadPool* const pool_;
+  const Aabb box_;
+  const MlpPlacement placement_;
+  const MlpLayout layout_;
+  MlpParameters parameters_;
+  OccupancyUpdater occupancy_;
+  std::vector<std::unique_ptr<MlpEvaluator>> probes_;  // one a thread
+  uint32_t n_updates_ = 0;
+};
+
+std::vector<Leaf> MlpAutogradStep::Leaves() const {
+  const float* const parameters = parameters_.Network(0, placement_).parameters;
+  const auto leaf = [](const float* values, torch::IntArrayRef shape) {
+    return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32)
+        .requires_grad_(true);
+  };
+  std::vector<Leaf> leaves;
+  for (const MlpLayer& layer : layout_.layers) {
+    leaves.push_back({leaf(parameters + layer.weights, {layer.n_in, layer.n_out}),
+                      leaf(parameters + layer.biases, {layer.n_out})});
+  }
+  return leaves;
+}
+
+torch::Tensor MlpAutogradStep::Trunk(const std::vector<Leaf>& leaves,
+                                     const torch::Tensor& positions) const {
+  const Vec3 c = placement_.center;
+  const torch::Tensor placed = (positions - torch::tensor({c.x, c.y, c.z})) * placement_.scale;
+  const torch::Tensor encoded = Encoded(placed, kMlpPositionOctaves, kMlpPositionWidth);
+  torch::Tensor hidden = torch::relu(leaves[0](encoded));
+  for (int l = 1; l < layout_.depth; ++l) {
+    if (l == layout_.skip) hidden = torch::cat({encoded, hidden}, 1);
+    hidden = torch::relu(leaves[l](hidden));
+  }
+  return hidden;
+}
+
+torch::Tensor MlpAutogradStep::Density(const std::vector<Leaf>& leaves,
+                                       const torch::Tensor& trunk) const {
+  return torch::relu(leaves[layout_.depth](trunk).select(1, 0)) * placement_.scale;
+}
+
+torch::Tensor MlpAutogradStep::Color(const std::vector<Leaf>& leaves, const torch::Tensor& trunk,
+                                     const torch::Tensor& directions) const {
+  torch::Tensor feature = leaves[layout_.depth + 1](trunk);
+  if (layout_.feature_relu) feature = torch::relu(feature);
+  const torch::Tensor encoded = Encoded(directions, kMlpDirectionOctaves, kMlpDirectionWidth);
+  const torch::Tensor hidden =
+      torch::relu(leaves[layout_.depth + 2](torch::cat({feature, encoded}, 1)));
+  return torch::sigmoid(leaves[layout_.depth + 3](hidden).slice(1, 0, 3));
+}
+
+StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
+  if (occupancy_.IsDue(batch.step)) {
+    while (probes_.size() < static_cast<size_t>(pool_->n_threads())) {
+      probes_.push_back(std::make_unique<MlpEvaluator>(parameters_.Network(0, placement_), false));
+      probes_.back()->Reserve(OccupancyUpdater::kProbeBatch, 0);
+    }
+    occupancy_.Update(
+        [&](int n, const Vec3* unit, float* sigmas, int thread) {
+          std::vector<Vec3> positions(n);
+          for (int i = 0; i < n; ++i) positions[i] = box_.min + unit[i] * box_.Size();
+          probes_[thread]->Density(0, n, positions.data(), sigmas);
+        },
+        batch.step, pool_);
+  }
+  const std::vector<Leaf> leaves = Leaves();
+  const Samples samples = March(batch, leaves);
+  const torch::Tensor ray_offsets = torch::from_blob(
+      const_cast<int64_t*>(samples.ray_offsets.data()), {batch.n_rays + 1}, torch::kInt64);
+  const torch::Tensor trunk = Trunk(leaves, AsTensor(samples.positions));
+  const torch::Tensor colors = Color(leaves, trunk, AsTensor(samples.directions));
+  const autograd::Composited composited =
+      autograd::Composite(ray_offsets, Density(leaves, trunk), AsTensor(samples.deltas));
+  const torch::Tensor rendered =
+      autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
+      composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds);
+  const torch::Tensor residuals = rendered - AsTensor(batch.targets), size = residuals.abs();
+  torch::Tensor losses = 0.5 * residuals * residuals;
+  if (config_.loss == Loss::kHuber) {
+    const double delta = config_.huber_delta;
+    losses = torch::where(size <= delta, losses, delta * (size - 0.5 * delta));
+  }
+  if (!batch.weights.empty()) losses = losses * AsTensor(batch.weights).unsqueeze(1);
+  const torch::Tensor loss = losses.mean(torch::kFloat64);
+  StepResult result;
+  result.n_rays = batch.n_rays;
+  result.n_marched = samples.n_marched;
+  result.n_trained = samples.ray_offsets.back();
+  result.loss = loss.item<double>();
+  result.squared_error = residuals.detach().square().mean(torch::kFloat64).item<double>();
+  if (result.n_trained > 0) (loss * config_.loss_scale).backward();
+  if (!Update(batch, leaves)) result.loss = std::numeric_limits<double>::quiet_NaN();
+  return result;
+}
+
+Samples MlpAutogradStep::March(const RayBatch& batch, const std::vector<Leaf>& leaves) {
+  const torch::NoGradGuard no_grad;
+  const kernels::MarchGrid grid = MarchGridOf(occupancy_.grid());
+  const kernels::MarchSteps steps =
+      kernels::MarchSteps{geometry_.step, geometry_.cone}.Scaled(batch.step_scale);
+  std::vector<RayState> rays(batch.n_rays);
+  for (int r = 0; r < batch.n_rays; ++r)
+    rays[r].march = kernels::StartMarch(grid, steps, batch.rays[r], batch.jitters[r]);
+  Samples samples;
+  for (int marched = 0; marched < kernels::kMaxSamplesPerRay; marched += kWaveSamples) {
+    const int64_t before = samples.n_marched;
+    MarchWave(batch, leaves, &rays, &samples);
+    if (samples.n_marched == before) break;
+  }
+  for (int r = 0; r < batch.n_rays; ++r) {
+    const RayState& ray = rays[r];
+    samples.positions.insert(samples.positions.end(), ray.positions.begin(), ray.positions.end());
+    samples.deltas.insert(samples.deltas.end(), ray.deltas.begin(), ray.deltas.end());
+    samples.directions.insert(samples.directions.end(), ray.deltas.size(), batch.rays[r].direction);
+    samples.ray_offsets.push_back(static_cast<int64_t>(samples.deltas.size()));
+  }
+  return samples;
+}
+
+// Marches the next samples of each ray, evaluates their densities, and keeps those that are
+// visible.
+void MlpAutogradStep::MarchWave(const RayBatch& batch, const std::vector<Leaf>& leaves,
+                                std::vector<RayState>* rays, Samples* samples) {
+  const kernels::MarchGrid grid = MarchGridOf(occupancy_.grid());
+  const kernels::MarchSteps steps =
+      kernels::MarchSteps{geometry_.step, geometry_.cone}.Scaled(batch.step_scale);
+  std::vector<Vec3> positions;
+  std::vector<float> deltas;
+  std::vector<uint32_t> cells;
+  std::vector<RayState*> ray_of;
+  for (RayState& ray : *rays) {
+    if (ray.done) continue;
+    float t_middles[kWaveSamples], lengths[kWaveSamples];
+    uint32_t found_cells[kWaveSamples];
+    const int found = kernels::MarchSamples(grid, steps, kWaveSamples, &ray.march, t_middles,
+                                            lengths, found_cells);
+    ray.done = found < kWaveSamples;
+    for (int i = 0; i < found; ++i)
+      positions.push_back(ray.march.origin + ray.march.direction * t_middles[i]);
+    deltas.insert(deltas.end(), lengths, lengths + found);
+    cells.insert(cells.end(), found_cells, found_cells + found);
+    ray_of.insert(ray_of.end(), found, &ray);
+  }
+  if (deltas.empty()) return;
+  const torch::Tensor sigmas = Density(leaves, Trunk(leaves, AsTensor(positions))).contiguous();
+  const float* const sigma = sigmas.data_ptr<float>();
+  for (size_t i = 0; i < deltas.size(); ++i) {
+    RayState& ray = *ray_of[i];
+    const float alpha = kernels::AlphaFromDensity(sigma[i], deltas[i]);
+    if (!kernels::IsVisible(ray.transmittance, alpha, config_.min_transmittance,
+                            config_.alpha_threshold)) {
+      continue;
+    }
+    const float effective_alpha =
+        kernels::EffectiveAlpha(alpha, ray.transmittance, config_.min_transmittance);
+    kernels::CompositeForwardStep(effective_alpha, &ray.transmittance);
+    if (ray.transmittance < config_.min_transmittance) ray.done = true;
+    ray.positions.push_back(positions[i]);
+    // Long enough to stop all light, and for a gradient of the density that vanishes.
+    ray.deltas.push_back(effective_alpha > alpha ? kOpaqueDepth / std::max(sigma[i], kNoLight)
+                                                 : deltas[i]);
+  }
+  occupancy_.Observe(cells, {sigma, deltas.size()});
+  samples->n_marched += static_cast<int64_t>(deltas.size());
+}
+
+// Hands LibTorch's gradients to the optimizer of the fused step.
+bool MlpAutogradStep::Update(const RayBatch& batch, const std::vector<Leaf>& leaves) {
+  float* const gradients = parameters_.gradients(0, 0);
+  const auto take = [&](const torch::Tensor& leaf, size_t offset) {
+    if (!leaf.grad().defined()) return;
+    const torch::Tensor gradient = leaf.grad().contiguous();
+    std::copy_n(gradient.data_ptr<float>(), gradient.numel(), gradients + offset);
+  };
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    take(leaves[i].weights, layout_.layers[i].weights);
+    take(leaves[i].biases, layout_.layers[i].biases);
+  }
+  return parameters_.Update(batch.learning_rate, static_cast<int>(++n_updates_), pool_);
+}
+
+}  // namespace
+
+std::unique_ptr<RayStep> NewMlpAutogradStep(const TrainConfig& config,
+                                            const SceneGeometry& geometry, ThreadPool* pool,
+                                            std::span<const View> views) {
+  return std::make_unique<MlpAutogradStep>(config, geometry, pool, views);
+}
+
+}  // namespace nerf

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "engine/base/parallel_for.h"
+#include "engine/config/train_config.h"
+#include "engine/scene/scene.h"
+#include "engine/train/ray_step.h"
+
+namespace nerf {
+
+// The step of method mlp-autograd on the CPU: the one network of mlp on an occupancy grid,
+// evaluated and differentiated by LibTorch in fp32. Files are those of mlp. views: those that
+// pixels are drawn from (none: only RunRays may be called). pool outlives the step.
+std::unique_ptr<RayStep> NewMlpAutogradStep(const TrainConfig& config,
+                                            const SceneGeometry& geometry, ThreadPool* pool,
+                                            std::span<const View> views = {});
+
+}  // namespace nerf
