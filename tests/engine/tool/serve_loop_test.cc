@@ -19,6 +19,9 @@ namespace {
 TEST_F(ServeLoopTest, HelloNamesTheMethodsThatAreThere) {
   Json methods = {"ngp"};
   if (std::filesystem::exists(AutogradLibraryPath())) methods.push_back("ngp-autograd");
+  methods.push_back("mlp");
+  if (std::filesystem::exists(AutogradLibraryPath())) methods.push_back("mlp-autograd");
+  for (const char* method : {"voxels", "dynamic"}) methods.push_back(method);
   EXPECT_EQ(hello_["methods"], methods);
   EXPECT_EQ(TrainingMethods("cuda:0"), std::vector<std::string>{"ngp"});
 }

@@ -1,0 +1,138 @@
+// Every fused method on the CPU by way of the trainer, as the tool uses it: same bytes on one and
+// two threads and after a stop, files that render alike, and a picture that gets better.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/registry.h"
+#include "engine/tool/loaded_model.h"
+#include "engine/tool/training_session.h"
+#include "engine/train/evaluation.h"
+#include "tests/engine/tool/ball_dataset.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_dir.h"
+#include "tests/testing/tiny_training.h"
+
+namespace nerf {
+namespace {
+
+struct MethodCase {
+  const char* name;  // of the test
+  const char* method;
+  std::vector<std::pair<const char*, const char*>> settings;  // small, so that the test is fast
+  int steps = 40;
+  double psnr = 14;  // reached after these steps; an untrained field shows about 7 dB
+};
+
+void PrintTo(const MethodCase& method, std::ostream* out) { *out << method.name; }
+
+class FusedMethodsTest : public ::testing::TestWithParam<MethodCase> {
+ protected:
+  FusedMethodsTest() { WriteBallDataset(dataset_); }
+
+  static TrainConfig Config() {
+    TrainConfig config = *DefaultConfig(GetParam().method);
+    for (const auto& [key, value] : GetParam().settings)
+      EXPECT_THAT(SetConfigField(key, value, &config), IsOk());
+    config.budget = {BudgetKind::kSteps, static_cast<double>(GetParam().steps)};
+    return config;
+  }
+  // Trains to the end, or to stop_after, and writes both files.
+  void TrainFiles(const TrainRequest& request, ThreadPool* pool,
+                  std::optional<uint32_t> stop_after = {}) {
+    std::vector<SceneProblem> problems;
+    auto session = OpenTrainingSession(request, pool, &problems, {});
+    ASSERT_THAT(session, IsOk());
+    TrainerObserver observer;
+    TrainerOptions options;
+    options.stop_after = stop_after;
+    Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), pool, &clock_,
+                    options, &observer);
+    ASSERT_THAT(trainer.Run({}), IsOk());
+    ASSERT_THAT(WriteTrainingFiles(trainer, checkpoint_, model_), IsOk());
+  }
+  std::string Checkpoint() { return SerializeTensorFile(*ReadTensorFile(checkpoint_)); }
+  ViewPicture Rendered(const std::string& path) {
+    const auto model = LoadModelFile(path, device_.get());
+    EXPECT_THAT(model, IsOk());
+    ViewPicture picture;
+    EXPECT_TRUE(
+        model->renderer->Render(model->state.reference_camera, RenderOptions(), {}, &picture));
+    return picture;
+  }
+
+  TempDir dir_;
+  const std::string dataset_ = dir_ / "ball";
+  const std::string checkpoint_ = dir_ / "c.safetensors", model_ = dir_ / "m.safetensors";
+  ThreadPool pool_{1}, two_threads_{2};
+  const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
+  FakeClock clock_;
+};
+
+TEST_P(FusedMethodsTest, BytesDependNeitherOnThreadsNorOnAStop) {
+  TrainFiles({dataset_, Config(), "", ""}, &pool_);
+  const std::string whole = Checkpoint();
+  TrainFiles({dataset_, Config(), "", ""}, &two_threads_);
+  EXPECT_EQ(Checkpoint(), whole) << "two threads";
+  const auto middle = static_cast<uint32_t>(GetParam().steps / 2 + 1);
+  TrainFiles({dataset_, Config(), "", ""}, &two_threads_, middle);
+  TrainFiles({dataset_, Config(), checkpoint_, ""}, &pool_);
+  EXPECT_EQ(Checkpoint(), whole) << "stopped and resumed";
+}
+
+TEST_P(FusedMethodsTest, LearnsAndItsFilesRenderAlike) {
+  TrainFiles({dataset_, Config(), "", ""}, &pool_);
+  EXPECT_EQ(Rendered(model_).rgba.pixels, Rendered(checkpoint_).rgba.pixels);
+  const auto model = LoadModelFile(model_, device_.get());
+  ASSERT_THAT(model, IsOk());
+  const auto scene = LoadScene(dataset_);
+  ASSERT_THAT(scene, IsOk());
+  EvaluationOptions options;
+  options.with_ssim = false;
+  const auto result =
+      EvaluateViews(model->renderer.get(), scene->test, options, &pool_, clock_, {});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_GT(result->psnr, GetParam().psnr);
+  TrainFiles({dataset_, Config(), "", model_}, &pool_);  // starts from its own model
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, FusedMethodsTest,
+                         ::testing::Values(MethodCase{"MlpOnAGrid",
+                                                      "mlp",
+                                                      {{"width", "32"},
+                                                       {"depth", "3"},
+                                                       {"skip", "2"},
+                                                       {"target_samples", "1024"},
+                                                       {"grid_resolution", "32"},
+                                                       {"learning_rate", "0.01"}}},
+                                           MethodCase{"MlpCoarseAndFine",
+                                                      "mlp",
+                                                      {{"width", "32"},
+                                                       {"depth", "2"},
+                                                       {"coarse_samples", "16"},
+                                                       {"fine_samples", "16"},
+                                                       {"target_samples", "4096"},
+                                                       {"learning_rate", "0.01"}}},
+                                           MethodCase{"Voxels",
+                                                      "voxels",
+                                                      {{"first_resolution", "32"},
+                                                       {"finest_resolution", "64"},
+                                                       {"target_samples", "2048"},
+                                                       {"grid_resolution", "32"},
+                                                       {"warmup_steps", "10"}},
+                                                      80},
+                                           MethodCase{"Dynamic",
+                                                      "dynamic",
+                                                      {{"half_table", "0"},
+                                                       {"log2_hashmap_size", "12"},
+                                                       {"target_samples", "2048"},
+                                                       {"grid_resolution", "32"},
+                                                       {"warmup_steps", "10"}},
+                                                      80}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace nerf
