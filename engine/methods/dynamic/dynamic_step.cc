@@ -14,6 +14,7 @@
 #include "engine/methods/ngp/parameters.h"
 #include "engine/train/dense_parameters.h"
 #include "engine/train/field_step.h"
+#include "engine/train/gradient_lanes.h"
 #include "engine/train/occupancy_file.h"
 #include "engine/train/schedule.h"
 
@@ -222,6 +223,7 @@ bool DynamicStep::UpdateParameters(const RayBatch& batch, int t) {
   // Levels from the finest, which miss the caches most; then the weights.
   pool()->ParallelFor(shape.n_levels + 1, [&](int64_t task, int thread) {
     if (task == shape.n_levels) {
+      SumLanes({0, kGradientLanes}, kGradientLanes, kNgpWeights, state_.ngp.weight_gradients(0));
       state_.ngp.UpdateWeights(batch.learning_rate, t);
       return;
     }
