@@ -20,10 +20,11 @@ std::vector<std::string> TrainingMethods(std::string_view device) {
 }
 
 absl::Status CheckRanksShare(const TrainConfig& config) {
-  if (MethodOf(config).SplitsAmongRanks()) return absl::OkStatus();
-  return WithReason(absl::UnimplementedError(fmt::format(
-                        "--ranks: method {} cannot be split among ranks", config.method)),
-                    reason::kFeatureNotBuilt);
+  const absl::Status shared = MethodOf(config).CheckRanks(config);
+  if (shared.ok()) return shared;
+  return WithReason(
+      absl::Status(shared.code(), fmt::format("--ranks: {}", std::string(shared.message()))),
+      reason::kFeatureNotBuilt);
 }
 
 absl::StatusOr<std::unique_ptr<TrainingStep>> NewTrainingStep(const TrainConfig& config,

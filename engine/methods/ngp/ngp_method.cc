@@ -71,7 +71,7 @@ class NgpMethodImpl final : public Method {
     return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train,
                          request.group);
   }
-  bool SplitsAmongRanks() const override { return true; }
+  absl::Status CheckRanks(const TrainConfig& config) const override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {
