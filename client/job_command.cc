@@ -63,6 +63,11 @@ int ShowJob(Session& session, const std::string& text) {
                                            &JobStub::GetTrainingJob, PrintJob);
 }
 
+int ShowMetrics(Session& session, const std::string& text) {
+  return ShowResource<v1::TrainingService>(session, ResourceKind::kJob, text,
+                                           &JobStub::ListTrainingMetrics, PrintMetrics);
+}
+
 int RemoveJobs(Session& session, const std::vector<std::string>& texts) {
   return RemoveResources<v1::TrainingService>(session, ResourceKind::kJob, texts,
                                               &JobStub::DeleteTrainingJob);
@@ -120,6 +125,12 @@ void AddJobCommands(CLI::App& app, Command* selected) {
   show->add_option("job", *shown, "Name of the job")->required();
   show->footer("Example:\n  nerfctl job show j-7f3k2c81");
   show->callback([=] { *selected = [=](Session& s) { return ShowJob(s, *shown); }; });
+  CLI::App* metrics =
+      job->add_subcommand("metrics", "Show a job's curves: loss, PSNR and speed by step");
+  auto measured = std::make_shared<std::string>();
+  metrics->add_option("job", *measured, "Name of the job")->required();
+  metrics->footer("Example:\n  nerfctl job metrics j-7f3k2c81");
+  metrics->callback([=] { *selected = [=](Session& s) { return ShowMetrics(s, *measured); }; });
   AddJobLifeCommands(*job, selected);
 
   CLI::App* follow = job->add_subcommand("watch", "Follow a job to its end");

@@ -240,6 +240,18 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   table.Print(printer.out);
 }
 
+void PrintMetrics(const Printer& printer, const v1::ListTrainingMetricsResponse& metrics) {
+  if (PrintJson(printer, metrics)) return;
+  TextTable table({"STEP", "SECONDS", "LOSS", "PSNR", "PREVIEW PSNR", "RAYS/S"});
+  for (const v1::TrainingMetrics& point : metrics.points()) {
+    table.AddRow({fmt::format("{}", point.step()), fmt::format("{:.1f}", point.seconds()),
+                  fmt::format("{:.6f}", point.loss()), DbText(point.psnr_train()),
+                  point.has_psnr_preview() ? DbText(point.psnr_preview()) : "",
+                  FormatCount(point.rays_per_second())});
+  }
+  table.Print(printer.out);
+}
+
 void PrintModels(const Printer& printer, const std::vector<v1::Model>& models) {
   if (PrintNames(printer, models) || PrintJsonList(printer, models)) return;
   TextTable table({"ID", "NAME", "JOB", "STEP", "PREVIEW dB", "SIZE", "AGE"});

@@ -16,6 +16,8 @@ void PrintScenes(const Printer& printer, const std::vector<v1::Scene>& scenes);
 void PrintScene(const Printer& printer, const v1::Scene& scene);
 void PrintJobs(const Printer& printer, const std::vector<v1::TrainingJob>& jobs);
 void PrintJob(const Printer& printer, const v1::TrainingJob& job);
+// A row for each point of the curves; --output json has the previews too.
+void PrintMetrics(const Printer& printer, const v1::ListTrainingMetricsResponse& metrics);
 void PrintModels(const Printer& printer, const std::vector<v1::Model>& models);
 void PrintModel(const Printer& printer, const v1::Model& model);
 void PrintWorkers(const Printer& printer, const std::vector<v1::Worker>& workers);

@@ -210,6 +210,7 @@ void Agent::SendDue() {
 
 v1::SynchronizeRequest Agent::NextMessage() {
   v1::SynchronizeRequest message;
+  const bool is_first = !said_hello_;
   if (!said_hello_) {
     v1::WorkerHello* hello = message.mutable_hello();
     hello->set_worker_id(options_.worker_id);
@@ -223,7 +224,9 @@ v1::SynchronizeRequest Agent::NextMessage() {
     said_hello_ = true;
   }
   // An abandoned job is not reported, even while its engine still stops.
-  if (job_ != nullptr && !job_->abandoned()) *message.mutable_job() = job_->report();
+  if (job_ != nullptr && !job_->abandoned()) {
+    *message.mutable_job() = is_first ? job_->FirstReport() : job_->report();
+  }
   message.set_draining(draining_);
   if (requests_->HasReply()) *message.mutable_reply() = requests_->TakeReply();
   const int restarts = engine_->restarts();

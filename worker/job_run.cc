@@ -214,7 +214,16 @@ void JobRun::ReportProgress(const TrainProgress& progress) {
   if (reported->has_preview_step()) next.set_preview_step(reported->preview_step());
   if (reported->has_preview_image()) *next.mutable_preview_image() = reported->preview_image();
   *reported = std::move(next);
+  constexpr size_t kMaxRecent = 600;  // one a second
+  recent_.push_back(*reported);
+  if (recent_.size() > kMaxRecent) recent_.pop_front();
   context_.progress_changed();
+}
+
+v1::JobReport JobRun::FirstReport() const {
+  v1::JobReport report = report_;
+  for (const v1::Progress& progress : recent_) *report.add_recent() = progress;
+  return report;
 }
 
 absl::StatusOr<std::string> JobRun::TakeFile(const std::string& path, const std::string& name) {

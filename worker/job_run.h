@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -124,6 +125,8 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   // Silence of the engine after which it hangs; infinite if no message is expected.
   absl::Duration allowed_silence() const;
   const v1::JobReport& report() const { return report_; }
+  // The report with the progress of the last ten minutes, for the first message of a stream.
+  v1::JobReport FirstReport() const;
 
  private:
   enum class Stop { kNone, kCancel, kRelease, kAbandon };
@@ -179,6 +182,7 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
   SteadyTime stop_deadline_;
   bool killing_ = false;
   v1::JobReport report_;
+  std::deque<v1::Progress> recent_;  // oldest first
 
   std::stop_source transfers_;  // stops all downloads and uploads of this run
   bool fetch_in_flight_ = false;

@@ -66,6 +66,15 @@ struct CheckpointRecord {
   bool operator==(const CheckpointRecord&) const = default;
 };
 
+// An image of one test view during training.
+struct PreviewRecord {
+  uint32_t step = 0;
+  std::optional<double> psnr;  // dB; unset without test views
+  BlobRef image;               // PNG
+
+  bool operator==(const PreviewRecord&) const = default;
+};
+
 // Where training stands, as the worker measured it. The queue reads the fields, and passes on the
 // figures without reading them.
 struct JobProgress {
@@ -146,6 +155,7 @@ struct Job {
   JobLease lease;               // of its only part
   JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
+  std::vector<PreviewRecord> previews;        // kept ones (training_curve.h), by step
   std::optional<double> best_preview_psnr;    // dB, over all checkpoints ever committed
   std::optional<double> final_psnr;           // dB, over all test views; set in SUCCEEDED
   JobError error;                             // set in FAILED

@@ -11,6 +11,7 @@
 #include "server/queue/job.h"
 #include "server/queue/job_event.h"
 #include "server/queue/queue_rank.h"
+#include "server/queue/training_curve.h"
 #include "server/queue/watch_log.h"
 
 namespace nerf {
@@ -28,6 +29,7 @@ struct JobEntry {
   absl::Duration no_room_pause = absl::ZeroDuration();
   SteadyTime aside_until;
   WatchLog log;
+  TrainingCurve curve;  // empty in a final state: the store has it
 };
 
 // A change of one job that is not committed yet: a copy that is changed step by step, and an event

@@ -42,6 +42,7 @@ std::vector<BlobRef> BlobsOf(const Job& job) {
     blobs.push_back(checkpoint.model_blob);
   }
   if (job.progress.preview_image.has_value()) blobs.push_back(*job.progress.preview_image);
+  for (const PreviewRecord& preview : job.previews) blobs.push_back(preview.image);
   const auto& init = job.training.init;
   if (init.has_value() && !IsFinal(job.state)) blobs.push_back(init->blob);
   return blobs;

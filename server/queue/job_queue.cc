@@ -391,6 +391,20 @@ absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,
   return ResourceNotFound(CheckpointName(job, *step));
 }
 
+absl::StatusOr<JobCurve> JobQueue::GetCurve(const ResourceKey& job) {
+  JobCurve curve;
+  {
+    MutexLock lock(state_.mu);
+    NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(job));
+    curve.previews = found->job.previews;
+    curve.points = found->curve.points();
+    if (!IsFinal(found->job.state)) return curve;
+  }
+  NERF_ASSIGN_OR_RETURN(const TrainingCurve stored, state_.store.LoadCurve(job));
+  curve.points = stored.points();
+  return curve;
+}
+
 absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
                                                          std::string_view token,
                                                          std::function<void()> on_new) {

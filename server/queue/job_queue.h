@@ -46,6 +46,12 @@ struct JobUpdate {
   std::map<std::string, std::optional<std::string>> some_labels;  // a key without value is removed
 };
 
+// What is kept of how a training went, by step.
+struct JobCurve {
+  std::vector<CurvePoint> points;
+  std::vector<PreviewRecord> previews;
+};
+
 // Statistics of the queue, for metrics.
 struct QueueStats {
   std::map<std::pair<std::string, JobState>, size_t> jobs;  // by project and state
@@ -97,6 +103,8 @@ class JobQueue {
   // Deletes a job that is final, with its checkpoints and events. Models made of it stay, and its
   // watchers can still read its events to the end. Errors: FailedPrecondition STATE_CONFLICT.
   absl::Status Delete(const ResourceKey& key);
+  // The curves and previews of a training. Reads the store when the job is final.
+  absl::StatusOr<JobCurve> GetCurve(const ResourceKey& job);
   // The kept checkpoint of a step; without a step the newest.
   absl::StatusOr<CheckpointRecord> GetCheckpoint(const ResourceKey& job,
                                                  std::optional<uint32_t> step);

@@ -14,6 +14,7 @@
 #include "server/queue/model_record.h"
 #include "server/queue/resource_key.h"
 #include "server/queue/scene_record.h"
+#include "server/queue/training_curve.h"
 
 namespace nerf {
 
@@ -41,11 +42,13 @@ struct StoreWrite {
   std::vector<JobWrite> jobs;
   std::vector<std::pair<ResourceKey, JobEvent>> events;          // appended
   std::vector<std::pair<ResourceKey, uint64_t>> trimmed_events;  // drop events up to this sequence
+  std::vector<std::pair<ResourceKey, TrainingCurve>> curves;     // replace those of the job
   std::vector<SceneRecord> new_scenes;
   std::vector<ResourceKey> deleted_scenes;
   std::vector<ModelRecord> new_models;
   std::vector<ResourceKey> deleted_models;
-  std::vector<ResourceKey> deleted_jobs;    // their events are trimmed in the same write
+  // Their curves go too; their events are trimmed in the same write.
+  std::vector<ResourceKey> deleted_jobs;
   std::vector<RequestRecord> new_requests;  // replaces one with the same id
   std::optional<absl::Time> forget_requests_before;
   std::optional<absl::Time> age;  // StoredState::age from now on
@@ -75,6 +78,9 @@ class JobStore {
 
   // Everything committed so far. DataLoss STORE_CORRUPT when it cannot be read.
   virtual absl::StatusOr<StoredState> Load() = 0;
+
+  // The stored curves of a job; empty where there are none. DataLoss STORE_CORRUPT.
+  virtual absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) = 0;
 
   // Commits a transaction; OK means that it survives a power cut. Errors (nothing changed):
   // FailedPrecondition LEASE_FENCED when a job's stored lease epoch is not the expected one,

@@ -36,17 +36,21 @@ absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
   return check.Result();
 }
 
-// Releases the old preview image if `now` is another one.
-void ReleasePreview(QueueState& state, const std::optional<BlobRef>& before,
-                    const std::optional<BlobRef>& now) {
-  if (before.has_value() && before != now) state.blobs.Release(*before);
+// Adds what a worker reports to the job's curves and previews. The image of a preview that is no
+// longer kept is released.
+void NoteProgress(QueueState& state, JobEntry& entry, const JobProgress& progress)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
+  if (const auto point = PointOf(progress); point.has_value()) entry.curve.Add(*point);
+  const std::optional<PreviewRecord> removed = NotePreview(progress, &entry.job);
+  if (removed.has_value() && progress.preview_image != removed->image) {
+    state.blobs.Release(removed->image);
+  }
 }
 
 // Shows progress to watchers without storing it.
 void ShowProgress(QueueState& state, JobEntry& entry, const JobProgress& progress)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
   if (entry.job.progress == progress) return;
-  ReleasePreview(state, entry.job.progress.preview_image, progress.preview_image);
   if (progress.preview_image.has_value()) state.NoteReference(*progress.preview_image);
   entry.job.progress = progress;
   entry.log.SetLiveProgress();
@@ -275,6 +279,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
   RenewDeadline(lease.key());
   const LeaseOrder order = OrderFor(entry->job);
+  if (progress != nullptr) NoteProgress(state_, *entry, *progress);
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
     // Another change of the job is being stored. If the job still has to move afterwards, the next
     // call moves it.
@@ -295,17 +300,27 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
     state_.ApplyLater(*entry, std::move(change));
     return order;
   }
-  const std::optional<BlobRef> old_preview = entry->job.progress.preview_image;
   change.job.progress = *progress;
   change.Record(JobEventKind::kProgress);
-  state_.ApplyLater(
-      *entry, std::move(change),
-      [&state = state_, entry, old_preview, progress = *progress](const absl::Status& status) {
-        state.mu.AssertHeld();
-        if (!status.ok()) return ShowProgress(state, *entry, progress);
-        ReleasePreview(state, old_preview, progress.preview_image);
-      });
+  state_.ApplyLater(*entry, std::move(change),
+                    [&state = state_, entry, progress = *progress](const absl::Status& status) {
+                      state.mu.AssertHeld();
+                      if (!status.ok()) ShowProgress(state, *entry, progress);
+                    });
   return order;
+}
+
+absl::Status LeaseTable::AddRecentProgress(const LeaseRef& lease,
+                                           const std::vector<JobProgress>& recent) {
+  std::vector<CurvePoint> points;
+  for (const JobProgress& progress : recent) {
+    if (const auto point = PointOf(progress); point.has_value()) points.push_back(*point);
+  }
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
+  NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, "AddRecentProgress"));
+  entry->curve.AddMissing(points);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
@@ -383,8 +398,11 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
                   StateConflict(fmt::format("{} is {}: nobody asked its worker to stop",
                                             JobName(lease.job), JobStateName(job.state))));
   }
-  const std::optional<BlobRef> old_preview = entry.job.progress.preview_image;
-  if (outcome.progress.has_value()) job.progress = *outcome.progress;
+  std::optional<PreviewRecord> removed_preview;
+  if (outcome.progress.has_value()) {
+    job.progress = *outcome.progress;
+    removed_preview = NotePreview(job.progress, &job);
+  }
   std::vector<CheckpointRecord> retired;
   if (ending->to == JobState::kSucceeded) {
     job.final_psnr = outcome.final_psnr;
@@ -397,7 +415,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   }
   NERF_RETURN_IF_ERROR(change.Move(ending->to));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
-  ReleasePreview(state_, old_preview, entry.job.progress.preview_image);
+  if (removed_preview.has_value()) state_.blobs.Release(removed_preview->image);
   ReleaseBlobs(retired);
   state_.observer.OnAttemptEnded(entry.job, ending->result);
   return entry.job;

@@ -117,6 +117,8 @@ class LeaseTable {
   // Renews, and shows watchers the progress. Stores one progress per progress_store_interval,
   // without waiting.
   absl::StatusOr<LeaseOrder> ReportProgress(const LeaseRef& lease, const JobProgress& progress);
+  // Adds earlier progress, which a restart of the server may have lost, to the job's curves.
+  absl::Status AddRecentProgress(const LeaseRef& lease, const std::vector<JobProgress>& recent);
   // Makes uploaded files the job's newest checkpoint. Repeating it succeeds. Errors:
   // FailedPrecondition BLOBS_MISSING, STATE_CONFLICT (step not above the last one);
   // InvalidArgument FIELD_INVALID.

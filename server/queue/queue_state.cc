@@ -101,6 +101,9 @@ absl::Status QueueState::Restore(StoredState stored) {
     if (last == nullptr) {
       return Inconsistent(fmt::format("the last event of {} is missing", JobName(key)));
     }
+    if (!IsFinal(entry.job.state)) {
+      NERF_ASSIGN_OR_RETURN(entry.curve, store.LoadCurve(key));
+    }
     // Held leases get a full TTL from now, for their holders to reconnect.
     Reindex(entry, std::nullopt);
     if (entry.job.state == JobState::kQueued) {
@@ -260,10 +263,12 @@ absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key) {
   return FindJob(key);
 }
 
-StoreWrite QueueState::WriteOf(const JobEntry& entry, const JobChange& change) {
+StoreWrite QueueState::WriteOf(JobEntry& entry, const JobChange& change) {
   StoreWrite write;
   write.jobs.push_back({change.job, change.old_epoch()});
   for (const JobEvent& event : change.events()) write.events.emplace_back(change.job.key, event);
+  const bool ends = IsFinal(change.job.state) && !entry.curve.points().empty();
+  if (entry.curve.TakeChanged() || ends) write.curves.emplace_back(change.job.key, entry.curve);
   const size_t max_events = options.max_events_per_job;
   if (entry.log.size() + change.events().size() > max_events) {
     write.trimmed_events.emplace_back(change.job.key, change.job.last_event_sequence - max_events);
@@ -304,8 +309,10 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   // Keep progress that was reported while the change was being stored, unless the job has ended.
   if (has_newer_progress && !IsFinal(entry.job.state)) {
     entry.job.progress = std::move(newer_progress);
+    NotePreview(entry.job.progress, &entry.job);
     entry.log.SetLiveProgress();
   }
+  if (IsFinal(entry.job.state)) entry.curve = {};
   entry.log.Trim(options.max_events_per_job);
   entry.progress_stored_at = clock.Now();
   for (const BlobRef& blob : BlobsOf(entry.job)) NoteReference(blob);

@@ -195,8 +195,7 @@ class QueueState {
       ABSL_LOCKS_EXCLUDED(mu);
   void Committed(const absl::Status& status, absl::Duration duration)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  StoreWrite WriteOf(const JobEntry& entry, const JobChange& change)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  StoreWrite WriteOf(JobEntry& entry, const JobChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Applies a committed change to memory.
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void WakeWorkers(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);

@@ -173,6 +173,27 @@ v1::WatchTrainingJobResponse ToProto(const WatchEvent& event) {
   return proto;
 }
 
+v1::ListTrainingMetricsResponse ToProto(const JobCurve& curve) {
+  v1::ListTrainingMetricsResponse proto;
+  for (const CurvePoint& point : curve.points) {
+    v1::TrainingMetrics* metrics = proto.add_points();
+    metrics->set_step(point.step);
+    metrics->set_seconds(point.seconds);
+    metrics->set_loss(point.loss);
+    metrics->set_psnr_train(point.psnr_train);
+    metrics->set_rays_per_second(point.rays_per_second);
+    metrics->set_samples_per_second(point.samples_per_second);
+    if (point.psnr_preview.has_value()) metrics->set_psnr_preview(*point.psnr_preview);
+  }
+  for (const PreviewRecord& record : curve.previews) {
+    v1::TrainingPreview* preview = proto.add_previews();
+    preview->set_step(record.step);
+    *preview->mutable_image() = ToProto(record.image);
+    if (record.psnr.has_value()) preview->set_psnr(*record.psnr);
+  }
+  return proto;
+}
+
 v1::DesiredJob ToProto(const LeaseGrant& grant) {
   v1::DesiredJob proto;
   proto.set_action(v1::DesiredJob::TRAIN);

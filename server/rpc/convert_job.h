@@ -15,6 +15,7 @@ v1::TrainingJob ToProto(const Job& job);
 v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint);
 v1::Progress ToProto(const JobProgress& progress);
 v1::WatchTrainingJobResponse ToProto(const WatchEvent& event);
+v1::ListTrainingMetricsResponse ToProto(const JobCurve& curve);
 v1::DesiredJob ToProto(const LeaseGrant& grant);
 
 // Errors: InvalidArgument that lists every wrong field.

@@ -147,6 +147,19 @@ grpc::ServerUnaryReactor* TrainingService::DeleteTrainingJob(
       });
 }
 
+grpc::ServerUnaryReactor* TrainingService::ListTrainingMetrics(
+    grpc::CallbackServerContext* context, const v1::ListTrainingMetricsRequest* request,
+    v1::ListTrainingMetricsResponse* response) {
+  return AnswerUnary(services_, "nerf.v1.TrainingService/ListTrainingMetrics", context,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseJobName("name", request->name()));
+                       NERF_ASSIGN_OR_RETURN(const JobCurve curve, services_.queue.GetCurve(key));
+                       *response = ToProto(curve);
+                       return absl::OkStatus();
+                     });
+}
+
 grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* TrainingService::WatchTrainingJob(
     grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) {
   return JobWatch::Begin(services_, context, *request);

@@ -37,6 +37,9 @@ class TrainingService final : public v1::TrainingService::CallbackService {
   grpc::ServerUnaryReactor* DeleteTrainingJob(grpc::CallbackServerContext* context,
                                               const v1::DeleteTrainingJobRequest* request,
                                               google::protobuf::Empty* response) override;
+  grpc::ServerUnaryReactor* ListTrainingMetrics(grpc::CallbackServerContext* context,
+                                                const v1::ListTrainingMetricsRequest* request,
+                                                v1::ListTrainingMetricsResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* WatchTrainingJob(
       grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) override;
 

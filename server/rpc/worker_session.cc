@@ -158,6 +158,7 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   }
   HearOf(message, lease);
   if (lease.has_value()) {
+    NERF_RETURN_IF_ERROR(HandleRecent(*lease, message.job()));
     NERF_RETURN_IF_ERROR(IsEnd(message.job().phase())
                              ? HandleEndReport(*lease, message.job(), tasks)
                              : HandleWorkReport(*lease, message.job(), &response));
@@ -217,6 +218,18 @@ void WorkerSession::HandleMetrics(const v1::WorkerMetrics& metrics) {
     services_.metrics.GpuReported(description_.id, description_.device, *gpu);
     has_gauges_ = true;
   }
+}
+
+absl::Status WorkerSession::HandleRecent(const LeaseRef& lease, const v1::JobReport& report) {
+  if (report.recent().empty()) return absl::OkStatus();
+  std::vector<JobProgress> recent;
+  for (const v1::Progress& proto : report.recent()) {
+    NERF_ASSIGN_OR_RETURN(JobProgress progress, FromProto(proto));
+    recent.push_back(std::move(progress));
+  }
+  const absl::Status added = services_.leases.AddRecentProgress(lease, recent);
+  // A lease that is lost is answered with ABANDON by what follows.
+  return IsFenced(added) ? absl::OkStatus() : added;
 }
 
 absl::Status WorkerSession::HandleEndReport(const LeaseRef& lease, const v1::JobReport& report,

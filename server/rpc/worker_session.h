@@ -90,6 +90,9 @@ class WorkerSession {
   void HearOf(const v1::SynchronizeRequest& message, const std::optional<LeaseRef>& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandleMetrics(const v1::WorkerMetrics& metrics) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Completes the curves of a job whose worker has connected again.
+  absl::Status HandleRecent(const LeaseRef& lease, const v1::JobReport& report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Adds a task that requests a job from the queue, if the worker is free and no such task is
   // running.
   void WantGrant(std::vector<Task>* tasks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -121,6 +121,22 @@ absl::Status DecodeCheckpoint(std::string_view record, CheckpointRecord* checkpo
   return reader.status();
 }
 
+std::string EncodePreview(const PreviewRecord& preview) {
+  RecordWriter writer;
+  writer.PutNumber("step", preview.step);
+  PutOptional(writer, "psnr", preview.psnr);
+  PutBlob(writer, "image", preview.image);
+  return writer.Finish();
+}
+
+absl::Status DecodePreview(std::string_view record, PreviewRecord* preview) {
+  RecordReader reader(record);
+  preview->step = reader.GetNumber<uint32_t>("step");
+  preview->psnr = GetOptional(reader, "psnr");
+  preview->image = GetBlob(reader, "image");
+  return reader.status();
+}
+
 std::string EncodeInit(const InitReference& init) {
   RecordWriter writer;
   writer.Put("kind", init.kind == InitReference::Kind::kModel ? "model" : "checkpoint");
@@ -219,6 +235,9 @@ std::string EncodeJobBody(const Job& job) {
     checkpoints.push_back(EncodeCheckpoint(checkpoint));
   }
   writer.PutList("checkpoints", checkpoints);
+  std::vector<std::string> previews;
+  for (const PreviewRecord& preview : job.previews) previews.push_back(EncodePreview(preview));
+  writer.PutList("previews", previews);
   PutOptional(writer, "best_preview_psnr", job.best_preview_psnr);
   PutOptional(writer, "final_psnr", job.final_psnr);
   writer.Put("error", EncodeError(job.error));
@@ -251,6 +270,9 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   reader.Take(DecodeProgress(reader.Get("progress"), &job->progress));
   for (const std::string& record : reader.GetList("checkpoints")) {
     reader.Take(DecodeCheckpoint(record, &job->checkpoints.emplace_back()));
+  }
+  for (const std::string& record : reader.GetList("previews")) {
+    reader.Take(DecodePreview(record, &job->previews.emplace_back()));
   }
   job->best_preview_psnr = GetOptional(reader, "best_preview_psnr");
   job->final_psnr = GetOptional(reader, "final_psnr");

@@ -53,6 +53,14 @@ constexpr const char* kMigrations[] = {
       create_time INTEGER NOT NULL,
       PRIMARY KEY (project, request_id)) STRICT, WITHOUT ROWID;
     )sql",
+    // 1 -> 2
+    R"sql(
+    CREATE TABLE job_curves (
+      project TEXT NOT NULL,
+      job TEXT NOT NULL,
+      body BLOB NOT NULL,
+      PRIMARY KEY (project, job)) STRICT, WITHOUT ROWID;
+    )sql",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion);
 

@@ -15,6 +15,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/store/curve_codec.h"
 #include "server/store/record_codec.h"
 #include "server/store/row_seal.h"
 #include "server/store/schema.h"
@@ -29,6 +30,7 @@ struct SqliteStore::Statements {
   SqliteStatement savepoint, undo_savepoint, release_savepoint;
   SqliteStatement insert_job, update_job, delete_job, job_epoch;
   SqliteStatement insert_event, trim_events;
+  SqliteStatement insert_curve, delete_curve, curve_of;
   SqliteStatement insert_scene, delete_scene, insert_model, delete_model;
   SqliteStatement insert_request, forget_requests, set_meta;
 };
@@ -242,6 +244,10 @@ absl::Status SqliteStore::Prepare() {
        "INSERT INTO job_events (project, job, sequence, kind, body) VALUES (?, ?, ?, ?, ?)"},
       {&statements_->trim_events,
        "DELETE FROM job_events WHERE project = ? AND job = ? AND sequence <= ?"},
+      {&statements_->insert_curve,
+       "INSERT OR REPLACE INTO job_curves (project, job, body) VALUES (?, ?, ?)"},
+      {&statements_->delete_curve, "DELETE FROM job_curves WHERE project = ? AND job = ?"},
+      {&statements_->curve_of, "SELECT body FROM job_curves WHERE project = ? AND job = ?"},
       {&statements_->insert_scene,
        "INSERT INTO scenes (project, id, create_sequence, body) VALUES (?, ?, ?, ?)"},
       {&statements_->delete_scene, "DELETE FROM scenes WHERE project = ? AND id = ?"},
@@ -287,6 +293,17 @@ absl::StatusOr<StoredState> SqliteStore::Load() {
   return stored;
 }
 
+absl::StatusOr<TrainingCurve> SqliteStore::LoadCurve(const ResourceKey& job) {
+  MutexLock lock(mu_);
+  SqliteStatement& query = statements_->curve_of;
+  NERF_ASSIGN_OR_RETURN(const auto row, query.Bind(job.project).Bind(job.id).Step());
+  if (!row) return TrainingCurve();
+  const std::string sealed = query.Text(0);
+  query.Reset();
+  NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(sealed, {job.project, job.id}));
+  return DecodeCurve(body);
+}
+
 absl::Status SqliteStore::WriteJob(const JobWrite& write) {
   const Job& job = write.job;
   const bool is_new = !write.expected_epoch.has_value();
@@ -322,8 +339,14 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   for (const auto& [key, sequence] : write.trimmed_events) {
     NERF_RETURN_IF_ERROR(Ran(s.trim_events.Bind(key.project).Bind(key.id).Bind(sequence).Run()));
   }
+  for (const auto& [key, curve] : write.curves) {
+    s.insert_curve.Bind(key.project).Bind(key.id);
+    NERF_RETURN_IF_ERROR(
+        Ran(s.insert_curve.BindBlob(SealRow(EncodeCurve(curve), {key.project, key.id})).Run()));
+  }
   for (const ResourceKey& key : write.deleted_jobs) {
     NERF_RETURN_IF_ERROR(Ran(s.delete_job.Bind(key.project).Bind(key.id).Run()));
+    NERF_RETURN_IF_ERROR(Ran(s.delete_curve.Bind(key.project).Bind(key.id).Run()));
   }
   for (const SceneRecord& scene : write.new_scenes) {
     s.insert_scene.Bind(scene.key.project).Bind(scene.key.id).Bind(scene.create_sequence);

@@ -44,6 +44,7 @@ class SqliteStore final : public JobStore {
   ~SqliteStore() override;
 
   absl::StatusOr<StoredState> Load() override;
+  absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override;
   absl::Status Commit(const StoreWrite& write) override;
   std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes) override;
 

@@ -36,6 +36,12 @@ class MemoryJobStore final : public JobStore {
     return stored;
   }
 
+  absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override {
+    MutexLock lock(mu_);
+    const auto found = curves_.find(job);
+    return found == curves_.end() ? TrainingCurve() : found->second;
+  }
+
   absl::Status Commit(const StoreWrite& write) override {
     MutexLock lock(mu_);
     ++n_commits_;
@@ -57,7 +63,11 @@ class MemoryJobStore final : public JobStore {
         return item.first.first == key && item.first.second <= sequence;
       });
     }
-    for (const ResourceKey& key : write.deleted_jobs) jobs_.erase(key);
+    for (const auto& [key, curve] : write.curves) curves_[key] = curve;
+    for (const ResourceKey& key : write.deleted_jobs) {
+      jobs_.erase(key);
+      curves_.erase(key);
+    }
     for (const SceneRecord& scene : write.new_scenes) scenes_[scene.key] = scene;
     for (const ResourceKey& key : write.deleted_scenes) scenes_.erase(key);
     for (const ModelRecord& model : write.new_models) models_[model.key] = model;
@@ -90,6 +100,7 @@ class MemoryJobStore final : public JobStore {
   std::optional<absl::Time> age_ ABSL_GUARDED_BY(mu_);
   std::map<ResourceKey, Job> jobs_ ABSL_GUARDED_BY(mu_);
   std::map<std::pair<ResourceKey, uint64_t>, JobEvent> events_ ABSL_GUARDED_BY(mu_);
+  std::map<ResourceKey, TrainingCurve> curves_ ABSL_GUARDED_BY(mu_);
   std::map<ResourceKey, SceneRecord> scenes_ ABSL_GUARDED_BY(mu_);
   std::map<ResourceKey, ModelRecord> models_ ABSL_GUARDED_BY(mu_);
   std::map<std::pair<std::string, std::string>, RequestRecord> requests_ ABSL_GUARDED_BY(mu_);

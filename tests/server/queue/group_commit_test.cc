@@ -12,6 +12,9 @@ namespace {
 class HangingStore final : public JobStore {
  public:
   absl::StatusOr<StoredState> Load() override { return memory_.Load(); }
+  absl::StatusOr<TrainingCurve> LoadCurve(const ResourceKey& job) override {
+    return memory_.LoadCurve(job);
+  }
   absl::Status Commit(const StoreWrite& write) override { return memory_.Commit(write); }
   std::vector<absl::Status> CommitAll(std::span<const StoreWrite* const> writes) override {
     {

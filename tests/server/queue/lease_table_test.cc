@@ -312,7 +312,7 @@ TEST_F(LeaseTest, JobThatWasCancelledKeepsWhatItHad) {
   EXPECT_THAT(harness_.blobs.released, testing::IsEmpty());
 }
 
-TEST_F(LeaseTest, PreviewThatANewerOneReplacesIsLetGoOf) {
+TEST_F(LeaseTest, PreviewsStayWithTheJobLiveAndStored) {
   const LeaseRef lease = harness_.Running("one");
   const auto report = [&](uint32_t step, const std::string& image) {
     JobProgress progress;
@@ -322,17 +322,21 @@ TEST_F(LeaseTest, PreviewThatANewerOneReplacesIsLetGoOf) {
   };
   report(1, "first");
   report(2, "first");
-  EXPECT_THAT(harness_.blobs.released, testing::IsEmpty());
   report(3, "second");  // live
   harness_.clock.Advance(harness_.options.progress_store_interval);
   report(4, "third");  // stored
+  harness_.Restart();
+  EXPECT_EQ(harness_.Get("one").previews.size(), 3u);
   JobOutcome outcome;
-  outcome.progress.emplace().preview_image = QueueHarness::Blob("last");
+  JobProgress& last = outcome.progress.emplace();
+  last.step = 5;
+  last.preview_image = QueueHarness::Blob("last");
   ASSERT_THAT(leases().Finish(lease, outcome), IsOk());
-  EXPECT_THAT(harness_.blobs.released,
-              testing::UnorderedElementsAre(QueueHarness::Blob("first").sha256,
-                                            QueueHarness::Blob("second").sha256,
-                                            QueueHarness::Blob("third").sha256));
+  EXPECT_THAT(harness_.blobs.released, testing::IsEmpty());
+  const auto reachable = harness_.state->ReachableBlobs();
+  for (const char* image : {"first", "second", "third", "last"}) {
+    EXPECT_TRUE(reachable.contains(QueueHarness::Blob(image).sha256)) << image;
+  }
 }
 
 TEST_F(LeaseTest, DeathsOfASharedEngineFailNoJobAndTheNextAttemptHasItAlone) {

@@ -33,6 +33,8 @@ Job FullJob() {
   job.checkpoints[0].create_time = absl::FromUnixMicros(1234567);
   job.checkpoints[1].create_time = absl::UnixEpoch();
   job.checkpoints[1].promoted = true;
+  job.previews = {{4, std::nullopt, QueueHarness::Blob("a")},
+                  {10, 31.5, QueueHarness::Blob("preview")}};
   job.best_preview_psnr = 0.1 + 0.2;
   job.final_psnr = std::numeric_limits<double>::infinity();
   job.error = {absl::StatusCode::kAborted,
@@ -54,6 +56,7 @@ TEST(RecordCodecTest, JobComesBackToTheBit) {
   EXPECT_EQ(read.training.config, job.training.config);
   EXPECT_EQ(read.training.init, job.training.init);
   EXPECT_EQ(read.checkpoints, job.checkpoints);
+  EXPECT_EQ(read.previews, job.previews);
   EXPECT_EQ(read.error, job.error);
   EXPECT_EQ(read.best_preview_psnr, job.best_preview_psnr);
   EXPECT_EQ(read.final_psnr, job.final_psnr);

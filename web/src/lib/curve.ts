@@ -1,6 +1,5 @@
-// What a job's watch has told of loss, PSNR and speed. No call gives the past, so curves begin where the page first saw the job,
-// but for the PSNR of its checkpoints. They outlive a reload of the page.
-import type { TrainingJob } from "../gen/nerf/v1/training_service_pb";
+// The curves of a job: what nerfd keeps of them, continued by the job's watch.
+import type { ListTrainingMetricsResponse, TrainingJob } from "../gen/nerf/v1/training_service_pb";
 
 export interface Point {
   step: number;
@@ -12,27 +11,27 @@ export interface Point {
 }
 
 const maxPoints = 2_000;
-const storageKey = (name: string) => `nerfd-curve:${name}`;
+
+const positive = (value: number) => (value > 0 ? value : null);
 
 export class Curve {
   points: Point[] = [];
 
-  static load(name: string): Curve {
-    const curve = new Curve();
-    try {
-      const stored = JSON.parse(sessionStorage.getItem(storageKey(name)) ?? "[]") as Point[];
-      if (Array.isArray(stored)) curve.points = stored;
-    } catch {
-      // Written by another version of the page.
+  // Takes the points that nerfd has kept.
+  fill(kept: ListTrainingMetricsResponse) {
+    for (const point of kept.points) {
+      this.insert({
+        step: point.step,
+        seconds: point.seconds,
+        loss: positive(point.loss),
+        psnrTrain: positive(point.psnrTrain),
+        psnrView: point.psnrPreview ?? null,
+        raysPerSecond: positive(point.raysPerSecond),
+      });
     }
-    return curve;
-  }
-
-  save(name: string) {
-    try {
-      sessionStorage.setItem(storageKey(name), JSON.stringify(this.points));
-    } catch {
-      // The tab's storage is full; the curve begins anew after a reload.
+    for (const { step, psnr } of kept.previews) {
+      if (psnr === undefined) continue;
+      this.insert({ step, seconds: this.secondsAt(step) ?? 0, loss: null, psnrTrain: null, psnrView: psnr, raysPerSecond: null });
     }
   }
 

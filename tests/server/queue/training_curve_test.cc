@@ -1,0 +1,133 @@
+#include "server/queue/training_curve.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/testing/queue_harness.h"
+
+namespace nerf {
+namespace {
+
+CurvePoint At(uint32_t step, double loss = 0.5) {
+  return {step, step * 0.1, loss, 20, 1e5, 1e6, {}};
+}
+
+std::vector<uint32_t> StepsOf(const TrainingCurve& curve) {
+  std::vector<uint32_t> steps;
+  for (const CurvePoint& point : curve.points()) steps.push_back(point.step);
+  return steps;
+}
+
+JobProgress Progress(uint32_t step, double loss, const std::string& image = "") {
+  JobProgress progress;
+  progress.step = step;
+  progress.figures = {{"loss", loss}, {"seconds", step * 0.1}};
+  if (!image.empty()) {
+    progress.preview_step = step;
+    progress.preview_image = QueueHarness::Blob(image);
+  }
+  return progress;
+}
+
+TEST(TrainingCurveTest, KeepsEndsAndEvenDistancesOfALongTraining) {
+  TrainingCurve curve;
+  for (uint32_t step = 10; step <= 200'000; step += 10) curve.Add(At(step));
+  ASSERT_EQ(curve.points().size(), TrainingCurve::kMaxPoints);
+  EXPECT_EQ(curve.points().front().step, 10u);
+  EXPECT_EQ(curve.points().back().step, 200'000u);
+  uint32_t widest = 0;
+  for (size_t i = 1; i < curve.points().size(); ++i) {
+    widest = std::max(widest, curve.points()[i].step - curve.points()[i - 1].step);
+  }
+  EXPECT_LE(widest, 4 * 200'000u / TrainingCurve::kMaxPoints);
+}
+
+TEST(TrainingCurveTest, StepsThatAreTrainedAgainReplaceThoseOfBefore) {
+  TrainingCurve curve;
+  for (uint32_t step : {10u, 20u, 30u}) curve.Add(At(step));
+  curve.Add(At(20, 0.25));
+  EXPECT_EQ(StepsOf(curve), (std::vector<uint32_t>{10, 20}));
+  EXPECT_EQ(curve.points().back().loss, 0.25);
+}
+
+TEST(TrainingCurveTest, MissingPointsAreAddedBehindTheLastOnly) {
+  TrainingCurve curve({At(10), At(20)});
+  EXPECT_FALSE(curve.TakeChanged());
+  curve.AddMissing({At(5), At(20, 0.1), At(25), At(30)});
+  EXPECT_EQ(StepsOf(curve), (std::vector<uint32_t>{10, 20, 25, 30}));
+  EXPECT_EQ(curve.points()[1].loss, 0.5);
+  EXPECT_TRUE(curve.TakeChanged());
+}
+
+TEST(TrainingCurveTest, ProgressWithoutLossIsNoPoint) {
+  EXPECT_FALSE(PointOf(Progress(0, 0.5)).has_value());
+  EXPECT_FALSE(PointOf(Progress(10, 0)).has_value());
+  EXPECT_EQ(PointOf(Progress(10, 0.5))->seconds, 1.0);
+}
+
+TEST(TrainingCurveTest, AtMost64PreviewsAreKeptWithTheFirstAndTheLast) {
+  Job job;
+  size_t n_removed = 0;
+  for (uint32_t step = 1; step <= 200; ++step) {
+    n_removed += NotePreview(Progress(step, 0.5, std::to_string(step)), &job).has_value();
+  }
+  EXPECT_EQ(job.previews.size(), kMaxPreviews);
+  EXPECT_EQ(n_removed, 200 - kMaxPreviews);
+  EXPECT_EQ(job.previews.front().step, 1u);
+  EXPECT_EQ(job.previews.back().step, 200u);
+  EXPECT_FALSE(NotePreview(Progress(200, 0.4, "200"), &job).has_value());
+}
+
+// A worker reports, nerfd is killed, and the worker repeats its last minutes to the next nerfd.
+class StoredCurveTest : public testing::Test {
+ protected:
+  void SetUp() override { harness_.AddScene(); }
+  std::vector<CurvePoint> Points() {
+    return harness_.queue->GetCurve(QueueHarness::Key("one"))->points;
+  }
+  QueueHarness harness_;
+};
+
+TEST_F(StoredCurveTest, NoPointIsLostByAKillWhenTheWorkerRepeatsItsLastOnes) {
+  const LeaseRef lease = harness_.Running("one");
+  std::vector<JobProgress> recent;
+  for (uint32_t step = 10; step <= 250; step += 10) {
+    recent.push_back(Progress(step, 0.5));
+    ASSERT_THAT(harness_.leases->ReportProgress(lease, recent.back()), IsOk());
+    harness_.clock.Advance(absl::Seconds(1));
+  }
+  const auto before = Points();
+  ASSERT_EQ(before.size(), 25u);
+  harness_.Restart();
+  EXPECT_LT(Points().size(), before.size());
+  EXPECT_GE(Points().size(), 15u);  // stored every ten seconds
+  ASSERT_THAT(harness_.leases->AddRecentProgress(lease, recent), IsOk());
+  EXPECT_EQ(Points(), before);
+}
+
+TEST_F(StoredCurveTest, CurveOfAJobThatEndedIsReadFromTheStoreAndGoesWithTheJob) {
+  const LeaseRef lease = harness_.Running("one");
+  for (uint32_t step : {10u, 20u}) {
+    ASSERT_THAT(harness_.leases->ReportProgress(lease, Progress(step, 0.5, std::to_string(step))),
+                IsOk());
+  }
+  ASSERT_THAT(harness_.leases->Finish(lease, {}), IsOk());
+  harness_.Restart();
+  const auto curve = harness_.queue->GetCurve(lease.job);
+  ASSERT_THAT(curve, IsOk());
+  EXPECT_EQ(curve->points.size(), 2u);
+  EXPECT_EQ(curve->previews.size(), 2u);
+  EXPECT_TRUE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("10").sha256));
+  ASSERT_THAT(harness_.queue->Delete(lease.job), IsOk());
+  EXPECT_FALSE(harness_.queue->GetCurve(lease.job).ok());
+  EXPECT_FALSE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("10").sha256));
+}
+
+TEST_F(StoredCurveTest, RecentProgressOfAnotherLeaseIsRefused) {
+  LeaseRef lease = harness_.Running("one");
+  lease.epoch += 1;
+  EXPECT_THAT(harness_.leases->AddRecentProgress(lease, {Progress(10, 0.5)}),
+              FailsWith(absl::StatusCode::kFailedPrecondition, reason::kLeaseFenced));
+}
+
+}  // namespace
+}  // namespace nerf
