@@ -85,6 +85,7 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddJobCommands(app, command);
   AddModelCommands(app, command);
   AddRenderCommand(app, command);
+  AddRenderJobCommands(app, command);
   AddWorkerCommands(app, command);
   AddBackupCommand(app, command);
   AddDoctorCommand(app, command);

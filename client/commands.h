@@ -21,6 +21,7 @@ void AddJobLifeCommands(CLI::App& job, Command* selected);
 void AddModelCommands(CLI::App& app, Command* selected);
 void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);
+void AddRenderJobCommands(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);
 void AddBackupCommand(CLI::App& app, Command* selected);
 void AddDoctorCommand(CLI::App& app, Command* selected);

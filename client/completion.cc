@@ -104,6 +104,7 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
   if (name == "job" || name == "checkpoint" || type == "JOB") {
     AddIds(ResourceKind::kJob, list_ids, &completion);
   }
+  if (name == "render_job") AddIds(ResourceKind::kRenderJob, list_ids, &completion);
   if (type == "FILE") completion.paths = Completion::Paths::kFiles;
   if (type == "DIR" || name == "dir" || name == "target") {
     completion.paths = Completion::Paths::kFolders;

@@ -26,6 +26,8 @@ KindWords WordsOf(ResourceKind kind) {
       return {"job", "trainingJobs", "j-7f3k2c81"};
     case ResourceKind::kModel:
       return {"model", "models", "m-7f3k2c81"};
+    case ResourceKind::kRenderJob:
+      return {"render-job", "renderJobs", "r-7f3k2c81"};
     case ResourceKind::kWorker:
       return {"worker", "workers", "w-7f3k2c81"};
   }
@@ -128,8 +130,8 @@ absl::Status CheckDisplayName(std::string_view flag, std::string_view name) {
 std::optional<ResourceKind> KindOf(std::string_view name) {
   const std::vector<std::string_view> parts = SplitAtSlashes(name);
   if (parts.size() < 2) return std::nullopt;
-  for (const ResourceKind kind :
-       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kWorker}) {
+  for (const ResourceKind kind : {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel,
+                                  ResourceKind::kWorker, ResourceKind::kRenderJob}) {
     if (parts[parts.size() - 2] == WordsOf(kind).collection) return kind;
   }
   return std::nullopt;
@@ -150,7 +152,8 @@ std::string ListingCommand(std::string_view name) {
 
 std::string WithShortNames(std::string_view text, std::string_view project) {
   std::string result(text);
-  for (const ResourceKind kind : {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel}) {
+  for (const ResourceKind kind :
+       {ResourceKind::kScene, ResourceKind::kJob, ResourceKind::kModel, ResourceKind::kRenderJob}) {
     const std::string prefix = fmt::format("projects/{}/{}/", project, WordsOf(kind).collection);
     for (size_t at = 0; (at = result.find(prefix, at)) != std::string::npos;) {
       result.erase(at, prefix.size());

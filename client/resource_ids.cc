@@ -3,6 +3,7 @@
 #include "client/session.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/model_service.grpc.pb.h"
+#include "nerf/v1/render_job_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 
@@ -49,6 +50,10 @@ std::vector<std::string> ListShortIds(Session& session, ResourceKind kind) {
       return IdsOf<v1::ModelService>(session, OfProject<v1::ListModelsRequest>(session),
                                      &v1::ModelService::Stub::ListModels,
                                      &v1::ListModelsResponse::models);
+    case ResourceKind::kRenderJob:
+      return IdsOf<v1::RenderJobService>(session, OfProject<v1::ListRenderJobsRequest>(session),
+                                         &v1::RenderJobService::Stub::ListRenderJobs,
+                                         &v1::ListRenderJobsResponse::render_jobs);
     case ResourceKind::kWorker:
       return IdsOf<v1::AdminService>(session, v1::ListWorkersRequest(),
                                      &v1::AdminService::Stub::ListWorkers,

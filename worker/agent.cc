@@ -12,6 +12,8 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "worker/engine_convert.h"
+#include "worker/frame_run.h"
+#include "worker/movie_run.h"
 
 namespace nerf {
 namespace {
@@ -20,6 +22,16 @@ constexpr absl::Duration kTickInterval = absl::Milliseconds(50);
 
 absl::Duration FromProto(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+// The request that the message answers; null for other messages.
+const std::string* RequestIdOf(const protocol::EngineMessage& message) {
+  return std::visit(
+      [](const auto& m) -> const std::string* {
+        if constexpr (requires { m.id; }) return &m.id;
+        return nullptr;
+      },
+      message);
 }
 
 // An empty folder `name`. Files that an earlier process left in it are removed.
@@ -54,11 +66,8 @@ Agent::Agent(AgentOptions options, AgentContext context)
           .send_to_engine =
               [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
           .training_key = [this](const std::string& job) -> std::optional<std::string> {
-            if (job_ == nullptr || job_->name() != job ||
-                job_->stage() != JobRun::Stage::kTraining) {
-              return std::nullopt;
-            }
-            return job_->key();
+            if (job_ == nullptr || job_->name() != job) return std::nullopt;
+            return job_->training_key();
           }});
   engine_ = std::make_unique<EngineSupervisor>(
       options_.engine, context_.clock, context_.engines, context_.mailbox,
@@ -139,8 +148,8 @@ void Agent::OnMessage(int generation, const v1::SynchronizeResponse& message) {
     checkpoint_interval_ =
         std::max(FromProto(message.checkpoint_interval()), absl::Milliseconds(10));
   }
-  if (!message.finished_acknowledged().empty() && job_ != nullptr &&
-      job_->stage() == JobRun::Stage::kFinal && job_->name() == message.finished_acknowledged()) {
+  if (!message.finished_acknowledged().empty() && job_ != nullptr && job_->is_final() &&
+      job_->name() == message.finished_acknowledged()) {
     finished_job_ = job_->name();
     finished_epoch_ = job_->lease_epoch();
     job_.reset();
@@ -221,6 +230,7 @@ v1::SynchronizeRequest Agent::NextMessage() {
     hello->set_host(options_.host);
     const std::vector<std::string>& methods = engine_->last_hello().methods;
     *hello->mutable_methods() = {methods.begin(), methods.end()};
+    *hello->mutable_features() = {options_.features.begin(), options_.features.end()};
     said_hello_ = true;
   }
   // An abandoned job is not reported, even while its engine still stops.
@@ -260,6 +270,7 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
   const bool ours = job_ != nullptr && job_->name() == desired.training_job();
   switch (desired.action()) {
     case v1::DesiredJob::TRAIN:
+    case v1::DesiredJob::RENDER:
       if (ours && desired.lease_epoch() <= job_->lease_epoch()) return;  // go on
       // The order was sent before the server stored the end of the job.
       if (desired.training_job() == finished_job_ && desired.lease_epoch() <= finished_epoch_) {
@@ -291,23 +302,34 @@ void Agent::HandleDesired(const v1::DesiredJob& desired) {
   }
 }
 
-void Agent::StartJob(const v1::DesiredJob& desired) {
+std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
+  JobContext context{
+      .worker_id = options_.worker_id,
+      .clock = context_.clock,
+      .tasks = context_.tasks,
+      .cache = context_.cache,
+      .blobs = context_.blobs,
+      .server = context_.server,
+      .send_to_engine = [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
+      .kill_engine = [this](EngineExit::Kind kind) { engine_->Kill(kind); },
+      .report_changed = [this] { report_due_ = true; },
+      .progress_changed = [this] { progress_due_ = true; }};
+  std::string folder = fmt::format("{}/jobs/{}", options_.cache_dir, ++job_serial_);
+  if (desired.has_movie()) {
+    return std::make_shared<MovieRun>(options_.part, std::move(context), desired,
+                                      std::move(folder));
+  }
+  if (desired.has_frames() || desired.training_job().find("/renderJobs/") != std::string::npos) {
+    return std::make_shared<FrameRun>(options_.part, std::move(context), desired,
+                                      std::move(folder));
+  }
   JobRunOptions options = options_.job;
   options.checkpoint_interval = checkpoint_interval_;
-  job_ = std::make_shared<JobRun>(
-      options,
-      JobContext{.worker_id = options_.worker_id,
-                 .clock = context_.clock,
-                 .tasks = context_.tasks,
-                 .cache = context_.cache,
-                 .blobs = context_.blobs,
-                 .server = context_.server,
-                 .send_to_engine =
-                     [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
-                 .kill_engine = [this](EngineExit::Kind kind) { engine_->Kill(kind); },
-                 .report_changed = [this] { report_due_ = true; },
-                 .progress_changed = [this] { progress_due_ = true; }},
-      desired, fmt::format("{}/jobs/{}", options_.cache_dir, ++job_serial_));
+  return std::make_shared<JobRun>(options, std::move(context), desired, std::move(folder));
+}
+
+void Agent::StartJob(const v1::DesiredJob& desired) {
+  job_ = NewRun(desired);
   report_due_ = true;
   LogInfo("job granted", {{"job", desired.training_job()}, {"lease_epoch", desired.lease_epoch()}});
   if (desired.action() == v1::DesiredJob::CANCEL) {
@@ -337,9 +359,9 @@ void Agent::TickJobs() {
   // A run abandons itself when the server rejects its epoch.
   if (job_ != nullptr && job_->abandoned()) LeaveJob();
   std::erase_if(leaving_, [](const auto& run) { return !run->in_engine(); });
-  const bool waits = job_ != nullptr && job_->stage() == JobRun::Stage::kWaiting;
+  const bool waits = job_ != nullptr && job_->waits_for_engine();
   const bool waits_for_requests = waits && job_->needs_alone() && requests_->InEngine();
-  if (waits && !waits_for_requests && engine_->ready() && leaving_.empty()) job_->Train();
+  if (waits && !waits_for_requests && engine_->ready() && leaving_.empty()) job_->Begin();
   requests_->AskWaiting();
 
   const absl::Duration server_silence = context_.clock.Now() - last_server_message_;
@@ -375,7 +397,7 @@ void Agent::TickJobs() {
 
 // ---- The engine.
 
-JobRun* Agent::RunOfKey(const std::string& key) {
+LeasedRun* Agent::RunOfKey(const std::string& key) {
   if (job_ != nullptr && job_->key() == key) return job_.get();
   for (const auto& run : leaving_) {
     if (run->key() == key) return run.get();
@@ -397,7 +419,10 @@ void Agent::OnEngineMessage(const protocol::EngineMessage& message) {
   if (refused != nullptr && !refused->id.empty()) key = nullptr;
   if (const auto* progress = std::get_if<protocol::Progress>(&message)) CountProgress(*progress);
   if (key != nullptr && !key->empty()) {
-    if (JobRun* run = RunOfKey(*key); run != nullptr) run->OnEngineMessage(message);
+    if (LeasedRun* run = RunOfKey(*key); run != nullptr) run->OnEngineMessage(message);
+  } else if (const std::string* id = RequestIdOf(message);
+             id != nullptr && job_ != nullptr && job_->Owns(*id)) {
+    job_->OnEngineMessage(message);
   } else {
     requests_->OnEngineMessage(message);
   }

@@ -16,7 +16,9 @@
 #include "worker/call_result.h"
 #include "worker/engine_supervisor.h"
 #include "worker/job_run.h"
+#include "worker/leased_run.h"
 #include "worker/mailbox.h"
+#include "worker/part_run.h"
 #include "worker/request_board.h"
 #include "worker/server_link.h"
 #include "worker/task_runner.h"
@@ -43,6 +45,9 @@ struct AgentOptions {
 
   EngineSupervisorOptions engine;
   JobRunOptions job;
+  PartRunOptions part;
+  // What it can do besides training (WorkerHello.features).
+  std::vector<std::string> features;
 };
 
 struct AgentContext {
@@ -82,7 +87,8 @@ class Agent {
 
   // True if the server has been silent for longer than the lease lasts.
   bool lease_doubtful() const;
-  const JobRun* job() const { return job_.get(); }
+  // The training job; null while there is none.
+  const JobRun* job() const { return dynamic_cast<const JobRun*>(job_.get()); }
   bool connected() const { return stream_ == Stream::kOpen; }
   // True while there is neither a job nor a request. A worker without a server is idle, too.
   bool idle() const { return job_ == nullptr && leaving_.empty() && requests_->empty(); }
@@ -109,7 +115,9 @@ class Agent {
   void CountProgress(const protocol::Progress& progress);
   void TickJobs();
   void TickShutdown();
-  JobRun* RunOfKey(const std::string& key);
+  LeasedRun* RunOfKey(const std::string& key);
+  // The run that the order is about.
+  std::shared_ptr<LeasedRun> NewRun(const v1::DesiredJob& desired);
 
   // Const after construction.
   const AgentOptions options_;
@@ -127,8 +135,8 @@ class Agent {
   absl::Duration backoff_, heartbeat_interval_, checkpoint_interval_, lease_ttl_;
 
   // The job, and abandoned ones that the engine has not stopped yet.
-  std::shared_ptr<JobRun> job_;
-  std::vector<std::shared_ptr<JobRun>> leaving_;
+  std::shared_ptr<LeasedRun> job_;
+  std::vector<std::shared_ptr<LeasedRun>> leaving_;
   std::string finished_job_;  // the last one whose end the server has stored
   uint64_t finished_epoch_ = 0;
   uint64_t job_serial_ = 0;

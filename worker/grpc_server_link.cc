@@ -172,6 +172,18 @@ CallResult GrpcServerLink::Commit(const v1::CommitCheckpointRequest& request,
   return ToCallResult(FromGrpcStatus(stub->CommitCheckpoint(&context, request, &response)));
 }
 
+CallResult GrpcServerLink::CommitFrames(const v1::CommitFramesRequest& request,
+                                        std::stop_token stop) {
+  const absl::StatusOr<std::string> token = Token(token_file_);
+  if (!token.ok()) return ToCallResult(token.status());
+  const auto stub = v1::WorkerService::NewStub(channel_);
+  grpc::ClientContext context;
+  PrepareCall(kCommitTimeout, *token, &context);
+  const std::stop_callback canceller(stop, [&context] { context.TryCancel(); });
+  v1::CommitFramesResponse response;
+  return ToCallResult(FromGrpcStatus(stub->CommitFrames(&context, request, &response)));
+}
+
 GrpcBlobTransport::GrpcBlobTransport(std::shared_ptr<grpc::Channel> channel, std::string token_file,
                                      std::string writer_id)
     : channel_(std::move(channel)),

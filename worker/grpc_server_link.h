@@ -27,6 +27,7 @@ class GrpcServerLink final : public ServerLink {
   void Write(v1::SynchronizeRequest message) override;
   void Close() override;
   CallResult Commit(const v1::CommitCheckpointRequest& request, std::stop_token stop) override;
+  CallResult CommitFrames(const v1::CommitFramesRequest& request, std::stop_token stop) override;
 
  private:
   class StreamEnd;

@@ -88,6 +88,10 @@ JobRun::~JobRun() {
 
 void JobRun::Start() { Fetch(); }
 
+std::optional<std::string> JobRun::training_key() const {
+  return stage_ == Stage::kTraining ? std::optional(key_) : std::nullopt;
+}
+
 bool JobRun::in_engine() const {
   return stage_ == Stage::kStarting || stage_ == Stage::kTraining || stage_ == Stage::kStopping;
 }

@@ -15,6 +15,7 @@
 #include "worker/call_result.h"
 #include "worker/engine.h"
 #include "worker/job_files.h"
+#include "worker/leased_run.h"
 #include "worker/retry.h"
 #include "worker/server_link.h"
 #include "worker/task_runner.h"
@@ -40,21 +41,6 @@ struct JobRunOptions {
   int max_fetches_without_room = 3;  // then the job is handed back
 };
 
-// The parts of the worker that a job uses. They outlive the job; the functions are called on the
-// agent's thread.
-struct JobContext {
-  const std::string& worker_id;
-  const Clock& clock;
-  TaskRunner& tasks;
-  BlobCache& cache;
-  BlobTransport& blobs;
-  ServerLink& server;
-  std::function<void(const protocol::WorkerRequest&)> send_to_engine;
-  std::function<void(EngineExit::Kind)> kill_engine;
-  std::function<void()> report_changed;    // send the report now
-  std::function<void()> progress_changed;  // send it soon
-};
-
 // One lease of one job, from the grant to the acknowledged end:
 //
 //   kFetching -> kWaiting -> kStarting -> kTraining -> kCommitting -> kFinal -> (forgotten)
@@ -72,7 +58,7 @@ struct JobContext {
 //
 // Every write carries the lease epoch; if the server answers that it is stale, the run is
 // abandoned. Used from the agent's thread, in a shared_ptr (background work holds weak ones).
-class JobRun : public std::enable_shared_from_this<JobRun> {
+class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRun> {
  public:
   enum class Stage {
     kFetching,
@@ -87,46 +73,50 @@ class JobRun : public std::enable_shared_from_this<JobRun> {
 
   // `folder` belongs to the job and does not exist yet. `grant` is a TRAIN order.
   JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, std::string folder);
-  ~JobRun();
+  ~JobRun() override;
 
   // Begins to download. Call once.
-  void Start();
+  void Start() override;
   // Sends `train`. Requires: kWaiting, and an engine that is ready and trains nothing.
   void Train();
+  void Begin() override { Train(); }
+  bool waits_for_engine() const override { return stage_ == Stage::kWaiting; }
+  bool is_final() const override { return stage_ == Stage::kFinal; }
+  std::optional<std::string> training_key() const override;
 
   // Stops without a checkpoint, ends CANCELLED.
-  void Cancel();
+  void Cancel() override;
   // Stops with a checkpoint, commits it, ends RELEASED. `in_hurry`: the worker exits, so the commit
   // has a time limit.
-  void Release(bool in_hurry);
+  void Release(bool in_hurry) override;
   // Stops, writes nothing more, reports nothing.
-  void Abandon();
+  void Abandon() override;
 
   // A message whose `job` is key().
-  void OnEngineMessage(const protocol::EngineMessage& message);
+  void OnEngineMessage(const protocol::EngineMessage& message) override;
   // `shared`: the engine also had a render or a check, which may have crashed it.
-  void OnEngineExit(const EngineExit& exit, bool shared);
+  void OnEngineExit(const EngineExit& exit, bool shared) override;
   // No engine can be started.
-  void OnEngineHopeless(const std::string& why);
-  void Tick();
+  void OnEngineHopeless(const std::string& why) override;
+  void Tick() override;
 
-  const std::string& name() const { return grant_.training_job(); }
-  uint64_t lease_epoch() const { return grant_.lease_epoch(); }
+  const std::string& name() const override { return grant_.training_job(); }
+  uint64_t lease_epoch() const override { return grant_.lease_epoch(); }
   // The engine's name for this run: job name and epoch.
-  const std::string& key() const { return key_; }
+  const std::string& key() const override { return key_; }
   Stage stage() const { return stage_; }
   // True while the engine works on this run.
-  bool in_engine() const;
+  bool in_engine() const override;
   // True while the engine must do nothing else, because the engine of the last attempt crashed.
-  bool needs_alone() const;
-  bool abandoned() const { return stop_ == Stop::kAbandon; }
+  bool needs_alone() const override;
+  bool abandoned() const override { return stop_ == Stop::kAbandon; }
   // True if it has ended or was asked to end.
-  bool ending() const { return stop_ != Stop::kNone || stage_ >= Stage::kCommitting; }
+  bool ending() const override { return stop_ != Stop::kNone || stage_ >= Stage::kCommitting; }
   // Silence of the engine after which it hangs; infinite if no message is expected.
-  absl::Duration allowed_silence() const;
-  const v1::JobReport& report() const { return report_; }
+  absl::Duration allowed_silence() const override;
+  const v1::JobReport& report() const override { return report_; }
   // The report with the progress of the last ten minutes, for the first message of a stream.
-  v1::JobReport FirstReport() const;
+  v1::JobReport FirstReport() const override;
 
  private:
   enum class Stop { kNone, kCancel, kRelease, kAbandon };

@@ -24,6 +24,7 @@
 #include "worker/grpc_server_link.h"
 #include "worker/liveness.h"
 #include "worker/mailbox.h"
+#include "worker/movie_maker.h"
 #include "worker/task_runner.h"
 #include "worker/worker_lock.h"
 
@@ -136,6 +137,8 @@ int Run(const Flags& flags) {
   options.version = NERF_VERSION;
   options.host = HostName();
   options.cache_dir = flags.cache_dir;
+  options.features = {"render"};
+  if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
   LogInfo("worker starts", {{"worker", options.worker_id},
                             {"server", flags.server},
                             {"device", flags.device},

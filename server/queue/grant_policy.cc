@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "server/queue/render_work.h"
+
 namespace nerf {
 
 bool OffersCapability(const std::vector<std::string>& offered, std::string_view wanted) {
-  return offered.empty() || std::find(offered.begin(), offered.end(), wanted) != offered.end();
+  if (offered.empty()) return !NeedsAnnouncement(wanted);
+  return std::find(offered.begin(), offered.end(), wanted) != offered.end();
 }
 
 std::vector<std::string> FairShare::Order(const std::map<std::string, size_t>& at_work) const {

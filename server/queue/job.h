@@ -13,6 +13,7 @@
 #include "server/queue/job_kind.h"
 #include "server/queue/job_labels.h"
 #include "server/queue/job_state.h"
+#include "server/queue/render_spec.h"
 #include "server/queue/resource_key.h"
 
 namespace nerf {
@@ -141,6 +142,8 @@ struct Job {
   JobLabels labels;
   std::string retry_of;    // id of the job of which this one is a retry; otherwise empty
   TrainingSpec training;   // of kind kTraining
+  RenderSpec render;       // of kind kRender
+  RenderWork render_work;  // of kind kRender
   std::string request_id;  // empty without one
 
   JobState state = JobState::kQueued;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "server/queue/job.h"
+#include "server/queue/render_work.h"
 
 namespace nerf {
 
@@ -10,19 +11,28 @@ std::string_view JobKindName(JobKind kind) {
   switch (kind) {
     case JobKind::kTraining:
       return "TRAINING";
+    case JobKind::kRender:
+      return "RENDER";
   }
   return "";
 }
 
 absl::StatusOr<JobKind> ParseJobKind(std::string_view name) {
   if (name.empty() || name == JobKindName(JobKind::kTraining)) return JobKind::kTraining;
+  if (name == JobKindName(JobKind::kRender)) return JobKind::kRender;
   return absl::InvalidArgumentError(fmt::format("no kind of job is called {}", name));
+}
+
+std::string JobName(const ResourceKey& key, JobKind kind) {
+  return kind == JobKind::kRender ? RenderJobName(key) : JobName(key);
 }
 
 uint32_t PartsOf(const Job& job) {
   switch (job.kind) {
     case JobKind::kTraining:
       return 1;
+    case JobKind::kRender:
+      return static_cast<uint32_t>(job.render_work.parts.size());
   }
   return 1;
 }
@@ -31,8 +41,23 @@ std::string_view CapabilityOf(const Job& job) {
   switch (job.kind) {
     case JobKind::kTraining:
       return job.training.config.method;
+    case JobKind::kRender: {
+      const std::optional<uint32_t> part = NextPart(job);
+      return part.has_value() && IsMoviePart(job, *part) ? kMovieCapability
+                                                         : std::string_view(job.render.capability);
+    }
   }
   return "";
+}
+
+bool WantsWorker(const Job& job) {
+  switch (job.kind) {
+    case JobKind::kTraining:
+      return job.state == JobState::kQueued;
+    case JobKind::kRender:
+      return NextPart(job).has_value();
+  }
+  return false;
 }
 
 std::vector<BlobRef> BlobsOf(const Job& job) {
@@ -43,6 +68,13 @@ std::vector<BlobRef> BlobsOf(const Job& job) {
   }
   if (job.progress.preview_image.has_value()) blobs.push_back(*job.progress.preview_image);
   for (const PreviewRecord& preview : job.previews) blobs.push_back(preview.image);
+  if (job.kind == JobKind::kRender) {
+    if (!IsFinal(job.state)) blobs.push_back(job.render.model_blob);
+    for (const FrameRecord& frame : job.render_work.frames) {
+      blobs.insert(blobs.end(), frame.images.begin(), frame.images.end());
+    }
+    if (job.render_work.movie.has_value()) blobs.push_back(*job.render_work.movie);
+  }
   const auto& init = job.training.init;
   if (init.has_value() && !IsFinal(job.state)) blobs.push_back(init->blob);
   return blobs;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/queue/blob_ref.h"
+#include "server/queue/resource_key.h"
 
 namespace nerf {
 
@@ -15,18 +17,25 @@ struct Job;
 // kind: its enumerator and name here, its spec and outcome as members of Job with their codec in
 // server/store/record_codec.cc, and its cases in the functions below. Everything else in
 // server/queue calls these functions and does not know the kinds.
-enum class JobKind { kTraining };
+enum class JobKind { kTraining, kRender };
 
-// "TRAINING".
+// "TRAINING", "RENDER".
 std::string_view JobKindName(JobKind kind);
 absl::StatusOr<JobKind> ParseJobKind(std::string_view name);
+
+// The resource name of a job of that kind.
+std::string JobName(const ResourceKey& key, JobKind kind);
 
 // Number of parts of the job. Each part has a lease of its own; the job is final when all parts
 // are. 1 for training.
 uint32_t PartsOf(const Job& job);
 
-// The capability that a worker needs for the job: for training, the method.
+// The capability that a worker needs for the job: for training the method, for a render job that of
+// its next part (render_work.h).
 std::string_view CapabilityOf(const Job& job);
+
+// Whether the job has work that is waiting for a worker.
+bool WantsWorker(const Job& job);
 
 // Every blob that the job refers to, which the collector then keeps: results while the job exists,
 // inputs until it is final.

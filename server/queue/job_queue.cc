@@ -8,6 +8,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
 
@@ -16,6 +17,9 @@ namespace {
 
 std::string FingerprintOf(const JobSpec& spec) {
   Fingerprint fingerprint;
+  if (spec.kind == JobKind::kRender) {
+    return fingerprint.Add("render").Add(spec.id).Add(spec.render.request).Hex();
+  }
   // The config as requested: defaults may change with the server's version.
   fingerprint.Add("job").Add(spec.id).Add(spec.display_name).Add(spec.training.scene);
   // Absent from the requests of older clients, whose fingerprints are stored.
@@ -44,7 +48,21 @@ void RequirePriority(std::string_view field, int priority, RequestCheck& check) 
                 fmt::format("must be {} to {}", kMinPriority, kMaxPriority));
 }
 
+absl::Status CheckRenderSpec(const JobSpec& spec) {
+  RequestCheck check;
+  check.RequireId("parent", spec.project);
+  check.RequireId("render_job_id", spec.id, /*may_be_empty=*/true);
+  check.RequireRequestId("request_id", spec.request_id);
+  check.RequireDisplayName("render_job.display_name", spec.display_name);
+  check.Require(spec.render.source.project == spec.project, "render_job.source",
+                "must be of the same project");
+  check.Require(spec.render.n_frames >= 1 && spec.render.n_frames <= kMaxFrames, "render_job.path",
+                fmt::format("must have 1 to {} frames", kMaxFrames));
+  return check.Result();
+}
+
 absl::Status CheckSpec(const JobSpec& spec, bool validate_only) {
+  if (spec.kind == JobKind::kRender) return CheckRenderSpec(spec);
   RequestCheck check;
   check.RequireId("parent", spec.project);
   check.RequireId("training_job_id", spec.id, /*may_be_empty=*/true);
@@ -82,20 +100,52 @@ absl::Status JobQueue::ResolveInit(const JobSpec& spec, InitReference& init) {
   return ResourceNotFound(CheckpointName(init.source, init.step));
 }
 
+absl::Status JobQueue::ResolveRender(RenderSpec& render) {
+  if (!render.from_checkpoint) {
+    const auto model = state_.models.find(render.source);
+    if (model == state_.models.end()) return ResourceNotFound(ModelName(render.source));
+    render.model_blob = model->second.blob;
+    render.capability = FrameCapability(model->second.method);
+    return absl::OkStatus();
+  }
+  NERF_ASSIGN_OR_RETURN(const JobEntry* found, state_.FindJob(render.source));
+  const Job& job = found->job;
+  const CheckpointRecord* checkpoint = nullptr;
+  for (const CheckpointRecord& each : job.checkpoints) {
+    if (!render.step.has_value() || each.step == *render.step) checkpoint = &each;
+  }
+  if (checkpoint == nullptr && !render.step.has_value()) {
+    return NoCheckpoint(JobName(render.source));
+  }
+  if (checkpoint == nullptr) {
+    return ResourceNotFound(CheckpointName(render.source, *render.step));
+  }
+  render.step = checkpoint->step;
+  render.model_blob = checkpoint->model_blob;
+  render.capability = FrameCapability(job.training.config.method);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl::Time now) {
   Job job;
   job.key = {spec.project, spec.id};
   job.display_name = spec.display_name;
+  job.kind = spec.kind;
   job.priority = spec.priority;
   job.labels = spec.labels;
   job.retry_of = spec.retry_of;
   job.training = spec.training;
+  job.render = spec.render;
   job.request_id = spec.request_id;
   job.create_time = now;
   job.last_event_sequence = 1;
   const ResourceKey scene = {spec.project, spec.training.scene};
   if (!scene.id.empty() && !state_.scenes.contains(scene)) {
     return ResourceNotFound(SceneName(scene));
+  }
+  if (job.kind == JobKind::kRender) {
+    NERF_RETURN_IF_ERROR(ResolveRender(job.render));
+    job.render_work = NewRenderWork(job.render);
   }
   if (job.training.init.has_value() && needs_init) {
     NERF_RETURN_IF_ERROR(ResolveInit(spec, *job.training.init));
@@ -104,7 +154,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
     state_.mu.AssertHeld();
     return state_.jobs.contains(job.key) || state_.jobs_in_creation.contains(job.key);
   };
-  if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key));
+  if (!spec.id.empty() && is_taken()) return ResourceExists(JobName(job.key, job.kind));
   const size_t n_queued = state_.queued_jobs.size() + state_.jobs_in_creation.size();
   if (n_queued >= state_.options.max_queued_jobs) {
     return WithReason(
@@ -112,7 +162,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
         reason::kQueueFull);
   }
   while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
-    job.key.id = NewShortId("j", state_.random);
+    job.key.id = NewShortId(job.kind == JobKind::kRender ? "r" : "j", state_.random);
   }
   state_.CountOnFromDeletedJob(job);
   return job;
@@ -163,13 +213,18 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
         {init->kind == InitReference::Kind::kModel ? ClaimKey::Kind::kModel : ClaimKey::Kind::kJob,
          init->source});
   }
+  if (spec.kind == JobKind::kRender) {
+    names.push_back({spec.render.from_checkpoint ? ClaimKey::Kind::kJob : ClaimKey::Kind::kModel,
+                     spec.render.source});
+  }
   state_.AwaitUnclaimed(names);
   const absl::Time now = state_.clock.WallNow();
   RequestRecord request{RequestRecord::Kind::kJob, spec.project, spec.request_id, "",
                         FingerprintOf(requested),  state_.Age()};
   NERF_ASSIGN_OR_RETURN(const auto earlier, state_.FindRequest(request));
   if (earlier.has_value()) {
-    NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob({spec.project, *earlier}));
+    NERF_ASSIGN_OR_RETURN(const JobEntry* entry,
+                          state_.FindJob({spec.project, *earlier}, spec.kind));
     return entry->job;
   }
   if (!spec.retry_of.empty()) NERF_RETURN_IF_ERROR(TakeOver(spec, &checkpoints));
@@ -211,10 +266,18 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   return job;
 }
 
-absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key) {
+absl::StatusOr<Job> JobQueue::Get(const ResourceKey& key, JobKind kind) {
   MutexLock lock(state_.mu);
-  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob(key));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* entry, state_.FindJob(key, kind));
   return entry->job;
+}
+
+absl::StatusOr<Page<Job>> JobQueue::ListRenderJobs(const PageRequest& request) {
+  MutexLock lock(state_.mu);
+  return ListPage<Job>(
+      "render_jobs", request, state_.job_order, state_.jobs,
+      [](const auto& entry) { return entry.job; },
+      [](const auto& entry) { return entry.job.kind == JobKind::kRender; });
 }
 
 absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request, const JobFilter& filter) {
@@ -223,7 +286,9 @@ absl::StatusOr<Page<Job>> JobQueue::List(const PageRequest& request, const JobFi
   MutexLock lock(state_.mu);
   return ListPage<Job>(
       kind, request, state_.job_order, state_.jobs, [](const auto& entry) { return entry.job; },
-      [&](const auto& entry) { return filter.Matches(entry.job); });
+      [&](const auto& entry) {
+        return entry.job.kind == JobKind::kTraining && filter.Matches(entry.job);
+      });
 }
 
 bool JobQueue::IsQueued(const Job& job) {
@@ -273,6 +338,22 @@ absl::StatusOr<Job> JobQueue::ChangeState(const ResourceKey& key, const TargetSt
   if (*to == from) return entry->job;
   JobChange change(*entry, state_.clock.WallNow());
   NERF_RETURN_IF_ERROR(change.Move(*to));
+  NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
+  return entry->job;
+}
+
+absl::StatusOr<Job> JobQueue::CancelRender(const ResourceKey& key) {
+  QueueLock lock(state_);
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key, JobKind::kRender));
+  const JobState from = entry->job.state;
+  if (from == JobState::kCancelling || from == JobState::kCancelled) return entry->job;
+  if (IsFinal(from)) {
+    return StateConflict(fmt::format("{} is {}", RenderJobName(key), JobStateName(from)),
+                         {{"state", std::string(JobStateName(from))}});
+  }
+  JobChange change(*entry, state_.clock.WallNow());
+  if (HoldsLease(from)) NERF_RETURN_IF_ERROR(change.Move(JobState::kCancelling));
+  if (!IsAnyPartHeld(change.job)) NERF_RETURN_IF_ERROR(change.Move(JobState::kCancelled));
   NERF_RETURN_IF_ERROR(state_.Apply(*entry, std::move(change)));
   return entry->job;
 }
@@ -347,13 +428,13 @@ absl::StatusOr<Job> JobQueue::Resume(const ResourceKey& key) {
   });
 }
 
-absl::Status JobQueue::Delete(const ResourceKey& key) {
+absl::Status JobQueue::Delete(const ResourceKey& key, JobKind kind) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(key, kind));
   const Job& job = entry->job;
   if (!IsFinal(job.state)) {
     return StateConflict(
-        fmt::format("{} is {}; cancel it first", JobName(key), JobStateName(job.state)),
+        fmt::format("{} is {}; cancel it first", JobName(key, kind), JobStateName(job.state)),
         {{"state", std::string(JobStateName(job.state))}});
   }
   const RequestRecord remembered = QueueState::RecordOfDeletedJob(job, state_.Age());
@@ -407,7 +488,8 @@ absl::StatusOr<JobCurve> JobQueue::GetCurve(const ResourceKey& job) {
 
 absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
                                                          std::string_view token,
-                                                         std::function<void()> on_new) {
+                                                         std::function<void()> on_new,
+                                                         JobKind kind) {
   std::optional<WatchPosition> position;
   if (!token.empty()) {
     NERF_ASSIGN_OR_RETURN(auto parsed, ParseWatchToken(token));
@@ -425,7 +507,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,
     // found.
     if (position->store_epoch != state_.store_epoch) return foreign;
   }
-  NERF_ASSIGN_OR_RETURN(JobEntry * found, state_.FindJob(key));
+  NERF_ASSIGN_OR_RETURN(JobEntry * found, state_.FindJob(key, kind));
   JobEntry& entry = *found;
   const uint64_t last = entry.job.last_event_sequence;
   // The token is ahead of the store, so an older backup was restored.

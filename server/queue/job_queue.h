@@ -31,6 +31,8 @@ struct JobSpec {
   // Id of a job that failed or was cancelled. The new job takes display name, priority, labels and
   // training from it, and starts from its last checkpoint. Empty: no retry.
   std::string retry_of;
+  JobKind kind = JobKind::kTraining;
+  RenderSpec render;      // of kind kRender
   TrainingSpec training;  // the blob of `init` is filled in by the queue
   // OK if the tensors of the file that `init` names fit the config. Unset: always OK. Called with
   // the queue's lock held.
@@ -79,9 +81,10 @@ class JobQueue {
   // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL;
   // FailedPrecondition STATE_CONFLICT (the job to retry has neither failed nor was it cancelled).
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
-  absl::StatusOr<Job> Get(const ResourceKey& key);
-  // The jobs that `filter` matches, newest first. InvalidArgument for a bad page.
+  absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
+  // The training jobs that `filter` matches, newest first. InvalidArgument for a bad page.
   absl::StatusOr<Page<Job>> List(const PageRequest& request, const JobFilter& filter = {});
+  absl::StatusOr<Page<Job>> ListRenderJobs(const PageRequest& request);
   // Whether the job is queued now; `job` may be an older copy.
   bool IsQueued(const Job& job);
   // Number of queued jobs of its project with the same CapabilityOf that start before it.
@@ -94,6 +97,8 @@ class JobQueue {
   // commits a checkpoint with `keep_checkpoint`. May be repeated; the last call decides about the
   // checkpoint. Errors: FailedPrecondition STATE_CONFLICT when the job has succeeded or failed.
   absl::StatusOr<Job> Cancel(const ResourceKey& key, bool keep_checkpoint = false);
+  // Cancels a render job: at once if no worker holds a part of it, otherwise through CANCELLING.
+  absl::StatusOr<Job> CancelRender(const ResourceKey& key);
   // Changes a job in any state. Errors: InvalidArgument FIELD_INVALID; Aborted ETAG_MISMATCH.
   absl::StatusOr<Job> Update(const ResourceKey& key, const JobUpdate& update);
   // QUEUED -> PAUSED, PREPARING and RUNNING -> PAUSING; PAUSED -> QUEUED. Both may be repeated.
@@ -102,7 +107,7 @@ class JobQueue {
   absl::StatusOr<Job> Resume(const ResourceKey& key);
   // Deletes a job that is final, with its checkpoints and events. Models made of it stay, and its
   // watchers can still read its events to the end. Errors: FailedPrecondition STATE_CONFLICT.
-  absl::Status Delete(const ResourceKey& key);
+  absl::Status Delete(const ResourceKey& key, JobKind kind = JobKind::kTraining);
   // The curves and previews of a training. Reads the store when the job is final.
   absl::StatusOr<JobCurve> GetCurve(const ResourceKey& job);
   // The kept checkpoint of a step; without a step the newest.
@@ -113,7 +118,8 @@ class JobQueue {
   // Errors: InvalidArgument FIELD_INVALID (bad token); DataLoss EPOCH_MISMATCH (a token of another
   // store, or of a position that this store has not reached).
   absl::StatusOr<std::unique_ptr<Watcher>> Watch(const ResourceKey& key, std::string_view token,
-                                                 std::function<void()> on_new);
+                                                 std::function<void()> on_new,
+                                                 JobKind kind = JobKind::kTraining);
 
   QueueStats Stats();
 
@@ -130,6 +136,8 @@ class JobQueue {
   absl::StatusOr<Job> MakeJob(const JobSpec& spec, bool needs_init, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Finds the file that `init` names, and checks it.
+  // Finds the file that the render job is of, and what its workers need.
+  absl::Status ResolveRender(RenderSpec& render) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   absl::Status ResolveInit(const JobSpec& spec, InitReference& init)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "server/queue/job_kind.h"
 #include "server/queue/resource_key.h"
 
 namespace nerf {
@@ -22,6 +23,7 @@ struct LeaseRef {
   std::string worker;  // may be empty in a write
   uint64_t epoch = 0;
   uint32_t part = 0;
+  JobKind kind = JobKind::kTraining;  // that the job is named as
 
   LeaseKey key() const { return {job, part}; }
   bool operator==(const LeaseRef&) const = default;

@@ -11,6 +11,7 @@
 #include "common/logging.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
 
@@ -20,8 +21,16 @@ namespace {
 // True if `lease` names the last grant of the job. A holder whose lease has expired stays recorded,
 // and stays the holder, until the next grant.
 bool IsHolder(const Job& job, const LeaseRef& lease) {
+  if (job.kind != lease.kind) return false;
+  if (job.kind == JobKind::kRender) return HoldsPart(job, lease);
   return !job.lease.members.empty() && lease.part < PartsOf(job) &&
          job.lease.epoch == lease.epoch && (lease.worker.empty() || job.lease.Has(lease.worker));
+}
+
+// Whether the worker holds the part's lease; of a training job there is one.
+bool HoldsIt(const Job& job, uint32_t part, const std::string& worker) {
+  if (job.kind == JobKind::kTraining) return job.lease.Has(worker);
+  return part < job.render_work.parts.size() && job.render_work.parts[part].worker == worker;
 }
 
 absl::Status CheckCheckpoint(const CheckpointRecord& checkpoint) {
@@ -110,10 +119,11 @@ absl::Status LeaseTable::RequireHolder(const Job& job, const LeaseRef& lease,
     return absl::OkStatus();
   }
   state_.observer.OnFencedWrite(call);
-  return WithReason(absl::FailedPreconditionError(
-                        fmt::format("stale lease epoch {} of {}, which is {} at {}", lease.epoch,
-                                    JobName(lease.job), JobStateName(job.state), job.lease.epoch)),
-                    reason::kLeaseFenced, {{"current_epoch", std::to_string(job.lease.epoch)}});
+  return WithReason(
+      absl::FailedPreconditionError(fmt::format("stale lease epoch {} of {}, which is {} at {}",
+                                                lease.epoch, JobName(lease.job, lease.kind),
+                                                JobStateName(job.state), EpochOf(job, lease.part))),
+      reason::kLeaseFenced, {{"current_epoch", std::to_string(EpochOf(job, lease.part))}});
 }
 
 void LeaseTable::RenewDeadline(const LeaseKey& lease) {
@@ -126,7 +136,7 @@ void LeaseTable::RenewDeadline(const LeaseKey& lease) {
 absl::StatusOr<LeaseTable::LeasedChange> LeaseTable::BeginLeased(const LeaseRef& lease,
                                                                  std::string_view call,
                                                                  JobState state_if_retaken) {
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(lease.job));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindUnclaimedJob(lease.job, lease.kind));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
   RenewDeadline(lease.key());
   LeasedChange leased{entry, JobChange(*entry, state_.clock.WallNow())};
@@ -151,22 +161,29 @@ absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, boo
   return change.Move(JobState::kQueued, reason);
 }
 
+absl::Status LeaseTable::EndLease(JobChange& change, uint32_t part, bool keep_holder) {
+  return change.job.kind == JobKind::kRender
+             ? FreePart(change, part, QueueReason::kWorkerLost)
+             : EndPlacement(change, QueueReason::kWorkerLost, keep_holder);
+}
+
 absl::Status LeaseTable::Attach(const std::string& worker, std::span<const LeaseRef> held) {
   QueueLock lock(state_);
   std::vector<LeaseKey> leases;  // ending a placement changes the original
   for (const auto& [lease, deadline] : state_.lease_deadlines) leases.push_back(lease);
   for (const LeaseKey& lease : leases) {
-    const auto found = state_.FindUnclaimedJob(lease.job);
-    if (!found.ok()) continue;  // deleted while others were changed
-    JobEntry& entry = **found;
+    state_.AwaitUnclaimed({{ClaimKey::Kind::kJob, lease.job}});
+    const auto found = state_.jobs.find(lease.job);
+    if (found == state_.jobs.end()) continue;  // deleted while others were changed
+    JobEntry& entry = found->second;
     const Job& job = entry.job;
-    if (!HoldsLease(job.state) || !job.lease.Has(worker)) continue;
+    if (!HoldsLease(job.state) || !HoldsIt(job, lease.part, worker)) continue;
     const bool is_held = std::any_of(held.begin(), held.end(), [&](const LeaseRef& ref) {
-      return ref.key() == lease && ref.epoch == job.lease.epoch;
+      return ref.key() == lease && ref.epoch == EpochOf(job, lease.part);
     });
     if (is_held) continue;
     JobChange change(entry, state_.clock.WallNow());
-    NERF_RETURN_IF_ERROR(EndPlacement(change, QueueReason::kWorkerLost, /*keep_holder=*/false));
+    NERF_RETURN_IF_ERROR(EndLease(change, lease.part, /*keep_holder=*/false));
     NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
     state_.observer.OnAttemptEnded(entry.job, "lease_expired");
   }
@@ -253,6 +270,7 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::Acquire(const GrantRequest
   JobEntry* const entry = NextFor(request);
   if (entry == nullptr) return std::optional<LeaseGrant>();
   fair_share_.Granted(entry->job.key.project);
+  if (entry->job.kind == JobKind::kRender) return AcquirePart(*entry, request.worker);
   JobChange change(*entry, state_.clock.WallNow());
   ++change.job.lease.epoch;
   ++change.job.attempt;
@@ -275,7 +293,7 @@ absl::StatusOr<LeaseOrder> LeaseTable::ReportProgress(const LeaseRef& lease,
 absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_view call,
                                              JobState wanted, const JobProgress* progress) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
   RenewDeadline(lease.key());
   const LeaseOrder order = OrderFor(entry->job);
@@ -317,7 +335,7 @@ absl::Status LeaseTable::AddRecentProgress(const LeaseRef& lease,
     if (const auto point = PointOf(progress); point.has_value()) points.push_back(*point);
   }
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job));
+  NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, "AddRecentProgress"));
   entry->curve.AddMissing(points);
   return absl::OkStatus();
@@ -377,7 +395,8 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
 
 absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& outcome) {
   QueueLock lock(state_);
-  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job));
+  NERF_ASSIGN_OR_RETURN(const JobEntry* existing, state_.FindUnclaimedJob(lease.job, lease.kind));
+  if (existing->job.kind == JobKind::kRender) return FinishPart(lease, outcome);
   // A repeated call, because the reply was lost. Return the same.
   if (IsFinal(existing->job.state) && IsHolder(existing->job, lease)) return existing->job;
 
@@ -442,6 +461,9 @@ absl::StatusOr<Job> LeaseTable::DropCheckpoint(LeasedChange leased, const JobErr
 absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reason) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
+  if (leased.change.job.kind == JobKind::kRender) {
+    return ReleasePart(std::move(leased), lease.part, reason);
+  }
   const std::string worker(leased.entry->job.lease.holder());
   NERF_RETURN_IF_ERROR(EndPlacement(leased.change, reason, /*keep_holder=*/false));
   // Before it is queued: whoever is woken by that sees that it waits aside.
@@ -457,6 +479,9 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased,
                         BeginLeased(lease, "ReportEngineCrash", JobState::kRunning));
+  if (leased.change.job.kind == JobKind::kRender) {
+    return CrashPart(std::move(leased), lease.part, message, shared_engine);
+  }
   Job& job = leased.change.job;
   const std::string worker(leased.entry->job.lease.holder());
   if (!shared_engine) {
@@ -508,9 +533,11 @@ void LeaseTable::ExpireLeases() {
     }
   }
   for (const LeaseKey& lease : expired) {
+    // Another part of the same job has just expired: the next call ends this one.
+    if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) continue;
     JobEntry& entry = state_.jobs.at(lease.job);
     JobChange change(entry, state_.clock.WallNow());
-    const absl::Status ended = EndPlacement(change, QueueReason::kWorkerLost, /*keep_holder=*/true);
+    const absl::Status ended = EndLease(change, lease.part, /*keep_holder=*/true);
     if (!ended.ok()) {
       LogError("a lease cannot expire", {{"error", ended.ToString()}});
       continue;

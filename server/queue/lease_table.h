@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -145,6 +146,13 @@ class LeaseTable {
   // Does not wait for the store; the next call retries what it refused.
   void ExpireLeases();
 
+  // Adds uploaded frames, by index, or the movie to a render job. Repeating it succeeds. Errors:
+  // FailedPrecondition BLOBS_MISSING; InvalidArgument FIELD_INVALID (a frame that is not of the
+  // lease's part).
+  absl::Status CommitFrames(const LeaseRef& lease,
+                            const std::vector<std::pair<uint32_t, FrameRecord>>& frames,
+                            const std::optional<BlobRef>& movie);
+
  private:
   // Begins a change of the lease's job and renews the lease. Waits until nobody else changes the
   // job. If the lease has expired, the change takes it up again, which moves the job to
@@ -182,6 +190,17 @@ class LeaseTable {
   JobEntry* NextFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   JobEntry* FirstOfProject(const std::string& project, const GrantRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // A lease was lost.
+  static absl::Status EndLease(JobChange& change, uint32_t part, bool keep_holder);
+  // For render jobs (frame_leases.cc): Acquire, Finish, Release and ReportEngineCrash.
+  absl::StatusOr<std::optional<LeaseGrant>> AcquirePart(JobEntry& entry, const std::string& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  absl::StatusOr<Job> FinishPart(const LeaseRef& lease, const JobOutcome& outcome)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  absl::StatusOr<Job> ReleasePart(LeasedChange leased, uint32_t part, QueueReason reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  absl::StatusOr<Job> CrashPart(LeasedChange leased, uint32_t part, std::string_view message,
+                                bool shared_engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   LeaseGrant MakeGrant(const JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Releases the blobs of checkpoints that the job no longer has.

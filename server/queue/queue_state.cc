@@ -11,6 +11,7 @@
 #include "common/packed_strings.h"
 #include "common/status_macros.h"
 #include "server/queue/job_kind.h"
+#include "server/queue/render_work.h"
 #include "server/queue/resource_error.h"
 
 namespace nerf {
@@ -112,7 +113,8 @@ absl::Status QueueState::Restore(StoredState stored) {
       entry.queued_at = now + -std::max(absl::ZeroDuration(), wall_now - last->time);
       queued_since.insert(entry.queued_at);
     }
-    if (!IsFinal(entry.job.state) && !scenes.contains({key.project, entry.job.training.scene})) {
+    if (entry.job.kind == JobKind::kTraining && !IsFinal(entry.job.state) &&
+        !scenes.contains({key.project, entry.job.training.scene})) {
       return Inconsistent(
           fmt::format("{} has no scene {}", JobName(key), entry.job.training.scene));
     }
@@ -252,15 +254,17 @@ QueueLock::~QueueLock() {
   for (const auto& signal : signals) signal->Fire();
 }
 
-absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key) {
+absl::StatusOr<JobEntry*> QueueState::FindJob(const ResourceKey& key, JobKind kind) {
   const auto found = jobs.find(key);
-  if (found == jobs.end()) return ResourceNotFound(JobName(key));
+  if (found == jobs.end() || found->second.job.kind != kind) {
+    return ResourceNotFound(JobName(key, kind));
+  }
   return &found->second;
 }
 
-absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key) {
+absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key, JobKind kind) {
   AwaitUnclaimed({{ClaimKey::Kind::kJob, key}});
-  return FindJob(key);
+  return FindJob(key, kind);
 }
 
 StoreWrite QueueState::WriteOf(JobEntry& entry, const JobChange& change) {
@@ -322,8 +326,9 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   const bool moved =
       std::any_of(change.events().begin(), change.events().end(),
                   [](const JobEvent& event) { return event.kind == JobEventKind::kStateChanged; });
-  if (!moved) return;
+  if (!moved && job.kind == JobKind::kTraining) return;
   WakeWorkers(job);
+  if (!moved) return;
   if (IsFinal(job.state)) observer.OnJobFinished(job);
   LogInfo("job moved", {{"project", job.key.project},
                         {"job", job.key.id},
@@ -336,7 +341,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
 
 void QueueState::WakeWorkers(const Job& job) {
   const bool is_order = job.state == JobState::kPausing || job.state == JobState::kCancelling;
-  if (!is_order && job.state != JobState::kQueued) return;
+  if (!is_order && !WantsWorker(job)) return;
   for (const auto& [worker, signal] : work_signals) {
     if (!is_order || job.lease.Has(worker)) wake.push_back(signal);
   }
@@ -399,6 +404,32 @@ void QueueState::Rank(JobEntry& entry, bool was_queued) {
 }
 
 void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
+  ReindexState(entry, old_state);
+  if (entry.job.kind == JobKind::kRender) ReindexParts(entry);
+}
+
+void QueueState::ReindexParts(JobEntry& entry) {
+  const Job& job = entry.job;
+  auto& queue = queues[job.key.project];
+  queued_jobs.erase(job.create_sequence);
+  queue.erase(entry.rank);
+  entry.rank = {job.priority, job.create_sequence};
+  if (WantsWorker(job)) {
+    queued_jobs.emplace(job.create_sequence, CapabilityOf(job));
+    queue.emplace(entry.rank, CapabilityOf(job));
+  }
+  if (queue.empty()) queues.erase(job.key.project);
+  for (uint32_t part = 0; part < PartsOf(job); ++part) {
+    const LeaseKey lease{job.key, part};
+    if (!IsPartHeld(job, part)) {
+      lease_deadlines.erase(lease);
+    } else {
+      lease_deadlines.emplace(lease, clock.Now() + options.lease_ttl);  // unless it has one
+    }
+  }
+}
+
+void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state) {
   const Job& job = entry.job;
   Rank(entry, old_state == JobState::kQueued);
   if (old_state == job.state) return;

@@ -108,9 +108,11 @@ class QueueState {
   bool IsClaimed(const ClaimKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // The job's entry, even if a change of it is being stored.
-  absl::StatusOr<JobEntry*> FindJob(const ResourceKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  absl::StatusOr<JobEntry*> FindJob(const ResourceKey& key, JobKind kind = JobKind::kTraining)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Waits until nobody else changes the job, then as FindJob.
-  absl::StatusOr<JobEntry*> FindUnclaimedJob(const ResourceKey& key)
+  absl::StatusOr<JobEntry*> FindUnclaimedJob(const ResourceKey& key,
+                                             JobKind kind = JobKind::kTraining)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Commits a change of the unclaimed job `entry`, applies it and wakes those who wait for it. A
@@ -160,7 +162,7 @@ class QueueState {
   std::map<uint64_t, JobEntry> deleted_jobs ABSL_GUARDED_BY(mu);
   // Keys by order of submission, for lists and placement.
   std::map<uint64_t, ResourceKey> job_order ABSL_GUARDED_BY(mu);
-  // CapabilityOf of QUEUED jobs, by create_sequence.
+  // CapabilityOf of QUEUED jobs and of other jobs for which WantsWorker, by create_sequence.
   std::map<uint64_t, std::string> queued_jobs ABSL_GUARDED_BY(mu);
   // The same by project, in the order in which they start.
   std::map<std::string, std::map<QueueRank, std::string>> queues ABSL_GUARDED_BY(mu);
@@ -195,6 +197,10 @@ class QueueState {
       ABSL_LOCKS_EXCLUDED(mu);
   void Committed(const absl::Status& status, absl::Duration duration)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The parts of Reindex: of any job, and of the parts of a render job.
+  void ReindexState(JobEntry& entry, std::optional<JobState> old_state)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void ReindexParts(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   StoreWrite WriteOf(JobEntry& entry, const JobChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Applies a committed change to memory.
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);

@@ -8,6 +8,7 @@
 
 #include "server/queue/grant_policy.h"
 #include "server/queue/job_kind.h"
+#include "server/queue/render_work.h"
 
 namespace nerf {
 namespace {
@@ -27,6 +28,13 @@ QueueWait NoCapableWorker(const std::string& method, std::span<const WorkerRecor
                                             method, fmt::join(methods, ", "))};
 }
 
+QueueWait NoRenderingWorker(const Job& job) {
+  if (CapabilityOf(job) == kMovieCapability) {
+    return {kWaitNoCapableWorker, "no connected worker has ffmpeg for the movie"};
+  }
+  return {kWaitNoCapableWorker, "no connected worker renders models of its method"};
+}
+
 // "j-a, j-b, j-c and 2 more".
 std::string FirstOf(const std::vector<std::string>& names) {
   constexpr size_t kMaxNames = 3;
@@ -37,7 +45,7 @@ std::string FirstOf(const std::vector<std::string>& names) {
 }
 
 bool IsCapable(const WorkerRecord& worker, const Job& job) {
-  return OffersCapability(worker.description.methods, CapabilityOf(job));
+  return OffersCapability(worker.description.Capabilities(), CapabilityOf(job));
 }
 
 // Why a job waits that no connected and healthy worker can take. `n_workers` take other jobs.
@@ -48,6 +56,7 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
     return {kWaitWorkersUnhealthy,
             fmt::format("worker {} is unhealthy: {}", worker.description.id, worker.state_message)};
   }
+  if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
   if (n_workers > 0) return NoCapableWorker(std::string(CapabilityOf(job)), workers);
   return {kWaitNoWorker, "no worker is connected"};
 }

@@ -51,6 +51,9 @@ std::optional<uint32_t> ParseStep(std::string_view text) {
 std::string JobName(const ResourceKey& key) {
   return fmt::format("projects/{}/trainingJobs/{}", key.project, key.id);
 }
+std::string RenderJobName(const ResourceKey& key) {
+  return fmt::format("projects/{}/renderJobs/{}", key.project, key.id);
+}
 std::string SceneName(const ResourceKey& key) {
   return fmt::format("projects/{}/scenes/{}", key.project, key.id);
 }
@@ -63,6 +66,9 @@ std::string CheckpointName(const ResourceKey& job, uint32_t step) {
 
 absl::StatusOr<ResourceKey> ParseJobName(std::string_view field, std::string_view name) {
   return ParseName(field, name, "trainingJobs");
+}
+absl::StatusOr<ResourceKey> ParseRenderJobName(std::string_view field, std::string_view name) {
+  return ParseName(field, name, "renderJobs");
 }
 absl::StatusOr<ResourceKey> ParseSceneName(std::string_view field, std::string_view name) {
   return ParseName(field, name, "scenes");

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/queue/grant_policy.h"
+#include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
 
 namespace nerf {
@@ -26,6 +29,19 @@ std::string_view WorkerStateName(WorkerState state) {
   return "";
 }
 
+bool WorkerDescription::Has(std::string_view feature) const {
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
+
+std::vector<std::string> WorkerDescription::Capabilities() const {
+  std::vector<std::string> capabilities = methods;
+  for (const std::string& method : methods) {
+    if (Has("render")) capabilities.push_back(FrameCapability(method));
+  }
+  if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
+  return capabilities;
+}
+
 absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& description) {
   constexpr size_t kMaxTextLength = 256, kMaxMethods = 32;
   RequestCheck check;
@@ -42,6 +58,9 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
   check.Require(description.methods.size() <= kMaxMethods, "hello.methods",
                 "must be at most 32 names");
   for (const std::string& method : description.methods) require_text("hello.methods", method);
+  check.Require(description.features.size() <= kMaxMethods, "hello.features",
+                "must be at most 32 names");
+  for (const std::string& feature : description.features) require_text("hello.features", feature);
   NERF_RETURN_IF_ERROR(check.Result());
   MutexLock lock(mu_);
   ForgetGone();
@@ -128,7 +147,7 @@ bool WorkerTable::AnotherOffers(std::string_view capability,
     const bool takes_jobs = entry.connected && !entry.draining && !health_.IsUnhealthy(id) &&
                             clock_.Now() - entry.last_seen <= ttl_;
     if (takes_jobs && !tried.contains(id) &&
-        OffersCapability(entry.description.methods, capability)) {
+        OffersCapability(entry.description.Capabilities(), capability)) {
       return true;
     }
   }

@@ -24,7 +24,12 @@ struct WorkerDescription {
   std::string device_description;
   std::string version;
   std::string host;
-  std::vector<std::string> methods;  // training methods it offers; empty: unknown, so all
+  std::vector<std::string> methods;        // training methods it offers; empty: unknown, so all
+  std::vector<std::string> features = {};  // what else it can do, as in nerf.v1.WorkerHello
+
+  bool Has(std::string_view feature) const;
+  // What it may be granted (CapabilityOf). Empty: not reported, so every training.
+  std::vector<std::string> Capabilities() const;
 };
 
 enum class WorkerState { kIdle, kBusy, kDraining, kLost, kUnhealthy };

@@ -1,6 +1,7 @@
 #include "server/rpc/admin_service.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,14 @@ grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext*
         const size_t begin =
             request->page_token().empty() ? 0 : std::min<size_t>(token, workers.size());
         const size_t end = std::min(begin + size, workers.size());
-        for (size_t i = begin; i < end; ++i) *response->add_workers() = ToProto(workers[i]);
+        for (size_t i = begin; i < end; ++i) {
+          v1::Worker* worker = response->add_workers();
+          *worker = ToProto(workers[i]);
+          const std::optional<ResourceKey>& job = workers[i].job;
+          if (job.has_value() && services_.queue.Get(*job, JobKind::kRender).ok()) {
+            worker->set_training_job(RenderJobName(*job));
+          }
+        }
         if (end < workers.size()) {
           response->set_next_page_token(EncodePageToken("workers", "", end));
         }

@@ -24,6 +24,7 @@ constexpr std::array kPolicies = {
     Policy{"nerf.v1.TrainingService", Access::kEverybody},
     Policy{"nerf.v1.ModelService", Access::kEverybody},
     Policy{"nerf.v1.RenderService", Access::kEverybody},
+    Policy{"nerf.v1.RenderJobService", Access::kEverybody},
     Policy{"nerf.v1.AdminService", Access::kEverybody},
     Policy{"google.bytestream.ByteStream", Access::kEverybody},
     Policy{"nerf.v1.WorkerService", Access::kWorkerToken},

@@ -16,6 +16,7 @@
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/convert_config.h"
+#include "server/rpc/convert_render.h"
 #include "server/rpc/convert_scene.h"
 
 namespace nerf {
@@ -86,12 +87,6 @@ v1::WatchTrainingJobResponse::Kind ToProtoKind(WatchEventKind kind) {
   return v1::WatchTrainingJobResponse::KIND_UNSPECIFIED;
 }
 
-google::rpc::Status ToProtoError(const JobError& error) {
-  absl::Status status(error.code, error.message);
-  if (!error.reason.empty()) status = WithReason(std::move(status), error.reason, error.metadata);
-  return ToRpcStatus(status);
-}
-
 // Serializes equal messages to equal bytes: maps are sorted by key.
 std::string SerializeDeterministically(const google::protobuf::MessageLite& message) {
   std::string bytes;
@@ -104,6 +99,12 @@ std::string SerializeDeterministically(const google::protobuf::MessageLite& mess
 }
 
 }  // namespace
+
+google::rpc::Status ToProtoError(const JobError& error) {
+  absl::Status status(error.code, error.message);
+  if (!error.reason.empty()) status = WithReason(std::move(status), error.reason, error.metadata);
+  return ToRpcStatus(status);
+}
 
 v1::Checkpoint ToProto(const ResourceKey& job, const CheckpointRecord& checkpoint) {
   v1::Checkpoint proto;
@@ -195,6 +196,7 @@ v1::ListTrainingMetricsResponse ToProto(const JobCurve& curve) {
 }
 
 v1::DesiredJob ToProto(const LeaseGrant& grant) {
+  if (grant.lease.kind == JobKind::kRender) return RenderOrder(grant);
   v1::DesiredJob proto;
   proto.set_action(v1::DesiredJob::TRAIN);
   proto.set_training_job(JobName(grant.lease.job));
@@ -358,6 +360,19 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
     checkpoint.tensors.push_back(FromProto(tensor));
   }
   return checkpoint;
+}
+
+absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report) {
+  if (report.training_job().find("/renderJobs/") == std::string::npos) {
+    return ParseLease(field, report.training_job(), report.lease_epoch());
+  }
+  LeaseRef lease;
+  NERF_ASSIGN_OR_RETURN(
+      lease.job, ParseRenderJobName(fmt::format("{}.training_job", field), report.training_job()));
+  lease.kind = JobKind::kRender;
+  lease.epoch = report.lease_epoch();
+  lease.part = report.part();
+  return lease;
 }
 
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,

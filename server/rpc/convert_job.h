@@ -29,7 +29,10 @@ TrainConfig EffectiveConfig(const v1::CreateTrainingJobRequest& request);
 absl::StatusOr<JobProgress> FromProto(const v1::Progress& progress);
 // The failure that a worker reports, with long lists and texts cut.
 JobError ToJobError(const v1::JobReport& report);
+google::rpc::Status ToProtoError(const JobError& error);
 absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& request);
+// Of a report: also a lease of a part of a render job.
+absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report);
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, std::string_view training_job,
                                     uint64_t lease_epoch);
 

@@ -52,7 +52,8 @@ WorkerDescription FromProto(const v1::WorkerHello& hello) {
           hello.device_description(),
           hello.version(),
           hello.host(),
-          {hello.methods().begin(), hello.methods().end()}};
+          {hello.methods().begin(), hello.methods().end()},
+          {hello.features().begin(), hello.features().end()}};
 }
 
 ServerMetrics::TrainReport FromProto(const v1::WorkerMetrics& metrics, absl::Time now) {

@@ -6,6 +6,7 @@
 
 #include "server/queue/queue_wait.h"
 #include "server/rpc/convert_job.h"
+#include "server/rpc/convert_render.h"
 
 namespace nerf {
 
@@ -29,14 +30,25 @@ bool JobConverter::IsQueued(const Job& job) {
   return services_.queue.IsQueued(job);
 }
 
-v1::TrainingJob JobConverter::ToProto(const Job& job) {
-  v1::TrainingJob proto = nerf::ToProto(job);
-  if (job.state != JobState::kQueued) return proto;
+template <typename Proto>
+void JobConverter::SetWait(const Job& job, Proto* proto) {
+  if (job.state != JobState::kQueued) return;
   const std::optional<QueueWait> wait =
       ExplainWait(job, Workers(), services_.queue.WaitsAside(job), [&] { return CountAhead(job); });
-  if (!wait.has_value()) return proto;
-  proto.mutable_wait()->set_reason(std::string(wait->reason));
-  proto.mutable_wait()->set_message(wait->message);
+  if (!wait.has_value()) return;
+  proto->mutable_wait()->set_reason(std::string(wait->reason));
+  proto->mutable_wait()->set_message(wait->message);
+}
+
+v1::TrainingJob JobConverter::ToProto(const Job& job) {
+  v1::TrainingJob proto = nerf::ToProto(job);
+  SetWait(job, &proto);
+  return proto;
+}
+
+v1::RenderJob JobConverter::ToRenderProto(const Job& job, bool whole) {
+  v1::RenderJob proto = ToRenderJob(job, whole);
+  SetWait(job, &proto);
   return proto;
 }
 

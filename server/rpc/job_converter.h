@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/training_service.pb.h"
 #include "server/queue/job.h"
 #include "server/queue/queue_rank.h"
@@ -23,12 +24,17 @@ class JobConverter {
   explicit JobConverter(const ServiceContext& services) : services_(services) {}
   // The job as it is now, or as it would be if it were created.
   v1::TrainingJob ToProto(const Job& job);
+  // The same of a render job. With `whole` its path and frames too.
+  v1::RenderJob ToRenderProto(const Job& job, bool whole);
   // True if the job is queued now. `job` may be from an older event.
   bool IsQueued(const Job& job);
 
  private:
   const std::vector<WorkerRecord>& Workers();
   size_t CountAhead(const Job& job);
+  // Sets `wait` of a queued job.
+  template <typename Proto>
+  void SetWait(const Job& job, Proto* proto);
 
   const ServiceContext& services_;
   std::optional<std::vector<WorkerRecord>> workers_;

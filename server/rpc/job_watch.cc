@@ -6,19 +6,49 @@
 #include "common/rpc/status_conversion.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
+#include "server/rpc/convert_render.h"
 #include "server/rpc/job_converter.h"
 
 namespace nerf {
+namespace {
 
-JobWatch* JobWatch::Begin(const ServiceContext& services, grpc::CallbackServerContext* context,
-                          const v1::WatchTrainingJobRequest& request) {
+template <typename Watch>
+struct Traits;
+
+template <>
+struct Traits<TrainingWatch> {
+  static constexpr char kMethod[] = "nerf.v1.TrainingService/WatchTrainingJob";
+  static constexpr JobKind kKind = JobKind::kTraining;
+  static auto ParseName(std::string_view name) { return ParseJobName("name", name); }
+  static auto ToProto(const WatchEvent& event) { return nerf::ToProto(event); }
+  static void SetJob(JobConverter& converter, const Job& job, TrainingWatch::Response* response) {
+    *response->mutable_training_job() = converter.ToProto(job);
+  }
+};
+
+template <>
+struct Traits<RenderWatch> {
+  static constexpr char kMethod[] = "nerf.v1.RenderJobService/WatchRenderJob";
+  static constexpr JobKind kKind = JobKind::kRender;
+  static auto ParseName(std::string_view name) { return ParseRenderJobName("name", name); }
+  static auto ToProto(const WatchEvent& event) { return ToRenderWatch(event); }
+  static void SetJob(JobConverter& converter, const Job& job, RenderWatch::Response* response) {
+    *response->mutable_render_job() = converter.ToRenderProto(job, /*whole=*/false);
+  }
+};
+
+}  // namespace
+
+template <typename Watch>
+JobWatch<Watch>* JobWatch<Watch>::Begin(const ServiceContext& services,
+                                        grpc::CallbackServerContext* context,
+                                        const typename Watch::Request& request) {
   std::shared_ptr<JobWatch> watch(new JobWatch(services));
   {
     MutexLock lock(watch->mu_);
     watch->self_ = watch;
   }
-  const absl::Status allowed =
-      services.authorizer.Check("nerf.v1.TrainingService/WatchTrainingJob", *context);
+  const absl::Status allowed = services.authorizer.Check(Traits<Watch>::kMethod, *context);
   if (!allowed.ok()) {
     watch->End(allowed);
     return watch.get();
@@ -28,16 +58,18 @@ JobWatch* JobWatch::Begin(const ServiceContext& services, grpc::CallbackServerCo
   return watch.get();
 }
 
-void JobWatch::Open(const v1::WatchTrainingJobRequest& request) {
-  const absl::StatusOr<ResourceKey> key = ParseJobName("name", request.name());
+template <typename Watch>
+void JobWatch<Watch>::Open(const typename Watch::Request& request) {
+  const absl::StatusOr<ResourceKey> key = Traits<Watch>::ParseName(request.name());
   if (!key.ok()) return End(key.status());
   // The queue calls this on the thread that changed the job, so it only posts.
-  auto on_new = [weak = weak_from_this(), &executor = services_.executor] {
+  auto on_new = [weak = this->weak_from_this(), &executor = services_.executor] {
     executor.Post(Lane::kQuick, [weak] {
       if (const auto watch = weak.lock()) watch->Pump();
     });
   };
-  auto watcher = services_.queue.Watch(*key, request.resume_token(), std::move(on_new));
+  auto watcher =
+      services_.queue.Watch(*key, request.resume_token(), std::move(on_new), Traits<Watch>::kKind);
   if (!watcher.ok()) return End(watcher.status());
   {
     MutexLock lock(mu_);
@@ -48,8 +80,9 @@ void JobWatch::Open(const v1::WatchTrainingJobRequest& request) {
   Pump();
 }
 
-void JobWatch::ArmBookmark() {
-  services_.executor.PostAfter(services_.times.bookmark_interval, [weak = weak_from_this()] {
+template <typename Watch>
+void JobWatch<Watch>::ArmBookmark() {
+  services_.executor.PostAfter(services_.times.bookmark_interval, [weak = this->weak_from_this()] {
     const auto watch = weak.lock();
     if (watch == nullptr) return;
     {
@@ -62,13 +95,14 @@ void JobWatch::ArmBookmark() {
   });
 }
 
-void JobWatch::Pump() {
+template <typename Watch>
+void JobWatch<Watch>::Pump() {
   bool finished = false;
   {
     MutexLock lock(mu_);
     if (ended_ || writing_ || watcher_ == nullptr) return;
     if (const std::optional<WatchEvent> event = watcher_->TryNext(); event.has_value()) {
-      response_ = ToProto(*event);
+      response_ = Traits<Watch>::ToProto(*event);
       waiting_.reset();
       if (event->job.state == JobState::kQueued) waiting_ = event->job;
       TellWait();
@@ -77,7 +111,7 @@ void JobWatch::Pump() {
       finished = true;
     } else if (bookmark_due_) {
       response_.Clear();
-      response_.set_kind(v1::WatchTrainingJobResponse::BOOKMARK);
+      response_.set_kind(Watch::Response::BOOKMARK);
       response_.set_resume_token(watcher_->Token());
       response_.set_sequence(last_sequence_);
       TellWait();  // the wait can change without an event of the job
@@ -91,16 +125,18 @@ void JobWatch::Pump() {
     }
   }
   if (finished) return End(absl::OkStatus());
-  StartWrite(&response_);
+  this->StartWrite(&response_);
 }
 
-void JobWatch::TellWait() {
+template <typename Watch>
+void JobWatch<Watch>::TellWait() {
   JobConverter converter(services_);
   if (!waiting_.has_value() || !converter.IsQueued(*waiting_)) return;
-  *response_.mutable_training_job() = converter.ToProto(*waiting_);
+  Traits<Watch>::SetJob(converter, *waiting_, &response_);
 }
 
-void JobWatch::OnWriteDone(bool ok) {
+template <typename Watch>
+void JobWatch<Watch>::OnWriteDone(bool ok) {
   std::optional<absl::Status> end;
   {
     MutexLock lock(mu_);
@@ -112,11 +148,12 @@ void JobWatch::OnWriteDone(bool ok) {
       end = absl::CancelledError("the client closed the watch");
     }
   }
-  if (end.has_value()) return Finish(ToGrpcStatus(*end));
-  services_.executor.Post(Lane::kQuick, [watch = shared_from_this()] { watch->Pump(); });
+  if (end.has_value()) return this->Finish(ToGrpcStatus(*end));
+  services_.executor.Post(Lane::kQuick, [watch = this->shared_from_this()] { watch->Pump(); });
 }
 
-void JobWatch::End(const absl::Status& status) {
+template <typename Watch>
+void JobWatch<Watch>::End(const absl::Status& status) {
   {
     MutexLock lock(mu_);
     if (ended_) return;
@@ -124,12 +161,16 @@ void JobWatch::End(const absl::Status& status) {
     end_status_ = status;
     if (writing_) return;  // OnWriteDone finishes after the outstanding write
   }
-  Finish(ToGrpcStatus(status));
+  this->Finish(ToGrpcStatus(status));
 }
 
-void JobWatch::OnCancel() { End(absl::CancelledError("the client closed the watch")); }
+template <typename Watch>
+void JobWatch<Watch>::OnCancel() {
+  End(absl::CancelledError("the client closed the watch"));
+}
 
-void JobWatch::OnDone() {
+template <typename Watch>
+void JobWatch<Watch>::OnDone() {
   std::shared_ptr<JobWatch> self;
   std::unique_ptr<Watcher> watcher;
   {
@@ -138,5 +179,8 @@ void JobWatch::OnDone() {
     self.swap(self_);
   }
 }
+
+template class JobWatch<TrainingWatch>;
+template class JobWatch<RenderWatch>;
 
 }  // namespace nerf

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "common/mutex.h"
+#include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/training_service.pb.h"
 #include "server/queue/job.h"
 #include "server/queue/watcher.h"
@@ -15,14 +16,25 @@
 
 namespace nerf {
 
-// A WatchTrainingJob stream. Pulls an event from its watcher when the last write is done, so a slow
+// What JobWatch has to know of WatchTrainingJob and of WatchRenderJob (job_watch.cc).
+struct TrainingWatch {
+  using Request = v1::WatchTrainingJobRequest;
+  using Response = v1::WatchTrainingJobResponse;
+};
+struct RenderWatch {
+  using Request = v1::WatchRenderJobRequest;
+  using Response = v1::WatchRenderJobResponse;
+};
+
+// A watch of a job. Pulls an event from its watcher when the last write is done, so a slow
 // reader keeps at most one message waiting. Owns itself until gRPC is done with it.
-class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>,
+template <typename Watch>
+class JobWatch final : public grpc::ServerWriteReactor<typename Watch::Response>,
                        public LiveCall,
-                       public std::enable_shared_from_this<JobWatch> {
+                       public std::enable_shared_from_this<JobWatch<Watch>> {
  public:
   static JobWatch* Begin(const ServiceContext& services, grpc::CallbackServerContext* context,
-                         const v1::WatchTrainingJobRequest& request);
+                         const typename Watch::Request& request);
 
   void End(const absl::Status& status) override;
   void OnWriteDone(bool ok) override;
@@ -31,7 +43,7 @@ class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobRespo
 
  private:
   explicit JobWatch(const ServiceContext& services) : services_(services) {}
-  void Open(const v1::WatchTrainingJobRequest& request);
+  void Open(const typename Watch::Request& request);
   // Sends the next event unless a write is outstanding.
   void Pump();
   void ArmBookmark();
@@ -43,7 +55,7 @@ class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobRespo
   Mutex mu_;
   std::shared_ptr<JobWatch> self_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Watcher> watcher_ ABSL_GUARDED_BY(mu_);
-  v1::WatchTrainingJobResponse response_;  // owned by gRPC while a write is outstanding
+  typename Watch::Response response_;  // owned by gRPC while a write is outstanding
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status end_status_ ABSL_GUARDED_BY(mu_);
@@ -52,5 +64,8 @@ class JobWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobRespo
   std::optional<Job> waiting_ ABSL_GUARDED_BY(mu_);  // the job as last sent, while it is queued
   double last_sequence_ ABSL_GUARDED_BY(mu_) = 0;
 };
+
+extern template class JobWatch<TrainingWatch>;
+extern template class JobWatch<RenderWatch>;
 
 }  // namespace nerf

@@ -127,6 +127,12 @@ void CheckSize(const v1::RenderImageRequest& request, RequestCheck& check) {
 
 }  // namespace
 
+absl::Status CheckCamera(const v1::Camera& camera) {
+  RequestCheck check;
+  CheckCamera(camera, check);
+  return check.Result();
+}
+
 absl::Status CheckView(const v1::RenderImageRequest& request) {
   RequestCheck check;
   CheckSourceName(request, check);

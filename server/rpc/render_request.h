@@ -12,6 +12,9 @@ namespace nerf {
 // that lists every wrong field.
 absl::Status CheckView(const v1::RenderImageRequest& request);
 
+// InvalidArgument that lists every wrong field of a camera.
+absl::Status CheckCamera(const v1::Camera& camera);
+
 // Finds the file to render, or the running job and its worker.
 absl::StatusOr<BrokerRequest> PrepareRender(const ServiceContext& services,
                                             const v1::RenderImageRequest& request);

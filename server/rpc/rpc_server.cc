@@ -22,6 +22,7 @@
 #include "server/rpc/byte_stream_service.h"
 #include "server/rpc/call_interceptor.h"
 #include "server/rpc/model_service.h"
+#include "server/rpc/render_job_service.h"
 #include "server/rpc/render_service.h"
 #include "server/rpc/scene_service.h"
 #include "server/rpc/training_service.h"
@@ -37,10 +38,10 @@ constexpr int kMinPingIntervalMs = 10'000;
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 
-constexpr const char* kServices[] = {"nerf.v1.SceneService",         "nerf.v1.BlobService",
-                                     "google.bytestream.ByteStream", "nerf.v1.TrainingService",
-                                     "nerf.v1.ModelService",         "nerf.v1.RenderService",
-                                     "nerf.v1.AdminService",         "nerf.v1.WorkerService"};
+constexpr const char* kServices[] = {
+    "nerf.v1.SceneService",    "nerf.v1.BlobService",   "google.bytestream.ByteStream",
+    "nerf.v1.TrainingService", "nerf.v1.ModelService",  "nerf.v1.RenderService",
+    "nerf.v1.AdminService",    "nerf.v1.WorkerService", "nerf.v1.RenderJobService"};
 
 RpcType TypeOf(const google::protobuf::MethodDescriptor& method) {
   if (method.client_streaming()) {
@@ -97,7 +98,8 @@ struct RpcServer::State {
         models(&context),
         render(&context),
         admin(&context),
-        workers(&context) {}
+        workers(&context),
+        render_jobs(&context) {}
 
   absl::Status Serve(const std::string& listen) {
     PrepareGrpc();
@@ -117,8 +119,9 @@ struct RpcServer::State {
     if (!listen.empty()) {
       builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
     }
-    for (grpc::Service* service : std::initializer_list<grpc::Service*>{
-             &scenes, &blobs, &byte_stream, &training, &models, &render, &admin, &workers}) {
+    for (grpc::Service* service :
+         std::initializer_list<grpc::Service*>{&scenes, &blobs, &byte_stream, &training, &models,
+                                               &render, &admin, &workers, &render_jobs}) {
       builder.RegisterService(service);
     }
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
@@ -148,6 +151,7 @@ struct RpcServer::State {
   RenderService render;
   AdminService admin;
   WorkerService workers;
+  RenderJobService render_jobs;
   int port = 0;
   std::unique_ptr<grpc::Server> server;
   bool is_shut_down = false;

@@ -162,7 +162,7 @@ grpc::ServerUnaryReactor* TrainingService::ListTrainingMetrics(
 
 grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* TrainingService::WatchTrainingJob(
     grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) {
-  return JobWatch::Begin(services_, context, *request);
+  return JobWatch<TrainingWatch>::Begin(services_, context, *request);
 }
 
 }  // namespace nerf

@@ -4,6 +4,7 @@
 #include "server/queue/request_check.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/convert_job.h"
+#include "server/rpc/convert_render.h"
 #include "server/rpc/unary_call.h"
 
 namespace nerf {
@@ -28,6 +29,16 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
                               services_.leases.CommitCheckpoint(lease, checkpoint));
         *response->mutable_checkpoint() = ToProto(lease.job, committed.checkpoint);
         return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* WorkerService::CommitFrames(grpc::CallbackServerContext* context,
+                                                      const v1::CommitFramesRequest* request,
+                                                      v1::CommitFramesResponse* /*response*/) {
+  return AnswerUnary(
+      services_, "nerf.v1.WorkerService/CommitFrames", context, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
+        return services_.leases.CommitFrames(committed.lease, committed.frames, committed.movie);
       });
 }
 

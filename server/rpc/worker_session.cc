@@ -7,6 +7,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/render_work.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/convert_job.h"
@@ -47,8 +48,9 @@ v1::DesiredJob::Action ActionOf(LeaseOrder order) {
 v1::DesiredJob MakeOrder(v1::DesiredJob::Action action, const LeaseRef& lease, absl::Duration ttl) {
   v1::DesiredJob order;
   order.set_action(action);
-  order.set_training_job(JobName(lease.job));
+  order.set_training_job(JobName(lease.job, lease.kind));
   order.set_lease_epoch(lease.epoch);
+  order.set_part(lease.part);
   *order.mutable_lease_ttl() = ToProto(ttl);
   return order;
 }
@@ -100,8 +102,7 @@ absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
   description_ = FromProto(message.hello());
   std::vector<LeaseRef> held;
   if (message.has_job()) {
-    NERF_ASSIGN_OR_RETURN(LeaseRef lease, ParseLease("job", message.job().training_job(),
-                                                     message.job().lease_epoch()));
+    NERF_ASSIGN_OR_RETURN(LeaseRef lease, ParseLease("job", message.job()));
     held.push_back(std::move(lease));
   }
   // Called before HandleWork can run: a worker that reconnects with a job must not get another one
@@ -152,8 +153,7 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   v1::SynchronizeResponse response;
   std::optional<LeaseRef> lease;
   if (message.has_job()) {
-    NERF_ASSIGN_OR_RETURN(
-        lease, ParseLease("job", message.job().training_job(), message.job().lease_epoch()));
+    NERF_ASSIGN_OR_RETURN(lease, ParseLease("job", message.job()));
     lease->worker = description_.id;
   }
   HearOf(message, lease);
@@ -299,7 +299,7 @@ void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
   if (closed_ || (!stored.ok() && !IsRefusal(stored))) return;
   slot_.EndIsStored();
   v1::SynchronizeResponse response;
-  response.set_finished_acknowledged(JobName(lease.job));
+  response.set_finished_acknowledged(JobName(lease.job, lease.kind));
   SendIntervals(std::move(response));
 }
 
@@ -348,7 +348,7 @@ bool WorkerSession::TryGrant() {
       granting_ = false;
       return true;
     }
-    request = {description_.id, description_.methods};
+    request = {description_.id, description_.Capabilities()};
   }
   const auto grant = services_.leases.Acquire(request);
   if (!grant.ok() || !grant->has_value()) {
@@ -388,9 +388,12 @@ void WorkerSession::HandleWork() {
     const std::optional<LeaseRef> lease = slot_.lease();
     if (!lease.has_value()) {
       WantGrant(&tasks);
-    } else if (const absl::StatusOr<Job> job = services_.queue.Get(lease->job); job.ok()) {
+    } else if (const absl::StatusOr<Job> job = services_.queue.Get(lease->job, lease->kind);
+               job.ok()) {
       v1::SynchronizeResponse response;
-      if (job->lease.epoch != lease->epoch) {
+      const bool is_lost = job->kind == JobKind::kRender ? !HoldsPart(*job, *lease)
+                                                         : job->lease.epoch != lease->epoch;
+      if (is_lost) {
         *response.mutable_desired_job() =
             MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());
       } else if (const LeaseOrder order = OrderFor(*job); order != LeaseOrder::kTrain) {

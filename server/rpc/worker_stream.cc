@@ -23,7 +23,8 @@ bool Supersedes(const v1::SynchronizeResponse& newer, const v1::SynchronizeRespo
   }
   if (!older.has_desired_job()) return true;
   // A grant is never dropped; a renewal or a repeated order may be.
-  return older.desired_job().action() != v1::DesiredJob::TRAIN && newer.has_desired_job() &&
+  return older.desired_job().action() != v1::DesiredJob::TRAIN &&
+         older.desired_job().action() != v1::DesiredJob::RENDER && newer.has_desired_job() &&
          older.desired_job().action() == newer.desired_job().action() &&
          older.desired_job().training_job() == newer.desired_job().training_job() &&
          older.desired_job().lease_epoch() == newer.desired_job().lease_epoch();

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "server/queue/render_work.h"
 #include "server/store/record_io.h"
 
 namespace nerf {
@@ -159,6 +160,87 @@ absl::Status DecodeInit(std::string_view record, InitReference* init) {
   return reader.status();
 }
 
+std::string EncodeRender(const RenderSpec& render) {
+  RecordWriter writer;
+  writer.Put("source", render.from_checkpoint ? "checkpoint" : "model");
+  writer.Put("project", render.source.project);
+  writer.Put("id", render.source.id);
+  if (render.step.has_value()) writer.PutNumber("step", *render.step);
+  PutBlob(writer, "model", render.model_blob);
+  writer.Put("capability", render.capability);
+  writer.Put("request", render.request);
+  writer.PutNumber("frames", render.n_frames);
+  writer.PutNumber("channels", render.n_channels);
+  writer.PutNumber("images", render.images ? 1 : 0);
+  writer.PutNumber("movie", render.movie ? 1 : 0);
+  return writer.Finish();
+}
+
+absl::Status DecodeRender(std::string_view record, RenderSpec* render) {
+  RecordReader reader(record);
+  render->from_checkpoint = reader.Get("source") == "checkpoint";
+  render->source = {reader.Get("project"), reader.Get("id")};
+  if (reader.Has("step")) render->step = reader.GetNumber<uint32_t>("step");
+  render->model_blob = GetBlob(reader, "model");
+  render->capability = reader.Get("capability");
+  render->request = reader.Get("request");
+  render->n_frames = reader.GetNumber<uint32_t>("frames");
+  render->n_channels = reader.GetNumber<uint32_t>("channels");
+  render->images = reader.GetNumber<uint32_t>("images") != 0;
+  render->movie = reader.GetNumber<uint32_t>("movie") != 0;
+  if (render->n_frames > kMaxFrames) reader.Fail("frames");
+  return reader.status();
+}
+
+// Of each part the worker, the epoch and whether it is done; of each stored frame the index, the
+// depth's scale and the images.
+void PutRenderWork(RecordWriter& writer, const RenderWork& work) {
+  std::vector<std::string> parts, frames;
+  for (const RenderPart& part : work.parts) {
+    parts.insert(parts.end(), {part.worker, std::to_string(part.epoch), part.done ? "1" : "0"});
+  }
+  for (size_t i = 0; i < work.frames.size(); ++i) {
+    if (work.frames[i].images.empty()) continue;
+    RecordWriter frame;
+    frame.PutNumber("index", i);
+    frame.PutDouble("far", work.frames[i].far);
+    std::vector<std::string> images;
+    for (const BlobRef& image : work.frames[i].images) {
+      images.insert(images.end(), {image.sha256, std::to_string(image.byte_size)});
+    }
+    frame.PutList("images", images);
+    frames.push_back(frame.Finish());
+  }
+  writer.PutList("parts", parts);
+  writer.PutList("frames", frames);
+  writer.PutNumber("has_frames", work.frames.empty() ? 0 : 1);
+  if (work.movie.has_value()) PutBlob(writer, "movie", *work.movie);
+}
+
+void GetRenderWork(RecordReader& reader, const Job& job, RenderWork* work) {
+  const std::vector<std::string> parts = reader.GetList("parts");
+  for (size_t i = 0; i + 2 < parts.size(); i += 3) {
+    RenderPart part{parts[i], 0, parts[i + 2] == "1"};
+    if (!ParseNumber(parts[i + 1], &part.epoch)) reader.Fail("parts");
+    work->parts.push_back(std::move(part));
+  }
+  if (reader.GetNumber<uint32_t>("has_frames") != 0) work->frames.resize(job.render.n_frames);
+  for (const std::string& record : reader.GetList("frames")) {
+    RecordReader frame(record);
+    const auto index = frame.GetNumber<uint32_t>("index");
+    if (index >= work->frames.size()) return reader.Fail("frames");
+    work->frames[index].far = frame.GetDouble("far");
+    const std::vector<std::string> images = frame.GetList("images");
+    for (size_t i = 0; i + 1 < images.size(); i += 2) {
+      BlobRef image{images[i], 0};
+      if (!ParseNumber(images[i + 1], &image.byte_size)) reader.Fail("frames");
+      work->frames[index].images.push_back(std::move(image));
+    }
+    reader.Take(frame.status());
+  }
+  if (reader.Has("movie.sha256")) work->movie = GetBlob(reader, "movie");
+}
+
 std::string EncodeError(const JobError& error) {
   RecordWriter writer;
   if (error == JobError()) return {};
@@ -219,6 +301,10 @@ std::string EncodeJobBody(const Job& job) {
   PutConfig(writer, job.training.config);
   writer.Put("requested_config", job.training.requested_config);
   if (job.training.init.has_value()) writer.Put("init", EncodeInit(*job.training.init));
+  if (job.kind == JobKind::kRender) {
+    writer.Put("render", EncodeRender(job.render));
+    PutRenderWork(writer, job.render_work);
+  }
   writer.Put("request_id", job.request_id);
   if (job.priority != 0) writer.Put("priority", std::to_string(job.priority));
   writer.PutMap("labels", job.labels);
@@ -257,6 +343,10 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->training.requested_config = reader.Get("requested_config");
   if (reader.Has("init"))
     reader.Take(DecodeInit(reader.Get("init"), &job->training.init.emplace()));
+  if (job->kind == JobKind::kRender) {
+    reader.Take(DecodeRender(reader.Get("render"), &job->render));
+    GetRenderWork(reader, *job, &job->render_work);
+  }
   job->request_id = reader.Get("request_id");
   job->priority = reader.GetNumber<int>("priority");
   job->labels = reader.GetMap("labels");

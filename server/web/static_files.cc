@@ -26,6 +26,7 @@ constexpr std::array kTypes = {
 // because they are no `style` attributes.
 constexpr char kContentSecurityPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "media-src 'self' blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 std::string_view TypeOf(std::string_view name) {

@@ -145,6 +145,15 @@ class FakeServer final : public ServerLink, public BlobTransport {
     return {};
   }
 
+  CallResult CommitFrames(const v1::CommitFramesRequest& request,
+                          std::stop_token /*stop*/) override {
+    MutexLock lock(mu_);
+    if (away_) return {absl::StatusCode::kUnavailable, "away", ""};
+    if (!commit_result_.ok()) return commit_result_;
+    frame_commits_.push_back(request);
+    return {};
+  }
+
   // ---- BlobTransport.
   absl::Status Read(const v1::BlobRef& blob, const ReadChunk& sink, std::stop_token stop) override {
     std::string bytes;

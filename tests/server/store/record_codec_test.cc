@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "server/queue/render_work.h"
 #include "server/store/record_io.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
@@ -46,6 +47,31 @@ Job FullJob() {
   job.end_time = absl::FromUnixMicros(99);
   job.last_event_sequence = 1ull << 40;
   return job;
+}
+
+TEST(RecordCodecTest, RenderJobComesBackWithItsPartsAndFrames) {
+  Job job;
+  job.kind = JobKind::kRender;
+  job.render = {true,
+                {"default", "j-1"},
+                7,
+                QueueHarness::Blob("model"),
+                "render/ngp",
+                std::string("\x0a\x00", 2),
+                20,
+                2,
+                true,
+                true};
+  job.render_work = NewRenderWork(job.render);
+  job.render_work.parts[0] = {"worker-a", 3, false};
+  job.render_work.parts[1] = {"", 2, true};
+  job.render_work.frames[17] = {{QueueHarness::Blob("a"), QueueHarness::Blob("b")}, 0.1 + 0.2};
+  job.render_work.movie = QueueHarness::Blob("movie");
+  Job read;
+  ASSERT_THAT(DecodeJobBody(EncodeJobBody(job), &read), IsOk());
+  EXPECT_EQ(read.kind, JobKind::kRender);
+  EXPECT_EQ(read.render, job.render);
+  EXPECT_EQ(read.render_work, job.render_work);
 }
 
 TEST(RecordCodecTest, JobComesBackToTheBit) {

@@ -5,6 +5,7 @@ import { AdminService } from "../gen/nerf/v1/admin_service_pb";
 import { BlobService } from "../gen/nerf/v1/blob_service_pb";
 import type { BlobRef } from "../gen/nerf/v1/common_pb";
 import { ModelService } from "../gen/nerf/v1/model_service_pb";
+import { RenderJobService } from "../gen/nerf/v1/render_job_service_pb";
 import { RenderService } from "../gen/nerf/v1/render_service_pb";
 import { SceneService } from "../gen/nerf/v1/scene_service_pb";
 import { TrainingService } from "../gen/nerf/v1/training_service_pb";
@@ -38,6 +39,7 @@ export const admin = createClient(AdminService, transport);
 export const blobs = createClient(BlobService, transport);
 export const models = createClient(ModelService, transport);
 export const render = createClient(RenderService, transport);
+export const renderJobs = createClient(RenderJobService, transport);
 export const scenes = createClient(SceneService, transport);
 export const training = createClient(TrainingService, transport);
 

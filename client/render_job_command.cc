@@ -1,0 +1,250 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <system_error>
+#include <vector>
+
+#include "client/commands.h"
+#include "client/names.h"
+#include "client/paging.h"
+#include "client/progress_display.h"
+#include "client/render_job_flags.h"
+#include "client/resource_calls.h"
+#include "client/resource_printers.h"
+#include "client/session.h"
+#include "client/text_format.h"
+#include "client/text_table.h"
+#include "common/exit_code.h"
+#include "common/rpc/rpc_status.h"
+#include "common/status_macros.h"
+#include "fmt/format.h"
+#include "nerf/v1/render_job_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+using JobStub = v1::RenderJobService::Stub;
+
+constexpr absl::Duration kPollInterval = absl::Milliseconds(500);
+
+std::string StateOf(const v1::RenderJob& job) {
+  const std::string& name = v1::RenderJob::State_Name(job.state());
+  return name.empty() ? fmt::format("STATE_{}", static_cast<int>(job.state())) : name;
+}
+
+std::string FramesOf(const v1::RenderJob& job) {
+  return fmt::format("{}/{}", job.frames_done(), job.frame_count());
+}
+
+bool IsOver(const v1::RenderJob& job) {
+  return job.state() == v1::RenderJob::SUCCEEDED || job.state() == v1::RenderJob::FAILED ||
+         job.state() == v1::RenderJob::CANCELLED;
+}
+
+void PrintRenderJobs(const Printer& printer, const std::vector<v1::RenderJob>& jobs) {
+  if (printer.format == OutputFormat::kName) {
+    for (const v1::RenderJob& job : jobs) printer.out << PlainText(job.name()) << '\n';
+    return;
+  }
+  if (PrintJsonList(printer, jobs)) return;
+  TextTable table({"ID", "STATE", "FRAMES", "SIZE", "NAME"});
+  for (const v1::RenderJob& job : jobs) {
+    table.AddRow({ShortName(job.name()), StateOf(job), FramesOf(job),
+                  fmt::format("{}x{}", job.width(), job.height()), job.display_name()});
+  }
+  table.Print(printer.out);
+}
+
+void PrintRenderJob(const Printer& printer, const v1::RenderJob& job) {
+  if (printer.format == OutputFormat::kName) {
+    printer.out << PlainText(job.name()) << '\n';
+    return;
+  }
+  if (PrintJson(printer, job)) return;
+  TextFields fields;
+  fields.Add("name", job.name());
+  fields.Add("display name", job.display_name());
+  fields.Add("state", StateOf(job));
+  fields.Add("waits for", job.wait().message());
+  fields.Add("of", job.has_model() ? job.model() : job.checkpoint());
+  fields.Add("frames", FramesOf(job));
+  fields.Add("size", fmt::format("{}x{}", job.width(), job.height()));
+  for (const std::string& worker : job.workers()) fields.Add("worker", ShortName(worker));
+  if (job.has_movie_blob()) fields.Add("movie", FormatBytes(job.movie_blob().size_bytes()));
+  if (job.has_error()) fields.Add("error", job.error().message());
+  fields.Print(printer.out);
+}
+
+// Follows the job to its end. Errors: those of the calls; that of a job that failed.
+absl::StatusOr<v1::RenderJob> AwaitEnd(Session& session, const std::string& name) {
+  ProgressDisplay display(session.io(), session.flags().progress);
+  while (true) {
+    const auto job = CallByName<v1::RenderJobService>(session, name, &JobStub::GetRenderJob);
+    if (!job.ok() && !absl::IsUnavailable(job.status())) {
+      display.Clear();
+      return job.status();
+    }
+    if (job.ok()) {
+      const double n = std::max(1u, job->frame_count());
+      display.Update({.fraction = job->frames_done() / n,
+                      .label = fmt::format("render  {} frames", FramesOf(*job)),
+                      .details = StateOf(*job),
+                      .json = fmt::format(R"({{"event":"render_job","state":"{}","frames":{}}})",
+                                          StateOf(*job), job->frames_done())});
+    }
+    if (job.ok() && IsOver(*job)) {
+      display.Finish();
+      return *job;
+    }
+    if (!session.Sleep(kPollInterval)) {
+      display.Clear();
+      return session.TimeIsOver("before the render job ended");
+    }
+  }
+}
+
+// Writes the movie as `out`, or into the folder `out`, and the frames into the folder.
+absl::Status Download(Session& session, const v1::RenderJob& job, const std::string& out) {
+  BlobClient blobs = session.Blobs();
+  const bool is_folder = job.frames_size() > 0 || !out.ends_with(".mp4");
+  if (is_folder) {
+    std::error_code error;
+    std::filesystem::create_directories(out, error);
+    if (error) return absl::InternalError(fmt::format("{}: {}", out, error.message()));
+  }
+  if (job.has_movie_blob()) {
+    const std::string path = is_folder ? out + "/movie.mp4" : out;
+    NERF_RETURN_IF_ERROR(blobs.DownloadToFile(job.movie_blob(), path, session.stop()));
+    session.printer().out << path << '\n';
+  }
+  for (const v1::RenderedFrame& frame : job.frames()) {
+    for (int i = 0; i < frame.images_size(); ++i) {
+      const std::string channel =
+          i < job.channels_size() ? v1::RenderChannel_Name(job.channels(i)) : "RGB";
+      const std::string path = fmt::format("{}/frame_{:05}_{}.png", out, frame.index(), channel);
+      NERF_RETURN_IF_ERROR(blobs.DownloadToFile(frame.images(i), path, session.stop()));
+      session.printer().out << path << '\n';
+    }
+  }
+  return absl::OkStatus();
+}
+
+int EndOf(Session& session, const absl::StatusOr<v1::RenderJob>& job, const std::string& out) {
+  if (!job.ok()) return session.Fail(job.status());
+  if (job->state() != v1::RenderJob::SUCCEEDED) {
+    session.SayError(fmt::format("{} is {}{}", ShortName(job->name()), StateOf(*job),
+                                 job->has_error() ? ": " + job->error().message() : ""));
+    return kJobFailed;
+  }
+  if (out.empty()) {
+    PrintRenderJob(session.printer(), *job);
+    return kOk;
+  }
+  const absl::Status written = Download(session, *job, out);
+  return written.ok() ? kOk : session.Fail(written);
+}
+
+int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
+                    const std::string& out) {
+  const auto request = BuildRenderJobRequest(flags, session.flags().project, *session.io().random);
+  if (!request.ok()) return session.FailUsage(request.status());
+  const auto stub = session.Stub<v1::RenderJobService>();
+  const auto job = session.Call(*stub, &JobStub::CreateRenderJob, *request);
+  if (!job.ok()) return session.Fail(job.status());
+  if (wait || !out.empty()) return EndOf(session, AwaitEnd(session, job->name()), out);
+  PrintRenderJob(session.printer(), *job);
+  session.SayNext(
+      fmt::format("nerfctl render-job fetch {} --out movie.mp4", ShortName(job->name())));
+  return kOk;
+}
+
+int FetchRenderJob(Session& session, const std::string& text, const std::string& out) {
+  const auto name = ExpandName(ResourceKind::kRenderJob, text, session.flags().project);
+  if (!name.ok()) return session.FailUsage(name.status());
+  return EndOf(session, AwaitEnd(session, *name), out);
+}
+
+int ShowRenderJob(Session& session, const std::string& text) {
+  return ShowResource<v1::RenderJobService>(session, ResourceKind::kRenderJob, text,
+                                            &JobStub::GetRenderJob, PrintRenderJob);
+}
+
+int CancelRenderJob(Session& session, const std::string& text) {
+  return ShowResource<v1::RenderJobService>(session, ResourceKind::kRenderJob, text,
+                                            &JobStub::CancelRenderJob, PrintRenderJob);
+}
+
+int ListRenderJobs(Session& session, int limit) {
+  return ListResources<v1::RenderJobService>(session, limit, &JobStub::ListRenderJobs,
+                                             &v1::ListRenderJobsResponse::mutable_render_jobs,
+                                             PrintRenderJobs);
+}
+
+int RemoveRenderJobs(Session& session, const std::vector<std::string>& texts) {
+  return RemoveResources<v1::RenderJobService>(session, ResourceKind::kRenderJob, texts,
+                                               &JobStub::DeleteRenderJob);
+}
+
+}  // namespace
+
+void AddRenderJobCommands(CLI::App& app, Command* selected) {
+  CLI::App* group = app.add_subcommand("render-job", "Movies and frames along a camera path");
+  group->require_subcommand(1);
+  group->footer("Example:\n  nerfctl render-job create mic --frames 120 --out movie.mp4");
+
+  CLI::App* create = group->add_subcommand("create", "Queue a render job of a model or a job");
+  auto flags = std::make_shared<RenderJobFlags>();
+  auto wait = std::make_shared<bool>(false);
+  auto out = std::make_shared<std::string>();
+  AddRenderJobFlags(*create, flags.get());
+  create->add_flag("--wait", *wait, "Follow the job to its end");
+  create->add_option("--out", *out, "Wait, then write the movie (.mp4), or all into this folder");
+  create->footer(
+      "Examples:\n"
+      "  nerfctl render-job create mic --frames 120 --out movie.mp4\n"
+      "  nerfctl render-job create --job j-7f3k2c81 --path spiral --no-movie --out frames");
+  create->callback(
+      [=] { *selected = [=](Session& s) { return CreateRenderJob(s, *flags, *wait, *out); }; });
+
+  CLI::App* ls = group->add_subcommand("ls", "List render jobs, newest first");
+  auto limit = AddLimitFlag(*ls);
+  ls->footer("Example:\n  nerfctl render-job ls --limit 5");
+  ls->callback([=] { *selected = [limit](Session& s) { return ListRenderJobs(s, *limit); }; });
+
+  struct Verb {
+    const char* name;
+    const char* text;
+    int (*run)(Session&, const std::string&);
+  };
+  for (const Verb& verb : {Verb{"show", "Show one render job", ShowRenderJob},
+                           Verb{"cancel", "Stop a render job for good", CancelRenderJob}}) {
+    CLI::App* command = group->add_subcommand(verb.name, verb.text);
+    command->footer(fmt::format("Example:\n  nerfctl render-job {} r-7f3k2c81", verb.name));
+    auto name = std::make_shared<std::string>();
+    command->add_option("render_job", *name, "Name of the render job")->required();
+    command->callback(
+        [=, run = verb.run] { *selected = [=](Session& s) { return run(s, *name); }; });
+  }
+
+  CLI::App* fetch = group->add_subcommand("fetch", "Wait for a render job and download its files");
+  auto fetched = std::make_shared<std::string>();
+  auto target = std::make_shared<std::string>(".");
+  fetch->add_option("render_job", *fetched, "Name of the render job")->required();
+  fetch->add_option("--out", *target, "The movie's file (.mp4), or a folder")
+      ->capture_default_str();
+  fetch->footer("Example:\n  nerfctl render-job fetch r-7f3k2c81 --out movie.mp4");
+  fetch->callback(
+      [=] { *selected = [=](Session& s) { return FetchRenderJob(s, *fetched, *target); }; });
+
+  CLI::App* rm = group->add_subcommand("rm", "Delete finished render jobs with their files");
+  auto removed = std::make_shared<std::vector<std::string>>();
+  rm->add_option("render_job", *removed, "Names of render jobs")->required();
+  rm->footer("Example:\n  nerfctl render-job rm r-7f3k2c81");
+  rm->callback(
+      [=] { *selected = [removed](Session& s) { return RemoveRenderJobs(s, *removed); }; });
+}
+
+}  // namespace nerf

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "nerf/v1/render_job_service.pb.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nerf {
+
+// What `render-job create` is asked for.
+struct RenderJobFlags {
+  std::string model, job;  // one of them; `job` also as JOB/STEP
+  std::string path = "orbit", keyframes;
+  unsigned frames = 120;
+  unsigned width = 640, height = 480;
+  double fps = 30;
+  std::string channels = "rgb";
+  std::string name, id;
+  bool loop = false, no_movie = false, images = false;
+};
+
+void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags);
+
+// The request, with keyframes read from their file. Errors: InvalidArgument; those of the file.
+absl::StatusOr<v1::CreateRenderJobRequest> BuildRenderJobRequest(const RenderJobFlags& flags,
+                                                                 const std::string& project,
+                                                                 RandomSource& random);
+
+// The keyframes of a text {"keyframes": [{"transform_matrix": [[4 numbers] x 4], "fov": degrees}]}.
+// InvalidArgument that names what is wrong.
+absl::StatusOr<v1::KeyframePath> ParseKeyframes(const std::string& text);
+
+}  // namespace nerf

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "nerf/v1/worker_service.pb.h"
+#include "worker/blob_cache.h"
+
+namespace nerf {
+
+// Whether this machine has an ffmpeg that encodes H.264: tried on two small frames.
+bool CanMakeMovies(const std::string& folder);
+
+// Writes the frames as an MP4 file (H.264, yuv420p, index in front, so that it plays while it
+// loads). Frames go to ffmpeg through a pipe, one by one; odd sides get a row or column of black.
+// Errors: those of the cache; Internal with ffmpeg's words; Cancelled.
+absl::Status MakeMovie(const v1::MovieTask& task, const std::string& path, BlobCache& cache,
+                       const std::stop_token& stop);
+
+}  // namespace nerf

@@ -1,0 +1,141 @@
+#include "worker/part_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/error_reason.h"
+#include "common/logging.h"
+#include "common/rpc/blob_client.h"
+#include "common/rpc/rpc_status.h"
+#include "common/status_macros.h"
+
+namespace nerf {
+
+PartRun::PartRun(PartRunOptions options, JobContext context, v1::DesiredJob grant,
+                 std::string folder)
+    : options_(options),
+      context_(std::move(context)),
+      grant_(std::move(grant)),
+      folder_(std::move(folder)),
+      key_(fmt::format("{}@{}", grant_.training_job(), grant_.lease_epoch())),
+      next_try_(context_.clock.Now()),
+      retry_(options_.retry) {
+  report_.set_training_job(grant_.training_job());
+  report_.set_lease_epoch(grant_.lease_epoch());
+  report_.set_part(grant_.part());
+  report_.set_phase(v1::JobReport::PREPARING);
+}
+
+PartRun::~PartRun() {
+  stop_.request_stop();
+  context_.tasks.Run(
+      Lane::kFetch,
+      [folder = folder_] {
+        std::error_code ignored;
+        std::filesystem::remove_all(folder, ignored);
+      },
+      [] {});
+}
+
+void PartRun::InBackground(Lane lane, std::function<CallResult()> work,
+                           std::function<void(const CallResult&)> done) {
+  auto result = std::make_shared<CallResult>();
+  context_.tasks.Run(
+      lane, [result, work = std::move(work)] { *result = work(); },
+      [self = weak_from_this(), result, done = std::move(done)] {
+        const auto run = self.lock();
+        if (run != nullptr && run->stage_ < Stage::kFinal) done(*result);
+      });
+}
+
+std::optional<absl::Duration> PartRun::PauseAfter(const CallResult& failure) {
+  if (failure.reason == reason::kLeaseFenced || failure.code == absl::StatusCode::kNotFound) {
+    LogWarning("the lease is lost, abandoning the part",
+               {{"job", name()}, {"part", grant_.part()}, {"error", failure.message}});
+    Abandon();
+    return std::nullopt;
+  }
+  if (const auto pause = retry_.After(failure); pause.has_value()) {
+    LogWarning("a part of a render job cannot go on, trying again",
+               {{"job", name()}, {"part", grant_.part()}, {"error", failure.message}});
+    return pause;
+  }
+  if (failure.reason == reason::kWorkerExhausted) {
+    Release(/*in_hurry=*/false);  // another worker may have room
+  } else {
+    Fail(ToStatus(failure));
+  }
+  return std::nullopt;
+}
+
+void PartRun::Finish(v1::JobReport::Phase phase) {
+  if (stage_ >= Stage::kFinal) return;
+  stage_ = Stage::kFinal;
+  stop_.request_stop();
+  report_.set_phase(phase);
+  LogInfo("part of a render job ended here",
+          {{"job", name()}, {"part", grant_.part()}, {"phase", v1::JobReport::Phase_Name(phase)}});
+  context_.report_changed();
+}
+
+void PartRun::Fail(const absl::Status& error) {
+  *report_.mutable_error() = ToRpcStatus(error);
+  StopEngine();
+  Finish(v1::JobReport::FAILED);
+}
+
+void PartRun::Cancel() {
+  if (ending()) return;
+  StopEngine();
+  Finish(v1::JobReport::CANCELLED);
+}
+
+void PartRun::Release(bool /*in_hurry*/) {
+  if (ending()) return;
+  StopEngine();
+  Finish(v1::JobReport::RELEASED);
+}
+
+void PartRun::Abandon() {
+  if (stage_ == Stage::kGone) return;
+  StopEngine();
+  stop_.request_stop();
+  stage_ = Stage::kGone;
+}
+
+void PartRun::OnEngineExit(const EngineExit& exit, bool shared) {
+  if (allowed_silence() == absl::InfiniteDuration() || ending()) return;
+  report_.set_shared_engine(shared);
+  OnEngineHopeless(exit.Describe());
+}
+
+void PartRun::OnEngineHopeless(const std::string& why) {
+  if (ending()) return;
+  *report_.mutable_error() = ToRpcStatus(
+      WithReason(absl::UnavailableError(fmt::format("the engine process ended: {}", why)),
+                 reason::kEngineCrashed));
+  Finish(v1::JobReport::ENGINE_CRASHED);
+}
+
+v1::CommitFramesRequest PartRun::NewCommit() const {
+  v1::CommitFramesRequest request;
+  request.set_render_job(name());
+  request.set_lease_epoch(lease_epoch());
+  request.set_part(grant_.part());
+  request.set_worker_id(context_.worker_id);
+  return request;
+}
+
+absl::StatusOr<v1::BlobRef> UploadOwnFile(BlobTransport& blobs, const std::string& path,
+                                          const std::stop_token& stop) {
+  auto blob = BlobOfFile(path);
+  if (absl::IsNotFound(blob.status())) return absl::DataLossError(blob.status().message());
+  NERF_RETURN_IF_ERROR(blob.status());
+  NERF_RETURN_IF_ERROR(blobs.Upload(path, *blob, stop));
+  return blob;
+}
+
+}  // namespace nerf

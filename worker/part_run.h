@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "worker/call_result.h"
+#include "worker/leased_run.h"
+#include "worker/retry.h"
+
+namespace nerf {
+
+struct PartRunOptions {
+  RetryOptions retry;  // of a failed fetch or commit
+  // An engine that is silent for this long while it renders hangs.
+  absl::Duration render_silence = absl::Minutes(10);
+};
+
+// What both kinds of parts of a render job share: the report, its end, and what follows from a
+// failed call.
+//
+//   kFetching -> kWaiting -> kWorking -> kFinal -> (forgotten)
+//                                    \-> kGone (the lease belongs to another worker)
+class PartRun : public LeasedRun, public std::enable_shared_from_this<PartRun> {
+ public:
+  // `folder` belongs to the run and does not exist yet. `grant` is a RENDER order.
+  PartRun(PartRunOptions options, JobContext context, v1::DesiredJob grant, std::string folder);
+  ~PartRun() override;
+
+  void Cancel() override;
+  void Release(bool in_hurry) override;
+  void Abandon() override;
+  void OnEngineExit(const EngineExit& exit, bool shared) override;
+  void OnEngineHopeless(const std::string& why) override;
+
+  const std::string& name() const override { return grant_.training_job(); }
+  uint64_t lease_epoch() const override { return grant_.lease_epoch(); }
+  const std::string& key() const override { return key_; }
+  bool is_final() const override { return stage_ == Stage::kFinal; }
+  bool in_engine() const override { return false; }
+  bool abandoned() const override { return stage_ == Stage::kGone; }
+  bool ending() const override { return stage_ >= Stage::kFinal; }
+  absl::Duration allowed_silence() const override { return absl::InfiniteDuration(); }
+  const v1::JobReport& report() const override { return report_; }
+
+ protected:
+  enum class Stage { kFetching, kWaiting, kWorking, kFinal, kGone };
+
+  // Runs `work` in the background, then `done` with its result unless the run is gone or final.
+  void InBackground(Lane lane, std::function<CallResult()> work,
+                    std::function<void(const CallResult&)> done);
+  // A call has failed: the pause before it is tried again. Otherwise the run ends with this:
+  // abandoned, handed back or failed.
+  std::optional<absl::Duration> PauseAfter(const CallResult& failure);
+  void Finish(v1::JobReport::Phase phase);
+  void Fail(const absl::Status& error);
+  // The request of a commit, without frames.
+  v1::CommitFramesRequest NewCommit() const;
+  // The engine is to forget what it was asked for.
+  virtual void StopEngine() {}
+
+  const PartRunOptions options_;
+  const JobContext context_;
+  const v1::DesiredJob grant_;
+  const std::string folder_, key_;
+  Stage stage_ = Stage::kFetching;
+  v1::JobReport report_;
+  std::stop_source stop_;  // of all background work
+  SteadyTime next_try_;    // of a failed call
+
+ private:
+  Retry retry_;
+};
+
+// Uploads a file of this worker. A missing file is DATA_LOSS: NOT_FOUND would be the server's word
+// for a job that it does not know.
+absl::StatusOr<v1::BlobRef> UploadOwnFile(BlobTransport& blobs, const std::string& path,
+                                          const std::stop_token& stop);
+
+}  // namespace nerf
