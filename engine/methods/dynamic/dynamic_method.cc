@@ -1,5 +1,6 @@
 #include "engine/methods/dynamic/dynamic_step.h"
 #include "engine/train/method.h"
+#include "engine/train/step_bench.h"
 
 namespace nerf {
 
@@ -18,6 +19,9 @@ class DynamicMethodImpl final : public Method {
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {
     return LoadDynamicModel(file, config, geometry);
+  }
+  std::vector<Bench> Benches(const Scene& scene) const override {
+    return {StepBench("dynamic_step", *this, scene, 200)};
   }
 };
 

@@ -6,6 +6,7 @@
 #include "engine/methods/mlp/steps.h"
 #include "engine/train/method.h"
 #include "engine/train/occupancy_file.h"
+#include "engine/train/step_bench.h"
 
 namespace nerf {
 
@@ -31,6 +32,9 @@ class MlpMethodImpl final : public Method {
     NERF_ASSIGN_OR_RETURN(OccupancyGrid grid,
                           LoadModelGrid(file, geometry, config.grid_resolution));
     return NewMlpGridModel(config, geometry, std::move(parameters), std::move(grid));
+  }
+  std::vector<Bench> Benches(const Scene& scene) const override {
+    return {StepBench("mlp_step", *this, scene, 32)};
   }
 };
 

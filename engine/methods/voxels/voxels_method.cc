@@ -1,5 +1,6 @@
 #include "engine/methods/voxels/voxels_step.h"
 #include "engine/train/method.h"
+#include "engine/train/step_bench.h"
 
 namespace nerf {
 
@@ -18,6 +19,9 @@ class VoxelsMethodImpl final : public Method {
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {
     return LoadVoxelsModel(file, config, geometry);
+  }
+  std::vector<Bench> Benches(const Scene& scene) const override {
+    return {StepBench("voxels_step", *this, scene, 100)};
   }
 };
 
