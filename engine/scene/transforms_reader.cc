@@ -236,7 +236,9 @@ class TransformsFile {
     }
     if (first_frame.is_object() && first_frame.contains("time")) {
       listed_.warnings.push_back(absl::StrCat(
-          out_.file, ": time is ignored: the scene is trained as if nothing in it moved"));
+          out_.file,
+          ": frames have a time, which only method dynamic uses; to the others nothing "
+          "moves"));
     }
     const auto shutter = root.find("rolling_shutter");
     if (shutter != root.end()) {

@@ -95,6 +95,7 @@ std::vector<CaptureView> CaptureViewsOf(std::span<const View> views) {
   for (size_t i = 0; i < n; ++i) {
     const View& view = views[i * views.size() / n];
     capture.push_back({view.file, view.camera});
+    capture.back().camera.time = 0;  // not stored
   }
   return capture;
 }

@@ -14,7 +14,7 @@ namespace nerf {
 // A photograph that was trained on: its name and its camera.
 struct CaptureView {
   std::string file;  // relative to the data set's folder
-  Camera camera;     // training frame
+  Camera camera;     // training frame; its time is 0
   bool operator==(const CaptureView&) const = default;
 };
 
