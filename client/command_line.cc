@@ -88,6 +88,8 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddRenderJobCommands(app, command);
   AddWorkerCommands(app, command);
   AddBackupCommand(app, command);
+  AddTokenCommands(app, command);
+  AddLoginCommands(app, command);
   AddDoctorCommand(app, command);
   AddCompletionCommand(app, command);
   AddHelpCommand(app, command);

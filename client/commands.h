@@ -24,6 +24,8 @@ void AddRenderCommand(CLI::App& app, Command* selected);
 void AddRenderJobCommands(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);
 void AddBackupCommand(CLI::App& app, Command* selected);
+void AddLoginCommands(CLI::App& app, Command* selected);
+void AddTokenCommands(CLI::App& app, Command* selected);
 void AddDoctorCommand(CLI::App& app, Command* selected);
 void AddCompletionCommand(CLI::App& app, Command* selected);
 void AddHelpCommand(CLI::App& app, Command* selected);

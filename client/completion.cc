@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/access.h"
 #include "client/command_table.h"
 #include "client/resource_ids.h"
 #include "client/session.h"
@@ -194,6 +195,9 @@ int RunComplete(CLI::App& root, const std::vector<std::string>& words, const Io&
   GlobalFlags flags;
   flags.server = GlobalValue(words, "--server", "NERFCTL_SERVER", flags.server);
   flags.project = GlobalValue(words, "--project", "NERFCTL_PROJECT", flags.project);
+  const GlobalFlags defaults;
+  ApplyContext(flags.server != defaults.server, flags.project != defaults.project, &flags)
+      .IgnoreError();
   flags.timeout = kMaxWait;
   flags.quiet = true;
   Session session(flags, io);

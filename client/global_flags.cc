@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/access.h"
 #include "client/io.h"
 #include "client/names.h"
 #include "client/session.h"
@@ -45,12 +46,25 @@ ProgressMode AutomaticProgress(const GlobalFlags& flags, const Io& io) {
 }  // namespace
 
 void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw) {
-  app.add_option("--server", raw->flags.server, "Address of nerfd")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
-  app.add_option("--project", raw->flags.project, "Project that short ids belong to")
-      ->type_name("ID")
-      ->capture_default_str();
+  raw->server_option = app.add_option("--server", raw->flags.server, "Address of nerfd")
+                           ->type_name("HOST:PORT")
+                           ->capture_default_str();
+  app.add_option("--context", raw->flags.context, "Server of `nerfctl login` to use")
+      ->type_name("NAME");
+  app.add_option("--token-file", raw->flags.token_file,
+                 "File with the token to show; default: the token of this user's nerfd")
+      ->type_name("FILE");
+  app.add_option("--ca", raw->flags.tls.ca, "Use TLS, and trust this CA: a file in PEM, or system")
+      ->type_name("FILE");
+  app.add_option("--tls-cert", raw->flags.tls.cert, "Certificate to show to the server")
+      ->type_name("FILE");
+  app.add_option("--tls-key", raw->flags.tls.key, "Key of that certificate")->type_name("FILE");
+  app.add_flag("--insecure", raw->flags.insecure,
+               "Send the token without TLS to another machine, too");
+  raw->project_option =
+      app.add_option("--project", raw->flags.project, "Project that short ids belong to")
+          ->type_name("ID")
+          ->capture_default_str();
   CLI::Option* output =
       app.add_option("-o,--output", raw->output, "Form of the result: table, json, jsonl or name")
           ->type_name("FORM")
@@ -87,6 +101,8 @@ absl::StatusOr<GlobalFlags> ResolveGlobalFlags(const RawGlobalFlags& raw, const 
   }
   flags.color =
       io.out_is_terminal && !io.dumb_terminal && !raw.no_color && !IsSetInEnvironment("NO_COLOR");
+  NERF_RETURN_IF_ERROR(
+      ApplyContext(raw.server_option->count() > 0, raw.project_option->count() > 0, &flags));
   NERF_RETURN_IF_ERROR(CheckServerAddress(flags.server));
   NERF_RETURN_IF_ERROR(ProjectName(flags.project).status());
   return flags;

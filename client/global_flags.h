@@ -4,10 +4,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/tls.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace nerf {
 
@@ -20,6 +22,11 @@ enum class ProgressMode { kBar, kPlain, kJson, kNone };
 struct GlobalFlags {
   std::string server = "127.0.0.1:50051";
   std::string project = "default";
+  std::string context;        // as typed; ApplyContext fills in what it holds
+  std::string token_file;     // empty: see ResolveToken
+  std::string context_token;  // of the context
+  TlsFiles tls;               // without any: no TLS
+  bool insecure = false;      // send the token without TLS beyond this machine, too
   OutputFormat output = OutputFormat::kTable;
   ProgressMode progress = ProgressMode::kPlain;
   bool quiet = false;
@@ -37,6 +44,9 @@ struct RawGlobalFlags {
   std::string timeout;
   bool json = false;
   bool no_color = false;
+  // Whether the context may replace them.
+  const CLI::Option* server_option = nullptr;
+  const CLI::Option* project_option = nullptr;
 };
 
 void AddGlobalFlags(CLI::App& app, RawGlobalFlags* raw);

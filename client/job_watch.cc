@@ -142,7 +142,8 @@ class JobWatcher {
     request.set_name(name_);
     request.set_resume_token(token_);
     grpc::ClientContext context;
-    PrepareCall(session_.TimeLeft(), "", &context);
+    if (!session_.token().ok()) return session_.token().status();
+    PrepareCall(session_.TimeLeft(), *session_.token(), &context);
     const std::stop_callback cancel(session_.stop(), [&context] { context.TryCancel(); });
     const auto reader = stub_->WatchTrainingJob(&context, request);
     v1::WatchTrainingJobResponse message;

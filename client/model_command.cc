@@ -56,7 +56,8 @@ int DownloadModel(Session& session, const std::string& text, const std::string& 
   const std::string& path = *file;
   const auto model = CallByName<v1::ModelService>(session, *name, &ModelStub::GetModel);
   if (!model.ok()) return session.Fail(model.status());
-  const absl::Status status = session.Blobs().DownloadToFile(model->blob(), path, session.stop());
+  const absl::Status status =
+      session.Blobs(model->name()).DownloadToFile(model->blob(), path, session.stop());
   if (!status.ok()) return session.Fail(status);
   PrintDone(session.printer(), path,
             fmt::format("model {} in {}", ShortName(model->name()), PlainText(path)));

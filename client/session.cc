@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "client/access.h"
 #include "client/error_printer.h"
 #include "client/interrupt.h"
 #include "client/names.h"
@@ -67,8 +68,22 @@ Printer Session::printer() const {
 std::stop_token Session::stop() const { return io_.interrupt->token(); }
 
 const std::shared_ptr<grpc::Channel>& Session::channel() {
-  if (channel_ == nullptr) channel_ = MakeChannel({.address = flags_.server});
+  if (channel_ != nullptr) return channel_;
+  ChannelOptions options;
+  options.address = ConnectTarget(flags_);
+  if (UsesTls(flags_.tls)) {
+    auto credentials = ClientTls(flags_.tls);
+    tls_status_ = credentials.status();
+    if (credentials.ok()) options.credentials = *std::move(credentials);
+  }
+  token();
+  channel_ = MakeChannel(options);
   return channel_;
+}
+
+const absl::StatusOr<std::string>& Session::token() {
+  if (!token_.has_value()) token_ = ResolveToken(flags_);
+  return *token_;
 }
 
 absl::Duration Session::TimeLeft(absl::Duration limit) const {
@@ -88,9 +103,11 @@ absl::Duration Session::WorkLimit() const {
 absl::Status Session::CallWith(absl::Duration limit,
                                const std::function<grpc::Status(grpc::ClientContext*)>& call) {
   if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
+  if (!tls_status_.ok()) return tls_status_;
+  if (!token().ok()) return token().status();
   const absl::Duration allowed = TimeLeft(limit);
   grpc::ClientContext context;
-  PrepareCall(allowed, "", &context);
+  PrepareCall(allowed, *token(), &context);
   absl::Status status;
   {
     const std::stop_callback cancel(stop(), [&context] { context.TryCancel(); });
@@ -108,9 +125,18 @@ absl::Status Session::CallWith(absl::Duration limit,
   return status;
 }
 
-BlobClient Session::Blobs() {
+BlobClient Session::Blobs(std::string_view resource) {
   BlobClientOptions options;
   options.time_left = [this] { return TimeLeft(); };
+  if (token().ok()) options.token = *token();
+  options.project = flags_.project;
+  constexpr std::string_view kPrefix = "projects/";
+  if (resource.starts_with(kPrefix)) {
+    options.project = resource.substr(kPrefix.size());
+    options.project = options.project.substr(0, options.project.find('/'));
+  }
+  // Servers before projects had tokens know no other names.
+  if (options.project == "default") options.project.clear();
   return BlobClient(channel(), std::move(options));
 }
 
@@ -179,6 +205,9 @@ int Session::Fail(const absl::Status& status) {
                 ? TimeIsOver("before everything was transferred")
                 : status);
   if (why.has_value()) SayWhatExists(*why);
+  if (absl::IsUnauthenticated(status)) {
+    SayError("  `nerfctl login` keeps a token; a server's admin.token is in its data folder");
+  }
   // A wrong field comes from a flag or from a file.
   if (why.has_value() && why->reason == reason::kFieldInvalid) {
     const std::vector<FieldViolation> violations = GetFieldViolations(status);

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -42,6 +43,8 @@ class Session {
 
   // Connects on first use. Requires: CheckServerAddress(flags().server).ok().
   const std::shared_ptr<grpc::Channel>& channel();
+  // What every call shows; empty without one. Resolved on first use.
+  const absl::StatusOr<std::string>& token();
   template <typename Service>
   std::unique_ptr<typename Service::Stub> Stub() {
     return Service::NewStub(channel());
@@ -68,7 +71,8 @@ class Session {
   absl::Duration WorkLimit() const;
 
   // Moves blobs within --timeout.
-  BlobClient Blobs();
+  // The blobs of the project of a resource's name; without one, of --project.
+  BlobClient Blobs(std::string_view resource = "");
 
   // The remaining part of --timeout, at most `limit`.
   absl::Duration TimeLeft(absl::Duration limit = absl::InfiniteDuration()) const;
@@ -100,6 +104,8 @@ class Session {
   const Io io_;
   const SteadyTime start_;
   std::shared_ptr<grpc::Channel> channel_;
+  std::optional<absl::StatusOr<std::string>> token_;
+  absl::Status tls_status_;  // of channel_
 };
 
 // A server that shuts down ends calls with CANCELLED. For a caller that did not cancel, this means

@@ -36,4 +36,12 @@ std::string DefaultCacheDir() {
   return FolderFrom("XDG_CACHE_HOME", Home() + "/.cache") + "/nerf-worker";
 }
 
+std::string DefaultStateDir() {
+  return FolderFrom("XDG_STATE_HOME", Home() + "/.local/state") + "/nerfd";
+}
+
+std::string DefaultConfigDir() {
+  return FolderFrom("XDG_CONFIG_HOME", Home() + "/.config") + "/nerfd";
+}
+
 }  // namespace nerf

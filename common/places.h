@@ -16,5 +16,10 @@ std::string ProgramBesideThis(std::string_view name);
 std::string DefaultDataDir();
 // The same for a worker's cache: $XDG_CACHE_HOME/nerf-worker, else $HOME/.cache/nerf-worker.
 std::string DefaultCacheDir();
+// For what one user's programs tell each other: $XDG_STATE_HOME/nerfd, else
+// $HOME/.local/state/nerfd.
+std::string DefaultStateDir();
+// For what a user sets up: $XDG_CONFIG_HOME/nerfd, else $HOME/.config/nerfd.
+std::string DefaultConfigDir();
 
 }  // namespace nerf

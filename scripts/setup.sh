@@ -9,7 +9,8 @@ build_packages=(
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libhwy-dev libpng-dev libturbojpeg0-dev nlohmann-json3-dev
   libcli11-dev libfmt-dev libspdlog-dev libssl-dev libsqlite3-dev prometheus-cpp-dev
-  libboost1.81-dev libchafa-dev libglib2.0-dev libgloo-dev
+  libboost1.81-dev libchafa-dev libglib2.0-dev libgloo-dev libseccomp-dev libjose-dev
+  libjansson-dev
 )
 # LibTorch is for the tests and `--method ngp-autograd` only; libopenblas0 replaces the slow
 # reference BLAS.

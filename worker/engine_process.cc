@@ -19,12 +19,15 @@
 #include "common/file_io.h"
 #include "common/logging.h"
 #include "common/mutex.h"
+#include "common/status_macros.h"
 #include "engine/protocol/line_splitter.h"
 
 namespace nerf {
 namespace {
 
 constexpr int kEngineFd = 3;
+// Exit code of a child that could not restrict itself.
+constexpr int kNoSandbox = 126;
 // Limits of the lines that wait for Take. Above them the socket is not read.
 constexpr size_t kMaxWaitingLines = 256;
 constexpr size_t kMaxWaitingBytes = size_t{4} << 20;
@@ -253,6 +256,8 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
   UniqueFd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup.ok()) return ErrnoToStatus(errno, "eventfd");
 
+  NERF_ASSIGN_OR_RETURN(const EngineSandbox sandbox,
+                        EngineSandbox::Build(options_.sandbox, options_.program));
   // Allocates before the fork: the child may only make async-signal-safe calls.
   std::vector<char*> argv = {const_cast<char*>(options_.program.c_str())};
   for (const std::string& argument : options_.arguments) {
@@ -261,7 +266,7 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
   argv.push_back(nullptr);
   const pid_t parent = getpid();
   const int their_fd = theirs.get();
-  const auto fork_child = [&argv, parent, their_fd]() -> pid_t {
+  const auto fork_child = [&argv, &sandbox, parent, their_fd]() -> pid_t {
     const pid_t pid = fork();
     if (pid != 0) return pid;
     setpgid(0, 0);
@@ -277,7 +282,8 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
     } else if (dup2(their_fd, kEngineFd) < 0) {
       _exit(127);
     }
-    execv(argv[0], argv.data());
+    if (!sandbox.Apply()) _exit(kNoSandbox);
+    execve(argv[0], argv.data(), sandbox.environment());
     _exit(127);
   };
   auto process =

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "worker/engine.h"
+#include "worker/engine_sandbox.h"
 
 namespace nerf {
 
 struct EngineProcessOptions {
   std::string program;                 // path of nerf-engine
   std::vector<std::string> arguments;  // after argv[0], e.g. serve --device cpu
+  EngineSandboxOptions sandbox = {};
 };
 
 // Runs `nerf-engine serve` as a child process with one end of a socket pair as file descriptor 3,

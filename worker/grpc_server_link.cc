@@ -9,6 +9,7 @@
 
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/metadata.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
@@ -53,10 +54,11 @@ class GrpcServerLink::StreamReactor final
   StreamReactor(std::shared_ptr<grpc::Channel> channel, Listener listener)
       : stub_(v1::WorkerService::NewStub(std::move(channel))), listener_(std::move(listener)) {}
 
-  void Start(const std::string& token) {
+  void Start(const std::string& token, const std::string& worker_key) {
     self_ = shared_from_this();
     // No deadline: a stream lives as long as the worker. Keepalive detects a dead connection.
     PrepareCall(absl::InfiniteDuration(), token, &context_);
+    if (!worker_key.empty()) context_.AddMetadata(kWorkerKeyMetadata, worker_key);
     stub_->async()->Synchronize(&context_, this);
     AddHold();
     StartRead(&incoming_);
@@ -133,8 +135,11 @@ class GrpcServerLink::StreamReactor final
   bool reading_ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-GrpcServerLink::GrpcServerLink(std::shared_ptr<grpc::Channel> channel, std::string token_file)
-    : channel_(std::move(channel)), token_file_(std::move(token_file)) {}
+GrpcServerLink::GrpcServerLink(std::shared_ptr<grpc::Channel> channel, std::string token_file,
+                               std::string worker_key)
+    : channel_(std::move(channel)),
+      token_file_(std::move(token_file)),
+      worker_key_(std::move(worker_key)) {}
 
 GrpcServerLink::~GrpcServerLink() {
   if (stream_ == nullptr) return;
@@ -146,7 +151,7 @@ void GrpcServerLink::Open(Listener listener) {
   stream_ = std::make_shared<StreamReactor>(channel_, std::move(listener));
   const absl::StatusOr<std::string> token = Token(token_file_);
   if (token.ok()) {
-    stream_->Start(*token);
+    stream_->Start(*token, worker_key_);
   } else {
     stream_->Fail(ToCallResult(token.status()));
   }
@@ -167,6 +172,7 @@ CallResult GrpcServerLink::Commit(const v1::CommitCheckpointRequest& request,
   const auto stub = v1::WorkerService::NewStub(channel_);
   grpc::ClientContext context;
   PrepareCall(kCommitTimeout, *token, &context);
+  if (!worker_key_.empty()) context.AddMetadata(kWorkerKeyMetadata, worker_key_);
   const std::stop_callback canceller(stop, [&context] { context.TryCancel(); });
   v1::CommitCheckpointResponse response;
   return ToCallResult(FromGrpcStatus(stub->CommitCheckpoint(&context, request, &response)));
@@ -179,6 +185,7 @@ CallResult GrpcServerLink::CommitFrames(const v1::CommitFramesRequest& request,
   const auto stub = v1::WorkerService::NewStub(channel_);
   grpc::ClientContext context;
   PrepareCall(kCommitTimeout, *token, &context);
+  if (!worker_key_.empty()) context.AddMetadata(kWorkerKeyMetadata, worker_key_);
   const std::stop_callback canceller(stop, [&context] { context.TryCancel(); });
   v1::CommitFramesResponse response;
   return ToCallResult(FromGrpcStatus(stub->CommitFrames(&context, request, &response)));

@@ -19,7 +19,9 @@ class BlobClient;
 // an empty path no token is sent.
 class GrpcServerLink final : public ServerLink {
  public:
-  GrpcServerLink(std::shared_ptr<grpc::Channel> channel, std::string token_file);
+  // `worker_key` of WorkerLock; sent with every call.
+  GrpcServerLink(std::shared_ptr<grpc::Channel> channel, std::string token_file,
+                 std::string worker_key);
   // Ends the stream and waits until the last callback has returned.
   ~GrpcServerLink() override;
 
@@ -35,7 +37,7 @@ class GrpcServerLink final : public ServerLink {
 
   // Const after construction.
   const std::shared_ptr<grpc::Channel> channel_;
-  const std::string token_file_;
+  const std::string token_file_, worker_key_;
 
   std::shared_ptr<StreamReactor> stream_;  // used from the caller's thread
 };

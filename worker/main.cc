@@ -15,9 +15,12 @@
 #include "common/exit_code.h"
 #include "common/ids.h"
 #include "common/last_resort.h"
+#include "common/local_server.h"
 #include "common/logging.h"
 #include "common/places.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/tls.h"
+#include "common/status_macros.h"
 #include "worker/agent.h"
 #include "worker/blob_cache.h"
 #include "worker/engine_process.h"
@@ -40,6 +43,9 @@ struct Flags {
   std::string device = "cpu";
   std::string cache_dir;
   std::string token_file;
+  TlsFiles tls;
+  bool insecure = false;
+  bool no_sandbox = false;
   std::string engine;
   std::string log_level = "info";
   int threads = 0;
@@ -99,7 +105,34 @@ class SignalWatcher {
   std::atomic<bool> requested_ = false;
 };
 
-int Run(const Flags& flags) {
+// How to reach the server. Finds the token, and where it serves TLS the socket, of a nerfd of this
+// user on this machine. Errors: InvalidArgument when a token would travel unencrypted; those of
+// ClientTls and ReadTokenFile.
+absl::StatusOr<ChannelOptions> Connection(Flags* flags) {
+  ChannelOptions options;
+  options.address = flags->server;
+  if (const auto data_dir = FindLocalServer(flags->server); data_dir.ok()) {
+    const std::string token = *data_dir + "/worker.token", socket = *data_dir + "/nerfd.sock";
+    if (flags->token_file.empty() && access(token.c_str(), R_OK) == 0) flags->token_file = token;
+    if (!UsesTls(flags->tls) && access(socket.c_str(), R_OK | W_OK) == 0) {
+      options.address = "unix:" + socket;
+    }
+  }
+  if (UsesTls(flags->tls)) {
+    NERF_ASSIGN_OR_RETURN(options.credentials, ClientTls(flags->tls));
+  } else if (!flags->token_file.empty() && !flags->insecure &&
+             !IsLoopbackAddress(options.address)) {
+    return absl::InvalidArgumentError(
+        "the token would travel to " + flags->server +
+        " unencrypted: name the server's CA with --ca (or --ca system), or say --insecure");
+  }
+  if (!flags->token_file.empty()) {
+    NERF_RETURN_IF_ERROR(ReadTokenFile(flags->token_file).status());
+  }
+  return options;
+}
+
+int Run(Flags flags) {
   // Static: the signal thread outlives this function.
   static SignalWatcher* const signals = new SignalWatcher;
   static Mailbox* const mailbox = new Mailbox;
@@ -108,10 +141,8 @@ int Run(const Flags& flags) {
 
   const absl::StatusOr<WorkerLock> lock = WorkerLock::Acquire(flags.cache_dir, random);
   if (!lock.ok()) return Fail(ToCallResult(lock.status()));
-  if (!flags.token_file.empty()) {
-    const absl::StatusOr<std::string> token = ReadTokenFile(flags.token_file);
-    if (!token.ok()) return Fail(ToCallResult(token.status()));
-  }
+  absl::StatusOr<ChannelOptions> connection = Connection(&flags);
+  if (!connection.ok()) return Fail(ToCallResult(connection.status()));
   const std::string blobs_dir = flags.cache_dir + "/blobs";
   std::error_code error;
   fs::create_directories(blobs_dir, error);
@@ -123,10 +154,16 @@ int Run(const Flags& flags) {
     engine_options.arguments.insert(engine_options.arguments.end(),
                                     {"--threads", std::to_string(flags.threads)});
   }
+  engine_options.sandbox.enabled = !flags.no_sandbox;
+  engine_options.sandbox.write_paths = {flags.cache_dir + "/jobs", flags.cache_dir + "/requests"};
+  for (const std::string& folder : engine_options.sandbox.write_paths) {
+    fs::create_directories(folder, error);
+    if (error) return Fail({absl::StatusCode::kInternal, folder + ": " + error.message(), ""});
+  }
   EngineProcessLauncher engines(engine_options);
-  const auto channel = MakeChannel({.address = flags.server});
+  const auto channel = MakeChannel(*connection);
   GrpcBlobTransport blobs(channel, flags.token_file, lock->worker_id());
-  GrpcServerLink server(channel, flags.token_file);
+  GrpcServerLink server(channel, flags.token_file, lock->worker_key());
   BlobCache cache(blobs_dir, kMaxCacheBytes, blobs);
   ThreadTaskRunner tasks(*mailbox);
 
@@ -184,9 +221,20 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--token-file", flags.token_file, "File with the server's worker token")
       ->envname("NERF_WORKER_TOKEN_FILE");
+  app.add_option("--ca", flags.tls.ca, "Use TLS, and trust this CA: a file in PEM, or system")
+      ->envname("NERF_WORKER_CA");
+  app.add_option("--tls-cert", flags.tls.cert, "Certificate to show to the server")
+      ->envname("NERF_WORKER_TLS_CERT");
+  app.add_option("--tls-key", flags.tls.key, "Key of that certificate")
+      ->envname("NERF_WORKER_TLS_KEY");
+  app.add_flag("--insecure", flags.insecure, "Send the token without TLS to another machine, too")
+      ->envname("NERF_WORKER_INSECURE");
   app.add_option("--engine", flags.engine, "The nerf-engine program")
       ->envname("NERF_WORKER_ENGINE")
       ->capture_default_str();
+  app.add_flag("--no-engine-sandbox", flags.no_sandbox,
+               "Let the engine reach files and network as this program does")
+      ->envname("NERF_WORKER_NO_ENGINE_SANDBOX");
   app.add_option("--threads", flags.threads, "Threads of the engine; 0: one for each core")
       ->envname("NERF_WORKER_THREADS")
       ->check(CLI::Range(0, 1024))

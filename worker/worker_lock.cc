@@ -5,16 +5,49 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "common/atomic_file.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
 
 namespace nerf {
+namespace {
+
+// 256 random bits in hexadecimal.
+std::string DrawKey(RandomSource& random) {
+  std::array<uint8_t, 32> bytes;
+  random.Fill(bytes);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+// The line in a file of the folder; drawn and written where there is none.
+absl::StatusOr<std::string> ReadOrDraw(const std::string& path, uint32_t mode, const char* missing,
+                                       bool (*is_valid)(std::string_view),
+                                       const std::function<std::string()>& draw) {
+  absl::StatusOr<std::string> content = ReadFile(path, 256);
+  if (content.ok()) {
+    std::string line(absl::StripAsciiWhitespace(*content));
+    if (is_valid(line)) return line;
+    return absl::DataLossError(
+        fmt::format("{} holds {}; remove worker_id and worker_key there to become a new worker",
+                    path, missing));
+  }
+  if (!absl::IsNotFound(content.status())) return content.status();
+  std::string drawn = draw();
+  NERF_RETURN_IF_ERROR(WriteFileAtomically(path, drawn + "\n", mode));
+  return drawn;
+}
+
+}  // namespace
 
 absl::StatusOr<WorkerLock> WorkerLock::Acquire(const std::string& cache_dir, RandomSource& random) {
   std::error_code error;
@@ -37,20 +70,13 @@ absl::StatusOr<WorkerLock> WorkerLock::Acquire(const std::string& cache_dir, Ran
     WriteFully(fd.get(), fmt::format("{}\n", getpid()), 0, lock_path).IgnoreError();
   }
 
-  const std::string id_path = cache_dir + "/worker_id";
-  absl::StatusOr<std::string> content = ReadFile(id_path, 256);
-  if (content.ok()) {
-    std::string id(absl::StripAsciiWhitespace(*content));
-    if (!IsResourceId(id)) {
-      return absl::DataLossError(
-          fmt::format("{} holds no worker id; remove it to become a new worker", id_path));
-    }
-    return WorkerLock(std::move(fd), std::move(id));
-  }
-  if (!absl::IsNotFound(content.status())) return content.status();
-  std::string id = NewShortId("w", random);
-  NERF_RETURN_IF_ERROR(WriteFileAtomically(id_path, id + "\n"));
-  return WorkerLock(std::move(fd), std::move(id));
+  NERF_ASSIGN_OR_RETURN(std::string id,
+                        ReadOrDraw(cache_dir + "/worker_id", 0644, "no worker id", IsResourceId,
+                                   [&random] { return NewShortId("w", random); }));
+  NERF_ASSIGN_OR_RETURN(std::string key,
+                        ReadOrDraw(cache_dir + "/worker_key", 0600, "no worker key", IsSha256Hex,
+                                   [&random] { return DrawKey(random); }));
+  return WorkerLock(std::move(fd), std::move(id), std::move(key));
 }
 
 }  // namespace nerf

@@ -83,6 +83,7 @@ absl::StatusOr<std::vector<v1::BlobRef>> BlobClient::FindMissing(
   std::vector<v1::BlobRef> missing;
   for (size_t begin = 0; begin < blobs.size(); begin += kMaxBlobsPerCall) {
     v1::FindMissingBlobsRequest request;
+    if (!options_.project.empty()) request.set_parent("projects/" + options_.project);
     const size_t end = std::min(blobs.size(), begin + kMaxBlobsPerCall);
     for (size_t i = begin; i < end; ++i) *request.add_blobs() = blobs[i];
     grpc::ClientContext context;
@@ -131,8 +132,9 @@ absl::Status BlobClient::UploadFile(const std::string& path, const v1::BlobRef& 
 absl::Status BlobClient::Upload(const Source& source, const v1::BlobRef& blob, std::stop_token stop,
                                 const std::function<void(uint64_t)>& on_progress) {
   NERF_RETURN_IF_ERROR(CheckBlobRef("blob", blob));
-  const std::string resource = fmt::format(
-      "uploads/{}/{}", UploadId(options_.writer_id, blob.sha256()), BlobResourceName(blob));
+  const std::string resource =
+      fmt::format("{}uploads/{}/{}", Prefix(), UploadId(options_.writer_id, blob.sha256()),
+                  BlobResourceName(blob));
   return Persist(stop, [&] {
     return UploadOnce(source, resource, static_cast<uint64_t>(blob.size_bytes()), stop,
                       on_progress);
@@ -241,7 +243,7 @@ absl::Status BlobClient::Read(const v1::BlobRef& blob, const ReadChunk& sink,
     Prepare(TransferTimeout(blob.size_bytes()), &context);
     const CallCanceller canceller(context, stop);
     google::bytestream::ReadRequest request;
-    request.set_resource_name(BlobResourceName(blob));
+    request.set_resource_name(Prefix() + BlobResourceName(blob));
     request.set_read_offset(static_cast<int64_t>(received));
     const auto reader = stub->Read(&context, request);
     google::bytestream::ReadResponse response;
@@ -299,6 +301,10 @@ v1::BlobRef BlobOfBytes(std::string_view bytes) {
   blob.set_sha256(Sha256Hex(bytes));
   blob.set_size_bytes(static_cast<double>(bytes.size()));
   return blob;
+}
+
+std::string BlobClient::Prefix() const {
+  return options_.project.empty() ? "" : fmt::format("projects/{}/", options_.project);
 }
 
 std::string BlobResourceName(const v1::BlobRef& blob) {

@@ -24,7 +24,8 @@ namespace nerf {
 inline constexpr size_t kBlobChunkBytes = size_t{64} << 10;
 
 struct BlobClientOptions {
-  std::string token = {};  // sent as Bearer token unless empty
+  std::string token = {};    // sent as Bearer token unless empty
+  std::string project = {};  // whose blobs; empty: the default project's
   // Names the writer. Uploads of the same content by the same writer share an upload id, so that
   // another process can resume an upload. Empty: random for each client.
   std::string writer_id = {};
@@ -78,6 +79,8 @@ class BlobClient {
   // Cancelled.
   absl::Status Persist(const std::stop_token& stop,
                        const std::function<absl::Status()>& transfer) const;
+  // "projects/{project}/" of names; empty for the default project.
+  std::string Prefix() const;
   // Sets a call's deadline, at most `timeout` from now, and the token.
   void Prepare(absl::Duration timeout, grpc::ClientContext* context) const;
 

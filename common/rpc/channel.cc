@@ -55,7 +55,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options) {
   arguments.SetServiceConfigJSON(kServiceConfig);
   // Ignore proxies of the environment: the server was named by its address.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      options.address,
+      options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials(),
+      arguments);
 }
 
 void PrepareCall(absl::Duration timeout, const std::string& token, grpc::ClientContext* context) {
@@ -73,11 +76,18 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
     }
     return content.status();
   }
-  const std::string token(absl::StripAsciiWhitespace(*content));
-  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": holds no token"));
+  return CheckToken(path, *content);
+}
+
+absl::StatusOr<std::string> CheckToken(std::string_view where, std::string_view text) {
+  const std::string begin = absl::StrCat(std::string(where), ": ");
+  const std::string token(absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size())));
+  if (token.empty()) return absl::InvalidArgumentError(begin + "holds no token");
+  if (token.size() > kMaxTokenBytes)
+    return absl::InvalidArgumentError(begin + "longer than any token");
   for (const char c : token) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": the token is not printable ASCII"));
+      return absl::InvalidArgumentError(begin + "the token is not printable ASCII");
     }
   }
   return token;

@@ -4,13 +4,15 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace grpc {
 class Channel;
-}
+class ChannelCredentials;
+}  // namespace grpc
 
 namespace nerf {
 
@@ -23,9 +25,11 @@ struct ChannelOptions {
   std::string address;  // host:port or unix:PATH
   // Upper bound of the pause between connection attempts.
   absl::Duration max_reconnect_backoff = absl::Seconds(5);
+  // Of ClientTls; plaintext without.
+  std::shared_ptr<grpc::ChannelCredentials> credentials = {};
 };
 
-// A plaintext channel to a nerfd: keepalive pings, retries of calls that failed with UNAVAILABLE
+// A channel to a nerfd: keepalive pings, retries of calls that failed with UNAVAILABLE
 // (streams: before their first message; never Synchronize, RenderImage and ValidateScene), limits
 // on message sizes. Connects lazily.
 std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options);
@@ -37,5 +41,7 @@ void PrepareCall(absl::Duration timeout, const std::string& token, grpc::ClientC
 // The token in a file: its content without surrounding white space. Errors: NotFound and others of
 // the system; InvalidArgument when it is empty, longer than 4096 bytes or not printable ASCII.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
+// The same for a token from elsewhere; `where` begins the errors.
+absl::StatusOr<std::string> CheckToken(std::string_view where, std::string_view token);
 
 }  // namespace nerf

@@ -8,6 +8,7 @@
 
 #include "common/control_groups.h"
 #include "common/counted.h"
+#include "common/sandbox_support.h"
 #include "engine/kernels/cuda/device.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/methods/registry.h"
@@ -91,6 +92,7 @@ int RunDoctor(bool json) {
     line["methods"] = methods.installed;
     line["colmap"] = ProgramVersion(FindColmap("colmap"));
     line["ffmpeg"] = FindProgram("ffmpeg").ok();
+    line["sandbox"] = DescribeSandboxSupport();
     line["problems"] = problems;
     fmt::print("{}", JsonLine(line));
     return kOk;
@@ -113,6 +115,7 @@ int RunDoctor(bool json) {
   fmt::print("ffmpeg    {}\n", FindProgram("ffmpeg").ok()
                                    ? "installed"
                                    : "not installed: apt-get install ffmpeg, for films");
+  fmt::print("sandbox   {}; for engines that workers start\n", DescribeSandboxSupport());
   for (const std::string& problem : problems) fmt::print("problem   {}\n", problem);
   if (problems.empty()) fmt::print("no problems found\n");
   return kOk;

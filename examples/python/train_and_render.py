@@ -5,6 +5,7 @@ python3 train_and_render.py FOLDER [--server 127.0.0.1:50051] [--samples 1e6] [-
 """
 import argparse
 import hashlib
+import os
 import pathlib
 import sys
 import time
@@ -20,6 +21,22 @@ from nerf.v1 import training_service_pb2 as training
 CHUNK = 64 << 10
 JOB = training.TrainingJob
 FINAL = (JOB.SUCCEEDED, JOB.FAILED, JOB.CANCELLED)
+
+
+class Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor,
+             grpc.StreamUnaryClientInterceptor):
+    """Shows a token with every call: $NERFCTL_TOKEN, else that of nerfd's own data folder."""
+
+    def __init__(self):
+        home = os.environ.get("XDG_DATA_HOME") or pathlib.Path.home() / ".local/share"
+        path = pathlib.Path(home) / "nerfd/admin.token"
+        token = os.environ.get("NERFCTL_TOKEN") or path.read_text().strip()
+        self.metadata = (("authorization", f"Bearer {token}"),)
+
+    def call(self, continuation, details, request):
+        return continuation(details._replace(metadata=self.metadata), request)
+
+    intercept_unary_unary = intercept_unary_stream = intercept_stream_unary = call
 
 
 def reason_of(error):
@@ -91,7 +108,7 @@ def main():
     parser.add_argument("--samples", type=float, default=1e6)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."))
     flags = parser.parse_args()
-    channel = grpc.insecure_channel(flags.server)
+    channel = grpc.intercept_channel(grpc.insecure_channel(flags.server), Bearer())
     jobs = training_service_pb2_grpc.TrainingServiceStub(channel)
     models = model_service_pb2_grpc.ModelServiceStub(channel)
     renders = render_service_pb2_grpc.RenderServiceStub(channel)

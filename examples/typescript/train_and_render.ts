@@ -1,9 +1,10 @@
 // A whole client of nerfd over HTTP: uploads a folder, trains it, watches, and renders (docs/web.md).
 //   npm ci && npm run build && npm start -- FOLDER [--server http://127.0.0.1:8080] [--samples 1e6] [--out .]
-import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { createHash, randomUUID } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -22,7 +23,15 @@ const { values: flags, positionals } = parseArgs({
     out: { type: "string", default: "." },
   },
 });
-const transport = createConnectTransport({ baseUrl: flags.server, useBinaryFormat: true });
+// $NERFCTL_TOKEN, else that of nerfd's own data folder.
+const folder = process.env.XDG_DATA_HOME || join(homedir(), ".local/share");
+const token = process.env.NERFCTL_TOKEN || readFileSync(join(folder, "nerfd/admin.token"), "utf8").trim();
+const bearer = { Authorization: `Bearer ${token}` };
+const authorize: Interceptor = (next) => (request) => {
+  request.header.set("Authorization", bearer.Authorization);
+  return next(request);
+};
+const transport = createConnectTransport({ baseUrl: flags.server, useBinaryFormat: true, interceptors: [authorize] });
 const blobs = createClient(BlobService, transport);
 const models = createClient(ModelService, transport);
 const renders = createClient(RenderService, transport);
@@ -34,7 +43,7 @@ const quick = { timeoutMs: 30_000 };
 async function upload(sha256: string, content: Uint8Array<ArrayBuffer>) {
   const response = await fetch(`${flags.server}/uploads/${randomUUID()}/blobs/${sha256}/${content.length}`, {
     method: "PATCH",
-    headers: { "Tus-Resumable": "1.0.0", "Upload-Offset": "0", "Content-Type": "application/offset+octet-stream" },
+    headers: { ...bearer, "Tus-Resumable": "1.0.0", "Upload-Offset": "0", "Content-Type": "application/offset+octet-stream" },
     body: content,
   });
   if (!response.ok) throw new Error(`upload: ${await response.text()}`);
@@ -85,7 +94,7 @@ async function main() {
   const source = { case: "model" as const, value: model.name };
   const view = await renders.renderImage({ source, width: 200, height: 200, orbit: { index: 0, count: 8 } }, { timeoutMs: 600_000 });
   writeFileSync(join(flags.out, "view.png"), view.images[0]!.content);
-  const file = await fetch(`${flags.server}/blobs/${model.blob!.sha256}/${model.blob!.sizeBytes}`);
+  const file = await fetch(`${flags.server}/blobs/${model.blob!.sha256}/${model.blob!.sizeBytes}`, { headers: bearer });
   writeFileSync(join(flags.out, "model.safetensors"), new Uint8Array(await file.arrayBuffer()));
   console.log(`${model.name} PSNR ${job.finalPsnr?.toFixed(2)} dB; wrote view.png and model.safetensors`);
 }

@@ -46,7 +46,10 @@ void Clockwork::RunTicks() {
     parts_.leases->ExpireLeases();
     FollowStore();
     parts_.rpc->Tick();
-    if (ticks++ % kTicksPerGauges == 0) PublishGauges();
+    if (ticks++ % kTicksPerGauges == 0) {
+      PublishGauges();
+      if (parts_.jwt_keys != nullptr) parts_.jwt_keys->Reload();
+    }
   } while (Sleep(kTickInterval));
 }
 

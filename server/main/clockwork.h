@@ -5,6 +5,7 @@
 
 #include "absl/time/time.h"
 #include "common/mutex.h"
+#include "server/access/jwt_keys.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
 #include "server/queue/lease_table.h"
@@ -32,6 +33,7 @@ class Clockwork {
     RpcServer* rpc = nullptr;
     HealthServer* health = nullptr;  // may be null
     ServerMetrics* metrics = nullptr;
+    JwtKeys* jwt_keys = nullptr;  // may be null
   };
   // All outlive it.
   explicit Clockwork(const Parts& parts);

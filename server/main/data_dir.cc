@@ -6,16 +6,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/escaping.h"
 #include "common/atomic_file.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
 #include "common/status_macros.h"
+#include "server/access/token_registry.h"
 
 namespace nerf {
 namespace {
@@ -55,23 +54,20 @@ absl::StatusOr<DataDir> DataDir::Open(const std::string& path) {
   return DataDir(path, std::move(lock));
 }
 
-absl::StatusOr<std::string> DataDir::WorkerToken(RandomSource& random) {
-  const std::string path = File("worker.token");
+absl::StatusOr<std::string> DataDir::Token(const std::string& file, RandomSource& random) {
+  const std::string path = File(file);
   absl::StatusOr<std::string> token = ReadTokenFile(path);
   if (token.ok()) {
     struct stat status {};
     if (stat(path.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
-      LogWarning("the worker token could be read by others; its mode is 0600 now",
+      LogWarning("a token could be read by others; the mode of its file is 0600 now",
                  {{"file", path}});
       chmod(path.c_str(), 0600);
     }
     return token;
   }
   if (!absl::IsNotFound(token.status())) return token.status();
-  std::array<uint8_t, 32> bytes;
-  random.Fill(bytes);
-  const std::string drawn =
-      absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const std::string drawn = DrawSecret(random);
   NERF_RETURN_IF_ERROR(WriteFileAtomically(path, drawn + "\n", 0600));
   return drawn;
 }

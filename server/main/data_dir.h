@@ -19,7 +19,8 @@ struct ServedAddresses {
 };
 
 // nerfd's data folder, locked by one process at a time. The lock ends with the process.
-//   <data>/nerfd.lock  worker.token  nerfd.ports  queue.db  blobs/  uploads/  worker/
+//   <data>/nerfd.lock  admin.token  worker.token  nerfd.ports  queue.db  access.db  blobs/ uploads/
+//   worker/
 // Movable.
 class DataDir {
  public:
@@ -30,8 +31,8 @@ class DataDir {
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
-  // The worker token: made once, kept in worker.token with mode 0600.
-  absl::StatusOr<std::string> WorkerToken(RandomSource& random);
+  // The token in a file of the folder, such as admin.token: drawn once, kept with mode 0600.
+  absl::StatusOr<std::string> Token(const std::string& file, RandomSource& random);
 
   absl::Status WriteAddresses(const ServedAddresses& addresses);
   void RemoveAddresses();

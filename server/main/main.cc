@@ -1,6 +1,7 @@
 // nerfd: queues and serves radiance fields. See docs/design.md.
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -17,10 +18,16 @@
 #include "common/exit_code.h"
 #include "common/ids.h"
 #include "common/last_resort.h"
+#include "common/local_server.h"
 #include "common/logging.h"
 #include "common/places.h"
 #include "common/rpc/channel.h"
 #include "common/status_macros.h"
+#include "server/access/access_control.h"
+#include "server/access/blob_owners.h"
+#include "server/access/jwt_keys.h"
+#include "server/access/token_registry.h"
+#include "server/access/worker_keys.h"
 #include "server/main/clockwork.h"
 #include "server/main/data_dir.h"
 #include "server/main/local_worker.h"
@@ -36,10 +43,12 @@
 #include "server/queue/stall_clock.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/health_server.h"
+#include "server/rpc/owned_blobs.h"
 #include "server/rpc/queue_metrics.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store/backup.h"
 #include "server/store/blob_store.h"
+#include "server/store/sqlite_access_store.h"
 #include "server/store/sqlite_store.h"
 #include "server/web/web_server.h"
 
@@ -106,6 +115,12 @@ struct Server {
   std::unique_ptr<LeaseTable> leases;
   std::unique_ptr<SceneCatalog> scenes;
   std::unique_ptr<ModelCatalog> models;
+  std::unique_ptr<SqliteAccessStore> access_store;
+  std::unique_ptr<TokenRegistry> tokens;
+  std::unique_ptr<JwtKeys> jwt_keys;  // none without --jwks
+  std::unique_ptr<WorkerKeys> worker_keys;
+  BlobOwners blob_owners;
+  std::unique_ptr<AccessControl> access;
   std::unique_ptr<RpcServer> rpc;
   std::unique_ptr<HealthServer> health;
   std::unique_ptr<MetricsListener> metrics_listener;
@@ -175,6 +190,35 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   return absl::OkStatus();
 }
 
+// The tokens of the data folder's files, and those that were made.
+absl::Status OpenAccess(const ServerFlags& flags, DataDir& data, Server* server) {
+  NERF_ASSIGN_OR_RETURN(const std::string admin, data.Token("admin.token", server->random));
+  NERF_ASSIGN_OR_RETURN(const std::string worker, flags.worker_token_file.empty()
+                                                      ? data.Token("worker.token", server->random)
+                                                      : ReadTokenFile(flags.worker_token_file));
+  NERF_ASSIGN_OR_RETURN(server->access_store, SqliteAccessStore::Open(data.File("access.db")));
+  NERF_ASSIGN_OR_RETURN(StoredAccess stored, server->access_store->Load());
+  server->worker_keys =
+      std::make_unique<WorkerKeys>(server->access_store.get(), stored.worker_keys);
+  server->tokens =
+      std::make_unique<TokenRegistry>(server->access_store.get(), std::move(stored.tokens),
+                                      &server->machine_clock, &server->random);
+  server->tokens->AddFixed(admin, {"admin.token", {{Role::kAdmin}}});
+  server->tokens->AddFixed(worker, {"worker.token", {{Role::kWorker}}});
+  std::vector<const PrincipalSource*> sources = {server->tokens.get()};
+  if (!flags.jwks.empty()) {
+    NERF_ASSIGN_OR_RETURN(
+        server->jwt_keys,
+        JwtKeys::Open({flags.jwks, flags.jwt_issuer, flags.jwt_audience}, &server->machine_clock));
+    sources.push_back(server->jwt_keys.get());
+  }
+  server->access = std::make_unique<AccessControl>(std::move(sources));
+  return absl::OkStatus();
+}
+
+// Whoever reaches it can read the data folder, so it is plaintext.
+std::string LocalSocket(const DataDir& data) { return "unix:" + data.File("nerfd.sock"); }
+
 // The address in numbers, for listeners that do not resolve names.
 ListenAddress Numeric(ListenAddress address) {
   if (address.host == "localhost") address.host = "127.0.0.1";
@@ -195,28 +239,36 @@ absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
   return absl::OkStatus();
 }
 
-absl::Status Serve(const ServerFlags& flags, const std::string& folder, const std::string& token,
-                   Server* server) {
+absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server) {
   RpcServerOptions options;
   options.listen = flags.listen;
-  options.worker_token = token;
+  if (UsesTls(flags.tls)) {
+    NERF_ASSIGN_OR_RETURN(options.credentials, ServerTls(flags.tls));
+    // A certificate names a host of the network. Programs of this machine come by the socket.
+    options.local_listen = LocalSocket(data);
+  }
   options.times.lease_ttl = flags.lease_ttl;
   // Five heartbeats may be lost before a lease expires.
   options.times.heartbeat_interval = std::min(absl::Seconds(5), flags.lease_ttl / 6);
   options.times.checkpoint_interval = flags.checkpoint_interval;
-  auto backup = [server, folder](const std::string& id) {
+  auto backup = [server, folder = data.path()](const std::string& id) {
     return WriteBackup(*server->store, *server->blobs, folder, id);
   };
-  NERF_ASSIGN_OR_RETURN(server->rpc, RpcServer::Start(options, {.clock = &server->clock,
-                                                                .random = &server->random,
-                                                                .queue = server->queue.get(),
-                                                                .leases = server->leases.get(),
-                                                                .scenes = server->scenes.get(),
-                                                                .models = server->models.get(),
-                                                                .workers = server->workers.get(),
-                                                                .blobs = server->blobs.get(),
-                                                                .metrics = server->metrics.get(),
-                                                                .backup = std::move(backup)}));
+  NERF_ASSIGN_OR_RETURN(server->rpc,
+                        RpcServer::Start(options, {.clock = &server->clock,
+                                                   .random = &server->random,
+                                                   .queue = server->queue.get(),
+                                                   .leases = server->leases.get(),
+                                                   .scenes = server->scenes.get(),
+                                                   .models = server->models.get(),
+                                                   .workers = server->workers.get(),
+                                                   .blobs = server->blobs.get(),
+                                                   .metrics = server->metrics.get(),
+                                                   .access = server->access.get(),
+                                                   .tokens = server->tokens.get(),
+                                                   .worker_keys = server->worker_keys.get(),
+                                                   .blob_owners = &server->blob_owners,
+                                                   .backup = std::move(backup)}));
   const ListenAddress metrics =
       Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
   if (!flags.health_listen.empty()) {
@@ -230,23 +282,38 @@ absl::Status Serve(const ServerFlags& flags, const std::string& folder, const st
   server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
       &server->clock, server->store.get(), server->state.get(), server->queue.get(),
       server->leases.get(), server->workers.get(), server->blobs.get(), server->rpc.get(),
-      server->health.get(), server->metrics.get()});
+      server->health.get(), server->metrics.get(), server->jwt_keys.get()});
   return absl::OkStatus();
+}
+
+// So that nerfctl finds the folder's tokens by the address.
+void NoteAddress(const std::string& address, const DataDir& data) {
+  if (const absl::Status status = NoteLocalServer(address, data.path()); !status.ok()) {
+    LogInfo("nerfctl will not find the tokens by itself", {{"error", status.ToString()}});
+  }
+}
+
+// With the token, which opens the page, only for a person: output that goes elsewhere is kept.
+void PrintPageLink(const std::string& address, const DataDir& data) {
+  const absl::StatusOr<std::string> token = ReadTokenFile(data.File("admin.token"));
+  if (isatty(STDOUT_FILENO) != 0 && token.ok()) {
+    std::printf("nerfd: page on http://%s/#token=%s\n", address.c_str(), token->c_str());
+  } else {
+    std::printf("nerfd: page on http://%s/\n", address.c_str());
+  }
 }
 
 int Run(const ServerFlags& flags, EndSignals& signals) {
   absl::StatusOr<DataDir> data = DataDir::Open(flags.data_dir);
   if (!data.ok()) return Fail(data.status());
   Server server;
-  const absl::StatusOr<std::string> token = flags.worker_token_file.empty()
-                                                ? data->WorkerToken(server.random)
-                                                : ReadTokenFile(flags.worker_token_file);
-  if (!token.ok()) return Fail(token.status());
+  unlink(data->File("nerfd.sock").c_str());  // of one that was killed
   if (absl::Status status = OpenStores(flags, *data, &server); !status.ok()) {
     return Fail(WithDataLossHint(status, flags.accept_data_loss));
   }
-  if (absl::Status status = Serve(flags, data->path(), *token, &server); !status.ok())
-    return Fail(status);
+  if (absl::Status status = OpenAccess(flags, *data, &server); !status.ok()) return Fail(status);
+  AddOwnersOf(*server.state, &server.blob_owners);
+  if (absl::Status status = Serve(flags, *data, &server); !status.ok()) return Fail(status);
 
   ListenAddress grpc_address = *ParseListenAddress("--listen", flags.listen);
   ListenAddress metrics_address = *ParseListenAddress("--metrics-listen", flags.metrics_listen);
@@ -257,7 +324,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
     ListenAddress web_address = *ParseListenAddress("--web-listen", flags.web_listen);
     web_address.port = server.web->port();
     served.web = web_address.ToString();
-    std::printf("nerfd: page on http://%s/\n", ConnectAddress(web_address).c_str());
+    PrintPageLink(ConnectAddress(web_address), *data);
   }
   if (server.health != nullptr) {
     ListenAddress health_address = *ParseListenAddress("--health-listen", flags.health_listen);
@@ -267,6 +334,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   std::printf("nerfd: grpc on %s\nnerfd: metrics on http://%s/metrics\nnerfd: data in %s\n",
               served.grpc.c_str(), served.metrics.c_str(), data->path().c_str());
   std::fflush(stdout);
+  NoteAddress(ConnectAddress(grpc_address), *data);
   // Written last, because scripts wait for this file.
   if (absl::Status status = data->WriteAddresses(served); absl::IsUnavailable(status)) {
     LogWarning("the disk is full: nerfd.ports is not written", {{"error", status.ToString()}});
@@ -283,7 +351,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   if (!flags.no_local_worker) {
     worker = std::make_unique<LocalWorker>(LocalWorkerOptions{
         .program = ProgramBesideThis("nerf-worker"),
-        .server = ConnectAddress(grpc_address),
+        .server = UsesTls(flags.tls) ? LocalSocket(*data) : ConnectAddress(grpc_address),
         .cache_dir = data->File("worker"),
         .token_file =
             flags.worker_token_file.empty() ? data->File("worker.token") : flags.worker_token_file,
@@ -301,6 +369,8 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
   server.rpc->Shutdown(kRpcStopGrace);
   // Stop the gateway last, so that browsers get the status of their streams.
   if (server.web != nullptr) server.web->Shutdown(kWebStopGrace);
+  ForgetLocalServer(ConnectAddress(grpc_address));
+  unlink(data->File("nerfd.sock").c_str());
   data->RemoveAddresses();
   LogInfo("ended");
   return kOk;
@@ -348,6 +418,23 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.add_option("--data-dir", flags->data_dir, "Folder of the queue, the blobs and the token")
       ->envname("NERFD_DATA_DIR")
       ->capture_default_str();
+  app.add_option("--tls-cert", flags->tls.cert,
+                 "Serve gRPC by TLS with this certificate and its chain, in PEM")
+      ->envname("NERFD_TLS_CERT");
+  app.add_option("--tls-key", flags->tls.key, "Key of that certificate, in PEM")
+      ->envname("NERFD_TLS_KEY");
+  app.add_option("--client-ca", flags->tls.ca,
+                 "CA, in PEM, whose certificate every client has to show")
+      ->envname("NERFD_CLIENT_CA");
+  app.add_option(
+         "--jwks", flags->jwks,
+         "Take JSON Web Tokens (RS256, ES256) that are signed by a key of this set (a file)")
+      ->envname("NERFD_JWKS");
+  app.add_option("--jwt-issuer", flags->jwt_issuer, "The issuer that they have to name")
+      ->envname("NERFD_JWT_ISSUER");
+  app.add_option("--jwt-audience", flags->jwt_audience, "The audience that they have to name")
+      ->envname("NERFD_JWT_AUDIENCE")
+      ->capture_default_str();
   app.add_flag("--no-local-worker", flags->no_local_worker, "Start no nerf-worker on this machine")
       ->envname("NERFD_NO_LOCAL_WORKER");
   AddDuration(app, "--lease-ttl", "NERFD_LEASE_TTL",
@@ -370,7 +457,16 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
       ->capture_default_str();
 }
 
+// Each connection takes a descriptor, and the soft limit is 1024 on most systems.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Main(int argc, char** argv) {
+  RaiseDescriptorLimit();
   EndSignals signals;
   ServerFlags flags;
   flags.data_dir = DefaultDataDir();

@@ -17,8 +17,8 @@ absl::Status CheckListen(std::string_view flag, const std::string& text, bool in
   NERF_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(flag, text));
   if (insecure || IsLoopback(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
-      "{}: {} can be reached from other machines, and connections are neither encrypted "
-      "nor authenticated. Listen on 127.0.0.1, or pass --insecure if a proxy or the "
+      "{}: {} can be reached from other machines, and connections are not encrypted. Listen on "
+      "127.0.0.1, name --tls-cert and --tls-key for --listen, or pass --insecure if a proxy or the "
       "network protects it",
       flag, text));
 }
@@ -86,7 +86,7 @@ std::string ConnectAddress(const ListenAddress& address) {
 }
 
 absl::Status CheckFlags(const ServerFlags& flags) {
-  NERF_RETURN_IF_ERROR(CheckListen("--listen", flags.listen, flags.insecure));
+  NERF_RETURN_IF_ERROR(CheckListen("--listen", flags.listen, flags.insecure || UsesTls(flags.tls)));
   NERF_RETURN_IF_ERROR(CheckListen("--metrics-listen", flags.metrics_listen, flags.insecure));
   // The health service reveals only whether nerfd is up, so it may listen on any address without
   // --insecure.

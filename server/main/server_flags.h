@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/tls.h"
 
 namespace nerf {
 
@@ -18,6 +19,10 @@ struct ServerFlags {
   std::string health_listen;                  // empty: none
   std::string data_dir;                       // absolute
   std::string worker_token_file;              // empty: worker.token in data_dir
+  TlsFiles tls;                               // of --tls-cert, --tls-key, --client-ca
+  std::string jwks;                           // empty: no JWTs
+  std::string jwt_issuer;                     // empty: any
+  std::string jwt_audience = "nerfd";
   bool no_local_worker = false;
   absl::Duration lease_ttl = absl::Seconds(30);
   absl::Duration checkpoint_interval = absl::Seconds(30);

@@ -3,65 +3,127 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/status_macros.h"
+#include "server/queue/job_kind.h"
+#include "server/queue/resource_key.h"
+#include "server/rpc/convert_token.h"
 #include "server/rpc/convert_worker.h"
 #include "server/rpc/paging.h"
 #include "server/rpc/unary_call.h"
 
 namespace nerf {
 
+namespace {
+
+// Adds a page of a list that is at hand, whose page token is the number of items on earlier pages:
+// such lists are short and change rarely.
+template <typename Record, typename Request, typename Response, typename Add>
+absl::Status AddPage(std::string_view list, const std::vector<Record>& records,
+                     const Request& request, Response* response, Add add) {
+  RequestCheck check;
+  const size_t size = TakeOr(EffectivePageSize(request.page_size()), check);
+  const uint64_t token = TakeOr(ParsePageToken(list, "", request.page_token()), check);
+  NERF_RETURN_IF_ERROR(check.Result());
+  const size_t begin = request.page_token().empty() ? 0 : std::min<size_t>(token, records.size());
+  const size_t end = std::min(begin + size, records.size());
+  for (size_t i = begin; i < end; ++i) add(records[i]);
+  if (end < records.size()) response->set_next_page_token(EncodePageToken(list, "", end));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext* context,
                                                     const v1::ListWorkersRequest* request,
                                                     v1::ListWorkersResponse* response) {
+  return AnswerUnary(services_, "nerf.v1.AdminService/ListWorkers", context, *request,
+                     [=, this]() -> absl::Status {
+                       return AddPage("workers", services_.workers.List(), *request, response,
+                                      [response](const WorkerRecord& worker) {
+                                        *response->add_workers() = ToProto(worker);
+                                      });
+                     });
+}
+
+grpc::ServerUnaryReactor* AdminService::GetAccess(grpc::CallbackServerContext* context,
+                                                  const v1::GetAccessRequest* request,
+                                                  v1::Access* response) {
+  return AnswerUnary(services_, "nerf.v1.AdminService/GetAccess", context, *request,
+                     [response](const Principal& caller) -> absl::Status {
+                       *response = ToProto(caller);
+                       return absl::OkStatus();
+                     });
+}
+
+grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext* context,
+                                                    const v1::CreateTokenRequest* request,
+                                                    v1::Token* response) {
+  return AnswerUnary(services_, "nerf.v1.AdminService/CreateToken", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const TokenRecord wanted, FromProto(*request));
+                       NERF_ASSIGN_OR_RETURN(const auto made, services_.tokens.Create(wanted));
+                       *response = ToProto(made.record);
+                       response->set_secret(made.secret);
+                       return absl::OkStatus();
+                     });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListTokens(grpc::CallbackServerContext* context,
+                                                   const v1::ListTokensRequest* request,
+                                                   v1::ListTokensResponse* response) {
   return AnswerUnary(
-      services_, "nerf.v1.AdminService/ListWorkers", context, [=, this]() -> absl::Status {
-        RequestCheck check;
-        const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
-        // The token is the number of workers on earlier pages, which is exact enough: workers are
-        // few and rarely change.
-        const uint64_t token = TakeOr(ParsePageToken("workers", "", request->page_token()), check);
-        NERF_RETURN_IF_ERROR(check.Result());
-        const std::vector<WorkerRecord> workers = services_.workers.List();
-        const size_t begin =
-            request->page_token().empty() ? 0 : std::min<size_t>(token, workers.size());
-        const size_t end = std::min(begin + size, workers.size());
-        for (size_t i = begin; i < end; ++i) {
-          v1::Worker* worker = response->add_workers();
-          *worker = ToProto(workers[i]);
-          const std::optional<ResourceKey>& job = workers[i].job;
-          if (job.has_value() && services_.queue.Get(*job, JobKind::kRender).ok()) {
-            worker->set_training_job(RenderJobName(*job));
-          }
+      services_, "nerf.v1.AdminService/ListTokens", context, *request, [=, this]() -> absl::Status {
+        std::optional<std::string> project;
+        if (!request->project().empty()) {
+          NERF_ASSIGN_OR_RETURN(project, ParseProjectName("project", request->project()));
         }
-        if (end < workers.size()) {
-          response->set_next_page_token(EncodePageToken("workers", "", end));
-        }
-        return absl::OkStatus();
+        return AddPage(
+            "tokens", services_.tokens.List(project), *request, response,
+            [response](const TokenRecord& token) { *response->add_tokens() = ToProto(token); });
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::DeleteToken(grpc::CallbackServerContext* context,
+                                                    const v1::DeleteTokenRequest* request,
+                                                    google::protobuf::Empty* /*response*/) {
+  constexpr std::string_view kMethod = "nerf.v1.AdminService/DeleteToken";
+  return AnswerUnary(
+      services_, kMethod, context, *request, [=, this](const Principal& caller) -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const std::string id, ParseTokenName("name", request->name()));
+        const absl::StatusOr<TokenRecord> token = services_.tokens.Get(id);
+        // An admin of one project learns nothing about the tokens of others.
+        const ResourceRef resource{token.ok() ? token->project : "", request->name()};
+        NERF_RETURN_IF_ERROR(Authorize(caller, FindMethodPolicy(kMethod), {&resource, 1}));
+        if (!token.ok()) return token.status();
+        return services_.tokens.Delete(id);
       });
 }
 
 grpc::ServerUnaryReactor* AdminService::BackupStore(grpc::CallbackServerContext* context,
                                                     const v1::BackupStoreRequest* request,
                                                     v1::BackupStoreResponse* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.AdminService/BackupStore", context, [=, this]() -> absl::Status {
-        RequestCheck check;
-        check.RequireId("backup_id", request->backup_id(), /*may_be_empty=*/true);
-        NERF_RETURN_IF_ERROR(check.Result());
-        if (!services_.backup) return absl::UnimplementedError("this server makes no backups");
-        const std::string id =
-            request->backup_id().empty()
-                ? absl::FormatTime("b%Y%m%d-%H%M%S", services_.clock.WallNow(), absl::UTCTimeZone())
-                : request->backup_id();
-        NERF_ASSIGN_OR_RETURN(const BackupSummary backup, services_.backup(id));
-        response->set_path(backup.path);
-        response->set_blobs(static_cast<double>(backup.n_blobs));
-        response->set_blob_bytes(static_cast<double>(backup.blob_bytes));
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.AdminService/BackupStore", context, *request,
+                     [=, this]() -> absl::Status {
+                       RequestCheck check;
+                       check.RequireId("backup_id", request->backup_id(), /*may_be_empty=*/true);
+                       NERF_RETURN_IF_ERROR(check.Result());
+                       if (!services_.backup)
+                         return absl::UnimplementedError("this server makes no backups");
+                       const std::string id =
+                           request->backup_id().empty()
+                               ? absl::FormatTime("b%Y%m%d-%H%M%S", services_.clock.WallNow(),
+                                                  absl::UTCTimeZone())
+                               : request->backup_id();
+                       NERF_ASSIGN_OR_RETURN(const BackupSummary backup, services_.backup(id));
+                       response->set_path(backup.path);
+                       response->set_blobs(static_cast<double>(backup.n_blobs));
+                       response->set_blob_bytes(static_cast<double>(backup.blob_bytes));
+                       return absl::OkStatus();
+                     });
 }
 
 }  // namespace nerf

@@ -16,6 +16,18 @@ class AdminService final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* BackupStore(grpc::CallbackServerContext* context,
                                         const v1::BackupStoreRequest* request,
                                         v1::BackupStoreResponse* response) override;
+  grpc::ServerUnaryReactor* GetAccess(grpc::CallbackServerContext* context,
+                                      const v1::GetAccessRequest* request,
+                                      v1::Access* response) override;
+  grpc::ServerUnaryReactor* CreateToken(grpc::CallbackServerContext* context,
+                                        const v1::CreateTokenRequest* request,
+                                        v1::Token* response) override;
+  grpc::ServerUnaryReactor* ListTokens(grpc::CallbackServerContext* context,
+                                       const v1::ListTokensRequest* request,
+                                       v1::ListTokensResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteToken(grpc::CallbackServerContext* context,
+                                        const v1::DeleteTokenRequest* request,
+                                        google::protobuf::Empty* response) override;
 
  private:
   const ServiceContext& services_;

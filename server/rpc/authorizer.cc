@@ -1,84 +1,92 @@
 #include "server/rpc/authorizer.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
 
-#include <algorithm>
-#include <array>
+#include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "common/error_reason.h"
-#include "common/sha256.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 namespace {
 
-struct Policy {
-  std::string_view service;
-  Access access;
-};
-
-constexpr std::array kPolicies = {
-    Policy{"nerf.v1.SceneService", Access::kEverybody},
-    Policy{"nerf.v1.BlobService", Access::kEverybody},
-    Policy{"nerf.v1.TrainingService", Access::kEverybody},
-    Policy{"nerf.v1.ModelService", Access::kEverybody},
-    Policy{"nerf.v1.RenderService", Access::kEverybody},
-    Policy{"nerf.v1.RenderJobService", Access::kEverybody},
-    Policy{"nerf.v1.AdminService", Access::kEverybody},
-    Policy{"google.bytestream.ByteStream", Access::kEverybody},
-    Policy{"nerf.v1.WorkerService", Access::kWorkerToken},
-};
-
 constexpr std::string_view kBearer = "bearer ";
 
-bool EqualInConstantTime(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference = static_cast<unsigned char>(difference | (a[i] ^ b[i]));
+// The text at a path such as "training_job.scene"; empty where it is not set.
+std::string TextAt(const google::protobuf::Message& request, std::string_view path) {
+  const google::protobuf::Message* message = &request;
+  while (true) {
+    const size_t dot = path.find('.');
+    const auto* field = message->GetDescriptor()->FindFieldByName(std::string(path.substr(0, dot)));
+    if (field == nullptr) return "";
+    if (dot == std::string_view::npos) {
+      return message->GetReflection()->GetString(*message, field);
+    }
+    message = &message->GetReflection()->GetMessage(*message, field);
+    path.remove_prefix(dot + 1);
   }
-  return difference == 0;
 }
 
 }  // namespace
 
-Access AccessOf(std::string_view method) {
-  const std::string_view service = method.substr(0, method.find('/'));
-  const auto found = std::find_if(kPolicies.begin(), kPolicies.end(),
-                                  [&](const Policy& policy) { return policy.service == service; });
-  return found == kPolicies.end() ? Access::kNobody : found->access;
+std::string_view MetadataOf(const grpc::CallbackServerContext& context, std::string_view key) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(grpc::string_ref(key.data(), key.size()));
+  if (found == metadata.end()) return {};
+  return {found->second.data(), found->second.size()};
 }
 
-Authorizer::Authorizer(std::string_view worker_token) : token_digest_(Sha256Hex(worker_token)) {}
-
-absl::Status Authorizer::Check(std::string_view method,
-                               const grpc::CallbackServerContext& context) const {
-  switch (AccessOf(method)) {
-    case Access::kEverybody:
-      return absl::OkStatus();
-    case Access::kNobody:
-      return absl::PermissionDeniedError(absl::StrCat(std::string(method), " is not allowed"));
-    case Access::kWorkerToken:
-      break;
-  }
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find("authorization");
-  if (found == metadata.end()) {
-    return WithReason(absl::UnauthenticatedError(
-                          "needs the worker token as metadata `authorization: Bearer ...`"),
-                      reason::kTokenMissing);
-  }
-  const std::string_view value(found->second.data(), found->second.size());
+std::string Authorizer::TokenOf(const grpc::CallbackServerContext& context) {
+  const std::string_view value = MetadataOf(context, "authorization");
   const bool is_bearer = value.size() > kBearer.size() &&
                          absl::EqualsIgnoreCase(absl::string_view(value.data(), kBearer.size()),
                                                 absl::string_view(kBearer.data(), kBearer.size()));
-  const std::string_view token = is_bearer ? value.substr(kBearer.size()) : std::string_view();
-  if (!EqualInConstantTime(Sha256Hex(token), token_digest_) || token.empty()) {
-    return WithReason(absl::UnauthenticatedError("the worker token is wrong"),
-                      reason::kTokenInvalid);
+  return is_bearer ? std::string(value.substr(kBearer.size())) : std::string();
+}
+
+std::vector<ResourceRef> ResourcesOf(const MethodPolicy& policy,
+                                     const google::protobuf::Message& request) {
+  std::vector<ResourceRef> resources;
+  for (const ResourceField& field : policy.fields) {
+    if (field.path.empty()) continue;
+    const std::string name = TextAt(request, field.path);
+    if (!name.empty()) {
+      resources.push_back(ResourceOf(name));
+    } else if (field.empty == EmptyField::kDefaultProject) {
+      resources.push_back({"default", "projects/default"});
+    } else if (field.empty == EmptyField::kEveryProject) {
+      resources.push_back({});
+    }
   }
-  return absl::OkStatus();
+  return resources;
+}
+
+absl::StatusOr<Principal> Authorizer::Begin(std::string_view method,
+                                            const grpc::CallbackServerContext& context) const {
+  NERF_ASSIGN_OR_RETURN(Principal principal, access_.Authenticate(TokenOf(context)));
+  NERF_RETURN_IF_ERROR(Authorize(principal, FindMethodPolicy(method), {}));
+  return principal;
+}
+
+absl::Status Authorizer::CheckRequest(std::string_view method, const Principal& principal,
+                                      const google::protobuf::Message& request) {
+  const MethodPolicy* policy = FindMethodPolicy(method);
+  if (policy == nullptr) return Authorize(principal, policy, {});
+  return Authorize(principal, policy, ResourcesOf(*policy, request));
+}
+
+absl::StatusOr<Principal> Authorizer::Check(std::string_view method,
+                                            const grpc::CallbackServerContext& context,
+                                            const google::protobuf::Message& request) const {
+  NERF_ASSIGN_OR_RETURN(Principal principal, access_.Authenticate(TokenOf(context)));
+  NERF_RETURN_IF_ERROR(CheckRequest(method, principal, request));
+  return principal;
+}
+
+absl::Status Authorizer::CheckAgain(std::string_view token) const {
+  return access_.Authenticate(token).status();
 }
 
 }  // namespace nerf

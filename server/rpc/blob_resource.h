@@ -8,14 +8,23 @@
 
 namespace nerf {
 
+struct NamedBlob {
+  std::string project;  // empty: the name has none, which means the default one
+  BlobRef blob;
+
+  std::string project_or_default() const { return project.empty() ? "default" : project; }
+};
+
 struct UploadName {
+  std::string project;    // never empty
   std::string upload_id;  // UUID4
   BlobRef blob;
 };
 
-// "blobs/{sha256}/{size}". InvalidArgument FIELD_INVALID naming resource_name.
-absl::StatusOr<BlobRef> ParseBlobName(std::string_view name);
-// "uploads/{uuid}/blobs/{sha256}/{size}".
+// "projects/{p}/blobs/{sha256}/{size}", or without its first two parts. InvalidArgument
+// FIELD_INVALID naming resource_name.
+absl::StatusOr<NamedBlob> ParseBlobName(std::string_view name);
+// "projects/{p}/uploads/{uuid}/blobs/{sha256}/{size}", or without its first two parts.
 absl::StatusOr<UploadName> ParseUploadName(std::string_view name);
 
 }  // namespace nerf

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "common/status_macros.h"
 #include "server/queue/request_check.h"
+#include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/unary_call.h"
 
@@ -32,10 +35,22 @@ absl::StatusOr<std::vector<BlobRef>> ParseBlobs(const v1::FindMissingBlobsReques
 grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerContext* context,
                                                         const v1::FindMissingBlobsRequest* request,
                                                         v1::FindMissingBlobsResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.BlobService/FindMissingBlobs", context,
+  return AnswerUnary(services_, "nerf.v1.BlobService/FindMissingBlobs", context, *request,
                      [=, this]() -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(const auto blobs, ParseBlobs(*request));
-                       for (const BlobRef& blob : services_.blobs.FindMissing(blobs)) {
+                       NERF_ASSIGN_OR_RETURN(const std::string project,
+                                             ParseProjectName("parent", request->parent()));
+                       // What the project does not own it has to upload, as if nobody had it.
+                       std::vector<BlobRef> owned;
+                       std::set<BlobRef> missing;
+                       for (const BlobRef& blob : blobs) {
+                         if (services_.blob_owners.Owns(project, blob.sha256)) {
+                           owned.push_back(blob);
+                         } else if (missing.insert(blob).second) {
+                           *response->add_missing() = ToProto(blob);
+                         }
+                       }
+                       for (const BlobRef& blob : services_.blobs.FindMissing(owned)) {
                          *response->add_missing() = ToProto(blob);
                        }
                        return absl::OkStatus();

@@ -21,15 +21,17 @@ absl::Duration TimeoutOf(const grpc::CallbackServerContext& context, const Servi
 
 grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
                                               std::string_view method,
-                                              grpc::CallbackServerContext* context, Prepare prepare,
-                                              Complete complete) {
+                                              grpc::CallbackServerContext* context,
+                                              const google::protobuf::Message& request,
+                                              Prepare prepare, Complete complete) {
   std::shared_ptr<BrokeredCall> call(new BrokeredCall(services, std::move(complete)));
   {
     MutexLock lock(call->mu_);
     call->self_ = call;
   }
-  if (absl::Status status = services.authorizer.Check(method, *context); !status.ok()) {
-    call->Finish(ToGrpcStatus(status));
+  const auto principal = services.authorizer.Check(method, *context, request);
+  if (!principal.ok()) {
+    call->Finish(ToGrpcStatus(principal.status()));
     return call.get();
   }
   services.executor.Post(Lane::kQuick, [call, prepare = std::move(prepare),

@@ -13,6 +13,10 @@
 #include "server/rpc/request_broker.h"
 #include "server/rpc/service_context.h"
 
+namespace google::protobuf {
+class Message;
+}
+
 namespace nerf {
 
 // A unary call that a worker answers. If the caller leaves or its deadline passes, the request is
@@ -29,7 +33,8 @@ class BrokeredCall final : public grpc::ServerUnaryReactor,
 
   // Authorizes and starts the call. Returns the reactor for gRPC.
   static grpc::ServerUnaryReactor* Begin(const ServiceContext& services, std::string_view method,
-                                         grpc::CallbackServerContext* context, Prepare prepare,
+                                         grpc::CallbackServerContext* context,
+                                         const google::protobuf::Message& request, Prepare prepare,
                                          Complete complete);
 
   void OnCancel() override;

@@ -4,10 +4,12 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/rpc/blob_resource.h"
 #include "server/rpc/unary_call.h"
@@ -20,12 +22,20 @@ using google::bytestream::ReadResponse;
 using google::bytestream::WriteRequest;
 using google::bytestream::WriteResponse;
 
+constexpr std::string_view kWriteMethod = "google.bytestream.ByteStream/Write";
+
+// Workers read and write for every project; whose a blob is, their reports say.
+bool IsWorker(const Principal& principal) {
+  return std::any_of(principal.grants.begin(), principal.grants.end(),
+                     [](const Grant& grant) { return grant.role == Role::kWorker; });
+}
+
 // Sends a blob in chunks with one write outstanding. Each step runs on the executor and starts the
 // next one, so no two threads run here at once.
 class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
  public:
-  ReadCall(const ServiceContext& services, const ReadRequest& request)
-      : services_(services), request_(request) {}
+  ReadCall(const ServiceContext& services, const Principal& principal, const ReadRequest& request)
+      : services_(services), is_worker_(IsWorker(principal)), request_(request) {}
 
   void Begin() {
     services_.executor.Post(Lane::kRead, [this] {
@@ -44,7 +54,13 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
 
  private:
   absl::Status Open() {
-    NERF_ASSIGN_OR_RETURN(blob_, ParseBlobName(request_.resource_name()));
+    NERF_ASSIGN_OR_RETURN(const NamedBlob named, ParseBlobName(request_.resource_name()));
+    blob_ = named.blob;
+    if (!is_worker_ && !services_.blob_owners.Owns(named.project_or_default(), blob_.sha256)) {
+      // The words of the store for one that is not there.
+      return WithReason(absl::NotFoundError(BlobName(blob_) + " not found"),
+                        reason::kResourceNotFound);
+    }
     if (request_.read_limit() < 0) {
       return InvalidFieldsError({{"read_limit", "must not be negative"}});
     }
@@ -72,6 +88,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
   }
 
   const ServiceContext& services_;
+  const bool is_worker_;
   const ReadRequest request_;
   BlobRef blob_;
   uint64_t offset_ = 0, left_ = 0;
@@ -81,8 +98,11 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
 // Receives an upload in chunks with one read outstanding. Steps run as in ReadCall.
 class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
  public:
-  WriteCall(const ServiceContext& services, WriteResponse* response)
-      : services_(services), response_(*response) {}
+  WriteCall(const ServiceContext& services, Principal principal, WriteResponse* response)
+      : services_(services),
+        principal_(std::move(principal)),
+        is_worker_(IsWorker(principal_)),
+        response_(*response) {}
 
   void Begin() { StartRead(&request_); }
 
@@ -101,8 +121,11 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   // Handles one message. Returns true once the blob is stored.
   absl::StatusOr<bool> Take() {
     if (!name_.has_value()) {
+      NERF_RETURN_IF_ERROR(Authorizer::CheckRequest(kWriteMethod, principal_, request_));
       NERF_ASSIGN_OR_RETURN(UploadName name, ParseUploadName(request_.resource_name()));
       name_ = std::move(name);
+      compares_ = !is_worker_ && !services_.blob_owners.Owns(name_->project, name_->blob.sha256) &&
+                  services_.blobs.Has(name_->blob);
       resource_name_ = request_.resource_name();
     } else if (!request_.resource_name().empty() && request_.resource_name() != resource_name_) {
       return InvalidFieldsError(
@@ -111,6 +134,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     if (request_.write_offset() < 0) {
       return InvalidFieldsError({{"write_offset", "must not be negative"}});
     }
+    if (compares_) return TakeToCompare();
     NERF_ASSIGN_OR_RETURN(
         const UploadStatus status,
         services_.blobs.Append(name_->upload_id, name_->blob,
@@ -123,6 +147,32 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     }
     if (!request_.finish_write()) return false;
     NERF_RETURN_IF_ERROR(services_.blobs.Finish(name_->upload_id, name_->blob));
+    if (is_worker_) {
+      services_.blob_owners.NoteFresh(name_->blob.sha256);
+    } else {
+      services_.blob_owners.Add(name_->project, name_->blob.sha256, /*was_present=*/false);
+    }
+    return true;
+  }
+
+  // Only who has the bytes gets the blob, whatever other projects have uploaded. Such an upload
+  // begins anew after a cut.
+  absl::StatusOr<bool> TakeToCompare() {
+    if (static_cast<uint64_t>(request_.write_offset()) != n_compared_) {
+      return InvalidFieldsError({{"write_offset", "must be the committed size"}});
+    }
+    n_compared_ += request_.data().size();
+    services_.metrics.BlobReceived(request_.data().size());
+    if (n_compared_ > name_->blob.byte_size) {
+      return InvalidFieldsError({{"data", "is more than the size in resource_name"}});
+    }
+    digest_.Update(request_.data());
+    response_.set_committed_size(static_cast<int64_t>(n_compared_));
+    if (!request_.finish_write()) return false;
+    if (n_compared_ != name_->blob.byte_size || digest_.HexDigest() != name_->blob.sha256) {
+      return InvalidFieldsError({{"data", "has another size or digest than resource_name says"}});
+    }
+    services_.blob_owners.Add(name_->project, name_->blob.sha256, /*was_present=*/true);
     return true;
   }
 
@@ -141,6 +191,12 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   }
 
   const ServiceContext& services_;
+  const Principal principal_;
+  const bool is_worker_;
+  // The store has the blob from another project: what is sent is only compared with its name.
+  bool compares_ = false;
+  Sha256 digest_;
+  uint64_t n_compared_ = 0;
   WriteResponse& response_;
   WriteRequest request_;
   std::optional<UploadName> name_;
@@ -163,20 +219,19 @@ class RefusedWrite final : public grpc::ServerReadReactor<WriteRequest> {
 
 grpc::ServerWriteReactor<ReadResponse>* ByteStreamService::Read(
     grpc::CallbackServerContext* context, const ReadRequest* request) {
-  const absl::Status allowed =
-      services_.authorizer.Check("google.bytestream.ByteStream/Read", *context);
-  if (!allowed.ok()) return new RefusedRead(allowed);
-  auto* call = new ReadCall(services_, *request);
+  const auto principal =
+      services_.authorizer.Check("google.bytestream.ByteStream/Read", *context, *request);
+  if (!principal.ok()) return new RefusedRead(principal.status());
+  auto* call = new ReadCall(services_, *principal, *request);
   call->Begin();
   return call;
 }
 
 grpc::ServerReadReactor<WriteRequest>* ByteStreamService::Write(
     grpc::CallbackServerContext* context, WriteResponse* response) {
-  const absl::Status allowed =
-      services_.authorizer.Check("google.bytestream.ByteStream/Write", *context);
-  if (!allowed.ok()) return new RefusedWrite(allowed);
-  auto* call = new WriteCall(services_, response);
+  absl::StatusOr<Principal> principal = services_.authorizer.Begin(kWriteMethod, *context);
+  if (!principal.ok()) return new RefusedWrite(principal.status());
+  auto* call = new WriteCall(services_, *std::move(principal), response);
   call->Begin();
   return call;
 }
@@ -185,10 +240,15 @@ grpc::ServerUnaryReactor* ByteStreamService::QueryWriteStatus(
     grpc::CallbackServerContext* context,
     const google::bytestream::QueryWriteStatusRequest* request,
     google::bytestream::QueryWriteStatusResponse* response) {
-  return AnswerUnary(services_, "google.bytestream.ByteStream/QueryWriteStatus", context,
-                     [=, this]() -> absl::Status {
+  return AnswerUnary(services_, "google.bytestream.ByteStream/QueryWriteStatus", context, *request,
+                     [=, this](const Principal& caller) -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(const auto name,
                                              ParseUploadName(request->resource_name()));
+                       // Says nothing about what other projects have.
+                       if (!services_.blob_owners.Owns(name.project, name.blob.sha256) &&
+                           !IsWorker(caller) && services_.blobs.Has(name.blob)) {
+                         return absl::OkStatus();
+                       }
                        NERF_ASSIGN_OR_RETURN(const auto upload,
                                              services_.blobs.GetUpload(name.upload_id, name.blob));
                        response->set_committed_size(static_cast<int64_t>(upload.committed_size));

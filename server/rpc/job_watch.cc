@@ -48,11 +48,12 @@ JobWatch<Watch>* JobWatch<Watch>::Begin(const ServiceContext& services,
     MutexLock lock(watch->mu_);
     watch->self_ = watch;
   }
-  const absl::Status allowed = services.authorizer.Check(Traits<Watch>::kMethod, *context);
-  if (!allowed.ok()) {
-    watch->End(allowed);
+  const auto principal = services.authorizer.Check(Traits<Watch>::kMethod, *context, request);
+  if (!principal.ok()) {
+    watch->End(principal.status());
     return watch.get();
   }
+  watch->token_ = Authorizer::TokenOf(*context);
   services.live_calls.Add(watch);
   services.executor.Post(Lane::kQuick, [watch, request] { watch->Open(request); });
   return watch.get();
@@ -85,6 +86,8 @@ void JobWatch<Watch>::ArmBookmark() {
   services_.executor.PostAfter(services_.times.bookmark_interval, [weak = this->weak_from_this()] {
     const auto watch = weak.lock();
     if (watch == nullptr) return;
+    const absl::Status allowed = watch->services_.authorizer.CheckAgain(watch->token_);
+    if (!allowed.ok()) return watch->End(allowed);
     {
       MutexLock lock(watch->mu_);
       if (watch->ended_) return;

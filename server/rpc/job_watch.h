@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "common/mutex.h"
 #include "nerf/v1/render_job_service.pb.h"
@@ -52,6 +53,7 @@ class JobWatch final : public grpc::ServerWriteReactor<typename Watch::Response>
   void TellWait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ServiceContext& services_;
+  std::string token_;  // of the caller; const after Begin
   Mutex mu_;
   std::shared_ptr<JobWatch> self_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Watcher> watcher_ ABSL_GUARDED_BY(mu_);

@@ -14,48 +14,50 @@ namespace nerf {
 grpc::ServerUnaryReactor* ModelService::ListCheckpoints(grpc::CallbackServerContext* context,
                                                         const v1::ListCheckpointsRequest* request,
                                                         v1::ListCheckpointsResponse* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.ModelService/ListCheckpoints", context, [=, this]() -> absl::Status {
-        RequestCheck check;
-        const ResourceKey key = TakeOr(ParseJobName("parent", request->parent()), check);
-        const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
-        // The token holds the job and the last step of the previous page.
-        const std::string list = "checkpoints/" + key.id;
-        const uint64_t after =
-            TakeOr(ParsePageToken(list, key.project, request->page_token()), check);
-        NERF_RETURN_IF_ERROR(check.Result());
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
-        for (const CheckpointRecord& checkpoint : job.checkpoints) {
-          if (!request->page_token().empty() && checkpoint.step <= after) continue;
-          const int n = response->checkpoints_size();
-          if (static_cast<size_t>(n) == size) {
-            response->set_next_page_token(
-                EncodePageToken(list, key.project, response->checkpoints(n - 1).step()));
-            break;
-          }
-          *response->add_checkpoints() = ToProto(key, checkpoint);
-        }
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.ModelService/ListCheckpoints", context, *request,
+                     [=, this]() -> absl::Status {
+                       RequestCheck check;
+                       const ResourceKey key =
+                           TakeOr(ParseJobName("parent", request->parent()), check);
+                       const size_t size = TakeOr(EffectivePageSize(request->page_size()), check);
+                       // The token holds the job and the last step of the previous page.
+                       const std::string list = "checkpoints/" + key.id;
+                       const uint64_t after =
+                           TakeOr(ParsePageToken(list, key.project, request->page_token()), check);
+                       NERF_RETURN_IF_ERROR(check.Result());
+                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
+                       for (const CheckpointRecord& checkpoint : job.checkpoints) {
+                         if (!request->page_token().empty() && checkpoint.step <= after) continue;
+                         const int n = response->checkpoints_size();
+                         if (static_cast<size_t>(n) == size) {
+                           response->set_next_page_token(EncodePageToken(
+                               list, key.project, response->checkpoints(n - 1).step()));
+                           break;
+                         }
+                         *response->add_checkpoints() = ToProto(key, checkpoint);
+                       }
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
     grpc::CallbackServerContext* context, const v1::PromoteCheckpointRequest* request,
     v1::Model* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.ModelService/PromoteCheckpoint", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ModelSpec spec, FromProto(*request));
-        NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Promote(spec));
-        *response = ToProto(model);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.ModelService/PromoteCheckpoint", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ModelSpec spec, FromProto(*request));
+                       NERF_ASSIGN_OR_RETURN(const ModelRecord model,
+                                             services_.models.Promote(spec));
+                       *response = ToProto(model);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* context,
                                                  const v1::GetModelRequest* request,
                                                  v1::Model* response) {
   return AnswerUnary(
-      services_, "nerf.v1.ModelService/GetModel", context, [=, this]() -> absl::Status {
+      services_, "nerf.v1.ModelService/GetModel", context, *request, [=, this]() -> absl::Status {
         NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("name", request->name()));
         NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Get(key));
         *response = ToProto(model);
@@ -66,7 +68,7 @@ grpc::ServerUnaryReactor* ModelService::GetModel(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* context,
                                                    const v1::ListModelsRequest* request,
                                                    v1::ListModelsResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.ModelService/ListModels", context,
+  return AnswerUnary(services_, "nerf.v1.ModelService/ListModels", context, *request,
                      [=, this]() -> absl::Status {
                        return AnswerList(
                            *request, response,
@@ -80,11 +82,12 @@ grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* ModelService::DeleteModel(grpc::CallbackServerContext* context,
                                                     const v1::DeleteModelRequest* request,
                                                     google::protobuf::Empty* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.ModelService/DeleteModel", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("name", request->name()));
-        return services_.models.Delete(key);
-      });
+  return AnswerUnary(services_, "nerf.v1.ModelService/DeleteModel", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseModelName("name", request->name()));
+                       return services_.models.Delete(key);
+                     });
 }
 
 }  // namespace nerf

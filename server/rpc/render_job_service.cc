@@ -35,7 +35,7 @@ absl::Status RequireMovieMaker(const ServiceContext& services) {
 grpc::ServerUnaryReactor* RenderJobService::CreateRenderJob(
     grpc::CallbackServerContext* context, const v1::CreateRenderJobRequest* request,
     v1::RenderJob* response) {
-  return AnswerUnary(services_, "nerf.v1.RenderJobService/CreateRenderJob", context,
+  return AnswerUnary(services_, "nerf.v1.RenderJobService/CreateRenderJob", context, *request,
                      [=, this]() -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(const JobSpec spec, FromProto(*request));
                        if (spec.render.movie) NERF_RETURN_IF_ERROR(RequireMovieMaker(services_));
@@ -49,7 +49,8 @@ grpc::ServerUnaryReactor* RenderJobService::GetRenderJob(grpc::CallbackServerCon
                                                          const v1::GetRenderJobRequest* request,
                                                          v1::RenderJob* response) {
   return AnswerUnary(
-      services_, "nerf.v1.RenderJobService/GetRenderJob", context, [=, this]() -> absl::Status {
+      services_, "nerf.v1.RenderJobService/GetRenderJob", context, *request,
+      [=, this]() -> absl::Status {
         NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseRenderJobName("name", request->name()));
         NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key, JobKind::kRender));
         *response = JobConverter(services_).ToRenderProto(job, /*whole=*/true);
@@ -61,7 +62,8 @@ grpc::ServerUnaryReactor* RenderJobService::ListRenderJobs(grpc::CallbackServerC
                                                            const v1::ListRenderJobsRequest* request,
                                                            v1::ListRenderJobsResponse* response) {
   return AnswerUnary(
-      services_, "nerf.v1.RenderJobService/ListRenderJobs", context, [=, this]() -> absl::Status {
+      services_, "nerf.v1.RenderJobService/ListRenderJobs", context, *request,
+      [=, this]() -> absl::Status {
         JobConverter converter(services_);
         return AnswerList(
             *request, response,
@@ -80,37 +82,40 @@ grpc::ServerWriteReactor<v1::WatchRenderJobResponse>* RenderJobService::WatchRen
 grpc::ServerUnaryReactor* RenderJobService::CancelRenderJob(
     grpc::CallbackServerContext* context, const v1::CancelRenderJobRequest* request,
     v1::RenderJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.RenderJobService/CancelRenderJob", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseRenderJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.CancelRender(key));
-        *response = JobConverter(services_).ToRenderProto(job, /*whole=*/false);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.RenderJobService/CancelRenderJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseRenderJobName("name", request->name()));
+                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.CancelRender(key));
+                       *response = JobConverter(services_).ToRenderProto(job, /*whole=*/false);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* RenderJobService::DeleteRenderJob(
     grpc::CallbackServerContext* context, const v1::DeleteRenderJobRequest* request,
     google::protobuf::Empty* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.RenderJobService/DeleteRenderJob", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseRenderJobName("name", request->name()));
-        return services_.queue.Delete(key, JobKind::kRender);
-      });
+  return AnswerUnary(services_, "nerf.v1.RenderJobService/DeleteRenderJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseRenderJobName("name", request->name()));
+                       return services_.queue.Delete(key, JobKind::kRender);
+                     });
 }
 
 grpc::ServerUnaryReactor* RenderJobService::ExpandCameraPath(
     grpc::CallbackServerContext* context, const v1::ExpandCameraPathRequest* request,
     v1::ExpandCameraPathResponse* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.RenderJobService/ExpandCameraPath", context, [=]() -> absl::Status {
-        NERF_RETURN_IF_ERROR(ParseProjectName("parent", request->parent()).status());
-        NERF_ASSIGN_OR_RETURN(
-            std::vector<v1::Camera> cameras,
-            ExpandPath("path", request->path(), request->width(), request->height()));
-        for (v1::Camera& camera : cameras) *response->add_cameras() = std::move(camera);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.RenderJobService/ExpandCameraPath", context, *request,
+                     [=]() -> absl::Status {
+                       NERF_RETURN_IF_ERROR(ParseProjectName("parent", request->parent()).status());
+                       NERF_ASSIGN_OR_RETURN(std::vector<v1::Camera> cameras,
+                                             ExpandPath("path", request->path(), request->width(),
+                                                        request->height()));
+                       for (v1::Camera& camera : cameras)
+                         *response->add_cameras() = std::move(camera);
+                       return absl::OkStatus();
+                     });
 }
 
 }  // namespace nerf

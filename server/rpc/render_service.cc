@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "common/error_reason.h"
+#include "server/access/method_policy.h"
 #include "server/rpc/brokered_call.h"
 #include "server/rpc/render_reply.h"
 #include "server/rpc/render_request.h"
@@ -17,19 +18,37 @@ std::string ResultLabel(const absl::Status& status) {
   return absl::StatusCodeToString(status.code());
 }
 
+// The project of what is rendered; its name was checked with the permission.
+std::string ProjectOf(const v1::RenderImageRequest& request) {
+  for (const std::string& name : {request.model(), request.checkpoint(), request.training_job()}) {
+    if (!name.empty()) return ResourceOf(name).project;
+  }
+  return "";
+}
+
+// Lets the caller's project read the images that are sent as blobs.
+void OwnImages(const v1::RenderImageResponse& response, const std::string& project,
+               BlobOwners* owners) {
+  for (const v1::RenderedImage& image : response.images()) {
+    // Somebody else may have stored the same image before.
+    if (image.has_blob()) owners->Add(project, image.blob().sha256(), /*was_present=*/true);
+  }
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* RenderService::RenderImage(grpc::CallbackServerContext* context,
                                                      const v1::RenderImageRequest* request,
                                                      v1::RenderImageResponse* response) {
   return BrokeredCall::Begin(
-      services_, "nerf.v1.RenderService/RenderImage", context,
+      services_, "nerf.v1.RenderService/RenderImage", context, *request,
       [=, this] { return PrepareRender(services_, *request); },
-      [this, response, in_blobs = request->in_blobs(),
+      [this, request, response, in_blobs = request->in_blobs(),
        start = services_.clock.Now()](absl::StatusOr<BrokerReply> reply) {
         const absl::Status status =
             reply.ok() ? FillRenderResponse(*reply, in_blobs, services_.blobs, response)
                        : reply.status();
+        OwnImages(*response, ProjectOf(*request), &services_.blob_owners);
         services_.metrics.RenderFinished("image", ResultLabel(status),
                                          absl::ToDoubleSeconds(services_.clock.Now() - start));
         return status;

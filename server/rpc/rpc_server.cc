@@ -84,13 +84,14 @@ void PrepareGrpc() {
 
 struct RpcServer::State {
   State(const RpcServerOptions& options, const Dependencies& d)
-      : authorizer(options.worker_token),
+      : authorizer(d.access),
         rpc_metrics(*d.metrics->registry()),
         random(*d.random),
         executor(std::make_unique<Executor>(options.threads)),
         broker(d.workers, executor.get(), d.random),
-        context{*d.clock,   *d.queue,   *d.leases, *d.scenes, *d.models,  *d.workers,    *d.blobs,
-                *d.metrics, authorizer, *executor, broker,    live_calls, options.times, d.backup},
+        context{*d.clock,      *d.queue,   *d.leases,      *d.scenes,      *d.models, *d.workers,
+                *d.blobs,      *d.metrics, authorizer,     *executor,      broker,    live_calls,
+                options.times, *d.tokens,  *d.worker_keys, *d.blob_owners, d.backup},
         scenes(&context),
         blobs(&context),
         byte_stream(&context),
@@ -101,7 +102,8 @@ struct RpcServer::State {
         workers(&context),
         render_jobs(&context) {}
 
-  absl::Status Serve(const std::string& listen) {
+  absl::Status Serve(const RpcServerOptions& options) {
+    const std::string& listen = options.listen;
     PrepareGrpc();
     AddMethods(&rpc_metrics);
     grpc::ServerBuilder builder;
@@ -117,7 +119,13 @@ struct RpcServer::State {
     // A second server on the same port must fail, not share it.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     if (!listen.empty()) {
-      builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+      builder.AddListeningPort(
+          listen,
+          options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials(),
+          &port);
+    }
+    if (!options.local_listen.empty()) {
+      builder.AddListeningPort(options.local_listen, grpc::InsecureServerCredentials());
     }
     for (grpc::Service* service :
          std::initializer_list<grpc::Service*>{&scenes, &blobs, &byte_stream, &training, &models,
@@ -162,7 +170,7 @@ RpcServer::RpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
                                                             const Dependencies& dependencies) {
   auto state = std::make_unique<State>(options, dependencies);
-  NERF_RETURN_IF_ERROR(state->Serve(options.listen));
+  NERF_RETURN_IF_ERROR(state->Serve(options));
   std::unique_ptr<RpcServer> server(new RpcServer(std::move(state)));
   server->SetServing(true);
   return server;
@@ -177,8 +185,11 @@ RpcServer::~RpcServer() {
 
 int RpcServer::port() const { return state_->port; }
 
-std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
-  return state_->server->InProcessChannel(grpc::ChannelArguments());
+std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel(
+    std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
+        interceptors) {
+  return state_->server->experimental().InProcessChannelWithInterceptors(grpc::ChannelArguments(),
+                                                                         std::move(interceptors));
 }
 
 void RpcServer::SetServing(bool serving) {

@@ -1,12 +1,19 @@
 #pragma once
 
+#include <grpcpp/support/client_interceptor.h>
+
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "common/ids.h"
+#include "server/access/access_control.h"
+#include "server/access/blob_owners.h"
+#include "server/access/token_registry.h"
+#include "server/access/worker_keys.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
 #include "server/queue/lease_table.h"
@@ -19,13 +26,15 @@
 
 namespace grpc {
 class Channel;
-}
+class ServerCredentials;
+}  // namespace grpc
 
 namespace nerf {
 
 struct RpcServerOptions {
-  std::string listen;  // host:port; empty: in process only
-  std::string worker_token;
+  std::string listen;                                         // host:port; empty: in process only
+  std::shared_ptr<grpc::ServerCredentials> credentials = {};  // of ServerTls; plaintext without
+  std::string local_listen = {};  // another address, in plaintext: a socket for this machine
   ExecutorThreads threads;
   ServiceTimes times;
 };
@@ -44,6 +53,10 @@ class RpcServer {
     WorkerTable* workers = nullptr;
     BlobStore* blobs = nullptr;
     ServerMetrics* metrics = nullptr;
+    const AccessControl* access = nullptr;
+    TokenRegistry* tokens = nullptr;
+    WorkerKeys* worker_keys = nullptr;
+    BlobOwners* blob_owners = nullptr;
     // Writes a backup of this name. Unset: BackupStore is UNIMPLEMENTED.
     std::function<absl::StatusOr<BackupSummary>(const std::string& id)> backup = {};
   };
@@ -57,8 +70,10 @@ class RpcServer {
   // The port it listens on; 0 if in process only.
   int port() const;
 
-  // A channel without a socket, for tests.
-  std::shared_ptr<grpc::Channel> InProcessChannel();
+  // A channel without a socket. `interceptors` are for tests.
+  std::shared_ptr<grpc::Channel> InProcessChannel(
+      std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
+          interceptors = {});
 
   // Sets the answer of the health service, for the server and every service. The service "liveness"
   // is always SERVING while the process answers.

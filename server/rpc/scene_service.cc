@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/brokered_call.h"
@@ -15,24 +16,38 @@
 #include "server/rpc/unary_call.h"
 
 namespace nerf {
+namespace {
+
+// Errors: FailedPrecondition BLOBS_MISSING, as for blobs that nobody has.
+absl::Status RequireOwned(const BlobOwners& owners, const SceneSpec& spec) {
+  std::vector<std::string> missing;
+  for (const SceneFileRecord& file : spec.files) {
+    if (!owners.Owns(spec.project, file.blob.sha256)) missing.push_back(BlobName(file.blob));
+  }
+  return missing.empty() ? absl::OkStatus() : BlobsMissingError(missing);
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* SceneService::CreateScene(grpc::CallbackServerContext* context,
                                                     const v1::CreateSceneRequest* request,
                                                     v1::Scene* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.SceneService/CreateScene", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const SceneSpec spec, FromProto(*request));
-        NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Create(spec));
-        *response = ToProto(scene);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.SceneService/CreateScene", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const SceneSpec spec, FromProto(*request));
+                       NERF_RETURN_IF_ERROR(RequireOwned(services_.blob_owners, spec));
+                       NERF_ASSIGN_OR_RETURN(const SceneRecord scene,
+                                             services_.scenes.Create(spec));
+                       *response = ToProto(scene);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* SceneService::GetScene(grpc::CallbackServerContext* context,
                                                  const v1::GetSceneRequest* request,
                                                  v1::Scene* response) {
   return AnswerUnary(
-      services_, "nerf.v1.SceneService/GetScene", context, [=, this]() -> absl::Status {
+      services_, "nerf.v1.SceneService/GetScene", context, *request, [=, this]() -> absl::Status {
         NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseSceneName("name", request->name()));
         NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Get(key));
         *response = ToProto(scene);
@@ -43,7 +58,7 @@ grpc::ServerUnaryReactor* SceneService::GetScene(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* SceneService::ListScenes(grpc::CallbackServerContext* context,
                                                    const v1::ListScenesRequest* request,
                                                    v1::ListScenesResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.SceneService/ListScenes", context,
+  return AnswerUnary(services_, "nerf.v1.SceneService/ListScenes", context, *request,
                      [=, this]() -> absl::Status {
                        return AnswerList(
                            *request, response,
@@ -57,18 +72,19 @@ grpc::ServerUnaryReactor* SceneService::ListScenes(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* SceneService::DeleteScene(grpc::CallbackServerContext* context,
                                                     const v1::DeleteSceneRequest* request,
                                                     google::protobuf::Empty* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.SceneService/DeleteScene", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseSceneName("name", request->name()));
-        return services_.scenes.Delete(key);
-      });
+  return AnswerUnary(services_, "nerf.v1.SceneService/DeleteScene", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseSceneName("name", request->name()));
+                       return services_.scenes.Delete(key);
+                     });
 }
 
 grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContext* context,
                                                       const v1::ValidateSceneRequest* request,
                                                       v1::ValidateSceneResponse* response) {
   return BrokeredCall::Begin(
-      services_, "nerf.v1.SceneService/ValidateScene", context,
+      services_, "nerf.v1.SceneService/ValidateScene", context, *request,
       [=, this]() -> absl::StatusOr<BrokerRequest> {
         NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseSceneName("name", request->name()));
         NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Get(key));

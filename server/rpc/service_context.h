@@ -5,6 +5,9 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "server/access/blob_owners.h"
+#include "server/access/token_registry.h"
+#include "server/access/worker_keys.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
 #include "server/queue/lease_table.h"
@@ -47,6 +50,9 @@ struct ServiceContext {
   RequestBroker& broker;
   LiveCalls& live_calls;
   const ServiceTimes times;
+  TokenRegistry& tokens;
+  WorkerKeys& worker_keys;
+  BlobOwners& blob_owners;
   // Writes a backup of this name; may be empty.
   std::function<absl::StatusOr<BackupSummary>(const std::string& id)> backup = {};
 };

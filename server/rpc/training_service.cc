@@ -33,7 +33,7 @@ absl::Status CheckInit(const TrainConfig& config, const std::vector<TensorRecord
 grpc::ServerUnaryReactor* TrainingService::CreateTrainingJob(
     grpc::CallbackServerContext* context, const v1::CreateTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return AnswerUnary(services_, "nerf.v1.TrainingService/CreateTrainingJob", context,
+  return AnswerUnary(services_, "nerf.v1.TrainingService/CreateTrainingJob", context, *request,
                      [=, this]() -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
                        spec.check_init = [&](const std::vector<TensorRecord>& tensors) {
@@ -49,20 +49,22 @@ grpc::ServerUnaryReactor* TrainingService::CreateTrainingJob(
 grpc::ServerUnaryReactor* TrainingService::GetTrainingJob(grpc::CallbackServerContext* context,
                                                           const v1::GetTrainingJobRequest* request,
                                                           v1::TrainingJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.TrainingService/GetTrainingJob", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
-        *response = JobConverter(services_).ToProto(job);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.TrainingService/GetTrainingJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseJobName("name", request->name()));
+                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Get(key));
+                       *response = JobConverter(services_).ToProto(job);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* TrainingService::ListTrainingJobs(
     grpc::CallbackServerContext* context, const v1::ListTrainingJobsRequest* request,
     v1::ListTrainingJobsResponse* response) {
   return AnswerUnary(
-      services_, "nerf.v1.TrainingService/ListTrainingJobs", context, [=, this]() -> absl::Status {
+      services_, "nerf.v1.TrainingService/ListTrainingJobs", context, *request,
+      [=, this]() -> absl::Status {
         NERF_ASSIGN_OR_RETURN(const JobFilter filter, JobFilter::Parse(request->filter()));
         JobConverter converter(services_);
         return AnswerList(
@@ -77,45 +79,48 @@ grpc::ServerUnaryReactor* TrainingService::ListTrainingJobs(
 grpc::ServerUnaryReactor* TrainingService::UpdateTrainingJob(
     grpc::CallbackServerContext* context, const v1::UpdateTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.TrainingService/UpdateTrainingJob", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key,
-                              ParseJobName("training_job.name", request->training_job().name()));
-        NERF_ASSIGN_OR_RETURN(const JobUpdate update, FromProto(*request));
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Update(key, update));
-        *response = JobConverter(services_).ToProto(job);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.TrainingService/UpdateTrainingJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(
+                           const ResourceKey key,
+                           ParseJobName("training_job.name", request->training_job().name()));
+                       NERF_ASSIGN_OR_RETURN(const JobUpdate update, FromProto(*request));
+                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Update(key, update));
+                       *response = JobConverter(services_).ToProto(job);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* TrainingService::PauseTrainingJob(
     grpc::CallbackServerContext* context, const v1::PauseTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.TrainingService/PauseTrainingJob", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Pause(key));
-        *response = JobConverter(services_).ToProto(job);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.TrainingService/PauseTrainingJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseJobName("name", request->name()));
+                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Pause(key));
+                       *response = JobConverter(services_).ToProto(job);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* TrainingService::ResumeTrainingJob(
     grpc::CallbackServerContext* context, const v1::ResumeTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.TrainingService/ResumeTrainingJob", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Resume(key));
-        *response = JobConverter(services_).ToProto(job);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.TrainingService/ResumeTrainingJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseJobName("name", request->name()));
+                       NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Resume(key));
+                       *response = JobConverter(services_).ToProto(job);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* TrainingService::RetryTrainingJob(
     grpc::CallbackServerContext* context, const v1::RetryTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return AnswerUnary(services_, "nerf.v1.TrainingService/RetryTrainingJob", context,
+  return AnswerUnary(services_, "nerf.v1.TrainingService/RetryTrainingJob", context, *request,
                      [=, this]() -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(const JobSpec spec, FromProto(*request));
                        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec));
@@ -127,30 +132,32 @@ grpc::ServerUnaryReactor* TrainingService::RetryTrainingJob(
 grpc::ServerUnaryReactor* TrainingService::CancelTrainingJob(
     grpc::CallbackServerContext* context, const v1::CancelTrainingJobRequest* request,
     v1::TrainingJob* response) {
-  return AnswerUnary(
-      services_, "nerf.v1.TrainingService/CancelTrainingJob", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
-        NERF_ASSIGN_OR_RETURN(const Job job,
-                              services_.queue.Cancel(key, request->keep_checkpoint()));
-        *response = JobConverter(services_).ToProto(job);
-        return absl::OkStatus();
-      });
+  return AnswerUnary(services_, "nerf.v1.TrainingService/CancelTrainingJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseJobName("name", request->name()));
+                       NERF_ASSIGN_OR_RETURN(
+                           const Job job, services_.queue.Cancel(key, request->keep_checkpoint()));
+                       *response = JobConverter(services_).ToProto(job);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* TrainingService::DeleteTrainingJob(
     grpc::CallbackServerContext* context, const v1::DeleteTrainingJobRequest* request,
     google::protobuf::Empty* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.TrainingService/DeleteTrainingJob", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseJobName("name", request->name()));
-        return services_.queue.Delete(key);
-      });
+  return AnswerUnary(services_, "nerf.v1.TrainingService/DeleteTrainingJob", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ResourceKey key,
+                                             ParseJobName("name", request->name()));
+                       return services_.queue.Delete(key);
+                     });
 }
 
 grpc::ServerUnaryReactor* TrainingService::ListTrainingMetrics(
     grpc::CallbackServerContext* context, const v1::ListTrainingMetricsRequest* request,
     v1::ListTrainingMetricsResponse* response) {
-  return AnswerUnary(services_, "nerf.v1.TrainingService/ListTrainingMetrics", context,
+  return AnswerUnary(services_, "nerf.v1.TrainingService/ListTrainingMetrics", context, *request,
                      [=, this]() -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(const ResourceKey key,
                                              ParseJobName("name", request->name()));

@@ -4,31 +4,44 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "common/rpc/status_conversion.h"
+#include "server/rpc/change_log.h"
 #include "server/rpc/method_lane.h"
 #include "server/rpc/service_context.h"
 
 namespace nerf {
 
-// Answers a unary call: checks permission, runs `body`, which fills the response and returns a
-// Status, in the method's lane of the executor, and finishes with that status. A call that is
-// cancelled while it waits is not executed.
-template <typename Body>
+// Answers a unary call: checks permission, runs `body` (which fills the response and returns a
+// Status; it may take the Principal) in the method's lane of the executor, and finishes with what
+// it returned. A call that was cancelled before its turn came is not executed.
+template <typename Request, typename Body>
 grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view method,
-                                      grpc::CallbackServerContext* context, Body body) {
+                                      grpc::CallbackServerContext* context, const Request& request,
+                                      Body body) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (absl::Status status = services.authorizer.Check(method, *context); !status.ok()) {
-    reactor->Finish(ToGrpcStatus(status));
+  absl::StatusOr<Principal> principal = services.authorizer.Check(method, *context, request);
+  if (!principal.ok()) {
+    reactor->Finish(ToGrpcStatus(principal.status()));
     return reactor;
   }
-  services.executor.Post(LaneOf(method), [reactor, context, body = std::move(body)]() mutable {
-    if (context->IsCancelled()) {
-      return reactor->Finish(grpc::Status(grpc::CANCELLED, "the caller is gone"));
-    }
-    reactor->Finish(ToGrpcStatus(body()));
-  });
+  services.executor.Post(
+      LaneOf(method), [reactor, context, method, &request, principal = *std::move(principal),
+                       body = std::move(body)]() mutable {
+        if (context->IsCancelled()) {
+          return reactor->Finish(grpc::Status(grpc::CANCELLED, "the caller is gone"));
+        }
+        absl::Status status;
+        if constexpr (std::is_invocable_v<Body, const Principal&>) {
+          status = body(principal);
+        } else {
+          status = body();
+        }
+        LogChange(method, principal, request, status);
+        reactor->Finish(ToGrpcStatus(status));
+      });
   return reactor;
 }
 

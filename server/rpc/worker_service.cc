@@ -1,5 +1,6 @@
 #include "server/rpc/worker_service.h"
 
+#include "common/rpc/metadata.h"
 #include "common/status_macros.h"
 #include "server/queue/request_check.h"
 #include "server/rpc/convert_common.h"
@@ -18,15 +19,21 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
     grpc::CallbackServerContext* context, const v1::CommitCheckpointRequest* request,
     v1::CommitCheckpointResponse* response) {
   return AnswerUnary(
-      services_, "nerf.v1.WorkerService/CommitCheckpoint", context, [=, this]() -> absl::Status {
+      services_, "nerf.v1.WorkerService/CommitCheckpoint", context, *request,
+      [=, this]() -> absl::Status {
         RequestCheck check;
         LeaseRef lease =
             TakeOr(ParseLease("", request->training_job(), request->lease_epoch()), check);
         lease.worker = request->worker_id();
         const CheckpointRecord checkpoint = TakeOr(FromProto(*request), check);
         NERF_RETURN_IF_ERROR(check.Result());
+        NERF_RETURN_IF_ERROR(
+            services_.worker_keys.Check(lease.worker, MetadataOf(*context, kWorkerKeyMetadata)));
         NERF_ASSIGN_OR_RETURN(const auto committed,
                               services_.leases.CommitCheckpoint(lease, checkpoint));
+        for (const BlobRef& made : {checkpoint.checkpoint_blob, checkpoint.model_blob}) {
+          services_.blob_owners.AddMade(lease.job.project, made.sha256);
+        }
         *response->mutable_checkpoint() = ToProto(lease.job, committed.checkpoint);
         return absl::OkStatus();
       });
@@ -35,11 +42,24 @@ grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(
 grpc::ServerUnaryReactor* WorkerService::CommitFrames(grpc::CallbackServerContext* context,
                                                       const v1::CommitFramesRequest* request,
                                                       v1::CommitFramesResponse* /*response*/) {
-  return AnswerUnary(
-      services_, "nerf.v1.WorkerService/CommitFrames", context, [=, this]() -> absl::Status {
-        NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
-        return services_.leases.CommitFrames(committed.lease, committed.frames, committed.movie);
-      });
+  return AnswerUnary(services_, "nerf.v1.WorkerService/CommitFrames", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const CommittedFrames committed, FromProto(*request));
+                       NERF_RETURN_IF_ERROR(services_.worker_keys.Check(
+                           committed.lease.worker, MetadataOf(*context, kWorkerKeyMetadata)));
+                       NERF_RETURN_IF_ERROR(services_.leases.CommitFrames(
+                           committed.lease, committed.frames, committed.movie));
+                       const std::string& project = committed.lease.job.project;
+                       for (const auto& [index, frame] : committed.frames) {
+                         for (const BlobRef& image : frame.images) {
+                           services_.blob_owners.AddMade(project, image.sha256);
+                         }
+                       }
+                       if (committed.movie.has_value()) {
+                         services_.blob_owners.AddMade(project, committed.movie->sha256);
+                       }
+                       return absl::OkStatus();
+                     });
 }
 
 }  // namespace nerf

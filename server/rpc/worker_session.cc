@@ -309,6 +309,9 @@ absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::Jo
   if (report.phase() == v1::JobReport::RUNNING && report.has_progress()) {
     NERF_ASSIGN_OR_RETURN(const JobProgress progress, FromProto(report.progress()));
     order = services_.leases.ReportProgress(lease, progress);
+    if (order.ok() && progress.preview_image.has_value()) {
+      services_.blob_owners.AddMade(lease.job.project, progress.preview_image->sha256);
+    }
   } else {
     order = services_.leases.Renew(lease, report.phase() == v1::JobReport::RUNNING
                                               ? WorkPhase::kRunning

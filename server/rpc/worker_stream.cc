@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "common/error_reason.h"
+#include "common/ids.h"
 #include "common/logging.h"
+#include "common/rpc/metadata.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status_macros.h"
 
@@ -87,10 +89,12 @@ WorkerStream* WorkerStream::Begin(const ServiceContext& services, WorkerStreams*
     MutexLock lock(stream->mu_);
     stream->self_ = stream;
   }
-  if (absl::Status status = services.authorizer.Check(kMethod, *context); !status.ok()) {
-    stream->End(status);
+  const auto principal = services.authorizer.Begin(kMethod, *context);
+  if (!principal.ok()) {
+    stream->End(principal.status());
     return stream.get();
   }
+  stream->key_ = MetadataOf(*context, kWorkerKeyMetadata);
   services.live_calls.Add(stream);
   stream->ReadNext();
   return stream.get();
@@ -101,7 +105,16 @@ void WorkerStream::OnReadDone(bool ok) {
   services_.executor.Post(Lane::kQuick, [stream = shared_from_this()] { stream->HandleMessage(); });
 }
 
+absl::Status WorkerStream::CheckKey() {
+  const std::string& worker = request_.hello().worker_id();
+  if (!IsResourceId(worker)) return absl::OkStatus();  // the session refuses the hello
+  return services_.worker_keys.CheckOrBind(worker, key_, [this](std::function<void()> task) {
+    services_.executor.Post(Lane::kCommit, std::move(task));
+  });
+}
+
 absl::Status WorkerStream::Open() {
+  NERF_RETURN_IF_ERROR(CheckKey());
   auto on_work = [weak = weak_from_this(), &executor = services_.executor] {
     executor.Post(Lane::kQuick, [weak] {
       if (const auto stream = weak.lock()) stream->session_.HandleWork();

@@ -62,6 +62,8 @@ class WorkerStream final
  private:
   WorkerStream(const ServiceContext& services, WorkerStreams* streams);
   absl::Status Open();
+  // Errors: PermissionDenied WORKER_KEY_MISMATCH.
+  absl::Status CheckKey();
   void HandleMessage();
   void ReadNext();
   void Enqueue(v1::SynchronizeResponse response);
@@ -70,6 +72,7 @@ class WorkerStream final
   const ServiceContext& services_;
   WorkerStreams& streams_;
   WorkerSession session_;
+  std::string key_;                 // the worker's; const after Begin
   v1::SynchronizeRequest request_;  // owned by gRPC while a read is outstanding
   bool open_ = false;               // used by the one message handler that runs at a time
 

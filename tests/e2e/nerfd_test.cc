@@ -15,6 +15,7 @@
 #include "nerf/v1/training_service.grpc.pb.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
 #include "tests/e2e/nerfd_process.h"
+#include "tests/e2e/owner_channel.h"
 #include "tests/server/web/web_client.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -38,7 +39,7 @@ absl::Status Call(Stub& stub,
 
 // Uploads one file, makes a scene of it and queues a job; returns the job's name.
 std::string QueueJob(const std::string& address) {
-  const auto channel = MakeChannel({.address = address});
+  const auto channel = OwnerChannel(address);
   BlobClient blobs(channel, {});
   const v1::BlobRef blob = BlobOfBytes("{}");
   EXPECT_THAT(blobs.UploadBytes("{}", blob), IsOk());
@@ -59,7 +60,7 @@ std::string QueueJob(const std::string& address) {
 }
 
 absl::StatusOr<v1::TrainingJob> GetJob(const std::string& address, const std::string& name) {
-  const auto stub = v1::TrainingService::NewStub(MakeChannel({.address = address}));
+  const auto stub = v1::TrainingService::NewStub(OwnerChannel(address));
   v1::GetTrainingJobRequest request;
   request.set_name(name);
   v1::TrainingJob job;
@@ -112,7 +113,10 @@ TEST_F(NerfdTest, TokenIsMadeOnceIsSecretAndOpensTheWorkersDoor) {
     struct stat status {};
     ASSERT_EQ(stat((dir_ / "worker.token").c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);
+    const std::string admin = OwnerToken(address);
+    EXPECT_GE(admin.size(), 32u);
     EXPECT_THAT(nerfd.errors() + nerfd.output(), testing::Not(HasSubstr(token)));
+    EXPECT_THAT(nerfd.errors() + nerfd.output(), testing::Not(HasSubstr(admin)));
     const auto stub = v1::WorkerService::NewStub(MakeChannel({.address = address}));
     v1::CommitCheckpointResponse ignored;
     const auto commit = [&](const std::string& with) {
@@ -121,6 +125,7 @@ TEST_F(NerfdTest, TokenIsMadeOnceIsSecretAndOpensTheWorkersDoor) {
     };
     EXPECT_THAT(commit(""), StatusIs(absl::StatusCode::kUnauthenticated));
     EXPECT_THAT(commit("wrong"), StatusIs(absl::StatusCode::kUnauthenticated));
+    EXPECT_THAT(commit(admin), StatusIs(absl::StatusCode::kPermissionDenied));
     EXPECT_THAT(commit(token), StatusIs(absl::StatusCode::kInvalidArgument));
     nerfd.Kill(SIGTERM);
     ASSERT_EQ(nerfd.Wait(kLong), 0);
@@ -148,12 +153,18 @@ TEST_F(NerfdTest, ServesThePageAndCallsFromBrowsers) {
   const std::string job = QueueJob(nerfd.WaitForAddress());
 
   EXPECT_THAT(WebClient(port).Ask(HttpRequest("GET", "/")).body, HasSubstr("<!doctype html>"));
+  const std::string bearer = "Authorization: Bearer " + OwnerToken(nerfd.WaitForAddress()) + "\r\n";
   const auto call = [&](const std::string& name, const std::string& headers = "") {
     return WebClient(port).Ask(HttpRequest("POST", "/nerf.v1.TrainingService/GetTrainingJob",
-                                           "Content-Type: application/json\r\n" + headers,
+                                           "Content-Type: application/json\r\n" + bearer + headers,
                                            "{\"name\":\"" + name + "\"}"));
   };
   EXPECT_EQ(nlohmann::json::parse(call(job).body)["state"], "QUEUED");
+  EXPECT_EQ(WebClient(port)
+                .Ask(HttpRequest("POST", "/nerf.v1.TrainingService/GetTrainingJob",
+                                 "Content-Type: application/json\r\n", "{}"))
+                .status,
+            401);
   EXPECT_EQ(nlohmann::json::parse(call("none").body)["code"], "invalid_argument");
   EXPECT_EQ(call(job, "Connect-Timeout-Ms: 0\r\n").status, 504);
   EXPECT_EQ(call(job, "Origin: https://nerf.example.com\r\n").status, 200);
@@ -164,7 +175,7 @@ TEST_F(NerfdTest, ServesThePageAndCallsFromBrowsers) {
   WebClient watch(port);
   const std::string message = "{\"name\":\"" + job + "\"}";
   watch.Send(HttpRequest("POST", "/nerf.v1.TrainingService/WatchTrainingJob",
-                         "Content-Type: application/connect+json\r\n",
+                         "Content-Type: application/connect+json\r\n" + bearer,
                          std::string("\0\0\0\0", 4) + static_cast<char>(message.size()) + message));
   EXPECT_EQ(watch.ReadHead().status, 200);
   std::string frame, last;

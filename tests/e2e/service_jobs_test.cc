@@ -10,6 +10,7 @@
 #include "common/rpc/channel.h"
 #include "engine/scene/image_io.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
+#include "tests/e2e/owner_channel.h"
 #include "tests/e2e/service_harness.h"
 #include "tests/testing/metric_families.h"
 #include "tests/testing/paths.h"
@@ -61,7 +62,7 @@ class ServiceJobsTest : public ServiceTest {
 
   // Uploads a folder as it is, which nerfctl would not do with a bad one.
   void CreateSceneUnchecked(const std::string& folder, const std::string& id) {
-    const auto channel = MakeChannel({.address = address()});
+    const auto channel = OwnerChannel(address());
     BlobClient blobs(channel, {});
     v1::CreateSceneRequest request;
     request.set_scene_id(id);

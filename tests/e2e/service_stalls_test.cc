@@ -12,6 +12,7 @@
 #include "common/exit_code.h"
 #include "common/rpc/channel.h"
 #include "nerf/v1/training_service.grpc.pb.h"
+#include "tests/e2e/owner_channel.h"
 #include "tests/e2e/service_harness.h"
 
 namespace nerf {
@@ -81,7 +82,7 @@ TEST_F(ServiceStallsTest, WhileSyncsHangNoLeaseIsLostAndReadsAndHealthAnswer) {
 #endif
   const int held_seconds = FromEnvironment("NERF_STALL_SECONDS", 8);
   TrainOnHeldDisk("2s", held_seconds + 20);
-  const auto channel = MakeChannel({.address = address()});
+  const auto channel = OwnerChannel(address());
   const auto jobs = v1::TrainingService::NewStub(channel);
   const auto get = [&] {
     grpc::ClientContext context;

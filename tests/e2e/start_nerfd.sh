@@ -19,6 +19,8 @@ start_nerfd() { # BIN_DIR
     [ -e "$scratch/server/nerfd.ports" ] && break
     sleep 0.1
   done
+  NERFCTL_TOKEN=$(cat "$scratch/server/admin.token")
+  export NERFCTL_TOKEN
 }
 
 served_address() { # grpc or web

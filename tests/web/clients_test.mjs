@@ -49,7 +49,7 @@ async function put(text) {
   const digest = sha256(text);
   const response = await fetch(`${nerfd.url}uploads/${randomUUID()}/blobs/${digest}/${text.length}`, {
     method: "PATCH",
-    headers: { "Tus-Resumable": "1.0.0", "Upload-Offset": "0", "Content-Type": "application/offset+octet-stream" },
+    headers: { ...nerfd.bearer, "Tus-Resumable": "1.0.0", "Upload-Offset": "0", "Content-Type": "application/offset+octet-stream" },
     body: text,
   });
   assert.equal(response.status, 204);
@@ -67,7 +67,7 @@ async function openPage(url, script, set) {
   const page = await context.newPage();
   await page.goto(url);
   await page.addScriptTag({ content: script });
-  await page.evaluate((each) => window.clients.load(each), set);
+  await page.evaluate(([each, token]) => window.clients.load(each, token), [set, nerfd.token]);
   return page;
 }
 
@@ -114,7 +114,7 @@ async function run() {
     const url = `${base}/uploads/${randomUUID()}/blobs/${sha256(text)}/${text.length}`;
     await fetch(url, {
       method: "PATCH",
-      headers: { "Tus-Resumable": "1.0.0", "Upload-Offset": "0", "Content-Type": "application/offset+octet-stream" },
+      headers: { ...nerfd.bearer, "Tus-Resumable": "1.0.0", "Upload-Offset": "0", "Content-Type": "application/offset+octet-stream" },
       body: text.slice(0, 150_000),
     });
     assert.equal(await ask(page, "upload", url, text, 100_000), "done");

@@ -51,6 +51,8 @@ export class Nerfd {
     this.ports = JSON.parse(readFileSync(file, "utf8"));
     this.port = Number(this.ports.web.split(":").at(-1));
     this.url = `http://${this.ports.web}/`;
+    this.token = readFileSync(join(this.data, "admin.token"), "utf8").trim();
+    this.bearer = { Authorization: `Bearer ${this.token}` };
   }
 
   async kill(signal) {
@@ -66,7 +68,7 @@ export class Nerfd {
 
   // A unary call in Connect's JSON.
   async call(method, request = {}) {
-    const response = await fetch(`${this.url}nerf.v1.${method}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) });
+    const response = await fetch(`${this.url}nerf.v1.${method}`, { method: "POST", headers: { ...this.bearer, "Content-Type": "application/json" }, body: JSON.stringify(request) });
     const body = await response.json();
     assert.ok(response.ok, `${method}: ${JSON.stringify(body)}`);
     return body;

@@ -78,7 +78,7 @@ async function run() {
   page.on("load", () => ++nLoads);
 
   await step("the page says that there are no jobs", async () => {
-    await page.goto(line.url);
+    await page.goto(`${line.url}#token=${nerfd.token}`);
     await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
     await look(page, "empty");
   });

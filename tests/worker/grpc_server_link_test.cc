@@ -53,7 +53,7 @@ class GrpcServerLinkTest : public ::testing::Test {
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     std::ofstream(dir_ / "token") << "tok\n";
-    link_ = std::make_unique<GrpcServerLink>(server_->InProcessChannel({}), dir_ / "token");
+    link_ = std::make_unique<GrpcServerLink>(server_->InProcessChannel({}), dir_ / "token", "key");
   }
   ~GrpcServerLinkTest() override {
     link_.reset();

@@ -1,46 +1,159 @@
+// Which methods have a policy, what of a request it looks at, and who gets through.
 #include "server/rpc/authorizer.h"
 
+#include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "google/bytestream/bytestream.pb.h"
 #include "nerf/v1/admin_service.pb.h"
 #include "nerf/v1/blob_service.pb.h"
+#include "nerf/v1/model_service.pb.h"
+#include "nerf/v1/render_job_service.pb.h"
+#include "nerf/v1/render_service.pb.h"
+#include "nerf/v1/scene_service.pb.h"
+#include "nerf/v1/training_service.pb.h"
 #include "nerf/v1/worker_service.pb.h"
 
 namespace nerf {
 namespace {
 
-// A new method without a policy must not be open by accident.
-TEST(AuthorizerTest, EveryMethodOfTheContractHasAPolicyAndUnknownOnesAreClosed) {
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::MethodDescriptor;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Texts of requests that name no resource, by the last part of their path.
+const std::set<std::string> kPlainTexts = {
+    // Of the caller's making, or for people.
+    "display_name", "request_id", "scene_id", "training_job_id", "model_id", "page_token",
+    "resume_token", "path",       "sha256",   "method",          "scope",    "queue_reason",
+    "reason",       "message",    "file",     "field",           "dtype",    "background",
+    "key",          "value",      "secret",   "filter",          "order_by"};
+
+std::string MethodName(const MethodDescriptor& method) {
+  return method.service()->full_name() + "/" + method.name();
+}
+
+std::vector<const MethodDescriptor*> AllMethods() {
   v1::SynchronizeRequest::descriptor();
   v1::FindMissingBlobsRequest::descriptor();
   v1::ListWorkersRequest::descriptor();
+  v1::Scene::descriptor();
+  v1::Model::descriptor();
+  v1::RenderImageRequest::descriptor();
+  v1::TrainingJob::descriptor();
+  v1::RenderJob::descriptor();
   google::bytestream::ReadRequest::descriptor();
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
-  int n_methods = 0;
+  std::vector<const MethodDescriptor*> methods;
   for (const char* file : {"nerf/v1/scene_service.proto", "nerf/v1/blob_service.proto",
                            "nerf/v1/training_service.proto", "nerf/v1/model_service.proto",
-                           "nerf/v1/render_service.proto", "nerf/v1/admin_service.proto",
-                           "nerf/v1/worker_service.proto", "google/bytestream/bytestream.proto"}) {
+                           "nerf/v1/render_service.proto", "nerf/v1/render_job_service.proto",
+                           "nerf/v1/admin_service.proto", "nerf/v1/worker_service.proto",
+                           "google/bytestream/bytestream.proto"}) {
     const auto* descriptor = pool->FindFileByName(file);
-    ASSERT_NE(descriptor, nullptr) << file;
-    for (int i = 0; i < descriptor->service_count(); ++i) {
-      const auto* service = descriptor->service(i);
-      for (int k = 0; k < service->method_count(); ++k, ++n_methods) {
-        const std::string method = service->full_name() + "/" + service->method(k)->name();
-        const bool for_workers = service->name() == "WorkerService";
-        EXPECT_EQ(AccessOf(method), for_workers ? Access::kWorkerToken : Access::kEverybody)
-            << method;
+    EXPECT_NE(descriptor, nullptr) << file;
+    for (int i = 0; descriptor != nullptr && i < descriptor->service_count(); ++i) {
+      for (int k = 0; k < descriptor->service(i)->method_count(); ++k) {
+        methods.push_back(descriptor->service(i)->method(k));
       }
     }
   }
-  EXPECT_GE(n_methods, 20);
-  EXPECT_EQ(AccessOf("nerf.v1.QuotaService/SetQuota"), Access::kNobody);
-  EXPECT_EQ(AccessOf("nerf.v1.SceneServiceX/GetScene"), Access::kNobody);
-  EXPECT_EQ(AccessOf(""), Access::kNobody);
+  return methods;
+}
+
+// A method that somebody adds without a policy must not be open by accident.
+TEST(AuthorizerTest, EveryMethodOfTheContractHasAPolicyAndEveryPolicyAMethod) {
+  std::set<std::string> names;
+  for (const MethodDescriptor* method : AllMethods()) {
+    names.insert(MethodName(*method));
+    EXPECT_NE(FindMethodPolicy(MethodName(*method)), nullptr) << MethodName(*method);
+  }
+  for (const MethodPolicy& policy : MethodPolicies()) {
+    EXPECT_EQ(names.count(std::string(policy.method)), 1U) << policy.method;
+  }
+  EXPECT_GE(names.size(), 25U);
+  EXPECT_EQ(FindMethodPolicy("nerf.v1.QuotaService/SetQuota"), nullptr);
+  EXPECT_EQ(FindMethodPolicy("nerf.v1.SceneServiceX/GetScene"), nullptr);
+  EXPECT_EQ(FindMethodPolicy(""), nullptr);
+}
+
+// Calls `visit` with the path of each text below a message, five levels deep.
+void ForEachText(const Descriptor& message, const std::string& prefix, int depth,
+                 const std::function<void(const std::string&, const FieldDescriptor&)>& visit) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    const std::string path = prefix.empty() ? field.name() : prefix + "." + field.name();
+    if (field.type() == FieldDescriptor::TYPE_STRING) visit(path, field);
+    const bool is_ours =
+        field.message_type() != nullptr && field.message_type()->full_name().rfind("nerf.", 0) == 0;
+    if (is_ours && depth > 0) ForEachText(*field.message_type(), path, depth - 1, visit);
+  }
+}
+
+// Fields that only the server sets: read by no handler.
+bool IsOutput(const std::string& path) {
+  static const std::set<std::string> kOutputs = {"scene.name",           "training_job.name",
+                                                 "training_job.worker",  "token.name",
+                                                 "training_job.initial", "token.secret"};
+  return kOutputs.count(path) != 0 || path.rfind("training_job.checkpoints", 0) == 0 ||
+         path.rfind("training_job.effective_config", 0) == 0 ||
+         path.rfind("training_job.progress", 0) == 0 ||
+         path.rfind("training_job.problems", 0) == 0 || path.rfind("training_job.wait", 0) == 0 ||
+         path.rfind("training_job.error", 0) == 0;
+}
+
+// A request that names a resource which its policy does not look at would let its caller reach any
+// project.
+TEST(AuthorizerTest, EveryResourceThatARequestNamesIsSeenByItsPolicy) {
+  for (const MethodDescriptor* method : AllMethods()) {
+    const MethodPolicy* policy = FindMethodPolicy(MethodName(*method));
+    ASSERT_NE(policy, nullptr) << MethodName(*method);
+    // Needs a role in every project anyway, or checks the one resource itself.
+    if (policy->scope != Scope::kProject || method->name() == "DeleteToken") continue;
+    ForEachText(*method->input_type(), "", 5,
+                [&](const std::string& path, const FieldDescriptor& field) {
+                  if (IsOutput(path) || kPlainTexts.count(field.name()) != 0) return;
+                  const bool is_seen =
+                      std::any_of(std::begin(policy->fields), std::end(policy->fields),
+                                  [&](const ResourceField& seen) { return seen.path == path; });
+                  EXPECT_TRUE(is_seen) << policy->method << " reads " << path;
+                });
+  }
+}
+
+TEST(AuthorizerTest, FieldsOfPoliciesAreTextsOfTheirRequests) {
+  for (const MethodDescriptor* method : AllMethods()) {
+    std::set<std::string> texts;
+    ForEachText(*method->input_type(), "", 5,
+                [&](const std::string& path, const FieldDescriptor&) { texts.insert(path); });
+    for (const ResourceField& field : FindMethodPolicy(MethodName(*method))->fields) {
+      if (field.path.empty()) continue;
+      EXPECT_EQ(texts.count(std::string(field.path)), 1U) << MethodName(*method) << field.path;
+    }
+  }
+}
+
+TEST(AuthorizerTest, ResourcesOfARequestAreItsNamesAndTheDefaultProject) {
+  v1::CreateTrainingJobRequest request;
+  request.mutable_training_job()->set_scene("projects/b/scenes/s");
+  request.mutable_training_job()->mutable_config()->mutable_init()->set_model(
+      "projects/c/models/m");
+  EXPECT_THAT(ResourcesOf(*FindMethodPolicy("nerf.v1.TrainingService/CreateTrainingJob"), request),
+              ElementsAre(ResourceRef{"default", "projects/default"},
+                          ResourceRef{"b", "projects/b/scenes/s"},
+                          ResourceRef{"c", "projects/c/models/m"}));
+  EXPECT_THAT(
+      ResourcesOf(*FindMethodPolicy("nerf.v1.RenderService/RenderImage"), v1::RenderImageRequest()),
+      IsEmpty());
 }
 
 }  // namespace

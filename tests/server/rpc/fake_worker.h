@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "common/mutex.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/metadata.h"
 #include "common/rpc/status_conversion.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
 
@@ -26,6 +27,7 @@ class FakeWorker {
   FakeWorker(std::shared_ptr<grpc::Channel> channel, const std::string& token, std::string id)
       : stub_(v1::WorkerService::NewStub(std::move(channel))), token_(token), id_(std::move(id)) {
     PrepareCall(absl::InfiniteDuration(), token, &context_);
+    context_.AddMetadata(kWorkerKeyMetadata, "key of " + id_);
     stream_ = stub_->Synchronize(&context_);
     reader_ = std::thread([this] { Read(); });
   }
@@ -107,9 +109,11 @@ class FakeWorker {
     return WaitForOrder(v1::DesiredJob::TRAIN);
   }
 
-  absl::Status Commit(const v1::CommitCheckpointRequest& request) {
+  absl::Status Commit(v1::CommitCheckpointRequest request) {
+    if (request.worker_id().empty()) request.set_worker_id(id_);
     grpc::ClientContext context;
     PrepareCall(absl::Seconds(20), token_, &context);
+    context.AddMetadata(kWorkerKeyMetadata, "key of " + id_);
     v1::CommitCheckpointResponse response;
     return FromGrpcStatus(stub_->CommitCheckpoint(&context, request, &response));
   }

@@ -12,7 +12,9 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "common/access_reason.h"
 #include "common/error_reason.h"
+#include "common/rpc/metadata.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
 
@@ -53,6 +55,8 @@ class HostileRequestsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     server_ = new RpcTestServer();
+    ASSERT_TRUE(
+        server_->worker_keys->CheckOrBind("w", "key", [](const auto& store) { store(); }).ok());
     server_->CreateScene("lego");
     server_->CreateJob("projects/default/scenes/lego", "queued");
     const v1::TrainingJob done = server_->CreateJob("projects/default/scenes/lego", "done");
@@ -112,10 +116,24 @@ class HostileRequestsTest : public testing::Test {
     return FromGrpcStatus(reader->Finish());
   }
 
-  static absl::Status Synchronize(const std::string& text, const std::string& token) {
+  static absl::Status Commit(const std::string& text, const std::string& token,
+                             const std::string& key) {
     grpc::ClientContext context;
     PrepareCall(absl::Seconds(20), token, &context);
-    const auto stream = server_->worker_stub->Synchronize(&context);
+    context.AddMetadata(kWorkerKeyMetadata, key);
+    v1::CommitCheckpointResponse response;
+    return FromGrpcStatus(
+        v1::WorkerService::NewStub(server_->bare_channel)
+            ->CommitCheckpoint(&context, Parse<v1::CommitCheckpointRequest>(text), &response));
+  }
+
+  static absl::Status Synchronize(const std::string& text, const std::string& token,
+                                  const std::string& key = "key") {
+    grpc::ClientContext context;
+    PrepareCall(absl::Seconds(20), token, &context);
+    context.AddMetadata(kWorkerKeyMetadata, key);
+    const auto stub = v1::WorkerService::NewStub(server_->bare_channel);
+    const auto stream = stub->Synchronize(&context);
     stream->Write(Parse<v1::SynchronizeRequest>(text));
     stream->WritesDone();
     v1::SynchronizeResponse response;
@@ -186,16 +204,11 @@ class HostileRequestsTest : public testing::Test {
          [&] { return Unary(*s.render_stub, &v1::RenderService::Stub::RenderImage, text); }},
         {"ListWorkers",
          [&] { return Unary(*s.admin_stub, &v1::AdminService::Stub::ListWorkers, text); }},
-        {"CommitCheckpoint",
-         [&] {
-           return Unary(*s.worker_stub, &v1::WorkerService::Stub::CommitCheckpoint, text, token);
-         }},
-        {"CommitCheckpoint without token",
-         [&] { return Unary(*s.worker_stub, &v1::WorkerService::Stub::CommitCheckpoint, text); }},
-        {"CommitCheckpoint with wrong token",
-         [&] {
-           return Unary(*s.worker_stub, &v1::WorkerService::Stub::CommitCheckpoint, text, "guess");
-         }},
+        {"CommitCheckpoint", [&] { return Commit(text, token, "key"); }},
+        {"CommitCheckpoint without token", [&] { return Commit(text, "", "key"); }},
+        {"CommitCheckpoint with wrong token", [&] { return Commit(text, "guess", "key"); }},
+        {"CommitCheckpoint with another's key", [&] { return Commit(text, token, "guess"); }},
+        {"Synchronize with another's key", [&] { return Synchronize(text, token, "guess"); }},
         {"QueryWriteStatus",
          [&] {
            return Unary(*s.bytes_stub, &google::bytestream::ByteStream::Stub::QueryWriteStatus,
@@ -656,7 +669,7 @@ const HostileCase kWorkerCases[] = {
      "training_job:'x'",
      StatusCode::kUnauthenticated,
      reason::kTokenMissing,
-     {"worker token"}},
+     {"authorization: Bearer"}},
     {"CommitCheckpoint with wrong token",
      "training_job:'x'",
      StatusCode::kUnauthenticated,
@@ -668,23 +681,41 @@ const HostileCase kWorkerCases[] = {
      reason::kFieldInvalid,
      {"training_job", "checkpoint_blob", "model_blob", "psnr"}},
     {"CommitCheckpoint",
-     "training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+     "worker_id:'w' training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
      "checkpoint_blob{sha256:'$SHA' size_bytes:5} model_blob{sha256:'$SHA' size_bytes:6}",
      StatusCode::kFailedPrecondition,
      reason::kLeaseFenced,
      {"stale lease epoch 1"}},
     {"CommitCheckpoint",
-     "training_job:'projects/default/trainingJobs/queued' lease_epoch:18446744073709551615 "
+     "worker_id:'w' training_job:'projects/default/trainingJobs/queued' "
+     "lease_epoch:18446744073709551615 "
      "step:5 checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
      StatusCode::kFailedPrecondition,
      reason::kLeaseFenced,
      {"stale lease epoch 18446744073709551615"}},
     {"CommitCheckpoint",
-     "training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+     "worker_id:'w' training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
      "checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
      StatusCode::kFailedPrecondition,
      reason::kLeaseFenced,
      {"lease"}},
+    {"CommitCheckpoint with another's key",
+     "worker_id:'w' training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+     "checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
+     StatusCode::kPermissionDenied,
+     reason::kWorkerKeyMismatch,
+     {"another key"}},
+    {"CommitCheckpoint",
+     "training_job:'projects/default/trainingJobs/queued' lease_epoch:1 step:5 "
+     "checkpoint_blob{$PRESENT_REF} model_blob{$PRESENT_REF}",
+     StatusCode::kPermissionDenied,
+     reason::kWorkerKeyMismatch,
+     {}},
+    {"Synchronize with another's key",
+     "hello{worker_id:'w'} draining:true",
+     StatusCode::kPermissionDenied,
+     reason::kWorkerKeyMismatch,
+     {"w belongs"}},
     {"Synchronize without token",
      "hello{worker_id:'w'}",
      StatusCode::kUnauthenticated,

@@ -18,6 +18,10 @@
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
+#include "server/access/access_control.h"
+#include "server/access/blob_owners.h"
+#include "server/access/token_registry.h"
+#include "server/access/worker_keys.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
 #include "server/queue/lease_table.h"
@@ -25,12 +29,15 @@
 #include "server/queue/queue_state.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
+#include "server/rpc/owned_blobs.h"
 #include "server/rpc/queue_metrics.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store/blob_store.h"
 #include "server/store/sqlite_store.h"
+#include "tests/testing/fake_access_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/temp_dir.h"
+#include "tests/testing/token_channel.h"
 
 namespace nerf {
 
@@ -39,9 +46,14 @@ namespace nerf {
 class RpcTestServer {
  public:
   static constexpr char kToken[] = "worker-token-of-the-test";
+  static constexpr char kAdminToken[] = "admin-token-of-the-test";
 
   // In process, or on a loopback socket for tests of the transport.
-  explicit RpcTestServer(bool over_socket = false) : over_socket_(over_socket) { Start(); }
+  explicit RpcTestServer(bool over_socket = false,
+                         std::shared_ptr<grpc::ServerCredentials> credentials = nullptr)
+      : over_socket_(over_socket), credentials_(std::move(credentials)) {
+    Start();
+  }
   ~RpcTestServer() { Stop(); }
 
   // Times on the machine's clock are short.
@@ -75,15 +87,26 @@ class RpcTestServer {
     leases = std::make_unique<LeaseTable>(state_.get(), workers.get());
     scenes_ = std::make_unique<SceneCatalog>(state_.get());
     models_ = std::make_unique<ModelCatalog>(state_.get());
+    const StoredAccess stored = *access_store_.Load();
+    tokens = std::make_unique<TokenRegistry>(&access_store_, stored.tokens, &clock, &random);
+    tokens->AddFixed(kToken, {"worker.token", {{Role::kWorker}}});
+    tokens->AddFixed(kAdminToken, {"admin.token", {{Role::kAdmin}}});
+    access_ = std::make_unique<AccessControl>(std::vector<const PrincipalSource*>{tokens.get()});
+    worker_keys = std::make_unique<WorkerKeys>(&access_store_, stored.worker_keys);
+    blob_owners = std::make_unique<BlobOwners>();
+    AddOwnersOf(*state_, blob_owners.get());
     RpcServerOptions rpc_options;
-    rpc_options.worker_token = kToken;
     rpc_options.times = times_;
+    rpc_options.credentials = credentials_;
     if (over_socket_) rpc_options.listen = "127.0.0.1:0";
-    rpc =
-        *RpcServer::Start(rpc_options, {&clock, &random, queue.get(), leases.get(), scenes_.get(),
-                                        models_.get(), workers.get(), blobs.get(), metrics.get()});
-    channel = over_socket_ ? MakeChannel({.address = "127.0.0.1:" + std::to_string(rpc->port())})
-                           : rpc->InProcessChannel();
+    rpc = *RpcServer::Start(
+        rpc_options, {&clock, &random, queue.get(), leases.get(), scenes_.get(), models_.get(),
+                      workers.get(), blobs.get(), metrics.get(), access_.get(), tokens.get(),
+                      worker_keys.get(), blob_owners.get()});
+    const std::string address = "127.0.0.1:" + std::to_string(rpc->port());
+    channel = over_socket_ ? TokenChannel(address, kAdminToken)
+                           : rpc->InProcessChannel(TokenInterceptors(kAdminToken));
+    bare_channel = over_socket_ ? MakeChannel({.address = address}) : rpc->InProcessChannel();
     scene_stub = v1::SceneService::NewStub(channel);
     blob_stub = v1::BlobService::NewStub(channel);
     bytes_stub = google::bytestream::ByteStream::NewStub(channel);
@@ -96,6 +119,9 @@ class RpcTestServer {
 
   void Stop() {
     rpc.reset();
+    worker_keys.reset();
+    access_.reset();
+    tokens.reset();
     workers.reset();
     models_.reset();
     scenes_.reset();
@@ -106,7 +132,7 @@ class RpcTestServer {
     blobs.reset();
   }
 
-  // A unary call with a deadline and, unless empty, the worker token.
+  // A unary call with a deadline and, unless empty, that token in place of the channel's.
   template <typename Stub, typename Request, typename Response>
   static absl::Status Call(
       Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -177,7 +203,11 @@ class RpcTestServer {
   std::unique_ptr<LeaseTable> leases;
   std::unique_ptr<WorkerTable> workers;
   std::unique_ptr<RpcServer> rpc;
-  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<TokenRegistry> tokens;
+  std::unique_ptr<WorkerKeys> worker_keys;
+  std::unique_ptr<BlobOwners> blob_owners;
+  std::shared_ptr<grpc::Channel> channel;       // of an admin
+  std::shared_ptr<grpc::Channel> bare_channel;  // without a token
   std::unique_ptr<v1::SceneService::Stub> scene_stub;
   std::unique_ptr<v1::BlobService::Stub> blob_stub;
   std::unique_ptr<google::bytestream::ByteStream::Stub> bytes_stub;
@@ -189,7 +219,10 @@ class RpcTestServer {
 
  private:
   const bool over_socket_;
+  const std::shared_ptr<grpc::ServerCredentials> credentials_;
   ServiceTimes times_ = DefaultTimes();
+  FakeAccessStore access_store_;
+  std::unique_ptr<AccessControl> access_;
   std::unique_ptr<QueueMetrics> observer_;
   std::unique_ptr<SqliteStore> store_;
   std::unique_ptr<QueueState> state_;

@@ -285,8 +285,11 @@ TEST_F(WorkerProtocolTest, CommitOfAnotherWorkerAtTheSameEpochIsFenced) {
   const auto grant = worker->TakeJob();
   ASSERT_TRUE(grant.has_value());
   v1::CommitCheckpointRequest commit = Checkpoint(*grant, 10);
+  auto other = NewWorker("w-2");
+  other->Hello();
+  ASSERT_TRUE(other->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
   commit.set_worker_id("w-2");
-  EXPECT_THAT(worker->Commit(commit),
+  EXPECT_THAT(other->Commit(commit),
               FailsWith(StatusCode::kFailedPrecondition, reason::kLeaseFenced));
   commit.set_worker_id("w-1");
   EXPECT_THAT(worker->Commit(commit), IsOk());

@@ -12,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "server/access/access_control.h"
 #include "server/rpc/convert_common.h"
 #include "server/store/blob_store.h"
+#include "tests/testing/fake_access_store.h"
 #include "tests/testing/queue_harness.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
@@ -59,14 +61,19 @@ class WorkerSessionTest : public testing::Test {
       *BlobStore::Open(dir_.path(), BlobStoreOptions(), &harness_.clock);
   ServerMetrics metrics_{BuildInfo{"0", "test", "none", "1"}};
   WorkerTable workers_{&harness_.clock, absl::Seconds(30)};
-  Authorizer authorizer_{"token"};
+  FakeAccessStore access_store_;
+  TokenRegistry tokens_{&access_store_, {}, &harness_.clock, &harness_.random};
+  WorkerKeys worker_keys_{&access_store_, {}};
+  BlobOwners blob_owners_;
+  AccessControl access_{{&tokens_}};
+  Authorizer authorizer_{&access_};
   Executor executor_;
   RequestBroker broker_{&workers_, &executor_, &harness_.random};
   LiveCalls live_calls_;
   ServiceContext services_{harness_.clock,   *harness_.queue, *harness_.leases, *harness_.scenes,
                            *harness_.models, workers_,        *blobs_,          metrics_,
                            authorizer_,      executor_,       broker_,          live_calls_,
-                           ServiceTimes()};
+                           ServiceTimes(),   tokens_,         worker_keys_,     blob_owners_};
   std::vector<v1::SynchronizeResponse> sent_;
 };
 

@@ -42,7 +42,7 @@ class WebServerTest : public testing::Test {
 
   void Serve() {
     web_.reset();
-    web_ = *WebServer::Start(options_, services_.rpc->InProcessChannel(), &services_.clock);
+    web_ = *WebServer::Start(options_, services_.channel, &services_.clock);
   }
 
   WebAnswer Ask(const std::string& request) { return WebClient(web_->port()).Ask(request); }
@@ -601,7 +601,7 @@ TEST_F(WebServerTest, EndingCutsStreamsAndWaitsForTheirCalls) {
 TEST_F(WebServerTest, AnAddressInUseIsAnErrorThatNamesTheFlag) {
   WebServerOptions options = options_;
   options.port = web_->port();
-  EXPECT_THAT(WebServer::Start(options, services_.rpc->InProcessChannel(), &services_.clock),
+  EXPECT_THAT(WebServer::Start(options, services_.channel, &services_.clock),
               StatusIs(absl::StatusCode::kFailedPrecondition, "--web-listen"));
 }
 

@@ -11,7 +11,7 @@ import { SceneService } from "../gen/nerf/v1/scene_service_pb";
 import { TrainingService } from "../gen/nerf/v1/training_service_pb";
 import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_details_pb";
 import { connection } from "./connection.svelte";
-import { bearer } from "./token";
+import { access, bearer } from "./token.svelte";
 
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
 
@@ -27,6 +27,7 @@ const notice: Interceptor = (next) => async (request) => {
     connection.answered();
     return response;
   } catch (error) {
+    if (error instanceof ConnectError && error.code === Code.Unauthenticated) access.isDenied = true;
     if (isUnreachable(error)) connection.lost();
     else if (!(error instanceof ConnectError && error.code === Code.Canceled)) connection.answered();
     throw error;

@@ -6,7 +6,7 @@ import { base, blobs, isUnreachable, quick, scenes } from "./api";
 import { connection } from "./connection.svelte";
 import type { Capture, FolderFile } from "./folder";
 import { newUuid, sha256OfFile, uuidOf } from "./sha256";
-import { bearer } from "./token";
+import { bearer } from "./token.svelte";
 
 export interface UploadProgress {
   stage: "hashing" | "sending" | "creating";

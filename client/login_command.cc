@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "client/commands.h"
+#include "client/context_file.h"
+#include "client/resource_printers.h"
+#include "client/session.h"
+#include "client/text_format.h"
+#include "client/text_table.h"
+#include "common/exit_code.h"
+#include "common/ids.h"
+#include "common/rpc/channel.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+// Shows nothing of what is typed while it lives.
+class HiddenTyping {
+ public:
+  HiddenTyping() {
+    if (tcgetattr(STDIN_FILENO, &before_) != 0) return;
+    termios hidden = before_;
+    hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    is_hidden_ = tcsetattr(STDIN_FILENO, TCSANOW, &hidden) == 0;
+  }
+  ~HiddenTyping() {
+    if (is_hidden_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+
+ private:
+  termios before_{};
+  bool is_hidden_ = false;
+};
+
+std::string AskForToken(Session& session) {
+  std::string line;
+  if (isatty(STDIN_FILENO) != 0) {
+    session.Say(fmt::format("token for {} (it is not shown):", session.flags().server));
+    const HiddenTyping hidden;
+    std::getline(std::cin, line);
+  } else {
+    std::getline(std::cin, line);
+  }
+  return std::string(absl::StripAsciiWhitespace(line));
+}
+
+std::string Absolute(const std::string& path) {
+  if (path.empty() || path == "system") return path;
+  std::error_code error;
+  return std::filesystem::absolute(path, error).lexically_normal().string();
+}
+
+int Login(Session& session, std::string name) {
+  GlobalFlags flags = session.flags();
+  if (name.empty()) name = flags.server;
+  // Of all that could give a token only what this command was told.
+  absl::StatusOr<std::string> token = flags.token_file.empty()
+                                          ? CheckToken("the token", AskForToken(session))
+                                          : ReadTokenFile(flags.token_file);
+  if (!token.ok()) return session.FailUsage(token.status());
+  flags.token_file.clear();
+  flags.context_token = *token;
+  Session trial(flags, session.io());
+  const auto stub = trial.Stub<v1::AdminService>();
+  const auto access = trial.Call(*stub, &v1::AdminService::Stub::GetAccess, v1::GetAccessRequest());
+  if (!access.ok()) return session.Fail(access.status());
+  absl::StatusOr<Contexts> contexts = ReadContexts(ContextPath());
+  if (!contexts.ok()) return session.Fail(contexts.status());
+  contexts->current = name;
+  contexts->by_name[name] = {flags.server,
+                             flags.project,
+                             *token,
+                             Absolute(flags.tls.ca),
+                             Absolute(flags.tls.cert),
+                             Absolute(flags.tls.key),
+                             flags.insecure};
+  const absl::Status written = WriteContexts(ContextPath(), *contexts);
+  if (!written.ok()) return session.Fail(written);
+  PrintDone(session.printer(), name,
+            fmt::format("logged in to {} as {}", flags.server, PlainText(access->principal())));
+  return kOk;
+}
+
+int ListContexts(Session& session) {
+  const absl::StatusOr<Contexts> contexts = ReadContexts(ContextPath());
+  if (!contexts.ok()) return session.Fail(contexts.status());
+  TextTable table({"", "NAME", "SERVER", "PROJECT", "TLS"});
+  for (const auto& [name, context] : contexts->by_name) {
+    table.AddRow({name == contexts->current ? "*" : " ", name, context.server, context.project,
+                  context.ca.empty() ? "no" : context.ca});
+  }
+  table.Print(session.printer().out);
+  return kOk;
+}
+
+// Changes the context of that name in the file.
+template <typename Change>
+int ChangeContext(Session& session, const std::string& name, const char* done, Change change) {
+  absl::StatusOr<Contexts> contexts = ReadContexts(ContextPath());
+  if (!contexts.ok()) return session.Fail(contexts.status());
+  if (contexts->by_name.count(name) == 0) {
+    session.SayError(fmt::format(
+        "nerfctl: there is no context '{}'; `nerfctl context ls` lists them", PlainText(name)));
+    return kNotFound;
+  }
+  change(*contexts);
+  const absl::Status written = WriteContexts(ContextPath(), *contexts);
+  if (!written.ok()) return session.Fail(written);
+  PrintDone(session.printer(), name, done);
+  return kOk;
+}
+
+}  // namespace
+
+void AddLoginCommands(CLI::App& app, Command* selected) {
+  CLI::App* login = app.add_subcommand("login", "Keep a server's address and token");
+  auto name = std::make_shared<std::string>();
+  login->add_option("--name", *name, "Name of the context; default: the server's address")
+      ->type_name("NAME");
+  login->footer(
+      "Reads the token from standard input, or from --token-file.\n"
+      "Example:\n  nerfctl login --server nerf.example.com:50051 --ca system");
+  login->callback([=] { *selected = [name](Session& s) { return Login(s, *name); }; });
+
+  CLI::App* context = app.add_subcommand("context", "Servers that you have logged in to");
+  context->require_subcommand(1);
+  context->footer("Example:\n  nerfctl context ls");
+  CLI::App* ls = context->add_subcommand("ls", "List them; * is the current one");
+  ls->footer("Example:\n  nerfctl context ls");
+  ls->callback([=] { *selected = ListContexts; });
+  auto chosen = std::make_shared<std::string>();
+  CLI::App* use = context->add_subcommand("use", "Make one the current one");
+  use->add_option("name", *chosen, "Its name")->required();
+  use->footer("Example:\n  nerfctl context use lab");
+  use->callback([=] {
+    *selected = [chosen](Session& s) {
+      return ChangeContext(s, *chosen, "is current", [&](Contexts& c) { c.current = *chosen; });
+    };
+  });
+  CLI::App* rm = context->add_subcommand("rm", "Forget one and its token");
+  rm->add_option("name", *chosen, "Its name")->required();
+  rm->footer("Example:\n  nerfctl context rm lab");
+  rm->callback([=] {
+    *selected = [chosen](Session& s) {
+      return ChangeContext(s, *chosen, "forgotten", [&](Contexts& c) {
+        c.by_name.erase(*chosen);
+        if (c.current == *chosen) c.current.clear();
+      });
+    };
+  });
+}
+
+}  // namespace nerf

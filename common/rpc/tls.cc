@@ -1,0 +1,114 @@
+#include "common/rpc/tls.h"
+
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "common/file_io.h"
+#include "common/status_macros.h"
+
+namespace nerf {
+namespace {
+
+using grpc::experimental::FileWatcherCertificateProvider;
+
+constexpr unsigned kReloadSeconds = 1;
+constexpr uint64_t kMaxPemBytes = 1 << 20;
+
+struct Free {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+
+absl::StatusOr<std::unique_ptr<BIO, Free>> OpenPem(std::string_view what, const std::string& path) {
+  absl::StatusOr<std::string> content = ReadFile(path, kMaxPemBytes);
+  if (!content.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(what), ": ", content.status().message()));
+  }
+  // BIO_new_mem_buf borrows the bytes; a memory BIO copies them.
+  std::unique_ptr<BIO, Free> bio(BIO_new(BIO_s_mem()));
+  BIO_write(bio.get(), content->data(), static_cast<int>(content->size()));
+  return bio;
+}
+
+absl::StatusOr<std::unique_ptr<X509, Free>> ReadCertificate(std::string_view what,
+                                                            const std::string& path) {
+  NERF_ASSIGN_OR_RETURN(const auto bio, OpenPem(what, path));
+  std::unique_ptr<X509, Free> certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (certificate != nullptr) return certificate;
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(what), ": ", path, " holds no certificate in PEM"));
+}
+
+// No question for a passphrase on the terminal.
+int NoPassphrase(char*, int, int, void*) { return 0; }
+
+absl::Status CheckPair(const TlsFiles& files) {
+  NERF_ASSIGN_OR_RETURN(const auto certificate, ReadCertificate("--tls-cert", files.cert));
+  NERF_ASSIGN_OR_RETURN(const auto bio, OpenPem("--tls-key", files.key));
+  const std::unique_ptr<EVP_PKEY, Free> key(
+      PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr));
+  const bool fits = key != nullptr && X509_check_private_key(certificate.get(), key.get()) == 1;
+  ERR_clear_error();
+  if (key == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tls-key: ", files.key, " holds no private key in PEM without passphrase"));
+  }
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tls-key: ", files.key, " is not the key of ", files.cert));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFiles(const TlsFiles& files, std::string_view ca_flag) {
+  if (files.cert.empty() != files.key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
+  }
+  if (!files.cert.empty()) NERF_RETURN_IF_ERROR(CheckPair(files));
+  if (files.ca.empty() || files.ca == "system") return absl::OkStatus();
+  return ReadCertificate(ca_flag, files.ca).status();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientTls(const TlsFiles& files) {
+  NERF_RETURN_IF_ERROR(CheckFiles(files, "--ca"));
+  if (files.ca.empty())
+    return absl::InvalidArgumentError("--tls-cert needs --ca FILE or --ca system");
+  const bool has_ca = files.ca != "system";
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  if (has_ca || !files.cert.empty()) {
+    options.set_certificate_provider(std::make_shared<FileWatcherCertificateProvider>(
+        files.key, files.cert, has_ca ? files.ca : "", kReloadSeconds));
+  }
+  if (has_ca) options.watch_root_certs();
+  if (!files.cert.empty()) options.watch_identity_key_cert_pairs();
+  return grpc::experimental::TlsCredentials(options);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerTls(const TlsFiles& files) {
+  if (files.cert.empty()) return absl::InvalidArgumentError("--client-ca needs --tls-cert");
+  NERF_RETURN_IF_ERROR(CheckFiles(files, "--client-ca"));
+  grpc::experimental::TlsServerCredentialsOptions options(
+      std::make_shared<FileWatcherCertificateProvider>(files.key, files.cert, files.ca,
+                                                       kReloadSeconds));
+  options.watch_identity_key_cert_pairs();
+  if (!files.ca.empty()) {
+    options.watch_root_certs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+}  // namespace nerf

@@ -1,0 +1,147 @@
+#include "server/access/method_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace nerf {
+namespace {
+
+constexpr Roles Set(std::initializer_list<Role> roles) {
+  Roles set = 0;
+  for (const Role role : roles) set |= static_cast<Roles>(role);
+  return set;
+}
+
+constexpr Roles kReaders = Set({Role::kViewer, Role::kEditor, Role::kAdmin});
+constexpr Roles kWriters = Set({Role::kEditor, Role::kAdmin});
+constexpr Roles kAdmins = Set({Role::kAdmin});
+constexpr Roles kWorkers = Set({Role::kWorker});
+constexpr Roles kEverybody = kReaders | kWorkers;
+
+constexpr ResourceField kName{"name"};
+constexpr ResourceField kParent{"parent", EmptyField::kDefaultProject};
+
+constexpr MethodPolicy Reads(std::string_view method, ResourceField field) {
+  return {method, kReaders, Scope::kProject, false, {field}};
+}
+constexpr MethodPolicy Changes(std::string_view method, ResourceField field) {
+  return {method, kWriters, Scope::kProject, true, {field}};
+}
+
+constexpr std::array kPolicies = {
+    Changes("nerf.v1.SceneService/CreateScene", kParent),
+    Reads("nerf.v1.SceneService/GetScene", kName),
+    Reads("nerf.v1.SceneService/ListScenes", kParent),
+    Changes("nerf.v1.SceneService/DeleteScene", kName),
+    Reads("nerf.v1.SceneService/ValidateScene", kName),
+
+    MethodPolicy{"nerf.v1.BlobService/FindMissingBlobs",
+                 kWriters | kWorkers,
+                 Scope::kProject,
+                 false,
+                 {kParent}},
+    MethodPolicy{"google.bytestream.ByteStream/Read",
+                 kEverybody,
+                 Scope::kProject,
+                 false,
+                 {{"resource_name"}}},
+    MethodPolicy{"google.bytestream.ByteStream/Write",
+                 kWriters | kWorkers,
+                 Scope::kProject,
+                 false,
+                 {{"resource_name"}}},
+    MethodPolicy{"google.bytestream.ByteStream/QueryWriteStatus",
+                 kWriters | kWorkers,
+                 Scope::kProject,
+                 false,
+                 {{"resource_name"}}},
+
+    MethodPolicy{"nerf.v1.TrainingService/CreateTrainingJob",
+                 kWriters,
+                 Scope::kProject,
+                 true,
+                 {kParent,
+                  {"training_job.scene"},
+                  {"training_job.config.init.model"},
+                  {"training_job.config.init.checkpoint"}}},
+    Reads("nerf.v1.TrainingService/GetTrainingJob", kName),
+    Reads("nerf.v1.TrainingService/ListTrainingJobs", kParent),
+    Changes("nerf.v1.TrainingService/UpdateTrainingJob", {"training_job.name"}),
+    Changes("nerf.v1.TrainingService/PauseTrainingJob", kName),
+    Changes("nerf.v1.TrainingService/ResumeTrainingJob", kName),
+    Changes("nerf.v1.TrainingService/RetryTrainingJob", kName),
+    Changes("nerf.v1.TrainingService/CancelTrainingJob", kName),
+    Changes("nerf.v1.TrainingService/DeleteTrainingJob", kName),
+    Reads("nerf.v1.TrainingService/WatchTrainingJob", kName),
+    Reads("nerf.v1.TrainingService/ListTrainingMetrics", kName),
+
+    Reads("nerf.v1.ModelService/ListCheckpoints", kParent),
+    Changes("nerf.v1.ModelService/PromoteCheckpoint", kName),
+    Reads("nerf.v1.ModelService/GetModel", kName),
+    Reads("nerf.v1.ModelService/ListModels", kParent),
+    Changes("nerf.v1.ModelService/DeleteModel", kName),
+
+    MethodPolicy{"nerf.v1.RenderService/RenderImage",
+                 kReaders,
+                 Scope::kProject,
+                 false,
+                 {{"model"}, {"checkpoint"}, {"training_job"}}},
+
+    MethodPolicy{"nerf.v1.RenderJobService/CreateRenderJob",
+                 kWriters,
+                 Scope::kProject,
+                 true,
+                 {kParent, {"render_job.model"}, {"render_job.checkpoint"}}},
+    Reads("nerf.v1.RenderJobService/GetRenderJob", kName),
+    Reads("nerf.v1.RenderJobService/ListRenderJobs", kParent),
+    Reads("nerf.v1.RenderJobService/WatchRenderJob", kName),
+    Changes("nerf.v1.RenderJobService/CancelRenderJob", kName),
+    Changes("nerf.v1.RenderJobService/DeleteRenderJob", kName),
+    Reads("nerf.v1.RenderJobService/ExpandCameraPath", kParent),
+
+    MethodPolicy{"nerf.v1.AdminService/ListWorkers", kReaders, Scope::kServer},
+    MethodPolicy{"nerf.v1.AdminService/BackupStore", kAdmins, Scope::kServer, true},
+    MethodPolicy{"nerf.v1.AdminService/GetAccess", kEverybody, Scope::kCaller},
+    MethodPolicy{"nerf.v1.AdminService/CreateToken",
+                 kAdmins,
+                 Scope::kProject,
+                 true,
+                 {{"token.project", EmptyField::kEveryProject}}},
+    MethodPolicy{"nerf.v1.AdminService/ListTokens",
+                 kAdmins,
+                 Scope::kProject,
+                 false,
+                 {{"project", EmptyField::kEveryProject}}},
+    // Which project a token is of, the handler knows.
+    MethodPolicy{"nerf.v1.AdminService/DeleteToken", kAdmins, Scope::kProject, true},
+
+    MethodPolicy{"nerf.v1.WorkerService/Synchronize", kWorkers, Scope::kServer},
+    MethodPolicy{"nerf.v1.WorkerService/CommitCheckpoint", kWorkers, Scope::kServer},
+    MethodPolicy{"nerf.v1.WorkerService/CommitFrames", kWorkers, Scope::kServer},
+};
+
+}  // namespace
+
+const MethodPolicy* FindMethodPolicy(std::string_view method) {
+  const auto found =
+      std::find_if(kPolicies.begin(), kPolicies.end(),
+                   [&](const MethodPolicy& policy) { return policy.method == method; });
+  return found == kPolicies.end() ? nullptr : &*found;
+}
+
+std::span<const MethodPolicy> MethodPolicies() { return kPolicies; }
+
+ResourceRef ResourceOf(std::string_view name) {
+  constexpr std::string_view kProjects = "projects/";
+  if (name.starts_with(kProjects)) {
+    const std::string_view rest = name.substr(kProjects.size());
+    return {std::string(rest.substr(0, rest.find('/'))), std::string(name)};
+  }
+  if (name.starts_with("blobs/") || name.starts_with("uploads/")) {
+    return {"default", std::string(name)};
+  }
+  return {"", std::string(name)};
+}
+
+}  // namespace nerf

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/mutex.h"
+#include "server/access/access_control.h"
+#include "server/access/access_store.h"
+
+namespace nerf {
+
+// The tokens that the server knows by digest: those of files (admin.token, worker.token), and those
+// that admins have made, which the store keeps. Thread-safe.
+class TokenRegistry final : public PrincipalSource {
+ public:
+  struct NewToken {
+    TokenRecord record;
+    std::string secret;
+  };
+
+  // All outlive it. `tokens` are those that the store holds.
+  TokenRegistry(AccessStore* store, std::vector<TokenRecord> tokens, const Clock* clock,
+                RandomSource* random);
+
+  // A token of a file. Call before the first Identify.
+  void AddFixed(std::string_view secret, Principal principal);
+
+  absl::StatusOr<std::optional<Principal>> Identify(std::string_view token) const override;
+
+  // Draws a token and keeps its digest. Of `wanted` it reads display_name, role, project and
+  // expire_time. Errors: InvalidArgument FIELD_INVALID (expired already); ResourceExhausted
+  // QUOTA_EXCEEDED; those of the store.
+  absl::StatusOr<NewToken> Create(TokenRecord wanted);
+  // Oldest first. Without a project all.
+  std::vector<TokenRecord> List(std::optional<std::string_view> project) const;
+  // NotFound RESOURCE_NOT_FOUND.
+  absl::StatusOr<TokenRecord> Get(std::string_view id) const;
+  absl::Status Delete(const std::string& id);
+
+ private:
+  void DropExpired() ABSL_LOCKS_EXCLUDED(mu_);
+
+  AccessStore& store_;
+  const Clock& clock_;
+  RandomSource& random_;
+  mutable Mutex mu_;
+  std::map<std::string, Principal, std::less<>> fixed_ ABSL_GUARDED_BY(mu_);     // by digest
+  std::map<std::string, TokenRecord, std::less<>> tokens_ ABSL_GUARDED_BY(mu_);  // by digest
+};
+
+// A new secret: 64 hexadecimal digits.
+std::string DrawSecret(RandomSource& random);
+
+}  // namespace nerf

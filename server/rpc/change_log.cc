@@ -1,0 +1,26 @@
+#include "server/rpc/change_log.h"
+
+#include <string>
+
+#include "common/logging.h"
+#include "server/access/method_policy.h"
+#include "server/rpc/authorizer.h"
+
+namespace nerf {
+
+void LogChange(std::string_view method, const Principal& principal,
+               const google::protobuf::Message& request, const absl::Status& status) {
+  const MethodPolicy* policy = FindMethodPolicy(method);
+  if (policy == nullptr || !policy->is_change) return;
+  std::string names;
+  for (const ResourceRef& resource : ResourcesOf(*policy, request)) {
+    if (!names.empty()) names += ' ';
+    names += resource.name;
+  }
+  LogInfo("change", {{"principal", principal.name},
+                     {"method", std::string(method)},
+                     {"resource", names},
+                     {"code", absl::StatusCodeToString(status.code())}});
+}
+
+}  // namespace nerf

@@ -1,0 +1,165 @@
+#include "server/store/sqlite_access_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <cerrno>
+
+#include "common/error_reason.h"
+#include "common/file_io.h"
+#include "common/status_macros.h"
+#include "server/store/sqlite_statement.h"
+
+namespace nerf {
+namespace {
+
+constexpr uint64_t kVersion = 1;
+// Times are microseconds since 1970; no expiry is the largest number.
+constexpr int64_t kNever = INT64_MAX;
+
+constexpr char kSchema[] = R"sql(
+  CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    digest TEXT NOT NULL UNIQUE,
+    display_name TEXT NOT NULL,
+    role INTEGER NOT NULL,
+    project TEXT NOT NULL,
+    create_time INTEGER NOT NULL,
+    expire_time INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE worker_keys (
+    worker TEXT PRIMARY KEY,
+    digest TEXT NOT NULL) STRICT, WITHOUT ROWID;
+)sql";
+
+absl::Status Corrupt(std::string_view why) {
+  return WithReason(absl::DataLossError(fmt::format("access.db is damaged: {}", why)),
+                    reason::kStoreCorrupt);
+}
+
+absl::StatusOr<Role> ToRole(uint64_t number) {
+  for (const Role role : {Role::kViewer, Role::kEditor, Role::kWorker, Role::kAdmin}) {
+    if (static_cast<uint64_t>(role) == number) return role;
+  }
+  return Corrupt(fmt::format("{} is no role", number));
+}
+
+absl::Status LoadTokens(sqlite3* db, StoredAccess* stored) {
+  NERF_ASSIGN_OR_RETURN(
+      auto rows,
+      SqliteStatement::Prepare(db,
+                               "SELECT id, digest, display_name, role, project, create_time, "
+                               "expire_time FROM tokens ORDER BY create_time, id"));
+  while (true) {
+    NERF_ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return absl::OkStatus();
+    TokenRecord& token = stored->tokens.emplace_back();
+    token.id = rows.Text(0);
+    token.digest = rows.Text(1);
+    token.display_name = rows.Text(2);
+    NERF_ASSIGN_OR_RETURN(token.role, ToRole(rows.Number(3)));
+    token.project = rows.Text(4);
+    token.create_time = absl::FromUnixMicros(static_cast<int64_t>(rows.Number(5)));
+    const auto expires = static_cast<int64_t>(rows.Number(6));
+    if (expires != kNever) token.expire_time = absl::FromUnixMicros(expires);
+  }
+}
+
+absl::Status LoadKeys(sqlite3* db, StoredAccess* stored) {
+  NERF_ASSIGN_OR_RETURN(auto rows,
+                        SqliteStatement::Prepare(db, "SELECT worker, digest FROM worker_keys"));
+  while (true) {
+    NERF_ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return absl::OkStatus();
+    stored->worker_keys.push_back({rows.Text(0), rows.Text(1)});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteAccessStore>> SqliteAccessStore::Open(
+    const std::string& path) {
+  // Before SQLite makes it readable to the group.
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.ok()) return ErrnoToStatus(errno, "open " + path);
+  sqlite3* db = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr);
+  if (code != SQLITE_OK) {
+    const absl::Status error = SqliteError(db, code, "open " + path);
+    sqlite3_close(db);
+    return error;
+  }
+  std::unique_ptr<SqliteAccessStore> store(new SqliteAccessStore(db));
+  NERF_RETURN_IF_ERROR(store->Prepare());
+  return store;
+}
+
+SqliteAccessStore::~SqliteAccessStore() {
+  MutexLock lock(mu_);
+  sqlite3_close(db_);
+}
+
+absl::Status SqliteAccessStore::Prepare() {
+  MutexLock lock(mu_);
+  // As with queue.db: a crafted file can do no more than hold wrong data.
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  NERF_RETURN_IF_ERROR(SqliteExec(db_, "PRAGMA locking_mode = EXCLUSIVE"));
+  NERF_RETURN_IF_ERROR(SqliteExec(db_, "PRAGMA journal_mode = DELETE"));
+  NERF_RETURN_IF_ERROR(SqliteExec(db_, "PRAGMA synchronous = EXTRA"));
+  uint64_t version = 0;
+  {
+    NERF_ASSIGN_OR_RETURN(auto statement, SqliteStatement::Prepare(db_, "PRAGMA user_version"));
+    NERF_ASSIGN_OR_RETURN(const bool row, statement.Step());
+    if (row) version = statement.Number(0);
+  }
+  if (version == kVersion) return absl::OkStatus();
+  if (version > kVersion) {
+    return absl::FailedPreconditionError(
+        fmt::format("access.db has schema version {}, this program knows up to {}: run a newer one",
+                    version, kVersion));
+  }
+  return SqliteExec(
+      db_, fmt::format("BEGIN IMMEDIATE; {} PRAGMA user_version = {}; COMMIT", kSchema, kVersion)
+               .c_str());
+}
+
+absl::StatusOr<StoredAccess> SqliteAccessStore::Load() {
+  MutexLock lock(mu_);
+  StoredAccess stored;
+  NERF_RETURN_IF_ERROR(LoadTokens(db_, &stored));
+  NERF_RETURN_IF_ERROR(LoadKeys(db_, &stored));
+  return stored;
+}
+
+absl::Status SqliteAccessStore::AddToken(const TokenRecord& token) {
+  MutexLock lock(mu_);
+  NERF_ASSIGN_OR_RETURN(auto insert, SqliteStatement::Prepare(
+                                         db_, "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)"));
+  return insert.Bind(token.id)
+      .Bind(token.digest)
+      .Bind(token.display_name)
+      .Bind(static_cast<uint64_t>(token.role))
+      .Bind(token.project)
+      .BindInt(absl::ToUnixMicros(token.create_time))
+      .BindInt(token.expire_time == absl::InfiniteFuture() ? kNever
+                                                           : absl::ToUnixMicros(token.expire_time))
+      .Run()
+      .status();
+}
+
+absl::Status SqliteAccessStore::DeleteToken(const std::string& id) {
+  MutexLock lock(mu_);
+  NERF_ASSIGN_OR_RETURN(auto erase,
+                        SqliteStatement::Prepare(db_, "DELETE FROM tokens WHERE id = ?"));
+  return erase.Bind(id).Run().status();
+}
+
+absl::Status SqliteAccessStore::PutWorkerKey(const WorkerKeyRecord& key) {
+  MutexLock lock(mu_);
+  NERF_ASSIGN_OR_RETURN(
+      auto put, SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO worker_keys VALUES (?, ?)"));
+  return put.Bind(key.worker).Bind(key.digest).Run().status();
+}
+
+}  // namespace nerf

@@ -1,0 +1,94 @@
+// The one decision: principals of each kind on resources of two projects.
+#include "server/access/access_control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/access_reason.h"
+#include "common/error_reason.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kRead[] = "nerf.v1.TrainingService/GetTrainingJob";
+constexpr char kChange[] = "nerf.v1.TrainingService/CancelTrainingJob";
+constexpr char kServer[] = "nerf.v1.AdminService/ListWorkers";
+constexpr char kWork[] = "nerf.v1.WorkerService/CommitCheckpoint";
+constexpr char kToken[] = "nerf.v1.AdminService/CreateToken";
+
+Principal Of(Role role, const std::string& project = "", const std::string& resource = "") {
+  return {"someone", {{role, project, resource}}};
+}
+
+bool May(const Principal& principal, std::string_view method, const std::string& name = "") {
+  const std::vector<ResourceRef> resources = {ResourceOf(name)};
+  const absl::Status status = Authorize(principal, FindMethodPolicy(method), resources);
+  EXPECT_TRUE(status.ok() || GetReason(status)->reason == reason::kAccessDenied) << status;
+  return status.ok();
+}
+
+TEST(AccessControlTest, RolesReachTheirOwnProjectAlone) {
+  const std::string mine = "projects/a/trainingJobs/j", other = "projects/b/trainingJobs/j";
+  for (const Role role : {Role::kViewer, Role::kEditor, Role::kAdmin}) {
+    EXPECT_TRUE(May(Of(role, "a"), kRead, mine));
+    EXPECT_FALSE(May(Of(role, "a"), kRead, other));
+    EXPECT_TRUE(May(Of(role), kRead, other));
+    EXPECT_FALSE(May(Of(role, "a"), kServer));
+    EXPECT_TRUE(May(Of(role), kServer));
+  }
+  EXPECT_FALSE(May(Of(Role::kViewer, "a"), kChange, mine));
+  EXPECT_TRUE(May(Of(Role::kEditor, "a"), kChange, mine));
+  EXPECT_FALSE(May(Of(Role::kEditor, "a"), kToken, "projects/a"));
+  EXPECT_TRUE(May(Of(Role::kAdmin, "a"), kToken, "projects/a"));
+  EXPECT_FALSE(May(Of(Role::kAdmin, "a"), kToken)) << "a token for every project";
+}
+
+TEST(AccessControlTest, WorkersWorkAndOthersDoNot) {
+  EXPECT_TRUE(May(Of(Role::kWorker), kWork));
+  EXPECT_FALSE(May(Of(Role::kAdmin), kWork));
+  EXPECT_FALSE(May(Of(Role::kWorker), kRead, "projects/a/trainingJobs/j"));
+  EXPECT_TRUE(May(Of(Role::kWorker), "google.bytestream.ByteStream/Read", "projects/a/blobs/x/1"));
+}
+
+TEST(AccessControlTest, GrantOfOneResourceReachesItAndWhatIsBelow) {
+  const Principal share = Of(Role::kViewer, "a", "projects/a/trainingJobs/j");
+  EXPECT_TRUE(May(share, kRead, "projects/a/trainingJobs/j"));
+  EXPECT_TRUE(
+      May(share, "nerf.v1.RenderService/RenderImage", "projects/a/trainingJobs/j/checkpoints/5"));
+  EXPECT_FALSE(May(share, kRead, "projects/a/trainingJobs/j2"));
+  EXPECT_FALSE(May(share, "nerf.v1.TrainingService/ListTrainingJobs", "projects/a"));
+  EXPECT_FALSE(May(share, kChange, "projects/a/trainingJobs/j"));
+}
+
+TEST(AccessControlTest, NamesOfNoProjectAreForEveryProjectsRolesAlone) {
+  for (const char* name : {"", "x", "projects", "projects/", "projects//trainingJobs/j", "../a",
+                           "Projects/a/trainingJobs/j", " projects/a/trainingJobs/j"}) {
+    EXPECT_FALSE(May(Of(Role::kAdmin, "a"), kRead, name)) << name;
+    EXPECT_TRUE(May(Of(Role::kAdmin), kRead, name)) << name;
+  }
+  EXPECT_FALSE(May(Of(Role::kAdmin, "a"), kRead, "blobs/x/1")) << "of the default project";
+  EXPECT_TRUE(May(Of(Role::kViewer, "default"), kRead, "blobs/x/1"));
+}
+
+TEST(AccessControlTest, WithoutPolicyOrGrantNobodyMayDoAnything) {
+  EXPECT_FALSE(May(Of(Role::kAdmin), "nerf.v1.QuotaService/SetQuota"));
+  for (const MethodPolicy& policy : MethodPolicies()) {
+    EXPECT_EQ(May({"nobody", {}}, policy.method, "projects/a/x/y"), policy.scope == Scope::kCaller)
+        << policy.method;
+  }
+}
+
+// A request that has named nothing yet: whether it may name anything at all.
+TEST(AccessControlTest, WithoutResourcesAnyGrantOfTheRoleOpensAStream) {
+  const MethodPolicy* write = FindMethodPolicy("google.bytestream.ByteStream/Write");
+  EXPECT_THAT(Authorize(Of(Role::kEditor, "a"), write, {}), IsOk());
+  EXPECT_THAT(Authorize(Of(Role::kViewer, "a"), write, {}),
+              FailsWith(absl::StatusCode::kPermissionDenied, reason::kAccessDenied));
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,241 @@
+// Every method of the contract with every kind of token, over the wire.
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "common/access_reason.h"
+#include "common/error_reason.h"
+#include "server/access/method_policy.h"
+#include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+
+// Who may: V viewers, E editors, A admins, W workers. In capitals for a project, in small letters
+// only with a role in every project; * for everybody with a token.
+const std::map<std::string, std::string> kWhoMay = {
+    {"nerf.v1.SceneService/CreateScene", "EA"},
+    {"nerf.v1.SceneService/GetScene", "VEA"},
+    {"nerf.v1.SceneService/ListScenes", "VEA"},
+    {"nerf.v1.SceneService/DeleteScene", "EA"},
+    {"nerf.v1.SceneService/ValidateScene", "VEA"},
+    {"nerf.v1.BlobService/FindMissingBlobs", "EAw"},
+    {"google.bytestream.ByteStream/Read", "VEAw"},
+    {"google.bytestream.ByteStream/Write", "EAw"},
+    {"google.bytestream.ByteStream/QueryWriteStatus", "EAw"},
+    {"nerf.v1.TrainingService/CreateTrainingJob", "EA"},
+    {"nerf.v1.TrainingService/GetTrainingJob", "VEA"},
+    {"nerf.v1.TrainingService/ListTrainingJobs", "VEA"},
+    {"nerf.v1.TrainingService/UpdateTrainingJob", "EA"},
+    {"nerf.v1.TrainingService/PauseTrainingJob", "EA"},
+    {"nerf.v1.TrainingService/ResumeTrainingJob", "EA"},
+    {"nerf.v1.TrainingService/RetryTrainingJob", "EA"},
+    {"nerf.v1.TrainingService/CancelTrainingJob", "EA"},
+    {"nerf.v1.TrainingService/DeleteTrainingJob", "EA"},
+    {"nerf.v1.TrainingService/WatchTrainingJob", "VEA"},
+    {"nerf.v1.TrainingService/ListTrainingMetrics", "VEA"},
+    {"nerf.v1.ModelService/ListCheckpoints", "VEA"},
+    {"nerf.v1.ModelService/PromoteCheckpoint", "EA"},
+    {"nerf.v1.ModelService/GetModel", "VEA"},
+    {"nerf.v1.ModelService/ListModels", "VEA"},
+    {"nerf.v1.ModelService/DeleteModel", "EA"},
+    {"nerf.v1.RenderService/RenderImage", "VEA"},
+    {"nerf.v1.RenderJobService/CreateRenderJob", "EA"},
+    {"nerf.v1.RenderJobService/GetRenderJob", "VEA"},
+    {"nerf.v1.RenderJobService/ListRenderJobs", "VEA"},
+    {"nerf.v1.RenderJobService/WatchRenderJob", "VEA"},
+    {"nerf.v1.RenderJobService/CancelRenderJob", "EA"},
+    {"nerf.v1.RenderJobService/DeleteRenderJob", "EA"},
+    {"nerf.v1.RenderJobService/ExpandCameraPath", "VEA"},
+    {"nerf.v1.AdminService/ListWorkers", "vea"},
+    {"nerf.v1.AdminService/BackupStore", "a"},
+    {"nerf.v1.AdminService/GetAccess", "*"},
+    {"nerf.v1.AdminService/CreateToken", "A"},
+    {"nerf.v1.AdminService/ListTokens", "A"},
+    {"nerf.v1.WorkerService/Synchronize", "w"},
+    {"nerf.v1.WorkerService/CommitCheckpoint", "w"},
+    {"nerf.v1.WorkerService/CommitFrames", "w"},
+};
+
+// An empty request of a method that names resources of a project wherever its policy looks.
+std::string RequestFor(const MethodPolicy& policy, const std::string& project) {
+  const std::string method(policy.method);
+  const auto* descriptor = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+      std::string(method).replace(method.find('/'), 1, "."));
+  std::unique_ptr<google::protobuf::Message> request(
+      google::protobuf::MessageFactory::generated_factory()
+          ->GetPrototype(descriptor->input_type())
+          ->New());
+  for (const ResourceField& field : policy.fields) {
+    std::string path(field.path);
+    if (path.empty()) continue;
+    google::protobuf::Message* message = request.get();
+    for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.')) {
+      message = message->GetReflection()->MutableMessage(
+          message, message->GetDescriptor()->FindFieldByName(path.substr(0, dot)));
+      path.erase(0, dot + 1);
+    }
+    const bool is_project = path == "parent" || path == "project";
+    message->GetReflection()->SetString(
+        message, message->GetDescriptor()->FindFieldByName(path),
+        "projects/" + project + (is_project ? "" : "/trainingJobs/none"));
+  }
+  return request->SerializeAsString();
+}
+
+class AccessMatrixTest : public testing::Test {
+ protected:
+  // The status of a call that sends one request.
+  absl::Status Call(const std::string& method, const std::string& request,
+                    const std::string& token) {
+    grpc::GenericStub stub(server_.bare_channel);
+    grpc::ClientContext context;
+    PrepareCall(absl::Seconds(20), token, &context);
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareCall(&context, "/" + method, &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    call->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    const grpc::Slice slice(request);
+    call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+    queue.Next(&tag, &ok);
+    grpc::ByteBuffer answer;
+    do {
+      call->Read(&answer, nullptr);
+      queue.Next(&tag, &ok);
+    } while (ok);
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    queue.Next(&tag, &ok);
+    return FromGrpcStatus(status);
+  }
+
+  bool May(const MethodPolicy& policy, const std::string& project, const std::string& token) {
+    const absl::Status status =
+        Call(std::string(policy.method), RequestFor(policy, project), token);
+    EXPECT_NE(status.code(), StatusCode::kUnauthenticated) << policy.method << status;
+    EXPECT_NE(status.code(), StatusCode::kDeadlineExceeded) << policy.method;
+    const auto why = GetReason(status);
+    return !why.has_value() || why->reason != reason::kAccessDenied;
+  }
+
+  std::string Token(Role role, const std::string& project) {
+    return server_.tokens->Create({.role = role, .project = project})->secret;
+  }
+
+  RpcTestServer server_;
+};
+
+TEST_F(AccessMatrixTest, EachMethodWithEachRoleAndProject) {
+  const std::vector<std::pair<Role, char>> roles = {
+      {Role::kViewer, 'V'}, {Role::kEditor, 'E'}, {Role::kAdmin, 'A'}, {Role::kWorker, 'W'}};
+  for (const auto& [role, letter] : roles) {
+    const std::string mine = Token(role, "mine"), other = Token(role, "other"),
+                      every = Token(role, "");
+    const char small = static_cast<char>(letter + ('a' - 'A'));
+    for (const MethodPolicy& policy : MethodPolicies()) {
+      // Handlers that find the resource themselves have tests of their own.
+      if (policy.scope == Scope::kProject && policy.fields[0].path.empty()) continue;
+      SCOPED_TRACE(std::string(policy.method) + " " + letter);
+      const auto who = kWhoMay.find(std::string(policy.method));
+      ASSERT_NE(who, kWhoMay.end()) << "say in kWhoMay who may call it";
+      if (!Call(who->first, "", RpcTestServer::kAdminToken).ok() &&
+          absl::IsUnimplemented(Call(who->first, "", RpcTestServer::kAdminToken))) {
+        continue;
+      }
+      const bool all = who->second == "*";
+      const bool in_project = all || absl::StrContains(who->second, std::string(1, letter));
+      const bool in_every = in_project || absl::StrContains(who->second, std::string(1, small));
+      // Workers have no project.
+      if (role != Role::kWorker) {
+        EXPECT_EQ(May(policy, "mine", mine), in_project);
+        EXPECT_EQ(May(policy, "mine", other), all) << "a token of another project";
+      }
+      EXPECT_EQ(May(policy, "mine", every), in_every);
+    }
+  }
+}
+
+TEST_F(AccessMatrixTest, NoMethodAnswersWithoutAValidToken) {
+  const auto revoked = *server_.tokens->Create({.role = Role::kAdmin});
+  const auto expired = *server_.tokens->Create(
+      {.role = Role::kAdmin, .expire_time = server_.clock.WallNow() + absl::Seconds(1)});
+  ASSERT_THAT(server_.tokens->Delete(revoked.record.id), IsOk());
+  server_.clock.Advance(absl::Seconds(2));
+  const std::pair<std::string, std::string_view> tokens[] = {
+      {"", reason::kTokenMissing},
+      {"guess", reason::kTokenInvalid},
+      {revoked.secret, reason::kTokenInvalid},
+      {expired.secret, reason::kTokenExpired},
+      {std::string(RpcTestServer::kAdminToken) + "x", reason::kTokenInvalid}};
+  for (const MethodPolicy& policy : MethodPolicies()) {
+    for (const auto& [token, why] : tokens) {
+      const absl::Status status =
+          Call(std::string(policy.method), RequestFor(policy, "default"), token);
+      if (absl::IsUnimplemented(status)) continue;
+      EXPECT_THAT(status, FailsWith(StatusCode::kUnauthenticated, why)) << policy.method;
+    }
+  }
+}
+
+TEST_F(AccessMatrixTest, ProjectAdminMakesAndSeesTokensOfItsProjectAlone) {
+  const std::string admin = Token(Role::kAdmin, "mine");
+  v1::CreateTokenRequest create;
+  create.mutable_token()->set_role(v1::Token::EDITOR);
+  create.mutable_token()->set_project("projects/mine");
+  v1::Token made;
+  const auto call = [&](auto method, const auto& request, auto* response) {
+    return RpcTestServer::Call(*server_.admin_stub, method, request, response, admin);
+  };
+  ASSERT_THAT(call(&v1::AdminService::Stub::CreateToken, create, &made), IsOk());
+  EXPECT_EQ(made.secret().size(), 64U);
+  create.mutable_token()->clear_project();
+  EXPECT_THAT(call(&v1::AdminService::Stub::CreateToken, create, &made),
+              FailsWith(StatusCode::kPermissionDenied, reason::kAccessDenied));
+  v1::ListTokensRequest list;
+  list.set_project("projects/mine");
+  v1::ListTokensResponse tokens;
+  ASSERT_THAT(call(&v1::AdminService::Stub::ListTokens, list, &tokens), IsOk());
+  EXPECT_EQ(tokens.tokens_size(), 2);
+  for (const v1::Token& token : tokens.tokens()) EXPECT_EQ(token.secret(), "");
+  google::protobuf::Empty nothing;
+  v1::DeleteTokenRequest of_other;
+  of_other.set_name("tokens/" + server_.tokens->Create({.project = "other"})->record.id);
+  EXPECT_THAT(call(&v1::AdminService::Stub::DeleteToken, of_other, &nothing),
+              FailsWith(StatusCode::kPermissionDenied, reason::kAccessDenied));
+  v1::DeleteTokenRequest of_mine;
+  of_mine.set_name(tokens.tokens(1).name());
+  EXPECT_THAT(call(&v1::AdminService::Stub::DeleteToken, of_mine, &nothing), IsOk());
+}
+
+TEST_F(AccessMatrixTest, WatchEndsWhenItsTokenIsRevoked) {
+  const v1::TrainingJob job = server_.CreateJob(server_.CreateScene());
+  const auto token = *server_.tokens->Create({.role = Role::kViewer, .project = "default"});
+  grpc::ClientContext context;
+  PrepareCall(absl::Seconds(20), token.secret, &context);
+  v1::WatchTrainingJobRequest request;
+  request.set_name(job.name());
+  const auto reader = server_.training_stub->WatchTrainingJob(&context, request);
+  v1::WatchTrainingJobResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  ASSERT_THAT(server_.tokens->Delete(token.record.id), IsOk());
+  while (reader->Read(&message)) {
+  }
+  EXPECT_THAT(FromGrpcStatus(reader->Finish()),
+              FailsWith(StatusCode::kUnauthenticated, reason::kTokenInvalid));
+}
+
+}  // namespace
+}  // namespace nerf

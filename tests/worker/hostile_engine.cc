@@ -1,0 +1,118 @@
+// An engine that was taken over: tries to reach what is not its own and says what it got, one line
+// per attempt, "NAME ok" or "NAME refused". Arguments: folder of its job, a file with a secret, a
+// file in the cache that the job's folder has a link to.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+constexpr int kWorkerFd = 3;
+
+void Say(const std::string& name, bool got_it) {
+  const std::string line = name + (got_it ? " ok\n" : " refused\n");
+  if (write(kWorkerFd, line.data(), line.size()) < 0) _exit(1);
+}
+
+bool CanRead(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char byte = 0;
+  const bool got_it = fd >= 0 && read(fd, &byte, 1) > 0;
+  if (fd >= 0) close(fd);
+  return got_it;
+}
+
+bool CanWrite(const std::string& path, int flags = 0) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0600);
+  const bool got_it = fd >= 0 && write(fd, "x", 1) == 1;
+  if (fd >= 0) close(fd);
+  return got_it;
+}
+
+bool CanRun(const char* program) {
+  const pid_t child = fork();
+  if (child == 0) {
+    char* argv[] = {const_cast<char*>(program), nullptr};
+    execv(program, argv);
+    _exit(99);
+  }
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+         WEXITSTATUS(status) != 99;
+}
+
+bool CanOpenSocket(int domain) {
+  const int fd = socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+bool CanReadMemoryOf(pid_t other) {
+  char here[8];
+  iovec local{here, sizeof(here)}, remote{reinterpret_cast<void*>(0x400000), sizeof(here)};
+  // EFAULT would mean that it was allowed to look.
+  return process_vm_readv(other, &local, 1, &remote, 1, 0) >= 0 || errno == EFAULT;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  const std::string job = argv[1], secret = argv[2], cached = argv[3];
+  const pid_t worker = getppid();
+  const std::string of_worker = "/proc/" + std::to_string(worker);
+
+  // Its own work.
+  Say("read-scene", CanRead(job + "/scene.json"));
+  Say("write-output", CanWrite(job + "/out.bin", O_CREAT | O_EXCL));
+  Say("make-folder", mkdir((job + "/sub").c_str(), 0700) == 0);
+  Say("read-libraries", CanRead("/proc/self/maps"));
+
+  Say("secret", CanRead(secret));
+  Say("secret-by-dots", CanRead(job + "/../../" + secret.substr(secret.rfind('/') + 1)));
+  Say("passwd", CanRead("/etc/passwd"));
+  Say("other-files", CanRead("/etc/hostname") || CanRead("/etc/group"));
+  Say("cache", CanRead(cached));
+  Say("other-folder", CanWrite("/tmp/hostile-engine", O_CREAT));
+  Say("write-cached", CanWrite(job + "/linked.bin"));
+  Say("chmod-cached", chmod((job + "/linked.bin").c_str(), 0600) == 0);
+  Say("truncate-cached", truncate((job + "/linked.bin").c_str(), 0) == 0);
+  Say("symlink", symlink(secret.c_str(), (job + "/soft").c_str()) == 0);
+  Say("hard-link", link(secret.c_str(), (job + "/hard").c_str()) == 0);
+  Say("move-away", rename((job + "/out.bin").c_str(), "/tmp/hostile-out") == 0);
+  Say("environment",
+      getenv("NERF_WORKER_SECRET") != nullptr || getenv("HOSTILE_SECRET") != nullptr);
+
+  Say("tcp", CanOpenSocket(AF_INET) || CanOpenSocket(AF_INET6));
+  Say("unix-socket", CanOpenSocket(AF_UNIX));
+  Say("netlink", CanOpenSocket(AF_NETLINK));
+  Say("shell", CanRun("/bin/sh") || CanRun("/usr/bin/true"));
+  Say("signal-worker", kill(worker, 0) == 0);
+  Say("trace-worker", ptrace(PTRACE_SEIZE, worker, nullptr, nullptr) == 0);
+  Say("memory-of-worker", CanReadMemoryOf(worker) || CanRead(of_worker + "/mem"));
+  Say("environment-of-worker", CanRead(of_worker + "/environ"));
+  Say("namespace", unshare(CLONE_NEWUSER) == 0);
+  Say("mount", mount("none", job.c_str(), "tmpfs", 0, nullptr) == 0);
+  Say("privileges", setuid(0) == 0 && CanRead("/etc/shadow"));
+  rlimit core{};
+  getrlimit(RLIMIT_CORE, &core);
+  Say("core-file", core.rlim_max != 0);
+  Say("end", true);
+  return 0;
+}

@@ -1,0 +1,24 @@
+// The bearer token that the server asks for. It comes in the fragment of the link that nerfd prints (#token=...), which browsers
+// send to nobody, or is typed in, and lives as long as the tab.
+const key = "nerfd-token";
+const form = /^[\w.~+/-]+=*$/;
+
+const inFragment = /^#token=(.*)$/.exec(location.hash);
+if (inFragment && form.test(inFragment[1]!)) {
+  sessionStorage.setItem(key, inFragment[1]!);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+// Set when the server refused the token, or the lack of one.
+export const access = $state({ isDenied: false });
+
+export function enter(token: string): boolean {
+  if (!form.test(token.trim())) return false;
+  sessionStorage.setItem(key, token.trim());
+  return true;
+}
+
+export function bearer(): Record<string, string> {
+  const token = sessionStorage.getItem(key);
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
