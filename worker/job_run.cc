@@ -8,10 +8,10 @@
 
 #include "common/error_reason.h"
 #include "common/logging.h"
-#include "common/rpc/blob_client.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
 #include "worker/engine_convert.h"
+#include "worker/job_uploads.h"
 #include "worker/scene_folder.h"
 
 namespace nerf {
@@ -19,40 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<v1::BlobRef> UploadFile(BlobTransport& blobs, const std::string& path,
-                                       const std::stop_token& stop) {
-  NERF_ASSIGN_OR_RETURN(v1::BlobRef blob, BlobOfFile(path));
-  NERF_RETURN_IF_ERROR(blobs.Upload(path, blob, stop));
-  return blob;
-}
-
-// A missing local file is reported as DATA_LOSS: NOT_FOUND would mean that the server has no such
-// job.
-CallResult AsOwnTrouble(const absl::Status& status) {
-  CallResult result = ToCallResult(status);
-  if (result.code == absl::StatusCode::kNotFound) result.code = absl::StatusCode::kDataLoss;
-  return result;
-}
-
-void RemoveFile(const std::string& path) {
-  std::error_code ignored;
-  fs::remove(path, ignored);
-}
-
 }  // namespace
-
-struct JobRun::PendingCheckpoint {
-  v1::CommitCheckpointRequest request;  // without the blobs
-  std::string checkpoint_path, model_path;
-  CallResult result;  // written by the background work
-  Retry retry;
-
-  explicit PendingCheckpoint(RetryOptions retry_options) : retry(retry_options) {}
-  ~PendingCheckpoint() {
-    RemoveFile(checkpoint_path);
-    RemoveFile(model_path);
-  }
-};
 
 struct JobRun::FetchResult {
   CallResult result;
@@ -256,21 +223,13 @@ void JobRun::On(const protocol::Preview& preview) {
 void JobRun::UploadNextPreview() {
   if (preview_in_flight_ || !pending_preview_.has_value()) return;
   preview_in_flight_ = true;
-  struct Upload {
-    protocol::Preview preview;
-    v1::BlobRef blob;
-    CallResult result;
-  };
-  auto upload = std::make_shared<Upload>();
+  auto upload = std::make_shared<PreviewUpload>();
   upload->preview = *std::move(pending_preview_);
   pending_preview_.reset();
   context_.tasks.Run(
       Lane::kPreview,
       [upload, &blobs = context_.blobs, stop = transfers_.get_token()] {
-        const auto blob = UploadFile(blobs, upload->preview.image, stop);
-        upload->result = ToCallResult(blob.status());
-        if (blob.ok()) upload->blob = *blob;
-        RemoveFile(upload->preview.image);
+        upload->Run(blobs, stop);
       },
       [self = weak_from_this(), upload] {
         const auto run = self.lock();
@@ -326,19 +285,7 @@ void JobRun::CommitNext() {
   context_.tasks.Run(
       Lane::kCheckpoint,
       [checkpoint, &blobs = context_.blobs, &server = context_.server,
-       stop = transfers_.get_token()] {
-        const auto commit = [&]() -> CallResult {
-          v1::CommitCheckpointRequest request = checkpoint->request;
-          const auto full = UploadFile(blobs, checkpoint->checkpoint_path, stop);
-          if (!full.ok()) return AsOwnTrouble(full.status());
-          const auto model = UploadFile(blobs, checkpoint->model_path, stop);
-          if (!model.ok()) return AsOwnTrouble(model.status());
-          *request.mutable_checkpoint_blob() = *full;
-          *request.mutable_model_blob() = *model;
-          return server.Commit(request, stop);
-        };
-        checkpoint->result = commit();
-      },
+       stop = transfers_.get_token()] { checkpoint->Run(blobs, server, stop); },
       [self = weak_from_this(), checkpoint] {
         if (const auto run = self.lock()) run->OnCommitted(checkpoint, checkpoint->result);
       });

@@ -41,6 +41,8 @@ struct JobRunOptions {
   int max_fetches_without_room = 3;  // then the job is handed back
 };
 
+struct PendingCheckpoint;
+
 // One lease of one job, from the grant to the acknowledged end:
 //
 //   kFetching -> kWaiting -> kStarting -> kTraining -> kCommitting -> kFinal -> (forgotten)
@@ -120,7 +122,6 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
 
  private:
   enum class Stop { kNone, kCancel, kRelease, kAbandon };
-  struct PendingCheckpoint;
   struct FetchResult;
 
   void Fetch();
