@@ -201,6 +201,16 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   if (plan->views.empty()) {
     return absl::InvalidArgumentError(flags.camera + ": holds no frames");
   }
+  for (const ListedCamera& view : plan->views) {
+    const Camera& camera = view.camera;
+    const bool is_known = camera.lens == LensModel::kPinhole || camera.lens == LensModel::kOpenCv;
+    if (!is_known || camera.k4 != 0 || camera.k5 != 0 || camera.k6 != 0) {
+      return absl::InvalidArgumentError(
+          flags.camera +
+          ": the service renders pinhole and OPENCV lenses; nerf-engine render knows FULL_OPENCV, "
+          "OPENCV_FISHEYE and EQUIRECTANGULAR, too");
+    }
+  }
   if (flags.full_size || flags.width > 0 || flags.height > 0) return absl::OkStatus();
   for (const ListedCamera& view : plan->views) {
     if (static_cast<double>(view.camera.width) * view.camera.height <= kMaxDefaultViewPixels) {

@@ -62,7 +62,10 @@ absl::StatusOr<std::vector<std::string>> ListSceneFiles(const SceneDescription& 
   std::set<std::string> files;
   files.insert(description.list_files.begin(), description.list_files.end());
   for (const auto* views : {&description.train, &description.test}) {
-    for (const ViewDescription& view : *views) files.insert(view.file);
+    for (const ViewDescription& view : *views) {
+      files.insert(view.file);
+      if (!view.mask_file.empty()) files.insert(view.mask_file);
+    }
   }
   std::string refused;
   size_t n_refused = 0;

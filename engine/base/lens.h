@@ -8,9 +8,18 @@
 
 namespace nerf {
 
-// Radial and tangential distortion of a lens, as OpenCV models it.
+// How a camera maps directions to its picture.
+//   kPinhole: u = x / z.  kOpenCv: the same, then radial (rational where k4 to k6 are not 0) and
+//   tangential distortion.
+//   kFisheye: the distance from the center is theta (1 + k1 theta^2 + ... + k4 theta^8), where
+//   theta is the angle from the axis; OpenCV's fisheye model (Kannala and Brandt 2006).
+//   kEquirectangular: u is the longitude and v the latitude, in radians; v grows downwards.
+enum class LensModel { kPinhole, kOpenCv, kFisheye, kEquirectangular };
+
+// Distortion of a lens, as OpenCV models it.
 struct LensDistortion {
   float k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0;
+  float k4 = 0, k5 = 0, k6 = 0;  // denominator of the radial part; of a fisheye k4 alone
 };
 
 // Normalized image coordinates after distortion, with the Jacobian of the distortion (row-major
@@ -23,8 +32,13 @@ struct DistortedPoint {
 NERF_HD inline DistortedPoint DistortWithJacobian(const LensDistortion& lens, double u, double v) {
   const double k1 = lens.k1, k2 = lens.k2, k3 = lens.k3, p1 = lens.p1, p2 = lens.p2;
   const double r2 = u * u + v * v;
-  const double radial = 1 + r2 * (k1 + r2 * (k2 + r2 * k3));
-  const double radial_slope = k1 + r2 * (2 * k2 + r2 * 3 * k3);  // d radial / d r2
+  const double k4 = lens.k4, k5 = lens.k5, k6 = lens.k6;
+  const double above = 1 + r2 * (k1 + r2 * (k2 + r2 * k3));
+  const double below = 1 + r2 * (k4 + r2 * (k5 + r2 * k6));
+  const double above_slope = k1 + r2 * (2 * k2 + r2 * 3 * k3);  // by r2
+  const double below_slope = k4 + r2 * (2 * k5 + r2 * 3 * k6);
+  const double radial = above / below;
+  const double radial_slope = (above_slope - radial * below_slope) / below;
   DistortedPoint result;
   result.u = u * radial + 2 * p1 * u * v + p2 * (r2 + 2 * u * u);
   result.v = v * radial + p1 * (r2 + 2 * v * v) + 2 * p2 * u * v;
@@ -61,24 +75,67 @@ NERF_HD inline void UndistortPoint(const LensDistortion& lens, float* u, float* 
   }
 }
 
+// A fisheye's distance from the center at an angle from the axis, and its slope.
+struct FisheyeRadius {
+  double radius, slope;
+};
+NERF_HD inline FisheyeRadius FisheyeRadiusAt(const LensDistortion& lens, double theta) {
+  const double k1 = lens.k1, k2 = lens.k2, k3 = lens.k3, k4 = lens.k4, t2 = theta * theta;
+  return {theta * (1 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4)))),
+          1 + t2 * (3 * k1 + t2 * (5 * k2 + t2 * (7 * k3 + t2 * 9 * k4)))};
+}
+
+// The angle from the axis of what a fisheye shows at a distance from its center, by at most 20
+// Newton steps. False where there is none up to half a turn; *theta is then the distance.
+NERF_HD inline bool FisheyeAngle(const LensDistortion& lens, double radius, double* theta) {
+  constexpr int kMaxNewtonSteps = 20;
+  constexpr double kAcceptable = 1e-7, kHalfTurn = 3.14159265358979;
+  double guess = radius;
+  for (int step = 0; step < kMaxNewtonSteps; ++step) {
+    const FisheyeRadius at = FisheyeRadiusAt(lens, guess);
+    if (!(at.slope > 1e-6)) break;
+    guess -= (at.radius - radius) / at.slope;
+  }
+  *theta = radius;
+  const FisheyeRadius at = FisheyeRadiusAt(lens, guess);
+  if (!(std::abs(at.radius - radius) < kAcceptable) || guess < 0 || guess > kHalfTurn) return false;
+  *theta = guess;
+  return true;
+}
+
 // The camera parameters that a pixel's ray depends on. Lengths in pixels; camera axes as in
 // scene/camera.h.
 struct LensCamera {
   float fl_x = 0, fl_y = 0;  // focal lengths
   float cx = 0, cy = 0;      // principal point
-  bool is_distorted = false;
+  LensModel lens = LensModel::kPinhole;
   LensDistortion distortion;
   Mat34 camera_to_world;
 };
+
+// The direction, in camera axes, of what a fisheye shows at (u, v).
+NERF_HD inline Vec3 FisheyeDirection(const LensDistortion& lens, float u, float v) {
+  const double radius = std::sqrt(double{u} * u + double{v} * v);
+  if (radius < 1e-9) return {u, -v, -1};
+  double theta = 0;
+  FisheyeAngle(lens, radius, &theta);
+  const auto across = static_cast<float>(std::sin(theta) / radius);
+  return {u * across, -v * across, -static_cast<float>(std::cos(theta))};
+}
 
 // The ray through image position (x, y), y pointing down. t_near and t_far keep their defaults.
 NERF_HD inline Ray LensRay(const LensCamera& camera, float x, float y) {
   float u = (x - camera.cx) / camera.fl_x;
   float v = (y - camera.cy) / camera.fl_y;
-  if (camera.is_distorted) UndistortPoint(camera.distortion, &u, &v);
+  if (camera.lens == LensModel::kOpenCv) UndistortPoint(camera.distortion, &u, &v);
+  Vec3 direction{u, -v, -1.0f};
+  if (camera.lens == LensModel::kFisheye) direction = FisheyeDirection(camera.distortion, u, v);
+  if (camera.lens == LensModel::kEquirectangular) {
+    direction = {std::sin(u) * std::cos(v), -std::sin(v), -std::cos(u) * std::cos(v)};
+  }
   Ray ray;
   ray.origin = camera.camera_to_world.Column(3);
-  ray.direction = Normalized(camera.camera_to_world.ApplyToDirection({u, -v, -1.0f}));
+  ray.direction = Normalized(camera.camera_to_world.ApplyToDirection(direction));
   return ray;
 }
 

@@ -18,6 +18,11 @@ struct TrainedAs {
   int n_occupancy_levels = 1;
 };
 
+// What a data set has, as far as settings depend on it.
+struct SceneFacts {
+  bool has_alpha = false;  // transparency, so that nothing is behind what is cut out
+};
+
 // What server and client know of a training method. The engine's part is Method
 // (engine/train/method.h). Immutable and stateless.
 class MethodDescription {
@@ -47,6 +52,11 @@ class MethodDescription {
   virtual absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const = 0;
   // Changes settings that make no sense for a training that starts from trained weights.
   virtual void AdaptToStart(TrainConfig* config) const {}
+  // Whether the settings mean something with this scene, for a new training. Errors:
+  // InvalidArgument naming the setting that does not.
+  virtual absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const {
+    return absl::OkStatus();
+  }
 };
 
 }  // namespace nerf

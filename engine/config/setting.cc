@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
+#include "engine/config/placement_text.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -27,6 +28,10 @@ constexpr Setting PowerOfTwo(Setting setting) {
 }
 
 constexpr std::array kSharedSettings = {
+    SettingOf<&C::alpha_is_mask>(
+        "alpha_is_mask", 0, 1,
+        "1 takes the pictures' alpha as a mask: how much a pixel counts; 0: "
+        "as its opacity"),
     SettingOf<&C::alpha_threshold>("alpha_threshold", 0, 0.99,
                                    "samples with a smaller alpha are skipped"),
     SettingOf<&C::batch_growth>(
@@ -34,6 +39,14 @@ constexpr std::array kSharedSettings = {
         "factor by which target_samples grows, from 30% to 80% of the budget"),
     SettingOf<&C::beta1>("beta1", 0, 0.9999, "Adam: decay of the first moment"),
     SettingOf<&C::beta2>("beta2", 0, 0.99999, "Adam: decay of the second moment"),
+    TextSetting("box",
+                "the level-0 box: x,y,z,side, its center and side in the data set's own frame; "
+                "auto: chosen by flavor, points and cameras",
+                &BoxText, &ParseBox),
+    TextSetting(
+        "boxes",
+        "nested boxes, 1 to 8, each twice as large as the one inside; auto: the scene's own",
+        &BoxesText, &ParseBoxes),
     SettingOf<&C::cone>(
         "cone", -1, 0.1,
         "a step is at least this share of the distance from the camera; negative: the scene's own"),
@@ -50,6 +63,9 @@ constexpr std::array kSharedSettings = {
         "decay per step of the average of the weights that evaluation uses; 0: no average"),
     SettingOf<&C::epsilon>("epsilon", 1e-30, 1, "Adam: added to the root of the second moment"),
     SettingOf<&C::evaluate>("evaluate", 0, 1, "1 evaluates the test views at the end"),
+    Nonzero(SettingOf<&C::far>("far", -1, 1e6,
+                               "rays end so far from the camera, in training units as near; "
+                               "negative: where they leave the boxes")),
     SettingOf<&C::grid_decay>("grid_decay", 0.5, 1, "occupancy grid: decay of a cell at an update"),
     PowerOfTwo(SettingOf<&C::grid_resolution>(
         "grid_resolution", 32, 256, "occupancy grid: cells along a side, a power of two")),
@@ -85,6 +101,10 @@ constexpr std::array kSharedSettings = {
     SettingOf<&C::target_samples>(
         "target_samples", 256, 4194304,
         "trained samples of a step at first; the number of rays is adjusted to it"),
+    TextSetting("up",
+                "the data set's axis that points up: x, -x, y, -y, z, -z; auto: the mean of the "
+                "cameras' up. Of nerfstudio and COLMAP scenes",
+                &UpText, &ParseUp),
     SettingOf<&C::warmup_steps>("warmup_steps", 0, 100000,
                                 "steps over which the learning rate rises from 1%"),
 };
@@ -106,6 +126,12 @@ bool ParseWhole(std::string_view text, double* number) {
 DeviceSet DeviceSetOf(std::string_view device) { return device == "cpu" ? kOnCpu : kOnCuda; }
 
 absl::Status ParseSetting(const Setting& setting, std::string_view value, TrainConfig* config) {
+  if (setting.kind == SettingKind::kText) {
+    const absl::Status set = setting.set_text(value, config);
+    if (set.ok()) return set;
+    return absl::InvalidArgumentError(fmt::format("settings.{}: '{}' is not {}", setting.key,
+                                                  value.substr(0, 64), std::string(set.message())));
+  }
   if (setting.kind == SettingKind::kLoss) {
     NERF_ASSIGN_OR_RETURN(const Loss loss, ParseLoss(value));
     setting.set(static_cast<double>(loss), config);
@@ -139,6 +165,7 @@ absl::Status ParseSetting(const Setting& setting, std::string_view value, TrainC
 }
 
 std::string SettingText(const Setting& setting, const TrainConfig& config) {
+  if (setting.kind == SettingKind::kText) return setting.get_text(config);
   const double value = setting.get(config);
   if (setting.kind == SettingKind::kLoss)
     return std::string(LossName(static_cast<Loss>(static_cast<int>(value))));

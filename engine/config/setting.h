@@ -17,10 +17,11 @@ enum DeviceSet : uint8_t { kNoDevice = 0, kOnCpu = 1, kOnCuda = 2, kOnEveryDevic
 // The kind of a device named "cpu" or "cuda:N".
 DeviceSet DeviceSetOf(std::string_view device);
 
-enum class SettingKind { kWhole, kPowerOfTwo, kNumber, kLoss };
+enum class SettingKind { kWhole, kPowerOfTwo, kNumber, kLoss, kText };
 
 // One setting: its key, range and meaning, and how it is read from a config. Values pass as
-// doubles, which hold ints and floats exactly; a choice is its index.
+// doubles, which hold ints and floats exactly; a choice is its index. Those of kText are no single
+// number and pass as text.
 struct Setting {
   std::string_view key;
   SettingKind kind = SettingKind::kNumber;
@@ -30,6 +31,9 @@ struct Setting {
   bool may_be_zero = true;             // false: 0 is refused although it is in the range
   double (*get)(const TrainConfig& config) = nullptr;
   void (*set)(double value, TrainConfig* config) = nullptr;
+  // Of kText, instead of the two. Errors of set_text: InvalidArgument that says what is allowed.
+  std::string (*get_text)(const TrainConfig& config) = nullptr;
+  absl::Status (*set_text)(std::string_view value, TrainConfig* config) = nullptr;
 
   // The same setting, honored by some devices alone.
   Setting On(DeviceSet on) const {
@@ -78,6 +82,19 @@ constexpr Setting SettingOf(std::string_view key, double min, double max, std::s
   setting.text = text;
   setting.get = &Access::Get;
   setting.set = &Access::Set;
+  return setting;
+}
+
+// A setting that is no single number.
+constexpr Setting TextSetting(std::string_view key, std::string_view text,
+                              std::string (*get_text)(const TrainConfig&),
+                              absl::Status (*set_text)(std::string_view, TrainConfig*)) {
+  Setting setting;
+  setting.key = key;
+  setting.kind = SettingKind::kText;
+  setting.text = text;
+  setting.get_text = get_text;
+  setting.set_text = set_text;
   return setting;
 }
 

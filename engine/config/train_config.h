@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/placement.h"
 #include "engine/config/method_settings.h"
 
 namespace nerf {
@@ -37,6 +38,9 @@ struct TrainConfig {
 
   // Sampling. Negative near, step and cone mean the scene's own; step is never 0.
   float near = -1, step = -1, cone = -1;
+  float far = -1;       // negative: rays end where they leave the boxes
+  Placement placement;  // of the data set
+  int alpha_is_mask = 0;
   float initial_step_scale = 3;
   int target_samples = 8192;  // at first
   float batch_growth = 4;     // of target_samples, over the budget

@@ -1,5 +1,6 @@
 #include "engine/field/marched_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -79,17 +80,37 @@ void ColorWave(const RadianceField& field, int n_visible, MarchWorkspace* w) {
   }
 }
 
+// colors[r] = what the field has behind ray r, where any of it is seen.
+void FindBackgrounds(const RadianceField& field, int n_rays, MarchWorkspace* w) {
+  int n = 0;
+  for (int r = 0; r < n_rays; ++r) {
+    w->colors[r] = {};
+    if (w->rays[r].Ended()) continue;
+    w->visible[n] = r;
+    w->directions[n++] = w->marches[r].direction;
+  }
+  Vec3* const found = w->positions;  // the march is over
+  field.Background(n, w->directions, found, w->field.get());
+  for (int i = 0; i < n; ++i) w->colors[w->visible[i]] = found[i];
+}
+
 }  // namespace
 
 MarchedModel::MarchedModel(std::string_view method, std::unique_ptr<const RadianceField> field,
                            OccupancyGrid grid, const kernels::MarchSteps& steps,
                            uint64_t field_bytes)
+    : MarchedModel(method, std::move(field), std::move(grid), steps, field_bytes, Limits()) {}
+
+MarchedModel::MarchedModel(std::string_view method, std::unique_ptr<const RadianceField> field,
+                           OccupancyGrid grid, const kernels::MarchSteps& steps,
+                           uint64_t field_bytes, const Limits& limits)
     : method_(method),
       field_(std::move(field)),
       grid_(std::move(grid)),
       empty_distances_(EmptyDistances(grid_)),
       steps_(steps),
-      field_bytes_(field_bytes) {}
+      field_bytes_(field_bytes),
+      limits_(limits) {}
 
 std::unique_ptr<TrainedModel::Workspace> MarchedModel::NewWorkspace() const {
   return std::make_unique<MarchWorkspace>(*field_);
@@ -104,7 +125,9 @@ bool MarchedModel::RenderRays(const RayTile& tile, const std::stop_token& stop,
   field_->SetTime(tile.time, w.field.get());
   for (int r = 0; r < n_rays; ++r) {
     w.rays[r] = {};
-    w.marches[r] = kernels::StartMarch(grid, steps_, tile.rays[r], kernels::kViewJitter);
+    Ray ray = tile.rays[r];
+    ray.t_far = std::min(ray.t_far, limits_.t_far);
+    w.marches[r] = kernels::StartMarch(grid, steps_, ray, kernels::kViewJitter);
   }
   while (const int n = MarchWave(grid, steps_, n_rays, &w)) {
     if (stop.stop_requested()) return false;
@@ -112,9 +135,11 @@ bool MarchedModel::RenderRays(const RayTile& tile, const std::stop_token& stop,
     kernels::cpu::Alphas({.n = n, .sigmas = w.sigmas, .deltas = w.deltas, .alphas = w.alphas});
     ColorWave(*field_, WeighWave(tile.min_transmittance, n, &w), &w);
   }
+  if (field_->HasBackground()) FindBackgrounds(*field_, n_rays, &w);
   for (int r = 0; r < n_rays; ++r) {
     const RayState& ray = w.rays[r];
-    rendered[r] = {ray.ColorOn(tile.background), ray.Opacity(), ray.ExpectedDepth()};
+    const Vec3 background = field_->HasBackground() ? w.colors[r] : tile.background;
+    rendered[r] = {ray.ColorOn(background), ray.Opacity(), ray.ExpectedDepth()};
   }
   return true;
 }

@@ -19,6 +19,14 @@ class MarchedModel final : public TrainedModel {
   // method: see TrainedModel::method; a literal. field_bytes: memory of the field.
   MarchedModel(std::string_view method, std::unique_ptr<const RadianceField> field,
                OccupancyGrid grid, const kernels::MarchSteps& steps, uint64_t field_bytes);
+  // t_far: where rays end. needs_cpu: see TrainedModel::NeedsCpu.
+  struct Limits {
+    float t_far = Ray().t_far;
+    bool needs_cpu = false;
+  };
+  MarchedModel(std::string_view method, std::unique_ptr<const RadianceField> field,
+               OccupancyGrid grid, const kernels::MarchSteps& steps, uint64_t field_bytes,
+               const Limits& limits);
 
   const RadianceField& field() const { return *field_; }
   const OccupancyGrid& grid() const { return grid_; }
@@ -31,6 +39,7 @@ class MarchedModel final : public TrainedModel {
   Aabb OccupiedBox() const override { return grid_.OccupiedBox(); }
   uint64_t byte_size() const override;
   std::string_view method() const override { return method_; }
+  bool NeedsCpu() const override { return limits_.needs_cpu; }
 
  private:
   const std::string_view method_;
@@ -39,6 +48,7 @@ class MarchedModel final : public TrainedModel {
   const std::vector<uint8_t> empty_distances_;
   const kernels::MarchSteps steps_;
   const uint64_t field_bytes_;
+  const Limits limits_;
 };
 
 }  // namespace nerf

@@ -30,6 +30,13 @@ class RadianceField {
   // an index into its positions, seen along directions[i] (unit length).
   virtual void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
                      Workspace* workspace) const = 0;
+
+  // Whether the field knows what lies behind everything, by direction; else views are composited on
+  // a background of their own. Background: sRGB colors seen along n directions of unit length, at
+  // most max_samples; the workspace's last call of Density is forgotten.
+  virtual bool HasBackground() const { return false; }
+  virtual void Background(int n, const Vec3* directions, Vec3* colors, Workspace* workspace) const {
+  }
 };
 
 }  // namespace nerf

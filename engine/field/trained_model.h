@@ -22,7 +22,7 @@ struct RayTile {
 
 // What a ray shows.
 struct RenderedRay {
-  Vec3 color;         // sRGB, composited on the background
+  Vec3 color;         // sRGB, composited on the background, the model's own where it has one
   float opacity = 0;  // sum of weights, 0 to 1
   float depth = 0;    // expected distance along the ray, training units; 0 if opacity is below 0.1
 };
@@ -51,6 +51,8 @@ class TrainedModel {
   virtual Aabb OccupiedBox() const = 0;
   // Memory that the model takes on the host.
   virtual uint64_t byte_size() const = 0;
+  // Whether the renderers of devices lack something that the model has, so that the CPU renders it.
+  virtual bool NeedsCpu() const { return false; }
   // The method whose renderers on devices take this model (Method::NewCudaRenderDevice).
   virtual std::string_view method() const = 0;
 };

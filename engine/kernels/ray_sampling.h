@@ -30,6 +30,7 @@ struct PictureSet {
   BackgroundKind background = BackgroundKind::kBlack;
   float near = 0;  // becomes t_near, where rays are made
   uint64_t seed = 0;
+  bool alpha_is_mask = false;  // of pictures: how much a pixel counts, not its opacity
 };
 
 // A ray of a training step with its target color.
@@ -79,8 +80,9 @@ NERF_HD inline float RayJitter(uint64_t seed, uint32_t step, uint32_t index) {
 
 // What the ray of a pixel should show.
 struct PixelTarget {
-  Vec3 target;      // sRGB, composited on the background
-  Vec3 background;  // sRGB
+  Vec3 target;       // sRGB, composited on the background
+  Vec3 background;   // sRGB
+  float weight = 1;  // of the pixel in the loss: its mask
 };
 
 // The target of ray `index` of a step, which goes through `pixel`.
@@ -99,6 +101,11 @@ NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, u
                           static_cast<float>(bytes[gray ? 0 : 2])} *
                      (1 / 255.0f);
   const float alpha = picture.n_channels == 4 ? static_cast<float>(bytes[3]) / 255.0f : 1.0f;
+  if (set.alpha_is_mask) {
+    sampled.weight = alpha;
+    sampled.target = color;
+    return sampled;
+  }
   sampled.target = color * alpha + sampled.background * (1 - alpha);
   return sampled;
 }

@@ -3,7 +3,9 @@
 #include <map>
 #include <utility>
 
+#include "common/logging.h"
 #include "engine/base/check.h"
+#include "engine/base/parallel_for.h"
 #include "engine/methods/describe/method_descriptions.h"
 
 namespace nerf {
@@ -30,6 +32,7 @@ class CudaRenderDevice final : public RenderDevice {
   std::unique_ptr<SceneRenderer> Load(std::unique_ptr<TrainedModel> model,
                                       const SceneGeometry& geometry,
                                       RenderPrecision precision) override {
+    if (model->NeedsCpu()) return OnCpu()->Load(std::move(model), geometry, precision);
     const Method* method = FindMethod(model->method());
     NERF_CHECK(method != nullptr && (method->description().rendering_devices() & kOnCuda) != 0);
     std::unique_ptr<RenderDevice>& device = devices_[method];
@@ -38,7 +41,18 @@ class CudaRenderDevice final : public RenderDevice {
   }
 
  private:
+  // For models that no device renders.
+  RenderDevice* OnCpu() {
+    if (cpu_ != nullptr) return cpu_.get();
+    LogWarning("a model with contraction, learned background or far is rendered on the CPU");
+    pool_ = std::make_unique<ThreadPool>(0);
+    cpu_ = NewCpuRenderDevice(pool_.get());
+    return cpu_.get();
+  }
+
   const int index_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<RenderDevice> cpu_;
   std::map<const Method*, std::unique_ptr<RenderDevice>> devices_;
 };
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/pose/colmap_points.h"
+#include "engine/scene/colmap_points.h"
 
 namespace nerf {
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/scene/camera_focus.h"
 #include "engine/scene/pose.h"
 
 namespace nerf {
@@ -49,68 +50,11 @@ std::string Corner(const Cube& cube, double sign) {
   });
 }
 
-// The least-squares point closest to all cameras' axes:
-//   sum_i (I - d_i d_i^T) x = sum_i (I - d_i d_i^T) o_i.
-// None if the axes are almost parallel.
-std::optional<Vec3d> ClosestPointToAxes(const std::vector<Pose>& cameras) {
-  double a[3][4] = {};
-  for (const Pose& camera : cameras) {
-    for (int i = 0; i < 3; ++i) {
-      for (int j = 0; j < 3; ++j) {
-        const double projector = (i == j) - camera.m[i][2] * camera.m[j][2];
-        a[i][j] += projector;
-        a[i][3] += projector * camera.m[j][3];
-      }
-    }
-  }
-  // Gaussian elimination without pivoting: the matrix is positive semidefinite.
-  const double tolerance = 1e-3 * static_cast<double>(cameras.size());
-  for (int i = 0; i < 3; ++i) {
-    if (a[i][i] < tolerance) return std::nullopt;
-    for (int row = i + 1; row < 3; ++row) {
-      const double factor = a[row][i] / a[i][i];
-      for (int column = i; column < 4; ++column) a[row][column] -= factor * a[i][column];
-    }
-  }
-  Vec3d x;
-  for (int i = 2; i >= 0; --i) {
-    x[i] = a[i][3];
-    for (int j = i + 1; j < 3; ++j) x[i] -= a[i][j] * x[j];
-    x[i] /= a[i][i];
-  }
-  return x;
-}
-
-double Distance(const Pose& camera, const Vec3d& point) {
-  double sum = 0;
-  for (int i = 0; i < 3; ++i) sum += std::pow(camera.m[i][3] - point[i], 2);
-  return std::sqrt(sum);
-}
-
-double MedianDistance(const std::vector<Pose>& cameras, const Vec3d& point) {
-  std::vector<double> distances;
-  for (const Pose& camera : cameras) distances.push_back(Distance(camera, point));
-  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
-  std::nth_element(distances.begin(), middle, distances.end());
-  return *middle;
-}
-
-bool LooksTowards(const Pose& camera, const Vec3d& point) {
-  double along_backward = 0;
-  for (int i = 0; i < 3; ++i) along_backward += camera.m[i][2] * (point[i] - camera.m[i][3]);
-  return along_backward < 0;
-}
-
 // What the user can do about it.
 std::string Remedy(const SceneDescription& description, const std::vector<Pose>& cameras) {
   const std::string files = absl::StrJoin(description.list_files, " and ");
   const std::optional<Vec3d> center = ClosestPointToAxes(cameras);
-  const auto n_towards =
-      center.has_value()
-          ? std::count_if(cameras.begin(), cameras.end(),
-                          [&](const Pose& camera) { return LooksTowards(camera, *center); })
-          : 0;
-  if (center.has_value() && 2 * static_cast<size_t>(n_towards) < cameras.size()) {
+  if (center.has_value() && ShareLookingAt(cameras, *center, 90) < 0.5) {
     return "the cameras look away from the point they surround: transform_matrix must be "
            "camera-to-world with OpenGL axes, where a camera looks along -z";
   }

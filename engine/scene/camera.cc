@@ -1,5 +1,8 @@
 #include "engine/scene/camera.h"
 
+#include <cmath>
+#include <initializer_list>
+
 namespace nerf {
 
 void Distort(const Camera& camera, float u, float v, float* distorted_u, float* distorted_v) {
@@ -19,9 +22,35 @@ LensCamera LensOf(const Camera& camera) {
           .fl_y = camera.fl_y,
           .cx = camera.cx,
           .cy = camera.cy,
-          .is_distorted = camera.lens == LensModel::kOpenCv,
-          .distortion = {camera.k1, camera.k2, camera.k3, camera.p1, camera.p2},
+          .lens = camera.lens,
+          .distortion = {camera.k1, camera.k2, camera.k3, camera.p1, camera.p2, camera.k4,
+                         camera.k5, camera.k6},
           .camera_to_world = camera.camera_to_world};
+}
+
+bool CanUndistort(const Camera& camera) {
+  if (camera.lens != LensModel::kOpenCv && camera.lens != LensModel::kFisheye) return true;
+  // Largest error at a picture's corner, in pixels, after undistorting and distorting it again.
+  constexpr float kMaxCornerError = 0.5f;
+  for (const float x : {0.0f, static_cast<float>(camera.width)}) {
+    for (const float y : {0.0f, static_cast<float>(camera.height)}) {
+      const float distorted_u = (x - camera.cx) / camera.fl_x;
+      const float distorted_v = (y - camera.cy) / camera.fl_y;
+      if (camera.lens == LensModel::kFisheye) {
+        double theta = 0;
+        if (!FisheyeAngle(LensOf(camera).distortion, std::hypot(distorted_u, distorted_v), &theta))
+          return false;
+        continue;
+      }
+      float u, v, again_u, again_v;
+      Undistort(camera, distorted_u, distorted_v, &u, &v);
+      Distort(camera, u, v, &again_u, &again_v);
+      const float error =
+          std::hypot((again_u - distorted_u) * camera.fl_x, (again_v - distorted_v) * camera.fl_y);
+      if (!(error <= kMaxCornerError)) return false;
+    }
+  }
+  return true;
 }
 
 Ray CameraRay(const Camera& camera, float x, float y) { return LensRay(LensOf(camera), x, y); }

@@ -6,8 +6,6 @@
 
 namespace nerf {
 
-enum class LensModel { kPinhole, kOpenCv };
-
 // A posed camera. Pixel (x, y) covers [x, x+1) x [y, y+1), its center is at +0.5; y grows
 // downwards. Lengths in pixels.
 struct Camera {
@@ -16,8 +14,8 @@ struct Camera {
   float fl_x = 0, fl_y = 0;  // focal lengths
   float cx = 0, cy = 0;      // principal point
   LensModel lens = LensModel::kPinhole;
-  float k1 = 0, k2 = 0, k3 = 0, p1 = 0,
-        p2 = 0;           // OpenCV radial and tangential distortion, used with kOpenCv
+  // Distortion (base/lens.h): of kOpenCv all, of kFisheye k1 to k4.
+  float k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0, k4 = 0, k5 = 0, k6 = 0;
   Mat34 camera_to_world;  // OpenGL axes: +X right, +Y up, looks along -Z
   float time = 0;         // of the picture, 0 to 1 over the capture
 
@@ -31,6 +29,9 @@ Ray CameraRay(const Camera& camera, float x, float y);
 
 // The parameters that those rays depend on, without the picture's size.
 LensCamera LensOf(const Camera& camera);
+
+// Whether every corner of the picture has a direction that its lens maps there again.
+bool CanUndistort(const Camera& camera);
 
 // Distorts normalized image coordinates (u, v) (y downwards, unit focal length) with the OpenCV
 // model.

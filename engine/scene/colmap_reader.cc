@@ -11,12 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/scene/colmap_model.h"
+#include "engine/scene/colmap_points.h"
 
 namespace nerf {
 namespace {
 
 constexpr const char* kModelFolders[] = {"sparse/0", "sparse", "colmap/sparse/0"};
 constexpr double kMaxSide = 65536;
+constexpr int kOpenCv = 4, kFisheye = 5, kFullOpenCv = 6;  // ids of camera models
+constexpr uint64_t kMaxPointBytes = uint64_t{1} << 30;
 
 Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_file,
                         std::vector<SceneProblem>* problems) {
@@ -30,8 +33,8 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
   };
   if (!camera.model->is_supported) {
     return broken(absl::StrCat("camera model ", camera.model->name,
-                               " is not supported; SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL, RADIAL "
-                               "and OPENCV are"));
+                               " is not supported; SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL, RADIAL, "
+                               "OPENCV, FULL_OPENCV and OPENCV_FISHEYE are"));
   }
   if (camera.width == 0 || camera.height == 0 || camera.width > kMaxSide ||
       camera.height > kMaxSide) {
@@ -44,7 +47,8 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
   intrinsics.width = static_cast<double>(camera.width);
   intrinsics.height = static_cast<double>(camera.height);
   const std::vector<double>& params = camera.params;
-  const bool has_two_focals = camera.model->id == 1 || camera.model->id == 4;
+  const int id = camera.model->id;
+  const bool has_two_focals = id == 1 || id == kOpenCv || id == kFisheye || id == kFullOpenCv;
   const size_t center = has_two_focals ? 2 : 1;
   intrinsics.focal[0] = params[0];
   intrinsics.focal[1] = params[has_two_focals ? 1 : 0];
@@ -54,11 +58,22 @@ Intrinsics IntrinsicsOf(const ColmapCamera& camera, const std::string& cameras_f
   }
   intrinsics.cx = params[center];
   intrinsics.cy = params[center + 1];
-  if (camera.model->id >= 2) intrinsics.k1 = params[center + 2];
-  if (camera.model->id >= 3) intrinsics.k2 = params[center + 3];
-  if (camera.model->id == 4) {
+  if (id >= 2) intrinsics.k1 = params[center + 2];
+  if (id >= 3) intrinsics.k2 = params[center + 3];
+  if (id == kOpenCv || id == kFullOpenCv) {
     intrinsics.p1 = params[6];
     intrinsics.p2 = params[7];
+  }
+  if (id == kFullOpenCv) {
+    intrinsics.k3 = params[8];
+    intrinsics.k4 = params[9];
+    intrinsics.k5 = params[10];
+    intrinsics.k6 = params[11];
+  }
+  if (id == kFisheye) {
+    intrinsics.lens = LensModel::kFisheye;
+    intrinsics.k3 = params[6];
+    intrinsics.k4 = params[7];
   }
   return intrinsics;
 }
@@ -114,6 +129,25 @@ int CountImageFiles(const SceneFolder& folder) {
   return n_images;
 }
 
+// The points of the model, where there are any that can be read: the scene is placed by them.
+void ReadPoints(const SceneFolder& folder, const std::string& file, bool is_binary,
+                ListedViews* listed) {
+  const absl::StatusOr<std::string> found = folder.FindFile(file);
+  if (!found.ok()) return;
+  const absl::StatusOr<std::string> bytes = ReadRegularFile(folder.PathOf(*found), kMaxPointBytes);
+  absl::StatusOr<std::vector<ColmapPoint>> points = !bytes.ok() ? bytes.status()
+                                                    : is_binary ? ParseColmapPoints(*bytes)
+                                                                : ParseColmapPointsText(*bytes);
+  if (!points.ok()) {
+    listed->warnings.push_back(absl::StrCat(file, " is not used: ", points.status().message()));
+    return;
+  }
+  listed->files.push_back(file);
+  for (const ColmapPoint& point : *points) {
+    listed->points.push_back({point.position, static_cast<uint32_t>(point.images.size())});
+  }
+}
+
 }  // namespace
 
 bool HasColmapModel(const SceneFolder& folder) { return !FindModelFolder(folder).empty(); }
@@ -135,6 +169,8 @@ ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* pro
   const std::string images_file = absl::StrCat(model_folder, "/images", ending);
   listed.files = {cameras_file, images_file};
   const ColmapModel model = ReadColmapModel(folder, cameras_file, images_file, is_binary, problems);
+
+  ReadPoints(folder, absl::StrCat(model_folder, "/points3D", ending), is_binary, &listed);
 
   std::map<uint32_t, Intrinsics> intrinsics;
   std::map<std::string, std::string> seen;  // image file to the entry that lists it

@@ -1,6 +1,7 @@
 #include "engine/scene/listed_views.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,13 +14,30 @@ constexpr double kMaxAspectDifference = 0.01;
 constexpr double kMinRelativeFocal = 0.05;
 constexpr double kMaxRelativeFocal = 1000;
 
+bool IsDistorted(const Intrinsics& i) {
+  return i.k1 != 0 || i.k2 != 0 || i.k3 != 0 || i.p1 != 0 || i.p2 != 0 || i.k4 != 0 || i.k5 != 0 ||
+         i.k6 != 0;
+}
+
+// A picture of all directions: a turn from side to side, half of one from top to bottom.
+Camera EquirectangularCamera(int width, int height) {
+  constexpr float kPi = std::numbers::pi_v<float>;
+  Camera camera;
+  camera.lens = LensModel::kEquirectangular;
+  camera.width = width;
+  camera.height = height;
+  camera.fl_x = static_cast<float>(width) / (2 * kPi);
+  camera.fl_y = static_cast<float>(height) / kPi;
+  camera.cx = 0.5f * static_cast<float>(width);
+  camera.cy = 0.5f * static_cast<float>(height);
+  return camera;
+}
+
 }  // namespace
 
 std::string CameraModelName(const Intrinsics& intrinsics) {
   if (!intrinsics.model.empty()) return intrinsics.model;
-  const bool is_distorted = intrinsics.k1 != 0 || intrinsics.k2 != 0 || intrinsics.k3 != 0 ||
-                            intrinsics.p1 != 0 || intrinsics.p2 != 0;
-  return is_distorted ? "OPENCV" : "PINHOLE";
+  return IsDistorted(intrinsics) ? "OPENCV" : "PINHOLE";
 }
 
 std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_width, int image_height,
@@ -27,6 +45,8 @@ std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_widt
                                     std::vector<SceneProblem>* problems) {
   *rescaled = false;
   if (intrinsics.is_broken) return std::nullopt;
+  if (intrinsics.lens == LensModel::kEquirectangular)
+    return EquirectangularCamera(image_width, image_height);
   const double size[2] = {intrinsics.width.value_or(image_width),
                           intrinsics.height.value_or(image_height)};
   double focal[2] = {0, 0};
@@ -89,9 +109,12 @@ std::optional<Camera> ResolveCamera(const Intrinsics& intrinsics, int image_widt
   camera.k3 = static_cast<float>(intrinsics.k3);
   camera.p1 = static_cast<float>(intrinsics.p1);
   camera.p2 = static_cast<float>(intrinsics.p2);
-  const bool is_distorted =
-      camera.k1 != 0 || camera.k2 != 0 || camera.k3 != 0 || camera.p1 != 0 || camera.p2 != 0;
-  camera.lens = is_distorted ? LensModel::kOpenCv : LensModel::kPinhole;
+  camera.k4 = static_cast<float>(intrinsics.k4);
+  camera.k5 = static_cast<float>(intrinsics.k5);
+  camera.k6 = static_cast<float>(intrinsics.k6);
+  camera.lens = intrinsics.lens;
+  if (intrinsics.lens == LensModel::kPinhole && IsDistorted(intrinsics))
+    camera.lens = LensModel::kOpenCv;
   return camera;
 }
 

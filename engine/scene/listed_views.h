@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,9 @@ struct Intrinsics {
   std::string focal_field[2];      // the fields they were read from, for messages
   std::string size_field;
   std::optional<double> cx, cy;
-  double k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0;
+  double k1 = 0, k2 = 0, k3 = 0, p1 = 0, p2 = 0, k4 = 0, k5 = 0, k6 = 0;
+  // kFisheye and kEquirectangular are stated by `model`; the others follow from the distortion.
+  LensModel lens = LensModel::kPinhole;
   bool is_broken = false;  // a problem was reported: do not resolve
 };
 
@@ -41,10 +44,17 @@ struct ListedView {
   std::string file;       // relative to the folder
   std::string list_file;  // the file that lists it
   std::string field;      // "frames[3]", "line 12", "image 7"
+  std::string mask_file;  // as `file`; empty: none is named
   Pose pose;              // own frame
   float time = 0;         // as Camera has it
   Intrinsics intrinsics;
   ViewSplit split = ViewSplit::kUndecided;
+};
+
+// A point of the scene that photographs show, in the own frame.
+struct ScenePoint {
+  Vec3d position = {0, 0, 0};
+  uint32_t n_views = 0;  // that show it
 };
 
 // The result of a data set reader.
@@ -57,6 +67,7 @@ struct ListedViews {
   double far_bound = 0;            // of what the cameras see, own units; 0: unknown
   std::string source;              // SceneDescription::source
   std::vector<std::string> files;  // SceneDescription::list_files
+  std::vector<ScenePoint> points;  // where the data set has any
   std::string given_split;         // files or fields that state the split; empty: none
   int n_listed = 0;
   int n_missing = 0;

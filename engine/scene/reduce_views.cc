@@ -19,7 +19,7 @@ uint64_t ImageBytes(const std::vector<ViewDescription>& views) {
   uint64_t bytes = 0;
   for (const ViewDescription& view : views) {
     bytes += static_cast<uint64_t>(view.camera.width) * static_cast<uint64_t>(view.camera.height) *
-             static_cast<uint64_t>(view.header.n_channels);
+             static_cast<uint64_t>(view.mask_file.empty() ? view.header.n_channels : 4);
   }
   return bytes;
 }

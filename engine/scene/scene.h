@@ -29,6 +29,8 @@ struct SceneFrame {
   bool operator==(const SceneFrame&) const = default;
 };
 
+inline constexpr float kNoFar = 1e10f;  // Ray::t_far: rays end where they leave the boxes
+
 // The part of a scene that training and rendering need besides its pictures. Stored in checkpoints.
 struct SceneGeometry {
   SceneFlavor flavor = SceneFlavor::kBlender;
@@ -36,6 +38,7 @@ struct SceneGeometry {
   Aabb box;  // level-0 box of the occupancy grid, training frame; level l is box scaled by 2^l
   int n_levels = 1;           // occupancy grid levels
   float near = 0;             // training units
+  float far = kNoFar;         // where rays end, training units
   float step = 0;             // marching step: diagonal of box / 512
   float cone = 0;             // step grows with t: max(step, t * cone)
   Vec3 mean_up{0, 0, 1};      // mean of the cameras' up vectors, training frame, for orbits
@@ -48,6 +51,8 @@ struct SceneGeometry {
 struct Scene {
   SceneGeometry geometry;
   bool has_alpha = false;  // any image has alpha: the default training background is then random
+  // The alpha of images is how much a pixel counts, not its opacity; has_alpha is then false.
+  bool alpha_is_mask = false;
   std::vector<View> train;
   std::vector<View> test;
   std::vector<std::string> warnings;  // shown to the user once

@@ -16,6 +16,8 @@
 #include "engine/scene/listed_views.h"
 #include "engine/scene/llff_reader.h"
 #include "engine/scene/reduce_views.h"
+#include "engine/scene/masks.h"
+#include "engine/scene/placement.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/transforms_reader.h"
 
@@ -23,13 +25,6 @@ namespace nerf {
 namespace {
 
 constexpr int kDefaultTestEvery = 8;
-constexpr int kOuterLevels = 4;  // of nerfstudio and COLMAP scenes: the outermost box is +-8
-// Half of the usual number: for the same work a step then trains more rays, which gives better
-// pictures (docs/measurements.md).
-constexpr float kStepsPerDiagonal = 512;
-constexpr float kCone = 1.0f / 128;
-// Largest error at a picture's corner, in pixels, after undistorting and distorting it again.
-constexpr float kMaxCornerError = 0.5f;
 
 // A description, and the folder for decoding its images.
 struct Described {
@@ -45,51 +40,6 @@ bool ShareOnePosition(const std::vector<ListedView>& views) {
            }
            return true;
          });
-}
-
-// Transforms the views' frame to the training frame; sets the geometry except for the cameras'
-// statistics.
-Similarity Place(const ListedViews& listed, SceneGeometry* geometry) {
-  geometry->flavor = listed.flavor;
-  Similarity placement;
-  switch (listed.flavor) {
-    case SceneFlavor::kBlender:
-      geometry->box = {{-1.5f, -1.5f, -1.5f}, {1.5f, 1.5f, 1.5f}};
-      geometry->n_levels = 1;
-      geometry->near = 0;
-      break;
-    case SceneFlavor::kInstantNgp:
-      placement = NgpPlacement(listed.ngp_scale, listed.ngp_offset);
-      geometry->box = {{0, 0, 0}, {1, 1, 1}};
-      geometry->n_levels = 1;
-      for (int scale = listed.aabb_scale; scale > 1; scale /= 2) ++geometry->n_levels;
-      geometry->near = 0.1f;
-      break;
-    case SceneFlavor::kNerfstudio:
-    case SceneFlavor::kColmap: {
-      Similarity world;
-      if (listed.flavor == SceneFlavor::kColmap) world = ColmapWorldToZUp();
-      std::vector<Pose> poses;
-      for (const ListedView& view : listed.views) poses.push_back(world.ApplyToPose(view.pose));
-      Similarity normalizing = NormalizingPlacement(poses);
-      // What the cameras see must lie within the outermost box.
-      const double outermost = std::ldexp(1.0, kOuterLevels - 1);
-      const double factor = normalizing.scale * listed.far_bound / outermost;
-      if (factor > 1) {
-        normalizing.scale /= factor;
-        for (double& coordinate : normalizing.translation) coordinate /= factor;
-      }
-      placement = Compose(normalizing, world);
-      geometry->box = {{-1, -1, -1}, {1, 1, 1}};
-      geometry->n_levels = kOuterLevels;
-      geometry->near = 0.05f;
-      break;
-    }
-  }
-  geometry->step = geometry->box.Diagonal() / kStepsPerDiagonal;
-  geometry->cone = geometry->n_levels > 1 ? kCone : 0;
-  geometry->frame = ToSceneFrame(placement);
-  return placement;
 }
 
 float MedianOf(std::vector<float> values) {
@@ -121,24 +71,6 @@ void FillCameraStatistics(const SceneDescription& description, SceneGeometry* ge
   }
   geometry->median_distance = MedianOf(std::move(distances));
   geometry->median_height = MedianOf(std::move(heights));
-}
-
-// Whether the lens distortion can be inverted over the whole picture.
-bool CanUndistort(const Camera& camera) {
-  if (camera.lens == LensModel::kPinhole) return true;
-  for (const float x : {0.0f, static_cast<float>(camera.width)}) {
-    for (const float y : {0.0f, static_cast<float>(camera.height)}) {
-      const float distorted_u = (x - camera.cx) / camera.fl_x;
-      const float distorted_v = (y - camera.cy) / camera.fl_y;
-      float u, v, again_u, again_v;
-      Undistort(camera, distorted_u, distorted_v, &u, &v);
-      Distort(camera, u, v, &again_u, &again_v);
-      const float error =
-          std::hypot((again_u - distorted_u) * camera.fl_x, (again_v - distorted_v) * camera.fl_y);
-      if (!(error <= kMaxCornerError)) return false;
-    }
-  }
-  return true;
 }
 
 // Selects the test views of a sorted list.
@@ -241,8 +173,10 @@ void DescribeList(ListedViews* listed, SceneDescription* description) {
 
 // Makes the cameras of the listed views and adds the views to the description. Views without a
 // header or a valid camera are left out.
-void AddViews(const std::vector<ListedView>& views, const std::vector<ImageHeader>& headers,
-              const Similarity& placement, SceneDescription* description) {
+void AddViews(const SceneFolder& folder, const std::vector<ListedView>& views,
+              const std::vector<ImageHeader>& headers, const Similarity& placement,
+              SceneDescription* description) {
+  const bool has_mask_folder = folder.HasFolder("masks");
   std::set<std::string> models, train_files;
   int n_rescaled = 0, n_folded = 0, n_shared = 0;
   for (size_t i = 0; i < views.size(); ++i) {
@@ -259,10 +193,13 @@ void AddViews(const std::vector<ListedView>& views, const std::vector<ImageHeade
     n_folded += !CanUndistort(*camera);
     models.insert(
         absl::StrCat(CameraModelName(view.intrinsics), " ", camera->width, "x", camera->height));
+    std::string mask = view.mask_file;
+    if (mask.empty() && has_mask_folder) mask = FindMask(folder, view.file);
+    description->alpha_is_mask = description->alpha_is_mask || !mask.empty();
     description->has_alpha = description->has_alpha || headers[i].n_channels == 4;
     if (view.split == ViewSplit::kTrain) train_files.insert(view.file);
     auto& described = view.split == ViewSplit::kTest ? description->test : description->train;
-    described.push_back({view.file, *camera, headers[i]});
+    described.push_back({view.file, std::move(mask), *camera, headers[i]});
   }
   description->camera_models.assign(models.begin(), models.end());
   for (const ViewDescription& view : description->test) n_shared += train_files.contains(view.file);
@@ -279,6 +216,17 @@ void AddViews(const std::vector<ListedView>& views, const std::vector<ImageHeade
   if (n_shared > 0) {
     description->warnings.push_back(absl::StrCat(n_shared, " test views are training views, too"));
   }
+}
+
+// Whether the alpha of pictures is their opacity or a mask.
+void SettleAlpha(const SceneOptions& options, SceneDescription* description) {
+  if (description->alpha_is_mask && description->has_alpha) {
+    AddProblem(&description->problems, "", "masks",
+               "some pictures have alpha and some have masks; one of them can be used");
+  }
+  if (!options.alpha_is_mask && !description->alpha_is_mask) return;
+  description->alpha_is_mask = description->alpha_is_mask || description->has_alpha;
+  description->has_alpha = false;
 }
 
 Described Describe(const std::string& dir, const SceneOptions& options, ThreadPool* pool) {
@@ -300,11 +248,13 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   std::erase_if(listed->views,
                 [](const ListedView& view) { return view.split == ViewSplit::kUnused; });
   const std::vector<ImageHeader> headers = ReadHeaders(*folder, *listed, options, pool, problems);
-  const Similarity placement = Place(*listed, &description.geometry);
+  const Similarity placement =
+      PlaceScene(*listed, options.placement, &description.geometry, &description.warnings);
   if (ShareOnePosition(listed->views)) {
     description.warnings.push_back("all cameras have the same position: depth cannot be learned");
   }
-  AddViews(listed->views, headers, placement, &description);
+  AddViews(*folder, listed->views, headers, placement, &description);
+  SettleAlpha(options, &description);
   if (problems->empty() && description.train.empty()) {
     AddProblem(problems, listed->source, "", "no training view is left");
   }
@@ -327,6 +277,15 @@ ptrdiff_t MaxConcurrentDecodes(const std::vector<ViewDescription>& descriptions,
   const auto wanted = static_cast<uint64_t>(n_threads);
   return static_cast<ptrdiff_t>(limit_bytes == 0 ? wanted
                                                  : std::min(wanted, limit_bytes / largest));
+}
+
+absl::Status MaskImage(const SceneFolder& folder, const std::string& mask_file,
+                       const ImageLimits& limits, ImageU8* image) {
+  const absl::StatusOr<std::string> bytes =
+      ReadRegularFile(folder.PathOf(mask_file), limits.max_file_bytes);
+  if (!bytes.ok()) return bytes.status();
+  const absl::StatusOr<ImageU8> mask = DecodeImageBytes(*bytes, limits);
+  return mask.ok() ? ApplyMask(*mask, image) : mask.status();
 }
 
 // Decodes every view. Stores the pictures in views[i] unless `views` is null. Damaged images become
@@ -370,6 +329,13 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
         image->n_channels != description.header.n_channels) {
       messages[i] = "the file changed while it was read";
       return;
+    }
+    if (!description.mask_file.empty()) {
+      const absl::Status masked = MaskImage(folder, description.mask_file, limits, &*image);
+      if (!masked.ok()) {
+        messages[i] = absl::StrCat("mask ", description.mask_file, ": ", masked.message());
+        return;
+      }
     }
     if (views == nullptr) return;
     const int width = description.camera.width, height = description.camera.height;
@@ -447,6 +413,7 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   Scene scene;
   scene.geometry = description.geometry;
   scene.has_alpha = description.has_alpha;
+  scene.alpha_is_mask = description.alpha_is_mask;
   scene.warnings = description.warnings;
   const auto fill = [&](const std::vector<ViewDescription>& descriptions,
                         std::vector<View>* views) {

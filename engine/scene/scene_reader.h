@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
+#include "engine/base/placement.h"
 #include "engine/scene/image_io.h"
 #include "engine/scene/scene.h"
 #include "engine/scene/scene_problem.h"
@@ -19,6 +20,8 @@ struct SceneOptions {
   // If the data set states no split, every Nth image by sorted name, starting with the first, is a
   // test view. 0: none. Unset: 8.
   std::optional<int> test_every;
+  Placement placement = {};         // where the scene lies, as far as the user says
+  bool alpha_is_mask = false;       // of images: Scene::alpha_is_mask
   uint64_t memory_limit_bytes = 0;  // for decoded images held at the same time; 0: no limit
   ThreadPool* pool = nullptr;       // borrowed for the call; unset: a pool of n_threads is made
   int n_threads = 0;                // 0: one per core
@@ -38,15 +41,17 @@ struct SceneOptions {
 
 // A view without its pixels.
 struct ViewDescription {
-  std::string file;    // relative to the data set's folder
-  Camera camera;       // in the training frame; of the reduced picture
-  ImageHeader header;  // of the file
+  std::string file;       // relative to the data set's folder
+  std::string mask_file;  // likewise; empty: none. With a mask the decoded image has alpha.
+  Camera camera;          // in the training frame; of the reduced picture
+  ImageHeader header;     // of the file
 };
 
 // A data set without its pixels. Complete if problems is empty, else as far as it could be read.
 struct SceneDescription {
   SceneGeometry geometry;
   bool has_alpha = false;
+  bool alpha_is_mask = false;          // Scene::alpha_is_mask
   std::vector<ViewDescription> train;  // sorted by file name
   std::vector<ViewDescription> test;
   std::string source;  // the files that list the views: "transforms.json", "sparse/0 (binary)"

@@ -158,8 +158,9 @@ class FieldReader {
 };
 
 void ReadCameraModel(const Json& object, FieldReader* reader, Intrinsics* intrinsics) {
-  static constexpr const char* kSupported[] = {"PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL",
-                                               "RADIAL", "OPENCV"};
+  static constexpr const char* kSupported[] = {"PINHOLE",        "SIMPLE_PINHOLE", "SIMPLE_RADIAL",
+                                               "RADIAL",         "OPENCV",         "FULL_OPENCV",
+                                               "OPENCV_FISHEYE", "EQUIRECTANGULAR"};
   const auto model = object.find("camera_model");
   if (model != object.end() && !model->is_null()) {
     if (!model->is_string()) {
@@ -174,13 +175,20 @@ void ReadCameraModel(const Json& object, FieldReader* reader, Intrinsics* intrin
       reader->Broken("camera_model",
                      absl::StrCat("camera model \"", Printable(intrinsics->model),
                                   "\" is not supported; PINHOLE, SIMPLE_PINHOLE, SIMPLE_RADIAL, "
-                                  "RADIAL and OPENCV are"));
+                                  "RADIAL, OPENCV, FULL_OPENCV, OPENCV_FISHEYE and "
+                                  "EQUIRECTANGULAR are"));
     }
+    intrinsics->lens = intrinsics->model == "OPENCV_FISHEYE"    ? LensModel::kFisheye
+                       : intrinsics->model == "EQUIRECTANGULAR" ? LensModel::kEquirectangular
+                                                                : LensModel::kPinhole;
   }
-  for (const char* lens :
-       {"is_fisheye", "ftheta_p0", "latlong", "equirectangular", "orthographic"}) {
+  if (reader->IsSet("is_fisheye")) intrinsics->lens = LensModel::kFisheye;
+  if (reader->IsSet("equirectangular")) intrinsics->lens = LensModel::kEquirectangular;
+  for (const char* lens : {"ftheta_p0", "latlong", "orthographic"}) {
     if (reader->IsSet(lens)) {
-      reader->Broken(lens, "this lens is not supported; pinhole and OPENCV lenses are");
+      reader->Broken(lens,
+                     "this lens is not supported; pinhole, OPENCV, fisheye and equirectangular "
+                     "lenses are");
     }
   }
 }
@@ -198,9 +206,8 @@ void ReadDistortion(const Json& object, FieldReader* reader, Intrinsics* intrins
     }
     if (!is_good) {
       reader->Broken("distortion_params", "must be up to 6 numbers: k1, k2, k3, k4, p1, p2");
-    } else if (values[3] != 0) {
-      reader->Broken("distortion_params", "k4 is not supported; k1, k2, k3, p1, p2 are");
     } else {
+      intrinsics->k4 = values[3];
       intrinsics->k1 = values[0];
       intrinsics->k2 = values[1];
       intrinsics->k3 = values[2];
@@ -213,9 +220,14 @@ void ReadDistortion(const Json& object, FieldReader* reader, Intrinsics* intrins
   reader->NumberInto("k3", kDistortionRange, &intrinsics->k3);
   reader->NumberInto("p1", kDistortionRange, &intrinsics->p1);
   reader->NumberInto("p2", kDistortionRange, &intrinsics->p2);
-  const bool is_perspective = !reader->is_broken();
-  if (is_perspective && reader->Number("k4", kDistortionRange).value_or(0) != 0) {
-    reader->Broken("k4", "k4 is not supported; k1, k2, k3, p1, p2 are");
+  reader->NumberInto("k4", kDistortionRange, &intrinsics->k4);
+  reader->NumberInto("k5", kDistortionRange, &intrinsics->k5);
+  reader->NumberInto("k6", kDistortionRange, &intrinsics->k6);
+  const bool has_denominator = intrinsics->k4 != 0 || intrinsics->k5 != 0 || intrinsics->k6 != 0;
+  if (has_denominator && intrinsics->lens == LensModel::kPinhole &&
+      intrinsics->model != "FULL_OPENCV") {
+    reader->Broken("k4",
+                   "k4 to k6 are of camera models FULL_OPENCV and OPENCV_FISHEYE; state which");
   }
 }
 

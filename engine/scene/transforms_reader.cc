@@ -175,11 +175,27 @@ class TransformsFile {
       return;
     }
     const std::optional<float> time = ReadTime(frame, prefix, out_);
+    if (const auto mask = frame.find("mask_path"); mask != frame.end() && !mask->is_null()) {
+      ReadMask(*mask, prefix + "mask_path", &view);
+    }
     if (!pose || !time) return;
     view.time = *time;
     view.file = *std::move(file);
     view.pose = *pose;
     listed_.views.push_back(std::move(view));
+  }
+
+  void ReadMask(const Json& mask, const std::string& field, ListedView* view) {
+    if (!mask.is_string()) {
+      out_.Add(field, absl::StrCat("must be a text, is ", mask.type_name()));
+      return;
+    }
+    absl::StatusOr<std::string> file = folder_.FindImage(mask.get_ref<const std::string&>());
+    if (!file.ok()) {
+      out_.Add(field, std::string(file.status().message()));
+      return;
+    }
+    view->mask_file = *std::move(file);
   }
 
   // nerfstudio's train_filenames, val_filenames, test_filenames.
@@ -231,9 +247,6 @@ class TransformsFile {
                           out_.file, n_scaled_, first_scale_));
     }
     const Json& first_frame = root["frames"][0];
-    if (first_frame.is_object() && first_frame.contains("mask_path")) {
-      listed_.warnings.push_back(absl::StrCat(out_.file, ": mask_path is ignored"));
-    }
     if (first_frame.is_object() && first_frame.contains("time")) {
       listed_.warnings.push_back(absl::StrCat(
           out_.file,

@@ -99,6 +99,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   if (flags.has_test_every || test_every != TrainConfig().test_every) {
     scene_options.test_every = test_every;
   }
+  scene_options.alpha_is_mask = model.state.config.alpha_is_mask != 0;
   scene_options.pool = &pool;
   scene_options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
   if (flags.split == "train") {
@@ -116,6 +117,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &views);
 
   EvaluationOptions options;
+  options.alpha_is_mask = scene.alpha_is_mask;
   options.background = model.state.evaluation_background;
   if (flags.background == "white") options.background = Background::kWhite;
   if (flags.background == "black") options.background = Background::kBlack;

@@ -30,6 +30,7 @@ absl::StatusOr<double> EvaluateTestViews(const Scene& scene, const Trainer& trai
                                          TrainingRunObserver* observer, std::stop_token stop) {
   if (scene.test.empty()) return std::numeric_limits<double>::quiet_NaN();
   EvaluationOptions options;
+  options.alpha_is_mask = scene.alpha_is_mask;
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = trainer.state().config.min_transmittance;
   options.with_ssim = false;

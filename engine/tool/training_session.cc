@@ -159,6 +159,8 @@ absl::StatusOr<Scene> LoadSceneThatFits(const TrainRequest& request, ThreadPool*
   SceneOptions options;
   // Unset if it is the default: the reader warns about a test_every that has no effect.
   if (config->test_every != TrainConfig().test_every) options.test_every = config->test_every;
+  options.placement = config->placement;
+  options.alpha_is_mask = config->alpha_is_mask != 0;
   options.pool = pool;
   options.stop = stop;
   options.decode_images = false;
@@ -203,6 +205,11 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
   } else {
     const Scene& s = session->scene;
     state.config = start.config;
+    if (absl::Status status =
+            MethodDescriptionOf(state.config).CheckScene({.has_alpha = s.has_alpha}, state.config);
+        !status.ok()) {
+      return WithReason(status, reason::kFieldInvalid);
+    }
     state.geometry = EffectiveGeometry(state.config, s.geometry);
     if (absl::Status status = CheckMarchStep(state.geometry); !status.ok()) {
       return WithReason(status, reason::kFieldInvalid);

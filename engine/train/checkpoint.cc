@@ -1,7 +1,9 @@
 #include "engine/train/checkpoint.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +18,7 @@ constexpr char kFormat[] = "nerfd";
 constexpr char kFormatVersion[] = "3";
 constexpr char kSettingPrefix[] = "setting.";
 
+constexpr std::string_view kLensNames[] = {"pinhole", "opencv", "fisheye", "equirectangular"};
 constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the level-0 one
 constexpr int kMaxImageSide = 16384;
 constexpr float kMaxLength = 1e9f;  // of anything in a scene
@@ -117,6 +120,7 @@ void StoreGeometry(const SceneGeometry& geometry, std::map<std::string, std::str
   m["scene.box_max"] = Text(geometry.box.max);
   m["scene.n_levels"] = Text(geometry.n_levels);
   m["scene.march"] = Text(geometry.near, geometry.step, geometry.cone);
+  if (geometry.far != kNoFar) m["scene.far"] = Text(geometry.far);
   m["scene.mean_up"] = Text(geometry.mean_up);
   m["scene.median"] = Text(geometry.median_distance, geometry.median_height);
 }
@@ -162,6 +166,7 @@ void LoadGeometry(StateReader* reader, SceneGeometry* geometry) {
   reader->One<int>("scene.n_levels", 1, kMaxGridLevels, &geometry->n_levels);
   reader->Numbers<float>("scene.march", 0, kMaxLength,
                          {&geometry->near, &geometry->step, &geometry->cone});
+  if (reader->Has("scene.far")) reader->One<float>("scene.far", 0, kMaxLength, &geometry->far);
   if (const absl::Status status = CheckMarchStep(*geometry); !status.ok()) {
     reader->Fail("scene.march", std::string(status.message()));
   }
@@ -173,19 +178,22 @@ void LoadGeometry(StateReader* reader, SceneGeometry* geometry) {
 void StoreCamera(const Camera& camera, std::map<std::string, std::string>* metadata) {
   auto& m = *metadata;
   m["camera.size"] = Text(camera.width, camera.height);
-  m["camera.lens"] = camera.lens == LensModel::kPinhole ? "pinhole" : "opencv";
+  m["camera.lens"] = kLensNames[static_cast<int>(camera.lens)];
   m["camera.intrinsics"] = Text(camera.fl_x, camera.fl_y, camera.cx, camera.cy);
   m["camera.distortion"] = Text(camera.k1, camera.k2, camera.k3, camera.p1, camera.p2);
+  if (camera.k4 != 0 || camera.k5 != 0 || camera.k6 != 0)
+    m["camera.distortion_further"] = Text(camera.k4, camera.k5, camera.k6);
   m["camera.camera_to_world"] = Text(camera.camera_to_world);
 }
 
 void LoadCamera(StateReader* reader, Camera* camera) {
   reader->Numbers<int>("camera.size", 1, kMaxImageSide, {&camera->width, &camera->height});
   const std::string& lens = reader->String("camera.lens");
-  if (lens == "opencv") {
-    camera->lens = LensModel::kOpenCv;
-  } else if (lens != "pinhole") {
-    reader->Fail("camera.lens", "is neither pinhole nor opencv");
+  const auto* const found = std::find(std::begin(kLensNames), std::end(kLensNames), lens);
+  if (found == std::end(kLensNames)) {
+    reader->Fail("camera.lens", "is none of pinhole, opencv, fisheye, equirectangular");
+  } else {
+    camera->lens = static_cast<LensModel>(found - std::begin(kLensNames));
   }
   reader->Numbers<float>("camera.intrinsics", -kMaxLength, kMaxLength,
                          {&camera->fl_x, &camera->fl_y, &camera->cx, &camera->cy});
@@ -194,6 +202,10 @@ void LoadCamera(StateReader* reader, Camera* camera) {
   }
   reader->Numbers<float>("camera.distortion", -kMaxLength, kMaxLength,
                          {&camera->k1, &camera->k2, &camera->k3, &camera->p1, &camera->p2});
+  if (reader->Has("camera.distortion_further")) {
+    reader->Numbers<float>("camera.distortion_further", -kMaxLength, kMaxLength,
+                           {&camera->k4, &camera->k5, &camera->k6});
+  }
   reader->Matrix("camera.camera_to_world", &camera->camera_to_world);
 }
 
@@ -222,6 +234,7 @@ SceneGeometry EffectiveGeometry(const TrainConfig& config, const SceneGeometry& 
   if (config.near >= 0) effective.near = config.near;
   if (config.step >= 0) effective.step = config.step;
   if (config.cone >= 0) effective.cone = config.cone;
+  if (config.far >= 0) effective.far = config.far;
   return effective;
 }
 

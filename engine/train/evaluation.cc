@@ -22,7 +22,7 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
   EvaluationResult result;
   absl::Duration rendering;
   double ssim_sum = 0;
-  int n_with_ssim = 0;
+  int n_with_ssim = 0, n_with_psnr = 0;
   for (const View& view : views) {
     const SteadyTime begin = clock.Now();
     ViewPicture picture;
@@ -30,10 +30,16 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
       return absl::CancelledError("evaluation was interrupted");
     rendering += clock.Now() - begin;
     const ImageU8 image = ColorsOf(picture);
-    const ImageU8 truth = CompositedOn(view.image, background);
-    ImageScore score{view.file, Psnr(image, truth), std::numeric_limits<double>::quiet_NaN()};
-    if (options.with_ssim) score.ssim = Ssim(image, truth, pool);
-    result.psnr += score.psnr;
+    ImageScore score{view.file, PsnrAgainst(view.image, background, options.alpha_is_mask, image),
+                     std::numeric_limits<double>::quiet_NaN()};
+    if (options.with_ssim && !options.alpha_is_mask)
+      score.ssim = Ssim(image, CompositedOn(view.image, background), pool);
+    if (options.with_ssim && options.alpha_is_mask)
+      score.ssim = Ssim(WithMaskedPixels(image, view.image), WithoutAlpha(view.image), pool);
+    if (!std::isnan(score.psnr)) {
+      result.psnr += score.psnr;
+      ++n_with_psnr;
+    }
     if (!std::isnan(score.ssim)) {
       ssim_sum += score.ssim;
       ++n_with_ssim;
@@ -44,7 +50,7 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
     }
   }
   const auto n = static_cast<double>(views.size());
-  result.psnr /= n;
+  result.psnr = n_with_psnr > 0 ? result.psnr / n_with_psnr : std::nan("");
   result.ssim = n_with_ssim > 0 ? ssim_sum / n_with_ssim : std::numeric_limits<double>::quiet_NaN();
   result.seconds_per_image = absl::ToDoubleSeconds(rendering) / n;
   return result;

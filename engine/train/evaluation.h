@@ -31,6 +31,7 @@ struct EvaluationResult {
 struct EvaluationOptions {
   Background background = Background::kWhite;  // kWhite or kBlack
   float min_transmittance = TrainConfig().min_transmittance;
+  bool alpha_is_mask = false;  // Scene::alpha_is_mask: masked pixels do not count
   bool with_ssim = true;
   // Called with each rendered view, 8 bits, on the background.
   std::function<absl::Status(const View&, const ImageU8&)> on_image;

@@ -11,6 +11,7 @@
 namespace nerf {
 namespace {
 
+constexpr uint8_t kCountingMask = 128;  // pixels of a darker mask are not compared
 constexpr int kWindow = 11;
 constexpr double kSigma = 1.5;
 constexpr double kC1 = (0.01 * 255) * (0.01 * 255);
@@ -72,6 +73,50 @@ double SsimRowSum(const ImageU8& a, const ImageU8& b, int row,
 }
 
 }  // namespace
+
+ImageU8 WithoutAlpha(const ImageU8& photograph) {
+  ImageU8 colors{photograph.width, photograph.height, 3, {}};
+  const size_t n = static_cast<size_t>(photograph.width) * photograph.height;
+  colors.pixels.resize(3 * n);
+  for (size_t i = 0; i < n; ++i) {
+    for (int channel = 0; channel < 3; ++channel) {
+      colors.pixels[3 * i + channel] = photograph.pixels[photograph.n_channels * i + channel];
+    }
+  }
+  return colors;
+}
+
+ImageU8 WithMaskedPixels(const ImageU8& image, const ImageU8& photograph) {
+  ImageU8 masked = image;
+  if (photograph.n_channels != 4) return masked;
+  const size_t n = static_cast<size_t>(photograph.width) * photograph.height;
+  for (size_t i = 0; i < n; ++i) {
+    if (photograph.pixels[4 * i + 3] >= kCountingMask) continue;
+    for (int channel = 0; channel < 3; ++channel)
+      masked.pixels[3 * i + channel] = photograph.pixels[4 * i + channel];
+  }
+  return masked;
+}
+
+double PsnrAgainst(const ImageU8& photograph, Vec3 background, bool alpha_is_mask,
+                   const ImageU8& rendered) {
+  if (!alpha_is_mask || photograph.n_channels != 4)
+    return Psnr(rendered, CompositedOn(photograph, background));
+  double squared = 0;
+  size_t n_counting = 0;
+  const size_t n = static_cast<size_t>(photograph.width) * photograph.height;
+  for (size_t i = 0; i < n; ++i) {
+    if (photograph.pixels[4 * i + 3] < kCountingMask) continue;
+    ++n_counting;
+    for (int channel = 0; channel < 3; ++channel) {
+      const double difference =
+          rendered.pixels[3 * i + channel] - photograph.pixels[4 * i + channel];
+      squared += difference * difference;
+    }
+  }
+  if (n_counting == 0) return std::numeric_limits<double>::quiet_NaN();
+  return PsnrFromSquaredError(squared / (3.0 * 255 * 255 * static_cast<double>(n_counting)));
+}
 
 double Ssim(const ImageU8& a, const ImageU8& b, ThreadPool* pool) {
   NERF_CHECK(a.n_channels == 3 && b.n_channels == 3);

@@ -6,6 +6,17 @@
 
 namespace nerf {
 
+// That of a rendered RGB image and a photograph on `background`. With alpha_is_mask (Scene) only
+// pixels whose mask is at least half white count; NaN if there is none.
+double PsnrAgainst(const ImageU8& photograph, Vec3 background, bool alpha_is_mask,
+                   const ImageU8& rendered);
+
+// A copy of `image` that shows the photograph where its mask is less than half white. Requires: the
+// photograph has 3 or 4 channels.
+ImageU8 WithMaskedPixels(const ImageU8& image, const ImageU8& photograph);
+// The colors of a photograph, without its mask.
+ImageU8 WithoutAlpha(const ImageU8& photograph);
+
 // Structural similarity: gaussian window 11x11 of sigma 1.5, over the pixels whose window lies in
 // the image, mean of channels. NaN for images smaller than the window.
 // Source: Wang et al. 2004.

@@ -35,6 +35,8 @@ class MetadataReader {
         fmt::format("{}{}{}: {}", path_, path_.empty() ? "" : ": ", key, what));
   }
 
+  bool Has(const std::string& key) const { return file_.metadata.contains(key); }
+
   // Empty, with an error, where the key is missing.
   const std::string& String(const std::string& key) {
     static const auto& empty = *new std::string();

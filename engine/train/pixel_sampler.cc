@@ -36,7 +36,8 @@ kernels::BackgroundKind BackgroundKindOf(Background background) {
   return kernels::BackgroundKind::kBlack;
 }
 
-PixelSampler::PixelSampler(std::span<const View> views, Background background, uint32_t seed) {
+PixelSampler::PixelSampler(std::span<const View> views, Background background, uint32_t seed,
+                           bool alpha_is_mask) {
   first_pixels_.push_back(0);
   for (const View& view : views) {
     pictures_.push_back(PictureOf(view));
@@ -48,7 +49,8 @@ PixelSampler::PixelSampler(std::span<const View> views, Background background, u
           .pictures = pictures_.data(),
           .first_pixels = first_pixels_.data(),
           .background = BackgroundKindOf(background),
-          .seed = seed};
+          .seed = seed,
+          .alpha_is_mask = alpha_is_mask};
 }
 
 void PixelSampler::Fill(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) const {
@@ -59,12 +61,14 @@ void PixelSampler::FillRange(uint32_t step, int n_pixels, IndexRange range, Thre
                              PixelBatch* batch) const {
   batch->step = step;
   SetSize(n_pixels, batch);
+  batch->weights.resize(set_.alpha_is_mask ? batch->pixels.size() : 0);
   DrawOnPool(range, pool, batch);
 }
 
 void PixelSampler::Resize(int n_pixels, ThreadPool* pool, PixelBatch* batch) const {
   const int begin = std::exchange(batch->n_pixels, n_pixels);
   SetSize(n_pixels, batch);
+  batch->weights.resize(set_.alpha_is_mask ? batch->pixels.size() : 0);
   DrawOnPool({begin, n_pixels}, pool, batch);
 }
 
@@ -97,6 +101,7 @@ void PixelSampler::Draw(int begin, int end, PixelBatch* batch) const {
                           static_cast<int32_t>(pixel.offset / width)};
       batch->targets[i] = target.target;
       batch->backgrounds[i] = target.background;
+      if (set_.alpha_is_mask) batch->weights[i] = target.weight;
     }
   }
 }

@@ -18,8 +18,10 @@ namespace nerf {
 class PixelSampler {
  public:
   // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom
-  // (a uniform color for each pixel, drawn in sRGB).
-  PixelSampler(std::span<const View> views, Background background, uint32_t seed);
+  // (a uniform color for each pixel, drawn in sRGB). alpha_is_mask: see Scene; batches then have
+  // weights.
+  PixelSampler(std::span<const View> views, Background background, uint32_t seed,
+               bool alpha_is_mask = false);
   PixelSampler(const PixelSampler&) = delete;
   PixelSampler& operator=(const PixelSampler&) = delete;
 

@@ -18,6 +18,7 @@ RayStep::RayStep(const TrainConfig& config, const SceneGeometry& geometry,
                  std::span<const View> views, ThreadPool* pool)
     : config_(config),
       near_(geometry.near),
+      far_(geometry.far),
       pool_(pool),
       ray_count_({config.initial_rays, config.max_rays}) {
   for (const View& view : views) {
@@ -40,6 +41,9 @@ StepResult RayStep::Run(const PixelBatch& batch) {
   rays_.targets = batch.targets;
   rays_.backgrounds = batch.backgrounds;
   rays_.weights = batch.weights;
+  rays_.views.resize(batch.pixels.size());
+  std::transform(batch.pixels.begin(), batch.pixels.end(), rays_.views.begin(),
+                 [](const Pixel& pixel) { return pixel.view; });
   last_result_ = RunRays(rays_);
   return *last_result_;
 }
@@ -57,6 +61,7 @@ void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
     for (int i = begin; i < std::min(own.end, begin + kRaysPerTask); ++i) {
       const Pixel& pixel = batch.pixels[i];
       (*rays)[i] = kernels::PixelRay(cameras_[pixel.view], pixel.x, pixel.y, near_);
+      (*rays)[i].t_far = far_;
       (*jitters)[i] = kernels::RayJitter(config_.seed, batch.step, static_cast<uint32_t>(i));
     }
   });

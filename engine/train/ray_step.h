@@ -20,7 +20,7 @@ namespace nerf {
 class RayStep : public TrainingStep {
  public:
   // views: those that batches draw from (none: only RunRays may be called); their cameras are
-  // copied. near of `geometry` becomes t_near. pool outlives the step.
+  // copied. near and far of `geometry` become t_near and t_far. pool outlives the step.
   RayStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
           ThreadPool* pool);
 
@@ -44,7 +44,7 @@ class RayStep : public TrainingStep {
 
  private:
   const TrainConfig config_;
-  const float near_;
+  const float near_, far_;
   std::vector<LensCamera> cameras_;  // of the views
   std::vector<float> times_;         // of the views
   ThreadPool* const pool_;

@@ -33,7 +33,7 @@ Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, Threa
       options_(options),
       observer_(observer),
       sampler_(scene->train, TrainingBackground(state_.config.background, scene->has_alpha),
-               state_.config.seed),
+               state_.config.seed, scene->alpha_is_mask),
       watchdog_(static_cast<uint32_t>(state_.config.warmup_steps)) {
   watchdog_.Restore(state_.watchdog);
 }
@@ -252,7 +252,7 @@ std::optional<TrainPreview> Trainer::Preview(std::stop_token stop) const {
   TrainPreview preview;
   preview.step = state_.step;
   preview.image = ColorsOf(picture);
-  preview.psnr = Psnr(preview.image, CompositedOn(view.image, options.background));
+  preview.psnr = PsnrAgainst(view.image, options.background, scene_->alpha_is_mask, preview.image);
   return preview;
 }
 

@@ -18,11 +18,32 @@
 
 namespace nerf::reference {
 
+// ToEncodedCube of one position, in double precision.
+inline Vec3 EncodedPlace(const NgpNetwork& network, Vec3 position) {
+  const bool contracted = network.contraction != Contraction::kNone;
+  const Aabb& box = contracted ? network.inner_box : network.box;
+  double p[3], largest = 0, squared = 0;
+  for (int i = 0; i < 3; ++i) {
+    p[i] = 2 * (double{position[i]} - box.min[i]) / box.Size()[i] - 1;
+    largest = std::max(largest, std::abs(p[i]));
+    squared += p[i] * p[i];
+  }
+  Vec3 unit;
+  if (!contracted) {
+    for (int i = 0; i < 3; ++i) unit[i] = static_cast<float>((p[i] + 1) / 2);
+    return unit;
+  }
+  const double norm = network.contraction == Contraction::kL2 ? std::sqrt(squared) : largest;
+  const double shrink = norm > 1 ? (2 - 1 / norm) / norm : 1;
+  for (int i = 0; i < 3; ++i) unit[i] = static_cast<float>((p[i] * shrink + 2) / 4);
+  return unit;
+}
+
 // Loss of a batch in double precision over all samples: marching by the kernel, everything else by
-// the references.
+// the references. log_gains [n_views][3]: exposures of views, if there are any.
 inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& network,
                                const OccupancyGrid& grid, const kernels::MarchSteps& scene_steps,
-                               const RayBatch& batch) {
+                               const RayBatch& batch, const std::vector<float>& log_gains = {}) {
   const kernels::MarchSteps steps = scene_steps.Scaled(batch.step_scale);
   StepResult result;
   result.n_rays = batch.n_rays;
@@ -37,17 +58,32 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
     std::vector<FieldSample> samples;
     for (int i = 0; i < n; ++i) {
       const Vec3 position = ray.origin + ray.direction * t_middles[i];
-      Vec3 unit;
-      ToUnitCube(network.box, 1, &position, &unit);
+      const Vec3 unit = EncodedPlace(network, position);
       samples.push_back(NgpFieldAt(network, unit, ray.direction));
       sigmas.push_back(samples.back().sigma);
       places.push_back(kernels::DistortionCoordinate(scene_steps, t_middles[i]));
     }
     const int offsets[] = {0, n};
     const CompositeResult composite = CompositeForward(offsets, sigmas, lengths);
+    FieldSample horizon{};
+    if (network.learns_background) {
+      const Aabb& box = network.contraction == Contraction::kNone ? network.box : network.inner_box;
+      const bool by_length = network.contraction == Contraction::kL2;
+      double norm = 0;
+      for (int i = 0; i < 3; ++i) norm = std::max(norm, std::abs(double{ray.direction[i]}));
+      if (by_length) norm = 1;
+      const double far = network.contraction == Contraction::kNone ? 0.5 * box.Size().x : 1e9;
+      Vec3 place = box.Center();
+      for (int i = 0; i < 3; ++i) place[i] += static_cast<float>(far / norm * ray.direction[i]);
+      horizon = NgpFieldAt(network, EncodedPlace(network, place), ray.direction);
+      result.n_marched += 1;
+    }
     for (int c = 0; c < 3; ++c) {
-      double color = composite.ray_transmittance[0] * batch.backgrounds[r][c];
-      for (int i = 0; i < n; ++i) color += composite.weights[i] * samples[i].color[c];
+      const double behind = network.learns_background ? horizon.color[c] : batch.backgrounds[r][c];
+      const double gain = log_gains.empty() ? 1 : std::exp(log_gains[3 * batch.views[r] + c]);
+      const double behind_gain = network.learns_background ? gain : 1;
+      double color = composite.ray_transmittance[0] * behind * behind_gain;
+      for (int i = 0; i < n; ++i) color += gain * composite.weights[i] * samples[i].color[c];
       const double residual = color - batch.targets[r][c], size = std::abs(residual);
       const bool linear = config.loss == Loss::kHuber && size > config.huber_delta;
       result.loss += (linear ? config.huber_delta * (size - 0.5 * config.huber_delta)

@@ -63,7 +63,10 @@ absl::Status CheckHonored(const TrainConfig& config, DeviceSet devices, const st
   const MethodDescription& method = MethodDescriptionOf(config);
   const TrainConfig defaults = method.Defaults();
   for (const Setting& setting : method.settings()) {
-    if ((setting.devices & devices) != 0 || setting.get(config) == setting.get(defaults)) continue;
+    if ((setting.devices & devices) != 0 ||
+        SettingText(setting, config) == SettingText(setting, defaults)) {
+      continue;
+    }
     return absl::InvalidArgumentError(
         fmt::format("settings.{}: {} does not honor it; leave it at {}", setting.key, who,
                     SettingText(setting, defaults)));

@@ -10,6 +10,7 @@
 #include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
 #include "engine/kernels/spherical_harmonics.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {
@@ -126,6 +127,8 @@ void NgpChunk::Run(const ChunkInput& input, const RaysInFlight& in_flight, int b
                                  harmonics_.data() + size_t{kDirectionWidth} * r);
   }
   March(input, in_flight.wave, first, output);
+  first_background_ = n_rows_;
+  if (input.network.learns_background) AddBackground(input, begin, output);
   ForwardColor(input);
   CompositeAndLoss(input, begin, output);
   CompositeBackward(input);
@@ -185,7 +188,7 @@ void NgpChunk::EvaluateDensity(const ChunkInput& input, const RayWave& wave, int
   const size_t row = n_rows_;
   const int n = end - n_rows_;
   output->n_marched += n;
-  ToUnitCube(input.network.box, n, positions_.data() + row, positions_.data() + row);
+  ToEncodedCube(input.network, n, positions_.data() + row, positions_.data() + row);
   NgpDensityForward(
       input.network, n, positions_.data() + row, encodings_.data() + row * kEncodingWidth,
       density_hidden_.data() + row * kHiddenWidth, geometry_.data() + row * kGeometryWidth);
@@ -198,6 +201,29 @@ void NgpChunk::EvaluateDensity(const ChunkInput& input, const RayWave& wave, int
                                    .alphas = alphas_.data() + row});
   output->sigmas.insert(output->sigmas.end(), sigmas_.data() + row, sigmas_.data() + row + n);
   n_rows_ = DropHidden(input, n_rows_, end);
+}
+
+// Adds an opaque row for each ray that has light left: the field infinitely far away. It takes all
+// of that light, so its density gets no gradient.
+void NgpChunk::AddBackground(const ChunkInput& input, int begin, LaneOutput* output) {
+  Reserve(n_rows_ + static_cast<int>(rays_.size()));
+  for (size_t r = 0; r < rays_.size(); ++r) {
+    RayState& ray = rays_[r];
+    if (ray.transmittance <= 0 || ray.transmittance < input.config->min_transmittance) continue;
+    positions_[n_rows_] = EncodedHorizon(input.network, input.batch->rays[begin + r].direction);
+    ray_of_[n_rows_] = static_cast<int>(r);
+    deltas_[n_rows_] = sigmas_[n_rows_] = normalized_t_[n_rows_] = 0;
+    alphas_[n_rows_] = 1;
+    weights_[n_rows_] = kernels::CompositeForwardStep(1, &ray.transmittance);
+    ++n_rows_;
+  }
+  const int row = first_background_, n = n_rows_ - row;
+  output->n_marched += n;
+  if (n == 0) return;
+  NgpDensityForward(input.network, n, positions_.data() + row,
+                    encodings_.data() + size_t(row) * kEncodingWidth,
+                    density_hidden_.data() + size_t(row) * kHiddenWidth,
+                    geometry_.data() + size_t(row) * kGeometryWidth);
 }
 
 // Advances each ray's transmittance over its new samples and closes the gaps that samples behind
@@ -257,23 +283,32 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
     RayState& ray = rays_[ray_of_[row]];
     const float* color = colors_.data() + size_t{kColorWidth} * row;
     ray.color = ray.color + Vec3{color[0], color[1], color[2]} * weights_[row];
-    ray.distortion.Add(weights_[row], normalized_t_[row], length);
+    if (row < first_background_) ray.distortion.Add(weights_[row], normalized_t_[row], length);
   }
   const kernels::LossShape loss_shape = LossShapeOf(*input.config);
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
   for (size_t r = 0; r < rays_.size(); ++r) {
     RayState& ray = rays_[r];
-    const Vec3 color = ray.color + batch.backgrounds[begin + r] * ray.transmittance;
+    const bool has_gain = input.view_gains != nullptr;
+    const Vec3 gain = has_gain ? input.view_gains[batch.views[begin + r]] : Vec3{1, 1, 1};
+    const Vec3 scene_color = ray.color * gain;
+    const Vec3 color = scene_color + batch.backgrounds[begin + r] * ray.transmittance;
     const float weight = batch.weights.empty() ? 1.0f : batch.weights[begin + r];
+    Vec3 gradient;  // by `color`
     for (int channel = 0; channel < 3; ++channel) {
-      const float residual = color[channel] - batch.targets[begin + r][channel];
+      const float target = batch.targets[begin + r][channel];
+      float residual = color[channel] - target;
+      // The picture may have cut off what is brighter.
+      if (has_gain && target >= 1 && residual > 0) residual = 0;
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
-      ray.grad_color[channel] = scale * weight * loss.derivative;
+      gradient[channel] = scale * weight * loss.derivative;
       output->loss += weight * loss.value / 3.0;
       output->squared_error += static_cast<double>(residual) * residual / 3.0;
     }
     output->loss += static_cast<double>(input.batch->distortion) * ray.distortion.value;
-    ray.behind = Dot(ray.grad_color, color) + 2 * DistortionScale(input) * ray.distortion.value;
+    ray.behind = Dot(gradient, color) + 2 * DistortionScale(input) * ray.distortion.value;
+    ray.grad_color = gradient * gain;
+    if (has_gain) input.grad_log_gains[begin + r] = gradient * scene_color;
   }
 }
 
@@ -288,10 +323,12 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
     float* output = colors_.data() + size_t{kColorWidth} * row;
     const Vec3 color{output[0], output[1], output[2]};
     const float weight = weights_[row], normalized_t = normalized_t_[row];
-    const float grad_weight = Dot(ray.grad_color, color) +
-                              scale * kernels::DistortionGradient(ray.distortion, ray.before,
-                                                                  weight, normalized_t, length);
-    ray.before.Add(weight, normalized_t, length);
+    float grad_weight = Dot(ray.grad_color, color);
+    if (row < first_background_) {
+      grad_weight += scale * kernels::DistortionGradient(ray.distortion, ray.before, weight,
+                                                         normalized_t, length);
+      ray.before.Add(weight, normalized_t, length);
+    }
     const float grad_sigma = kernels::CompositeBackwardStep(
         grad_weight, alphas_[row], weight, deltas_[row], &ray.transmittance, &ray.behind);
     std::fill_n(output, kColorWidth, 0.0f);
@@ -302,6 +339,22 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
     // d sigma / d exponent is sigma itself; where the exponent was clamped too, so that a density
     // that ran away can come back.
     grad_geometry_[size_t{kGeometryWidth} * row] = grad_sigma * sigmas_[row];
+  }
+  ScaleNearGradients(input);
+}
+
+// Space near a camera is in the view of few others and has many samples per volume, so gradients
+// there make fog in front of it. Source: Philip and Deschaintre 2023, "Floaters No More".
+void NgpChunk::ScaleNearGradients(const ChunkInput& input) {
+  const float near = Ngp(*input.config).near_gradients;
+  if (near <= 0) return;
+  for (int row = 0; row < first_background_; ++row) {
+    const float t = input.scene_steps.FromSteps(normalized_t_[row] / kernels::kDistortionPerStep);
+    if (t >= near) continue;
+    const float share = t / near, factor = share * share;
+    grad_geometry_[size_t{kGeometryWidth} * row] *= factor;
+    float* const grad_color = colors_.data() + size_t{kColorWidth} * row;
+    for (int channel = 0; channel < 3; ++channel) grad_color[channel] *= factor;
   }
 }
 

@@ -53,6 +53,10 @@ struct ChunkInput {
   kernels::MarchSteps steps;        // of this step's samples
   kernels::MarchSteps scene_steps;  // of the scene
   int round_samples = kMinRoundSamples;
+  // Where views have exposures (ViewExposures): their gains, and where each ray's gradient by the
+  // logarithm of its gain goes, [batch->n_rays]. Else null.
+  const Vec3* view_gains = nullptr;
+  Vec3* grad_log_gains = nullptr;
   const RayBatch* batch = nullptr;
 
   int SamplesAhead() const { return kRoundsAhead * round_samples; }
@@ -87,7 +91,7 @@ class NgpChunk {
     float transmittance = 1;
     bool done = false;
     Vec3 color;                              // composited so far, without the background
-    Vec3 grad_color;                         // of the loss
+    Vec3 grad_color;                         // of the loss, by `color`
     float behind = 0;                        // see CompositeBackwardStep
     kernels::Distortion distortion, before;  // of the whole ray, and of what was walked again
   };
@@ -99,9 +103,11 @@ class NgpChunk {
                        LaneOutput* output);
   int DropHidden(const ChunkInput& input, int begin, int end);
   void MoveRow(int from, int to);
+  void AddBackground(const ChunkInput& input, int begin, LaneOutput* output);
   void ForwardColor(const ChunkInput& input);
   void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
   void CompositeBackward(const ChunkInput& input);
+  void ScaleNearGradients(const ChunkInput& input);
   void BackwardColorInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
   void BackwardLayer(const ChunkInput& input, NgpLayerIndex layer, int n, const float* grad_outputs,
                      bool inputs_are_relu, float* inputs, LaneOutput* output);
@@ -114,8 +120,9 @@ class NgpChunk {
   RayWave wave_;                                    // of rays that march on
   std::vector<float> harmonics_, direction_terms_;  // of rays, see NgpDirectionTerms
   int n_rows_ = 0;                                  // samples kept so far
+  int first_background_ = 0;                        // rows from here on are backgrounds of rays
   int capacity_ = 0;                                // rows that the buffers hold
-  Buffer<Vec3> positions_;                          // unit cube
+  Buffer<Vec3> positions_;                          // where the network encodes them
   Buffer<int> ray_of_;
   Buffer<float> deltas_, sigmas_, alphas_, weights_;
   Buffer<float> normalized_t_;                            // see DistortionCoordinate

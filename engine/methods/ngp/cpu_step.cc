@@ -7,9 +7,11 @@
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/methods/ngp/chunk.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/rank_exchange.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp/view_exposures.h"
 #include "engine/train/gradient_lanes.h"
 #include "engine/train/ray_step.h"
 #include "engine/train/schedule.h"
@@ -32,6 +34,7 @@ class NgpCpuStep : public RayStep {
         pool_(pool),
         state_(config, geometry),
         exchange_(group, state_.parameters.shape()),
+        exposures_(Ngp(config).exposure_rate > 0 ? static_cast<int>(views.size()) : 0),
         chunks_(pool->n_threads()),
         changed_lines_(exchange_.levels().size()) {
     for (int thread = 0; thread < pool->n_threads(); ++thread)
@@ -46,10 +49,14 @@ class NgpCpuStep : public RayStep {
   void Save(TensorFile* file) const override {
     state_.Save(file);
     ray_count().Save(file);
+    exposures_.Save(file);
   }
   absl::Status Load(const TensorFile& file) override {
     NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
+    ViewExposures exposures = exposures_;
+    NERF_RETURN_IF_ERROR(exposures.Load(file));
     NERF_RETURN_IF_ERROR(state_.Load(file));
+    exposures_ = std::move(exposures);
     ray_count().Restore(rays);
     grid_changed_ = true;
     return absl::OkStatus();
@@ -77,6 +84,8 @@ class NgpCpuStep : public RayStep {
   ThreadPool* const pool_;
   NgpState state_;
   NgpRankExchange exchange_;
+  ViewExposures exposures_;
+  std::vector<Vec3> grad_log_gains_;             // of rays
   std::vector<uint8_t> empty_distances_;         // of the grid's blocks
   bool grid_changed_ = true;                     // since they were found
   std::vector<RaysInFlight> in_flight_;          // as many as the largest step had groups
@@ -154,6 +163,12 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
                    .steps = state_.steps().Scaled(batch.step_scale),
                    .scene_steps = state_.steps(),
                    .batch = &batch};
+  if (!exposures_.empty()) {
+    NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
+    grad_log_gains_.resize(batch.n_rays);
+    input.view_gains = exposures_.gains();
+    input.grad_log_gains = grad_log_gains_.data();
+  }
   const ChunkDivision division(batch.n_rays, batch.target_samples);
   const int rays_per_chunk = division.rays_per_chunk;
   // A power of two, so that looks come out even in kMaxSamplesPerRay.
@@ -194,6 +209,10 @@ NgpNetwork NgpCpuStep::Network(const RayBatch& batch) const {
 
 void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   const int t = static_cast<int>(++state_.n_updates);
+  if (!exposures_.empty()) {
+    const float rate = batch.learning_rate * Ngp(config_).exposure_rate;
+    exposures_.Update(state_.parameters.TableAdam(rate, t), batch.views, grad_log_gains_);
+  }
   const int n_active = ActiveLevels(config_, batch.fraction);
   const std::vector<int>& levels = exchange_.levels();
   const auto n_levels = std::lower_bound(levels.begin(), levels.end(), n_active) - levels.begin();

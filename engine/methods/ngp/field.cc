@@ -1,6 +1,8 @@
 #include "engine/methods/ngp/field.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "engine/kernels/activation.h"
 #include "engine/kernels/spherical_harmonics.h"
@@ -18,6 +20,7 @@ struct NgpWorkspace : RadianceField::Workspace {
   // Of a batch.
   Vec3 unit[kBatch];
   int direction_of[kBatch];
+  std::array<int, kBatch> all_samples;
   Buffer<float> encodings{size_t{kEncodingWidth} * kBatch};
   Buffer<float> hidden{size_t{kHiddenWidth} * kBatch}, hidden1{size_t{kHiddenWidth} * kBatch};
   Buffer<float> seen_geometry{size_t{kGeometryWidth} * kBatch};
@@ -56,15 +59,16 @@ void ColorOfBatch(const NgpNetwork& network, int n, const int* samples, const Ve
 
 NgpField::NgpField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
                    Buffer<Half> table, Buffer<float> weights)
-    : table_(std::move(table)),
-      weights_(std::move(weights)),
-      network_{.shape = shape,
-               .box = box,
-               .weights = weights_.data(),
-               .density_shift = density_shift,
-               .half_table = table_.data()} {
-  NERF_CHECK(table_.size() == shape.level_size() * shape.n_levels);
+    : NgpField(NgpNetwork{.shape = shape, .box = box, .density_shift = density_shift},
+               std::move(table), std::move(weights)) {}
+
+NgpField::NgpField(const NgpNetwork& network, Buffer<Half> table, Buffer<float> weights)
+    : table_(std::move(table)), weights_(std::move(weights)), network_(network) {
+  NERF_CHECK(table_.size() == network.shape.level_size() * network.shape.n_levels);
   NERF_CHECK(weights_.size() == kNgpWeights);
+  network_.table = nullptr;
+  network_.half_table = table_.data();
+  network_.weights = weights_.data();
   network_.weight_pairs = PackNgpWeightPairs(weights_.data(), false, weight_pairs_.data());
 }
 
@@ -77,7 +81,7 @@ void NgpField::Density(int n, const Vec3* positions, float* sigmas, Workspace* w
   NERF_CHECK(n <= w.max_samples);
   for (int begin = 0; begin < n; begin += kBatch) {
     const int batch = std::min(kBatch, n - begin);
-    ToUnitCube(network_.box, batch, positions + begin, w.unit);
+    ToEncodedCube(network_, batch, positions + begin, w.unit);
     NgpDensityForward(network_, batch, w.unit, w.encodings.data(), w.hidden.data(),
                       w.geometry.data() + size_t{kGeometryWidth} * begin);
   }
@@ -88,6 +92,20 @@ void NgpField::Density(int n, const Vec3* positions, float* sigmas, Workspace* w
                                    .sigmas = sigmas});
   for (int i = 0; i < n; ++i) {
     if (!network_.box.Contains(positions[i])) sigmas[i] = 0;
+  }
+}
+
+// The field's color infinitely far away.
+void NgpField::Background(int n, const Vec3* directions, Vec3* colors, Workspace* workspace) const {
+  auto& w = static_cast<NgpWorkspace&>(*workspace);
+  NERF_CHECK(n <= w.max_samples);
+  std::iota(w.all_samples.begin(), w.all_samples.end(), 0);
+  for (int begin = 0; begin < n; begin += kBatch) {
+    const int batch = std::min(kBatch, n - begin);
+    for (int i = 0; i < batch; ++i) w.unit[i] = EncodedHorizon(network_, directions[begin + i]);
+    NgpDensityForward(network_, batch, w.unit, w.encodings.data(), w.hidden.data(),
+                      w.geometry.data());
+    ColorOfBatch(network_, batch, w.all_samples.data(), directions + begin, colors + begin, &w);
   }
 }
 

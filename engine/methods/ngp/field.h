@@ -14,11 +14,15 @@ class NgpField : public RadianceField {
   // the outermost box; density_shift as in kernels::DensityFromOutput.
   NgpField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
            Buffer<Half> table, Buffer<float> weights);
+  // The same with everything of `network` but the parameters, which are the field's own.
+  NgpField(const NgpNetwork& network, Buffer<Half> table, Buffer<float> weights);
 
   std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
   void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
              Workspace* workspace) const override;
+  bool HasBackground() const override { return network_.learns_background; }
+  void Background(int n, const Vec3* directions, Vec3* colors, Workspace* workspace) const override;
 
   uint64_t byte_size() const {
     return table_.byte_size() + weights_.byte_size() + weight_pairs_.byte_size();

@@ -63,6 +63,24 @@ void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit) {
   for (int i = 0; i < n; ++i) unit[i] = (positions[i] - box.min) * scale;
 }
 
+void ToEncodedCube(const NgpNetwork& network, int n, const Vec3* positions, Vec3* unit) {
+  if (network.contraction == Contraction::kNone) {
+    ToUnitCube(network.box, n, positions, unit);
+    return;
+  }
+  const Vec3 center = network.inner_box.Center();
+  const float inverse_half_side = 2 / network.inner_box.Size().x;
+  for (int i = 0; i < n; ++i) {
+    const Vec3 place = Contract(network.contraction, (positions[i] - center) * inverse_half_side);
+    unit[i] = place * 0.25f + Vec3{0.5f, 0.5f, 0.5f};
+  }
+}
+
+Vec3 EncodedHorizon(const NgpNetwork& network, Vec3 direction) {
+  const float norm = ContractionNorm(network.contraction, direction);
+  return direction * (0.5f / norm) + Vec3{0.5f, 0.5f, 0.5f};
+}
+
 void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
                        float* hidden, float* geometry) {
   const auto encode = [&](const auto* table) {

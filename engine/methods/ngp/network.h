@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/base/aabb.h"
+#include "engine/base/contraction.h"
 #include "engine/base/ngp_layers.h"
 #include "engine/kernels/hash_encoding.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
@@ -13,20 +14,25 @@ struct NgpEncoding {
   int log2_hashmap_size = 17;
   int n_features_per_level = 4;
   int finest_resolution = 1024;
-  int n_occupancy_levels = 1;
+  int n_occupancy_levels = 1;  // 2 where the encoding covers contracted space
 };
 kernels::HashGridShape NgpHashGridShape(const NgpEncoding& encoding);
 
 // A view of the ngp field's parameters. Borrows them.
 struct NgpNetwork {
   kernels::HashGridShape shape;
-  Aabb box;                          // the outermost box; mapped to the unit cube
+  Aabb box;                          // the outermost box
   const float* table = nullptr;      // [n_levels][entries][n_features]; may be null with half_table
   const float* weights = nullptr;    // [kNgpWeights], layers as in kNgpLayers
   float density_shift = 0;           // kernels::DensityFromOutput
   const Half* half_table = nullptr;  // the table in half precision; read instead of it if not null
   int n_active_levels = kernels::kMaxHashLevels;  // the finer levels of the encoding give zeros
   const uint32_t* weight_pairs = nullptr;         // PackNgpWeightPairs of `weights`, or null
+  // What the encoding's unit cube covers: `box`, or all of space, contracted into twice
+  // `inner_box`.
+  Contraction contraction = Contraction::kNone;
+  Aabb inner_box = {};  // level-0 box; read with a contraction
+  bool learns_background = false;
 };
 
 // Packs the weights into pairs for layers in bf16 (kernels/dense_layer.h). A layer's pairs begin at
@@ -35,16 +41,24 @@ struct NgpNetwork {
 // writes nothing, where the process multiplies in fp32.
 const uint32_t* PackNgpWeightPairs(const float* weights, bool transposed, uint32_t* pairs);
 
-// Maps positions of the training frame to the unit cube. Shapes: positions, unit [n]. `unit` may be
-// `positions`.
+// Maps positions of the training frame to the unit cube of `box`. Shapes: positions, unit [n].
+// `unit` may be `positions`.
 void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);
+
+// Maps positions of the training frame to where the network encodes them. Shapes: positions, unit
+// [n]. `unit` may be `positions`.
+void ToEncodedCube(const NgpNetwork& network, int n, const Vec3* positions, Vec3* unit);
+
+// Where the network encodes what lies infinitely far away in a direction: on the border of the unit
+// cube, or with Contraction::kL2 of the ball in it. direction is not zero.
+Vec3 EncodedHorizon(const NgpNetwork& network, Vec3 direction);
 
 // Encoding and density MLP of n points of the unit cube. Shapes: encodings [n][32], hidden [n][64],
 // geometry [n][16].
 void NgpDensityForward(const NgpNetwork& network, int n, const Vec3* unit, float* encodings,
                        float* hidden, float* geometry);
 
-// Densities of n points of the unit cube, in batches that stay in the cache.
+// Densities of n encoded points, in batches that stay in the cache.
 void NgpDensities(const NgpNetwork& network, int n, const Vec3* unit, float* sigmas);
 
 // The direction's term of the color MLP's first layer. Before its ReLU that layer is the sum of

@@ -42,6 +42,10 @@ absl::StatusOr<std::unique_ptr<TrainingStep>> NewCudaStep(const StepRequest& req
                       reason::kGpuOutOfMemory);
   }
   const Scene& scene = request.scene;
+  if (scene.alpha_is_mask) {
+    return absl::FailedPreconditionError(fmt::format(
+        "device cuda:{}: masks of pictures are not honored there; train on the CPU", index));
+  }
   RaySource source{scene.train, TrainingBackground(config.background, scene.has_alpha),
                    geometry.near};
   std::optional<PictureMemory> place;

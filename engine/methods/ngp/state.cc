@@ -1,6 +1,7 @@
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -62,22 +63,36 @@ float DensityShiftOf(const TrainConfig& config, const SceneGeometry& geometry) {
 }
 
 kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeometry& geometry) {
+  const bool contracted = Ngp(config).contraction != Contraction::kNone;
   return NgpHashGridShape({.log2_hashmap_size = Ngp(config).log2_hashmap_size,
                            .n_features_per_level = Ngp(config).n_features_per_level,
                            .finest_resolution = Ngp(config).finest_resolution,
-                           .n_occupancy_levels = geometry.n_levels});
+                           .n_occupancy_levels = contracted ? 2 : geometry.n_levels});
+}
+
+// The network without its parameters.
+NgpNetwork NetworkOf(const kernels::HashGridShape& shape, const TrainConfig& config,
+                     const SceneGeometry& geometry) {
+  return {.shape = shape,
+          .box = OuterBoxOf(geometry),
+          .density_shift = DensityShiftOf(config, geometry),
+          .contraction = Ngp(config).contraction,
+          .inner_box = geometry.box,
+          .learns_background = Ngp(config).learned_background != 0};
 }
 
 std::unique_ptr<TrainedModel> NewModel(const kernels::HashGridShape& shape,
                                        const TrainConfig& config, const SceneGeometry& geometry,
                                        NgpEvaluationParameters parameters, OccupancyGrid grid) {
-  auto field =
-      std::make_unique<NgpField>(shape, OuterBoxOf(geometry), DensityShiftOf(config, geometry),
-                                 std::move(parameters.table), std::move(parameters.weights));
+  const NgpNetwork network = NetworkOf(shape, config, geometry);
+  auto field = std::make_unique<NgpField>(network, std::move(parameters.table),
+                                          std::move(parameters.weights));
   const uint64_t field_bytes = field->byte_size();
-  return std::make_unique<MarchedModel>("ngp", std::move(field), std::move(grid),
-                                        kernels::MarchSteps{geometry.step, geometry.cone},
-                                        field_bytes);
+  const bool needs_cpu = network.contraction != Contraction::kNone || network.learns_background ||
+                         geometry.far != kNoFar;
+  return std::make_unique<MarchedModel>(
+      "ngp", std::move(field), std::move(grid), kernels::MarchSteps{geometry.step, geometry.cone},
+      field_bytes, MarchedModel::Limits{.t_far = geometry.far, .needs_cpu = needs_cpu});
 }
 
 }  // namespace
@@ -91,8 +106,17 @@ int ActiveLevels(const TrainConfig& config, double fraction) {
 }
 
 OccupancyUpdater::Density ProbedDensity(const NgpNetwork& network) {
+  if (network.contraction == Contraction::kNone) {
+    return [network](int n, const Vec3* unit, float* sigmas, int /*thread*/) {
+      NgpDensities(network, n, unit, sigmas);
+    };
+  }
   return [network](int n, const Vec3* unit, float* sigmas, int /*thread*/) {
-    NgpDensities(network, n, unit, sigmas);
+    std::array<Vec3, OccupancyUpdater::kProbeBatch> encoded;
+    const Vec3 size = network.box.Size();
+    for (int i = 0; i < n; ++i) encoded[i] = network.box.min + unit[i] * size;
+    ToEncodedCube(network, n, encoded.data(), encoded.data());
+    NgpDensities(network, n, encoded.data(), sigmas);
   };
 }
 
@@ -107,13 +131,12 @@ NgpState::NgpState(const TrainConfig& config, const SceneGeometry& geometry)
 Aabb NgpState::OuterBox() const { return OuterBoxOf(geometry); }
 
 NgpNetwork NgpState::Network() const {
-  return {.shape = parameters.shape(),
-          .box = OuterBox(),
-          .table = parameters.table(),
-          .weights = parameters.weights(),
-          .density_shift = density_shift(),
-          .half_table = parameters.half_table(),
-          .weight_pairs = parameters.weight_pairs()};
+  NgpNetwork network = NetworkOf(parameters.shape(), config, geometry);
+  network.table = parameters.table();
+  network.weights = parameters.weights();
+  network.half_table = parameters.half_table();
+  network.weight_pairs = parameters.weight_pairs();
+  return network;
 }
 
 float NgpState::density_shift() const { return DensityShiftOf(config, geometry); }

@@ -19,7 +19,7 @@ inline constexpr uint32_t kNgpAverageInterval = 16;  // steps between updates of
 struct NgpState {
   NgpState(const TrainConfig& config, const SceneGeometry& geometry);
 
-  // The outermost box of the grid: what the hash table's unit cube covers.
+  // The outermost box of the grid.
   Aabb OuterBox() const;
   NgpNetwork Network() const;
   // The config's step lengths, or the scene's where the config does not set them.

@@ -195,8 +195,8 @@ std::vector<HostileCameras> HostileCameraFiles() {
       {"HugeWidth", R"({"w":60000,"h":8,"fl_x":10000,)" + frames, "up to 16384"},
       {"TextFocal", R"({"w":8,"h":8,"fl_x":"10",)" + frames, "fl_x: must be a number, is string"},
       {"AbsurdFocal", R"({"w":800,"h":800,"fl_x":1,)" + frames, "is absurd for a picture of 800"},
-      {"Fisheye", R"({"w":8,"h":8,"fl_x":9,"camera_model":"OPENCV_FISHEYE",)" + frames,
-       "camera model \"OPENCV_FISHEYE\" is not supported"},
+      {"Fisheye", R"({"w":8,"h":8,"fl_x":9,"camera_model":"FOV",)" + frames,
+       "camera model \"FOV\" is not supported"},
       {"HalfTurn", R"({"w":8,"h":8,"camera_angle_x":3.2,)" + frames, "between 0 and pi"},
   };
 }

@@ -105,5 +105,81 @@ TEST(CameraTest, ResizedKeepsTheRayOfTheSamePlaceInThePicture) {
   EXPECT_NEAR(actual.direction.y, expected.direction.y, 1e-6);
 }
 
+TEST(CameraTest, RationalDistortionIsUndone) {
+  Camera camera = MakeDistortedCamera();
+  camera.k4 = 0.21f;
+  camera.k5 = -0.07f;
+  camera.k6 = 0.013f;
+  float u, v;
+  Distort(camera, 0.5f, 0.2f, &u, &v);
+  // r2 = 0.29.
+  const double above = 1 + 0.29 * (0.0578421 + 0.29 * (-0.0805099 + 0.29 * 0.01));
+  const double below = 1 + 0.29 * (0.21 + 0.29 * (-0.07 + 0.29 * 0.013));
+  EXPECT_NEAR(u, 0.5 * above / below + 2 * -0.000980296 * 0.1 + 0.00015575 * 0.79, 1e-6);
+  Undistort(camera, u, v, &u, &v);
+  EXPECT_NEAR(u, 0.5f, 1e-6f);
+  EXPECT_NEAR(v, 0.2f, 1e-6f);
+}
+
+// The Jacobian that Newton's method takes, against central differences.
+TEST(CameraTest, JacobianOfTheRationalDistortionAgreesWithDifferences) {
+  const LensDistortion lens{0.1f, -0.05f, 0.02f, 0.003f, -0.002f, 0.2f, -0.06f, 0.01f};
+  const double u = 0.4, v = -0.3, h = 1e-6;
+  const DistortedPoint at = DistortWithJacobian(lens, u, v);
+  const DistortedPoint right = DistortWithJacobian(lens, u + h, v);
+  const DistortedPoint left = DistortWithJacobian(lens, u - h, v);
+  const DistortedPoint below = DistortWithJacobian(lens, u, v + h);
+  const DistortedPoint above = DistortWithJacobian(lens, u, v - h);
+  EXPECT_NEAR(at.du_du, (right.u - left.u) / (2 * h), 1e-8);
+  EXPECT_NEAR(at.dv_du, (right.v - left.v) / (2 * h), 1e-8);
+  EXPECT_NEAR(at.du_dv, (below.u - above.u) / (2 * h), 1e-8);
+  EXPECT_NEAR(at.dv_dv, (below.v - above.v) / (2 * h), 1e-8);
+}
+
+TEST(CameraTest, FisheyeShowsTheAngleAsTheDistanceFromItsCenter) {
+  Camera camera = MakeCamera();
+  camera.lens = LensModel::kFisheye;
+  camera.k1 = 0.05f;
+  camera.k2 = -0.01f;
+  camera.k3 = 0.002f;
+  camera.k4 = -0.0005f;
+  // Up to 1.8 radians, beyond a right angle.
+  for (const double theta : {0.0, 0.01, 0.7, 1.5, 1.8}) {
+    const double t2 = theta * theta;
+    const double radius = theta * (1 + t2 * (0.05 + t2 * (-0.01 + t2 * (0.002 + t2 * -0.0005))));
+    const double across = 0.6, down = 0.8;
+    const Ray ray = CameraRay(camera, static_cast<float>(100 + 150 * radius * across),
+                              static_cast<float>(50 + 140 * radius * down));
+    EXPECT_NEAR(ray.direction.x, std::sin(theta) * across, 2e-6) << theta;
+    EXPECT_NEAR(ray.direction.y, -std::sin(theta) * down, 2e-6) << theta;
+    EXPECT_NEAR(ray.direction.z, -std::cos(theta), 2e-6) << theta;
+  }
+  EXPECT_TRUE(CanUndistort(camera));
+  camera.k1 = -0.9f;  // folds before the corners
+  EXPECT_FALSE(CanUndistort(camera));
+}
+
+TEST(CameraTest, EquirectangularPicturesGoAllAround) {
+  constexpr float kPi = 3.14159265f;
+  Camera camera;
+  camera.lens = LensModel::kEquirectangular;
+  camera.width = 400;
+  camera.height = 200;
+  camera.fl_x = 400 / (2 * kPi);
+  camera.fl_y = 200 / kPi;
+  camera.cx = 200;
+  camera.cy = 100;
+  const auto expect = [&](float x, float y, Vec3 direction) {
+    const Ray ray = CameraRay(camera, x, y);
+    for (int i = 0; i < 3; ++i) EXPECT_NEAR(ray.direction[i], direction[i], 1e-6) << x << " " << y;
+  };
+  expect(200, 100, {0, 0, -1});
+  expect(300, 100, {1, 0, 0});
+  expect(100, 100, {-1, 0, 0});
+  expect(400, 100, {0, 0, 1});
+  expect(200, 0, {0, 1, 0});
+  expect(200, 150, {0, -std::sqrt(0.5f), -std::sqrt(0.5f)});
+}
+
 }  // namespace
 }  // namespace nerf

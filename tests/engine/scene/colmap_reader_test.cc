@@ -75,6 +75,54 @@ TEST(ColmapReaderTest, TextModelGivesOpenGlPoses) {
   EXPECT_EQ(turned.intrinsics.p2, 0.002);
 }
 
+TEST(ColmapReaderTest, ParametersOfWideLensesAreReadInTheirOrder) {
+  const TempFolder folder;
+  WriteImages(folder);
+  folder.Write("sparse/0/cameras.txt",
+               "1 OPENCV_FISHEYE 40 30 50 51 20 15 0.1 0.2 0.3 0.4\n"
+               "2 FULL_OPENCV 40 30 50 51 20 15 0.1 0.2 0.01 0.02 0.3 0.4 0.5 0.6\n");
+  folder.Write("sparse/0/images.txt", "1 1 0 0 0 0 0 0 1 a.png\n\n2 1 0 0 0 1 0 0 2 b c.png\n\n");
+  std::vector<SceneProblem> problems;
+  const ListedViews listed = ReadFolder(folder, &problems);
+  EXPECT_EQ(SummaryOf(problems), "");
+  ASSERT_EQ(listed.views.size(), 2u);
+  const Intrinsics& fisheye = listed.views[0].intrinsics;
+  EXPECT_EQ(fisheye.lens, LensModel::kFisheye);
+  EXPECT_EQ(fisheye.focal[1], 51);
+  EXPECT_EQ(fisheye.cy, 15);
+  EXPECT_EQ(fisheye.k1, 0.1);
+  EXPECT_EQ(fisheye.k4, 0.4);
+  EXPECT_EQ(fisheye.p1, 0);
+  const Intrinsics& full = listed.views[1].intrinsics;
+  EXPECT_EQ(full.lens, LensModel::kPinhole) << "its distortion says what it is";
+  EXPECT_EQ(full.k2, 0.2);
+  EXPECT_EQ(full.p1, 0.01);
+  EXPECT_EQ(full.k3, 0.3);
+  EXPECT_EQ(full.k6, 0.6);
+}
+
+TEST(ColmapReaderTest, PointsComeWithTheModelWhereTheyCanBeRead) {
+  const TempFolder folder;
+  WriteImages(folder);
+  folder.Write("sparse/0/cameras.txt", kCamerasText);
+  folder.Write("sparse/0/images.txt", kImagesText);
+  folder.Write("sparse/0/points3D.txt",
+               "# comment\n7 1.5 -2 3 10 20 30 0.5 9 0 4 1\n8 0 0 1 1 2 3 0.1\n");
+  std::vector<SceneProblem> problems;
+  ListedViews listed = ReadFolder(folder, &problems);
+  ASSERT_EQ(listed.points.size(), 2u);
+  EXPECT_EQ(listed.points[0].position, (Vec3d{1.5, -2, 3}));
+  EXPECT_EQ(listed.points[0].n_views, 2u);
+  EXPECT_EQ(listed.files.back(), "sparse/0/points3D.txt");
+  folder.Write("sparse/0/points3D.txt", "7 1.5 -2 3 10 20 30\n");
+  listed = ReadFolder(folder, &problems);
+  EXPECT_TRUE(listed.points.empty());
+  ASSERT_EQ(listed.warnings.size(), 1u);
+  EXPECT_THAT(listed.warnings[0], HasSubstr("line 1"));
+  EXPECT_EQ(listed.files.size(), 2u);
+  EXPECT_EQ(SummaryOf(problems), "");
+}
+
 TEST(ColmapReaderTest, BinaryModelIsPreferredAndReadsTheSame) {
   const TempFolder folder;
   WriteImages(folder);
@@ -179,8 +227,8 @@ std::vector<HostileModel> HostileBinaryModels() {
        "states 18446744073709551615 cameras"},
       {"BinUnknownModel", ".bin", Bytes(one) + BinaryCamera(1, 57, 40, 30, kPinhole), image,
        "camera 1: unknown camera model 57"},
-      {"BinFisheye", ".bin", Bytes(one) + BinaryCamera(1, 5, 40, 30, {50, 51, 20, 15, 0, 0, 0, 0}),
-       image, "camera 1: camera model OPENCV_FISHEYE is not supported"},
+      {"BinFisheye", ".bin", Bytes(one) + BinaryCamera(1, 8, 40, 30, {50, 20, 15, 0}), image,
+       "camera 1: camera model SIMPLE_RADIAL_FISHEYE is not supported"},
       {"BinZeroSize", ".bin", Bytes(one) + BinaryCamera(1, 1, 0, 30, kPinhole), image,
        "camera 1: picture of 0x30"},
       {"BinFocalNan", ".bin", Bytes(one) + BinaryCamera(1, 1, 40, 30, {nan, 51, 20, 15}), image,
@@ -233,8 +281,8 @@ std::vector<HostileModel> HostileTextModels() {
        "cameras.txt: line 1: must be CAMERA_ID MODEL"},
       {"TextModelUnknown", ".txt", "1 MAGIC 40 30 50 51 20 15\n", text_image,
        "line 1: unknown camera model MAGIC"},
-      {"TextModelUnsupported", ".txt", "1 FULL_OPENCV 40 30 1 2 3 4 5 6 7 8 9 10 11 12\n",
-       text_image, "line 1: camera model FULL_OPENCV is not supported"},
+      {"TextModelUnsupported", ".txt", "1 FOV 40 30 1 2 3 4 5\n", text_image,
+       "line 1: camera model FOV is not supported"},
       {"TextTooFewParameters", ".txt", "1 PINHOLE 40 30 50 51 20\n", text_image,
        "line 1: PINHOLE has 4 parameters, not 3"},
       {"TextParameterIsText", ".txt", "1 PINHOLE 40 30 50 x 20 15\n", text_image,

@@ -121,11 +121,12 @@ std::vector<HostileTransforms> HostileIntrinsics() {
       {"DistortionAbsurd", WithFrames("\"fl_x\":20,\"k1\":1e6,", a), "k1: 1e+06 is absurd"},
       {"DistortionParams", WithFrames("\"fl_x\":20,\"distortion_params\":[1,2,3,4,5,6,7],", a),
        "distortion_params: must be up to 6"},
-      {"FourthRadialTerm", WithFrames("\"fl_x\":20,\"k4\":0.1,", a), "k4 is not supported"},
-      {"CameraModelUnknown", WithFrames("\"fl_x\":20,\"camera_model\":\"EQUIRECTANGULAR\",", a),
-       "camera_model: camera model \"EQUIRECTANGULAR\" is not supported"},
+      {"FourthRadialTerm", WithFrames("\"fl_x\":20,\"k4\":0.1,", a),
+       "k4 to k6 are of camera models"},
+      {"CameraModelUnknown", WithFrames("\"fl_x\":20,\"camera_model\":\"ORTHOPHOTO\",", a),
+       "camera_model: camera model \"ORTHOPHOTO\" is not supported"},
       {"CameraModelIsNumber", WithFrames("\"fl_x\":20,\"camera_model\":4,", a), "must be a text"},
-      {"NgpFisheye", WithFrames("\"fl_x\":20,\"is_fisheye\":true,", a), "is_fisheye: this lens"},
+      {"NgpLatlong", WithFrames("\"fl_x\":20,\"latlong\":true,", a), "latlong: this lens"},
   };
 }
 

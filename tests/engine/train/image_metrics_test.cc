@@ -120,6 +120,19 @@ TEST(CompositedOnTest, BlendsStraightAlphaAndRounds) {
   EXPECT_EQ(CompositedOn(image, {0, 0, 0}).pixels, (std::vector<uint8_t>{100, 50, 0, 0, 0, 0}));
 }
 
+TEST(PsnrAgainstTest, MaskedPixelsDoNotCount) {
+  const ImageU8 photograph{2, 1, 4, {100, 100, 100, 255, 0, 0, 0, 127}};
+  const ImageU8 rendered{2, 1, 3, {110, 90, 100, 255, 255, 255}};
+  const double expected = PsnrFromSquaredError(2 * 100.0 / (3 * 255 * 255));
+  EXPECT_NEAR(PsnrAgainst(photograph, {}, true, rendered), expected, 1e-9);
+  EXPECT_LT(PsnrAgainst(photograph, {}, false, rendered), 10) << "alpha as opacity";
+  EXPECT_EQ(WithMaskedPixels(rendered, photograph).pixels,
+            (std::vector<uint8_t>{110, 90, 100, 0, 0, 0}));
+  EXPECT_EQ(WithoutAlpha(photograph).pixels, (std::vector<uint8_t>{100, 100, 100, 0, 0, 0}));
+  const ImageU8 hidden{1, 1, 4, {1, 2, 3, 0}};
+  EXPECT_TRUE(std::isnan(PsnrAgainst(hidden, {}, true, {1, 1, 3, {0, 0, 0}})));
+}
+
 TEST(CompositedOnTest, OpaqueImagesAreCopied) {
   const ImageU8 image = Noise(3, 2, 9);
   EXPECT_EQ(CompositedOn(image, {1, 1, 1}).pixels, image.pixels);

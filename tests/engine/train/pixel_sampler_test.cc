@@ -150,5 +150,17 @@ TEST(PixelSamplerTest, ImageWithoutAlphaIsOpaque) {
   EXPECT_NEAR(batch.targets[0].z, 1.0, 1e-6);
 }
 
+TEST(PixelSamplerTest, AMaskWeighsPixelsAndLeavesTheirColorsAlone) {
+  const std::vector<View> views = {MakeView(1, 4, 3, 51)};
+  ThreadPool pool(1);
+  PixelBatch batch;
+  PixelSampler(views, Background::kWhite, 1, /*alpha_is_mask=*/true).Fill(0, 64, &pool, &batch);
+  ASSERT_EQ(batch.weights.size(), 64u);
+  EXPECT_NEAR(batch.weights[0], 0.2, 1e-6);
+  EXPECT_NEAR(batch.targets[0].x, 50 / 255.0, 1e-6);
+  PixelSampler(views, Background::kWhite, 1).Fill(0, 64, &pool, &batch);
+  EXPECT_TRUE(batch.weights.empty());
+}
+
 }  // namespace
 }  // namespace nerf

@@ -1,5 +1,6 @@
 #include "engine/config/method_description.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
+#include "engine/methods/ngp/describe/ngp_scene.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"
 
@@ -29,6 +30,9 @@ class NgpDescription final : public MethodDescription {
     return CheckNgpStart(start, wanted);
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
+  absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const override {
+    return CheckNgpScene(scene, config);
+  }
 };
 
 }  // namespace

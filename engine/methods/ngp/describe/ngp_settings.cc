@@ -1,6 +1,8 @@
 #include "engine/methods/ngp/describe/ngp_settings.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <vector>
 
 namespace nerf {
@@ -35,6 +37,8 @@ std::vector<Setting> FieldSettings() {
                           "batch_growth",
                           "beta1",
                           "beta2",
+                          "box",
+                          "boxes",
                           "cone",
                           "distortion",
                           "ema_decay",
@@ -56,10 +60,25 @@ std::vector<Setting> FieldSettings() {
                           "near",
                           "step",
                           "target_samples",
+                          "up",
                           "warmup_steps"}) {
     settings.push_back(SharedSetting(key));
   }
   return settings;
+}
+
+constexpr std::string_view kContractions[] = {"none", "linf", "l2"};
+
+std::string ContractionText(const TrainConfig& config) {
+  return std::string(kContractions[static_cast<int>(Ngp(config).contraction)]);
+}
+
+absl::Status ParseContraction(std::string_view text, TrainConfig* config) {
+  const auto* const found = std::find(std::begin(kContractions), std::end(kContractions), text);
+  if (found == std::end(kContractions))
+    return absl::InvalidArgumentError("one of none, linf and l2");
+  Ngp(*config).contraction = static_cast<Contraction>(found - std::begin(kContractions));
+  return absl::OkStatus();
 }
 
 const std::vector<Setting>& Sorted(std::vector<Setting> settings) {
@@ -70,17 +89,40 @@ const std::vector<Setting>& Sorted(std::vector<Setting> settings) {
 
 // Those that only the fused steps honor, each on some devices.
 std::vector<Setting> FusedOnly() {
-  return {SettingOf<&S::coarse_share>(
-              "coarse_share", 0, 1,
-              "share of the budget until which the finer levels of the hash encoding "
-              "come in, one after another; 0: all from the start")
-              .On(kOnCpu),
-          SettingOf<&S::half_table>(
-              "half_table", 0, 1,
-              "1 reads the hash table in half precision, with fp32 masters, and keeps its "
-              "moments in bf16; 0: all in fp32")
-              .On(kOnCpu),
-          SharedSetting("cuda_deterministic", kOnCuda), SharedSetting("cuda_fp32", kOnCuda)};
+  return {
+      SettingOf<&S::coarse_share>(
+          "coarse_share", 0, 1,
+          "share of the budget until which the finer levels of the hash encoding "
+          "come in, one after another; 0: all from the start")
+          .On(kOnCpu),
+      TextSetting("contraction",
+                  "space beyond the level-0 box is mapped into twice that box, all of it, by "
+                  "its distance in norm linf or l2; none: the boxes are all there is",
+                  &ContractionText, &ParseContraction)
+          .On(kOnCpu),
+      SettingOf<&S::exposure_rate>(
+          "exposure_rate", 0, 100,
+          "learning rate of a brightness and tint of each picture over that of the hash table; "
+          "0: pictures are alike")
+          .On(kOnCpu),
+      SettingOf<&S::near_gradients>(
+          "near_gradients", 0, 1e6,
+          "gradients of samples nearer to the camera than this are scaled by the square of their "
+          "share of it, in training units: less fog in front of cameras; 0: none")
+          .On(kOnCpu),
+      SettingOf<&S::learned_background>(
+          "learned_background", 0, 1,
+          "1 learns what lies behind the boxes, by direction; 0: black. Of pictures without alpha")
+          .On(kOnCpu),
+      SettingOf<&S::half_table>(
+          "half_table", 0, 1,
+          "1 reads the hash table in half precision, with fp32 masters, and keeps its "
+          "moments in bf16; 0: all in fp32")
+          .On(kOnCpu),
+      SharedSetting("alpha_is_mask", kOnCpu),
+      SharedSetting("far", kOnCpu),
+      SharedSetting("cuda_deterministic", kOnCuda),
+      SharedSetting("cuda_fp32", kOnCuda)};
 }
 
 std::vector<Setting> FusedSettings() {

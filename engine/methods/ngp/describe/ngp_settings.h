@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "engine/base/contraction.h"
 #include "engine/config/setting.h"
 #include "engine/config/train_config.h"
 
@@ -17,6 +18,10 @@ struct NgpSettings {
   float mlp_rate = 0.2f;         // learning rate of the MLPs, as a factor of the table's
   float mlp_l2 = 1e-6f;
   int half_table = 1;
+  Contraction contraction = Contraction::kNone;  // of space beyond the level-0 box
+  int learned_background = 0;                    // behind the boxes
+  float exposure_rate = 0;   // learning rate of the views' exposures over the table's; 0: none
+  float near_gradients = 0;  // distance up to which gradients are scaled down, training units
   bool operator==(const NgpSettings&) const = default;
 };
 

@@ -36,6 +36,10 @@ absl::Status CheckNgpStart(const TrainedAs& start, const TrainedAs& wanted) {
     return differs("finest_resolution", held.finest_resolution, asked.finest_resolution);
   if (held.initial_density != asked.initial_density)
     return differs("initial_density", held.initial_density, asked.initial_density);
+  if (held.contraction != asked.contraction) {
+    return differs("contraction", static_cast<int>(held.contraction),
+                   static_cast<int>(asked.contraction));
+  }
   if (start.n_occupancy_levels != wanted.n_occupancy_levels) {
     return absl::InvalidArgumentError(
         fmt::format("trained on a scene of {} occupancy levels, the data set has {} (1 for an "

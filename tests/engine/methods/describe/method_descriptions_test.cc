@@ -43,6 +43,12 @@ TEST(MethodDescriptionsTest, WhatADeviceDoesNotHonorIsRefusedByName) {
   };
   for (const Case& c : {Case{"ngp", "cuda:0", "coarse_share", "0.3"},
                         {"ngp", "cuda:0", "half_table", "0"},
+                        {"ngp", "cuda:0", "contraction", "l2"},
+                        {"ngp", "cuda:0", "learned_background", "1"},
+                        {"ngp", "cuda:0", "exposure_rate", "0.1"},
+                        {"ngp", "cuda:0", "near_gradients", "0.1"},
+                        {"ngp", "cuda:0", "alpha_is_mask", "1"},
+                        {"ngp", "cuda:0", "far", "3"},
                         {"ngp", "cpu", "cuda_fp32", "1"},
                         {"ngp", "cpu", "cuda_deterministic", "1"}}) {
     TrainConfig config = *DefaultConfig(c.method);
@@ -150,6 +156,53 @@ TEST(MethodDescriptionsTest, StepOfZeroIsRefusedAndNegativeOnesStandForTheScenes
     EXPECT_THAT(SetConfigField(key, "0", &config), IsOk()) << key;
   }
   EXPECT_THAT(SetConfigField("step", "1e-6", &config), IsOk());
+}
+
+TEST(MethodDescriptionsTest, TextSettingsReadBackAndRefuseWhatTheyDoNotKnow) {
+  struct Case {
+    const char *key, *value;
+    bool good;
+  };
+  for (const Case& c : {Case{"box", "1,-2.5,3e3,0.5", true},
+                        {"box", "auto", true},
+                        {"box", "1,2,3", false},
+                        {"box", "1,2,3,0", false},
+                        {"box", "1,2,3,nan", false},
+                        {"box", "1,2,3,4,5", false},
+                        {"boxes", "1", true},
+                        {"boxes", "8", true},
+                        {"boxes", "9", false},
+                        {"boxes", "0", false},
+                        {"boxes", "auto", true},
+                        {"up", "-y", true},
+                        {"up", "w", false},
+                        {"contraction", "linf", true},
+                        {"contraction", "l2", true},
+                        {"contraction", "none", true},
+                        {"contraction", "l3", false},
+                        {"learned_background", "1", true},
+                        {"learned_background", "yes", false}}) {
+    TrainConfig config = *DefaultConfig("ngp");
+    const absl::Status set = SetConfigField(c.key, c.value, &config);
+    EXPECT_EQ(set.ok(), c.good) << c.key << "=" << c.value << ": " << set;
+    if (!c.good) {
+      EXPECT_THAT(set, StatusIs(StatusCode::kInvalidArgument, c.key));
+      continue;
+    }
+    TrainConfig again = *DefaultConfig("ngp");
+    EXPECT_THAT(SetConfigField(c.key, ConfigSettings(config).at(c.key), &again), IsOk());
+    EXPECT_EQ(again, config) << c.key;
+  }
+}
+
+TEST(MethodDescriptionsTest, ABackgroundIsLearnedBehindOpaquePicturesAlone) {
+  const MethodDescription& ngp = *FindMethodDescription("ngp");
+  TrainConfig config = *DefaultConfig("ngp");
+  EXPECT_THAT(ngp.CheckScene({.has_alpha = true}, config), IsOk());
+  ASSERT_THAT(SetConfigField("learned_background", "1", &config), IsOk());
+  EXPECT_THAT(ngp.CheckScene({.has_alpha = false}, config), IsOk());
+  EXPECT_THAT(ngp.CheckScene({.has_alpha = true}, config),
+              StatusIs(StatusCode::kInvalidArgument, "learned_background"));
 }
 
 TEST(MethodDescriptionsTest, WhatIsNoNumberIsRefused) {

@@ -5,6 +5,7 @@
 
 #include "engine/field/occupancy_grid.h"
 #include "engine/kernels/simd_path.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/render/renderer.h"
 #include "gtest/gtest.h"
@@ -109,6 +110,33 @@ TEST_F(NgpChunkTest, LooksAndWavesLeaveNoSampleOut) {
   std::ranges::sort(often.sigmas);
   std::ranges::sort(once.sigmas);
   EXPECT_EQ(often.sigmas, once.sigmas);
+}
+
+// Gradients are linear in what comes from a sample's color and density, so those of its encoding
+// are scaled alike.
+TEST_F(NgpChunkTest, GradientsNearTheCameraAreScaledByTheSquareOfTheDistance) {
+  ASSERT_TRUE(kernels::cpu::ForceSimdPath("FP32"));
+  config_.min_transmittance = 0;
+  const RayBatch batch = TinyBatch(1);
+  NgpChunk chunk;
+  const LaneOutput plain = Run(batch, {0, 1}, &chunk);
+  constexpr float kNear = 2.5f;  // the camera's distance from the center of the box
+  Ngp(config_).near_gradients = kNear;
+  const LaneOutput scaled = Run(batch, {0, 1}, &chunk);
+  ASSERT_EQ(scaled.positions, plain.positions);
+  int n_near = 0, n_far = 0;
+  for (size_t i = 0; i < plain.positions.size(); ++i) {
+    const Vec3 position = geometry_.box.min + plain.positions[i] * geometry_.box.Size();
+    const float share = std::min(Norm(position - batch.rays[0].origin) / kNear, 1.0f);
+    (share < 1 ? n_near : n_far) += 1;
+    const size_t first = i / 16 * 16 * kEncodingWidth + i % 16 * 4;  // features of the first level
+    for (size_t f = first; f < first + 4; ++f) {
+      EXPECT_NEAR(scaled.grad_encodings[f], share * share * plain.grad_encodings[f],
+                  1e-3f * std::abs(plain.grad_encodings[f]) + 1e-12f);
+    }
+  }
+  EXPECT_GT(n_near, 0);
+  EXPECT_GT(n_far, 0);
 }
 
 TEST_F(NgpChunkTest, ItDoesNotMatterWhichOtherRaysAreUnderWay) {

@@ -5,6 +5,7 @@
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp/view_exposures.h"
 #include "engine/render/renderer.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -29,29 +30,75 @@ struct Case {
   Loss loss;
   int n_levels;
   int n_features = 4;  // of the encoding's levels
+  Contraction contraction = Contraction::kNone;
+  bool learned_background = false;
+  float exposure_rate = 0;
+
+  TrainConfig Config() const {
+    TrainConfig config = SmoothConfig(loss, n_features);
+    Ngp(config).contraction = contraction;
+    Ngp(config).learned_background = learned_background;
+    Ngp(config).exposure_rate = exposure_rate;
+    return config;
+  }
 };
+
+const std::vector<View>& TinyViews() {
+  static const std::vector<View> views(3);
+  return views;
+}
+
+// TinyBatch with rays of TinyViews, and a state with a tensor of random exposures of them.
+RayBatch OfViews(RayBatch batch) {
+  for (int r = 0; r < batch.n_rays; ++r) batch.views.push_back(r % 3);
+  return batch;
+}
+TensorFile LivelyViewState(const TrainingStep& step) {
+  TensorFile file = LivelyState(step);
+  const auto gains = file.tensors.find("view.log_gains");
+  if (gains == file.tensors.end()) return file;
+  const std::vector<float> values = RandomFloats(9, -0.5f, 0.5f, 78);
+  gains->second = TensorFromFloats(values.data(), gains->second.shape, DType::kF32);
+  return file;
+}
 class FusedGradientTest : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Losses, FusedGradientTest,
                          testing::Values(Case{Loss::kHuber, 1}, Case{Loss::kMse, 1},
-                                         Case{Loss::kMse, 3}, Case{Loss::kHuber, 1, 2}));
+                                         Case{Loss::kMse, 3}, Case{Loss::kHuber, 1, 2},
+                                         Case{Loss::kMse, 1, 4, Contraction::kNone, true},
+                                         Case{Loss::kMse, 3, 4, Contraction::kLinf, true},
+                                         Case{Loss::kMse, 3, 4, Contraction::kL2, false},
+                                         Case{Loss::kMse, 2, 4, Contraction::kL2, true},
+                                         Case{Loss::kMse, 1, 4, Contraction::kNone, false, 1},
+                                         Case{Loss::kHuber, 2, 4, Contraction::kLinf, true, 1}));
 
 // Of one step of all of a batch's rays.
 void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& geometry,
                               const RayBatch& batch) {
   ThreadPool pool(2);
-  const auto step = NewNgpCpuStep(config, geometry, &pool);
-  const TensorFile state = LivelyState(*step);
+  const auto step = NewNgpCpuStep(config, geometry, &pool, TinyViews());
+  const TensorFile state = LivelyViewState(*step);
   ASSERT_THAT(step->Load(state), IsOk());
+  std::vector<float> log_gains;
+  if (Ngp(config).exposure_rate > 0) log_gains = ToFloats(state.tensors.at("view.log_gains"));
+  const bool contracted = Ngp(config).contraction != Contraction::kNone;
   NgpParameters parameters(
       config, NgpHashGridShape({.log2_hashmap_size = 12,
                                 .n_features_per_level = Ngp(config).n_features_per_level,
-                                .n_occupancy_levels = geometry.n_levels}));
+                                .n_occupancy_levels = contracted ? 2 : geometry.n_levels}));
   ASSERT_THAT(parameters.Load(state), IsOk());
   const Aabb outer = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
+  const NgpNetwork network{.shape = parameters.shape(),
+                           .box = outer,
+                           .table = parameters.table(),
+                           .weights = parameters.weights(),
+                           .density_shift = std::log(2.0f),
+                           .contraction = Ngp(config).contraction,
+                           .inner_box = geometry.box,
+                           .learns_background = Ngp(config).learned_background != 0};
   const StepResult expected = reference::TrainingLoss(
-      config, {parameters.shape(), outer, parameters.table(), parameters.weights(), std::log(2.0f)},
-      FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
-      {geometry.step, geometry.cone}, batch);
+      config, network, FullOccupancyGrid(geometry.box, geometry.n_levels, config.grid_resolution),
+      {geometry.step, geometry.cone}, batch, log_gains);
   const StepResult result = step->RunRays(batch);
   EXPECT_EQ(result.n_rays, batch.n_rays);
   EXPECT_EQ(result.n_marched, expected.n_marched);
@@ -62,10 +109,9 @@ void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& ge
 }
 
 TEST_P(FusedGradientTest, LossAgreesWithTheReference) {
-  const RayBatch batch = TinyBatch(23, 1);
+  const RayBatch batch = OfViews(TinyBatch(23, 1));
   ASSERT_NE(batch.step_scale, 1);
-  ExpectLossOfTheReference(SmoothConfig(GetParam().loss, GetParam().n_features),
-                           TinyGeometry(GetParam().n_levels), batch);
+  ExpectLossOfTheReference(GetParam().Config(), TinyGeometry(GetParam().n_levels), batch);
 }
 
 // As later steps are: chunks of 64 rays, more of them than march ahead together, with samples
@@ -83,14 +129,16 @@ TEST(NgpCpuStepTest, LossOfSeveralGroupsOfRaysAgreesWithTheReference) {
 
 TEST_P(FusedGradientTest, GradientsAgreeWithCentralDifferences) {
   ThreadPool pool(2);
-  const TrainConfig config = SmoothConfig(GetParam().loss, GetParam().n_features);
-  const auto step = NewNgpCpuStep(config, TinyGeometry(GetParam().n_levels), &pool);
-  const TensorFile state = LivelyState(*step);
-  const RayBatch batch = TinyBatch(64, 0, /*learning_rate=*/0);
+  const TrainConfig config = GetParam().Config();
+  const auto step = NewNgpCpuStep(config, TinyGeometry(GetParam().n_levels), &pool, TinyViews());
+  const TensorFile state = LivelyViewState(*step);
+  const RayBatch batch = OfViews(TinyBatch(64, 0, /*learning_rate=*/0));
   ASSERT_THAT(step->Load(state), IsOk());
   step->RunRays(batch);
   const TensorFile after = Saved(*step);
-  for (const std::string& name : FieldTensorNames()) {
+  std::vector<std::string> names = FieldTensorNames();
+  if (GetParam().exposure_rate > 0) names.emplace_back("view.log_gains");
+  for (const std::string& name : names) {
     // From zero, first moments become (1 - beta1) of the gradient of the scaled loss.
     std::vector<float> gradient = ToFloats(after.tensors.at("adam.first." + name));
     double squared = 0;
@@ -169,14 +217,30 @@ TEST(NgpCpuStepTest, LevelsThatAreNotActiveAreNotTrained) {
   }
 }
 
-TEST(NgpCpuStepTest, SameBytesForAnyNumberOfThreads) {
-  const auto run = [](int n_threads) {
+// Every feature that is off by default.
+TrainConfig CaptureConfig() {
+  TrainConfig config = TinyConfig();
+  Ngp(config).contraction = Contraction::kLinf;
+  Ngp(config).learned_background = true;
+  Ngp(config).exposure_rate = 0.3f;
+  Ngp(config).near_gradients = 1;
+  return config;
+}
+
+class NgpBytesTest : public testing::TestWithParam<bool> {
+ protected:
+  TrainConfig Config() const { return GetParam() ? CaptureConfig() : TinyConfig(); }
+};
+INSTANTIATE_TEST_SUITE_P(Captures, NgpBytesTest, testing::Bool());
+
+TEST_P(NgpBytesTest, SameBytesForAnyNumberOfThreads) {
+  const auto run = [this](int n_threads) {
     ThreadPool pool(n_threads);
-    const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(2), &pool);
+    const auto step = NewNgpCpuStep(Config(), TinyGeometry(2), &pool, TinyViews());
     EXPECT_THAT(step->Load(LivelyState(*step)), IsOk());
-    for (uint32_t i = 0; i < 17; ++i) step->RunRays(TinyBatch(50 + i, i));
+    for (uint32_t i = 0; i < 17; ++i) step->RunRays(OfViews(TinyBatch(50 + i, i)));
     for (uint32_t i = 17; i < 19; ++i)
-      step->RunRays(BatchOfSeveralGroups(2 * kRaysInFlight + 70, i));
+      step->RunRays(OfViews(BatchOfSeveralGroups(2 * kRaysInFlight + 70, i)));
     return Saved(*step);
   };
   const TensorFile one = run(1);
@@ -196,15 +260,16 @@ TEST(NgpCpuStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
   EXPECT_TRUE(std::isfinite(step->RunRays(TinyBatch(40)).loss));
 }
 
-TEST(NgpCpuStepTest, LoadingASavedStateContinuesBitForBit) {
+TEST_P(NgpBytesTest, LoadingASavedStateContinuesBitForBit) {
   ThreadPool pool(2);
-  const auto whole = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
-  for (uint32_t i = 0; i < 6; ++i) whole->RunRays(TinyBatch(40, i));
-  const auto resumed = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
+  const auto whole = NewNgpCpuStep(Config(), TinyGeometry(), &pool, TinyViews());
+  for (uint32_t i = 0; i < 6; ++i) whole->RunRays(OfViews(TinyBatch(40, i)));
+  const auto resumed = NewNgpCpuStep(Config(), TinyGeometry(), &pool, TinyViews());
   ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
   // Past the update of the grid before step 8 and of the moving average after step 16.
   for (uint32_t i = 6; i < 18; ++i) {
-    const StepResult a = whole->RunRays(TinyBatch(40, i)), b = resumed->RunRays(TinyBatch(40, i));
+    const RayBatch batch = OfViews(TinyBatch(40, i));
+    const StepResult a = whole->RunRays(batch), b = resumed->RunRays(batch);
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_EQ(a.n_trained, b.n_trained);
   }
@@ -324,10 +389,10 @@ TEST(NgpCpuStepTest, ReopenGridOccupiesEveryCellAgain) {
   EXPECT_GT(step->RunRays(TinyBatch(10)).n_marched, 0);
 }
 
-TEST(NgpCpuStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
+TEST_P(NgpBytesTest, SnapshotModelAndCheckpointRenderTheSame) {
   ThreadPool pool(2);
-  const SceneGeometry geometry = TinyGeometry();
-  const auto step = NewNgpCpuStep(TinyConfig(), geometry, &pool);
+  const SceneGeometry geometry = TinyGeometry(2);
+  const auto step = NewNgpCpuStep(Config(), geometry, &pool);
   ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
   for (uint32_t i = 0; i < 5; ++i) step->RunRays(TinyBatch(40, i));
   const Camera camera = TinyCamera(20);
@@ -338,8 +403,8 @@ TEST(NgpCpuStepTest, SnapshotModelAndCheckpointRenderTheSameBytes) {
   };
   TensorFile model;
   step->SaveModel(&model);
-  const auto from_model = LoadNgpModel(model, TinyConfig(), geometry);
-  const auto from_checkpoint = LoadNgpModel(Saved(*step), TinyConfig(), geometry);
+  const auto from_model = LoadNgpModel(model, Config(), geometry);
+  const auto from_checkpoint = LoadNgpModel(Saved(*step), Config(), geometry);
   ASSERT_THAT(from_model, IsOk());
   ASSERT_THAT(from_checkpoint, IsOk());
   const std::vector<Vec3> expected = render(*step->Snapshot());
@@ -369,6 +434,62 @@ TEST(NgpCpuStepTest, RaysCountInTheLossByTheirWeights) {
   EXPECT_NEAR(halved, whole / 2, 1e-6 * whole);
   for (size_t i = 0; i < gradient.size(); ++i)
     ASSERT_NEAR(half_gradient[i], gradient[i] / 2, 1e-5 * std::abs(gradient[i]) + 1e-9) << i;
+}
+
+// The field's own background takes the place of the view's, and depends on the direction.
+TEST(NgpCpuStepTest, ALearnedBackgroundShowsWhereRaysGoThrough) {
+  ThreadPool pool(2);
+  const TrainConfig config = CaptureConfig();
+  const SceneGeometry geometry = TinyGeometry(2);
+  const auto step = NewNgpCpuStep(config, geometry, &pool);
+  ASSERT_THAT(step->Load(LivelyState(*step)), IsOk());
+  const auto model = step->Snapshot();
+  EXPECT_TRUE(model->NeedsCpu());
+  const auto render = [&](Vec3 background) {
+    // Past the box.
+    const std::vector<Ray> rays = {{{0, 0, 9}, {0, 0, 1}}, {{0, 9, 0}, {0, 1, 0}}};
+    std::vector<RenderedRay> rendered(rays.size());
+    EXPECT_TRUE(model->RenderRays({.rays = rays, .background = background}, {},
+                                  model->NewWorkspace().get(), rendered.data()));
+    return rendered;
+  };
+  const std::vector<RenderedRay> on_white = render({1, 1, 1}), on_black = render({0, 0, 0});
+  for (size_t r = 0; r < on_white.size(); ++r) {
+    EXPECT_EQ(on_white[r].color, on_black[r].color);
+    EXPECT_EQ(on_white[r].opacity, 0);
+    EXPECT_GT(on_white[r].color.x, 0);
+  }
+  EXPECT_NE(on_white[0].color, on_white[1].color);
+}
+
+// Pictures that are cut off at white say nothing of how much brighter the scene is.
+TEST(NgpCpuStepTest, ExposuresDoNotDarkenWhatIsCutOffAtWhite) {
+  ThreadPool pool(2);
+  TrainConfig config = SmoothConfig(Loss::kMse);
+  Ngp(config).exposure_rate = 1;
+  const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool, TinyViews());
+  TensorFile state = LivelyState(*step);
+  const std::vector<float> log_gains(9, 8.0f);
+  state.tensors.at("view.log_gains") = TensorFromFloats(log_gains.data(), {3, 3}, DType::kF32);
+  ASSERT_THAT(step->Load(state), IsOk());
+  RayBatch batch = OfViews(TinyBatch(40));
+  batch.distortion = 0;
+  batch.targets.assign(40, {1, 1, 1});
+  EXPECT_EQ(step->RunRays(batch).loss, 0);
+  state.tensors.erase("adam.first.view.log_gains");
+  EXPECT_THAT(step->Load(state), StatusIs(absl::StatusCode::kInvalidArgument, "log_gains"));
+}
+
+TEST(ViewExposuresTest, TheMeanOfTheLogarithmsStaysZero) {
+  ViewExposures exposures(2);
+  const std::vector<int32_t> views = {0, 1, 0};
+  const std::vector<Vec3> gradients = {{1, 0, -1}, {1, 2, 3}, {1, 0, 0}};
+  for (int t = 0; t < 5; ++t) exposures.Update({.learning_rate = 0.1f}, views, gradients);
+  const Vec3 a = exposures.gains()[0], b = exposures.gains()[1];
+  for (int channel = 0; channel < 3; ++channel)
+    EXPECT_NEAR(a[channel] * b[channel], 1, 1e-5f) << channel;
+  EXPECT_GT(a.y, 1) << "the other picture's gradient is larger";
+  EXPECT_LT(b.z, 1);
 }
 
 TEST(NgpStateTest, LevelsOfTheEncodingComeInOneAfterAnother) {

@@ -1,9 +1,12 @@
-#include "engine/pose/colmap_points.h"
+#include "engine/scene/colmap_points.h"
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace nerf {
 
@@ -42,6 +45,41 @@ absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPoints(std::string_view byte
       if (!read(image_and_feature, sizeof(image_and_feature))) return cut_off();
       point.images.push_back(image_and_feature[0]);
     }
+    if (is_finite) points.push_back(std::move(point));
+  }
+  return points;
+}
+
+absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPointsText(std::string_view text) {
+  constexpr size_t kPositionWord = 1, kColorWord = 4, kErrorWord = 7, kTrackWord = 8;
+  std::vector<ColmapPoint> points;
+  int number = 0;
+  for (const absl::string_view line :
+       absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    ++number;
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (words.empty() || words[0][0] == '#') continue;
+    ColmapPoint point;
+    bool is_good = words.size() >= kTrackWord && words.size() % 2 == 0;
+    for (size_t i = 0; is_good && i < 3; ++i) {
+      int color = 0;
+      is_good = absl::SimpleAtod(words[kPositionWord + i], &point.position[i]) &&
+                absl::SimpleAtoi(words[kColorWord + i], &color) && color >= 0 && color <= 255;
+      point.color[i] = static_cast<uint8_t>(color);
+    }
+    is_good = is_good && absl::SimpleAtod(words[kErrorWord], &point.error);
+    for (size_t i = kTrackWord; is_good && i < words.size(); i += 2) {
+      uint32_t image = 0;
+      is_good = absl::SimpleAtoi(words[i], &image);
+      point.images.push_back(image);
+    }
+    if (!is_good) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "points3D.txt: line ", number, " must be POINT3D_ID X Y Z R G B ERROR and the track"));
+    }
+    bool is_finite = std::isfinite(point.error);
+    for (const double p : point.position) is_finite &= std::isfinite(p);
     if (is_finite) points.push_back(std::move(point));
   }
   return points;

@@ -20,5 +20,7 @@ struct ColmapPoint {
 // Reads the content of a points3D.bin. Errors: DataLoss if it is cut off or states more points than
 // fit its size.
 absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPoints(std::string_view bytes);
+// The same of a points3D.txt. Errors: InvalidArgument that names the line.
+absl::StatusOr<std::vector<ColmapPoint>> ParseColmapPointsText(std::string_view text);
 
 }  // namespace nerf

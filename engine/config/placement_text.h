@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "engine/config/train_config.h"
+
+namespace nerf {
+
+// TrainConfig::placement as the texts of settings box, boxes and up (Setting::get_text, set_text).
+std::string BoxText(const TrainConfig& config);
+absl::Status ParseBox(std::string_view text, TrainConfig* config);
+std::string BoxesText(const TrainConfig& config);
+absl::Status ParseBoxes(std::string_view text, TrainConfig* config);
+std::string UpText(const TrainConfig& config);
+absl::Status ParseUp(std::string_view text, TrainConfig* config);
+
+}  // namespace nerf

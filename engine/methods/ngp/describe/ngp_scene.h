@@ -1,0 +1,11 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/config/method_description.h"
+
+namespace nerf {
+
+// MethodDescription::CheckScene of ngp: a background is learned behind opaque pictures alone.
+absl::Status CheckNgpScene(const SceneFacts& scene, const TrainConfig& config);
+
+}  // namespace nerf

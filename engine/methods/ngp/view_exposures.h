@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/base/vec3.h"
+#include "engine/kernels/adam.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// Brightness and tint of each training picture: a picture shows gain * color, channel by channel,
+// of what the field has, before the background. Gains are learned as logarithms, whose mean over
+// the pictures stays 0, so that views show the mean exposure. Part of a training's state; models do
+// not hold them. Used from one thread.
+class ViewExposures {
+ public:
+  // n_views 0: there are no exposures to learn, and nothing is saved.
+  explicit ViewExposures(int n_views);
+
+  bool empty() const { return gains_.empty(); }
+  const Vec3* gains() const { return gains_.data(); }  // [n_views]
+
+  // Adam on the sum over the rays of each view, in the order of the rays. Shapes: views,
+  // grad_log_gains [n_rays].
+  void Update(const kernels::AdamSettings& settings, std::span<const int32_t> views,
+              std::span<const Vec3> grad_log_gains);
+
+  // "view.log_gains" [n_views, 3] with its moments, F32. Errors: InvalidArgument naming the tensor;
+  // nothing is then changed.
+  void Save(TensorFile* file) const;
+  absl::Status Load(const TensorFile& file);
+
+ private:
+  void FindGains();
+
+  std::vector<float> log_gains_, first_moments_, second_moments_, gradients_;  // [n_views, 3]
+  std::vector<Vec3> gains_;
+};
+
+}  // namespace nerf

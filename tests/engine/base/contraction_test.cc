@@ -1,0 +1,36 @@
+#include "engine/base/contraction.h"
+
+#include "gtest/gtest.h"
+
+namespace nerf {
+namespace {
+
+TEST(ContractionTest, ValuesWorkedOutByHand) {
+  const Vec3 inside{0.5f, -0.25f, 1};
+  EXPECT_EQ(Contract(Contraction::kLinf, inside), inside);
+  // (2 - 1/4) / 4 = 0.4375.
+  EXPECT_EQ(Contract(Contraction::kLinf, {4, -2, 0}), (Vec3{1.75f, -0.875f, 0}));
+  // Length 5: (2 - 1/5) / 5 = 0.36.
+  const Vec3 ball = Contract(Contraction::kL2, {3, 0, -4});
+  EXPECT_NEAR(ball.x, 1.08f, 1e-6f);
+  EXPECT_NEAR(ball.z, -1.44f, 1e-6f);
+  // Inside of the unit cube, outside of the unit ball.
+  EXPECT_NE(Contract(Contraction::kL2, {1, 1, 0}), (Vec3{1, 1, 0}));
+}
+
+TEST(ContractionTest, AllOfSpaceLiesBelowTwoAndComesBack) {
+  for (const Contraction kind : {Contraction::kLinf, Contraction::kL2}) {
+    for (const float distance : {0.1f, 0.999f, 1.001f, 3.0f, 100.0f, 1e9f}) {
+      const Vec3 p = Vec3{0.3f, -0.8f, 0.52f} * distance;
+      const Vec3 contracted = Contract(kind, p);
+      EXPECT_LE(ContractionNorm(kind, contracted), 2);
+      if (distance > 1000) continue;  // floats near 2 do not tell such distances apart
+      const Vec3 back = Uncontract(kind, contracted);
+      for (int axis = 0; axis < 3; ++axis)
+        EXPECT_NEAR(back[axis], p[axis], 1e-4f * distance * distance) << distance;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nerf
