@@ -33,4 +33,19 @@ NERF_HD inline Vec3 Uncontract(Contraction kind, Vec3 q) {
   return q * (1 / ((2 - norm) * norm));
 }
 
+// Gradient by p from that by Contract(kind, p): the transposed Jacobian times it. With s(n) = (2 -
+// 1 / n) / n, where n = |p| > 1, that is s grad + s' (p . grad) d n / d p.
+NERF_HD inline Vec3 ContractionBackward(Contraction kind, Vec3 p, Vec3 grad) {
+  const float n = ContractionNorm(kind, p);
+  if (!(n > 1)) return grad;
+  const float s = (2 - 1 / n) / n, slope = 2 * (1 / n - 1) / (n * n);
+  Vec3 grad_norm = p * (1 / n);  // of kL2
+  if (kind == Contraction::kLinf) {
+    const int axis = std::abs(p.x) == n ? 0 : std::abs(p.y) == n ? 1 : 2;
+    grad_norm = {};
+    grad_norm[axis] = p[axis] < 0 ? -1.0f : 1.0f;
+  }
+  return grad * s + grad_norm * (slope * Dot(p, grad));
+}
+
 }  // namespace nerf

@@ -29,7 +29,8 @@ enum class RandomUse : uint32_t {
   kRayJitter = 1,
   kGridCell = 2,
   kInit = 3,
-  kTest = 4
+  kTest = 4,
+  kDepthPoint = 5
 };
 
 // Four random words, a pure function of the arguments.

@@ -187,6 +187,7 @@ class ModelReader {
           !cursor.Skip(n_points, 3 * 8)) {
         return CutOff(cursor, number);
       }
+      image.id = id;
       image.field = absl::StrCat("image ", id);
       AddImage(std::move(image));
     }
@@ -301,6 +302,7 @@ class ModelReader {
     if (!is_good) {
       return Problem(field, "must be IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME");
     }
+    image.id = id;
     image.name = std::string(rest);
     AddImage(std::move(image));
   }

@@ -29,6 +29,7 @@ struct ColmapCamera {
 struct ColmapImage {
   double rotation[4];  // w, x, y, z of world-to-camera
   double translation[3];
+  uint32_t id = 0;
   uint32_t camera_id = 0;
   std::string name;
   std::string field;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -143,8 +144,9 @@ void ReadPoints(const SceneFolder& folder, const std::string& file, bool is_bina
     return;
   }
   listed->files.push_back(file);
-  for (const ColmapPoint& point : *points) {
-    listed->points.push_back({point.position, static_cast<uint32_t>(point.images.size())});
+  for (ColmapPoint& point : *points) {
+    const auto n_views = static_cast<uint32_t>(point.images.size());
+    listed->points.push_back({point.position, n_views, std::move(point.images)});
   }
 }
 
@@ -179,6 +181,7 @@ ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* pro
     ListedView view;
     view.list_file = images_file;
     view.field = image.field;
+    view.id = image.id;
     const auto camera = model.cameras.find(image.camera_id);
     if (camera == model.cameras.end()) {
       AddProblem(problems, images_file, image.field,

@@ -46,6 +46,7 @@ struct ListedView {
   std::string field;      // "frames[3]", "line 12", "image 7"
   std::string mask_file;  // as `file`; empty: none is named
   Pose pose;              // own frame
+  uint32_t id = 0;        // in a COLMAP model
   float time = 0;         // as Camera has it
   Intrinsics intrinsics;
   ViewSplit split = ViewSplit::kUndecided;
@@ -54,7 +55,8 @@ struct ListedView {
 // A point of the scene that photographs show, in the own frame.
 struct ScenePoint {
   Vec3d position = {0, 0, 0};
-  uint32_t n_views = 0;  // that show it
+  uint32_t n_views = 0;          // that show it
+  std::vector<uint32_t> images;  // their ids (ListedView::id), where the data set has any
 };
 
 // The result of a data set reader.

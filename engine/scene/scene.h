@@ -47,6 +47,12 @@ struct SceneGeometry {
   bool operator==(const SceneGeometry&) const = default;
 };
 
+// A point of the scene's surface that a training view shows, training frame.
+struct SeenPoint {
+  int32_t view = 0;  // index in Scene::train
+  Vec3 position;
+};
+
 // A posed data set, decoded. Views are sorted by file name.
 struct Scene {
   SceneGeometry geometry;
@@ -55,6 +61,8 @@ struct Scene {
   bool alpha_is_mask = false;
   std::vector<View> train;
   std::vector<View> test;
+  // Of COLMAP's points; every eighth point is held out, to measure depth at.
+  std::vector<SeenPoint> points, held_out_points;
   std::vector<std::string> warnings;  // shown to the user once
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <semaphore>
 #include <set>
@@ -15,9 +16,9 @@
 #include "engine/scene/image_resize.h"
 #include "engine/scene/listed_views.h"
 #include "engine/scene/llff_reader.h"
-#include "engine/scene/reduce_views.h"
 #include "engine/scene/masks.h"
 #include "engine/scene/placement.h"
+#include "engine/scene/reduce_views.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/transforms_reader.h"
 
@@ -172,10 +173,10 @@ void DescribeList(ListedViews* listed, SceneDescription* description) {
 }
 
 // Makes the cameras of the listed views and adds the views to the description. Views without a
-// header or a valid camera are left out.
+// header or a valid camera are left out. *train_of_id: from ListedView::id to the training view.
 void AddViews(const SceneFolder& folder, const std::vector<ListedView>& views,
               const std::vector<ImageHeader>& headers, const Similarity& placement,
-              SceneDescription* description) {
+              SceneDescription* description, std::map<uint32_t, int32_t>* train_of_id) {
   const bool has_mask_folder = folder.HasFolder("masks");
   std::set<std::string> models, train_files;
   int n_rescaled = 0, n_folded = 0, n_shared = 0;
@@ -199,6 +200,8 @@ void AddViews(const SceneFolder& folder, const std::vector<ListedView>& views,
     description->has_alpha = description->has_alpha || headers[i].n_channels == 4;
     if (view.split == ViewSplit::kTrain) train_files.insert(view.file);
     auto& described = view.split == ViewSplit::kTest ? description->test : description->train;
+    if (view.split != ViewSplit::kTest)
+      train_of_id->emplace(view.id, static_cast<int32_t>(description->train.size()));
     described.push_back({view.file, std::move(mask), *camera, headers[i]});
   }
   description->camera_models.assign(models.begin(), models.end());
@@ -215,6 +218,22 @@ void AddViews(const SceneFolder& folder, const std::vector<ListedView>& views,
   }
   if (n_shared > 0) {
     description->warnings.push_back(absl::StrCat(n_shared, " test views are training views, too"));
+  }
+}
+
+// Adds what training views show of the points, every eighth one as held out.
+void AddPoints(const std::vector<ScenePoint>& points, const Similarity& placement,
+               const std::map<uint32_t, int32_t>& train_of_id, SceneDescription* description) {
+  constexpr size_t kHeldOut = 8;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const Vec3d place = placement.ApplyToPoint(points[i].position);
+    const Vec3 position{static_cast<float>(place[0]), static_cast<float>(place[1]),
+                        static_cast<float>(place[2])};
+    auto& seen = i % kHeldOut == 0 ? description->held_out_points : description->points;
+    for (const uint32_t image : points[i].images) {
+      const auto view = train_of_id.find(image);
+      if (view != train_of_id.end()) seen.push_back({view->second, position});
+    }
   }
 }
 
@@ -253,7 +272,9 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   if (ShareOnePosition(listed->views)) {
     description.warnings.push_back("all cameras have the same position: depth cannot be learned");
   }
-  AddViews(*folder, listed->views, headers, placement, &description);
+  std::map<uint32_t, int32_t> train_of_id;
+  AddViews(*folder, listed->views, headers, placement, &description, &train_of_id);
+  AddPoints(listed->points, placement, train_of_id, &description);
   SettleAlpha(options, &description);
   if (problems->empty() && description.train.empty()) {
     AddProblem(problems, listed->source, "", "no training view is left");
@@ -414,6 +435,8 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   scene.geometry = description.geometry;
   scene.has_alpha = description.has_alpha;
   scene.alpha_is_mask = description.alpha_is_mask;
+  scene.points = std::move(description.points);
+  scene.held_out_points = std::move(description.held_out_points);
   scene.warnings = description.warnings;
   const auto fill = [&](const std::vector<ViewDescription>& descriptions,
                         std::vector<View>* views) {

@@ -54,6 +54,7 @@ struct SceneDescription {
   bool alpha_is_mask = false;          // Scene::alpha_is_mask
   std::vector<ViewDescription> train;  // sorted by file name
   std::vector<ViewDescription> test;
+  std::vector<SeenPoint> points, held_out_points;  // as in Scene
   std::string source;  // the files that list the views: "transforms.json", "sparse/0 (binary)"
   std::vector<std::string> list_files;  // those files, each by its path in the folder
   std::string split;  // how the test views were chosen: "transforms_test.json", "every 8th image"

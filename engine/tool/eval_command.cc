@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "engine/protocol/json.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
+#include "engine/scene/pose.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
@@ -18,6 +20,7 @@
 #include "engine/tool/signal_watcher.h"
 #include "engine/tool/training_session.h"
 #include "engine/tool/view_progress.h"
+#include "engine/train/camera_alignment.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/memory_estimate.h"
 #include "fmt/format.h"
@@ -28,13 +31,23 @@ namespace {
 struct EvalFlags {
   std::string model, dataset, split = "test", background, images, device = "cpu";
   int threads = 0, test_every = 8;
-  bool has_test_every = false, json = false, full_size = false;
+  bool has_test_every = false, align = false, json = false, full_size = false;
 };
 
 // Moves views into the model's training frame: the data set's placement may have changed since.
 void MoveToFrame(const SceneFrame& from, const SceneFrame& to, std::vector<View>* views) {
   if (from == to) return;
   for (View& view : *views) view.camera = ToTrainingFrame(ToOwnFrame(view.camera, from), to);
+}
+
+void MovePoints(const SceneFrame& from, const SceneFrame& to, std::vector<SeenPoint>* points) {
+  if (from == to) return;
+  const Similarity move = Compose(FromSceneFrame(to), Inverse(FromSceneFrame(from)));
+  for (SeenPoint& point : *points) {
+    const Vec3d place = move.ApplyToPoint({point.position.x, point.position.y, point.position.z});
+    point.position = {static_cast<float>(place[0]), static_cast<float>(place[1]),
+                      static_cast<float>(place[2])};
+  }
 }
 
 absl::Status WriteNamedImage(const std::string& folder, const View& view, const ImageU8& image) {
@@ -45,12 +58,15 @@ absl::Status WriteNamedImage(const std::string& folder, const View& view, const 
   return WritePng(folder + "/" + name + ".png", image);
 }
 
-void PrintResult(const EvaluationResult& result, Background background, const std::string& split,
-                 bool json) {
+// depth_error: median at COLMAP's points that training held out; NaN without points.
+void PrintResult(const EvaluationResult& result, double depth_error, Background background,
+                 const std::string& split, bool json) {
   if (!json) {
     for (const ImageScore& image : result.images) {
       fmt::print("{:6.2f} dB  {:.4f}  {}\n", image.psnr, image.ssim, image.file);
     }
+    if (!std::isnan(depth_error))
+      fmt::print("depth error {:.2f}% (median at the points held out)\n", 100 * depth_error);
     fmt::print("SSIM {:.4f}\nPSNR {:.2f} dB ({} background, {})\n", result.ssim, result.psnr,
                BackgroundName(background), Counted(result.images.size(), split + " view"));
     return;
@@ -61,6 +77,7 @@ void PrintResult(const EvaluationResult& result, Background background, const st
   line["ssim"] = JsonNumber(result.ssim);
   line["images"] = result.images.size();
   line["background"] = BackgroundName(background);
+  line["depth_error"] = JsonNumber(depth_error);
   line["seconds_per_image"] = JsonNumber(result.seconds_per_image);
   JsonObject per_image = JsonObject::array();
   for (const ImageScore& image : result.images) {
@@ -114,7 +131,9 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
     return absl::InvalidArgumentError(
         fmt::format("{} has no {} views", flags.dataset, flags.split));
   }
-  MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &views);
+  MovePoints(scene.geometry.frame, model.state.geometry.frame, &scene.held_out_points);
+  MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.train);
+  MoveToFrame(scene.geometry.frame, model.state.geometry.frame, &scene.test);
 
   EvaluationOptions options;
   options.alpha_is_mask = scene.alpha_is_mask;
@@ -126,6 +145,13 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
     NERF_RETURN_IF_ERROR(CreateFolder(flags.images));
   }
   if (!flags.json) SayReduction(flags, scene_options, views);
+  if (flags.align) {
+    const float distance = model.state.geometry.median_distance;
+    for (View& view : views) {
+      NERF_ASSIGN_OR_RETURN(view.camera,
+                            AlignedCamera(model.renderer.get(), view, distance, options, stop));
+    }
+  }
   std::optional<ViewProgress> progress;
   const ProgressStyle style = ConsoleStyle(flags.json);
   progress.emplace("evaluating", &clock, style, views.size(), ConsoleStream(style));
@@ -138,7 +164,10 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
       EvaluateViews(model.renderer.get(), views, options, &pool, clock, stop);
   progress.reset();
   NERF_RETURN_IF_ERROR(result.status());
-  PrintResult(*result, options.background, flags.split, flags.json);
+  NERF_ASSIGN_OR_RETURN(
+      const double depth_error,
+      MedianDepthError(model.renderer.get(), scene.train, scene.held_out_points, options, stop));
+  PrintResult(*result, depth_error, options.background, flags.split, flags.json);
   return absl::OkStatus();
 }
 
@@ -169,6 +198,9 @@ void AddEvalCommand(CLI::App* app, CommandBody* chosen) {
                          ->add_option("--test-every", flags->test_every,
                                       "default: the one the model was trained with")
                          ->check(CLI::Range(0, 1'000'000));
+  command->add_flag("--align", flags->align,
+                    "first move each camera to where its view agrees best, as after a training "
+                    "with pose_rate");
   command->add_option("--images", flags->images, "write the rendered views to this folder");
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));

@@ -1,7 +1,9 @@
 #include "engine/train/evaluation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
@@ -9,6 +11,49 @@
 #include "engine/train/image_metrics.h"
 
 namespace nerf {
+
+namespace {
+
+// A picture of one pixel, whose ray goes from `position` to `target`.
+Camera PixelTowards(Vec3 position, Vec3 target) {
+  const Vec3 backward = Normalized(position - target);
+  const Vec3 side = std::abs(backward.x) < 0.7f ? Vec3{1, 0, 0} : Vec3{0, 1, 0};
+  const Vec3 right = Normalized(Cross(side, backward)), up = Cross(backward, right);
+  Camera camera;
+  camera.width = camera.height = 1;
+  camera.fl_x = camera.fl_y = 1;
+  camera.cx = camera.cy = 0.5f;
+  for (int row = 0; row < 3; ++row) {
+    camera.camera_to_world.m[row][0] = right[row];
+    camera.camera_to_world.m[row][1] = up[row];
+    camera.camera_to_world.m[row][2] = backward[row];
+    camera.camera_to_world.m[row][3] = position[row];
+  }
+  return camera;
+}
+
+}  // namespace
+
+absl::StatusOr<double> MedianDepthError(SceneRenderer* renderer, std::span<const View> views,
+                                        std::span<const SeenPoint> points,
+                                        const EvaluationOptions& options, std::stop_token stop) {
+  RenderOptions render_options;
+  render_options.min_transmittance = options.min_transmittance;
+  std::vector<double> errors;
+  for (const SeenPoint& point : points) {
+    const Vec3 position = views[point.view].camera.camera_to_world.Column(3);
+    const float distance = Norm(point.position - position);
+    if (!(distance > 0)) continue;
+    ViewPicture picture;
+    if (!renderer->Render(PixelTowards(position, point.position), render_options, stop, &picture))
+      return absl::CancelledError("evaluation was interrupted");
+    errors.push_back(std::abs(double{picture.depths[0]} - distance) / distance);
+  }
+  if (errors.empty()) return std::nan("");
+  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+  std::nth_element(errors.begin(), middle, errors.end());
+  return *middle;
+}
 
 absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::span<const View> views,
                                                const EvaluationOptions& options, ThreadPool* pool,

@@ -37,6 +37,13 @@ struct EvaluationOptions {
   std::function<absl::Status(const View&, const ImageU8&)> on_image;
 };
 
+// Median over points of |rendered depth - distance| / distance, each seen from the position of its
+// view. A ray that stops less than a tenth of the light has depth 0. NaN without points. Errors:
+// Cancelled after a stop.
+absl::StatusOr<double> MedianDepthError(SceneRenderer* renderer, std::span<const View> views,
+                                        std::span<const SeenPoint> points,
+                                        const EvaluationOptions& options, std::stop_token stop);
+
 // Renders each view and compares it, rounded to 8 bits, with the view's picture composited on the
 // same background. Requires views. Errors: Cancelled when `stop` was requested before the end;
 // those of on_image.

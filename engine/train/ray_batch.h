@@ -23,7 +23,8 @@ struct RayBatch {
   std::vector<Vec3> targets;      // sRGB, composited on the ray's background
   std::vector<Vec3> backgrounds;  // sRGB
   std::vector<float> weights;     // of rays in the loss; empty: all 1
-  std::vector<int32_t> views;     // training views that the rays are of; empty: not known
+  std::vector<float> depths;   // where rays meet a surface, along them; 0: not known; may be empty
+  std::vector<int32_t> views;  // training views that the rays are of; empty: not known
 };
 
 }  // namespace nerf

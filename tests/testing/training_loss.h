@@ -8,6 +8,7 @@
 #include "engine/field/occupancy_grid.h"
 #include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/render/renderer.h"
 #include "engine/train/ray_batch.h"
@@ -93,6 +94,14 @@ inline StepResult TrainingLoss(const TrainConfig& config, const NgpNetwork& netw
     }
     result.loss += batch.distortion *
                    Distortion(composite.weights, places, batch.step_scale / 512.0) / batch.n_rays;
+    if (!batch.depths.empty() && batch.depths[r] > 0) {
+      double near = 0;
+      for (int i = 0; i < n; ++i) {
+        const double away = std::abs(t_middles[i] - double{batch.depths[r]});
+        near += composite.weights[i] * std::max(0.0, 1 - away / (0.1 * batch.depths[r]));
+      }
+      result.loss += Ngp(config).depth_weight * (1 - near) / batch.n_rays;
+    }
     result.n_marched += n;
   }
   return result;

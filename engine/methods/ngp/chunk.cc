@@ -9,6 +9,7 @@
 #include "engine/kernels/color_loss.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
+#include "engine/kernels/hash_position_gradient.h"
 #include "engine/kernels/spherical_harmonics.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/train/schedule.h"
@@ -30,6 +31,11 @@ void Grow(Buffer<T>* buffer, size_t old_size, size_t new_size) {
 // What the distortion of a ray counts in the scaled loss of the batch, the mean over its rays.
 float DistortionScale(const ChunkInput& input) {
   return input.batch->distortion * input.config->loss_scale / input.batch->n_rays;
+}
+
+// What a ray's depth counts in the scaled loss of the batch.
+float DepthScale(const ChunkInput& input) {
+  return Ngp(*input.config).depth_weight * input.config->loss_scale / input.batch->n_rays;
 }
 
 const uint32_t* TransposedPairs(const ChunkInput& input, int offset, int column = 0) {
@@ -117,12 +123,14 @@ void NgpChunk::Run(const ChunkInput& input, const RaysInFlight& in_flight, int b
   harmonics_.resize(size_t{kDirectionWidth} * n_rays);
   direction_terms_.resize(size_t{kHiddenWidth} * n_rays);
   n_rows_ = 0;
+  first_ray_ = begin;
   for (int r = 0; r < n_rays; ++r) {
     RayState& ray = rays_[r];
     ray.transmittance = 1;
     ray.done = false;
     ray.color = {};
     ray.distortion = ray.before = {};
+    ray.near_depth = 0;
     kernels::SphericalHarmonics4(batch.rays[begin + r].direction,
                                  harmonics_.data() + size_t{kDirectionWidth} * r);
   }
@@ -284,6 +292,7 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
     const float* color = colors_.data() + size_t{kColorWidth} * row;
     ray.color = ray.color + Vec3{color[0], color[1], color[2]} * weights_[row];
     if (row < first_background_) ray.distortion.Add(weights_[row], normalized_t_[row], length);
+    if (!batch.depths.empty()) ray.near_depth += weights_[row] * DepthAttraction(input, row);
   }
   const kernels::LossShape loss_shape = LossShapeOf(*input.config);
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
@@ -303,10 +312,14 @@ void NgpChunk::CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* 
       const kernels::ChannelLoss loss = kernels::LossOfResidual(loss_shape, residual);
       gradient[channel] = scale * weight * loss.derivative;
       output->loss += weight * loss.value / 3.0;
-      output->squared_error += static_cast<double>(residual) * residual / 3.0;
+      output->squared_error += static_cast<double>(weight) * residual * residual / 3.0;
     }
     output->loss += static_cast<double>(input.batch->distortion) * ray.distortion.value;
     ray.behind = Dot(gradient, color) + 2 * DistortionScale(input) * ray.distortion.value;
+    if (!batch.depths.empty() && batch.depths[begin + r] > 0) {
+      output->loss += Ngp(*input.config).depth_weight * (1.0 - ray.near_depth);
+      ray.behind -= DepthScale(input) * ray.near_depth;
+    }
     ray.grad_color = gradient * gain;
     if (has_gain) input.grad_log_gains[begin + r] = gradient * scene_color;
   }
@@ -329,6 +342,8 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
                                                          normalized_t, length);
       ray.before.Add(weight, normalized_t, length);
     }
+    if (!input.batch->depths.empty())
+      grad_weight -= DepthScale(input) * DepthAttraction(input, row);
     const float grad_sigma = kernels::CompositeBackwardStep(
         grad_weight, alphas_[row], weight, deltas_[row], &ray.transmittance, &ray.behind);
     std::fill_n(output, kColorWidth, 0.0f);
@@ -341,6 +356,18 @@ void NgpChunk::CompositeBackward(const ChunkInput& input) {
     grad_geometry_[size_t{kGeometryWidth} * row] = grad_sigma * sigmas_[row];
   }
   ScaleNearGradients(input);
+}
+
+// How near a row lies to the surface that its ray is known to meet: 1 there, falling on a line to 0
+// at a tenth of the distance. The loss of the ray is 1 minus the sum of this by weights: all light
+// should end there. Being linear in the weights it leaves rays alone whose light ends elsewhere.
+float NgpChunk::DepthAttraction(const ChunkInput& input, int row) const {
+  constexpr float kReach = 0.1f;  // of the distance
+  if (row >= first_background_) return 0;
+  const float depth = input.batch->depths[first_ray_ + ray_of_[row]];
+  if (depth <= 0) return 0;
+  const float t = input.scene_steps.FromSteps(normalized_t_[row] / kernels::kDistortionPerStep);
+  return std::max(0.0f, 1 - std::abs(t - depth) / (kReach * depth));
 }
 
 // Space near a camera is in the view of few others and has many samples per volume, so gradients
@@ -417,6 +444,28 @@ void NgpChunk::BackwardLayer(const ChunkInput& input, NgpLayerIndex index, int n
                                     .grad_input_stride = layer.n_in});
 }
 
+// Adds a sample's gradient by position to its ray, of which it is origin + t direction. The color's
+// dependence on the direction is left out.
+void NgpChunk::BackwardRay(const ChunkInput& input, int row, const float* grad_encoding) {
+  const int ray = first_ray_ + ray_of_[row];
+  if (row >= first_background_ || (ray + input.batch->step) % kPoseRays != 0) return;
+  Vec3 gradient;
+  kernels::cpu::HashPositionGradient(
+      kernels::HashPositionGradientParams<float>{.shape = &input.network.shape,
+                                                 .table = input.network.table,
+                                                 .n = 1,
+                                                 .positions = positions_.data() + row,
+                                                 .grad_features = grad_encoding,
+                                                 .stride = kEncodingWidth,
+                                                 .n_active = input.network.n_active_levels,
+                                                 .grad_positions = &gradient});
+  gradient = PositionGradient(input.network, positions_[row], gradient);
+  const float t = input.scene_steps.FromSteps(normalized_t_[row] / kernels::kDistortionPerStep);
+  RayGradient& sum = input.grad_rays[ray];
+  sum.origin = sum.origin + gradient;
+  sum.direction = sum.direction + gradient * t;
+}
+
 // From the gradients of colors and density exponents to those of weights and encodings. Each
 // buffer of activations becomes the buffer of their gradients, named by the references below.
 void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output) {
@@ -447,6 +496,10 @@ void NgpChunk::BackwardRows(const ChunkInput& input, int begin, int n, LaneOutpu
   const float* const grad_density_hidden = density_hidden;
   BackwardLayer(input, kDensityHidden, n, grad_density_hidden, kNoRelu, encodings, output);
   const float* const grad_encodings = encodings;
+  if (input.grad_rays != nullptr) {
+    for (int i = 0; i < n; ++i)
+      BackwardRay(input, begin + i, grad_encodings + size_t{kEncodingWidth} * i);
+  }
   output->Append(n, positions_.data() + begin, input.network.shape.n_features, grad_encodings);
 }
 

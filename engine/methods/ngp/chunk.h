@@ -8,6 +8,7 @@
 #include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/methods/ngp/network.h"
+#include "engine/methods/ngp/view_poses.h"
 #include "engine/train/ray_batch.h"
 
 namespace nerf {
@@ -15,6 +16,9 @@ namespace nerf {
 // Samples of a ray between two looks at its transmittance; more where a chunk has so few rays that
 // they would make no full batch of kMinRoundRows.
 inline constexpr int kMinRoundSamples = 4, kMinRoundRows = 128;
+// One ray in so many is used to learn poses: the gradient by position costs a tenth of a sample's
+// time.
+inline constexpr int kPoseRays = 4;
 // Rays march so many looks ahead: most are through by then, and the few that are not would march on
 // with most vector lanes empty.
 inline constexpr int kRoundsAhead = 4;
@@ -57,6 +61,9 @@ struct ChunkInput {
   // logarithm of its gain goes, [batch->n_rays]. Else null.
   const Vec3* view_gains = nullptr;
   Vec3* grad_log_gains = nullptr;
+  // Where gradients by rays go, [batch->n_rays], zeros at first; null: poses are not learned. Those
+  // of one ray in kPoseRays are found, which is enough of them.
+  RayGradient* grad_rays = nullptr;
   const RayBatch* batch = nullptr;
 
   int SamplesAhead() const { return kRoundsAhead * round_samples; }
@@ -93,6 +100,7 @@ class NgpChunk {
     Vec3 color;                              // composited so far, without the background
     Vec3 grad_color;                         // of the loss, by `color`
     float behind = 0;                        // see CompositeBackwardStep
+    float near_depth = 0;                    // sum of weights by how near to batch.depths they lie
     kernels::Distortion distortion, before;  // of the whole ray, and of what was walked again
   };
 
@@ -107,10 +115,12 @@ class NgpChunk {
   void ForwardColor(const ChunkInput& input);
   void CompositeAndLoss(const ChunkInput& input, int begin, LaneOutput* output);
   void CompositeBackward(const ChunkInput& input);
+  float DepthAttraction(const ChunkInput& input, int row) const;
   void ScaleNearGradients(const ChunkInput& input);
   void BackwardColorInput(const ChunkInput& input, int begin, int n, LaneOutput* output);
   void BackwardLayer(const ChunkInput& input, NgpLayerIndex layer, int n, const float* grad_outputs,
                      bool inputs_are_relu, float* inputs, LaneOutput* output);
+  void BackwardRay(const ChunkInput& input, int row, const float* grad_encoding);
   void BackwardRows(const ChunkInput& input, int begin, int n, LaneOutput* output);
 
   std::vector<RayState> rays_;
@@ -119,6 +129,7 @@ class NgpChunk {
   std::vector<int> slots_;                          // of rays in the wave that they marched in
   RayWave wave_;                                    // of rays that march on
   std::vector<float> harmonics_, direction_terms_;  // of rays, see NgpDirectionTerms
+  int first_ray_ = 0;                               // of the chunk, in the batch
   int n_rows_ = 0;                                  // samples kept so far
   int first_background_ = 0;                        // rows from here on are backgrounds of rays
   int capacity_ = 0;                                // rows that the buffers hold

@@ -7,11 +7,13 @@
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/methods/ngp/chunk.h"
+#include "engine/methods/ngp/depth_rays.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/rank_exchange.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp/view_exposures.h"
+#include "engine/methods/ngp/view_poses.h"
 #include "engine/train/gradient_lanes.h"
 #include "engine/train/ray_step.h"
 #include "engine/train/schedule.h"
@@ -28,20 +30,26 @@ constexpr int kChunkSamples =
 class NgpCpuStep : public RayStep {
  public:
   NgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry, std::span<const View> views,
-             ThreadPool* pool, Group* group)
+             std::span<const SeenPoint> points, ThreadPool* pool, Group* group)
       : RayStep(config, geometry, views, pool),
         config_(config),
         pool_(pool),
         state_(config, geometry),
         exchange_(group, state_.parameters.shape()),
+        poses_(Ngp(config).pose_rate > 0 ? static_cast<int>(views.size()) : 0,
+               geometry.box.Size().x / 2),
         exposures_(Ngp(config).exposure_rate > 0 ? static_cast<int>(views.size()) : 0),
         chunks_(pool->n_threads()),
         changed_lines_(exchange_.levels().size()) {
+    if (Ngp(config).depth_weight > 0) points_ = points;
+    for (const View& view : views)
+      camera_positions_.push_back(view.camera.camera_to_world.Column(3));
     for (int thread = 0; thread < pool->n_threads(); ++thread)
       level_gradients_.emplace_back(state_.parameters.shape());
   }
 
   StepResult RunRays(const RayBatch& batch) override;
+  StepResult RunAllRays(const RayBatch& batch);
   IndexRange OwnPixels(int n_pixels, double fraction) const override;
   void MeasureCosts() override { measuring_ = true; }
   RankCosts CostsOf(int n_ranks) const override;
@@ -50,13 +58,17 @@ class NgpCpuStep : public RayStep {
     state_.Save(file);
     ray_count().Save(file);
     exposures_.Save(file);
+    poses_.Save(file);
   }
   absl::Status Load(const TensorFile& file) override {
     NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
     ViewExposures exposures = exposures_;
     NERF_RETURN_IF_ERROR(exposures.Load(file));
+    ViewPoses poses = poses_;
+    NERF_RETURN_IF_ERROR(poses.Load(file));
     NERF_RETURN_IF_ERROR(state_.Load(file));
     exposures_ = std::move(exposures);
+    poses_ = std::move(poses);
     ray_count().Restore(rays);
     grid_changed_ = true;
     return absl::OkStatus();
@@ -73,6 +85,14 @@ class NgpCpuStep : public RayStep {
     state_.occupancy.Reopen();
   }
 
+ protected:
+  void MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
+                std::vector<float>* jitters) const override {
+    RayStep::MakeRays(batch, rays, jitters);
+    if (poses_.empty()) return;
+    for (size_t i = 0; i < rays->size(); ++i) poses_.Apply(batch.pixels[i].view, &(*rays)[i]);
+  }
+
  private:
   void RunChunks(const RayBatch& batch);
   void UpdateParameters(const RayBatch& batch);
@@ -84,8 +104,13 @@ class NgpCpuStep : public RayStep {
   ThreadPool* const pool_;
   NgpState state_;
   NgpRankExchange exchange_;
+  ViewPoses poses_;
+  std::vector<RayGradient> grad_rays_;
   ViewExposures exposures_;
-  std::vector<Vec3> grad_log_gains_;             // of rays
+  std::vector<Vec3> grad_log_gains_;   // of rays
+  std::span<const SeenPoint> points_;  // none where depth is not learned
+  std::vector<Vec3> camera_positions_;
+  RayBatch with_depth_;                          // kept for its memory
   std::vector<uint8_t> empty_distances_;         // of the grid's blocks
   bool grid_changed_ = true;                     // since they were found
   std::vector<RaysInFlight> in_flight_;          // as many as the largest step had groups
@@ -131,6 +156,16 @@ void ListTouched(const Buffer<uint8_t>& touched, std::vector<uint32_t>* lines) {
 }
 
 StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
+  if (points_.empty()) return RunAllRays(batch);
+  with_depth_ = batch;
+  AppendDepthRays(points_, camera_positions_, state_.geometry.near, config_.seed, &with_depth_);
+  StepResult result = RunAllRays(with_depth_);
+  // Whoever chooses the number of rays counts those of pixels.
+  result.n_rays = batch.n_rays;
+  return result;
+}
+
+StepResult NgpCpuStep::RunAllRays(const RayBatch& batch) {
   const SteadyTime begin = clock_.Now();
   if (state_.occupancy.IsDue(batch.step)) {
     state_.occupancy.Update(ProbedDensity(Network(batch)), batch.step, pool_, exchange_.group());
@@ -168,6 +203,11 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
     grad_log_gains_.resize(batch.n_rays);
     input.view_gains = exposures_.gains();
     input.grad_log_gains = grad_log_gains_.data();
+  }
+  if (!poses_.empty()) {
+    NERF_CHECK(batch.views.size() == static_cast<size_t>(batch.n_rays));
+    grad_rays_.assign(batch.n_rays, RayGradient());
+    input.grad_rays = grad_rays_.data();
   }
   const ChunkDivision division(batch.n_rays, batch.target_samples);
   const int rays_per_chunk = division.rays_per_chunk;
@@ -209,6 +249,10 @@ NgpNetwork NgpCpuStep::Network(const RayBatch& batch) const {
 
 void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   const int t = static_cast<int>(++state_.n_updates);
+  if (!poses_.empty()) {
+    const float rate = batch.learning_rate * Ngp(config_).pose_rate;
+    poses_.Update(state_.parameters.TableAdam(rate, t), batch.views, batch.rays, grad_rays_);
+  }
   if (!exposures_.empty()) {
     const float rate = batch.learning_rate * Ngp(config_).exposure_rate;
     exposures_.Update(state_.parameters.TableAdam(rate, t), batch.views, grad_log_gains_);
@@ -289,9 +333,9 @@ IndexRange NgpCpuStep::OwnPixels(int n_pixels, double fraction) const {
 }  // namespace
 
 std::unique_ptr<RayStep> NewNgpCpuStep(const TrainConfig& config, const SceneGeometry& geometry,
-                                       ThreadPool* pool, std::span<const View> views,
-                                       Group* group) {
-  return std::make_unique<NgpCpuStep>(config, geometry, views, pool, group);
+                                       ThreadPool* pool, std::span<const View> views, Group* group,
+                                       std::span<const SeenPoint> points) {
+  return std::make_unique<NgpCpuStep>(config, geometry, views, points, pool, group);
 }
 
 }  // namespace nerf

@@ -76,6 +76,17 @@ void ToEncodedCube(const NgpNetwork& network, int n, const Vec3* positions, Vec3
   }
 }
 
+Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit) {
+  if (network.contraction == Contraction::kNone) {
+    const Vec3 size = network.box.Size();
+    return {grad_unit.x / size.x, grad_unit.y / size.y, grad_unit.z / size.z};
+  }
+  const Vec3 contracted = (unit - Vec3{0.5f, 0.5f, 0.5f}) * 4;
+  return ContractionBackward(network.contraction, Uncontract(network.contraction, contracted),
+                             grad_unit * 0.25f) *
+         (2 / network.inner_box.Size().x);
+}
+
 Vec3 EncodedHorizon(const NgpNetwork& network, Vec3 direction) {
   const float norm = ContractionNorm(network.contraction, direction);
   return direction * (0.5f / norm) + Vec3{0.5f, 0.5f, 0.5f};

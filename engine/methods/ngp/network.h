@@ -49,6 +49,13 @@ void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);
 // [n]. `unit` may be `positions`.
 void ToEncodedCube(const NgpNetwork& network, int n, const Vec3* positions, Vec3* unit);
 
+// Gradient by a position of the training frame from that by where it is encoded. It leaves out that
+// density_scales change along with the position.
+Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit);
+
+// Gradient by a position of the training frame from that by where it is encoded.
+Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit);
+
 // Where the network encodes what lies infinitely far away in a direction: on the border of the unit
 // cube, or with Contraction::kL2 of the ball in it. direction is not zero.
 Vec3 EncodedHorizon(const NgpNetwork& network, Vec3 direction);

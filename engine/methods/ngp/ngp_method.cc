@@ -8,6 +8,7 @@
 #include "engine/kernels/cuda/device.h"
 #include "engine/methods/ngp/bench.h"
 #include "engine/methods/ngp/cuda_render_device.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/memory_estimate.h"
@@ -72,10 +73,26 @@ class NgpMethodImpl final : public Method {
 
   absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
     if (request.cuda_device.has_value()) return NewCudaStep(request);
+    if (Ngp(request.config).depth_weight > 0 && request.scene.points.empty()) {
+      return WithReason(
+          absl::InvalidArgumentError(
+              "settings.depth_weight: the data set has no points; COLMAP models have, "
+              "in points3D"),
+          reason::kFieldInvalid);
+    }
     return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train,
-                         request.group);
+                         request.group, request.scene.points);
   }
-  absl::Status CheckRanks(const TrainConfig& config) const override { return absl::OkStatus(); }
+  absl::Status CheckRanks(const TrainConfig& config) const override {
+    const NgpSettings& settings = Ngp(config);
+    const char* const setting = settings.exposure_rate > 0  ? "exposure_rate"
+                                : settings.pose_rate > 0    ? "pose_rate"
+                                : settings.depth_weight > 0 ? "depth_weight"
+                                                            : nullptr;
+    if (setting == nullptr) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));
+  }
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {

@@ -32,5 +32,22 @@ TEST(ContractionTest, AllOfSpaceLiesBelowTwoAndComesBack) {
   }
 }
 
+TEST(ContractionTest, BackwardAgreesWithCentralDifferences) {
+  const Vec3 grad{0.7f, -0.3f, 0.5f};
+  for (const Contraction kind : {Contraction::kLinf, Contraction::kL2}) {
+    for (const Vec3 p : {Vec3{0.3f, -0.2f, 0.1f}, Vec3{0.4f, -2.5f, 1.1f}, Vec3{3, 1, -0.5f}}) {
+      const Vec3 found = ContractionBackward(kind, p, grad);
+      for (int axis = 0; axis < 3; ++axis) {
+        constexpr float kStep = 1e-2f;
+        Vec3 low = p, high = p;
+        low[axis] -= kStep;
+        high[axis] += kStep;
+        const float slope = Dot(Contract(kind, high) - Contract(kind, low), grad) / (2 * kStep);
+        EXPECT_NEAR(found[axis], slope, 1e-4f) << axis;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nerf

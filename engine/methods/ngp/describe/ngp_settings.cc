@@ -100,6 +100,11 @@ std::vector<Setting> FusedOnly() {
                   "its distance in norm linf or l2; none: the boxes are all there is",
                   &ContractionText, &ParseContraction)
           .On(kOnCpu),
+      SettingOf<&S::depth_weight>(
+          "depth_weight", 0, 100,
+          "weight in the loss of how much light ends away from COLMAP's points on rays to them; "
+          "0: they are not used")
+          .On(kOnCpu),
       SettingOf<&S::exposure_rate>(
           "exposure_rate", 0, 100,
           "learning rate of a brightness and tint of each picture over that of the hash table; "
@@ -109,6 +114,11 @@ std::vector<Setting> FusedOnly() {
           "near_gradients", 0, 1e6,
           "gradients of samples nearer to the camera than this are scaled by the square of their "
           "share of it, in training units: less fog in front of cameras; 0: none")
+          .On(kOnCpu),
+      SettingOf<&S::pose_rate>(
+          "pose_rate", 0, 100,
+          "learning rate of corrections of the pictures' poses over that of the hash table, in "
+          "radians and half sides of the level-0 box; 0: poses are as given")
           .On(kOnCpu),
       SettingOf<&S::learned_background>(
           "learned_background", 0, 1,

@@ -1,11 +1,13 @@
 #include <cmath>
 
 #include "engine/methods/ngp/chunk.h"
+#include "engine/methods/ngp/depth_rays.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp/view_exposures.h"
+#include "engine/methods/ngp/view_poses.h"
 #include "engine/render/renderer.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -33,12 +35,14 @@ struct Case {
   Contraction contraction = Contraction::kNone;
   bool learned_background = false;
   float exposure_rate = 0;
+  float depth_weight = 0;
 
   TrainConfig Config() const {
     TrainConfig config = SmoothConfig(loss, n_features);
     Ngp(config).contraction = contraction;
     Ngp(config).learned_background = learned_background;
     Ngp(config).exposure_rate = exposure_rate;
+    Ngp(config).depth_weight = depth_weight;
     return config;
   }
 };
@@ -49,8 +53,11 @@ const std::vector<View>& TinyViews() {
 }
 
 // TinyBatch with rays of TinyViews, and a state with a tensor of random exposures of them.
+// Half of the rays have a depth, near the middle of the box.
 RayBatch OfViews(RayBatch batch) {
   for (int r = 0; r < batch.n_rays; ++r) batch.views.push_back(r % 3);
+  for (int r = 0; r < batch.n_rays; ++r)
+    batch.depths.push_back(r % 2 == 0 ? 0 : 2.2f + 0.01f * static_cast<float>(r % 50));
   return batch;
 }
 TensorFile LivelyViewState(const TrainingStep& step) {
@@ -70,7 +77,9 @@ INSTANTIATE_TEST_SUITE_P(Losses, FusedGradientTest,
                                          Case{Loss::kMse, 3, 4, Contraction::kL2, false},
                                          Case{Loss::kMse, 2, 4, Contraction::kL2, true},
                                          Case{Loss::kMse, 1, 4, Contraction::kNone, false, 1},
-                                         Case{Loss::kHuber, 2, 4, Contraction::kLinf, true, 1}));
+                                         Case{Loss::kHuber, 2, 4, Contraction::kLinf, true, 1},
+                                         Case{Loss::kMse, 1, 4, Contraction::kNone, false, 0, 0.3f},
+                                         Case{Loss::kMse, 2, 4, Contraction::kL2, true, 0, 0.3f}));
 
 // Of one step of all of a batch's rays.
 void ExpectLossOfTheReference(const TrainConfig& config, const SceneGeometry& geometry,
@@ -224,6 +233,8 @@ TrainConfig CaptureConfig() {
   Ngp(config).learned_background = true;
   Ngp(config).exposure_rate = 0.3f;
   Ngp(config).near_gradients = 1;
+  Ngp(config).depth_weight = 0.1f;
+  Ngp(config).pose_rate = 0.1f;
   return config;
 }
 
@@ -490,6 +501,92 @@ TEST(ViewExposuresTest, TheMeanOfTheLogarithmsStaysZero) {
     EXPECT_NEAR(a[channel] * b[channel], 1, 1e-5f) << channel;
   EXPECT_GT(a.y, 1) << "the other picture's gradient is larger";
   EXPECT_LT(b.z, 1);
+}
+
+// Rays begin inside of the box, so that their samples' distances do not depend on them. Only one
+// ray in kPoseRays is looked at, and colors do not depend on the direction: that part is left out.
+TEST(NgpCpuStepTest, GradientsOfPosesAgreeWithCentralDifferences) {
+  ThreadPool pool(2);
+  TrainConfig config = SmoothConfig(Loss::kMse);
+  Ngp(config).finest_resolution = 32;
+  Ngp(config).pose_rate = 1;
+  const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool, TinyViews());
+  TensorFile state = LivelyState(*step);
+  Tensor& layer = state.tensors.at("field.color_mlp.0");
+  std::vector<float> weights = ToFloats(layer);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = i % 32 < 16 ? 0 : weights[i];
+  layer = TensorFromFloats(weights.data(), layer.shape, DType::kF32);
+  ASSERT_THAT(step->Load(state), IsOk());
+  RayBatch batch = TinyBatch(96, 0, /*learning_rate=*/0);
+  batch.distortion = 0;
+  for (int r = 0; r < batch.n_rays; ++r) {
+    batch.rays[r].origin = batch.rays[r].origin * 0.2f;
+    batch.views.push_back(r % 3);
+    batch.weights.push_back(r % kPoseRays == 0 ? 1 : 0);
+  }
+  step->RunRays(batch);
+  const std::vector<float> moments = ToFloats(Saved(*step).tensors.at("adam.first.view.poses"));
+  for (int view = 0; view < 3; ++view) {
+    for (int freedom = 0; freedom < 6; ++freedom) {
+      constexpr float kDistance = 1e-4f;
+      const auto loss_at = [&](float distance) {
+        Vec3 axis;
+        axis[freedom % 3] = distance;
+        RayBatch moved = batch;
+        for (int r = view; r < batch.n_rays; r += 3) {
+          Ray& ray = moved.rays[r];
+          if (freedom < 3) ray.direction = ray.direction + Cross(axis, ray.direction);
+          if (freedom >= 3) ray.origin = ray.origin + axis;
+        }
+        EXPECT_THAT(step->Load(state), IsOk());
+        return step->RunRays(moved).loss;
+      };
+      const double slope = (loss_at(kDistance) - loss_at(-kDistance)) / (2 * kDistance);
+      const float gradient = moments[6 * view + freedom] / ((1 - config.beta1) * config.loss_scale);
+      EXPECT_NEAR(gradient, slope, 0.03 * std::abs(slope) + 2e-4) << view << " " << freedom;
+    }
+  }
+}
+
+TEST(ViewPosesTest, AQuarterTurnAndAShiftMoveARay) {
+  ViewPoses poses(2, 2.0f);
+  TensorFile file;
+  poses.Save(&file);
+  const float quarter = std::acos(0.0f);
+  const std::vector<float> values = {0, 0, 0, 0, 0, 0, 0, 0, quarter, 0.5f, 0, -1};
+  file.tensors.at("view.poses") = TensorFromFloats(values.data(), {2, 6}, DType::kF32);
+  ASSERT_THAT(poses.Load(file), IsOk());
+  Ray still{{1, 2, 3}, {1, 0, 0}}, turned = still;
+  poses.Apply(0, &still);
+  EXPECT_EQ(still.direction, (Vec3{1, 0, 0}));
+  EXPECT_EQ(still.origin, (Vec3{1, 2, 3}));
+  poses.Apply(1, &turned);
+  EXPECT_NEAR(turned.direction.x, 0, 1e-6f);
+  EXPECT_NEAR(turned.direction.y, 1, 1e-6f);
+  EXPECT_EQ(turned.origin, (Vec3{2, 2, 1}));
+}
+
+TEST(DepthRaysTest, EveryEighthRayGoesToAPointAndLearnsItsDistanceAlone) {
+  const std::vector<SeenPoint> points = {{0, {0, 0, 0}}, {1, {1, 2, 2}}, {1, {0.01f, 0, 0}}};
+  const std::vector<Vec3> cameras = {{0, 0, 3}, {0, 0, 0}};
+  const RayBatch plain = TinyBatch(160, 5);
+  RayBatch batch = plain;
+  AppendDepthRays(points, cameras, 0.05f, 1, &batch);
+  ASSERT_GT(batch.n_rays, 165);
+  ASSERT_LE(batch.n_rays, 180);
+  EXPECT_EQ(batch.rays.size(), static_cast<size_t>(batch.n_rays));
+  EXPECT_EQ(batch.backgrounds.size(), static_cast<size_t>(batch.n_rays));
+  for (int r = 0; r < batch.n_rays; ++r) {
+    EXPECT_EQ(batch.weights[r], r < 160 ? 1 : 0);
+    if (r < 160) {
+      EXPECT_EQ(batch.depths[r], 0);
+      continue;
+    }
+    EXPECT_EQ(batch.depths[r], 3) << "the third point is nearer than `near`";
+    const Vec3 end = batch.rays[r].origin + batch.rays[r].direction * batch.depths[r];
+    const Vec3 expected = points[batch.views[r]].position;
+    for (int axis = 0; axis < 3; ++axis) EXPECT_NEAR(end[axis], expected[axis], 1e-6f);
+  }
 }
 
 TEST(NgpStateTest, LevelsOfTheEncodingComeInOneAfterAnother) {

@@ -1,0 +1,110 @@
+#include "engine/methods/ngp/view_poses.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kWidth = 6;
+constexpr const char* kNames[] = {"view.poses", "adam.first.view.poses", "adam.second.view.poses"};
+
+}  // namespace
+
+ViewPoses::ViewPoses(int n_views, float length)
+    : length_(length),
+      poses_(kWidth * static_cast<size_t>(n_views)),
+      first_moments_(poses_.size()),
+      second_moments_(poses_.size()),
+      gradients_(poses_.size()),
+      corrections_(static_cast<size_t>(n_views)) {
+  FindCorrections();
+}
+
+// Rotations by Rodrigues' formula.
+void ViewPoses::FindCorrections() {
+  for (size_t view = 0; view < corrections_.size(); ++view) {
+    const float* const pose = poses_.data() + kWidth * view;
+    const Vec3 turn{pose[0], pose[1], pose[2]};
+    const float angle = Norm(turn);
+    const float sine = angle > 1e-6f ? std::sin(angle) / angle : 1.0f;
+    const float versine = angle > 1e-6f ? (1 - std::cos(angle)) / (angle * angle) : 0.5f;
+    const Vec3 skew[3] = {{0, -turn.z, turn.y}, {turn.z, 0, -turn.x}, {-turn.y, turn.x, 0}};
+    for (int row = 0; row < 3; ++row) {
+      Vec3& out = corrections_[view].rows[row];
+      for (int column = 0; column < 3; ++column) {
+        // The square of the skew matrix is w w^T - |w|^2 I.
+        const float square = turn[row] * turn[column] - (row == column ? angle * angle : 0.0f);
+        out[column] = (row == column ? 1.0f : 0.0f) + sine * skew[row][column] + versine * square;
+      }
+    }
+    corrections_[view].shift = Vec3{pose[3], pose[4], pose[5]} * length_;
+  }
+}
+
+void ViewPoses::Apply(int view, Ray* ray) const {
+  const Correction& correction = corrections_[view];
+  ray->origin = ray->origin + correction.shift;
+  ray->direction = {Dot(correction.rows[0], ray->direction),
+                    Dot(correction.rows[1], ray->direction),
+                    Dot(correction.rows[2], ray->direction)};
+}
+
+void ViewPoses::Update(const kernels::AdamSettings& settings, std::span<const int32_t> views,
+                       std::span<const Ray> rays, std::span<const RayGradient> gradients) {
+  NERF_CHECK(views.size() == rays.size() && views.size() == gradients.size());
+  if (empty()) return;
+  std::fill(gradients_.begin(), gradients_.end(), 0.0f);
+  for (size_t r = 0; r < views.size(); ++r) {
+    // A small turn w moves the direction by w x d.
+    const Vec3 turn = Cross(rays[r].direction, gradients[r].direction);
+    const Vec3 shift = gradients[r].origin * length_;
+    float* const gradient = gradients_.data() + kWidth * static_cast<size_t>(views[r]);
+    for (int axis = 0; axis < 3; ++axis) {
+      gradient[axis] += turn[axis];
+      gradient[3 + axis] += shift[axis];
+    }
+  }
+  kernels::cpu::AdamDense({.settings = settings,
+                           .n = static_cast<int64_t>(poses_.size()),
+                           .parameters = poses_.data(),
+                           .first_moments = first_moments_.data(),
+                           .second_moments = second_moments_.data(),
+                           .gradients = gradients_.data()});
+  FindCorrections();
+}
+
+void ViewPoses::Save(TensorFile* file) const {
+  if (empty()) return;
+  const std::vector<float>* const values[] = {&poses_, &first_moments_, &second_moments_};
+  for (int i = 0; i < 3; ++i) {
+    file->tensors[kNames[i]] = TensorFromFloats(
+        values[i]->data(), {static_cast<uint32_t>(corrections_.size()), kWidth}, DType::kF32);
+  }
+}
+
+absl::Status ViewPoses::Load(const TensorFile& file) {
+  if (empty()) return absl::OkStatus();
+  const std::vector<uint32_t> shape = {static_cast<uint32_t>(corrections_.size()), kWidth};
+  std::vector<float> held[3];
+  for (int i = 0; i < 3; ++i) {
+    const auto found = file.tensors.find(kNames[i]);
+    if (found == file.tensors.end() || found->second.dtype != DType::kF32 ||
+        found->second.shape != shape) {
+      return absl::InvalidArgumentError(
+          fmt::format("tensor {} is missing or not of {} views", kNames[i], corrections_.size()));
+    }
+    held[i] = ToFloats(found->second);
+  }
+  poses_ = std::move(held[0]);
+  first_moments_ = std::move(held[1]);
+  second_moments_ = std::move(held[2]);
+  FindCorrections();
+  return absl::OkStatus();
+}
+
+}  // namespace nerf

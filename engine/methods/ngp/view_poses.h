@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/base/ray.h"
+#include "engine/base/vec3.h"
+#include "engine/kernels/adam.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// Gradient of the loss by a ray.
+struct RayGradient {
+  Vec3 origin, direction;
+};
+
+// Corrections of the training cameras' poses, learned with the field: each view is turned about its
+// camera by a rotation vector and moved. Part of a training's state; models do not hold them. Used
+// from one thread but for Apply.
+class ViewPoses {
+ public:
+  // n_views 0: there are no poses to learn, and nothing is saved. length: training units that a
+  // camera moves by where its parameters say 1, so that turning and moving have one rate.
+  ViewPoses(int n_views, float length);
+
+  bool empty() const { return corrections_.empty(); }
+  // Corrects a ray of a view. Thread-safe between updates.
+  void Apply(int view, Ray* ray) const;
+
+  // Adam on the sum over the rays of each view, in the order of the rays, which are corrected ones.
+  // Shapes: views, rays, gradients [n_rays].
+  void Update(const kernels::AdamSettings& settings, std::span<const int32_t> views,
+              std::span<const Ray> rays, std::span<const RayGradient> gradients);
+
+  // "view.poses" [n_views, 6], rotation vector and shift, with its moments, F32. Errors:
+  // InvalidArgument naming the tensor; nothing is then changed.
+  void Save(TensorFile* file) const;
+  absl::Status Load(const TensorFile& file);
+
+ private:
+  struct Correction {
+    Vec3 rows[3];  // of the rotation
+    Vec3 shift;
+  };
+  void FindCorrections();
+
+  float length_;
+  std::vector<float> poses_, first_moments_, second_moments_, gradients_;  // [n_views, 6]
+  std::vector<Correction> corrections_;
+};
+
+}  // namespace nerf
