@@ -460,8 +460,10 @@ TEST(NgpCpuStepTest, ALearnedBackgroundShowsWhereRaysGoThrough) {
     // Past the box.
     const std::vector<Ray> rays = {{{0, 0, 9}, {0, 0, 1}}, {{0, 9, 0}, {0, 1, 0}}};
     std::vector<RenderedRay> rendered(rays.size());
-    EXPECT_TRUE(model->RenderRays({.rays = rays, .background = background}, {},
-                                  model->NewWorkspace().get(), rendered.data()));
+    RayTile tile;
+    tile.rays = rays;
+    tile.background = background;
+    EXPECT_TRUE(model->RenderRays(tile, {}, model->NewWorkspace().get(), rendered.data()));
     return rendered;
   };
   const std::vector<RenderedRay> on_white = render({1, 1, 1}), on_black = render({0, 0, 0});
