@@ -20,8 +20,7 @@ Cell FindCell(const HashGridShape& shape, int level, Vec3 position) {
   uint32_t low[3];
   const int resolution = shape.resolution[level];
   for (int axis = 0; axis < 3; ++axis) {
-    const float scaled =
-        std::clamp(position[axis], 0.0f, 1.0f) * static_cast<float>(resolution);
+    const float scaled = std::clamp(position[axis], 0.0f, 1.0f) * static_cast<float>(resolution);
     const float floor = std::min(std::floor(scaled), static_cast<float>(resolution - 1));
     low[axis] = static_cast<uint32_t>(floor);
     cell.far[axis] = scaled - floor;
@@ -65,8 +64,7 @@ void Gradient(const HashPositionGradientParams<T>& params) {
     for (int level = 0; level < n_levels; ++level) {
       const Cell cell = FindCell(shape, level, params.positions[i]);
       const T* const table = params.table + shape.level_size() * level;
-      const float* const gradient = params.grad_features +
-                                    static_cast<size_t>(params.stride) * i +
+      const float* const gradient = params.grad_features + static_cast<size_t>(params.stride) * i +
                                     static_cast<size_t>(shape.n_features) * level;
       float pulls[kCorners];
       for (int c = 0; c < kCorners; ++c) {
