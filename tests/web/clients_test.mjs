@@ -169,9 +169,10 @@ async function run() {
   });
 
   await step("curl calls in JSON", async () => {
-    const output = execFileSync("curl", ["-sS", "-H", "Content-Type: application/json", "-d", JSON.stringify({ name: job }), `${base}/nerf.v1.TrainingService/GetTrainingJob`]);
+    const bearer = ["-H", `Authorization: ${nerfd.bearer.Authorization}`];
+    const output = execFileSync("curl", ["-sS", ...bearer, "-H", "Content-Type: application/json", "-d", JSON.stringify({ name: job }), `${base}/nerf.v1.TrainingService/GetTrainingJob`]);
     assert.equal(JSON.parse(output).name, job);
-    const deadline = execFileSync("curl", ["-sS", "-H", "Content-Type: application/json", "-H", "Connect-Timeout-Ms: 0", "-d", "{}", `${base}/nerf.v1.TrainingService/ListTrainingJobs`]);
+    const deadline = execFileSync("curl", ["-sS", ...bearer, "-H", "Content-Type: application/json", "-H", "Connect-Timeout-Ms: 0", "-d", "{}", `${base}/nerf.v1.TrainingService/ListTrainingJobs`]);
     assert.equal(JSON.parse(deadline).code, "deadline_exceeded");
   });
 }
