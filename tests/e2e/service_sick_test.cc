@@ -14,16 +14,17 @@ using testing::HasSubstr;
 
 class ServiceSickTest : public ServiceTest {
  protected:
-  // A worker whose engine is fake_engine with these knobs.
+  // A worker whose engine is fake_engine with these knobs. A shell starts it, which the sandbox
+  // would not let run.
   BinaryProcess& StartWorker(const std::string& name, const std::string& knobs,
                              const std::string& token_file = "") {
     const std::string engine = dir_ / (name + ".engine");
     std::ofstream(engine) << "#!/bin/sh\nexec " << FAKE_ENGINE << " " << knobs << " \"$@\"\n";
     std::filesystem::permissions(engine, std::filesystem::perms::owner_all);
     const std::string token = token_file.empty() ? data_dir() + "/worker.token" : token_file;
-    workers_.push_back(
-        Start("nerf-worker", {"--server", address(), "--token-file", token, "--cache-dir",
-                              dir_ / ("cache-" + name), "--engine", engine}));
+    workers_.push_back(Start(
+        "nerf-worker", {"--server", address(), "--token-file", token, "--cache-dir",
+                        dir_ / ("cache-" + name), "--engine", engine, "--no-engine-sandbox"}));
     return *workers_.back();
   }
   // A job of so many steps of the tests' engine.

@@ -82,7 +82,8 @@ class Service:
     def start_worker(self, i):
         self.workers[i] = self.spawn(f"worker-{i}", [
             self.binaries / "nerf-worker", "--server", self.address, "--token-file", self.data / "worker.token",
-            "--cache-dir", self.folder / f"cache-{i}", "--engine", self.folder / "engine"])
+            "--cache-dir", self.folder / f"cache-{i}", "--engine", self.folder / "engine",
+            "--no-engine-sandbox"])  # the engine is started by a shell
 
     def engines(self):
         """Processes of the tests' engine that our workers started."""
