@@ -92,6 +92,10 @@ class FakeServer final : public ServerLink, public BlobTransport {
     MutexLock lock(mu_);
     return commits_;
   }
+  std::vector<v1::CommitFramesRequest> frame_commits() const {
+    MutexLock lock(mu_);
+    return frame_commits_;
+  }
   int streams() const {
     MutexLock lock(mu_);
     return streams_;
@@ -191,6 +195,7 @@ class FakeServer final : public ServerLink, public BlobTransport {
   std::map<std::string, std::string> blobs_ ABSL_GUARDED_BY(mu_);
   std::vector<v1::SynchronizeRequest> messages_ ABSL_GUARDED_BY(mu_);
   std::vector<v1::CommitCheckpointRequest> commits_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::CommitFramesRequest> frame_commits_ ABSL_GUARDED_BY(mu_);
   int streams_ ABSL_GUARDED_BY(mu_) = 0, reads_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -1,0 +1,177 @@
+// Ranges of frames of render jobs, from the order to the report of their end. The engine's answers
+// are the test's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "common/error_reason.h"
+#include "common/rpc/rpc_status.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/worker/scripted_agent.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kFilm[] = "projects/default/renderJobs/film";
+
+class FrameRunTest : public AgentTest {
+ protected:
+  // The order to render `n` frames, from index 4 on.
+  v1::SynchronizeResponse Frames(int n, uint64_t epoch = 3) {
+    v1::SynchronizeResponse message;
+    v1::DesiredJob* desired = message.mutable_desired_job();
+    desired->set_action(v1::DesiredJob::RENDER);
+    desired->set_training_job(kFilm);
+    desired->set_lease_epoch(epoch);
+    desired->set_part(2);
+    desired->mutable_lease_ttl()->set_seconds(30);
+    v1::FrameRange* range = desired->mutable_frames();
+    *range->mutable_file() = server_.AddBlob("model");
+    for (int i = 0; i < n; ++i) {
+      v1::FrameTask* frame = range->add_frames();
+      frame->set_index(static_cast<uint32_t>(4 + i));
+      frame->mutable_view()->mutable_orbit()->set_count(100);
+      frame->mutable_view()->add_channels(v1::RGB);
+    }
+    return message;
+  }
+
+  std::vector<Json> Asked() const {
+    std::vector<Json> asked;
+    for (const Json& message : engines_.engine->sent) {
+      if (message["type"] == "render") asked.push_back(message);
+    }
+    return asked;
+  }
+
+  // Answers every render that the engine has been asked for and has not answered.
+  void Answer() {
+    for (const Json& render : Asked()) {
+      if (!answered_.insert(render["id"].get<std::string>()).second) continue;
+      const std::string file =
+          render["out"].get<std::string>() + "/" + render["id"].get<std::string>() + "_rgb.png";
+      std::ofstream(file) << "image " << render["id"];
+      Say({{"type", "rendered"},
+           {"id", render["id"]},
+           {"width", 8},
+           {"height", 6},
+           {"files", {{"rgb", file}}}});
+    }
+  }
+
+  std::set<uint32_t> Committed() const {
+    std::set<uint32_t> indices;
+    for (const auto& request : server_.frame_commits()) {
+      for (const auto& frame : request.frames()) indices.insert(frame.index());
+    }
+    return indices;
+  }
+
+  std::set<std::string> answered_;
+};
+
+TEST_F(FrameRunTest, RendersUploadsAndCommitsEveryFrameThenReportsItsEnd) {
+  Start();
+  Send(Frames(5));
+  ASSERT_EQ(Asked().size(), 2u);  // one is rendered, one waits
+  EXPECT_THAT(ReadFile(Asked()[0]["file"], 100), IsOkAndHolds("model"));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  for (int i = 0; i < 5; ++i) Answer();
+  EXPECT_EQ(Committed(), (std::set<uint32_t>{4, 5, 6, 7, 8}));
+  const v1::CommitFramesRequest commit = server_.frame_commits().front();
+  EXPECT_EQ(commit.render_job(), kFilm);
+  EXPECT_EQ(commit.lease_epoch(), 3u);
+  EXPECT_EQ(commit.part(), 2u);
+  EXPECT_EQ(commit.worker_id(), "w-test");
+  EXPECT_TRUE(server_.Blob(commit.frames(0).images(0).sha256()).has_value());
+  ASSERT_TRUE(server_.last_report().has_value());
+  EXPECT_EQ(server_.last_report()->phase(), v1::JobReport::SUCCEEDED);
+  EXPECT_EQ(server_.last_report()->training_job(), kFilm);
+  EXPECT_EQ(server_.last_report()->part(), 2u);
+  v1::SynchronizeResponse acknowledged;
+  acknowledged.set_finished_acknowledged(kFilm);
+  Send(acknowledged);
+  EXPECT_TRUE(agent_->idle());
+}
+
+TEST_F(FrameRunTest, FailedCommitIsRepeatedAndRenderingPausesMeanwhile) {
+  Start();
+  Send(Frames(16));
+  server_.SetCommitResult({absl::StatusCode::kUnavailable, "busy", ""});
+  for (int i = 0; i < 16; ++i) Answer();
+  EXPECT_LT(Asked().size(), 12u);
+  EXPECT_TRUE(Committed().empty());
+  server_.SetCommitResult({});
+  for (int i = 0; i < 20; ++i) {
+    Pass(absl::Seconds(6));
+    Answer();
+  }
+  EXPECT_EQ(Committed().size(), 16u);
+  EXPECT_EQ(server_.phase(), v1::JobReport::SUCCEEDED);
+}
+
+TEST_F(FrameRunTest, LostLeaseStopsItWithoutAReport) {
+  Start();
+  Send(Frames(4));
+  server_.SetCommitResult(
+      {absl::StatusCode::kFailedPrecondition, "stale", std::string(reason::kLeaseFenced)});
+  Answer();
+  Settle();
+  EXPECT_EQ(agent_->job(), nullptr);
+  EXPECT_TRUE(agent_->idle());
+  EXPECT_FALSE(server_.last_report().has_value());
+}
+
+TEST_F(FrameRunTest, CancelDropsWhatTheEngineHasAndReportsCancelled) {
+  Start();
+  Send(Frames(4));
+  v1::SynchronizeResponse cancel;
+  cancel.mutable_desired_job()->set_action(v1::DesiredJob::CANCEL);
+  cancel.mutable_desired_job()->set_training_job(kFilm);
+  cancel.mutable_desired_job()->set_lease_epoch(3);
+  Send(cancel);
+  EXPECT_EQ(engines_.Got("cancel")["id"], Asked().back()["id"]);
+  EXPECT_EQ(server_.phase(), v1::JobReport::CANCELLED);
+  Answer();  // the engine's late answers change nothing
+  EXPECT_TRUE(Committed().empty());
+}
+
+TEST_F(FrameRunTest, CrashOfTheEngineIsReportedAndARefusalFailsThePart) {
+  Start();
+  Send(Frames(4));
+  engines_.Die(EngineExit{EngineExit::Kind::kSignal, 11});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  v1::SynchronizeResponse acknowledged;
+  acknowledged.set_finished_acknowledged(kFilm);
+  Send(acknowledged);
+  Pass(absl::Seconds(10));
+  Send(Frames(4, /*epoch=*/4));
+  Say({{"type", "error"},
+       {"id", Asked().front()["id"]},
+       {"code", "RESOURCE_EXHAUSTED"},
+       {"reason", "OUT_OF_MEMORY"},
+       {"message", "no memory for the view"}});
+  EXPECT_EQ(server_.phase(), v1::JobReport::FAILED);
+}
+
+TEST_F(FrameRunTest, StillsAreRenderedBetweenFrames) {
+  Start();
+  Send(Frames(4));
+  v1::SynchronizeResponse still;
+  still.mutable_request()->set_request_id("q1");
+  v1::RenderTask* task = still.mutable_request()->mutable_render();
+  *task->mutable_file() = server_.AddBlob("model");
+  task->mutable_view()->mutable_orbit()->set_count(8);
+  Send(still);
+  for (int i = 0; i < 4; ++i) Answer();
+  EXPECT_EQ(Committed().size(), 4u);
+  bool has_reply = false;
+  for (const auto& message : server_.messages()) has_reply = has_reply || message.has_reply();
+  EXPECT_TRUE(has_reply);
+}
+
+}  // namespace
+}  // namespace nerf
