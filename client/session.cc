@@ -17,6 +17,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "common/sleep.h"
+#include "common/status_macros.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -103,8 +104,8 @@ absl::Duration Session::WorkLimit() const {
 absl::Status Session::CallWith(absl::Duration limit,
                                const std::function<grpc::Status(grpc::ClientContext*)>& call) {
   if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
-  if (!tls_status_.ok()) return tls_status_;
-  if (!token().ok()) return token().status();
+  NERF_RETURN_IF_ERROR(tls_status_);
+  NERF_RETURN_IF_ERROR(token().status());
   const absl::Duration allowed = TimeLeft(limit);
   grpc::ClientContext context;
   PrepareCall(allowed, *token(), &context);

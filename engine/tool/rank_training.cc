@@ -44,10 +44,9 @@ absl::StatusOr<TrainingRunResult> LeadTraining(RankSession* ranks, TrainingSessi
     reports.on_forecast(forecast);
     const GroupTraffic before = group->traffic();
     const TrainState begin = session->state;
-    absl::StatusOr<TrainingRunResult> result =
-        RunTraining(session, options, pool, clock, observer, stop);
-    if (!result.ok()) return result;
-    const TrainSummary& end = result->summary;
+    NERF_ASSIGN_OR_RETURN(TrainingRunResult result,
+                          RunTraining(session, options, pool, clock, observer, stop));
+    const TrainSummary& end = result.summary;
     reports.on_end(MeasuredRanks(*group, before, end.samples - static_cast<double>(begin.n_trained),
                                  end.seconds - begin.seconds),
                    forecast);

@@ -98,7 +98,7 @@ grpc::ServerUnaryReactor* AdminService::DeleteToken(grpc::CallbackServerContext*
         // An admin of one project learns nothing about the tokens of others.
         const ResourceRef resource{token.ok() ? token->project : "", request->name()};
         NERF_RETURN_IF_ERROR(Authorize(caller, FindMethodPolicy(kMethod), {&resource, 1}));
-        if (!token.ok()) return token.status();
+        NERF_RETURN_IF_ERROR(token.status());
         return services_.tokens.Delete(id);
       });
 }

@@ -446,7 +446,7 @@ absl::Status SqliteStore::CommitOne(const StoreWrite& write) {
 }
 
 absl::Status SqliteStore::CommitOneWithReserve(const StoreWrite& write) {
-  if (!broken_.ok()) return broken_;
+  NERF_RETURN_IF_ERROR(broken_);
   absl::Status status = CommitOne(write);
   if (IsFull(status) && broken_.ok() && write.MayUseReserve() && FreeReserve()) {
     status = CommitOne(write);
