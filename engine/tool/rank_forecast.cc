@@ -33,7 +33,7 @@ absl::StatusOr<RankCosts> MeasureSteps(const TrainingSession& session, int n_ran
   step->MeasureCosts();
   const PixelSampler sampler(session.scene.train,
                              TrainingBackground(state.config.background, session.scene.has_alpha),
-                             state.config.seed);
+                             state.config.seed, session.scene.alpha_is_mask);
   PixelBatch batch;
   batch.fraction = FractionSpent(state.config.budget, state.step, state.n_trained, state.seconds);
   RankCosts before;

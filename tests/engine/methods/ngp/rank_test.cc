@@ -11,13 +11,17 @@
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/tool/synthetic_scene.h"
+#include "engine/train/method.h"
 #include "engine/train/trainer.h"
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
 namespace nerf {
+
+const Method& NgpMethod();
+
 namespace {
 
 // Runs body(rank, group) on a thread for each rank. group is null where there is one rank.
@@ -98,6 +102,22 @@ TEST(NgpRankTest, AlsoWithMoreBoxesFloatTablesAndOtherLevels) {
   Ngp(config).n_features_per_level = 2;
   Ngp(config).coarse_share = 0.5f;
   ExpectTheBytesOfOneRank(config, TinyGeometry(3), 150);
+}
+
+TEST(NgpRankTest, AlsoOfScenesWithoutBounds) {
+  TrainConfig config = TinyConfig();
+  Ngp(config).contraction = Contraction::kLinf;
+  Ngp(config).learned_background = true;
+  Ngp(config).near_gradients = 1;
+  ExpectTheBytesOfOneRank(config, TinyGeometry(2), 150);
+}
+
+TEST(NgpRankTest, WhatIsLearnedOfViewsIsRefused) {
+  TrainConfig config = TinyConfig();
+  EXPECT_THAT(NgpMethod().CheckRanks(config), IsOk());
+  Ngp(config).pose_rate = 0.1f;
+  EXPECT_THAT(std::string(NgpMethod().CheckRanks(config).message()),
+              testing::HasSubstr("pose_rate"));
 }
 
 TEST(NgpRankTest, AlsoWhereRanksHaveNoRays) {
