@@ -50,7 +50,8 @@ safe=(--ulimit nofile=1024:1024 --ulimit nproc=4096:4096 --read-only --cap-drop 
   --listen=127.0.0.1:0 --metrics-listen=127.0.0.1:0 --worker-token-file=/token >/dev/null
 for _ in $(seq 100); do [ -s "$work/data/nerfd.ports" ] && break; sleep 0.1; done
 NERFCTL_SERVER=$(grep -oP '"grpc":"\K[^"]+' "$work/data/nerfd.ports") || fail "the server did not start"
-export NERFCTL_SERVER
+NERFCTL_TOKEN=$(cat "$work/data/admin.token")
+export NERFCTL_SERVER NERFCTL_TOKEN
 run_worker() {
   "${pod[@]}" run "${safe[@]}" --replace --name worker-test --tmpfs /tmp -v "$work/cache:/cache" \
     localhost/nerfd-worker --server="$NERFCTL_SERVER" --token-file=/token >/dev/null
