@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 #include <jansson.h>
+
+extern "C" {  // they do not say so themselves
 #include <jose/b64.h>
 #include <jose/jws.h>
+}
 
 #include <algorithm>
 #include <cmath>

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <jansson.h>
+
+extern "C" {  // they do not say so themselves
 #include <jose/b64.h>
 #include <jose/jwk.h>
 #include <jose/jws.h>
+}
 
 #include <cstdlib>
 #include <fstream>
