@@ -188,6 +188,16 @@ async function run() {
   await step("the job succeeds", async () => {
     await page.getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
     assert.ok((await reading("PSNR", "test view")) > 15);
+    // Another browser profile sees the whole curve and all previews, too: nerfd keeps them.
+    const id = page.url().split("/").at(-1);
+    const kept = await nerfd.call("TrainingService/ListTrainingMetrics", { name: `projects/default/trainingJobs/${id}` });
+    const seconds = kept.points.map((point) => point.seconds);
+    const gap = Math.max(...seconds.slice(1).map((second, i) => second - seconds[i]));
+    console.log(`    ${kept.points.length} points, ${kept.previews.length} previews, the longest gap ${gap.toFixed(1)} s of training`);
+    assert.ok(kept.points.length > 3 && gap < 4, "points are missing");
+    await page.reload();
+    await waitFor("the chart after a reload", async () => (await reading("Loss", "loss")) > 0);
+    await waitFor("all previews after a reload", async () => kept.previews.length < 2 || Number(await page.getByLabel("Preview by step").getAttribute("max")) === kept.previews.length - 1);
     await press(page, "button", "Time");
     await page.getByLabel("Logarithmic loss").check();
     await look(page, "succeeded");
@@ -219,6 +229,29 @@ async function run() {
     await sleep(500);
     assert.equal(await page.locator(".failure").count(), 0);
     await look(page, "depth");
+  });
+
+  await step("a movie through two keyframes is made and plays", async () => {
+    await press(page, "button", "Add this view as a keyframe");
+    await tabTo(page, "application", "View of the scene. Arrow keys turn, plus and minus zoom, R resets, 1 to 3 choose color, depth and opacity.");
+    for (let i = 0; i < 5; ++i) await page.keyboard.press("ArrowLeft");
+    await press(page, "button", "Add this view as a keyframe");
+    await tabTo(page, "spinbutton", "Seconds");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("0.4");
+    await tabTo(page, "combobox", "Height");
+    await page.keyboard.press("Home");
+    await press(page, "button", "Make the movie (12 frames)");
+    const video = page.locator("video");
+    await video.waitFor({ timeout: 120_000 });
+    await waitFor("the movie to load", () => video.evaluate((element) => element.readyState >= 1 && element.duration > 0));
+    const { seconds, height } = await video.evaluate((element) => ({ seconds: element.duration, height: element.videoHeight }));
+    assert.equal(height, 320);
+    assert.ok(Math.abs(seconds - 0.4) < 0.05, `${seconds} s`);
+    await video.evaluate((element) => element.play());
+    await waitFor("the movie to play", () => video.evaluate((element) => element.currentTime > 0));
+    await video.evaluate((element) => element.pause());
+    await look(page, "movie");
   });
 
   await step("models, workers and a narrow screen", async () => {
