@@ -21,25 +21,19 @@ namespace {
 
 using JobStub = v1::TrainingService::Stub;
 
-int CreateJob(Session& session, const JobFlags& flags, const std::string& scene, bool watch) {
-  if (flags.help_settings) {
-    const absl::Status printed = PrintSettings(flags, session.printer());
-    return printed.ok() ? kOk : session.FailUsage(printed);
-  }
-  absl::StatusOr<v1::CreateTrainingJobRequest> request =
-      BuildJobRequest(flags, session.flags().project, *session.io().random);
-  if (!request.ok()) return session.FailUsage(request.status());
+int CreateJob(Session& session, const JobFlags& flags, const std::string& scene, bool watch,
+              v1::CreateTrainingJobRequest& request) {
   if (scene.empty()) {
     return session.FailUsage(absl::InvalidArgumentError("job create needs the name of a scene"));
   }
   const auto scene_name = ExpandName(ResourceKind::kScene, scene, session.flags().project);
   if (!scene_name.ok()) return session.FailUsage(scene_name.status());
-  request->mutable_training_job()->set_scene(*scene_name);
+  request.mutable_training_job()->set_scene(*scene_name);
   if (absl::Status status = CheckWatchFlags(session, flags, watch); !status.ok()) {
     return session.FailUsage(status);
   }
-  if (!watch) return SubmitJob(session, *request, std::nullopt);
-  return SubmitJob(session, *request,
+  if (!watch) return SubmitJob(session, request, std::nullopt);
+  return SubmitJob(session, request,
                    WatchOptions{.patient_from_start = true, .preview = flags.preview});
 }
 
@@ -104,8 +98,13 @@ void AddJobCommands(CLI::App& app, Command* selected) {
       "Examples:\n"
       "  nerfctl job create mic --steps 2000 --watch\n"
       "  nerfctl job create mic --samples 40M --set learning_rate=0.01");
-  create->callback(
-      [=] { *selected = [=](Session& s) { return CreateJob(s, *flags, *scene, *watch); }; });
+  create->callback([=] {
+    *selected = [=](Session& s) {
+      return WithJobRequest(s, *flags, [&](v1::CreateTrainingJobRequest& request) {
+        return CreateJob(s, *flags, *scene, *watch, request);
+      });
+    };
+  });
 
   CLI::App* ls = job->add_subcommand("ls", "List jobs, newest first");
   auto limit = AddLimitFlag(*ls);

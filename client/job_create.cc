@@ -20,6 +20,18 @@ void WarnOfWait(Session& session, const v1::TrainingJob& job) {
 
 }  // namespace
 
+int WithJobRequest(Session& session, const JobFlags& flags,
+                   const std::function<int(v1::CreateTrainingJobRequest& request)>& create) {
+  if (flags.help_settings) {
+    const absl::Status printed = PrintSettings(flags, session.printer());
+    return printed.ok() ? kOk : session.FailUsage(printed);
+  }
+  absl::StatusOr<v1::CreateTrainingJobRequest> request =
+      BuildJobRequest(flags, session.flags().project, *session.io().random);
+  if (!request.ok()) return session.FailUsage(request.status());
+  return create(*request);
+}
+
 absl::Status AskBeforeUpload(Session& session, v1::CreateTrainingJobRequest request,
                              bool may_be_repeated) {
   request.set_validate_only(true);

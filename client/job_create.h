@@ -1,14 +1,21 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "absl/status/status.h"
+#include "client/job_flags.h"
 #include "client/job_watch.h"
 #include "nerf/v1/training_service.pb.h"
 
 namespace nerf {
 
 class Session;
+
+// Calls `create` with the request that the flags ask for, and returns its exit code. Prints the
+// settings instead if --help-settings is given. Wrong flags are a usage error.
+int WithJobRequest(Session& session, const JobFlags& flags,
+                   const std::function<int(v1::CreateTrainingJobRequest& request)>& create);
 
 // Validates the request on the server before the upload, without its scene. Warns if no connected
 // worker can train it. With `may_be_repeated`, an existing job of the same id is no error: it may

@@ -84,14 +84,8 @@ std::string DownscaledSide(const SceneDescription& scene, int factor) {
   return std::to_string(std::max(1, side / factor));
 }
 
-int Train(Session& session, const TrainFlags& flags, const std::string& named_dir) {
-  if (flags.help_settings) {
-    const absl::Status printed = PrintSettings(flags, session.printer());
-    return printed.ok() ? kOk : session.FailUsage(printed);
-  }
-  absl::StatusOr<v1::CreateTrainingJobRequest> request =
-      BuildJobRequest(flags, session.flags().project, *session.io().random);
-  if (!request.ok()) return session.FailUsage(request.status());
+int Train(Session& session, const TrainFlags& flags, const std::string& named_dir,
+          v1::CreateTrainingJobRequest& request) {
   if (named_dir.empty()) {
     return session.FailUsage(
         absl::InvalidArgumentError("train needs a folder with a data set; try examples/mic"));
@@ -111,27 +105,27 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
                       flags.background.empty() ? "auto" : flags.background);
   if (!description.ok()) return session.Fail(description.status());
   if (flags.downscale > 0) {
-    (*request->mutable_training_job()->mutable_config()->mutable_settings())["max_side"] =
+    (*request.mutable_training_job()->mutable_config()->mutable_settings())["max_side"] =
         DownscaledSide(*description, flags.downscale);
   }
   if (flags.display_name.empty()) {
-    request->mutable_training_job()->set_display_name(FolderName(named_dir));
+    request.mutable_training_job()->set_display_name(FolderName(named_dir));
   }
   if (!flags.validate_only) {  // SubmitJob asks in that case
     const absl::Status taken =
-        AskBeforeUpload(session, *request, /*may_be_repeated=*/!flags.request_id.empty());
+        AskBeforeUpload(session, request, /*may_be_repeated=*/!flags.request_id.empty());
     if (!taken.ok()) return session.Fail(taken);
   }
-  const absl::StatusOr<std::string> scene = SceneOf(session, dir, *description, *request);
+  const absl::StatusOr<std::string> scene = SceneOf(session, dir, *description, request);
   if (!scene.ok()) {
     if (absl::IsCancelled(scene.status())) {
       session.Say("no job was created; the files sent so far will not be sent again");
     }
     return session.Fail(scene.status());
   }
-  request->mutable_training_job()->set_scene(*scene);
-  if (flags.detach) return SubmitJob(session, *request, std::nullopt);
-  return SubmitJob(session, *request,
+  request.mutable_training_job()->set_scene(*scene);
+  if (flags.detach) return SubmitJob(session, request, std::nullopt);
+  return SubmitJob(session, request,
                    WatchOptions{.patient_from_start = true, .preview = flags.preview});
 }
 
@@ -158,7 +152,13 @@ void AddTrainCommand(CLI::App& app, Command* selected) {
       "  nerfctl train examples/mic --seconds 60\n"
       "  nerfctl train photos --samples 40M --init mic --detach");
   train->add_flag("--detach", flags->detach, "Return once the job is queued");
-  train->callback([=] { *selected = [=](Session& s) { return Train(s, *flags, *dir); }; });
+  train->callback([=] {
+    *selected = [=](Session& s) {
+      return WithJobRequest(s, *flags, [&](v1::CreateTrainingJobRequest& request) {
+        return Train(s, *flags, *dir, request);
+      });
+    };
+  });
 }
 
 }  // namespace nerf
