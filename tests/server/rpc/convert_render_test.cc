@@ -1,0 +1,150 @@
+#include "server/rpc/convert_render.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "common/error_reason.h"
+#include "server/queue/render_work.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+v1::Keyframe KeyframeAt(double x, double fov) {
+  v1::Keyframe keyframe;
+  for (const double number :
+       {1.0, 0.0, 0.0, x, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 4.0, 0.0, 0.0, 0.0, 1.0}) {
+    keyframe.add_transform_matrix(number);
+  }
+  keyframe.set_fov_degrees(fov);
+  return keyframe;
+}
+
+v1::CreateRenderJobRequest Request(uint32_t n_frames = 20) {
+  v1::CreateRenderJobRequest request;
+  v1::RenderJob& job = *request.mutable_render_job();
+  job.set_model("projects/default/models/mic");
+  v1::KeyframePath& path = *job.mutable_path()->mutable_keyframes();
+  *path.add_keyframes() = KeyframeAt(0, 40);
+  *path.add_keyframes() = KeyframeAt(2, 60);
+  path.set_frames(n_frames);
+  job.set_width(64);
+  job.set_height(48);
+  job.set_movie(true);
+  return request;
+}
+
+std::vector<std::string> WrongFields(const v1::CreateRenderJobRequest& request) {
+  std::vector<std::string> fields;
+  for (const FieldViolation& violation : GetFieldViolations(FromProto(request).status())) {
+    fields.push_back(violation.field);
+  }
+  return fields;
+}
+
+// A job that is granted to a worker, as the queue makes it.
+LeaseGrant GrantOf(const JobSpec& spec, uint32_t part) {
+  LeaseGrant grant;
+  grant.job.key = {"default", "film"};
+  grant.job.kind = JobKind::kRender;
+  grant.job.render = spec.render;
+  grant.job.render.model_blob = {std::string(64, 'a'), 7};
+  grant.job.render_work = NewRenderWork(grant.job.render);
+  grant.lease = {grant.job.key, "w", 5, part, JobKind::kRender};
+  return grant;
+}
+
+TEST(ConvertRenderTest, RequestBecomesASpecWithDefaults) {
+  const auto spec = FromProto(Request());
+  ASSERT_THAT(spec, IsOk());
+  EXPECT_EQ(spec->kind, JobKind::kRender);
+  EXPECT_EQ(spec->render.source, (ResourceKey{"default", "mic"}));
+  EXPECT_EQ(spec->render.n_frames, 20u);
+  EXPECT_EQ(spec->render.n_channels, 1u);
+  EXPECT_TRUE(spec->render.movie);
+  v1::RenderJob requested;
+  ASSERT_TRUE(requested.ParseFromString(spec->render.request));
+  EXPECT_EQ(requested.fps(), 30);
+  EXPECT_EQ(requested.channels(0), v1::RGB);
+}
+
+TEST(ConvertRenderTest, EveryWrongFieldIsNamed) {
+  v1::CreateRenderJobRequest request = Request();
+  v1::RenderJob& job = *request.mutable_render_job();
+  job.clear_model();
+  job.mutable_path()->mutable_keyframes()->mutable_keyframes(1)->set_fov_degrees(180);
+  job.mutable_path()->mutable_keyframes()->mutable_keyframes(0)->set_transform_matrix(
+      3, std::numeric_limits<double>::quiet_NaN());
+  job.set_width(0);
+  job.set_height(20'000);
+  job.set_movie(false);
+  job.set_fps(-1);
+  job.add_channels(v1::RGB);
+  job.add_channels(v1::RGB);
+  EXPECT_THAT(
+      WrongFields(request),
+      testing::IsSupersetOf({"render_job.source", "render_job.path.keyframes[0].transform_matrix",
+                             "render_job.path.keyframes[1].fov_degrees", "render_job.width",
+                             "render_job.height", "render_job.images", "render_job.fps",
+                             "render_job.channels"}));
+}
+
+TEST(ConvertRenderTest, NumberOfFramesHasALimitAndIsNotZero) {
+  for (const uint32_t n_frames : {0u, kMaxFrames + 1}) {
+    EXPECT_THAT(WrongFields(Request(n_frames)), testing::Contains("render_job.path")) << n_frames;
+  }
+  EXPECT_THAT(FromProto(Request(kMaxFrames)), IsOk());
+  v1::CreateRenderJobRequest request = Request();
+  request.mutable_render_job()->mutable_path()->clear_kind();
+  EXPECT_THAT(WrongFields(request), testing::Contains("render_job.path"));
+}
+
+TEST(ConvertRenderTest, PartGetsItsMissingFramesWithTheCamerasThatExpandCameraPathShows) {
+  const v1::CreateRenderJobRequest request = Request();
+  const JobSpec spec = *FromProto(request);
+  LeaseGrant grant = GrantOf(spec, 1);
+  grant.job.render_work.frames[17].images = {{std::string(64, 'b'), 1}};
+  const v1::DesiredJob order = RenderOrder(grant);
+  EXPECT_EQ(order.action(), v1::DesiredJob::RENDER);
+  EXPECT_EQ(order.training_job(), "projects/default/renderJobs/film");
+  EXPECT_EQ(order.part(), 1u);
+  ASSERT_EQ(order.frames().frames_size(), 3);  // 16, 18 and 19
+  EXPECT_EQ(order.frames().frames(1).index(), 18u);
+  const auto cameras = ExpandPath("path", request.render_job().path(), 64, 48);
+  ASSERT_THAT(cameras, IsOk());
+  ASSERT_EQ(cameras->size(), 20u);
+  const v1::Camera& last = order.frames().frames(2).view().camera();
+  EXPECT_EQ(last.SerializeAsString(), cameras->back().SerializeAsString());
+  // The last frame is at the last keyframe: 60 degrees of 48 pixels.
+  EXPECT_NEAR(last.fl_x(), 24 / std::tan(std::acos(-1.0) / 6), 1e-3);
+  EXPECT_NEAR(last.transform_matrix(3), 2, 1e-5);
+}
+
+TEST(ConvertRenderTest, PathOfTheSceneIsLeftToTheEngine) {
+  v1::CreateRenderJobRequest request = Request();
+  v1::CameraPath& path = *request.mutable_render_job()->mutable_path();
+  path.mutable_scene()->set_path(v1::PATH_SPIRAL);
+  path.mutable_scene()->set_frames(3);
+  EXPECT_FALSE(ExpandPath("path", path, 64, 48).ok());
+  const v1::DesiredJob order = RenderOrder(GrantOf(*FromProto(request), 0));
+  ASSERT_EQ(order.frames().frames_size(), 3);
+  EXPECT_EQ(order.frames().frames(2).view().orbit().index(), 2u);
+  EXPECT_EQ(order.frames().frames(2).view().orbit().path(), v1::PATH_SPIRAL);
+}
+
+TEST(ConvertRenderTest, CommitWithoutImagesOrWithBadNamesIsRefused) {
+  v1::CommitFramesRequest request;
+  request.set_render_job("projects/default/trainingJobs/j-1");
+  request.add_frames()->set_index(3);
+  std::vector<std::string> fields;
+  for (const FieldViolation& violation : GetFieldViolations(FromProto(request).status())) {
+    fields.push_back(violation.field);
+  }
+  EXPECT_THAT(fields, testing::UnorderedElementsAre("render_job", "frames.images"));
+}
+
+}  // namespace
+}  // namespace nerf
