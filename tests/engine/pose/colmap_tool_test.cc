@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "common/child_failure.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
