@@ -76,6 +76,21 @@ int WatchNamedJob(Session& session, const std::string& text, const PreviewFlags&
   return WatchJobToTheEnd(session, *name, {.preview = preview});
 }
 
+// The commands that print what is known of one job.
+void AddShowCommands(CLI::App& job, Command* selected) {
+  CLI::App* show = job.add_subcommand("show", "Show one job with its checkpoints");
+  auto shown = std::make_shared<std::string>();
+  show->add_option("job", *shown, "Name of the job")->required();
+  show->footer("Example:\n  nerfctl job show j-7f3k2c81");
+  show->callback([=] { *selected = [=](Session& s) { return ShowJob(s, *shown); }; });
+  CLI::App* metrics =
+      job.add_subcommand("metrics", "Show a job's curves: loss, PSNR and speed by step");
+  auto measured = std::make_shared<std::string>();
+  metrics->add_option("job", *measured, "Name of the job")->required();
+  metrics->footer("Example:\n  nerfctl job metrics j-7f3k2c81");
+  metrics->callback([=] { *selected = [=](Session& s) { return ShowMetrics(s, *measured); }; });
+}
+
 }  // namespace
 
 void AddJobCommands(CLI::App& app, Command* selected) {
@@ -119,17 +134,7 @@ void AddJobCommands(CLI::App& app, Command* selected) {
       "  nerfctl job ls --filter 'state = RUNNING AND labels.team = blue'");
   ls->callback([=] { *selected = [=](Session& s) { return ListJobs(s, *limit, *filter); }; });
 
-  CLI::App* show = job->add_subcommand("show", "Show one job with its checkpoints");
-  auto shown = std::make_shared<std::string>();
-  show->add_option("job", *shown, "Name of the job")->required();
-  show->footer("Example:\n  nerfctl job show j-7f3k2c81");
-  show->callback([=] { *selected = [=](Session& s) { return ShowJob(s, *shown); }; });
-  CLI::App* metrics =
-      job->add_subcommand("metrics", "Show a job's curves: loss, PSNR and speed by step");
-  auto measured = std::make_shared<std::string>();
-  metrics->add_option("job", *measured, "Name of the job")->required();
-  metrics->footer("Example:\n  nerfctl job metrics j-7f3k2c81");
-  metrics->callback([=] { *selected = [=](Session& s) { return ShowMetrics(s, *measured); }; });
+  AddShowCommands(*job, selected);
   AddJobLifeCommands(*job, selected);
 
   CLI::App* follow = job->add_subcommand("watch", "Follow a job to its end");

@@ -150,6 +150,26 @@ void ReadPoints(const SceneFolder& folder, const std::string& file, bool is_bina
   }
 }
 
+// The files of the model in `model_folder`: the binary ones if both are there, else the text.
+struct ModelFiles {
+  bool is_binary = false;
+  std::string cameras, images, points;
+};
+
+ModelFiles FindModelFiles(const SceneFolder& folder, const std::string& model_folder) {
+  const auto has = [&](const char* name) { return folder.HasFile(model_folder + name); };
+  const bool has_text = has("/cameras.txt") && has("/images.txt");
+  const bool has_cameras = has("/cameras.bin");
+  const bool has_images = has("/images.bin");
+  ModelFiles files;
+  files.is_binary = (has_cameras && has_images) || ((has_cameras || has_images) && !has_text);
+  const char* ending = files.is_binary ? ".bin" : ".txt";
+  files.cameras = absl::StrCat(model_folder, "/cameras", ending);
+  files.images = absl::StrCat(model_folder, "/images", ending);
+  files.points = absl::StrCat(model_folder, "/points3D", ending);
+  return files;
+}
+
 }  // namespace
 
 bool HasColmapModel(const SceneFolder& folder) { return !FindModelFolder(folder).empty(); }
@@ -158,21 +178,15 @@ ListedViews ReadColmap(const SceneFolder& folder, std::vector<SceneProblem>* pro
   ListedViews listed;
   listed.flavor = SceneFlavor::kColmap;
   const std::string model_folder = FindModelFolder(folder);
-  const bool has_text =
-      folder.HasFile(model_folder + "/cameras.txt") && folder.HasFile(model_folder + "/images.txt");
-  const bool has_binary =
-      folder.HasFile(model_folder + "/cameras.bin") || folder.HasFile(model_folder + "/images.bin");
-  const bool has_both_binary =
-      folder.HasFile(model_folder + "/cameras.bin") && folder.HasFile(model_folder + "/images.bin");
-  const bool is_binary = has_both_binary || (has_binary && !has_text);
-  const char* ending = is_binary ? ".bin" : ".txt";
-  listed.source = absl::StrCat(model_folder, is_binary ? " (binary)" : " (text)");
-  const std::string cameras_file = absl::StrCat(model_folder, "/cameras", ending);
-  const std::string images_file = absl::StrCat(model_folder, "/images", ending);
+  const ModelFiles files = FindModelFiles(folder, model_folder);
+  const std::string& cameras_file = files.cameras;
+  const std::string& images_file = files.images;
+  listed.source = absl::StrCat(model_folder, files.is_binary ? " (binary)" : " (text)");
   listed.files = {cameras_file, images_file};
-  const ColmapModel model = ReadColmapModel(folder, cameras_file, images_file, is_binary, problems);
+  const ColmapModel model =
+      ReadColmapModel(folder, cameras_file, images_file, files.is_binary, problems);
 
-  ReadPoints(folder, absl::StrCat(model_folder, "/points3D", ending), is_binary, &listed);
+  ReadPoints(folder, files.points, files.is_binary, &listed);
 
   std::map<uint32_t, Intrinsics> intrinsics;
   std::map<std::string, std::string> seen;  // image file to the entry that lists it

@@ -11,6 +11,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/status_macros.h"
 #include "engine/scene/box_in_view.h"
 #include "engine/scene/colmap_reader.h"
 #include "engine/scene/image_resize.h"
@@ -302,11 +303,10 @@ ptrdiff_t MaxConcurrentDecodes(const std::vector<ViewDescription>& descriptions,
 
 absl::Status MaskImage(const SceneFolder& folder, const std::string& mask_file,
                        const ImageLimits& limits, ImageU8* image) {
-  const absl::StatusOr<std::string> bytes =
-      ReadRegularFile(folder.PathOf(mask_file), limits.max_file_bytes);
-  if (!bytes.ok()) return bytes.status();
-  const absl::StatusOr<ImageU8> mask = DecodeImageBytes(*bytes, limits);
-  return mask.ok() ? ApplyMask(*mask, image) : mask.status();
+  NERF_ASSIGN_OR_RETURN(const std::string bytes,
+                        ReadRegularFile(folder.PathOf(mask_file), limits.max_file_bytes));
+  NERF_ASSIGN_OR_RETURN(const ImageU8 mask, DecodeImageBytes(bytes, limits));
+  return ApplyMask(mask, image);
 }
 
 // Decodes every view. Stores the pictures in views[i] unless `views` is null. Damaged images become

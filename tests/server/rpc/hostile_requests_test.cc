@@ -143,7 +143,6 @@ class HostileRequestsTest : public testing::Test {
   }
 
   static absl::Status Send(const std::string& method, const std::string& text) {
-    const std::string token = RpcTestServer::kToken;
     RpcTestServer& s = *server_;
     const std::map<std::string, std::function<absl::Status()>> calls = {
         {"CreateScene",
@@ -204,11 +203,11 @@ class HostileRequestsTest : public testing::Test {
          [&] { return Unary(*s.render_stub, &v1::RenderService::Stub::RenderImage, text); }},
         {"ListWorkers",
          [&] { return Unary(*s.admin_stub, &v1::AdminService::Stub::ListWorkers, text); }},
-        {"CommitCheckpoint", [&] { return Commit(text, token, "key"); }},
+        {"CommitCheckpoint", [&] { return Commit(text, kToken, "key"); }},
         {"CommitCheckpoint without token", [&] { return Commit(text, "", "key"); }},
         {"CommitCheckpoint with wrong token", [&] { return Commit(text, "guess", "key"); }},
-        {"CommitCheckpoint with another's key", [&] { return Commit(text, token, "guess"); }},
-        {"Synchronize with another's key", [&] { return Synchronize(text, token, "guess"); }},
+        {"CommitCheckpoint with another's key", [&] { return Commit(text, kToken, "guess"); }},
+        {"Synchronize with another's key", [&] { return Synchronize(text, kToken, "guess"); }},
         {"QueryWriteStatus",
          [&] {
            return Unary(*s.bytes_stub, &google::bytestream::ByteStream::Stub::QueryWriteStatus,
@@ -217,13 +216,14 @@ class HostileRequestsTest : public testing::Test {
         {"Read", [&] { return Read(text); }},
         {"Write", [&] { return Write(text); }},
         {"WatchTrainingJob", [&] { return Watch(text); }},
-        {"Synchronize", [&] { return Synchronize(text, token); }},
+        {"Synchronize", [&] { return Synchronize(text, kToken); }},
         {"Synchronize without token", [&] { return Synchronize(text, ""); }},
-        {"Synchronize with wrong token", [&] { return Synchronize(text, token + "x"); }},
+        {"Synchronize with wrong token", [&] { return Synchronize(text, kToken + "x"); }},
     };
     return calls.at(method)();
   }
 
+  static inline const std::string kToken = RpcTestServer::kToken;
   static RpcTestServer* server_;
 };
 RpcTestServer* HostileRequestsTest::server_ = nullptr;
