@@ -1,6 +1,7 @@
 #include "engine/tool/view_paths.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -18,14 +19,46 @@ constexpr int kGroundWidth = 16, kGroundHeight = 12;
 constexpr uint8_t kOpaque = 128;  // of an opacity of 255
 constexpr int kSampledSide = 48;  // points of a view along each side that are looked for
 
+// Where a ray of the camera meets the plane at distance 1 in front of it: across and up. Rays that
+// do not meet it there are cut to a wide angle.
+std::array<float, 2> OnPlane(const Camera& camera, float x, float y) {
+  constexpr float kWidest = 10;
+  const Vec3 direction = CameraRay(camera, x, y).direction;
+  const Mat34& pose = camera.camera_to_world;
+  const float forward = std::max(-Dot(direction, pose.Column(2)), 1 / kWidest);
+  const float across = Dot(direction, pose.Column(0)) / forward;
+  const float up = Dot(direction, pose.Column(1)) / forward;
+  return {std::clamp(across, -kWidest, kWidest), std::clamp(up, -kWidest, kWidest)};
+}
+
 CaptureCamera CaptureOf(const Camera& camera) {
+  const auto width = static_cast<float>(camera.width), height = static_cast<float>(camera.height);
   CaptureCamera capture;
   capture.camera_to_world = camera.camera_to_world;
-  capture.left = -camera.cx / camera.fl_x;
-  capture.right = (static_cast<float>(camera.width) - camera.cx) / camera.fl_x;
-  capture.bottom = -(static_cast<float>(camera.height) - camera.cy) / camera.fl_y;
-  capture.top = camera.cy / camera.fl_y;
+  capture.left = OnPlane(camera, 0, camera.cy)[0];
+  capture.right = OnPlane(camera, width, camera.cy)[0];
+  capture.bottom = OnPlane(camera, camera.cx, height)[1];
+  capture.top = OnPlane(camera, camera.cx, 0)[1];
+  if (camera.lens == LensModel::kEquirectangular) {
+    // The edges of a panorama look backwards.
+    capture.left = capture.bottom = -10;
+    capture.right = capture.top = 10;
+  }
   return capture;
+}
+
+// The lens of views along a path: that of the training views, or a pinhole where these show more
+// than a plane can.
+Camera PathLens(const Camera& training) {
+  Camera lens = training;
+  if (training.lens == LensModel::kPinhole || training.lens == LensModel::kOpenCv) return lens;
+  lens = Camera();
+  lens.width = training.width;
+  lens.height = training.height;
+  lens.fl_x = lens.fl_y = 0.5f * static_cast<float>(training.width);  // 90 degrees
+  lens.cx = 0.5f * static_cast<float>(training.width);
+  lens.cy = 0.5f * static_cast<float>(training.height);
+  return lens;
 }
 
 // +Z of the files whose formats mean something by it, in the training frame.
@@ -104,8 +137,8 @@ absl::StatusOr<ViewPath> CamerasOfPath(const TrainState& state, const PathScene&
                                                   PathKindName(request.kind), request.count,
                                                   kMaxOrbitViews));
   }
-  const Camera& lens =
-      state.capture.empty() ? state.reference_camera : state.capture.front().camera;
+  const Camera lens =
+      PathLens(state.capture.empty() ? state.reference_camera : state.capture.front().camera);
   NERF_ASSIGN_OR_RETURN(const Camera resized,
                         CameraOfSize(lens, request.width, request.height, request.limited));
   PathKind kind = request.kind;

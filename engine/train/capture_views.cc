@@ -14,8 +14,9 @@ namespace nerf {
 namespace {
 
 constexpr char kFiles[] = "capture.files", kLenses[] = "capture.lenses", kViews[] = "capture.views";
-constexpr size_t kLensNumbers = 12, kViewNumbers = 13;
+constexpr size_t kLensNumbers = 15, kViewNumbers = 13;
 constexpr int kMaxImageSide = 16384;
+constexpr float kMaxLens = static_cast<float>(LensModel::kEquirectangular);
 constexpr float kMaxLength = 1e9f;      // of anything in a scene
 constexpr float kMaxAxisError = 1e-2f;  // of a rotation's axes from length 1 and right angles
 
@@ -68,12 +69,16 @@ absl::StatusOr<Camera> LensFrom(const float* numbers) {
       !(numbers[3] > 0 && numbers[4] > 0)) {
     return Wrong(kLenses, "a size or focal length is out of range");
   }
+  if (!(numbers[2] >= 0 && numbers[2] <= kMaxLens && numbers[2] == std::floor(numbers[2]))) {
+    return Wrong(kLenses, "a lens is of no known model");
+  }
   lens.width = static_cast<int>(width);
   lens.height = static_cast<int>(height);
-  lens.lens = numbers[2] != 0 ? LensModel::kOpenCv : LensModel::kPinhole;
+  lens.lens = static_cast<LensModel>(static_cast<int>(numbers[2]));
   lens.fl_x = numbers[3], lens.fl_y = numbers[4], lens.cx = numbers[5], lens.cy = numbers[6];
   lens.k1 = numbers[7], lens.k2 = numbers[8], lens.k3 = numbers[9];
   lens.p1 = numbers[10], lens.p2 = numbers[11];
+  lens.k4 = numbers[12], lens.k5 = numbers[13], lens.k6 = numbers[14];
   return lens;
 }
 
@@ -116,9 +121,10 @@ void StoreCaptureViews(const std::vector<CaptureView>& views,
     }
     if (found != lenses.end()) continue;
     lenses.push_back(lens);
-    for (const float value : {static_cast<float>(lens.width), static_cast<float>(lens.height),
-                              lens.lens == LensModel::kOpenCv ? 1.0f : 0.0f, lens.fl_x, lens.fl_y,
-                              lens.cx, lens.cy, lens.k1, lens.k2, lens.k3, lens.p1, lens.p2}) {
+    for (const float value :
+         {static_cast<float>(lens.width), static_cast<float>(lens.height),
+          static_cast<float>(lens.lens), lens.fl_x, lens.fl_y, lens.cx, lens.cy, lens.k1, lens.k2,
+          lens.k3, lens.p1, lens.p2, lens.k4, lens.k5, lens.k6}) {
       Append(value, &lens_text);
     }
   }

@@ -130,6 +130,20 @@ TEST(ViewPathTest, GroundBelowCamerasThatLookDownIsAcrossUp) {
   EXPECT_GT(Dot(PathSceneOf(state, &ground).up, up), std::cos(0.02f));
 }
 
+TEST(ViewPathTest, PanoramasAreSeenThroughAPinhole) {
+  TrainState state = BallState();
+  PlaneRenderer renderer;
+  for (CaptureView& view : state.capture) {
+    view.camera.lens = LensModel::kEquirectangular;
+    view.camera.fl_x = view.camera.fl_y = static_cast<float>(view.camera.width) / 6.2832f;
+  }
+  const auto path = CamerasOfPath(state, PathSceneOf(state, &renderer), Asked(PathKind::kOrbit, 2));
+  ASSERT_THAT(path, IsOk());
+  EXPECT_EQ(path->cameras[0].lens, LensModel::kPinhole);
+  EXPECT_EQ(path->cameras[0].fl_x, 30);
+  EXPECT_GT(CaptureCamerasOf(state)[0].right, 5);
+}
+
 TEST(IsFarFromTest, CamerasOfAnotherFrameAreFar) {
   const TrainState state = BallState();
   const std::vector<CaptureCamera> capture = CaptureCamerasOf(state);

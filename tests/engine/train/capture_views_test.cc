@@ -22,7 +22,8 @@ std::vector<CaptureView> Views() {
   second.file = "b.png";
   second.camera.camera_to_world.m[2][3] = -7e-9f;
   CaptureView third = first;
-  third.camera.lens = LensModel::kOpenCv;
+  third.camera.lens = LensModel::kFisheye;
+  third.camera.k4 = 0.01f;
   third.camera.k1 = 0.0578421f;
   return {first, second, third};
 }
@@ -77,10 +78,14 @@ TEST(CaptureViewsTest, WrongValuesAreNamed) {
   EXPECT_THAT(with("capture.files", "[\"one\"]"), wrong("capture.views"));
   EXPECT_THAT(with("capture.lenses", ""), wrong("capture.views"));
   EXPECT_THAT(with("capture.lenses", "1 2 3"), wrong("capture.lenses"));
-  EXPECT_THAT(with("capture.lenses", "0 480 0 1 1 0 0 0 0 0 0 0"), wrong("capture.lenses"));
-  EXPECT_THAT(with("capture.lenses", "1e9 480 0 1 1 0 0 0 0 0 0 0"), wrong("capture.lenses"));
-  EXPECT_THAT(with("capture.lenses", "640 480 0 0 1 0 0 0 0 0 0 0"), wrong("capture.lenses"));
-  EXPECT_THAT(with("capture.lenses", "640 480 0 nan 1 0 0 0 0 0 0 0"), wrong("capture.lenses"));
+  EXPECT_THAT(with("capture.lenses", "0 480 0 1 1 0 0 0 0 0 0 0 0 0 0"), wrong("capture.lenses"));
+  EXPECT_THAT(with("capture.lenses", "1e9 480 0 1 1 0 0 0 0 0 0 0 0 0 0"), wrong("capture.lenses"));
+  EXPECT_THAT(with("capture.lenses", "640 480 0 0 1 0 0 0 0 0 0 0 0 0 0"), wrong("capture.lenses"));
+  EXPECT_THAT(with("capture.lenses", "640 480 0 nan 1 0 0 0 0 0 0 0 0 0 0"),
+              wrong("capture.lenses"));
+  EXPECT_THAT(with("capture.lenses", "640 480 4 1 1 0 0 0 0 0 0 0 0 0 0"), wrong("capture.lenses"));
+  EXPECT_THAT(with("capture.lenses", "640 480 0.5 1 1 0 0 0 0 0 0 0 0 0 0"),
+              wrong("capture.lenses"));
   EXPECT_THAT(with("capture.lenses", "640  480"), wrong("capture.lenses"));
   std::string views = Stored()["capture.views"];
   EXPECT_THAT(with("capture.views", "9" + views.substr(1)), wrong("capture.views"));
