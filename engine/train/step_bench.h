@@ -8,9 +8,9 @@
 
 namespace nerf {
 
-// A bench of whole steps of a method with its defaults on the CPU, in trained samples: on a small
-// scene, behind n_before steps in which the field and its grid take shape. method and scene outlive
-// the bench.
+// A bench of whole steps of a method with its defaults on the CPU, in trained samples. n_before
+// steps, in which the field and its grid take shape, are not counted. method and scene outlive the
+// bench.
 Bench StepBench(std::string name, const Method& method, const Scene& scene, int n_before);
 
 }  // namespace nerf

@@ -30,7 +30,7 @@ class JwtKeys final : public PrincipalSource {
                                                        const Clock* clock);
   ~JwtKeys() override;
 
-  // nullopt for what has not three parts.
+  // nullopt for a token that is not three parts with dots between.
   absl::StatusOr<std::optional<Principal>> Identify(std::string_view token) const override;
 
   // Reads the file again if it has changed; keeps the keys that it has if it cannot be read. Call

@@ -41,8 +41,8 @@ class Clockwork {
   Clockwork(const Clockwork&) = delete;
   Clockwork& operator=(const Clockwork&) = delete;
 
-  // Whether health may say SERVING, which it also does not while the store is read-only. Before the
-  // first call it is left alone.
+  // After true health says SERVING unless the store is read-only, after false NOT_SERVING. Before
+  // the first call it is not touched.
   void SetServing(bool serving) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -13,18 +13,18 @@
 
 namespace nerf {
 
-// Samples of a ray between two looks at its transmittance; more where a chunk has so few rays that
-// they would make no full batch of kMinRoundRows.
+// A round is this many samples of each ray, after which its transmittance is checked. A chunk of few
+// rays takes more of each, so that a round has kMinRoundRows samples.
 inline constexpr int kMinRoundSamples = 4, kMinRoundRows = 128;
-// One ray in so many is used to learn poses: the gradient by position costs a tenth of a sample's
+// One ray in this many is used to learn poses: the gradient by position costs a tenth of a sample's
 // time.
 inline constexpr int kPoseRays = 4;
-// Rays march so many looks ahead: most are through by then, and the few that are not would march on
-// with most vector lanes empty.
+// Rays of several chunks march this many rounds together. Most of them end within these; the few
+// that go on would leave most vector lanes empty.
 inline constexpr int kRoundsAhead = 4;
 static_assert(kRoundsAhead * kMinRoundSamples == kNgpSamplesAhead &&
               sizeof(kernels::MarchRay) == kNgpMarchRayBytes);
-inline constexpr int kRaysInFlight = 512;  // that march ahead together; whole chunks of them
+inline constexpr int kRaysInFlight = 512;  // that march together, in whole chunks
 
 // What the chunks of one gradient lane leave behind: MLP gradients, and for the scatter into the
 // hash table the position of each trained sample (unit cube) with the gradient of its encoding, in
@@ -61,8 +61,8 @@ struct ChunkInput {
   // logarithm of its gain goes, [batch->n_rays]. Else null.
   const Vec3* view_gains = nullptr;
   Vec3* grad_log_gains = nullptr;
-  // Where gradients by rays go, [batch->n_rays], zeros at first; null: poses are not learned. Those
-  // of one ray in kPoseRays are found, which is enough of them.
+  // Where gradients by rays go, [batch->n_rays], zeros at first; null: poses are not learned.
+  // They are computed for one ray in kPoseRays.
   RayGradient* grad_rays = nullptr;
   const RayBatch* batch = nullptr;
 
@@ -70,8 +70,8 @@ struct ChunkInput {
 };
 
 // Rays from `begin` on of a batch, marched SamplesAhead() samples into the grid. They are those of
-// several chunks: together they fill the vector lanes, and the occupancy grid stays in the cache,
-// from which the hash table drives it in each chunk.
+// several chunks: together they fill the vector lanes and need the occupancy grid in the cache once;
+// each chunk's reads of the hash table push it out.
 struct RaysInFlight {
   int begin = 0;
   std::vector<kernels::MarchRay> rays;

@@ -91,7 +91,7 @@ std::vector<bool> OccupiedBricks(const OccupancyGrid& occupancy, int resolution)
   const float bricks_per_unit = static_cast<float>(side);
   const float margin = 1.0f / static_cast<float>(resolution);  // a voxel
   for (int level = 0; level < occupancy.n_levels; ++level) {
-    // Of the unit cube, which the outermost box is mapped to.
+    // The side of the level's box, where the outermost box is the unit cube.
     const float size = std::ldexp(1.0f, level - (occupancy.n_levels - 1));
     const float first = 0.5f - 0.5f * size;
     const float cell = size / static_cast<float>(occupancy.resolution);
