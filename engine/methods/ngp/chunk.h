@@ -13,8 +13,8 @@
 
 namespace nerf {
 
-// A round is this many samples of each ray, after which its transmittance is checked. A chunk of few
-// rays takes more of each, so that a round has kMinRoundRows samples.
+// A round is this many samples of each ray, then a check of its transmittance. A chunk of few rays
+// takes more of each, so that a round has kMinRoundRows samples.
 inline constexpr int kMinRoundSamples = 4, kMinRoundRows = 128;
 // One ray in this many is used to learn poses: the gradient by position costs a tenth of a sample's
 // time.
@@ -70,8 +70,8 @@ struct ChunkInput {
 };
 
 // Rays from `begin` on of a batch, marched SamplesAhead() samples into the grid. They are those of
-// several chunks: together they fill the vector lanes and need the occupancy grid in the cache once;
-// each chunk's reads of the hash table push it out.
+// several chunks: together they fill the vector lanes and need the occupancy grid in the cache
+// once; each chunk's reads of the hash table push it out.
 struct RaysInFlight {
   int begin = 0;
   std::vector<kernels::MarchRay> rays;
