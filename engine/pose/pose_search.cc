@@ -30,7 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Few features, at the size at which they are the coarse ones.
+// Features of a photograph, and its side in pixels while they are looked for. Few in a small one
+// are the coarse ones, which suffice to find out which photographs overlap.
 constexpr int kFewFeatures = 512, kFewFeaturesSide = 1000;
 constexpr int kFeatures = 3000, kFeaturesSide = 2000;
 constexpr int kManyFeatures = 10'000, kManyFeaturesSide = 3200;
@@ -39,8 +40,7 @@ constexpr size_t kPairsPerPhoto = 12;
 constexpr size_t kMaxAllPairs = 45'000;  // 300 photographs
 constexpr size_t kMinPhotosOfLens = 5;   // for four parameters of distortion
 constexpr uint64_t kMaxFileBytes = uint64_t{64} << 30;
-// Extraction holds the whole pyramid of a picture: 16 bytes a pixel and octave scale.
-constexpr uint64_t kBytesPerPixel = 60;
+constexpr uint64_t kBytesPerPixel = 60;  // that extraction holds: a picture in all its scales
 constexpr size_t kMinPosed = 3;
 
 // A folder that goes with everything in it unless it was kept.
@@ -86,7 +86,7 @@ absl::Status MakeFolder(const std::string& path) {
                : absl::OkStatus();
 }
 
-// How hard photographs are looked at; each way is tried where the one before was not enough.
+// How much is looked for; an effort follows where the one before posed too few photographs.
 struct Effort {
   int features, side;
   size_t pairs_per_photo;  // 0: all that overlap

@@ -109,7 +109,7 @@ class BlobStore final : public BlobIndex {
   absl::Time AgeNow() const { return age_at_open_ + (clock_.Now() - opened_at_); }
   void LoadAge();
   void SaveAge() const;
-  // Gives the files of released blobs the age that Release has promised.
+  // Makes the files of released blobs so old that Collect may delete them.
   void AgeReleased() ABSL_LOCKS_EXCLUDED(mu_, release_mu_);
   absl::Status CheckBlob(const BlobRef& blob) const;
   absl::Status CheckUpload(const std::string& upload_id, const BlobRef& blob) const;
