@@ -258,6 +258,7 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
 
   NERF_ASSIGN_OR_RETURN(const EngineSandbox sandbox,
                         EngineSandbox::Build(options_.sandbox, options_.program));
+  LogInfo("engine starts", {{"sandbox", sandbox.description()}});
   // Allocates before the fork: the child may only make async-signal-safe calls.
   std::vector<char*> argv = {const_cast<char*>(options_.program.c_str())};
   for (const std::string& argument : options_.arguments) {

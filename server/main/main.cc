@@ -174,6 +174,7 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
                         {.accept_data_loss = flags.accept_data_loss, .new_epoch = restores}));
   QueueOptions options;
   options.lease_ttl = flags.lease_ttl;
+  options.projects.clear();  // every name that a token may use
   NERF_ASSIGN_OR_RETURN(server->state,
                         QueueState::Open(options, {.clock = &server->clock,
                                                    .random = &server->random,

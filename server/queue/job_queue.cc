@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/error_reason.h"
@@ -194,7 +195,9 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   JobSpec spec = requested;
   std::vector<CheckpointRecord> checkpoints;
   QueueLock lock(state_);
-  if (!state_.options.projects.contains(spec.project)) {
+  // Without a list every project exists: who may use it was decided before.
+  const std::set<std::string>& projects = state_.options.projects;
+  if (!projects.empty() && !projects.contains(spec.project)) {
     return ResourceNotFound("projects/" + spec.project);
   }
   if (!spec.retry_of.empty()) {

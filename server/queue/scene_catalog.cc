@@ -122,7 +122,9 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
   NERF_RETURN_IF_ERROR(state_.RequireBlobs(blobs));
 
   QueueLock lock(state_);
-  if (!state_.options.projects.contains(spec.project)) {
+  // Without a list every project exists: who may use it was decided before.
+  const std::set<std::string>& projects = state_.options.projects;
+  if (!projects.empty() && !projects.contains(spec.project)) {
     return ResourceNotFound("projects/" + spec.project);
   }
   const ClaimKey request_key{ClaimKey::Kind::kRequest, {spec.project, spec.request_id}};

@@ -77,6 +77,7 @@ class RpcTestServer {
     store_ = *SqliteStore::Open(dir / "queue.db", random);
     QueueOptions options;
     options.lease_ttl = times_.lease_ttl;
+    options.projects = {"default", "lab", "mine"};
     state_ = *QueueState::Open(options, {.clock = &clock,
                                          .random = &random,
                                          .store = store_.get(),
