@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/buffer.h"
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
 #include "engine/field/occupancy_grid.h"

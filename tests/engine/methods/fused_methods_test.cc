@@ -99,6 +99,65 @@ TEST_P(FusedMethodsTest, LearnsAndItsFilesRenderAlike) {
   TrainFiles({dataset_, Config(), "", model_}, &pool_);  // starts from its own model
 }
 
+// The gradient that the optimizer gets, against differences of the step's loss. From zero, first
+// moments become (1 - beta1) of the gradient of the scaled loss.
+TEST_P(FusedMethodsTest, GradientsAgreeWithDifferencesOfTheLoss) {
+  TrainConfig config = Config();
+  config.min_transmittance = 0;  // ends rays by no comparison that a difference may change
+  config.loss = Loss::kMse;
+  const SceneGeometry geometry = TinyGeometry();
+  const Scene scene;
+  const auto step =
+      MethodOf(config).NewStep({config, geometry, scene, std::nullopt, &two_threads_});
+  ASSERT_THAT(step, IsOk());
+  auto& ray_step = dynamic_cast<RayStep&>(**step);
+  RayBatch batch = TinyBatch(48, 0, /*learning_rate=*/0);
+  batch.times = RandomFloats(48, 0, 1, 55);
+  batch.distortion = config.distortion;
+  for (Ray& ray : batch.rays) ray.t_far = 4;
+  TensorFile state = Saved(**step);
+  for (auto& [name, tensor] : state.tensors) {
+    // Larger than at the start, so that colors and densities vary.
+    if (name != "field.hash_table" && name != "field.voxels") continue;
+    const std::vector<float> values = RandomFloats(tensor.n_elements(), -1, 1, 77);
+    tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
+  }
+  ASSERT_THAT((*step)->Load(state), IsOk());
+  ray_step.RunRays(batch);
+  const TensorFile after = Saved(**step);
+  const std::string prefix = "adam.first.";
+  int n_checked = 0;
+  for (const auto& [name, moments] : after.tensors) {
+    if (name.compare(0, prefix.size(), prefix) != 0) continue;
+    const std::string parameter = name.substr(prefix.size());
+    std::vector<float> gradient = ToFloats(moments);
+    double squared = 0;
+    for (float& g : gradient) {
+      g /= (1 - config.beta1) * config.loss_scale;
+      squared += static_cast<double>(g) * g;
+    }
+    const double norm = std::sqrt(squared);
+    // Rounding would hide it; and no gradient goes through the places of the fine samples, which
+    // follow from the coarse network.
+    if (norm < 1e-4 || parameter.find("coarse") != std::string::npos) continue;
+    ++n_checked;
+    const double distance = 3e-5 / norm;
+    const auto loss_at = [&](double sign) {
+      TensorFile moved = state;
+      Tensor& tensor = moved.tensors.at(parameter);
+      std::vector<float> values = ToFloats(tensor);
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] += static_cast<float>(sign * distance * gradient[i] / norm);
+      tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
+      EXPECT_THAT((*step)->Load(moved), IsOk());
+      return ray_step.RunRays(batch).loss;
+    };
+    const double slope = (loss_at(1) - loss_at(-1)) / (2 * distance);
+    EXPECT_NEAR(slope, norm, 0.03 * norm) << parameter;
+  }
+  EXPECT_GT(n_checked, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, FusedMethodsTest,
                          ::testing::Values(MethodCase{"MlpOnAGrid",
                                                       "mlp",
@@ -107,7 +166,9 @@ INSTANTIATE_TEST_SUITE_P(Cpu, FusedMethodsTest,
                                                        {"skip", "2"},
                                                        {"target_samples", "1024"},
                                                        {"grid_resolution", "32"},
-                                                       {"learning_rate", "0.01"}}},
+                                                       {"learning_rate", "0.003"},
+                                                       {"warmup_steps", "10"}},
+                                                      200},
                                            MethodCase{"MlpCoarseAndFine",
                                                       "mlp",
                                                       {{"width", "32"},
@@ -115,7 +176,9 @@ INSTANTIATE_TEST_SUITE_P(Cpu, FusedMethodsTest,
                                                        {"coarse_samples", "16"},
                                                        {"fine_samples", "16"},
                                                        {"target_samples", "4096"},
-                                                       {"learning_rate", "0.01"}}},
+                                                       {"learning_rate", "0.01"},
+                                                       {"warmup_steps", "10"}},
+                                                      120},
                                            MethodCase{"Voxels",
                                                       "voxels",
                                                       {{"first_resolution", "32"},
