@@ -83,8 +83,8 @@ TEST(PlacementTest, PointsComeFirstAndCountByThePicturesThatShowThem) {
   ListedViews listed = Ring();
   // 101 points on a line of 2 along x about (1, 2, 3), seen by five; as many far off, seen by one.
   for (int i = 0; i <= 100; ++i) {
-    listed.points.push_back({{0.02 * i, 2, 3}, 5});
-    listed.points.push_back({{500, 600, 700}, 1});
+    listed.points.push_back({{0.02 * i, 2, 3}, 5, {}});
+    listed.points.push_back({{500, 600, 700}, 1, {}});
   }
   SceneGeometry geometry;
   std::vector<std::string> warnings;

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"scene.march", "0.1 6 0"}, BadValue{"scene.march", "0.1 7e-5 0"},
                       BadValue{"scene.march", "0.1 0.01"}, BadValue{"scene.march", "0.1  0.01 0"},
                       BadValue{"camera.size", "0 10"}, BadValue{"camera.size", "100000 100000"},
-                      BadValue{"camera.lens", "fisheye"}, BadValue{"camera.intrinsics", "0 1 1 1"},
+                      BadValue{"camera.lens", "mirror"}, BadValue{"camera.intrinsics", "0 1 1 1"},
                       BadValue{"evaluation_background", "random"}, BadValue{"step", "-1"},
                       BadValue{"step", "99999999999"}, BadValue{"samples", "-5"},
 

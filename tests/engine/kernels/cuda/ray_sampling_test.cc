@@ -18,8 +18,8 @@ struct Pictures {
   }
   // With the pixels at `from`.
   std::vector<Picture> At(const uint8_t* from) const {
-    const LensCamera plain{8, 9, 5, 5, false, {}, {}};
-    LensCamera bent{7, 7, 3, 2, true, {0.2f, 0, 0, 0.01f, 0}, {}};
+    const LensCamera plain{8, 9, 5, 5, LensModel::kPinhole, {}, {}};
+    LensCamera bent{7, 7, 3, 2, LensModel::kOpenCv, {.k1 = 0.2f, .p1 = 0.01f}, {}};
     bent.camera_to_world.m[0][3] = 2;
     return {{plain, 10, 3, from}, {bent, 6, 4, from + 300}};
   }

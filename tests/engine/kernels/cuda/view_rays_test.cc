@@ -30,7 +30,7 @@ cuda::ViewControl Control(int width, int height) {
   cuda::ViewControl control;
   control.width = width;
   control.height = height;
-  control.camera = {30, 30, 0.5f * width, 0.5f * height, true, {0.02f}, {}};
+  control.camera = {30, 30, 0.5f * width, 0.5f * height, LensModel::kOpenCv, {.k1 = 0.02f}, {}};
   control.camera.camera_to_world.m[2][3] = 2.5f;
   const uint32_t tiles = ((width + 15) / 16) * ((height + 15) / 16);
   control.n_rays = tiles * kViewTileRays;

@@ -112,7 +112,7 @@ TEST(MethodDescriptionsTest, SettingsReadBackToTheSameBits) {
 // Both sides of the ends of every field.
 TEST(MethodDescriptionsTest, RangesAreInclusive) {
   for (const Setting& field : MethodDescriptionOf(TrainConfig()).settings()) {
-    if (field.key == "loss") continue;
+    if (field.key == "loss" || field.kind == SettingKind::kText) continue;
     TrainConfig config;
     EXPECT_THAT(SetConfigField(field.key, fmt::format("{}", field.min), &config), IsOk())
         << field.key;
