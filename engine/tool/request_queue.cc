@@ -57,6 +57,7 @@ void RequestQueue::Cancel(const std::string& id) {
   if (!request_.empty() && request_ == id) request_source_.request_stop();
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (IsRenderOrCheck(*it) && it->received.id == id) {
+      // It is answered before the requests that still have to be done.
       it->cancelled = true;
       urgent_.push_back(std::move(*it));
       it = waiting_.erase(it);

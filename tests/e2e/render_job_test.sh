@@ -33,6 +33,8 @@ start_nerfd() {
     sleep 0.1
   done
   address=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/server/nerfd.ports")
+  NERFCTL_TOKEN=$(cat "$scratch/server/admin.token")
+  export NERFCTL_TOKEN
 }
 start_worker() {
   "$binaries/nerf-worker" --server "$address" --cache-dir "$scratch/$1" \
