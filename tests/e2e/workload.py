@@ -71,12 +71,14 @@ class Service:
         return subprocess.Popen(arguments, stdout=log, stderr=log)
 
     def start_server(self):
+        ports = self.data / "nerfd.ports"  # the last file that it writes
+        ports.unlink(missing_ok=True)
         self.server = self.spawn("nerfd", [
             self.binaries / "nerfd", "--data-dir", self.data, "--listen", self.address, "--metrics-listen",
             self.metrics, "--web-listen", "none", "--no-local-worker", "--lease-ttl", "3s", "--checkpoint-interval",
             "1s"])
         deadline = time.monotonic() + 30
-        while not (self.data / "worker.token").exists() and time.monotonic() < deadline:
+        while not ports.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def start_worker(self, i):
