@@ -9,7 +9,7 @@
 namespace nerf {
 
 // A digest in front of a row's body, so that bits that the disk has changed are found at the start.
-// SQLite's own check finds damaged pages, not damaged values.
+// SQLite's own check finds damaged pages and indexes, not damaged values.
 
 // `body` with a digest of it and of the row's other `columns`.
 std::string SealRow(std::string_view body, const std::vector<std::string>& columns);

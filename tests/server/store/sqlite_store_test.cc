@@ -336,7 +336,7 @@ TEST_F(SqliteStoreTest, DamagedFileIsDataLossOrReadsAsBefore) {
     for (const char* suffix : {"-wal", ".commits"}) {
       std::filesystem::remove(dir_ / ("damaged.db" + std::string(suffix)));
     }
-    const auto store = SqliteStore::Open(dir_ / "damaged.db", random_);
+    const auto store = SqliteStore::Open(dir_ / "damaged.db", random_, {.reserve_bytes = 0});
     const auto stored = store.ok() ? (*store)->Load() : absl::StatusOr<StoredState>(store.status());
     if (!stored.ok()) {
       ++n_found;
