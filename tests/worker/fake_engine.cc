@@ -210,7 +210,8 @@ int main(int argc, char** argv) {
                {"version", "fake"},
                {"device", "cpu"},
                {"description", "fake device"},
-               {"threads", 1}});
+               {"threads", 1},
+               {"methods", Json::array({"ngp"})}});
   for (int i = 0; i < Knob("flood", 0); ++i) SendText(std::string(1000, 'f') + "\n");
 
   Job job;
