@@ -25,6 +25,9 @@ constexpr size_t kMinPoints = 30;  // fewer say nothing
 constexpr double kHalfSidePerCameraDistance = 0.375;
 // Cameras look at a point if most of them have it within this angle of their axes.
 constexpr double kMaxLookDegrees = 25, kMinLookShare = 0.75;
+// Length of the mean of the cameras' axes above which they say nothing of where the scene is: they
+// all look the same way, as from a drone.
+constexpr double kMaxMeanAxis = 0.97;
 
 // A cube in the frame after the up rotation.
 struct TurnedCube {
@@ -67,11 +70,23 @@ std::optional<TurnedCube> CubeOfPoints(const std::vector<ScenePoint>& points,
   return cube;
 }
 
-// A cube around what most cameras look at; none if they look at different things.
+double MeanAxisLength(const std::vector<Pose>& poses) {
+  double squared = 0;
+  for (int i = 0; i < 3; ++i) {
+    double sum = 0;
+    for (const Pose& pose : poses) sum += pose.m[i][2];
+    squared += sum * sum;
+  }
+  return std::sqrt(squared) / static_cast<double>(poses.size());
+}
+
+// A cube around what most cameras look at; none if they look at different things, or all the same
+// way.
 std::optional<TurnedCube> CubeOfFocus(const std::vector<Pose>& turned) {
   const std::optional<Vec3d> focus = ClosestPointToAxes(turned);
   if (!focus.has_value()) return std::nullopt;
   if (ShareLookingAt(turned, *focus, kMaxLookDegrees) < kMinLookShare) return std::nullopt;
+  if (MeanAxisLength(turned) > kMaxMeanAxis) return std::nullopt;
   const double half_side = kHalfSidePerCameraDistance * MedianDistance(turned, *focus);
   if (!(half_side > 1e-9)) return std::nullopt;
   return TurnedCube{*focus, half_side};
