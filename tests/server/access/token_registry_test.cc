@@ -41,7 +41,9 @@ TEST_F(TokenRegistryTest, TokenOpensWhatItWasMadeForAlsoAfterARestart) {
   const auto made = tokens_->Create({.display_name = "ana", .role = Role::kEditor, .project = "a"});
   ASSERT_THAT(made, IsOk());
   EXPECT_EQ(made->secret.size(), 64U);
-  for (const TokenRecord& kept : store_.Load()->tokens) EXPECT_NE(kept.digest, made->secret);
+  const auto stored = store_.Load();
+  ASSERT_THAT(stored, IsOk());
+  for (const TokenRecord& kept : stored->tokens) EXPECT_NE(kept.digest, made->secret);
   tokens_ = Open();
   const auto principal = Ask(*tokens_, made->secret);
   ASSERT_THAT(principal, IsOk());
