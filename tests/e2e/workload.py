@@ -98,7 +98,7 @@ class Service:
                 continue
 
     def kill_one(self, dice):
-        victim = dice.choice(["server", "worker", "engine", "engine"])
+        victim = dice.choice(["server", "worker", "engine"])
         if victim == "engine":
             for pid in list(self.engines())[:1]:
                 os.kill(pid, signal.SIGKILL)
@@ -134,7 +134,8 @@ class Connection:
         self.metadata = [("authorization", f"Bearer {token.read_text().strip()}")] if token.exists() else []
 
     def call(self, method, request):
-        return getattr(self.jobs, method)(request, timeout=CALL_SECONDS, metadata=self.metadata)
+        return getattr(self.jobs, method)(request, timeout=CALL_SECONDS, metadata=self.metadata,
+                                          wait_for_ready=True)
 
 
 class History:
@@ -289,7 +290,7 @@ class Watcher(threading.Thread):
         while not self.stop.is_set():
             request = training.WatchTrainingJobRequest(name=name, resume_token=token)
             try:
-                for event in self.connection.jobs.WatchTrainingJob(request, timeout=CALL_SECONDS,
+                for event in self.connection.jobs.WatchTrainingJob(request, timeout=CALL_SECONDS, wait_for_ready=True,
                                                                    metadata=self.connection.metadata):
                     if self.skip_event and event.kind == EVENT.STATE_CHANGED and last is not None:
                         self.skip_event = False
@@ -444,7 +445,7 @@ def run(arguments, folder):
         kills = collections.Counter()
         begin = time.monotonic()
         while time.monotonic() < begin + arguments.seconds and sum(kills.values()) < arguments.kills:
-            time.sleep(dice.uniform(0.2, 0.6) if arguments.kills < 10**6 else arguments.seconds)
+            time.sleep(dice.uniform(0.2, 1.2) if arguments.kills < 10**6 else arguments.seconds)
             kills[service.kill_one(dice)] += 1
         elapsed = time.monotonic() - begin
         if arguments.bug in ("lose-job", "forget-requests"):

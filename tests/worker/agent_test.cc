@@ -604,7 +604,8 @@ TEST_F(AgentTest, ReplacedProcessEndsForGood) {
   StartTraining();
   server_.SetOpenResult({absl::StatusCode::kFailedPrecondition, "another process has taken over",
                          std::string(reason::kWorkerReplaced)});
-  server_.SetAway(true);
+  server_.SetAway(true);  // ends the stream; the next one is refused
+  server_.SetAway(false);
   Pass(absl::Seconds(10));
   ASSERT_TRUE(agent_->result().has_value());
   EXPECT_EQ(agent_->result()->reason, reason::kWorkerReplaced);
