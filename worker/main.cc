@@ -155,6 +155,8 @@ int Run(Flags flags) {
                                     {"--threads", std::to_string(flags.threads)});
   }
   engine_options.sandbox.enabled = !flags.no_sandbox;
+  // Models are rendered from the cache itself: the engine keeps them loaded by path.
+  engine_options.sandbox.read_paths = {blobs_dir};
   engine_options.sandbox.write_paths = {flags.cache_dir + "/jobs", flags.cache_dir + "/requests"};
   for (const std::string& folder : engine_options.sandbox.write_paths) {
     fs::create_directories(folder, error);
