@@ -309,7 +309,7 @@ TEST_F(RenderTimeTest, NoDeadlineIsLongerThanTheServerAllows) {
 TEST_F(RenderTimeTest, WorkerIsNotAskedWhenTheTimeIsOverAlready) {
   Begin(absl::ZeroDuration(), absl::Hours(1));
   EXPECT_THAT(Render(ViewOfJob(), absl::InfiniteDuration()).get().status,
-              StatusIs(StatusCode::kDeadlineExceeded, "before a worker was asked"));
+              StatusIs(StatusCode::kDeadlineExceeded, "before the request reached a worker"));
 }
 
 }  // namespace
