@@ -206,7 +206,7 @@ int Session::Fail(const absl::Status& status) {
                 ? TimeIsOver("before everything was transferred")
                 : status);
   if (why.has_value()) SayWhatExists(*why);
-  if (absl::IsUnauthenticated(status)) {
+  if (absl::IsUnauthenticated(status) && why.has_value() && why->reason.starts_with("TOKEN_")) {
     SayError("  `nerfctl login` keeps a token; a server's admin.token is in its data folder");
   }
   // A wrong field comes from a flag or from a file.
