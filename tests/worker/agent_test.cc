@@ -605,6 +605,7 @@ TEST_F(AgentTest, ReplacedProcessEndsForGood) {
   server_.SetOpenResult({absl::StatusCode::kFailedPrecondition, "another process has taken over",
                          std::string(reason::kWorkerReplaced)});
   server_.SetAway(true);  // ends the stream; the next one is refused
+  Settle();
   server_.SetAway(false);
   Pass(absl::Seconds(10));
   ASSERT_TRUE(agent_->result().has_value());
