@@ -378,17 +378,17 @@ class Bf16UnitsTest : public testing::Test {
 
 TEST_F(Bf16UnitsTest, WiderLayersThanTheBuffersAreMultipliedInFp32) {
   ASSERT_TRUE(cpu::SelectBf16Unit("BF16_PLAIN"));
-  const std::vector<float> inputs(130, 1 + 0x1p-12f), weights(130 * 16, 1.0f);
+  const std::vector<float> inputs(258, 1 + 0x1p-12f), weights(258 * 16, 1.0f);
   float outputs[16];
   cpu::DenseForward({.n_rows = 1,
-                     .n_in = 130,
+                     .n_in = 258,
                      .n_out = 16,
                      .inputs = inputs.data(),
-                     .input_stride = 130,
+                     .input_stride = 258,
                      .weights = weights.data(),
                      .outputs = outputs,
                      .output_stride = 16});
-  EXPECT_NEAR(outputs[0], 130 * (1 + 0x1p-12), 1e-4);
+  EXPECT_NEAR(outputs[0], 258 * (1 + 0x1p-12), 1e-4);
 }
 
 TEST_F(Bf16UnitsTest, UnitIsAddedOnce) {
