@@ -117,6 +117,11 @@ TEST_P(FusedMethodsTest, GradientsAgreeWithDifferencesOfTheLoss) {
   for (Ray& ray : batch.rays) ray.t_far = 4;
   TensorFile state = Saved(**step);
   for (auto& [name, tensor] : state.tensors) {
+    if (name.starts_with("field.") && name.ends_with("density.biases")) {
+      // Densities above 0: the last sample of `mlp` has no end, so its opacity jumps at 0.
+      const std::vector<float> values(tensor.n_elements(), 0.3f);
+      tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
+    }
     // Larger than at the start, so that colors and densities vary.
     if (name != "field.hash_table" && name != "field.voxels") continue;
     const std::vector<float> values = RandomFloats(tensor.n_elements(), -1, 1, 77);
