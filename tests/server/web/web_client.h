@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -41,6 +42,12 @@ class WebClient {
       if (n <= 0) return;
       n_sent += static_cast<size_t>(n);
     }
+  }
+
+  // Bytes that have arrived and were not read.
+  int Unread() const {
+    int n = 0;
+    return ioctl(fd_.get(), FIONREAD, &n) == 0 ? n : 0;
   }
 
   // The next response. `to_head`: true for a HEAD request, whose response has no body.
