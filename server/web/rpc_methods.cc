@@ -9,10 +9,16 @@
 namespace nerf {
 namespace {
 
-constexpr std::array<std::string_view, 7> kServices = {
-    "nerf.v1.AdminService",        "nerf.v1.BlobService",  "nerf.v1.ModelService",
-    "nerf.v1.RenderService",       "nerf.v1.SceneService", "nerf.v1.TrainingService",
-    "google.bytestream.ByteStream"};
+constexpr auto kServices = std::to_array<std::string_view>({
+    "nerf.v1.AdminService",
+    "nerf.v1.BlobService",
+    "nerf.v1.ModelService",
+    "nerf.v1.RenderJobService",
+    "nerf.v1.RenderService",
+    "nerf.v1.SceneService",
+    "nerf.v1.TrainingService",
+    "google.bytestream.ByteStream",
+});
 
 }  // namespace
 
