@@ -42,6 +42,11 @@ done
 NERFCTL_SERVER=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$scratch/data/nerfd.ports")
 # No hints: they would name a server that ends with this script.
 export NERFCTL_SERVER NERFCTL_NO_HINTS=true
+# Its worker connects a moment later.
+for _ in $(seq 100); do
+  "$bin/nerfctl" worker ls 2>/dev/null | grep -q idle && break
+  sleep 0.1
+done
 
 echo "demo: training examples/mic"
 "$bin/nerfctl" train examples/mic --samples 40M --background white --id demo

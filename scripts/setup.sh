@@ -17,7 +17,7 @@ build_packages=(
 test_packages=(
   libtorch-dev libopenblas0 libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format codespell python3 python3-numpy python3-grpcio python3-protobuf curl
-  chromium
+  chromium ffmpeg
 )
 # The tests of the web page also want Node >= 20.19 with npm. Debian 12's is older, so they are
 # skipped unless you install one.

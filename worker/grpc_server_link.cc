@@ -165,8 +165,9 @@ void GrpcServerLink::Close() {
   if (stream_ != nullptr) stream_->Cancel();
 }
 
-CallResult GrpcServerLink::Commit(const v1::CommitCheckpointRequest& request,
-                                  std::stop_token stop) {
+template <typename Method, typename Request, typename Response>
+CallResult GrpcServerLink::Call(Method method, const Request& request, std::stop_token stop,
+                                Response* response) {
   const absl::StatusOr<std::string> token = Token(token_file_);
   if (!token.ok()) return ToCallResult(token.status());
   const auto stub = v1::WorkerService::NewStub(channel_);
@@ -174,21 +175,19 @@ CallResult GrpcServerLink::Commit(const v1::CommitCheckpointRequest& request,
   PrepareCall(kCommitTimeout, *token, &context);
   if (!worker_key_.empty()) context.AddMetadata(kWorkerKeyMetadata, worker_key_);
   const std::stop_callback canceller(stop, [&context] { context.TryCancel(); });
+  return ToCallResult(FromGrpcStatus((stub.get()->*method)(&context, request, response)));
+}
+
+CallResult GrpcServerLink::Commit(const v1::CommitCheckpointRequest& request,
+                                  std::stop_token stop) {
   v1::CommitCheckpointResponse response;
-  return ToCallResult(FromGrpcStatus(stub->CommitCheckpoint(&context, request, &response)));
+  return Call(&v1::WorkerService::Stub::CommitCheckpoint, request, stop, &response);
 }
 
 CallResult GrpcServerLink::CommitFrames(const v1::CommitFramesRequest& request,
                                         std::stop_token stop) {
-  const absl::StatusOr<std::string> token = Token(token_file_);
-  if (!token.ok()) return ToCallResult(token.status());
-  const auto stub = v1::WorkerService::NewStub(channel_);
-  grpc::ClientContext context;
-  PrepareCall(kCommitTimeout, *token, &context);
-  if (!worker_key_.empty()) context.AddMetadata(kWorkerKeyMetadata, worker_key_);
-  const std::stop_callback canceller(stop, [&context] { context.TryCancel(); });
   v1::CommitFramesResponse response;
-  return ToCallResult(FromGrpcStatus(stub->CommitFrames(&context, request, &response)));
+  return Call(&v1::WorkerService::Stub::CommitFrames, request, stop, &response);
 }
 
 GrpcBlobTransport::GrpcBlobTransport(std::shared_ptr<grpc::Channel> channel, std::string token_file,

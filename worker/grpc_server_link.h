@@ -35,6 +35,10 @@ class GrpcServerLink final : public ServerLink {
   class StreamEnd;
   class StreamReactor;
 
+  // One call of a stub's method, in this worker's name; ends early when `stop` is requested.
+  template <typename Method, typename Request, typename Response>
+  CallResult Call(Method method, const Request& request, std::stop_token stop, Response* response);
+
   // Const after construction.
   const std::shared_ptr<grpc::Channel> channel_;
   const std::string token_file_, worker_key_;

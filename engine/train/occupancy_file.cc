@@ -65,18 +65,25 @@ void StoreOccupancy(const OccupancyUpdater& occupancy, TensorFile* file) {
   StoreOccupancyBits(grid, file);
 }
 
-absl::Status LoadOccupancy(const TensorFile& file, const SceneGeometry& geometry,
-                           OccupancyUpdater* occupancy) {
-  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadOccupancyBits(file, geometry));
+absl::Status CheckOccupancy(const TensorFile& file, const SceneGeometry& geometry,
+                            const OccupancyUpdater& occupancy) {
+  NERF_ASSIGN_OR_RETURN(const OccupancyGrid grid, LoadOccupancyBits(file, geometry));
   const auto values = file.tensors.find(kValuesName);
   if (values == file.tensors.end() || values->second.dtype != DType::kF32 ||
-      values->second.n_elements() != occupancy->values().size() ||
-      grid.resolution != occupancy->grid().resolution) {
+      values->second.n_elements() != occupancy.values().size() ||
+      grid.resolution != occupancy.grid().resolution) {
     return absl::InvalidArgumentError(
         fmt::format("tensor {} is missing or does not fit the config", kValuesName));
   }
+  return absl::OkStatus();
+}
+
+absl::Status LoadOccupancy(const TensorFile& file, const SceneGeometry& geometry,
+                           OccupancyUpdater* occupancy) {
+  NERF_RETURN_IF_ERROR(CheckOccupancy(file, geometry, *occupancy));
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadOccupancyBits(file, geometry));
   occupancy->bits() = std::move(grid.occupied_blocks);
-  std::memcpy(occupancy->values().data(), values->second.bytes.data(),
+  std::memcpy(occupancy->values().data(), file.tensors.at(kValuesName).bytes.data(),
               occupancy->values().byte_size());
   return absl::OkStatus();
 }

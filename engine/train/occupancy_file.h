@@ -20,8 +20,11 @@ absl::StatusOr<OccupancyGrid> LoadOccupancyBits(const TensorFile& file,
 absl::StatusOr<OccupancyGrid> LoadModelGrid(const TensorFile& file, const SceneGeometry& geometry,
                                             int resolution);
 
-// Bits and values. LoadOccupancy changes nothing where it fails.
+// Bits and values. LoadOccupancy changes nothing where it fails, and does not fail after
+// CheckOccupancy. Errors: InvalidArgument where a tensor is missing or does not fit `occupancy`.
 void StoreOccupancy(const OccupancyUpdater& occupancy, TensorFile* file);
+absl::Status CheckOccupancy(const TensorFile& file, const SceneGeometry& geometry,
+                            const OccupancyUpdater& occupancy);
 absl::Status LoadOccupancy(const TensorFile& file, const SceneGeometry& geometry,
                            OccupancyUpdater* occupancy);
 // Takes the bits of a file whose grid has the same shape; else opens the whole grid.

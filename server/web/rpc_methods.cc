@@ -2,23 +2,17 @@
 
 #include <google/protobuf/descriptor.h>
 
-#include <algorithm>
-#include <array>
 #include <string>
 
 namespace nerf {
 namespace {
 
-constexpr auto kServices = std::to_array<std::string_view>({
-    "nerf.v1.AdminService",
-    "nerf.v1.BlobService",
-    "nerf.v1.ModelService",
-    "nerf.v1.RenderJobService",
-    "nerf.v1.RenderService",
-    "nerf.v1.SceneService",
-    "nerf.v1.TrainingService",
-    "google.bytestream.ByteStream",
-});
+// Every service of the API but that of workers, and ByteStream. What a caller may do is decided
+// behind the gateway, as for any client.
+bool IsForBrowsers(std::string_view service) {
+  return service == "google.bytestream.ByteStream" ||
+         (service.starts_with("nerf.v1.") && service != "nerf.v1.WorkerService");
+}
 
 }  // namespace
 
@@ -28,9 +22,7 @@ const google::protobuf::MethodDescriptor* FindWebMethod(std::string_view path) {
   const size_t slash = path.find('/');
   if (slash == std::string_view::npos) return nullptr;
   const std::string_view service_name = path.substr(0, slash);
-  if (std::find(kServices.begin(), kServices.end(), service_name) == kServices.end()) {
-    return nullptr;
-  }
+  if (!IsForBrowsers(service_name)) return nullptr;
   const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
       std::string(service_name));
   return service == nullptr ? nullptr

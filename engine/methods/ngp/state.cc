@@ -1,57 +1,21 @@
 #include "engine/methods/ngp/state.h"
-#include "engine/methods/ngp/describe/ngp_settings.h"
 
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/numbers.h"
 #include "common/status_macros.h"
 #include "engine/field/marched_model.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/train/occupancy_file.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
-constexpr const char* kGridValuesName = "occupancy.values";
-constexpr const char* kGridBitsName = "occupancy.bits";
 constexpr const char* kUpdatesName = "step.updates";
-
-std::vector<uint32_t> GridBitsShape(const OccupancyGrid& grid) {
-  return {static_cast<uint32_t>(grid.n_levels), static_cast<uint32_t>(grid.resolution),
-          static_cast<uint32_t>(grid.resolution), static_cast<uint32_t>(grid.resolution / 8)};
-}
-
-Tensor GridBitsTensor(const OccupancyGrid& grid) {
-  Tensor tensor{DType::kU8, GridBitsShape(grid), {}};
-  tensor.bytes.resize(grid.occupied_blocks.size() * 8);
-  std::memcpy(tensor.bytes.data(), grid.occupied_blocks.data(), tensor.bytes.size());
-  return tensor;
-}
-
-absl::StatusOr<OccupancyGrid> GridFromTensor(const TensorFile& file,
-                                             const SceneGeometry& geometry) {
-  const auto found = file.tensors.find(kGridBitsName);
-  if (found == file.tensors.end()) {
-    return absl::InvalidArgumentError(fmt::format("tensor {} is missing", kGridBitsName));
-  }
-  const Tensor& tensor = found->second;
-  const std::vector<uint32_t>& s = tensor.shape;
-  const bool fits = tensor.dtype == DType::kU8 && s.size() == 4 &&
-                    s[0] == static_cast<uint32_t>(geometry.n_levels) && s[1] >= 32 && s[1] <= 256 &&
-                    std::has_single_bit(s[1]) && s[2] == s[1] && s[3] == s[1] / 8;
-  if (!fits) {
-    return absl::InvalidArgumentError(
-        fmt::format("tensor {} is {} [{}], not an occupancy grid of {} levels", kGridBitsName,
-                    DTypeName(tensor.dtype), fmt::join(s, ", "), geometry.n_levels));
-  }
-  OccupancyGrid grid = FullOccupancyGrid(geometry.box, geometry.n_levels, static_cast<int>(s[1]));
-  std::memcpy(grid.occupied_blocks.data(), tensor.bytes.data(), tensor.bytes.size());
-  return grid;
-}
 
 Aabb OuterBoxOf(const SceneGeometry& geometry) {
   return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
@@ -145,23 +109,12 @@ kernels::MarchSteps NgpState::steps() const { return {geometry.step, geometry.co
 
 void NgpState::Save(TensorFile* file) const {
   parameters.Save(file);
-  const auto resolution = static_cast<uint32_t>(occupancy.grid().resolution);
-  file->tensors[kGridValuesName] = TensorFromFloats(
-      occupancy.values().data(),
-      {static_cast<uint32_t>(geometry.n_levels), resolution, resolution, resolution}, DType::kF32);
-  file->tensors[kGridBitsName] = GridBitsTensor(occupancy.grid());
+  StoreOccupancy(occupancy, file);
   file->metadata[kUpdatesName] = std::to_string(n_updates);
 }
 
 absl::Status NgpState::Load(const TensorFile& file) {
-  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, GridFromTensor(file, geometry));
-  const auto values = file.tensors.find(kGridValuesName);
-  if (values == file.tensors.end() || values->second.dtype != DType::kF32 ||
-      values->second.n_elements() != occupancy.values().size() ||
-      grid.resolution != occupancy.grid().resolution) {
-    return absl::InvalidArgumentError(
-        fmt::format("tensor {} is missing or does not fit the config", kGridValuesName));
-  }
+  NERF_RETURN_IF_ERROR(CheckOccupancy(file, geometry, occupancy));
   const auto updates = file.metadata.find(kUpdatesName);
   uint32_t held_updates = 0;
   if (updates == file.metadata.end() || !absl::SimpleAtoi(updates->second, &held_updates)) {
@@ -169,25 +122,20 @@ absl::Status NgpState::Load(const TensorFile& file) {
         fmt::format("metadata {} is missing or not a number", kUpdatesName));
   }
   NERF_RETURN_IF_ERROR(parameters.Load(file));
-  occupancy.bits() = std::move(grid.occupied_blocks);
-  std::memcpy(occupancy.values().data(), values->second.bytes.data(),
-              occupancy.values().byte_size());
+  NERF_RETURN_IF_ERROR(LoadOccupancy(file, geometry, &occupancy));
   n_updates = held_updates;
   return absl::OkStatus();
 }
 
 void NgpState::SaveModel(TensorFile* file) const {
   parameters.SaveModel(file);
-  file->tensors[kGridBitsName] = GridBitsTensor(occupancy.grid());
+  StoreOccupancyBits(occupancy.grid(), file);
 }
 
 absl::Status NgpState::Initialize(const TensorFile& file) {
   NERF_RETURN_IF_ERROR(parameters.Initialize(file));
   n_updates = 0;
-  occupancy.Reopen();
-  absl::StatusOr<OccupancyGrid> grid = GridFromTensor(file, geometry);
-  if (grid.ok() && grid->resolution == occupancy.grid().resolution)
-    occupancy.bits() = std::move(grid->occupied_blocks);
+  InitializeOccupancy(file, geometry, &occupancy);
   return absl::OkStatus();
 }
 
@@ -201,13 +149,7 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpModel(const TensorFile& fil
                                                            const SceneGeometry& geometry) {
   const kernels::HashGridShape shape = EncodingShape(config, geometry);
   NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters held, ReadNgpEvaluationParameters(file, shape));
-  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, GridFromTensor(file, geometry));
-  // Resolutions that no config can ask for are not tested in the march.
-  if (grid.resolution != config.grid_resolution) {
-    return absl::InvalidArgumentError(
-        fmt::format("the occupancy grid has {} cells along a side, its config says {}",
-                    grid.resolution, config.grid_resolution));
-  }
+  NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
   return NewModel(shape, config, geometry, std::move(held), std::move(grid));
 }
 

@@ -188,6 +188,14 @@ TEST_F(WebServerTest, CallsEndWhenTheirReaderGoes) {
   EXPECT_EQ(n_watchers(), 0u);
 }
 
+TEST_F(WebServerTest, EveryServiceOfTheApiIsServedButThatOfWorkers) {
+  // A service that this server lacks is UNIMPLEMENTED, not an unknown path.
+  for (const char* call :
+       {"AdminService/ListWorkers", "ModelService/ListModels", "RenderJobService/ListRenderJobs",
+        "RenderService/RenderImage", "SceneService/ListScenes", "TrainingService/ListTrainingJobs"})
+    EXPECT_THAT(Call(call, "{}").body, Not(HasSubstr("nothing is served"))) << call;
+}
+
 TEST_F(WebServerTest, WorkersCallsAndUnknownOnesAreNotServed) {
   EXPECT_EQ(Call("WorkerService/CommitCheckpoint", "{}").status, 404);
   EXPECT_EQ(Call("WorkerService/Synchronize", "{}").status, 404);
