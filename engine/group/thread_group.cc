@@ -12,7 +12,7 @@ namespace {
 // What all ranks share: blocks on their way, and why the group ended.
 class Mailboxes {
  public:
-  explicit Mailboxes(int n_ranks) : n_ranks_(n_ranks), boxes_(n_ranks * n_ranks) {}
+  explicit Mailboxes(int n_ranks) : n_ranks_(n_ranks), boxes_(n_ranks * n_ranks), left_(n_ranks) {}
 
   int n_ranks() const { return n_ranks_; }
 
@@ -27,6 +27,7 @@ class Mailboxes {
     const MutexLock lock(mu_);
     std::deque<std::vector<std::byte>>& box = boxes_[from * n_ranks_ + to];
     while (box.empty()) {
+      if (left_[from]) EndLocked(fmt::format("rank {} is lost", from));
       ThrowIfEnded();
       changed_.Wait(mu_);
     }
@@ -36,13 +37,25 @@ class Mailboxes {
     if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
   }
 
+  // The rank is gone: what it sent still arrives, and who waits for more from it ends the group. A
+  // rank that has all its results may thus leave before the others.
+  void Leave(int rank) {
+    const MutexLock lock(mu_);
+    left_[rank] = true;
+    changed_.NotifyAll();
+  }
+
   void End(const std::string& reason) {
     const MutexLock lock(mu_);
+    EndLocked(reason);
+  }
+
+ private:
+  void EndLocked(const std::string& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (reason_.empty()) reason_ = reason;
     changed_.NotifyAll();
   }
 
- private:
   void ThrowIfEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!reason_.empty()) throw GroupError(reason_);
   }
@@ -51,13 +64,14 @@ class Mailboxes {
   Mutex mu_;
   CondVar changed_;
   std::vector<std::deque<std::vector<std::byte>>> boxes_ ABSL_GUARDED_BY(mu_);  // [from][to]
+  std::vector<bool> left_ ABSL_GUARDED_BY(mu_);                                 // [rank]
   std::string reason_ ABSL_GUARDED_BY(mu_);
 };
 
 class ThreadGroup final : public Group {
  public:
   ThreadGroup(int rank, std::shared_ptr<Mailboxes> boxes) : rank_(rank), boxes_(std::move(boxes)) {}
-  ~ThreadGroup() override { boxes_->End(fmt::format("rank {} is lost", rank_)); }
+  ~ThreadGroup() override { boxes_->Leave(rank_); }
 
   int rank() const override { return rank_; }
   int n_ranks() const override { return boxes_->n_ranks(); }

@@ -25,7 +25,13 @@ using testing::Not;
 
 class ServiceJobsTest : public ServiceTest {
  protected:
-  void SetUp() override { ASSERT_TRUE(StartNerfd()) << nerfd().err(); }
+  void SetUp() override {
+    ASSERT_TRUE(StartNerfd()) << nerfd().err();
+    ASSERT_TRUE(WaitUntil(kLong, [&] {
+      const CtlResult workers = Ctl({"worker", "ls", "-o", "json"});
+      return workers.code == kOk && !workers.json().empty();
+    })) << "its worker did not connect";
+  }
 
   // Trains the small scene for a moment and promotes the result to model `m`.
   void TrainSmallModel() {
