@@ -1,5 +1,9 @@
 #include "engine/group/gloo/gloo_group.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -63,12 +67,38 @@ class RendezvousStore final : public gloo::rendezvous::Store {
   std::map<std::string, std::vector<char>> values_;
 };
 
+// Keeps SIGPIPE from this thread, and from threads started meanwhile: Gloo writes to sockets whose
+// other end may be gone, which must be an error and not the end of the process.
+class PipeSignalBlock {
+ public:
+  PipeSignalBlock() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+
+  ~PipeSignalBlock() {
+    if (sigismember(&before_, SIGPIPE)) return;
+    const timespec at_once{};
+    while (sigtimedwait(&pipe_, nullptr, &at_once) == SIGPIPE) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  PipeSignalBlock(const PipeSignalBlock&) = delete;
+  PipeSignalBlock& operator=(const PipeSignalBlock&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+};
+
 class GlooGroup final : public Group {
  public:
   GlooGroup(Rendezvous* rendezvous, const GlooOptions& options)
       : context_(rendezvous->rank(), rendezvous->n_ranks()),
         heads_out_(rendezvous->n_ranks()),
         heads_in_(rendezvous->n_ranks()) {
+    const PipeSignalBlock block;
     context_.setTimeout(absl::ToChronoMilliseconds(options.time_limit));
     gloo::transport::tcp::attr attributes("127.0.0.1");
     if (!options.interface.empty()) {
@@ -95,6 +125,7 @@ class GlooGroup final : public Group {
 
  private:
   void DoTransfer(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    const PipeSignalBlock block;
     int peer = -1;
     try {
       TransferBlocks(out, in, &peer);
