@@ -35,6 +35,7 @@ constexpr std::array kPolicies = {
     Reads("nerf.v1.SceneService/ListScenes", kParent),
     Changes("nerf.v1.SceneService/DeleteScene", kName),
     Reads("nerf.v1.SceneService/ValidateScene", kName),
+    Reads("nerf.v1.SceneService/DescribeScene", kName),
 
     MethodPolicy{"nerf.v1.BlobService/FindMissingBlobs",
                  kWriters | kWorkers,
@@ -75,12 +76,16 @@ constexpr std::array kPolicies = {
     Changes("nerf.v1.TrainingService/DeleteTrainingJob", kName),
     Reads("nerf.v1.TrainingService/WatchTrainingJob", kName),
     Reads("nerf.v1.TrainingService/ListTrainingMetrics", kName),
+    Reads("nerf.v1.TrainingService/WatchTrainingJobs", kParent),
 
     Reads("nerf.v1.ModelService/ListCheckpoints", kParent),
     Changes("nerf.v1.ModelService/PromoteCheckpoint", kName),
     Reads("nerf.v1.ModelService/GetModel", kName),
     Reads("nerf.v1.ModelService/ListModels", kParent),
     Changes("nerf.v1.ModelService/DeleteModel", kName),
+    Changes("nerf.v1.ModelService/CreateShare", {"parent"}),
+    MethodPolicy{"nerf.v1.ModelService/ListShares", kWriters, Scope::kProject, false, {{"parent"}}},
+    Changes("nerf.v1.ModelService/RevokeShare", kName),
 
     MethodPolicy{"nerf.v1.RenderService/RenderImage",
                  kReaders,
