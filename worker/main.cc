@@ -176,7 +176,7 @@ int Run(Flags flags) {
   options.version = NERF_VERSION;
   options.host = HostName();
   options.cache_dir = flags.cache_dir;
-  options.features = {"render"};
+  options.features = {"render", "views"};
   if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
   LogInfo("worker starts", {{"worker", options.worker_id},
                             {"server", flags.server},

@@ -195,6 +195,11 @@ void RequestBoard::AskEngine(const std::string& id, Request& request) {
   }
   protocol::Render command = ToProtocol(request.request.render().view());
   command.id = id;
+  if (request.request.render().has_live()) {
+    command.live = command.jpeg = true;
+    command.jpeg_quality =
+        static_cast<int>(std::clamp(request.request.render().live().jpeg_quality(), 1u, 100u));
+  }
   command.out = request.folder;
   command.file = request.file;
   if (command.file.empty()) {

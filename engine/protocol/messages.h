@@ -79,7 +79,11 @@ struct Render {
   int width = 0, height = 0;                    // pixels; 0: from the camera
   std::vector<std::string> channels = {"rgb"};  // and depth, opacity
   bool jpeg = false;                            // else PNG
-  std::string out;                              // folder
+  int jpeg_quality = 90;                        // 1 to 100
+  // A frame of a live view: interrupts other renders; JPEG in every channel; of a job in training,
+  // weights that are up to a second old.
+  bool live = false;
+  std::string out;  // folder
 };
 struct Check {
   std::string id, dataset;

@@ -79,6 +79,8 @@ JsonObject ToJson(const Render& render) {
   object["height"] = render.height;
   object["channels"] = render.channels;
   object["format"] = render.jpeg ? "jpeg" : "png";
+  if (render.jpeg) object["jpeg_quality"] = render.jpeg_quality;
+  if (render.live) object["live"] = true;
   object["out"] = render.out;
   return object;
 }
@@ -124,6 +126,9 @@ Render ReadRender(KeyReader* reader) {
     render.channels = std::move(channels);
   }
   render.jpeg = reader->OneOf("format", "jpeg", "png", Need::kOptional);
+  render.jpeg_quality = static_cast<int>(
+      reader->Whole("jpeg_quality", Need::kOptional, 1, 100).value_or(render.jpeg_quality));
+  render.live = reader->Flag("live", Need::kOptional).value_or(false);
   render.out = reader->Text("out", Need::kRequired);
   return render;
 }

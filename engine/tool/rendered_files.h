@@ -17,7 +17,8 @@ struct RenderedFiles {
 };
 
 // Writes `channels` of a view into request.out, which is created, as files named after request.id.
-// Each file appears whole or not at all. scale: training units per unit of the data set.
+// Each file appears whole or not at all; those of a live frame are JPEGs, are not synced to the
+// disk and have depth in 8 bits. scale: training units per unit of the data set.
 absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
                                                  const protocol::Render& request,
                                                  const ViewChannels& channels, float scale);

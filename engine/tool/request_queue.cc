@@ -1,5 +1,6 @@
 #include "engine/tool/request_queue.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -18,6 +19,11 @@ const Message* As(const QueuedRequest& queued) {
 
 bool IsRenderOrCheck(const QueuedRequest& queued) {
   return As<protocol::Render>(queued) != nullptr || As<protocol::Check>(queued) != nullptr;
+}
+
+bool IsLive(const QueuedRequest& queued) {
+  const auto* render = As<protocol::Render>(queued);
+  return render != nullptr && render->live;
 }
 
 bool IsStopOf(const QueuedRequest& queued, const std::string& job) {
@@ -49,12 +55,16 @@ void RequestQueue::Put(QueuedRequest request, std::deque<QueuedRequest>* queue) 
   }
   if (!request.ok() && queue->size() > kMaxErrorsApart && !queue->back().ok()) return;
   waiting_bytes_ += request.byte_size;
-  queue->push_back(std::move(request));
+  const auto after =
+      IsLive(request) ? std::find_if_not(queue->begin(), queue->end(), IsLive) : queue->end();
+  queue->insert(after, std::move(request));
   changed_.NotifyAll();
 }
 
 void RequestQueue::Cancel(const std::string& id) {
-  if (!request_.empty() && request_ == id) request_source_.request_stop();
+  if (const auto found = running_.find(id); found != running_.end()) {
+    found->second.request_stop();
+  }
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (IsRenderOrCheck(*it) && it->received.id == id) {
       // It is answered before the requests that still have to be done.
@@ -72,7 +82,7 @@ void RequestQueue::End() {
   MutexLock lock(mu_);
   ended_ = true;
   job_source_.request_stop();
-  request_source_.request_stop();
+  for (auto& [id, source] : running_) source.request_stop();
   changed_.NotifyAll();
 }
 
@@ -82,9 +92,9 @@ std::optional<QueuedRequest> RequestQueue::Pop(std::deque<QueuedRequest>* queue)
   queue->pop_front();
   waiting_bytes_ -= request.byte_size;
   if (IsRenderOrCheck(request) && !request.cancelled) {
-    request_ = request.received.id;
-    request_source_ = std::stop_source();
-    request.stop = request_source_.get_token();
+    std::stop_source& source = running_[request.received.id];
+    source = std::stop_source();
+    request.stop = source.get_token();
   }
   return request;
 }
@@ -102,6 +112,11 @@ std::optional<QueuedRequest> RequestQueue::TryTakeUrgent() {
 bool RequestQueue::HasUrgent() {
   MutexLock lock(mu_);
   return !urgent_.empty();
+}
+
+bool RequestQueue::HasLive() {
+  MutexLock lock(mu_);
+  return !waiting_.empty() && IsLive(waiting_.front());
 }
 
 std::optional<QueuedRequest> RequestQueue::WaitTake() {
@@ -133,15 +148,16 @@ void RequestQueue::EndJob() {
   job_.clear();
 }
 
-void RequestQueue::EndRequest() {
+void RequestQueue::EndRequest(const std::string& id) {
   MutexLock lock(mu_);
-  request_.clear();
+  running_.erase(id);
 }
 
 void RequestQueue::PutBackRequest(QueuedRequest request) {
   MutexLock lock(mu_);
-  request.cancelled = request_source_.stop_requested();
-  request_.clear();
+  const auto found = running_.find(request.received.id);
+  request.cancelled = found != running_.end() && found->second.stop_requested();
+  running_.erase(request.received.id);
   waiting_bytes_ += request.byte_size;
   (request.cancelled ? urgent_ : waiting_).push_front(std::move(request));
 }

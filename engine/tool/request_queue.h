@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -41,14 +42,16 @@ class RequestQueue {
   std::optional<QueuedRequest> TryTakeUrgent();
   std::optional<QueuedRequest> WaitTake();
   bool HasUrgent();
+  // Whether a live frame waits. They come before other renders and checks.
+  bool HasLive();
 
   // Names the running job. The returned token is stopped by a `stop` of it and by End.
   std::stop_token BeginJob(const std::string& job);
   void EndJob();
 
-  // The render or check that was taken last is running until EndRequest or PutBackRequest, also
-  // during a job. Only then the next one may be taken.
-  void EndRequest();
+  // A render or check that was taken is running until EndRequest or PutBackRequest, also during a
+  // job. Cancels of it stop its token until then.
+  void EndRequest(const std::string& id);
   // Puts a running check back in front of the others, because the job is to stop first.
   void PutBackRequest(QueuedRequest request);
 
@@ -68,8 +71,7 @@ class RequestQueue {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::string job_ ABSL_GUARDED_BY(mu_);  // running; empty: none
   std::stop_source job_source_ ABSL_GUARDED_BY(mu_);
-  std::string request_ ABSL_GUARDED_BY(mu_);  // running; empty: none
-  std::stop_source request_source_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, std::stop_source> running_ ABSL_GUARDED_BY(mu_);  // by id
 };
 
 }  // namespace nerf

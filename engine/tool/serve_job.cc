@@ -13,12 +13,18 @@ namespace nerf {
 ServeLoop::Job::Job(ServeLoop* loop, const protocol::Train& message, std::stop_token stop)
     : loop_(loop), message_(message), stop_(std::move(stop)), share_(loop->clock_) {}
 
-std::shared_ptr<SceneRenderer> ServeLoop::Job::CurrentRenderer() {
+std::shared_ptr<SceneRenderer> ServeLoop::Job::CurrentRenderer(bool live) {
+  // A copy of the weights costs as much as a small frame.
+  constexpr absl::Duration kMaxAge = absl::Seconds(1);
   if (trainer_ == nullptr) return nullptr;
-  if (renderer_ == nullptr || rendered_step_ != trainer_->state().step) {
+  const SteadyTime now = loop_->clock_->Now();
+  const bool is_current = renderer_ != nullptr && (rendered_step_ == trainer_->state().step ||
+                                                   (live && now - renderer_made_ < kMaxAge));
+  if (!is_current) {
     renderer_.reset();  // frees its memory before the next one is made
     renderer_ = trainer_->NewRenderer();
     rendered_step_ = trainer_->state().step;
+    renderer_made_ = now;
   }
   return renderer_;
 }
@@ -61,7 +67,7 @@ absl::Status ServeLoop::Job::BetweenSteps() {
   while (loop_->render_ != nullptr && !stop_.stop_requested() && share_.TakeTurn()) {
     loop_->ContinueRender(this, [this] {
       Heartbeat();
-      return share_.IsSpent() || stop_.stop_requested();
+      return share_.IsSpent() || stop_.stop_requested() || loop_->IsOutranked();
     });
     share_.GiveTurn();
     NERF_RETURN_IF_ERROR(HandleRequests());
@@ -117,6 +123,7 @@ absl::Status ServeLoop::Job::OnEvaluatedViews(size_t n_done, size_t n_views) {
 
 absl::Status ServeLoop::Job::HandleRequests() {
   const auto take = [&] {
+    loop_->ChooseRender();
     const bool urgent_only = loop_->render_ != nullptr || stop_.stop_requested();
     return urgent_only ? loop_->requests_.TryTakeUrgent() : loop_->requests_.TryTake();
   };

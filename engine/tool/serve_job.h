@@ -36,7 +36,10 @@ class ServeLoop::Job final : public TrainingRunObserver {
 
   // A renderer with a copy of the current weights, shared by all renders of the same step. Equal to
   // the renderer of a file written now. nullptr while trainer() is.
-  std::shared_ptr<SceneRenderer> CurrentRenderer();
+  // For a live frame the weights may be a second old.
+  std::shared_ptr<SceneRenderer> CurrentRenderer(bool live);
+  // The step of the weights that CurrentRenderer returned last.
+  uint32_t rendered_step() const { return rendered_step_; }
 
   void OnBegin(const TrainingSession& session, Trainer* trainer) override;
   void OnProgress(const TrainProgress& progress) override;
@@ -68,6 +71,7 @@ class ServeLoop::Job final : public TrainingRunObserver {
   TimeShare share_;
   std::shared_ptr<SceneRenderer> renderer_;  // of rendered_step_
   uint32_t rendered_step_ = 0;
+  SteadyTime renderer_made_;
   std::optional<TrainProgress> last_progress_;
   SteadyTime last_sent_;
   std::string checkpoint_, model_;

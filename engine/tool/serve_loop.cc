@@ -88,6 +88,7 @@ absl::Status ServeLoop::Run() {
                        TrainingMethods(options_.device)});
   std::thread reader([this] { ReadUntilEnd(); });
   while (broken_.ok()) {
+    ChooseRender();
     std::optional<QueuedRequest> request =
         render_ != nullptr ? requests_.TryTakeUrgent() : requests_.WaitTake();
     if (request.has_value()) {
@@ -95,13 +96,14 @@ absl::Status ServeLoop::Run() {
     } else if (render_ != nullptr) {
       ContinueRender(nullptr, [this] {
         ReportWorking(render_->request.id, nullptr);
-        return requests_.HasUrgent();
+        return requests_.HasUrgent() || IsOutranked();
       });
     } else {
       break;
     }
   }
   render_.reset();
+  suspended_.reset();
   if (!broken_.ok()) socket_.Shutdown();  // ends the reader
   {
     MutexLock lock(mu_);
@@ -110,6 +112,19 @@ absl::Status ServeLoop::Run() {
   }
   reader.join();
   return broken_;
+}
+
+bool ServeLoop::IsOutranked() {
+  return render_ != nullptr && suspended_ == nullptr && !render_->request.live &&
+         requests_.HasLive();
+}
+
+void ServeLoop::ChooseRender() {
+  if (IsOutranked()) {
+    suspended_ = std::move(render_);
+  } else if (render_ == nullptr && suspended_ != nullptr && !requests_.HasLive()) {
+    render_ = std::move(suspended_);
+  }
 }
 
 bool ServeLoop::IsOfBrokenDevice(const absl::Status& status) {
@@ -208,7 +223,7 @@ void ServeLoop::HandleRequest(const protocol::Render& render, QueuedRequest& que
 absl::StatusOr<Camera> ServeLoop::CameraOfRequest(const TrainState& state, SceneRenderer* renderer,
                                                   RunningRender* render) {
   const protocol::Render& request = render->request;
-  render->capture = CaptureCamerasOf(state);
+  if (!request.live) render->capture = CaptureCamerasOf(state);  // seen_twice takes too long
   if (!request.camera.empty()) {
     NERF_ASSIGN_OR_RETURN(
         const std::vector<Camera> cameras,
@@ -238,7 +253,7 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
     state = &render->model->state;
     renderer = render->model->renderer.get();
   } else if (job != nullptr && job->name() == request.job && job->trainer() != nullptr) {
-    render->job_weights = job->CurrentRenderer();
+    render->job_weights = job->CurrentRenderer(request.live);
     state = &job->trainer()->state();
     renderer = render->job_weights.get();
   } else {
@@ -252,7 +267,7 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
   RenderOptions options;
   options.background = BackgroundColor(state->evaluation_background);
   options.min_transmittance = state->config.min_transmittance;
-  render->step = state->step;
+  render->step = render->job_weights != nullptr ? job->rendered_step() : state->step;
   render->scale = state->geometry.frame.scale;
   render->picture = renderer->Begin(camera, options);
   return absl::OkStatus();
@@ -308,7 +323,7 @@ absl::StatusOr<protocol::Rendered> ServeLoop::FinishRender(RunningRender* render
 
 void ServeLoop::EndRequest(const std::string& id,
                            const absl::StatusOr<protocol::EngineMessage>& answer) {
-  requests_.EndRequest();
+  requests_.EndRequest(id);
   if (answer.ok()) {
     Send(*answer);
   } else if (!IsOfBrokenDevice(answer.status())) {

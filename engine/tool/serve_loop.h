@@ -68,6 +68,10 @@ class ServeLoop {
   }  // the queue has already handled it
 
   absl::Status Train(const protocol::Train& message, Job* job, std::vector<SceneProblem>* problems);
+  // Suspends the running render if a live frame waits, and resumes it when none does.
+  void ChooseRender();
+  // Whether a live frame waits for the running render, which is none.
+  bool IsOutranked();
   // Renders until `pause` returns true, or to the end and then answers. Requires: render_.
   void ContinueRender(Job* job, const std::function<bool()>& pause);
   absl::Status BeginRender(Job* job, RunningRender* render);
@@ -87,8 +91,9 @@ class ServeLoop {
   LineSocket socket_;
   RequestQueue requests_;
   ModelCache models_;
-  std::unique_ptr<RunningRender> render_;  // later ones wait in requests_
-  absl::Status broken_;                    // GPU_FAILED once the device failed
+  std::unique_ptr<RunningRender> suspended_;  // while a live frame is rendered
+  std::unique_ptr<RunningRender> render_;     // later ones wait in requests_
+  absl::Status broken_;                       // GPU_FAILED once the device failed
   SteadyTime reported_working_;
   Mutex mu_;
   CondVar done_changed_;

@@ -68,6 +68,19 @@ TEST_F(AgentTest, RenderFetchesTheModelAsksTheEngineAndRepliesInChunks) {
   EXPECT_TRUE(fs::is_empty(dir_ / "requests"));
 }
 
+TEST_F(AgentTest, FrameOfALiveViewIsAJpegAheadOfOthers) {
+  Start();
+  v1::SynchronizeResponse message = RenderOf(server_.AddBlob("model"));
+  message.mutable_request()->mutable_render()->mutable_view()->add_channels(v1::DEPTH);
+  message.mutable_request()->mutable_render()->mutable_live()->set_jpeg_quality(40);
+  Send(message);
+  const Json render = engines_.Got("render");
+  ASSERT_TRUE(render.is_object());
+  EXPECT_EQ(render["live"], true);
+  EXPECT_EQ(render["format"], "jpeg");
+  EXPECT_EQ(render["jpeg_quality"], 40);
+}
+
 TEST_F(AgentTest, RenderOfTheJobInTrainingNamesItsKey) {
   StartTraining();
   v1::SynchronizeResponse message;

@@ -95,6 +95,13 @@ TEST(WorkerRequestTest, RenderSurvivesARoundTrip) {
   EXPECT_EQ(read.height, 3);
   EXPECT_EQ(read.channels, render.channels);
   EXPECT_TRUE(read.jpeg);
+  EXPECT_EQ(read.jpeg_quality, 90);
+  EXPECT_FALSE(read.live);
+  render.jpeg_quality = 40;
+  render.live = true;
+  read = RoundTrip(render);
+  EXPECT_EQ(read.jpeg_quality, 40);
+  EXPECT_TRUE(read.live);
   render.job.clear();
   render.file = "/m";
   render.camera = R"({"frames":[],"w":4})";

@@ -126,9 +126,45 @@ TEST(RequestQueueTest, RequestAtWorkIsStoppedByItsCancelAlone) {
   EXPECT_FALSE(stop.stop_requested());
   queue.PutLine(Cancel("a"));
   EXPECT_TRUE(stop.stop_requested());
-  queue.EndRequest();
+  queue.EndRequest("a");
   queue.PutLine(render);
   EXPECT_FALSE(queue.TryTake()->stop.stop_requested()) << "the next of that name";
+}
+
+std::string LiveFrame(const std::string& id) {
+  protocol::Render render;
+  render.id = id;
+  render.file = "f";
+  render.orbit_count = 1;
+  render.jpeg = render.live = true;
+  render.out = "o";
+  return protocol::ToLine(render);
+}
+
+TEST(RequestQueueTest, LiveFramesComeInTheirOrderBeforeOtherRendersAndChecks) {
+  RequestQueue queue;
+  queue.PutLine(Check("check"));
+  queue.PutLine(Render("still"));
+  EXPECT_FALSE(queue.HasLive());
+  queue.PutLine(LiveFrame("first"));
+  queue.PutLine(LiveFrame("second"));
+  EXPECT_TRUE(queue.HasLive());
+  EXPECT_FALSE(queue.HasUrgent());
+  for (const char* id : {"first", "second", "check", "still"}) EXPECT_EQ(IdOf(queue.TryTake()), id);
+  EXPECT_FALSE(queue.HasLive());
+}
+
+TEST(RequestQueueTest, CancelStopsTheOneOfTwoRequestsAtWorkThatItNames) {
+  RequestQueue queue;
+  queue.PutLine(Render("still"));
+  const std::stop_token still = queue.TryTake()->stop;
+  queue.PutLine(LiveFrame("live"));
+  const std::stop_token live = queue.TryTake()->stop;
+  queue.PutLine(Cancel("still"));
+  EXPECT_TRUE(still.stop_requested());
+  EXPECT_FALSE(live.stop_requested());
+  queue.End();
+  EXPECT_TRUE(live.stop_requested());
 }
 
 TEST(RequestQueueTest, RequestThatIsPutBackForAStopOfTheJobIsTheFirstBehindIt) {
@@ -145,7 +181,7 @@ TEST(RequestQueueTest, RequestThatIsPutBackForAStopOfTheJobIsTheFirstBehindIt) {
   const std::optional<QueuedRequest> again = queue.TryTake();
   EXPECT_EQ(IdOf(again), "a");
   EXPECT_FALSE(again->cancelled);
-  queue.EndRequest();
+  queue.EndRequest("a");
   EXPECT_EQ(IdOf(queue.TryTake()), "b");
 }
 

@@ -1,5 +1,7 @@
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string>
 
 #include "common/file_io.h"
 #include "engine/scene/image_io.h"
@@ -204,6 +206,101 @@ TEST_F(ServeRequestTest, StopOfAJobThatReadsItsDatasetIsHeard) {
   EXPECT_EQ(stopped["job"], "j");
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "j"));
   ExpectAlive();
+}
+
+// A frame of a live view, of the job in training or of a file.
+Json LiveFrame(Json render) {
+  render["live"] = true;
+  render["format"] = "jpeg";
+  render["jpeg_quality"] = 40;
+  return render;
+}
+
+TEST_F(ServeRequestTest, LiveFrameIsAnsweredBeforeTheRenderAtWorkWhichThenGoesOn) {
+  const Json done = TrainToTheEnd("j", 5);
+  Json huge = HugeRender("r1", "");
+  huge.erase("job");
+  huge["file"] = done["model"];
+  Send(huge);
+  EXPECT_EQ(ReceiveAnswer()["type"], "working");
+  for (const char* id : {"live1", "live2"}) {
+    Json live = LiveFrame(RenderMessage(id));
+    live["file"] = done["model"];
+    Send(live);
+    Json rendered = ReceiveAnswer();
+    while (rendered["type"] == "working") rendered = ReceiveAnswer();
+    ASSERT_EQ(rendered["type"], "rendered") << rendered;
+    EXPECT_EQ(rendered["id"], id);
+    EXPECT_EQ(rendered["files"].size(), 3u);
+    for (const auto& [channel, path] : rendered["files"].items()) {
+      const std::string bytes = ReadFile(path.get<std::string>(), 1 << 20).value_or("none");
+      const auto header = ParseImageHeader(bytes);
+      ASSERT_THAT(header, IsOk()) << channel;
+      EXPECT_EQ(header->format, ImageFormat::kJpeg) << channel;
+      EXPECT_EQ(header->width, 16) << channel;
+    }
+  }
+  const Json working = ReceiveAnswer();
+  EXPECT_EQ(working["type"], "working") << working;
+  EXPECT_EQ(working["id"], "r1");
+  CancelAtWork("r1");
+  ExpectAlive();
+}
+
+TEST_F(ServeRequestTest, RenderThatLiveFramesInterruptHasTheSameBytes) {
+  const Json done = TrainToTheEnd("j", 20);
+  Json render = RenderMessage("r1");
+  render["file"] = done["model"];
+  render["width"] = 400;
+  render["height"] = 300;
+  const auto bytes_of = [&](const Json& rendered) {
+    EXPECT_EQ(rendered["type"], "rendered") << rendered;
+    return ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20).value_or("none");
+  };
+  const auto next = [&] {
+    Json message = ReceiveAnswer();
+    while (message["type"] == "working") message = ReceiveAnswer();
+    return message;
+  };
+  Send(render);
+  const std::string alone = bytes_of(next());
+  render["id"] = "r2";
+  Send(render);
+  Json live = LiveFrame(RenderMessage("live"));
+  live["file"] = done["model"];
+  std::string interrupted;
+  // Until the render is done, live frames come one after another.
+  for (int i = 0; i < 3 || interrupted.empty(); ++i) {
+    live["id"] = "live" + std::to_string(i);
+    Send(live);
+    for (Json answer = next(); answer["id"] != live["id"]; answer = next()) {
+      ASSERT_EQ(answer["id"], "r2") << answer;
+      interrupted = bytes_of(answer);
+    }
+  }
+  EXPECT_TRUE(interrupted == alone);
+}
+
+TEST_F(ServeRequestTest, LiveFramesOfAJobShareWeightsForASecondAndLaterOnesAreNewer) {
+  Send(TrainMessage("j", 1e9));
+  ASSERT_EQ(ReceiveAnswer()["type"], "started");
+  Json live = LiveFrame(RenderMessage("live"));
+  live["job"] = "j";
+  const auto step_of_frame = [&] {
+    Send(live);
+    const Json rendered = ReceiveAnswer();
+    EXPECT_EQ(rendered["type"], "rendered") << rendered;
+    return rendered.value("step", 0);
+  };
+  const SteadyTime begin = RealClock().Now();
+  const int first = step_of_frame();
+  std::set<int> steps = {first};
+  int last = first;
+  while (!HasFailure() && last == first) steps.insert(last = step_of_frame());
+  EXPECT_GT(last, first);
+  // At most one copy of the weights a second.
+  const double seconds = absl::ToDoubleSeconds(RealClock().Now() - begin);
+  EXPECT_LE(static_cast<double>(steps.size()), 2 + seconds);
 }
 
 TEST_F(ServeRequestTest, RenderWhoseWeightsCannotBeLoadedIsAnsweredAndTheJobGoesOn) {
