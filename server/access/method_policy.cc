@@ -106,6 +106,12 @@ constexpr std::array kPolicies = {
     Reads("nerf.v1.RenderJobService/ExpandCameraPath", kParent),
 
     MethodPolicy{"nerf.v1.AdminService/ListWorkers", kReaders, Scope::kServer},
+    MethodPolicy{"nerf.v1.AdminService/DrainWorker", kAdmins, Scope::kServer, true},
+    MethodPolicy{"nerf.v1.AdminService/UndrainWorker", kAdmins, Scope::kServer, true},
+    MethodPolicy{"nerf.v1.AdminService/ListProjects", kAdmins, Scope::kServer},
+    Reads("nerf.v1.AdminService/GetProject", kName),
+    // Quotas protect the server, so a project's own admins do not set them.
+    MethodPolicy{"nerf.v1.AdminService/UpdateProject", kAdmins, Scope::kServer, true},
     MethodPolicy{"nerf.v1.AdminService/BackupStore", kAdmins, Scope::kServer, true},
     MethodPolicy{"nerf.v1.AdminService/GetAccess", kEverybody, Scope::kCaller},
     MethodPolicy{"nerf.v1.AdminService/CreateToken",
