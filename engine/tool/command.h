@@ -21,6 +21,7 @@ void AddImportCommand(CLI::App* app, CommandBody* chosen);
 void AddCheckCommand(CLI::App* app, CommandBody* chosen);
 void AddPoseCommand(CLI::App* app, CommandBody* chosen);
 void AddBenchCommand(CLI::App* app, CommandBody* chosen);
+void AddAblateCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);
 

@@ -61,6 +61,7 @@ int Run(int argc, char** argv) {
   nerf::AddCheckCommand(&app, &chosen);
   nerf::AddPoseCommand(&app, &chosen);
   nerf::AddBenchCommand(&app, &chosen);
+  nerf::AddAblateCommand(&app, &chosen);
   nerf::AddDoctorCommand(&app, &chosen);
   nerf::AddServeCommand(&app, &chosen);
   try {

@@ -4,11 +4,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "common/atomic_file.h"
 #include "common/counted.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
+#include "engine/base/trace.h"
 #include "engine/config/psnr_advice.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
@@ -42,6 +45,7 @@ struct TrainFlags {
   std::vector<std::string> settings;  // key=value
   double checkpoint_interval = 30;    // seconds
   bool json = false, no_eval = false;
+  std::string trace;
   int max_side = -1, downscale = 0;
   RankFlags ranks;
   bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
@@ -171,6 +175,15 @@ absl::Status WithCommand(const absl::Status& status, const TrainFlags& flags,
                                   n_ranks > 1 ? fmt::format(" --ranks {}", n_ranks) : ""));
 }
 
+absl::Status WriteTrace(const TraceRecording& trace, const std::string& path,
+                        const TrainConsole& console) {
+  if (trace.n_dropped() > 0) {
+    console.PrintNote(fmt::format("--trace: the last {} are not in the file",
+                                  Counted(trace.n_dropped(), "phase")));
+  }
+  return WriteFileAtomically(path, trace.ToJson());
+}
+
 absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWatcher* signals) {
   const RealClock clock;
   ThreadPool pool(ThreadsOfRank(flags));
@@ -205,9 +218,16 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   options.trainer.group = request.group;
   if (flags.has_stop_after) options.trainer.stop_after = flags.stop_after;
   options.trainer.checkpoint_interval = absl::Seconds(flags.checkpoint_interval);
+  std::optional<TraceRecording> trace;
+  if (!flags.trace.empty()) {
+    trace.emplace([&clock] { return absl::ToDoubleSeconds(clock.Now() - SteadyTime()); });
+  }
   absl::StatusOr<TrainingRunResult> run =
       LeadTraining(ranks.get(), &s, options, &pool, &clock, &console, ReportRanks(flags, console),
                    signals->token());
+  if (trace.has_value()) {
+    NERF_RETURN_IF_ERROR(WriteTrace(*trace, flags.trace, console));
+  }
   if (absl::IsUnavailable(run.status())) return WithCommand(run.status(), flags, console);
   NERF_RETURN_IF_ERROR(run.status());
   TrainingRunResult& result = *run;
@@ -358,6 +378,8 @@ void AddRunOptions(CLI::App* command, TrainFlags* flags) {
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
+  command->add_option("--trace", flags->trace,
+                      "write the phases of the steps to this file, for chrome://tracing");
   command->add_flag("--no-eval", flags->no_eval, "no evaluation on the test views at the end");
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->add_flag_callback(

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/base/trace.h"
 #include "engine/train/metadata_reader.h"
 #include "engine/train/occupancy_file.h"
 
@@ -39,11 +40,13 @@ void FieldStep::ReopenGrid() {
 StepResult FieldStep::RunRays(const RayBatch& batch) {
   while (fields_.size() < chunks_.size()) fields_.push_back(NewChunkField());
   if (occupancy_.IsDue(batch.step)) {
+    const TraceSpan span("occupancy grid");
     occupancy_.Update(ProbedDensity(), batch.step, pool_);
     grid_changed_ = true;
   }
   if (std::exchange(grid_changed_, false)) empty_distances_ = EmptyDistances(occupancy_.grid());
   RunChunks(batch);
+  const TraceSpan span("parameters");
   StepResult result;
   result.n_rays = batch.n_rays;
   for (const FieldChunkSums& sums : sums_) {
@@ -59,6 +62,7 @@ StepResult FieldStep::RunRays(const RayBatch& batch) {
 }
 
 void FieldStep::RunChunks(const RayBatch& batch) {
+  const TraceSpan span("chunks");
   const kernels::MarchSteps scene_steps{geometry_.step, geometry_.cone};
   FieldChunkInput input{.config = &config_,
                         .grid = MarchGridOf(occupancy_.grid(), empty_distances_),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/trace.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/train/schedule.h"
 
@@ -35,7 +36,10 @@ StepResult RayStep::Run(const PixelBatch& batch) {
   rays_.distortion = DistortionWeight(config_, batch.fraction);
   rays_.target_samples = TargetSamples(config_, batch.fraction);
   rays_.n_rays = batch.n_pixels;
-  if (!DrawsPixels()) MakeRays(batch, &rays_.rays, &rays_.jitters);
+  if (!DrawsPixels()) {
+    const TraceSpan span("make rays");
+    MakeRays(batch, &rays_.rays, &rays_.jitters);
+  }
   rays_.times.resize(batch.pixels.size());
   for (size_t i = 0; i < batch.pixels.size(); ++i) rays_.times[i] = times_[batch.pixels[i].view];
   rays_.targets = batch.targets;

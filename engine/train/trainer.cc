@@ -5,6 +5,7 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
+#include "engine/base/trace.h"
 #include "engine/train/image_metrics.h"
 #include "engine/train/rank_words.h"
 #include "engine/train/schedule.h"
@@ -99,6 +100,7 @@ void Trainer::CollectState() {
 }
 
 void Trainer::DrawBatch() {
+  const TraceSpan span("draw pixels");
   const SteadyTime begin = clock_->Now();
   if (step_->DrawsPixels()) {
     batch_.step = state_.step;
@@ -113,6 +115,7 @@ void Trainer::DrawBatch() {
 }
 
 StepResult Trainer::RunStep() {
+  const TraceSpan span("step");
   const SteadyTime begin = clock_->Now();
   DrawBatch();
   batch_.fraction = Fraction();
@@ -145,6 +148,7 @@ absl::Status Trainer::Watch(const StepResult& result) {
   if (verdict == Watchdog::Verdict::kHealthy) {
     state_.watchdog = watchdog_.state();
     if (state_.step % kSnapshotSteps == 0) {
+      const TraceSpan span("copy for the watchdog");
       step_->CollectState();
       step_->Remember();
     }
@@ -207,6 +211,7 @@ absl::Status Trainer::NotifyObserver(std::stop_token stop) {
   std::optional<RankPause> pause;
   if (options_.group != nullptr) pause.emplace(options_.group);
   if (preview_due) {
+    const TraceSpan span("preview");
     const std::optional<TrainPreview> preview = Preview(stop);
     if (preview.has_value()) {
       NERF_RETURN_IF_ERROR(observer_->OnPreview(*preview));
@@ -215,6 +220,7 @@ absl::Status Trainer::NotifyObserver(std::stop_token stop) {
     next_preview_ = after + std::max(options_.preview_interval, (after - now) / kMaxPreviewShare);
   }
   if (checkpoint_due && !stop.stop_requested()) {
+    const TraceSpan span("checkpoint");
     NERF_RETURN_IF_ERROR(observer_->OnCheckpointDue());
     last_checkpoint_ = clock_->Now();
   }

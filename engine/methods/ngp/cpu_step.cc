@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/status_macros.h"
+#include "engine/base/trace.h"
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/depth_rays.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
@@ -168,6 +169,7 @@ StepResult NgpCpuStep::RunRays(const RayBatch& batch) {
 StepResult NgpCpuStep::RunAllRays(const RayBatch& batch) {
   const SteadyTime begin = clock_.Now();
   if (state_.occupancy.IsDue(batch.step)) {
+    const TraceSpan span("occupancy grid");
     state_.occupancy.Update(ProbedDensity(Network(batch)), batch.step, pool_, exchange_.group());
     grid_changed_ = true;
   }
@@ -223,10 +225,14 @@ void NgpCpuStep::RunChunks(const RayBatch& batch) {
   const size_t n_groups =
       (own_chunks.end - own_chunks.begin + chunks_in_flight - 1) / chunks_in_flight;
   if (in_flight_.size() < n_groups) in_flight_.resize(n_groups);
-  pool_->ParallelFor(static_cast<int64_t>(n_groups), [&](int64_t i, int) {
-    const int begin = first_ray + static_cast<int>(i) * rays_in_flight;
-    in_flight_[i].Start(input, begin, std::min(begin + rays_in_flight, end_ray));
-  });
+  {
+    const TraceSpan span("march");
+    pool_->ParallelFor(static_cast<int64_t>(n_groups), [&](int64_t i, int) {
+      const int begin = first_ray + static_cast<int>(i) * rays_in_flight;
+      in_flight_[i].Start(input, begin, std::min(begin + rays_in_flight, end_ray));
+    });
+  }
+  const TraceSpan span("chunks");
   pool_->ParallelFor(own.end - own.begin, [&](int64_t task, int thread) {
     const int lane = own.begin + static_cast<int>(task);
     LaneOutput& output = lanes_[lane];
@@ -248,6 +254,7 @@ NgpNetwork NgpCpuStep::Network(const RayBatch& batch) const {
 }
 
 void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
+  const TraceSpan span("parameters");
   const int t = static_cast<int>(++state_.n_updates);
   if (!poses_.empty()) {
     const float rate = batch.learning_rate * Ngp(config_).pose_rate;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <sstream>
 #include <vector>
 
@@ -101,6 +102,48 @@ TEST_F(NerfEngineTest, TrainingThatIsNotToBeEvaluatedEndsWithoutAPsnr) {
   ASSERT_EQ(in_words.code, 0) << in_words.err;
   EXPECT_EQ(in_words.out.rfind("trained 4 steps, ", 0), 0u);
   EXPECT_EQ(in_words.out.find("PSNR"), std::string::npos);
+}
+
+TEST_F(NerfEngineTest, TraceHasThePhasesOfTheStepsAndChangesNoByte) {
+  ASSERT_EQ(Run(Train("plain", 20)).code, 0);
+  const Outcome traced = Run(Train("traced", 20) + " --trace " + (dir_ / "trace.json"));
+  ASSERT_EQ(traced.code, 0) << traced.err;
+  EXPECT_EQ(Bytes("traced/checkpoint.safetensors"), Bytes("plain/checkpoint.safetensors"));
+  std::map<std::string, int> counts;
+  for (const Json& event : Json::parse(Bytes("trace.json"))["traceEvents"]) {
+    ++counts[event["name"]];
+    EXPECT_GE(event["ts"], 0.0);
+    EXPECT_GE(event["dur"], 0.0);
+  }
+  for (const char* each : {"step", "draw pixels", "make rays", "march", "chunks", "parameters"})
+    EXPECT_EQ(counts[each], 20) << each;
+  EXPECT_EQ(counts["occupancy grid"], 1) << "every 16 steps";
+}
+
+TEST_F(NerfEngineTest, AblationTrainsTheBaselineAndEachValue) {
+  std::string train = Train("o", 4);
+  train.replace(0, std::string("train").size(), "ablate");
+  const Outcome ablated = Run(train + " --vary near=0.1,nonsense --seeds 2 --json");
+  EXPECT_EQ(ablated.code, 3) << "one variant fails";
+  std::vector<Json> lines;
+  std::istringstream out(ablated.out);
+  for (std::string line; std::getline(out, line);) lines.push_back(Json::parse(line));
+  ASSERT_EQ(lines.size(), 4u) << ablated.out;
+  EXPECT_EQ(lines[0]["name"], "baseline");
+  EXPECT_EQ(lines[0]["psnr_of_seeds"].size(), 2u);
+  EXPECT_GT(lines[0]["psnr"], 3.0);
+  EXPECT_GT(lines[0]["peak_rss_bytes"], 1e6);
+  EXPECT_GT(lines[0]["cpu_seconds"], 0.0);
+  EXPECT_EQ(lines[1]["name"], "near=0.1");
+  EXPECT_NE(lines[1]["psnr"], lines[0]["psnr"]);
+  EXPECT_NE(lines[2]["failure"].get<std::string>().find("near"), std::string::npos);
+  EXPECT_EQ(lines[3]["event"], "failed");
+}
+
+TEST_F(NerfEngineTest, AblationWithoutABaselineEndsAtOnce) {
+  EXPECT_EQ(Run("ablate " + (dir_ / "none") + " --out " + (dir_ / "o") + " --vary near=1").code, 3);
+  EXPECT_EQ(Run("ablate " + dataset_ + " --out " + (dir_ / "o") + " --vary near").code, 2);
+  EXPECT_EQ(Run("ablate " + dataset_ + " --out " + (dir_ / "o")).code, 2);
 }
 
 TEST_F(NerfEngineTest, HelpOfSettingsIsThatOfTheClientAndNeedsNoFolder) {

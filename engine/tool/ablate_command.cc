@@ -1,0 +1,168 @@
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "common/child_process.h"
+#include "common/counted.h"
+#include "common/status_macros.h"
+#include "engine/protocol/json.h"
+#include "engine/protocol/key_reader.h"
+#include "engine/protocol/progress.h"
+#include "engine/tool/ablation.h"
+#include "engine/tool/command.h"
+#include "engine/tool/exception_border.h"
+#include "engine/tool/signal_watcher.h"
+#include "engine/tool/training_session.h"
+#include "fmt/format.h"
+
+namespace nerf {
+namespace {
+
+constexpr char kThisProgram[] = "/proc/self/exe";
+
+struct AblateFlags {
+  std::string dataset, out;
+  std::vector<std::string> vary;
+  int n_seeds = 1;
+  bool cross = false, json = false;
+  std::vector<std::string> train;  // flags of `train` for every run
+};
+
+// CPU time of the child processes that have ended.
+double ChildCpuSeconds() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Trains one variant in a process of its own, whose memory is that of this training alone. Errors:
+// Aborted with what the process said; Cancelled after a stop.
+absl::StatusOr<TrainSummary> TrainVariant(const AblateFlags& flags, const AblationVariant& variant,
+                                          int seed, const std::stop_token& stop) {
+  ChildProcessSpec spec;
+  spec.arguments = {kThisProgram,
+                    "--log-level",
+                    "warning",
+                    "train",
+                    flags.dataset,
+                    "--out",
+                    (std::filesystem::path(flags.out) / "run").string()};
+  spec.arguments.insert(spec.arguments.end(), flags.train.begin(), flags.train.end());
+  spec.arguments.insert(spec.arguments.end(), variant.arguments.begin(), variant.arguments.end());
+  spec.arguments.insert(spec.arguments.end(), {"--seed", std::to_string(seed), "--json"});
+  spec.environment = variant.environment;
+  std::optional<TrainSummary> summary;
+  std::string last_words;
+  const auto on_line = [&](std::string_view line) {
+    const absl::StatusOr<nlohmann::json> object = ParseJsonObject(line);
+    if (!object.ok()) {
+      last_words = line;
+      return;
+    }
+    KeyReader reader(*object);
+    const std::string event = reader.Text("event", Need::kOptional);
+    if (event == "done") summary = ReadSummary(&reader);
+    if (event == "failed") last_words = reader.Text("message", Need::kOptional);
+  };
+  NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, RunChildProcess(
+                                                       spec, on_line, [] {}, stop));
+  if (end.kind == ChildProcessEnd::Kind::kStopped) return absl::CancelledError("interrupted");
+  if (!end.ok() || !summary.has_value()) {
+    return absl::AbortedError(last_words.empty() ? std::string("the process was killed")
+                                                 : last_words);
+  }
+  return *summary;
+}
+
+absl::StatusOr<AblationRow> RunVariant(const AblateFlags& flags, const AblationVariant& variant,
+                                       const std::stop_token& stop) {
+  AblationRow row;
+  row.name = variant.name;
+  for (int seed = 1; seed <= flags.n_seeds; ++seed) {
+    const double begin = ChildCpuSeconds();
+    const absl::StatusOr<TrainSummary> summary = TrainVariant(flags, variant, seed, stop);
+    if (absl::IsCancelled(summary.status())) return summary.status();
+    if (!summary.ok()) {
+      row.failure = std::string(summary.status().message());
+      return row;
+    }
+    AddToRow(*summary, ChildCpuSeconds() - begin, &row);
+  }
+  return row;
+}
+
+absl::Status Ablate(const AblateFlags& flags, const std::stop_token& stop) {
+  std::vector<AblationSwitch> switches;
+  for (const std::string& text : flags.vary) {
+    NERF_ASSIGN_OR_RETURN(AblationSwitch parsed, ParseAblationSwitch(text));
+    switches.push_back(std::move(parsed));
+  }
+  NERF_RETURN_IF_ERROR(CreateFolder(flags.out));
+  int n_failed = 0;
+  double baseline = kUnknownFigure;
+  if (!flags.json) fmt::print("{}\n", AblationHead());
+  for (const AblationVariant& variant : AblationVariants(switches, flags.cross)) {
+    std::fflush(stdout);
+    NERF_ASSIGN_OR_RETURN(const AblationRow row, RunVariant(flags, variant, stop));
+    if (variant.arguments.empty() && variant.environment.empty()) {
+      // Nothing that follows would have anything to be compared with.
+      if (!row.failure.empty()) return absl::AbortedError(row.failure);
+      baseline = row.MeanPsnr();
+    }
+    n_failed += row.failure.empty() ? 0 : 1;
+    if (flags.json) {
+      JsonObject line;
+      line["event"] = "ablation";
+      SetAblationRow(row, &line);
+      fmt::print("{}", JsonLine(line));
+    } else {
+      fmt::print("{}\n", AblationLine(row, baseline));
+    }
+  }
+  if (n_failed > 0) return absl::AbortedError(Counted(n_failed, "variant") + " failed");
+  if (flags.json) fmt::print("{}", JsonLine(JsonObject{{"event", "done"}}));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAblateCommand(CLI::App* app, CommandBody* chosen) {
+  auto flags = std::make_shared<AblateFlags>();
+  CLI::App* command =
+      app->add_subcommand("ablate", "Train variants of a config and compare time, memory and PSNR");
+  command->add_option("DIR", flags->dataset, "data set, as of train")->required();
+  command->add_option("--out", flags->out, "folder for the files of the run in progress")
+      ->required();
+  command
+      ->add_option("--vary", flags->vary,
+                   "KEY=VALUE,VALUE: a setting of train --set, or method, init, init_scope, "
+                   "batches_ahead, threads or simd; repeatable")
+      ->allow_extra_args(false)
+      ->required();
+  command->add_flag("--cross", flags->cross,
+                    "all combinations of the switches' values (default: one at a time)");
+  command->add_option("--seeds", flags->n_seeds, "trainings of each variant, with seeds from 1 on")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "one JSON object a line on stdout");
+  command->allow_extras();
+  command->footer("Other flags are those of train, for every run: --samples 5M --set near=0.2");
+  command->callback([=] {
+    flags->train = command->remaining();
+    *chosen = [flags]() -> int {
+      SignalWatcher signals;
+      const absl::Status status = Guarded([&] { return Ablate(*flags, signals.token()); });
+      if (status.ok()) return kOk;
+      const int code = ReportError(status, flags->json, absl::IsInvalidArgument(status));
+      return signals.exit_code() != 0 ? signals.exit_code() : code;
+    };
+  });
+}
+
+}  // namespace nerf
