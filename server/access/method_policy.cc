@@ -93,6 +93,13 @@ constexpr std::array kPolicies = {
                  false,
                  {{"model"}, {"checkpoint"}, {"training_job"}}},
 
+    MethodPolicy{"nerf.v1.ViewService/StreamViews",
+                 kReaders,
+                 Scope::kProject,
+                 false,
+                 {{"model"}, {"checkpoint"}, {"training_job"}}},
+    Reads("nerf.v1.ViewService/UpdateView", kName),
+
     MethodPolicy{"nerf.v1.RenderJobService/CreateRenderJob",
                  kWriters,
                  Scope::kProject,

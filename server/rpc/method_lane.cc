@@ -6,6 +6,7 @@ Lane LaneOf(std::string_view method) {
   const std::string_view name = method.substr(method.find('/') + 1);
   if (name == "ListTrainingMetrics") return Lane::kRead;  // of the store, for a job that has ended
   if (name.starts_with("Get") || name.starts_with("List")) return Lane::kQuick;
+  if (name == "UpdateView") return Lane::kQuick;  // nothing of it is stored
   // It takes long and holds up nothing else there.
   if (name == "BackupStore") return Lane::kUpload;
   if (name == "FindMissingBlobs" || name == "BatchReadBlobs") return Lane::kRead;

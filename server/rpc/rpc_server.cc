@@ -26,6 +26,7 @@
 #include "server/rpc/render_service.h"
 #include "server/rpc/scene_service.h"
 #include "server/rpc/training_service.h"
+#include "server/rpc/view_service.h"
 #include "server/rpc/worker_service.h"
 
 namespace nerf {
@@ -38,10 +39,11 @@ constexpr int kMinPingIntervalMs = 10'000;
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 
-constexpr const char* kServices[] = {
-    "nerf.v1.SceneService",    "nerf.v1.BlobService",   "google.bytestream.ByteStream",
-    "nerf.v1.TrainingService", "nerf.v1.ModelService",  "nerf.v1.RenderService",
-    "nerf.v1.AdminService",    "nerf.v1.WorkerService", "nerf.v1.RenderJobService"};
+constexpr const char* kServices[] = {"nerf.v1.SceneService",         "nerf.v1.BlobService",
+                                     "google.bytestream.ByteStream", "nerf.v1.TrainingService",
+                                     "nerf.v1.ModelService",         "nerf.v1.RenderService",
+                                     "nerf.v1.AdminService",         "nerf.v1.WorkerService",
+                                     "nerf.v1.RenderJobService",     "nerf.v1.ViewService"};
 
 RpcType TypeOf(const google::protobuf::MethodDescriptor& method) {
   if (method.client_streaming()) {
@@ -100,7 +102,8 @@ struct RpcServer::State {
         render(&context),
         admin(&context),
         workers(&context),
-        render_jobs(&context) {}
+        render_jobs(&context),
+        views(&context, d.random) {}
 
   absl::Status Serve(const RpcServerOptions& options) {
     const std::string& listen = options.listen;
@@ -129,7 +132,7 @@ struct RpcServer::State {
     }
     for (grpc::Service* service :
          std::initializer_list<grpc::Service*>{&scenes, &blobs, &byte_stream, &training, &models,
-                                               &render, &admin, &workers, &render_jobs}) {
+                                               &render, &admin, &workers, &render_jobs, &views}) {
       builder.RegisterService(service);
     }
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
@@ -160,6 +163,7 @@ struct RpcServer::State {
   AdminService admin;
   WorkerService workers;
   RenderJobService render_jobs;
+  ViewService views;
   int port = 0;
   std::unique_ptr<grpc::Server> server;
   bool is_shut_down = false;

@@ -56,6 +56,8 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.ModelService/ListShares", "EA"},
     {"nerf.v1.ModelService/RevokeShare", "EA"},
     {"nerf.v1.RenderService/RenderImage", "VEA"},
+    {"nerf.v1.ViewService/StreamViews", "VEA"},
+    {"nerf.v1.ViewService/UpdateView", "VEA"},
     {"nerf.v1.RenderJobService/CreateRenderJob", "EA"},
     {"nerf.v1.RenderJobService/GetRenderJob", "VEA"},
     {"nerf.v1.RenderJobService/ListRenderJobs", "VEA"},

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "common/clock.h"
+
+namespace nerf {
+
+// A frame of a live view to render next.
+struct FramePlan {
+  uint32_t width = 0, height = 0;  // pixels
+  double share = 1;                // of the full side, 0 to 1
+  bool moving = false;
+};
+
+// Decides which frames of a live view are rendered, in which size and when. While the camera moves,
+// a frame has as many pixels as the worker renders in 1 / target_fps: its side is
+// share = sqrt(pixels per second / target_fps / pixels of the full size). Once the camera has
+// rested, passes of 1/4, 1/2 and 1/1 of the side follow; those that a frame of the moving camera
+// has outdone, and those that the full size is fast enough to do without, are left out. Not
+// thread-safe.
+class ViewPacer {
+ public:
+  static constexpr absl::Duration kIdle = absl::Milliseconds(150);
+
+  explicit ViewPacer(double target_fps) : frame_time_(absl::Seconds(1) / target_fps) {}
+
+  // The view to show, with its full size. The first one is of a camera at rest.
+  void Begin(uint32_t width, uint32_t height);
+  void Move(uint32_t width, uint32_t height, SteadyTime now);
+  // The weights have changed: the full size is to be rendered again.
+  void Renew();
+
+  struct Decision {
+    std::optional<FramePlan> plan;    // to render now
+    std::optional<SteadyTime> again;  // when to ask again; unset: after the next call of the others
+  };
+  Decision Decide(SteadyTime now) const;
+
+  // A frame has come. `current`: no move since its start. render_time: of the engine; total_time:
+  // until the frame was here.
+  void Finish(const FramePlan& plan, bool current, absl::Duration render_time,
+              absl::Duration total_time);
+
+  // Everything is shown that the view's full size can show.
+  bool IsComplete() const { return is_complete_; }
+
+ private:
+  FramePlan PlanOf(double share, bool moving) const;
+  double MovingShare() const;
+  bool FitsFrameTime(double share) const;
+
+  const absl::Duration frame_time_;
+  uint32_t width_ = 1, height_ = 1;
+  std::optional<SteadyTime> moved_;  // unset: at rest from the beginning
+  double shown_share_ = 0;           // of the frame that shows the present view; 0: none does
+  bool is_complete_ = false;
+  double moving_share_ = 0;       // of the last frame of a moving camera; 0: none yet
+  double pixels_per_second_ = 0;  // mean of the frames so far; 0: none yet
+  absl::Duration overhead_;       // mean of total_time - render_time
+};
+
+}  // namespace nerf
