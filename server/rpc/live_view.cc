@@ -337,7 +337,7 @@ void LiveView::BreakOff(uint64_t n_write) {
     MutexLock lock(mu_);
     if (is_ended_ || !is_writing_ || n_writes_ != n_write) return;
     is_ended_ = is_breaking_off_ = true;
-    end_status_ = absl::AbortedError("the caller has read nothing for 5 seconds");
+    end_status_ = absl::CancelledError("the caller has read nothing for 5 seconds");
   }
   // Ends the write. It may call back on this thread, so no lock is held; the context lives until
   // Finish, which waits for is_breaking_off_.
