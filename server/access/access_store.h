@@ -12,15 +12,18 @@
 
 namespace nerf {
 
-// A token that an admin has made. The token itself is not kept.
+// A token that an admin has made, or a share: the token of a link to one resource. The token itself
+// is not kept.
 struct TokenRecord {
-  std::string id = {};            // "t-7f3k2c81"
+  std::string id = {};            // "t-7f3k2c81"; of a share "sh-7f3k2c81"
   std::string digest = {};        // SHA-256 of the token in hexadecimal
   std::string display_name = {};  // for people
   Role role = Role::kViewer;
   std::string project = {};  // empty: every project
   absl::Time create_time = {};
   absl::Time expire_time = absl::InfiniteFuture();
+  std::string resource = {};  // of a share: "projects/p/models/m", all that it is good for
+  std::string start = {};     // of a share: how its view starts, as whoever made it encodes it
 };
 
 struct WorkerKeyRecord {

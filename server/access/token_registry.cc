@@ -16,16 +16,23 @@
 namespace nerf {
 namespace {
 
-constexpr size_t kMaxTokens = 10'000;
+constexpr size_t kMaxTokens = 10'000;  // and as many shares
 // Expired tokens stay in lists for this long, and are refused as expired.
 constexpr absl::Duration kKeepExpired = absl::Hours(24);
 
-absl::Status NotFound(std::string_view id) {
-  return WithReason(absl::NotFoundError(fmt::format("tokens/{} not found", id)),
-                    reason::kResourceNotFound, {{"resource", fmt::format("tokens/{}", id)}});
+absl::Status NotFound(const std::string& name) {
+  return WithReason(absl::NotFoundError(fmt::format("{} not found", name)),
+                    reason::kResourceNotFound, {{"resource", name}});
+}
+
+std::string NameOf(std::string_view id, std::string_view resource) {
+  return resource.empty() ? fmt::format("tokens/{}", id)
+                          : fmt::format("{}/shares/{}", resource, id);
 }
 
 }  // namespace
+
+std::string NameOf(const TokenRecord& token) { return NameOf(token.id, token.resource); }
 
 std::string DrawSecret(RandomSource& random) {
   std::array<uint8_t, 32> bytes;
@@ -58,43 +65,50 @@ absl::StatusOr<std::optional<Principal>> TokenRegistry::Identify(std::string_vie
   const TokenRecord& record = found->second;
   if (record.expire_time <= clock_.WallNow()) {
     return WithReason(absl::UnauthenticatedError(
-                          fmt::format("tokens/{} expired at {}", record.id,
+                          fmt::format("{} expired at {}", NameOf(record),
                                       absl::FormatTime(record.expire_time, absl::UTCTimeZone()))),
                       reason::kTokenExpired);
   }
-  return Principal{"tokens/" + record.id, {{record.role, record.project}}, record.expire_time};
+  return Principal{
+      NameOf(record), {{record.role, record.project, record.resource}}, record.expire_time};
 }
 
 absl::StatusOr<TokenRegistry::NewToken> TokenRegistry::Create(TokenRecord wanted) {
   DropExpired();
+  const bool is_share = !wanted.resource.empty();
   wanted.create_time = clock_.WallNow();
   if (wanted.expire_time <= wanted.create_time) {
-    return InvalidFieldsError({{"token.expire_time", "must be in the future"}});
+    return InvalidFieldsError(
+        {{is_share ? "share.expire_time" : "token.expire_time", "must be in the future"}});
   }
   const std::string secret = DrawSecret(random_);
   wanted.digest = Sha256Hex(secret);
-  {
-    MutexLock lock(mu_);
-    if (tokens_.size() >= kMaxTokens) {
-      return WithReason(
-          absl::ResourceExhaustedError(fmt::format("there are {} tokens already", kMaxTokens)),
-          reason::kQuotaExceeded);
-    }
+  const size_t n_same = is_share ? ListShares(std::nullopt).size() : List(std::nullopt).size();
+  if (n_same >= kMaxTokens) {
+    return WithReason(absl::ResourceExhaustedError(fmt::format(
+                          "there are {} {} already", kMaxTokens, is_share ? "shares" : "tokens")),
+                      reason::kQuotaExceeded);
   }
+  const auto is_taken = [&] {
+    return !Collect([&](const TokenRecord& token) { return token.id == wanted.id; }).empty();
+  };
   do {
-    wanted.id = NewShortId("t", random_);
-  } while (Get(wanted.id).ok());
+    wanted.id = NewShortId(is_share ? "sh" : "t", random_);
+  } while (is_taken());
   NERF_RETURN_IF_ERROR(store_.AddToken(wanted));
   MutexLock lock(mu_);
   tokens_.emplace(wanted.digest, wanted);
   return NewToken{wanted, secret};
 }
 
-std::vector<TokenRecord> TokenRegistry::List(std::optional<std::string_view> project) const {
+template <typename Matches>
+std::vector<TokenRecord> TokenRegistry::Collect(Matches matches) const {
   std::vector<TokenRecord> list;
-  MutexLock lock(mu_);
-  for (const auto& [digest, token] : tokens_) {
-    if (!project.has_value() || token.project == *project) list.push_back(token);
+  {
+    MutexLock lock(mu_);
+    for (const auto& [digest, token] : tokens_) {
+      if (matches(token)) list.push_back(token);
+    }
   }
   std::sort(list.begin(), list.end(), [](const TokenRecord& a, const TokenRecord& b) {
     return std::tie(a.create_time, a.id) < std::tie(b.create_time, b.id);
@@ -102,16 +116,28 @@ std::vector<TokenRecord> TokenRegistry::List(std::optional<std::string_view> pro
   return list;
 }
 
-absl::StatusOr<TokenRecord> TokenRegistry::Get(std::string_view id) const {
-  MutexLock lock(mu_);
-  for (const auto& [digest, token] : tokens_) {
-    if (token.id == id) return token;
-  }
-  return NotFound(id);
+std::vector<TokenRecord> TokenRegistry::List(std::optional<std::string_view> project) const {
+  return Collect([&](const TokenRecord& token) {
+    return token.resource.empty() && (!project.has_value() || token.project == *project);
+  });
 }
 
-absl::Status TokenRegistry::Delete(const std::string& id) {
-  NERF_ASSIGN_OR_RETURN(const TokenRecord token, Get(id));
+std::vector<TokenRecord> TokenRegistry::ListShares(std::optional<std::string_view> resource) const {
+  return Collect([&](const TokenRecord& token) {
+    return !token.resource.empty() && (!resource.has_value() || token.resource == *resource);
+  });
+}
+
+absl::StatusOr<TokenRecord> TokenRegistry::Get(std::string_view id,
+                                               std::string_view resource) const {
+  const auto found = Collect(
+      [&](const TokenRecord& token) { return token.id == id && token.resource == resource; });
+  if (found.empty()) return NotFound(NameOf(id, resource));
+  return found.front();
+}
+
+absl::Status TokenRegistry::Delete(const std::string& id, std::string_view resource) {
+  NERF_ASSIGN_OR_RETURN(const TokenRecord token, Get(id, resource));
   {
     // Refused from here on, whatever the disk says.
     MutexLock lock(mu_);
@@ -126,12 +152,19 @@ absl::Status TokenRegistry::Delete(const std::string& id) {
   return status;
 }
 
-void TokenRegistry::DropExpired() {
-  std::vector<std::string> expired;
-  for (const TokenRecord& token : List(std::nullopt)) {
-    if (token.expire_time + kKeepExpired < clock_.WallNow()) expired.push_back(token.id);
+absl::Status TokenRegistry::DeleteShares(std::string_view resource) {
+  absl::Status status;
+  for (const TokenRecord& share : ListShares(resource)) {
+    status.Update(Delete(share.id, share.resource));
   }
-  for (const std::string& id : expired) Delete(id).IgnoreError();
+  return status;
+}
+
+void TokenRegistry::DropExpired() {
+  const absl::Time now = clock_.WallNow();
+  const auto expired =
+      Collect([&](const TokenRecord& token) { return token.expire_time + kKeepExpired < now; });
+  for (const TokenRecord& token : expired) Delete(token.id, token.resource).IgnoreError();
 }
 
 }  // namespace nerf

@@ -17,7 +17,7 @@
 namespace nerf {
 
 // The tokens that the server knows by digest: those of files (admin.token, worker.token), and those
-// that admins have made, which the store keeps. Thread-safe.
+// that people have made, which the store keeps: tokens by admins, and shares. Thread-safe.
 class TokenRegistry final : public PrincipalSource {
  public:
   struct NewToken {
@@ -34,17 +34,23 @@ class TokenRegistry final : public PrincipalSource {
 
   absl::StatusOr<std::optional<Principal>> Identify(std::string_view token) const override;
 
-  // Draws a token and keeps its digest. Of `wanted` it reads display_name, role, project and
-  // expire_time. Errors: InvalidArgument FIELD_INVALID (expired already); ResourceExhausted
-  // QUOTA_EXCEEDED; those of the store.
+  // Draws a token, or with a resource a share, and keeps its digest. Of `wanted` it reads
+  // display_name, role, project, expire_time, resource and start. Errors: InvalidArgument
+  // FIELD_INVALID (expired already); ResourceExhausted QUOTA_EXCEEDED; those of the store.
   absl::StatusOr<NewToken> Create(TokenRecord wanted);
-  // Oldest first. Without a project all.
+  // Tokens, oldest first. Without a project all.
   std::vector<TokenRecord> List(std::optional<std::string_view> project) const;
-  // NotFound RESOURCE_NOT_FOUND.
-  absl::StatusOr<TokenRecord> Get(std::string_view id) const;
-  absl::Status Delete(const std::string& id);
+  // The shares of a resource, oldest first. Without one all.
+  std::vector<TokenRecord> ListShares(std::optional<std::string_view> resource) const;
+  // A token, or a share of `resource`. NotFound RESOURCE_NOT_FOUND.
+  absl::StatusOr<TokenRecord> Get(std::string_view id, std::string_view resource = "") const;
+  absl::Status Delete(const std::string& id, std::string_view resource = "");
+  // Deletes all shares of a resource.
+  absl::Status DeleteShares(std::string_view resource);
 
  private:
+  template <typename Matches>
+  std::vector<TokenRecord> Collect(Matches matches) const ABSL_LOCKS_EXCLUDED(mu_);
   void DropExpired() ABSL_LOCKS_EXCLUDED(mu_);
 
   AccessStore& store_;
@@ -54,6 +60,9 @@ class TokenRegistry final : public PrincipalSource {
   std::map<std::string, Principal, std::less<>> fixed_ ABSL_GUARDED_BY(mu_);     // by digest
   std::map<std::string, TokenRecord, std::less<>> tokens_ ABSL_GUARDED_BY(mu_);  // by digest
 };
+
+// The name of a token, "tokens/{t}", or of a share, "projects/{p}/models/{m}/shares/{s}".
+std::string NameOf(const TokenRecord& token);
 
 // A new secret: 64 hexadecimal digits.
 std::string DrawSecret(RandomSource& random);

@@ -39,6 +39,7 @@
 #include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
 #include "server/queue/queue_state.h"
+#include "server/queue/resource_key.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/stall_clock.h"
 #include "server/queue/worker_table.h"
@@ -217,6 +218,15 @@ absl::Status OpenAccess(const ServerFlags& flags, DataDir& data, Server* server)
   return absl::OkStatus();
 }
 
+// Shares of models that are gone, as a crash may have left them: a later model may take the id.
+void DropLostShares(ModelCatalog& models, TokenRegistry& tokens) {
+  for (const TokenRecord& share : tokens.ListShares(std::nullopt)) {
+    const auto key = ParseModelName("", share.resource);
+    if (key.ok() && !absl::IsNotFound(models.Get(*key).status())) continue;
+    tokens.Delete(share.id, share.resource).IgnoreError();
+  }
+}
+
 // Whoever reaches it can read the data folder, so it is plaintext.
 std::string LocalSocket(const DataDir& data) { return "unix:" + data.File("nerfd.sock"); }
 
@@ -313,6 +323,7 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
     return Fail(WithDataLossHint(status, flags.accept_data_loss));
   }
   if (absl::Status status = OpenAccess(flags, *data, &server); !status.ok()) return Fail(status);
+  DropLostShares(*server.models, *server.tokens);
   AddOwnersOf(*server.state, &server.blob_owners);
   if (absl::Status status = Serve(flags, *data, &server); !status.ok()) return Fail(status);
 

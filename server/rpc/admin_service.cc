@@ -1,41 +1,20 @@
 #include "server/rpc/admin_service.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "common/status_macros.h"
 #include "server/queue/job_kind.h"
 #include "server/queue/resource_key.h"
+#include "server/rpc/convert_share.h"
 #include "server/rpc/convert_token.h"
 #include "server/rpc/convert_worker.h"
 #include "server/rpc/paging.h"
 #include "server/rpc/unary_call.h"
 
 namespace nerf {
-
-namespace {
-
-// Adds a page of a list that is at hand, whose page token is the number of items on earlier pages:
-// such lists are short and change rarely.
-template <typename Record, typename Request, typename Response, typename Add>
-absl::Status AddPage(std::string_view list, const std::vector<Record>& records,
-                     const Request& request, Response* response, Add add) {
-  RequestCheck check;
-  const size_t size = TakeOr(EffectivePageSize(request.page_size()), check);
-  const uint64_t token = TakeOr(ParsePageToken(list, "", request.page_token()), check);
-  NERF_RETURN_IF_ERROR(check.Result());
-  const size_t begin = request.page_token().empty() ? 0 : std::min<size_t>(token, records.size());
-  const size_t end = std::min(begin + size, records.size());
-  for (size_t i = begin; i < end; ++i) add(records[i]);
-  if (end < records.size()) response->set_next_page_token(EncodePageToken(list, "", end));
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 grpc::ServerUnaryReactor* AdminService::ListWorkers(grpc::CallbackServerContext* context,
                                                     const v1::ListWorkersRequest* request,
@@ -53,8 +32,9 @@ grpc::ServerUnaryReactor* AdminService::GetAccess(grpc::CallbackServerContext* c
                                                   const v1::GetAccessRequest* request,
                                                   v1::Access* response) {
   return AnswerUnary(services_, "nerf.v1.AdminService/GetAccess", context, *request,
-                     [response](const Principal& caller) -> absl::Status {
+                     [response, this](const Principal& caller) -> absl::Status {
                        *response = ToProto(caller);
+                       AddShare(services_.tokens, caller, response);
                        return absl::OkStatus();
                      });
 }

@@ -13,6 +13,16 @@ google::protobuf::Timestamp ToProto(absl::Time time) {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(nanos);
 }
 
+absl::StatusOr<absl::Time> FromProto(std::string_view field,
+                                     const google::protobuf::Timestamp& time) {
+  // 0001 to 9999, as google.protobuf.Timestamp has it.
+  if (time.seconds() < -62'135'596'800 || time.seconds() > 253'402'300'799 || time.nanos() < 0 ||
+      time.nanos() >= 1'000'000'000) {
+    return InvalidFieldsError({{std::string(field), "is no time from year 1 to 9999"}});
+  }
+  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+}
+
 google::protobuf::Duration ToProto(absl::Duration duration) {
   return google::protobuf::util::TimeUtil::NanosecondsToDuration(
       absl::ToInt64Nanoseconds(duration));

@@ -31,6 +31,9 @@ T TakeOr(absl::StatusOr<T> value, RequestCheck& check) {
 
 google::protobuf::Timestamp ToProto(absl::Time time);
 google::protobuf::Duration ToProto(absl::Duration duration);
+// InvalidArgument FIELD_INVALID naming `field`, for a time that is not of the years 1 to 9999.
+absl::StatusOr<absl::Time> FromProto(std::string_view field,
+                                     const google::protobuf::Timestamp& time);
 
 v1::BlobRef ToProto(const BlobRef& blob);
 // InvalidArgument FIELD_INVALID naming `field`.

@@ -67,6 +67,7 @@ v1::Access ToProto(const Principal& principal) {
     v1::Access::Grant* proto = access.add_grants();
     proto->set_role(ToProto(grant.role));
     proto->set_project(ProjectText(grant.project));
+    proto->set_resource(grant.resource);
   }
   if (principal.expire_time != absl::InfiniteFuture()) {
     *access.mutable_expire_time() = ToProto(principal.expire_time);
@@ -86,14 +87,8 @@ absl::StatusOr<TokenRecord> FromProto(const v1::CreateTokenRequest& request) {
                   "must be empty for a worker, which works for every project");
   }
   if (request.token().has_expire_time()) {
-    const auto& time = request.token().expire_time();
-    // 0001 to 9999, as google.protobuf.Timestamp has it.
-    const bool is_time = time.seconds() >= -62'135'596'800 && time.seconds() <= 253'402'300'799 &&
-                         time.nanos() >= 0 && time.nanos() < 1'000'000'000;
-    check.Require(is_time, "token.expire_time", "is no time from year 1 to 9999");
-    if (is_time) {
-      token.expire_time = absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
-    }
+    token.expire_time =
+        TakeOr(FromProto("token.expire_time", request.token().expire_time()), check);
   }
   NERF_RETURN_IF_ERROR(check.Result());
   return token;

@@ -6,6 +6,7 @@
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
 #include "server/rpc/convert_model.h"
+#include "server/rpc/convert_share.h"
 #include "server/rpc/paging.h"
 #include "server/rpc/unary_call.h"
 
@@ -86,7 +87,56 @@ grpc::ServerUnaryReactor* ModelService::DeleteModel(grpc::CallbackServerContext*
                      [=, this]() -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(const ResourceKey key,
                                              ParseModelName("name", request->name()));
-                       return services_.models.Delete(key);
+                       NERF_RETURN_IF_ERROR(services_.models.Delete(key));
+                       // A later model of this id is not the one that was shared. What the store
+                       // refuses now is deleted at the next start.
+                       services_.tokens.DeleteShares(ModelName(key)).IgnoreError();
+                       return absl::OkStatus();
+                     });
+}
+
+grpc::ServerUnaryReactor* ModelService::CreateShare(grpc::CallbackServerContext* context,
+                                                    const v1::CreateShareRequest* request,
+                                                    v1::Share* response) {
+  return AnswerUnary(
+      services_, "nerf.v1.ModelService/CreateShare", context, *request,
+      [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const TokenRecord wanted, FromProto(*request));
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("parent", wanted.resource));
+        NERF_RETURN_IF_ERROR(services_.models.Get(key).status());
+        NERF_ASSIGN_OR_RETURN(const auto made, services_.tokens.Create(wanted));
+        // It may have been deleted meanwhile, before there was a share to delete.
+        if (const absl::Status status = services_.models.Get(key).status(); !status.ok()) {
+          services_.tokens.Delete(made.record.id, made.record.resource).IgnoreError();
+          return status;
+        }
+        *response = ToShare(made.record);
+        response->set_secret(made.secret);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ModelService::ListShares(grpc::CallbackServerContext* context,
+                                                   const v1::ListSharesRequest* request,
+                                                   v1::ListSharesResponse* response) {
+  return AnswerUnary(
+      services_, "nerf.v1.ModelService/ListShares", context, *request, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("parent", request->parent()));
+        NERF_RETURN_IF_ERROR(services_.models.Get(key).status());
+        return AddPage(
+            "shares", services_.tokens.ListShares(ModelName(key)), *request, response,
+            [response](const TokenRecord& share) { *response->add_shares() = ToShare(share); });
+      });
+}
+
+grpc::ServerUnaryReactor* ModelService::RevokeShare(grpc::CallbackServerContext* context,
+                                                    const v1::RevokeShareRequest* request,
+                                                    google::protobuf::Empty* /*response*/) {
+  return AnswerUnary(services_, "nerf.v1.ModelService/RevokeShare", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ShareKey share,
+                                             ParseShareName("name", request->name()));
+                       return services_.tokens.Delete(share.id, ModelName(share.model));
                      });
 }
 

@@ -25,6 +25,15 @@ class ModelService final : public v1::ModelService::CallbackService {
   grpc::ServerUnaryReactor* DeleteModel(grpc::CallbackServerContext* context,
                                         const v1::DeleteModelRequest* request,
                                         google::protobuf::Empty* response) override;
+  grpc::ServerUnaryReactor* CreateShare(grpc::CallbackServerContext* context,
+                                        const v1::CreateShareRequest* request,
+                                        v1::Share* response) override;
+  grpc::ServerUnaryReactor* ListShares(grpc::CallbackServerContext* context,
+                                       const v1::ListSharesRequest* request,
+                                       v1::ListSharesResponse* response) override;
+  grpc::ServerUnaryReactor* RevokeShare(grpc::CallbackServerContext* context,
+                                        const v1::RevokeShareRequest* request,
+                                        google::protobuf::Empty* response) override;
 
  private:
   const ServiceContext& services_;

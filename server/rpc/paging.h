@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +34,22 @@ absl::Status AnswerList(const Request& request, Response* response, List list, A
     response->set_next_page_token(page.next_page_token);
     if (response->ByteSizeLong() <= kMaxListBytes || wanted <= 1) return absl::OkStatus();
   }
+}
+
+// Adds a page of a list that is at hand, whose page token is the number of items on earlier pages:
+// such lists are short and change rarely.
+template <typename Record, typename Request, typename Response, typename Add>
+absl::Status AddPage(std::string_view list, const std::vector<Record>& records,
+                     const Request& request, Response* response, Add add) {
+  RequestCheck check;
+  const size_t size = TakeOr(EffectivePageSize(request.page_size()), check);
+  const uint64_t token = TakeOr(ParsePageToken(list, "", request.page_token()), check);
+  NERF_RETURN_IF_ERROR(check.Result());
+  const size_t begin = request.page_token().empty() ? 0 : std::min<size_t>(token, records.size());
+  const size_t end = std::min(begin + size, records.size());
+  for (size_t i = begin; i < end; ++i) add(records[i]);
+  if (end < records.size()) response->set_next_page_token(EncodePageToken(list, "", end));
+  return absl::OkStatus();
 }
 
 }  // namespace nerf

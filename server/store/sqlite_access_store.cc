@@ -14,7 +14,7 @@
 namespace nerf {
 namespace {
 
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 // Times are microseconds since 1970; no expiry is the largest number.
 constexpr int64_t kNever = INT64_MAX;
 
@@ -32,6 +32,12 @@ constexpr char kSchema[] = R"sql(
     digest TEXT NOT NULL) STRICT, WITHOUT ROWID;
 )sql";
 
+// From version 1: shares.
+constexpr char kAddShares[] = R"sql(
+  ALTER TABLE tokens ADD COLUMN resource TEXT NOT NULL DEFAULT '';
+  ALTER TABLE tokens ADD COLUMN start BLOB NOT NULL DEFAULT x'';
+)sql";
+
 absl::Status Corrupt(std::string_view why) {
   return WithReason(absl::DataLossError(fmt::format("access.db is damaged: {}", why)),
                     reason::kStoreCorrupt);
@@ -45,11 +51,11 @@ absl::StatusOr<Role> ToRole(uint64_t number) {
 }
 
 absl::Status LoadTokens(sqlite3* db, StoredAccess* stored) {
-  NERF_ASSIGN_OR_RETURN(
-      auto rows,
-      SqliteStatement::Prepare(db,
-                               "SELECT id, digest, display_name, role, project, create_time, "
-                               "expire_time FROM tokens ORDER BY create_time, id"));
+  NERF_ASSIGN_OR_RETURN(auto rows,
+                        SqliteStatement::Prepare(
+                            db,
+                            "SELECT id, digest, display_name, role, project, create_time, "
+                            "expire_time, resource, start FROM tokens ORDER BY create_time, id"));
   while (true) {
     NERF_ASSIGN_OR_RETURN(const bool row, rows.Step());
     if (!row) return absl::OkStatus();
@@ -62,6 +68,8 @@ absl::Status LoadTokens(sqlite3* db, StoredAccess* stored) {
     token.create_time = absl::FromUnixMicros(static_cast<int64_t>(rows.Number(5)));
     const auto expires = static_cast<int64_t>(rows.Number(6));
     if (expires != kNever) token.expire_time = absl::FromUnixMicros(expires);
+    token.resource = rows.Text(7);
+    token.start = rows.Text(8);
   }
 }
 
@@ -119,9 +127,9 @@ absl::Status SqliteAccessStore::Prepare() {
         fmt::format("access.db has schema version {}, this program knows up to {}: run a newer one",
                     version, kVersion));
   }
-  return SqliteExec(
-      db_, fmt::format("BEGIN IMMEDIATE; {} PRAGMA user_version = {}; COMMIT", kSchema, kVersion)
-               .c_str());
+  return SqliteExec(db_, fmt::format("BEGIN IMMEDIATE; {} {} PRAGMA user_version = {}; COMMIT",
+                                     version == 0 ? kSchema : "", kAddShares, kVersion)
+                             .c_str());
 }
 
 absl::StatusOr<StoredAccess> SqliteAccessStore::Load() {
@@ -134,8 +142,9 @@ absl::StatusOr<StoredAccess> SqliteAccessStore::Load() {
 
 absl::Status SqliteAccessStore::AddToken(const TokenRecord& token) {
   MutexLock lock(mu_);
-  NERF_ASSIGN_OR_RETURN(auto insert, SqliteStatement::Prepare(
-                                         db_, "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)"));
+  NERF_ASSIGN_OR_RETURN(
+      auto insert,
+      SqliteStatement::Prepare(db_, "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   return insert.Bind(token.id)
       .Bind(token.digest)
       .Bind(token.display_name)
@@ -144,6 +153,8 @@ absl::Status SqliteAccessStore::AddToken(const TokenRecord& token) {
       .BindInt(absl::ToUnixMicros(token.create_time))
       .BindInt(token.expire_time == absl::InfiniteFuture() ? kNever
                                                            : absl::ToUnixMicros(token.expire_time))
+      .Bind(token.resource)
+      .BindBlob(token.start)
       .Run()
       .status();
 }

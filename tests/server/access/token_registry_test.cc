@@ -101,6 +101,30 @@ TEST_F(TokenRegistryTest, ListIsOfOneProjectOrOfAll) {
                                                        Field(&TokenRecord::id, all.record.id)));
 }
 
+TEST_F(TokenRegistryTest, ShareIsAViewerOfOneResourceAndNoTokenOfTheLists) {
+  const std::string model = "projects/a/models/mic";
+  const auto share = *tokens_->Create({.role = Role::kViewer, .project = "a", .resource = model});
+  const auto token = *tokens_->Create({.role = Role::kViewer, .project = "a"});
+  EXPECT_THAT(tokens_->List(std::nullopt), ElementsAre(Field(&TokenRecord::id, token.record.id)));
+  EXPECT_THAT(tokens_->ListShares(model), ElementsAre(Field(&TokenRecord::id, share.record.id)));
+  EXPECT_THAT(tokens_->ListShares("projects/a/models/mi"), IsEmpty());
+  EXPECT_THAT(tokens_->Get(share.record.id).status(),
+              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound))
+      << "DeleteToken must not find it";
+  EXPECT_THAT(tokens_->Delete(share.record.id, "projects/a/models/other"),
+              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
+  tokens_ = Open();
+  const auto principal = Ask(*tokens_, share.secret);
+  ASSERT_THAT(principal, IsOk());
+  EXPECT_EQ(principal->name, model + "/shares/" + share.record.id);
+  ASSERT_EQ(principal->grants.size(), 1U);
+  EXPECT_EQ(principal->grants[0].resource, model);
+  ASSERT_THAT(tokens_->DeleteShares(model), IsOk());
+  EXPECT_THAT(Ask(*tokens_, share.secret).status(),
+              FailsWith(StatusCode::kUnauthenticated, reason::kTokenInvalid));
+  EXPECT_THAT(Ask(*tokens_, token.secret), IsOk());
+}
+
 TEST_F(TokenRegistryTest, OnAFullDiskNothingIsMadeAndNothingRevoked) {
   const auto made = *tokens_->Create({.role = Role::kViewer});
   store_.FailWith(absl::UnavailableError("disk full"));

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,8 +81,15 @@ const std::map<std::string, std::string> kWhoMay = {
     {"nerf.v1.WorkerService/CommitFrames", "w"},
 };
 
-// An empty request of a method that names resources of a project wherever its policy looks.
-std::string RequestFor(const MethodPolicy& policy, const std::string& project) {
+// What the token of a share may call, for the model that it is of.
+const std::set<std::string> kOfShares = {"nerf.v1.ModelService/GetModel",
+                                         "nerf.v1.RenderService/RenderImage",
+                                         "nerf.v1.AdminService/GetAccess"};
+
+// An empty request of a method that names resources of a project wherever its policy looks, or
+// `name` in all these places.
+std::string RequestFor(const MethodPolicy& policy, const std::string& project,
+                       const std::string& name = "") {
   const std::string method(policy.method);
   const auto* descriptor = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
       std::string(method).replace(method.find('/'), 1, "."));
@@ -101,7 +109,7 @@ std::string RequestFor(const MethodPolicy& policy, const std::string& project) {
     const bool is_project = path == "parent" || path == "project";
     message->GetReflection()->SetString(
         message, message->GetDescriptor()->FindFieldByName(path),
-        "projects/" + project + (is_project ? "" : "/trainingJobs/none"));
+        !name.empty() ? name : "projects/" + project + (is_project ? "" : "/trainingJobs/none"));
   }
   return request->SerializeAsString();
 }
@@ -176,6 +184,36 @@ TEST_F(AccessMatrixTest, EachMethodWithEachRoleAndProject) {
         EXPECT_EQ(May(policy, "mine", other), all) << "a token of another project";
       }
       EXPECT_EQ(May(policy, "mine", every), in_every);
+    }
+  }
+}
+
+TEST_F(AccessMatrixTest, ShareOpensItsModelForViewingAndNothingElse) {
+  const std::string model = "projects/mine/models/mic";
+  const std::string share =
+      server_.tokens->Create({.role = Role::kViewer, .project = "mine", .resource = model})->secret;
+  for (const MethodPolicy& policy : MethodPolicies()) {
+    SCOPED_TRACE(policy.method);
+    const std::string method(policy.method);
+    const auto may = [&](const std::string& name) {
+      const absl::Status status = Call(method, RequestFor(policy, "mine", name), share);
+      EXPECT_NE(status.code(), StatusCode::kUnauthenticated) << status;
+      const auto why = GetReason(status);
+      return !why.has_value() || why->reason != reason::kAccessDenied;
+    };
+    if (absl::IsUnimplemented(Call(method, "", RpcTestServer::kAdminToken))) continue;
+    // Readers of the model's own name may call more; these methods then find no such resource.
+    if ((policy.roles & static_cast<Roles>(Role::kViewer)) == 0 || policy.scope == Scope::kServer) {
+      EXPECT_FALSE(may(model));
+    } else if (kOfShares.contains(method)) {
+      EXPECT_TRUE(may(model));
+    }
+    if (policy.scope != Scope::kProject || policy.fields[0].path.empty()) continue;
+    for (const char* other :
+         {"projects/mine/models/mic2", "projects/mine/models", "projects/mine", "projects/mine/",
+          "projects/other/models/mic", "projects/mine/trainingJobs/mic", "projects/mine/blobs/mic",
+          "blobs/mic", "models/mic", "/projects/mine/models/mic"}) {
+      EXPECT_FALSE(may(other)) << other;
     }
   }
 }
