@@ -27,6 +27,11 @@ v1::StreamViewsRequest WithoutView(v1::StreamViewsRequest request) {
   return request;
 }
 
+std::string SourceName(const v1::StreamViewsRequest& source) {
+  if (source.has_model()) return source.model();
+  return source.has_checkpoint() ? source.checkpoint() : source.training_job();
+}
+
 // Tells two sets of weights apart: the file's digest, or the name of the job in training.
 std::string WeightsOf(const v1::RenderTask& task) {
   return task.has_file() ? task.file().sha256() : task.training_job();
@@ -69,7 +74,7 @@ LiveView* LiveView::Begin(const ServiceContext& services, LiveViews* views,
 }
 
 void LiveView::Open() {
-  const auto name = views_.Add(ProjectOf(source_), weak_from_this());
+  const auto name = views_.Add(ProjectOf(source_), SourceName(source_), weak_from_this());
   if (!name.ok()) return End(name.status());
   v1::StreamViewsResponse response;
   response.mutable_scene()->set_name(*name);

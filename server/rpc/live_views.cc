@@ -23,9 +23,9 @@ bool MayRender(const WorkerRecord& worker) {
 
 }  // namespace
 
-absl::StatusOr<std::string> LiveViews::Add(const std::string& project,
+absl::StatusOr<std::string> LiveViews::Add(const std::string& project, const std::string& source,
                                            std::weak_ptr<LiveView> view) {
-  const std::string name = absl::StrCat("projects/", project, "/views/", NewUuid4(random_));
+  const std::string name = absl::StrCat(source, "/views/", NewUuid4(random_));
   MutexLock lock(mu_);
   const auto n_open = std::count_if(views_.begin(), views_.end(), [&](const auto& entry) {
     return entry.second.project == project;

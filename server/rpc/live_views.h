@@ -26,9 +26,10 @@ class LiveViews {
   LiveViews(const WorkerTable* workers, ViewMetrics* metrics, RandomSource* random)
       : workers_(*workers), metrics_(*metrics), random_(*random) {}
 
-  // Returns the name of the view, projects/{project}/views/{random id}. Errors: ResourceExhausted
-  // QUEUE_FULL.
-  absl::StatusOr<std::string> Add(const std::string& project, std::weak_ptr<LiveView> view);
+  // Returns the name of the view, {source}/views/{random id}: whoever may view `source`, which is
+  // of `project`, may move it. Errors: ResourceExhausted QUEUE_FULL.
+  absl::StatusOr<std::string> Add(const std::string& project, const std::string& source,
+                                  std::weak_ptr<LiveView> view);
   void Remove(const std::string& name);
   // nullptr if there is none.
   std::shared_ptr<LiveView> Find(const std::string& name);

@@ -82,9 +82,10 @@ const std::map<std::string, std::string> kWhoMay = {
 };
 
 // What the token of a share may call, for the model that it is of.
-const std::set<std::string> kOfShares = {"nerf.v1.ModelService/GetModel",
-                                         "nerf.v1.RenderService/RenderImage",
-                                         "nerf.v1.AdminService/GetAccess"};
+const std::set<std::string> kOfShares = {
+    "nerf.v1.ModelService/GetModel", "nerf.v1.RenderService/RenderImage",
+    "nerf.v1.ViewService/StreamViews", "nerf.v1.ViewService/UpdateView",
+    "nerf.v1.AdminService/GetAccess"};
 
 // An empty request of a method that names resources of a project wherever its policy looks, or
 // `name` in all these places.
