@@ -70,6 +70,41 @@ TEST(ExifTest, FolderThatNamesItselfEnds) {
   EXPECT_EQ(ParseExif(exif).orientation, 6);
 }
 
+// A second folder describes the thumbnail that the camera embedded.
+TEST(ExifTest, OrientationOfTheThumbnailIsNotThePictures) {
+  std::string exif = MakeExif({.orientation = 1});
+  const size_t next = 6 + 8 + 2 + 3 * 12;  // behind the three entries of the first folder
+  exif[next] = static_cast<char>(exif.size() - 6);
+  exif +=
+      std::string("\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00", 18);
+  EXPECT_EQ(ParseExif(exif).orientation, 1);
+}
+
+TEST(ExifTest, OrientationThatIsNoNumberIsIgnored) {
+  std::string exif = MakeExif({.orientation = 6});
+  const size_t entry = exif.find(std::string("\x12\x01", 2));
+  ASSERT_NE(entry, std::string::npos);
+  exif[entry + 2] = 2;  // says that it is text
+  EXPECT_EQ(ParseExif(exif).orientation, 1);
+}
+
+TEST(ExifTest, BlockOfTheLargestSizeIsRead) {
+  std::string exif = MakeExif({.orientation = 6, .model = "Phone 3"});
+  exif.resize(65'533, 'x');  // a segment's length has 16 bits and counts its own two bytes
+  const std::string jpeg = WithExif(*EncodeJpeg(GradientImage(8, 6)), exif);
+  EXPECT_EQ(ParseExif(FindExif(jpeg)).orientation, 6);
+  EXPECT_EQ(ParseExif(WithoutOrientation(exif)).orientation, 1);
+}
+
+TEST(ExifTest, BlockBehindOtherSegmentsIsFound) {
+  const std::string exif = MakeExif({.orientation = 3});
+  const std::string jpeg = WithExif(*EncodeJpeg(GradientImage(8, 6)), exif);
+  // XMP lies in a segment of the same number.
+  const std::string xmp = "http://ns.adobe.com/xap/1.0/" + std::string(1, '\0') + "<x/>";
+  const std::string head = std::string("\xff\xe1\x00", 3) + static_cast<char>(xmp.size() + 2);
+  EXPECT_EQ(FindExif(jpeg.substr(0, 2) + head + xmp + jpeg.substr(2)), exif);
+}
+
 TEST(ExifTest, HugeCountsAreBounded) {
   std::string exif = MakeExif({.orientation = 6, .model = "Phone 3"});
   const size_t folder = 6 + 8;

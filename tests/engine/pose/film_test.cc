@@ -28,6 +28,15 @@ class FilmTest : public ::testing::Test {
     ASSERT_THAT(end, IsOk());
     ASSERT_TRUE(end->ok()) << end->last_output;
   }
+  // Runs ffmpeg in the test's folder.
+  void Ffmpeg(std::vector<std::string> arguments) {
+    ChildProcessSpec spec;
+    spec.arguments = {"ffmpeg", "-v", "error"};
+    spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
+    const auto end = RunChildProcess(spec, nullptr, nullptr, {});
+    ASSERT_THAT(end, IsOk());
+    ASSERT_TRUE(end->ok()) << end->last_output;
+  }
   absl::StatusOr<std::vector<PhotoSources::Picture>> Frames(const std::string& name) {
     return FramesOfFilm(dir_ / name, out_, options_);
   }
@@ -85,6 +94,45 @@ TEST_F(FilmTest, FilmThatIsCutOffGivesItsBeginning) {
   const auto frames = Frames("whole.mkv");
   ASSERT_THAT(frames, IsOk());
   EXPECT_GT(frames->size(), 2u);
+}
+
+// A phone that is held upright films lying down and says by how much to turn.
+TEST_F(FilmTest, TurnedFilmIsShownUpright) {
+  MakeFilm("lying.mp4", "testsrc=duration=1:size=160x120:rate=10");
+  Ffmpeg({"-i", dir_ / "lying.mp4", "-c", "copy", "-metadata:s:v:0", "rotate=90",
+          dir_ / "turned.mp4"});
+  options_.n_frames = 3;
+  const auto frames = Frames("turned.mp4");
+  ASSERT_THAT(frames, IsOk());
+  const auto image = DecodeImage(frames->front().path);
+  ASSERT_THAT(image, IsOk());
+  EXPECT_EQ(image->width, 120);
+  EXPECT_EQ(image->height, 160);
+}
+
+TEST_F(FilmTest, FilmOfOneFrameGivesIt) {
+  MakeFilm("one.mp4", "color=red:duration=1:size=64x48:rate=1");
+  options_.n_frames = 10;
+  const auto frames = Frames("one.mp4");
+  ASSERT_THAT(frames, IsOk());
+  EXPECT_GE(frames->size(), 1u);
+}
+
+TEST_F(FilmTest, LargeFramesAreReduced) {
+  MakeFilm("large.mp4", "color=red:duration=0.2:size=3840x2160:rate=5");
+  options_.n_frames = 1;
+  const auto frames = Frames("large.mp4");
+  ASSERT_THAT(frames, IsOk());
+  const auto image = DecodeImage(frames->front().path);
+  ASSERT_THAT(image, IsOk());
+  EXPECT_EQ(image->width, 1920);
+  EXPECT_EQ(image->height, 1080);
+}
+
+TEST_F(FilmTest, PictureThatIsNamedLikeAFilmIsRefused) {
+  Ffmpeg({"-f", "lavfi", "-i", "color=red:size=64x48", "-frames:v", "1", dir_ / "still.jpg"});
+  std::filesystem::rename(dir_ / "still.jpg", dir_ / "still.mp4");
+  EXPECT_THAT(Frames("still.mp4"), StatusIs(absl::StatusCode::kInvalidArgument, "no film"));
 }
 
 TEST_F(FilmTest, AbsentFfmpegIsAFeatureThatIsMissing) {

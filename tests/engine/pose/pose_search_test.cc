@@ -174,6 +174,51 @@ TEST_F(PoseSearchTest, EachMissingPhotographHasItsReason) {
   EXPECT_EQ(Lines("feature_extractor").size(), 4u);
 }
 
+// Ten blurred photographs and five of another place among 20 good ones: each is named with its own
+// reason, and none of them fails the others.
+TEST_F(PoseSearchTest, TenBlurredAndFiveOfAnotherPlaceAreNamed) {
+  std::string blurred, elsewhere;
+  for (int i = 10; i < 20; ++i) AddPhoto("p" + std::to_string(i) + ".jpg", i);
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "blurred" + std::to_string(i) + ".jpg";
+    AddPhoto(name, 50 + i, /*blur=*/6);
+    blurred += name + ",";
+  }
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "elsewhere" + std::to_string(i) + ".jpg";
+    AddPhoto(name, 70 + i);
+    elsewhere += name + ",";
+  }
+  Set("FAKE_COLMAP_UNPOSED", blurred);
+  Set("FAKE_COLMAP_APART", elsewhere);
+  options_.min_posed_share = 0.8;
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 20u);
+  EXPECT_EQ(report->n_usable, 25u);
+  const std::string text = *ReadFile(dir_ / "out/pose.txt", 1 << 20);
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "blurred" + std::to_string(i) + ".jpg";
+    EXPECT_EQ(Of(*report, name).reason, "blur") << name;
+    EXPECT_THAT(text, HasSubstr(name));
+  }
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "elsewhere" + std::to_string(i) + ".jpg";
+    EXPECT_EQ(Of(*report, name).reason, "another place") << name;
+    EXPECT_THAT(text, HasSubstr(name));
+  }
+}
+
+TEST_F(PoseSearchTest, PhotographsOfTwoLensesHaveACameraEach) {
+  for (int i = 0; i < 6; ++i) AddPhoto("wide" + std::to_string(i) + ".jpg", 30 + i, 0, "Model B");
+  const auto report = Search();
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->n_posed, 16u);
+  // cameras.bin begins with the number of cameras.
+  EXPECT_EQ(ReadFile(dir_ / "out/sparse/0/cameras.bin", 1 << 20)->at(0), 2);
+  EXPECT_EQ(Lines("feature_extractor").size(), 4u);  // few and all features of each lens
+}
+
 TEST_F(PoseSearchTest, NothingPosedIsAReportWithoutAModel) {
   std::string all = "p0.jpg";
   for (int i = 1; i < 10; ++i) all += ",p" + std::to_string(i) + ".jpg";
@@ -190,10 +235,15 @@ TEST_F(PoseSearchTest, FailuresOfEachCommandLeaveNothingBehind) {
   const std::map<std::string, absl::StatusCode> codes = {
       {"feature_extractor:killed", absl::StatusCode::kResourceExhausted},
       {"feature_extractor:abort", absl::StatusCode::kAborted},
+      {"feature_extractor:disk_full", absl::StatusCode::kResourceExhausted},
       {"exhaustive_matcher:killed", absl::StatusCode::kResourceExhausted},
+      {"exhaustive_matcher:disk_full", absl::StatusCode::kResourceExhausted},
+      {"matches_importer:killed", absl::StatusCode::kResourceExhausted},
       {"matches_importer:disk_full", absl::StatusCode::kResourceExhausted},
       {"mapper:no_memory", absl::StatusCode::kResourceExhausted},
       {"mapper:abort", absl::StatusCode::kAborted},
+      {"mapper:disk_full", absl::StatusCode::kResourceExhausted},
+      {"bundle_adjuster:disk_full", absl::StatusCode::kResourceExhausted},
       {"bundle_adjuster:killed", absl::StatusCode::kResourceExhausted}};
   for (const auto& [failure, code] : codes) {
     Set("FAKE_COLMAP_FAIL", failure);
