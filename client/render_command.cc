@@ -19,6 +19,7 @@
 #include "client/view_folder.h"
 #include "common/counted.h"
 #include "common/exit_code.h"
+#include "common/first_names.h"
 #include "common/rpc/blob_client.h"
 #include "common/status_macros.h"
 #include "engine/views/video_writer.h"
@@ -63,17 +64,6 @@ absl::Status FetchBlobs(Session& session, v1::RenderImageResponse* response) {
     image.set_content(std::move(bytes));
   }
   return absl::OkStatus();
-}
-
-// "0003, 0004 and 2 more".
-std::string NamesOf(const std::vector<std::string>& names) {
-  constexpr size_t kMaxNames = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kMaxNames) text += fmt::format(" and {} more", names.size() - kMaxNames);
-  return text;
 }
 
 std::string_view PathWords(v1::PathKind path) {
@@ -148,7 +138,7 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
     session.Say(PlainText(fmt::format(
         "warning: {} of {} look where few photographs did (less than {:.0f}% of what they show "
         "lies in two training views): {}",
-        unseen.size(), Counted(plan.n_views, "view"), kWellSeen * 100, NamesOf(unseen))));
+        unseen.size(), Counted(plan.n_views, "view"), kWellSeen * 100, FirstNames(unseen))));
   }
   return absl::OkStatus();
 }

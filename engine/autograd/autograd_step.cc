@@ -4,14 +4,13 @@
 
 #include <cstring>
 #include <limits>
-#include <new>
-#include <string_view>
 #include <vector>
 
 #include "common/status_macros.h"
 #include "engine/autograd/composite_op.h"
 #include "engine/autograd/density_activation_op.h"
 #include "engine/autograd/ngp_field_op.h"
+#include "engine/autograd/ray_tensors.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/distortion.h"
@@ -20,9 +19,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kWaveSamples = 8;  // samples per ray between checks of its transmittance
 constexpr int kMaxSamplesPerRay = 2048;
-constexpr float kOpaqueDepth = 60;  // optical depth of a sample whose effective alpha is 1
 
 // The samples that are visible (kernels::IsVisible), sorted by ray.
 struct PackedSamples {
@@ -48,24 +45,6 @@ struct RenderedRays {
   torch::Tensor distortions;  // [n_rays]
 };
 
-torch::Tensor AsTensor(const std::vector<Vec3>& points) {
-  return torch::from_blob(const_cast<Vec3*>(points.data()),
-                          {static_cast<int64_t>(points.size()), 3}, torch::kFloat32);
-}
-torch::Tensor AsTensor(const std::vector<float>& values) {
-  return torch::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
-                          torch::kFloat32);
-}
-
-// Elementwise loss of residuals. Huber 1964.
-torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals) {
-  const torch::Tensor square = 0.5 * residuals * residuals;
-  if (config.loss == Loss::kMse) return square;
-  const torch::Tensor size = residuals.abs();
-  const double delta = config.huber_delta;
-  return torch::where(size <= delta, square, delta * (size - 0.5 * delta));
-}
-
 class AutogradStep : public RayStep {
  public:
   AutogradStep(const TrainConfig& config, const SceneGeometry& geometry, ThreadPool* pool,
@@ -80,14 +59,7 @@ class AutogradStep : public RayStep {
   }
 
   StepResult RunRays(const RayBatch& batch) override {
-    try {
-      return RunBatch(batch);
-    } catch (const c10::Error& e) {
-      // LibTorch has no exception type for this on the CPU.
-      if (std::string_view(e.what()).find("can't allocate memory") != std::string_view::npos)
-        throw std::bad_alloc();
-      throw;
-    }
+    return WithBadAlloc([&] { return RunBatch(batch); });
   }
   void Save(TensorFile* file) const override {
     state_.Save(file);

@@ -4,37 +4,24 @@
 
 #include <cmath>
 #include <limits>
-#include <new>
-#include <string_view>
 #include <vector>
 
 #include "common/status_macros.h"
 #include "engine/autograd/composite_op.h"
+#include "engine/autograd/ray_tensors.h"
 #include "engine/kernels/activation.h"
 #include "engine/kernels/composite.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
-#include "engine/train/metadata_reader.h"
 #include "engine/train/occupancy_file.h"
 #include "engine/train/occupancy_updater.h"
+#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {
 
-constexpr const char* kUpdatesName = "step.updates";
-constexpr int kWaveSamples = 8;     // samples per ray between checks of its transmittance
-constexpr float kOpaqueDepth = 60;  // optical depth of a sample whose effective alpha is 1
 constexpr float kNoLight = 1e-30f;
-
-torch::Tensor AsTensor(const std::vector<Vec3>& points) {
-  return torch::from_blob(const_cast<Vec3*>(points.data()),
-                          {static_cast<int64_t>(points.size()), 3}, torch::kFloat32);
-}
-torch::Tensor AsTensor(const std::vector<float>& values) {
-  return torch::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
-                          torch::kFloat32);
-}
 
 // As MlpEncode, for points [n, 3].
 torch::Tensor Encoded(const torch::Tensor& points, int n_octaves, int width) {
@@ -89,27 +76,17 @@ class MlpAutogradStep final : public RayStep {
   }
 
   StepResult RunRays(const RayBatch& batch) override {
-    try {
-      return RunBatch(batch);
-    } catch (const c10::Error& e) {
-      // LibTorch has no exception type for this on the CPU.
-      if (std::string_view(e.what()).find("can't allocate memory") != std::string_view::npos)
-        throw std::bad_alloc();
-      throw;
-    }
+    return WithBadAlloc([&] { return RunBatch(batch); });
   }
   void Save(TensorFile* file) const override {
     parameters_.Save(file);
     StoreOccupancy(occupancy_, file);
-    file->metadata[kUpdatesName] = MetadataText(n_updates_);
+    SaveUpdateCount(n_updates_, file);
     ray_count().Save(file);
   }
   absl::Status Load(const TensorFile& file) override {
     NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
-    MetadataReader reader(file);
-    uint32_t n_updates = 0;
-    reader.One<uint32_t>(kUpdatesName, 0, UINT32_MAX, &n_updates);
-    NERF_RETURN_IF_ERROR(reader.status);
+    NERF_ASSIGN_OR_RETURN(const uint32_t n_updates, LoadUpdateCount(file));
     MlpParameters loaded(config_);
     NERF_RETURN_IF_ERROR(loaded.Load(file));
     NERF_RETURN_IF_ERROR(LoadOccupancy(file, geometry_, &occupancy_));
@@ -224,12 +201,8 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   const torch::Tensor rendered =
       autograd::SumOverRays(ray_offsets, composited.weights.unsqueeze(1) * colors) +
       composited.transmittance.unsqueeze(1) * AsTensor(batch.backgrounds);
-  const torch::Tensor residuals = rendered - AsTensor(batch.targets), size = residuals.abs();
-  torch::Tensor losses = 0.5 * residuals * residuals;
-  if (config_.loss == Loss::kHuber) {
-    const double delta = config_.huber_delta;
-    losses = torch::where(size <= delta, losses, delta * (size - 0.5 * delta));
-  }
+  const torch::Tensor residuals = rendered - AsTensor(batch.targets);
+  torch::Tensor losses = LossOf(config_, residuals);
   if (!batch.weights.empty()) losses = losses * AsTensor(batch.weights).unsqueeze(1);
   const torch::Tensor loss = losses.mean(torch::kFloat64);
   StepResult result;

@@ -12,6 +12,7 @@
 #include <stop_token>
 
 #include "absl/time/clock.h"
+#include "common/process_arguments.h"
 #include "common/sleep.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
@@ -21,20 +22,7 @@ namespace nerf {
 namespace {
 
 constexpr char kThisProgram[] = "/proc/self/exe";
-constexpr uint64_t kMaxArguments = 1 << 20;
 constexpr absl::Duration kLook = absl::Milliseconds(10);
-
-// The arguments of this process.
-absl::StatusOr<std::vector<std::string>> Arguments() {
-  NERF_ASSIGN_OR_RETURN(const std::string line, ReadFile("/proc/self/cmdline", kMaxArguments));
-  std::vector<std::string> arguments;
-  for (size_t begin = 0; begin < line.size();) {
-    const size_t end = std::min(line.find('\0', begin), line.size());
-    arguments.push_back(line.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return arguments;
-}
 
 // Starts this program. Its standard output is our standard error: ours is for what rank 0 says. In
 // a process group of its own it gets no Ctrl-C.
@@ -63,7 +51,8 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> arguments, int socket) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RankProcesses>> RankProcesses::Start(int n_ranks) {
-  NERF_ASSIGN_OR_RETURN(const std::vector<std::string> arguments, Arguments());
+  const std::vector<std::string> arguments = ArgumentsOf(getpid());
+  if (arguments.empty()) return absl::InternalError("cannot read this process's arguments");
   std::unique_ptr<RankProcesses> ranks(new RankProcesses);
   for (int rank = 1; rank < n_ranks; ++rank) {
     int fds[2];

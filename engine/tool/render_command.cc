@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/counted.h"
+#include "common/first_names.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/path/camera_path.h"
@@ -78,17 +79,6 @@ std::string_view PathWords(PathKind kind) {
       break;
   }
   return "on an orbit";
-}
-
-// "0003, 0004 and 2 more".
-std::string NamesOf(const std::vector<std::string>& names) {
-  constexpr size_t kMaxNames = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kMaxNames) text += fmt::format(" and {} more", names.size() - kMaxNames);
-  return text;
 }
 
 // Renders the views of one command and writes the files.
@@ -312,7 +302,7 @@ class RenderRun {
     fmt::print(stderr,
                "warning: {} of {} are far from all training views, as cameras of another data set "
                "would be: {}\n",
-               names.size(), Counted(wanted_.views.size(), "view"), NamesOf(names));
+               names.size(), Counted(wanted_.views.size(), "view"), FirstNames(names));
   }
 
   void SayUnseen() const {
@@ -324,7 +314,7 @@ class RenderRun {
     fmt::print(stderr,
                "warning: {} of {} look where few photographs did (less than {:.0f}% of what they "
                "show lies in two training views): {}\n",
-               names.size(), Counted(seen_.size(), "view"), kWellSeen * 100, NamesOf(names));
+               names.size(), Counted(seen_.size(), "view"), kWellSeen * 100, FirstNames(names));
   }
 
   void Report() const {

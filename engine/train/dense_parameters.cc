@@ -65,8 +65,8 @@ kernels::AdamSettings AdamAt(float learning_rate, float beta1, float beta2, floa
           .correction2 = correction(beta2)};
 }
 
-absl::StatusOr<std::vector<float>> ReadFloats(const TensorFile& file, const std::string& name,
-                                              const std::vector<uint32_t>& shape) {
+absl::StatusOr<const Tensor*> FindFloats(const TensorFile& file, const std::string& name,
+                                         const std::vector<uint32_t>& shape) {
   const auto found = file.tensors.find(name);
   if (found == file.tensors.end())
     return absl::InvalidArgumentError(fmt::format("tensor {} is missing", name));
@@ -80,7 +80,13 @@ absl::StatusOr<std::vector<float>> ReadFloats(const TensorFile& file, const std:
     return absl::InvalidArgumentError(
         fmt::format("tensor {} is {}, expected F32 or F16", name, DTypeName(tensor.dtype)));
   }
-  return ToFloats(tensor);
+  return &tensor;
+}
+
+absl::StatusOr<std::vector<float>> ReadFloats(const TensorFile& file, const std::string& name,
+                                              const std::vector<uint32_t>& shape) {
+  NERF_ASSIGN_OR_RETURN(const Tensor* const tensor, FindFloats(file, name, shape));
+  return ToFloats(*tensor);
 }
 
 DenseParameters::DenseParameters(std::vector<ParameterBlock> blocks, int n_lanes)

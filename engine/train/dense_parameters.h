@@ -25,8 +25,11 @@ struct ParameterBlock {
 // Adam's settings at update t, counted from 1.
 kernels::AdamSettings AdamAt(float learning_rate, float beta1, float beta2, float epsilon, int t);
 
-// The tensor `name` of a file as floats. Errors: InvalidArgument where it is missing, of another
-// shape, or not F32 or F16.
+// The tensor `name` of a file. Errors: InvalidArgument where it is missing, of another shape, or
+// not F32 or F16.
+absl::StatusOr<const Tensor*> FindFloats(const TensorFile& file, const std::string& name,
+                                         const std::vector<uint32_t>& shape);
+// As FindFloats, as floats.
 absl::StatusOr<std::vector<float>> ReadFloats(const TensorFile& file, const std::string& name,
                                               const std::vector<uint32_t>& shape);
 

@@ -7,13 +7,12 @@
 
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
-#include "engine/train/metadata_reader.h"
 #include "engine/train/occupancy_file.h"
+#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {
 
-constexpr const char* kUpdatesName = "step.updates";
 // A round should have this many samples, so that layers get full blocks of rows.
 constexpr int kMinRoundRows = 128, kMinRoundSamples = 4;
 
@@ -91,16 +90,13 @@ void FieldStep::RunChunks(const RayBatch& batch) {
 
 void FieldStep::SaveCommon(TensorFile* file) const {
   StoreOccupancy(occupancy_, file);
-  file->metadata[kUpdatesName] = MetadataText(n_updates_);
+  SaveUpdateCount(n_updates_, file);
   ray_count().Save(file);
 }
 
 absl::Status FieldStep::LoadCommon(const TensorFile& file) {
   NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
-  MetadataReader reader(file);
-  uint32_t n_updates = 0;
-  reader.One<uint32_t>(kUpdatesName, 0, UINT32_MAX, &n_updates);
-  NERF_RETURN_IF_ERROR(reader.status);
+  NERF_ASSIGN_OR_RETURN(const uint32_t n_updates, LoadUpdateCount(file));
   NERF_RETURN_IF_ERROR(LoadOccupancy(file, geometry_, &occupancy_));
   grid_changed_ = true;
   n_updates_ = n_updates;

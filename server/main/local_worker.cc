@@ -8,12 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -21,6 +18,7 @@
 #include "common/clock.h"
 #include "common/file_io.h"
 #include "common/logging.h"
+#include "common/process_arguments.h"
 
 namespace nerf {
 namespace {
@@ -28,19 +26,6 @@ namespace {
 constexpr absl::Duration kPollInterval = absl::Milliseconds(100);
 // A worker that ran this long was healthy: the next one starts without a long pause.
 constexpr absl::Duration kHealthyLife = absl::Seconds(60);
-
-// The arguments of a process; empty if it does not exist or may not be read.
-std::vector<std::string> ArgumentsOf(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::vector<std::string> arguments;
-  for (size_t begin = 0; begin < bytes.size();) {
-    const size_t end = std::min(bytes.find('\0', begin), bytes.size());
-    arguments.push_back(bytes.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return arguments;
-}
 
 // True for a nerf-worker. A process id that was read from a file may belong to another program by
 // now.

@@ -13,6 +13,7 @@
 #include "engine/base/vec3.h"
 #include "engine/scene/image_io.h"
 #include "fmt/format.h"
+#include "tests/bench/value_noise.h"
 
 namespace nerf {
 namespace {
@@ -45,45 +46,20 @@ RingCamera CameraOf(int index, int n_views) {
   return camera;
 }
 
-float LatticeValue(int x, int y, int z) {
-  uint32_t word = static_cast<uint32_t>(x) * 0x85EBCA6Bu ^ static_cast<uint32_t>(y) * 0xC2B2AE35u ^
-                  static_cast<uint32_t>(z) * 0x27D4EB2Fu;
-  word = (word ^ (word >> 15)) * 0x2C1B3C6Du;
-  word = (word ^ (word >> 12)) * 0x297A2D39u;
-  return UniformFloat(word ^ (word >> 15));
-}
-
-// Smooth noise with features of unit size, in [0, 1).
-float Noise(Vec3 p) {
-  float weights[2][3];
-  int corner[3];
-  for (int axis = 0; axis < 3; ++axis) {
-    const float floor = std::floor(p[axis]), t = p[axis] - floor;
-    corner[axis] = static_cast<int>(floor);
-    weights[1][axis] = t * t * (3 - 2 * t);
-    weights[0][axis] = 1 - weights[1][axis];
-  }
-  float sum = 0;
-  for (int i = 0; i < 8; ++i) {
-    const int dx = i & 1, dy = (i >> 1) & 1, dz = i >> 2;
-    sum += weights[dx][0] * weights[dy][1] * weights[dz][2] *
-           LatticeValue(corner[0] + dx, corner[1] + dy, corner[2] + dz);
-  }
-  return sum;
-}
-
 Vec3 Mix(Vec3 a, Vec3 b, float share) { return a * (1 - share) + b * share; }
 
 Vec3 SkyColor(Vec3 d) {
-  const float clouds = Noise(d * 6) * 0.6f + Noise(d * 17) * 0.3f + Noise(d * 40) * 0.1f;
+  const float clouds =
+      ValueNoise(0, d * 6) * 0.6f + ValueNoise(0, d * 17) * 0.3f + ValueNoise(0, d * 40) * 0.1f;
   const Vec3 blue = Mix({0.75f, 0.85f, 0.95f}, {0.2f, 0.4f, 0.8f}, std::max(0.0f, d.z));
   return Mix(blue, {1, 0.97f, 0.92f}, std::clamp(3 * clouds - 1, 0.0f, 1.0f));
 }
 
 // Patches of several sizes, so that there is something to see at every distance.
 Vec3 GroundColor(Vec3 p) {
-  const float fine = Noise({p.x * 4, p.y * 4, 0.5f}), middle = Noise({p.x / 2, p.y / 2, 9.5f}),
-              coarse = Noise({p.x / 14, p.y / 14, 17.5f});
+  const float fine = ValueNoise(0, {p.x * 4, p.y * 4, 0.5f}),
+              middle = ValueNoise(0, {p.x / 2, p.y / 2, 9.5f}),
+              coarse = ValueNoise(0, {p.x / 14, p.y / 14, 17.5f});
   const Vec3 grass = Mix({0.15f, 0.35f, 0.1f}, {0.55f, 0.6f, 0.25f}, middle);
   return Mix(grass, {0.55f, 0.4f, 0.3f}, std::clamp(4 * coarse - 1.5f, 0.0f, 1.0f)) *
          (0.7f + 0.3f * fine);

@@ -229,18 +229,7 @@ bool DynamicStep::UpdateParameters(const RayBatch& batch, int t) {
     }
     const int level = shape.n_levels - 1 - static_cast<int>(task);
     LevelGradients& gradients = level_gradients_[thread];
-    for (const LaneOutput& lane : state_.lanes) {
-      kernels::cpu::HashEncodeBackward(
-          {.shape = &shape,
-           .level = level,
-           .n = static_cast<int>(lane.positions.size()),
-           .positions = lane.positions.data(),
-           .grad_features =
-               lane.grad_encodings.data() + kernels::kHashTile * shape.n_features * level,
-           .tile_stride = kernels::kHashTile * kEncodingWidth,
-           .grad_table = gradients.values.data(),
-           .touched = gradients.touched.data()});
-    }
+    for (const LaneOutput& lane : state_.lanes) lane.Scatter(shape, level, &gradients);
     state_.ngp.UpdateTableLevel(level, batch.learning_rate, t, &gradients);
   });
   state_.time.Update(state_.ngp.WeightsAdam(batch.learning_rate, t), pool());

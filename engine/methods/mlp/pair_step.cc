@@ -12,13 +12,12 @@
 #include "engine/methods/mlp/hierarchical.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
-#include "engine/train/metadata_reader.h"
 #include "engine/train/schedule.h"
+#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {
 
-constexpr const char* kUpdatesName = "step.updates";
 constexpr int kRaysPerChunk = 4;
 // Key of the random numbers of samples, apart from those of the rays' jitters.
 constexpr uint64_t kSampleKey = uint64_t{0x6d6c7073} << 32;
@@ -134,15 +133,12 @@ class MlpPairStep final : public RayStep {
   StepResult RunRays(const RayBatch& batch) override;
   void Save(TensorFile* file) const override {
     parameters_.Save(file);
-    file->metadata[kUpdatesName] = MetadataText(n_updates_);
+    SaveUpdateCount(n_updates_, file);
     ray_count().Save(file);
   }
   absl::Status Load(const TensorFile& file) override {
     NERF_ASSIGN_OR_RETURN(const RayCountState rays, RayCountController::Load(file));
-    MetadataReader reader(file);
-    uint32_t n_updates = 0;
-    reader.One<uint32_t>(kUpdatesName, 0, UINT32_MAX, &n_updates);
-    NERF_RETURN_IF_ERROR(reader.status);
+    NERF_ASSIGN_OR_RETURN(const uint32_t n_updates, LoadUpdateCount(file));
     NERF_RETURN_IF_ERROR(parameters_.Load(file));
     n_updates_ = n_updates;
     ray_count().Restore(rays);

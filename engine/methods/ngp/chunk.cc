@@ -9,6 +9,7 @@
 #include "engine/kernels/color_loss.h"
 #include "engine/kernels/composite.h"
 #include "engine/kernels/dense_layer.h"
+#include "engine/kernels/hash_encoding.h"
 #include "engine/kernels/hash_position_gradient.h"
 #include "engine/kernels/spherical_harmonics.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
@@ -72,6 +73,19 @@ void LaneOutput::Append(int n, const Vec3* unit, int n_features, const float* gr
   } else {
     CopyToTiles<2>(n_before, n, gradients, grad_encodings.data());
   }
+}
+
+void LaneOutput::Scatter(const kernels::HashGridShape& shape, int level,
+                         LevelGradients* gradients) const {
+  kernels::cpu::HashEncodeBackward(
+      {.shape = &shape,
+       .level = level,
+       .n = static_cast<int>(positions.size()),
+       .positions = positions.data(),
+       .grad_features = grad_encodings.data() + kernels::kHashTile * shape.n_features * level,
+       .tile_stride = kernels::kHashTile * kEncodingWidth,
+       .grad_table = gradients->values.data(),
+       .touched = gradients->touched.data()});
 }
 
 void LaneOutput::Clear() {

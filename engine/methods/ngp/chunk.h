@@ -8,6 +8,7 @@
 #include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/methods/ngp/network.h"
+#include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/train/ray_batch.h"
 
@@ -44,6 +45,8 @@ struct LaneOutput {
 
   // n samples more; gradients are [n][kEncodingWidth], of F = n_features a level.
   void Append(int n, const Vec3* unit, int n_features, const float* gradients);
+  // Adds the samples' gradients of one level of the hash table.
+  void Scatter(const kernels::HashGridShape& shape, int level, LevelGradients* gradients) const;
   void Clear();
 };
 

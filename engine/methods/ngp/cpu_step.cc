@@ -292,18 +292,7 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
 void NgpCpuStep::UpdateLevel(int index, const RayBatch& batch, LevelGradients* gradients) {
   const kernels::HashGridShape& shape = state_.parameters.shape();
   const int level = exchange_.levels()[index];
-  for (const LaneOutput& lane : lanes_) {
-    kernels::cpu::HashEncodeBackward(
-        {.shape = &shape,
-         .level = level,
-         .n = static_cast<int>(lane.positions.size()),
-         .positions = lane.positions.data(),
-         .grad_features =
-             lane.grad_encodings.data() + kernels::kHashTile * shape.n_features * level,
-         .tile_stride = kernels::kHashTile * kEncodingWidth,
-         .grad_table = gradients->values.data(),
-         .touched = gradients->touched.data()});
-  }
+  for (const LaneOutput& lane : lanes_) lane.Scatter(shape, level, gradients);
   if (!exchange_.alone() || measuring_) ListTouched(gradients->touched, &changed_lines_[index]);
   state_.parameters.UpdateTableLevel(level, batch.learning_rate, static_cast<int>(state_.n_updates),
                                      gradients);

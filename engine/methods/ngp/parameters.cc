@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
+#include "engine/train/dense_parameters.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 
@@ -45,39 +46,20 @@ Tensor LayerTensor(const NgpLayer& layer, const float* weights, DType dtype) {
   return TensorFromFloats(rows.data(), LayerShape(layer), dtype);
 }
 
-absl::StatusOr<const Tensor*> Find(const TensorFile& file, const std::string& name,
-                                   const std::vector<uint32_t>& shape) {
-  const auto found = file.tensors.find(name);
-  if (found == file.tensors.end()) {
-    return absl::InvalidArgumentError(fmt::format("tensor {} is missing", name));
-  }
-  const Tensor& tensor = found->second;
-  if (tensor.shape != shape) {
-    return absl::InvalidArgumentError(fmt::format("tensor {} is [{}], expected [{}]", name,
-                                                  fmt::join(tensor.shape, ", "),
-                                                  fmt::join(shape, ", ")));
-  }
-  if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kF16) {
-    return absl::InvalidArgumentError(
-        fmt::format("tensor {} is {}, expected F32 or F16", name, DTypeName(tensor.dtype)));
-  }
-  return &tensor;
-}
-
 // One kind of tensors (parameters, moments, averages) of the whole field, read into table and
 // weights.
 template <typename NameOf>
 absl::Status ReadField(const TensorFile& file, const kernels::HashGridShape& shape, NameOf name_of,
                        Buffer<float>* table, Buffer<float>* weights) {
   NERF_ASSIGN_OR_RETURN(const Tensor* table_tensor,
-                        Find(file, name_of(kHashTableName), TableShape(shape)));
+                        FindFloats(file, name_of(kHashTableName), TableShape(shape)));
   const std::vector<float> entries = ToFloats(*table_tensor);
   *table = Buffer<float>(entries.size());
   std::memcpy(table->data(), entries.data(), table->byte_size());
   *weights = Buffer<float>(kNgpWeights);
   for (const NgpLayer& layer : kNgpLayers) {
     NERF_ASSIGN_OR_RETURN(const Tensor* tensor,
-                          Find(file, name_of(layer.tensor_name), LayerShape(layer)));
+                          FindFloats(file, name_of(layer.tensor_name), LayerShape(layer)));
     const std::vector<float> rows = ToFloats(*tensor);
     for (int out = 0; out < layer.n_out_used; ++out) {
       for (int in = 0; in < layer.n_in; ++in) {

@@ -3,19 +3,16 @@
 #include <array>
 #include <cmath>
 
-#include "absl/strings/numbers.h"
 #include "common/status_macros.h"
 #include "engine/field/marched_model.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/occupancy_file.h"
-#include "fmt/format.h"
+#include "engine/train/update_count.h"
 
 namespace nerf {
 namespace {
-
-constexpr const char* kUpdatesName = "step.updates";
 
 Aabb OuterBoxOf(const SceneGeometry& geometry) {
   return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
@@ -110,17 +107,12 @@ kernels::MarchSteps NgpState::steps() const { return {geometry.step, geometry.co
 void NgpState::Save(TensorFile* file) const {
   parameters.Save(file);
   StoreOccupancy(occupancy, file);
-  file->metadata[kUpdatesName] = std::to_string(n_updates);
+  SaveUpdateCount(n_updates, file);
 }
 
 absl::Status NgpState::Load(const TensorFile& file) {
   NERF_RETURN_IF_ERROR(CheckOccupancy(file, geometry, occupancy));
-  const auto updates = file.metadata.find(kUpdatesName);
-  uint32_t held_updates = 0;
-  if (updates == file.metadata.end() || !absl::SimpleAtoi(updates->second, &held_updates)) {
-    return absl::InvalidArgumentError(
-        fmt::format("metadata {} is missing or not a number", kUpdatesName));
-  }
+  NERF_ASSIGN_OR_RETURN(const uint32_t held_updates, LoadUpdateCount(file));
   NERF_RETURN_IF_ERROR(parameters.Load(file));
   NERF_RETURN_IF_ERROR(LoadOccupancy(file, geometry, &occupancy));
   n_updates = held_updates;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/config/grid_method_settings.h"
+
 namespace nerf {
 
 std::span<const Setting> MlpSettingTable() {
@@ -30,32 +32,8 @@ std::span<const Setting> MlpSettingTable() {
     for (Setting& setting : *settings) {
       if (setting.key == "width") setting.kind = SettingKind::kPowerOfTwo;
     }
-    for (const char* key : {"alpha_threshold",
-                            "batch_growth",
-                            "beta1",
-                            "beta2",
-                            "cone",
-                            "ema_decay",
-                            "epsilon",
-                            "evaluate",
-                            "grid_decay",
-                            "grid_resolution",
-                            "grid_threshold",
-                            "grid_update_interval",
-                            "huber_delta",
-                            "initial_rays",
-                            "initial_step_scale",
-                            "learning_rate",
-                            "loss",
-                            "max_rays",
-                            "max_side",
-                            "min_transmittance",
-                            "near",
-                            "step",
-                            "target_samples",
-                            "warmup_steps"}) {
-      settings->push_back(SharedSetting(key, kOnCpu));
-    }
+    for (const Setting& setting : GridMethodSettings(kOnCpu)) settings->push_back(setting);
+    settings->push_back(SharedSetting("ema_decay", kOnCpu));
     std::sort(settings->begin(), settings->end(),
               [](const Setting& a, const Setting& b) { return a.key < b.key; });
     return settings;

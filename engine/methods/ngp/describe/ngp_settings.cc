@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/grid_method_settings.h"
+
 namespace nerf {
 namespace {
 
@@ -33,37 +35,9 @@ std::vector<Setting> FieldSettings() {
           "n_features_per_level", 2, 4,
           "hash encoding: features of an entry, 4 on 8 levels or 2 on 16")),
   };
-  for (const char* key : {"alpha_threshold",
-                          "batch_growth",
-                          "beta1",
-                          "beta2",
-                          "box",
-                          "boxes",
-                          "cone",
-                          "distortion",
-                          "ema_decay",
-                          "epsilon",
-                          "evaluate",
-                          "grid_decay",
-                          "grid_resolution",
-                          "grid_threshold",
-                          "grid_update_interval",
-                          "huber_delta",
-                          "initial_rays",
-                          "initial_step_scale",
-                          "learning_rate",
-                          "loss",
-                          "loss_scale",
-                          "max_rays",
-                          "max_side",
-                          "min_transmittance",
-                          "near",
-                          "step",
-                          "target_samples",
-                          "up",
-                          "warmup_steps"}) {
+  for (const Setting& setting : GridMethodSettings()) settings.push_back(setting);
+  for (const char* key : {"box", "boxes", "distortion", "ema_decay", "loss_scale", "up"})
     settings.push_back(SharedSetting(key));
-  }
   return settings;
 }
 

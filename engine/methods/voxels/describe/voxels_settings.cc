@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/config/grid_method_settings.h"
+
 namespace nerf {
 namespace {
 
@@ -33,32 +35,8 @@ std::vector<Setting> OwnSettings() {
 std::span<const Setting> VoxelsSettingTable() {
   static const auto& table = *[] {
     auto* settings = new std::vector<Setting>(OwnSettings());
-    for (const char* key : {"alpha_threshold",
-                            "batch_growth",
-                            "beta1",
-                            "beta2",
-                            "cone",
-                            "distortion",
-                            "epsilon",
-                            "evaluate",
-                            "grid_decay",
-                            "grid_resolution",
-                            "grid_threshold",
-                            "grid_update_interval",
-                            "huber_delta",
-                            "initial_rays",
-                            "initial_step_scale",
-                            "learning_rate",
-                            "loss",
-                            "max_rays",
-                            "max_side",
-                            "min_transmittance",
-                            "near",
-                            "step",
-                            "target_samples",
-                            "warmup_steps"}) {
-      settings->push_back(SharedSetting(key, kOnCpu));
-    }
+    for (const Setting& setting : GridMethodSettings(kOnCpu)) settings->push_back(setting);
+    settings->push_back(SharedSetting("distortion", kOnCpu));
     for (Setting& setting : *settings) {
       // Moments are bf16, which rounds a slower decay away (kernels::kMaxBf16Decay).
       if (setting.key == "beta1" || setting.key == "beta2") setting.max = 0.995;

@@ -1,0 +1,23 @@
+#include "common/process_arguments.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "fmt/format.h"
+
+namespace nerf {
+
+std::vector<std::string> ArgumentsOf(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<std::string> arguments;
+  for (size_t begin = 0; begin < bytes.size();) {
+    const size_t end = std::min(bytes.find('\0', begin), bytes.size());
+    arguments.push_back(bytes.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return arguments;
+}
+
+}  // namespace nerf

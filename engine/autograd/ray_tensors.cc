@@ -1,0 +1,23 @@
+#include "engine/autograd/ray_tensors.h"
+
+namespace nerf {
+
+torch::Tensor AsTensor(const std::vector<Vec3>& points) {
+  return torch::from_blob(const_cast<Vec3*>(points.data()),
+                          {static_cast<int64_t>(points.size()), 3}, torch::kFloat32);
+}
+
+torch::Tensor AsTensor(const std::vector<float>& values) {
+  return torch::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
+                          torch::kFloat32);
+}
+
+torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals) {
+  const torch::Tensor square = 0.5 * residuals * residuals;
+  if (config.loss == Loss::kMse) return square;
+  const torch::Tensor size = residuals.abs();
+  const double delta = config.huber_delta;
+  return torch::where(size <= delta, square, delta * (size - 0.5 * delta));
+}
+
+}  // namespace nerf

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <new>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/vec3.h"
+#include "engine/config/train_config.h"
+
+namespace nerf {
+
+// What the steps through LibTorch share.
+
+inline constexpr int kWaveSamples = 8;     // samples per ray between checks of its transmittance
+inline constexpr float kOpaqueDepth = 60;  // optical depth of a sample whose effective alpha is 1
+
+// [n, 3] and [n], over the vector's memory.
+torch::Tensor AsTensor(const std::vector<Vec3>& points);
+torch::Tensor AsTensor(const std::vector<float>& values);
+
+// Elementwise loss of residuals. Huber 1964.
+torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals);
+
+// Runs it; lack of memory is std::bad_alloc. LibTorch has no exception type for this on the CPU.
+template <typename Function>
+auto WithBadAlloc(Function function) {
+  try {
+    return std::move(function)();
+  } catch (const c10::Error& e) {
+    if (std::string_view(e.what()).find("can't allocate memory") != std::string_view::npos)
+      throw std::bad_alloc();
+    throw;
+  }
+}
+
+}  // namespace nerf
