@@ -72,7 +72,7 @@ class FakeWorker {
   using Wanted = std::function<bool(const v1::SynchronizeResponse&)>;
   // The next message that `wanted` accepts; those before it are dropped. nullopt after `timeout`.
   std::optional<v1::SynchronizeResponse> WaitFor(const Wanted& wanted,
-                                                 absl::Duration timeout = absl::Seconds(10)) {
+                                                 absl::Duration timeout = absl::Seconds(30)) {
     const absl::Time deadline = absl::Now() + timeout;
     MutexLock lock(mu_);
     while (true) {
@@ -87,7 +87,7 @@ class FakeWorker {
     }
   }
   std::optional<v1::DesiredJob> WaitForOrder(v1::DesiredJob::Action action,
-                                             absl::Duration timeout = absl::Seconds(10)) {
+                                             absl::Duration timeout = absl::Seconds(30)) {
     const auto message = WaitFor(
         [&](const auto& m) { return m.has_desired_job() && m.desired_job().action() == action; },
         timeout);
@@ -121,7 +121,7 @@ class FakeWorker {
   // The final status of the stream.
   absl::Status WaitForEnd() {
     {
-      const absl::Time deadline = absl::Now() + absl::Seconds(10);
+      const absl::Time deadline = absl::Now() + absl::Seconds(30);
       MutexLock lock(mu_);
       while (!closed_ && absl::Now() < deadline) arrived_.WaitFor(mu_, deadline - absl::Now());
       if (!closed_) return absl::DeadlineExceededError("the stream is still open");

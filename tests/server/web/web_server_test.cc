@@ -192,7 +192,8 @@ TEST_F(WebServerTest, EveryServiceOfTheApiIsServedButThatOfWorkers) {
   // A service that this server lacks is UNIMPLEMENTED, not an unknown path.
   for (const char* call :
        {"AdminService/ListWorkers", "ModelService/ListModels", "RenderJobService/ListRenderJobs",
-        "RenderService/RenderImage", "SceneService/ListScenes", "TrainingService/ListTrainingJobs"})
+        "RenderService/RenderImage", "SceneService/ListScenes", "TrainingService/ListTrainingJobs",
+        "ViewService/UpdateView"})
     EXPECT_THAT(Call(call, "{}").body, Not(HasSubstr("nothing is served"))) << call;
 }
 
