@@ -188,7 +188,7 @@ class LiveViewTest : public testing::Test {
 TEST_F(LiveViewTest, SceneComesFirstThenThreePassesOfTheFirstView) {
   Stream stream(*stub_, OfModel());
   const auto scene = stream.Next();
-  EXPECT_THAT(scene.scene().name(), HasSubstr("projects/default/views/"));
+  EXPECT_THAT(scene.scene().name(), HasSubstr("projects/default/models/lego/views/"));
   EXPECT_EQ(scene.scene().target_fps(), 15);
   for (const uint32_t side : {100u, 200u, 400u}) {
     const v1::ServerRequest task = NextTask(*worker_);
@@ -349,7 +349,8 @@ TEST_F(LiveViewTest, WrongRequestsAreRefusedWithEveryField) {
   const std::string name = stream.Name();
   EXPECT_THAT(Update(name, 0, ViewAt(1)), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(Update(name, 1, v1::View()), StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_THAT(Update("projects/default/views/none", 1, ViewAt(1)), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(Update("projects/default/models/lego/views/none", 1, ViewAt(1)),
+              StatusIs(StatusCode::kNotFound));
 }
 
 TEST_F(LiveViewTest, ShutdownEndsTheStreamWithDraining) {

@@ -20,7 +20,10 @@ class LiveViewsTest : public testing::Test {
     if (shows_views) worker.features = {"views"};
     return *workers_.Connect(worker);
   }
-  std::string Open(const std::string& project = "default") { return *views_.Add(project, {}); }
+  absl::StatusOr<std::string> Add(const std::string& project) {
+    return views_.Add(project, "projects/" + project + "/models/m", {});
+  }
+  std::string Open(const std::string& project = "default") { return *Add(project); }
   std::string Assign(const std::string& view, const std::string& weights) {
     return views_.Assign(view, std::nullopt, weights).value_or("none");
   }
@@ -33,21 +36,20 @@ class LiveViewsTest : public testing::Test {
   LiveViews views_{&workers_, &metrics_, &random_};
 };
 
-TEST_F(LiveViewsTest, NameIsOfTheProjectAndCannotBeGuessed) {
+TEST_F(LiveViewsTest, NameIsBelowWhatIsShownAndCannotBeGuessed) {
   const std::string name = Open("lab");
-  EXPECT_EQ(name.rfind("projects/lab/views/", 0), 0u) << name;
+  EXPECT_EQ(name.rfind("projects/lab/models/m/views/", 0), 0u) << name;
   EXPECT_NE(name, Open("lab"));
-  EXPECT_GE(name.size(), std::string("projects/lab/views/").size() + 36);
+  EXPECT_GE(name.size(), std::string("projects/lab/models/m/views/").size() + 36);
 }
 
 TEST_F(LiveViewsTest, ProjectMayHaveSixteenOpen) {
   std::string last;
   for (size_t i = 0; i < LiveViews::kMaxPerProject; ++i) last = Open();
-  EXPECT_THAT(views_.Add("default", {}),
-              FailsWith(StatusCode::kResourceExhausted, reason::kQueueFull));
-  EXPECT_THAT(views_.Add("lab", {}), IsOk());
+  EXPECT_THAT(Add("default"), FailsWith(StatusCode::kResourceExhausted, reason::kQueueFull));
+  EXPECT_THAT(Add("lab"), IsOk());
   views_.Remove(last);
-  EXPECT_THAT(views_.Add("default", {}), IsOk());
+  EXPECT_THAT(Add("default"), IsOk());
 }
 
 TEST_F(LiveViewsTest, ViewStaysWithItsWorkerAndPrefersOneThatHasTheWeights) {
