@@ -72,6 +72,7 @@ void SetSummary(const TrainSummary& summary, JsonObject* object) {
   o["rays"] = CountOrNumber(summary.rays, true);
   o["seconds"] = JsonNumber(summary.seconds);
   o["samples_per_second"] = JsonNumber(summary.samples_per_second);
+  o["stall_fraction"] = JsonNumber(summary.stall_fraction);
   o["peak_rss_bytes"] = CountOrNumber(summary.peak_rss_bytes, true);
   if (summary.psnr.has_value()) o["psnr"] = JsonNumber(*summary.psnr);
   o["checkpoint"] = summary.checkpoint;
@@ -89,6 +90,7 @@ TrainSummary ReadSummary(KeyReader* reader) {
   summary.rays = number("rays");
   summary.seconds = number("seconds");
   summary.samples_per_second = number("samples_per_second");
+  summary.stall_fraction = number("stall_fraction");
   summary.peak_rss_bytes = number("peak_rss_bytes");
   summary.psnr = reader->Number("psnr", Need::kOptional);
   summary.checkpoint = reader->Text("checkpoint", Need::kOptional);

@@ -76,6 +76,7 @@ struct TrainSummary {
   double samples = 0, marched = 0, rays = 0;  // totals, as in TrainProgress
   double seconds = 0;
   double samples_per_second = 0;  // of this run
+  double stall_fraction = 0;      // of this run: share of the time spent waiting for batches
   double peak_rss_bytes = 0;      // most memory of the process
   // dB over all test views. NaN if there are none; unset if nothing was evaluated.
   std::optional<double> psnr;

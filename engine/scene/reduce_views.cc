@@ -15,16 +15,13 @@ void ReduceTo(const ReducedSize& size, ViewDescription* view, Reduction* reducti
   if (AreaOf(before) > AreaOf(reduction->from)) *reduction = {before, size};
 }
 
-uint64_t ImageBytes(const std::vector<ViewDescription>& views) {
+}  // namespace
+
+uint64_t DecodedBytes(const std::vector<ViewDescription>& views) {
   uint64_t bytes = 0;
-  for (const ViewDescription& view : views) {
-    bytes += static_cast<uint64_t>(view.camera.width) * static_cast<uint64_t>(view.camera.height) *
-             static_cast<uint64_t>(view.mask_file.empty() ? view.header.n_channels : 4);
-  }
+  for (const ViewDescription& view : views) bytes += view.DecodedBytes();
   return bytes;
 }
-
-}  // namespace
 
 Reductions ReduceViews(const SceneOptions& options, SceneDescription* description) {
   Reductions reductions;
@@ -39,7 +36,7 @@ Reductions ReduceViews(const SceneOptions& options, SceneDescription* descriptio
     }
     ReduceTo(size, &view, &reductions.test);
   }
-  description->image_bytes = ImageBytes(description->train) + ImageBytes(description->test);
+  description->image_bytes = DecodedBytes(description->train) + DecodedBytes(description->test);
   return reductions;
 }
 

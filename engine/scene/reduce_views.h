@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "engine/scene/image_resize.h"
 #include "engine/scene/scene_reader.h"
 
@@ -16,5 +19,8 @@ struct Reductions {
   Reduction train, test;
 };
 Reductions ReduceViews(const SceneOptions& options, SceneDescription* description);
+
+// Of all their pictures, decoded and reduced.
+uint64_t DecodedBytes(const std::vector<ViewDescription>& views);
 
 }  // namespace nerf

@@ -18,6 +18,7 @@
 #include "engine/scene/listed_views.h"
 #include "engine/scene/llff_reader.h"
 #include "engine/scene/masks.h"
+#include "engine/scene/picture_sink.h"
 #include "engine/scene/placement.h"
 #include "engine/scene/reduce_views.h"
 #include "engine/scene/scene_files.h"
@@ -309,15 +310,26 @@ absl::Status MaskImage(const SceneFolder& folder, const std::string& mask_file,
   return ApplyMask(mask, image);
 }
 
-// Decodes every view. Stores the pictures in views[i] unless `views` is null. Damaged images become
-// problems.
+// Where decoded pictures go.
+struct DecodedPictures {
+  std::vector<View>* views = nullptr;  // null: nowhere
+  PictureSink* sink = nullptr;         // in place of views[i].image
+};
+
+// An image of that size without pixels.
+ImageU8 SizeOnly(const ViewDescription& view) {
+  return {view.camera.width, view.camera.height, view.n_channels(), {}};
+}
+
+// Decodes every view. Damaged images become problems.
 void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& descriptions,
-                 const SceneOptions& options, ThreadPool* pool, std::vector<View>* views,
+                 const SceneOptions& options, ThreadPool* pool, const DecodedPictures& to,
                  std::vector<SceneProblem>* problems) {
+  std::vector<View>* const views = to.views;
   const ImageLimits& limits = options.image_limits;
   // If all pictures are kept, the caller has checked that they fit.
   const ptrdiff_t n_at_once =
-      views != nullptr
+      views != nullptr && to.sink == nullptr
           ? pool->n_threads()
           : MaxConcurrentDecodes(descriptions, options.memory_limit_bytes, pool->n_threads());
   if (n_at_once == 0) {
@@ -361,7 +373,14 @@ void DecodeViews(const SceneFolder& folder, const std::vector<ViewDescription>& 
     if (views == nullptr) return;
     const int width = description.camera.width, height = description.camera.height;
     const bool is_reduced = width != image->width || height != image->height;
-    (*views)[i].image = is_reduced ? AreaResized(*image, width, height) : *std::move(image);
+    ImageU8 reduced = is_reduced ? AreaResized(*image, width, height) : *std::move(image);
+    if (to.sink == nullptr) {
+      (*views)[i].image = std::move(reduced);
+      return;
+    }
+    (*views)[i].image = SizeOnly(description);
+    const absl::Status taken = to.sink->Take(i, reduced);
+    if (!taken.ok()) messages[i] = std::string(taken.message());
   });
   for (size_t i = 0; i < descriptions.size(); ++i) {
     if (!messages[i].empty()) AddProblem(problems, descriptions[i].file, "", messages[i]);
@@ -400,7 +419,7 @@ SceneDescription DescribeScene(const std::string& dir, const SceneOptions& optio
   SceneDescription& description = described.description;
   if (options.decode_images && described.folder) {
     for (const auto* views : {&description.train, &description.test}) {
-      DecodeViews(*described.folder, *views, options, pool.get(), nullptr, &description.problems);
+      DecodeViews(*described.folder, *views, options, pool.get(), {}, &description.problems);
     }
   }
   return std::move(description);
@@ -422,13 +441,16 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   const absl::Status stopped = absl::CancelledError("reading the data set was stopped");
   if (options.stop.stop_requested()) return stopped;
   if (!description.ok()) return refuse();
+  const uint64_t kept_bytes =
+      options.train_sink != nullptr ? DecodedBytes(description.test) : description.image_bytes;
+  const size_t n_kept =
+      description.test.size() + (options.train_sink != nullptr ? 0 : description.train.size());
   if (options.decode_images && options.memory_limit_bytes > 0 &&
-      description.image_bytes > options.memory_limit_bytes) {
+      kept_bytes > options.memory_limit_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("%s: the %d images need %d bytes (%.1f MiB) decoded; the limit is %d bytes "
                         "(%.1f MiB)",
-                        dir, description.train.size() + description.test.size(),
-                        description.image_bytes, std::ldexp(description.image_bytes, -20),
+                        dir, n_kept, kept_bytes, std::ldexp(kept_bytes, -20),
                         options.memory_limit_bytes, std::ldexp(options.memory_limit_bytes, -20)));
   }
   Scene scene;
@@ -438,19 +460,23 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   scene.points = std::move(description.points);
   scene.held_out_points = std::move(description.held_out_points);
   scene.warnings = description.warnings;
-  const auto fill = [&](const std::vector<ViewDescription>& descriptions,
-                        std::vector<View>* views) {
-    if (options.decode_images) {
-      DecodeViews(*described.folder, descriptions, options, pool.get(), views,
-                  &description.problems);
+  bool decodes_train = options.decode_images;
+  if (decodes_train && options.train_sink != nullptr) {
+    NERF_ASSIGN_OR_RETURN(decodes_train, options.train_sink->Begin(description.train, pool.get()));
+  }
+  const auto fill = [&](const std::vector<ViewDescription>& descriptions, bool decodes,
+                        const DecodedPictures& to) {
+    if (decodes) {
+      DecodeViews(*described.folder, descriptions, options, pool.get(), to, &description.problems);
       return;
     }
     for (const ViewDescription& view : descriptions) {
-      views->push_back({view.file, view.camera, ImageU8()});
+      to.views->push_back(
+          {view.file, view.camera, options.decode_images ? SizeOnly(view) : ImageU8()});
     }
   };
-  fill(description.train, &scene.train);
-  fill(description.test, &scene.test);
+  fill(description.train, decodes_train, {&scene.train, options.train_sink});
+  fill(description.test, options.decode_images, {&scene.test});
   if (options.stop.stop_requested()) return stopped;
   if (!description.ok()) return refuse();
   return scene;

@@ -16,6 +16,8 @@
 
 namespace nerf {
 
+class PictureSink;  // picture_sink.h
+
 struct SceneOptions {
   // If the data set states no split, every Nth image by sorted name, starting with the first, is a
   // test view. 0: none. Unset: 8.
@@ -28,6 +30,9 @@ struct SceneOptions {
   // DescribeScene: decode every image to find damaged ones, within the memory limit. LoadScene:
   // fill View::image.
   bool decode_images = true;
+  // LoadScene with decode_images: takes the pictures of the training views, whose View::image then
+  // has sizes and no pixels. They do not count for memory_limit_bytes.
+  PictureSink* train_sink = nullptr;
   // Larger pictures are reduced by averages, their intrinsics with them. The longer side in pixels;
   // 0: no limit.
   int max_side = 0;
@@ -45,6 +50,13 @@ struct ViewDescription {
   std::string mask_file;  // likewise; empty: none. With a mask the decoded image has alpha.
   Camera camera;          // in the training frame; of the reduced picture
   ImageHeader header;     // of the file
+
+  // Of the decoded and reduced image.
+  int n_channels() const { return mask_file.empty() ? header.n_channels : 4; }
+  uint64_t DecodedBytes() const {
+    return static_cast<uint64_t>(camera.width) * static_cast<uint64_t>(camera.height) *
+           static_cast<uint64_t>(n_channels());
+  }
 };
 
 // A data set without its pixels. Complete if problems is empty, else as far as it could be read.

@@ -31,9 +31,9 @@ absl::StatusOr<RankCosts> MeasureSteps(const TrainingSession& session, int n_ran
   session.step->Save(&copy);
   NERF_RETURN_IF_ERROR(step->Load(copy));
   step->MeasureCosts();
-  const PixelSampler sampler(session.scene.train,
-                             TrainingBackground(state.config.background, session.scene.has_alpha),
-                             state.config.seed, session.scene.alpha_is_mask);
+  const PixelSampler sampler(
+      session.scene.train, TrainingBackground(state.config.background, session.scene.has_alpha),
+      state.config.seed, session.scene.alpha_is_mask, session.pictures.get());
   PixelBatch batch;
   batch.fraction = FractionSpent(state.config.budget, state.step, state.n_trained, state.seconds);
   RankCosts before;

@@ -1,6 +1,8 @@
 #include "engine/tool/rank_session.h"
 
+#include <cstdint>
 #include <map>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -20,14 +22,14 @@ constexpr absl::Duration kMeetingTime = absl::Minutes(10);  // also for reading 
 constexpr absl::Duration kPatience = absl::Seconds(1);      // until a lost rank was reaped
 constexpr char kFailed[] = "error ";  // begins what a rank says that cannot train
 
-template <typename T>
-void Add(const std::vector<T>& values, Sha256* digest) {
-  digest->Update({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+void Add(std::span<const uint8_t> bytes, Sha256* digest) {
+  digest->Update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-std::string DigestOfPictures(const Scene& scene) {
+std::string DigestOfPictures(const TrainingSession& session) {
   Sha256 digest;
-  for (const View& view : scene.train) Add(view.image.pixels, &digest);
+  for (size_t view = 0; view < session.scene.train.size(); ++view)
+    Add(session.TrainPixels(view), &digest);
   return digest.HexDigest();
 }
 
@@ -46,7 +48,7 @@ std::string Describe(const TrainingSession& session) {
   std::map<std::string, std::string>& values = file.metadata;
   values["version of nerf-engine"] = NERF_VERSION;
   values["instruction set (NERF_SIMD)"] = kernels::cpu::SimdPath();
-  values["training pictures"] = DigestOfPictures(session.scene);
+  values["training pictures"] = DigestOfPictures(session);
   values["weights at the start"] = DigestOfState(*session.step);
   std::string lines;
   for (const auto& [key, value] : values) lines += fmt::format("{}\t{}\n", key, value);
@@ -92,10 +94,11 @@ absl::StatusOr<Rendezvous> Meet(const RankFlags& flags, RankProcesses* processes
 }  // namespace
 
 absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
-                        const std::string& device, int batches_ahead) {
+                        const std::string& device) {
   if (flags.n_ranks == 1) {
     if (flags.rank.has_value() || !flags.rendezvous.empty())
       return Usage("--rank and --rendezvous need --ranks N");
+    if (flags.central_feed) return Usage("--feed central needs --ranks N");
     return absl::OkStatus();
   }
   if (!flags.rendezvous.empty()) {
@@ -110,8 +113,6 @@ absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
   }
   if (flags.rank.has_value() && (*flags.rank < 0 || *flags.rank >= flags.n_ranks))
     return Usage(fmt::format("--rank {}: must be below --ranks {}", *flags.rank, flags.n_ranks));
-  if (batches_ahead > 0)
-    return Usage("--batches-ahead and --ranks exclude each other: ranks draw their own rays");
   if (device != "cpu") {
     return WithReason(
         absl::UnimplementedError(fmt::format("--ranks: ranks train on CPUs, not on {}", device)),

@@ -16,9 +16,11 @@ namespace nerf {
 // How a process takes part in a training by several ranks (docs/ranks.md).
 struct RankFlags {
   int n_ranks = 1;
-  std::optional<int> rank;  // unset: rank 0, which starts the others on this machine
-  std::string rendezvous;   // HOST:PORT at which ranks of several machines meet; else empty
-  std::string interface;    // of the ranks' traffic; empty: loopback
+  std::optional<int> rank;    // unset: rank 0, which starts the others on this machine
+  std::string rendezvous;     // HOST:PORT at which ranks of several machines meet; else empty
+  std::string interface;      // of the ranks' traffic; empty: loopback
+  bool central_feed = false;  // TrainerOptions, as the next one
+  int batches_ahead = 0;
 
   bool IsStarted() const { return rank.has_value() && rendezvous.empty(); }  // by RankProcesses
 };
@@ -26,7 +28,7 @@ struct RankFlags {
 // Errors: InvalidArgument for flags that do not go together, naming them; Unimplemented for a
 // method or device that ranks cannot share.
 absl::Status CheckRanks(const RankFlags& flags, const TrainConfig& config,
-                        const std::string& device, int batches_ahead);
+                        const std::string& device);
 
 // This process's part in a group. Not thread-safe.
 class RankSession {

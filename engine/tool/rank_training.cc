@@ -23,6 +23,9 @@ absl::Status FollowRank0(const RankFlags& flags, TrainRequest request, int n_thr
   TrainerObserver silent;
   TrainerOptions options;
   options.group = ranks->group();
+  options.central_feed = flags.central_feed;
+  options.batches_ahead = flags.batches_ahead;
+  options.pictures = s.pictures.get();
   options.progress_interval = absl::InfiniteDuration();
   Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &silent);
   try {

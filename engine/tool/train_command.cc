@@ -40,13 +40,15 @@ struct TrainFlags {
   std::string dataset, out, method = "ngp", device = "cpu", background = "auto";
   double steps = 0, samples = 0, seconds = 0;
   uint32_t stop_after = 0, seed = 1;
-  int threads = 0, batches_ahead = 0, test_every = 8;
+  int threads = 0, test_every = 8;
   std::string resume, init, init_scope = "all";
   std::vector<std::string> settings;  // key=value
   double checkpoint_interval = 30;    // seconds
   bool json = false, no_eval = false;
   std::string trace;
   int max_side = -1, downscale = 0;
+  PicturePlace pictures = PicturePlace::kAuto;
+  std::string picture_file;  // empty: in the output folder until the training is over
   RankFlags ranks;
   bool has_steps = false, has_samples = false, has_seconds = false, has_stop_after = false;
 };
@@ -105,6 +107,8 @@ std::string OpeningLine(const TrainingSession& session, int n_threads, int n_ran
   if (const std::string reduced = ReductionText(session.reductions.train); !reduced.empty()) {
     text += fmt::format("\npictures of {} (--max-side 0 trains on them as they are)", reduced);
   }
+  if (session.pictures != nullptr)
+    text += fmt::format("\ndecoded pictures in {}", session.pictures->path());
   return text;
 }
 
@@ -138,8 +142,31 @@ int ThreadsOfRank(const TrainFlags& flags) {
   return std::max(1, ThreadsFor(0) / flags.ranks.n_ranks);
 }
 
+std::string PictureFileOf(const TrainFlags& flags) {
+  if (!flags.picture_file.empty() || flags.out.empty()) return flags.picture_file;
+  return flags.out + "/pictures.raw";
+}
+
 TrainRequest RequestOf(const TrainFlags& flags, const TrainConfig& config) {
-  return {flags.dataset, config, flags.resume, flags.init, flags.device, /*follow_links=*/true};
+  TrainRequest request = {flags.dataset, config,       flags.resume,
+                          flags.init,    flags.device, /*follow_links=*/true};
+  request.pictures = flags.pictures;
+  request.picture_file = PictureFileOf(flags);
+  // A rank of another machine may have no folder for the file.
+  if (request.picture_file.empty() && request.pictures == PicturePlace::kAuto)
+    request.pictures = PicturePlace::kMemory;
+  return request;
+}
+
+absl::Status CheckPictures(const TrainFlags& flags) {
+  if (flags.pictures != PicturePlace::kFile) return absl::OkStatus();
+  if (flags.device != "cpu") {
+    return absl::InvalidArgumentError(
+        fmt::format("--pictures file: device {} takes pictures from memory", flags.device));
+  }
+  if (PictureFileOf(flags).empty())
+    return absl::InvalidArgumentError("--pictures file: name the file with --picture-file");
+  return absl::OkStatus();
 }
 
 // Shows the forecast of the ranks and, at the end, what came true.
@@ -213,7 +240,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   if (!flags.json) console.PrintNote(OpeningLine(s, pool.n_threads(), flags.ranks.n_ranks));
   TrainingRunOptions options;
   options.evaluate = !flags.no_eval;
-  options.trainer.batches_ahead = flags.batches_ahead;
+  options.trainer.batches_ahead = flags.ranks.batches_ahead;
+  options.trainer.central_feed = flags.ranks.central_feed;
   options.trainer.render_device = device.get();
   options.trainer.group = request.group;
   if (flags.has_stop_after) options.trainer.stop_after = flags.stop_after;
@@ -233,6 +261,12 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   TrainingRunResult& result = *run;
   if (result.outcome == TrainOutcome::kStopped)
     return WithCommand(absl::CancelledError("interrupted"), flags, console);
+  // A training that goes on would take it.
+  if (result.outcome == TrainOutcome::kFinished && s.pictures != nullptr &&
+      flags.picture_file.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove(s.pictures->path(), ignored);
+  }
   if (!flags.json) {
     PrintSummary(result.summary, s);
     return absl::OkStatus();
@@ -273,10 +307,12 @@ int RunTrain(const TrainFlags& flags) {
   if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
+  if (absl::Status status = CheckPictures(flags); !status.ok()) {
+    return ReportError(status, flags.json, true);
+  }
   absl::StatusOr<TrainConfig> config = ConfigOf(flags);
   if (!config.ok()) return ReportError(config.status(), flags.json, true);
-  if (absl::Status status = CheckRanks(flags.ranks, *config, flags.device, flags.batches_ahead);
-      !status.ok()) {
+  if (absl::Status status = CheckRanks(flags.ranks, *config, flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
   if (follows) return RunFollow(flags, *config);
@@ -361,6 +397,28 @@ void AddRankOptions(CLI::App* command, RankFlags* flags) {
   command->add_option("--interface", flags->interface,
                       "network interface of the ranks' traffic, which is not encrypted (default: "
                       "loopback)");
+  const std::map<std::string, bool> feeds = {{"rank", false}, {"central", true}};
+  command
+      ->add_option("--feed", flags->central_feed,
+                   "rank: each rank draws its own rays; central: rank 0 draws and sends them")
+      ->transform(CLI::CheckedTransformer(feeds).description(""))
+      ->type_name("rank|central");
+}
+
+// Where the decoded pictures are while a field is trained.
+void AddPictureOptions(CLI::App* command, TrainFlags* flags) {
+  const std::map<std::string, PicturePlace> places = {{"memory", PicturePlace::kMemory},
+                                                      {"file", PicturePlace::kFile},
+                                                      {"auto", PicturePlace::kAuto}};
+  command
+      ->add_option("--pictures", flags->pictures,
+                   "decoded pictures are kept in memory, in a file, or (auto) in a file if memory "
+                   "is too small")
+      ->transform(CLI::CheckedTransformer(places).description(""))
+      ->type_name("memory|file|auto");
+  command->add_option("--picture-file", flags->picture_file,
+                      "that file, kept for later trainings (default: in the output folder, removed "
+                      "at the end)");
 }
 
 // Options that do not change the trained bytes.
@@ -373,10 +431,11 @@ void AddRunOptions(CLI::App* command, TrainFlags* flags) {
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command
-      ->add_option("--batches-ahead", flags->batches_ahead,
+      ->add_option("--batches-ahead", flags->ranks.batches_ahead,
                    "batches that a separate thread draws ahead of the step")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
+  AddPictureOptions(command, flags);
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
   command->add_option("--trace", flags->trace,
                       "write the phases of the steps to this file, for chrome://tracing");

@@ -8,7 +8,8 @@
 namespace nerf {
 namespace {
 
-TrainSummary SummaryOf(const TrainState& begin, const TrainState& end) {
+TrainSummary SummaryOf(const TrainState& begin, const Trainer& trainer) {
+  const TrainState& end = trainer.state();
   TrainSummary summary;
   summary.step = end.step;
   summary.samples = static_cast<double>(end.n_trained);
@@ -19,6 +20,7 @@ TrainSummary SummaryOf(const TrainState& begin, const TrainState& end) {
   if (seconds > 0) {
     summary.samples_per_second = static_cast<double>(end.n_trained - begin.n_trained) / seconds;
   }
+  summary.stall_fraction = trainer.StallFraction();
   summary.peak_rss_bytes = static_cast<double>(PeakRssBytes());
   return summary;
 }
@@ -54,7 +56,7 @@ absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& sessio
   const auto stopped = [&]() -> absl::StatusOr<TrainingRunResult> {
     NERF_RETURN_IF_ERROR(observer->OnStopped());
     result.outcome = TrainOutcome::kStopped;
-    result.summary = SummaryOf(session.state, trainer->state());
+    result.summary = SummaryOf(session.state, *trainer);
     return result;
   };
   NERF_ASSIGN_OR_RETURN(result.outcome, trainer->Run(stop));
@@ -68,7 +70,7 @@ absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& sessio
     NERF_RETURN_IF_ERROR(found.status());
     psnr = *found;
   }
-  result.summary = SummaryOf(session.state, trainer->state());
+  result.summary = SummaryOf(session.state, *trainer);
   result.summary.psnr = psnr;
   return result;
 }
@@ -79,8 +81,10 @@ absl::StatusOr<TrainingRunResult> RunTraining(TrainingSession* session,
                                               const TrainingRunOptions& options, ThreadPool* pool,
                                               const Clock* clock, TrainingRunObserver* observer,
                                               std::stop_token stop) {
+  TrainerOptions trainer_options = options.trainer;
+  trainer_options.pictures = session->pictures.get();
   Trainer trainer(&session->scene, session->state, session->step.get(), pool, clock,
-                  options.trainer, observer);
+                  trainer_options, observer);
   observer->OnBegin(*session, &trainer);
   // Runs also if a device throws: the observer must drop its pointer before the trainer is
   // destroyed.

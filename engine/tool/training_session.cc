@@ -41,9 +41,9 @@ absl::Status ProblemsToStatus(const std::string& dataset,
 }
 
 MemoryEstimate Estimate(const TrainConfig& config, const SceneDescription& description,
-                        int n_threads) {
+                        bool train_in_memory, int n_threads) {
   MemoryEstimate estimate;
-  estimate.image_bytes = description.image_bytes;
+  estimate.image_bytes = train_in_memory ? description.image_bytes : DecodedBytes(description.test);
   estimate.step_bytes = TrainingStepBytes(config, description.geometry, n_threads);
   estimate.snapshot_bytes =
       2 * MethodDescriptionOf(config).StateBytes(config, description.geometry.n_levels);
@@ -146,11 +146,26 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
   return start;
 }
 
-// Sets config->max_side to what it stands for, and *reductions.
-absl::StatusOr<Scene> LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
-                                        std::vector<SceneProblem>* problems,
-                                        const std::stop_token& stop, TrainConfig* config,
-                                        Reductions* reductions) {
+// Whether the training pictures go to a file, and whether the rest fits into memory.
+absl::StatusOr<bool> PicturesGoToFile(const TrainRequest& request, const TrainConfig& config,
+                                      const SceneDescription& description, int n_threads,
+                                      std::optional<uint64_t> available) {
+  const auto fits = [&](bool train_in_memory) {
+    return CheckFits(Estimate(config, description, train_in_memory, n_threads), available);
+  };
+  if (request.pictures != PicturePlace::kFile) {
+    const absl::Status in_memory = fits(true);
+    if (in_memory.ok()) return false;
+    if (request.pictures == PicturePlace::kMemory || request.device != "cpu") return in_memory;
+  }
+  NERF_RETURN_IF_ERROR(fits(false));
+  return true;
+}
+
+// Sets config->max_side to what it stands for, session->reductions, pictures and scene.
+absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
+                               std::vector<SceneProblem>* problems, const std::stop_token& stop,
+                               TrainConfig* config, TrainingSession* session) {
   const std::string& dataset = request.dataset;
   std::error_code ignored;
   if (!std::filesystem::is_directory(dataset, ignored)) {
@@ -173,9 +188,12 @@ absl::StatusOr<Scene> LoadSceneThatFits(const TrainRequest& request, ThreadPool*
   }
   config->max_side = options.max_side = MaxSideOf(*config, description, request.device);
   options.max_test_pixels = kMaxDefaultViewPixels;
-  *reductions = ReduceViews(options, &description);
+  session->reductions = ReduceViews(options, &description);
   const std::optional<uint64_t> available = AvailableMemoryBytes();
-  NERF_RETURN_IF_ERROR(CheckFits(Estimate(*config, description, pool->n_threads()), available));
+  NERF_ASSIGN_OR_RETURN(const bool to_file, PicturesGoToFile(request, *config, description,
+                                                             pool->n_threads(), available));
+  PictureFileMaker maker(dataset, request.picture_file);
+  if (to_file) options.train_sink = &maker;
   options.decode_images = true;
   options.memory_limit_bytes = available.value_or(0);
   absl::StatusOr<Scene> scene = LoadScene(dataset, options, problems);
@@ -184,7 +202,12 @@ absl::StatusOr<Scene> LoadSceneThatFits(const TrainRequest& request, ThreadPool*
     problems->push_back({"", "", "holds no training views"});
     return ProblemsToStatus(dataset, *problems);
   }
-  return scene;
+  NERF_RETURN_IF_ERROR(scene.status());
+  session->scene = *std::move(scene);
+  if (to_file) {
+    NERF_ASSIGN_OR_RETURN(session->pictures, maker.Finish());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -194,8 +217,8 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     const std::stop_token& stop) {
   NERF_ASSIGN_OR_RETURN(StartingPoint start, ReadStartingPoint(request));
   auto session = std::make_unique<TrainingSession>();
-  NERF_ASSIGN_OR_RETURN(session->scene, LoadSceneThatFits(request, pool, problems, stop,
-                                                          &start.config, &session->reductions));
+  NERF_RETURN_IF_ERROR(
+      LoadSceneThatFits(request, pool, problems, stop, &start.config, session.get()));
   TrainState& state = session->state;
   if (start.resumed.has_value()) {
     NERF_RETURN_IF_ERROR(CheckSameScene(*start.resumed, session->scene, request.dataset));

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
 #include "engine/group/group.h"
+#include "engine/scene/picture_file.h"
 #include "engine/scene/reduce_views.h"
 #include "engine/scene/scene.h"
 #include "engine/scene/scene_reader.h"
@@ -17,6 +20,10 @@
 #include "engine/train/training_step.h"
 
 namespace nerf {
+
+// Where the decoded training pictures are. kAuto: in memory where the training fits, else in a
+// file. CUDA devices take them from memory alone.
+enum class PicturePlace { kMemory, kFile, kAuto };
 
 // The request of `nerf-engine train` or of a `train` message.
 struct TrainRequest {
@@ -27,6 +34,8 @@ struct TrainRequest {
   std::string device = "cpu";
   bool follow_links = false;  // SceneOptions
   Group* group = nullptr;     // of the ranks that train together; null: this process alone
+  PicturePlace pictures = PicturePlace::kMemory;
+  std::string picture_file = {};  // where kFile and kAuto put the decoded training pictures
 };
 
 // Everything that a Trainer needs.
@@ -35,6 +44,13 @@ struct TrainingSession {
   TrainState state;
   std::unique_ptr<TrainingStep> step;
   Reductions reductions;  // of pictures, from the sizes of their files
+  // Has the pixels of scene.train, whose images then have none; null: these have them.
+  std::unique_ptr<PictureFile> pictures;
+
+  std::span<const uint8_t> TrainPixels(size_t view) const {
+    if (pictures != nullptr) return pictures->Pixels(view);
+    return scene.train[view].image.pixels;
+  }
 };
 
 // Reads the files, checks that they fit together and into memory, loads the images and makes the

@@ -1,7 +1,6 @@
 #include "engine/train/pixel_sampler.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/base/check.h"
 #include "engine/scene/camera.h"
@@ -37,10 +36,12 @@ kernels::BackgroundKind BackgroundKindOf(Background background) {
 }
 
 PixelSampler::PixelSampler(std::span<const View> views, Background background, uint32_t seed,
-                           bool alpha_is_mask) {
+                           bool alpha_is_mask, const PictureFile* file)
+    : file_(file) {
   first_pixels_.push_back(0);
   for (const View& view : views) {
     pictures_.push_back(PictureOf(view));
+    if (file_ != nullptr) pictures_.back().pixels = file_->Pixels(pictures_.size() - 1).data();
     first_pixels_.push_back(first_pixels_.back() +
                             static_cast<uint64_t>(view.image.width) * view.image.height);
   }
@@ -65,14 +66,16 @@ void PixelSampler::FillRange(uint32_t step, int n_pixels, IndexRange range, Thre
   DrawOnPool(range, pool, batch);
 }
 
-void PixelSampler::Resize(int n_pixels, ThreadPool* pool, PixelBatch* batch) const {
-  const int begin = std::exchange(batch->n_pixels, n_pixels);
+void PixelSampler::Resize(int n_pixels, IndexRange filled, IndexRange range, ThreadPool* pool,
+                          PixelBatch* batch) const {
   SetSize(n_pixels, batch);
   batch->weights.resize(set_.alpha_is_mask ? batch->pixels.size() : 0);
-  DrawOnPool({begin, n_pixels}, pool, batch);
+  DrawOnPool({range.begin, std::min(range.end, filled.begin)}, pool, batch);
+  DrawOnPool({std::max(range.begin, filled.end), range.end}, pool, batch);
 }
 
 void PixelSampler::DrawOnPool(IndexRange range, ThreadPool* pool, PixelBatch* batch) const {
+  if (range.begin >= range.end) return;
   if (pool == nullptr) {
     Draw(range.begin, range.end, batch);
     return;
@@ -90,7 +93,12 @@ void PixelSampler::Draw(int begin, int end, PixelBatch* batch) const {
     const int last = std::min(end, first + kPixelsAhead);
     for (int i = first; i < last; ++i) {
       drawn[i - first] = kernels::PixelOfRay(set_, batch->step, static_cast<uint32_t>(i));
-      __builtin_prefetch(kernels::BytesOf(set_, drawn[i - first]));
+      const uint8_t* const bytes = kernels::BytesOf(set_, drawn[i - first]);
+      if (file_ == nullptr) {
+        __builtin_prefetch(bytes);
+      } else {
+        file_->WillNeed(bytes);
+      }
     }
     for (int i = first; i < last; ++i) {
       const kernels::SampledPixel& pixel = drawn[i - first];

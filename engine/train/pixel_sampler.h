@@ -7,6 +7,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/config/train_config.h"
 #include "engine/kernels/ray_sampling.h"
+#include "engine/scene/picture_file.h"
 #include "engine/scene/scene.h"
 #include "engine/train/gradient_lanes.h"
 #include "engine/train/pixel_batch.h"
@@ -19,9 +20,9 @@ class PixelSampler {
  public:
   // views outlive the sampler and hold at least one pixel. background: kWhite, kBlack, or kRandom
   // (a uniform color for each pixel, drawn in sRGB). alpha_is_mask: see Scene; batches then have
-  // weights.
+  // weights. file: has the views' pixels where their images have none; outlives the sampler.
   PixelSampler(std::span<const View> views, Background background, uint32_t seed,
-               bool alpha_is_mask = false);
+               bool alpha_is_mask = false, const PictureFile* file = nullptr);
   PixelSampler(const PixelSampler&) = delete;
   PixelSampler& operator=(const PixelSampler&) = delete;
 
@@ -33,13 +34,16 @@ class PixelSampler {
   void FillRange(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool,
                  PixelBatch* batch) const;
 
-  // Turns a filled batch into what Fill with n_pixels gives: cuts it, or draws the missing pixels.
-  void Resize(int n_pixels, ThreadPool* pool, PixelBatch* batch) const;
+  // Turns a batch of FillRange with range `filled` into what it gives with n_pixels and `range`:
+  // cuts it, or draws the pixels that are missing.
+  void Resize(int n_pixels, IndexRange filled, IndexRange range, ThreadPool* pool,
+              PixelBatch* batch) const;
 
  private:
   void Draw(int begin, int end, PixelBatch* batch) const;
   void DrawOnPool(IndexRange range, ThreadPool* pool, PixelBatch* batch) const;
 
+  const PictureFile* const file_;
   std::vector<kernels::Picture> pictures_;
   std::vector<uint64_t> first_pixels_;  // [n_views + 1]: pixels of all views before this one
   kernels::PictureSet set_;             // of these

@@ -1,5 +1,7 @@
 #include "engine/train/rank_words.h"
 
+#include <span>
+
 #include "absl/time/time.h"
 
 namespace nerf {
@@ -18,6 +20,16 @@ RankWord HearRank0(Group* group) {
   RankWord word;
   while (word.kind == RankWord::Kind::kWait) BroadcastValue(group, 0, &word);
   return word;
+}
+
+void FeedRanks(Group* group, PixelBatch* batch) {
+  const auto share = [group](auto* values) {
+    Broadcast(group, 0, std::as_writable_bytes(std::span(*values)));
+  };
+  share(&batch->pixels);
+  share(&batch->targets);
+  share(&batch->backgrounds);
+  if (!batch->weights.empty()) share(&batch->weights);
 }
 
 RankPause::RankPause(Group* group) : group_(group), thread_("rank-pause", [this] { Run(); }) {}

@@ -5,6 +5,7 @@
 #include "common/mutex.h"
 #include "engine/base/background_thread.h"
 #include "engine/group/group.h"
+#include "engine/train/pixel_batch.h"
 
 namespace nerf {
 
@@ -24,6 +25,10 @@ struct RankWord {
 void TellRanks(Group* group, const RankWord& word);
 // On another rank: the next word that is not kWait.
 RankWord HearRank0(Group* group);
+
+// On rank 0, sends the batch's pixels to the others; there, receives them into a batch of the same
+// size. Throws GroupError.
+void FeedRanks(Group* group, PixelBatch* batch);
 
 // While rank 0 has one, it makes no transfers of its own, and the others are told every few seconds
 // to wait, so that a long preview does not look like a rank that stands still.

@@ -1,5 +1,6 @@
 #include "engine/train/sampler_ring.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -7,18 +8,19 @@
 namespace nerf {
 namespace {
 
-// Rays drawn beyond what the last step took, as a share of it: the ray count drifts by a few
-// percent from step to step.
+// Rays drawn around those that the last step took, as a share of its batch: the ray count, and with
+// it a rank's range, drifts by a few percent from step to step.
 constexpr int kSparePixels = 16;  // one in sixteen
 
 }  // namespace
 
 SamplerRing::SamplerRing(const PixelSampler* sampler, int n_ahead, uint32_t first_step,
-                         int n_pixels)
+                         int n_pixels, IndexRange range)
     : sampler_(sampler),
       slots_(static_cast<size_t>(n_ahead)),
       next_step_(first_step),
       n_pixels_(n_pixels),
+      range_(range),
       thread_("sampler_ring", [this] { Draw(); }) {
   NERF_CHECK(n_ahead >= 1);
 }
@@ -34,10 +36,13 @@ int SamplerRing::n_ready() const {
   return static_cast<int>(n_ready_);
 }
 
-void SamplerRing::Take(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch* batch) {
+void SamplerRing::Take(uint32_t step, int n_pixels, IndexRange range, ThreadPool* pool,
+                       PixelBatch* batch) {
+  IndexRange filled;
   {
     MutexLock lock(mu_);
     n_pixels_ = n_pixels;
+    range_ = range;
     if (step != next_step_) {
       next_step_ = step;
       n_ready_ = 0;
@@ -45,13 +50,14 @@ void SamplerRing::Take(uint32_t step, int n_pixels, ThreadPool* pool, PixelBatch
       changed_.NotifyAll();
     }
     while (n_ready_ == 0) changed_.Wait(mu_);
-    std::swap(slots_[first_slot_], *batch);
+    std::swap(slots_[first_slot_].batch, *batch);
+    filled = slots_[first_slot_].filled;
     first_slot_ = (first_slot_ + 1) % slots_.size();
     --n_ready_;
     ++next_step_;
     changed_.NotifyAll();
   }
-  sampler_->Resize(n_pixels, pool, batch);
+  sampler_->Resize(n_pixels, filled, range, pool, batch);
 }
 
 void SamplerRing::Draw() {
@@ -61,10 +67,14 @@ void SamplerRing::Draw() {
     if (stopping_) return;
     const uint64_t generation = generation_;
     const uint32_t step = next_step_ + static_cast<uint32_t>(n_ready_);
-    const int n_pixels = n_pixels_ + n_pixels_ / kSparePixels;
-    PixelBatch& slot = slots_[(first_slot_ + n_ready_) % slots_.size()];
+    const int spare = n_pixels_ / kSparePixels;
+    const int n_pixels = n_pixels_ + spare;
+    const IndexRange range{std::max(0, range_.begin - spare),
+                           std::min(n_pixels, range_.end + spare)};
+    Slot& slot = slots_[(first_slot_ + n_ready_) % slots_.size()];
     mu_.Unlock();
-    sampler_->Fill(step, n_pixels, nullptr, &slot);
+    slot.filled = range;
+    sampler_->FillRange(step, n_pixels, range, nullptr, &slot.batch);
     mu_.Lock();
     if (generation != generation_) continue;
     ++n_ready_;

@@ -34,7 +34,7 @@ Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, Threa
       options_(options),
       observer_(observer),
       sampler_(scene->train, TrainingBackground(state_.config.background, scene->has_alpha),
-               state_.config.seed, scene->alpha_is_mask),
+               state_.config.seed, scene->alpha_is_mask, options.pictures),
       watchdog_(static_cast<uint32_t>(state_.config.warmup_steps)) {
   watchdog_.Restore(state_.watchdog);
 }
@@ -50,9 +50,10 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
   next_preview_ = last_progress_ + options_.preview_interval;
   step_->Remember();
   next_pixels_ = step_->NextPixels(Fraction());
-  if (options_.batches_ahead > 0 && !step_->DrawsPixels() && options_.group == nullptr) {
-    ring_ =
-        std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step, next_pixels_);
+  if (options_.batches_ahead > 0 && !step_->DrawsPixels() &&
+      !(options_.central_feed && Follows())) {
+    ring_ = std::make_unique<SamplerRing>(&sampler_, options_.batches_ahead, state_.step,
+                                          next_pixels_, DrawnPixels());
   }
   NERF_ASSIGN_OR_RETURN(const TrainOutcome outcome, Follows() ? Follow() : Lead(stop));
   if (interval_.n_steps > 0) ReportProgress();
@@ -99,6 +100,11 @@ void Trainer::CollectState() {
   step_->CollectState();
 }
 
+IndexRange Trainer::DrawnPixels() const {
+  if (options_.central_feed) return {0, Follows() ? 0 : next_pixels_};
+  return step_->OwnPixels(next_pixels_, Fraction());
+}
+
 void Trainer::DrawBatch() {
   const TraceSpan span("draw pixels");
   const SteadyTime begin = clock_->Now();
@@ -106,12 +112,14 @@ void Trainer::DrawBatch() {
     batch_.step = state_.step;
     batch_.n_pixels = next_pixels_;
   } else if (ring_ != nullptr) {
-    ring_->Take(state_.step, next_pixels_, pool_, &batch_);
+    ring_->Take(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_);
   } else {
-    sampler_.FillRange(state_.step, next_pixels_, step_->OwnPixels(next_pixels_, Fraction()), pool_,
-                       &batch_);
+    sampler_.FillRange(state_.step, next_pixels_, DrawnPixels(), pool_, &batch_);
   }
-  interval_.stall_seconds += absl::ToDoubleSeconds(clock_->Now() - begin);
+  if (options_.central_feed && options_.group != nullptr) FeedRanks(options_.group, &batch_);
+  const double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
+  interval_.stall_seconds += seconds;
+  stall_seconds_ += seconds;
 }
 
 StepResult Trainer::RunStep() {
@@ -239,6 +247,11 @@ TensorFile Trainer::Model() const {
   step_->SaveModel(&file);
   StoreTrainState(state_, TrainFileKind::kModel, &file);
   return file;
+}
+
+double Trainer::StallFraction() const {
+  const double seconds = state_.seconds - first_seconds_;
+  return seconds > 0 ? std::min(1.0, stall_seconds_ / seconds) : 0;
 }
 
 std::unique_ptr<SceneRenderer> Trainer::NewRenderer() const {

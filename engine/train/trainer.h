@@ -55,6 +55,11 @@ struct TrainerOptions {
   // The ranks that train together, outlives the trainer; null: this process alone. Rank 0 leads:
   // its clock counts, it obeys stops and informs its observer; the others do as it says.
   Group* group = nullptr;
+  // With a group: rank 0 draws every batch and sends it to the others. Else each rank draws its own
+  // part. Does not change the result.
+  bool central_feed = false;
+  // Has the training views' pixels where their images have none; outlives the trainer.
+  const PictureFile* pictures = nullptr;
   absl::Duration progress_interval = absl::Seconds(1);
   absl::Duration preview_interval = absl::Seconds(10);
   absl::Duration checkpoint_interval = absl::InfiniteDuration();
@@ -90,6 +95,9 @@ class Trainer {
   // A renderer of the current weights, rounded as in files, on the render device.
   std::unique_ptr<SceneRenderer> NewRenderer() const;
 
+  // Share of this run's training time in which steps waited for their batch, from 0 to 1.
+  double StallFraction() const;
+
   // Reports progress now: the steps since the last report or, if there were none, the current
   // state.
   void ReportProgress();
@@ -111,6 +119,8 @@ class Trainer {
   absl::StatusOr<TrainOutcome> Follow();
   void CollectState();
   double Fraction() const;
+  // The pixels of a batch that are drawn here.
+  IndexRange DrawnPixels() const;
   void DrawBatch();
   StepResult RunStep();
   absl::Status Watch(const StepResult& result);
@@ -131,7 +141,8 @@ class Trainer {
   PixelBatch batch_;
   int next_pixels_ = 0;  // of the next batch
   Interval interval_;
-  double first_fraction_ = 0, first_seconds_ = 0;  // at the start of this run, for the ETA
+  double first_fraction_ = 0, first_seconds_ = 0;  // at the start of this run
+  double stall_seconds_ = 0;                       // of this run
   SteadyTime last_progress_, next_preview_, last_checkpoint_;
 };
 

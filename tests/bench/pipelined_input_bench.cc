@@ -43,13 +43,13 @@ void BM_PipelinedInput(benchmark::State& state) {
   const double unpipelined = SecondsSince(begin) / kUnpipelinedSteps;
   const double s = drawing / kUnpipelinedSteps, c = unpipelined - s;  // with the sleep's overshoot
 
-  SamplerRing ring(&sampler, kBatchesAhead, 0, kPixels);
+  SamplerRing ring(&sampler, kBatchesAhead, 0, kPixels, {0, kPixels});
   uint32_t step = 0;
   double stalled = 0;
   const auto pipelined_begin = Clock::now();
   for (auto _ : state) {
     const auto before = Clock::now();
-    ring.Take(step++, kPixels, &pool, &batch);
+    ring.Take(step++, kPixels, {0, kPixels}, &pool, &batch);
     stalled += SecondsSince(before);
     run_on_device();
   }

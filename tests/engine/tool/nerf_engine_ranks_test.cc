@@ -126,6 +126,19 @@ TEST_F(NerfEngineRanksTest, AnyNumberOfRanksWritesTheSameFiles) {
   }
 }
 
+TEST_F(NerfEngineRanksTest, HoweverRanksAreFedTheyWriteTheSameFiles) {
+  Run(Train("one", 60, 1));
+  int n = 0;
+  for (const char* feed :
+       {"--feed central", "--batches-ahead 2", "--feed central --batches-ahead 1",
+        "--pictures file", "--pictures file --batches-ahead 2"}) {
+    const std::string out = fmt::format("fed{}", n++);
+    Run(Train(out, 60, 2) + " " + feed);
+    EXPECT_TRUE(SameFiles(out, "one")) << feed;
+    EXPECT_FALSE(std::filesystem::exists((dir_ / out) + "/pictures.raw"));
+  }
+}
+
 TEST_F(NerfEngineRanksTest, AnotherNumberOfRanksGoesOn) {
   Run(Train("whole", 60, 1));
   Run(Train("parts", 60, 2) + " --stop-after 20");
@@ -184,7 +197,7 @@ TEST_F(NerfEngineRanksTest, ARankOfAnotherTrainingIsRefused) {
 TEST_F(NerfEngineRanksTest, FlagsAndMethodsThatDoNotGoWithRanksAreRefused) {
   ExpectError(Train("o", 5, 2) + " --method ngp-autograd", 2,
               "method ngp-autograd cannot be split among ranks");
-  ExpectError(Train("o", 5, 2) + " --batches-ahead 2", 2, "exclude each other");
+  ExpectError(Train("o", 5, 1) + " --feed central", 2, "needs --ranks");
   ExpectError(Train("o", 5, 2) + " --rank 2 --rendezvous 127.0.0.1:24000", 2, "--rank 2");
   ExpectError(Train("o", 5, 2) + " --rendezvous 127.0.0.1:24000", 2, "needs --rank");
   ExpectError(Train("o", 5, 1) + " --rank 0", 2, "need --ranks");

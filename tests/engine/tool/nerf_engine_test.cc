@@ -345,6 +345,35 @@ TEST_F(NerfEngineTest, BatchesDrawnAheadGiveTheSameBytes) {
   EXPECT_TRUE(Bytes("between/checkpoint.safetensors") == Bytes("ahead/checkpoint.safetensors"));
 }
 
+TEST_F(NerfEngineTest, PicturesInAFileGiveTheSameBytes) {
+  const auto exists = [&](const std::string& file) { return std::filesystem::exists(dir_ / file); };
+  ASSERT_EQ(Run(Train("memory", 40) + " --no-eval --pictures memory").code, 0);
+  const Outcome trained =
+      Run(Train("file", 40) + " --no-eval --pictures file --batches-ahead 1 --json");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(Bytes("file/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
+  EXPECT_FALSE(exists("file/pictures.raw"));
+  EXPECT_GE(trained.Last()["stall_fraction"], 0.0);
+  EXPECT_LE(trained.Last()["stall_fraction"], 1.0);
+
+  // A training that is not over keeps the file, and goes on with it.
+  ASSERT_EQ(Run(Train("half", 40) + " --no-eval --pictures file --stop-after 20").code, 0);
+  EXPECT_TRUE(exists("half/pictures.raw"));
+  ASSERT_EQ(Run("train " + dataset_ + " --no-eval --threads 1 --pictures file --resume " +
+                (dir_ / "half/checkpoint.safetensors"))
+                .code,
+            0);
+  EXPECT_EQ(Bytes("half/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
+  EXPECT_FALSE(exists("half/pictures.raw"));
+
+  // A file that was named stays for the next training.
+  const std::string named = " --no-eval --pictures file --picture-file " + (dir_ / "named.raw");
+  ASSERT_EQ(Run(Train("named1", 40) + named).code, 0);
+  ASSERT_EQ(Run(Train("named2", 40) + named).code, 0);
+  EXPECT_TRUE(exists("named.raw"));
+  EXPECT_EQ(Bytes("named2/checkpoint.safetensors"), Bytes("memory/checkpoint.safetensors"));
+}
+
 TEST_F(NerfEngineTest, BenchTellsWhatItDidASecond) {
   const Outcome bench =
       Run("bench --filter '^dense_forward_64x64$' --seconds 0.01 --threads 2 --json");

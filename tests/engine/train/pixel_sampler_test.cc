@@ -94,7 +94,7 @@ TEST(PixelSamplerTest, ResizedBatchIsWhatFillGives) {
   PixelBatch resized;
   sampler.Fill(5, 300, nullptr, &resized);
   for (const int n_pixels : {1000, 1000, 70, 0, 600}) {
-    sampler.Resize(n_pixels, &pool, &resized);
+    sampler.Resize(n_pixels, {0, resized.n_pixels}, {0, n_pixels}, &pool, &resized);
     PixelBatch filled;
     sampler.Fill(5, n_pixels, &pool, &filled);
     ASSERT_EQ(resized.n_pixels, n_pixels);

@@ -40,35 +40,55 @@ bool BecomesReady(const SamplerRing& ring, int n) {
 TEST(SamplerRingTest, GivesTheSamplersBatchesWhileThePixelCountGrowsAndShrinks) {
   for (const int n_ahead : {1, 2, 5}) {
     Fixture f;
-    SamplerRing ring(&f.sampler, n_ahead, 40, 256);
+    SamplerRing ring(&f.sampler, n_ahead, 40, 256, {0, 256});
     PixelBatch batch;
     // Growth by half exceeds the pixels that the ring draws in reserve.
     const int counts[] = {256, 320, 640, 1280, 1216, 64, 64, 128, 2048, 1};
     for (int i = 0; i < 100; ++i) {
       const int n_pixels = counts[i % std::size(counts)];
       const uint32_t step = 40 + static_cast<uint32_t>(i);
-      ring.Take(step, n_pixels, &f.pool, &batch);
+      ring.Take(step, n_pixels, {0, n_pixels}, &f.pool, &batch);
       ASSERT_TRUE(SamePixels(batch, f.Expected(step, n_pixels)))
           << n_ahead << " ahead, step " << step;
     }
   }
 }
 
+TEST(SamplerRingTest, GivesTheRangesOfARank) {
+  Fixture f;
+  SamplerRing ring(&f.sampler, 2, 0, 256, {128, 256});
+  PixelBatch batch;
+  const int counts[] = {256, 272, 300, 1280, 1216, 64, 130};
+  for (int i = 0; i < 60; ++i) {
+    const int n_pixels = counts[i % std::size(counts)];
+    const IndexRange range =
+        i % 3 == 2 ? IndexRange{0, n_pixels / 3} : IndexRange{n_pixels / 2, n_pixels};
+    ring.Take(static_cast<uint32_t>(i), n_pixels, range, &f.pool, &batch);
+    const PixelBatch expected = f.Expected(static_cast<uint32_t>(i), n_pixels);
+    ASSERT_EQ(batch.n_pixels, n_pixels);
+    for (int p = range.begin; p < range.end; ++p) {
+      ASSERT_EQ(batch.pixels[p], expected.pixels[p]) << "step " << i << " pixel " << p;
+      ASSERT_EQ(batch.targets[p], expected.targets[p]);
+      ASSERT_EQ(batch.backgrounds[p], expected.backgrounds[p]);
+    }
+  }
+}
+
 TEST(SamplerRingTest, BatchesAreDrawnWhileNobodyAsks) {
   Fixture f;
-  SamplerRing ring(&f.sampler, 3, 0, 256);
+  SamplerRing ring(&f.sampler, 3, 0, 256, {0, 256});
   EXPECT_TRUE(BecomesReady(ring, 3));
   PixelBatch batch;
-  ring.Take(0, 256, &f.pool, &batch);
+  ring.Take(0, 256, {0, 256}, &f.pool, &batch);
   EXPECT_TRUE(BecomesReady(ring, 3));
 }
 
 TEST(SamplerRingTest, AnotherStepThanTheNextStartsAnew) {
   Fixture f;
-  SamplerRing ring(&f.sampler, 2, 0, 256);
+  SamplerRing ring(&f.sampler, 2, 0, 256, {0, 256});
   PixelBatch batch;
   for (const uint32_t step : {0u, 1u, 7u, 8u, 3u, 3u, 4u}) {
-    ring.Take(step, 256, &f.pool, &batch);
+    ring.Take(step, 256, {0, 256}, &f.pool, &batch);
     ASSERT_TRUE(SamePixels(batch, f.Expected(step, 256))) << step;
   }
 }
@@ -76,9 +96,9 @@ TEST(SamplerRingTest, AnotherStepThanTheNextStartsAnew) {
 TEST(SamplerRingTest, EndsWhileItDraws) {
   Fixture f;
   for (int i = 0; i < 50; ++i) {
-    SamplerRing ring(&f.sampler, 4, 0, 4096);
+    SamplerRing ring(&f.sampler, 4, 0, 4096, {0, 4096});
     PixelBatch batch;
-    if (i % 2 == 1) ring.Take(0, 4096, &f.pool, &batch);
+    if (i % 2 == 1) ring.Take(0, 4096, {0, 4096}, &f.pool, &batch);
   }
 }
 

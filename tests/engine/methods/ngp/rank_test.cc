@@ -183,8 +183,15 @@ struct RankRun {
   double seconds = 0;
 };
 
+// How ranks get their pixels.
+struct Feed {
+  bool central = false;
+  int batches_ahead = 0;
+};
+
 std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& resume = "",
-                                std::optional<uint32_t> stop_after = std::nullopt) {
+                                std::optional<uint32_t> stop_after = std::nullopt,
+                                const Feed& feed = {}) {
   const Scene scene = SyntheticBallScene(3, 1, 24);
   std::vector<RankRun> runs(n_ranks);
   RunRanks(n_ranks, [&](int rank, Group* group) {
@@ -216,6 +223,8 @@ std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& r
     TrainerOptions options;
     options.group = group;
     options.stop_after = stop_after;
+    options.central_feed = feed.central;
+    options.batches_ahead = feed.batches_ahead;
     options.preview_interval = absl::Milliseconds(50);
     Trainer trainer(&scene, state, step.get(), &pool,
                     real ? static_cast<const Clock*>(&real_clock) : &fake_clock, options,
@@ -232,6 +241,17 @@ TEST(NgpRankTest, TrainersDrawOnlyTheirRaysAndWriteTheSameCheckpoint) {
   const std::string alone = TrainScene(1, budget)[0].checkpoint;
   for (int n_ranks = 2; n_ranks <= 4; ++n_ranks) {
     for (const RankRun& run : TrainScene(n_ranks, budget)) EXPECT_TRUE(run.checkpoint == alone);
+  }
+}
+
+TEST(NgpRankTest, HoweverRanksAreFedTheyWriteTheSameCheckpoint) {
+  const Budget budget{BudgetKind::kSteps, 40};
+  const std::string alone = TrainScene(1, budget)[0].checkpoint;
+  for (const Feed& feed : {Feed{true, 0}, Feed{true, 2}, Feed{false, 1}, Feed{false, 3}}) {
+    for (int n_ranks = 1; n_ranks <= 3; ++n_ranks) {
+      for (const RankRun& run : TrainScene(n_ranks, budget, "", std::nullopt, feed))
+        EXPECT_TRUE(run.checkpoint == alone) << n_ranks << feed.central << feed.batches_ahead;
+    }
   }
 }
 
