@@ -345,6 +345,11 @@ void JobRun::On(const protocol::Done& done) {
     return;
   }
   if (done.summary.psnr.has_value()) report_.set_final_psnr(*done.summary.psnr);
+  for (const protocol::TestViewScore& view : done.test_views) {
+    v1::TestViewScore* score = report_.add_test_views();
+    score->set_file(ToUtf8(view.file));
+    score->set_psnr(view.psnr);
+  }
   Finish(v1::JobReport::SUCCEEDED);
 }
 

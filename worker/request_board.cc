@@ -15,6 +15,7 @@
 #include "common/status_macros.h"
 #include "nerf/v1/scene_service.pb.h"
 #include "worker/engine_convert.h"
+#include "worker/scene_description.h"
 #include "worker/scene_folder.h"
 
 namespace nerf {
@@ -121,7 +122,10 @@ void RequestBoard::Handle(const v1::ServerRequest& request) {
       FetchModel(id, added);
       break;
     case v1::ServerRequest::kValidate:
-      FetchScene(id, added);
+      FetchScene(id, added, request.validate().files());
+      break;
+    case v1::ServerRequest::kDescribe:
+      FetchScene(id, added, request.describe().files());
       break;
     default:
       ReplyError(requests_.find(id), absl::UnimplementedError("unknown kind of request"));
@@ -159,12 +163,12 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
       });
 }
 
-void RequestBoard::FetchScene(const std::string& id, Request& request) {
+void RequestBoard::FetchScene(const std::string& id, Request& request, const SceneManifest& files) {
   auto result = std::make_shared<CallResult>();
   context_.tasks.Run(
       Lane::kRequest,
-      [result, files = request.request.validate().files(), folder = request.folder,
-       &cache = context_.cache, stop = request.stop.get_token()] {
+      [result, files, folder = request.folder, &cache = context_.cache,
+       stop = request.stop.get_token()] {
         *result = ToCallResult(LayOutScene(files, folder + "/scene", cache, stop));
       },
       [self = self_, id, result] {
@@ -188,9 +192,14 @@ void RequestBoard::OnFetched(const std::string& id, const CallResult& result,
 }
 
 void RequestBoard::AskEngine(const std::string& id, Request& request) {
-  if (request.request.has_validate()) {
+  if (request.request.has_validate() || request.request.has_describe()) {
+    protocol::Check check{id, request.folder + "/scene"};
+    if (request.request.has_describe()) check.out = request.folder;
+    if (request.request.describe().has_test_every()) {
+      check.test_every = request.request.describe().test_every();
+    }
     request.stage = Stage::kInEngine;
-    context_.send_to_engine(protocol::Check{id, request.folder + "/scene"});
+    context_.send_to_engine(check);
     return;
   }
   protocol::Render command = ToProtocol(request.request.render().view());
@@ -258,8 +267,16 @@ void RequestBoard::OnRendered(const protocol::Rendered& rendered) {
       !it->second.request.has_render()) {
     return;
   }
-  Request& request = it->second;
-  request.stage = Stage::kReading;
+  const Request& request = it->second;
+  Assemble(rendered.id, [rendered, view = request.request.render().view(), folder = request.folder,
+                         worker = options_.worker_id, max_bytes = options_.max_reply_bytes] {
+    return AssembleReply(rendered, view, folder, worker, max_bytes);
+  });
+}
+
+void RequestBoard::Assemble(const std::string& id,
+                            std::function<absl::StatusOr<std::string>()> assemble) {
+  requests_.at(id).stage = Stage::kReading;
   struct Read {
     CallResult result;
     std::string reply;
@@ -267,13 +284,12 @@ void RequestBoard::OnRendered(const protocol::Rendered& rendered) {
   auto read = std::make_shared<Read>();
   context_.tasks.Run(
       Lane::kRequest,
-      [read, rendered, view = request.request.render().view(), folder = request.folder,
-       worker = options_.worker_id, max_bytes = options_.max_reply_bytes] {
-        auto reply = AssembleReply(rendered, view, folder, worker, max_bytes);
+      [read, assemble = std::move(assemble)] {
+        auto reply = assemble();
         read->result = ToCallResult(reply.status());
         if (reply.ok()) read->reply = *std::move(reply);
       },
-      [self = self_, id = rendered.id, read] {
+      [self = self_, id, read] {
         if (*self == nullptr) return;
         const auto found = (*self)->requests_.find(id);
         if (found == (*self)->requests_.end()) return;
@@ -287,10 +303,9 @@ void RequestBoard::OnRendered(const protocol::Rendered& rendered) {
 
 void RequestBoard::OnChecked(const protocol::Checked& checked) {
   const auto it = requests_.find(checked.id);
-  if (it == requests_.end() || it->second.stage != Stage::kInEngine ||
-      !it->second.request.has_validate()) {
-    return;
-  }
+  if (it == requests_.end() || it->second.stage != Stage::kInEngine) return;
+  if (it->second.request.has_describe()) return OnDescribed(it, checked);
+  if (!it->second.request.has_validate()) return;
   v1::ValidateSceneResponse response;
   response.set_ok(checked.ok);
   response.set_summary(ToUtf8(checked.summary));
@@ -299,6 +314,14 @@ void RequestBoard::OnChecked(const protocol::Checked& checked) {
   }
   for (const std::string& warning : checked.warnings) response.add_warnings(ToUtf8(warning));
   Reply(it, response.SerializeAsString());
+}
+
+void RequestBoard::OnDescribed(Requests::iterator it, const protocol::Checked& checked) {
+  const Request& request = it->second;
+  Assemble(checked.id, [checked, task = request.request.describe(), folder = request.folder,
+                        max_bytes = options_.max_reply_bytes] {
+    return AssembleDescription(checked, task, folder, max_bytes);
+  });
 }
 
 void RequestBoard::Reply(Requests::iterator it, const std::string& bytes) {

@@ -10,10 +10,12 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/protocol/messages.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "worker/blob_cache.h"
 #include "worker/call_result.h"
+#include "worker/scene_folder.h"
 #include "worker/task_runner.h"
 
 namespace nerf {
@@ -36,9 +38,10 @@ struct RequestContext {
   std::function<std::optional<std::string>(const std::string& training_job)> training_key;
 };
 
-// Renders and validations for the server. For each request: download the files, ask the engine,
-// read its images, cut the reply into chunks. Requests are dropped when the stream ends, and
-// answered with UNAVAILABLE WORKER_LOST when the engine ends. Used from the agent's thread.
+// Renders, checks and descriptions of scenes for the server. For each request: download the files,
+// ask the engine, read its images, cut the reply into chunks. Requests are dropped when the stream
+// ends, and answered with UNAVAILABLE WORKER_LOST when the engine ends. Used from the agent's
+// thread.
 class RequestBoard {
  public:
   // The members of the context outlive this.
@@ -73,11 +76,14 @@ class RequestBoard {
   using Requests = std::map<std::string, Request>;  // by the engine's id
 
   void FetchModel(const std::string& id, Request& request);
-  void FetchScene(const std::string& id, Request& request);
+  void FetchScene(const std::string& id, Request& request, const SceneManifest& files);
   void OnFetched(const std::string& id, const CallResult& result, const std::string& file);
   void AskEngine(const std::string& id, Request& request);
   void OnRendered(const protocol::Rendered& rendered);
   void OnChecked(const protocol::Checked& checked);
+  void OnDescribed(Requests::iterator it, const protocol::Checked& checked);
+  // Makes the reply with `assemble` in the background: bytes or an error.
+  void Assemble(const std::string& id, std::function<absl::StatusOr<std::string>()> assemble);
   void Reply(Requests::iterator it, const std::string& bytes);
   void ReplyError(Requests::iterator it, const absl::Status& status);
   // Drops the request; cancels it in the engine if it is there.

@@ -203,11 +203,26 @@ Stopped ReadStopped(KeyReader* reader) {
 JsonObject ToJson(const Done& done) {
   JsonObject object = Typed("done", "job", done.job);
   SetSummary(done.summary, &object);
+  if (done.test_views.empty()) return object;
+  JsonObject list = JsonObject::array();
+  size_t bytes = 0;
+  for (const TestViewScore& view : done.test_views) {
+    bytes += view.file.size();
+    if (list.size() == kMaxTestViewScores || bytes > kMaxListBytes) break;
+    list.push_back(JsonObject{{"file", view.file}, {"psnr", JsonNumber(view.psnr)}});
+  }
+  object["test_views"] = std::move(list);
   return object;
 }
 
 Done ReadDone(KeyReader* reader) {
-  return {reader->Text("job", Need::kRequired), ReadSummary(reader)};
+  Done done{reader->Text("job", Need::kRequired), ReadSummary(reader)};
+  reader->Objects("test_views", [&](KeyReader& item) {
+    const std::string file = item.Text("file", Need::kRequired);
+    const std::optional<double> psnr = item.Number("psnr", Need::kOptional);
+    if (psnr.has_value()) done.test_views.push_back({file, *psnr});
+  });
+  return done;
 }
 
 JsonObject ToJson(const Failed& failed) {
@@ -264,13 +279,17 @@ JsonObject ToJson(const Checked& checked) {
   object["summary"] = Shortened(checked.summary);
   object["problems"] = ProblemList(checked.problems);
   object["warnings"] = TextList(checked.warnings);
+  if (!checked.views.empty()) object["views"] = checked.views;
   return object;
 }
 
 Checked ReadChecked(KeyReader* reader) {
-  return {reader->Text("id", Need::kRequired), reader->Flag("ok", Need::kRequired).value_or(false),
-          reader->Text("summary", Need::kOptional), ReadProblems(reader),
-          reader->Texts("warnings")};
+  return {reader->Text("id", Need::kRequired),
+          reader->Flag("ok", Need::kRequired).value_or(false),
+          reader->Text("summary", Need::kOptional),
+          ReadProblems(reader),
+          reader->Texts("warnings"),
+          reader->Text("views", Need::kOptional)};
 }
 
 JsonObject ToJson(const Refused& refused) {

@@ -16,6 +16,8 @@ namespace nerf::protocol {
 
 // A longer job or id is not repeated in an answer, so that each answer fits a line.
 inline constexpr size_t kMaxNameBytes = 1024;
+// More test views than these have no scores in an answer, for the same reason.
+inline constexpr size_t kMaxTestViewScores = 4096;
 
 // ---- Parts of messages.
 
@@ -87,6 +89,9 @@ struct Render {
 };
 struct Check {
   std::string id, dataset;
+  // A folder: list the views there too (scene_views.h), without decoding the pictures. Empty: no.
+  std::string out = {};
+  std::optional<uint32_t> test_every = {};  // as in Config; for `out`
 };
 struct Cancel {
   std::string id;
@@ -129,9 +134,15 @@ struct Stopped {
   std::string job;
   uint32_t step = 0;
 };
+// PSNR in dB of a test view, by the path of its picture.
+struct TestViewScore {
+  std::string file;
+  double psnr = 0;
+};
 struct Done {
   std::string job;
   TrainSummary summary;
+  std::vector<TestViewScore> test_views = {};  // at most kMaxTestViewScores
 };
 struct Failed {
   std::string job;
@@ -159,6 +170,7 @@ struct Checked {
   std::string summary;
   std::vector<Problem> problems;
   std::vector<std::string> warnings;
+  std::string views = {};  // file of a check with `out` that found no problem
 };
 // A request was refused.
 struct Refused {

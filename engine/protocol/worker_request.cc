@@ -134,13 +134,20 @@ Render ReadRender(KeyReader* reader) {
 }
 
 JsonObject ToJson(const Check& check) {
-  return {{"type", "check"}, {"id", check.id}, {"dataset", check.dataset}};
+  JsonObject object = {{"type", "check"}, {"id", check.id}, {"dataset", check.dataset}};
+  if (!check.out.empty()) object["out"] = check.out;
+  if (check.test_every.has_value()) object["test_every"] = *check.test_every;
+  return object;
 }
 
 Check ReadCheck(KeyReader* reader) {
   Check check;
   check.id = reader->Text("id", Need::kRequired);
   check.dataset = reader->Text("dataset", Need::kRequired);
+  check.out = reader->Text("out", Need::kOptional);
+  if (const auto every = reader->Whole("test_every", Need::kOptional, 0, kMaxInt)) {
+    check.test_every = static_cast<uint32_t>(*every);
+  }
   return check;
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/error_reason.h"
 #include "engine/methods/describe/method_descriptions.h"
+#include "engine/scene/camera_file.h"
 #include "engine/scene/check_report.h"
 
 namespace nerf {
@@ -100,6 +101,41 @@ protocol::Checked ToChecked(const std::string& id, const SceneDescription& descr
   const std::string report = CheckReportText(description);
   return {id, description.ok(), report.substr(0, report.find('\n')),
           ToProtocol(description.problems), description.warnings};
+}
+
+std::vector<protocol::SceneView> SceneViewsOf(const SceneDescription& description) {
+  std::vector<protocol::SceneView> views;
+  const auto add = [&](const ViewDescription& description_of_view, bool is_test) {
+    const Camera camera = ToOwnFrame(description_of_view.camera, description.geometry.frame);
+    protocol::SceneView& view = views.emplace_back();
+    view.file = description_of_view.file;
+    view.is_test = is_test;
+    view.width = static_cast<uint32_t>(camera.width);
+    view.height = static_cast<uint32_t>(camera.height);
+    view.fl_x = camera.fl_x;
+    view.fl_y = camera.fl_y;
+    view.cx = camera.cx;
+    view.cy = camera.cy;
+    view.is_opencv = camera.lens == LensModel::kOpenCv;
+    view.k1 = camera.k1;
+    view.k2 = camera.k2;
+    view.k3 = camera.k3;
+    view.p1 = camera.p1;
+    view.p2 = camera.p2;
+    view.time = camera.time;
+    for (const auto& row : camera.camera_to_world.m) {
+      for (const float number : row) view.matrix.push_back(number);
+    }
+  };
+  for (const ViewDescription& view : description.test) add(view, true);
+  for (const ViewDescription& view : description.train) add(view, false);
+  return views;
+}
+
+std::vector<protocol::TestViewScore> ToProtocol(const std::vector<ImageScore>& scores) {
+  std::vector<protocol::TestViewScore> result;
+  for (const ImageScore& score : scores) result.push_back({score.file, score.psnr});
+  return result;
 }
 
 protocol::Error ToProtocol(const absl::Status& status) {

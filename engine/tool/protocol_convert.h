@@ -6,8 +6,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/protocol/messages.h"
+#include "engine/protocol/scene_views.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/training_session.h"
+#include "engine/train/evaluation.h"
 #include "engine/train/tensor_file.h"
 
 namespace nerf {
@@ -23,6 +25,9 @@ protocol::Config ToProtocol(const TrainConfig& config);
 std::vector<protocol::Problem> ToProtocol(const std::vector<SceneProblem>& problems);
 std::vector<protocol::Tensor> TensorsOf(const TensorFile& file);
 protocol::Checked ToChecked(const std::string& id, const SceneDescription& description);
+// Test views first, then training views, each by file; cameras in the data set's own frame.
+std::vector<protocol::SceneView> SceneViewsOf(const SceneDescription& description);
+std::vector<protocol::TestViewScore> ToProtocol(const std::vector<ImageScore>& scores);
 
 // Code, reason and message of a status that is not OK. A status without a reason gets the one that
 // docs/engine.md gives for its code.

@@ -6,10 +6,12 @@
 #include <utility>
 #include <variant>
 
+#include "common/atomic_file.h"
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "engine/protocol/engine_message.h"
+#include "engine/protocol/scene_views.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/protocol_convert.h"
@@ -195,7 +197,7 @@ absl::Status ServeLoop::Train(const protocol::Train& message, Job* job,
   if (result.outcome == TrainOutcome::kStopped) return absl::OkStatus();
   result.summary.checkpoint = job->checkpoint();
   result.summary.model = job->model();
-  Send(protocol::Done{message.job, std::move(result.summary)});
+  Send(protocol::Done{message.job, std::move(result.summary), ToProtocol(result.test_views)});
   return absl::OkStatus();
 }
 
@@ -353,10 +355,15 @@ void ServeLoop::HandleRequest(const protocol::Check& check, QueuedRequest& queue
     options.memory_limit_bytes = AvailableMemoryBytes().value_or(0);
     options.stop = stop.get_token();
     options.between_images = [&] { ReportWorking(check.id, job); };
+    if (check.test_every.has_value()) options.test_every = static_cast<int>(*check.test_every);
+    options.decode_images = check.out.empty();
     const SceneDescription description = DescribeScene(check.dataset, options);
     if (stop.stop_requested()) return absl::CancelledError("the check was stopped");
     checked = ToChecked(check.id, description);
-    return absl::OkStatus();
+    if (check.out.empty() || !checked.ok) return absl::OkStatus();
+    NERF_RETURN_IF_ERROR(CreateFolder(check.out));
+    checked.views = check.out + "/views.json";
+    return WriteFileAtomically(checked.views, protocol::ToText(SceneViewsOf(description)));
   });
   if (absl::IsCancelled(status) && job != nullptr && job->stop().stop_requested()) {
     requests_.PutBackRequest(std::move(queued));

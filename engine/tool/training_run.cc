@@ -1,9 +1,9 @@
 #include "engine/tool/training_run.h"
 
 #include <limits>
+#include <utility>
 
 #include "common/status_macros.h"
-#include "engine/train/evaluation.h"
 
 namespace nerf {
 namespace {
@@ -25,12 +25,17 @@ TrainSummary SummaryOf(const TrainState& begin, const Trainer& trainer) {
   return summary;
 }
 
-// Mean PSNR in dB over the test views; NaN without any. Errors: Cancelled after a stop; those of
-// the observer.
-absl::StatusOr<double> EvaluateTestViews(const Scene& scene, const Trainer& trainer,
-                                         ThreadPool* pool, const Clock& clock,
-                                         TrainingRunObserver* observer, std::stop_token stop) {
-  if (scene.test.empty()) return std::numeric_limits<double>::quiet_NaN();
+// PSNR of the test views; the mean is NaN without any. Errors: Cancelled after a stop; those of the
+// observer.
+absl::StatusOr<EvaluationResult> EvaluateTestViews(const Scene& scene, const Trainer& trainer,
+                                                   ThreadPool* pool, const Clock& clock,
+                                                   TrainingRunObserver* observer,
+                                                   std::stop_token stop) {
+  if (scene.test.empty()) {
+    EvaluationResult none;
+    none.psnr = std::numeric_limits<double>::quiet_NaN();
+    return none;
+  }
   EvaluationOptions options;
   options.alpha_is_mask = scene.alpha_is_mask;
   options.background = trainer.state().evaluation_background;
@@ -41,10 +46,7 @@ absl::StatusOr<double> EvaluateTestViews(const Scene& scene, const Trainer& trai
   options.on_image = [&](const View&, const ImageU8&) {
     return observer->OnEvaluatedViews(++n_done, scene.test.size());
   };
-  NERF_ASSIGN_OR_RETURN(
-      EvaluationResult result,
-      EvaluateViews(trainer.NewRenderer().get(), scene.test, options, pool, clock, stop));
-  return result.psnr;
+  return EvaluateViews(trainer.NewRenderer().get(), scene.test, options, pool, clock, stop);
 }
 
 absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& session, Trainer* trainer,
@@ -64,11 +66,12 @@ absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& sessio
   NERF_RETURN_IF_ERROR(observer->OnCheckpointDue());
   std::optional<double> psnr;
   if (evaluate) {
-    const absl::StatusOr<double> found =
+    absl::StatusOr<EvaluationResult> found =
         EvaluateTestViews(session.scene, *trainer, pool, clock, observer, stop);
     if (absl::IsCancelled(found.status())) return stopped();
     NERF_RETURN_IF_ERROR(found.status());
-    psnr = *found;
+    psnr = found->psnr;
+    result.test_views = std::move(found->images);
   }
   result.summary = SummaryOf(session.state, *trainer);
   result.summary.psnr = psnr;

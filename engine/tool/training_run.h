@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
 #include "engine/protocol/progress.h"
 #include "engine/tool/training_session.h"
+#include "engine/train/evaluation.h"
 #include "engine/train/trainer.h"
 
 namespace nerf {
@@ -35,6 +37,7 @@ struct TrainingRunOptions {
 struct TrainingRunResult {
   TrainOutcome outcome = TrainOutcome::kFinished;  // kStopped also for a stop in the evaluation
   TrainSummary summary;                            // psnr is unset after a stop; no file names
+  std::vector<ImageScore> test_views;              // of the evaluation, without SSIM
 };
 
 // Trains the session to its end, writes its files and evaluates the test views. What is pointed to

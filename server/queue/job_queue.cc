@@ -486,6 +486,7 @@ absl::StatusOr<JobCurve> JobQueue::GetCurve(const ResourceKey& job) {
   }
   NERF_ASSIGN_OR_RETURN(const TrainingCurve stored, state_.store.LoadCurve(job));
   curve.points = stored.points();
+  curve.test_views = stored.test_views();
   return curve;
 }
 

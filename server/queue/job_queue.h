@@ -52,6 +52,7 @@ struct JobUpdate {
 struct JobCurve {
   std::vector<CurvePoint> points;
   std::vector<PreviewRecord> previews;
+  std::vector<TestViewScore> test_views;  // by file; in SUCCEEDED
 };
 
 // Statistics of the queue, for metrics.

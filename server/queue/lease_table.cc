@@ -425,6 +425,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   std::vector<CheckpointRecord> retired;
   if (ending->to == JobState::kSucceeded) {
     job.final_psnr = outcome.final_psnr;
+    entry.curve.SetTestViews(outcome.test_views);
     retired = RetireCheckpoints(job.checkpoints, 1);  // no attempt will start from earlier ones
   }
   if (ending->to == JobState::kPaused) job.lease.members.clear();

@@ -47,9 +47,10 @@ LeaseOrder OrderFor(const Job& job);
 struct JobOutcome {
   enum class Kind { kSucceeded, kFailed, kCancelled, kPaused };
   Kind kind = Kind::kSucceeded;
-  std::optional<JobProgress> progress;  // the last one
-  std::optional<double> final_psnr;     // dB; with kSucceeded, where there are test views
-  JobError error;                       // with kFailed
+  std::optional<JobProgress> progress;         // the last one
+  std::optional<double> final_psnr;            // dB; with kSucceeded, where there are test views
+  JobError error;                              // with kFailed
+  std::vector<TestViewScore> test_views = {};  // with kSucceeded; at most kMaxTestViewScores
 };
 
 struct CommittedCheckpoint {

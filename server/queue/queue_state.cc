@@ -271,7 +271,7 @@ StoreWrite QueueState::WriteOf(JobEntry& entry, const JobChange& change) {
   StoreWrite write;
   write.jobs.push_back({change.job, change.old_epoch()});
   for (const JobEvent& event : change.events()) write.events.emplace_back(change.job.key, event);
-  const bool ends = IsFinal(change.job.state) && !entry.curve.points().empty();
+  const bool ends = IsFinal(change.job.state) && !entry.curve.empty();
   if (entry.curve.TakeChanged() || ends) write.curves.emplace_back(change.job.key, entry.curve);
   const size_t max_events = options.max_events_per_job;
   if (entry.log.size() + change.events().size() > max_events) {

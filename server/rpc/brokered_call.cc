@@ -48,6 +48,7 @@ void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
   }
   absl::StatusOr<BrokerRequest> request = prepare();
   if (!request.ok()) return FinishOnce(request.status());
+  if (request->is_known) return FinishOnce(BrokerReply());
   if (timeout <= absl::ZeroDuration()) {
     return FinishOnce(
         absl::DeadlineExceededError("the deadline passed before the request reached a worker"));

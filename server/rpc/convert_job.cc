@@ -192,6 +192,11 @@ v1::ListTrainingMetricsResponse ToProto(const JobCurve& curve) {
     *preview->mutable_image() = ToProto(record.image);
     if (record.psnr.has_value()) preview->set_psnr(*record.psnr);
   }
+  for (const TestViewScore& view : curve.test_views) {
+    v1::TestViewScore* score = proto.add_test_views();
+    score->set_file(view.file);
+    score->set_psnr(view.psnr);
+  }
   return proto;
 }
 

@@ -31,6 +31,7 @@ struct BrokerRequest {
   std::optional<std::string> worker;  // unset: any worker
   size_t max_reply_bytes = size_t{3} << 20;
   absl::Duration timeout = absl::Minutes(10);
+  bool is_known = false;  // the server has the answer: no worker is asked, the reply is empty
 };
 
 struct BrokerReply {

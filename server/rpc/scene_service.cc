@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,21 @@ absl::Status RequireOwned(const BlobOwners& owners, const SceneSpec& spec) {
     if (!owners.Owns(spec.project, file.blob.sha256)) missing.push_back(BlobName(file.blob));
   }
   return missing.empty() ? absl::OkStatus() : BlobsMissingError(missing);
+}
+
+constexpr size_t kMaxDescriptionBytes = size_t{64} << 20;
+
+// The scene. Errors: InvalidArgument that lists every wrong field.
+absl::StatusOr<ResourceKey> CheckRequest(const v1::DescribeSceneRequest& request) {
+  RequestCheck check;
+  const ResourceKey key = TakeOr(ParseSceneName("name", request.name()), check);
+  check.Require(
+      !request.has_test_every() || (request.test_every() != 1 && request.test_every() <= INT32_MAX),
+      "test_every", "must be 0, or 2 or more");
+  check.Add(EffectivePageSize(request.page_size()).status());
+  check.Add(ParsePageToken("views", "", request.page_token()).status());
+  NERF_RETURN_IF_ERROR(check.Result());
+  return key;
 }
 
 }  // namespace
@@ -98,6 +115,47 @@ grpc::ServerUnaryReactor* SceneService::ValidateScene(grpc::CallbackServerContex
           return absl::InternalError(fmt::format("worker {} sent no answer", reply->worker));
         }
         return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* SceneService::DescribeScene(grpc::CallbackServerContext* context,
+                                                      const v1::DescribeSceneRequest* request,
+                                                      v1::DescribeSceneResponse* response) {
+  struct Call {
+    SceneDescriptions::Key key;
+    SceneDescriptions::Description known;
+  };
+  const auto call = std::make_shared<Call>();
+  return BrokeredCall::Begin(
+      services_, "nerf.v1.SceneService/DescribeScene", context, *request,
+      [=, this]() -> absl::StatusOr<BrokerRequest> {
+        NERF_ASSIGN_OR_RETURN(const ResourceKey key, CheckRequest(*request));
+        NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Get(key));
+        call->key.scene = scene.create_sequence;
+        if (request->has_test_every()) call->key.test_every = request->test_every();
+        call->known = descriptions_.Find(call->key);
+        BrokerRequest task;
+        task.is_known = call->known != nullptr;
+        task.max_reply_bytes = kMaxDescriptionBytes;
+        v1::DescribeTask& describe = *task.message.mutable_describe();
+        AddManifest(scene, describe.mutable_files());
+        if (request->has_test_every()) describe.set_test_every(request->test_every());
+        return task;
+      },
+      [=, this](absl::StatusOr<BrokerReply> reply) -> absl::Status {
+        NERF_RETURN_IF_ERROR(reply.status());
+        if (call->known == nullptr) {
+          auto description = std::make_shared<v1::DescribeSceneResponse>();
+          if (!description->ParseFromString(reply->bytes)) {
+            return absl::InternalError(fmt::format("worker {} sent no answer", reply->worker));
+          }
+          call->known = description;
+          descriptions_.Add(call->key, call->known, reply->bytes.size());
+        }
+        response->set_training_views(call->known->training_views());
+        response->set_test_views(call->known->test_views());
+        return AddPage("views", call->known->views(), *request, response,
+                       [response](const v1::SceneView& view) { *response->add_views() = view; });
       });
 }
 

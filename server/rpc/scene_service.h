@@ -1,6 +1,7 @@
 #pragma once
 
 #include "nerf/v1/scene_service.grpc.pb.h"
+#include "server/rpc/scene_descriptions.h"
 #include "server/rpc/service_context.h"
 
 namespace nerf {
@@ -26,8 +27,13 @@ class SceneService final : public v1::SceneService::CallbackService {
                                           const v1::ValidateSceneRequest* request,
                                           v1::ValidateSceneResponse* response) override;
 
+  grpc::ServerUnaryReactor* DescribeScene(grpc::CallbackServerContext* context,
+                                          const v1::DescribeSceneRequest* request,
+                                          v1::DescribeSceneResponse* response) override;
+
  private:
   const ServiceContext& services_;
+  SceneDescriptions descriptions_;
 };
 
 }  // namespace nerf

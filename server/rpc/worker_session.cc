@@ -253,6 +253,11 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
   if (report.has_final_psnr() && std::isfinite(report.final_psnr())) {
     end.outcome.final_psnr = report.final_psnr();
   }
+  for (const v1::TestViewScore& view : report.test_views()) {
+    if (end.outcome.test_views.size() == kMaxTestViewScores) break;
+    if (view.file().size() > kMaxScenePathLength || !std::isfinite(view.psnr())) continue;
+    end.outcome.test_views.push_back({view.file(), view.psnr()});
+  }
   switch (report.phase()) {
     case v1::JobReport::SUCCEEDED:
       end.outcome.kind = JobOutcome::Kind::kSucceeded;

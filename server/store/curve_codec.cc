@@ -5,14 +5,18 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/error_reason.h"
+#include "common/packed_strings.h"
 
 namespace nerf {
 namespace {
 
+// In place of a first step, which it is not as a double.
+constexpr std::string_view kScoresMagic = "nerfcrv2";
 constexpr size_t kNumbers = 7;
 constexpr size_t kPointBytes = kNumbers * sizeof(double);
 
@@ -29,11 +33,43 @@ double GetDouble(std::string_view bytes) {
   return std::bit_cast<double>(bits);
 }
 
+void PutScores(const std::vector<TestViewScore>& scores, std::string* bytes) {
+  std::vector<std::string> texts;
+  for (const TestViewScore& score : scores) {
+    texts.push_back(score.file);
+    PutDouble(score.psnr, &texts.emplace_back());
+  }
+  const std::string packed = PackStrings(texts);
+  *bytes += kScoresMagic;
+  PutDouble(static_cast<double>(packed.size()), bytes);
+  *bytes += packed;
+}
+
+// Takes what PutScores has written from the front of *bytes; nullopt for other bytes.
+std::optional<std::vector<TestViewScore>> TakeScores(std::string_view* bytes) {
+  std::vector<TestViewScore> scores;
+  if (!bytes->starts_with(kScoresMagic)) return scores;
+  bytes->remove_prefix(kScoresMagic.size());
+  if (bytes->size() < sizeof(double)) return std::nullopt;
+  const double size = GetDouble(*bytes);
+  bytes->remove_prefix(sizeof(double));
+  if (!(size >= 0 && size <= static_cast<double>(bytes->size()))) return std::nullopt;
+  const auto texts = UnpackStrings(bytes->substr(0, static_cast<size_t>(size)));
+  if (!texts.has_value() || texts->size() % 2 != 0) return std::nullopt;
+  for (size_t i = 0; i < texts->size(); i += 2) {
+    if ((*texts)[i + 1].size() != sizeof(double)) return std::nullopt;
+    scores.push_back({(*texts)[i], GetDouble((*texts)[i + 1])});
+  }
+  bytes->remove_prefix(static_cast<size_t>(size));
+  return scores;
+}
+
 }  // namespace
 
 std::string EncodeCurve(const TrainingCurve& curve) {
   std::string bytes;
   bytes.reserve(curve.points().size() * kPointBytes);
+  if (!curve.test_views().empty()) PutScores(curve.test_views(), &bytes);
   for (const CurvePoint& point : curve.points()) {
     for (const double number :
          {static_cast<double>(point.step), point.seconds, point.loss, point.psnr_train,
@@ -50,7 +86,8 @@ absl::StatusOr<TrainingCurve> DecodeCurve(std::string_view bytes) {
     return WithReason(absl::DataLossError("the stored curves of a job are damaged"),
                       reason::kStoreCorrupt);
   };
-  if (bytes.size() % kPointBytes != 0) return corrupt();
+  std::optional<std::vector<TestViewScore>> scores = TakeScores(&bytes);
+  if (!scores.has_value() || bytes.size() % kPointBytes != 0) return corrupt();
   std::vector<CurvePoint> points;
   for (; !bytes.empty(); bytes.remove_prefix(kPointBytes)) {
     std::array<double, kNumbers> n;
@@ -60,7 +97,7 @@ absl::StatusOr<TrainingCurve> DecodeCurve(std::string_view bytes) {
     points.push_back({static_cast<uint32_t>(n[0]), n[1], n[2], n[3], n[4], n[5],
                       std::isnan(n[6]) ? std::nullopt : std::optional(n[6])});
   }
-  return TrainingCurve(std::move(points));
+  return TrainingCurve(std::move(points), *std::move(scores));
 }
 
 }  // namespace nerf

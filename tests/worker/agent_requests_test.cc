@@ -4,9 +4,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string>
 
 #include "common/error_reason.h"
 #include "common/rpc/rpc_status.h"
+#include "engine/protocol/scene_views.h"
 #include "nerf/v1/scene_service.pb.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
@@ -316,6 +319,76 @@ TEST_F(AgentTest, RequestsEndWithTheirStream) {
   server_.SetAway(false);
   Pass(absl::Seconds(6));
   EXPECT_THAT(Replies(server_), IsEmpty());
+}
+
+class DescribeTest : public AgentTest {
+ protected:
+  // The engine's answer with this file of views; the reply to the server.
+  v1::WorkerReply ReplyTo(const std::function<std::string(const std::string& folder)>& views,
+                          bool ok = true) {
+    Start();
+    v1::SynchronizeResponse message;
+    message.mutable_request()->set_request_id("q3");
+    v1::DescribeTask& task = *message.mutable_request()->mutable_describe();
+    task.set_test_every(4);
+    for (const char* path : {"transforms.json", "a.png"}) {
+      v1::SceneManifestEntry* file = task.add_files();
+      file->set_path(path);
+      *file->mutable_blob() = server_.AddBlob(path);
+    }
+    Send(message);
+    const Json check = engines_.Got("check");
+    EXPECT_EQ(check["test_every"], 4);
+    Say({{"type", "checked"},
+         {"id", check["id"]},
+         {"ok", ok},
+         {"problems", ok ? Json::array() : Json::array({{{"file", "a.png"}, {"message", "bad"}}})},
+         {"views", views(check["out"])}});
+    EXPECT_THAT(Replies(server_), SizeIs(1));
+    return Replies(server_).empty() ? v1::WorkerReply() : Replies(server_)[0];
+  }
+  static std::string Write(const std::string& path, const std::string& file) {
+    protocol::SceneView view;
+    view.file = file;
+    view.is_test = true;
+    view.width = 40;
+    view.height = 30;
+    view.fl_x = view.fl_y = 35;
+    view.matrix.assign(12, 0.5);
+    std::ofstream(path) << protocol::ToText({view});
+    return path;
+  }
+};
+
+TEST_F(DescribeTest, ViewsComeWithTheirCamerasAndBlobs) {
+  const v1::WorkerReply reply =
+      ReplyTo([](const std::string& folder) { return Write(folder + "/views.json", "a.png"); });
+  v1::DescribeSceneResponse response;
+  ASSERT_TRUE(response.ParseFromString(reply.chunk())) << reply.error().message();
+  ASSERT_EQ(response.views_size(), 1);
+  EXPECT_EQ(response.views(0).file(), "a.png");
+  EXPECT_EQ(response.views(0).split(), v1::SceneView::TEST);
+  EXPECT_EQ(response.views(0).camera().transform_matrix_size(), 16);
+  EXPECT_EQ(response.views(0).camera().fl_x(), 35);
+  EXPECT_EQ(response.views(0).blob().size_bytes(), 5);
+  EXPECT_EQ(response.test_views(), 1u);
+  EXPECT_EQ(response.training_views(), 0u);
+}
+
+TEST_F(DescribeTest, SceneWithProblemsIsRefusedWithTheFirst) {
+  const v1::WorkerReply reply = ReplyTo([](const std::string&) { return ""; }, /*ok=*/false);
+  EXPECT_EQ(reply.error().code(), 9);
+  EXPECT_EQ(reply.error().message(), "a.png: bad");
+}
+
+TEST_F(DescribeTest, FileElsewhereIsAnInternalError) {
+  EXPECT_EQ(ReplyTo([](const std::string&) { return "/etc/passwd"; }).error().code(), 13);
+}
+
+TEST_F(DescribeTest, PictureThatTheSceneDoesNotHaveIsAnInternalError) {
+  const v1::WorkerReply reply =
+      ReplyTo([](const std::string& folder) { return Write(folder + "/views.json", "../b.png"); });
+  EXPECT_EQ(reply.error().code(), 13);
 }
 
 }  // namespace

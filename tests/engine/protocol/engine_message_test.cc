@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include "engine/protocol/line_splitter.h"
 #include "tests/testing/status_matchers.h"
 
@@ -66,6 +67,13 @@ TEST(EngineMessageTest, MessagesOfAJobSurviveARoundTrip) {
   Done done{"j", {}};
   done.summary.psnr = 30;
   EXPECT_EQ(RoundTrip(done).summary.psnr, 30);
+  EXPECT_TRUE(RoundTrip(done).test_views.empty());
+  done.test_views = {{"test/r_0.png", 31.25}, {"same.png", INFINITY}, {"b.png", 20}};
+  const std::vector<TestViewScore> scores = RoundTrip(done).test_views;
+  ASSERT_EQ(scores.size(), 2u);
+  EXPECT_EQ(scores[0].file, "test/r_0.png");
+  EXPECT_EQ(scores[0].psnr, 31.25);
+  EXPECT_EQ(scores[1].file, "b.png");
   const Failed failed = RoundTrip(
       Failed{"j", {StatusCode::kAborted, "GRID_EMPTY", "m"}, {{"f", "k", "p"}, {"", "", "q"}}});
   EXPECT_EQ(failed.error.code, StatusCode::kAborted);
@@ -95,6 +103,8 @@ TEST(EngineMessageTest, AnswersToRequestsSurviveARoundTrip) {
   ASSERT_EQ(checked.problems.size(), 1u);
   EXPECT_EQ(checked.problems[0].message, "m");
   EXPECT_EQ(checked.warnings, std::vector<std::string>{"w"});
+  EXPECT_EQ(checked.views, "");
+  EXPECT_EQ(RoundTrip(Checked{"c", true, "", {}, {}, "/o/views.json"}).views, "/o/views.json");
   const Refused refused = RoundTrip(Refused{"r", "j", {StatusCode::kNotFound, "X", "m"}});
   EXPECT_EQ(refused.id, "r");
   EXPECT_EQ(refused.job, "j");
@@ -114,6 +124,11 @@ TEST(EngineMessageTest, LongListsAndNamesStillFitALine) {
   const Refused refused = RoundTrip(Refused{huge, huge, error});
   EXPECT_EQ(refused.id, "");
   EXPECT_EQ(refused.job, "");
+  Done done{"j", {}};
+  done.test_views.assign(100'000, {text, 30});
+  EXPECT_LE(ToLine(done).size(), kMaxLineBytes);
+  done.test_views.assign(100'000, {"a", 30});
+  EXPECT_EQ(RoundTrip(done).test_views.size(), kMaxTestViewScores);
   const Checked read = RoundTrip(checked);
   ASSERT_LT(read.problems.size(), problems.size());
   EXPECT_NE(read.problems.back().message.find("more problems"), std::string::npos);

@@ -69,6 +69,10 @@ TEST(WorkerRequestTest, StopCheckAndCancelSurviveARoundTrip) {
   EXPECT_FALSE(RoundTrip(Stop{"j", false}).checkpoint);
   EXPECT_EQ(RoundTrip(Stop{"j", false}).job, "j");
   EXPECT_EQ(RoundTrip(Check{"c", "/d"}).dataset, "/d");
+  EXPECT_EQ(RoundTrip(Check{"c", "/d"}).out, "");
+  EXPECT_FALSE(RoundTrip(Check{"c", "/d"}).test_every.has_value());
+  EXPECT_EQ(RoundTrip(Check{"c", "/d", "/o", 0}).out, "/o");
+  EXPECT_EQ(RoundTrip(Check{"c", "/d", "/o", 0}).test_every, 0u);
   EXPECT_EQ(RoundTrip(Cancel{"c"}).id, "c");
 }
 

@@ -4,7 +4,10 @@
 #include <string>
 
 #include "common/file_io.h"
+#include "engine/protocol/scene_views.h"
+#include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
+#include "engine/scene/scene_reader.h"
 #include "fmt/format.h"
 #include "tests/engine/tool/serve_loop_fixture.h"
 #include "tests/testing/status_matchers.h"
@@ -385,6 +388,30 @@ TEST_F(ServeRequestTest, RendersTheCameraOfACameraFile) {
   render["camera"]["frames"].push_back(render["camera"]["frames"][0]);
   Send(render);
   EXPECT_EQ(ReceiveAnswer()["code"], "INVALID_ARGUMENT") << "two frames are two views";
+}
+
+TEST_F(ServeRequestTest, CheckWithAFolderListsTheViewsThere) {
+  Send({{"type", "check"}, {"id", "c"}, {"dataset", dataset_}, {"out", dir_ / "described"}});
+  const Json checked = ReceiveAnswer();
+  ASSERT_EQ(checked["type"], "checked") << checked;
+  ASSERT_EQ(checked["ok"], true) << checked;
+  const auto text = ReadFile(checked["views"], 1 << 20);
+  ASSERT_THAT(text, IsOk());
+  const auto views = protocol::ParseSceneViews(*text);
+  ASSERT_THAT(views, IsOk());
+  const absl::StatusOr<Scene> scene = LoadScene(dataset_);
+  ASSERT_THAT(scene, IsOk());
+  ASSERT_EQ(views->size(), scene->train.size() + scene->test.size());
+  for (size_t i = 0; i < views->size(); ++i) {
+    const bool is_test = i < scene->test.size();
+    const View& view = is_test ? scene->test[i] : scene->train[i - scene->test.size()];
+    EXPECT_EQ((*views)[i].is_test, is_test);
+    EXPECT_EQ((*views)[i].file, view.file);
+    EXPECT_EQ((*views)[i].width, static_cast<uint32_t>(view.image.width));
+    const Camera own = ToOwnFrame(view.camera, scene->geometry.frame);
+    EXPECT_NEAR((*views)[i].matrix[3], own.camera_to_world.m[0][3], 1e-5);
+    EXPECT_NEAR((*views)[i].matrix[10], own.camera_to_world.m[2][2], 1e-5);
+  }
 }
 
 TEST_F(ServeRequestTest, CheckReportsProblems) {

@@ -122,6 +122,26 @@ TEST_F(StoredCurveTest, CurveOfAJobThatEndedIsReadFromTheStoreAndGoesWithTheJob)
   EXPECT_FALSE(harness_.state->ReachableBlobs().contains(QueueHarness::Blob("10").sha256));
 }
 
+TEST_F(StoredCurveTest, ScoresOfTestViewsAreKeptWithASuccessAlsoWithoutPoints) {
+  const std::vector<TestViewScore> scores = {{"test/r_0.png", 31.25},
+                                             {std::string("a:b\0", 4), -1}};
+  for (const char* name : {"one", "two"}) {
+    const LeaseRef lease = harness_.Running(name);
+    if (lease.job.id == "one") {
+      ASSERT_THAT(harness_.leases->ReportProgress(lease, Progress(10, 0.5)), IsOk());
+    }
+    EXPECT_TRUE(harness_.queue->GetCurve(lease.job)->test_views.empty());
+    JobOutcome outcome;
+    outcome.test_views = scores;
+    ASSERT_THAT(harness_.leases->Finish(lease, outcome), IsOk());
+    harness_.Restart();
+    const auto curve = harness_.queue->GetCurve(lease.job);
+    ASSERT_THAT(curve, IsOk());
+    EXPECT_EQ(curve->test_views, scores);
+    EXPECT_EQ(curve->points.size(), lease.job.id == "one" ? 1u : 0u);
+  }
+}
+
 TEST_F(StoredCurveTest, RecentProgressOfAnotherLeaseIsRefused) {
   LeaseRef lease = harness_.Running("one");
   lease.epoch += 1;

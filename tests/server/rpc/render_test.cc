@@ -6,6 +6,9 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "common/error_reason.h"
 #include "common/sha256.h"
@@ -245,6 +248,84 @@ TEST_F(RenderTest, ValidateSceneAsksAWorkerAndReturnsEveryProblem) {
   ASSERT_THAT(status, IsOk());
   EXPECT_EQ(response.problems_size(), 2);
   EXPECT_FALSE(response.ok());
+}
+
+// Views of a scene: a worker says them once, the server pages through them.
+class DescribeTest : public RenderTest {
+ protected:
+  using Answer = std::pair<absl::Status, v1::DescribeSceneResponse>;
+  static v1::DescribeSceneRequest Request() {
+    v1::DescribeSceneRequest request;
+    request.set_name("projects/default/scenes/lego");
+    return request;
+  }
+  std::future<Answer> Ask(const v1::DescribeSceneRequest& request) {
+    return std::async(std::launch::async, [this, request] {
+      v1::DescribeSceneResponse response;
+      const absl::Status status = RpcTestServer::Call(
+          *server_.scene_stub, &v1::SceneService::Stub::DescribeScene, request, &response);
+      return Answer(status, response);
+    });
+  }
+  // The worker's answer to the next request.
+  v1::DescribeTask Describe(int n_views) {
+    const auto task = worker_->WaitForRequest();
+    if (!task.has_value()) {
+      ADD_FAILURE() << "no request came";
+      return {};
+    }
+    v1::DescribeSceneResponse found;
+    found.set_test_views(1);
+    found.set_training_views(static_cast<uint32_t>(n_views) - 1);
+    for (int i = 0; i < n_views; ++i) found.add_views()->set_file(std::to_string(i));
+    Reply(task->request_id(), found.SerializeAsString(), true);
+    return task->describe();
+  }
+};
+
+TEST_F(DescribeTest, AWorkerIsAskedOnceAndPagesFollowEachOther) {
+  v1::DescribeSceneRequest request = Request();
+  request.set_page_size(2);
+  auto first = Ask(request);
+  EXPECT_EQ(Describe(5).files_size(), 1);
+  std::vector<std::string> files;
+  auto [status, page] = first.get();
+  while (true) {
+    ASSERT_THAT(status, IsOk());
+    EXPECT_EQ(page.test_views(), 1u);
+    EXPECT_EQ(page.training_views(), 4u);
+    for (const v1::SceneView& view : page.views()) files.push_back(view.file());
+    if (page.next_page_token().empty()) break;
+    request.set_page_token(page.next_page_token());
+    std::tie(status, page) = Ask(request).get();
+  }
+  EXPECT_THAT(files, testing::ElementsAre("0", "1", "2", "3", "4"));
+}
+
+TEST_F(DescribeTest, AnotherSplitIsAskedForAnew) {
+  for (const uint32_t every : {0u, 4u}) {
+    v1::DescribeSceneRequest request = Request();
+    request.set_test_every(every);
+    auto outcome = Ask(request);
+    EXPECT_EQ(Describe(3).test_every(), every);
+    EXPECT_EQ(outcome.get().second.views_size(), 3);
+    EXPECT_EQ(Ask(request).get().second.views_size(), 3) << "kept";
+  }
+}
+
+TEST_F(DescribeTest, WrongRequestsReachNoWorker) {
+  v1::DescribeSceneRequest request = Request();
+  request.set_test_every(1);
+  EXPECT_THAT(Ask(request).get().first,
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  request = Request();
+  request.set_page_token("x");
+  EXPECT_THAT(Ask(request).get().first,
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  request = Request();
+  request.set_name("projects/default/scenes/none");
+  EXPECT_THAT(Ask(request).get().first,
+              FailsWith(StatusCode::kNotFound, reason::kResourceNotFound));
 }
 
 TEST_F(RenderTest, FinishedJobIsRenderedFromItsNewestCheckpoint) {
