@@ -1,5 +1,6 @@
 // nerfd: queues and serves radiance fields. See docs/design.md.
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -129,6 +130,33 @@ struct Server {
   std::unique_ptr<Clockwork> clockwork;
 };
 
+// Each connection takes a descriptor, and the soft limit is 1024 on most systems.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Connections to gRPC may use descriptors below this number: the rest is for files, and for the
+// web and metrics servers.
+int MaxConnectionDescriptor(int max_connections) {
+  constexpr rlim_t kForOthers = 400;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return max_connections;
+  const rlim_t most =
+      limit.rlim_cur > 2 * kForOthers ? limit.rlim_cur - kForOthers : limit.rlim_cur / 2;
+  return static_cast<int>(std::min(most, static_cast<rlim_t>(max_connections)));
+}
+
+// glibc keeps freed memory in an arena for each thread, and returns large blocks only while it has
+// not learned to keep them. Few arenas and a fixed threshold let messages go back to the system.
+void LimitHeap() {
+  mallopt(M_ARENA_MAX, 4);
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
+}
+
 absl::Status WithDataLossHint(const absl::Status& status, bool accept_data_loss) {
   if (!absl::IsDataLoss(status)) return status;
   const char* hint = accept_data_loss
@@ -253,6 +281,7 @@ absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
 absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server) {
   RpcServerOptions options;
   options.listen = flags.listen;
+  options.max_descriptor = MaxConnectionDescriptor(flags.max_connections);
   if (UsesTls(flags.tls)) {
     NERF_ASSIGN_OR_RETURN(options.credentials, ServerTls(flags.tls));
     // A certificate names a host of the network. Programs of this machine come by the socket.
@@ -447,6 +476,11 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.add_option("--jwt-audience", flags->jwt_audience, "The audience that they have to name")
       ->envname("NERFD_JWT_AUDIENCE")
       ->capture_default_str();
+  app.add_option("--max-connections", flags->max_connections,
+                 "Most connections to gRPC; fewer where the limit of descriptors is lower")
+      ->envname("NERFD_MAX_CONNECTIONS")
+      ->check(CLI::Range(16, 1'000'000))
+      ->capture_default_str();
   app.add_flag("--no-local-worker", flags->no_local_worker, "Start no nerf-worker on this machine")
       ->envname("NERFD_NO_LOCAL_WORKER");
   AddDuration(app, "--lease-ttl", "NERFD_LEASE_TTL",
@@ -469,15 +503,8 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
       ->capture_default_str();
 }
 
-// Each connection takes a descriptor, and the soft limit is 1024 on most systems.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int Main(int argc, char** argv) {
+  LimitHeap();
   RaiseDescriptorLimit();
   EndSignals signals;
   ServerFlags flags;

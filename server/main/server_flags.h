@@ -23,6 +23,7 @@ struct ServerFlags {
   std::string jwks;                           // empty: no JWTs
   std::string jwt_issuer;                     // empty: any
   std::string jwt_audience = "nerfd";
+  int max_connections = 4096;
   bool no_local_worker = false;
   absl::Duration lease_ttl = absl::Seconds(30);
   absl::Duration checkpoint_interval = absl::Seconds(30);

@@ -77,6 +77,8 @@ struct ServerMetrics::Families {
                                  "Writes of workers refused because their lease was stale.")),
         workers(NewGauge(r, "nerfd_workers", "Workers that this server knows, by state.")),
         watchers(NewGauge(r, "nerfd_watchers", "Open watch streams.")),
+        watchers_evicted(NewCounter(r, "nerfd_watchers_evicted_total",
+                                    "Watches ended because their readers stood still.")),
         store_read_only(NewGauge(r, "nerfd_store_read_only",
                                  "1 while the store refuses writes: the disk is full or failed.")),
         commit_seconds(NewHistogram(r, "nerfd_store_commit_duration_seconds",
@@ -129,6 +131,7 @@ struct ServerMetrics::Families {
     fenced_writes.Add({{"rpc", "Synchronize"}});
     fenced_writes.Add({{"rpc", "CommitCheckpoint"}});
     watchers.Add({{"kind", "training_job"}});
+    watchers_evicted.Add({});
     store_read_only.Add({});
     commit = &commit_seconds.Add({}, kCommitSeconds);
     commit_errors = &store_errors.Add({{"op", "commit"}});
@@ -158,6 +161,7 @@ struct ServerMetrics::Families {
   Family<Counter>& fenced_writes;
   Family<Gauge>& workers;
   Family<Gauge>& watchers;
+  Family<Counter>& watchers_evicted;
   Family<Gauge>& store_read_only;
   Family<Histogram>& commit_seconds;
   Family<Counter>& store_errors;
@@ -275,6 +279,8 @@ void ServerMetrics::SetWorkers(const std::map<std::string, size_t>& by_state) {
 void ServerMetrics::SetStoreReadOnly(bool read_only) {
   families_->store_read_only.Add({}).Set(read_only ? 1 : 0);
 }
+
+void ServerMetrics::WatcherEvicted() { families_->watchers_evicted.Add({}).Increment(); }
 
 void ServerMetrics::SetWatchers(size_t n_watchers) {
   families_->watchers.Add({{"kind", "training_job"}}).Set(static_cast<double>(n_watchers));

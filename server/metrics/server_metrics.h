@@ -52,6 +52,8 @@ class ServerMetrics {
   void SetLeases(size_t n_leases);
   void SetWorkers(const std::map<std::string, size_t>& by_state);
   void SetWatchers(size_t n_watchers);
+  // A watch was ended because its reader stood still.
+  void WatcherEvicted();
   void SetStoreReadOnly(bool read_only);
   void SetBlobStore(uint64_t byte_size, uint64_t free_bytes);
 

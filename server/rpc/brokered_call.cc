@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/rpc/status_conversion.h"
+#include "server/rpc/lane_limit.h"
 #include "server/rpc/render_reply.h"
 
 namespace nerf {
@@ -34,18 +35,21 @@ grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
     call->Finish(ToGrpcStatus(principal.status()));
     return call.get();
   }
-  services.executor.Post(Lane::kQuick, [call, prepare = std::move(prepare),
-                                        timeout = TimeoutOf(*context, services.times)] {
-    call->Run(prepare, timeout);
-  });
+  const bool posted = services.executor.TryPost(
+      Lane::kQuick, 1 + request.ByteSizeLong(),
+      [call, prepare = std::move(prepare), timeout = TimeoutOf(*context, services.times),
+       caller = principal->name] { call->Run(prepare, timeout, caller); });
+  if (!posted) call->FinishOnce(TooManyCalls());
   return call.get();
 }
 
-void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
+void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout, const std::string& caller) {
+  bool cancelled = false;
   {
     MutexLock lock(mu_);
-    if (cancelled_) timeout = absl::ZeroDuration();  // the caller has left
+    cancelled = cancelled_;
   }
+  if (cancelled) return FinishOnce(absl::CancelledError("the caller is gone"));
   absl::StatusOr<BrokerRequest> request = prepare();
   if (!request.ok()) return FinishOnce(request.status());
   if (request->is_known) return FinishOnce(BrokerReply());
@@ -54,6 +58,7 @@ void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
         absl::DeadlineExceededError("the deadline passed before the request reached a worker"));
   }
   request->timeout = timeout;
+  request->caller = caller;
   {
     MutexLock lock(mu_);
     in_blobs_ = request->message.render().view().in_blobs();
@@ -63,7 +68,6 @@ void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout) {
         call->FinishOnce(std::move(reply));
       });
   if (!number.ok()) return FinishOnce(number.status());
-  bool cancelled = false;
   {
     MutexLock lock(mu_);
     number_ = *number;

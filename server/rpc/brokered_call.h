@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -43,7 +44,7 @@ class BrokeredCall final : public grpc::ServerUnaryReactor,
  private:
   BrokeredCall(const ServiceContext& services, Complete complete)
       : services_(services), complete_(std::move(complete)) {}
-  void Run(const Prepare& prepare, absl::Duration timeout);
+  void Run(const Prepare& prepare, absl::Duration timeout, const std::string& caller);
   void FinishOnce(absl::StatusOr<BrokerReply> reply);
 
   const ServiceContext& services_;

@@ -35,24 +35,37 @@ struct Executor::Queue {
 
   void Work() {
     while (true) {
-      std::function<void()> task;
+      Task task;
       {
         MutexLock lock(mu);
         while (tasks.empty() && !stopping) arrived.Wait(mu);
         if (tasks.empty()) return;
         task = std::move(tasks.front());
         tasks.pop_front();
+        n_bytes -= task.byte_size;
       }
-      task();
+      task.run();
     }
   }
 
-  void Post(std::function<void()> task) {
+  void Post(std::function<void()> run) {
     {
       MutexLock lock(mu);
-      tasks.push_back(std::move(task));
+      tasks.push_back({std::move(run), 0});
     }
     arrived.NotifyOne();
+  }
+
+  bool TryPost(size_t byte_size, std::function<void()> run) {
+    {
+      MutexLock lock(mu);
+      const bool is_full = tasks.size() >= kMaxWaiting || n_bytes + byte_size > kMaxWaitingBytes;
+      if (is_full && byte_size > 0 && !tasks.empty()) return false;
+      tasks.push_back({std::move(run), byte_size});
+      n_bytes += byte_size;
+    }
+    arrived.NotifyOne();
+    return true;
   }
 
   void Stop() {
@@ -63,9 +76,14 @@ struct Executor::Queue {
     arrived.NotifyAll();
   }
 
+  struct Task {
+    std::function<void()> run;
+    size_t byte_size = 0;  // of its request
+  };
   Mutex mu;
   CondVar arrived;
-  std::deque<std::function<void()>> tasks ABSL_GUARDED_BY(mu);
+  std::deque<Task> tasks ABSL_GUARDED_BY(mu);
+  size_t n_bytes ABSL_GUARDED_BY(mu) = 0;  // of the tasks that wait
   bool stopping ABSL_GUARDED_BY(mu) = false;
   std::vector<std::thread> threads;
 };
@@ -127,6 +145,10 @@ Executor::~Executor() {
 Executor::Queue& Executor::QueueOf(Lane lane) { return state_->queues[static_cast<size_t>(lane)]; }
 
 void Executor::Post(Lane lane, std::function<void()> task) { QueueOf(lane).Post(std::move(task)); }
+
+bool Executor::TryPost(Lane lane, size_t byte_size, std::function<void()> task) {
+  return QueueOf(lane).TryPost(byte_size, std::move(task));
+}
 
 Executor::Timer Executor::PostAfter(absl::Duration delay, std::function<void()> task) {
   delay = std::clamp(delay, absl::ZeroDuration(), absl::Hours(24 * 365));

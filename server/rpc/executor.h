@@ -39,6 +39,13 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   void Post(Lane lane, std::function<void()> task);
+  // Posts the task of a client's call, whose request has this size. Returns false, and does
+  // nothing, if kMaxWaiting tasks of the lane wait, or ones of kMaxWaitingBytes together. A size of
+  // 0 is always taken.
+  [[nodiscard]] bool TryPost(Lane lane, size_t byte_size, std::function<void()> task);
+
+  static constexpr size_t kMaxWaiting = 4096;
+  static constexpr size_t kMaxWaitingBytes = size_t{64} << 20;
 
   // Identifies a delayed task: its due time and a serial number.
   using Timer = std::pair<std::chrono::steady_clock::time_point, uint64_t>;

@@ -1,5 +1,7 @@
 #include "server/rpc/job_watch.h"
 
+#include <grpc/grpc.h>
+
 #include <optional>
 #include <utility>
 
@@ -11,6 +13,9 @@
 
 namespace nerf {
 namespace {
+
+constexpr char kStalled[] =
+    "the watch was read too slowly; resume it with the token of the last event";
 
 template <typename Watch>
 struct Traits;
@@ -43,7 +48,7 @@ template <typename Watch>
 JobWatch<Watch>* JobWatch<Watch>::Begin(const ServiceContext& services,
                                         grpc::CallbackServerContext* context,
                                         const typename Watch::Request& request) {
-  std::shared_ptr<JobWatch> watch(new JobWatch(services));
+  std::shared_ptr<JobWatch> watch(new JobWatch(services, context));
   {
     MutexLock lock(watch->mu_);
     watch->self_ = watch;
@@ -83,9 +88,9 @@ void JobWatch<Watch>::Open(const typename Watch::Request& request) {
 
 template <typename Watch>
 void JobWatch<Watch>::ArmBookmark() {
-  services_.executor.PostAfter(services_.times.bookmark_interval, [weak = this->weak_from_this()] {
+  auto on_due = [weak = this->weak_from_this()] {
     const auto watch = weak.lock();
-    if (watch == nullptr) return;
+    if (watch == nullptr || watch->EndIfStalled()) return;
     const absl::Status allowed = watch->services_.authorizer.CheckAgain(watch->token_);
     if (!allowed.ok()) return watch->End(allowed);
     {
@@ -95,7 +100,38 @@ void JobWatch<Watch>::ArmBookmark() {
     }
     watch->Pump();
     watch->ArmBookmark();
-  });
+  };
+  const Executor::Timer timer =
+      services_.executor.PostAfter(services_.times.bookmark_interval, std::move(on_due));
+  MutexLock lock(mu_);
+  timer_ = timer;
+  if (ended_) services_.executor.Drop(timer);
+}
+
+template <typename Watch>
+bool JobWatch<Watch>::EndIfStalled() {
+  {
+    MutexLock lock(mu_);
+    if (ended_) return true;
+    const uint64_t outstanding = writing_ ? n_writes_ : 0;
+    const bool stalled = outstanding != 0 && outstanding == late_write_;
+    late_write_ = outstanding;
+    if (!stalled) return false;
+    ended_ = true;
+    end_status_ = absl::UnavailableError(kStalled);
+    evicting_ = true;
+  }
+  // A status would wait behind the message that is not taken, so the call is cancelled with it.
+  grpc_call_cancel_with_status(context_.c_call(), GRPC_STATUS_UNAVAILABLE, kStalled, nullptr);
+  services_.metrics.WatcherEvicted();
+  bool finish = false;
+  {
+    MutexLock lock(mu_);
+    evicting_ = false;
+    finish = !writing_;
+  }
+  if (finish) this->Finish(ToGrpcStatus(absl::UnavailableError(kStalled)));
+  return true;
 }
 
 template <typename Watch>
@@ -123,6 +159,7 @@ void JobWatch<Watch>::Pump() {
     }
     if (!finished) {
       writing_ = true;
+      ++n_writes_;
       sent_since_bookmark_ = true;
       bookmark_due_ = false;
     }
@@ -144,6 +181,7 @@ void JobWatch<Watch>::OnWriteDone(bool ok) {
   {
     MutexLock lock(mu_);
     writing_ = false;
+    if (evicting_) return;
     if (ended_) {
       end = end_status_;
     } else if (!ok) {
@@ -180,6 +218,7 @@ void JobWatch<Watch>::OnDone() {
     MutexLock lock(mu_);
     watcher.swap(watcher_);
     self.swap(self_);
+    services_.executor.Drop(timer_);
   }
 }
 

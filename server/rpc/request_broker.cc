@@ -14,6 +14,14 @@ namespace {
 
 // Limit of open requests per worker: more would only wait.
 constexpr size_t kMaxOpenPerWorker = 64;
+// The same for one caller, so that others find room.
+constexpr size_t kMaxOpenPerCaller = 48;
+
+absl::Status QueueFullError(const char* who, size_t n_open) {
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(who, " ", n_open, " open requests already")),
+      reason::kQueueFull);
+}
 
 absl::Status NoWorkerError(std::string_view why) {
   return WithReason(absl::UnavailableError(std::string(why)), reason::kNoWorker);
@@ -45,6 +53,7 @@ void RequestBroker::Attach(const std::string& worker, uint64_t connection,
     old = std::exchange(attached.link, std::move(link));
     attached.connection = connection;
     attached.n_open = 0;
+    attached.n_of_caller.clear();
   }
   if (old != nullptr) Detach(worker, old.get());  // fails its open requests
 }
@@ -76,6 +85,8 @@ std::optional<RequestBroker::Open> RequestBroker::TakeLocked(uint64_t number) {
   const auto attached = attached_.find(open.worker);
   if (attached != attached_.end() && attached->second.link == open.link) {
     --attached->second.n_open;
+    const auto of_caller = attached->second.n_of_caller.find(open.caller);
+    if (--of_caller->second == 0) attached->second.n_of_caller.erase(of_caller);
   }
   return open;
 }
@@ -113,14 +124,19 @@ absl::StatusOr<uint64_t> RequestBroker::Start(BrokerRequest request, Done done) 
     }
     Attached& attached = attached_.at(*worker);
     if (attached.n_open >= kMaxOpenPerWorker) {
-      return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                            "the worker has ", attached.n_open, " open requests already")),
-                        reason::kQueueFull);
+      return QueueFullError("the worker has", attached.n_open);
+    }
+    if (const auto of_caller = attached.n_of_caller.find(request.caller);
+        !request.caller.empty() && of_caller != attached.n_of_caller.end() &&
+        of_caller->second >= kMaxOpenPerCaller) {
+      return QueueFullError("you have", of_caller->second);
     }
     number = next_number_++;
     link = attached.link;
     ++attached.n_open;
-    open_[number] = Open{*worker, link, request.max_reply_bytes, "", std::move(done), {}};
+    ++attached.n_of_caller[request.caller];
+    open_[number] =
+        Open{*worker, request.caller, link, request.max_reply_bytes, "", std::move(done), {}};
   }
   request.message.set_request_id(RequestId(number));
   link->SendRequest(request.message);

@@ -32,6 +32,8 @@ struct BrokerRequest {
   size_t max_reply_bytes = size_t{3} << 20;
   absl::Duration timeout = absl::Minutes(10);
   bool is_known = false;  // the server has the answer: no worker is asked, the reply is empty
+  // Who asks: one caller may have only a part of a worker's requests. Empty: the server itself.
+  std::string caller = {};
 };
 
 struct BrokerReply {
@@ -61,14 +63,14 @@ class RequestBroker {
   // called exactly once, on any thread: with the reply, the worker's error, Unavailable
   // WORKER_LOST, ResourceExhausted SIZE_LIMIT, DeadlineExceeded or the status of Cancel. Returns a
   // number for Cancel. Errors, without a call of `done`: Unavailable NO_WORKER; ResourceExhausted
-  // QUEUE_FULL.
+  // QUEUE_FULL, of the worker or of the caller's part of it.
   absl::StatusOr<uint64_t> Start(BrokerRequest request, Done done);
   // Ends an open request with `why` and tells its worker to drop it.
   void Cancel(uint64_t number, const absl::Status& why);
 
  private:
   struct Open {
-    std::string worker;
+    std::string worker, caller;
     std::shared_ptr<WorkerLink> link;
     size_t max_reply_bytes = 0;
     std::string bytes;
@@ -79,6 +81,7 @@ class RequestBroker {
     uint64_t connection = 0;
     std::shared_ptr<WorkerLink> link;
     size_t n_open = 0;
+    std::map<std::string, size_t> n_of_caller;  // of the open ones; none is 0
   };
 
   std::string RequestId(uint64_t number) const;

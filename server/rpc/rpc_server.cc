@@ -4,6 +4,7 @@
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -12,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
 #include "common/status_macros.h"
@@ -21,6 +21,7 @@
 #include "server/rpc/blob_service.h"
 #include "server/rpc/byte_stream_service.h"
 #include "server/rpc/call_interceptor.h"
+#include "server/rpc/connection_acceptor.h"
 #include "server/rpc/model_service.h"
 #include "server/rpc/render_job_service.h"
 #include "server/rpc/render_service.h"
@@ -38,6 +39,10 @@ constexpr int kMaxMetadataBytes = 8 << 10;
 constexpr int kMinPingIntervalMs = 10'000;
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
+// From a connection's first byte to the end of its handshake.
+constexpr int kHandshakeTimeoutMs = 10'000;
+// A connection without calls is closed; clients connect again by themselves.
+constexpr int kMaxConnectionIdleMs = 5 * 60 * 1000;
 
 constexpr const char* kServices[] = {"nerf.v1.SceneService",         "nerf.v1.BlobService",
                                      "google.bytestream.ByteStream", "nerf.v1.TrainingService",
@@ -121,14 +126,21 @@ struct RpcServer::State {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
     // A second server on the same port must fail, not share it.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+    // When buffers of all connections take more, gRPC closes idle connections and ends streams.
+    builder.SetResourceQuota(
+        grpc::ResourceQuota("nerfd").Resize(static_cast<size_t>(options.max_buffer_bytes)));
     if (!listen.empty()) {
-      builder.AddListeningPort(
-          listen,
+      NERF_RETURN_IF_ERROR(Listen(
+          options, listen,
           options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials(),
-          &port);
+          builder));
+      port = entrances.back().acceptor->port();
     }
     if (!options.local_listen.empty()) {
-      builder.AddListeningPort(options.local_listen, grpc::InsecureServerCredentials());
+      NERF_RETURN_IF_ERROR(
+          Listen(options, options.local_listen, grpc::InsecureServerCredentials(), builder));
     }
     for (grpc::Service* service :
          std::initializer_list<grpc::Service*>{&scenes, &blobs, &byte_stream, &training, &models,
@@ -139,10 +151,28 @@ struct RpcServer::State {
     factories.push_back(std::make_unique<CallInterceptorFactory>(&rpc_metrics, &random));
     builder.experimental().SetInterceptorCreators(std::move(factories));
     server = builder.BuildAndStart();
-    if (server == nullptr || (!listen.empty() && port == 0)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "cannot listen on ", listen, ": the address is in use or not one of this machine's"));
+    if (server == nullptr) return absl::InternalError("gRPC did not start");
+    for (Entrance& entrance : entrances) {
+      entrance.acceptor->Start([to_grpc = entrance.to_grpc.get()](int listener, int socket) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.listener_fd = listener;
+        connection.fd = socket;
+        to_grpc->HandleNewConnection(&connection);
+      });
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status Listen(const RpcServerOptions& options, const std::string& listen,
+                      std::shared_ptr<grpc::ServerCredentials> credentials,
+                      grpc::ServerBuilder& builder) {
+    NERF_ASSIGN_OR_RETURN(
+        auto acceptor,
+        ConnectionAcceptor::Listen({.listen = listen, .max_descriptor = options.max_descriptor}));
+    auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        std::move(credentials));
+    entrances.push_back({std::move(to_grpc), std::move(acceptor)});
     return absl::OkStatus();
   }
 
@@ -165,7 +195,13 @@ struct RpcServer::State {
   RenderJobService render_jobs;
   ViewService views;
   int port = 0;
+  // A listening address and where its connections go.
+  struct Entrance {
+    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> to_grpc;
+    std::unique_ptr<ConnectionAcceptor> acceptor;  // ends before it
+  };
   std::unique_ptr<grpc::Server> server;
+  std::vector<Entrance> entrances;
   bool is_shut_down = false;
 };
 
@@ -208,6 +244,7 @@ void RpcServer::Tick() { state_->workers.Tick(); }
 
 void RpcServer::Shutdown(absl::Duration grace) {
   if (std::exchange(state_->is_shut_down, true)) return;
+  for (State::Entrance& entrance : state_->entrances) entrance.acceptor->Stop();
   state_->live_calls.EndAll();
   state_->server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(grace));
   state_->server->Wait();

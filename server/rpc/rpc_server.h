@@ -2,6 +2,7 @@
 
 #include <grpcpp/support/client_interceptor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,6 +38,10 @@ struct RpcServerOptions {
   std::string local_listen = {};  // another address, in plaintext: a socket for this machine
   ExecutorThreads threads;
   ServiceTimes times;
+  // Connections that would get a descriptor of this number or a higher one are refused.
+  int max_descriptor = 4096;
+  // Of all connections' buffers: half-received messages and what was not sent yet.
+  int64_t max_buffer_bytes = int64_t{192} << 20;
 };
 
 // The gRPC server of nerfd: all services, health and reflection. Thread-safe.

@@ -152,9 +152,18 @@ void WorkerStream::ReadNext() {
 }
 
 void WorkerStream::SendRequest(const v1::ServerRequest& request) {
+  // Without this the requests of a worker that stands still would pile up.
+  if (request.cancel() && DropWaiting(request.request_id())) return;
   v1::SynchronizeResponse response;
   *response.mutable_request() = request;
   Enqueue(std::move(response));
+}
+
+bool WorkerStream::DropWaiting(const std::string& request_id) {
+  MutexLock lock(mu_);
+  return std::erase_if(outbox_, [&](const v1::SynchronizeResponse& response) {
+           return response.request().request_id() == request_id;
+         }) > 0;
 }
 
 void WorkerStream::Enqueue(v1::SynchronizeResponse response) {

@@ -39,8 +39,8 @@ class WorkerStreams {
 };
 
 // A Synchronize stream: moves messages between gRPC, the session and the broker. At most one read
-// and one write are outstanding; a waiting response is dropped if a newer one supersedes it. Owns
-// itself until gRPC is done with it.
+// and one write are outstanding; a waiting response is dropped if a newer one supersedes it, and a
+// waiting request when it is cancelled. Owns itself until gRPC is done with it.
 class WorkerStream final
     : public grpc::ServerBidiReactor<v1::SynchronizeRequest, v1::SynchronizeResponse>,
       public LiveCall,
@@ -67,6 +67,8 @@ class WorkerStream final
   void HandleMessage();
   void ReadNext();
   void Enqueue(v1::SynchronizeResponse response);
+  // True if the request was still waiting.
+  bool DropWaiting(const std::string& request_id);
   void MaybeWrite();
 
   const ServiceContext& services_;

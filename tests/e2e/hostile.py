@@ -1,0 +1,440 @@
+#!/usr/bin/env python3
+"""Clients that try to take more than their share, and what the server and its worker then use.
+
+Each scenario starts nerfd and, where it needs one, nerf-worker; attacks them from processes of their own; and calls
+GetTrainingJob meanwhile as another client would. It fails if a process grows beyond its limit, if a call of the other
+client fails, or if a new client is not served at the end. --strict also compares the times of these calls with the
+limits, for a machine with nothing else to do.
+
+  descriptors  more idle connections than the server may have descriptors
+  messages     connections full of large messages that never end
+  cancel       ValidateScene, cancelled at once, at a worker that is stopped
+  requests     as many request ids as possible
+  watchers     watchers that never read, beside ones that do
+"""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+import grpc
+from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc
+from nerf.v1 import training_service_pb2 as training
+import workload
+
+MIB = 1 << 20
+MAX_SERVER_MIB = 600
+MAX_WORKER_MIB = 200
+MAX_GET_P99_SECONDS = 0.05
+CALL_SECONDS = 30
+
+
+def memory_mib(pid):
+    """Resident memory now, and at most so far."""
+    fields = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    return tuple(int(fields[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
+
+
+def quantile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0
+
+
+class Prober(threading.Thread):
+    """The other client: reads a job every few milliseconds."""
+
+    def __init__(self, service, name):
+        super().__init__(daemon=True)
+        self.connection = workload.Connection(service)
+        self.name_of_job, self.stop = name, threading.Event()
+        self.seconds, self.errors = [], []
+
+    def get(self):
+        begin = time.monotonic()
+        try:
+            self.connection.jobs.GetTrainingJob(training.GetTrainingJobRequest(name=self.name_of_job),
+                                                timeout=CALL_SECONDS, metadata=self.connection.metadata)
+            self.seconds.append(time.monotonic() - begin)
+        except grpc.RpcError as error:
+            self.errors.append(f"{error.code().name}: {error.details()}")
+
+    def run(self):
+        while not self.stop.is_set():
+            self.get()
+            self.stop.wait(0.02)
+
+    def end(self):
+        self.stop.set()
+        self.join(2 * CALL_SECONDS)
+
+
+class Http2Connection:
+    """Enough of HTTP/2 to send messages that are announced and never end."""
+
+    PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    MESSAGE = 4 * MIB - 64  # as announced; the last byte is never sent
+
+    def __init__(self, address, path, token, n_streams):
+        host, port = address.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.setblocking(False)
+        self.authority, self.path, self.token = address, path, token
+        self.out = bytearray(self.PREFACE + self.frame(4, 0, 0, b""))
+        self.received = bytearray()
+        self.window, self.initial = 65535, 65535
+        self.left, self.windows = {}, {}
+        self.n_streams, self.n_sent = n_streams, 0
+        for i in range(n_streams):
+            self.open(2 * i + 1)
+
+    @staticmethod
+    def frame(kind, flags, stream, payload):
+        return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+    def open(self, stream):
+        def literal(name, value):
+            return b"".join([b"\x00", bytes([len(name)]), name, bytes([len(value)]), value])
+        headers = b"".join(literal(name, value.encode()) for name, value in [
+            (b":method", "POST"), (b":scheme", "http"), (b":path", self.path), (b":authority", self.authority),
+            (b"te", "trailers"), (b"content-type", "application/grpc"), (b"authorization", f"Bearer {self.token}")])
+        self.out += self.frame(1, 4, stream, headers)
+        self.left[stream] = self.MESSAGE - 1 + 5
+        self.windows[stream] = 0  # beyond the initial window
+
+    def handle(self, kind, flags, stream, payload):
+        if kind == 4 and not flags & 1:
+            for i in range(0, len(payload), 6):
+                key, value = struct.unpack(">HI", payload[i:i + 6])
+                if key == 4:
+                    self.initial = value
+            self.out += self.frame(4, 1, 0, b"")
+        elif kind == 6 and not flags & 1:
+            self.out += self.frame(6, 1, 0, payload)
+        elif kind == 8:
+            grown = struct.unpack(">I", payload)[0]
+            if stream == 0:
+                self.window += grown
+            elif stream in self.windows:
+                self.windows[stream] += grown
+        elif kind == 3:
+            self.left.pop(stream, None)
+
+    def fill(self):
+        for stream, left in list(self.left.items()):
+            while left > 0 and len(self.out) < MIB:
+                n = min(left, 16384, self.window, self.initial + self.windows[stream])
+                if n <= 0:
+                    break
+                data = bytes(n)
+                if left == self.MESSAGE - 1 + 5:
+                    data = (b"\x00" + struct.pack(">I", self.MESSAGE) + data)[:n]
+                self.out += self.frame(0, 0, stream, data)
+                left -= n
+                self.window -= n
+                self.windows[stream] -= n
+                self.n_sent += n
+            self.left[stream] = left
+
+    def step(self):
+        """Reads and writes what is possible without waiting. False once the server has closed."""
+        try:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                return False
+            self.received += data
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        while len(self.received) >= 9:
+            n = int.from_bytes(self.received[:3], "big")
+            if len(self.received) < 9 + n:
+                break
+            kind, flags, stream = struct.unpack(">BBI", self.received[3:9])
+            self.handle(kind, flags, stream & 0x7FFFFFFF, bytes(self.received[9:9 + n]))
+            del self.received[:9 + n]
+        self.fill()
+        try:
+            if self.out:
+                del self.out[:self.socket.send(self.out)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+
+def attack_messages(arguments):
+    """Opens connections full of unfinished messages, and again those that are closed."""
+    def connect():
+        try:
+            return Http2Connection(arguments.address, "/nerf.v1.SceneService/ValidateScene", arguments.token,
+                                   arguments.streams)
+        except OSError:
+            return None
+    deadline = time.monotonic() + arguments.seconds
+    connections = [connect() for _ in range(arguments.count)]
+    n_sent, n_closed = 0, 0
+    while time.monotonic() < deadline:
+        for i, connection in enumerate(connections):
+            if connection is None:
+                connections[i] = connect()
+            elif not connection.step():
+                n_closed += 1
+                n_sent += connection.n_sent
+                connection.socket.close()
+                connections[i] = None
+        time.sleep(0.01)
+    n_sent += sum(connection.n_sent for connection in connections if connection is not None)
+    print(f"{arguments.count} connections sent {n_sent / MIB:.0f} MiB, {n_closed} were closed")
+
+
+def attack_cancel(arguments):
+    """Asks for checks of a scene and cancels them."""
+    channel = grpc.insecure_channel(arguments.address, [("grpc.use_local_subchannel_pool", 1)])
+    scenes = scene_service_pb2_grpc.SceneServiceStub(channel)
+    deadline, n = time.monotonic() + arguments.seconds, 0
+    while time.monotonic() < deadline:
+        call = scenes.ValidateScene.future(scene_service_pb2.ValidateSceneRequest(name=arguments.name),
+                                           timeout=CALL_SECONDS,
+                                           metadata=[("authorization", f"Bearer {arguments.token}")])
+        if n % 4 == 0:
+            time.sleep(0.001)
+        call.cancel()
+        n += 1
+    print(f"{n} checks cancelled")
+
+
+def attack_requests(arguments):
+    """Creates and deletes scenes, each with a request id of its own."""
+    channel = grpc.insecure_channel(arguments.address, [("grpc.use_local_subchannel_pool", 1)])
+    scenes = scene_service_pb2_grpc.SceneServiceStub(channel)
+    metadata = [("authorization", f"Bearer {arguments.token}")]
+    template = scene_service_pb2.Scene.FromString(bytes.fromhex(arguments.scene))
+    deadline, n, errors = time.monotonic() + arguments.seconds, 0, {}
+    slots = threading.Semaphore(64)
+
+    def created(call):
+        try:
+            scenes.DeleteScene.future(scene_service_pb2.DeleteSceneRequest(name=call.result().name),
+                                      timeout=CALL_SECONDS, metadata=metadata).add_done_callback(deleted)
+        except grpc.RpcError as error:
+            errors[error.code().name] = errors.get(error.code().name, 0) + 1
+            slots.release()
+
+    def deleted(_):
+        slots.release()
+
+    while time.monotonic() < deadline and n < arguments.count:
+        slots.acquire()
+        scenes.CreateScene.future(
+            scene_service_pb2.CreateSceneRequest(scene=template, request_id=str(uuid.uuid4())),
+            timeout=CALL_SECONDS, metadata=metadata).add_done_callback(created)
+        n += 1
+    for _ in range(64):
+        slots.acquire()
+    print(f"{n} request ids {errors or ''}")
+
+
+class Bench:
+    """A server for one scenario, and what it found."""
+
+    def __init__(self, arguments, name, n_workers=0, max_descriptors=None):
+        folder = arguments.folder / name
+        folder.mkdir()
+        self.arguments, self.name, self.problems, self.words = arguments, name, [], []
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if max_descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max_descriptors, limits[1]))
+            os.environ["NERFD_MAX_CONNECTIONS"] = str(max_descriptors)
+        self.service = workload.Service(arguments.binaries, arguments.engine, folder, n_workers)
+        os.environ.pop("NERFD_MAX_CONNECTIONS", None)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        self.connection = workload.Connection(self.service)
+        self.token = self.connection.metadata[0][1].split()[1]
+        self.scene = workload.patiently(
+            lambda: workload.make_scene(self.connection, workload.small_scene(folder / "scene")))
+        self.job = self.make_job()
+        self.prober = Prober(self.service, self.job)
+
+    def make_job(self):
+        job = workload.JOB(scene=self.scene, config=training.TrainingConfig(steps=workload.STEPS))
+        return self.connection.call("CreateTrainingJob", training.CreateTrainingJobRequest(
+            training_job=job, request_id=str(uuid.uuid4()))).name
+
+    def attack(self, role, **flags):
+        return subprocess.Popen(
+            [sys.executable, __file__, "--role", role, "--address", self.service.address, "--token", self.token,
+             *(f"--{flag}={value}" for flag, value in flags.items())], stdout=subprocess.PIPE, text=True)
+
+    def require(self, ok, what):
+        if not ok:
+            self.problems.append(what)
+
+    def check_memory(self, worker=False):
+        for name, process, limit in [("nerfd", self.service.server, MAX_SERVER_MIB),
+                                     ("nerf-worker", self.service.workers[0] if worker else None, MAX_WORKER_MIB)]:
+            if process is None:
+                continue
+            now, peak = memory_mib(process.pid)
+            self.words.append(f"{name} {now:.0f} MiB, at most {peak:.0f}")
+            self.require(peak <= limit, f"{name} took {peak:.0f} MiB, more than {limit}")
+
+    def check_others(self):
+        self.prober.end()
+        seconds, errors = self.prober.seconds, self.prober.errors
+        p99 = quantile(seconds, 0.99)
+        self.words.append(f"{len(seconds)} Gets, p50 {quantile(seconds, 0.5) * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms")
+        self.require(not errors, f"{len(errors)} Gets failed, as {errors[:1]}")
+        self.require(len(seconds) > 0, "no Get was answered")
+        if self.arguments.strict:
+            self.require(p99 <= MAX_GET_P99_SECONDS, f"the p99 of Get is {p99 * 1e3:.0f} ms")
+
+    def check_new_client(self):
+        """Returns how long a new client waits for its first answer."""
+        begin = time.monotonic()
+        connection = workload.Connection(self.service)
+        try:
+            connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=self.job))
+        except grpc.RpcError as error:
+            self.require(False, f"a new client got {error.code().name}: {error.details()}")
+        return time.monotonic() - begin
+
+    def end(self):
+        self.service.end()
+        print(f"{self.name}: " + "; ".join(self.words), flush=True)
+        for problem in self.problems:
+            print(f"  FAILED {problem}", flush=True)
+        return len(self.problems)
+
+
+def test_descriptors(arguments):
+    """1,100 idle connections where 1,024 descriptors are allowed, then closed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    bench = Bench(arguments, "descriptors", max_descriptors=1024)
+    try:
+        resource.prlimit(bench.service.server.pid, resource.RLIMIT_NOFILE, (1024, 1024))
+        bench.prober.start()
+        host, port = bench.service.address.rsplit(":", 1)
+        held = []
+        for _ in range(1100):
+            held.append(socket.create_connection((host, int(port))))
+        time.sleep(1)
+        for connection in held:
+            connection.close()
+        seconds = bench.check_new_client()
+        bench.words.append(f"new client served in {seconds * 1e3:.0f} ms")
+        if arguments.strict:
+            bench.require(seconds <= 1, f"a new client waited {seconds:.1f} s")
+        bench.check_others()
+        bench.check_memory()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return bench.end()
+
+
+def test_messages(arguments):
+    bench = Bench(arguments, "messages")
+    try:
+        bench.prober.start()
+        attack = bench.attack("messages", seconds=arguments.seconds, count=arguments.connections,
+                              streams=arguments.streams)
+        bench.words.append(attack.communicate()[0].strip())
+        bench.check_others()
+        bench.check_new_client()
+        bench.check_memory()
+        time.sleep(2)
+        bench.words.append(f"2 s later {memory_mib(bench.service.server.pid)[0]:.0f} MiB")
+    finally:
+        return bench.end()
+
+
+def test_cancel(arguments):
+    bench = Bench(arguments, "cancel", n_workers=1)
+    worker = bench.service.workers[0]
+    try:
+        files = [scene_service_pb2.SceneFile(path=f"train/r_{i}.png", blob=entry.blob)
+                 for i in range(200) for entry in scene_of(bench).files[:1]]
+        big = scene_stub(bench).CreateScene(scene_service_pb2.CreateSceneRequest(
+            scene=scene_service_pb2.Scene(files=files), request_id=str(uuid.uuid4())),
+            timeout=CALL_SECONDS, metadata=bench.connection.metadata).name
+        bench.prober.start()
+        worker.send_signal(signal.SIGSTOP)
+        attacks = [bench.attack("cancel", seconds=arguments.seconds, name=big) for _ in range(2)]
+        for attack in attacks:
+            bench.words.append(attack.communicate()[0].strip())
+        worker.send_signal(signal.SIGCONT)
+        attack = bench.attack("cancel", seconds=arguments.seconds, name=big)
+        bench.words.append(attack.communicate()[0].strip() + " while it runs")
+        bench.check_others()
+        bench.check_new_client()
+        bench.check_memory(worker=True)
+    finally:
+        return bench.end()
+
+
+def scene_stub(bench):
+    return scene_service_pb2_grpc.SceneServiceStub(bench.connection.channel)
+
+
+def scene_of(bench):
+    return scene_stub(bench).GetScene(scene_service_pb2.GetSceneRequest(name=bench.scene), timeout=CALL_SECONDS,
+                                      metadata=bench.connection.metadata)
+
+
+def test_requests(arguments):
+    bench = Bench(arguments, "requests")
+    try:
+        scene = scene_service_pb2.Scene(files=scene_of(bench).files)
+        bench.prober.start()
+        attacks = [bench.attack("requests", seconds=arguments.seconds, count=arguments.request_ids // 4,
+                                scene=scene.SerializeToString().hex()) for _ in range(4)]
+        for attack in attacks:
+            bench.words.append(attack.communicate()[0].strip())
+        bench.check_others()
+        bench.check_new_client()
+        bench.check_memory()
+    finally:
+        return bench.end()
+
+
+SCENARIOS = {"descriptors": test_descriptors, "messages": test_messages, "cancel": test_cancel,
+             "requests": test_requests}
+ROLES = {"messages": attack_messages, "cancel": attack_cancel, "requests": attack_requests}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binaries", type=pathlib.Path, help="folder of nerfd and nerf-worker")
+    parser.add_argument("--engine", type=pathlib.Path, help="the tests' fake_engine")
+    parser.add_argument("--folder", type=pathlib.Path, help="an empty folder for data and logs")
+    parser.add_argument("--seconds", type=float, default=5, help="of each attack")
+    parser.add_argument("--connections", type=int, default=200, help="of unfinished messages")
+    parser.add_argument("--streams", type=int, default=100, help="of each of them")
+    parser.add_argument("--request-ids", type=int, default=10**6)
+    parser.add_argument("--strict", action="store_true", help="compare times with their limits, too")
+    parser.add_argument("--only", choices=SCENARIOS)
+    parser.add_argument("--role", choices=ROLES, help=argparse.SUPPRESS)
+    for flag, kind in [("address", str), ("token", str), ("name", str), ("scene", str), ("count", int)]:
+        parser.add_argument(f"--{flag}", type=kind, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.role is not None:
+        ROLES[arguments.role](arguments)
+        return
+    names = [arguments.only] if arguments.only else list(SCENARIOS)
+    sys.exit(1 if sum(SCENARIOS[name](arguments) for name in names) else 0)
+
+
+if __name__ == "__main__":
+    main()
