@@ -187,6 +187,7 @@ int Render(Session& session, const RenderFlags& flags) {
   if (!plan.ok()) return session.FailUsage(plan.status());
   absl::Status status = ReadCameras(flags, &*plan);
   if (!status.ok()) return session.Fail(status);
+  for (const std::string& warning : plan->warnings) session.Say(PlainText("warning: " + warning));
   std::optional<VideoWriter> video;
   if (!flags.video.empty()) {
     absl::StatusOr<VideoWriter> opened = VideoWriter::Open(flags.ffmpeg, flags.video, flags.fps);
@@ -234,7 +235,8 @@ void AddRenderCommand(CLI::App& app, Command* selected) {
       "  nerfctl render mic --video mic.mp4\n"
       "  nerfctl render --job j-7f3k2c81 --camera examples/mic/transforms_test.json \\\n"
       "      --width 400 --height 400 --channels rgb,depth --out views\n"
-      "  nerfctl render --job j-7f3k2c81 --camera photos --out views");
+      "  nerfctl render --job j-7f3k2c81 --camera photos --out views\n"
+      "  nerfctl render mic --camera camera_path.json --dataset photos --video mic.mp4");
   render->callback([=] { *selected = [flags](Session& s) { return Render(s, *flags); }; });
 }
 

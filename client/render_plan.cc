@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/scene/image_resize.h"
+#include "engine/views/keyframe_views.h"
 #include "engine/views/video_writer.h"
 #include "fmt/format.h"
 
@@ -189,13 +190,16 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   // Frames without a size, such as Blender's, take the size of the flags.
   NERF_ASSIGN_OR_RETURN(
       ViewList list,
-      ReadViewList(flags.camera, {static_cast<int>(flags.width), static_cast<int>(flags.height)}));
-  if (list.in_training_frame) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: is a camera path in the frame of a model's training, which the server does not take; "
-        "nerfctl model download, then nerf-engine render MODEL --camera {}",
-        flags.camera, flags.camera));
+      ReadViewList(flags.camera, {static_cast<int>(flags.width), static_cast<int>(flags.height)},
+                   flags.dataset));
+  if (list.in_frame_of.has_value()) {
+    return absl::InvalidArgumentError(
+        flags.camera +
+        ": is a camera path in the frame of another program, which follows from the "
+        "data set: name its folder with --dataset DIR");
   }
+  ExpandKeyframes(static_cast<int>(flags.frames), flags.fps, &list);
+  plan->warnings = std::move(list.warnings);
   plan->views = std::move(list.views);
   plan->n_views = plan->views.size();
   if (plan->views.empty()) {
@@ -240,9 +244,15 @@ void AddRenderFlags(CLI::App& render, RenderFlags* flags) {
   }
   CLI::Option* camera = render
                             .add_option("--camera", flags->camera,
-                                        "All frames of a transforms.json-like file, or the test "
-                                        "views\nof a data set's folder")
+                                        "All frames of a transforms.json-like file, a camera "
+                                        "path of\nnerfstudio or instant-ngp, or the test views "
+                                        "of a data\nset's folder")
                             ->type_name("FILE");
+  render
+      .add_option("--dataset", flags->dataset,
+                  "Folder of the data set that a camera path of nerfstudio or\ninstant-ngp is for")
+      ->type_name("DIR")
+      ->needs(camera);
   CLI::Option* orbit = render.add_option("--orbit", flags->orbit, "N views around the scene")
                            ->type_name("N")
                            ->check(CLI::Range(1, kMaxOrbitViews));

@@ -18,7 +18,7 @@ namespace nerf {
 struct RenderFlags {
   std::string source;  // a model, or JOB/STEP
   std::string model, checkpoint, job;
-  std::string camera;
+  std::string camera, dataset;
   uint32_t orbit = 0;
   std::string path = "auto";
   uint32_t frames = 0;  // 0: as many as suit
@@ -46,7 +46,8 @@ struct RenderPlan {
   std::vector<RenderChannelName> channels;
   std::vector<ListedCamera> views;  // of --camera; empty for a path
   size_t n_views = 0;
-  PictureSize reduced_from;  // size of the first camera that is reduced; 0: none is
+  std::vector<std::string> warnings;  // of what the camera file holds and views cannot show
+  PictureSize reduced_from;           // size of the first camera that is reduced; 0: none is
 
   bool Has(v1::RenderChannel channel) const;
   // The request of view i.

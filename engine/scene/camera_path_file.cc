@@ -29,6 +29,7 @@ class PathReader {
     } else if (root.contains("camera_path")) {
       ReadNerfstudio(root);
     } else if (root.contains("path")) {
+      file_.tool = PathTool::kInstantNgp;
       ReadInstantNgp(root);
     } else {
       Problem("", "has neither camera_path nor path");

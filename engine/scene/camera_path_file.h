@@ -11,9 +11,12 @@
 
 namespace nerf {
 
+enum class PathTool { kNerfstudio, kInstantNgp };
+
 // A camera path that another program saved. Its cameras are in the frame that the program
-// normalizes its scenes to, which is the training frame of a model of the same data set.
+// normalizes its scenes to (FrameOfTool).
 struct CameraPathFile {
+  PathTool tool = PathTool::kNerfstudio;
   std::vector<Camera> cameras;
   bool are_keyframes = false;  // of a path through them; otherwise each is a view
   bool is_loop = false;

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "engine/scene/camera_path_file.h"
+#include "engine/scene/path_frame.h"
 #include "engine/scene/scene_files.h"
 #include "engine/scene/scene_problem.h"
 #include "engine/scene/scene_reader.h"
@@ -27,13 +27,19 @@ std::string AsFileName(const std::string& text) {
   return name;
 }
 
-absl::StatusOr<ViewList> ReadListFile(const std::string& path, PictureSize absent_size) {
+absl::StatusOr<ViewList> ReadListFile(const std::string& path, PictureSize absent_size,
+                                      const std::string& dataset) {
   ViewList list;
   const absl::StatusOr<std::string> text = ReadRegularFile(path, kMaxListBytes);
   if (text.ok() && IsCameraPath(*text)) {
     NERF_ASSIGN_OR_RETURN(CameraPathFile file, ParseCameraPath(*text, path, absent_size));
     for (const Camera& camera : file.cameras) list.views.push_back({camera, "", ""});
-    list.in_training_frame = true;
+    list.in_frame_of = file.tool;
+    if (!dataset.empty()) {
+      NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(dataset, file.tool));
+      for (ListedCamera& view : list.views) view.camera = ToOwnFrame(view.camera, frame);
+      list.in_frame_of = std::nullopt;
+    }
     list.are_keyframes = file.are_keyframes;
     list.is_loop = file.is_loop;
     list.seconds = file.seconds;
@@ -67,11 +73,12 @@ std::vector<std::string> ViewNames(const std::vector<std::string>& photographs) 
   return names;
 }
 
-absl::StatusOr<ViewList> ReadViewList(const std::string& path, PictureSize absent_size) {
+absl::StatusOr<ViewList> ReadViewList(const std::string& path, PictureSize absent_size,
+                                      const std::string& dataset) {
   ViewList list;
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
-    return ReadListFile(path, absent_size);
+    return ReadListFile(path, absent_size, dataset);
   }
   SceneOptions options;
   options.decode_images = false;

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/camera_file.h"
+#include "engine/scene/camera_path_file.h"
 
 namespace nerf {
 
@@ -18,8 +20,9 @@ struct ListedCamera {
 
 struct ViewList {
   std::vector<ListedCamera> views;
-  // The cameras are in the model's training frame. Otherwise in the data set's own frame.
-  bool in_training_frame = false;
+  // If set, the cameras are in the frame of this program, which nobody named a data set for.
+  // Otherwise in the data set's own frame.
+  std::optional<PathTool> in_frame_of;
   // The cameras are keyframes of a path, which lasts `seconds` (0: not stated) and may be closed.
   bool are_keyframes = false, is_loop = false;
   double seconds = 0;
@@ -28,9 +31,11 @@ struct ViewList {
 
 // Reads the views that `path` lists: a camera file (ReadCameraFile), a camera path of nerfstudio or
 // instant-ngp (ParseCameraPath), or a data set's folder, whose test views are taken, or all if it
-// has none. Views of a folder are named after their photographs,
-// each differently. Errors as ReadCameraFile.
-absl::StatusOr<ViewList> ReadViewList(const std::string& path, PictureSize absent_size = {});
+// has none. Views of a folder are named after their photographs, each differently. `dataset`: the
+// folder of the data set that a camera path is for; empty: not known. Errors as ReadCameraFile and
+// FrameOfTool.
+absl::StatusOr<ViewList> ReadViewList(const std::string& path, PictureSize absent_size = {},
+                                      const std::string& dataset = "");
 
 // Names for files from names of photographs: their stems, with their folders where two are alike.
 std::vector<std::string> ViewNames(const std::vector<std::string>& photographs);

@@ -12,11 +12,11 @@
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/path/camera_path.h"
-#include "engine/path/spline.h"
 #include "engine/protocol/json.h"
 #include "engine/render/render_device.h"
 #include "engine/scene/camera_file.h"
 #include "engine/scene/image_io.h"
+#include "engine/scene/path_frame.h"
 #include "engine/scene/view_list.h"
 #include "engine/tool/command.h"
 #include "engine/tool/depth_spool.h"
@@ -32,6 +32,7 @@
 #include "engine/tool/view_writer.h"
 #include "engine/train/memory_estimate.h"
 #include "engine/views/contact_sheet.h"
+#include "engine/views/keyframe_views.h"
 #include "engine/views/video_writer.h"
 #include "engine/views/view_comparison.h"
 #include "fmt/format.h"
@@ -46,7 +47,7 @@ constexpr double kDefaultVideoSeconds = 5;
 constexpr double kWellSeen = 0.75;
 
 struct RenderFlags {
-  std::string model, camera, out, video, path = "auto", device = "cpu", ffmpeg = "ffmpeg";
+  std::string model, camera, dataset, out, video, path = "auto", device = "cpu", ffmpeg = "ffmpeg";
   int orbit = 0, frames = 0, width = 0, height = 0, threads = 0;
   double fps = 30;
   std::vector<std::string> channels = {"rgb"};
@@ -122,15 +123,23 @@ class RenderRun {
     WantedViews wanted;
     const int width = flags_.width, height = flags_.height;
     if (!flags_.camera.empty()) {
-      NERF_ASSIGN_OR_RETURN(ViewList list, ReadViewList(flags_.camera, {width, height}));
-      if (list.are_keyframes) ExpandKeyframes(&list);
+      NERF_ASSIGN_OR_RETURN(ViewList list,
+                            ReadViewList(flags_.camera, {width, height}, flags_.dataset));
+      const SceneGeometry& geometry = model.state.geometry;
+      if (list.in_frame_of.has_value() && !IsTrainingFrame(*list.in_frame_of, geometry.flavor)) {
+        return absl::InvalidArgumentError(
+            flags_.camera +
+            ": is a camera path in the frame of another program, which follows "
+            "from the data set: name its folder with --dataset DIR");
+      }
+      ExpandKeyframes(flags_.frames, flags_.fps, &list);
       for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);
       for (size_t i = 0; i < list.views.size(); ++i) {
         const ListedCamera& listed = list.views[i];
         NERF_ASSIGN_OR_RETURN(Camera camera,
                               CameraOfSize(listed.camera, width, height, !flags_.full_size));
         NoteReduction(listed.camera, camera, &wanted);
-        if (!list.in_training_frame) camera = ToTrainingFrame(camera, model.state.geometry.frame);
+        if (!list.in_frame_of.has_value()) camera = ToTrainingFrame(camera, geometry.frame);
         wanted.views.push_back({camera, listed.name.empty() ? fmt::format("{:04}", i) : listed.name,
                                 listed.photograph});
       }
@@ -157,22 +166,6 @@ class RenderRun {
     wanted.path = std::string(PathKindName(path.kind));
     wanted.words = fmt::format("{} {}", Counted(wanted.views.size(), "view"), PathWords(path.kind));
     return wanted;
-  }
-
-  // Puts the views of the path through the keyframes in their place.
-  void ExpandKeyframes(ViewList* list) const {
-    const double seconds = list->seconds > 0 ? list->seconds : kDefaultVideoSeconds;
-    const int n = flags_.frames > 0
-                      ? flags_.frames
-                      : std::max(1, static_cast<int>(std::lround(flags_.fps * seconds)));
-    std::vector<Mat34> keyframes;
-    for (const ListedCamera& view : list->views) keyframes.push_back(view.camera.camera_to_world);
-    const Camera lens = list->views.front().camera;
-    list->views.clear();
-    for (const Mat34& pose : SplineThrough(keyframes, n, list->is_loop)) {
-      list->views.push_back({lens, "", ""});
-      list->views.back().camera.camera_to_world = pose;
-    }
   }
 
   void NoteReduction(const Camera& camera, const Camera& resized, WantedViews* wanted) const {
@@ -419,6 +412,9 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
                    "what suits the training views")
       ->capture_default_str();
   views->require_option(0, 1);
+  command->add_option("--dataset", flags->dataset,
+                      "folder of the data set that a camera path of nerfstudio or instant-ngp is "
+                      "for");
   command
       ->add_option("--frames", flags->frames,
                    fmt::format("views along a path (default: {}; of a video {} seconds)",

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/scene/camera_path_file.h"
+#include "engine/scene/scene.h"
+
+namespace nerf {
+
+// The frame that the program `tool` moves the data set in `dir` to: nerfstudio puts the mean camera
+// position at the origin and the largest coordinate of a camera at 1, instant-ngp scales and shifts
+// by the numbers in transforms.json. Images are not read. Errors: NotFound without the folder;
+// InvalidArgument if it lists no views.
+absl::StatusOr<SceneFrame> FrameOfTool(const std::string& dir, PathTool tool);
+
+// Whether that frame is the training frame of every data set of this flavor.
+bool IsTrainingFrame(PathTool tool, SceneFlavor flavor);
+
+}  // namespace nerf

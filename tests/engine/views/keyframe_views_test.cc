@@ -1,0 +1,46 @@
+#include "engine/views/keyframe_views.h"
+
+#include <gtest/gtest.h>
+
+namespace nerf {
+namespace {
+
+ViewList TwoKeyframes() {
+  ViewList list;
+  list.are_keyframes = true;
+  list.seconds = 2;
+  for (const float x : {0.0f, 4.0f}) {
+    Camera camera;
+    camera.width = 64;
+    camera.camera_to_world.m[0][3] = x;
+    list.views.push_back({camera, "", ""});
+  }
+  return list;
+}
+
+TEST(KeyframeViewsTest, PathLastsAsLongAsTheFileSays) {
+  ViewList list = TwoKeyframes();
+  ExpandKeyframes(0, 12, &list);
+  ASSERT_EQ(list.views.size(), 24u);
+  EXPECT_EQ(list.views.front().camera.camera_to_world.m[0][3], 0);
+  EXPECT_NEAR(list.views.back().camera.camera_to_world.m[0][3], 4, 1e-5);
+  EXPECT_EQ(list.views.back().camera.width, 64);
+}
+
+TEST(KeyframeViewsTest, NumberOfViewsCanBeGiven) {
+  ViewList list = TwoKeyframes();
+  ExpandKeyframes(5, 12, &list);
+  EXPECT_EQ(list.views.size(), 5u);
+  ExpandKeyframes(9, 12, &list);  // no keyframes any more
+  EXPECT_EQ(list.views.size(), 5u);
+}
+
+TEST(KeyframeViewsTest, EndlessPathsAreBounded) {
+  ViewList list = TwoKeyframes();
+  list.seconds = 1e6;
+  ExpandKeyframes(0, 240, &list);
+  EXPECT_EQ(list.views.size(), 100'000u);
+}
+
+}  // namespace
+}  // namespace nerf
