@@ -15,6 +15,8 @@ namespace {
 constexpr char kMethod[] = "nerf.v1.ViewService/StreamViews";
 constexpr uint32_t kMovingQuality = 40, kStillQuality = 75;
 constexpr absl::Duration kWeightsInterval = absl::Seconds(1);
+// A resting view of a training takes at most a fifth of the time.
+constexpr int kRestPerFrame = 4;
 constexpr absl::Duration kStallLimit = absl::Seconds(5);
 // Failures in a row before the stream ends, with growing pauses of some 9 s in all. A lost worker
 // counts for four: the view may be what ends it.
@@ -245,6 +247,7 @@ void LiveView::OnFrame(const Order& order, const BrokerReply& reply) {
     const bool is_current = order.sequence == sequence_;
     pacer_.Finish(order.plan, is_current, absl::Seconds(image.seconds()), now - order.begin);
     if (is_current) updated_.reset();
+    renew_due_ = now + kRestPerFrame * absl::Seconds(image.seconds());
     n_failures_ = 0;
     shown_weights_ = order.weights;
     waiting_ = std::move(response);
@@ -298,7 +301,7 @@ void LiveView::LookForWeights() {
   v1::View view;
   {
     MutexLock lock(mu_);
-    if (!pacer_.IsComplete()) return;
+    if (!pacer_.IsComplete() || services_.clock.Now() < renew_due_) return;
     view = view_;
   }
   const auto request = PrepareRender(services_, FrameRequest(source_, view, 1, 1));

@@ -99,6 +99,7 @@ class LiveView final : public grpc::ServerWriteReactor<v1::StreamViewsResponse>,
   int n_failures_ ABSL_GUARDED_BY(mu_) = 0;   // since the last frame
   bool pauses_ ABSL_GUARDED_BY(mu_) = false;  // after a failure
   std::string shown_weights_ ABSL_GUARDED_BY(mu_);
+  SteadyTime renew_due_ ABSL_GUARDED_BY(mu_);  // not to show new weights before
 
   v1::StreamViewsResponse response_;  // owned by gRPC while is_writing_
   std::optional<v1::StreamViewsResponse> waiting_ ABSL_GUARDED_BY(mu_);  // to be written next

@@ -60,6 +60,8 @@ function colorsOf(locator) {
   });
 }
 
+const viewerHelp =
+  "View of the scene. Arrow keys turn, W A S D Q E fly, plus and minus zoom, R resets, 1 to 3 choose color, depth and opacity, F turns in place, C shows the cameras, brackets go from photograph to photograph.";
 const pixelsOf = (locator) => locator.evaluate((canvas) => canvas.toDataURL());
 
 async function run() {
@@ -222,7 +224,7 @@ async function run() {
     assert.ok((await colorsOf(canvas)) > 20, "the view is blank");
     await look(page, "model");
     const before = await pixelsOf(canvas);
-    await tabTo(page, "application", "View of the scene. Arrow keys turn, plus and minus zoom, R resets, 1 to 3 choose color, depth and opacity.");
+    await tabTo(page, "application", viewerHelp);
     for (let i = 0; i < 5; ++i) await page.keyboard.press("ArrowRight");
     await waitFor("another view", async () => (await pixelsOf(canvas)) !== before);
     await page.keyboard.press("2");
@@ -232,11 +234,58 @@ async function run() {
     await look(page, "depth");
   });
 
+  await step("it is a live view: the camera flies, and goes from photograph to photograph", async () => {
+    const viewer = page.locator(".viewer");
+    const framesOf = async () => Number(await viewer.getAttribute("data-frames"));
+    const canvas = page.locator(".box canvas.shown");
+    const readout = page.locator(".viewer .bar .figures");
+    assert.equal(await viewer.getAttribute("data-mode"), "live");
+    await page.keyboard.press("1");
+    // A turn that goes on: frames come in between.
+    const before = await framesOf();
+    const begun = Date.now();
+    let rate = "";
+    while (Date.now() - begun < 3_000 || (await framesOf()) < before + 5) {
+      await page.keyboard.press("ArrowRight");
+      const shown = await readout.textContent();
+      if (shown.includes("fps")) rate = shown;
+      await sleep(20);
+      assert.ok(Date.now() - begun < 120_000, "no frames come while the camera moves");
+    }
+    const perSecond = ((await framesOf()) - before) / ((Date.now() - begun) / 1_000);
+    console.log(`    ${perSecond.toFixed(1)} frames/s while turning: ${rate}`);
+    for (const key of ["w", "]", "f", "ArrowLeft", "c"]) {
+      const picture = await pixelsOf(key === "c" ? page.locator("canvas.frusta") : canvas);
+      await page.keyboard.down(key);
+      await sleep(100);
+      await page.keyboard.up(key);
+      if (key === "f") continue; // it changes what the next key does
+      await waitFor(`a change by ${key}`, async () => (await pixelsOf(key === "c" ? page.locator("canvas.frusta") : canvas)) !== picture);
+    }
+    assert.equal(await page.getByRole("button", { name: "Fly" }).getAttribute("aria-pressed"), "true");
+    await waitFor("the finest view", async () => !(await readout.textContent()).includes("fps"));
+    await look(page, "live");
+    for (const key of ["c", "f", "r"]) await page.keyboard.press(key);
+  });
+
+  await step("stills stand in where no worker offers live views", async () => {
+    const refuse = (route) => route.fulfill({ status: 404 });
+    await page.route("**/nerf.v1.ViewService/*", refuse);
+    await page.reload();
+    const viewer = page.locator(".viewer");
+    await waitFor("stills", async () => (await viewer.count()) === 1 && (await viewer.getAttribute("data-mode")) === "stills");
+    await page.locator(".box canvas.shown").waitFor({ timeout: 120_000 });
+    assert.equal(await page.locator(".failure").count(), 0);
+    await page.unroute("**/nerf.v1.ViewService/*", refuse);
+    await page.reload();
+    await waitFor("live frames", async () => (await viewer.count()) === 1 && Number(await viewer.getAttribute("data-frames")) > 0, 120_000);
+  });
+
   // scripts/setup.sh --test installs it.
   if (spawnSync("ffmpeg", ["-version"]).error) console.log("SKIPPED the movie: no ffmpeg");
   else await step("a movie through two keyframes is made and plays", async () => {
     await press(page, "button", "Add this view as a keyframe");
-    await tabTo(page, "application", "View of the scene. Arrow keys turn, plus and minus zoom, R resets, 1 to 3 choose color, depth and opacity.");
+    await tabTo(page, "application", viewerHelp);
     for (let i = 0; i < 5; ++i) await page.keyboard.press("ArrowLeft");
     await press(page, "button", "Add this view as a keyframe");
     await tabTo(page, "spinbutton", "Seconds");

@@ -265,8 +265,9 @@ TEST_F(LiveViewTest, RunningJobIsShownByItsWorkerAndAgainAsItLearns) {
     const v1::ServerRequest task = NextTask(*worker_);
     EXPECT_EQ(task.render().training_job(), job_);
     EXPECT_EQ(task.render().view().width(), side);
-    Render(*worker_, task, 10, side);
+    Render(*worker_, task, 1, side);
     EXPECT_EQ(stream.Frame().step(), side);
+    server_.clock.Advance(absl::Seconds(5));
   }
 }
 

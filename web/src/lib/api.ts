@@ -9,6 +9,7 @@ import { RenderJobService } from "../gen/nerf/v1/render_job_service_pb";
 import { RenderService } from "../gen/nerf/v1/render_service_pb";
 import { SceneService } from "../gen/nerf/v1/scene_service_pb";
 import { TrainingService } from "../gen/nerf/v1/training_service_pb";
+import { ViewService } from "../gen/nerf/v1/view_service_pb";
 import { ErrorInfoSchema, BadRequestSchema } from "../gen/google/rpc/error_details_pb";
 import { connection } from "./connection.svelte";
 import { access, bearer } from "./token.svelte";
@@ -43,6 +44,7 @@ export const render = createClient(RenderService, transport);
 export const renderJobs = createClient(RenderJobService, transport);
 export const scenes = createClient(SceneService, transport);
 export const training = createClient(TrainingService, transport);
+export const views = createClient(ViewService, transport);
 
 // For calls that end in milliseconds.
 export const quick = { timeoutMs: 30_000 };

@@ -19,6 +19,14 @@ function median(values: number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? 1;
 }
 
+// One of the cameras that took the pictures.
+export interface SceneCamera {
+  right: Vec3;
+  up: Vec3;
+  backward: Vec3;
+  position: Vec3;
+}
+
 export interface SceneView {
   center: Vec3; // what the cameras look at
   up: Vec3;
@@ -26,6 +34,7 @@ export interface SceneView {
   elevation: number; // radians
   aspect: number; // width / height
   focal: number; // in widths of the picture
+  cameras: SceneCamera[];
 }
 
 interface Frame {
@@ -63,12 +72,14 @@ function nearestPoint(positions: Vec3[], directions: Vec3[]): Vec3 | null {
 export function viewOf(transforms: Transforms, pictureAspect: number): SceneView | null {
   const positions: Vec3[] = [];
   const directions: Vec3[] = [];
+  const cameras: SceneCamera[] = [];
   let up: Vec3 = [0, 0, 0];
   for (const { transform_matrix: m } of transforms.frames ?? []) {
     if (!Array.isArray(m) || m.length < 3 || m.some((row) => !Array.isArray(row) || row.length !== 4)) continue;
     const column = (i: number): Vec3 => [m[0]![i]!, m[1]![i]!, m[2]![i]!];
     positions.push(column(3));
     directions.push(unit(scale(column(2), -1)));
+    cameras.push({ right: unit(column(0)), up: unit(column(1)), backward: unit(column(2)), position: column(3) });
     up = add(up, unit(column(1)));
   }
   if (positions.length === 0) return null;
@@ -81,7 +92,7 @@ export function viewOf(transforms: Transforms, pictureAspect: number): SceneView
   const number = (key: string) => (typeof transforms[key] === "number" ? (transforms[key] as number) : undefined);
   const [w, h, flX, angleX] = [number("w"), number("h"), number("fl_x"), number("camera_angle_x")];
   const focal = angleX !== undefined ? 0.5 / Math.tan(0.5 * angleX) : flX !== undefined && w !== undefined ? flX / w : 1.1;
-  return { center, up, distance, elevation, aspect: w !== undefined && h !== undefined && h > 0 ? w / h : pictureAspect, focal };
+  return { center, up, distance, elevation, aspect: w !== undefined && h !== undefined && h > 0 ? w / h : pictureAspect, focal, cameras };
 }
 
 // The view that a scene's camera file gives; null for COLMAP's models and where the file is gone.
@@ -95,10 +106,12 @@ export async function sceneView(scene: Scene, signal: AbortSignal): Promise<Scen
   }
 }
 
+// Where a camera is and looks: from `center`, backward along azimuth and elevation.
 export interface OrbitPose {
   azimuth: number; // radians
   elevation: number;
   zoom: number; // 1: the median distance of the cameras; 2: half of it
+  center: Vec3;
 }
 
 const maxElevation = 1.5; // looking straight down there is no up
@@ -108,22 +121,95 @@ export function clampPose(pose: OrbitPose): OrbitPose {
     azimuth: pose.azimuth,
     elevation: Math.max(-maxElevation, Math.min(maxElevation, pose.elevation)),
     zoom: Math.max(0.2, Math.min(10, pose.zoom)),
+    center: pose.center,
   };
 }
 
-// A camera at `pose` that looks at the view's center, of `width` pixels.
-export function orbitCamera(view: SceneView, pose: OrbitPose, width: number, height: number): Camera {
-  const { up, center } = view;
+// Two directions that span the ground with `up`.
+function groundOf(up: Vec3): [Vec3, Vec3] {
   // The axis that up has least of gives the steadiest first direction.
   const least = [0, 1, 2].reduce((best, axis) => (Math.abs(up[axis]!) < Math.abs(up[best]!) ? axis : best), 0);
   const axis: Vec3 = [least === 0 ? 1 : 0, least === 1 ? 1 : 0, least === 2 ? 1 : 0];
   const first = unit(sub(axis, scale(up, dot(axis, up))));
-  const second = cross(up, first);
+  return [first, cross(up, first)];
+}
+
+interface Basis {
+  right: Vec3;
+  up: Vec3;
+  backward: Vec3;
+  position: Vec3;
+}
+
+export function basisOf(view: SceneView, pose: OrbitPose): Basis {
+  const [first, second] = groundOf(view.up);
   const around = add(scale(first, Math.cos(pose.azimuth)), scale(second, Math.sin(pose.azimuth)));
-  const backward = add(scale(around, Math.cos(pose.elevation)), scale(up, Math.sin(pose.elevation)));
-  const position = add(center, scale(backward, view.distance / pose.zoom));
-  const right = unit(cross(up, backward));
-  const cameraUp = cross(backward, right);
-  const rows = [0, 1, 2].flatMap((row) => [right[row]!, cameraUp[row]!, backward[row]!, position[row]!]);
+  const backward = add(scale(around, Math.cos(pose.elevation)), scale(view.up, Math.sin(pose.elevation)));
+  const position = add(pose.center, scale(backward, view.distance / pose.zoom));
+  const right = unit(cross(view.up, backward));
+  return { right, up: cross(backward, right), backward, position };
+}
+
+// The camera of a pose, of `width` pixels.
+export function orbitCamera(view: SceneView, pose: OrbitPose, width: number, height: number): Camera {
+  const { right, up, backward, position } = basisOf(view, pose);
+  const rows = [0, 1, 2].flatMap((row) => [right[row]!, up[row]!, backward[row]!, position[row]!]);
   return create(CameraSchema, { width, height, flX: view.focal * width, transformMatrix: [...rows, 0, 0, 0, 1] });
+}
+
+// The pose turned by the angles, with its position kept and its center moved.
+export function turnInPlace(view: SceneView, pose: OrbitPose, azimuth: number, elevation: number): OrbitPose {
+  const { position } = basisOf(view, pose);
+  const turned = clampPose({ ...pose, azimuth: pose.azimuth + azimuth, elevation: pose.elevation + elevation });
+  const { backward } = basisOf(view, turned);
+  return { ...turned, center: sub(position, scale(backward, view.distance / turned.zoom)) };
+}
+
+// The pose moved along its own axes, in median distances of the cameras.
+export function fly(view: SceneView, pose: OrbitPose, right: number, up: number, forward: number): OrbitPose {
+  const basis = basisOf(view, pose);
+  const offset = add(add(scale(basis.right, right), scale(basis.up, up)), scale(basis.backward, -forward));
+  return { ...pose, center: add(pose.center, scale(offset, view.distance)) };
+}
+
+// The pose of one of the scene's cameras, but upright.
+export function poseOf(view: SceneView, camera: SceneCamera): OrbitPose {
+  const [first, second] = groundOf(view.up);
+  const distance = norm(sub(camera.position, view.center));
+  const zoom = clampPose({ azimuth: 0, elevation: 0, zoom: view.distance / (distance || 1), center: view.center }).zoom;
+  return clampPose({
+    azimuth: Math.atan2(dot(camera.backward, second), dot(camera.backward, first)),
+    elevation: Math.asin(Math.max(-1, Math.min(1, dot(camera.backward, view.up)))),
+    zoom,
+    center: sub(camera.position, scale(camera.backward, view.distance / zoom)),
+  });
+}
+
+const frustumDepth = 0.1; // in median distances of the cameras
+
+// The corners of a camera's frustum, its tip first.
+function frustumOf(view: SceneView, camera: SceneCamera): Vec3[] {
+  const depth = frustumDepth * view.distance;
+  const halfWidth = (0.5 * depth) / view.focal;
+  const corner = (x: number, y: number) =>
+    add(add(add(camera.position, scale(camera.backward, -depth)), scale(camera.right, x * halfWidth)), scale(camera.up, (y * halfWidth) / view.aspect));
+  return [camera.position, corner(-1, 1), corner(1, 1), corner(1, -1), corner(-1, -1)];
+}
+
+type Point = [number, number];
+
+// The frusta of the scene's cameras as a view of `width` pixels shows them: tip and corners, by camera; null behind the view.
+export function projectFrusta(view: SceneView, pose: OrbitPose, width: number): (Point[] | null)[] {
+  const basis = basisOf(view, pose);
+  const focal = view.focal * width;
+  const nearest = 0.02 * view.distance;
+  return view.cameras.map((camera) => {
+    const points = frustumOf(view, camera).map((corner): Point | null => {
+      const offset = sub(corner, basis.position);
+      const depth = -dot(offset, basis.backward);
+      if (depth < nearest) return null;
+      return [width / 2 + (focal * dot(offset, basis.right)) / depth, width / view.aspect / 2 - (focal * dot(offset, basis.up)) / depth];
+    });
+    return points.every((point) => point !== null) ? points : null;
+  });
 }

@@ -1,0 +1,128 @@
+// A live view: one stream of frames down, small updates up. Closed in hidden tabs, opened again after a cut line.
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { ViewSchema, type View, type ViewFrame } from "../gen/nerf/v1/view_service_pb";
+import { isUnreachable, quick, reasonOf, views } from "./api";
+import { connection } from "./connection.svelte";
+import { untilVisible } from "./visible";
+
+export type LiveSource = { case: "model" | "trainingJob"; value: string };
+
+export interface LiveListener {
+  // A frame. `latencyMs`: since show() was called for it; 0 for a further frame of the same view.
+  onFrame(frame: ViewFrame, latencyMs: number): void;
+  // Nobody can render live now. The live view has closed itself.
+  onUnable(error: unknown): void;
+}
+
+const updateMs = 20; // between updates
+const firstPauseMs = 250;
+const longestPauseMs = 5_000;
+
+export class LiveView {
+  private readonly end = new AbortController();
+  private view: View;
+  private name = ""; // of the open stream
+  private sequence = 0; // of the last update
+  private shown: View; // by the last update, or by the stream's begin
+  private isSending = false;
+  private changedAt = new Map<number, number>(); // by sequence, until a frame shows it
+
+  constructor(
+    private readonly source: LiveSource,
+    first: MessageInitShape<typeof ViewSchema>,
+    private readonly listener: LiveListener,
+  ) {
+    this.view = this.shown = create(ViewSchema, first);
+    void this.run();
+  }
+
+  // The last view counts.
+  show(view: MessageInitShape<typeof ViewSchema>) {
+    this.view = create(ViewSchema, view);
+    void this.send();
+  }
+
+  close() {
+    this.end.abort();
+  }
+
+  private async send() {
+    if (this.isSending) return;
+    this.isSending = true;
+    try {
+      while (this.name && this.view !== this.shown && !this.end.signal.aborted) {
+        const sequence = ++this.sequence;
+        this.shown = this.view;
+        this.changedAt.set(sequence, performance.now());
+        await views.updateView({ name: this.name, sequence, view: this.shown }, { ...quick, signal: this.end.signal });
+        await new Promise((resolve) => setTimeout(resolve, updateMs));
+      }
+    } catch {
+      // The stream has ended or ends, too; the next one begins with the last view.
+    } finally {
+      this.isSending = false;
+    }
+  }
+
+  private async run() {
+    let pauseMs = firstPauseMs;
+    const { signal } = this.end;
+    while (!signal.aborted) {
+      await untilVisible(signal);
+      if (signal.aborted) return;
+      const stream = new AbortController();
+      const stop = () => stream.abort();
+      const stopIfHidden = () => document.visibilityState === "hidden" && stream.abort();
+      signal.addEventListener("abort", stop);
+      document.addEventListener("visibilitychange", stopIfHidden);
+      try {
+        this.begin();
+        for await (const { message } of views.streamViews({ source: this.source, view: this.shown }, { signal: stream.signal })) {
+          if (signal.aborted) return;
+          connection.answered();
+          pauseMs = firstPauseMs;
+          if (message.case === "scene") {
+            this.name = message.value.name;
+            void this.send();
+          } else if (message.case === "frame") {
+            this.listener.onFrame(message.value, this.latencyOf(message.value.sequence));
+          }
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!stream.signal.aborted) {
+          if (isUnreachable(error)) connection.lost();
+          else if (!isPassing(error)) {
+            this.end.abort();
+            return this.listener.onUnable(error);
+          }
+          await connection.answerWithin(pauseMs);
+          pauseMs = Math.min(2 * pauseMs, longestPauseMs);
+        }
+      } finally {
+        this.name = "";
+        signal.removeEventListener("abort", stop);
+        document.removeEventListener("visibilitychange", stopIfHidden);
+      }
+    }
+  }
+
+  private begin() {
+    this.sequence = 0;
+    this.shown = this.view;
+    this.changedAt = new Map([[0, performance.now()]]);
+  }
+
+  private latencyOf(sequence: number): number {
+    const changed = this.changedAt.get(sequence);
+    for (const other of this.changedAt.keys()) if (other <= sequence) this.changedAt.delete(other);
+    return changed === undefined ? 0 : performance.now() - changed;
+  }
+}
+
+// A lost worker, a cut line, or a reader that was away for long: the stream is opened again.
+function isPassing(error: unknown): boolean {
+  if (!(error instanceof ConnectError) || reasonOf(error) === "NO_WORKER") return false;
+  return [Code.Unavailable, Code.Unknown, Code.Internal, Code.Aborted, Code.Canceled].includes(error.code);
+}
