@@ -53,6 +53,8 @@ void ServeLoop::Job::OnProgress(const TrainProgress& progress) {
 }
 
 absl::Status ServeLoop::Job::OnPreview(const TrainPreview& preview) {
+  if (preview_step_ == preview.step) return absl::OkStatus();
+  preview_step_ = preview.step;
   const std::string path = fmt::format("{}/preview_{:08}.png", message_.out, preview.step);
   NERF_RETURN_IF_ERROR(WritePng(path, preview.image));
   loop_->Send(protocol::Preview{name(), preview.step, preview.psnr, path});
@@ -83,6 +85,8 @@ absl::Status ServeLoop::Job::OnCheckpointDue() {
   model_ = fmt::format("{}/model_{:08}.safetensors", message_.out, step);
   // After a stop the files are still written, without a preview.
   const std::optional<TrainPreview> preview = trainer_->Preview(stop_);
+  // Jobs that are shorter than the interval of previews have a picture, too.
+  if (preview.has_value()) NERF_RETURN_IF_ERROR(OnPreview(*preview));
   const TensorFile model = trainer_->Model();
   NERF_RETURN_IF_ERROR(WriteTensorFile(model, model_));
   NERF_RETURN_IF_ERROR(WriteTensorFile(trainer_->Checkpoint(), checkpoint_));
@@ -116,7 +120,17 @@ absl::Status ServeLoop::Job::OnEvaluatedViews(size_t n_done, size_t n_views) {
   last_progress_->evaluated_views = static_cast<double>(n_done);
   last_progress_->evaluation_views = static_cast<double>(n_views);
   last_progress_->stall_fraction = kUnknownFigure;  // nothing is trained
-  if (n_done == 0) SendProgress();
+  const SteadyTime now = loop_->clock_->Now();
+  if (n_done == 0) {
+    evaluation_began_ = now;
+    last_progress_->eta_seconds = 0;  // not known yet
+    SendProgress();
+  } else {
+    // What is left of the evaluation.
+    last_progress_->eta_seconds = absl::ToDoubleSeconds(now - evaluation_began_) /
+                                  static_cast<double>(n_done) *
+                                  static_cast<double>(n_views - n_done);
+  }
   Heartbeat();
   return BetweenSteps();
 }

@@ -76,6 +76,8 @@ class ServeLoop::Job final : public TrainingRunObserver {
   SteadyTime last_sent_;
   std::string checkpoint_, model_;
   std::optional<uint32_t> checkpoint_step_;  // of the last checkpoint message
+  std::optional<uint32_t> preview_step_;     // of the last preview message
+  SteadyTime evaluation_began_;
 };
 
 }  // namespace nerf

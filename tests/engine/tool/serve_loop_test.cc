@@ -164,6 +164,17 @@ TEST_F(ServeLoopTest, EachStepIsCheckpointedOnceAndDoneComesBehindTheLast) {
   EXPECT_EQ(message["model"], dir_ / "j/model_00000005.safetensors");
 }
 
+TEST_F(ServeLoopTest, JobThatIsShorterThanThePreviewIntervalHasAPicture) {
+  Send(TrainMessage("j", 5));
+  Json message = Receive();
+  while (message["type"] == "started" || message["type"] == "progress") message = Receive();
+  ASSERT_EQ(message["type"], "preview") << message;
+  EXPECT_EQ(message["step"], 5);
+  EXPECT_THAT(DecodeImage(message["image"].get<std::string>()), IsOk());
+  EXPECT_EQ(ReceiveAnswer()["type"], "checkpoint");
+  EXPECT_EQ(ReceiveAnswer()["type"], "done");
+}
+
 TEST_F(ServeLoopTest, EvaluationAtTheEndSaysHowFarItIs) {
   Send(TrainMessage("j", 5));
   ASSERT_EQ(ReceiveAnswer()["type"], "started");
