@@ -92,6 +92,12 @@ DASHBOARDS = {
              " / sum(rate(nerfd_render_requests_total[$__rate_interval]))")]),
         ("Time from request to reply", "s", 24,
          quantiles("nerfd_render_duration_seconds", "kind")),
+        ("Live views", "short", 12, [("open", "sum(nerfd_live_views)")]),
+        ("Frames of live views", "ops", 12, [
+            ("{{camera}}",
+             "sum by (camera) (rate(nerfd_live_view_frame_seconds_count[$__rate_interval]))")]),
+        ("Time from an update to its frame", "s", 24,
+         quantiles("nerfd_live_view_frame_seconds", "camera")),
     ]),
     "web": ("nerfd / Calls", [
         ("Calls by method", "ops", 12, [("{{grpc_method}}", "nerfd:grpc_calls:rate1m > 0")]),
