@@ -262,6 +262,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   state_.job_order.emplace(job.create_sequence, job.key);
   state_.RememberRequest(request);
   state_.Reindex(entry, std::nullopt);
+  if (job.kind == JobKind::kTraining) state_.rows.Changed(job.key, state_.wake);
   state_.observer.OnJobCreated(job);
   for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
   LogInfo("job created",
@@ -455,6 +456,7 @@ absl::Status JobQueue::Delete(const ResourceKey& key, JobKind kind) {
   state_.job_order.erase(create_sequence);
   // Keep its events for watchers that have not read all of them.
   if (entry->log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(*entry));
+  if (kind == JobKind::kTraining) state_.rows.Deleted(key, state_.wake);
   state_.jobs.erase(key);
   LogInfo("job deleted", {{"project", key.project}, {"job", key.id}});
   return absl::OkStatus();
@@ -488,6 +490,11 @@ absl::StatusOr<JobCurve> JobQueue::GetCurve(const ResourceKey& job) {
   curve.points = stored.points();
   curve.test_views = stored.test_views();
   return curve;
+}
+
+absl::StatusOr<std::unique_ptr<JobListWatcher>> JobQueue::WatchList(JobListRequest request,
+                                                                    std::function<void()> on_new) {
+  return JobListWatcher::Open(&state_, std::move(request), std::move(on_new));
 }
 
 absl::StatusOr<std::unique_ptr<Watcher>> JobQueue::Watch(const ResourceKey& key,

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/queue/job.h"
 #include "server/queue/job_filter.h"
+#include "server/queue/job_list_watcher.h"
 #include "server/queue/page.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/watcher.h"
@@ -121,6 +122,10 @@ class JobQueue {
   absl::StatusOr<std::unique_ptr<Watcher>> Watch(const ResourceKey& key, std::string_view token,
                                                  std::function<void()> on_new,
                                                  JobKind kind = JobKind::kTraining);
+
+  // Follows the training jobs of a project; see JobListWatcher::Open.
+  absl::StatusOr<std::unique_ptr<JobListWatcher>> WatchList(JobListRequest request,
+                                                            std::function<void()> on_new);
 
   QueueStats Stats();
 

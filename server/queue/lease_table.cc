@@ -64,6 +64,7 @@ void ShowProgress(QueueState& state, JobEntry& entry, const JobProgress& progres
   entry.job.progress = progress;
   entry.log.SetLiveProgress();
   entry.log.SignalAll(state.wake);
+  if (entry.job.kind == JobKind::kTraining) state.rows.Changed(entry.job.key, state.wake);
 }
 
 // The job's state after a placement, and the label under which metrics count the placement.

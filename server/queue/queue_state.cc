@@ -323,6 +323,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   Reindex(entry, old_state);
   entry.log.SignalAll(wake);
   const Job& job = entry.job;
+  if (job.kind == JobKind::kTraining) rows.Changed(job.key, wake);
   const bool moved =
       std::any_of(change.events().begin(), change.events().end(),
                   [](const JobEvent& event) { return event.kind == JobEventKind::kStateChanged; });

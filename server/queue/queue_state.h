@@ -18,6 +18,7 @@
 #include "server/queue/lease.h"
 #include "server/queue/queue_observer.h"
 #include "server/queue/queue_rank.h"
+#include "server/queue/row_log.h"
 #include "server/queue/store_writer.h"
 #include "server/queue/watch_log.h"
 
@@ -187,6 +188,10 @@ class QueueState {
   // Signals to send once the lock is free (QueueLock).
   std::vector<std::shared_ptr<WatchSignal>> wake ABSL_GUARDED_BY(mu);
   size_t n_watchers ABSL_GUARDED_BY(mu) = 0;
+  // Changes of training jobs since this process began, which process_id names in tokens; empty
+  // before the first reader.
+  RowLog rows ABSL_GUARDED_BY(mu);
+  std::string process_id ABSL_GUARDED_BY(mu);
   uint64_t next_sequence ABSL_GUARDED_BY(mu) = 1;
 
  private:

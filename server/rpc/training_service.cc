@@ -9,6 +9,7 @@
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
 #include "server/rpc/job_converter.h"
+#include "server/rpc/job_list_watch.h"
 #include "server/rpc/job_watch.h"
 #include "server/rpc/paging.h"
 #include "server/rpc/unary_call.h"
@@ -170,6 +171,11 @@ grpc::ServerUnaryReactor* TrainingService::ListTrainingMetrics(
 grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* TrainingService::WatchTrainingJob(
     grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) {
   return JobWatch<TrainingWatch>::Begin(services_, context, *request);
+}
+
+grpc::ServerWriteReactor<v1::WatchTrainingJobsResponse>* TrainingService::WatchTrainingJobs(
+    grpc::CallbackServerContext* context, const v1::WatchTrainingJobsRequest* request) {
+  return JobListWatch::Begin(services_, context, *request);
 }
 
 }  // namespace nerf

@@ -42,6 +42,8 @@ class TrainingService final : public v1::TrainingService::CallbackService {
                                                 v1::ListTrainingMetricsResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchTrainingJobResponse>* WatchTrainingJob(
       grpc::CallbackServerContext* context, const v1::WatchTrainingJobRequest* request) override;
+  grpc::ServerWriteReactor<v1::WatchTrainingJobsResponse>* WatchTrainingJobs(
+      grpc::CallbackServerContext* context, const v1::WatchTrainingJobsRequest* request) override;
 
  private:
   const ServiceContext& services_;

@@ -1,0 +1,196 @@
+// Readers of the list of jobs over a queue in memory.
+#include "server/queue/job_list_watcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error_reason.h"
+#include "tests/testing/queue_harness.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class JobListWatcherTest : public testing::Test {
+ protected:
+  void SetUp() override { harness_.AddScene(); }
+
+  std::unique_ptr<JobListWatcher> Watch(const std::string& token = "", size_t max_jobs = 100,
+                                        const std::string& filter = "") {
+    return *harness_.queue->WatchList({"default", *JobFilter::Parse(filter), max_jobs, token},
+                                      [this] { ++n_woken_; });
+  }
+  void Create(const std::string& id) {
+    ASSERT_THAT(harness_.queue->Create(harness_.Spec(id)), IsOk());
+  }
+  void Cancel(const std::string& id) {
+    ASSERT_THAT(harness_.queue->Cancel(QueueHarness::Key(id)), IsOk());
+  }
+  static std::vector<std::string> Ids(const JobListBatch& batch) {
+    std::vector<std::string> ids;
+    for (const Job& job : batch.jobs) ids.push_back(job.key.id);
+    return ids;
+  }
+  static std::vector<std::string> Removed(const JobListBatch& batch) {
+    std::vector<std::string> ids;
+    for (const ResourceKey& key : batch.removed) ids.push_back(key.id);
+    return ids;
+  }
+  static JobProgress Progress(uint32_t step) {
+    JobProgress progress;
+    progress.step = step;
+    progress.figures = {{"loss", 0.5}};
+    return progress;
+  }
+
+  QueueHarness harness_;
+  int n_woken_ = 0;
+};
+
+TEST_F(JobListWatcherTest, FirstTheJobsThatAreThereThenWhatChanges) {
+  Create("one");
+  Create("two");
+  const auto watcher = Watch();
+  const auto first = watcher->TryNext();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_TRUE(first->reset);
+  EXPECT_TRUE(first->is_current);
+  EXPECT_THAT(Ids(*first), ElementsAre("two", "one"));
+  EXPECT_FALSE(watcher->TryNext().has_value());
+  EXPECT_EQ(n_woken_, 0);
+  Create("three");
+  Cancel("one");
+  EXPECT_GE(n_woken_, 2);
+  const auto next = watcher->TryNext();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_FALSE(next->reset);
+  EXPECT_THAT(Ids(*next), ElementsAre("three", "one"));
+  EXPECT_EQ(next->jobs[1].state, JobState::kCancelled);
+  EXPECT_FALSE(watcher->TryNext().has_value());
+}
+
+TEST_F(JobListWatcherTest, SlowReaderGetsOnlyTheLatestOfEachJob) {
+  const LeaseRef lease = harness_.Running("one");
+  const auto watcher = Watch();
+  watcher->TryNext();
+  for (uint32_t step = 1; step <= 50; ++step) {
+    ASSERT_THAT(harness_.leases->ReportProgress(lease, Progress(step)), IsOk());
+  }
+  const auto next = watcher->TryNext();
+  ASSERT_TRUE(next.has_value());
+  ASSERT_EQ(next->jobs.size(), 1u);
+  EXPECT_EQ(next->jobs[0].progress.step, 50u);
+  EXPECT_FALSE(watcher->TryNext().has_value());
+}
+
+TEST_F(JobListWatcherTest, TokenContinuesWithWhatChangedMeanwhile) {
+  for (const char* id : {"one", "two", "three"}) Create(id);
+  const std::string token = Watch()->TryNext()->token;
+  Cancel("two");
+  const auto watcher = Watch(token);
+  const auto next = watcher->TryNext();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_FALSE(next->reset);
+  EXPECT_THAT(Ids(*next), ElementsAre("two"));
+  EXPECT_FALSE(Watch(watcher->Token())->TryNext().has_value());
+}
+
+TEST_F(JobListWatcherTest, TokenFromBeforeARestartBeginsAnew) {
+  Create("one");
+  const std::string token = Watch()->TryNext()->token;
+  harness_.Restart();
+  const auto next = Watch(token)->TryNext();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_TRUE(next->reset);
+  EXPECT_THAT(Ids(*next), ElementsAre("one"));
+}
+
+TEST_F(JobListWatcherTest, DeletedJobsAreRemovedAndForgottenOnesBeginAnew) {
+  Create("one");
+  Create("two");
+  const auto watcher = Watch();
+  const std::string token = watcher->TryNext()->token;
+  Cancel("one");
+  ASSERT_THAT(harness_.queue->Delete(QueueHarness::Key("one")), IsOk());
+  const auto next = watcher->TryNext();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_THAT(Ids(*next), IsEmpty());
+  EXPECT_THAT(Removed(*next), ElementsAre("one"));
+  for (size_t i = 0; i <= RowLog::kMaxDeleted; ++i) {
+    const std::string id = "j-" + std::to_string(i);
+    Create(id);
+    Cancel(id);
+    ASSERT_THAT(harness_.queue->Delete(QueueHarness::Key(id)), IsOk());
+  }
+  const auto late = Watch(token)->TryNext();
+  ASSERT_TRUE(late.has_value());
+  EXPECT_TRUE(late->reset);
+  EXPECT_THAT(Ids(*late), ElementsAre("two"));
+  EXPECT_TRUE(watcher->TryNext()->reset) << "a reader that slept";
+}
+
+TEST_F(JobListWatcherTest, JobThatNoLongerMatchesIsRemoved) {
+  Create("one");
+  Create("two");
+  const auto watcher = Watch("", 100, "state = QUEUED");
+  EXPECT_THAT(Ids(*watcher->TryNext()), ElementsAre("two", "one"));
+  Cancel("one");
+  const auto next = watcher->TryNext();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_THAT(Removed(*next), ElementsAre("one"));
+}
+
+TEST_F(JobListWatcherTest, OfManyJobsTheNewestComeAndOlderOnesNeverDo) {
+  for (const char* id : {"one", "two", "three"}) Create(id);
+  auto watcher = Watch("", 2);
+  EXPECT_THAT(Ids(*watcher->TryNext()), ElementsAre("three", "two"));
+  Cancel("one");
+  EXPECT_FALSE(watcher->TryNext().has_value());
+  watcher = Watch(watcher->Token(), 2);
+  Cancel("two");
+  Create("four");
+  EXPECT_THAT(Ids(*watcher->TryNext()), ElementsAre("two", "four"));
+}
+
+TEST_F(JobListWatcherTest, LongListComesInBatchesAndHasATokenAtItsEnd) {
+  const size_t n_jobs = 2 * JobListWatcher::kMaxBatch + 1;
+  for (size_t i = 0; i < n_jobs; ++i) Create("j-" + std::to_string(i));
+  const auto watcher = Watch("", 1'000);
+  size_t n_seen = 0;
+  while (const auto batch = watcher->TryNext()) {
+    EXPECT_EQ(batch->reset, n_seen == 0);
+    n_seen += batch->jobs.size();
+    EXPECT_EQ(batch->is_current, n_seen == n_jobs);
+    EXPECT_EQ(batch->token.empty(), n_seen < n_jobs);
+  }
+  EXPECT_EQ(n_seen, n_jobs);
+}
+
+TEST_F(JobListWatcherTest, EmptyListIsSaidToBeEmpty) {
+  const auto watcher = Watch();
+  const auto first = watcher->TryNext();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_TRUE(first->reset);
+  EXPECT_TRUE(first->is_current);
+  EXPECT_FALSE(watcher->TryNext().has_value());
+}
+
+TEST_F(JobListWatcherTest, ForeignTokensAreRefused) {
+  for (const char* token : {"x", "!!", "d2F0Y2gx", "AAAA"}) {
+    EXPECT_THAT(harness_.queue->WatchList({"default", {}, 100, token}, [] {}).status(),
+                FailsWith(absl::StatusCode::kInvalidArgument, reason::kFieldInvalid))
+        << token;
+  }
+  EXPECT_EQ(harness_.queue->Stats().n_watchers, 0u);
+}
+
+}  // namespace
+}  // namespace nerf
