@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -56,6 +57,12 @@ class MethodDescription {
   // InvalidArgument naming the setting that does not.
   virtual absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const {
     return absl::OkStatus();
+  }
+  // Whether ranks, each on a CPU, can train this config together. Errors: Unimplemented or
+  // InvalidArgument naming what cannot be split, the method or a setting.
+  virtual absl::Status CheckRanks(const TrainConfig& config) const {
+    return absl::UnimplementedError("method " + std::string(name()) +
+                                    " cannot be split among ranks");
   }
 };
 

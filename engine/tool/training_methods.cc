@@ -20,7 +20,7 @@ std::vector<std::string> TrainingMethods(std::string_view device) {
 }
 
 absl::Status CheckRanksShare(const TrainConfig& config) {
-  const absl::Status shared = MethodOf(config).CheckRanks(config);
+  const absl::Status shared = MethodDescriptionOf(config).CheckRanks(config);
   if (shared.ok()) return shared;
   return WithReason(
       absl::Status(shared.code(), fmt::format("--ranks: {}", std::string(shared.message()))),

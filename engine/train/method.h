@@ -41,14 +41,8 @@ class Method {
   // Errors: Unimplemented FEATURE_NOT_BUILT where this installation lacks a part of the method.
   virtual absl::Status CheckInstalled() const { return absl::OkStatus(); }
 
-  // Whether a group of ranks can train this config together, each rank on a CPU. Errors:
-  // Unimplemented naming what cannot be split, the method or a setting.
-  virtual absl::Status CheckRanks(const TrainConfig& config) const {
-    return absl::UnimplementedError("method " + std::string(description().name()) +
-                                    " cannot be split among ranks");
-  }
-
-  // The step, used from the calling thread. Requires: no group unless CheckRanks is OK. Errors:
+  // The step, used from the calling thread. Requires: no group unless description().CheckRanks is
+  // OK. Errors:
   // that of CheckInstalled; FailedPrecondition where the device cannot train this config;
   // ResourceExhausted GPU_OUT_OF_MEMORY with the sizes. Throws kernels::cuda::CudaError.
   virtual absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(

@@ -19,6 +19,9 @@ struct GrantRequest {
   std::string worker = {};  // id
   // What it offers (CapabilityOf). Empty: unknown, and treated as everything.
   std::vector<std::string> capabilities = {};
+  // For gangs (gang_policy.h): its machine, and with whom it trains together.
+  std::string host = {};
+  bool ranks = false, ranks_network = false;
 };
 
 // True if `offered` contains `wanted` or is empty. An empty list means that the offer is unknown,

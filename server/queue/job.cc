@@ -24,6 +24,7 @@ absl::Status Transition(Job& job, JobState to, absl::Time now, QueueReason reaso
   }
   job.state = to;
   job.queue_reason = to == JobState::kQueued ? reason : QueueReason::kNone;
+  job.queue_message.clear();
   if (to == JobState::kRunning && job.start_time == absl::InfinitePast()) job.start_time = now;
   if (IsFinal(to)) job.end_time = now;
   return absl::OkStatus();

@@ -109,12 +109,22 @@ struct JobError {
   bool operator==(const JobError&) const = default;
 };
 
+inline constexpr uint32_t kMaxGangSize = 32;
+
+// How many workers train a job together: as many as are free, once `min` are.
+struct WorkerCount {
+  uint32_t min = 1, max = 1;
+
+  bool operator==(const WorkerCount&) const = default;
+};
+
 // The work of a training job.
 struct TrainingSpec {
   std::string scene;  // id, in the same project
   JobConfig config;
   std::string requested_config;  // what the client sent: opaque bytes, returned by the service
   std::optional<InitReference> init;
+  WorkerCount workers;
 
   bool operator==(const TrainingSpec&) const = default;
 };
@@ -123,7 +133,8 @@ struct TrainingSpec {
 // still names members has expired: they may take it up again, with the same epoch, until the job is
 // granted to others. In a final state it names the last holders.
 struct JobLease {
-  std::vector<std::string> members;  // workers, one today; empty: nobody, or handed back
+  // Workers; of a gang in the order of their ranks. Empty: nobody, or handed back.
+  std::vector<std::string> members;
   uint64_t epoch = 0;                // fencing number; grows by one with every grant
 
   bool Has(std::string_view worker) const;
@@ -148,6 +159,7 @@ struct Job {
 
   JobState state = JobState::kQueued;
   QueueReason queue_reason = QueueReason::kNone;  // set only in QUEUED
+  std::string queue_message;                      // the same for people; may be empty
   uint32_t attempt = 0;                           // placements on a worker; 0 before the first
   uint32_t crashes_in_row = 0;  // counted engine crashes since the last committed checkpoint
   // Any crash since then, also an uncounted one (the engine had other work, too).

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "server/queue/job.h"
 #include "server/queue/render_work.h"
 
@@ -30,7 +32,7 @@ std::string JobName(const ResourceKey& key, JobKind kind) {
 uint32_t PartsOf(const Job& job) {
   switch (job.kind) {
     case JobKind::kTraining:
-      return 1;
+      return std::max(1u, static_cast<uint32_t>(job.lease.members.size()));
     case JobKind::kRender:
       return static_cast<uint32_t>(job.render_work.parts.size());
   }

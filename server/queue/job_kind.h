@@ -26,8 +26,9 @@ absl::StatusOr<JobKind> ParseJobKind(std::string_view name);
 // The resource name of a job of that kind.
 std::string JobName(const ResourceKey& key, JobKind kind);
 
-// Number of parts of the job. Each part has a lease of its own; the job is final when all parts
-// are. 1 for training.
+// Number of parts of the job, each with a deadline of its own. A render job's have leases of their
+// own; those of a training are the ranks of its gang, which have one lease together. 1 for a
+// training by one worker.
 uint32_t PartsOf(const Job& job);
 
 // The capability that a worker needs for the job: for training the method, for a render job that of

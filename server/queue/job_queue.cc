@@ -27,6 +27,9 @@ std::string FingerprintOf(const JobSpec& spec) {
   if (spec.priority != 0) fingerprint.Add("priority").Add(std::to_string(spec.priority));
   for (const auto& [key, value] : spec.labels) fingerprint.Add("label").Add(key).Add(value);
   if (!spec.retry_of.empty()) fingerprint.Add("retry_of").Add(spec.retry_of);
+  if (const WorkerCount& workers = spec.training.workers; workers != WorkerCount()) {
+    fingerprint.Add("workers").Add(uint64_t{workers.min}).Add(uint64_t{workers.max});
+  }
   fingerprint.Add(spec.training.requested_config)
       .Add(spec.training.init.has_value() ? "init" : "scratch");
   if (spec.training.init.has_value()) {

@@ -11,6 +11,7 @@
 #include "common/logging.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "server/queue/gang_policy.h"
 #include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
@@ -23,13 +24,12 @@ namespace {
 bool IsHolder(const Job& job, const LeaseRef& lease) {
   if (job.kind != lease.kind) return false;
   if (job.kind == JobKind::kRender) return HoldsPart(job, lease);
-  return !job.lease.members.empty() && lease.part < PartsOf(job) &&
-         job.lease.epoch == lease.epoch && (lease.worker.empty() || job.lease.Has(lease.worker));
+  return job.lease.epoch == lease.epoch && IsMember(job, lease.part, lease.worker);
 }
 
 // Whether the worker holds the part's lease; of a training job there is one.
 bool HoldsIt(const Job& job, uint32_t part, const std::string& worker) {
-  if (job.kind == JobKind::kTraining) return job.lease.Has(worker);
+  if (job.kind == JobKind::kTraining) return IsMember(job, part, worker);
   return part < job.render_work.parts.size() && job.render_work.parts[part].worker == worker;
 }
 
@@ -87,6 +87,14 @@ std::optional<Ending> EndingOf(JobState state, JobOutcome::Kind kind) {
 
 }  // namespace
 
+bool IsLeaseOver(const Job& job, const LeaseRef& lease) {
+  if (job.kind == JobKind::kRender) return !HoldsPart(job, lease);
+  if (job.lease.epoch != lease.epoch) return true;
+  // Rank 0 has reported the end itself.
+  if (IsFinal(job.state)) return lease.part > 0;
+  return !IsMember(job, lease.part, lease.worker);
+}
+
 LeaseOrder OrderFor(const Job& job) {
   if (job.state == JobState::kPausing) return LeaseOrder::kCheckpointAndStop;
   if (job.state != JobState::kCancelling) return LeaseOrder::kTrain;
@@ -109,6 +117,7 @@ std::unique_ptr<WorkSubscription> LeaseTable::SubscribeWork(const std::string& w
                                                             std::function<void()> on_work) {
   auto signal = std::make_shared<WatchSignal>(std::move(on_work));
   MutexLock lock(state_.mu);
+  gangs_.askers.erase(worker);  // what it asked for on an earlier connection
   state_.work_signals.emplace(worker, signal);
   return std::unique_ptr<WorkSubscription>(
       new WorkSubscription(&state_, worker, std::move(signal)));
@@ -152,20 +161,25 @@ absl::Status LeaseTable::Refuse(LeasedChange leased, absl::Status status) {
   return status;
 }
 
-absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, bool keep_holder) {
+absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, bool keep_holder,
+                                      std::string message) {
+  const bool is_gang = change.job.lease.members.size() > 1;
   if (change.job.state == JobState::kCancelling) return change.Move(JobState::kCancelled);
   if (change.job.state == JobState::kPausing) {
     change.job.lease.members.clear();
     return change.Move(JobState::kPaused);
   }
-  if (!keep_holder) change.job.lease.members.clear();
-  return change.Move(JobState::kQueued, reason);
+  if (!keep_holder || is_gang) change.job.lease.members.clear();
+  NERF_RETURN_IF_ERROR(change.Move(JobState::kQueued, reason));
+  change.job.queue_message = std::move(message);
+  return absl::OkStatus();
 }
 
 absl::Status LeaseTable::EndLease(JobChange& change, uint32_t part, bool keep_holder) {
   return change.job.kind == JobKind::kRender
              ? FreePart(change, part, QueueReason::kWorkerLost)
-             : EndPlacement(change, QueueReason::kWorkerLost, keep_holder);
+             : EndPlacement(change, QueueReason::kWorkerLost, keep_holder,
+                            NameOfMember(change.job, part) + " was lost");
 }
 
 absl::Status LeaseTable::Attach(const std::string& worker, std::span<const LeaseRef> held) {
@@ -201,6 +215,13 @@ void LeaseTable::ReleaseBlobs(std::span<const CheckpointRecord> checkpoints) {
 LeaseGrant LeaseTable::MakeGrant(const JobEntry& entry, const std::string& worker) {
   LeaseGrant grant;
   grant.lease = {entry.job.key, worker, entry.job.lease.epoch};
+  const std::vector<std::string>& members = entry.job.lease.members;
+  grant.n_ranks = static_cast<uint32_t>(members.size());
+  for (uint32_t rank = 0; rank < grant.n_ranks; ++rank) {
+    if (members[rank] == worker) grant.lease.part = rank;
+    grant.one_host =
+        grant.one_host && gangs_.HostOf(members[rank]) == gangs_.HostOf(members.front());
+  }
   grant.job = entry.job;
   grant.scene = state_.scenes.at({entry.job.key.project, entry.job.training.scene});
   if (!entry.job.checkpoints.empty()) grant.resume = entry.job.checkpoints.back();
@@ -227,40 +248,62 @@ bool LeaseTable::GoesElsewhere(const JobEntry& entry, const std::string& worker)
 
 void LeaseTable::PutAside(JobEntry& entry, const std::string& worker) {
   entry.no_room_on.insert(worker);
-  if (workers_ != nullptr && workers_->AnotherOffers(CapabilityOf(entry.job), entry.no_room_on)) {
+  // A gang may need the same worker again, and waits for room in any case.
+  const bool is_gang = WantsGang(entry.job);
+  if (!is_gang && workers_ != nullptr &&
+      workers_->AnotherOffers(CapabilityOf(entry.job), entry.no_room_on)) {
     return;
   }
-  entry.no_room_on.clear();
+  if (!is_gang) entry.no_room_on.clear();
   entry.no_room_pause = std::clamp(2 * entry.no_room_pause, kFirstNoRoomPause, kMaxNoRoomPause);
   entry.aside_until = state_.clock.Now() + entry.no_room_pause;
   state_.jobs_aside.emplace(entry.aside_until, entry.job.key);
 }
 
-JobEntry* LeaseTable::FirstOfProject(const std::string& project, const GrantRequest& request) {
+std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string& project,
+                                                              const GrantRequest& request,
+                                                              std::optional<WaitingGang>* ahead) {
   const SteadyTime now = state_.clock.Now();
   for (const auto& [rank, capability] : state_.queues.at(project)) {
     if (!OffersCapability(request.capabilities, capability)) continue;
     const ResourceKey& key = state_.job_order.at(rank.create_sequence);
     if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
     JobEntry& entry = state_.jobs.at(key);
-    if (now < entry.aside_until || GoesElsewhere(entry, request.worker)) continue;
-    return &entry;
+    if (now < entry.aside_until) continue;
+    NextJob next{&entry, std::nullopt};
+    if (WantsGang(entry.job)) {
+      const std::vector<GangCandidate> candidates = CandidatesFor(entry, request);
+      const WorkerCount& wanted = entry.job.training.workers;
+      next.gang = ChooseGang(wanted, request.worker, candidates);
+      if (!next.gang.has_value()) {
+        if (!ahead->has_value()) {
+          *ahead = WaitFor(entry, OutlookOf(wanted, request.worker, candidates));
+        }
+        continue;
+      }
+    } else if (GoesElsewhere(entry, request.worker)) {
+      continue;
+    }
+    if (ahead->has_value() && !MayStartBefore(**ahead, entry.job)) continue;
+    return next;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-JobEntry* LeaseTable::NextFor(const GrantRequest& request) {
-  if (workers_ != nullptr && !workers_->MayTakeJob(request.worker)) return nullptr;
+std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& request) {
+  if (workers_ != nullptr && !workers_->MayTakeJob(request.worker)) return std::nullopt;
   std::map<std::string, size_t> at_work;
   for (const auto& [project, queue] : state_.queues) at_work[project] = 0;
   for (const auto& [project_and_state, n] : state_.job_counts) {
     const auto found = at_work.find(project_and_state.first);
     if (found != at_work.end() && HoldsLease(project_and_state.second)) found->second += n;
   }
+  std::optional<WaitingGang> ahead;
   for (const std::string& project : fair_share_.Order(at_work)) {
-    if (JobEntry* const entry = FirstOfProject(project, request)) return entry;
+    const std::optional<NextJob> next = FirstOfProject(project, request, &ahead);
+    if (next.has_value()) return next;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::Acquire(const GrantRequest& request) {
@@ -268,10 +311,16 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::Acquire(const GrantRequest
   check.RequireId("worker", request.worker);
   NERF_RETURN_IF_ERROR(check.Result());
   QueueLock lock(state_);
-  JobEntry* const entry = NextFor(request);
-  if (entry == nullptr) return std::optional<LeaseGrant>();
+  std::optional<LeaseGrant> promised = TakePromised(request.worker);
+  if (promised.has_value() || gangs_.promised.contains(request.worker)) return promised;
+  NoteAsker(request);
+  const std::optional<NextJob> next = NextFor(request);
+  if (!next.has_value()) return std::optional<LeaseGrant>();
+  JobEntry* const entry = next->entry;
+  gangs_.askers[request.worker].waits = false;
   fair_share_.Granted(entry->job.key.project);
   if (entry->job.kind == JobKind::kRender) return AcquirePart(*entry, request.worker);
+  if (next->gang.has_value()) return GrantGang(*entry, request.worker, *next->gang);
   JobChange change(*entry, state_.clock.WallNow());
   ++change.job.lease.epoch;
   ++change.job.attempt;
@@ -297,6 +346,10 @@ absl::StatusOr<LeaseOrder> LeaseTable::Heard(const LeaseRef& lease, std::string_
   NERF_ASSIGN_OR_RETURN(JobEntry * entry, state_.FindJob(lease.job, lease.kind));
   NERF_RETURN_IF_ERROR(RequireHolder(entry->job, lease, call));
   RenewDeadline(lease.key());
+  gangs_.Heard(lease.worker, state_.clock.Now());
+  // Orders, moves and progress are rank 0's.
+  if (lease.kind == JobKind::kTraining && lease.part > 0) return LeaseOrder::kTrain;
+  if (progress != nullptr) gangs_.rates.Note(entry->job.training.config.method, *progress);
   const LeaseOrder order = OrderFor(entry->job);
   if (progress != nullptr) NoteProgress(state_, *entry, *progress);
   if (state_.IsClaimed({ClaimKey::Kind::kJob, lease.job})) {
@@ -386,7 +439,9 @@ absl::StatusOr<CommittedCheckpoint> LeaseTable::CommitCheckpoint(
   leased.change.Record(JobEventKind::kCheckpointCommitted, checkpoint.step);
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(leased.change)));
   ReleaseBlobs(result.retired);
-  if (workers_ != nullptr) workers_->EngineWorked(std::string(entry.job.lease.holder()));
+  for (const std::string& member : entry.job.lease.members) {
+    if (workers_ != nullptr) workers_->EngineWorked(member);
+  }
   LogInfo("checkpoint committed", {{"project", lease.job.project},
                                    {"job", lease.job.id},
                                    {"step", checkpoint.step},
@@ -413,6 +468,10 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
     NERF_RETURN_IF_ERROR(change.Move(JobState::kRunning));
   }
   const std::optional<Ending> ending = EndingOf(job.state, outcome.kind);
+  if (lease.part > 0 && outcome.kind != JobOutcome::Kind::kFailed) {
+    return Refuse(std::move(leased),
+                  StateConflict(fmt::format("rank 0 alone finishes {}", JobName(lease.job))));
+  }
   if (!ending.has_value()) {
     return Refuse(std::move(leased),
                   StateConflict(fmt::format("{} is {}: nobody asked its worker to stop",
@@ -433,6 +492,10 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   if (ending->to == JobState::kFailed) {
     job.error = outcome.error;
     if (job.error.code == absl::StatusCode::kOk) job.error.code = absl::StatusCode::kUnknown;
+    if (job.lease.members.size() > 1) {
+      job.error.message =
+          fmt::format("{}: {}", NameOfMember(job, lease.part), outcome.error.message);
+    }
   }
   NERF_RETURN_IF_ERROR(change.Move(ending->to));
   NERF_RETURN_IF_ERROR(state_.Apply(entry, std::move(change)));
@@ -460,14 +523,22 @@ absl::StatusOr<Job> LeaseTable::DropCheckpoint(LeasedChange leased, const JobErr
   return now;
 }
 
-absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reason) {
+absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reason,
+                                        std::optional<uint32_t> lost_rank) {
   QueueLock lock(state_);
   NERF_ASSIGN_OR_RETURN(LeasedChange leased, BeginLeased(lease, "Release", JobState::kRunning));
   if (leased.change.job.kind == JobKind::kRender) {
     return ReleasePart(std::move(leased), lease.part, reason);
   }
-  const std::string worker(leased.entry->job.lease.holder());
-  NERF_RETURN_IF_ERROR(EndPlacement(leased.change, reason, /*keep_holder=*/false));
+  const std::vector<std::string>& members = leased.entry->job.lease.members;
+  const bool is_gang = members.size() > 1;
+  if (is_gang && reason == QueueReason::kWorkerLost) {
+    return ReleaseBrokenGang(std::move(leased), lease.part, lost_rank);
+  }
+  const std::string worker = members[lease.part];
+  NERF_RETURN_IF_ERROR(EndPlacement(
+      leased.change, reason, /*keep_holder=*/false,
+      is_gang ? NameOfMember(leased.change.job, lease.part) + " gave the job back" : ""));
   // Before it is queued: whoever is woken by that sees that it waits aside.
   const bool no_room = reason == QueueReason::kNoRoom;
   if (no_room) PutAside(*leased.entry, worker);
@@ -485,7 +556,8 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
     return CrashPart(std::move(leased), lease.part, message, shared_engine);
   }
   Job& job = leased.change.job;
-  const std::string worker(leased.entry->job.lease.holder());
+  const bool is_gang = job.lease.members.size() > 1;
+  const std::string worker = job.lease.members[lease.part];
   if (!shared_engine) {
     ++job.crashes_in_row;
     if (!job.lease.members.empty() &&
@@ -497,8 +569,10 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
   const bool may_go_on = job.crashes_in_row < static_cast<uint32_t>(state_.options.max_attempts) ||
                          job.state == JobState::kCancelling;
   if (may_go_on) {
-    NERF_RETURN_IF_ERROR(
-        EndPlacement(leased.change, QueueReason::kEngineCrashed, /*keep_holder=*/false));
+    NERF_RETURN_IF_ERROR(EndPlacement(
+        leased.change, QueueReason::kEngineCrashed, /*keep_holder=*/false,
+        is_gang ? fmt::format("the engine of {} died: {}", NameOfMember(job, lease.part), message)
+                : ""));
   } else {
     job.error.code = absl::StatusCode::kInternal;
     job.error.reason = std::string(reason::kEngineCrashed);
@@ -523,6 +597,7 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
 
 void LeaseTable::ExpireLeases() {
   QueueLock lock(state_);
+  SweepGangs();
   const SteadyTime now = state_.clock.Now();
   while (!state_.jobs_aside.empty() && state_.jobs_aside.begin()->first <= now) {
     state_.jobs_aside.erase(state_.jobs_aside.begin());

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/queue/gang_state.h"
 #include "server/queue/grant_policy.h"
 #include "server/queue/job.h"
 #include "server/queue/lease.h"
@@ -30,6 +32,9 @@ struct LeaseGrant {
   // An engine has crashed since the last committed checkpoint. Until the next one the engine must
   // do nothing else, so that only this job can cause another crash.
   bool alone = false;
+  // Of a gang: `lease.part` is the worker's rank, and all of them run on one host or not.
+  uint32_t n_ranks = 1;
+  bool one_host = true;
 };
 
 // What a holder reports about its work.
@@ -42,6 +47,9 @@ enum class LeaseOrder {
   kCancel              // stop at once, then Finish
 };
 LeaseOrder OrderFor(const Job& job);
+// Whether the lease of a training is over, so that its worker stops: another epoch is current, or
+// the worker's gang has ended. A lease that has expired and may be taken up again is not.
+bool IsLeaseOver(const Job& job, const LeaseRef& lease);
 
 // The end of a placement, as its holder reports it.
 struct JobOutcome {
@@ -81,6 +89,12 @@ class WorkSubscription {
 // FailedPrecondition LEASE_FENCED (metadata current_epoch), and its worker stops. If a lease has
 // expired but the job was not granted again, the holder's next write takes the lease up again.
 //
+// A gang (WorkerCount) gets one lease together, in one change: all or none. Each member renews it
+// with its rank as the part, and it lives as long as the member that was silent longest. When one
+// member is lost or gives up, the lease is over for all: nobody takes it up again, the job is
+// queued with the member's name in `queue_message`. Rank 0 alone reports progress, commits and
+// finishes.
+//
 // A call that returns OK is durable; Renew and ReportProgress, which never wait for the store, are
 // not. A call that fails changes nothing but the lease: any write with a valid epoch renews it, or
 // takes it up again, even if its content is refused.
@@ -110,7 +124,23 @@ class LeaseTable {
   // An unhealthy worker may take none. A job that has crashed on it, or that it had no room for,
   // goes to another worker first, where one is connected that offers what the job needs.
   // InvalidArgument FIELD_INVALID for a bad id.
+  // A job that asks for several workers is granted to `request.worker` together with others that
+  // have asked, got nothing and are subscribed; those get their grants by their next Acquire and
+  // are woken for it. While such a job waits for workers, a job behind it is granted only if it is
+  // expected to end before the workers are there, or if enough others will be.
   absl::StatusOr<std::optional<LeaseGrant>> Acquire(const GrantRequest& request);
+  // The worker takes no job until its next Acquire.
+  void Withdraw(const std::string& worker);
+
+  // What a rank tells all others, by number. Returns the texts of all ranks once all have told
+  // theirs; before that nothing, and the workers are woken when the last one came. Repeating it is
+  // harmless. Errors: InvalidArgument FIELD_INVALID (text or number too large).
+  static constexpr uint32_t kMaxRankTexts = 64;
+  static constexpr size_t kMaxRankTextBytes = size_t{64} << 10;
+  absl::StatusOr<std::vector<std::string>> TellRanks(const LeaseRef& lease, uint32_t sequence,
+                                                     const std::string& text);
+  // What TellRanks would return now.
+  absl::StatusOr<std::vector<std::string>> RankTexts(const LeaseRef& lease, uint32_t sequence);
 
   // Renews the lease of a working holder. The first kRunning moves the job to RUNNING. Does not
   // wait for the store: a move is stored afterwards, and retried by the next call if the store
@@ -131,11 +161,14 @@ class LeaseTable {
   // job with checkpoints drops the newest one and queues the job again. Repeating it succeeds.
   // Errors: FailedPrecondition STATE_CONFLICT (kCancelled or kPaused without a request).
   absl::StatusOr<Job> Finish(const LeaseRef& lease, const JobOutcome& outcome);
-  // The worker hands the lease back, because it drains (kWorkerDrained) or has no room for the
-  // job's files (kNoRoom). The job is queued again for that reason. If no worker has room it waits
-  // aside, so that jobs behind it start, and is tried again after growing pauses.
+  // The worker hands the lease back, because it drains (kWorkerDrained), has no room for the job's
+  // files (kNoRoom) or another member of its gang does not answer (kWorkerLost; `lost_rank` where
+  // it is known). The job is queued again for that reason. If no worker has room it waits aside, so
+  // that jobs behind it start, and is tried again after growing pauses. Ranks that do not answer
+  // though their workers are connected count as a crash.
   absl::StatusOr<Job> Release(const LeaseRef& lease,
-                              QueueReason reason = QueueReason::kWorkerDrained);
+                              QueueReason reason = QueueReason::kWorkerDrained,
+                              std::optional<uint32_t> lost_rank = std::nullopt);
   // The engine died. Queued again (ENGINE_CRASHED), or FAILED with reason ENGINE_CRASHED after
   // max_attempts crashes in a row without a new checkpoint; `message` describes the crash. With
   // `shared_engine` (the engine had other work, too) the crash is not counted, but the next grants
@@ -179,7 +212,8 @@ class LeaseTable {
   // Ends a placement without an outcome: the job is queued again for `reason`, or becomes PAUSED or
   // CANCELLED if a client asked for that. With `keep_holder` the holder may take the lease up
   // again.
-  static absl::Status EndPlacement(JobChange& change, QueueReason reason, bool keep_holder);
+  static absl::Status EndPlacement(JobChange& change, QueueReason reason, bool keep_holder,
+                                   std::string message = "");
   // Whether another worker is to have the job before this one.
   bool GoesElsewhere(const JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
@@ -188,11 +222,45 @@ class LeaseTable {
   // The newest checkpoint cannot be read: drops it, so that the job goes on from the one before.
   absl::StatusOr<Job> DropCheckpoint(LeasedChange leased, const JobError& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  JobEntry* NextFor(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  JobEntry* FirstOfProject(const std::string& project, const GrantRequest& request)
+  // A job that a worker may be granted now; of one that wants a gang with its members.
+  struct NextJob {
+    JobEntry* entry = nullptr;
+    std::optional<GangChoice> gang;
+  };
+  std::optional<NextJob> NextFor(const GrantRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // `ahead`: the first gang that waits for this worker; set where one is found.
+  std::optional<NextJob> FirstOfProject(const std::string& project, const GrantRequest& request,
+                                        std::optional<WaitingGang>* ahead)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // A lease was lost.
   static absl::Status EndLease(JobChange& change, uint32_t part, bool keep_holder);
+  // For gangs (gang_leases.cc).
+  void NoteAsker(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  std::optional<LeaseGrant> TakePromised(const std::string& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  std::vector<GangCandidate> CandidatesFor(const JobEntry& entry, const GrantRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // When each worker that holds a lease is free; InfiniteDuration where that is not known.
+  std::map<std::string, absl::Duration> BusyWorkers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // How the gang waits for the asker and others; nullopt if too few workers are connected.
+  std::optional<WaitingGang> WaitFor(const JobEntry& entry, const GangOutlook& outlook)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  bool MayStartBefore(const WaitingGang& gang, const Job& job)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  absl::StatusOr<std::optional<LeaseGrant>> GrantGang(JobEntry& entry, const std::string& asker,
+                                                      const GangChoice& gang)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Forgets what is over.
+  void SweepGangs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // The member that is lost when `reporter` says so: one that is not connected, or `lost_rank`.
+  // nullopt if that is not known.
+  std::optional<uint32_t> LostRank(const Job& job, uint32_t reporter,
+                                   std::optional<uint32_t> lost_rank)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  absl::StatusOr<Job> ReleaseBrokenGang(LeasedChange leased, uint32_t reporter,
+                                        std::optional<uint32_t> lost_rank)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // For render jobs (frame_leases.cc): Acquire, Finish, Release and ReportEngineCrash.
   absl::StatusOr<std::optional<LeaseGrant>> AcquirePart(JobEntry& entry, const std::string& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
@@ -211,6 +279,7 @@ class LeaseTable {
   QueueState& state_;
   WorkerTable* const workers_;  // may be null
   FairShare fair_share_ ABSL_GUARDED_BY(state_.mu);
+  GangState gangs_ ABSL_GUARDED_BY(state_.mu);
 };
 
 }  // namespace nerf

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -306,6 +307,11 @@ void QueueState::ApplyLater(JobEntry& entry, JobChange change, Done then) {
 
 void QueueState::Adopt(JobEntry& entry, JobChange change) {
   const JobState old_state = change.old_state();
+  std::vector<std::string> old_gang;
+  if (entry.job.kind == JobKind::kTraining && entry.job.lease.members.size() > 1 &&
+      HoldsLease(old_state) && !HoldsLease(change.job.state)) {
+    old_gang = entry.job.lease.members;
+  }
   const bool has_newer_progress = entry.log.live_version() != change.old_live_version();
   JobProgress newer_progress = entry.job.progress;
   entry.job = std::move(change.job);
@@ -329,6 +335,7 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
                   [](const JobEvent& event) { return event.kind == JobEventKind::kStateChanged; });
   if (!moved && job.kind == JobKind::kTraining) return;
   WakeWorkers(job);
+  for (const std::string& worker : old_gang) Wake(worker);
   if (!moved) return;
   if (IsFinal(job.state)) observer.OnJobFinished(job);
   LogInfo("job moved", {{"project", job.key.project},
@@ -338,6 +345,11 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
                         {"reason", QueueReasonName(job.queue_reason)},
                         {"worker", job.lease.holder()},
                         {"lease_epoch", job.lease.epoch}});
+}
+
+void QueueState::Wake(const std::string& worker) {
+  const auto [begin, end] = work_signals.equal_range(worker);
+  for (auto it = begin; it != end; ++it) wake.push_back(it->second);
 }
 
 void QueueState::WakeWorkers(const Job& job) {
@@ -449,11 +461,13 @@ void QueueState::ReindexState(JobEntry& entry, std::optional<JobState> old_state
     entry.queued_at = now;
     queued_since.insert(now);
   }
-  const bool held_lease = old_state.has_value() && HoldsLease(*old_state);
-  for (uint32_t part = 0; part < PartsOf(job); ++part) {
-    const LeaseKey lease{job.key, part};
-    if (!HoldsLease(job.state)) lease_deadlines.erase(lease);
-    if (HoldsLease(job.state) && !held_lease) lease_deadlines[lease] = now + options.lease_ttl;
+  if (!HoldsLease(job.state)) {
+    lease_deadlines.erase(lease_deadlines.lower_bound({job.key, 0}),
+                          lease_deadlines.upper_bound({job.key, UINT32_MAX}));
+  } else if (!old_state.has_value() || !HoldsLease(*old_state)) {
+    for (uint32_t part = 0; part < PartsOf(job); ++part) {
+      lease_deadlines[{job.key, part}] = now + options.lease_ttl;
+    }
   }
 }
 

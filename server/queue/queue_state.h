@@ -143,6 +143,9 @@ class QueueState {
   void Reindex(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
+  // Wakes the worker's subscriptions once the lock is free.
+  void Wake(const std::string& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
   // Reports a new reference to a running ReachableBlobs.
   void NoteReference(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 

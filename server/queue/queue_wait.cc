@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
+#include "server/queue/gang_policy.h"
 #include "server/queue/grant_policy.h"
 #include "server/queue/job_kind.h"
 #include "server/queue/render_work.h"
@@ -61,6 +64,35 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
   return {kWaitNoWorker, "no worker is connected"};
 }
 
+// Why a job waits that needs `n_wanted` of the capable workers at once; nullopt if they are free.
+std::optional<QueueWait> GangWait(size_t n_wanted,
+                                  const std::vector<const WorkerRecord*>& capable) {
+  std::map<std::string, std::pair<size_t, size_t>> pools;  // of each host: all, free
+  for (const WorkerRecord* worker : capable) {
+    const bool is_free = worker->state != WorkerState::kBusy;
+    const auto count = [&](const std::string& pool) {
+      ++pools[pool].first;
+      if (is_free) ++pools[pool].second;
+    };
+    if (!worker->description.Has(kRanksFeature)) continue;
+    count("on " + worker->description.host);
+    if (worker->description.Has(kRanksNetworkFeature)) count("by network");
+  }
+  size_t n_most = 0, n_free = 0;
+  for (const auto& [pool, counts] : pools) {
+    n_most = std::max(n_most, counts.first);
+    if (counts.first >= n_wanted) n_free = std::max(n_free, counts.second);
+  }
+  if (n_most < n_wanted) {
+    return QueueWait{kWaitNoCapableWorker,
+                     fmt::format("it needs {} workers that can train together; there {} {}",
+                                 n_wanted, n_most == 1 ? "is" : "are", n_most)};
+  }
+  if (n_free >= n_wanted) return std::nullopt;
+  return QueueWait{kWaitWorkersBusy, fmt::format("it needs {} workers at once, of which {} {} free",
+                                                 n_wanted, n_free, n_free == 1 ? "is" : "are")};
+}
+
 }  // namespace
 
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
@@ -86,7 +118,10 @@ std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecor
   }
   if (capable.empty()) return NoWorkerFor(job, workers, n_workers);
   // After a crash it waits for a worker on which it has not crashed.
-  if (!untried.empty()) capable = std::move(untried);
+  if (!untried.empty() && !WantsGang(job)) capable = std::move(untried);
+  if (const uint32_t n_wanted = job.training.workers.min; n_wanted > 1) {
+    return GangWait(n_wanted, capable);
+  }
   const size_t n_capable = capable.size();
   std::vector<std::string> busy_with;
   for (const WorkerRecord* worker : capable) {

@@ -12,9 +12,13 @@ Job JobAt(const JobEntry& entry, const JobEvent& event) {
   Job then = entry.job;
   then.state = event.state;
   then.queue_reason = event.queue_reason;
+  if (event.sequence != entry.job.last_event_sequence) then.queue_message.clear();
   then.attempt = event.attempt;
-  then.lease.members.clear();
-  if (!event.worker.empty()) then.lease.members.push_back(event.worker);
+  // An event names the first worker alone.
+  if (entry.job.lease.holder() != event.worker) {
+    then.lease.members.clear();
+    if (!event.worker.empty()) then.lease.members.push_back(event.worker);
+  }
   then.progress = event.progress;
   then.last_event_sequence = event.sequence;
   if (!IsFinal(event.state)) {

@@ -4,6 +4,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "common/rpc/proto_figures.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
+#include "engine/methods/describe/method_descriptions.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
@@ -98,6 +100,25 @@ std::string SerializeDeterministically(const google::protobuf::MessageLite& mess
   return bytes;
 }
 
+WorkerCount ParseWorkers(const v1::WorkerCount& proto, const TrainConfig& config,
+                         RequestCheck& check) {
+  WorkerCount workers;
+  workers.min = std::max(1u, proto.min());
+  workers.max = proto.max() == 0 ? workers.min : proto.max();
+  check.Require(workers.min <= kMaxGangSize, "training_job.workers.min",
+                fmt::format("must be at most {}", kMaxGangSize));
+  check.Require(workers.max >= workers.min && workers.max <= kMaxGangSize,
+                "training_job.workers.max",
+                fmt::format("must be at least `min` and at most {}", kMaxGangSize));
+  // An unknown method is refused with the config.
+  const MethodDescription* const method = FindMethodDescription(config.method);
+  if (workers.max > 1 && method != nullptr) {
+    const absl::Status shared = method->CheckRanks(config);
+    check.Require(shared.ok(), "training_job.workers", std::string(shared.message()));
+  }
+  return workers;
+}
+
 }  // namespace
 
 google::rpc::Status ToProtoError(const JobError& error) {
@@ -144,8 +165,21 @@ v1::TrainingJob ToProto(const Job& job) {
   *proto.mutable_effective_config() = ToProto(job.training.config, job.training.init);
   proto.set_state(ToProtoState(job.state));
   proto.set_queue_reason(std::string(QueueReasonName(job.queue_reason)));
+  proto.set_queue_message(job.queue_message);
   proto.set_attempt(job.attempt);
   if (HoldsLease(job.state)) proto.set_worker(WorkerName(std::string(job.lease.holder())));
+  if (const WorkerCount& workers = job.training.workers; workers != WorkerCount()) {
+    proto.mutable_workers()->set_min(workers.min);
+    proto.mutable_workers()->set_max(workers.max);
+  }
+  const std::vector<std::string>& members = job.lease.members;
+  if (HoldsLease(job.state) && members.size() > 1) {
+    for (uint32_t rank = 0; rank < members.size(); ++rank) {
+      v1::Member* const member = proto.add_members();
+      member->set_rank(rank);
+      member->set_worker(WorkerName(members[rank]));
+    }
+  }
   if (job.progress != JobProgress()) *proto.mutable_progress() = ToProto(job.progress);
   if (job.state == JobState::kFailed) *proto.mutable_error() = ToProtoError(job.error);
   for (const CheckpointRecord& checkpoint : job.checkpoints) {
@@ -213,6 +247,12 @@ v1::DesiredJob ToProto(const LeaseGrant& grant) {
   if (grant.job.training.init.has_value())
     *proto.mutable_init_blob() = ToProto(grant.job.training.init->blob);
   proto.set_alone(grant.alone);
+  if (grant.n_ranks > 1) {
+    proto.set_part(grant.lease.part);
+    proto.mutable_gang()->set_rank(grant.lease.part);
+    proto.mutable_gang()->set_n_ranks(grant.n_ranks);
+    proto.mutable_gang()->set_one_host(grant.one_host);
+  }
   return proto;
 }
 
@@ -235,7 +275,9 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
     check.Require(spec.project.empty() || scene.project.empty() || scene.project == spec.project,
                   "training_job.scene", "must be of the project in parent");
   }
-  spec.training.config = ToJobConfig(ParseTrainConfig(kConfigField, job.config(), check));
+  const TrainConfig config = ParseTrainConfig(kConfigField, job.config(), check);
+  spec.training.config = ToJobConfig(config);
+  spec.training.workers = ParseWorkers(job.workers(), config, check);
   v1::TrainingConfig requested = job.config();
   requested.DiscardUnknownFields();  // they would be stored and sent in every response
   spec.training.requested_config = SerializeDeterministically(requested);
@@ -368,10 +410,12 @@ absl::StatusOr<CheckpointRecord> FromProto(const v1::CommitCheckpointRequest& re
 }
 
 absl::StatusOr<LeaseRef> ParseLease(std::string_view field, const v1::JobReport& report) {
-  if (report.training_job().find("/renderJobs/") == std::string::npos) {
-    return ParseLease(field, report.training_job(), report.lease_epoch());
-  }
   LeaseRef lease;
+  if (report.training_job().find("/renderJobs/") == std::string::npos) {
+    NERF_ASSIGN_OR_RETURN(lease, ParseLease(field, report.training_job(), report.lease_epoch()));
+    lease.part = report.part();
+    return lease;
+  }
   NERF_ASSIGN_OR_RETURN(
       lease.job, ParseRenderJobName(fmt::format("{}.training_job", field), report.training_job()));
   lease.kind = JobKind::kRender;

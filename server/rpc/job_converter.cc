@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/queue/queue_wait.h"
+#include "server/queue/resource_key.h"
 #include "server/rpc/convert_job.h"
 #include "server/rpc/convert_render.h"
 
@@ -42,6 +43,13 @@ void JobConverter::SetWait(const Job& job, Proto* proto) {
 
 v1::TrainingJob JobConverter::ToProto(const Job& job) {
   v1::TrainingJob proto = nerf::ToProto(job);
+  for (v1::Member& member : *proto.mutable_members()) {
+    for (const WorkerRecord& worker : Workers()) {
+      if (WorkerName(worker.description.id) == member.worker()) {
+        member.set_host(worker.description.host);
+      }
+    }
+  }
   SetWait(job, &proto);
   return proto;
 }

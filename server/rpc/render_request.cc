@@ -55,6 +55,10 @@ absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
   NERF_ASSIGN_OR_RETURN(const Job job, services.queue.Get(key));
   if (job.state == JobState::kRunning || job.state == JobState::kPausing) {
     request->worker = services.workers.WorkerOf(key);
+    // Of a gang rank 0 alone has all weights.
+    if (request->worker.has_value() && job.lease.members.size() > 1) {
+      request->worker = std::string(job.lease.holder());
+    }
     if (request->worker.has_value()) {
       task.set_training_job(JobName(key));
       return absl::OkStatus();

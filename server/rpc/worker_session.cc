@@ -7,7 +7,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "server/queue/render_work.h"
+#include "server/queue/gang_policy.h"
 #include "server/queue/resource_key.h"
 #include "server/rpc/convert_common.h"
 #include "server/rpc/convert_job.h"
@@ -163,6 +163,8 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
                              ? HandleEndReport(*lease, message.job(), tasks)
                              : HandleWorkReport(*lease, message.job(), &response));
   }
+  if (message.has_rank_text()) NERF_RETURN_IF_ERROR(HandleRankText(message.rank_text()));
+  if (slot_.draining()) services_.leases.Withdraw(description_.id);
   std::optional<ResourceKey> job;
   if (slot_.held().has_value()) job = slot_.held()->job;
   if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job)) {
@@ -272,6 +274,9 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
     case v1::JobReport::RELEASED:
       if (report.release_reason() == v1::JobReport::NO_ROOM) {
         end.release_reason = QueueReason::kNoRoom;
+      } else if (report.release_reason() == v1::JobReport::MEMBER_LOST) {
+        end.release_reason = QueueReason::kWorkerLost;
+        if (report.has_lost_rank()) end.lost_rank = report.lost_rank();
       }
       return end;
     case v1::JobReport::ENGINE_CRASHED:
@@ -285,7 +290,7 @@ absl::StatusOr<WorkerSession::JobEnd> WorkerSession::ParseEnd(const v1::JobRepor
 void WorkerSession::StoreEnd(const LeaseRef& lease, const JobEnd& end) {
   absl::Status stored;
   if (end.phase == v1::JobReport::RELEASED) {
-    stored = services_.leases.Release(lease, end.release_reason).status();
+    stored = services_.leases.Release(lease, end.release_reason, end.lost_rank).status();
   } else if (end.phase == v1::JobReport::ENGINE_CRASHED) {
     stored = services_.leases.ReportEngineCrash(lease, end.outcome.error.message, end.shared_engine)
                  .status();
@@ -335,6 +340,35 @@ absl::Status WorkerSession::HandleWorkReport(const LeaseRef& lease, const v1::Jo
   return absl::OkStatus();
 }
 
+absl::Status WorkerSession::HandleRankText(const v1::RankText& text) {
+  NERF_ASSIGN_OR_RETURN(LeaseRef lease,
+                        ParseLease("rank_text", text.training_job(), text.lease_epoch()));
+  lease.worker = description_.id;
+  lease.part = text.rank();
+  const auto texts = services_.leases.TellRanks(lease, text.sequence(), text.text());
+  // The report of the job is answered with ABANDON.
+  if (IsFenced(texts.status())) return absl::OkStatus();
+  NERF_RETURN_IF_ERROR(texts.status());
+  asked_texts_.emplace(std::move(lease), text.sequence());
+  AnswerRankText(texts);
+  return absl::OkStatus();
+}
+
+void WorkerSession::AnswerRankText(const absl::StatusOr<std::vector<std::string>>& texts) {
+  if (!asked_texts_.has_value()) return;
+  if (!texts.ok()) asked_texts_.reset();
+  if (!texts.ok() || texts->empty()) return;
+  const auto& [lease, sequence] = *asked_texts_;
+  v1::SynchronizeResponse response;
+  v1::RankTexts& answer = *response.mutable_rank_texts();
+  answer.set_training_job(JobName(lease.job));
+  answer.set_lease_epoch(lease.epoch);
+  answer.set_sequence(sequence);
+  for (const std::string& text : *texts) answer.add_texts(text);
+  asked_texts_.reset();
+  SendIntervals(std::move(response));
+}
+
 void WorkerSession::WantGrant(std::vector<Task>* tasks) {
   if (closed_ || !attached_ || !slot_.MayBeGranted(services_.clock.Now())) return;
   work_came_ = true;
@@ -356,7 +390,8 @@ bool WorkerSession::TryGrant() {
       granting_ = false;
       return true;
     }
-    request = {description_.id, description_.Capabilities()};
+    request = {description_.id, description_.Capabilities(), description_.host,
+               description_.Has(kRanksFeature), description_.Has(kRanksNetworkFeature)};
   }
   const auto grant = services_.leases.Acquire(request);
   if (!grant.ok() || !grant->has_value()) {
@@ -393,18 +428,21 @@ void WorkerSession::HandleWork() {
   {
     MutexLock lock(mu_);
     if (closed_ || connection_ == 0) return;
+    if (asked_texts_.has_value()) {
+      AnswerRankText(services_.leases.RankTexts(asked_texts_->first, asked_texts_->second));
+    }
     const std::optional<LeaseRef> lease = slot_.lease();
     if (!lease.has_value()) {
       WantGrant(&tasks);
     } else if (const absl::StatusOr<Job> job = services_.queue.Get(lease->job, lease->kind);
                job.ok()) {
       v1::SynchronizeResponse response;
-      const bool is_lost = job->kind == JobKind::kRender ? !HoldsPart(*job, *lease)
-                                                         : job->lease.epoch != lease->epoch;
-      if (is_lost) {
+      if (IsLeaseOver(*job, *lease)) {
         *response.mutable_desired_job() =
             MakeOrder(v1::DesiredJob::ABANDON, *lease, absl::ZeroDuration());
-      } else if (const LeaseOrder order = OrderFor(*job); order != LeaseOrder::kTrain) {
+      } else if (const LeaseOrder order = OrderFor(*job);
+                 order != LeaseOrder::kTrain &&
+                 (lease->part == 0 || job->kind == JobKind::kRender)) {
         *response.mutable_desired_job() =
             MakeOrder(ActionOf(order), *lease, services_.times.lease_ttl);
       }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -76,6 +77,7 @@ class WorkerSession {
     JobOutcome outcome;
     bool shared_engine = false;
     QueueReason release_reason = QueueReason::kWorkerDrained;
+    std::optional<uint32_t> lost_rank;  // with kWorkerLost
   };
   static absl::StatusOr<JobEnd> ParseEnd(const v1::JobReport& report);
 
@@ -86,6 +88,10 @@ class WorkerSession {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status HandleEndReport(const LeaseRef& lease, const v1::JobReport& report,
                                std::vector<Task>* tasks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes what the worker's rank tells the others, and answers once all have told.
+  absl::Status HandleRankText(const v1::RankText& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AnswerRankText(const absl::StatusOr<std::vector<std::string>>& texts)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Updates slot_ with the lease that the worker's message names as running or ended.
   void HearOf(const v1::SynchronizeRequest& message, const std::optional<LeaseRef>& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -118,6 +124,8 @@ class WorkerSession {
   SteadyTime last_heard_ ABSL_GUARDED_BY(mu_);
   WorkerSlot slot_ ABSL_GUARDED_BY(mu_);
   bool has_gauges_ ABSL_GUARDED_BY(mu_) = false;
+  // Lease and number of the text to which the worker waits for those of the other ranks.
+  std::optional<std::pair<LeaseRef, uint32_t>> asked_texts_ ABSL_GUARDED_BY(mu_);
   // The leases that the worker named in its hello. Nothing is granted before the queue knows them.
   std::vector<LeaseRef> held_at_hello_ ABSL_GUARDED_BY(mu_);
   bool attached_ ABSL_GUARDED_BY(mu_) = false;

@@ -18,7 +18,7 @@ constexpr char kMethod[] = "nerf.v1.WorkerService/Synchronize";
 
 // True if `older`, still unsent, can be dropped because of `newer`.
 bool Supersedes(const v1::SynchronizeResponse& newer, const v1::SynchronizeResponse& older) {
-  if (older.has_request() || newer.has_request()) return false;
+  if (older.has_request() || newer.has_request() || older.has_rank_texts()) return false;
   if (!older.finished_acknowledged().empty() &&
       older.finished_acknowledged() != newer.finished_acknowledged()) {
     return false;

@@ -301,6 +301,10 @@ std::string EncodeJobBody(const Job& job) {
   PutConfig(writer, job.training.config);
   writer.Put("requested_config", job.training.requested_config);
   if (job.training.init.has_value()) writer.Put("init", EncodeInit(*job.training.init));
+  if (job.training.workers != WorkerCount()) {
+    writer.PutNumber("workers.min", job.training.workers.min);
+    writer.PutNumber("workers.max", job.training.workers.max);
+  }
   if (job.kind == JobKind::kRender) {
     writer.Put("render", EncodeRender(job.render));
     PutRenderWork(writer, job.render_work);
@@ -311,6 +315,7 @@ std::string EncodeJobBody(const Job& job) {
   writer.Put("retry_of", job.retry_of);
   writer.PutNumber("keep_on_cancel", job.keep_on_cancel ? 1 : 0);
   writer.Put("queue_reason", QueueReasonName(job.queue_reason));
+  writer.Put("queue_message", job.queue_message);
   writer.PutNumber("attempt", job.attempt);
   writer.PutNumber("crashes_in_row", job.crashes_in_row);
   writer.PutNumber("crashed_since_checkpoint", job.crashed_since_checkpoint ? 1 : 0);
@@ -343,6 +348,10 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->training.requested_config = reader.Get("requested_config");
   if (reader.Has("init"))
     reader.Take(DecodeInit(reader.Get("init"), &job->training.init.emplace()));
+  if (reader.Has("workers.max")) {
+    job->training.workers.min = reader.GetNumber<uint32_t>("workers.min");
+    job->training.workers.max = reader.GetNumber<uint32_t>("workers.max");
+  }
   if (job->kind == JobKind::kRender) {
     reader.Take(DecodeRender(reader.Get("render"), &job->render));
     GetRenderWork(reader, *job, &job->render_work);
@@ -353,6 +362,7 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->retry_of = reader.Get("retry_of");
   job->keep_on_cancel = reader.GetNumber<uint32_t>("keep_on_cancel") != 0;
   job->queue_reason = reader.GetNamed<QueueReason>("queue_reason", ParseQueueReason);
+  job->queue_message = reader.Get("queue_message");
   job->attempt = reader.GetNumber<uint32_t>("attempt");
   job->crashes_in_row = reader.GetNumber<uint32_t>("crashes_in_row");
   job->crashed_since_checkpoint = reader.GetNumber<uint32_t>("crashed_since_checkpoint") != 0;

@@ -83,16 +83,6 @@ class NgpMethodImpl final : public Method {
     return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train,
                          request.group, request.scene.points);
   }
-  absl::Status CheckRanks(const TrainConfig& config) const override {
-    const NgpSettings& settings = Ngp(config);
-    const char* const setting = settings.exposure_rate > 0  ? "exposure_rate"
-                                : settings.pose_rate > 0    ? "pose_rate"
-                                : settings.depth_weight > 0 ? "depth_weight"
-                                                            : nullptr;
-    if (setting == nullptr) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));
-  }
   absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
       const TensorFile& file, const TrainConfig& config,
       const SceneGeometry& geometry) const override {

@@ -3,6 +3,7 @@
 #include "engine/methods/ngp/describe/ngp_scene.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {
@@ -30,6 +31,16 @@ class NgpDescription final : public MethodDescription {
     return CheckNgpStart(start, wanted);
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
+  absl::Status CheckRanks(const TrainConfig& config) const override {
+    const NgpSettings& settings = Ngp(config);
+    const char* const setting = settings.exposure_rate > 0  ? "exposure_rate"
+                                : settings.pose_rate > 0    ? "pose_rate"
+                                : settings.depth_weight > 0 ? "depth_weight"
+                                                            : nullptr;
+    if (setting == nullptr) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));
+  }
   absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const override {
     return CheckNgpScene(scene, config);
   }

@@ -114,9 +114,9 @@ TEST(NgpRankTest, AlsoOfScenesWithoutBounds) {
 
 TEST(NgpRankTest, WhatIsLearnedOfViewsIsRefused) {
   TrainConfig config = TinyConfig();
-  EXPECT_THAT(NgpMethod().CheckRanks(config), IsOk());
+  EXPECT_THAT(NgpMethod().description().CheckRanks(config), IsOk());
   Ngp(config).pose_rate = 0.1f;
-  EXPECT_THAT(std::string(NgpMethod().CheckRanks(config).message()),
+  EXPECT_THAT(std::string(NgpMethod().description().CheckRanks(config).message()),
               testing::HasSubstr("pose_rate"));
 }
 

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/queue/job.h"
+
+namespace nerf {
+
+// What a worker announces that trains together with others: of its own host, of any host.
+inline constexpr std::string_view kRanksFeature = "ranks";
+inline constexpr std::string_view kRanksNetworkFeature = "ranks-network";
+
+// Whether the job asks for more than one worker.
+inline bool WantsGang(const Job& job) { return job.training.workers.max > 1; }
+
+// Whether the worker has the part of the job's last lease; an empty name is not compared.
+bool IsMember(const Job& job, uint32_t part, std::string_view worker);
+// For people: "worker w", of a gang "rank 1 (worker w)".
+std::string NameOfMember(const Job& job, uint32_t part);
+
+// A connected worker that could be a member of a gang.
+struct GangCandidate {
+  std::string worker, host;
+  bool network = false;  // also with workers of other hosts
+  bool tried = false;    // the job crashed on it or it had no room: taken last
+  // When it is free: 0 now, InfiniteDuration when that is not known.
+  absl::Duration free_in = absl::InfiniteDuration();
+};
+
+// Members of a gang that starts now, by rank.
+struct GangChoice {
+  std::vector<std::string> members;
+  bool one_host = true;
+};
+
+// The gang that `asker`, which is free, starts with others that are free: on its own host where
+// `min` are, otherwise by network. As many as there are, up to `max`. nullopt where too few are.
+std::optional<GangChoice> ChooseGang(const WorkerCount& wanted, const std::string& asker,
+                                     std::span<const GangCandidate> candidates);
+
+// Of the workers with which `asker` could make a gang: how many there are, and when `min` of them
+// are free if nothing else begins. InfiniteDuration when that is not known.
+struct GangOutlook {
+  size_t n_workers = 0;
+  absl::Duration free_in = absl::InfiniteDuration();
+  std::vector<absl::Duration> others_free_in;  // of the workers other than the asker
+};
+GangOutlook OutlookOf(const WorkerCount& wanted, const std::string& asker,
+                      std::span<const GangCandidate> candidates);
+
+// How long trainings take, from what running ones report. Not thread-safe.
+class TrainingRates {
+ public:
+  // Learns the rate of the job's method.
+  void Note(const std::string& method, const JobProgress& progress);
+  // What is left of the job: by its own ETA, by its budget in seconds, or by the rate of its
+  // method. nullopt when none is known.
+  std::optional<absl::Duration> TimeLeft(const Job& job) const;
+
+ private:
+  struct Rate {
+    double seconds_per_step = 0, seconds_per_sample = 0;  // 0: not known
+  };
+  std::map<std::string, Rate> rates_;
+};
+
+}  // namespace nerf
