@@ -58,17 +58,19 @@ Agent::Agent(AgentOptions options, AgentContext context)
   requests_ = std::make_unique<RequestBoard>(
       RequestBoardOptions{.folder = options_.cache_dir + "/requests",
                           .worker_id = options_.worker_id},
-      RequestContext{
-          .tasks = context_.tasks,
-          .cache = context_.cache,
-          .may_ask =
-              [this] { return engine_->ready() && !(job_ != nullptr && job_->needs_alone()); },
-          .send_to_engine =
-              [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
-          .training_key = [this](const std::string& job) -> std::optional<std::string> {
-            if (job_ == nullptr || job_->name() != job) return std::nullopt;
-            return job_->training_key();
-          }});
+      RequestContext{.tasks = context_.tasks,
+                     .cache = context_.cache,
+                     .may_ask =
+                         [this] {
+                           return engine_->ready() && !engine_changes_ &&
+                                  !(job_ != nullptr && job_->needs_alone());
+                         },
+                     .send_to_engine =
+                         [this](const protocol::WorkerRequest& request) { engine_->Send(request); },
+                     .training_key = [this](const std::string& job) -> std::optional<std::string> {
+                       if (job_ == nullptr || job_->name() != job) return std::nullopt;
+                       return job_->training_key();
+                     }});
   engine_ = std::make_unique<EngineSupervisor>(
       options_.engine, context_.clock, context_.engines, context_.mailbox,
       EngineSupervisor::Listener{
@@ -156,6 +158,10 @@ void Agent::OnMessage(int generation, const v1::SynchronizeResponse& message) {
     report_due_ = true;
   }
   if (message.has_desired_job()) HandleDesired(message.desired_job());
+  if (message.has_rank_texts() && job_ != nullptr &&
+      job_->name() == message.rank_texts().training_job()) {
+    job_->OnRankTexts(message.rank_texts());
+  }
   if (message.has_request()) requests_->Handle(message.request());
   SendDue();
 }
@@ -236,6 +242,7 @@ v1::SynchronizeRequest Agent::NextMessage() {
   // An abandoned job is not reported, even while its engine still stops.
   if (job_ != nullptr && !job_->abandoned()) {
     *message.mutable_job() = is_first ? job_->FirstReport() : job_->report();
+    if (job_->rank_text() != nullptr) *message.mutable_rank_text() = *job_->rank_text();
   }
   message.set_draining(draining_);
   if (requests_->HasReply()) *message.mutable_reply() = requests_->TakeReply();
@@ -361,7 +368,12 @@ void Agent::TickJobs() {
   std::erase_if(leaving_, [](const auto& run) { return !run->in_engine(); });
   const bool waits = job_ != nullptr && job_->waits_for_engine();
   const bool waits_for_requests = waits && job_->needs_alone() && requests_->InEngine();
-  if (waits && !waits_for_requests && engine_->ready() && leaving_.empty()) job_->Begin();
+  if (waits && !waits_for_requests && engine_->ready() && leaving_.empty() &&
+      EngineFits(job_->in_gang())) {
+    job_->Begin();
+  } else if (job_ == nullptr && engine_->ready() && leaving_.empty()) {
+    EngineFits(/*in_gang=*/false);
+  }
   requests_->AskWaiting();
 
   const absl::Duration server_silence = context_.clock.Now() - last_server_message_;
@@ -396,6 +408,16 @@ void Agent::TickJobs() {
 }
 
 // ---- The engine.
+
+bool Agent::EngineFits(bool in_gang) {
+  engine_changes_ = in_gang != engine_in_gang_;
+  if (!engine_changes_) return true;
+  if (requests_->InEngine()) return false;
+  engine_->AllowRanks(in_gang);
+  engine_in_gang_ = in_gang;
+  engine_changes_ = false;
+  return engine_->ready();
+}
 
 LeasedRun* Agent::RunOfKey(const std::string& key) {
   if (job_ != nullptr && job_->key() == key) return job_.get();

@@ -116,6 +116,9 @@ class Agent {
   void TickJobs();
   void TickShutdown();
   LeasedRun* RunOfKey(const std::string& key);
+  // Whether the engine is one for the job, alone or in a gang; where not, it is replaced once it
+  // has nothing to do.
+  bool EngineFits(bool in_gang);
   // The run that the order is about.
   std::shared_ptr<LeasedRun> NewRun(const v1::DesiredJob& desired);
 
@@ -142,6 +145,8 @@ class Agent {
   uint64_t job_serial_ = 0;
   bool told_doubtful_ = false;
   std::optional<SteadyTime> engine_owes_since_;
+  bool engine_in_gang_ = false;  // it may connect to engines of other workers
+  bool engine_changes_ = false;  // it takes no requests, because it is to be replaced
 
   // Metrics since the last message, and the job's counters at the last progress.
   v1::WorkerMetrics metrics_, metrics_in_flight_;

@@ -56,6 +56,9 @@ class EngineLauncher {
   virtual ~EngineLauncher() = default;
   // Errors: NotFound or PermissionDenied if the program cannot be run; Internal.
   virtual absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) = 0;
+  // Whether engines that are launched from now on may connect to those of other workers. Returns
+  // true if that differs from what a running engine may do.
+  virtual bool AllowRanks(bool /*allowed*/) { return false; }
 };
 
 }  // namespace nerf

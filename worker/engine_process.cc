@@ -241,6 +241,12 @@ std::string EngineExit::Describe() const {
 EngineProcessLauncher::EngineProcessLauncher(EngineProcessOptions options)
     : options_(std::move(options)) {}
 
+bool EngineProcessLauncher::AllowRanks(bool allowed) {
+  const bool differs = options_.sandbox.enabled && options_.sandbox.ranks != allowed;
+  options_.sandbox.ranks = allowed;
+  return differs;
+}
+
 absl::StatusOr<std::unique_ptr<Engine>> EngineProcessLauncher::Launch(
     std::function<void()> on_readable) {
   if (access(options_.program.c_str(), X_OK) != 0) {

@@ -22,9 +22,10 @@ class EngineProcessLauncher final : public EngineLauncher {
  public:
   explicit EngineProcessLauncher(EngineProcessOptions options);
   absl::StatusOr<std::unique_ptr<Engine>> Launch(std::function<void()> on_readable) override;
+  bool AllowRanks(bool allowed) override;
 
  private:
-  const EngineProcessOptions options_;
+  EngineProcessOptions options_;
 };
 
 }  // namespace nerf

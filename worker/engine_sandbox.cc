@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
 #include <sys/mman.h>
@@ -79,11 +80,40 @@ constexpr std::array kForbiddenCalls = {
     SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(settimeofday),
     SCMP_SYS(clock_settime), SCMP_SYS(adjtimex), SCMP_SYS(sethostname)};
 
-absl::StatusOr<std::vector<sock_filter>> BuildFilter() {
+// The calls of kForbiddenCalls that ranks need to connect to each other. Sockets are limited by
+// ForbidOtherSockets.
+constexpr std::array kRankCalls = {SCMP_SYS(socket), SCMP_SYS(connect), SCMP_SYS(bind),
+                                   SCMP_SYS(listen), SCMP_SYS(accept),  SCMP_SYS(accept4)};
+
+// Leaves TCP, and what lists the network interfaces.
+int ForbidOtherSockets(scmp_filter_ctx context) {
+  constexpr int kMaxDomain = 63, kTypeMask = 0xf;
+  const auto forbid = [&](auto... conditions) {
+    return seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), sizeof...(conditions),
+                            conditions...);
+  };
+  int error = forbid(SCMP_A0(SCMP_CMP_GT, kMaxDomain));
+  for (int domain = 0; domain <= kMaxDomain && error == 0; ++domain) {
+    const bool is_internet = domain == AF_INET || domain == AF_INET6;
+    if (!is_internet && domain != AF_NETLINK) error = forbid(SCMP_A0(SCMP_CMP_EQ, domain));
+    for (int type = 0; is_internet && type <= kTypeMask && error == 0; ++type) {
+      if (type == SOCK_STREAM) continue;
+      error = forbid(SCMP_A0(SCMP_CMP_EQ, domain), SCMP_A1(SCMP_CMP_MASKED_EQ, kTypeMask, type));
+    }
+  }
+  if (error != 0) return error;
+  return forbid(SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE));
+}
+
+absl::StatusOr<std::vector<sock_filter>> BuildFilter(bool ranks) {
   scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
   if (context == nullptr) return absl::ResourceExhaustedError("seccomp_init failed");
-  int error = 0;
+  int error = ranks ? ForbidOtherSockets(context) : 0;
   for (const int call : kForbiddenCalls) {
+    if (error != 0) break;
+    if (ranks && std::find(kRankCalls.begin(), kRankCalls.end(), call) != kRankCalls.end()) {
+      continue;
+    }
     // A call that this architecture does not have is no error.
     error = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), call, 0);
     if (error != 0 && error != -EDOM) break;
@@ -132,6 +162,7 @@ LandlockPaths PathsOf(const EngineSandboxOptions& options, const std::string& pr
   paths.read.push_back((real_program.parent_path().parent_path() / "lib").string());
   paths.execute = Loaders();
   paths.execute.push_back(real_program.string());
+  paths.tcp = options.ranks;
   paths.write = options.write_paths;
   paths.write.emplace_back("/dev/shm");
   paths.devices.assign(kDevices.begin(), kDevices.end());
@@ -179,14 +210,15 @@ absl::StatusOr<EngineSandbox> EngineSandbox::Build(const EngineSandboxOptions& o
   sandbox.enabled_ = true;
   sandbox.max_file_bytes_ = options.max_file_bytes;
   sandbox.max_open_files_ = options.max_open_files;
-  NERF_ASSIGN_OR_RETURN(sandbox.filter_, BuildFilter());
+  NERF_ASSIGN_OR_RETURN(sandbox.filter_, BuildFilter(options.ranks));
   const int version = LandlockVersion();
   if (version > 0) {
     NERF_ASSIGN_OR_RETURN(sandbox.ruleset_, MakeLandlockRuleset(PathsOf(options, program)));
   }
   sandbox.description_ =
-      fmt::format("{}, seccomp, no capabilities, limits",
-                  version > 0 ? fmt::format("Landlock {}", version) : "no Landlock in this kernel");
+      fmt::format("{}, seccomp, no capabilities, limits{}",
+                  version > 0 ? fmt::format("Landlock {}", version) : "no Landlock in this kernel",
+                  options.ranks ? ", TCP to other ranks" : "");
   return sandbox;
 }
 

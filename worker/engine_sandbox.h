@@ -19,6 +19,8 @@ struct EngineSandboxOptions {
   std::vector<std::string> write_paths = {};  // folders that it may read and write
   uint64_t max_file_bytes = uint64_t{64} << 30;
   uint64_t max_open_files = 4096;
+  // Also TCP, for an engine that trains a job together with those of other workers.
+  bool ranks = false;
 };
 
 // The limits of an engine process, built before the fork and applied between fork and exec:

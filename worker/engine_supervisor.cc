@@ -40,7 +40,8 @@ void EngineSupervisor::Launch() {
   hello_.reset();
   bad_lines_ = 0;
   launched_at_ = clock_.Now();
-  if (launches_++ > 0) ++restarts_;
+  if (launches_++ > 0 && !replaced_) ++restarts_;
+  replaced_ = false;
   absl::StatusOr<std::unique_ptr<Engine>> engine = launcher_.Launch(
       [this, generation] { mailbox_.Post([this, generation] { Read(generation); }); });
   if (!engine.ok()) {
@@ -108,6 +109,14 @@ void EngineSupervisor::HandleExit(const EngineExit& exit) {
 
 void EngineSupervisor::Send(const protocol::WorkerRequest& request) {
   if (engine_ != nullptr) engine_->Send(protocol::ToLine(request));
+}
+
+void EngineSupervisor::AllowRanks(bool allowed) {
+  if (!launcher_.AllowRanks(allowed) || engine_ == nullptr) return;
+  hello_.reset();
+  engine_.reset();
+  replaced_ = true;
+  Launch();
 }
 
 void EngineSupervisor::Kill(EngineExit::Kind kind) {

@@ -54,6 +54,9 @@ class EngineSupervisor {
   void Send(const protocol::WorkerRequest& request);
   // on_exit follows. Does nothing without a process.
   void Kill(EngineExit::Kind kind);
+  // Makes the engine one that may, or may not, connect to those of other workers, and replaces it
+  // where that differs; on_exit does not follow. Requires: it has nothing to do.
+  void AllowRanks(bool allowed);
 
  private:
   void Launch();
@@ -75,6 +78,7 @@ class EngineSupervisor {
   bool ever_ready_ = false;
   SteadyTime launched_at_, last_message_, next_launch_;
   int launches_ = 0, restarts_ = 0, failed_starts_ = 0;
+  bool replaced_ = false;  // the next launch is no restart
   int bad_lines_ = 0;
   std::string last_failure_;
 };

@@ -38,6 +38,7 @@ JobRun::JobRun(JobRunOptions options, JobContext context, v1::DesiredJob grant, 
   report_.set_training_job(grant_.training_job());
   report_.set_lease_epoch(grant_.lease_epoch());
   report_.set_phase(v1::JobReport::PREPARING);
+  report_.set_part(grant_.gang().rank());
 }
 
 JobRun::~JobRun() {
@@ -64,6 +65,8 @@ bool JobRun::in_engine() const {
 }
 
 bool JobRun::needs_alone() const {
+  // A view would keep the other ranks waiting; rank 0 tells them so.
+  if (grant_.gang().rank() > 0 && in_engine()) return true;
   return grant_.alone() && !any_commit_ && (stage_ == Stage::kWaiting || in_engine());
 }
 
@@ -125,6 +128,10 @@ void JobRun::Train() {
   train.config = ToProtocol(grant_.config());
   train.resume = files_.resume;
   train.init = files_.init;
+  if (grant_.has_gang()) {
+    train.ranks = {grant_.gang().rank(), grant_.gang().n_ranks(),
+                   grant_.gang().one_host() ? "" : options_.gang_interface};
+  }
   train.checkpoint_interval_seconds = absl::ToDoubleSeconds(options_.checkpoint_interval);
   train.preview_interval_seconds = absl::ToDoubleSeconds(options_.preview_interval);
   Enter(Stage::kStarting);
@@ -173,6 +180,27 @@ double JobRun::SecondsBefore() const {
   // equal states differ in bytes.
   const bool engine_knows = grant_.config().budget_case() == v1::TrainingConfig::kSeconds;
   return engine_knows ? 0 : grant_.resume().seconds();
+}
+
+void JobRun::On(const protocol::RankText& text) {
+  rank_text_.emplace();
+  rank_text_->set_training_job(name());
+  rank_text_->set_lease_epoch(lease_epoch());
+  rank_text_->set_rank(grant_.gang().rank());
+  rank_text_->set_sequence(text.sequence);
+  rank_text_->set_text(text.text);
+  context_.report_changed();
+}
+
+void JobRun::OnRankTexts(const v1::RankTexts& texts) {
+  if (!rank_text_.has_value() || texts.lease_epoch() != lease_epoch() ||
+      texts.sequence() != rank_text_->sequence()) {
+    return;
+  }
+  rank_text_.reset();
+  if (!in_engine()) return;
+  context_.send_to_engine(
+      protocol::RankTexts{key_, texts.sequence(), {texts.texts().begin(), texts.texts().end()}});
 }
 
 void JobRun::On(const protocol::Progress& progress) { ReportProgress(progress.progress); }
@@ -322,8 +350,10 @@ void JobRun::OnCommitted(std::shared_ptr<PendingCheckpoint> checkpoint, const Ca
     if (pending_ == nullptr) newest_refused_ = result;
   }
   CommitNext();
-  if (stage_ == Stage::kCommitting && !commit_in_flight_ && pending_ == nullptr)
+  if (stage_ == Stage::kCommitting && !commit_in_flight_ && pending_ == nullptr &&
+      !broken_until_.has_value()) {
     Enter(Stage::kFinal);
+  }
 }
 
 void JobRun::On(const protocol::Stopped&) {
@@ -335,6 +365,7 @@ void JobRun::On(const protocol::Stopped&) {
 }
 
 void JobRun::On(const protocol::Done& done) {
+  if (grant_.gang().rank() > 0) return Enter(Stage::kFollowed);
   ReportProgress(FinalProgress(done.summary));
   if (!any_checkpoint_) {
     FinishFailed(absl::InternalError("the engine ended without a checkpoint"));
@@ -354,6 +385,7 @@ void JobRun::On(const protocol::Done& done) {
 }
 
 void JobRun::On(const protocol::Failed& failed) {
+  if (failed.error.reason == protocol::kRankLost) return FinishBroken(failed);
   // A full disk of this machine is no fault of the job.
   if (failed.error.reason == reason::kStoreReadOnly) {
     return FinishWithoutRoom(failed.error.message);
@@ -386,6 +418,16 @@ void JobRun::OnEngineExit(const EngineExit& exit, bool shared) {
 
 void JobRun::OnEngineHopeless(const std::string& why) {
   if (stage_ <= Stage::kWaiting) FinishCrashed(why, /*shared=*/false);
+}
+
+void JobRun::FinishBroken(const protocol::Failed& failed) {
+  LogWarning("the gang is broken", {{"job", name()}, {"error", failed.error.message}});
+  report_.set_release_reason(v1::JobReport::MEMBER_LOST);
+  if (failed.lost_rank.has_value()) report_.set_lost_rank(*failed.lost_rank);
+  final_phase_ = v1::JobReport::RELEASED;
+  broken_until_ = context_.clock.Now() + options_.gang_grace;
+  commit_deadline_ = context_.clock.Now() + options_.last_commit_timeout;
+  Enter(Stage::kCommitting);
 }
 
 void JobRun::FinishWithoutRoom(const std::string& why) {
@@ -510,6 +552,10 @@ void JobRun::Tick() {
   }
   if (stage_ <= Stage::kCommitting) CommitNext();
   if (stage_ == Stage::kCommitting && now >= commit_deadline_) Enter(Stage::kFinal);
+  if (stage_ == Stage::kCommitting && broken_until_.has_value() && now >= *broken_until_ &&
+      !commit_in_flight_ && pending_ == nullptr) {
+    Enter(Stage::kFinal);
+  }
 }
 
 }  // namespace nerf

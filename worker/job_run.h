@@ -36,6 +36,11 @@ struct JobRunOptions {
   absl::Duration last_commit_timeout = absl::Seconds(15);
   absl::Duration checkpoint_interval = absl::Seconds(30);
   absl::Duration preview_interval = absl::Seconds(10);
+  // Of a gang: network interface of its traffic where the workers are on several hosts, and how
+  // long a rank that lost another waits before it says so. The worker of the lost rank may know
+  // better what happened.
+  std::string gang_interface;
+  absl::Duration gang_grace = absl::Seconds(2);
   // A file whose digest differs is fetched at most this often.
   int max_corrupt_fetches = 3;
   int max_fetches_without_room = 3;  // then the job is handed back
@@ -54,6 +59,7 @@ struct PendingCheckpoint;
 //   kStarting    until the engine has read the data set
 //   kTraining    until the engine is done, fails or is to stop
 //   kStopping    until the engine has stopped
+//   kFollowed    of a rank other than 0 that is done: keeps its place until rank 0 has finished
 //   kCommitting  until the server has the last checkpoint
 //   kFinal       repeats the report until the server has stored it
 //   kGone        reports nothing: the lease belongs to another worker
@@ -68,6 +74,7 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
     kStarting,
     kTraining,
     kStopping,
+    kFollowed,
     kCommitting,
     kFinal,
     kGone
@@ -116,6 +123,11 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   bool ending() const override { return stop_ != Stop::kNone || stage_ >= Stage::kCommitting; }
   // Silence of the engine after which it hangs; infinite if no message is expected.
   absl::Duration allowed_silence() const override;
+  bool in_gang() const override { return grant_.has_gang(); }
+  const v1::RankText* rank_text() const override {
+    return rank_text_.has_value() ? &*rank_text_ : nullptr;
+  }
+  void OnRankTexts(const v1::RankTexts& texts) override;
   const v1::JobReport& report() const override { return report_; }
   // The report with the progress of the last ten minutes, for the first message of a stream.
   v1::JobReport FirstReport() const override;
@@ -131,6 +143,7 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   double SecondsBefore() const;
   // One overload for each message about a job, and one for all others.
   void On(const protocol::Started& started);
+  void On(const protocol::RankText& text);
   void On(const protocol::Progress& progress);
   void On(const protocol::Preview& preview);
   void On(const protocol::Checkpoint& checkpoint);
@@ -152,6 +165,8 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   // The engine has ended its work. Waits for the last commit, then reports `phase`.
   void Finish(v1::JobReport::Phase phase);
   void FinishCrashed(const std::string& how, bool shared);
+  // Hands the job back: another rank of the gang does not answer.
+  void FinishBroken(const protocol::Failed& failed);
   // Hands the job back: the disk of this machine is full.
   void FinishWithoutRoom(const std::string& why);
   // The server refused the newest checkpoint, which would be the job's result.
@@ -173,7 +188,9 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   SteadyTime stop_deadline_;
   bool killing_ = false;
   v1::JobReport report_;
-  std::deque<v1::Progress> recent_;  // oldest first
+  std::optional<v1::RankText> rank_text_;
+  std::optional<SteadyTime> broken_until_;  // in kCommitting: then it says that its gang is broken
+  std::deque<v1::Progress> recent_;         // oldest first
 
   std::stop_source transfers_;  // stops all downloads and uploads of this run
   bool fetch_in_flight_ = false;

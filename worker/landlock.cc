@@ -67,7 +67,7 @@ absl::StatusOr<UniqueFd> MakeLandlockRuleset(const LandlockPaths& paths) {
   RulesetAttr attr{handled, 0, 0};
   size_t size = sizeof(uint64_t);
   if (version >= 4) {
-    attr.handled_access_net = kNetBindTcp | kNetConnectTcp;
+    attr.handled_access_net = paths.tcp ? 0 : kNetBindTcp | kNetConnectTcp;
     size = 2 * sizeof(uint64_t);
   }
   if (version >= 6) {

@@ -14,6 +14,7 @@ struct LandlockPaths {
   std::vector<std::string> write;    // folders: read, write, make, remove
   std::vector<std::string> execute;  // files: read and execute
   std::vector<std::string> devices;  // files: read, write and ioctl
+  bool tcp = false;                  // also bind and connect TCP sockets
 };
 
 // A ruleset that allows nothing but these paths, and as far as the kernel knows how, no TCP and no

@@ -77,6 +77,12 @@ class LeasedRun {
   // The engine's name of the job while it trains.
   virtual std::optional<std::string> training_key() const { return std::nullopt; }
 
+  // Of a training by several workers. Whether it is one; what this rank tells the others (null:
+  // nothing), until they have told theirs.
+  virtual bool in_gang() const { return false; }
+  virtual const v1::RankText* rank_text() const { return nullptr; }
+  virtual void OnRankTexts(const v1::RankTexts& /*texts*/) {}
+
   virtual const v1::JobReport& report() const = 0;
   // The report for the first message of a stream.
   virtual v1::JobReport FirstReport() const { return report(); }

@@ -49,6 +49,7 @@ struct Flags {
   std::string engine;
   std::string log_level = "info";
   int threads = 0;
+  std::string gang_interface;
   absl::Duration exit_when_idle;  // 0: never
 };
 
@@ -61,6 +62,13 @@ bool IsDevice(const std::string& device) {
   if (device == "cpu") return true;
   if (device.compare(0, 5, "cuda:") != 0 || device.size() < 6 || device.size() > 8) return false;
   return device.find_first_not_of("0123456789", 5) == std::string::npos;
+}
+
+// Whether the engine can train together with others (docs/ranks.md).
+bool HasGangLibrary(const std::string& engine) {
+  std::error_code error;
+  const fs::path program = fs::canonical(engine, error);
+  return fs::exists(program.parent_path().parent_path() / "lib/libnerf_gloo.so", error);
 }
 
 // Prints on stderr why the worker ends.
@@ -178,6 +186,9 @@ int Run(Flags flags) {
   options.cache_dir = flags.cache_dir;
   options.features = {"render", "views"};
   if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
+  if (flags.device == "cpu" && HasGangLibrary(flags.engine)) options.features.push_back("ranks");
+  if (!flags.gang_interface.empty()) options.features.push_back("ranks-network");
+  options.job.gang_interface = flags.gang_interface;
   LogInfo("worker starts", {{"worker", options.worker_id},
                             {"server", flags.server},
                             {"device", flags.device},
@@ -241,6 +252,10 @@ int Main(int argc, char** argv) {
       ->envname("NERF_WORKER_THREADS")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  app.add_option("--gang-interface", flags.gang_interface,
+                 "Also train jobs together with workers of other hosts, over this network "
+                 "interface; what they send is not encrypted")
+      ->envname("NERF_WORKER_GANG_INTERFACE");
   std::string exit_when_idle = "0";
   app.add_option("--exit-when-idle", exit_when_idle,
                  "End after this time without a job or a request, as in 60s; 0: never")

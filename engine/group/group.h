@@ -19,7 +19,12 @@ namespace nerf {
 // every later call: the group is of no more use. what() names the rank where it is known.
 class GroupError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit GroupError(const std::string& what, int lost_rank = -1)
+      : std::runtime_error(what), lost_rank_(lost_rank) {}
+  int lost_rank() const { return lost_rank_; }  // -1: not known
+
+ private:
+  int lost_rank_;
 };
 
 using Bytes = std::span<const std::byte>;

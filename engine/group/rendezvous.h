@@ -11,10 +11,14 @@
 
 namespace nerf {
 
-// How ranks meet before they have a group: a star of sockets around rank 0, over which they tell
-// each other short texts. Not encrypted. Not thread-safe.
+// How ranks meet before they have a group: they tell each other short texts. This one is a star of
+// sockets around rank 0, not encrypted; others override Gather. Not thread-safe.
 class Rendezvous {
  public:
+  virtual ~Rendezvous() = default;
+  Rendezvous(Rendezvous&&) = default;
+  Rendezvous& operator=(Rendezvous&&) = default;
+
   // Rank 0 listens at `host`:`port` until the n_ranks - 1 others have come, each with a number of
   // its own; who says something else is sent away. Then nobody listens any more.
   // Errors: InvalidArgument for an address that is not of this machine; DeadlineExceeded naming the
@@ -33,7 +37,7 @@ class Rendezvous {
 
   // Every rank's text, in their order. Called by all ranks. Errors: Unavailable naming the rank
   // that is gone, DeadlineExceeded.
-  absl::StatusOr<std::vector<std::string>> Gather(std::string_view mine);
+  virtual absl::StatusOr<std::vector<std::string>> Gather(std::string_view mine);
 
  private:
   int rank_, n_ranks_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "common/status_macros.h"
 #include "engine/protocol/config_json.h"
 #include "fmt/format.h"
@@ -229,11 +230,27 @@ JsonObject ToJson(const Failed& failed) {
   JsonObject object = Typed("failed", "job", failed.job);
   SetError(failed.error, &object);
   object["problems"] = ProblemList(failed.problems);
+  if (failed.lost_rank.has_value()) object["lost_rank"] = *failed.lost_rank;
   return object;
 }
 
 Failed ReadFailed(KeyReader* reader) {
-  return {reader->Text("job", Need::kRequired), ReadError(reader), ReadProblems(reader)};
+  Failed failed{reader->Text("job", Need::kRequired), ReadError(reader), ReadProblems(reader)};
+  const auto lost = reader->Whole("lost_rank", Need::kOptional, 0, UINT32_MAX);
+  if (lost.has_value()) failed.lost_rank = static_cast<uint32_t>(*lost);
+  return failed;
+}
+
+JsonObject ToJson(const RankText& text) {
+  JsonObject object = Typed("rank_text", "job", text.job);
+  object["sequence"] = text.sequence;
+  object["text"] = absl::BytesToHexString(text.text);
+  return object;
+}
+
+RankText ReadRankText(KeyReader* reader) {
+  return {reader->Text("job", Need::kRequired), reader->Count("sequence", Need::kRequired),
+          absl::HexStringToBytes(reader->Text("text", Need::kOptional))};
 }
 
 JsonObject ToJson(const Working& working) { return Typed("working", "id", working.id); }
@@ -325,6 +342,7 @@ constexpr MessageReader kReaders[] = {
     {"stopped", AsMessage<ReadStopped>},
     {"done", AsMessage<ReadDone>},
     {"failed", AsMessage<ReadFailed>},
+    {"rank_text", AsMessage<ReadRankText>},
     {"working", AsMessage<ReadWorking>},
     {"rendered", AsMessage<ReadRendered>},
     {"checked", AsMessage<ReadChecked>},

@@ -48,6 +48,8 @@ struct Tensor {
 };
 
 // Why something failed. reason is one of nerf::reason, or the name of the code.
+// The reason of `failed` when another rank does not answer.
+inline constexpr std::string_view kRankLost = "RANK_LOST";
 struct Error {
   absl::StatusCode code = absl::StatusCode::kUnknown;
   std::string reason, message;
@@ -57,6 +59,11 @@ struct Error {
 
 inline constexpr double kMaxIntervalSeconds = 1e9;
 
+// The place of an engine among those that train one job together (docs/gangs.md).
+struct RankPlace {
+  uint32_t rank = 0, n_ranks = 1;
+  std::string interface;  // of the network between them; empty: loopback
+};
 struct Train {
   std::string job;
   std::string dataset, out;  // folders
@@ -64,6 +71,13 @@ struct Train {
   std::string resume, init;  // files; empty: none
   double checkpoint_interval_seconds = kMaxIntervalSeconds;
   double preview_interval_seconds = 10;
+  std::optional<RankPlace> ranks = {};
+};
+// What all ranks have told by their texts of that number.
+struct RankTexts {
+  std::string job;
+  uint32_t sequence = 0;
+  std::vector<std::string> texts;  // by rank; any bytes
 };
 struct Stop {
   std::string job;
@@ -96,7 +110,7 @@ struct Check {
 struct Cancel {
   std::string id;
 };
-using WorkerRequest = std::variant<Train, Stop, Render, Check, Cancel>;
+using WorkerRequest = std::variant<Train, RankTexts, Stop, Render, Check, Cancel>;
 
 // ---- Engine to worker.
 
@@ -148,6 +162,13 @@ struct Failed {
   std::string job;
   Error error;
   std::vector<Problem> problems;
+  std::optional<uint32_t> lost_rank = {};  // with kRankLost, where it is known
+};
+// What this engine's rank tells all others; `rank_texts` answers.
+struct RankText {
+  std::string job;
+  uint32_t sequence = 0;
+  std::string text;  // any bytes
 };
 struct Working {
   std::string id;
@@ -177,7 +198,7 @@ struct Refused {
   std::string id, job;  // empty where not known
   Error error;
 };
-using EngineMessage = std::variant<Hello, Started, Progress, Preview, Checkpoint, Stopped, Done,
-                                   Failed, Working, Rendered, Checked, Refused>;
+using EngineMessage = std::variant<Hello, RankText, Started, Progress, Preview, Checkpoint, Stopped,
+                                   Done, Failed, Working, Rendered, Checked, Refused>;
 
 }  // namespace nerf::protocol

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "common/status_macros.h"
 #include "engine/protocol/config_json.h"
 #include "fmt/format.h"
@@ -13,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxInt = INT32_MAX;
+constexpr int64_t kMaxRanks = 32;
 // Shortest interval between two checkpoints or previews.
 constexpr double kMinIntervalSeconds = 0.001;
 
@@ -22,6 +24,11 @@ JsonObject ToJson(const Train& train) {
   SetConfig(train.config, &object);
   object["checkpoint_interval_seconds"] = JsonNumber(train.checkpoint_interval_seconds);
   object["preview_interval_seconds"] = JsonNumber(train.preview_interval_seconds);
+  if (train.ranks.has_value()) {
+    object["ranks"] = {{"rank", train.ranks->rank},
+                       {"count", train.ranks->n_ranks},
+                       {"interface", train.ranks->interface}};
+  }
   if (!train.resume.empty()) object["resume"] = train.resume;
   if (!train.init.empty()) {
     object["init"] = train.init;
@@ -48,7 +55,36 @@ Train ReadTrain(KeyReader* reader) {
       interval("checkpoint_interval_seconds", train.checkpoint_interval_seconds);
   train.preview_interval_seconds =
       interval("preview_interval_seconds", train.preview_interval_seconds);
+  if (const json* ranks = reader->Object("ranks", Need::kOptional)) {
+    KeyReader inner(*ranks, "ranks.");
+    RankPlace& place = train.ranks.emplace();
+    place.n_ranks =
+        static_cast<uint32_t>(inner.Whole("count", Need::kRequired, 2, kMaxRanks).value_or(2));
+    place.rank = static_cast<uint32_t>(
+        inner.Whole("rank", Need::kRequired, 0, place.n_ranks - 1).value_or(0));
+    place.interface = inner.Text("interface", Need::kOptional);
+    reader->Merge(inner);
+  }
   return train;
+}
+
+JsonObject ToJson(const RankTexts& texts) {
+  JsonObject list = JsonObject::array();
+  for (const std::string& text : texts.texts) list.push_back(absl::BytesToHexString(text));
+  return {{"type", "rank_texts"},
+          {"job", texts.job},
+          {"sequence", texts.sequence},
+          {"texts", std::move(list)}};
+}
+
+RankTexts ReadRankTexts(KeyReader* reader) {
+  RankTexts texts;
+  texts.job = reader->Text("job", Need::kRequired);
+  texts.sequence = reader->Count("sequence", Need::kRequired);
+  for (const std::string& hex : reader->Texts("texts")) {
+    texts.texts.push_back(absl::HexStringToBytes(hex));
+  }
+  return texts;
 }
 
 JsonObject ToJson(const Stop& stop) {
@@ -161,6 +197,8 @@ absl::StatusOr<WorkerRequest> ReadRequest(const std::string& type, const json& m
   WorkerRequest request;
   if (type == "train") {
     request = ReadTrain(&reader);
+  } else if (type == "rank_texts") {
+    request = ReadRankTexts(&reader);
   } else if (type == "stop") {
     request = ReadStop(&reader);
   } else if (type == "render") {

@@ -128,18 +128,25 @@ absl::StatusOr<std::unique_ptr<RankSession>> RankSession::Open(const RankFlags& 
     NERF_ASSIGN_OR_RETURN(processes, RankProcesses::Start(flags.n_ranks));
   }
   NERF_ASSIGN_OR_RETURN(Rendezvous rendezvous, Meet(flags, processes.get()));
-  std::unique_ptr<RankSession> session(
-      new RankSession(std::move(processes), std::move(rendezvous)));
+  NERF_ASSIGN_OR_RETURN(std::unique_ptr<RankSession> session,
+                        Join(std::make_unique<Rendezvous>(std::move(rendezvous)), flags.interface));
+  session->processes_ = std::move(processes);
+  return session;
+}
+
+absl::StatusOr<std::unique_ptr<RankSession>> RankSession::Join(
+    std::unique_ptr<Rendezvous> rendezvous, const std::string& interface) {
+  std::unique_ptr<RankSession> session(new RankSession(nullptr, std::move(rendezvous)));
   GlooOptions options;
-  options.interface = flags.interface;
-  NERF_ASSIGN_OR_RETURN(session->group_, OpenGlooGroup(&session->rendezvous_, options));
+  options.interface = interface;
+  NERF_ASSIGN_OR_RETURN(session->group_, OpenGlooGroup(session->rendezvous_.get(), options));
   return session;
 }
 
 absl::Status RankSession::Agree(const absl::Status& opened, const TrainingSession* session) {
   const std::string mine =
       opened.ok() ? Describe(*session) : kFailed + std::string(opened.message());
-  const absl::StatusOr<std::vector<std::string>> all = rendezvous_.Gather(mine);
+  const absl::StatusOr<std::vector<std::string>> all = rendezvous_->Gather(mine);
   NERF_RETURN_IF_ERROR(opened);
   if (!all.ok()) return Explain(GroupError(std::string(all.status().message())));
   for (size_t rank = 0; rank < all->size(); ++rank) {
@@ -158,6 +165,7 @@ absl::Status RankSession::Agree(const absl::Status& opened, const TrainingSessio
 }
 
 absl::Status RankSession::Explain(const GroupError& error) {
+  lost_rank_ = error.lost_rank();
   group_.reset();  // the other ranks end, too
   std::string loss = processes_ != nullptr ? processes_->Loss(kPatience) : "";
   if (loss.empty()) loss = error.what();

@@ -35,6 +35,9 @@ class RankSession {
  public:
   // Starts the other ranks or meets them. Requires: CheckRanks is OK.
   static absl::StatusOr<std::unique_ptr<RankSession>> Open(const RankFlags& flags);
+  // With ranks that others have started and that meet in their own way.
+  static absl::StatusOr<std::unique_ptr<RankSession>> Join(std::unique_ptr<Rendezvous> rendezvous,
+                                                           const std::string& interface);
 
   Group* group() { return group_.get(); }
 
@@ -43,16 +46,19 @@ class RankSession {
   // from rank 0's.
   absl::Status Agree(const absl::Status& opened, const TrainingSession* session);
 
-  // The error that a lost rank means to the user: Unavailable.
+  // The error that a lost rank means to the user: Unavailable. Which one it was is then
+  // lost_rank().
   absl::Status Explain(const GroupError& error);
+  int lost_rank() const { return lost_rank_; }  // -1: not known
 
  private:
-  RankSession(std::unique_ptr<RankProcesses> processes, Rendezvous rendezvous)
+  RankSession(std::unique_ptr<RankProcesses> processes, std::unique_ptr<Rendezvous> rendezvous)
       : processes_(std::move(processes)), rendezvous_(std::move(rendezvous)) {}
 
   std::unique_ptr<RankProcesses> processes_;  // of rank 0 that started them; destroyed last
-  Rendezvous rendezvous_;
+  std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<Group> group_;
+  int lost_rank_ = -1;
 };
 
 }  // namespace nerf

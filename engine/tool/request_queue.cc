@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "absl/time/clock.h"
+
 namespace nerf {
 namespace {
 
@@ -37,6 +39,11 @@ void RequestQueue::PutLine(const std::string& line) {
   QueuedRequest queued{.received = protocol::ParseWorkerRequest(line), .byte_size = line.size()};
   MutexLock lock(mu_);
   if (const auto* cancel = As<protocol::Cancel>(queued)) return Cancel(cancel->id);
+  if (const auto* texts = As<protocol::RankTexts>(queued)) {
+    if (texts->job == job_) rank_texts_[texts->sequence] = texts->texts;
+    changed_.NotifyAll();
+    return;
+  }
   const bool stops_job = !job_.empty() && IsStopOf(queued, job_);
   if (stops_job) job_source_.request_stop();
   // A job does not wait for renders, which go on beside it.
@@ -109,6 +116,26 @@ std::optional<QueuedRequest> RequestQueue::TryTakeUrgent() {
   return Pop(&urgent_);
 }
 
+bool RequestQueue::HasAny() {
+  MutexLock lock(mu_);
+  return !urgent_.empty() || !waiting_.empty();
+}
+
+absl::StatusOr<std::vector<std::string>> RequestQueue::AwaitRankTexts(uint32_t sequence,
+                                                                      absl::Duration limit) {
+  const absl::Time deadline = absl::Now() + limit;
+  MutexLock lock(mu_);
+  while (!rank_texts_.contains(sequence)) {
+    if (job_source_.stop_requested()) return absl::CancelledError("the job is to stop");
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError("the other ranks did not come");
+    }
+    changed_.WaitFor(mu_, left);
+  }
+  return rank_texts_[sequence];
+}
+
 bool RequestQueue::HasUrgent() {
   MutexLock lock(mu_);
   return !urgent_.empty();
@@ -128,6 +155,7 @@ std::optional<QueuedRequest> RequestQueue::WaitTake() {
 std::stop_token RequestQueue::BeginJob(const std::string& job) {
   MutexLock lock(mu_);
   job_ = job;
+  rank_texts_.clear();
   job_source_ = std::stop_source();
   if (ended_) job_source_.request_stop();
   // Also apply stops that were put in before the job began.

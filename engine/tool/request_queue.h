@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/mutex.h"
 #include "engine/protocol/worker_request.h"
 
@@ -45,6 +49,12 @@ class RequestQueue {
   // Whether a live frame waits. They come before other renders and checks.
   bool HasLive();
 
+  // The texts of all ranks of the running job with that number, once they came. Errors: Cancelled
+  // when the job is to stop; DeadlineExceeded.
+  absl::StatusOr<std::vector<std::string>> AwaitRankTexts(uint32_t sequence, absl::Duration limit);
+  // Whether a request waits.
+  bool HasAny();
+
   // Names the running job. The returned token is stopped by a `stop` of it and by End.
   std::stop_token BeginJob(const std::string& job);
   void EndJob();
@@ -71,7 +81,8 @@ class RequestQueue {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::string job_ ABSL_GUARDED_BY(mu_);  // running; empty: none
   std::stop_source job_source_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, std::stop_source> running_ ABSL_GUARDED_BY(mu_);  // by id
+  std::map<uint32_t, std::vector<std::string>> rank_texts_ ABSL_GUARDED_BY(mu_);  // of job_
+  std::map<std::string, std::stop_source> running_ ABSL_GUARDED_BY(mu_);          // by id
 };
 
 }  // namespace nerf

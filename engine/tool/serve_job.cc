@@ -63,6 +63,10 @@ absl::Status ServeLoop::Job::OnPreview(const TrainPreview& preview) {
 
 void ServeLoop::Job::OnWarning(const std::string& text) { LogWarning(text, {{"job", name()}}); }
 
+bool ServeLoop::Job::HasWork() {
+  return loop_->render_ != nullptr || loop_->suspended_ != nullptr || loop_->requests_.HasAny();
+}
+
 absl::Status ServeLoop::Job::BetweenSteps() {
   NERF_RETURN_IF_ERROR(HandleRequests());
   // A render alternates with the training steps; after the training it runs to its end.

@@ -47,6 +47,7 @@ class ServeLoop::Job final : public TrainingRunObserver {
   absl::Status OnCheckpointDue() override;
   void OnWarning(const std::string& text) override;
   absl::Status BetweenSteps() override;
+  bool HasWork() override;
   absl::Status OnStopped() override;
   absl::Status OnEvaluatedViews(size_t n_done, size_t n_views) override;
   void OnEnd() override;

@@ -15,7 +15,9 @@
 #include "engine/tool/exception_border.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/protocol_convert.h"
+#include "engine/tool/rank_training.h"
 #include "engine/tool/rendered_files.h"
+#include "engine/tool/serve_gang.h"
 #include "engine/tool/serve_job.h"
 #include "engine/tool/training_methods.h"
 #include "engine/tool/training_run.h"
@@ -176,7 +178,7 @@ void ServeLoop::HandleRequest(const protocol::Train& train, QueuedRequest&, Job*
   const absl::Status status = Guarded([&] { return Train(train, &new_job, &problems); });
   requests_.EndJob();
   if (!status.ok() && !IsOfBrokenDevice(status)) {
-    Send(protocol::Failed{train.job, ToProtocol(status), ToProtocol(problems)});
+    Send(protocol::Failed{train.job, ToProtocol(status), ToProtocol(problems), LostRank(status)});
   }
 }
 
@@ -185,15 +187,33 @@ absl::Status ServeLoop::Train(const protocol::Train& message, Job* job,
   NERF_ASSIGN_OR_RETURN(TrainRequest request, ToTrainRequest(message));
   NERF_RETURN_IF_ERROR(CreateFolder(message.out));
   request.device = options_.device;
+  const auto is_stopped = [&] { return job->stop().stop_requested(); };
+  absl::StatusOr<std::unique_ptr<RankSession>> met = MeetRanks(message, request.config);
+  if (!met.ok() && is_stopped()) return job->OnStopped();
+  NERF_ASSIGN_OR_RETURN(const std::unique_ptr<RankSession> ranks, std::move(met));
+  if (ranks != nullptr) request.group = ranks->group();
   auto session = OpenTrainingSession(request, pool_, problems, job->stop());
-  if (!session.ok() && job->stop().stop_requested()) return job->OnStopped();
-  NERF_RETURN_IF_ERROR(session.status());
+  absl::Status opened = session.status();
+  if (ranks != nullptr) {
+    const absl::Status agreed = ranks->Agree(opened, opened.ok() ? session->get() : nullptr);
+    if (opened.ok()) opened = WithLostRank(agreed, ranks->lost_rank());
+  }
+  if (!opened.ok() && is_stopped()) return job->OnStopped();
+  NERF_RETURN_IF_ERROR(opened);
   TrainingRunOptions options;
   options.trainer.checkpoint_interval = absl::Seconds(message.checkpoint_interval_seconds);
   options.trainer.preview_interval = absl::Seconds(message.preview_interval_seconds);
   options.trainer.render_device = render_device_;
-  NERF_ASSIGN_OR_RETURN(TrainingRunResult result,
-                        RunTraining(session->get(), options, pool_, clock_, job, job->stop()));
+  options.trainer.group = request.group;
+  if (ranks != nullptr && request.group->rank() > 0) {
+    return FollowRanks(job, ranks.get(), session->get());
+  }
+  absl::StatusOr<TrainingRunResult> run = LeadTraining(
+      ranks.get(), session->get(), options, pool_, clock_, job, LogRanks(message.job), job->stop());
+  if (ranks != nullptr && !run.ok()) {
+    return is_stopped() ? job->OnStopped() : WithLostRank(run.status(), ranks->lost_rank());
+  }
+  NERF_ASSIGN_OR_RETURN(TrainingRunResult result, std::move(run));
   if (result.outcome == TrainOutcome::kStopped) return absl::OkStatus();
   result.summary.checkpoint = job->checkpoint();
   result.summary.model = job->model();

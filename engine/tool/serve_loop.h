@@ -16,6 +16,7 @@
 #include "engine/tool/device_monitor.h"
 #include "engine/tool/line_socket.h"
 #include "engine/tool/model_cache.h"
+#include "engine/tool/rank_session.h"
 #include "engine/tool/request_queue.h"
 
 namespace nerf {
@@ -67,7 +68,16 @@ class ServeLoop {
   void HandleRequest(const protocol::Cancel&, QueuedRequest&, Job*) {
   }  // the queue has already handled it
 
+  void HandleRequest(const protocol::RankTexts&, QueuedRequest&, Job*) {
+  }  // the queue has already handled it
+
   absl::Status Train(const protocol::Train& message, Job* job, std::vector<SceneProblem>* problems);
+  // For a training by several engines (serve_gang.cc). Meets the others; null for one engine.
+  // Errors: Cancelled; Unavailable RANK_LOST; those of CheckRanks.
+  absl::StatusOr<std::unique_ptr<RankSession>> MeetRanks(const protocol::Train& message,
+                                                         const TrainConfig& config);
+  // Trains as rank 0 says, to the end, which is answered.
+  absl::Status FollowRanks(Job* job, RankSession* ranks, TrainingSession* session);
   // Suspends the running render if a live frame waits, and resumes it when none does.
   void ChooseRender();
   // Whether a live frame waits for the running render, which is none.

@@ -90,6 +90,7 @@ absl::StatusOr<TrainOutcome> Trainer::Follow() {
       continue;
     }
     NERF_RETURN_IF_ERROR(Watch(RunStep()));
+    NERF_RETURN_IF_ERROR(observer_->BetweenSteps());
   }
 }
 
@@ -214,7 +215,14 @@ absl::Status Trainer::NotifyObserver(std::stop_token stop) {
   }
   const bool preview_due = now >= next_preview_ && !scene_->test.empty();
   const bool checkpoint_due = now - last_checkpoint_ >= options_.checkpoint_interval;
-  if ((!preview_due && !checkpoint_due) || stop.stop_requested()) return observer_->BetweenSteps();
+  if ((!preview_due && !checkpoint_due) || stop.stop_requested()) {
+    if (options_.group == nullptr || stop.stop_requested() || !observer_->HasWork()) {
+      return observer_->BetweenSteps();
+    }
+    CollectState();
+    const RankPause pause(options_.group);
+    return observer_->BetweenSteps();
+  }
   CollectState();
   std::optional<RankPause> pause;
   if (options_.group != nullptr) pause.emplace(options_.group);

@@ -43,6 +43,8 @@ class TrainerObserver {
   virtual void OnWarning(const std::string&) {}
   // After each step. Other work of the same thread pool belongs here.
   virtual absl::Status BetweenSteps() { return absl::OkStatus(); }
+  // Whether BetweenSteps will take long or read the weights, so that other ranks must know first.
+  virtual bool HasWork() { return false; }
 };
 
 struct TrainerOptions {

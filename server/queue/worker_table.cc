@@ -89,13 +89,14 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
 }
 
 bool WorkerTable::Heard(const std::string& worker, uint64_t connection, bool draining,
-                        const std::optional<ResourceKey>& job) {
+                        const std::optional<ResourceKey>& job, bool follows) {
   MutexLock lock(mu_);
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.connection != connection) return false;
   Entry& entry = found->second;
   entry.draining = draining;
   entry.job = job;
+  entry.follows = follows;
   entry.last_seen = clock_.Now();
   entry.last_seen_wall = clock_.WallNow();
   if (IsGone(entry)) ForgetGone();
@@ -163,6 +164,7 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
   record.description = entry.description;
   record.last_seen = entry.last_seen_wall;
   record.job = entry.job;
+  record.follows = entry.follows;
   record.connected = entry.connected;
   if (clock_.Now() - entry.last_seen > ttl_) {
     record.state = WorkerState::kLost;

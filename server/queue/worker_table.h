@@ -42,6 +42,7 @@ struct WorkerRecord {
   WorkerState state = WorkerState::kIdle;
   std::string state_message;       // why it is UNHEALTHY, for people; otherwise empty
   std::optional<ResourceKey> job;  // the one it trains
+  bool follows = false;            // as a rank other than 0, which renders nothing meanwhile
   bool connected = false;          // a stream is open; a worker stays known without one
   absl::Time last_seen = absl::InfinitePast();
 };
@@ -64,7 +65,7 @@ class WorkerTable {
   // A message of the worker was handled, possibly after its stream ended. False when `connection`
   // is stale: the caller ends that stream with ABORTED.
   bool Heard(const std::string& worker, uint64_t connection, bool draining,
-             const std::optional<ResourceKey>& job);
+             const std::optional<ResourceKey>& job, bool follows = false);
   // The stream ended. A stale connection changes nothing.
   void Disconnect(const std::string& worker, uint64_t connection);
 
@@ -88,6 +89,7 @@ class WorkerTable {
     bool connected = false;
     bool draining = false;
     std::optional<ResourceKey> job;
+    bool follows = false;
     std::set<std::string> replaced_sessions;
     SteadyTime last_seen;
     absl::Time last_seen_wall;

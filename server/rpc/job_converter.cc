@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "server/queue/queue_wait.h"
-#include "server/queue/resource_key.h"
+#include "server/rpc/convert_common.h"
 #include "server/rpc/convert_job.h"
 #include "server/rpc/convert_render.h"
 

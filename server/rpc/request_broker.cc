@@ -96,15 +96,16 @@ std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::st
     return attached_.contains(*wanted) ? wanted : std::nullopt;
   }
   std::optional<std::string> best;
-  // An unhealthy worker only without another; then one in training; then by the answers owed.
-  std::tuple<bool, bool, size_t> best_load;
+  // An unhealthy worker only without another; then one that follows in a gang, one in training;
+  // then by the answers owed.
+  std::tuple<bool, bool, bool, size_t> best_load;
   for (const WorkerRecord& worker : workers_.List()) {
     const auto found = attached_.find(worker.description.id);
     const bool unhealthy = worker.state == WorkerState::kUnhealthy;
     const bool can =
         unhealthy || worker.state == WorkerState::kIdle || worker.state == WorkerState::kBusy;
     if (found == attached_.end() || !can) continue;
-    const std::tuple load(unhealthy, worker.job.has_value(), found->second.n_open);
+    const std::tuple load(unhealthy, worker.follows, worker.job.has_value(), found->second.n_open);
     if (best.has_value() && best_load <= load) continue;
     best = worker.description.id;
     best_load = load;

@@ -131,8 +131,11 @@ class GlooGroup final : public Group {
       TransferBlocks(out, in, &peer);
     } catch (const std::exception& e) {
       const MutexLock lock(mu_);
-      if (reason_.empty()) reason_ = fmt::format("rank {} is lost: {}", peer, FirstLine(e.what()));
-      throw GroupError(reason_);
+      if (reason_.empty()) {
+        reason_ = fmt::format("rank {} is lost: {}", peer, FirstLine(e.what()));
+        lost_rank_ = peer;
+      }
+      throw GroupError(reason_, lost_rank_);
     }
   }
 
@@ -187,6 +190,7 @@ class GlooGroup final : public Group {
   std::vector<Head> heads_out_, heads_in_;  // of each rank
   Mutex mu_;
   std::string reason_ ABSL_GUARDED_BY(mu_);  // why the group has failed
+  int lost_rank_ ABSL_GUARDED_BY(mu_) = -1;
 };
 
 }  // namespace
