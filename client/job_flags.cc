@@ -216,6 +216,9 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
       ->delimiter(',');
   app.add_option("--priority", flags->priority, "-100 to 100 (default 0); the highest start first")
       ->type_name("N");
+  app.add_option("--workers", flags->workers,
+                 "Train on N workers together, or on MIN..MAX, as many as are free (default 1)")
+      ->type_name("N");
   app.add_option("--label", flags->labels, "A word about the job; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
@@ -298,6 +301,14 @@ absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& fla
     const absl::StatusOr<int> priority = ParsePriority(flags.priority);
     if (priority.ok()) job.set_priority(*priority);
     violations.Add(priority.status());
+  }
+  if (!flags.workers.empty()) {
+    const auto workers = ParseWorkers(flags.workers);
+    if (workers.ok()) {
+      job.mutable_workers()->set_min(workers->first);
+      job.mutable_workers()->set_max(workers->second);
+    }
+    violations.Add(workers.status());
   }
   for (const std::string& text : flags.labels) {
     const auto label = ParseLabel(text);

@@ -22,7 +22,7 @@ namespace nerf {
 struct JobFlags : NewResourceFlags {
   std::string method, steps, samples, seconds, seed, background, test_every, init;
   std::vector<std::string> settings, labels;
-  std::string priority, max_side;
+  std::string priority, max_side, workers;
   bool no_eval = false;
   bool validate_only = false;
   bool detach = false;

@@ -40,6 +40,8 @@ std::string QueueReasonText(const v1::TrainingJob& job) {
                       : code == "NO_ROOM"   ? "its worker had no room on its disk"
                       : code == "PREEMPTED" ? "another job took its place"
                                             : nullptr;
+  // The server may know more, such as which worker of several was lost.
+  if (!job.queue_message().empty()) return fmt::format("{} ({})", job.queue_message(), code);
   return words == nullptr ? code : fmt::format("{} ({})", words, code);
 }
 

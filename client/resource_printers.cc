@@ -169,6 +169,12 @@ std::string LabelsText(const v1::TrainingJob& job) {
   return fmt::format("{}", fmt::join(labels, ", "));
 }
 
+// "2", "2 to 4".
+std::string WorkerCountText(const v1::WorkerCount& workers) {
+  return workers.min() == workers.max() ? fmt::format("{}", workers.min())
+                                        : fmt::format("{} to {}", workers.min(), workers.max());
+}
+
 void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   if (PrintForPrograms(printer, job)) return;
   printer.out << Colored(printer, job.state()) << "  " << PlainText(job.name()) << '\n';
@@ -184,7 +190,13 @@ void PrintJob(const Printer& printer, const v1::TrainingJob& job) {
   fields.Add("queued because", QueueReasonText(job));
   fields.Add("waits because", job.wait().message());
   fields.Add("error", FailureText(job));
-  fields.Add("worker", job.worker());
+  if (job.has_workers()) fields.Add("asks for workers", WorkerCountText(job.workers()));
+  if (job.members().empty()) fields.Add("worker", job.worker());
+  for (const v1::Member& member : job.members()) {
+    fields.Add(fmt::format("rank {}", member.rank()),
+               member.host().empty() ? member.worker()
+                                     : fmt::format("{} on {}", member.worker(), member.host()));
+  }
   if (job.attempt() > 0) fields.Add("attempt", fmt::format("{}", job.attempt()));
   fields.Add("step", StepText(job));
   fields.Add("now", EvaluationText(job));
