@@ -1,0 +1,163 @@
+// Two workers train one job together, and each of the processes is killed in turn. The result has
+// the bytes of one worker alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "common/exit_code.h"
+#include "tests/e2e/service_harness.h"
+
+namespace nerf {
+namespace {
+
+using testing::HasSubstr;
+
+class ServiceGangsTest : public ServiceTest {
+ protected:
+  static constexpr absl::Duration kVeryLong = absl::Seconds(240 * kSlower);
+
+  void SetUp() override {
+    ASSERT_TRUE(StartNerfd({"--no-local-worker"})) << nerfd().err();
+    CreateSmallScene();
+  }
+
+  void StartWorker(const std::string& name) {
+    workers_[name] =
+        Start("nerf-worker", {"--server", address(), "--cache-dir", dir_ / name, "--threads", "1"});
+  }
+
+  // "workers/ID", as soon as the worker has an id.
+  std::string IdOf(const std::string& name) {
+    std::string id;
+    EXPECT_TRUE(WaitUntil(kLong, [&] {
+      id = ReadWholeFile(dir_ / name + "/worker_id");
+      return !id.empty();
+    }));
+    while (!id.empty() && id.back() == '\n') id.pop_back();
+    return "workers/" + id;
+  }
+
+  // Which of our workers has the rank now.
+  std::string NameOfRank(size_t rank) {
+    const Json job = GetJob("gang");
+    if (!job.contains("members") || job["members"].size() <= rank) return "";
+    for (const auto& [name, process] : workers_) {
+      if (IdOf(name) == job["members"][rank]["worker"]) return name;
+    }
+    return "";
+  }
+
+  pid_t EngineOf(const std::string& worker) {
+    for (const pid_t pid : MarkedProcesses("nerf-engine")) {
+      const std::string stat = ReadWholeFile("/proc/" + std::to_string(pid) + "/stat");
+      std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+      std::string state;
+      pid_t parent = 0;
+      fields >> state >> parent;
+      if (parent == workers_.at(worker)->pid()) return pid;
+    }
+    return 0;
+  }
+
+  bool WaitForNewCheckpoint() {
+    const int before = LastCheckpoint(GetJob("gang"));
+    return WaitForJob(
+        "gang",
+        [&](const Json& job) { return job["state"] == "RUNNING" && LastCheckpoint(job) > before; },
+        kVeryLong);
+  }
+
+  std::string ModelOf(const std::string& job) {
+    const Json checkpoints = GetJob(job)["checkpoints"];
+    return checkpoints.empty() ? "" : checkpoints.back()["modelBlob"]["sha256"].get<std::string>();
+  }
+
+  // Waits until the gang has broken and trains again.
+  void ExpectGoesOn(int attempt_before) {
+    EXPECT_TRUE(WaitForJob(
+        "gang",
+        [&](const Json& job) {
+          return job["state"] == "RUNNING" && job["attempt"].get<int>() > attempt_before;
+        },
+        kVeryLong));
+  }
+  int Attempt() { return GetJob("gang")["attempt"].get<int>(); }
+
+  std::map<std::string, std::unique_ptr<BinaryProcess>> workers_;
+};
+
+TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
+  const std::vector<std::string> budget = {"--steps", "4000", "--seed", "7"};
+  StartWorker("a");
+  ASSERT_EQ(CreateJob("alone", budget).code, kOk);
+  ASSERT_TRUE(WaitForState("alone", "SUCCEEDED", kVeryLong));
+  EXPECT_FALSE(GetJob("alone").contains("members"));
+
+  std::vector<std::string> for_two = budget;
+  for_two.insert(for_two.end(), {"--workers", "2"});
+  ASSERT_EQ(CreateJob("gang", for_two).code, kOk);
+  EXPECT_THAT(GetJob("gang")["wait"]["message"].get<std::string>(), HasSubstr("needs 2 workers"));
+  StartWorker("b");
+  ASSERT_TRUE(WaitForNewCheckpoint());
+  const Json members = GetJob("gang")["members"];
+  ASSERT_EQ(members.size(), 2u);
+  EXPECT_EQ(members[0]["rank"], 0);
+  EXPECT_NE(members[0]["worker"], members[1]["worker"]);
+  EXPECT_FALSE(members[0]["host"].get<std::string>().empty());
+
+  for (const size_t rank : {1, 0}) {
+    const int attempt = Attempt();
+    kill(EngineOf(NameOfRank(rank)), SIGKILL);
+    ExpectGoesOn(attempt);
+    ASSERT_TRUE(WaitForNewCheckpoint());
+  }
+  // Another worker takes the place of a lost one.
+  for (const size_t rank : {1, 0}) {
+    const std::string lost = NameOfRank(rank), name = lost + "2";
+    ASSERT_NE(lost, "");
+    const std::string lost_id = IdOf(lost);
+    const int attempt = Attempt();
+    workers_[lost]->Kill(SIGKILL);
+    ASSERT_TRUE(WaitForJob(
+        "gang", [](const Json& job) { return job["state"] == "QUEUED"; }, kVeryLong));
+    EXPECT_EQ(GetJob("gang")["queueReason"], "WORKER_LOST");
+    EXPECT_EQ(GetJob("gang")["queueMessage"],
+              "rank " + std::to_string(rank) + " (worker " + lost_id.substr(8) + ") was lost");
+    workers_.erase(lost);
+    StartWorker(name);
+    ExpectGoesOn(attempt);
+    ASSERT_TRUE(WaitForNewCheckpoint());
+  }
+  nerfd().Kill(SIGKILL);
+  std::vector<std::string> again = SamePorts();
+  again.push_back("--no-local-worker");
+  ASSERT_TRUE(StartNerfd(again)) << nerfd().err();
+  ASSERT_TRUE(WaitForState("gang", "SUCCEEDED", kVeryLong));
+  EXPECT_NE(ModelOf("alone"), "");
+  EXPECT_EQ(ModelOf("gang"), ModelOf("alone"));
+}
+
+TEST_F(ServiceGangsTest, PausedGangGoesOnWithOneWorker) {
+  StartWorker("a");
+  StartWorker("b");
+  ASSERT_EQ(CreateJob("gang", {"--steps", "3000", "--workers", "1..2"}).code, kOk);
+  ASSERT_TRUE(WaitForNewCheckpoint());
+  ASSERT_EQ(Ctl({"job", "pause", "gang"}).code, kOk);
+  ASSERT_TRUE(WaitForState("gang", "PAUSED", kVeryLong));
+  const int paused_at = LastCheckpoint(GetJob("gang"));
+  EXPECT_GT(paused_at, 0);
+  workers_.erase("b");
+  ASSERT_EQ(Ctl({"job", "resume", "gang"}).code, kOk);
+  ASSERT_TRUE(WaitForState("gang", "SUCCEEDED", kVeryLong));
+}
+
+TEST_F(ServiceGangsTest, MethodThatCannotBeSplitIsRefusedByName) {
+  const CtlResult refused = Ctl({"job", "create", "small", "--method", "voxels", "--workers", "2"});
+  EXPECT_EQ(refused.code, kUsage) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("method voxels cannot be split among ranks"));
+  EXPECT_THAT(Ctl({"job", "create", "small", "--workers", "2..1"}).err, HasSubstr("--workers"));
+}
+
+}  // namespace
+}  // namespace nerf
