@@ -88,6 +88,11 @@ class ScriptedEngines final : public EngineLauncher {
            {"methods", {"ngp", "other"}}});
     return std::make_unique<ScriptedEngine>(engine);
   }
+  bool AllowRanks(bool allowed) override {
+    const bool differs = separate_for_ranks && ranks_allowed != allowed;
+    ranks_allowed = allowed;
+    return differs;
+  }
   void Say(const Json& message) {
     engine->events.push_back({message.dump(), std::nullopt});
     engine->on_readable();
@@ -106,6 +111,7 @@ class ScriptedEngines final : public EngineLauncher {
 
   std::shared_ptr<State> engine;
   bool hello = true, broken = false;
+  bool separate_for_ranks = false, ranks_allowed = false;
   int launches = 0;
 };
 

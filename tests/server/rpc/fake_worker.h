@@ -39,12 +39,15 @@ class FakeWorker {
 
   // The first message.
   void Hello(const std::optional<v1::JobReport>& held = std::nullopt,
-             const std::vector<std::string>& methods = {}) {
+             const std::vector<std::string>& methods = {},
+             const std::vector<std::string>& features = {}) {
     v1::SynchronizeRequest message;
     message.mutable_hello()->set_worker_id(id_);
     message.mutable_hello()->set_session_id("s-1");
     message.mutable_hello()->set_device("cpu");
+    message.mutable_hello()->set_host("host-1");
     *message.mutable_hello()->mutable_methods() = {methods.begin(), methods.end()};
+    *message.mutable_hello()->mutable_features() = {features.begin(), features.end()};
     if (held.has_value()) *message.mutable_job() = *held;
     stream_->Write(message);
   }
@@ -56,6 +59,7 @@ class FakeWorker {
     v1::JobReport report;
     report.set_training_job(lease.training_job());
     report.set_lease_epoch(lease.lease_epoch());
+    report.set_part(lease.part());
     report.set_phase(phase);
     if (step > 0) {
       report.mutable_progress()->set_step(step);

@@ -1,0 +1,164 @@
+// Fake workers as a gang on the whole server: grants, texts of the ranks, ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/error_reason.h"
+#include "tests/server/rpc/fake_worker.h"
+#include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+using testing::HasSubstr;
+
+class GangProtocolTest : public testing::Test {
+ protected:
+  std::unique_ptr<FakeWorker> NewWorker(const std::string& id) {
+    auto worker = std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, id);
+    worker->Hello(std::nullopt, {"ngp"}, {"ranks"});
+    EXPECT_TRUE(worker->WaitFor([](const auto& m) { return m.has_heartbeat_interval(); }));
+    return worker;
+  }
+
+  absl::Status Create(const std::string& method, uint32_t min, uint32_t max, v1::TrainingJob* job) {
+    v1::CreateTrainingJobRequest request;
+    request.set_training_job_id("gang");
+    request.mutable_training_job()->set_scene(server_.CreateScene());
+    request.mutable_training_job()->mutable_config()->set_method(method);
+    request.mutable_training_job()->mutable_workers()->set_min(min);
+    request.mutable_training_job()->mutable_workers()->set_max(max);
+    return RpcTestServer::Call(*server_.training_stub,
+                               &v1::TrainingService::Stub::CreateTrainingJob, request, job);
+  }
+
+  // A gang of two; the first element is rank 0.
+  void StartGang() {
+    ASSERT_THAT(Create("ngp", 2, 0, &job_), IsOk());
+    std::unique_ptr<FakeWorker> one = NewWorker("w-1"), two = NewWorker("w-2");
+    auto first = one->WaitForOrder(v1::DesiredJob::TRAIN);
+    auto second = two->WaitForOrder(v1::DesiredJob::TRAIN);
+    ASSERT_TRUE(first.has_value() && second.has_value());
+    if (first->gang().rank() > 0) {
+      std::swap(one, two);
+      std::swap(first, second);
+    }
+    workers_ = {std::move(one), std::move(two)};
+    grants_ = {*first, *second};
+    for (int rank : {0, 1}) {
+      workers_[rank]->SendReport(FakeWorker::Report(grants_[rank], v1::JobReport::RUNNING));
+    }
+    ASSERT_TRUE(workers_[0]->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+    ASSERT_TRUE(workers_[1]->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
+  }
+
+  void Tell(int rank, uint32_t sequence, const std::string& text) {
+    v1::SynchronizeRequest message;
+    *message.mutable_job() = FakeWorker::Report(grants_[rank], v1::JobReport::PREPARING);
+    message.mutable_rank_text()->set_training_job(job_.name());
+    message.mutable_rank_text()->set_lease_epoch(grants_[rank].lease_epoch());
+    message.mutable_rank_text()->set_rank(static_cast<uint32_t>(rank));
+    message.mutable_rank_text()->set_sequence(sequence);
+    message.mutable_rank_text()->set_text(text);
+    workers_[rank]->Send(message);
+  }
+
+  RpcTestServer server_;
+  v1::TrainingJob job_;
+  std::vector<std::unique_ptr<FakeWorker>> workers_;  // by rank
+  std::vector<v1::DesiredJob> grants_;
+};
+
+TEST_F(GangProtocolTest, MembersAreGrantedTogetherAndShown) {
+  StartGang();
+  for (uint32_t rank : {0, 1}) {
+    EXPECT_EQ(grants_[rank].part(), rank);
+    EXPECT_EQ(grants_[rank].gang().rank(), rank);
+    EXPECT_EQ(grants_[rank].gang().n_ranks(), 2u);
+    EXPECT_TRUE(grants_[rank].gang().one_host());
+    EXPECT_EQ(grants_[rank].lease_epoch(), 1u);
+  }
+  const v1::TrainingJob job = server_.GetJob(job_.name());
+  EXPECT_EQ(job.workers().max(), 2u);
+  ASSERT_EQ(job.members_size(), 2);
+  EXPECT_EQ(job.members(0).worker(), job.worker());
+  EXPECT_EQ(job.members(1).rank(), 1u);
+  EXPECT_EQ(job.members(1).host(), "host-1");
+}
+
+TEST_F(GangProtocolTest, JobThatNeedsMoreWorkersSaysSo) {
+  ASSERT_THAT(Create("ngp", 3, 4, &job_), IsOk());
+  EXPECT_EQ(job_.wait().reason(), "NO_WORKER");
+  const auto one = NewWorker("w-1"), two = NewWorker("w-2");
+  EXPECT_EQ(server_.GetJob(job_.name()).wait().message(),
+            "it needs 3 workers that can train together; there are 2");
+  EXPECT_EQ(server_.GetJob(job_.name()).state(), v1::TrainingJob::QUEUED);
+}
+
+TEST_F(GangProtocolTest, TextsOfAllRanksReachEachOfThem) {
+  StartGang();
+  Tell(0, 0, "here is rank 0");
+  Tell(1, 0, "here is rank 1");
+  for (int rank : {0, 1}) {
+    const auto answer = workers_[rank]->WaitFor([](const auto& m) { return m.has_rank_texts(); });
+    ASSERT_TRUE(answer.has_value()) << rank;
+    EXPECT_EQ(answer->rank_texts().training_job(), job_.name());
+    ASSERT_EQ(answer->rank_texts().texts_size(), 2);
+    EXPECT_EQ(answer->rank_texts().texts(0), "here is rank 0");
+    EXPECT_EQ(answer->rank_texts().texts(1), "here is rank 1");
+  }
+}
+
+TEST_F(GangProtocolTest, LostMemberEndsTheGangForAll) {
+  StartGang();
+  workers_[1].reset();  // its stream ends
+  v1::JobReport broken = FakeWorker::Report(grants_[0], v1::JobReport::RELEASED);
+  broken.set_release_reason(v1::JobReport::MEMBER_LOST);
+  broken.set_lost_rank(1);
+  workers_[0]->SendReport(broken);
+  ASSERT_TRUE(workers_[0]->WaitForAcknowledgement(job_.name()));
+  const v1::TrainingJob job = server_.GetJob(job_.name());
+  EXPECT_EQ(job.state(), v1::TrainingJob::QUEUED);
+  EXPECT_EQ(job.queue_reason(), "WORKER_LOST");
+  EXPECT_THAT(job.queue_message(), HasSubstr("rank 1 (worker w-"));
+  EXPECT_EQ(job.members_size(), 0);
+  // A third worker takes the place.
+  const auto third = NewWorker("w-3");
+  workers_[0]->Idle();
+  const auto again = workers_[0]->WaitForOrder(v1::DesiredJob::TRAIN);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->lease_epoch(), 2u);
+  EXPECT_TRUE(third->WaitForOrder(v1::DesiredJob::TRAIN).has_value());
+}
+
+TEST_F(GangProtocolTest, CrashOfOneEngineIsToldToTheOthersAtOnce) {
+  StartGang();
+  workers_[1]->SendReport(FakeWorker::Report(grants_[1], v1::JobReport::ENGINE_CRASHED));
+  ASSERT_TRUE(workers_[1]->WaitForAcknowledgement(job_.name()));
+  EXPECT_TRUE(workers_[0]->WaitForOrder(v1::DesiredJob::ABANDON).has_value());
+}
+
+TEST_F(GangProtocolTest, EndOfRankZeroFreesTheOthers) {
+  StartGang();
+  workers_[0]->SendReport(FakeWorker::Report(grants_[0], v1::JobReport::SUCCEEDED));
+  ASSERT_TRUE(workers_[0]->WaitForAcknowledgement(job_.name()));
+  EXPECT_TRUE(workers_[1]->WaitForOrder(v1::DesiredJob::ABANDON).has_value());
+  EXPECT_EQ(server_.GetJob(job_.name()).state(), v1::TrainingJob::SUCCEEDED);
+}
+
+TEST_F(GangProtocolTest, WhatCannotBeSplitIsRefusedByName) {
+  const absl::Status method = Create("voxels", 2, 2, &job_);
+  EXPECT_THAT(method, FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  EXPECT_THAT(std::string(method.message()), HasSubstr("method voxels cannot be split"));
+  EXPECT_THAT(Create("ngp", 3, 2, &job_),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  EXPECT_THAT(Create("ngp", 33, 33, &job_),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
+  EXPECT_THAT(Create("voxels", 1, 1, &job_), IsOk());
+}
+
+}  // namespace
+}  // namespace nerf

@@ -1,0 +1,143 @@
+// The agent as a member of a gang: its rank's texts, what it reports, and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/scripted_agent.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::IsEmpty;
+
+class AgentGangTest : public AgentTest {
+ protected:
+  v1::SynchronizeResponse GangGrant(uint32_t rank, bool one_host = true) {
+    v1::SynchronizeResponse message = Grant(server_, 1);
+    message.mutable_desired_job()->set_part(rank);
+    message.mutable_desired_job()->mutable_gang()->set_rank(rank);
+    message.mutable_desired_job()->mutable_gang()->set_n_ranks(2);
+    message.mutable_desired_job()->mutable_gang()->set_one_host(one_host);
+    return message;
+  }
+  void StartRank(uint32_t rank) {
+    Start();
+    Send(GangGrant(rank));
+    Started();
+    ASSERT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  }
+  void LoseRank(uint32_t rank) {
+    Say({{"type", "failed"},
+         {"job", Key()},
+         {"code", "UNAVAILABLE"},
+         {"reason", "RANK_LOST"},
+         {"message", "rank 1 is lost"},
+         {"lost_rank", rank}});
+  }
+};
+
+TEST_F(AgentGangTest, EngineGetsItsPlaceAndNoNetworkOnOneHost) {
+  options_.job.gang_interface = "eth7";
+  Start();
+  Send(GangGrant(1));
+  EXPECT_EQ(engines_.Got("train")["ranks"], (Json{{"rank", 1}, {"count", 2}, {"interface", ""}}));
+  EXPECT_EQ(server_.last_report()->part(), 1u);
+}
+
+TEST_F(AgentGangTest, EnginesOfSeveralHostsMeetOnTheNamedInterface) {
+  options_.job.gang_interface = "eth7";
+  Start();
+  Send(GangGrant(0, /*one_host=*/false));
+  EXPECT_EQ(engines_.Got("train")["ranks"]["interface"], "eth7");
+}
+
+TEST_F(AgentGangTest, TextIsRepeatedUntilAllHaveTold) {
+  Start();
+  Send(GangGrant(1));
+  Say({{"type", "rank_text"}, {"job", Key()}, {"sequence", 0}, {"text", "6162ff"}});
+  const v1::RankText told = server_.messages().back().rank_text();
+  EXPECT_EQ(told.training_job(), kJob);
+  EXPECT_EQ(told.lease_epoch(), 1u);
+  EXPECT_EQ(told.rank(), 1u);
+  EXPECT_EQ(told.text(), "ab\xff");
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(server_.messages().back().rank_text().text(), "ab\xff");
+
+  v1::SynchronizeResponse answer;
+  v1::RankTexts& texts = *answer.mutable_rank_texts();
+  texts.set_training_job(kJob);
+  texts.set_lease_epoch(1);
+  texts.set_sequence(7);  // of another text
+  texts.add_texts("x");
+  Send(answer);
+  EXPECT_TRUE(engines_.Got("rank_texts").is_null());
+  texts.set_sequence(0);
+  texts.add_texts("ab\xff");
+  Send(answer);
+  EXPECT_EQ(engines_.Got("rank_texts")["texts"], (Json{"78", "6162ff"}));
+  Pass(absl::Seconds(5));
+  EXPECT_FALSE(server_.messages().back().has_rank_text());
+}
+
+TEST_F(AgentGangTest, OtherRanksKeepTheirPlaceUntilRankZeroHasFinished) {
+  StartRank(1);
+  SayDone();
+  Pass(absl::Minutes(3));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  EXPECT_THAT(server_.commits(), IsEmpty());
+  EXPECT_FALSE(engines_.engine->killed);
+  Send(Order(v1::DesiredJob::ABANDON, 1));
+  EXPECT_FALSE(server_.last_report().has_value());
+  EXPECT_TRUE(agent_->idle());
+}
+
+TEST_F(AgentGangTest, LostRankIsReportedAfterAGrace) {
+  StartRank(0);
+  LoseRank(1);
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+  EXPECT_EQ(server_.last_report()->release_reason(), v1::JobReport::MEMBER_LOST);
+  EXPECT_EQ(server_.last_report()->lost_rank(), 1u);
+  Send(Acknowledge());
+  EXPECT_FALSE(server_.last_report().has_value());
+}
+
+TEST_F(AgentGangTest, ServerThatKnowsBetterComesFirst) {
+  StartRank(0);
+  LoseRank(1);
+  Send(Order(v1::DesiredJob::ABANDON, 1));
+  EXPECT_FALSE(server_.last_report().has_value());
+  Pass(absl::Seconds(5));
+  EXPECT_FALSE(server_.last_report().has_value());
+  EXPECT_TRUE(agent_->idle());
+}
+
+TEST_F(AgentGangTest, CrashOfAnEngineIsReportedWithItsRank) {
+  StartRank(1);
+  engines_.Die({EngineExit::Kind::kSignal, 9});
+  Settle();
+  EXPECT_EQ(server_.phase(), v1::JobReport::ENGINE_CRASHED);
+  EXPECT_EQ(server_.last_report()->part(), 1u);
+}
+
+// The engine is replaced by one that may use the network, and by another one after the job.
+TEST_F(AgentGangTest, EngineMayConnectOnlyWhileItTrainsInAGang) {
+  engines_.separate_for_ranks = true;
+  Start();
+  EXPECT_EQ(engines_.launches, 1);
+  Send(GangGrant(1));
+  EXPECT_EQ(engines_.launches, 2);
+  EXPECT_TRUE(engines_.ranks_allowed);
+  EXPECT_TRUE(engines_.Got("train").is_object());
+  Started();
+  SayDone();
+  Send(Order(v1::DesiredJob::ABANDON, 1));
+  EXPECT_EQ(engines_.launches, 3);
+  EXPECT_FALSE(engines_.ranks_allowed);
+  EXPECT_EQ(server_.messages().back().metrics().engine_restarts(), 0u);
+}
+
+}  // namespace
+}  // namespace nerf
