@@ -87,16 +87,16 @@ constexpr std::array kRankCalls = {SCMP_SYS(socket), SCMP_SYS(connect), SCMP_SYS
 
 // Leaves TCP, and what lists the network interfaces.
 int ForbidOtherSockets(scmp_filter_ctx context) {
-  constexpr int kMaxDomain = 63, kTypeMask = 0xf;
+  constexpr scmp_datum_t kMaxDomain = 63, kTypeMask = 0xf;
   const auto forbid = [&](auto... conditions) {
     return seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), sizeof...(conditions),
                             conditions...);
   };
   int error = forbid(SCMP_A0(SCMP_CMP_GT, kMaxDomain));
-  for (int domain = 0; domain <= kMaxDomain && error == 0; ++domain) {
+  for (scmp_datum_t domain = 0; domain <= kMaxDomain && error == 0; ++domain) {
     const bool is_internet = domain == AF_INET || domain == AF_INET6;
     if (!is_internet && domain != AF_NETLINK) error = forbid(SCMP_A0(SCMP_CMP_EQ, domain));
-    for (int type = 0; is_internet && type <= kTypeMask && error == 0; ++type) {
+    for (scmp_datum_t type = 0; is_internet && type <= kTypeMask && error == 0; ++type) {
       if (type == SOCK_STREAM) continue;
       error = forbid(SCMP_A0(SCMP_CMP_EQ, domain), SCMP_A1(SCMP_CMP_MASKED_EQ, kTypeMask, type));
     }

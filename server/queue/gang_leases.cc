@@ -227,7 +227,7 @@ absl::StatusOr<Job> LeaseTable::ReleaseBrokenGang(LeasedChange leased, uint32_t 
         EndPlacement(leased.change, QueueReason::kWorkerLost, /*keep_holder=*/false, who));
   }
   NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  state_.observer.OnAttemptEnded(leased.entry->job, "member_lost");
+  state_.observer.OnAttemptEnded(leased.entry->job, "lease_expired");
   LogWarning("a gang is broken", {{"project", leased.entry->job.key.project},
                                   {"job", leased.entry->job.key.id},
                                   {"why", who}});
