@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<RankSession>> ServeLoop::MeetRanks(const protocol
   if (!message.ranks.has_value()) return std::unique_ptr<RankSession>();
   RankFlags flags;
   flags.n_ranks = static_cast<int>(message.ranks->n_ranks);
-  NERF_RETURN_IF_ERROR(CheckRanks(flags, config, options_.device, /*batches_ahead=*/0));
+  NERF_RETURN_IF_ERROR(CheckRanks(flags, config, options_.device));
   auto rendezvous = std::make_unique<MessageRendezvous>(
       *message.ranks,
       [this, job = message.job](uint32_t sequence, std::string_view text) {

@@ -135,7 +135,7 @@ struct TrainingSpec {
 struct JobLease {
   // Workers; of a gang in the order of their ranks. Empty: nobody, or handed back.
   std::vector<std::string> members;
-  uint64_t epoch = 0;                // fencing number; grows by one with every grant
+  uint64_t epoch = 0;  // fencing number; grows by one with every grant
 
   bool Has(std::string_view worker) const;
   // The first member; empty without one.
