@@ -206,6 +206,29 @@ async function run() {
     await look(page, "succeeded");
   });
 
+  await step("test views are listed, the worst first, and compared by keyboard", async () => {
+    const region = page.getByRole("region", { name: "Test views" });
+    await region.waitFor({ timeout: 60_000 });
+    const buttons = region.locator("ol button");
+    const decibels = (await buttons.allTextContents()).map((text) => Number(/(-?[\d.]+) dB/.exec(text)?.[1]));
+    assert.ok(decibels.length > 0 && decibels.every((each) => Number.isFinite(each)), `scores: ${decibels}`);
+    assert.deepEqual(decibels, [...decibels].sort((a, b) => a - b));
+    await press(page, "button", (await buttons.first().textContent()).replace(/\s+/g, " ").trim());
+    const canvas = region.locator("canvas.shown");
+    await canvas.waitFor({ timeout: 60_000 });
+    assert.ok((await colorsOf(canvas)) > 20, "the comparison is blank");
+    await look(page, "test-views");
+    await tabTo(page, "slider", "Photograph or render");
+    await page.keyboard.press("End");
+    const photograph = await pixelsOf(canvas);
+    await page.keyboard.press("Home");
+    const render = await pixelsOf(canvas);
+    assert.notEqual(photograph, render);
+    await press(page, "button", "Difference");
+    await waitFor("the difference", async () => ![photograph, render].includes(await pixelsOf(canvas)));
+    await look(page, "difference");
+  });
+
   await step("the list of jobs shows it", async () => {
     const job = page.url();
     await page.goto(`${line.url}#/jobs`);
@@ -279,6 +302,56 @@ async function run() {
     await page.unroute("**/nerf.v1.ViewService/*", refuse);
     await page.reload();
     await waitFor("live frames", async () => (await viewer.count()) === 1 && Number(await viewer.getAttribute("data-frames")) > 0, 120_000);
+  });
+
+  await step("a link shows this model alone, to another profile, until it is revoked or expires", async () => {
+    await press(page, "button", "Make a link");
+    const link = await page.getByLabel("The link").inputValue({ timeout: 30_000 });
+    assert.match(link, /#share=[0-9a-f]{64}$/);
+    await look(page, "share");
+    const name = `projects/default/models/${page.url().split("/").at(-1)}`;
+    const stranger = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    try {
+      const shared = await stranger.newPage();
+      shared.on("pageerror", (error) => errors.push(String(error)));
+      await shared.goto(link);
+      await shared.getByRole("heading", { name: "microphone" }).waitFor({ timeout: 60_000 });
+      const canvas = shared.locator(".box canvas.picture.shown");
+      await canvas.waitFor({ timeout: 60_000 });
+      assert.ok((await colorsOf(canvas)) > 20, "the shared view is blank");
+      const before = await pixelsOf(canvas);
+      await tabTo(shared, "application", viewerHelp);
+      await shared.keyboard.press("ArrowRight");
+      await waitFor("another view", async () => (await pixelsOf(canvas)) !== before);
+      await look(shared, "shared");
+      // The token opens nothing else.
+      const statusOf = (method, request) =>
+        shared.evaluate(
+          async ([path, body, token]) => {
+            const headers = { "Content-Type": "application/json", Authorization: `Bearer ${token}` };
+            return (await fetch(path, { method: "POST", headers, body })).status;
+          },
+          [`./nerf.v1.${method}`, JSON.stringify(request), link.split("=").at(-1)],
+        );
+      assert.equal(await statusOf("ModelService/GetModel", { name }), 200);
+      assert.equal(await statusOf("ModelService/ListModels", {}), 403);
+      assert.equal(await statusOf("TrainingService/ListTrainingJobs", {}), 403);
+      assert.equal(await statusOf("ModelService/GetModel", { name: `${name}2` }), 403);
+      assert.equal(await statusOf("ModelService/ListShares", { parent: name }), 403);
+      await tabTo(page, "button", await page.getByRole("button", { name: /^Revoke the share/ }).getAttribute("aria-label"));
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: /^Revoke the share/ }).waitFor({ state: "detached" });
+      await shared.reload();
+      await shared.getByRole("heading", { name: "This link is not valid" }).waitFor();
+      await look(shared, "share-refused");
+      const expireTime = new Date(Date.now() + 1_000).toISOString();
+      const { secret } = await nerfd.call("ModelService/CreateShare", { parent: name, share: { expireTime } });
+      await sleep(1_100);
+      await shared.goto(link.replace(/=.*/, `=${secret}`));
+      await shared.getByRole("heading", { name: "This link has expired" }).waitFor();
+    } finally {
+      await stranger.close();
+    }
   });
 
   // scripts/setup.sh --test installs it.

@@ -28,7 +28,10 @@ const notice: Interceptor = (next) => async (request) => {
     connection.answered();
     return response;
   } catch (error) {
-    if (error instanceof ConnectError && error.code === Code.Unauthenticated) access.isDenied = true;
+    if (error instanceof ConnectError && error.code === Code.Unauthenticated) {
+      access.isDenied = true;
+      access.reason = reasonOf(error);
+    }
     if (isUnreachable(error)) connection.lost();
     else if (!(error instanceof ConnectError && error.code === Code.Canceled)) connection.answered();
     throw error;

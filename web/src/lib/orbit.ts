@@ -213,3 +213,23 @@ export function projectFrusta(view: SceneView, pose: OrbitPose, width: number): 
     return points.every((point) => point !== null) ? points : null;
   });
 }
+
+// The view and pose that a single camera gives: what it looks at is `center`, and `up` is upright. Without them it turns around a point
+// as far away as the origin.
+export function startFrom(camera: Camera, center: number[], up: number[]): { view: SceneView; pose: OrbitPose } | null {
+  const m = camera.transformMatrix;
+  if (m.length !== 16) return null;
+  const column = (i: number): Vec3 => [m[i]!, m[4 + i]!, m[8 + i]!];
+  const own: SceneCamera = { right: column(0), up: column(1), backward: column(2), position: column(3) };
+  const distance = norm(center.length === 3 ? sub(own.position, center as unknown as Vec3) : own.position) || 1;
+  const view: SceneView = {
+    center: sub(own.position, scale(own.backward, distance)),
+    up: unit(up.length === 3 ? (up as unknown as Vec3) : own.up),
+    distance,
+    elevation: 0,
+    aspect: camera.width / camera.height,
+    focal: camera.flX / camera.width,
+    cameras: [],
+  };
+  return { view, pose: poseOf(view, own) };
+}

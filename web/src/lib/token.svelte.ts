@@ -9,8 +9,15 @@ if (inFragment && form.test(inFragment[1]!)) {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-// Set when the server refused the token, or the lack of one.
-export const access = $state({ isDenied: false });
+// The token of a link to one model (#share=...). It stays in the address, so that the page can be kept as a bookmark, and this tab's own
+// token is left alone.
+export const shareToken = /^#share=([\w.~+/-]+=*)$/.exec(location.hash)?.[1] ?? "";
+addEventListener("hashchange", () => {
+  if (shareToken || location.hash.startsWith("#share=")) location.reload();
+});
+
+// Set when the server refused the token, or the lack of one; `reason` is that of the error.
+export const access = $state({ isDenied: false, reason: "" });
 
 export function enter(token: string): boolean {
   if (!form.test(token.trim())) return false;
@@ -19,6 +26,6 @@ export function enter(token: string): boolean {
 }
 
 export function bearer(): Record<string, string> {
-  const token = sessionStorage.getItem(key);
+  const token = shareToken || sessionStorage.getItem(key);
   return token ? { Authorization: `Bearer ${token}` } : {};
 }

@@ -1,4 +1,4 @@
-// Follows a job without a gap: through hidden tabs, cut lines and restarts of nerfd, by resume token.
+// Follows a job, or the list of jobs, without a gap: through hidden tabs, cut lines and restarts of nerfd, by resume token.
 import { Code, ConnectError } from "@connectrpc/connect";
 import { WatchTrainingJobResponse_Kind as Kind, type TrainingJob } from "../gen/nerf/v1/training_service_pb";
 import { isUnreachable, training } from "./api";
@@ -16,12 +16,55 @@ const firstPauseMs = 250;
 const longestPauseMs = 5_000;
 
 export function watchJob(name: string, watcher: Watcher): () => void {
+  return follow(
+    (resumeToken, signal) => training.watchTrainingJob({ name, resumeToken }, { signal }),
+    (event) => {
+      if (event.trainingJob && event.kind !== Kind.KIND_UNSPECIFIED) watcher.onJob(event.trainingJob, event.gap);
+    },
+    (error) => watcher.onEnd(error),
+  );
+}
+
+export interface ListWatcher {
+  // The rows that nerfd has now, by name. The map is kept and changed by later events.
+  onRows(rows: Map<string, TrainingJob>): void;
+  // The list cannot be watched.
+  onEnd(error: unknown): void;
+}
+
+// The newest `maxJobs` jobs, and those that are created later.
+export function watchJobs(maxJobs: number, watcher: ListWatcher): () => void {
+  let rows = new Map<string, TrainingJob>();
+  return follow(
+    (resumeToken, signal) => training.watchTrainingJobs({ maxJobs, resumeToken }, { signal }),
+    ({ reset, trainingJobs, removed, isCurrent }) => {
+      if (reset) rows = new Map();
+      for (const name of removed) rows.delete(name);
+      for (const job of trainingJobs) rows.set(job.name, job);
+      // What was shown stays until all of a new list is there.
+      if (isCurrent) watcher.onRows(rows);
+    },
+    (error) => watcher.onEnd(error),
+  );
+}
+
+// Reads a stream to its end, again and again after its last token while it is cut.
+function follow<Event extends { resumeToken: string }>(
+  open: (resumeToken: string, signal: AbortSignal) => AsyncIterable<Event>,
+  onEvent: (event: Event) => void,
+  onEnd: (error?: unknown) => void,
+): () => void {
   const end = new AbortController();
-  void run(name, watcher, end.signal);
+  void run(open, onEvent, onEnd, end.signal);
   return () => end.abort();
 }
 
-async function run(name: string, watcher: Watcher, signal: AbortSignal) {
+async function run<Event extends { resumeToken: string }>(
+  open: (resumeToken: string, signal: AbortSignal) => AsyncIterable<Event>,
+  onEvent: (event: Event) => void,
+  onEnd: (error?: unknown) => void,
+  signal: AbortSignal,
+) {
   let resumeToken = "";
   let pauseMs = firstPauseMs;
   while (!signal.aborted) {
@@ -33,14 +76,14 @@ async function run(name: string, watcher: Watcher, signal: AbortSignal) {
     signal.addEventListener("abort", stop);
     document.addEventListener("visibilitychange", stopIfHidden);
     try {
-      for await (const event of training.watchTrainingJob({ name, resumeToken }, { signal: stream.signal })) {
+      for await (const event of open(resumeToken, stream.signal)) {
         if (signal.aborted) return;
         resumeToken = event.resumeToken;
         pauseMs = firstPauseMs;
         connection.answered();
-        if (event.trainingJob && event.kind !== Kind.KIND_UNSPECIFIED) watcher.onJob(event.trainingJob, event.gap);
+        onEvent(event);
       }
-      return watcher.onEnd();
+      return onEnd();
     } catch (error) {
       if (signal.aborted) return;
       if (stream.signal.aborted) continue;
@@ -49,7 +92,7 @@ async function run(name: string, watcher: Watcher, signal: AbortSignal) {
       } else if (isUnreachable(error)) {
         connection.lost();
       } else if (!(error instanceof ConnectError) || ![Code.Unavailable, Code.Unknown, Code.Internal, Code.Aborted, Code.Canceled].includes(error.code)) {
-        return watcher.onEnd(error);
+        return onEnd(error);
       }
       await connection.answerWithin(pauseMs);
       pauseMs = Math.min(2 * pauseMs, longestPauseMs);
