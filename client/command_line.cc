@@ -88,6 +88,7 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddRenderJobCommands(app, command);
   AddWorkerCommands(app, command);
   AddBackupCommand(app, command);
+  AddAdminCommands(app, command);
   AddTokenCommands(app, command);
   AddLoginCommands(app, command);
   AddDoctorCommand(app, command);

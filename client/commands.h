@@ -23,6 +23,7 @@ void AddWorkerCommands(CLI::App& app, Command* selected);
 void AddRenderCommand(CLI::App& app, Command* selected);
 void AddRenderJobCommands(CLI::App& app, Command* selected);
 void AddTrainCommand(CLI::App& app, Command* selected);
+void AddAdminCommands(CLI::App& app, Command* selected);
 void AddBackupCommand(CLI::App& app, Command* selected);
 void AddLoginCommands(CLI::App& app, Command* selected);
 void AddTokenCommands(CLI::App& app, Command* selected);

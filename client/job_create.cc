@@ -29,6 +29,9 @@ int WithJobRequest(Session& session, const JobFlags& flags,
   absl::StatusOr<v1::CreateTrainingJobRequest> request =
       BuildJobRequest(flags, session.flags().project, *session.io().random);
   if (!request.ok()) return session.FailUsage(request.status());
+  const absl::Status dated =
+      SetDeadlines(flags, session.io().clock->WallNow(), request->mutable_training_job());
+  if (!dated.ok()) return session.FailUsage(dated);
   return create(*request);
 }
 

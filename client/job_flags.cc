@@ -8,6 +8,7 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
+#include "client/deadline_flag.h"
 #include "client/job_label_flags.h"
 #include "client/names.h"
 #include "client/time_flag.h"
@@ -214,6 +215,10 @@ void AddJobFlags(CLI::App& app, JobFlags* flags) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->delimiter(',');
+  app.add_option("--start-by", flags->start_by,
+                 "Fail if no worker has had it by then, such as 8h or 2027-01-31T08:00:00Z")
+      ->type_name("TIME");
+  app.add_option("--end-by", flags->end_by, "Fail if it has not ended by then")->type_name("TIME");
   app.add_option("--priority", flags->priority, "-100 to 100 (default 0); the highest start first")
       ->type_name("N");
   app.add_option("--workers", flags->workers,
@@ -251,6 +256,18 @@ absl::StatusOr<std::optional<int>> ParseTestEvery(const std::string& text) {
   }
   NERF_RETURN_IF_ERROR(CheckConfig(checked));
   return std::optional(checked.test_every);
+}
+
+absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::TrainingJob* job) {
+  if (!flags.start_by.empty()) {
+    NERF_ASSIGN_OR_RETURN(*job->mutable_start_by_time(),
+                          ParseDeadline("--start-by", flags.start_by, now));
+  }
+  if (!flags.end_by.empty()) {
+    NERF_ASSIGN_OR_RETURN(*job->mutable_end_by_time(),
+                          ParseDeadline("--end-by", flags.end_by, now));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/new_resource_flags.h"
 #include "client/preview.h"
 #include "client/printer.h"
@@ -22,7 +23,7 @@ namespace nerf {
 struct JobFlags : NewResourceFlags {
   std::string method, steps, samples, seconds, seed, background, test_every, init;
   std::vector<std::string> settings, labels;
-  std::string priority, max_side, workers;
+  std::string priority, max_side, workers, start_by, end_by;
   bool no_eval = false;
   bool validate_only = false;
   bool detach = false;
@@ -39,6 +40,9 @@ void AddJobFlags(CLI::App& app, JobFlags* flags);
 absl::StatusOr<v1::CreateTrainingJobRequest> BuildJobRequest(const JobFlags& flags,
                                                              const std::string& project,
                                                              RandomSource& random);
+
+// Sets the job's deadlines from --start-by and --end-by. Errors: InvalidArgument.
+absl::Status SetDeadlines(const JobFlags& flags, absl::Time now, v1::TrainingJob* job);
 
 // Checks the flags that need a watch. Errors: InvalidArgument.
 absl::Status CheckWatchFlags(const Session& session, const JobFlags& flags, bool watch);

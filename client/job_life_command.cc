@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/commands.h"
+#include "client/deadline_flag.h"
 #include "client/job_label_flags.h"
 #include "client/job_watch.h"
 #include "client/job_words.h"
@@ -84,12 +85,12 @@ int RetryJob(Session& session, const std::string& text, const RetryFlags& flags)
 }
 
 struct UpdateFlags {
-  std::string priority, etag;
+  std::string priority, etag, start_by, end_by;
   std::optional<std::string> display_name;
   std::vector<std::string> labels, removed_labels;
 };
 
-absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flags) {
+absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flags, absl::Time now) {
   v1::UpdateTrainingJobRequest request;
   v1::TrainingJob& job = *request.mutable_training_job();
   google::protobuf::FieldMask& mask = *request.mutable_update_mask();
@@ -108,10 +109,21 @@ absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flag
     (*job.mutable_labels())[label.first] = label.second;
     mask.add_paths("labels." + label.first);
   }
+  // "none" names the field without a value, which removes the deadline.
+  if (!flags.start_by.empty()) mask.add_paths("start_by_time");
+  if (!flags.start_by.empty() && flags.start_by != "none") {
+    NERF_ASSIGN_OR_RETURN(*job.mutable_start_by_time(),
+                          ParseDeadline("--start-by", flags.start_by, now));
+  }
+  if (!flags.end_by.empty()) mask.add_paths("end_by_time");
+  if (!flags.end_by.empty() && flags.end_by != "none") {
+    NERF_ASSIGN_OR_RETURN(*job.mutable_end_by_time(), ParseDeadline("--end-by", flags.end_by, now));
+  }
   for (const std::string& key : flags.removed_labels) mask.add_paths("labels." + key);
   if (mask.paths().empty()) {
     return absl::InvalidArgumentError(
-        "job update needs --display-name, --priority, --label or --remove-label");
+        "job update needs --display-name, --priority, --start-by, --end-by, --label or "
+        "--remove-label");
   }
   return request;
 }
@@ -119,7 +131,7 @@ absl::StatusOr<v1::UpdateTrainingJobRequest> BuildUpdate(const UpdateFlags& flag
 int UpdateJob(Session& session, const std::string& text, const UpdateFlags& flags) {
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
-  auto request = BuildUpdate(flags);
+  auto request = BuildUpdate(flags, session.io().clock->WallNow());
   if (!request.ok()) return session.FailUsage(request.status());
   request->mutable_training_job()->set_name(*name);
   const auto stub = session.Stub<v1::TrainingService>();
@@ -168,11 +180,15 @@ void AddJobLifeCommands(CLI::App& job, Command* selected) {
   retry->callback(
       [=] { *selected = [=](Session& s) { return RetryJob(s, *retried, *retry_flags); }; });
 
-  CLI::App* update = job.add_subcommand("update", "Change priority, labels or display name");
+  CLI::App* update = job.add_subcommand("update", "Change priority, deadlines, labels or name");
   auto updated = AddJobArgument(*update);
   auto flags = std::make_shared<UpdateFlags>();
   update->add_option("--priority", flags->priority, "-100 to 100; the highest start first")
       ->type_name("N");
+  update->add_option("--start-by", flags->start_by, "Fail the job if no worker has had it by then")
+      ->type_name("TIME|none");
+  update->add_option("--end-by", flags->end_by, "Fail the job if it has not ended by then")
+      ->type_name("TIME|none");
   update->add_option("--label", flags->labels, "Set a label; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

@@ -38,7 +38,8 @@ std::string QueueReasonText(const v1::TrainingJob& job) {
                       : code == "CHECKPOINT_CORRUPT"
                           ? "its last checkpoint is damaged, it goes on from the one before"
                       : code == "NO_ROOM"   ? "its worker had no room on its disk"
-                      : code == "PREEMPTED" ? "another job took its place"
+                      : code == "PREEMPTED" ? "a job of a higher priority took its place"
+                      : code == "QUOTA"     ? "its project has used its workers' time of the day"
                                             : nullptr;
   // The server may know more, such as which worker of several was lost.
   if (!job.queue_message().empty()) return fmt::format("{} ({})", job.queue_message(), code);

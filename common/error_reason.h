@@ -45,6 +45,9 @@ inline constexpr std::string_view kOutOfMemory = "OUT_OF_MEMORY";
 inline constexpr std::string_view kGpuOutOfMemory = "GPU_OUT_OF_MEMORY";
 inline constexpr std::string_view kGpuFailed = "GPU_FAILED";
 inline constexpr std::string_view kFeatureNotBuilt = "FEATURE_NOT_BUILT";
+inline constexpr std::string_view kStartDeadlineExceeded = "START_DEADLINE_EXCEEDED";
+inline constexpr std::string_view kEndDeadlineExceeded = "END_DEADLINE_EXCEEDED";
+inline constexpr std::string_view kBlobDamaged = "BLOB_DAMAGED";
 inline constexpr std::string_view kOffsetOutOfRange = "OFFSET_OUT_OF_RANGE";
 }  // namespace reason
 

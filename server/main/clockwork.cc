@@ -47,6 +47,7 @@ void Clockwork::RunTicks() {
     FollowStore();
     parts_.rpc->Tick();
     if (ticks++ % kTicksPerGauges == 0) {
+      parts_.upkeep->Tick();
       PublishGauges();
       if (parts_.jwt_keys != nullptr) parts_.jwt_keys->Reload();
     }
@@ -96,10 +97,12 @@ void Clockwork::PublishGauges() {
 
 void Clockwork::RunCollector() {
   Retention retention(parts_.state);
+  parts_.admin->CountStoredBytes();
   while (Sleep(kCollectInterval)) {
     if (absl::Status status = retention.Sweep(); !status.ok()) {
       LogError("old requests and events could not be dropped", {{"error", status.ToString()}});
     }
+    parts_.admin->CountStoredBytes();
     const absl::StatusOr<size_t> n_files = parts_.blobs->Collect(parts_.state->ReachableBlobs());
     if (!n_files.ok()) {
       LogError("blobs could not be collected", {{"error", n_files.status().ToString()}});

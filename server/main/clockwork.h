@@ -8,7 +8,9 @@
 #include "server/access/jwt_keys.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/job_upkeep.h"
 #include "server/queue/lease_table.h"
+#include "server/queue/queue_admin.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/stall_clock.h"
 #include "server/queue/worker_table.h"
@@ -18,8 +20,9 @@
 
 namespace nerf {
 
-// Periodic work: expires leases, ends the streams of silent workers, sets gauges and health, and
-// collects blobs that nothing refers to. Two threads, so that a long collection delays no lease.
+// Periodic work: expires leases, keeps up jobs (JobUpkeep), ends the streams of silent workers,
+// sets gauges and health, and collects blobs that nothing refers to. Two threads, so that a long
+// collection delays no lease.
 class Clockwork {
  public:
   struct Parts {
@@ -34,6 +37,8 @@ class Clockwork {
     HealthServer* health = nullptr;  // may be null
     ServerMetrics* metrics = nullptr;
     JwtKeys* jwt_keys = nullptr;  // may be null
+    QueueAdmin* admin = nullptr;
+    JobUpkeep* upkeep = nullptr;
   };
   // All outlive it.
   explicit Clockwork(const Parts& parts);

@@ -37,8 +37,10 @@
 #include "server/metrics/process_collector.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/job_upkeep.h"
 #include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
+#include "server/queue/queue_admin.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/resource_key.h"
 #include "server/queue/scene_catalog.h"
@@ -117,6 +119,8 @@ struct Server {
   std::unique_ptr<LeaseTable> leases;
   std::unique_ptr<SceneCatalog> scenes;
   std::unique_ptr<ModelCatalog> models;
+  std::unique_ptr<QueueAdmin> admin;
+  std::unique_ptr<JobUpkeep> upkeep;
   std::unique_ptr<SqliteAccessStore> access_store;
   std::unique_ptr<TokenRegistry> tokens;
   std::unique_ptr<JwtKeys> jwt_keys;  // none without --jwks
@@ -217,6 +221,8 @@ absl::Status OpenStores(const ServerFlags& flags, const DataDir& data, Server* s
   server->leases = std::make_unique<LeaseTable>(server->state.get(), server->workers.get());
   server->scenes = std::make_unique<SceneCatalog>(server->state.get());
   server->models = std::make_unique<ModelCatalog>(server->state.get());
+  server->admin = std::make_unique<QueueAdmin>(server->state.get(), server->workers.get());
+  server->upkeep = std::make_unique<JobUpkeep>(server->state.get(), server->workers.get());
   return absl::OkStatus();
 }
 
@@ -308,7 +314,8 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
                                                    .tokens = server->tokens.get(),
                                                    .worker_keys = server->worker_keys.get(),
                                                    .blob_owners = &server->blob_owners,
-                                                   .backup = std::move(backup)}));
+                                                   .backup = std::move(backup),
+                                                   .admin = server->admin.get()}));
   const ListenAddress metrics =
       Numeric(*ParseListenAddress("--metrics-listen", flags.metrics_listen));
   if (!flags.health_listen.empty()) {
@@ -322,7 +329,8 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
   server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
       &server->clock, server->store.get(), server->state.get(), server->queue.get(),
       server->leases.get(), server->workers.get(), server->blobs.get(), server->rpc.get(),
-      server->health.get(), server->metrics.get(), server->jwt_keys.get()});
+      server->health.get(), server->metrics.get(), server->jwt_keys.get(), server->admin.get(),
+      server->upkeep.get()});
   return absl::OkStatus();
 }
 

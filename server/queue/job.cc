@@ -36,6 +36,9 @@ std::string EtagOf(const Job& job) {
   fingerprint.Add(JobStateName(job.state)).Add(job.display_name);
   fingerprint.Add(std::to_string(job.priority));
   for (const auto& [key, value] : job.labels) fingerprint.Add(key).Add(value);
+  for (const absl::Time deadline : {job.start_by, job.end_by}) {
+    if (deadline != absl::InfiniteFuture()) fingerprint.Add(absl::FormatTime(deadline));
+  }
   return fingerprint.Hex().substr(0, kLength);
 }
 

@@ -143,6 +143,9 @@ struct JobLease {
   bool operator==(const JobLease&) const = default;
 };
 
+// Why its workers are to commit a checkpoint and hand a job back, without a client's request.
+enum class StopCause { kNone, kPreempted, kDrained, kQuota, kDeadline };
+
 // A job with everything that is stored about it. The store keeps copies, and readers get copies.
 struct Job {
   ResourceKey key;
@@ -166,8 +169,9 @@ struct Job {
   bool crashed_since_checkpoint = false;
   // Workers on which its engine died since the last checkpoint. Others are tried first.
   std::vector<std::string> crashed_on;
-  bool keep_on_cancel = false;  // in CANCELLING: its worker first commits a checkpoint
-  JobLease lease;               // of its only part
+  bool keep_on_cancel = false;        // in CANCELLING: its worker first commits a checkpoint
+  StopCause stop = StopCause::kNone;  // while it holds a lease; not stored
+  JobLease lease;                     // of its only part
   JobProgress progress;
   std::vector<CheckpointRecord> checkpoints;  // kept ones, oldest first
   std::vector<PreviewRecord> previews;        // kept ones (training_curve.h), by step
@@ -177,7 +181,11 @@ struct Job {
   absl::Time create_time = absl::InfinitePast();
   absl::Time start_time = absl::InfinitePast();  // first RUNNING; InfinitePast before
   absl::Time end_time = absl::InfinitePast();    // final; InfinitePast before
-  uint64_t last_event_sequence = 0;              // of its last stored event
+  absl::Time end_age = absl::InfinitePast();     // final; by the age of the store
+  // Deadlines by the wall clock: of its first placement, and of its end.
+  absl::Time start_by = absl::InfiniteFuture();
+  absl::Time end_by = absl::InfiniteFuture();
+  uint64_t last_event_sequence = 0;  // of its last stored event
 };
 
 // The only way to change a job's state: sets state, queue reason and times. If the diagram in
@@ -186,7 +194,7 @@ struct Job {
 absl::Status Transition(Job& job, JobState to, absl::Time now,
                         QueueReason reason = QueueReason::kNone);
 
-// Differs after a change of state, display_name, priority or labels.
+// Differs after a change of state, display_name, priority, labels or deadlines.
 std::string EtagOf(const Job& job);
 
 // Removes the checkpoints that a job no longer keeps from `checkpoints` (oldest first) and returns

@@ -28,6 +28,15 @@ struct JobEntry {
   std::set<std::string> no_room_on;
   absl::Duration no_room_pause = absl::ZeroDuration();
   SteadyTime aside_until;
+  // A deadline of the job, and when it is by the steady clock.
+  struct Deadline {
+    absl::Time wall = absl::InfiniteFuture();
+    SteadyTime steady;
+  };
+  Deadline start_by, end_by;
+  SteadyTime stop_requested_at;          // Job::stop
+  ResourceKey preempted_for;             // the job that gets its worker, with StopCause::kPreempted
+  std::vector<SteadyTime> preempted_at;  // of the last hour
   WatchLog log;
   TrainingCurve curve;  // empty in a final state: the store has it
 };

@@ -9,6 +9,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/quota.h"
 #include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
@@ -30,6 +31,12 @@ std::string FingerprintOf(const JobSpec& spec) {
   if (const WorkerCount& workers = spec.training.workers; workers != WorkerCount()) {
     fingerprint.Add("workers").Add(uint64_t{workers.min}).Add(uint64_t{workers.max});
   }
+  for (const auto& [name, deadline] :
+       {std::pair("start_by", spec.start_by), std::pair("end_by", spec.end_by)}) {
+    if (deadline != absl::InfiniteFuture()) {
+      fingerprint.Add(name).Add(absl::FormatTime(deadline, absl::UTCTimeZone()));
+    }
+  }
   fingerprint.Add(spec.training.requested_config)
       .Add(spec.training.init.has_value() ? "init" : "scratch");
   if (spec.training.init.has_value()) {
@@ -50,6 +57,13 @@ absl::Status WrongState(const Job& job) {
 void RequirePriority(std::string_view field, int priority, RequestCheck& check) {
   check.Require(priority >= kMinPriority && priority <= kMaxPriority, field,
                 fmt::format("must be {} to {}", kMinPriority, kMaxPriority));
+}
+
+void RequireFuture(std::string_view field, absl::Time deadline, absl::Time now,
+                   RequestCheck& check) {
+  check.Require(deadline > now, field,
+                fmt::format("must be in the future; the server's clock says {}",
+                            absl::FormatTime(now, absl::UTCTimeZone())));
 }
 
 absl::Status CheckRenderSpec(const JobSpec& spec) {
@@ -138,11 +152,18 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   job.priority = spec.priority;
   job.labels = spec.labels;
   job.retry_of = spec.retry_of;
+  job.start_by = spec.start_by;
+  job.end_by = spec.end_by;
   job.training = spec.training;
   job.render = spec.render;
   job.request_id = spec.request_id;
   job.create_time = now;
   job.last_event_sequence = 1;
+  // Not in CheckSpec: a repeated request finds its job even after the deadline.
+  RequestCheck check;
+  RequireFuture("training_job.start_by_time", spec.start_by, now, check);
+  RequireFuture("training_job.end_by_time", spec.end_by, now, check);
+  NERF_RETURN_IF_ERROR(check.Result());
   const ResourceKey scene = {spec.project, spec.training.scene};
   if (!scene.id.empty() && !state_.scenes.contains(scene)) {
     return ResourceNotFound(SceneName(scene));
@@ -165,6 +186,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
         absl::ResourceExhaustedError(fmt::format("{} jobs are queued already", n_queued)),
         reason::kQueueFull);
   }
+  NERF_RETURN_IF_ERROR(CheckNewJob(state_, spec.project));
   while (job.key.id.empty() || (spec.id.empty() && is_taken())) {
     job.key.id = NewShortId(job.kind == JobKind::kRender ? "r" : "j", state_.random);
   }
@@ -326,6 +348,11 @@ absl::Duration JobQueue::WaitsAside(const Job& job) {
   return std::max(absl::ZeroDuration(), found->second.aside_until - state_.clock.Now());
 }
 
+std::string JobQueue::WaitsForQuota(const Job& job) {
+  MutexLock lock(state_.mu);
+  return WhyNoMoreLeases(state_, job.key.project);
+}
+
 std::map<std::pair<std::string, std::string>, std::vector<QueueRank>>
 JobQueue::QueuedByCapability() {
   std::map<std::pair<std::string, std::string>, std::vector<QueueRank>> queued;
@@ -399,6 +426,8 @@ absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& up
   if (update.display_name.has_value()) job.display_name = *update.display_name;
   if (update.priority.has_value()) job.priority = *update.priority;
   if (update.labels.has_value()) job.labels = *update.labels;
+  job.start_by = update.start_by.value_or(job.start_by);
+  job.end_by = update.end_by.value_or(job.end_by);
   for (const auto& [label, value] : update.some_labels) {
     if (value.has_value()) {
       job.labels[label] = *value;
@@ -410,6 +439,13 @@ absl::StatusOr<Job> JobQueue::Update(const ResourceKey& key, const JobUpdate& up
   check.RequireDisplayName("training_job.display_name", job.display_name);
   RequirePriority("training_job.priority", job.priority, check);
   check.Add(CheckLabels("training_job.labels", job.labels));
+  const absl::Time now = state_.clock.WallNow();
+  if (update.start_by.has_value()) {
+    RequireFuture("training_job.start_by_time", job.start_by, now, check);
+  }
+  if (update.end_by.has_value()) {
+    RequireFuture("training_job.end_by_time", job.end_by, now, check);
+  }
   NERF_RETURN_IF_ERROR(check.Result());
   if (EtagOf(job) == etag) return entry->job;
   change.Record(JobEventKind::kUpdated);
@@ -453,16 +489,46 @@ absl::Status JobQueue::Delete(const ResourceKey& key, JobKind kind) {
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
 
   state_.RememberRequest(remembered);
+  Forget(*entry);
+  LogInfo("job deleted", {{"project", key.project}, {"job", key.id}});
+  return absl::OkStatus();
+}
+
+void JobQueue::Forget(JobEntry& entry) {
+  const Job& job = entry.job;
+  const ResourceKey key = job.key;
+  const JobKind kind = job.kind;
   for (const BlobRef& blob : BlobsOf(job)) state_.blobs.Release(blob);
   --state_.job_counts[{key.project, job.state}];
   const uint64_t create_sequence = job.create_sequence;
   state_.job_order.erase(create_sequence);
   // Keep its events for watchers that have not read all of them.
-  if (entry->log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(*entry));
+  if (entry.log.n_watchers() > 0) state_.deleted_jobs.emplace(create_sequence, std::move(entry));
   if (kind == JobKind::kTraining) state_.rows.Deleted(key, state_.wake);
   state_.jobs.erase(key);
-  LogInfo("job deleted", {{"project", key.project}, {"job", key.id}});
-  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> JobQueue::DeleteEnded(std::span<const ResourceKey> keys) {
+  QueueLock lock(state_);
+  StoreWrite write;
+  std::vector<ClaimKey> claimed;
+  for (const ResourceKey& key : keys) {
+    const auto found = state_.jobs.find(key);
+    if (found == state_.jobs.end() || !IsFinal(found->second.job.state)) continue;
+    if (state_.IsClaimed({ClaimKey::Kind::kJob, key})) continue;
+    const Job& job = found->second.job;
+    write.deleted_jobs.push_back(key);
+    write.trimmed_events.emplace_back(key, job.last_event_sequence);
+    write.new_requests.push_back(QueueState::RecordOfDeletedJob(job, state_.Age()));
+    claimed.push_back({ClaimKey::Kind::kJob, key});
+  }
+  if (claimed.empty()) return 0;
+  const std::vector<RequestRecord> remembered = write.new_requests;
+  Claim claim(state_, claimed);
+  NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+  for (const RequestRecord& record : remembered) state_.RememberRequest(record);
+  for (const ClaimKey& key : claimed) Forget(state_.jobs.at(key.key));
+  return claimed.size();
 }
 
 absl::StatusOr<CheckpointRecord> JobQueue::GetCheckpoint(const ResourceKey& job,

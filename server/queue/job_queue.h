@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,9 @@ struct JobSpec {
   std::string display_name;
   int priority = 0;
   JobLabels labels;
+  // Deadlines of its first placement and of its end, by the wall clock.
+  absl::Time start_by = absl::InfiniteFuture();
+  absl::Time end_by = absl::InfiniteFuture();
   // Id of a job that failed or was cancelled. The new job takes display name, priority, labels and
   // training from it, and starts from its last checkpoint. Empty: no retry.
   std::string retry_of;
@@ -45,6 +49,7 @@ struct JobUpdate {
   std::string etag;  // of the job as the caller knows it; empty: not compared
   std::optional<std::string> display_name;
   std::optional<int> priority;
+  std::optional<absl::Time> start_by, end_by;                     // InfiniteFuture: none
   std::optional<JobLabels> labels;                                // replaces all
   std::map<std::string, std::optional<std::string>> some_labels;  // a key without value is removed
 };
@@ -80,7 +85,8 @@ class JobQueue {
   // `validate_only` checks everything and returns the job as it would be; the scene may then be
   // empty, for one that is still to be created.
   // Errors: InvalidArgument FIELD_INVALID; NotFound (scene, init); those of check_init;
-  // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL;
+  // AlreadyExists ALREADY_EXISTS (id) or REQUEST_ID_REUSED; ResourceExhausted QUEUE_FULL or
+  // QUOTA_EXCEEDED;
   // FailedPrecondition STATE_CONFLICT (the job to retry has neither failed nor was it cancelled).
   absl::StatusOr<Job> Create(const JobSpec& spec, bool validate_only = false);
   absl::StatusOr<Job> Get(const ResourceKey& key, JobKind kind = JobKind::kTraining);
@@ -93,6 +99,8 @@ class JobQueue {
   size_t QueuedAhead(const Job& job);
   // How much longer the job waits aside because no worker had room for it; otherwise zero.
   absl::Duration WaitsAside(const Job& job);
+  // Why the job's project may have no further job at work now, for people; empty if it may.
+  std::string WaitsForQuota(const Job& job);
   // The data for many calls of QueuedAhead: the queued jobs by project and capability, in order.
   std::map<std::pair<std::string, std::string>, std::vector<QueueRank>> QueuedByCapability();
   // Cancels: at once in QUEUED and PAUSED, otherwise through CANCELLING, in which the worker first
@@ -110,6 +118,9 @@ class JobQueue {
   // Deletes a job that is final, with its checkpoints and events. Models made of it stay, and its
   // watchers can still read its events to the end. Errors: FailedPrecondition STATE_CONFLICT.
   absl::Status Delete(const ResourceKey& key, JobKind kind = JobKind::kTraining);
+  // Deletes those of the jobs, of any kind, that are final and that nobody is changing, in one
+  // commit. Returns their number.
+  absl::StatusOr<size_t> DeleteEnded(std::span<const ResourceKey> keys);
   // The curves and previews of a training. Reads the store when the job is final.
   absl::StatusOr<JobCurve> GetCurve(const ResourceKey& job);
   // The kept checkpoint of a step; without a step the newest.
@@ -138,6 +149,8 @@ class JobQueue {
   // `checkpoints`.
   absl::Status TakeOver(JobSpec& spec, std::vector<CheckpointRecord>* checkpoints)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // Removes a deleted job from memory.
+  void Forget(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Makes the job of `spec`; checks the scene and, if it is needed, init.
   absl::StatusOr<Job> MakeJob(const JobSpec& spec, bool needs_init, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);

@@ -85,6 +85,8 @@ std::string_view QueueReasonName(QueueReason reason) {
       return "NO_ROOM";
     case QueueReason::kCheckpointCorrupt:
       return "CHECKPOINT_CORRUPT";
+    case QueueReason::kQuota:
+      return "QUOTA";
   }
   return "";
 }
@@ -93,7 +95,7 @@ absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name) {
   for (QueueReason reason :
        {QueueReason::kNone, QueueReason::kWorkerLost, QueueReason::kWorkerDrained,
         QueueReason::kPreempted, QueueReason::kEngineCrashed, QueueReason::kNoRoom,
-        QueueReason::kCheckpointCorrupt}) {
+        QueueReason::kCheckpointCorrupt, QueueReason::kQuota}) {
     if (QueueReasonName(reason) == name) return reason;
   }
   return absl::InvalidArgumentError(fmt::format("no queue reason is called {}", name));

@@ -42,8 +42,9 @@ enum class QueueReason {
   kWorkerDrained,
   kPreempted,
   kEngineCrashed,
-  kNoRoom,            // the worker had no room on its disk
-  kCheckpointCorrupt  // its last checkpoint was damaged and is dropped
+  kNoRoom,             // the worker had no room on its disk
+  kCheckpointCorrupt,  // its last checkpoint was damaged and is dropped
+  kQuota               // its project has used its workers' time of the day
 };
 
 // True if the diagram above has this arrow.
@@ -60,7 +61,7 @@ std::string_view JobStateName(JobState state);
 absl::StatusOr<JobState> ParseJobState(std::string_view name);
 
 // "", "WORKER_LOST", "WORKER_DRAINED", "PREEMPTED", "ENGINE_CRASHED", "NO_ROOM",
-// "CHECKPOINT_CORRUPT".
+// "CHECKPOINT_CORRUPT", "QUOTA".
 std::string_view QueueReasonName(QueueReason reason);
 absl::StatusOr<QueueReason> ParseQueueReason(std::string_view name);
 

@@ -12,6 +12,7 @@
 #include "server/queue/job.h"
 #include "server/queue/job_event.h"
 #include "server/queue/model_record.h"
+#include "server/queue/project_record.h"
 #include "server/queue/resource_key.h"
 #include "server/queue/scene_record.h"
 #include "server/queue/training_curve.h"
@@ -52,6 +53,10 @@ struct StoreWrite {
   std::vector<RequestRecord> new_requests;  // replaces one with the same id
   std::optional<absl::Time> forget_requests_before;
   std::optional<absl::Time> age;  // StoredState::age from now on
+  // Forget requests of a project from before.
+  std::vector<std::pair<std::string, absl::Time>> forget_requests_of;
+  std::vector<ProjectRecord> projects;                        // replace those of their names
+  std::vector<std::pair<std::string, bool>> drained_workers;  // by id: drained from now on, or not
 
   // Whether it is small and gives room or ends something, so that it may use the space that is kept
   // for a full disk.
@@ -69,6 +74,8 @@ struct StoredState {
   std::vector<SceneRecord> scenes;
   std::vector<ModelRecord> models;
   std::vector<RequestRecord> requests;
+  std::vector<ProjectRecord> projects;
+  std::vector<std::string> drained_workers;  // ids
 };
 
 // The durable storage of the queue. Thread-safe.

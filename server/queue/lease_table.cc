@@ -12,9 +12,11 @@
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/queue/gang_policy.h"
+#include "server/queue/quota.h"
 #include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
+#include "server/queue/stop_cause.h"
 
 namespace nerf {
 namespace {
@@ -97,7 +99,9 @@ bool IsLeaseOver(const Job& job, const LeaseRef& lease) {
 
 LeaseOrder OrderFor(const Job& job) {
   if (job.state == JobState::kPausing) return LeaseOrder::kCheckpointAndStop;
-  if (job.state != JobState::kCancelling) return LeaseOrder::kTrain;
+  if (job.state != JobState::kCancelling) {
+    return job.stop == StopCause::kNone ? LeaseOrder::kTrain : LeaseOrder::kCheckpointAndStop;
+  }
   return job.keep_on_cancel ? LeaseOrder::kCheckpointAndStop : LeaseOrder::kCancel;
 }
 
@@ -169,8 +173,9 @@ absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, boo
     change.job.lease.members.clear();
     return change.Move(JobState::kPaused);
   }
+  if (change.job.stop == StopCause::kDeadline) return FailAtEndDeadline(change);
   if (!keep_holder || is_gang) change.job.lease.members.clear();
-  NERF_RETURN_IF_ERROR(change.Move(JobState::kQueued, reason));
+  NERF_RETURN_IF_ERROR(change.Move(JobState::kQueued, ReasonOf(change.job.stop, reason)));
   change.job.queue_message = std::move(message);
   return absl::OkStatus();
 }
@@ -290,6 +295,20 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
   return std::nullopt;
 }
 
+JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
+  const auto reserved = state_.reserved_workers.find(request.worker);
+  if (reserved == state_.reserved_workers.end()) return nullptr;
+  const auto [job, until] = reserved->second;
+  state_.reserved_workers.erase(reserved);
+  const auto found = state_.jobs.find(job);
+  if (found == state_.jobs.end() || state_.clock.Now() >= until) return nullptr;
+  JobEntry& entry = found->second;
+  const bool may_start = entry.job.state == JobState::kQueued &&
+                         OffersCapability(request.capabilities, CapabilityOf(entry.job)) &&
+                         WhyNoMoreLeases(state_, job.project).empty();
+  return may_start && !state_.IsClaimed({ClaimKey::Kind::kJob, job}) ? &entry : nullptr;
+}
+
 std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& request) {
   if (workers_ != nullptr && !workers_->MayTakeJob(request.worker)) return std::nullopt;
   std::map<std::string, size_t> at_work;
@@ -298,8 +317,10 @@ std::optional<LeaseTable::NextJob> LeaseTable::NextFor(const GrantRequest& reque
     const auto found = at_work.find(project_and_state.first);
     if (found != at_work.end() && HoldsLease(project_and_state.second)) found->second += n;
   }
+  if (JobEntry* const entry = TakeReserved(request)) return NextJob{entry, std::nullopt};
   std::optional<WaitingGang> ahead;
   for (const std::string& project : fair_share_.Order(at_work)) {
+    if (!WhyNoMoreLeases(state_, project).empty()) continue;
     const std::optional<NextJob> next = FirstOfProject(project, request, &ahead);
     if (next.has_value()) return next;
   }
@@ -319,6 +340,7 @@ absl::StatusOr<std::optional<LeaseGrant>> LeaseTable::Acquire(const GrantRequest
   JobEntry* const entry = next->entry;
   gangs_.askers[request.worker].waits = false;
   fair_share_.Granted(entry->job.key.project);
+  const GrantInProgress counted(state_, entry->job.key.project);
   if (entry->job.kind == JobKind::kRender) return AcquirePart(*entry, request.worker);
   if (next->gang.has_value()) return GrantGang(*entry, request.worker, *next->gang);
   JobChange change(*entry, state_.clock.WallNow());
@@ -536,14 +558,19 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
     return ReleaseBrokenGang(std::move(leased), lease.part, lost_rank);
   }
   const std::string worker = members[lease.part];
+  const StopCause stop = leased.change.job.stop;
   NERF_RETURN_IF_ERROR(EndPlacement(
       leased.change, reason, /*keep_holder=*/false,
       is_gang ? NameOfMember(leased.change.job, lease.part) + " gave the job back" : ""));
   // Before it is queued: whoever is woken by that sees that it waits aside.
   const bool no_room = reason == QueueReason::kNoRoom;
   if (no_room) PutAside(*leased.entry, worker);
+  if (stop == StopCause::kPreempted) {
+    state_.reserved_workers[worker] = {leased.entry->preempted_for,
+                                       state_.clock.Now() + state_.options.lease_ttl};
+  }
   NERF_RETURN_IF_ERROR(state_.Apply(*leased.entry, std::move(leased.change)));
-  state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : "drained");
+  state_.observer.OnAttemptEnded(leased.entry->job, no_room ? "no_room" : ResultOf(stop));
   return leased.entry->job;
 }
 

@@ -227,6 +227,8 @@ class LeaseTable {
     JobEntry* entry = nullptr;
     std::optional<GangChoice> gang;
   };
+  // The job that the worker is kept for (QueueState::reserved_workers).
+  JobEntry* TakeReserved(const GrantRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   std::optional<NextJob> NextFor(const GrantRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // `ahead`: the first gang that waits for this worker; set where one is found.

@@ -94,9 +94,12 @@ absl::Status QueueState::Restore(StoredState stored) {
   for (ModelRecord& model : stored.models) {
     next_sequence = std::max(next_sequence, model.create_sequence + 1);
     model_order.emplace(model.create_sequence, model.key);
+    if (model.create_age == absl::InfinitePast()) model.create_age = age_at_open_;
     models.emplace(model.key, std::move(model));
   }
   for (const RequestRecord& request : stored.requests) RememberRequest(request);
+  for (ProjectRecord& project : stored.projects) projects.emplace(project.project, project);
+  drained_workers.insert(stored.drained_workers.begin(), stored.drained_workers.end());
   const absl::Time wall_now = clock.WallNow();
   for (auto& [key, entry] : jobs) {
     const JobEvent* const last = entry.log.At(entry.job.last_event_sequence);
@@ -105,6 +108,10 @@ absl::Status QueueState::Restore(StoredState stored) {
     }
     if (!IsFinal(entry.job.state)) {
       NERF_ASSIGN_OR_RETURN(entry.curve, store.LoadCurve(key));
+    }
+    // It ended before ends had an age.
+    if (IsFinal(entry.job.state) && entry.job.end_age == absl::InfinitePast()) {
+      entry.job.end_age = age_at_open_;
     }
     // Held leases get a full TTL from now, for their holders to reconnect.
     Reindex(entry, std::nullopt);
@@ -268,8 +275,9 @@ absl::StatusOr<JobEntry*> QueueState::FindUnclaimedJob(const ResourceKey& key, J
   return FindJob(key, kind);
 }
 
-StoreWrite QueueState::WriteOf(JobEntry& entry, const JobChange& change) {
+StoreWrite QueueState::WriteOf(JobEntry& entry, JobChange& change) {
   StoreWrite write;
+  if (IsFinal(change.job.state) && !IsFinal(change.old_state())) change.job.end_age = Age();
   write.jobs.push_back({change.job, change.old_epoch()});
   for (const JobEvent& event : change.events()) write.events.emplace_back(change.job.key, event);
   const bool ends = IsFinal(change.job.state) && !entry.curve.empty();
@@ -314,7 +322,9 @@ void QueueState::Adopt(JobEntry& entry, JobChange change) {
   }
   const bool has_newer_progress = entry.log.live_version() != change.old_live_version();
   JobProgress newer_progress = entry.job.progress;
+  const StopCause stop = entry.job.stop;
   entry.job = std::move(change.job);
+  entry.job.stop = HoldsLease(entry.job.state) && HoldsLease(old_state) ? stop : StopCause::kNone;
   for (const JobEvent& event : change.events()) entry.log.Append(event);
   // Keep progress that was reported while the change was being stored, unless the job has ended.
   if (has_newer_progress && !IsFinal(entry.job.state)) {
@@ -416,7 +426,29 @@ void QueueState::Rank(JobEntry& entry, bool was_queued) {
   entry.rank = rank;
 }
 
+void QueueState::RequestStop(JobEntry& entry, StopCause cause) {
+  entry.job.stop = cause;
+  entry.stop_requested_at = clock.Now();
+  for (const std::string& worker : entry.job.lease.members) Wake(worker);
+}
+
+void QueueState::NoteDeadlines(JobEntry& entry) {
+  const auto note = [&](absl::Time deadline, JobEntry::Deadline& noted) {
+    mu.AssertHeld();
+    if (deadline == noted.wall) return;
+    noted.wall = deadline;
+    if (deadline == absl::InfiniteFuture()) return;
+    // From here on jumps of the wall clock do not move it.
+    noted.steady = clock.Now() + (deadline - clock.WallNow());
+    job_deadlines.emplace(noted.steady, entry.job.key);
+  };
+  if (IsFinal(entry.job.state)) return;
+  note(entry.job.start_by, entry.start_by);
+  note(entry.job.end_by, entry.end_by);
+}
+
 void QueueState::Reindex(JobEntry& entry, std::optional<JobState> old_state) {
+  NoteDeadlines(entry);
   ReindexState(entry, old_state);
   if (entry.job.kind == JobKind::kRender) ReindexParts(entry);
 }

@@ -16,6 +16,7 @@
 #include "server/queue/job_change.h"
 #include "server/queue/job_store.h"
 #include "server/queue/lease.h"
+#include "server/queue/project_record.h"
 #include "server/queue/queue_observer.h"
 #include "server/queue/queue_rank.h"
 #include "server/queue/row_log.h"
@@ -40,11 +41,30 @@ struct QueueOptions {
 // A resource that an operation is changing while its write is being stored. Nobody else may change
 // it.
 struct ClaimKey {
-  enum class Kind { kJob, kScene, kModel, kRequest };
+  enum class Kind { kJob, kScene, kModel, kRequest, kProject, kWorker };
   Kind kind = Kind::kJob;
-  ResourceKey key;  // for kRequest: project and request id
+  // For kRequest: project and request id; for kProject and kWorker one of both.
+  ResourceKey key;
 
   auto operator<=>(const ClaimKey&) const = default;
+};
+
+// Bytes that a project has stored.
+struct StoredBytes {
+  struct Upload {
+    uint64_t byte_size = 0;
+    SteadyTime time;
+  };
+  uint64_t named = 0;     // by its scenes, jobs and models, each file once, when last counted
+  uint64_t uploaded = 0;  // sum over `uploads`
+  // What it has uploaded and no resource has named yet, by sha256.
+  std::map<std::string, Upload> uploads;
+};
+
+// A worker that is kept for a queued job for a while.
+struct ReservedWorker {
+  ResourceKey job;
+  SteadyTime until;
 };
 
 // The state that JobQueue, LeaseTable, SceneCatalog and ModelCatalog share, under one mutex, and
@@ -145,6 +165,9 @@ class QueueState {
 
   // Wakes the worker's subscriptions once the lock is free.
   void Wake(const std::string& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Asks the workers of a job that holds a lease to commit a checkpoint and hand it back. Not
+  // stored: after a restart, whoever asked asks again.
+  void RequestStop(JobEntry& entry, StopCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Reports a new reference to a running ReachableBlobs.
   void NoteReference(const BlobRef& blob) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
@@ -176,6 +199,11 @@ class QueueState {
   std::map<std::pair<std::string, JobState>, size_t> job_counts ABSL_GUARDED_BY(mu);  // by project
   // Jobs that wait aside (JobEntry::aside_until), by the time of their next try.
   std::multimap<SteadyTime, ResourceKey> jobs_aside ABSL_GUARDED_BY(mu);
+  // Jobs with a deadline, by when to look at it. Entries of jobs that have ended or whose deadline
+  // has changed remain until then.
+  std::multimap<SteadyTime, ResourceKey> job_deadlines ABSL_GUARDED_BY(mu);
+  // Workers that are kept for a job for which another was preempted, by id.
+  std::map<std::string, ReservedWorker> reserved_workers ABSL_GUARDED_BY(mu);
   // Jobs whose creation is being stored: they already refer to scenes, models and blobs.
   std::map<ResourceKey, Job> jobs_in_creation ABSL_GUARDED_BY(mu);
   std::map<ResourceKey, SceneRecord> scenes ABSL_GUARDED_BY(mu);
@@ -190,6 +218,12 @@ class QueueState {
   std::multimap<std::string, std::shared_ptr<WatchSignal>> work_signals ABSL_GUARDED_BY(mu);
   // Signals to send once the lock is free (QueueLock).
   std::vector<std::shared_ptr<WatchSignal>> wake ABSL_GUARDED_BY(mu);
+  // By name. A project without settings and use has no record.
+  std::map<std::string, ProjectRecord> projects ABSL_GUARDED_BY(mu);
+  std::map<std::string, StoredBytes> stored_bytes ABSL_GUARDED_BY(mu);
+  // Leases that are being granted (GrantInProgress), by project.
+  std::map<std::string, size_t> grants_in_progress ABSL_GUARDED_BY(mu);
+  std::set<std::string> drained_workers ABSL_GUARDED_BY(mu);  // ids
   size_t n_watchers ABSL_GUARDED_BY(mu) = 0;
   // Changes of training jobs since this process began, which process_id names in tokens; empty
   // before the first reader.
@@ -209,10 +243,11 @@ class QueueState {
   void ReindexState(JobEntry& entry, std::optional<JobState> old_state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void ReindexParts(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  StoreWrite WriteOf(JobEntry& entry, const JobChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  StoreWrite WriteOf(JobEntry& entry, JobChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Applies a committed change to memory.
   void Adopt(JobEntry& entry, JobChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void WakeWorkers(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void NoteDeadlines(JobEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Puts a queued job at its place in `queues`, and takes others away.
   void Rank(JobEntry& entry, bool was_queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 

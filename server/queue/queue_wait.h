@@ -28,6 +28,9 @@ inline constexpr std::string_view kWaitWorkersBusy = "WORKERS_BUSY";
 inline constexpr std::string_view kWaitWorkersUnhealthy = "WORKERS_UNHEALTHY";
 // No worker had room for its files. It is tried again after a pause.
 inline constexpr std::string_view kWaitNoRoom = "NO_ROOM";
+// Its project has as many jobs at work as it may, or has used its workers' time of the day
+// (JobQueue::WaitsForQuota).
+inline constexpr std::string_view kWaitQuota = "QUOTA";
 
 // Why `job` waits, given the workers as they are now. `aside` is the rest of its pause if no worker
 // had room for it, otherwise zero. `count_ahead` returns the number of queued jobs of its method

@@ -9,6 +9,7 @@
 #include "common/logging.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "server/queue/quota.h"
 #include "server/queue/request_check.h"
 #include "server/queue/resource_error.h"
 
@@ -144,6 +145,7 @@ absl::StatusOr<SceneRecord> SceneCatalog::Create(const SceneSpec& spec) {
            state_.IsClaimed({ClaimKey::Kind::kScene, scene.key});
   };
   if (!spec.id.empty() && is_taken()) return ResourceExists(SceneName(scene.key));
+  NERF_RETURN_IF_ERROR(CheckStoredBytes(state_, spec.project, 0));
   while (scene.key.id.empty() || (spec.id.empty() && is_taken())) {
     scene.key.id = NewShortId("s", state_.random);
   }

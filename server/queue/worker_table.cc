@@ -29,6 +29,19 @@ std::string_view WorkerStateName(WorkerState state) {
   return "";
 }
 
+namespace {
+
+// A worker that has not connected since the server started.
+WorkerRecord UnknownButDrained(const std::string& id) {
+  WorkerRecord record;
+  record.description.id = id;
+  record.state = WorkerState::kLost;
+  record.drained = true;
+  return record;
+}
+
+}  // namespace
+
 bool WorkerDescription::Has(std::string_view feature) const {
   return std::find(features.begin(), features.end(), feature) != features.end();
 }
@@ -138,15 +151,15 @@ void WorkerTable::EngineWorked(const std::string& worker) {
 
 bool WorkerTable::MayTakeJob(const std::string& worker) const {
   MutexLock lock(mu_);
-  return health_.MayTakeJob(worker, clock_.Now());
+  return !drained_.contains(worker) && health_.MayTakeJob(worker, clock_.Now());
 }
 
 bool WorkerTable::AnotherOffers(std::string_view capability,
                                 const std::set<std::string>& tried) const {
   MutexLock lock(mu_);
   for (const auto& [id, entry] : workers_) {
-    const bool takes_jobs = entry.connected && !entry.draining && !health_.IsUnhealthy(id) &&
-                            clock_.Now() - entry.last_seen <= ttl_;
+    const bool takes_jobs = entry.connected && !entry.draining && !drained_.contains(id) &&
+                            !health_.IsUnhealthy(id) && clock_.Now() - entry.last_seen <= ttl_;
     if (takes_jobs && !tried.contains(id) &&
         OffersCapability(entry.description.Capabilities(), capability)) {
       return true;
@@ -166,9 +179,10 @@ WorkerRecord WorkerTable::ToRecord(const Entry& entry) const {
   record.job = entry.job;
   record.follows = entry.follows;
   record.connected = entry.connected;
+  record.drained = drained_.contains(record.description.id);
   if (clock_.Now() - entry.last_seen > ttl_) {
     record.state = WorkerState::kLost;
-  } else if (entry.draining) {
+  } else if (entry.draining || record.drained) {
     record.state = WorkerState::kDraining;
   } else if (health_.IsUnhealthy(record.description.id)) {
     record.state = WorkerState::kUnhealthy;
@@ -185,7 +199,35 @@ std::vector<WorkerRecord> WorkerTable::List() const {
   for (const auto& [id, entry] : workers_) {
     if (!IsGone(entry)) records.push_back(ToRecord(entry));
   }
+  const size_t n_known = records.size();
+  for (const std::string& id : drained_) {
+    if (const auto found = workers_.find(id); found == workers_.end() || IsGone(found->second)) {
+      records.push_back(UnknownButDrained(id));
+    }
+  }
+  if (records.size() > n_known) {
+    std::sort(records.begin(), records.end(), [](const WorkerRecord& a, const WorkerRecord& b) {
+      return a.description.id < b.description.id;
+    });
+  }
   return records;
+}
+
+void WorkerTable::SetDrained(const std::string& worker, bool drained) {
+  MutexLock lock(mu_);
+  if (drained) {
+    drained_.insert(worker);
+  } else {
+    drained_.erase(worker);
+  }
+}
+
+std::optional<WorkerRecord> WorkerTable::Find(const std::string& worker) const {
+  MutexLock lock(mu_);
+  const auto found = workers_.find(worker);
+  if (found != workers_.end() && !IsGone(found->second)) return ToRecord(found->second);
+  if (drained_.contains(worker)) return UnknownButDrained(worker);
+  return std::nullopt;
 }
 
 std::optional<std::string> WorkerTable::WorkerOf(const ResourceKey& job) const {

@@ -44,6 +44,7 @@ struct WorkerRecord {
   std::optional<ResourceKey> job;  // the one it trains
   bool follows = false;            // as a rank other than 0, which renders nothing meanwhile
   bool connected = false;          // a stream is open; a worker stays known without one
+  bool drained = false;            // by an operator
   absl::Time last_seen = absl::InfinitePast();
 };
 
@@ -77,8 +78,12 @@ class WorkerTable {
   // Whether a worker other than `tried` is connected, takes jobs and offers `capability`.
   bool AnotherOffers(std::string_view capability, const std::set<std::string>& tried) const;
 
+  // A drained worker takes no jobs or requests, and stays listed.
+  void SetDrained(const std::string& worker, bool drained);
+
   // By id.
   std::vector<WorkerRecord> List() const;
+  std::optional<WorkerRecord> Find(const std::string& worker) const;
   // The connected worker that reports to train `job`.
   std::optional<std::string> WorkerOf(const ResourceKey& job) const;
 
@@ -103,6 +108,7 @@ class WorkerTable {
   mutable Mutex mu_;
   std::map<std::string, Entry> workers_ ABSL_GUARDED_BY(mu_);
   WorkerHealth health_ ABSL_GUARDED_BY(mu_);
+  std::set<std::string> drained_ ABSL_GUARDED_BY(mu_);  // ids
   uint64_t next_connection_ ABSL_GUARDED_BY(mu_) = 1;
 };
 

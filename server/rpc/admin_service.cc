@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "server/queue/job_kind.h"
 #include "server/queue/resource_key.h"
+#include "server/rpc/convert_project.h"
 #include "server/rpc/convert_share.h"
 #include "server/rpc/convert_token.h"
 #include "server/rpc/convert_worker.h"
@@ -81,6 +82,71 @@ grpc::ServerUnaryReactor* AdminService::DeleteToken(grpc::CallbackServerContext*
         NERF_RETURN_IF_ERROR(token.status());
         return services_.tokens.Delete(id);
       });
+}
+
+grpc::ServerUnaryReactor* AdminService::DrainWorker(grpc::CallbackServerContext* context,
+                                                    const v1::DrainWorkerRequest* request,
+                                                    v1::Worker* response) {
+  return AnswerUnary(services_, "nerf.v1.AdminService/DrainWorker", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const std::string worker,
+                                             ParseWorkerName("name", request->name()));
+                       NERF_ASSIGN_OR_RETURN(const WorkerRecord drained,
+                                             services_.admin->SetDrained(worker, true));
+                       *response = ToProto(drained);
+                       return absl::OkStatus();
+                     });
+}
+
+grpc::ServerUnaryReactor* AdminService::UndrainWorker(grpc::CallbackServerContext* context,
+                                                      const v1::UndrainWorkerRequest* request,
+                                                      v1::Worker* response) {
+  return AnswerUnary(services_, "nerf.v1.AdminService/UndrainWorker", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const std::string worker,
+                                             ParseWorkerName("name", request->name()));
+                       NERF_ASSIGN_OR_RETURN(const WorkerRecord undrained,
+                                             services_.admin->SetDrained(worker, false));
+                       *response = ToProto(undrained);
+                       return absl::OkStatus();
+                     });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListProjects(grpc::CallbackServerContext* context,
+                                                     const v1::ListProjectsRequest* request,
+                                                     v1::ListProjectsResponse* response) {
+  return AnswerUnary(services_, "nerf.v1.AdminService/ListProjects", context, *request,
+                     [=, this]() -> absl::Status {
+                       return AddPage("projects", services_.admin->ListProjects(), *request,
+                                      response, [response](const ProjectView& project) {
+                                        *response->add_projects() = ToProto(project);
+                                      });
+                     });
+}
+
+grpc::ServerUnaryReactor* AdminService::GetProject(grpc::CallbackServerContext* context,
+                                                   const v1::GetProjectRequest* request,
+                                                   v1::Project* response) {
+  return AnswerUnary(
+      services_, "nerf.v1.AdminService/GetProject", context, *request, [=, this]() -> absl::Status {
+        NERF_ASSIGN_OR_RETURN(const std::string project, ParseProjectName("name", request->name()));
+        *response = ToProto(services_.admin->GetProject(project));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::UpdateProject(grpc::CallbackServerContext* context,
+                                                      const v1::UpdateProjectRequest* request,
+                                                      v1::Project* response) {
+  return AnswerUnary(services_, "nerf.v1.AdminService/UpdateProject", context, *request,
+                     [=, this]() -> absl::Status {
+                       NERF_ASSIGN_OR_RETURN(const ProjectUpdate update, FromProto(*request));
+                       NERF_ASSIGN_OR_RETURN(
+                           const ProjectView changed,
+                           services_.admin->UpdateProject(update.project, update.change));
+                       *response = ToProto(changed);
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerUnaryReactor* AdminService::BackupStore(grpc::CallbackServerContext* context,

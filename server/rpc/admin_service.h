@@ -13,6 +13,21 @@ class AdminService final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
                                         const v1::ListWorkersRequest* request,
                                         v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
+                                        const v1::DrainWorkerRequest* request,
+                                        v1::Worker* response) override;
+  grpc::ServerUnaryReactor* UndrainWorker(grpc::CallbackServerContext* context,
+                                          const v1::UndrainWorkerRequest* request,
+                                          v1::Worker* response) override;
+  grpc::ServerUnaryReactor* ListProjects(grpc::CallbackServerContext* context,
+                                         const v1::ListProjectsRequest* request,
+                                         v1::ListProjectsResponse* response) override;
+  grpc::ServerUnaryReactor* GetProject(grpc::CallbackServerContext* context,
+                                       const v1::GetProjectRequest* request,
+                                       v1::Project* response) override;
+  grpc::ServerUnaryReactor* UpdateProject(grpc::CallbackServerContext* context,
+                                          const v1::UpdateProjectRequest* request,
+                                          v1::Project* response) override;
   grpc::ServerUnaryReactor* BackupStore(grpc::CallbackServerContext* context,
                                         const v1::BackupStoreRequest* request,
                                         v1::BackupStoreResponse* response) override;

@@ -127,6 +127,7 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
       compares_ = !is_worker_ && !services_.blob_owners.Owns(name_->project, name_->blob.sha256) &&
                   services_.blobs.Has(name_->blob);
       resource_name_ = request_.resource_name();
+      if (!is_worker_ && !compares_) NERF_RETURN_IF_ERROR(CheckQuota());
     } else if (!request_.resource_name().empty() && request_.resource_name() != resource_name_) {
       return InvalidFieldsError(
           {{"resource_name", "must not change within an upload; it may be left out"}});
@@ -151,8 +152,15 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
       services_.blob_owners.NoteFresh(name_->blob.sha256);
     } else {
       services_.blob_owners.Add(name_->project, name_->blob.sha256, /*was_present=*/false);
+      if (services_.admin != nullptr) services_.admin->NoteUpload(name_->project, name_->blob);
     }
     return true;
+  }
+
+  // What the project has already costs nothing.
+  absl::Status CheckQuota() {
+    if (services_.admin == nullptr || services_.blobs.Has(name_->blob)) return absl::OkStatus();
+    return services_.admin->CheckUpload(name_->project, name_->blob.byte_size);
   }
 
   // Only who has the bytes gets the blob, whatever other projects have uploaded. Such an upload

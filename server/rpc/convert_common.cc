@@ -3,6 +3,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/error_reason.h"
 #include "common/rpc/blob_client.h"
 #include "common/status_macros.h"
 

@@ -119,6 +119,12 @@ WorkerCount ParseWorkers(const v1::WorkerCount& proto, const TrainConfig& config
   return workers;
 }
 
+absl::Time Deadline(std::string_view field, bool is_set, const google::protobuf::Timestamp& time,
+                    RequestCheck& check) {
+  if (!is_set) return absl::InfiniteFuture();
+  return TakeOr(FromProto(field, time), check);
+}
+
 }  // namespace
 
 google::rpc::Status ToProtoError(const JobError& error) {
@@ -194,6 +200,10 @@ v1::TrainingJob ToProto(const Job& job) {
   proto.set_priority(job.priority);
   for (const auto& [key, value] : job.labels) (*proto.mutable_labels())[key] = value;
   proto.set_etag(EtagOf(job));
+  if (job.start_by != absl::InfiniteFuture()) {
+    *proto.mutable_start_by_time() = ToProto(job.start_by);
+  }
+  if (job.end_by != absl::InfiniteFuture()) *proto.mutable_end_by_time() = ToProto(job.end_by);
   if (!job.retry_of.empty()) proto.set_retry_of(JobName({job.key.project, job.retry_of}));
   return proto;
 }
@@ -269,6 +279,10 @@ absl::StatusOr<JobSpec> FromProto(const v1::CreateTrainingJobRequest& request) {
   check.RequireDisplayName("training_job.display_name", spec.display_name);
   spec.priority = job.priority();
   spec.labels = JobLabels(job.labels().begin(), job.labels().end());
+  spec.start_by =
+      Deadline("training_job.start_by_time", job.has_start_by_time(), job.start_by_time(), check);
+  spec.end_by =
+      Deadline("training_job.end_by_time", job.has_end_by_time(), job.end_by_time(), check);
   if (!job.scene().empty() || !request.validate_only()) {
     const ResourceKey scene = TakeOr(ParseSceneName("training_job.scene", job.scene()), check);
     spec.training.scene = scene.id;
@@ -320,13 +334,20 @@ absl::StatusOr<JobUpdate> FromProto(const v1::UpdateTrainingJobRequest& request)
       update.priority = job.priority();
     } else if (path == "labels") {
       update.labels = JobLabels(job.labels().begin(), job.labels().end());
+    } else if (path == "start_by_time") {
+      update.start_by = Deadline("training_job.start_by_time", job.has_start_by_time(),
+                                 job.start_by_time(), check);
+    } else if (path == "end_by_time") {
+      update.end_by =
+          Deadline("training_job.end_by_time", job.has_end_by_time(), job.end_by_time(), check);
     } else if (IsLabelKey(label)) {
       const auto found = job.labels().find(std::string(label));
       update.some_labels[std::string(label)] =
           found == job.labels().end() ? std::nullopt : std::optional(found->second);
     } else {
       check.Require(false, "update_mask",
-                    "must be of display_name, priority, labels and labels.KEY");
+                    "must be of display_name, priority, start_by_time, end_by_time, labels and "
+                    "labels.KEY");
     }
   }
   NERF_RETURN_IF_ERROR(check.Result());

@@ -35,6 +35,7 @@ v1::Worker ToProto(const WorkerRecord& worker) {
   proto.set_name(WorkerName(worker.description.id));
   proto.set_state(ToProtoState(worker.state));
   proto.set_state_message(worker.state_message);
+  proto.set_drained(worker.drained);
   proto.set_device(worker.description.device);
   proto.set_device_description(worker.description.device_description);
   proto.set_version(worker.description.version);

@@ -34,8 +34,11 @@ bool JobConverter::IsQueued(const Job& job) {
 template <typename Proto>
 void JobConverter::SetWait(const Job& job, Proto* proto) {
   if (job.state != JobState::kQueued) return;
-  const std::optional<QueueWait> wait =
+  std::optional<QueueWait> wait =
       ExplainWait(job, Workers(), services_.queue.WaitsAside(job), [&] { return CountAhead(job); });
+  if (std::string why = services_.queue.WaitsForQuota(job); !why.empty()) {
+    wait = QueueWait{kWaitQuota, std::move(why)};
+  }
   if (!wait.has_value()) return;
   proto->mutable_wait()->set_reason(std::string(wait->reason));
   proto->mutable_wait()->set_message(wait->message);

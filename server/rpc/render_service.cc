@@ -1,9 +1,11 @@
 #include "server/rpc/render_service.h"
 
+#include <memory>
 #include <string>
 
 #include "absl/strings/ascii.h"
 #include "common/error_reason.h"
+#include "common/status_macros.h"
 #include "server/access/method_policy.h"
 #include "server/rpc/brokered_call.h"
 #include "server/rpc/render_reply.h"
@@ -40,11 +42,19 @@ void OwnImages(const v1::RenderImageResponse& response, const std::string& proje
 grpc::ServerUnaryReactor* RenderService::RenderImage(grpc::CallbackServerContext* context,
                                                      const v1::RenderImageRequest* request,
                                                      v1::RenderImageResponse* response) {
+  // Counts the render in its project's quota until it ends.
+  auto ticket = std::make_shared<std::shared_ptr<RenderTicket>>();
   return BrokeredCall::Begin(
       services_, "nerf.v1.RenderService/RenderImage", context, *request,
-      [=, this] { return PrepareRender(services_, *request); },
-      [this, request, response, in_blobs = request->in_blobs(),
+      [=, this]() -> absl::StatusOr<BrokerRequest> {
+        if (services_.admin != nullptr) {
+          NERF_ASSIGN_OR_RETURN(*ticket, services_.admin->BeginRender(ProjectOf(*request)));
+        }
+        return PrepareRender(services_, *request);
+      },
+      [this, ticket, request, response, in_blobs = request->in_blobs(),
        start = services_.clock.Now()](absl::StatusOr<BrokerReply> reply) {
+        ticket->reset();
         const absl::Status status =
             reply.ok() ? FillRenderResponse(*reply, in_blobs, services_.blobs, response)
                        : reply.status();

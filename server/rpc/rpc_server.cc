@@ -98,7 +98,7 @@ struct RpcServer::State {
         broker(d.workers, executor.get(), d.random),
         context{*d.clock,      *d.queue,   *d.leases,      *d.scenes,      *d.models, *d.workers,
                 *d.blobs,      *d.metrics, authorizer,     *executor,      broker,    live_calls,
-                options.times, *d.tokens,  *d.worker_keys, *d.blob_owners, d.backup},
+                options.times, *d.tokens,  *d.worker_keys, *d.blob_owners, d.backup,  d.admin},
         scenes(&context),
         blobs(&context),
         byte_stream(&context),

@@ -19,6 +19,7 @@
 #include "server/queue/job_queue.h"
 #include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
+#include "server/queue/queue_admin.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/service_context.h"
@@ -64,6 +65,7 @@ class RpcServer {
     BlobOwners* blob_owners = nullptr;
     // Writes a backup of this name. Unset: BackupStore is UNIMPLEMENTED.
     std::function<absl::StatusOr<BackupSummary>(const std::string& id)> backup = {};
+    QueueAdmin* admin = nullptr;
   };
 
   // Starts to serve. Errors: FailedPrecondition if it cannot listen on the address.

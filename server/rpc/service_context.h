@@ -12,6 +12,7 @@
 #include "server/queue/job_queue.h"
 #include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
+#include "server/queue/queue_admin.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/authorizer.h"
@@ -55,6 +56,7 @@ struct ServiceContext {
   BlobOwners& blob_owners;
   // Writes a backup of this name; may be empty.
   std::function<absl::StatusOr<BackupSummary>(const std::string& id)> backup = {};
+  QueueAdmin* admin = nullptr;  // null in tests without projects and drains
 };
 
 }  // namespace nerf

@@ -335,6 +335,9 @@ std::string EncodeJobBody(const Job& job) {
   writer.PutTime("create_time", job.create_time);
   writer.PutTime("start_time", job.start_time);
   writer.PutTime("end_time", job.end_time);
+  writer.PutTime("end_age", job.end_age);
+  if (job.start_by != absl::InfiniteFuture()) writer.PutTime("start_by", job.start_by);
+  if (job.end_by != absl::InfiniteFuture()) writer.PutTime("end_by", job.end_by);
   writer.PutNumber("last_event_sequence", job.last_event_sequence);
   return writer.Finish();
 }
@@ -380,6 +383,10 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
   job->create_time = reader.GetTime("create_time");
   job->start_time = reader.GetTime("start_time");
   job->end_time = reader.GetTime("end_time");
+  // Missing in records of older versions.
+  if (reader.Has("end_age")) job->end_age = reader.GetTime("end_age");
+  if (reader.Has("start_by")) job->start_by = reader.GetTime("start_by");
+  if (reader.Has("end_by")) job->end_by = reader.GetTime("end_by");
   job->last_event_sequence = reader.GetNumber<uint64_t>("last_event_sequence");
   return reader.status();
 }
@@ -448,6 +455,7 @@ std::string EncodeModelBody(const ModelRecord& model) {
   PutOptional(writer, "preview_psnr", model.preview_psnr);
   writer.PutList("tensors", EncodeTensors(model.tensors));
   writer.PutTime("create_time", model.create_time);
+  writer.PutTime("create_age", model.create_age);
   return writer.Finish();
 }
 
@@ -462,6 +470,42 @@ absl::Status DecodeModelBody(std::string_view body, ModelRecord* model) {
   model->preview_psnr = GetOptional(reader, "preview_psnr");
   DecodeTensors(reader, "tensors", &model->tensors);
   model->create_time = reader.GetTime("create_time");
+  if (reader.Has("create_age")) model->create_age = reader.GetTime("create_age");
+  return reader.status();
+}
+
+std::string EncodeProjectBody(const ProjectRecord& project) {
+  RecordWriter writer;
+  writer.PutNumber("max_queued_jobs", project.quota.max_queued_jobs);
+  writer.PutNumber("max_running_jobs", project.quota.max_running_jobs);
+  writer.PutNumber("max_stored_bytes", project.quota.max_stored_bytes);
+  writer.PutDouble("max_device_seconds_per_day", project.quota.max_device_seconds_per_day);
+  writer.PutNumber("max_renders", project.quota.max_renders);
+  writer.PutNumber("max_ended_jobs", project.retention.max_ended_jobs);
+  writer.PutDouble("ended_job_age", absl::ToDoubleSeconds(project.retention.ended_job_age));
+  writer.PutDouble("unused_scene_age", absl::ToDoubleSeconds(project.retention.unused_scene_age));
+  writer.PutDouble("model_age", absl::ToDoubleSeconds(project.retention.model_age));
+  writer.PutNumber("day", static_cast<uint64_t>(project.day));
+  writer.PutDouble("device_seconds", project.device_seconds);
+  return writer.Finish();
+}
+
+absl::Status DecodeProjectBody(std::string_view body, ProjectRecord* project) {
+  RecordReader reader(body);
+  project->quota.max_queued_jobs = reader.GetNumber<uint64_t>("max_queued_jobs");
+  project->quota.max_running_jobs = reader.GetNumber<uint64_t>("max_running_jobs");
+  project->quota.max_stored_bytes = reader.GetNumber<uint64_t>("max_stored_bytes");
+  project->quota.max_device_seconds_per_day = reader.GetDouble("max_device_seconds_per_day");
+  project->quota.max_renders = reader.GetNumber<uint64_t>("max_renders");
+  project->retention.max_ended_jobs = reader.GetNumber<uint64_t>("max_ended_jobs");
+  const auto age = [&](std::string_view key) {
+    return reader.Has(key) ? absl::Seconds(reader.GetDouble(key)) : absl::InfiniteDuration();
+  };
+  project->retention.ended_job_age = age("ended_job_age");
+  project->retention.unused_scene_age = age("unused_scene_age");
+  project->retention.model_age = age("model_age");
+  project->day = static_cast<int64_t>(reader.GetNumber<uint64_t>("day"));
+  project->device_seconds = reader.GetDouble("device_seconds");
   return reader.status();
 }
 

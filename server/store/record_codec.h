@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "server/queue/job_event.h"
 #include "server/queue/model_record.h"
+#include "server/queue/project_record.h"
 #include "server/queue/scene_record.h"
 
 namespace nerf {
@@ -33,5 +34,9 @@ std::string EncodeSceneBody(const SceneRecord& scene);
 absl::Status DecodeSceneBody(std::string_view body, SceneRecord* scene);
 std::string EncodeModelBody(const ModelRecord& model);
 absl::Status DecodeModelBody(std::string_view body, ModelRecord* model);
+
+// Everything of a project but its name.
+std::string EncodeProjectBody(const ProjectRecord& project);
+absl::Status DecodeProjectBody(std::string_view body, ProjectRecord* project);
 
 }  // namespace nerf

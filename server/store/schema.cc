@@ -61,6 +61,13 @@ constexpr const char* kMigrations[] = {
       body BLOB NOT NULL,
       PRIMARY KEY (project, job)) STRICT, WITHOUT ROWID;
     )sql",
+    // 2 -> 3
+    R"sql(
+    CREATE TABLE projects (
+      project TEXT PRIMARY KEY,
+      body BLOB NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE drained_workers (worker TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+    )sql",
 };
 static_assert(std::size(kMigrations) == kSchemaVersion);
 

@@ -33,6 +33,7 @@ struct SqliteStore::Statements {
   SqliteStatement insert_curve, delete_curve, curve_of;
   SqliteStatement insert_scene, delete_scene, insert_model, delete_model;
   SqliteStatement insert_request, forget_requests, set_meta;
+  SqliteStatement forget_requests_of, put_project, drain_worker, undrain_worker;
 };
 
 namespace {
@@ -151,6 +152,20 @@ absl::Status LoadEvents(sqlite3* db, StoredState* stored) {
       });
 }
 
+absl::Status LoadSettings(sqlite3* db, StoredState* stored) {
+  NERF_RETURN_IF_ERROR(
+      ForEachRow(db, "SELECT project, body FROM projects", [&](const SqliteStatement& row) {
+        ProjectRecord& project = stored->projects.emplace_back();
+        project.project = row.Text(0);
+        NERF_ASSIGN_OR_RETURN(const std::string body, UnsealRow(row.Text(1), {row.Text(0)}));
+        return DecodeProjectBody(body, &project);
+      }));
+  return ForEachRow(db, "SELECT worker FROM drained_workers", [&](const SqliteStatement& row) {
+    stored->drained_workers.push_back(row.Text(0));
+    return absl::OkStatus();
+  });
+}
+
 absl::Status LoadCatalogs(sqlite3* db, StoredState* stored) {
   NERF_RETURN_IF_ERROR(ForEachRow(
       db, "SELECT project, id, create_sequence, body FROM scenes ORDER BY create_sequence",
@@ -261,6 +276,11 @@ absl::Status SqliteStore::Prepare() {
        "VALUES (?, ?, ?, ?, ?, ?)"},
       {&statements_->set_meta, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"},
       {&statements_->forget_requests, "DELETE FROM requests WHERE create_time < ?"},
+      {&statements_->forget_requests_of,
+       "DELETE FROM requests WHERE project = ? AND create_time < ?"},
+      {&statements_->put_project, "INSERT OR REPLACE INTO projects (project, body) VALUES (?, ?)"},
+      {&statements_->drain_worker, "INSERT OR REPLACE INTO drained_workers (worker) VALUES (?)"},
+      {&statements_->undrain_worker, "DELETE FROM drained_workers WHERE worker = ?"},
   };
   for (const auto& [statement, sql] : all) {
     NERF_ASSIGN_OR_RETURN(auto prepared, SqliteStatement::Prepare(db_, sql));
@@ -290,6 +310,7 @@ absl::StatusOr<StoredState> SqliteStore::Load() {
   if (status.ok()) status = LoadJobs(db_, &stored);
   if (status.ok()) status = LoadEvents(db_, &stored);
   if (status.ok()) status = LoadCatalogs(db_, &stored);
+  if (status.ok()) status = LoadSettings(db_, &stored);
   NERF_RETURN_IF_ERROR(status);
   return stored;
 }
@@ -378,6 +399,23 @@ absl::Status SqliteStore::WriteAll(const StoreWrite& write) {
   if (write.forget_requests_before.has_value()) {
     s.forget_requests.BindInt(absl::ToUnixMicros(*write.forget_requests_before));
     NERF_RETURN_IF_ERROR(Ran(s.forget_requests.Run()));
+  }
+  return WriteSettings(write);
+}
+
+absl::Status SqliteStore::WriteSettings(const StoreWrite& write) {
+  Statements& s = *statements_;
+  for (const ProjectRecord& project : write.projects) {
+    s.put_project.Bind(project.project);
+    NERF_RETURN_IF_ERROR(
+        Ran(s.put_project.BindBlob(SealRow(EncodeProjectBody(project), {project.project})).Run()));
+  }
+  for (const auto& [worker, drained] : write.drained_workers) {
+    NERF_RETURN_IF_ERROR(Ran((drained ? s.drain_worker : s.undrain_worker).Bind(worker).Run()));
+  }
+  for (const auto& [project, before] : write.forget_requests_of) {
+    s.forget_requests_of.Bind(project).BindInt(absl::ToUnixMicros(before));
+    NERF_RETURN_IF_ERROR(Ran(s.forget_requests_of.Run()));
   }
   return absl::OkStatus();
 }

@@ -83,6 +83,7 @@ class SqliteStore final : public JobStore {
   // every later commit gets it, too.
   absl::Status Undo(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status WriteAll(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status WriteSettings(const StoreWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status WriteJob(const JobWrite& write) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   struct Statements;

@@ -185,12 +185,43 @@ TEST(CommandLineTest, HelpAndVersionGoToStandardOutput) {
 }
 
 TEST(CommandLineTest, EveryHelpShowsExamplesOfItsOwnCommand) {
-  for (const std::string command :
-       {"backup",        "job pause", "job resume",   "job retry",   "job update",     "",
-        "train",         "scene",     "scene create", "scene check", "scene ls",       "scene show",
-        "scene rm",      "job",       "job create",   "job ls",      "job show",       "job watch",
-        "job cancel",    "model",     "model ls",     "model show",  "model download", "model rm",
-        "model promote", "render",    "worker",       "worker ls",   "doctor",         "version"}) {
+  for (const std::string command : {"admin",
+                                    "admin project",
+                                    "admin project ls",
+                                    "admin project show",
+                                    "admin project update",
+                                    "admin drain",
+                                    "admin undrain",
+                                    "backup",
+                                    "job pause",
+                                    "job resume",
+                                    "job retry",
+                                    "job update",
+                                    "",
+                                    "train",
+                                    "scene",
+                                    "scene create",
+                                    "scene check",
+                                    "scene ls",
+                                    "scene show",
+                                    "scene rm",
+                                    "job",
+                                    "job create",
+                                    "job ls",
+                                    "job show",
+                                    "job watch",
+                                    "job cancel",
+                                    "model",
+                                    "model ls",
+                                    "model show",
+                                    "model download",
+                                    "model rm",
+                                    "model promote",
+                                    "render",
+                                    "worker",
+                                    "worker ls",
+                                    "doctor",
+                                    "version"}) {
     SCOPED_TRACE(command);
     std::vector<std::string> args;
     std::istringstream words(command);

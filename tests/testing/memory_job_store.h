@@ -33,6 +33,8 @@ class MemoryJobStore final : public JobStore {
     for (const auto& [key, scene] : scenes_) stored.scenes.push_back(scene);
     for (const auto& [key, model] : models_) stored.models.push_back(model);
     for (const auto& [key, request] : requests_) stored.requests.push_back(request);
+    for (const auto& [name, project] : projects_) stored.projects.push_back(project);
+    stored.drained_workers.assign(drained_workers_.begin(), drained_workers_.end());
     return stored;
   }
 
@@ -81,6 +83,19 @@ class MemoryJobStore final : public JobStore {
         return item.second.create_time < *write.forget_requests_before;
       });
     }
+    for (const auto& [project, before] : write.forget_requests_of) {
+      std::erase_if(requests_, [&, &project = project, before = before](const auto& item) {
+        return item.first.first == project && item.second.create_time < before;
+      });
+    }
+    for (const ProjectRecord& project : write.projects) projects_[project.project] = project;
+    for (const auto& [worker, drained] : write.drained_workers) {
+      if (drained) {
+        drained_workers_.insert(worker);
+      } else {
+        drained_workers_.erase(worker);
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -104,6 +119,8 @@ class MemoryJobStore final : public JobStore {
   std::map<ResourceKey, SceneRecord> scenes_ ABSL_GUARDED_BY(mu_);
   std::map<ResourceKey, ModelRecord> models_ ABSL_GUARDED_BY(mu_);
   std::map<std::pair<std::string, std::string>, RequestRecord> requests_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, ProjectRecord> projects_ ABSL_GUARDED_BY(mu_);
+  std::set<std::string> drained_workers_ ABSL_GUARDED_BY(mu_);
 };
 
 // Has every blob except those that a test lists as missing.

@@ -24,8 +24,10 @@
 #include "server/access/worker_keys.h"
 #include "server/metrics/server_metrics.h"
 #include "server/queue/job_queue.h"
+#include "server/queue/job_upkeep.h"
 #include "server/queue/lease_table.h"
 #include "server/queue/model_catalog.h"
+#include "server/queue/queue_admin.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
@@ -88,6 +90,8 @@ class RpcTestServer {
     leases = std::make_unique<LeaseTable>(state_.get(), workers.get());
     scenes_ = std::make_unique<SceneCatalog>(state_.get());
     models_ = std::make_unique<ModelCatalog>(state_.get());
+    admin = std::make_unique<QueueAdmin>(state_.get(), workers.get());
+    upkeep = std::make_unique<JobUpkeep>(state_.get(), workers.get());
     const StoredAccess stored = *access_store_.Load();
     tokens = std::make_unique<TokenRegistry>(&access_store_, stored.tokens, &clock, &random);
     tokens->AddFixed(kToken, {"worker.token", {{Role::kWorker}}});
@@ -100,10 +104,21 @@ class RpcTestServer {
     rpc_options.times = times_;
     rpc_options.credentials = credentials_;
     if (over_socket_) rpc_options.listen = "127.0.0.1:0";
-    rpc = *RpcServer::Start(
-        rpc_options, {&clock, &random, queue.get(), leases.get(), scenes_.get(), models_.get(),
-                      workers.get(), blobs.get(), metrics.get(), access_.get(), tokens.get(),
-                      worker_keys.get(), blob_owners.get()});
+    rpc = *RpcServer::Start(rpc_options, {&clock,
+                                          &random,
+                                          queue.get(),
+                                          leases.get(),
+                                          scenes_.get(),
+                                          models_.get(),
+                                          workers.get(),
+                                          blobs.get(),
+                                          metrics.get(),
+                                          access_.get(),
+                                          tokens.get(),
+                                          worker_keys.get(),
+                                          blob_owners.get(),
+                                          {},
+                                          admin.get()});
     const std::string address = "127.0.0.1:" + std::to_string(rpc->port());
     channel = over_socket_ ? TokenChannel(address, kAdminToken)
                            : rpc->InProcessChannel(TokenInterceptors(kAdminToken));
@@ -123,6 +138,8 @@ class RpcTestServer {
     worker_keys.reset();
     access_.reset();
     tokens.reset();
+    upkeep.reset();
+    admin.reset();
     workers.reset();
     models_.reset();
     scenes_.reset();
@@ -192,6 +209,7 @@ class RpcTestServer {
   // The periodic work.
   void Tick() {
     leases->ExpireLeases();
+    upkeep->Tick();
     rpc->Tick();
   }
 
@@ -203,6 +221,8 @@ class RpcTestServer {
   std::unique_ptr<JobQueue> queue;
   std::unique_ptr<LeaseTable> leases;
   std::unique_ptr<WorkerTable> workers;
+  std::unique_ptr<QueueAdmin> admin;
+  std::unique_ptr<JobUpkeep> upkeep;
   std::unique_ptr<RpcServer> rpc;
   std::unique_ptr<TokenRegistry> tokens;
   std::unique_ptr<WorkerKeys> worker_keys;

@@ -233,6 +233,41 @@ TEST_F(SqliteStoreTest, EventsAndRequestsAreTrimmedAndForgotten) {
   EXPECT_EQ(stored->requests[0].kind, RequestRecord::Kind::kScene);
 }
 
+// A file of version 2, before there were settings of projects.
+TEST_F(SqliteStoreTest, OlderFileIsMigratedWithItsJobs) {
+  {
+    auto store = Open();
+    QueueHarness harness(store.get());
+    harness.AddScene();
+    ASSERT_THAT(harness.queue->Create(harness.Spec("old")), IsOk());
+  }
+  Sql("nerfd.db", "DROP TABLE projects; DROP TABLE drained_workers; PRAGMA user_version = 2");
+  auto store = Open();
+  QueueHarness harness(store.get());
+  EXPECT_EQ(harness.StateOf("old"), JobState::kQueued);
+  StoreWrite write;
+  write.projects.push_back({.project = "lab", .quota = {.max_renders = 4}});
+  write.drained_workers.emplace_back("w-1", true);
+  EXPECT_THAT(store->Commit(write), IsOk());
+  const StoredState stored = *store->Load();
+  EXPECT_EQ(stored.projects, write.projects);
+  EXPECT_EQ(stored.drained_workers, (std::vector<std::string>{"w-1"}));
+}
+
+TEST_F(SqliteStoreTest, DeadlinesAndAgesSurviveAReload) {
+  auto store = Open();
+  Job job = NewJob("one", 1);
+  job.start_by = absl::FromUnixSeconds(1'800'000'000);
+  job.end_age = absl::FromUnixSeconds(1'700'000'000);
+  StoreWrite write;
+  write.jobs.push_back({job, std::nullopt});
+  ASSERT_THAT(store->Commit(write), IsOk());
+  const Job loaded = store->Load()->jobs.at(0);
+  EXPECT_EQ(loaded.start_by, job.start_by);
+  EXPECT_EQ(loaded.end_by, absl::InfiniteFuture());
+  EXPECT_EQ(loaded.end_age, job.end_age);
+}
+
 // An older copy of the file, put back without the rest of its folder.
 TEST_F(SqliteStoreTest, MissingCommitsAreDataLossUntilTheyAreAccepted) {
   const auto insert = [&](SqliteStore& store, const std::string& id, uint64_t sequence) {

@@ -1,0 +1,226 @@
+#include "server/queue/job_upkeep.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "common/logging.h"
+#include "server/queue/gang_policy.h"
+#include "server/queue/grant_policy.h"
+#include "server/queue/job_kind.h"
+#include "server/queue/quota.h"
+#include "server/queue/stop_cause.h"
+
+namespace nerf {
+namespace {
+
+constexpr absl::Duration kRetry = absl::Seconds(1);
+constexpr absl::Duration kMeterInterval = absl::Minutes(1);  // a crash forgets up to this much
+constexpr size_t kMaxDueDeadlines = 1000;                    // examined per call
+constexpr absl::Duration kPreemptionMemory = absl::Hours(1);
+
+const WorkerRecord* FindWorker(std::span<const WorkerRecord> workers, std::string_view id) {
+  const auto found = std::find_if(workers.begin(), workers.end(), [&](const WorkerRecord& worker) {
+    return worker.description.id == id;
+  });
+  return found == workers.end() ? nullptr : &*found;
+}
+
+bool CanTake(const WorkerRecord& worker, const Job& job) {
+  return worker.connected && OffersCapability(worker.description.Capabilities(), CapabilityOf(job));
+}
+
+// A training job whose one worker trains it and was not asked to stop.
+bool IsStoppable(const Job& job) {
+  return job.kind == JobKind::kTraining && job.stop == StopCause::kNone &&
+         (job.state == JobState::kRunning || job.state == JobState::kPreparing);
+}
+
+}  // namespace
+
+JobUpkeep::JobUpkeep(QueueState* state, WorkerTable* workers)
+    : state_(*state),
+      workers_(*workers),
+      metered_at_(state->clock.Now()),
+      meters_stored_at_(metered_at_) {}
+
+void JobUpkeep::Tick() {
+  const std::vector<WorkerRecord> workers = workers_.List();
+  QueueLock lock(state_);
+  EnforceDeadlines();
+  Meter();
+  StopHeldJobs();
+  Preempt(workers);
+}
+
+void JobUpkeep::EnforceDeadlines() {
+  const SteadyTime now = state_.clock.Now();
+  auto& deadlines = state_.job_deadlines;
+  for (size_t n = 0; n < kMaxDueDeadlines && !deadlines.empty(); ++n) {
+    if (deadlines.begin()->first > now) return;
+    const ResourceKey key = deadlines.begin()->second;
+    deadlines.erase(deadlines.begin());
+    const auto found = state_.jobs.find(key);
+    if (found == state_.jobs.end() || IsFinal(found->second.job.state)) continue;
+    const std::optional<SteadyTime> again = state_.IsClaimed({ClaimKey::Kind::kJob, key})
+                                                ? std::optional(now + kRetry)
+                                                : EnforceDeadlinesOf(found->second);
+    if (again.has_value()) deadlines.emplace(*again, key);
+  }
+}
+
+std::optional<SteadyTime> JobUpkeep::EnforceDeadlinesOf(JobEntry& entry) {
+  const SteadyTime now = state_.clock.Now();
+  const Job& job = entry.job;
+  const auto is_past = [&](const JobEntry::Deadline& deadline) {
+    return deadline.wall != absl::InfiniteFuture() && deadline.steady <= now;
+  };
+  const bool waits = job.state == JobState::kQueued || job.state == JobState::kPaused;
+  JobChange change(entry, state_.clock.WallNow());
+  if (is_past(entry.end_by)) {
+    // Whoever cancels or pauses is served first. A paused job is then looked at again.
+    if (job.state == JobState::kCancelling) return std::nullopt;
+    if (job.state == JobState::kPausing) return now + kRetry;
+    if (!waits && job.stop != StopCause::kDeadline) {
+      state_.RequestStop(entry, StopCause::kDeadline);
+      return now + state_.options.lease_ttl;
+    }
+    if (FailAtEndDeadline(change).ok()) FailLater(entry, std::move(change));
+    return std::nullopt;
+  }
+  if (!is_past(entry.start_by) || job.attempt > 0 || !waits) return std::nullopt;
+  if (FailAtStartDeadline(change).ok()) FailLater(entry, std::move(change));
+  return std::nullopt;
+}
+
+void JobUpkeep::FailLater(JobEntry& entry, JobChange change) {
+  const bool was_held = HoldsLease(entry.job.state);
+  state_.ApplyLater(
+      entry, std::move(change),
+      [&state = state_, &entry, was_held, key = entry.job.key](const absl::Status& status) {
+        state.mu.AssertHeld();
+        if (!status.ok()) {
+          state.job_deadlines.emplace(state.clock.Now() + kRetry, key);
+        } else if (was_held) {
+          state.observer.OnAttemptEnded(entry.job, "failed");
+        }
+      });
+}
+
+void JobUpkeep::Meter() {
+  constexpr absl::Duration kMostBetweenTicks = absl::Seconds(5);  // a longer gap was a stall
+  const SteadyTime now = state_.clock.Now();
+  const double seconds = absl::ToDoubleSeconds(std::min(now - metered_at_, kMostBetweenTicks));
+  metered_at_ = now;
+  const int64_t today = DayOf(state_.clock.WallNow());
+  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+    ProjectRecord& record = state_.projects[lease.job.project];
+    record.project = lease.job.project;
+    if (record.day != today) record.device_seconds = 0;
+    record.day = today;
+    record.device_seconds += seconds;
+    changed_meters_.insert(lease.job.project);
+  }
+  if (now - meters_stored_at_ < kMeterInterval) return;
+  meters_stored_at_ = now;
+  StoreMeters();
+}
+
+void JobUpkeep::StoreMeters() {
+  StoreWrite write;
+  for (const std::string& project : changed_meters_) {
+    // What is being changed would be overwritten. The next round stores it.
+    if (state_.IsClaimed({ClaimKey::Kind::kProject, {project, ""}})) continue;
+    write.projects.push_back(state_.projects.at(project));
+  }
+  changed_meters_.clear();
+  if (write.projects.empty()) return;
+  state_.Submit(std::move(write), [](const absl::Status&) {});
+}
+
+void JobUpkeep::StopHeldJobs() {
+  for (const auto& [lease, deadline] : state_.lease_deadlines) {
+    JobEntry& entry = state_.jobs.at(lease.job);
+    if (!IsStoppable(entry.job)) continue;
+    const auto& members = entry.job.lease.members;
+    const bool drained =
+        std::any_of(members.begin(), members.end(), [this](const std::string& worker) {
+          state_.mu.AssertHeld();
+          return state_.drained_workers.contains(worker);
+        });
+    if (drained) {
+      state_.RequestStop(entry, StopCause::kDrained);
+    } else if (DayIsUsed(state_, lease.job.project)) {
+      state_.RequestStop(entry, StopCause::kQuota);
+    }
+  }
+}
+
+JobEntry* JobUpkeep::FirstWaiting(const std::string& project) {
+  const SteadyTime now = state_.clock.Now();
+  for (const auto& [rank, capability] : state_.queues.at(project)) {
+    const ResourceKey& key = state_.job_order.at(rank.create_sequence);
+    JobEntry& entry = state_.jobs.at(key);
+    if (entry.job.kind != JobKind::kTraining || now < entry.aside_until) continue;
+    // Nobody is preempted for a job that wants several workers at the same time.
+    if (WantsGang(entry.job) || state_.IsClaimed({ClaimKey::Kind::kJob, key})) return nullptr;
+    return &entry;
+  }
+  return nullptr;
+}
+
+JobEntry* JobUpkeep::Victim(const JobEntry& waiting, std::span<const WorkerRecord> workers) {
+  const std::string& project = waiting.job.key.project;
+  const SteadyTime now = state_.clock.Now();
+  JobEntry* victim = nullptr;
+  for (auto it = state_.lease_deadlines.lower_bound({{project, ""}, 0});
+       it != state_.lease_deadlines.end() && it->first.job.project == project; ++it) {
+    JobEntry& entry = state_.jobs.at(it->first.job);
+    const Job& job = entry.job;
+    // One preemption of a project at a time.
+    if (job.stop == StopCause::kPreempted) return nullptr;
+    if (!IsStoppable(job) || job.priority >= waiting.job.priority) continue;
+    if (job.lease.members.size() != 1) continue;
+    const WorkerRecord* const worker = FindWorker(workers, job.lease.holder());
+    if (worker == nullptr || worker->state != WorkerState::kBusy) continue;
+    if (!CanTake(*worker, waiting.job)) continue;
+    std::erase_if(entry.preempted_at,
+                  [&](SteadyTime time) { return now - time >= kPreemptionMemory; });
+    if (entry.preempted_at.size() >= kMaxPreemptionsPerHour) continue;
+    const auto rank = [](const Job& of) { return std::pair(-of.priority, of.create_sequence); };
+    if (victim == nullptr || rank(job) > rank(victim->job)) victim = &entry;
+  }
+  return victim;
+}
+
+void JobUpkeep::Preempt(std::span<const WorkerRecord> workers) {
+  const SteadyTime now = state_.clock.Now();
+  for (const auto& [project, queue] : state_.queues) {
+    JobEntry* const waiting = FirstWaiting(project);
+    if (waiting == nullptr || now - waiting->queued_at < kPreemptAfter) continue;
+    if (DayIsUsed(state_, project)) continue;
+    const auto is_free = [&](const WorkerRecord& worker) {
+      return worker.state == WorkerState::kIdle && CanTake(worker, waiting->job);
+    };
+    const bool may_start = WhyNoMoreLeases(state_, project).empty();
+    if (may_start && std::any_of(workers.begin(), workers.end(), is_free)) continue;
+    const bool has_worker = std::any_of(
+        state_.reserved_workers.begin(), state_.reserved_workers.end(), [&](const auto& reserved) {
+          return reserved.second.job == waiting->job.key && now < reserved.second.until;
+        });
+    if (has_worker) continue;
+    JobEntry* const victim = Victim(*waiting, workers);
+    if (victim == nullptr) continue;
+    state_.RequestStop(*victim, StopCause::kPreempted);
+    victim->preempted_for = waiting->job.key;
+    victim->preempted_at.push_back(now);
+    LogInfo("job preempted", {{"project", project},
+                              {"job", victim->job.key.id},
+                              {"priority", victim->job.priority},
+                              {"for", waiting->job.key.id},
+                              {"its_priority", waiting->job.priority}});
+  }
+}
+
+}  // namespace nerf

@@ -1,0 +1,108 @@
+#include "server/queue/quota.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/access_reason.h"
+#include "common/error_reason.h"
+#include "common/status_macros.h"
+
+namespace nerf {
+namespace {
+
+const ProjectQuota& QuotaOf(const QueueState& state, const std::string& project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
+  static const ProjectQuota kUnlimited;
+  const auto found = state.projects.find(project);
+  return found == state.projects.end() ? kUnlimited : found->second.quota;
+}
+
+size_t QueuedJobsOf(const QueueState& state, const std::string& project)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mu) {
+  const auto queued = state.job_counts.find({project, JobState::kQueued});
+  size_t n = queued == state.job_counts.end() ? 0 : queued->second;
+  for (const auto& [key, job] : state.jobs_in_creation) n += key.project == project ? 1 : 0;
+  return n;
+}
+
+}  // namespace
+
+absl::Status QuotaExceeded(std::string_view project, std::string_view limit, double max,
+                           std::string_view what) {
+  return WithReason(absl::ResourceExhaustedError(
+                        fmt::format("project {} may have {} {} ({})", project, max, what, limit)),
+                    reason::kQuotaExceeded,
+                    {{"project", std::string(project)},
+                     {"limit", std::string(limit)},
+                     {"max", fmt::format("{}", max)}});
+}
+
+absl::Status CheckNewJob(const QueueState& state, const std::string& project) {
+  const uint64_t max = QuotaOf(state, project).max_queued_jobs;
+  if (max > 0 && QueuedJobsOf(state, project) >= max) {
+    return QuotaExceeded(project, "max_queued_jobs", static_cast<double>(max), "queued jobs");
+  }
+  return CheckStoredBytes(state, project, 0);
+}
+
+absl::Status CheckStoredBytes(const QueueState& state, const std::string& project, uint64_t more) {
+  const uint64_t max = QuotaOf(state, project).max_stored_bytes;
+  if (max == 0) return absl::OkStatus();
+  const uint64_t stored = StoredBytesOf(state, project);
+  if (stored < max && more <= max - stored) return absl::OkStatus();
+  return QuotaExceeded(project, "max_stored_bytes", static_cast<double>(max),
+                       fmt::format("stored bytes and has {}", stored));
+}
+
+size_t LeasesOf(const QueueState& state, const std::string& project) {
+  size_t n = 0;
+  for (auto it = state.lease_deadlines.lower_bound({{project, ""}, 0});
+       it != state.lease_deadlines.end() && it->first.job.project == project; ++it) {
+    // A training by several workers is one job.
+    n += it->first.part == 0 || state.jobs.at(it->first.job).job.kind == JobKind::kRender ? 1 : 0;
+  }
+  const auto granted = state.grants_in_progress.find(project);
+  return n + (granted == state.grants_in_progress.end() ? 0 : granted->second);
+}
+
+std::string WhyNoMoreLeases(const QueueState& state, const std::string& project) {
+  const uint64_t max = QuotaOf(state, project).max_running_jobs;
+  if (max > 0 && LeasesOf(state, project) >= max) {
+    return fmt::format("project {} has {} jobs at work, as many as it may", project, max);
+  }
+  if (DayIsUsed(state, project)) {
+    return fmt::format("project {} has used the {} s of its workers' time of the day", project,
+                       QuotaOf(state, project).max_device_seconds_per_day);
+  }
+  return {};
+}
+
+bool DayIsUsed(const QueueState& state, const std::string& project) {
+  const auto found = state.projects.find(project);
+  if (found == state.projects.end()) return false;
+  const ProjectRecord& record = found->second;
+  const double max = record.quota.max_device_seconds_per_day;
+  return max > 0 && record.day == DayOf(state.clock.WallNow()) && record.device_seconds >= max;
+}
+
+uint64_t StoredBytesOf(const QueueState& state, const std::string& project) {
+  const auto found = state.stored_bytes.find(project);
+  if (found == state.stored_bytes.end()) return 0;
+  return found->second.named + found->second.uploaded;
+}
+
+int64_t DayOf(absl::Time time) { return absl::ToInt64Hours(time - absl::UnixEpoch()) / 24; }
+
+GrantInProgress::GrantInProgress(QueueState& state, std::string project)
+    : state_(state), project_(std::move(project)) {
+  ++state_.grants_in_progress[project_];
+}
+
+GrantInProgress::~GrantInProgress() {
+  state_.mu.AssertHeld();
+  const auto found = state_.grants_in_progress.find(project_);
+  if (--found->second == 0) state_.grants_in_progress.erase(found);
+}
+
+}  // namespace nerf

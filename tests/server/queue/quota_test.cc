@@ -1,0 +1,138 @@
+// Quotas of projects, on a queue without a network or a disk.
+#include "server/queue/quota.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/access_reason.h"
+#include "common/error_reason.h"
+#include "server/queue/job_upkeep.h"
+#include "server/queue/queue_admin.h"
+#include "tests/testing/queue_harness.h"
+
+namespace nerf {
+namespace {
+
+using absl::StatusCode;
+
+class QuotaTest : public testing::Test {
+ protected:
+  QuotaTest() { harness_.AddScene(); }
+
+  void SetQuota(const ProjectQuota& quota) {
+    EXPECT_THAT(admin_.UpdateProject("default", [&](ProjectRecord& r) { r.quota = quota; }),
+                IsOk());
+  }
+  static std::string Metadata(const absl::Status& status, const std::string& key) {
+    const auto reason = GetReason(status);
+    return reason.has_value() && reason->metadata.contains(key) ? reason->metadata.at(key) : "";
+  }
+
+  QueueHarness harness_;
+  WorkerTable workers_{&harness_.clock, harness_.options.lease_ttl};
+  QueueAdmin admin_{harness_.state.get(), &workers_};
+  JobUpkeep upkeep_{harness_.state.get(), &workers_};
+};
+
+TEST_F(QuotaTest, QueuedJobsAreRefusedAboveTheLimitWithProjectAndLimit) {
+  SetQuota({.max_queued_jobs = 2});
+  EXPECT_THAT(harness_.queue->Create(harness_.Spec("one")), IsOk());
+  EXPECT_THAT(harness_.queue->Create(harness_.Spec("two")), IsOk());
+  const absl::Status refused = harness_.queue->Create(harness_.Spec("three")).status();
+  EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_EQ(Metadata(refused, "project"), "default");
+  EXPECT_EQ(Metadata(refused, "limit"), "max_queued_jobs");
+  EXPECT_EQ(Metadata(refused, "max"), "2");
+  harness_.Grant();
+  EXPECT_THAT(harness_.queue->Create(harness_.Spec("three")), IsOk());
+}
+
+TEST_F(QuotaTest, JobsAboveTheRunningLimitWaitInTheQueue) {
+  SetQuota({.max_running_jobs = 1});
+  const LeaseRef first = harness_.Running("one");
+  EXPECT_THAT(harness_.queue->Create(harness_.Spec("two")), IsOk());
+  EXPECT_FALSE((*harness_.leases->Acquire({"worker-b", {}})).has_value());
+  EXPECT_THAT(harness_.queue->WaitsForQuota(harness_.Get("two")),
+              testing::HasSubstr("as many as it may"));
+  EXPECT_THAT(harness_.leases->Release(first), IsOk());
+  EXPECT_TRUE((*harness_.leases->Acquire({"worker-b", {}})).has_value());
+}
+
+TEST_F(QuotaTest, StoredBytesRefuseUploadsScenesAndJobs) {
+  SetQuota({.max_stored_bytes = 10});  // the scene has 7
+  admin_.CountStoredBytes();
+  EXPECT_EQ(admin_.GetProject("default").usage.stored_bytes, 7U);
+  EXPECT_THAT(admin_.CheckUpload("default", 3), IsOk());
+  EXPECT_THAT(admin_.CheckUpload("default", 4),
+              FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_THAT(admin_.CheckUpload("other", 4), IsOk());
+  admin_.NoteUpload("default", QueueHarness::Blob("abc"));
+  admin_.NoteUpload("default", QueueHarness::Blob("abc"));
+  EXPECT_EQ(admin_.GetProject("default").usage.stored_bytes, 10U);
+  EXPECT_THAT(harness_.queue->Create(harness_.Spec("one")),
+              FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  SceneSpec scene;
+  scene.project = "default";
+  scene.files = {{"transforms.json", QueueHarness::Blob("abc")}};
+  EXPECT_THAT(harness_.scenes->Create(scene),
+              FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+}
+
+TEST_F(QuotaTest, UploadIsCountedOnceWhenASceneNamesIt) {
+  SetQuota({.max_stored_bytes = 100});
+  admin_.NoteUpload("default", QueueHarness::Blob("json"));  // of the scene
+  admin_.NoteUpload("default", QueueHarness::Blob("unused"));
+  admin_.CountStoredBytes();
+  EXPECT_EQ(admin_.GetProject("default").usage.stored_bytes, 7U + 6U);
+  harness_.clock.Advance(absl::Hours(25));  // collected by then
+  admin_.CountStoredBytes();
+  EXPECT_EQ(admin_.GetProject("default").usage.stored_bytes, 7U);
+}
+
+TEST_F(QuotaTest, UsedDayStopsJobsAndEndsAtMidnight) {
+  SetQuota({.max_device_seconds_per_day = 60});
+  const LeaseRef lease = harness_.Running("one");
+  for (int i = 0; i < 61; ++i) {
+    harness_.clock.Advance(absl::Seconds(1));
+    EXPECT_THAT(harness_.leases->Renew(lease, WorkPhase::kRunning), IsOk());
+    upkeep_.Tick();
+  }
+  EXPECT_EQ(*harness_.leases->Renew(lease, WorkPhase::kRunning), LeaseOrder::kCheckpointAndStop);
+  EXPECT_THAT(harness_.leases->Release(lease), IsOk());
+  EXPECT_EQ(harness_.Get("one").queue_reason, QueueReason::kQuota);
+  EXPECT_FALSE((*harness_.leases->Acquire({"worker-b", {}})).has_value());
+  EXPECT_NEAR(admin_.GetProject("default").usage.device_seconds, 61, 1);
+  harness_.clock.Advance(absl::Hours(24));
+  EXPECT_TRUE((*harness_.leases->Acquire({"worker-b", {}})).has_value());
+}
+
+TEST_F(QuotaTest, RendersInProgressAreLimitedPerProject) {
+  SetQuota({.max_renders = 1});
+  auto ticket = admin_.BeginRender("default");
+  ASSERT_THAT(ticket, IsOk());
+  EXPECT_THAT(admin_.BeginRender("default"),
+              FailsWith(StatusCode::kResourceExhausted, reason::kQuotaExceeded));
+  EXPECT_THAT(admin_.BeginRender("other"), IsOk());
+  ticket->reset();
+  EXPECT_THAT(admin_.BeginRender("default"), IsOk());
+}
+
+TEST_F(QuotaTest, SettingsAndMetersSurviveARestart) {
+  SetQuota({.max_running_jobs = 3});
+  const LeaseRef lease = harness_.Running("one");
+  for (int i = 0; i < 60; ++i) {
+    harness_.clock.Advance(absl::Seconds(1));
+    EXPECT_THAT(harness_.leases->Renew(lease, WorkPhase::kRunning), IsOk());
+    upkeep_.Tick();
+  }
+  harness_.Restart();
+  QueueAdmin after(harness_.state.get(), &workers_);
+  const ProjectView view = after.GetProject("default");
+  EXPECT_EQ(view.record.quota.max_running_jobs, 3U);
+  EXPECT_NEAR(view.usage.device_seconds, 60, 1);
+}
+
+}  // namespace
+}  // namespace nerf
