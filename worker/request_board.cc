@@ -92,13 +92,30 @@ bool RequestBoard::InEngine() const {
 v1::WorkerReply RequestBoard::TakeReply() {
   v1::WorkerReply reply = std::move(replies_.front());
   replies_.pop_front();
+  reply_bytes_ -= reply.chunk().size();
+  AssembleWaiting();
   return reply;
+}
+
+bool RequestBoard::IsFull() const {
+  return requests_.size() + cancelled_.size() >= options_.max_requests ||
+         n_tasks_ >= options_.max_tasks;
+}
+
+void RequestBoard::Run(TaskRunner::Action work, TaskRunner::Action done) {
+  ++n_tasks_;
+  context_.tasks.Run(Lane::kRequest, std::move(work), [self = self_, done = std::move(done)] {
+    if (*self != nullptr) --(*self)->n_tasks_;
+    done();
+  });
 }
 
 void RequestBoard::Handle(const v1::ServerRequest& request) {
   if (request.action_case() == v1::ServerRequest::kCancel) {
     std::erase_if(replies_, [&](const v1::WorkerReply& reply) {
-      return reply.request_id() == request.request_id();
+      if (reply.request_id() != request.request_id()) return false;
+      reply_bytes_ -= reply.chunk().size();
+      return true;
     });
     for (auto it = requests_.begin(); it != requests_.end(); ++it) {
       if (it->second.request.request_id() != request.request_id()) continue;
@@ -107,16 +124,16 @@ void RequestBoard::Handle(const v1::ServerRequest& request) {
     }
     return;
   }
+  if (IsFull()) {
+    AddError(request.request_id(),
+             WithReason(absl::ResourceExhaustedError("the worker has too many requests"),
+                        reason::kQueueFull));
+    return;
+  }
   const std::string id = fmt::format("r{}", ++serial_);
   Request& added = requests_[id];
   added.request = request;
   added.folder = FolderOf(id);
-  if (requests_.size() > options_.max_requests) {
-    ReplyError(requests_.find(id),
-               WithReason(absl::ResourceExhaustedError("the worker has too many requests"),
-                          reason::kQueueFull));
-    return;
-  }
   switch (request.action_case()) {
     case v1::ServerRequest::kRender:
       FetchModel(id, added);
@@ -141,8 +158,7 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
   auto fetched = std::make_shared<Fetched>();
   // The engine caches models by path, so it gets the path in the blob cache, which stays the same.
   if (task.has_file()) request.pinned = task.file().sha256();
-  context_.tasks.Run(
-      Lane::kRequest,
+  Run(
       [fetched, task, folder = request.folder, &cache = context_.cache,
        stop = request.stop.get_token()] {
         const auto fetch = [&]() -> absl::Status {
@@ -165,8 +181,7 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
 
 void RequestBoard::FetchScene(const std::string& id, Request& request, const SceneManifest& files) {
   auto result = std::make_shared<CallResult>();
-  context_.tasks.Run(
-      Lane::kRequest,
+  Run(
       [result, files, folder = request.folder, &cache = context_.cache,
        stop = request.stop.get_token()] {
         *result = ToCallResult(LayOutScene(files, folder + "/scene", cache, stop));
@@ -276,29 +291,44 @@ void RequestBoard::OnRendered(const protocol::Rendered& rendered) {
 
 void RequestBoard::Assemble(const std::string& id,
                             std::function<absl::StatusOr<std::string>()> assemble) {
-  requests_.at(id).stage = Stage::kReading;
-  struct Read {
-    CallResult result;
-    std::string reply;
-  };
-  auto read = std::make_shared<Read>();
-  context_.tasks.Run(
-      Lane::kRequest,
-      [read, assemble = std::move(assemble)] {
-        auto reply = assemble();
-        read->result = ToCallResult(reply.status());
-        if (reply.ok()) read->reply = *std::move(reply);
-      },
-      [self = self_, id, read] {
-        if (*self == nullptr) return;
-        const auto found = (*self)->requests_.find(id);
-        if (found == (*self)->requests_.end()) return;
-        if (read->result.ok()) {
-          (*self)->Reply(found, read->reply);
-        } else {
-          (*self)->ReplyError(found, ToStatus(read->result));
-        }
-      });
+  Request& request = requests_.at(id);
+  request.stage = Stage::kReading;
+  request.assemble = std::move(assemble);
+  to_assemble_.push_back(id);
+  AssembleWaiting();
+}
+
+void RequestBoard::AssembleWaiting() {
+  while (!assembling_ && !to_assemble_.empty() && reply_bytes_ < options_.max_waiting_bytes) {
+    const std::string id = std::move(to_assemble_.front());
+    to_assemble_.pop_front();
+    const auto it = requests_.find(id);
+    if (it == requests_.end()) continue;
+    assembling_ = true;
+    struct Read {
+      CallResult result;
+      std::string reply;
+    };
+    auto read = std::make_shared<Read>();
+    Run(
+        [read, assemble = std::move(it->second.assemble)] {
+          auto reply = assemble();
+          read->result = ToCallResult(reply.status());
+          if (reply.ok()) read->reply = *std::move(reply);
+        },
+        [self = self_, id, read] {
+          if (*self == nullptr) return;
+          (*self)->assembling_ = false;
+          if (const auto found = (*self)->requests_.find(id); found != (*self)->requests_.end()) {
+            if (read->result.ok()) {
+              (*self)->Reply(found, read->reply);
+            } else {
+              (*self)->ReplyError(found, ToStatus(read->result));
+            }
+          }
+          (*self)->AssembleWaiting();
+        });
+  }
 }
 
 void RequestBoard::OnChecked(const protocol::Checked& checked) {
@@ -333,16 +363,21 @@ void RequestBoard::Reply(Requests::iterator it, const std::string& bytes) {
     reply.set_chunk(bytes.substr(begin, options_.chunk_bytes));
     begin += options_.chunk_bytes;
     reply.set_last(begin >= bytes.size());
+    reply_bytes_ += reply.chunk().size();
   } while (begin < bytes.size());
   Forget(it);
 }
 
 void RequestBoard::ReplyError(Requests::iterator it, const absl::Status& status) {
+  AddError(it->second.request.request_id(), status);
+  Forget(it);
+}
+
+void RequestBoard::AddError(const std::string& request_id, const absl::Status& status) {
   v1::WorkerReply& reply = replies_.emplace_back();
-  reply.set_request_id(it->second.request.request_id());
+  reply.set_request_id(request_id);
   reply.set_last(true);
   *reply.mutable_error() = ToRpcStatus(status);
-  Forget(it);
 }
 
 void RequestBoard::GiveUp(Requests::iterator it) {
@@ -370,8 +405,7 @@ void RequestBoard::LetGo(const std::string& id) {
 }
 
 void RequestBoard::RemoveFolder(const std::string& id) {
-  context_.tasks.Run(
-      Lane::kRequest,
+  Run(
       [folder = FolderOf(id)] {
         std::error_code ignored;
         fs::remove_all(folder, ignored);
@@ -385,6 +419,7 @@ std::string RequestBoard::FolderOf(const std::string& id) const {
 
 void RequestBoard::DropAll() {
   replies_.clear();
+  reply_bytes_ = 0;
   while (!requests_.empty()) GiveUp(requests_.begin());
 }
 

@@ -21,9 +21,12 @@
 namespace nerf {
 
 struct RequestBoardOptions {
-  std::string folder;     // for scenes and images of requests; exists
-  std::string worker_id;  // named in replies
-  size_t max_requests = 64;
+  std::string folder;        // for scenes and images of requests; exists
+  std::string worker_id;     // named in replies
+  size_t max_requests = 64;  // cancelled ones count until the engine has answered them
+  size_t max_tasks = 256;    // downloads, replies and folders to remove that wait
+  // A reply is read from the engine's files only while fewer bytes wait to be sent.
+  size_t max_waiting_bytes = size_t{32} << 20;
   size_t chunk_bytes = size_t{1} << 20;
   // Larger replies are refused; the server makes blobs of what does not fit a message.
   size_t max_reply_bytes = size_t{64} << 20;
@@ -60,6 +63,7 @@ class RequestBoard {
   bool HasReply() const { return !replies_.empty(); }
   v1::WorkerReply TakeReply();  // Requires: HasReply()
   bool empty() const { return requests_.empty() && replies_.empty(); }
+  size_t n_tasks() const { return n_tasks_; }
   // True while the engine has not answered a request. It also answers cancelled ones.
   bool InEngine() const;
 
@@ -72,6 +76,7 @@ class RequestBoard {
     std::string pinned;  // digest of the model
     std::string folder;
     std::stop_source stop;
+    std::function<absl::StatusOr<std::string>()> assemble;  // its reply; set in kReading
   };
   using Requests = std::map<std::string, Request>;  // by the engine's id
 
@@ -84,8 +89,14 @@ class RequestBoard {
   void OnDescribed(Requests::iterator it, const protocol::Checked& checked);
   // Makes the reply with `assemble` in the background: bytes or an error.
   void Assemble(const std::string& id, std::function<absl::StatusOr<std::string>()> assemble);
+  // Begins to make replies that wait for others to be sent.
+  void AssembleWaiting();
+  bool IsFull() const;
+  // Runs `work` in the background, then `done` unless this is destroyed by then.
+  void Run(TaskRunner::Action work, TaskRunner::Action done);
   void Reply(Requests::iterator it, const std::string& bytes);
   void ReplyError(Requests::iterator it, const absl::Status& status);
+  void AddError(const std::string& request_id, const absl::Status& status);
   // Drops the request; cancels it in the engine if it is there.
   void GiveUp(Requests::iterator it);
   void Forget(Requests::iterator it);
@@ -103,6 +114,10 @@ class RequestBoard {
   std::set<std::string>
       cancelled_;  // dropped requests that the engine has not answered, by its ids
   std::deque<v1::WorkerReply> replies_;
+  size_t reply_bytes_ = 0;               // of replies_
+  std::deque<std::string> to_assemble_;  // requests in kReading whose replies were not begun
+  bool assembling_ = false;
+  size_t n_tasks_ = 0;
 };
 
 }  // namespace nerf

@@ -1,6 +1,7 @@
 #include "server/rpc/byte_stream_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <optional>
 #include <string>
@@ -12,6 +13,8 @@
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/rpc/blob_resource.h"
+#include "server/rpc/lane_limit.h"
+#include "server/rpc/stall_guard.h"
 #include "server/rpc/unary_call.h"
 
 namespace nerf {
@@ -21,6 +24,9 @@ using google::bytestream::ReadRequest;
 using google::bytestream::ReadResponse;
 using google::bytestream::WriteRequest;
 using google::bytestream::WriteResponse;
+
+// Open uploads of clients, and downloads: each holds a message or a chunk in memory.
+constexpr int kMaxOpenCalls = 256;
 
 constexpr std::string_view kWriteMethod = "google.bytestream.ByteStream/Write";
 
@@ -34,8 +40,16 @@ bool IsWorker(const Principal& principal) {
 // next one, so no two threads run here at once.
 class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
  public:
-  ReadCall(const ServiceContext& services, const Principal& principal, const ReadRequest& request)
-      : services_(services), is_worker_(IsWorker(principal)), request_(request) {}
+  ReadCall(const ServiceContext& services, grpc::CallbackServerContext* context,
+           const Principal& principal, const ReadRequest& request, std::atomic<int>* n_open)
+      : services_(services),
+        is_worker_(IsWorker(principal)),
+        request_(request),
+        n_open_(*n_open),
+        guard_(&services.executor, context, services.times.stall_limit) {
+    ++n_open_;
+  }
+  ~ReadCall() override { --n_open_; }
 
   void Begin() {
     services_.executor.Post(Lane::kRead, [this] {
@@ -46,6 +60,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
   }
 
   void OnWriteDone(bool ok) override {
+    guard_.End();
     if (!ok) return Finish(grpc::Status(grpc::CANCELLED, "the client closed the download"));
     services_.metrics.BlobSent(response_.data().size());
     services_.executor.Post(Lane::kRead, [this] { SendNext(); });
@@ -80,6 +95,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
     offset_ += chunk->size();
     left_ -= chunk->size();
     response_.set_data(*std::move(chunk));
+    guard_.Begin();
     if (left_ == 0 || offset_ >= blob_.byte_size) {
       services_.metrics.BlobSent(response_.data().size());
       return StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
@@ -93,31 +109,45 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
   BlobRef blob_;
   uint64_t offset_ = 0, left_ = 0;
   ReadResponse response_;
+  std::atomic<int>& n_open_;
+  StallGuard guard_;
 };
 
 // Receives an upload in chunks with one read outstanding. Steps run as in ReadCall.
 class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
  public:
-  WriteCall(const ServiceContext& services, Principal principal, WriteResponse* response)
+  WriteCall(const ServiceContext& services, grpc::CallbackServerContext* context,
+            Principal principal, WriteResponse* response, std::atomic<int>* n_open)
       : services_(services),
         principal_(std::move(principal)),
         is_worker_(IsWorker(principal_)),
-        response_(*response) {}
+        response_(*response),
+        n_open_(*n_open),
+        guard_(&services.executor, context, services.times.stall_limit) {
+    ++n_open_;
+  }
+  ~WriteCall() override { --n_open_; }
 
-  void Begin() { StartRead(&request_); }
+  void Begin() { ReadNext(); }
 
   void OnReadDone(bool ok) override {
+    guard_.End();
     services_.executor.Post(Lane::kUpload, [this, ok] {
       if (!ok) return End();
       absl::StatusOr<bool> done = Take();
       if (!done.ok()) return Fail(done.status());
       if (*done) return Finish(grpc::Status::OK);
-      StartRead(&request_);
+      ReadNext();
     });
   }
   void OnDone() override { delete this; }
 
  private:
+  void ReadNext() {
+    guard_.Begin();
+    StartRead(&request_);
+  }
+
   // Handles one message. Returns true once the blob is stored.
   absl::StatusOr<bool> Take() {
     if (!name_.has_value()) {
@@ -139,7 +169,8 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     NERF_ASSIGN_OR_RETURN(
         const UploadStatus status,
         services_.blobs.Append(name_->upload_id, name_->blob,
-                               static_cast<uint64_t>(request_.write_offset()), request_.data()));
+                               static_cast<uint64_t>(request_.write_offset()), request_.data(),
+                               is_worker_ ? Uploader::kWorker : Uploader::kClient));
     services_.metrics.BlobReceived(request_.data().size());
     response_.set_committed_size(static_cast<int64_t>(status.committed_size));
     if (status.complete) {
@@ -209,7 +240,14 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
   WriteRequest request_;
   std::optional<UploadName> name_;
   std::string resource_name_;
+  std::atomic<int>& n_open_;
+  StallGuard guard_;
 };
+
+// Workers are never refused: what they trained would be lost.
+bool MayOpen(const Principal& principal, const std::atomic<int>& n_open) {
+  return IsWorker(principal) || n_open < kMaxOpenCalls;
+}
 
 // Calls that end with an error at once.
 class RefusedRead final : public grpc::ServerWriteReactor<ReadResponse> {
@@ -230,7 +268,8 @@ grpc::ServerWriteReactor<ReadResponse>* ByteStreamService::Read(
   const auto principal =
       services_.authorizer.Check("google.bytestream.ByteStream/Read", *context, *request);
   if (!principal.ok()) return new RefusedRead(principal.status());
-  auto* call = new ReadCall(services_, *principal, *request);
+  if (!MayOpen(*principal, n_reads_)) return new RefusedRead(TooManyCalls());
+  auto* call = new ReadCall(services_, context, *principal, *request, &n_reads_);
   call->Begin();
   return call;
 }
@@ -239,7 +278,8 @@ grpc::ServerReadReactor<WriteRequest>* ByteStreamService::Write(
     grpc::CallbackServerContext* context, WriteResponse* response) {
   absl::StatusOr<Principal> principal = services_.authorizer.Begin(kWriteMethod, *context);
   if (!principal.ok()) return new RefusedWrite(principal.status());
-  auto* call = new WriteCall(services_, *std::move(principal), response);
+  if (!MayOpen(*principal, n_writes_)) return new RefusedWrite(TooManyCalls());
+  auto* call = new WriteCall(services_, context, *std::move(principal), response, &n_writes_);
   call->Begin();
   return call;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "server/rpc/service_context.h"
 
@@ -22,6 +24,7 @@ class ByteStreamService final : public google::bytestream::ByteStream::CallbackS
 
  private:
   const ServiceContext& services_;
+  std::atomic<int> n_reads_{0}, n_writes_{0};  // open ones, of workers too
 };
 
 }  // namespace nerf

@@ -1,7 +1,5 @@
 #include "server/rpc/job_watch.h"
 
-#include <grpc/grpc.h>
-
 #include <optional>
 #include <utility>
 
@@ -13,9 +11,6 @@
 
 namespace nerf {
 namespace {
-
-constexpr char kStalled[] =
-    "the watch was read too slowly; resume it with the token of the last event";
 
 template <typename Watch>
 struct Traits;
@@ -43,6 +38,12 @@ struct Traits<RenderWatch> {
 };
 
 }  // namespace
+
+template <typename Watch>
+JobWatch<Watch>::JobWatch(const ServiceContext& services, grpc::CallbackServerContext* context)
+    : services_(services),
+      guard_(&services.executor, context, services.times.stall_limit,
+             [&services] { services.metrics.WatcherEvicted(); }) {}
 
 template <typename Watch>
 JobWatch<Watch>* JobWatch<Watch>::Begin(const ServiceContext& services,
@@ -90,7 +91,7 @@ template <typename Watch>
 void JobWatch<Watch>::ArmBookmark() {
   auto on_due = [weak = this->weak_from_this()] {
     const auto watch = weak.lock();
-    if (watch == nullptr || watch->EndIfStalled()) return;
+    if (watch == nullptr) return;
     const absl::Status allowed = watch->services_.authorizer.CheckAgain(watch->token_);
     if (!allowed.ok()) return watch->End(allowed);
     {
@@ -106,32 +107,6 @@ void JobWatch<Watch>::ArmBookmark() {
   MutexLock lock(mu_);
   timer_ = timer;
   if (ended_) services_.executor.Drop(timer);
-}
-
-template <typename Watch>
-bool JobWatch<Watch>::EndIfStalled() {
-  {
-    MutexLock lock(mu_);
-    if (ended_) return true;
-    const uint64_t outstanding = writing_ ? n_writes_ : 0;
-    const bool stalled = outstanding != 0 && outstanding == late_write_;
-    late_write_ = outstanding;
-    if (!stalled) return false;
-    ended_ = true;
-    end_status_ = absl::UnavailableError(kStalled);
-    evicting_ = true;
-  }
-  // A status would wait behind the message that is not taken, so the call is cancelled with it.
-  grpc_call_cancel_with_status(context_.c_call(), GRPC_STATUS_UNAVAILABLE, kStalled, nullptr);
-  services_.metrics.WatcherEvicted();
-  bool finish = false;
-  {
-    MutexLock lock(mu_);
-    evicting_ = false;
-    finish = !writing_;
-  }
-  if (finish) this->Finish(ToGrpcStatus(absl::UnavailableError(kStalled)));
-  return true;
 }
 
 template <typename Watch>
@@ -159,12 +134,12 @@ void JobWatch<Watch>::Pump() {
     }
     if (!finished) {
       writing_ = true;
-      ++n_writes_;
       sent_since_bookmark_ = true;
       bookmark_due_ = false;
     }
   }
   if (finished) return End(absl::OkStatus());
+  guard_.Begin();
   this->StartWrite(&response_);
 }
 
@@ -177,11 +152,11 @@ void JobWatch<Watch>::TellWait() {
 
 template <typename Watch>
 void JobWatch<Watch>::OnWriteDone(bool ok) {
+  guard_.End();
   std::optional<absl::Status> end;
   {
     MutexLock lock(mu_);
     writing_ = false;
-    if (evicting_) return;
     if (ended_) {
       end = end_status_;
     } else if (!ok) {

@@ -3,7 +3,6 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include "server/queue/watcher.h"
 #include "server/rpc/live_calls.h"
 #include "server/rpc/service_context.h"
+#include "server/rpc/stall_guard.h"
 
 namespace nerf {
 
@@ -44,22 +44,19 @@ class JobWatch final : public grpc::ServerWriteReactor<typename Watch::Response>
   void OnDone() override;
 
  private:
-  JobWatch(const ServiceContext& services, grpc::CallbackServerContext* context)
-      : services_(services), context_(*context) {}
+  JobWatch(const ServiceContext& services, grpc::CallbackServerContext* context);
   void Open(const typename Watch::Request& request);
   // Sends the next event unless a write is outstanding.
   void Pump();
   void ArmBookmark();
-  // Ends the watch with UNAVAILABLE if its reader has taken nothing since the last bookmark was
-  // due. It can resume with the last token that it reads. Returns whether it did.
-  bool EndIfStalled();
   // If the job is still queued: fills the response with the last sent job and its current wait.
   // Otherwise the event of its change follows.
   void TellWait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ServiceContext& services_;
-  grpc::CallbackServerContext& context_;  // valid until Finish is called
-  std::string token_;                     // of the caller; const after Begin
+  std::string token_;  // of the caller; const after Begin
+  // A watch that is not read ends. It can resume with the last token that its reader has.
+  StallGuard guard_;
   Mutex mu_;
   std::shared_ptr<JobWatch> self_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Watcher> watcher_ ABSL_GUARDED_BY(mu_);
@@ -67,11 +64,6 @@ class JobWatch final : public grpc::ServerWriteReactor<typename Watch::Response>
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status end_status_ ABSL_GUARDED_BY(mu_);
-  uint64_t n_writes_ ABSL_GUARDED_BY(mu_) = 0;
-  // The write that was outstanding when the last bookmark was due; 0 for none.
-  uint64_t late_write_ ABSL_GUARDED_BY(mu_) = 0;
-  // While it is true, OnWriteDone leaves Finish to EndIfStalled.
-  bool evicting_ ABSL_GUARDED_BY(mu_) = false;
   Executor::Timer timer_ ABSL_GUARDED_BY(mu_);  // of the next bookmark
   bool bookmark_due_ ABSL_GUARDED_BY(mu_) = false;
   bool sent_since_bookmark_ ABSL_GUARDED_BY(mu_) = false;

@@ -19,7 +19,7 @@ absl::Status FillRenderResponse(const BrokerReply& reply, bool in_blobs, BlobSto
   for (v1::RenderedImage& image : *response->mutable_images()) {
     image.clear_blob();  // only this server names blobs
     if (!in_blobs && n_bytes <= kMaxInlineImageBytes) continue;
-    NERF_ASSIGN_OR_RETURN(const BlobRef blob, blobs.Put(image.content()));
+    NERF_ASSIGN_OR_RETURN(const BlobRef blob, blobs.Put(image.content(), Uploader::kClient));
     *image.mutable_blob() = ToProto(blob);
     image.clear_content();
   }

@@ -32,6 +32,9 @@ struct ServiceTimes {
   absl::Duration bookmark_interval = absl::Seconds(10);
   // Limit of a render or check whose caller sets no deadline.
   absl::Duration request_timeout = absl::Minutes(10);
+  // Time in which the peer of a watch, an upload or a download has to take or send something; at
+  // most twice this passes.
+  absl::Duration stall_limit = absl::Seconds(15);
   // Limit of every render or check.
   absl::Duration max_request_timeout = absl::Hours(1);
 };

@@ -178,17 +178,22 @@ absl::Status BlobStore::CheckUpload(const std::string& upload_id, const BlobRef&
   return CheckBlob(blob);
 }
 
-absl::Status BlobStore::RequireSpace(uint64_t byte_size) const {
+absl::Status BlobStore::RequireSpace(uint64_t byte_size, Uploader uploader) const {
   struct statvfs disk;
   if (statvfs(root_.c_str(), &disk) != 0)
     return ErrnoToStatus(errno, "free space of the blob store");
   const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (free >= options_.min_free_bytes && free - options_.min_free_bytes >= byte_size) {
-    return absl::OkStatus();
+  uint64_t stays_free = options_.min_free_bytes;
+  if (uploader == Uploader::kClient) {
+    const double disk_bytes =
+        static_cast<double>(disk.f_blocks) * static_cast<double>(disk.f_frsize);
+    stays_free += std::min(options_.client_reserve_bytes,
+                           static_cast<uint64_t>(disk_bytes * options_.max_client_reserve_share));
   }
+  if (free >= stays_free && free - stays_free >= byte_size) return absl::OkStatus();
   return WithReason(absl::UnavailableError(fmt::format(
                         "{} more bytes do not fit on the disk: {} are free, {} stay free",
-                        byte_size, free, options_.min_free_bytes)),
+                        byte_size, free, stays_free)),
                     reason::kStoreReadOnly);
 }
 
@@ -252,7 +257,8 @@ absl::StatusOr<UploadStatus> BlobStore::GetUpload(const std::string& upload_id,
 }
 
 absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, const BlobRef& blob,
-                                               uint64_t offset, std::string_view chunk) {
+                                               uint64_t offset, std::string_view chunk,
+                                               Uploader uploader) {
   NERF_RETURN_IF_ERROR(CheckUpload(upload_id, blob));
   if (chunk.size() > options_.max_chunk_size) {
     return WithReason(
@@ -282,7 +288,7 @@ absl::StatusOr<UploadStatus> BlobStore::Append(const std::string& upload_id, con
   // Skip bytes that were received before.
   chunk.remove_prefix(std::min<uint64_t>(chunk.size(), upload->byte_size - offset));
   if (chunk.empty()) return UploadStatus{upload->byte_size, false};
-  NERF_RETURN_IF_ERROR(RequireSpace(blob.byte_size - upload->byte_size));
+  NERF_RETURN_IF_ERROR(RequireSpace(blob.byte_size - upload->byte_size, uploader));
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd.ok()) return ErrnoToStatus(errno, "open upload");
   absl::Status status = WriteFully(fd.get(), chunk, upload->byte_size, "upload");
@@ -366,11 +372,11 @@ absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content) {
+absl::StatusOr<BlobRef> BlobStore::Put(std::string_view content, Uploader uploader) {
   const BlobRef blob{Sha256Hex(content), content.size()};
   NERF_RETURN_IF_ERROR(CheckBlob(blob));
   if (Touch(blob)) return blob;
-  NERF_RETURN_IF_ERROR(RequireSpace(content.size()));
+  NERF_RETURN_IF_ERROR(RequireSpace(content.size(), uploader));
   SystemRandom random;
   const std::string path = UploadPath(NewUuid4(random), blob);
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));

@@ -22,10 +22,17 @@ namespace nerf {
 struct BlobStoreOptions {
   uint64_t max_blob_size = uint64_t{1} << 32;  // bytes
   uint64_t max_chunk_size = uint64_t{1} << 20;
-  uint64_t min_free_bytes = uint64_t{64} << 20;     // uploads are refused below this
+  uint64_t min_free_bytes = uint64_t{64} << 20;  // uploads are refused below this
+  // Those of clients leave this much more, so that workers can commit checkpoints; but at most
+  // this share of the disk.
+  uint64_t client_reserve_bytes = uint64_t{1} << 30;
+  double max_client_reserve_share = 0.05;
   absl::Duration collect_grace = absl::Hours(24);   // younger blobs and uploads are not collected
   absl::Duration release_grace = absl::Minutes(2);  // the same after Release
 };
+
+// For whom a blob is stored. Workers may use the reserve.
+enum class Uploader { kWorker, kClient };
 
 struct BlobStoreStats {
   uint64_t n_blobs = 0;
@@ -60,10 +67,11 @@ class BlobStore final : public BlobIndex {
   // Appends a chunk at `offset`, which is the committed size; bytes before it that are sent again
   // are skipped. Errors: InvalidArgument FIELD_INVALID (offset beyond the committed size),
   // SIZE_LIMIT as ResourceExhausted (chunk or upload larger than stated), Unavailable
-  // STORE_READ_ONLY (disk full). If the blob is already present, nothing is written and the upload
-  // is complete.
+  // STORE_READ_ONLY (disk full, or for a client only its reserve left). If the blob is already
+  // present, nothing is written and the upload is complete.
   absl::StatusOr<UploadStatus> Append(const std::string& upload_id, const BlobRef& blob,
-                                      uint64_t offset, std::string_view chunk);
+                                      uint64_t offset, std::string_view chunk,
+                                      Uploader uploader = Uploader::kWorker);
   // Verifies and stores the blob. InvalidArgument FIELD_INVALID if size or digest differ; the
   // upload is then discarded. Repeating it succeeds.
   absl::Status Finish(const std::string& upload_id, const BlobRef& blob);
@@ -71,7 +79,7 @@ class BlobStore final : public BlobIndex {
   // --- Blobs. ---
 
   // Stores bytes in memory (previews).
-  absl::StatusOr<BlobRef> Put(std::string_view content);
+  absl::StatusOr<BlobRef> Put(std::string_view content, Uploader uploader = Uploader::kWorker);
   bool Has(const BlobRef& blob);
   std::vector<BlobRef> FindMissing(std::span<const BlobRef> blobs) override;
   // Lets a blob be collected after the release grace, unless a caller asks for it meanwhile.
@@ -113,7 +121,7 @@ class BlobStore final : public BlobIndex {
   void AgeReleased() ABSL_LOCKS_EXCLUDED(mu_, release_mu_);
   absl::Status CheckBlob(const BlobRef& blob) const;
   absl::Status CheckUpload(const std::string& upload_id, const BlobRef& blob) const;
-  absl::Status RequireSpace(uint64_t byte_size) const;
+  absl::Status RequireSpace(uint64_t byte_size, Uploader uploader) const;
   std::string BlobPath(const std::string& sha256) const;
   std::string UploadPath(const std::string& upload_id, const BlobRef& blob) const;
 

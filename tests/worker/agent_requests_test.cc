@@ -261,6 +261,23 @@ TEST_F(AgentTest, CancelledRenderIsForgotten) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+TEST_F(AgentTest, CancelledRequestsCountUntilTheEngineHasAnsweredThem) {
+  Start();
+  const v1::BlobRef model = server_.AddBlob("model");
+  for (int i = 0; i < 64; ++i) {
+    Send(RenderOf(model, "q" + std::to_string(i)));
+    Send(CancelOf("q" + std::to_string(i)));
+  }
+  Send(RenderOf(model, "refused"));
+  ASSERT_THAT(Replies(server_), SizeIs(1));
+  EXPECT_EQ(Replies(server_)[0].request_id(), "refused");
+  EXPECT_EQ(Replies(server_)[0].error().code(), 8);
+
+  Say({{"type", "rendered"}, {"id", "r1"}, {"files", Json::object()}, {"width", 1}, {"height", 1}});
+  Send(RenderOf(model, "taken"));
+  EXPECT_THAT(Replies(server_), SizeIs(1));
+}
+
 TEST_F(AgentTest, RenderedFileOutsideTheRequestFolderIsRefused) {
   Start();
   Send(RenderOf(server_.AddBlob("model")));

@@ -264,6 +264,17 @@ TEST_F(BlobStoreTest, DiskFloorRefusesUploadsAndKeepsReads) {
   EXPECT_EQ(CountFiles("uploads"), 0u);
 }
 
+TEST_F(BlobStoreTest, ClientsLeaveAReserveToWorkers) {
+  options_.client_reserve_bytes = uint64_t{1} << 60;
+  options_.max_client_reserve_share = 1;
+  Reopen();
+  EXPECT_THAT(store_->Append(kUploadA, RefOf("more"), 0, "more", Uploader::kClient),
+              FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  EXPECT_THAT(store_->Put("more", Uploader::kClient),
+              FailsWith(StatusCode::kUnavailable, reason::kStoreReadOnly));
+  EXPECT_THAT(store_->Append(kUploadA, RefOf("more"), 0, "more"), IsOk());
+}
+
 // The folder cannot be opened for its sync, because the process has no file descriptors left. The
 // renamed file is removed again, and a retry must not report that it is stored.
 TEST_F(BlobStoreTest, UploadWhoseNameCouldNotBeSyncedStartsOver) {
