@@ -29,14 +29,43 @@ function moduleOf(object) {
   return ["kubernetes-models", group, version, object.kind].filter(Boolean).join("/");
 }
 
+// JobSet has no schema package: its own fields are held against this list, and each of its jobs is
+// checked as a Job.
+const jobSetFields = {
+  spec: ["replicatedJobs", "network", "successPolicy", "failurePolicy", "suspend", "coordinator",
+    "startupPolicy", "managedBy", "ttlSecondsAfterFinished"],
+  replicatedJob: ["name", "template", "replicas", "groupName", "dependsOn"],
+  template: ["metadata", "spec"],
+};
+const otherKeys = (object, known) => Object.keys(object ?? {}).filter((k) => !known.includes(k));
+
+function jobSetProblems(object) {
+  const unknown = otherKeys(object.spec, jobSetFields.spec);
+  if (object.apiVersion !== "jobset.x-k8s.io/v1alpha2") unknown.push(object.apiVersion);
+  if (!object.spec?.replicatedJobs?.length) unknown.push("no replicatedJobs");
+  for (const job of object.spec?.replicatedJobs ?? []) {
+    unknown.push(...otherKeys(job, jobSetFields.replicatedJob));
+    unknown.push(...otherKeys(job.template, jobSetFields.template));
+    if (!job.name) unknown.push("a job without a name");
+  }
+  return unknown.map((key) => `${nameOf(object)}: ${key}`);
+}
+
+const jobsOf = (object) => object.kind !== "JobSet" ? [object] :
+    (object.spec?.replicatedJobs ?? []).map((job) => ({
+      apiVersion: "batch/v1", kind: "Job",
+      metadata: {name: `${object.metadata.name}-${job.name}`, ...job.template?.metadata},
+      spec: job.template?.spec,
+    }));
+
 const nameOf = (object) => `${object.kind}/${object.metadata?.name}`;
 const matches = (selector, labels) =>
     Object.entries(selector ?? {}).every(([key, value]) => labels?.[key] === value);
 
 // Objects -> problems of their schemas: missing fields, wrong types and formats.
 async function schemaProblems(objects) {
-  const problems = [];
-  for (const object of objects) {
+  const problems = objects.filter((o) => o.kind === "JobSet").flatMap(jobSetProblems);
+  for (const object of objects.flatMap(jobsOf)) {
     try {
       const module = await import(moduleOf(object) + ".js").catch(() => import(moduleOf(object)));
       new module[object.kind](object).validate();
@@ -51,7 +80,8 @@ async function schemaProblems(objects) {
 function typeProblems(sets) {
   const folder = mkdtempSync(join(here, ".types-"));
   try {
-    const files = sets.map((objects, s) => {
+    const jobs = sets.map((objects) => objects.flatMap(jobsOf));
+    const files = jobs.map((objects, s) => {
       const lines = objects.map((object, i) =>
           `import {${object.kind} as K${i}} from ${JSON.stringify(moduleOf(object))};\n` +
           `new K${i}(${JSON.stringify({...object, apiVersion: undefined, kind: undefined})});`);
@@ -69,7 +99,7 @@ function typeProblems(sets) {
       for (const line of String(error.stdout).split("\n").filter((l) => l.includes("error TS"))) {
         const where = /set(\d+)\.ts\((\d+),/.exec(line);
         if (!where) throw new Error(line);
-        const object = sets[where[1]][Math.floor((where[2] - 1) / 2)];
+        const object = jobs[where[1]][Math.floor((where[2] - 1) / 2)];
         problems[where[1]].push(`${nameOf(object)}: ${line.replace(/^.*error /, "").slice(0, 300)}`);
       }
     }
@@ -80,7 +110,7 @@ function typeProblems(sets) {
 }
 
 function podTemplates(objects) {
-  return objects.flatMap((object) => {
+  return objects.flatMap(jobsOf).flatMap((object) => {
     const template = object.kind === "ScaledJob" ? object.spec?.jobTargetRef?.template
                                                  : object.spec?.template;
     return template?.spec?.containers ? [{object, template, pod: template.spec}] : [];
