@@ -40,6 +40,7 @@ void PrintTable(const std::string& path, const TensorFile& file, const StoredTra
              SceneFlavorName(state.geometry.flavor), state.n_train_views,
              Counted(state.n_test_views, "test view"), BackgroundName(state.evaluation_background),
              Counted(state.geometry.n_levels, "grid level"));
+  if (!state.made_from.empty()) fmt::print("started from {}\n", state.made_from);
   uint64_t bytes = 0;
   for (const auto& [name, tensor] : file.tensors) {
     fmt::print("  {:<28} {:<5} [{}]\n", name, DTypeName(tensor.dtype),

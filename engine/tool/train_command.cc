@@ -26,6 +26,7 @@
 #include "engine/tool/rank_session.h"
 #include "engine/tool/rank_training.h"
 #include "engine/tool/signal_watcher.h"
+#include "engine/tool/start_choice.h"
 #include "engine/tool/train_console.h"
 #include "engine/tool/training_run.h"
 #include "engine/tool/training_session.h"
@@ -36,12 +37,14 @@
 namespace nerf {
 namespace {
 
+constexpr char kAutoStart[] = "auto";
+
 struct TrainFlags {
   std::string dataset, out, method = "ngp", device = "cpu", background = "auto";
   double steps = 0, samples = 0, seconds = 0;
   uint32_t stop_after = 0, seed = 1;
   int threads = 0, test_every = 8;
-  std::string resume, init, init_scope = "all";
+  std::string resume, init, init_scope = "all", init_from;
   std::vector<std::string> settings;  // key=value
   double checkpoint_interval = 30;    // seconds
   bool json = false, no_eval = false;
@@ -89,9 +92,9 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags) {
     NERF_RETURN_IF_ERROR(SetConfigField(text.substr(0, equals), text.substr(equals + 1), &config));
   }
   NERF_RETURN_IF_ERROR(ValidateConfig(config));
-  if (flags.init_scope != "all") {
+  if (absl::Status scope = ParseStartScope(flags.init_scope).status(); !scope.ok()) {
     return absl::InvalidArgumentError(
-        fmt::format("--init-scope {}: the only scope is all", flags.init_scope.substr(0, 32)));
+        fmt::format("--init-scope: {}", std::string(scope.message())));
   }
   return config;
 }
@@ -150,6 +153,7 @@ std::string PictureFileOf(const TrainFlags& flags) {
 TrainRequest RequestOf(const TrainFlags& flags, const TrainConfig& config) {
   TrainRequest request = {flags.dataset, config,       flags.resume,
                           flags.init,    flags.device, /*follow_links=*/true};
+  request.scope = *ParseStartScope(flags.init_scope);
   request.pictures = flags.pictures;
   request.picture_file = PictureFileOf(flags);
   // A rank of another machine may have no folder for the file.
@@ -202,6 +206,26 @@ absl::Status WithCommand(const absl::Status& status, const TrainFlags& flags,
                                   n_ranks > 1 ? fmt::format(" --ranks {}", n_ranks) : ""));
 }
 
+// The file that --init auto stands for.
+absl::StatusOr<std::string> FindStart(const TrainFlags& flags, const TrainConfig& config) {
+  SceneOptions options;
+  options.decode_images = false;
+  options.follow_links = true;
+  options.placement = config.placement;
+  options.test_every = config.test_every;
+  const SceneDescription scene = DescribeScene(flags.dataset, options);
+  if (!scene.ok()) return absl::InvalidArgumentError(SummaryOf(scene.problems));
+  std::string folder = flags.init_from;
+  if (folder.empty()) {
+    folder = std::filesystem::absolute(flags.out).lexically_normal().parent_path().string();
+  }
+  NERF_ASSIGN_OR_RETURN(const StartChoice choice,
+                        ChooseStart(folder, {config, scene.geometry, scene.train.size(),
+                                             *ParseStartScope(flags.init_scope)}));
+  fmt::print(stderr, "starting from {}: {}\n", choice.path, choice.reason);
+  return choice.path;
+}
+
 absl::Status WriteTrace(const TraceRecording& trace, const std::string& path,
                         const TrainConsole& console) {
   if (trace.n_dropped() > 0) {
@@ -221,6 +245,9 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   }
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
   TrainRequest request = RequestOf(flags, config);
+  if (request.init == kAutoStart) {
+    NERF_ASSIGN_OR_RETURN(request.init, FindStart(flags, config));
+  }
   if (ranks != nullptr) request.group = ranks->group();
   std::vector<SceneProblem> problems;
   auto session = OpenTrainingSession(request, &pool, &problems, signals->token());
@@ -315,6 +342,11 @@ int RunTrain(const TrainFlags& flags) {
   if (absl::Status status = CheckRanks(flags.ranks, *config, flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
+  if (flags.init == kAutoStart && flags.ranks.n_ranks > 1) {
+    return ReportError(
+        absl::InvalidArgumentError("--init auto: name the file where several ranks train together"),
+        flags.json, true);
+  }
   if (follows) return RunFollow(flags, *config);
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Train(flags, *config, &signals); });
@@ -367,8 +399,15 @@ std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags)
                                "key=value, repeatable; --help-settings lists the keys")
                   ->allow_extra_args(false);
   auto* init = command->add_option("--init", flags->init,
-                                   "start from the weights of this model or checkpoint");
-  command->add_option("--init-scope", flags->init_scope, "which weights to start from: all")
+                                   "start from the weights of this model or checkpoint; auto: "
+                                   "of the best fitting one of --init-from");
+  command
+      ->add_option("--init-from", flags->init_from,
+                   "folder with the models of --init auto (default: the one that --out lies in)")
+      ->needs(init);
+  command
+      ->add_option("--init-scope", flags->init_scope,
+                   "what to start from: all, field, mlp (its layers) or occupancy")
       ->capture_default_str()
       ->needs(init);
   auto* max_side = command

@@ -11,6 +11,7 @@
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/methods/describe/method_descriptions.h"
@@ -108,13 +109,47 @@ absl::Status CheckInit(const TrainConfig& config, const TensorFile& file, const 
   return fits.ok() ? fits : InitInvalid(path, fits.message());
 }
 
-// What equal tensor shapes do not guarantee (MethodDescription::CheckStart).
+// What equal tensor shapes do not guarantee (MethodDescription::CheckStart). Layers and grids alone
+// do not depend on it.
 absl::Status CheckSameField(const TrainConfig& config, const SceneGeometry& geometry,
-                            const TensorFile& file, const std::string& path) {
-  NERF_ASSIGN_OR_RETURN(const StoredTrainState stored, LoadTrainState(file, path));
+                            const TrainState& start, StartScope scope, const std::string& path) {
+  if (scope == StartScope::kMlp && start.config.method != config.method) {
+    return InitInvalid(
+        path, fmt::format("trained by method {}, whose layers are others", start.config.method));
+  }
+  if (scope == StartScope::kMlp || scope == StartScope::kOccupancy) return absl::OkStatus();
   const absl::Status same = MethodDescriptionOf(config).CheckStart(
-      {stored.state.config, stored.state.geometry.n_levels}, {config, geometry.n_levels});
+      {start.config, start.geometry.n_levels}, {config, geometry.n_levels});
   return same.ok() ? same : InitInvalid(path, same.message());
+}
+
+// What TrainState::made_from says of a start.
+absl::StatusOr<std::string> MadeFrom(const TrainState& start, StartScope scope,
+                                     const std::string& path) {
+  NERF_ASSIGN_OR_RETURN(const std::string digest, Sha256OfFile(path));
+  return fmt::format("{} of {}, step {}, {} samples, sha256 {}", StartScopeName(scope),
+                     start.config.method, start.step, start.n_trained, digest);
+}
+
+// Reads what a start was trained as, checks that it suits, and notes it in *state.
+absl::Status AdoptStart(const TrainRequest& request, const TensorFile& file, TrainState* state) {
+  NERF_ASSIGN_OR_RETURN(const StoredTrainState stored, LoadTrainState(file, request.init));
+  NERF_RETURN_IF_ERROR(
+      CheckSameField(state->config, state->geometry, stored.state, request.scope, request.init));
+  NERF_ASSIGN_OR_RETURN(state->made_from, MadeFrom(stored.state, request.scope, request.init));
+  if (request.scope == StartScope::kAll || request.scope == StartScope::kField)
+    MethodDescriptionOf(state->config).AdaptToStart(&state->config);
+  return absl::OkStatus();
+}
+
+// Starts the step from the scope of the file.
+absl::Status Initialize(const TrainRequest& request, TensorFile file, const TrainConfig& config,
+                        TrainingStep* step) {
+  if (request.scope == StartScope::kAll) return step->Initialize(file);
+  TensorFile fresh;
+  step->Save(&fresh);
+  NERF_RETURN_IF_ERROR(CheckScopeFits(request.scope, FieldTensorShapes(config), file, fresh));
+  return step->Initialize(TakeScope(request.scope, std::move(file), std::move(fresh)));
 }
 
 absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
@@ -140,7 +175,7 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
   if (absl::Status status = ValidateConfig(start.config); !status.ok()) {
     return WithReason(status, reason::kFieldInvalid);
   }
-  if (!request.init.empty()) {
+  if (!request.init.empty() && request.scope == StartScope::kAll) {
     NERF_RETURN_IF_ERROR(CheckInit(start.config, *start.file, path));
   }
   return start;
@@ -245,15 +280,15 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(
     state.n_test_views = static_cast<uint32_t>(s.test.size());
   }
   if (!request.init.empty()) {
-    NERF_RETURN_IF_ERROR(CheckSameField(state.config, state.geometry, *start.file, request.init));
-    MethodDescriptionOf(state.config).AdaptToStart(&state.config);
+    NERF_RETURN_IF_ERROR(AdoptStart(request, *start.file, &state));
   }
   NERF_ASSIGN_OR_RETURN(session->step, NewTrainingStep(state.config, state.geometry, session->scene,
                                                        request.device, pool, request.group));
   if (!start.file.has_value()) return session;
   const bool resume = !request.resume.empty();
   absl::Status loaded =
-      resume ? session->step->Load(*start.file) : session->step->Initialize(*start.file);
+      resume ? session->step->Load(*start.file)
+             : Initialize(request, *std::move(start.file), state.config, session->step.get());
   if (loaded.ok()) return session;
   return absl::Status(
       loaded.code(), absl::string_view(fmt::format("{}: {}", resume ? request.resume : request.init,

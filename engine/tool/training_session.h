@@ -16,6 +16,7 @@
 #include "engine/scene/scene.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/start_scope.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_step.h"
 
@@ -35,7 +36,8 @@ struct TrainRequest {
   bool follow_links = false;  // SceneOptions
   Group* group = nullptr;     // of the ranks that train together; null: this process alone
   PicturePlace pictures = PicturePlace::kMemory;
-  std::string picture_file = {};  // where kFile and kAuto put the decoded training pictures
+  std::string picture_file = {};        // where kFile and kAuto put the decoded training pictures
+  StartScope scope = StartScope::kAll;  // what is taken from `init`
 };
 
 // Everything that a Trainer needs.

@@ -259,6 +259,7 @@ void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* fi
   StoreCamera(state.reference_camera, &m);
   m["evaluation_background"] = BackgroundName(state.evaluation_background);
   StoreCaptureViews(state.capture, &m);
+  if (!state.made_from.empty()) m["made_from"] = state.made_from;
   m["views"] = Text(state.n_train_views, state.n_test_views);
   m["step"] = Text(state.step);
   m["samples"] = Text(state.n_trained);
@@ -305,6 +306,7 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
     reader.status =
         absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(capture.message())));
   }
+  if (reader.Has("made_from")) state.made_from = reader.String("made_from");
   reader.Numbers<uint32_t>("views", 0, UINT32_MAX, {&state.n_train_views, &state.n_test_views});
   reader.One<uint32_t>("step", 0, UINT32_MAX, &state.step);
   reader.Count("samples", &state.n_trained);

@@ -28,6 +28,9 @@ struct TrainState {
   Camera reference_camera;  // a view of the scene, training frame: size and lens of an orbit
   // What the data set held, so that a checkpoint is not continued on another one.
   uint32_t n_train_views = 0, n_test_views = 0;
+  // What the training started from, in words: scope, method, step, samples and SHA-256 of the file.
+  // Empty: from scratch.
+  std::string made_from;
   // Cameras of the training views, for paths near them; empty in files that do not store them.
   std::vector<CaptureView> capture;
 

@@ -1,5 +1,6 @@
 #include "engine/methods/dynamic/dynamic_step.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "engine/methods/dynamic/field.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
+#include "engine/methods/ngp/state.h"
 #include "engine/train/dense_parameters.h"
 #include "engine/train/field_step.h"
 #include "engine/train/gradient_lanes.h"
@@ -23,7 +25,14 @@ namespace {
 
 constexpr int kAverageInterval = 16;  // steps between updates of the moving average
 
-std::vector<ParameterBlock> TimeBlocks() { return {{kTimeLayerName, {kTimeWidth, kHiddenWidth}}}; }
+std::vector<ParameterBlock> WarpBlocks() {
+  std::vector<ParameterBlock> blocks;
+  for (const WarpLayer& layer : kWarpLayers) {
+    blocks.push_back({layer.tensor_name,
+                      {static_cast<uint32_t>(layer.n_in), static_cast<uint32_t>(layer.n_out)}});
+  }
+  return blocks;
+}
 
 Aabb OuterBox(const SceneGeometry& geometry) {
   return geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1)));
@@ -41,11 +50,11 @@ float DensityShift(const TrainConfig& config, const SceneGeometry& geometry) {
 }
 
 std::unique_ptr<TrainedModel> NewModel(const TrainConfig& config, const SceneGeometry& geometry,
-                                       NgpEvaluationParameters ngp, Buffer<float> time_weights,
+                                       NgpEvaluationParameters ngp, Buffer<float> warp_weights,
                                        OccupancyGrid grid) {
   auto field = std::make_unique<DynamicField>(ShapeOf(config, geometry), OuterBox(geometry),
                                               DensityShift(config, geometry), std::move(ngp.table),
-                                              std::move(ngp.weights), std::move(time_weights));
+                                              std::move(ngp.weights), std::move(warp_weights));
   const uint64_t field_bytes = field->byte_size();
   return std::make_unique<MarchedModel>("dynamic", std::move(field), std::move(grid),
                                         kernels::MarchSteps{geometry.step, geometry.cone},
@@ -58,33 +67,42 @@ struct DynamicState {
       : box(OuterBox(geometry)),
         density_shift(DensityShift(config, geometry)),
         ngp(config, ShapeOf(config, geometry)),
-        time(TimeBlocks(), kGradientLanes),
+        warp(WarpBlocks(), kGradientLanes),
+        warp_transposed(kWarpWeights),
         lanes(kGradientLanes) {
     ngp.InitializeRandomly();
-    const float reach = std::sqrt(6.0f / (kEncodingWidth + kHiddenWidth));
-    for (uint32_t i = 0; i < time.size(); ++i) {
-      const uint32_t word = RandomWords(config.seed, RandomUse::kInit, 100, i / 4)[i % 4];
-      time.values()[i] = (2 * UniformFloat(word) - 1) * reach;
+    // By Glorot and Bengio 2010, but for the last layer: at first nothing is moved.
+    for (int i = 0; i < kWarpLayers[2].offset; ++i) {
+      const WarpLayer& layer = kWarpLayers[i < kWarpLayers[1].offset ? 0 : 1];
+      const float reach = std::sqrt(6.0f / static_cast<float>(layer.n_in + layer.n_out));
+      const uint32_t word =
+          RandomWords(config.seed, RandomUse::kInit, 100, static_cast<uint32_t>(i) / 4)[i % 4];
+      warp.values()[i] = (2 * UniformFloat(word) - 1) * reach;
     }
-    time.RestartMoments();
+    warp.RestartMoments();
+    Derive();
   }
+  // What follows from the weights, after they have changed.
+  void Derive() { TransposeWarp(warp.values(), warp_transposed.data()); }
   DynamicNetwork Network() const {
-    return {{.shape = ngp.shape(),
-             .box = box,
-             .table = ngp.table(),
-             .weights = ngp.weights(),
-             .density_shift = density_shift,
-             .half_table = ngp.half_table(),
-             .weight_pairs = ngp.weight_pairs()},
-            time.values(),
-            ngp.transposed_weights(),
-            ngp.transposed_pairs()};
+    const NgpNetwork network{.shape = ngp.shape(),
+                             .box = box,
+                             .table = ngp.table(),
+                             .weights = ngp.weights(),
+                             .density_shift = density_shift,
+                             .half_table = ngp.half_table(),
+                             .n_active_levels = n_active_levels,
+                             .weight_pairs = ngp.weight_pairs()};
+    return {{network, ngp.transposed_weights(), ngp.transposed_pairs()},
+            {warp.values(), warp_transposed.data()}};
   }
 
   const Aabb box;
   const float density_shift;
+  int n_active_levels = kernels::kMaxHashLevels;  // of the encoding, in this step
   NgpParameters ngp;
-  DenseParameters time;
+  DenseParameters warp;
+  Buffer<float> warp_transposed;
   std::vector<LaneOutput> lanes;
 };
 
@@ -117,7 +135,7 @@ class DynamicChunkField final : public ChunkField {
   void Backward(int n, const int* ray_of, const float* grad_sigmas, const Vec3* grad_colors,
                 int lane) override {
     evaluator_.Backward(state_.Network(), n, ray_of, features_.data(), harmonics_.data(),
-                        grad_sigmas, grad_colors, &state_.lanes[lane], state_.time.gradients(lane));
+                        grad_sigmas, grad_colors, &state_.lanes[lane], state_.warp.gradients(lane));
   }
 
  private:
@@ -151,29 +169,32 @@ class DynamicStep final : public FieldStep {
 
   StepResult RunRays(const RayBatch& batch) override {
     for (LaneOutput& lane : state_.lanes) lane.Clear();
+    state_.n_active_levels = ActiveLevels(config(), batch.fraction);
     return FieldStep::RunRays(batch);
   }
   void Save(TensorFile* file) const override {
     state_.ngp.Save(file);
-    state_.time.Save(file);
+    state_.warp.Save(file);
     SaveCommon(file);
   }
   absl::Status Load(const TensorFile& file) override {
-    DenseParameters time(TimeBlocks(), 1);  // checked first: a failure changes nothing
-    NERF_RETURN_IF_ERROR(time.Load(file));
+    DenseParameters warp(WarpBlocks(), 1);  // checked first: a failure changes nothing
+    NERF_RETURN_IF_ERROR(warp.Load(file));
     DynamicState loaded(config(), geometry());
     NERF_RETURN_IF_ERROR(loaded.ngp.Load(file));
     NERF_RETURN_IF_ERROR(LoadCommon(file));
-    NERF_RETURN_IF_ERROR(state_.time.Load(file));
+    NERF_RETURN_IF_ERROR(state_.warp.Load(file));
+    state_.Derive();
     return state_.ngp.Load(file);
   }
   void SaveModel(TensorFile* file) const override {
     state_.ngp.SaveModel(file);
-    state_.time.SaveModel(file);
+    state_.warp.SaveModel(file);
     StoreOccupancyBits(occupancy().grid(), file);
   }
   absl::Status Initialize(const TensorFile& file) override {
-    NERF_RETURN_IF_ERROR(state_.time.Initialize(file));
+    NERF_RETURN_IF_ERROR(state_.warp.Initialize(file));
+    state_.Derive();
     NERF_RETURN_IF_ERROR(state_.ngp.Initialize(file));
     InitializeCommon(file);
     return absl::OkStatus();
@@ -181,7 +202,7 @@ class DynamicStep final : public FieldStep {
   std::unique_ptr<TrainedModel> Snapshot() const override {
     return NewModel(config(), geometry(),
                     {state_.ngp.EvaluationTable(), state_.ngp.EvaluationWeights()},
-                    state_.time.Evaluation(), occupancy().grid());
+                    state_.warp.Evaluation(), occupancy().grid());
   }
 
  protected:
@@ -221,23 +242,26 @@ class DynamicStep final : public FieldStep {
 bool DynamicStep::UpdateParameters(const RayBatch& batch, int t) {
   const kernels::HashGridShape& shape = state_.ngp.shape();
   // Levels from the finest, which miss the caches most; then the weights.
-  pool()->ParallelFor(shape.n_levels + 1, [&](int64_t task, int thread) {
-    if (task == shape.n_levels) {
+  const int n_levels = std::min(shape.n_levels, state_.n_active_levels);
+  pool()->ParallelFor(n_levels + 1, [&](int64_t task, int thread) {
+    if (task == n_levels) {
       SumLanes({0, kGradientLanes}, kGradientLanes, kNgpWeights, state_.ngp.weight_gradients(0));
       state_.ngp.UpdateWeights(batch.learning_rate, t);
       return;
     }
-    const int level = shape.n_levels - 1 - static_cast<int>(task);
+    const int level = n_levels - 1 - static_cast<int>(task);
     LevelGradients& gradients = level_gradients_[thread];
     for (const LaneOutput& lane : state_.lanes) lane.Scatter(shape, level, &gradients);
     state_.ngp.UpdateTableLevel(level, batch.learning_rate, t, &gradients);
   });
-  state_.time.Update(state_.ngp.WeightsAdam(batch.learning_rate, t), pool());
+  state_.warp.Update(state_.ngp.WeightsAdam(Ngp(config()).warp_rate * batch.learning_rate, t),
+                     pool());
+  state_.Derive();
   if (t % kAverageInterval == 0) {
     state_.ngp.UpdateAverages(kAverageInterval, pool());
-    state_.time.UpdateAverages(AverageDecay(config(), kAverageInterval));
+    state_.warp.UpdateAverages(AverageDecay(config(), kAverageInterval));
   }
-  return state_.ngp.WeightsAreFinite() && state_.time.IsFinite();
+  return state_.ngp.WeightsAreFinite() && state_.warp.IsFinite();
 }
 
 }  // namespace
@@ -252,9 +276,9 @@ absl::StatusOr<std::unique_ptr<TrainedModel>> LoadDynamicModel(const TensorFile&
                                                                const SceneGeometry& geometry) {
   NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters ngp,
                         ReadNgpEvaluationParameters(file, ShapeOf(config, geometry)));
-  NERF_ASSIGN_OR_RETURN(Buffer<float> time, ReadEvaluationParameters(file, TimeBlocks()));
+  NERF_ASSIGN_OR_RETURN(Buffer<float> warp, ReadEvaluationParameters(file, WarpBlocks()));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));
-  return NewModel(config, geometry, std::move(ngp), std::move(time), std::move(grid));
+  return NewModel(config, geometry, std::move(ngp), std::move(warp), std::move(grid));
 }
 
 }  // namespace nerf

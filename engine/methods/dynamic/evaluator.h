@@ -1,24 +1,15 @@
 #pragma once
 
-#include <vector>
-
 #include "engine/base/buffer.h"
-#include "engine/methods/dynamic/describe/dynamic_layers.h"
-#include "engine/methods/ngp/chunk.h"
-#include "engine/methods/ngp/network.h"
+#include "engine/methods/dynamic/warp.h"
+#include "engine/methods/ngp/row_evaluator.h"
 
 namespace nerf {
 
-// The features of a time [kTimeWidth].
-void TimeFeatures(float time, float* features);
-
-// A view of the dynamic field's parameters: those of ngp, and the time's weights in the first
-// density layer. Borrows them.
+// A view of the dynamic field's parameters: those of ngp, and the warp's. Borrows them.
 struct DynamicNetwork {
-  NgpNetwork ngp;
-  const float* time_weights = nullptr;        // [kTimeWidth][kHiddenWidth]
-  const float* transposed_weights = nullptr;  // of ngp's layers, for the backward pass
-  const uint32_t* transposed_pairs = nullptr;
+  NgpTrainedNetwork ngp;
+  WarpNetwork warp;
 };
 
 // One thread's evaluation of the field, forward and backward, of samples by row.
@@ -34,25 +25,16 @@ class DynamicEvaluator {
   void Color(const DynamicNetwork& network, int n, const int* rows, const int* ray_of, int n_rays,
              const float* harmonics, Vec3* colors);
   // The backward pass of rows [0, n), whose colors were evaluated in order. Adds the gradients of
-  // the MLPs and of the encodings to `output`, those of the time's weights to time_gradients.
+  // the MLPs and of the encodings to `output`, those of the warp's weights to warp_gradients.
   void Backward(const DynamicNetwork& network, int n, const int* ray_of, const float* features,
                 const float* harmonics, const float* grad_sigmas, const Vec3* grad_colors,
-                LaneOutput* output, float* time_gradients);
+                LaneOutput* output, float* warp_gradients);
 
  private:
-  void BackwardLayer(const DynamicNetwork& network, NgpLayerIndex index, int n,
-                     const float* grad_outputs, bool inputs_are_relu, float* inputs,
-                     float* gradients);
-  void BackwardColorInput(const DynamicNetwork& network, int n, const int* ray_of,
-                          const float* harmonics, float* gradients);
-
   int capacity_ = 0;
-  Buffer<Vec3> unit_;
-  Buffer<float> sigmas_;
-  Buffer<float> encodings_, hidden_, geometry_;           // density
-  Buffer<float> color_hidden0_, color_hidden1_, colors_;  // color
-  Buffer<float> grad_geometry_, inputs_;
-  std::vector<float> terms_;  // of rays: what the time, or the direction, adds to a layer
+  WarpEvaluator warp_;
+  NgpRowEvaluator rows_;
+  Buffer<Vec3> warped_, grad_warped_;  // where rows are encoded, in the unit cube
 };
 
 }  // namespace nerf

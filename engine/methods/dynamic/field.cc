@@ -25,9 +25,9 @@ struct DynamicWorkspace final : RadianceField::Workspace {
 
 DynamicField::DynamicField(const kernels::HashGridShape& shape, const Aabb& box,
                            float density_shift, Buffer<Half> table, Buffer<float> weights,
-                           Buffer<float> time_weights)
+                           Buffer<float> warp_weights)
     : ngp_(shape, box, density_shift, std::move(table), std::move(weights)),
-      time_weights_(std::move(time_weights)) {}
+      warp_weights_(std::move(warp_weights)) {}
 
 std::unique_ptr<RadianceField::Workspace> DynamicField::NewWorkspace(int max_samples) const {
   return std::make_unique<DynamicWorkspace>(max_samples);

@@ -10,22 +10,22 @@ namespace nerf {
 // thread-safe.
 class DynamicField final : public RadianceField {
  public:
-  // As NgpField; time_weights [kTimeWidth][kHiddenWidth].
+  // As NgpField; warp_weights [kWarpWeights].
   DynamicField(const kernels::HashGridShape& shape, const Aabb& box, float density_shift,
-               Buffer<Half> table, Buffer<float> weights, Buffer<float> time_weights);
+               Buffer<Half> table, Buffer<float> weights, Buffer<float> warp_weights);
 
   std::unique_ptr<Workspace> NewWorkspace(int max_samples) const override;
   void SetTime(float time, Workspace* workspace) const override;
   void Density(int n, const Vec3* positions, float* sigmas, Workspace* workspace) const override;
   void Color(int n, const int* samples, const Vec3* directions, Vec3* colors,
              Workspace* workspace) const override;
-  uint64_t byte_size() const { return ngp_.byte_size() + time_weights_.byte_size(); }
+  uint64_t byte_size() const { return ngp_.byte_size() + warp_weights_.byte_size(); }
 
  private:
-  DynamicNetwork network() const { return {ngp_.network(), time_weights_.data()}; }
+  DynamicNetwork network() const { return {{ngp_.network()}, {warp_weights_.data()}}; }
 
   const NgpField ngp_;  // holds the parameters
-  const Buffer<float> time_weights_;
+  const Buffer<float> warp_weights_;
 };
 
 }  // namespace nerf

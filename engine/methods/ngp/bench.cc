@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/pixel_sampler.h"
@@ -11,7 +13,8 @@ namespace {
 
 // A whole step of method ngp on a small scene, past the first hundreds of steps, where the
 // occupancy grid has found the ball.
-std::function<BenchWork()> PrepareTrainingStep(const Scene& scene, ThreadPool* pool) {
+std::function<BenchWork()> PrepareTrainingStep(const Scene& scene, Sampler sampler,
+                                               ThreadPool* pool) {
   constexpr uint32_t kStepsBefore = 200;
   struct Training {
     TrainConfig config;
@@ -25,7 +28,12 @@ std::function<BenchWork()> PrepareTrainingStep(const Scene& scene, ThreadPool* p
   t.config.warmup_steps = 0;
   t.config.initial_step_scale = 1;
   t.config.distortion = 0;
-  t.step = NewNgpCpuStep(t.config, scene.geometry, pool, scene.train);
+  if (sampler == Sampler::kProposals) {
+    Ngp(t.config).sampler = sampler;
+    t.step = NewNgpProposalStep(t.config, scene.geometry, pool, scene.train);
+  } else {
+    t.step = NewNgpCpuStep(t.config, scene.geometry, pool, scene.train);
+  }
   t.sampler = std::make_unique<PixelSampler>(scene.train, Background::kRandom, t.config.seed);
   auto run = [training, pool]() -> BenchWork {
     Training& now = *training;
@@ -62,7 +70,10 @@ std::vector<Bench> NgpBenches(const Scene& scene) {
           {"empty_distances", "blocks",
            [&scene](ThreadPool* /*pool*/) { return PrepareEmptyDistances(scene); }},
           {"training_step", "trained samples",
-           [&scene](ThreadPool* pool) { return PrepareTrainingStep(scene, pool); }}};
+           [&scene](ThreadPool* pool) { return PrepareTrainingStep(scene, Sampler::kGrid, pool); }},
+          {"proposals_step", "trained samples", [&scene](ThreadPool* pool) {
+             return PrepareTrainingStep(scene, Sampler::kProposals, pool);
+           }}};
 }
 
 }  // namespace nerf

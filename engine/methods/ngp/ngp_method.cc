@@ -9,6 +9,7 @@
 #include "engine/methods/ngp/bench.h"
 #include "engine/methods/ngp/cuda_render_device.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/memory_estimate.h"
@@ -79,6 +80,10 @@ class NgpMethodImpl final : public Method {
               "settings.depth_weight: the data set has no points; COLMAP models have, "
               "in points3D"),
           reason::kFieldInvalid);
+    }
+    if (Ngp(request.config).sampler == Sampler::kProposals) {
+      return NewNgpProposalStep(request.config, request.geometry, request.pool,
+                                request.scene.train);
     }
     return NewNgpCpuStep(request.config, request.geometry, request.pool, request.scene.train,
                          request.group, request.scene.points);

@@ -7,6 +7,7 @@
 #include "engine/field/marched_model.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/field.h"
+#include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/train/occupancy_file.h"
 #include "engine/train/update_count.h"
@@ -139,6 +140,8 @@ std::unique_ptr<TrainedModel> NgpState::Snapshot() const {
 absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpModel(const TensorFile& file,
                                                            const TrainConfig& config,
                                                            const SceneGeometry& geometry) {
+  if (Ngp(config).sampler == Sampler::kProposals)
+    return LoadNgpProposalModel(file, config, geometry);
   const kernels::HashGridShape shape = EncodingShape(config, geometry);
   NERF_ASSIGN_OR_RETURN(NgpEvaluationParameters held, ReadNgpEvaluationParameters(file, shape));
   NERF_ASSIGN_OR_RETURN(OccupancyGrid grid, LoadModelGrid(file, geometry, config.grid_resolution));

@@ -122,6 +122,11 @@ TEST_P(FusedMethodsTest, GradientsAgreeWithDifferencesOfTheLoss) {
       const std::vector<float> values(tensor.n_elements(), 0.3f);
       tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
     }
+    if (name == "field.warp_mlp.2") {
+      // Points are moved.
+      const std::vector<float> values = RandomFloats(tensor.n_elements(), -0.02f, 0.02f, 78);
+      tensor = TensorFromFloats(values.data(), tensor.shape, DType::kF32);
+    }
     // Larger than at the start, so that colors and densities vary.
     if (name != "field.hash_table" && name != "field.voxels") continue;
     const std::vector<float> values = RandomFloats(tensor.n_elements(), -1, 1, 77);
@@ -194,6 +199,17 @@ INSTANTIATE_TEST_SUITE_P(Cpu, FusedMethodsTest,
                                                        {"grid_resolution", "32"},
                                                        {"warmup_steps", "10"}},
                                                       80},
+                                           MethodCase{"NgpWithProposals",
+                                                      "ngp",
+                                                      {{"sampler", "proposals"},
+                                                       {"proposal_samples", "32"},
+                                                       {"field_samples", "16"},
+                                                       {"half_table", "0"},
+                                                       {"log2_hashmap_size", "12"},
+                                                       {"target_samples", "2048"},
+                                                       {"warmup_steps", "10"}},
+                                                      200,
+                                                      13},
                                            MethodCase{"Dynamic",
                                                       "dynamic",
                                                       {{"half_table", "0"},

@@ -104,6 +104,33 @@ TEST_F(NerfEngineTest, TrainingThatIsNotToBeEvaluatedEndsWithoutAPsnr) {
   EXPECT_EQ(in_words.out.find("PSNR"), std::string::npos);
 }
 
+TEST_F(NerfEngineTest, StartTakesItsScopeAndTheModelSaysSo) {
+  ASSERT_EQ(Run(Train("first", 20)).code, 0);
+  const std::string start = " --init " + (dir_ / "first/model.safetensors");
+  std::map<std::string, std::string> bytes;
+  for (const char* scope : {"all", "field", "mlp", "occupancy"}) {
+    const Outcome trained = Run(Train(scope, 4) + start + " --init-scope " + scope);
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const std::string model = std::string(scope) + "/model.safetensors";
+    const Json inspected = Run("inspect --json " + (dir_ / model)).Last();
+    const std::string made_from = inspected["metadata"]["made_from"];
+    EXPECT_EQ(made_from.rfind(std::string(scope) + " of ngp, step 20, ", 0), 0u) << made_from;
+    EXPECT_NE(Run("inspect " + (dir_ / model)).out.find("started from " + made_from),
+              std::string::npos);
+    bytes[Bytes(model)] = scope;
+  }
+  EXPECT_EQ(bytes.size(), 4u) << "each scope trains another model";
+  const Outcome found = Run(Train("found", 4) + " --init auto");
+  ASSERT_EQ(found.code, 0) << found.err;
+  EXPECT_NE(found.err.find("starting from "), std::string::npos) << found.err;
+  EXPECT_NE(found.err.find("trained on the same capture"), std::string::npos) << found.err;
+  EXPECT_EQ(Run(Train("none", 4) + " --init auto --init-from " + dataset_).code, 5);
+  // A table of another size fits neither all nor field; the layers alone do.
+  const std::string larger = start + " --set log2_hashmap_size=13 --init-scope ";
+  EXPECT_EQ(Run(Train("larger", 4) + larger + "field").code, 9);
+  EXPECT_EQ(Run(Train("larger", 4) + larger + "mlp").code, 0);
+}
+
 TEST_F(NerfEngineTest, TraceHasThePhasesOfTheStepsAndChangesNoByte) {
   ASSERT_EQ(Run(Train("plain", 20)).code, 0);
   const Outcome traced = Run(Train("traced", 20) + " --trace " + (dir_ / "trace.json"));

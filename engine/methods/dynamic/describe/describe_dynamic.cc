@@ -17,6 +17,7 @@ constexpr const char* kHonored[] = {"alpha_threshold",
                                     "batch_growth",
                                     "beta1",
                                     "beta2",
+                                    "coarse_share",
                                     "cone",
                                     "distortion",
                                     "ema_decay",
@@ -47,7 +48,7 @@ constexpr const char* kHonored[] = {"alpha_threshold",
                                     "target_samples",
                                     "warmup_steps"};
 
-constexpr uint64_t kRowBytes = 2048;  // activations of a sample
+constexpr uint64_t kRowBytes = 3072;  // activations of a sample
 
 class DynamicDescription final : public MethodDescription {
  public:
@@ -65,6 +66,13 @@ class DynamicDescription final : public MethodDescription {
             std::find(std::begin(kHonored), std::end(kHonored), setting.key) != std::end(kHonored);
         if (honored) settings->push_back(setting.On(kOnCpu));
       }
+      settings->push_back(
+          SettingOf<&NgpSettings::warp_rate>(
+              "warp_rate", 0, 100,
+              "Adam: learning rate of what moves points over that of the other MLPs")
+              .On(kOnCpu));
+      std::sort(settings->begin(), settings->end(),
+                [](const Setting& a, const Setting& b) { return a.key < b.key; });
       return settings;
     }();
     return table;
@@ -72,19 +80,23 @@ class DynamicDescription final : public MethodDescription {
   TrainConfig Defaults() const override {
     TrainConfig config;
     config.method = name();
+    Ngp(config).coarse_share = 0.3f;
     return config;
   }
   std::vector<TensorShape> FieldTensors(const TrainConfig& config) const override {
     std::vector<TensorShape> tensors = NgpFieldTensors(config);
-    tensors.push_back({kTimeLayerName, "F16", {kTimeWidth, kHiddenWidth}});
+    for (const WarpLayer& layer : kWarpLayers) {
+      tensors.push_back({layer.tensor_name,
+                         "F16",
+                         {static_cast<uint32_t>(layer.n_in), static_cast<uint32_t>(layer.n_out)}});
+    }
     return tensors;
   }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
     return NgpCpuStepBytes(config, n_levels, n_threads) + n_threads * kRowBytes * 4096;
   }
   uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
-    return NgpStateBytes(config, n_levels) +
-           uint64_t{4} * kTimeWidth * kHiddenWidth * sizeof(float);
+    return NgpStateBytes(config, n_levels) + uint64_t{4} * kWarpWeights * sizeof(float);
   }
   absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
     if (start.config.method != name()) {
@@ -93,6 +105,7 @@ class DynamicDescription final : public MethodDescription {
     }
     return CheckNgpStart(start, wanted);
   }
+  void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
 };
 
 }  // namespace

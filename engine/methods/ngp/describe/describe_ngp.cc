@@ -37,6 +37,10 @@ class NgpDescription final : public MethodDescription {
                                 : settings.pose_rate > 0    ? "pose_rate"
                                 : settings.depth_weight > 0 ? "depth_weight"
                                                             : nullptr;
+    if (settings.sampler != Sampler::kGrid) {
+      return absl::InvalidArgumentError(
+          "settings.sampler: several ranks march through the grid; leave it at grid");
+    }
     if (setting == nullptr) return absl::OkStatus();
     return absl::InvalidArgumentError(
         fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));

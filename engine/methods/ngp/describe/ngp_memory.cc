@@ -47,13 +47,18 @@ uint64_t NgpCpuStepBytes(const TrainConfig& config, int n_occupancy_levels, int 
   const size_t level_gradients =
       (size_t(Ngp(config).n_features_per_level) << Ngp(config).log2_hashmap_size) * sizeof(float);
   const size_t threads = static_cast<size_t>(n_threads) * (kThreadBytes + level_gradients);
-  return NgpParameterBytes(config) + cells * sizeof(float) + cells / 8 + samples + rays + threads;
+  const size_t proposal =
+      Ngp(config).sampler == Sampler::kProposals ? NgpParameterBytes(NgpProposalConfig(config)) : 0;
+  return proposal + NgpParameterBytes(config) + cells * sizeof(float) + cells / 8 + samples + rays +
+         threads;
 }
 
 uint64_t NgpStateBytes(const TrainConfig& config, int n_occupancy_levels) {
   size_t n_parameters = TableFloats(config);
   for (const NgpLayer& layer : kNgpLayers)
     n_parameters += static_cast<size_t>(layer.n_in) * layer.n_out_used;
+  if (Ngp(config).sampler == Sampler::kProposals)
+    n_parameters += TableFloats(NgpProposalConfig(config)) + kNgpWeights;
   return n_parameters * kSavedBytesPerParameter +
          GridCells(config, n_occupancy_levels) * sizeof(float);
 }

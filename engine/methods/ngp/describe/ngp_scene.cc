@@ -1,8 +1,27 @@
 #include "engine/methods/ngp/describe/ngp_scene.h"
 
 #include "engine/methods/ngp/describe/ngp_settings.h"
+#include "fmt/format.h"
 
 namespace nerf {
+
+namespace {
+
+// What only the march through the grid has.
+absl::Status CheckSampler(const TrainConfig& config) {
+  const NgpSettings& settings = Ngp(config);
+  if (settings.sampler == Sampler::kGrid) return absl::OkStatus();
+  const char* const setting = settings.exposure_rate > 0    ? "exposure_rate"
+                              : settings.pose_rate > 0      ? "pose_rate"
+                              : settings.depth_weight > 0   ? "depth_weight"
+                              : settings.near_gradients > 0 ? "near_gradients"
+                                                            : nullptr;
+  if (setting == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("settings.{}: sampler=proposals does not honor it; leave it at 0", setting));
+}
+
+}  // namespace
 
 absl::Status CheckNgpScene(const SceneFacts& scene, const TrainConfig& config) {
   if (Ngp(config).learned_background != 0 && scene.has_alpha) {
@@ -10,7 +29,7 @@ absl::Status CheckNgpScene(const SceneFacts& scene, const TrainConfig& config) {
         "settings.learned_background: pictures with alpha have no background to learn; leave it "
         "at 0");
   }
-  return absl::OkStatus();
+  return CheckSampler(config);
 }
 
 }  // namespace nerf

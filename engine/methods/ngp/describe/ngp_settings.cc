@@ -55,6 +55,33 @@ absl::Status ParseContraction(std::string_view text, TrainConfig* config) {
   return absl::OkStatus();
 }
 
+constexpr std::string_view kSamplers[] = {"grid", "proposals"};
+
+std::string SamplerText(const TrainConfig& config) {
+  return std::string(kSamplers[static_cast<int>(Ngp(config).sampler)]);
+}
+
+absl::Status ParseSampler(std::string_view text, TrainConfig* config) {
+  const auto* const found = std::find(std::begin(kSamplers), std::end(kSamplers), text);
+  if (found == std::end(kSamplers)) return absl::InvalidArgumentError("one of grid and proposals");
+  Ngp(*config).sampler = static_cast<Sampler>(found - std::begin(kSamplers));
+  return absl::OkStatus();
+}
+
+constexpr std::string_view kSpacings[] = {"auto", "uniform", "disparity"};
+
+std::string SpacingText(const TrainConfig& config) {
+  return std::string(kSpacings[static_cast<int>(Ngp(config).spacing)]);
+}
+
+absl::Status ParseSpacing(std::string_view text, TrainConfig* config) {
+  const auto* const found = std::find(std::begin(kSpacings), std::end(kSpacings), text);
+  if (found == std::end(kSpacings))
+    return absl::InvalidArgumentError("one of auto, uniform and disparity");
+  Ngp(*config).spacing = static_cast<Spacing>(found - std::begin(kSpacings));
+  return absl::OkStatus();
+}
+
 const std::vector<Setting>& Sorted(std::vector<Setting> settings) {
   std::sort(settings.begin(), settings.end(),
             [](const Setting& a, const Setting& b) { return a.key < b.key; });
@@ -103,6 +130,22 @@ std::vector<Setting> FusedOnly() {
           "1 reads the hash table in half precision, with fp32 masters, and keeps its "
           "moments in bf16; 0: all in fp32")
           .On(kOnCpu),
+      TextSetting("sampler",
+                  "where samples of a ray lie: grid, in the occupied cells of a grid; proposals, "
+                  "where a smaller network found density",
+                  &SamplerText, &ParseSampler)
+          .On(kOnCpu),
+      TextSetting("spacing",
+                  "with sampler=proposals, how the first samples of a ray lie: uniform, or by "
+                  "disparity (the inverse distance); auto: uniform with one box",
+                  &SpacingText, &ParseSpacing)
+          .On(kOnCpu),
+      SettingOf<&S::proposal_samples>("proposal_samples", 8, 512,
+                                      "samples of a ray in the proposal network")
+          .On(kOnCpu),
+      SettingOf<&S::field_samples>("field_samples", 4, 512,
+                                   "samples of a ray in the field, with sampler=proposals")
+          .On(kOnCpu),
       SharedSetting("alpha_is_mask", kOnCpu),
       SharedSetting("far", kOnCpu),
       SharedSetting("cuda_deterministic", kOnCuda),
@@ -123,6 +166,17 @@ std::vector<Setting> AutogradSettings() {
 }
 
 }  // namespace
+
+TrainConfig NgpProposalConfig(TrainConfig config) {
+  constexpr int kLog2Entries = 15, kFinestResolution = 256;
+  NgpSettings& settings = Ngp(config);
+  settings.sampler = Sampler::kGrid;
+  settings.log2_hashmap_size = std::min(settings.log2_hashmap_size, kLog2Entries);
+  settings.finest_resolution = std::min(settings.finest_resolution, kFinestResolution);
+  settings.n_features_per_level = 4;
+  ++config.seed;
+  return config;
+}
 
 std::span<const Setting> NgpSettingTable() {
   static const std::vector<Setting>& table = Sorted(FusedSettings());

@@ -8,6 +8,13 @@
 
 namespace nerf {
 
+// Where samples of a ray lie: in the occupied cells of a grid, or where a smaller network, the
+// proposal, found density.
+enum class Sampler { kGrid, kProposals };
+// How proposal samples lie along a ray: at even distances; at even steps of the inverse distance;
+// the first with one box, the second with more.
+enum class Spacing { kAuto, kUniform, kDisparity };
+
 // The settings that the ngp field has beside those of TrainConfig.
 struct NgpSettings {
   int log2_hashmap_size = 17;
@@ -24,6 +31,12 @@ struct NgpSettings {
   float depth_weight = 0;    // in the loss, of the depth of COLMAP's points
   float pose_rate = 0;       // learning rate of the views' poses over the table's; 0: none
   float near_gradients = 0;  // distance up to which gradients are scaled down, training units
+  float warp_rate = 0.1f;    // of method dynamic: learning rate of the warp over the MLPs'
+  Sampler sampler = Sampler::kGrid;
+  // With proposals:
+  Spacing spacing = Spacing::kAuto;
+  int proposal_samples = 64;  // of a ray in the proposal network
+  int field_samples = 32;     // and in the field
   bool operator==(const NgpSettings&) const = default;
 };
 
@@ -33,6 +46,9 @@ inline const NgpSettings& Ngp(const TrainConfig& config) {
 inline NgpSettings& Ngp(TrainConfig& config) {
   return config.method_settings.Mutable<NgpSettings>();
 }
+
+// The config of the proposal network, which is an ngp field with a smaller encoding.
+TrainConfig NgpProposalConfig(TrainConfig config);
 
 // Every setting that ngp honors, sorted by key. On the CPU the table may be kept in half precision
 // and levels may come in one after another; a CUDA device does neither, and has settings of its

@@ -19,6 +19,12 @@ std::vector<TensorShape> NgpFieldTensors(const TrainConfig& config) {
          "F16",
          {static_cast<uint32_t>(layer.n_out_used), static_cast<uint32_t>(layer.n_in)}});
   }
+  if (Ngp(config).sampler == Sampler::kProposals) {
+    for (TensorShape& tensor : NgpFieldTensors(NgpProposalConfig(config))) {
+      tensor.name = kProposalPrefix + tensor.name;
+      tensors.push_back(std::move(tensor));
+    }
+  }
   return tensors;
 }
 

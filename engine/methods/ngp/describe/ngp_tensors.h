@@ -7,6 +7,9 @@
 
 namespace nerf {
 
+// Before the names of the proposal network's tensors and of their optimizer state.
+inline constexpr const char* kProposalPrefix = "proposal.";
+
 // The tensors of the ngp field. Every hash level has 2^log2_hashmap_size entries, also a coarse one
 // that uses fewer, so that shapes follow from the config alone and not from the scene.
 std::vector<TensorShape> NgpFieldTensors(const TrainConfig& config);

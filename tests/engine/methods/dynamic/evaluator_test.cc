@@ -5,6 +5,8 @@
 #include <numbers>
 #include <vector>
 
+#include "engine/base/bfloat16.h"
+#include "engine/kernels/dense_layer.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
 #include "gtest/gtest.h"
@@ -28,45 +30,105 @@ Matrix LayerWeights(const NgpNetwork& network, int i) {
   return weights;
 }
 
-// Density and color in double precision, written down plainly.
+// Where a point is encoded, in double precision, written down plainly.
+Vec3 ReferenceWarp(const float* weights, Vec3 unit, double time) {
+  Matrix values(1, kPlaceWidth + kTimeWidth);
+  for (int axis = 0; axis < 3; ++axis) {
+    const double p = 2.0 * unit[axis] - 1;
+    const auto in_single = static_cast<float>(p);
+    values.at(0, axis) = p;
+    values.at(0, 3 + axis) = p - Bf16Low(Bf16Pair(in_single, 0));
+    for (int k = 0; k < kWarpOctaves; ++k) {
+      const double angle = std::pow(2, k) * std::numbers::pi * p;
+      values.at(0, 6 + 2 * kWarpOctaves * axis + k) = std::sin(angle);
+      values.at(0, 6 + 2 * kWarpOctaves * axis + kWarpOctaves + k) = std::cos(angle);
+    }
+  }
+  values.at(0, kPlaceWidth) = 1;
+  values.at(0, kPlaceWidth + 1) = time;
+  for (int k = 0; k < kTimeOctaves; ++k) {
+    const double angle = std::pow(2, k) * std::numbers::pi * time;
+    values.at(0, kPlaceWidth + 2 + 2 * k) = std::sin(angle);
+    values.at(0, kPlaceWidth + 3 + 2 * k) = std::cos(angle);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const WarpLayer& layer = kWarpLayers[i];
+    Matrix matrix(layer.n_in, layer.n_out);
+    std::copy_n(weights + layer.offset, layer.n_in * layer.n_out, matrix.values.begin());
+    values = DenseForward(values, matrix, i < 2);
+  }
+  Vec3 warped;
+  for (int axis = 0; axis < 3; ++axis)
+    warped[axis] = static_cast<float>(std::clamp(unit[axis] + values.at(0, axis), 0.0, 1.0));
+  return warped;
+}
+
+// Density and color, likewise.
 struct Sample {
   double sigma, color[3];
 };
 Sample Reference(const DynamicNetwork& network, Vec3 unit, Vec3 direction, double time) {
-  const kernels::HashGridShape& shape = network.ngp.shape;
+  const kernels::HashGridShape& shape = network.ngp.network.shape;
+  const Vec3 warped = ReferenceWarp(network.warp.weights, unit, time);
   Matrix encoding(1, shape.width());
   for (int level = 0; level < shape.n_levels; ++level) {
-    for (const reference::HashCorner& corner : reference::HashCorners(shape, level, unit)) {
-      const float* const entry =
-          network.ngp.table + shape.level_size() * level + size_t{corner.entry} * shape.n_features;
+    for (const reference::HashCorner& corner : reference::HashCorners(shape, level, warped)) {
+      const float* const entry = network.ngp.network.table + shape.level_size() * level +
+                                 size_t{corner.entry} * shape.n_features;
       for (int f = 0; f < shape.n_features; ++f)
         encoding.at(0, shape.n_features * level + f) += corner.weight * entry[f];
     }
   }
-  std::vector<double> features = {1, time};
-  for (int k = 0; k < kTimeOctaves; ++k) {
-    features.push_back(std::sin(std::pow(2, k) * std::numbers::pi * time));
-    features.push_back(std::cos(std::pow(2, k) * std::numbers::pi * time));
-  }
-  Matrix hidden = DenseForward(encoding, LayerWeights(network.ngp, 0), false);
-  for (int h = 0; h < kHiddenWidth; ++h) {
-    for (size_t f = 0; f < features.size(); ++f)
-      hidden.at(0, h) += features[f] * network.time_weights[f * kHiddenWidth + h];
-    hidden.at(0, h) = std::max(hidden.at(0, h), 0.0);
-  }
-  const Matrix geometry = DenseForward(hidden, LayerWeights(network.ngp, 1), false);
+  const Matrix hidden = DenseForward(encoding, LayerWeights(network.ngp.network, 0), true);
+  const Matrix geometry = DenseForward(hidden, LayerWeights(network.ngp.network, 1), false);
   Matrix inputs(1, kColorInputWidth);
   const auto harmonics = reference::SphericalHarmonics4(direction.x, direction.y, direction.z);
   std::copy(harmonics.begin(), harmonics.end(), inputs.values.begin());
   std::copy(geometry.values.begin(), geometry.values.end(),
             inputs.values.begin() + kDirectionWidth);
   const Matrix color =
-      DenseForward(DenseForward(DenseForward(inputs, LayerWeights(network.ngp, 2), true),
-                                LayerWeights(network.ngp, 3), true),
-                   LayerWeights(network.ngp, 4), false);
-  Sample sample{std::exp(geometry.at(0, 0) - network.ngp.density_shift), {}};
+      DenseForward(DenseForward(DenseForward(inputs, LayerWeights(network.ngp.network, 2), true),
+                                LayerWeights(network.ngp.network, 3), true),
+                   LayerWeights(network.ngp.network, 4), false);
+  Sample sample{std::exp(geometry.at(0, 0) - network.ngp.network.density_shift), {}};
   for (int c = 0; c < 3; ++c) sample.color[c] = 1 / (1 + std::exp(-color.at(0, c)));
   return sample;
+}
+
+TEST(WarpEvaluatorTest, PointsAreMovedAsByTheReference) {
+  const std::vector<float> weights = RandomFloats(kWarpWeights, -0.2f, 0.2f, 2);
+  constexpr int kRows = 20;
+  const float times[] = {0, 0.4f};
+  std::vector<float> features(kTimeWidth * 2);
+  for (int r = 0; r < 2; ++r) TimeFeatures(times[r], features.data() + kTimeWidth * r);
+  const std::vector<Vec3> unit = RandomPoints(kRows, 0, 1, 3);
+  std::vector<int> ray_of;
+  for (int i = 0; i < kRows; ++i) ray_of.push_back(i / 10);
+  std::vector<Vec3> warped(kRows);
+  WarpEvaluator evaluator;
+  evaluator.Reserve(kRows, 0);
+  evaluator.Forward({weights.data()}, 0, kRows, unit.data(), ray_of.data(), features.data(),
+                    warped.data());
+  // bf16 layers keep 8 bits of what is multiplied.
+  const float tolerance = kernels::cpu::UsesBf16Layers() ? 2e-2f : 1e-5f;
+  for (int i = 0; i < kRows; ++i) {
+    const Vec3 expected = ReferenceWarp(weights.data(), unit[i], times[ray_of[i]]);
+    for (int axis = 0; axis < 3; ++axis)
+      EXPECT_NEAR(warped[i][axis], expected[axis], tolerance) << i;
+  }
+}
+
+TEST(WarpEvaluatorTest, WithoutWeightsNothingMoves) {
+  const std::vector<float> weights(kWarpWeights);
+  float features[kTimeWidth];
+  TimeFeatures(0.7f, features);
+  const Vec3 unit{0.1f, 0.5f, 0.9f};
+  const int ray_of = 0;
+  Vec3 warped;
+  WarpEvaluator evaluator;
+  evaluator.Reserve(1, 0);
+  evaluator.Forward({weights.data()}, 0, 1, &unit, &ray_of, features, &warped);
+  EXPECT_EQ(warped, unit);
 }
 
 TEST(DynamicEvaluatorTest, FieldIsThatOfTheReferenceAtEveryTime) {
@@ -80,13 +142,13 @@ TEST(DynamicEvaluatorTest, FieldIsThatOfTheReferenceAtEveryTime) {
   const NgpParameters::Arrays arrays = parameters.arrays();
   const std::vector<float> table = RandomFloats(arrays.table.size(), -1, 1, 1);
   std::copy(table.begin(), table.end(), arrays.table.begin());
-  const std::vector<float> time_weights = RandomFloats(kTimeWidth * kHiddenWidth, -0.5f, 0.5f, 2);
-  const DynamicNetwork network{{.shape = shape,
-                                .box = {{0, 0, 0}, {1, 1, 1}},
-                                .table = parameters.table(),
-                                .weights = parameters.weights(),
-                                .density_shift = 0.5f},
-                               time_weights.data()};
+  const std::vector<float> warp_weights = RandomFloats(kWarpWeights, -0.1f, 0.1f, 2);
+  const DynamicNetwork network{{{.shape = shape,
+                                 .box = {{0, 0, 0}, {1, 1, 1}},
+                                 .table = parameters.table(),
+                                 .weights = parameters.weights(),
+                                 .density_shift = 0.5f}},
+                               {warp_weights.data()}};
   constexpr int kRays = 3, kRows = 9;
   const float times[kRays] = {0, 0.3f, 1};
   const std::vector<Vec3> unit = RandomPoints(kRows, 0, 1, 3), directions = RandomDirections(kRays);

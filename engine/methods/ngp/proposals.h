@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "engine/base/parallel_for.h"
+#include "engine/config/train_config.h"
+#include "engine/field/trained_model.h"
+#include "engine/scene/scene.h"
+#include "engine/train/ray_step.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// Method ngp with sampler=proposals: the step on the CPU, and the model in a model or checkpoint
+// file. As NewNgpCpuStep and LoadNgpModel.
+std::unique_ptr<RayStep> NewNgpProposalStep(const TrainConfig& config,
+                                            const SceneGeometry& geometry, ThreadPool* pool,
+                                            std::span<const View> views);
+absl::StatusOr<std::unique_ptr<TrainedModel>> LoadNgpProposalModel(const TensorFile& file,
+                                                                   const TrainConfig& config,
+                                                                   const SceneGeometry& geometry);
+
+}  // namespace nerf
