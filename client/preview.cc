@@ -70,14 +70,16 @@ void AddPreviewFlags(CLI::App& app, PreviewFlags* flags) {
   app.add_flag("--show", flags->show, "Show each preview in the terminal");
 }
 
-absl::Status CheckPreviewFlags(const Session& session, const PreviewFlags& flags) {
+absl::Status CheckPreviewFlags(const Session& session, const PreviewFlags& flags,
+                               std::string_view file_flag) {
   if (flags.show && !session.io().err_is_terminal) {
-    return absl::InvalidArgumentError("--show: standard error is no terminal; use --preview FILE");
+    return absl::InvalidArgumentError(
+        fmt::format("--show: standard error is no terminal; use {} FILE", file_flag));
   }
   std::error_code ignored;
   if (std::filesystem::is_directory(flags.file, ignored)) {
     return absl::InvalidArgumentError(
-        fmt::format("--preview: {} is a folder; name a file", flags.file));
+        fmt::format("{}: {} is a folder; name a file", file_flag, flags.file));
   }
   return absl::OkStatus();
 }
@@ -105,7 +107,7 @@ int PrintPreview(Session& session, const std::string& text, const PreviewFlags& 
   if (flags.file.empty() && !flags.show) {
     return session.FailUsage(absl::InvalidArgumentError("job preview needs --out FILE or --show"));
   }
-  if (absl::Status status = CheckPreviewFlags(session, flags); !status.ok()) {
+  if (absl::Status status = CheckPreviewFlags(session, flags, "--out"); !status.ok()) {
     return session.FailUsage(status);
   }
   const auto name = ExpandName(ResourceKind::kJob, text, session.flags().project);

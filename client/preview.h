@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "nerf/v1/training_service.pb.h"
@@ -22,8 +23,10 @@ struct PreviewFlags {
 
 void AddPreviewFlags(CLI::App& app, PreviewFlags* flags);
 
-// OK if --show can work here. Errors: InvalidArgument when standard error is no terminal.
-absl::Status CheckPreviewFlags(const Session& session, const PreviewFlags& flags);
+// Whether the flags can work here; `file_flag` names the one of the file in messages. Errors:
+// InvalidArgument with --show when standard error is no terminal, and for a file that is a folder.
+absl::Status CheckPreviewFlags(const Session& session, const PreviewFlags& flags,
+                               std::string_view file_flag = "--preview");
 
 // Follows the previews of a job: writes each new one to the file and shows it in the terminal.
 // Errors are reported once and do not end the watch. Not thread-safe.

@@ -251,6 +251,8 @@ TEST_F(ServiceTest, PreviewFlagsAreRefusedWhereTheyCannotWork) {
   EXPECT_THAT(Run({"job", "create", "mic", "--preview", "p.png"}).err,
               HasSubstr("needs the job to be watched"));
   EXPECT_THAT(Run({"job", "preview", "j-1"}).err, HasSubstr("needs --out FILE or --show"));
+  EXPECT_THAT(Run({"job", "preview", "j-1", "--out", "/tmp"}).err,
+              HasSubstr("--out: /tmp is a folder"));
 }
 
 TEST_F(ServiceTest, PreviewCommandWritesTheLastPreview) {
