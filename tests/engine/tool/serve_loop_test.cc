@@ -19,6 +19,7 @@ namespace {
 TEST_F(ServeLoopTest, HelloNamesTheMethodsThatAreThere) {
   Json methods = {"ngp"};
   if (std::filesystem::exists(AutogradLibraryPath())) methods.push_back("ngp-autograd");
+  methods.push_back("ngp-tiles");
   methods.push_back("mlp");
   if (std::filesystem::exists(AutogradLibraryPath())) methods.push_back("mlp-autograd");
   for (const char* method : {"voxels", "dynamic"}) methods.push_back(method);

@@ -37,6 +37,10 @@ struct NgpSettings {
   Spacing spacing = Spacing::kAuto;
   int proposal_samples = 64;  // of a ray in the proposal network
   int field_samples = 32;     // and in the field
+  // Of method ngp-tiles alone.
+  int tiles = 2;              // 2^n
+  float tile_margin = 0.05f;  // on both sides of a cut, as a share of the level-0 box's side
+  int tile_blend = 1;         // 0: a point is of one tile alone
   bool operator==(const NgpSettings&) const = default;
 };
 

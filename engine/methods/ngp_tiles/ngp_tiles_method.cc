@@ -1,0 +1,49 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/steps.h"
+#include "engine/methods/ngp_tiles/tile_files.h"
+#include "engine/methods/ngp_tiles/tiled_model.h"
+#include "engine/methods/ngp_tiles/tiled_step.h"
+#include "engine/train/method.h"
+
+namespace nerf {
+
+const MethodDescription& DescribeNgpTiles();
+
+namespace {
+
+class NgpTilesMethodImpl final : public Method {
+ public:
+  const MethodDescription& description() const override { return DescribeNgpTiles(); }
+
+  absl::StatusOr<std::unique_ptr<TrainingStep>> NewStep(const StepRequest& request) const override {
+    return NewTiledStep(request.config, request.geometry, request.scene, request.pool);
+  }
+
+  absl::StatusOr<std::unique_ptr<TrainedModel>> LoadModel(
+      const TensorFile& file, const TrainConfig& config,
+      const SceneGeometry& geometry) const override {
+    const int n_tiles = Ngp(config).tiles;
+    NERF_ASSIGN_OR_RETURN(const TileCuts cuts, LoadCuts(file, n_tiles));
+    std::vector<std::unique_ptr<TrainedModel>> models;
+    for (int tile = 0; tile < n_tiles; ++tile) {
+      NERF_ASSIGN_OR_RETURN(std::unique_ptr<TrainedModel> model,
+                            LoadNgpModel(TileOf(file, tile), config, geometry));
+      models.push_back(std::move(model));
+    }
+    return NewTiledModel(cuts, config, geometry, std::move(models));
+  }
+};
+
+}  // namespace
+
+const Method& NgpTilesMethod() {
+  static const auto& method = *new NgpTilesMethodImpl();
+  return method;
+}
+
+}  // namespace nerf

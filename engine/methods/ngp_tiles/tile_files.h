@@ -1,0 +1,21 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/methods/ngp_tiles/tile_cuts.h"
+#include "engine/train/tensor_file.h"
+
+namespace nerf {
+
+// Models and checkpoints of tiles: what method ngp would write of each, every name behind
+// TilePrefix, and the cuts.
+
+// Moves what a tile has written to the file of all.
+void AddTile(int tile, TensorFile part, TensorFile* file);
+// The tile's part of a file, as it was written.
+TensorFile TileOf(const TensorFile& file, int tile);
+
+void StoreCuts(const TileCuts& cuts, TensorFile* file);
+// Errors: InvalidArgument where the tensor is missing, of another shape or no cuts.
+absl::StatusOr<TileCuts> LoadCuts(const TensorFile& file, int n_tiles);
+
+}  // namespace nerf
