@@ -20,8 +20,12 @@ struct RankFlags {
   std::string rendezvous;     // HOST:PORT at which ranks of several machines meet; else empty
   std::string interface;      // of the ranks' traffic; empty: loopback
   bool central_feed = false;  // TrainerOptions, as the next one
-  int batches_ahead = 0;
+  std::optional<int> batches_ahead;  // unset: as BatchesAhead says
 
+  // Reads from a file are waited for by a thread of their own unless the user says otherwise.
+  int BatchesAhead(bool pictures_in_file) const {
+    return batches_ahead.value_or(pictures_in_file ? 4 : 0);
+  }
   bool IsStarted() const { return rank.has_value() && rendezvous.empty(); }  // by RankProcesses
 };
 

@@ -24,7 +24,7 @@ absl::Status FollowRank0(const RankFlags& flags, TrainRequest request, int n_thr
   TrainerOptions options;
   options.group = ranks->group();
   options.central_feed = flags.central_feed;
-  options.batches_ahead = flags.batches_ahead;
+  options.batches_ahead = flags.BatchesAhead(s.pictures != nullptr);
   options.pictures = s.pictures.get();
   options.progress_interval = absl::InfiniteDuration();
   Trainer trainer(&s.scene, s.state, s.step.get(), &pool, &clock, options, &silent);

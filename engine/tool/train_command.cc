@@ -267,7 +267,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   if (!flags.json) console.PrintNote(OpeningLine(s, pool.n_threads(), flags.ranks.n_ranks));
   TrainingRunOptions options;
   options.evaluate = !flags.no_eval;
-  options.trainer.batches_ahead = flags.ranks.batches_ahead;
+  options.trainer.batches_ahead = flags.ranks.BatchesAhead(s.pictures != nullptr);
   options.trainer.central_feed = flags.ranks.central_feed;
   options.trainer.render_device = device.get();
   options.trainer.group = request.group;
@@ -470,10 +470,11 @@ void AddRunOptions(CLI::App* command, TrainFlags* flags) {
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command
-      ->add_option("--batches-ahead", flags->ranks.batches_ahead,
-                   "batches that a separate thread draws ahead of the step")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
+      ->add_option(
+          "--batches-ahead", flags->ranks.batches_ahead,
+          "batches that a separate thread draws ahead of the step (default: 4 with pictures "
+          "in a file, else 0)")
+      ->check(CLI::Range(0, 64));
   AddPictureOptions(command, flags);
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();
   command->add_option("--trace", flags->trace,

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kPixelsPerTask = 256;
 constexpr int kPixelsAhead = 32;  // reads miss the caches, so they are prefetched together
+constexpr int kPagesAhead = 256;  // of a file: as many reads as a disk may work on at once
 
 void SetSize(int n_pixels, PixelBatch* batch) {
   const auto n = static_cast<size_t>(n_pixels);
@@ -88,9 +89,10 @@ void PixelSampler::DrawOnPool(IndexRange range, ThreadPool* pool, PixelBatch* ba
 }
 
 void PixelSampler::Draw(int begin, int end, PixelBatch* batch) const {
-  kernels::SampledPixel drawn[kPixelsAhead];
-  for (int first = begin; first < end; first += kPixelsAhead) {
-    const int last = std::min(end, first + kPixelsAhead);
+  kernels::SampledPixel drawn[std::max(kPixelsAhead, kPagesAhead)];
+  const int n_ahead = file_ == nullptr ? kPixelsAhead : kPagesAhead;
+  for (int first = begin; first < end; first += n_ahead) {
+    const int last = std::min(end, first + n_ahead);
     for (int i = first; i < last; ++i) {
       drawn[i - first] = kernels::PixelOfRay(set_, batch->step, static_cast<uint32_t>(i));
       const uint8_t* const bytes = kernels::BytesOf(set_, drawn[i - first]);
