@@ -109,7 +109,10 @@ class TiledStep final : public TrainingStep {
     Select(batch, reaches_[tile]);
     part_.step = n_steps_ / static_cast<uint32_t>(cuts_.n_tiles());
     ++n_steps_;
-    return tiles_[tile]->Run(part_);
+    const StepResult result = tiles_[tile]->Run(part_);
+    // It counts the step now, not before its next one: a checkpoint in between holds the count.
+    tiles_[tile]->NextPixels(batch.fraction);
+    return result;
   }
 
   int NextPixels(double fraction) override {
