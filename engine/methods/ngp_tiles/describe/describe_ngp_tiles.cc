@@ -15,9 +15,10 @@ namespace {
 using S = NgpSettings;
 
 // Those of ngp that tiles do not honor: what a scene has once, and other devices'.
-constexpr const char* kRefused[] = {"contraction",        "cuda_deterministic", "cuda_fp32",
-                                    "depth_weight",       "exposure_rate",      "pose_rate",
-                                    "learned_background", "coarse_share"};
+constexpr const char* kRefused[] = {
+    "contraction",      "cuda_deterministic", "cuda_fp32",    "depth_weight", "exposure_rate",
+    "pose_rate",        "learned_background", "coarse_share", "sampler",      "spacing",
+    "proposal_samples", "field_samples"};
 
 std::vector<Setting> Settings() {
   std::vector<Setting> settings;
