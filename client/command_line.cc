@@ -84,6 +84,7 @@ void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
   AddSceneCommands(app, command);
   AddJobCommands(app, command);
   AddModelCommands(app, command);
+  AddShareCommands(app, command);
   AddRenderCommand(app, command);
   AddRenderJobCommands(app, command);
   AddWorkerCommands(app, command);

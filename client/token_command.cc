@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "client/commands.h"
+#include "client/expiry_text.h"
 #include "client/names.h"
 #include "client/paging.h"
 #include "client/printer.h"
@@ -28,13 +29,6 @@ using Stub = v1::AdminService::Stub;
 
 std::string ProjectText(const std::string& project) {
   return project.empty() ? "every" : ShortName(project);
-}
-
-std::string ExpiryText(const v1::Token& token, absl::Time now) {
-  if (!token.has_expire_time()) return "never";
-  const absl::Time time = absl::FromUnixSeconds(token.expire_time().seconds());
-  return time <= now ? "expired"
-                     : "in " + absl::FormatDuration(absl::Trunc(time - now, absl::Minutes(1)));
 }
 
 struct NewToken {

@@ -54,16 +54,16 @@ bool IsOurs(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && status.st_uid == geteuid();
 }
 
-// The value of "grpc" in nerfd.ports: one line of JSON that nerfd has written.
-std::string GrpcAddress(const std::string& data_dir) {
+// The value of "grpc" or "web" in nerfd.ports: one line of JSON that nerfd has written.
+std::string ServedAddress(const std::string& data_dir, const std::string& protocol) {
   const auto ports = ReadFile(data_dir + "/nerfd.ports", kMaxNoteBytes);
   if (!ports.ok()) return "";
-  constexpr std::string_view kKey = "\"grpc\":\"";
-  const size_t begin = ports->find(kKey);
+  const std::string key = "\"" + protocol + "\":\"";
+  const size_t begin = ports->find(key);
   if (begin == std::string::npos) return "";
-  const size_t end = ports->find('"', begin + kKey.size());
+  const size_t end = ports->find('"', begin + key.size());
   if (end == std::string::npos) return "";
-  return ports->substr(begin + kKey.size(), end - begin - kKey.size());
+  return ports->substr(begin + key.size(), end - begin - key.size());
 }
 
 }  // namespace
@@ -95,10 +95,15 @@ absl::StatusOr<std::string> FindLocalServer(std::string_view address) {
   if (!note.ok() || !IsOurs(path)) return unknown;
   std::string data_dir(absl::StripTrailingAsciiWhitespace(*note));
   if (!data_dir.starts_with('/') || !IsOurs(data_dir + "/nerfd.lock") || !IsLocked(data_dir) ||
-      Normalized(GrpcAddress(data_dir)) != Normalized(address)) {
+      Normalized(ServedAddress(data_dir, "grpc")) != Normalized(address)) {
     return unknown;
   }
   return data_dir;
+}
+
+std::string FindLocalPage(std::string_view address) {
+  const absl::StatusOr<std::string> data_dir = FindLocalServer(address);
+  return data_dir.ok() ? ServedAddress(*data_dir, "web") : "";
 }
 
 }  // namespace nerf

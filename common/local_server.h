@@ -22,6 +22,9 @@ void ForgetLocalServer(std::string_view address);
 // name the same address in its nerfd.ports. NotFound otherwise.
 absl::StatusOr<std::string> FindLocalServer(std::string_view address);
 
+// Where that nerfd serves its page, HOST:PORT; empty if it serves none or is not found.
+std::string FindLocalPage(std::string_view address);
+
 // True for addresses that only this machine serves: 127.0.0.0/8, [::1], localhost, unix:PATH.
 bool IsLoopbackAddress(std::string_view address);
 

@@ -248,6 +248,33 @@ class FakeModels final : public v1::ModelService::Service {
     }
     return grpc::Status::OK;
   }
+  grpc::Status CreateShare(grpc::ServerContext*, const v1::CreateShareRequest* request,
+                           v1::Share* response) override {
+    RETURN_SCRIPTED_ERROR("CreateShare");
+    MutexLock lock(state_->mu);
+    state_->create_share.push_back(*request);
+    *response = request->share();
+    response->set_name(request->parent() + "/shares/sh-fake");
+    response->set_secret("s3cret");
+    return grpc::Status::OK;
+  }
+  grpc::Status ListShares(grpc::ServerContext*, const v1::ListSharesRequest* request,
+                          v1::ListSharesResponse* response) override {
+    RETURN_SCRIPTED_ERROR("ListShares");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->parent());
+    v1::Share* share = response->add_shares();
+    share->set_name(request->parent() + "/shares/sh-fake");
+    share->set_display_name("museum");
+    return grpc::Status::OK;
+  }
+  grpc::Status RevokeShare(grpc::ServerContext*, const v1::RevokeShareRequest* request,
+                           google::protobuf::Empty*) override {
+    RETURN_SCRIPTED_ERROR("RevokeShare");
+    MutexLock lock(state_->mu);
+    state_->names.push_back(request->name());
+    return grpc::Status::OK;
+  }
   grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
                           v1::ListModelsResponse*) override {
     RETURN_SCRIPTED_ERROR("ListModels");

@@ -590,5 +590,28 @@ TEST_F(ServiceTest, ProjectFlagDecidesWhereShortIdsBelong) {
   EXPECT_THAT(state_.names, ElementsAre("projects/lab/trainingJobs/j-1"));
 }
 
+TEST_F(ServiceTest, ShareIsMadeListedAndRevoked) {
+  const CommandResult made =
+      Run({"share", "create", "mic", "--display-name", "museum", "--page", "https://n.example/x"});
+  ASSERT_EQ(made.exit_code, kOk) << made.err;
+  EXPECT_EQ(made.out, "https://n.example/x/#share=s3cret\n");
+  EXPECT_THAT(made.err, HasSubstr("sh-fake: expires in 16"));
+  ASSERT_EQ(state_.create_share.size(), 1u);
+  EXPECT_EQ(state_.create_share[0].parent(), "projects/default/models/mic");
+  EXPECT_EQ(state_.create_share[0].share().display_name(), "museum");
+  ASSERT_EQ(Run({"share", "create", "mic", "--ttl", "never"}).exit_code, kOk);
+  EXPECT_FALSE(state_.create_share[1].share().has_expire_time());
+  EXPECT_EQ(Run({"share", "create", "mic", "--ttl", "soon"}).exit_code, kUsage);
+
+  const CommandResult list = Run({"share", "ls", "mic"});
+  EXPECT_THAT(list.out, HasSubstr("mic/sh-fake"));
+  EXPECT_THAT(list.out, HasSubstr("museum"));
+  for (const char* name : {"mic/sh-1", "projects/default/models/mic/shares/sh-1"}) {
+    ASSERT_EQ(Run({"share", "rm", name}).exit_code, kOk) << name;
+    EXPECT_EQ(state_.names.back(), "projects/default/models/mic/shares/sh-1");
+  }
+  EXPECT_EQ(Run({"share", "rm", "sh-1"}).exit_code, kUsage);
+}
+
 }  // namespace
 }  // namespace nerf

@@ -38,6 +38,15 @@ class LocalServerTest : public testing::Test {
   UniqueFd lock_;
 };
 
+TEST_F(LocalServerTest, PageIsFoundWhereOneIsServed) {
+  ASSERT_THAT(NoteLocalServer("127.0.0.1:50051", data_), IsOk());
+  EXPECT_EQ(FindLocalPage("127.0.0.1:50051"), "");
+  std::ofstream(data_ + "/nerfd.ports")
+      << R"({"pid":1,"grpc":"127.0.0.1:50051","web":"127.0.0.1:8080"})";
+  EXPECT_EQ(FindLocalPage("127.0.0.1:50051"), "127.0.0.1:8080");
+  EXPECT_EQ(FindLocalPage("127.0.0.1:50052"), "");
+}
+
 TEST_F(LocalServerTest, NoteLeadsToTheFolderBySeveralNamesUntilForgotten) {
   ASSERT_THAT(NoteLocalServer("127.0.0.1:50051", data_), IsOk());
   for (const char* address : {"127.0.0.1:50051", "localhost:50051", "[::1]:50051"}) {
