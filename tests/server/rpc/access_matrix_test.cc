@@ -133,10 +133,9 @@ class AccessMatrixTest : public testing::Test {
     call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
     queue.Next(&tag, &ok);
     grpc::ByteBuffer answer;
-    do {
-      call->Read(&answer, nullptr);
-      queue.Next(&tag, &ok);
-    } while (ok);
+    call->Read(&answer, nullptr);
+    queue.Next(&tag, &ok);
+    if (ok) context.TryCancel();  // allowed; some streams have no end
     grpc::Status status;
     call->Finish(&status, nullptr);
     queue.Next(&tag, &ok);

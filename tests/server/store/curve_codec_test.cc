@@ -43,7 +43,9 @@ TEST(CurveCodecTest, CutAndChangedBytesAreDataLossOrAnotherCurve) {
     std::string changed = bytes;
     changed[i] = static_cast<char>(changed[i] ^ 0x80);
     const auto read = DecodeCurve(changed);
-    if (!read.ok()) EXPECT_TRUE(absl::IsDataLoss(read.status())) << i;
+    if (!read.ok()) {
+      EXPECT_TRUE(absl::IsDataLoss(read.status())) << i;
+    }
   }
 }
 
