@@ -19,7 +19,10 @@ constexpr absl::Duration kCollectInterval = absl::Minutes(2);
 }  // namespace
 
 Clockwork::Clockwork(const Parts& parts)
-    : parts_(parts), ticker_([this] { RunTicks(); }), collector_([this] { RunCollector(); }) {}
+    : parts_(parts),
+      ticker_([this] { RunTicks(); }),
+      collector_([this] { RunCollector(); }),
+      scrubber_([this] { RunScrubber(); }) {}
 
 Clockwork::~Clockwork() {
   {
@@ -29,6 +32,7 @@ Clockwork::~Clockwork() {
   wake_.NotifyAll();
   ticker_.join();
   collector_.join();
+  scrubber_.join();
 }
 
 bool Clockwork::Sleep(absl::Duration duration) {
@@ -95,12 +99,20 @@ void Clockwork::PublishGauges() {
                       parts_.metrics);
 }
 
+void Clockwork::RunScrubber() {
+  constexpr absl::Duration kScrubTick = absl::Seconds(1);
+  while (Sleep(kScrubTick)) parts_.scrubber->Tick();
+}
+
 void Clockwork::RunCollector() {
   Retention retention(parts_.state);
   parts_.admin->CountStoredBytes();
   while (Sleep(kCollectInterval)) {
     if (absl::Status status = retention.Sweep(); !status.ok()) {
       LogError("old requests and events could not be dropped", {{"error", status.ToString()}});
+    }
+    if (absl::Status status = parts_.retention->Sweep(); !status.ok()) {
+      LogError("old resources could not be deleted", {{"error", status.ToString()}});
     }
     parts_.admin->CountStoredBytes();
     const absl::StatusOr<size_t> n_files = parts_.blobs->Collect(parts_.state->ReachableBlobs());

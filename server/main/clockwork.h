@@ -12,17 +12,19 @@
 #include "server/queue/lease_table.h"
 #include "server/queue/queue_admin.h"
 #include "server/queue/queue_state.h"
+#include "server/queue/resource_retention.h"
 #include "server/queue/stall_clock.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/health_server.h"
 #include "server/rpc/rpc_server.h"
+#include "server/store/blob_scrubber.h"
 #include "server/store/blob_store.h"
 
 namespace nerf {
 
-// Periodic work: expires leases, keeps up jobs (JobUpkeep), ends the streams of silent workers,
-// sets gauges and health, and collects blobs that nothing refers to. Two threads, so that a long
-// collection delays no lease.
+// Periodic work: expires leases, keeps up jobs (JobUpkeep), ends the streams of silent workers, sets
+// gauges and health, deletes what is not kept, collects blobs that nothing refers to and scrubs the
+// others. Three threads, so that neither a long collection nor a slow disk delays a lease.
 class Clockwork {
  public:
   struct Parts {
@@ -39,6 +41,8 @@ class Clockwork {
     JwtKeys* jwt_keys = nullptr;  // may be null
     QueueAdmin* admin = nullptr;
     JobUpkeep* upkeep = nullptr;
+    ResourceRetention* retention = nullptr;
+    BlobScrubber* scrubber = nullptr;
   };
   // All outlive it.
   explicit Clockwork(const Parts& parts);
@@ -53,6 +57,7 @@ class Clockwork {
  private:
   void RunTicks();
   void RunCollector();
+  void RunScrubber();
   void PublishGauges();
   // Health says NOT_SERVING while the store is read-only, and the store is tried until it is not.
   void FollowStore() ABSL_LOCKS_EXCLUDED(mu_);
@@ -67,7 +72,7 @@ class Clockwork {
   std::optional<bool> serving_ ABSL_GUARDED_BY(mu_);
   bool read_only_ ABSL_GUARDED_BY(mu_) = false;
   int ticks_read_only_ = 0;  // of the ticker alone
-  std::thread ticker_, collector_;
+  std::thread ticker_, collector_, scrubber_;
 };
 
 }  // namespace nerf

@@ -43,6 +43,7 @@
 #include "server/queue/queue_admin.h"
 #include "server/queue/queue_state.h"
 #include "server/queue/resource_key.h"
+#include "server/queue/resource_retention.h"
 #include "server/queue/scene_catalog.h"
 #include "server/queue/stall_clock.h"
 #include "server/queue/worker_table.h"
@@ -51,6 +52,7 @@
 #include "server/rpc/queue_metrics.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store/backup.h"
+#include "server/store/blob_scrubber.h"
 #include "server/store/blob_store.h"
 #include "server/store/sqlite_access_store.h"
 #include "server/store/sqlite_store.h"
@@ -121,6 +123,8 @@ struct Server {
   std::unique_ptr<ModelCatalog> models;
   std::unique_ptr<QueueAdmin> admin;
   std::unique_ptr<JobUpkeep> upkeep;
+  std::unique_ptr<ResourceRetention> retention;
+  std::unique_ptr<BlobScrubber> scrubber;
   std::unique_ptr<SqliteAccessStore> access_store;
   std::unique_ptr<TokenRegistry> tokens;
   std::unique_ptr<JwtKeys> jwt_keys;  // none without --jwks
@@ -298,7 +302,7 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
   options.times.heartbeat_interval = std::min(absl::Seconds(5), flags.lease_ttl / 6);
   options.times.checkpoint_interval = flags.checkpoint_interval;
   auto backup = [server, folder = data.path()](const std::string& id) {
-    return WriteBackup(*server->store, *server->blobs, folder, id);
+    return WriteBackup(*server->store, *server->blobs, folder, id, server->access_store.get());
   };
   NERF_ASSIGN_OR_RETURN(server->rpc,
                         RpcServer::Start(options, {.clock = &server->clock,
@@ -326,11 +330,19 @@ absl::Status Serve(const ServerFlags& flags, const DataDir& data, Server* server
                                                                     MakeProcessCollector()}));
   server->metrics_listener = std::move(listener);
   NERF_RETURN_IF_ERROR(ServeWeb(flags, server));
+  server->retention = std::make_unique<ResourceRetention>(
+      server->state.get(), server->queue.get(), server->scenes.get(), server->models.get(),
+      [server](const ResourceKey& model) {
+        server->tokens->DeleteShares(ModelName(model)).IgnoreError();
+      });
+  server->scrubber = std::make_unique<BlobScrubber>(
+      server->blobs.get(), &server->machine_clock, ScrubOptions{.interval = flags.scrub_interval},
+      [server](const std::string&) { server->metrics->BlobDamaged(); });
   server->clockwork = std::make_unique<Clockwork>(Clockwork::Parts{
       &server->clock, server->store.get(), server->state.get(), server->queue.get(),
       server->leases.get(), server->workers.get(), server->blobs.get(), server->rpc.get(),
       server->health.get(), server->metrics.get(), server->jwt_keys.get(), server->admin.get(),
-      server->upkeep.get()});
+      server->upkeep.get(), server->retention.get(), server->scrubber.get()});
   return absl::OkStatus();
 }
 
@@ -501,6 +513,9 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.add_option("--restore", flags->restore,
                  "Fill an empty data folder from this backup, with a new store epoch, and serve it")
       ->type_name("DIR");
+  AddDuration(app, "--scrub-interval", "NERFD_SCRUB_INTERVAL",
+              "Time between two readings of all blobs, to find damaged ones; 0: never",
+              &flags->scrub_interval);
   AddDuration(app, "--shutdown-delay", "NERFD_SHUTDOWN_DELAY",
               "Time to keep serving after SIGTERM, while health reports NOT_SERVING",
               &flags->shutdown_delay);

@@ -112,6 +112,8 @@ absl::Status CheckFlags(const ServerFlags& flags) {
   NERF_RETURN_IF_ERROR(CheckDuration("--lease-ttl", flags.lease_ttl, kMin, kMax));
   NERF_RETURN_IF_ERROR(
       CheckDuration("--checkpoint-interval", flags.checkpoint_interval, kMin, kMax));
+  NERF_RETURN_IF_ERROR(CheckDuration("--scrub-interval", flags.scrub_interval, absl::ZeroDuration(),
+                                     absl::Hours(24 * 365)));
   return CheckDuration("--shutdown-delay", flags.shutdown_delay, absl::ZeroDuration(),
                        absl::Minutes(5));
 }

@@ -28,6 +28,7 @@ struct ServerFlags {
   absl::Duration lease_ttl = absl::Seconds(30);
   absl::Duration checkpoint_interval = absl::Seconds(30);
   absl::Duration shutdown_delay = absl::Seconds(5);
+  absl::Duration scrub_interval = absl::Hours(24);
   bool insecure = false;
   bool accept_data_loss = false;
   std::string restore;  // folder of a backup; empty: none

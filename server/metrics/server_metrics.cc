@@ -91,6 +91,7 @@ struct ServerMetrics::Families {
         blob_sent(NewCounter(r, "nerfd_blob_sent_bytes_total", "Bytes of blobs sent.")),
         upload_failures(
             NewCounter(r, "nerfd_blob_upload_failures_total", "Uploads that ended in an error.")),
+        blobs_damaged(NewCounter(r, "nerfd_blob_damaged_total", "Stored blobs found damaged.")),
         train_steps(NewCounter(r, "nerfd_train_steps_total", "Training steps done by workers.")),
         train_rays(NewCounter(r, "nerfd_train_rays_total", "Rays trained on by workers.")),
         step_seconds(NewHistogram(r, "nerfd_train_step_duration_seconds",
@@ -140,6 +141,7 @@ struct ServerMetrics::Families {
     received = &blob_received.Add({});
     sent = &blob_sent.Add({});
     upload_failures.Add({{"reason", "FIELD_INVALID"}});
+    blobs_damaged.Add({});
     train_steps.Add({{"device", "cpu"}});
     train_rays.Add({{"device", "cpu"}});
     step_seconds.Add({{"device", "cpu"}}, kStepSeconds);
@@ -170,6 +172,7 @@ struct ServerMetrics::Families {
   Family<Counter>& blob_received;
   Family<Counter>& blob_sent;
   Family<Counter>& upload_failures;
+  Family<Counter>& blobs_damaged;
   Family<Counter>& train_steps;
   Family<Counter>& train_rays;
   Family<Histogram>& step_seconds;
@@ -300,6 +303,8 @@ void ServerMetrics::BlobSent(size_t bytes) {
 void ServerMetrics::BlobUploadFailed(std::string_view reason) {
   families_->upload_failures.Add({{"reason", families_->reasons.Cap(reason)}}).Increment();
 }
+
+void ServerMetrics::BlobDamaged() { families_->blobs_damaged.Add({}).Increment(); }
 
 void ServerMetrics::TrainReported(std::string_view worker, std::string_view device,
                                   const TrainReport& report) {

@@ -61,6 +61,8 @@ class ServerMetrics {
   void BlobReceived(size_t bytes);
   void BlobSent(size_t bytes);
   void BlobUploadFailed(std::string_view reason);
+  // A stored blob was found damaged.
+  void BlobDamaged();
 
   // What a worker measured since its last message.
   struct TrainReport {

@@ -494,6 +494,7 @@ absl::Status JobQueue::Delete(const ResourceKey& key, JobKind kind) {
   return absl::OkStatus();
 }
 
+// Leaves `entry` destroyed, or moved away with what its watchers still read.
 void JobQueue::Forget(JobEntry& entry) {
   const Job& job = entry.job;
   const ResourceKey key = job.key;

@@ -295,6 +295,7 @@ std::optional<LeaseTable::NextJob> LeaseTable::FirstOfProject(const std::string&
   return std::nullopt;
 }
 
+// Fair shares do not apply: the job takes the place of one of its own project.
 JobEntry* LeaseTable::TakeReserved(const GrantRequest& request) {
   const auto reserved = state_.reserved_workers.find(request.worker);
   if (reserved == state_.reserved_workers.end()) return nullptr;

@@ -84,9 +84,9 @@ absl::StatusOr<ModelRecord> ModelCatalog::Promote(const ModelSpec& spec) {
   model.step = checkpoint->step;
   model.method = changed.training.config.method;
   model.blob = checkpoint->model_blob;
-  model.create_age = state_.Age();
   model.preview_psnr = checkpoint->preview_psnr;
   model.tensors = checkpoint->tensors;
+  model.create_age = state_.Age();
   checkpoint->promoted = true;
   request.resource_id = model.key.id;
 

@@ -59,6 +59,10 @@ QueueWait NoWorkerFor(const Job& job, std::span<const WorkerRecord> workers, siz
     return {kWaitWorkersUnhealthy,
             fmt::format("worker {} is unhealthy: {}", worker.description.id, worker.state_message)};
   }
+  for (const WorkerRecord& worker : workers) {
+    if (!worker.drained || !worker.connected || n_workers > 0 || !IsCapable(worker, job)) continue;
+    return {kWaitNoWorker, fmt::format("worker {} is drained", worker.description.id)};
+  }
   if (n_workers > 0 && job.kind == JobKind::kRender) return NoRenderingWorker(job);
   if (n_workers > 0) return NoCapableWorker(std::string(CapabilityOf(job)), workers);
   return {kWaitNoWorker, "no worker is connected"};

@@ -15,7 +15,7 @@ uint32_t FrameParts(const RenderSpec& spec) {
   return (spec.n_frames + kFramesPerPart - 1) / kFramesPerPart;
 }
 
-// The job's members are the workers that hold a part.
+// Makes the workers that hold a part the job's members.
 void UpdateMembers(Job& job) {
   job.lease.members.clear();
   for (const RenderPart& part : job.render_work.parts) {

@@ -1,5 +1,6 @@
 #include "server/queue/retention.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -11,9 +12,11 @@ constexpr absl::Duration kSweepInterval = absl::Hours(1);
 constexpr size_t kSlice = 1000;  // records examined per acquisition of the lock
 }  // namespace
 
-Retention::Retention(QueueState* state) : state_(*state), swept_at_(state->clock.Now()) {}
+Retention::Retention(QueueState* state, size_t max_requests)
+    : state_(*state), max_requests_(max_requests), swept_at_(state->clock.Now()) {}
 
 absl::Status Retention::Sweep() {
+  NERF_RETURN_IF_ERROR(ForgetSurplusRequests());
   const SteadyTime now = state_.clock.Now();
   if (now - swept_at_ < kSweepInterval) return absl::OkStatus();
   NERF_RETURN_IF_ERROR(ForgetRequests());
@@ -52,6 +55,58 @@ absl::StatusOr<bool> Retention::TrimEvents(ResourceKey* from) {
     }
   }
   return more;
+}
+
+absl::Status Retention::ForgetSurplusRequests() {
+  {
+    MutexLock lock(state_.mu);
+    if (state_.requests.size() <= max_requests_) return absl::OkStatus();
+  }
+  for (auto& [project, times] : SurplusTimes()) {
+    const auto oldest_kept = times.end() - static_cast<std::ptrdiff_t>(max_requests_);
+    std::nth_element(times.begin(), oldest_kept, times.end());
+    NERF_RETURN_IF_ERROR(ForgetRequestsOf(project, *oldest_kept));
+  }
+  return absl::OkStatus();
+}
+
+std::map<std::string, std::vector<absl::Time>> Retention::SurplusTimes() {
+  std::map<std::string, std::vector<absl::Time>> times;
+  std::pair<std::string, std::string> from;
+  bool more = true;
+  while (more) {
+    MutexLock lock(state_.mu);
+    auto it = state_.requests.upper_bound(from);
+    for (size_t n = 0; n < kSlice && it != state_.requests.end(); ++n, ++it) {
+      from = it->first;
+      times[from.first].push_back(it->second.create_time);
+    }
+    more = it != state_.requests.end();
+  }
+  std::erase_if(times, [this](const auto& item) { return item.second.size() <= max_requests_; });
+  return times;
+}
+
+absl::Status Retention::ForgetRequestsOf(const std::string& project, absl::Time before) {
+  {
+    QueueLock lock(state_);
+    StoreWrite write;
+    write.forget_requests_of.emplace_back(project, before);
+    NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
+  }
+  std::pair<std::string, std::string> from(project, "");
+  bool more = true;
+  while (more) {
+    QueueLock lock(state_);
+    auto it = state_.requests.upper_bound(from);
+    for (size_t n = 0; n < kSlice && it != state_.requests.end() && it->first.first == project;
+         ++n) {
+      from = it->first;
+      it = it->second.create_time < before ? state_.requests.erase(it) : std::next(it);
+    }
+    more = it != state_.requests.end() && it->first.first == project;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Retention::ForgetRequests() {

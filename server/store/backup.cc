@@ -47,10 +47,23 @@ absl::Status LinkOrCopy(const fs::path& from, const fs::path& to) {
   return ErrnoToStatus(errno, "link " + to.string());
 }
 
+absl::Status RestoreAccess(const std::string& from, const std::string& data_dir) {
+  const std::string source = from + "/access.db", target = data_dir + "/access.db";
+  std::error_code error;
+  // Backups of older versions have none.
+  if (!fs::exists(source, error) || fs::exists(target, error)) return absl::OkStatus();
+  const std::string part = target + ".part";
+  NERF_RETURN_IF_ERROR(CopySynced(source, part));
+  fs::permissions(part, fs::perms::owner_read | fs::perms::owner_write, error);
+  if (rename(part.c_str(), target.c_str()) != 0) return ErrnoToStatus(errno, "rename " + part);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
-                                          const std::string& data_dir, const std::string& id) {
+                                          const std::string& data_dir, const std::string& id,
+                                          SqliteAccessStore* access) {
   const std::string folder = data_dir + "/backups";
   BackupSummary summary;
   summary.path = folder + "/" + id;
@@ -69,6 +82,10 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
   summary.n_blobs = linked.n_blobs;
   summary.blob_bytes = linked.byte_size;
   NERF_RETURN_IF_ERROR(SyncFile(part + "/queue.db"));
+  if (access != nullptr) {
+    NERF_RETURN_IF_ERROR(access->CopyTo(part + "/access.db"));
+    NERF_RETURN_IF_ERROR(SyncFile(part + "/access.db"));
+  }
   NERF_RETURN_IF_ERROR(FsyncDirectory(part));
   if (rename(part.c_str(), summary.path.c_str()) != 0) {
     return ErrnoToStatus(errno, "rename " + part);
@@ -95,6 +112,7 @@ absl::Status RestoreBackup(const std::string& from, const std::string& data_dir)
     NERF_RETURN_IF_ERROR(LinkOrCopy(it->path(), fs::path(target) / name));
   }
   NERF_RETURN_IF_ERROR(ToStatus(error, "list " + from + "/blobs"));
+  NERF_RETURN_IF_ERROR(RestoreAccess(from, data_dir));
   // Last: with it the folder counts as restored. The counts of an earlier store mean nothing now.
   fs::remove(data_dir + "/queue.db.commits", error);
   const std::string part = data_dir + "/queue.db.part";

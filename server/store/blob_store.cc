@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(const std::string& ro
                                                            const BlobStoreOptions& options,
                                                            const Clock* clock) {
   auto store = std::unique_ptr<BlobStore>(new BlobStore(root, options, clock));
-  for (const std::string& folder : {root, root + "/blobs", root + "/uploads"}) {
+  for (const std::string& folder : {root, root + "/blobs", root + "/uploads", root + "/damaged"}) {
     NERF_RETURN_IF_ERROR(MakeFolder(folder));
   }
   NERF_RETURN_IF_ERROR(FsyncDirectory(root));
@@ -153,6 +153,10 @@ absl::Status BlobStore::ScanSizes() {
 
 std::string BlobStore::BlobPath(const std::string& sha256) const {
   return fmt::format("{}/blobs/{}/{}", root_, sha256.substr(0, 2), sha256);
+}
+
+std::string BlobStore::DamagedPath(const std::string& sha256) const {
+  return fmt::format("{}/damaged/{}", root_, sha256);
 }
 
 // The digest is part of the name, so that one id used for two blobs names two uploads.
@@ -368,6 +372,7 @@ absl::Status BlobStore::MoveIn(const std::string& path, const BlobRef& blob) {
     (void)DeleteLocked(blob.sha256);
     return status;
   }
+  unlink(DamagedPath(blob.sha256).c_str());  // replaced
   TouchLocked(blob);
   return absl::OkStatus();
 }
@@ -411,6 +416,11 @@ absl::StatusOr<std::string> BlobStore::Read(const BlobRef& blob, uint64_t offset
   const UniqueFd fd(open(BlobPath(blob.sha256).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.ok() && errno != ENOENT) return ErrnoToStatus(errno, "open " + BlobName(blob));
   struct stat status;
+  if (!fd.ok() && FileSize(DamagedPath(blob.sha256)).has_value()) {
+    return WithReason(
+        absl::DataLossError(BlobName(blob) + " is damaged on the server's disk: upload it again"),
+        reason::kBlobDamaged);
+  }
   if (!fd.ok() || fstat(fd.get(), &status) != 0 ||
       static_cast<uint64_t>(status.st_size) != blob.byte_size) {
     return WithReason(absl::NotFoundError(BlobName(blob) + " not found"),
@@ -525,12 +535,47 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
     DropUpload(path);
     ++n_deleted;
   }
+  // Of a damaged blob that nothing names any more there is nothing to replace.
+  for (fs::directory_iterator it(root_ + "/damaged", error), end; !error && it != end;
+       it.increment(error)) {
+    if (!reachable.contains(it->path().filename().string())) unlink(it->path().c_str());
+  }
   MutexLock lock(mu_);
   // Forget idle uploads; they are read again from their files.
   std::erase_if(uploads_, [](const auto& item) { return item.second.use_count() == 1; });
   std::erase_if(touched_,
                 [&](const auto& item) { return now - item.second >= options_.collect_grace; });
   return n_deleted;
+}
+
+std::vector<std::string> BlobStore::ListFolder(int folder) const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(fmt::format("{}/blobs/{:02x}", root_, folder), error), end;
+       !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (IsSha256Hex(name)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+UniqueFd BlobStore::OpenToCheck(const std::string& sha256) const {
+  return UniqueFd(open(BlobPath(sha256).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+}
+
+bool BlobStore::MoveAside(const std::string& sha256, int fd) {
+  const std::string path = BlobPath(sha256);
+  struct stat checked, current;
+  MutexLock lock(mu_);
+  if (fstat(fd, &checked) != 0 || lstat(path.c_str(), &current) != 0 ||
+      checked.st_ino != current.st_ino || checked.st_dev != current.st_dev) {
+    return false;
+  }
+  if (rename(path.c_str(), DamagedPath(sha256).c_str()) != 0) return false;
+  touched_.erase(sha256);
+  --n_blobs_;
+  byte_size_ -= static_cast<uint64_t>(current.st_size);
+  return true;
 }
 
 BlobStoreStats BlobStore::Stats() {

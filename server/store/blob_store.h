@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/file_io.h"
 #include "common/mutex.h"
 #include "server/queue/blob_ref.h"
 
@@ -48,6 +49,7 @@ struct UploadStatus {
 // Content-addressed files in a folder:
 //   <root>/blobs/<first two digits>/<sha256>      whole, verified, never changed
 //   <root>/uploads/<uuid>.<sha256>                what was received so far
+//   <root>/damaged/<sha256>                       moved aside by MoveAside
 //   <root>/age                                    the store's own time, see AgeNow
 // A blob appears by rename after its digest and size were verified and its bytes synced; after a
 // crash at any point the upload can continue. Uploads survive a restart. Thread-safe; uploads of
@@ -86,8 +88,8 @@ class BlobStore final : public BlobIndex {
   // Touches no file before the next Collect, so it may be called with locks held.
   void Release(const BlobRef& blob) override;
   // Up to `limit` bytes from `offset` (fewer at the end). NotFound RESOURCE_NOT_FOUND, also for a
-  // file that is not as long as the blob's name says; OutOfRange OFFSET_OUT_OF_RANGE when offset is
-  // beyond the size.
+  // file that is not as long as the blob's name says; DataLoss BLOB_DAMAGED for one that was moved
+  // aside; OutOfRange OFFSET_OUT_OF_RANGE when offset is beyond the size.
   absl::StatusOr<std::string> Read(const BlobRef& blob, uint64_t offset, uint64_t limit);
   // Deleting a missing blob is OK.
   absl::Status Delete(const BlobRef& blob);
@@ -106,6 +108,17 @@ class BlobStore final : public BlobIndex {
 
   BlobStoreStats Stats();
 
+  // --- For BlobScrubber. ---
+
+  static constexpr int kFolders = 256;
+  // The digests of the blobs in one of the folders.
+  std::vector<std::string> ListFolder(int folder) const;
+  // A blob's file to read; not ok() without one.
+  UniqueFd OpenToCheck(const std::string& sha256) const;
+  // Moves a damaged blob into <root>/damaged, unless another file than the open one has taken its
+  // place. It counts as missing from then on. Returns whether it was moved.
+  bool MoveAside(const std::string& sha256, int fd) ABSL_LOCKS_EXCLUDED(mu_);
+
   ~BlobStore() override;
 
  private:
@@ -123,6 +136,7 @@ class BlobStore final : public BlobIndex {
   absl::Status CheckUpload(const std::string& upload_id, const BlobRef& blob) const;
   absl::Status RequireSpace(uint64_t byte_size, Uploader uploader) const;
   std::string BlobPath(const std::string& sha256) const;
+  std::string DamagedPath(const std::string& sha256) const;
   std::string UploadPath(const std::string& upload_id, const BlobRef& blob) const;
 
   // Uploads are identified by their path.

@@ -132,6 +132,15 @@ absl::Status SqliteAccessStore::Prepare() {
                              .c_str());
 }
 
+absl::Status SqliteAccessStore::CopyTo(const std::string& path) {
+  // VACUUM INTO takes an empty file.
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.ok()) return ErrnoToStatus(errno, "create " + path);
+  MutexLock lock(mu_);
+  NERF_ASSIGN_OR_RETURN(auto copy, SqliteStatement::Prepare(db_, "VACUUM INTO ?"));
+  return copy.Bind(path).Run().status();
+}
+
 absl::StatusOr<StoredAccess> SqliteAccessStore::Load() {
   MutexLock lock(mu_);
   StoredAccess stored;

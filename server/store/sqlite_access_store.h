@@ -20,6 +20,9 @@ class SqliteAccessStore final : public AccessStore {
   static absl::StatusOr<std::unique_ptr<SqliteAccessStore>> Open(const std::string& path);
   ~SqliteAccessStore() override;
 
+  // Writes a copy to `path`, which does not exist, for the owner alone.
+  absl::Status CopyTo(const std::string& path) ABSL_LOCKS_EXCLUDED(mu_);
+
   absl::StatusOr<StoredAccess> Load() override;
   absl::Status AddToken(const TokenRecord& token) override;
   absl::Status DeleteToken(const std::string& id) override;

@@ -24,6 +24,7 @@ inline constexpr const char* kMetricFamilies[] = {
     "nerfd_blob_received_bytes_total",
     "nerfd_blob_sent_bytes_total",
     "nerfd_blob_upload_failures_total",
+    "nerfd_blob_damaged_total",
     "nerfd_train_steps_total",
     "nerfd_train_rays_total",
     "nerfd_train_step_duration_seconds",

@@ -42,6 +42,14 @@ TEST_F(QueueWaitTest, NobodyConnectedIsSaidAlsoWhereWorkersAreLostOrLeave) {
   EXPECT_EQ(Reason(), "NO_WORKER");
 }
 
+TEST_F(QueueWaitTest, OnlyDrainedWorkersAreNamed) {
+  workers_ = {Worker("a", {"ngp"})};
+  workers_[0].state = WorkerState::kDraining;
+  workers_[0].drained = true;
+  EXPECT_EQ(Reason(), "NO_WORKER");
+  EXPECT_EQ(Message(), "worker a is drained");
+}
+
 TEST_F(QueueWaitTest, MethodThatNobodyHasIsNamedBesideThoseThereAre) {
   workers_ = {Worker("a", {"ngp"}), Worker("b", {"ngp", "other"}, "j-1")};
   job_.training.config.method = "ngp-autograd";

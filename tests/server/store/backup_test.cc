@@ -64,6 +64,46 @@ TEST_F(BackupTest, HoldsWhatWasAcknowledgedBeforeItAndIsRestoredWithANewEpoch) {
   EXPECT_THAT((*blobs)->Read(blob, 0, 100), IsOkAndHolds("a picture"));
 }
 
+TEST_F(BackupTest, TokensAndWorkerKeysComeBackWithAFolderThatHasNone) {
+  auto access = SqliteAccessStore::Open(data() + "/access.db");
+  ASSERT_THAT(access, IsOk());
+  TokenRecord token;
+  token.id = "t-1";
+  token.digest = "digest";
+  token.project = "lab";
+  ASSERT_THAT((*access)->AddToken(token), IsOk());
+  ASSERT_THAT((*access)->PutWorkerKey({"w-1", "key"}), IsOk());
+  const auto backup = WriteBackup(*store_, *blobs_, data(), "monday", access->get());
+  ASSERT_THAT(backup, IsOk());
+  const std::string restored = dir_ / "restored";
+  fs::create_directory(restored);
+  ASSERT_THAT(RestoreBackup(backup->path, restored), IsOk());
+  const fs::perms mode = fs::status(restored + "/access.db").permissions();
+  EXPECT_EQ(mode & fs::perms::others_all, fs::perms::none);
+  const auto stored = (*SqliteAccessStore::Open(restored + "/access.db"))->Load();
+  ASSERT_THAT(stored, IsOk());
+  ASSERT_EQ(stored->tokens.size(), 1u);
+  EXPECT_EQ(stored->tokens[0].id, "t-1");
+  ASSERT_EQ(stored->worker_keys.size(), 1u);
+  EXPECT_EQ(stored->worker_keys[0].worker, "w-1");
+}
+
+TEST_F(BackupTest, RestoreKeepsTheNewerTokensOfTheFolder) {
+  auto access = SqliteAccessStore::Open(data() + "/access.db");
+  ASSERT_THAT(access, IsOk());
+  const auto backup = WriteBackup(*store_, *blobs_, data(), "monday", access->get());
+  ASSERT_THAT(backup, IsOk());
+  const std::string restored = dir_ / "restored";
+  fs::create_directory(restored);
+  {
+    auto newer = SqliteAccessStore::Open(restored + "/access.db");
+    ASSERT_THAT(newer, IsOk());
+    ASSERT_THAT((*newer)->PutWorkerKey({"w-2", "key"}), IsOk());
+  }
+  ASSERT_THAT(RestoreBackup(backup->path, restored), IsOk());
+  EXPECT_EQ((*SqliteAccessStore::Open(restored + "/access.db"))->Load()->worker_keys.size(), 1u);
+}
+
 TEST_F(BackupTest, SameNameTwiceIsRefused) {
   ASSERT_THAT(WriteBackup(*store_, *blobs_, data(), "monday"), IsOk());
   EXPECT_THAT(WriteBackup(*store_, *blobs_, data(), "monday"),
