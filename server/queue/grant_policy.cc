@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <tuple>
 
+#include "server/queue/any_training.h"
 #include "server/queue/render_work.h"
 
 namespace nerf {
 
 bool OffersCapability(const std::vector<std::string>& offered, std::string_view wanted) {
-  if (offered.empty()) return !NeedsAnnouncement(wanted);
-  return std::find(offered.begin(), offered.end(), wanted) != offered.end();
+  const auto names = [&](std::string_view capability) {
+    return std::find(offered.begin(), offered.end(), capability) != offered.end();
+  };
+  if (offered.empty() || names(kAnyTraining)) {
+    return !NeedsAnnouncement(wanted) || names(wanted);
+  }
+  return names(wanted);
 }
 
 std::vector<std::string> FairShare::Order(const std::map<std::string, size_t>& at_work) const {

@@ -7,6 +7,7 @@
 #include "common/error_reason.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "server/queue/any_training.h"
 #include "server/queue/grant_policy.h"
 #include "server/queue/render_work.h"
 #include "server/queue/request_check.h"
@@ -52,6 +53,7 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
     if (Has("render")) capabilities.push_back(FrameCapability(method));
   }
   if (Has(kMovieCapability)) capabilities.emplace_back(kMovieCapability);
+  if (methods.empty() && !capabilities.empty()) capabilities.emplace_back(kAnyTraining);
   return capabilities;
 }
 

@@ -1,5 +1,7 @@
 #include "server/queue/worker_table.h"
 
+#include "server/queue/grant_policy.h"
+#include "server/queue/render_work.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 
@@ -101,6 +103,18 @@ TEST(WorkerTableTest, HostileDescriptionsAreRefused) {
   description.methods = {"ngp\n"};
   EXPECT_FALSE(table.Connect(description).ok());
   EXPECT_TRUE(table.List().empty());
+}
+
+TEST(WorkerDescriptionTest, WithFeaturesAndWithoutMethodsItTrainsEveryMethod) {
+  WorkerDescription worker;
+  EXPECT_TRUE(OffersCapability(worker.Capabilities(), "ngp"));
+  EXPECT_FALSE(OffersCapability(worker.Capabilities(), kMovieCapability));
+  worker.features = {"ffmpeg"};
+  EXPECT_TRUE(OffersCapability(worker.Capabilities(), "ngp"));
+  EXPECT_TRUE(OffersCapability(worker.Capabilities(), kMovieCapability));
+  EXPECT_FALSE(OffersCapability(worker.Capabilities(), FrameCapability("ngp")));
+  worker.methods = {"mlp"};
+  EXPECT_FALSE(OffersCapability(worker.Capabilities(), "ngp"));
 }
 
 }  // namespace
