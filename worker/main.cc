@@ -163,10 +163,13 @@ int Run(Flags flags) {
                                     {"--threads", std::to_string(flags.threads)});
   }
   engine_options.sandbox.enabled = !flags.no_sandbox;
-  // Models are rendered from the cache itself: the engine keeps them loaded by path.
-  engine_options.sandbox.read_paths = {blobs_dir};
+  // Of the cache the engine sees the files in use alone, always by the same path: it keeps models
+  // loaded by path.
+  const std::string open_dir = flags.cache_dir + "/open";
+  engine_options.sandbox.read_paths = {open_dir};
   engine_options.sandbox.write_paths = {flags.cache_dir + "/jobs", flags.cache_dir + "/requests"};
-  for (const std::string& folder : engine_options.sandbox.write_paths) {
+  for (const std::string& folder :
+       {open_dir, flags.cache_dir + "/jobs", flags.cache_dir + "/requests"}) {
     fs::create_directories(folder, error);
     if (error) return Fail({absl::StatusCode::kInternal, folder + ": " + error.message(), ""});
   }
@@ -174,7 +177,7 @@ int Run(Flags flags) {
   const auto channel = MakeChannel(*connection);
   GrpcBlobTransport blobs(channel, flags.token_file, lock->worker_id());
   GrpcServerLink server(channel, flags.token_file, lock->worker_key());
-  BlobCache cache(blobs_dir, kMaxCacheBytes, blobs);
+  BlobCache cache(blobs_dir, kMaxCacheBytes, blobs, open_dir);
   ThreadTaskRunner tasks(*mailbox);
 
   AgentOptions options;

@@ -156,7 +156,7 @@ void RequestBoard::FetchModel(const std::string& id, Request& request) {
     std::string path;
   };
   auto fetched = std::make_shared<Fetched>();
-  // The engine caches models by path, so it gets the path in the blob cache, which stays the same.
+  // The engine caches models by path, so it gets the path of the blob cache, which stays the same.
   if (task.has_file()) request.pinned = task.file().sha256();
   Run(
       [fetched, task, folder = request.folder, &cache = context_.cache,
