@@ -246,7 +246,10 @@ TEST_F(SqliteStoreTest, OlderFileIsMigratedWithItsJobs) {
   QueueHarness harness(store.get());
   EXPECT_EQ(harness.StateOf("old"), JobState::kQueued);
   StoreWrite write;
-  write.projects.push_back({.project = "lab", .quota = {.max_renders = 4}});
+  ProjectRecord lab;
+  lab.project = "lab";
+  lab.quota.max_renders = 4;
+  write.projects.push_back(lab);
   write.drained_workers.emplace_back("w-1", true);
   EXPECT_THAT(store->Commit(write), IsOk());
   const StoredState stored = *store->Load();
