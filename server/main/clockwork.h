@@ -22,9 +22,10 @@
 
 namespace nerf {
 
-// Periodic work: expires leases, keeps up jobs (JobUpkeep), ends the streams of silent workers, sets
-// gauges and health, deletes what is not kept, collects blobs that nothing refers to and scrubs the
-// others. Three threads, so that neither a long collection nor a slow disk delays a lease.
+// Periodic work: expires leases, keeps up jobs (JobUpkeep), ends the streams of silent workers,
+// sets gauges and health, deletes what is not kept, collects blobs that nothing refers to and
+// scrubs the others. Three threads, so that neither a long collection nor a slow disk delays a
+// lease.
 class Clockwork {
  public:
   struct Parts {
