@@ -74,6 +74,11 @@ std::vector<GangCandidate> LeaseTable::CandidatesFor(const JobEntry& entry,
         entry.no_room_on.contains(worker) ||
         std::find(job.crashed_on.begin(), job.crashed_on.end(), worker) != job.crashed_on.end();
     const auto found = busy.find(worker);
+    const auto kept = state_.reserved_workers.find(worker);
+    if (!is_asker && kept != state_.reserved_workers.end() && now < kept->second.until) {
+      candidates.push_back(std::move(candidate));  // for the job that preempted one there
+      continue;
+    }
     if (is_asker || (asker.waits && found == busy.end() && !gangs_.promised.contains(worker))) {
       candidate.free_in = absl::ZeroDuration();
     } else if (found != busy.end()) {
