@@ -459,6 +459,11 @@ void JobRun::Release(bool in_hurry) {
     commit_deadline_ = context_.clock.Now() + options_.last_commit_timeout;
   }
   if (stop_ != Stop::kNone || stage_ >= Stage::kCommitting) return;
+  const bool trains = stage_ == Stage::kTraining || stage_ == Stage::kFollowed;
+  if (grant_.gang().rank() > 0 && trains) {
+    if (!leave_by_.has_value()) leave_by_ = context_.clock.Now() + options_.checkpoint_timeout;
+    return;
+  }
   StopEngine(Stop::kRelease);
 }
 
@@ -549,6 +554,10 @@ void JobRun::Tick() {
     killing_ = true;
     LogWarning("the engine does not stop, killing it", {{"job", name()}});
     context_.kill_engine(EngineExit::Kind::kKilled);
+  }
+  if (leave_by_.has_value() && stop_ == Stop::kNone && stage_ < Stage::kCommitting &&
+      now >= *leave_by_) {
+    StopEngine(Stop::kRelease);
   }
   if (stage_ <= Stage::kCommitting) CommitNext();
   if (stage_ == Stage::kCommitting && now >= commit_deadline_) Enter(Stage::kFinal);

@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "server/queue/lease_table.h"
 #include "server/queue/resource_error.h"
+#include "server/queue/stop_cause.h"
 
 namespace nerf {
 namespace {
@@ -33,6 +34,13 @@ void LeaseTable::Withdraw(const std::string& worker) {
   const auto found = gangs_.askers.find(worker);
   if (found == gangs_.askers.end()) return;
   found->second.waits = found->second.takes_jobs = false;
+}
+
+void LeaseTable::LeaveGang(const LeaseRef& lease) {
+  QueueLock lock(state_);
+  const absl::StatusOr<JobEntry*> entry = state_.FindJob(lease.job, lease.kind);
+  if (!entry.ok() || !HoldsLease((*entry)->job.state) || IsLeaseOver((*entry)->job, lease)) return;
+  if ((*entry)->job.stop == StopCause::kNone) state_.RequestStop(**entry, StopCause::kDrained);
 }
 
 void LeaseTable::NoteAsker(const GrantRequest& request) {

@@ -131,6 +131,9 @@ class LeaseTable {
   absl::StatusOr<std::optional<LeaseGrant>> Acquire(const GrantRequest& request);
   // The worker takes no job until its next Acquire.
   void Withdraw(const std::string& worker);
+  // A member other than rank 0 is about to leave: rank 0 is told to commit a checkpoint and to hand
+  // the job back. Does nothing with a stale lease.
+  void LeaveGang(const LeaseRef& lease);
 
   // What a rank tells all others, by number. Returns the texts of all ranks once all have told
   // theirs; before that nothing, and the workers are woken when the last one came. Repeating it is

@@ -170,6 +170,7 @@ absl::Status WorkerSession::Handle(const v1::SynchronizeRequest& message,
   if (slot_.held().has_value()) {
     job = slot_.held()->job;
     follows = slot_.held()->kind == JobKind::kTraining && slot_.held()->part > 0;
+    if (follows && slot_.draining()) services_.leases.LeaveGang(*slot_.held());
   }
   if (!services_.workers.Heard(description_.id, connection_, slot_.draining(), job, follows)) {
     return absl::AbortedError("a newer stream of this worker has taken over");

@@ -122,6 +122,28 @@ TEST_F(AgentGangTest, CrashOfAnEngineIsReportedWithItsRank) {
   EXPECT_EQ(server_.last_report()->part(), 1u);
 }
 
+TEST_F(AgentGangTest, LeavingRankWaitsForTheCheckpointOfRankZero) {
+  StartRank(1);
+  agent_->Shutdown();
+  Settle();
+  EXPECT_TRUE(server_.messages().back().draining());
+  EXPECT_EQ(server_.phase(), v1::JobReport::RUNNING);
+  EXPECT_TRUE(engines_.Got("stop").is_null());
+  SayDone();
+  Send(Order(v1::DesiredJob::ABANDON, 1));
+  ASSERT_TRUE(agent_->result().has_value());
+  EXPECT_TRUE(agent_->result()->ok());
+}
+
+TEST_F(AgentGangTest, LeavingRankDoesNotWaitForEver) {
+  StartRank(1);
+  agent_->Shutdown();
+  Pass(options_.job.checkpoint_timeout + absl::Seconds(1));
+  EXPECT_EQ(engines_.Got("stop")["mode"], "checkpoint");
+  Say({{"type", "stopped"}, {"job", Key()}, {"step", 7}});
+  EXPECT_EQ(server_.phase(), v1::JobReport::RELEASED);
+}
+
 // The engine is replaced by one that may use the network, and by another one after the job.
 TEST_F(AgentGangTest, EngineMayConnectOnlyWhileItTrainsInAGang) {
   engines_.separate_for_ranks = true;

@@ -141,6 +141,19 @@ TEST_F(GangProtocolTest, CrashOfOneEngineIsToldToTheOthersAtOnce) {
   EXPECT_TRUE(workers_[0]->WaitForOrder(v1::DesiredJob::ABANDON).has_value());
 }
 
+TEST_F(GangProtocolTest, MemberThatLeavesLetsRankZeroWriteACheckpoint) {
+  StartGang();
+  v1::SynchronizeRequest leaving;
+  *leaving.mutable_job() = FakeWorker::Report(grants_[1], v1::JobReport::RUNNING);
+  leaving.set_draining(true);
+  workers_[1]->Send(leaving);
+  EXPECT_TRUE(workers_[0]->WaitForOrder(v1::DesiredJob::CHECKPOINT_AND_STOP).has_value());
+  workers_[0]->SendReport(FakeWorker::Report(grants_[0], v1::JobReport::RELEASED));
+  ASSERT_TRUE(workers_[0]->WaitForAcknowledgement(job_.name()));
+  EXPECT_TRUE(workers_[1]->WaitForOrder(v1::DesiredJob::ABANDON).has_value());
+  EXPECT_EQ(server_.GetJob(job_.name()).queue_reason(), "WORKER_DRAINED");
+}
+
 TEST_F(GangProtocolTest, EndOfRankZeroFreesTheOthers) {
   StartGang();
   workers_[0]->SendReport(FakeWorker::Report(grants_[0], v1::JobReport::SUCCEEDED));
