@@ -194,11 +194,13 @@ absl::Status ServeLoop::Train(const protocol::Train& message, Job* job,
   if (ranks != nullptr) request.group = ranks->group();
   auto session = OpenTrainingSession(request, pool_, problems, job->stop());
   absl::Status opened = session.status();
+  // A stop of this rank is no error of the training, so the others are not told.
+  if (!opened.ok() && is_stopped()) return job->OnStopped();
   if (ranks != nullptr) {
     const absl::Status agreed = ranks->Agree(opened, opened.ok() ? session->get() : nullptr);
+    if (is_stopped()) return job->OnStopped();
     if (opened.ok()) opened = WithLostRank(agreed, ranks->lost_rank());
   }
-  if (!opened.ok() && is_stopped()) return job->OnStopped();
   NERF_RETURN_IF_ERROR(opened);
   TrainingRunOptions options;
   options.trainer.checkpoint_interval = absl::Seconds(message.checkpoint_interval_seconds);

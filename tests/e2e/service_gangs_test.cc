@@ -92,7 +92,7 @@ TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
   StartWorker("a");
   ASSERT_EQ(CreateJob("alone", budget).code, kOk);
   ASSERT_TRUE(WaitForState("alone", "SUCCEEDED", kVeryLong));
-  EXPECT_FALSE(GetJob("alone").contains("members"));
+  EXPECT_TRUE(GetJob("alone")["members"].empty());
 
   std::vector<std::string> for_two = budget;
   for_two.insert(for_two.end(), {"--workers", "2"});
@@ -141,8 +141,14 @@ TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
 TEST_F(ServiceGangsTest, PausedGangGoesOnWithOneWorker) {
   StartWorker("a");
   StartWorker("b");
+  ASSERT_TRUE(WaitUntil(kLong, [&] {
+    const std::string workers = Ctl({"worker", "ls"}).out;
+    const size_t first = workers.find("IDLE");
+    return first != std::string::npos && workers.find("IDLE", first + 1) != std::string::npos;
+  }));
   ASSERT_EQ(CreateJob("gang", {"--steps", "3000", "--workers", "1..2"}).code, kOk);
   ASSERT_TRUE(WaitForNewCheckpoint());
+  EXPECT_EQ(GetJob("gang")["members"].size(), 2u);
   ASSERT_EQ(Ctl({"job", "pause", "gang"}).code, kOk);
   ASSERT_TRUE(WaitForState("gang", "PAUSED", kVeryLong));
   const int paused_at = LastCheckpoint(GetJob("gang"));
