@@ -17,8 +17,13 @@ class ServiceGangsTest : public ServiceTest {
  protected:
   static constexpr absl::Duration kVeryLong = absl::Seconds(240 * kSlower);
 
+  // Checkpoints come often, so that few steps are enough for all kills.
+  static std::vector<std::string> Flags() {
+    return {"--no-local-worker", "--checkpoint-interval", "200ms"};
+  }
+
   void SetUp() override {
-    ASSERT_TRUE(StartNerfd({"--no-local-worker"})) << nerfd().err();
+    ASSERT_TRUE(StartNerfd(Flags())) << nerfd().err();
     CreateSmallScene();
   }
 
@@ -88,7 +93,7 @@ class ServiceGangsTest : public ServiceTest {
 };
 
 TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
-  const std::vector<std::string> budget = {"--steps", "4000", "--seed", "7"};
+  const std::vector<std::string> budget = {"--steps", "1500", "--seed", "7"};
   StartWorker("a");
   ASSERT_EQ(CreateJob("alone", budget).code, kOk);
   ASSERT_TRUE(WaitForState("alone", "SUCCEEDED", kVeryLong));
@@ -131,7 +136,7 @@ TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
   }
   nerfd().Kill(SIGKILL);
   std::vector<std::string> again = SamePorts();
-  again.push_back("--no-local-worker");
+  for (const std::string& flag : Flags()) again.push_back(flag);
   ASSERT_TRUE(StartNerfd(again)) << nerfd().err();
   ASSERT_TRUE(WaitForState("gang", "SUCCEEDED", kVeryLong));
   EXPECT_NE(ModelOf("alone"), "");
@@ -146,7 +151,7 @@ TEST_F(ServiceGangsTest, PausedGangGoesOnWithOneWorker) {
     const size_t first = workers.find("IDLE");
     return first != std::string::npos && workers.find("IDLE", first + 1) != std::string::npos;
   }));
-  ASSERT_EQ(CreateJob("gang", {"--steps", "3000", "--workers", "1..2"}).code, kOk);
+  ASSERT_EQ(CreateJob("gang", {"--steps", "1000", "--workers", "1..2"}).code, kOk);
   ASSERT_TRUE(WaitForNewCheckpoint());
   EXPECT_EQ(GetJob("gang")["members"].size(), 2u);
   ASSERT_EQ(Ctl({"job", "pause", "gang"}).code, kOk);
