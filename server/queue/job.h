@@ -140,6 +140,7 @@ struct JobLease {
   bool Has(std::string_view worker) const;
   // The first member; empty without one.
   std::string_view holder() const;
+  bool IsGang() const { return members.size() > 1; }
   bool operator==(const JobLease&) const = default;
 };
 

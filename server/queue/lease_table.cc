@@ -167,7 +167,7 @@ absl::Status LeaseTable::Refuse(LeasedChange leased, absl::Status status) {
 
 absl::Status LeaseTable::EndPlacement(JobChange& change, QueueReason reason, bool keep_holder,
                                       std::string message) {
-  const bool is_gang = change.job.lease.members.size() > 1;
+  const bool is_gang = change.job.lease.IsGang();
   if (change.job.state == JobState::kCancelling) return change.Move(JobState::kCancelled);
   if (change.job.state == JobState::kPausing) {
     change.job.lease.members.clear();
@@ -515,7 +515,7 @@ absl::StatusOr<Job> LeaseTable::Finish(const LeaseRef& lease, const JobOutcome& 
   if (ending->to == JobState::kFailed) {
     job.error = outcome.error;
     if (job.error.code == absl::StatusCode::kOk) job.error.code = absl::StatusCode::kUnknown;
-    if (job.lease.members.size() > 1) {
+    if (job.lease.IsGang()) {
       job.error.message =
           fmt::format("{}: {}", NameOfMember(job, lease.part), outcome.error.message);
     }
@@ -554,7 +554,7 @@ absl::StatusOr<Job> LeaseTable::Release(const LeaseRef& lease, QueueReason reaso
     return ReleasePart(std::move(leased), lease.part, reason);
   }
   const std::vector<std::string>& members = leased.entry->job.lease.members;
-  const bool is_gang = members.size() > 1;
+  const bool is_gang = leased.entry->job.lease.IsGang();
   if (is_gang && reason == QueueReason::kWorkerLost) {
     return ReleaseBrokenGang(std::move(leased), lease.part, lost_rank);
   }
@@ -584,7 +584,7 @@ absl::StatusOr<Job> LeaseTable::ReportEngineCrash(const LeaseRef& lease, std::st
     return CrashPart(std::move(leased), lease.part, message, shared_engine);
   }
   Job& job = leased.change.job;
-  const bool is_gang = job.lease.members.size() > 1;
+  const bool is_gang = job.lease.IsGang();
   const std::string worker = job.lease.members[lease.part];
   if (!shared_engine) {
     ++job.crashes_in_row;

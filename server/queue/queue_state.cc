@@ -316,8 +316,8 @@ void QueueState::ApplyLater(JobEntry& entry, JobChange change, Done then) {
 void QueueState::Adopt(JobEntry& entry, JobChange change) {
   const JobState old_state = change.old_state();
   std::vector<std::string> old_gang;
-  if (entry.job.kind == JobKind::kTraining && entry.job.lease.members.size() > 1 &&
-      HoldsLease(old_state) && !HoldsLease(change.job.state)) {
+  if (entry.job.kind == JobKind::kTraining && entry.job.lease.IsGang() && HoldsLease(old_state) &&
+      !HoldsLease(change.job.state)) {
     old_gang = entry.job.lease.members;
   }
   const bool has_newer_progress = entry.log.live_version() != change.old_live_version();

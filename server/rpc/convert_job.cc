@@ -179,7 +179,7 @@ v1::TrainingJob ToProto(const Job& job) {
     proto.mutable_workers()->set_max(workers.max);
   }
   const std::vector<std::string>& members = job.lease.members;
-  if (HoldsLease(job.state) && members.size() > 1) {
+  if (HoldsLease(job.state) && job.lease.IsGang()) {
     for (uint32_t rank = 0; rank < members.size(); ++rank) {
       v1::Member* const member = proto.add_members();
       member->set_rank(rank);

@@ -56,7 +56,7 @@ absl::Status UseJob(const ServiceContext& services, const ResourceKey& key,
   if (job.state == JobState::kRunning || job.state == JobState::kPausing) {
     request->worker = services.workers.WorkerOf(key);
     // Of a gang rank 0 alone has all weights.
-    if (request->worker.has_value() && job.lease.members.size() > 1) {
+    if (request->worker.has_value() && job.lease.IsGang()) {
       request->worker = std::string(job.lease.holder());
     }
     if (request->worker.has_value()) {

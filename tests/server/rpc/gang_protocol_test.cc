@@ -46,7 +46,8 @@ class GangProtocolTest : public testing::Test {
       std::swap(one, two);
       std::swap(first, second);
     }
-    workers_ = {std::move(one), std::move(two)};
+    workers_.push_back(std::move(one));
+    workers_.push_back(std::move(two));
     grants_ = {*first, *second};
     for (int rank : {0, 1}) {
       workers_[rank]->SendReport(FakeWorker::Report(grants_[rank], v1::JobReport::RUNNING));
