@@ -13,9 +13,9 @@ for program in ffmpeg ffprobe; do
 done
 
 scratch=$(mktemp -d)
-nerfd= worker=
+nerfd= worker= second=
 end() {
-  for process in $worker $nerfd; do
+  for process in $worker $second $nerfd; do
     kill "$process" 2>/dev/null || true
     wait "$process" 2>/dev/null || true
   done
@@ -65,6 +65,23 @@ for i in 00000 00011 00023; do
   cmp "$scratch/film/frame_${i}_RGB.png" "$(ls "$scratch"/engine/*.png | sed -n "$((10#$i + 1))p")"
 done
 
+echo "== two workers share a job"
+first=$worker
+start_worker worker-b
+second=$worker worker=$first
+for _ in $(seq 300); do
+  [ "$(ctl --output json worker ls | grep -o '"IDLE"' | wc -l)" = 2 ] && break
+  sleep 0.1
+done
+ctl render-job create mic --id shared --frames 24 --width 101 --height 80 --no-movie >/dev/null
+ctl --timeout 120s render-job fetch shared --out "$scratch/shared" >/dev/null
+for image in "$scratch"/shared/*.png; do cmp "$image" "$scratch/film/$(basename "$image")"; done
+for log in worker-1 worker-b; do
+  grep -q 'job granted.*renderJobs/shared' "$scratch/$log.log" || { echo "$log held no part"; exit 1; }
+done
+kill "$second"; wait "$second" 2>/dev/null || true
+second=
+
 echo "== the worker is killed, then nerfd"
 ctl render-job create mic --id killed --frames 24 --width 101 --height 80 --no-movie >/dev/null
 for _ in $(seq 300); do
@@ -91,6 +108,6 @@ for _ in $(seq 50); do
   sleep 0.1
 done
 [ "$(field long state)" = CANCELLED ]
-ctl render-job rm long killed film >/dev/null
+ctl render-job rm long killed shared film >/dev/null
 [ -z "$(ctl --output name render-job ls)" ]
 echo "OK"

@@ -254,8 +254,8 @@ TEST_F(ServeRequestTest, RenderThatLiveFramesInterruptHasTheSameBytes) {
   const Json done = TrainToTheEnd("j", 20);
   Json render = RenderMessage("r1");
   render["file"] = done["model"];
-  render["width"] = 400;
-  render["height"] = 300;
+  render["width"] = 120;
+  render["height"] = 90;
   const auto bytes_of = [&](const Json& rendered) {
     EXPECT_EQ(rendered["type"], "rendered") << rendered;
     return ReadFile(rendered["files"]["rgb"].get<std::string>(), 1 << 20).value_or("none");
