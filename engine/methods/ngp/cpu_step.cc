@@ -266,11 +266,19 @@ void NgpCpuStep::UpdateParameters(const RayBatch& batch) {
   }
   const int n_active = ActiveLevels(config_, batch.fraction);
   const std::vector<int>& levels = exchange_.levels();
-  const auto n_levels = std::lower_bound(levels.begin(), levels.end(), n_active) - levels.begin();
+  const Frozen frozen = Ngp(config_).frozen;
+  const auto n_levels =
+      frozen == Frozen::kTable
+          ? 0
+          : std::lower_bound(levels.begin(), levels.end(), n_active) - levels.begin();
   // Levels from the finest, which miss the caches most; then the small tasks.
   pool_->ParallelFor(n_levels + 2, [&](int64_t task, int thread) {
     if (task == n_levels) {
       for (const LaneOutput& lane : lanes_) state_.occupancy.Observe(lane.cells, lane.sigmas);
+      return;
+    }
+    if (task == n_levels + 1 && frozen == Frozen::kMlp) {
+      state_.parameters.DropWeightGradients();
       return;
     }
     if (task == n_levels + 1) {

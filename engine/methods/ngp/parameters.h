@@ -70,6 +70,8 @@ class NgpParameters {
   // For gradients that SumLanes has summed in lane 0: adds the L2 penalty, applies Adam and clears
   // the lanes.
   void UpdateWeights(float learning_rate, int t);
+  // Clears the lanes instead: the MLPs stay as they are.
+  void DropWeightGradients() { weight_gradients_.SetZero(); }
   // Whether every weight of the MLPs is a finite number. A table entry that is not finite makes a
   // weight not finite as soon as a gradient uses it.
   bool WeightsAreFinite() const;

@@ -150,7 +150,7 @@ TEST_F(NerfEngineTest, TraceHasThePhasesOfTheStepsAndChangesNoByte) {
 TEST_F(NerfEngineTest, AblationTrainsTheBaselineAndEachValue) {
   std::string train = Train("o", 4);
   train.replace(0, std::string("train").size(), "ablate");
-  const Outcome ablated = Run(train + " --vary near=0.1,nonsense --seeds 2 --json");
+  const Outcome ablated = Run(train + " --vary learning_rate=0.01,nonsense --seeds 2 --json");
   EXPECT_EQ(ablated.code, 3) << "one variant fails";
   std::vector<Json> lines;
   std::istringstream out(ablated.out);
@@ -161,9 +161,9 @@ TEST_F(NerfEngineTest, AblationTrainsTheBaselineAndEachValue) {
   EXPECT_GT(lines[0]["psnr"], 3.0);
   EXPECT_GT(lines[0]["peak_rss_bytes"], 1e6);
   EXPECT_GT(lines[0]["cpu_seconds"], 0.0);
-  EXPECT_EQ(lines[1]["name"], "near=0.1");
+  EXPECT_EQ(lines[1]["name"], "learning_rate=0.01");
   EXPECT_NE(lines[1]["psnr"], lines[0]["psnr"]);
-  EXPECT_NE(lines[2]["failure"].get<std::string>().find("near"), std::string::npos);
+  EXPECT_NE(lines[2]["failure"].get<std::string>().find("learning_rate"), std::string::npos);
   EXPECT_EQ(lines[3]["event"], "failed");
 }
 

@@ -11,9 +11,9 @@ namespace nerf {
 // cosine of 2^k pi p for k = 0, ..., kWarpOctaves - 1, zeros; then those of the time t: 1, t, sine
 // and cosine of 2^k pi t for k = 0, ..., kTimeOctaves - 1, zeros.
 inline constexpr int kWarpOctaves = 4;
-inline constexpr int kTimeOctaves = 1;  // more would swing between and beyond the pictures
+inline constexpr int kTimeOctaves = 2;  // more would swing between and beyond the pictures
 inline constexpr int kPlaceWidth = 32;  // 30 used
-inline constexpr int kTimeWidth = 16;   // 4 used
+inline constexpr int kTimeWidth = 16;   // 6 used
 inline constexpr int kWarpHiddenWidth = 64;
 inline constexpr int kWarpOutputWidth = 16;  // 3 used: the shift in the unit cube
 

@@ -37,6 +37,10 @@ class NgpDescription final : public MethodDescription {
                                 : settings.pose_rate > 0    ? "pose_rate"
                                 : settings.depth_weight > 0 ? "depth_weight"
                                                             : nullptr;
+    if (settings.frozen != Frozen::kNone) {
+      return absl::InvalidArgumentError(
+          "settings.frozen: several ranks train all parameters; leave it at none");
+    }
     if (settings.sampler != Sampler::kGrid) {
       return absl::InvalidArgumentError(
           "settings.sampler: several ranks march through the grid; leave it at grid");

@@ -16,9 +16,13 @@ absl::Status CheckSampler(const TrainConfig& config) {
                               : settings.depth_weight > 0   ? "depth_weight"
                               : settings.near_gradients > 0 ? "near_gradients"
                                                             : nullptr;
-  if (setting == nullptr) return absl::OkStatus();
+  if (setting != nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("settings.{}: sampler=proposals does not honor it; leave it at 0", setting));
+  }
+  if (settings.frozen == Frozen::kNone) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("settings.{}: sampler=proposals does not honor it; leave it at 0", setting));
+      "settings.frozen: sampler=proposals does not honor it; leave it at none");
 }
 
 }  // namespace

@@ -55,6 +55,20 @@ absl::Status ParseContraction(std::string_view text, TrainConfig* config) {
   return absl::OkStatus();
 }
 
+constexpr std::string_view kFrozenParts[] = {"none", "mlp", "table"};
+
+std::string FrozenText(const TrainConfig& config) {
+  return std::string(kFrozenParts[static_cast<int>(Ngp(config).frozen)]);
+}
+
+absl::Status ParseFrozen(std::string_view text, TrainConfig* config) {
+  const auto* const found = std::find(std::begin(kFrozenParts), std::end(kFrozenParts), text);
+  if (found == std::end(kFrozenParts))
+    return absl::InvalidArgumentError("one of none, mlp and table");
+  Ngp(*config).frozen = static_cast<Frozen>(found - std::begin(kFrozenParts));
+  return absl::OkStatus();
+}
+
 constexpr std::string_view kSamplers[] = {"grid", "proposals"};
 
 std::string SamplerText(const TrainConfig& config) {
@@ -129,6 +143,10 @@ std::vector<Setting> FusedOnly() {
           "half_table", 0, 1,
           "1 reads the hash table in half precision, with fp32 masters, and keeps its "
           "moments in bf16; 0: all in fp32")
+          .On(kOnCpu),
+      TextSetting("frozen",
+                  "what training leaves as it is: none; mlp, the layers; table, the hash table",
+                  &FrozenText, &ParseFrozen)
           .On(kOnCpu),
       TextSetting("sampler",
                   "where samples of a ray lie: grid, in the occupied cells of a grid; proposals, "

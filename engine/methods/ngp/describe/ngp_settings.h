@@ -8,6 +8,9 @@
 
 namespace nerf {
 
+// The parameters that training leaves as they are.
+enum class Frozen { kNone, kMlp, kTable };
+
 // Where samples of a ray lie: in the occupied cells of a grid, or where a smaller network, the
 // proposal, found density.
 enum class Sampler { kGrid, kProposals };
@@ -32,6 +35,7 @@ struct NgpSettings {
   float pose_rate = 0;       // learning rate of the views' poses over the table's; 0: none
   float near_gradients = 0;  // distance up to which gradients are scaled down, training units
   float warp_rate = 0.1f;    // of method dynamic: learning rate of the warp over the MLPs'
+  Frozen frozen = Frozen::kNone;
   Sampler sampler = Sampler::kGrid;
   // With proposals:
   Spacing spacing = Spacing::kAuto;

@@ -612,5 +612,23 @@ TEST(LoadNgpModelTest, RefusesAGridOfAnotherNumberOfLevels) {
               StatusIs(absl::StatusCode::kInvalidArgument, "occupancy.bits"));
 }
 
+TEST(NgpCpuStepTest, FrozenPartsStayAsTheyAre) {
+  ThreadPool pool(2);
+  for (const Frozen frozen : {Frozen::kNone, Frozen::kMlp, Frozen::kTable}) {
+    TrainConfig config = TinyConfig();
+    Ngp(config).frozen = frozen;
+    const auto step = NewNgpCpuStep(config, TinyGeometry(), &pool);
+    const TensorFile before = Saved(*step);
+    for (uint32_t i = 0; i < 3; ++i) step->RunRays(TinyBatch(64, i));
+    const TensorFile after = Saved(*step);
+    for (const std::string& name : FieldTensorNames()) {
+      const bool is_table = name == "field.hash_table";
+      const bool stays = frozen == (is_table ? Frozen::kTable : Frozen::kMlp);
+      EXPECT_EQ(after.tensors.at(name).bytes == before.tensors.at(name).bytes, stays)
+          << static_cast<int>(frozen) << " " << name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nerf
