@@ -275,5 +275,37 @@ TEST(MethodDescriptionsTest, BudgetsAndSplitsThatMeanNothingAreRefused) {
   EXPECT_THAT(ValidateConfig(config), StatusIs(StatusCode::kInvalidArgument, "ngp-autograd"));
 }
 
+TEST(MethodDescriptionsTest, ProposalsRefuseWhatOnlyTheMarchHas) {
+  const MethodDescription& ngp = MethodDescriptionOf(TrainConfig());
+  TrainConfig config;
+  ASSERT_THAT(SetConfigField("sampler", "proposals", &config), IsOk());
+  EXPECT_THAT(ngp.CheckScene({}, config), IsOk());
+  EXPECT_THAT(ngp.CheckRanks(config), StatusIs(StatusCode::kInvalidArgument, "settings.sampler"));
+  EXPECT_FALSE(CheckDeviceHonors(config, "cuda:0").ok());
+  for (const auto& [key, value] : {std::pair{"exposure_rate", "0.1"},
+                                   {"pose_rate", "0.1"},
+                                   {"depth_weight", "1"},
+                                   {"near_gradients", "1"},
+                                   {"frozen", "mlp"}}) {
+    TrainConfig with = config;
+    ASSERT_THAT(SetConfigField(key, value, &with), IsOk()) << key;
+    EXPECT_THAT(ngp.CheckScene({}, with), StatusIs(StatusCode::kInvalidArgument, key));
+  }
+  EXPECT_THAT(SetConfigField("sampler", "nonsense", &config),
+              StatusIs(StatusCode::kInvalidArgument, "grid and proposals"));
+  EXPECT_THAT(SetConfigField("spacing", "log", &config),
+              StatusIs(StatusCode::kInvalidArgument, "disparity"));
+}
+
+TEST(MethodDescriptionsTest, ProposalTensorsFollowTheField) {
+  TrainConfig config;
+  const size_t n_of_grid = FieldTensorShapes(config).size();
+  ASSERT_THAT(SetConfigField("sampler", "proposals", &config), IsOk());
+  const std::vector<TensorShape> tensors = FieldTensorShapes(config);
+  ASSERT_EQ(tensors.size(), 2 * n_of_grid);
+  EXPECT_EQ(tensors[n_of_grid].name, "proposal.field.hash_table");
+  EXPECT_EQ(tensors[n_of_grid].shape, (std::vector<uint32_t>{8, 1 << 15, 4}));
+}
+
 }  // namespace
 }  // namespace nerf
