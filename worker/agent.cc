@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/log_options.h"
 #include "common/logging.h"
 #include "worker/engine_convert.h"
 #include "worker/frame_run.h"
@@ -336,6 +337,8 @@ std::shared_ptr<LeasedRun> Agent::NewRun(const v1::DesiredJob& desired) {
 }
 
 void Agent::StartJob(const v1::DesiredJob& desired) {
+  NoteJobOrigin("", desired.training_job(), desired.origin().request_id(),
+                desired.origin().traceparent());
   job_ = NewRun(desired);
   report_due_ = true;
   LogInfo("job granted", {{"job", desired.training_job()}, {"lease_epoch", desired.lease_epoch()}});

@@ -126,6 +126,8 @@ void JobRun::Train() {
   train.dataset = folder_ + "/scene";
   train.out = folder_ + "/out";
   train.config = ToProtocol(grant_.config());
+  train.request_id = grant_.origin().request_id();
+  train.traceparent = grant_.origin().traceparent();
   train.resume = files_.resume;
   train.init = files_.init;
   if (grant_.has_gang()) {

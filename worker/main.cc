@@ -16,6 +16,7 @@
 #include "common/ids.h"
 #include "common/last_resort.h"
 #include "common/local_server.h"
+#include "common/log_options.h"
 #include "common/logging.h"
 #include "common/places.h"
 #include "common/rpc/channel.h"
@@ -48,6 +49,7 @@ struct Flags {
   bool no_sandbox = false;
   std::string engine;
   std::string log_level = "info";
+  std::string log_format = "text";
   int threads = 0;
   std::string gang_interface;
   absl::Duration exit_when_idle;  // 0: never
@@ -162,6 +164,10 @@ int Run(Flags flags) {
     engine_options.arguments.insert(engine_options.arguments.end(),
                                     {"--threads", std::to_string(flags.threads)});
   }
+  if (flags.log_format != "text") {
+    engine_options.arguments.insert(engine_options.arguments.begin(),
+                                    {"--log-format", flags.log_format});
+  }
   engine_options.sandbox.enabled = !flags.no_sandbox;
   // Of the cache the engine sees the files in use alone, always by the same path: it keeps models
   // loaded by path.
@@ -270,6 +276,9 @@ int Main(int argc, char** argv) {
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off")
       ->envname("NERF_WORKER_LOG_LEVEL")
       ->capture_default_str();
+  app.add_option("--log-format", flags.log_format, "text, or json: one object per line")
+      ->envname("NERF_WORKER_LOG_FORMAT")
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -277,6 +286,10 @@ int Main(int argc, char** argv) {
   }
   if (absl::Status status = InitLogging("nerf-worker", flags.log_level); !status.ok()) {
     std::fprintf(stderr, "--log-level: %s\n", std::string(status.message()).c_str());
+    return kUsage;
+  }
+  if (absl::Status status = SetLogFormat(flags.log_format); !status.ok()) {
+    std::fprintf(stderr, "--log-format: %s\n", std::string(status.message()).c_str());
     return kUsage;
   }
   if (!absl::ParseDuration(exit_when_idle, &flags.exit_when_idle) ||

@@ -10,9 +10,11 @@
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/logging.h"
 #include "common/rpc/path_kind.h"
 #include "common/rpc/rpc_status.h"
 #include "common/status_macros.h"
+#include "common/trace_context.h"
 #include "nerf/v1/scene_service.pb.h"
 #include "worker/engine_convert.h"
 #include "worker/scene_description.h"
@@ -369,6 +371,11 @@ void RequestBoard::Reply(Requests::iterator it, const std::string& bytes) {
 }
 
 void RequestBoard::ReplyError(Requests::iterator it, const absl::Status& status) {
+  const v1::CallOrigin& origin = it->second.request.origin();
+  const auto trace = ParseTraceparent(origin.traceparent());
+  LogWarning("a request failed", {{"request_id", origin.request_id()},
+                                  {"trace_id", trace.has_value() ? trace->trace_id : ""},
+                                  {"error", std::string(status.message())}});
   AddError(it->second.request.request_id(), status);
   Forget(it);
 }

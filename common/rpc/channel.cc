@@ -5,10 +5,12 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <chrono>
+#include <cstdlib>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/file_io.h"
+#include "common/trace_context.h"
 
 namespace nerf {
 namespace {
@@ -66,6 +68,11 @@ void PrepareCall(absl::Duration timeout, const std::string& token, grpc::ClientC
     context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
   }
   if (!token.empty()) context->AddMetadata("authorization", "Bearer " + token);
+  // Of the program that started this one, as OpenTelemetry passes it to command line tools.
+  const char* const parent = std::getenv("TRACEPARENT");
+  if (parent != nullptr && ParseTraceparent(parent).has_value()) {
+    context->AddMetadata("traceparent", parent);
+  }
 }
 
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {

@@ -66,7 +66,8 @@ struct RankPlace {
 };
 struct Train {
   std::string job;
-  std::string dataset, out;  // folders
+  std::string request_id, traceparent;  // of the call that made the job, for logs; may be empty
+  std::string dataset, out;             // folders
   Config config;
   std::string resume, init;  // files; empty: none
   double checkpoint_interval_seconds = kMaxIntervalSeconds;

@@ -29,6 +29,8 @@ JsonObject ToJson(const Train& train) {
                        {"count", train.ranks->n_ranks},
                        {"interface", train.ranks->interface}};
   }
+  if (!train.request_id.empty()) object["request_id"] = train.request_id;
+  if (!train.traceparent.empty()) object["traceparent"] = train.traceparent;
   if (!train.resume.empty()) object["resume"] = train.resume;
   if (!train.init.empty()) {
     object["init"] = train.init;
@@ -42,6 +44,8 @@ Train ReadTrain(KeyReader* reader) {
   train.job = reader->Text("job", Need::kRequired);
   train.dataset = reader->Text("dataset", Need::kRequired);
   train.out = reader->Text("out", Need::kRequired);
+  train.request_id = reader->Text("request_id", Need::kOptional);
+  train.traceparent = reader->Text("traceparent", Need::kOptional);
   train.config = ReadConfig(reader);
   train.resume = reader->Text("resume", Need::kOptional);
   train.init = reader->Text("init", Need::kOptional);

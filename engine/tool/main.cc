@@ -7,6 +7,7 @@
 #include "common/edit_distance.h"
 #include "common/exit_code.h"
 #include "common/last_resort.h"
+#include "common/log_options.h"
 #include "common/logging.h"
 #include "engine/tool/command.h"
 #include "engine/tool/machine.h"
@@ -52,6 +53,9 @@ int Run(int argc, char** argv) {
   std::string log_level = "info";
   app.add_option("--log-level", log_level, "debug, info, warning, error or off")
       ->capture_default_str();
+  std::string log_format = "text";
+  app.add_option("--log-format", log_format, "text, or json: one object per line")
+      ->capture_default_str();
   nerf::CommandBody chosen;
   nerf::AddTrainCommand(&app, &chosen);
   nerf::AddEvalCommand(&app, &chosen);
@@ -73,6 +77,9 @@ int Run(int argc, char** argv) {
     return nerf::kOk;
   }
   if (absl::Status status = nerf::InitLogging("nerf-engine", log_level); !status.ok()) {
+    return nerf::ReportError(status, false, true);
+  }
+  if (absl::Status status = nerf::SetLogFormat(log_format); !status.ok()) {
     return nerf::ReportError(status, false, true);
   }
   if (absl::Status status = nerf::TakeSimdPathOfEnvironment(); !status.ok()) {

@@ -8,6 +8,7 @@
 
 #include "common/atomic_file.h"
 #include "common/error_reason.h"
+#include "common/log_options.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "engine/protocol/engine_message.h"
@@ -173,6 +174,7 @@ void ServeLoop::HandleRequest(const protocol::Train& train, QueuedRequest&, Job*
                                              reason::kBusy)));
     return;
   }
+  NoteJobOrigin("", train.job, train.request_id, train.traceparent);
   Job new_job(this, train, requests_.BeginJob(train.job));
   std::vector<SceneProblem> problems;
   const absl::Status status = Guarded([&] { return Train(train, &new_job, &problems); });

@@ -18,6 +18,7 @@ struct LocalWorkerOptions {
   std::string cache_dir;   // its folder, whose lock shows whether a worker runs
   std::string token_file;  // worker.token
   std::string log_level = "info";
+  std::string log_format = "text";
   absl::Duration min_backoff = absl::Seconds(1);
   absl::Duration max_backoff = absl::Seconds(30);
   // For tests: called by the supervising thread after each check of the worker.

@@ -20,6 +20,7 @@
 #include "common/ids.h"
 #include "common/last_resort.h"
 #include "common/local_server.h"
+#include "common/log_options.h"
 #include "common/logging.h"
 #include "common/places.h"
 #include "common/rpc/channel.h"
@@ -416,7 +417,8 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
         .cache_dir = data->File("worker"),
         .token_file =
             flags.worker_token_file.empty() ? data->File("worker.token") : flags.worker_token_file,
-        .log_level = flags.log_level});
+        .log_level = flags.log_level,
+        .log_format = flags.log_format});
   }
   server.clockwork->SetServing(true);
   const int signal_number = signals.Wait();
@@ -524,6 +526,9 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
   app.add_option("--log-level", flags->log_level, "debug, info, warning, error or off")
       ->envname("NERFD_LOG_LEVEL")
       ->capture_default_str();
+  app.add_option("--log-format", flags->log_format, "text, or json: one object per line")
+      ->envname("NERFD_LOG_FORMAT")
+      ->capture_default_str();
 }
 
 int Main(int argc, char** argv) {
@@ -542,6 +547,7 @@ int Main(int argc, char** argv) {
   }
   if (flags.web_listen == "none") flags.web_listen.clear();
   if (auto s = InitLogging("nerfd", flags.log_level); !s.ok()) return FailUsage(s);
+  if (auto s = SetLogFormat(flags.log_format); !s.ok()) return FailUsage(s);
   if (auto s = CheckFlags(flags); !s.ok()) return FailUsage(s);
   std::error_code error;
   flags.data_dir = fs::absolute(flags.data_dir, error).lexically_normal().string();

@@ -33,6 +33,7 @@ struct ServerFlags {
   bool accept_data_loss = false;
   std::string restore;  // folder of a backup; empty: none
   std::string log_level = "info";
+  std::string log_format = "text";
 };
 
 // An address to listen on.

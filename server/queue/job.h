@@ -147,6 +147,14 @@ struct JobLease {
 // Why its workers are to commit a checkpoint and hand a job back, without a client's request.
 enum class StopCause { kNone, kPreempted, kDrained, kQuota, kDeadline };
 
+// The call that made a job, for logs and traces. Empty in jobs of before these were kept.
+struct JobOrigin {
+  std::string traceparent;  // W3C trace context: the server's span of the call
+  std::string request_id;   // the server's, of the call ("r-7f3k2c81")
+
+  bool operator==(const JobOrigin&) const = default;
+};
+
 // A job with everything that is stored about it. The store keeps copies, and readers get copies.
 struct Job {
   ResourceKey key;
@@ -159,7 +167,8 @@ struct Job {
   TrainingSpec training;   // of kind kTraining
   RenderSpec render;       // of kind kRender
   RenderWork render_work;  // of kind kRender
-  std::string request_id;  // empty without one
+  std::string request_id;  // the client's; empty without one
+  JobOrigin origin;
 
   JobState state = JobState::kQueued;
   QueueReason queue_reason = QueueReason::kNone;  // set only in QUEUED

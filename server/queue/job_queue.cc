@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/log_options.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/queue/quota.h"
@@ -157,6 +158,7 @@ absl::StatusOr<Job> JobQueue::MakeJob(const JobSpec& spec, bool needs_init, absl
   job.training = spec.training;
   job.render = spec.render;
   job.request_id = spec.request_id;
+  job.origin = spec.origin;
   job.create_time = now;
   job.last_event_sequence = 1;
   // Not in CheckSpec: a repeated request finds its job even after the deadline.
@@ -290,6 +292,7 @@ absl::StatusOr<Job> JobQueue::Create(const JobSpec& requested, bool validate_onl
   if (job.kind == JobKind::kTraining) state_.rows.Changed(job.key, state_.wake);
   state_.observer.OnJobCreated(job);
   for (const auto& [worker, signal] : state_.work_signals) state_.wake.push_back(signal);
+  NoteJobOrigin(job.key.project, job.key.id, job.origin.request_id, job.origin.traceparent);
   LogInfo("job created",
           {{"project", job.key.project}, {"job", job.key.id}, {"scene", job.training.scene}});
   return job;

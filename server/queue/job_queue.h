@@ -27,6 +27,7 @@ struct JobSpec {
   std::string project;
   std::string id;          // empty: the queue draws one ("j-7f3k2c81")
   std::string request_id;  // empty, or a UUID4
+  JobOrigin origin = {};
   std::string display_name;
   int priority = 0;
   JobLabels labels;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/error_reason.h"
+#include "common/log_options.h"
 #include "common/logging.h"
 #include "common/packed_strings.h"
 #include "common/status_macros.h"
@@ -102,6 +103,9 @@ absl::Status QueueState::Restore(StoredState stored) {
   drained_workers.insert(stored.drained_workers.begin(), stored.drained_workers.end());
   const absl::Time wall_now = clock.WallNow();
   for (auto& [key, entry] : jobs) {
+    if (!IsFinal(entry.job.state)) {
+      NoteJobOrigin(key.project, key.id, entry.job.origin.request_id, entry.job.origin.traceparent);
+    }
     const JobEvent* const last = entry.log.At(entry.job.last_event_sequence);
     if (last == nullptr) {
       return Inconsistent(fmt::format("the last event of {} is missing", JobName(key)));

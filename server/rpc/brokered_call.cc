@@ -38,12 +38,14 @@ grpc::ServerUnaryReactor* BrokeredCall::Begin(const ServiceContext& services,
   const bool posted = services.executor.TryPost(
       Lane::kQuick, 1 + request.ByteSizeLong(),
       [call, prepare = std::move(prepare), timeout = TimeoutOf(*context, services.times),
-       caller = principal->name] { call->Run(prepare, timeout, caller); });
+       caller = principal->name,
+       origin = services.origins->Of(context)] { call->Run(prepare, timeout, caller, origin); });
   if (!posted) call->FinishOnce(TooManyCalls());
   return call.get();
 }
 
-void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout, const std::string& caller) {
+void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout, const std::string& caller,
+                       const CallOrigin& origin) {
   bool cancelled = false;
   {
     MutexLock lock(mu_);
@@ -59,6 +61,8 @@ void BrokeredCall::Run(const Prepare& prepare, absl::Duration timeout, const std
   }
   request->timeout = timeout;
   request->caller = caller;
+  request->message.mutable_origin()->set_traceparent(origin.traceparent);
+  request->message.mutable_origin()->set_request_id(origin.request_id);
   {
     MutexLock lock(mu_);
     in_blobs_ = request->message.render().view().in_blobs();

@@ -4,17 +4,21 @@
 
 #include "common/ids.h"
 #include "server/metrics/rpc_metrics.h"
+#include "server/rpc/call_origins.h"
+#include "server/rpc/connection_table.h"
 
 namespace nerf {
 
-// Interceptor of every call: counts it (grpc_server_*), gives it a request id and logs one line at
-// its end. The messages of INTERNAL and UNKNOWN errors may hold request data or paths, so they are
-// replaced by the request id.
+// Interceptor of every call: counts it (grpc_server_*), gives it a request id and a span in the
+// caller's trace (metadata `traceparent`) or a new one, and logs one line at its end. The caller
+// gets the request id as `x-request-id`. The messages of INTERNAL and UNKNOWN errors may hold
+// request data or paths, so they are replaced by the request id.
 class CallInterceptorFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  // Both outlive the server.
-  CallInterceptorFactory(const RpcMetrics* metrics, RandomSource* random)
-      : metrics_(*metrics), random_(*random) {}
+  // All outlive the server.
+  CallInterceptorFactory(const RpcMetrics* metrics, RandomSource* random, CallOrigins* origins,
+                         ConnectionTable* connections)
+      : metrics_(*metrics), random_(*random), origins_(*origins), connections_(*connections) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override;
@@ -22,6 +26,8 @@ class CallInterceptorFactory final : public grpc::experimental::ServerIntercepto
  private:
   const RpcMetrics& metrics_;
   RandomSource& random_;
+  CallOrigins& origins_;
+  ConnectionTable& connections_;
 };
 
 }  // namespace nerf

@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-void LogChange(std::string_view method, const Principal& principal,
+void LogChange(std::string_view method, const Principal& principal, const CallOrigin& origin,
                const google::protobuf::Message& request, const absl::Status& status) {
   const MethodPolicy* policy = FindMethodPolicy(method);
   if (policy == nullptr || !policy->is_change) return;
@@ -20,7 +20,9 @@ void LogChange(std::string_view method, const Principal& principal,
   LogInfo("change", {{"principal", principal.name},
                      {"method", std::string(method)},
                      {"resource", names},
-                     {"code", absl::StatusCodeToString(status.code())}});
+                     {"code", absl::StatusCodeToString(status.code())},
+                     {"request_id", origin.request_id},
+                     {"traceparent", origin.traceparent}});
 }
 
 }  // namespace nerf

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "server/access/principal.h"
+#include "server/rpc/call_origins.h"
 
 namespace google::protobuf {
 class Message;
@@ -12,7 +13,7 @@ class Message;
 namespace nerf {
 
 // Logs who changed what, for methods that change something.
-void LogChange(std::string_view method, const Principal& principal,
+void LogChange(std::string_view method, const Principal& principal, const CallOrigin& origin,
                const google::protobuf::Message& request, const absl::Status& status);
 
 }  // namespace nerf

@@ -37,7 +37,9 @@ grpc::ServerUnaryReactor* RenderJobService::CreateRenderJob(
     v1::RenderJob* response) {
   return AnswerUnary(services_, "nerf.v1.RenderJobService/CreateRenderJob", context, *request,
                      [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const JobSpec spec, FromProto(*request));
+                       NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
+                       const CallOrigin origin = services_.origins->Of(context);
+                       spec.origin = {origin.traceparent, origin.request_id};
                        if (spec.render.movie) NERF_RETURN_IF_ERROR(RequireMovieMaker(services_));
                        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec));
                        *response = JobConverter(services_).ToRenderProto(job, /*whole=*/true);

@@ -21,7 +21,9 @@
 #include "server/rpc/blob_service.h"
 #include "server/rpc/byte_stream_service.h"
 #include "server/rpc/call_interceptor.h"
+#include "server/rpc/call_origins.h"
 #include "server/rpc/connection_acceptor.h"
+#include "server/rpc/connection_table.h"
 #include "server/rpc/model_service.h"
 #include "server/rpc/render_job_service.h"
 #include "server/rpc/render_service.h"
@@ -91,14 +93,16 @@ void PrepareGrpc() {
 
 struct RpcServer::State {
   State(const RpcServerOptions& options, const Dependencies& d)
-      : authorizer(d.access),
+      : connections(options.max_held_bytes),
+        authorizer(d.access),
         rpc_metrics(*d.metrics->registry()),
         random(*d.random),
         executor(std::make_unique<Executor>(options.threads)),
         broker(d.workers, executor.get(), d.random),
-        context{*d.clock,      *d.queue,   *d.leases,      *d.scenes,      *d.models, *d.workers,
-                *d.blobs,      *d.metrics, authorizer,     *executor,      broker,    live_calls,
-                options.times, *d.tokens,  *d.worker_keys, *d.blob_owners, d.backup,  d.admin},
+        context{*d.clock,       *d.queue,   *d.leases,     *d.scenes,  *d.models,
+                *d.workers,     *d.blobs,   *d.metrics,    authorizer, *executor,
+                broker,         live_calls, options.times, *d.tokens,  *d.worker_keys,
+                *d.blob_owners, d.backup,   d.admin,       &origins},
         scenes(&context),
         blobs(&context),
         byte_stream(&context),
@@ -128,7 +132,7 @@ struct RpcServer::State {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
-    // When buffers of all connections take more, gRPC closes idle connections and ends streams.
+    // The last resort: beyond it gRPC closes idle connections and ends streams, whoever's they are.
     builder.SetResourceQuota(
         grpc::ResourceQuota("nerfd").Resize(static_cast<size_t>(options.max_buffer_bytes)));
     if (!listen.empty()) {
@@ -148,12 +152,14 @@ struct RpcServer::State {
       builder.RegisterService(service);
     }
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
-    factories.push_back(std::make_unique<CallInterceptorFactory>(&rpc_metrics, &random));
+    factories.push_back(
+        std::make_unique<CallInterceptorFactory>(&rpc_metrics, &random, &origins, &connections));
     builder.experimental().SetInterceptorCreators(std::move(factories));
     server = builder.BuildAndStart();
     if (server == nullptr) return absl::InternalError("gRPC did not start");
     for (Entrance& entrance : entrances) {
-      entrance.acceptor->Start([to_grpc = entrance.to_grpc.get()](int listener, int socket) {
+      entrance.acceptor->Start([this, to_grpc = entrance.to_grpc.get()](int listener, int socket) {
+        connections.Add(socket);
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.listener_fd = listener;
         connection.fd = socket;
@@ -177,9 +183,11 @@ struct RpcServer::State {
   }
 
   // Order matters: members that calls use outlive the executor that runs the calls.
+  ConnectionTable connections;
   const Authorizer authorizer;
   RpcMetrics rpc_metrics;
   RandomSource& random;
+  CallOrigins origins;
   LiveCalls live_calls;
   std::unique_ptr<Executor> executor;
   RequestBroker broker;
@@ -240,7 +248,10 @@ void RpcServer::SetServing(bool serving) {
   for (const char* service : kServices) health->SetServingStatus(service, serving);
 }
 
-void RpcServer::Tick() { state_->workers.Tick(); }
+void RpcServer::Tick() {
+  state_->connections.Shed();
+  state_->workers.Tick();
+}
 
 void RpcServer::Shutdown(absl::Duration grace) {
   if (std::exchange(state_->is_shut_down, true)) return;

@@ -41,8 +41,10 @@ struct RpcServerOptions {
   ServiceTimes times;
   // Connections that would get a descriptor of this number or a higher one are refused.
   int max_descriptor = 4096;
-  // Of all connections' buffers: half-received messages and what was not sent yet.
-  int64_t max_buffer_bytes = int64_t{192} << 20;
+  // Half-received messages of all connections; those that hold the most are closed beyond it.
+  uint64_t max_held_bytes = uint64_t{128} << 20;
+  // Buffers of all connections in gRPC, also of what was not sent yet.
+  int64_t max_buffer_bytes = int64_t{512} << 20;
 };
 
 // The gRPC server of nerfd: all services, health and reflection. Thread-safe.
@@ -86,7 +88,8 @@ class RpcServer {
   // is always SERVING while the process answers.
   void SetServing(bool serving);
 
-  // Ends the streams of silent workers. Call a few times a second.
+  // Ends the streams of silent workers, and connections that hold too much. Call a few times a
+  // second.
   void Tick();
 
   // Ends streams with UNAVAILABLE DRAINING, waits up to `grace` for other calls and cancels the

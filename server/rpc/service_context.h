@@ -16,6 +16,7 @@
 #include "server/queue/scene_catalog.h"
 #include "server/queue/worker_table.h"
 #include "server/rpc/authorizer.h"
+#include "server/rpc/call_origins.h"
 #include "server/rpc/executor.h"
 #include "server/rpc/live_calls.h"
 #include "server/rpc/request_broker.h"
@@ -59,7 +60,8 @@ struct ServiceContext {
   BlobOwners& blob_owners;
   // Writes a backup of this name; may be empty.
   std::function<absl::StatusOr<BackupSummary>(const std::string& id)> backup = {};
-  QueueAdmin* admin = nullptr;  // null in tests without projects and drains
+  QueueAdmin* admin = nullptr;           // null in tests without projects and drains
+  const CallOrigins* origins = nullptr;  // of the calls in progress; never null in a server
 };
 
 }  // namespace nerf

@@ -37,6 +37,8 @@ grpc::ServerUnaryReactor* TrainingService::CreateTrainingJob(
   return AnswerUnary(services_, "nerf.v1.TrainingService/CreateTrainingJob", context, *request,
                      [=, this]() -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
+                       const CallOrigin origin = services_.origins->Of(context);
+                       spec.origin = {origin.traceparent, origin.request_id};
                        spec.check_init = [&](const std::vector<TensorRecord>& tensors) {
                          return CheckInit(EffectiveConfig(*request), tensors);
                        };
@@ -123,7 +125,9 @@ grpc::ServerUnaryReactor* TrainingService::RetryTrainingJob(
     v1::TrainingJob* response) {
   return AnswerUnary(services_, "nerf.v1.TrainingService/RetryTrainingJob", context, *request,
                      [=, this]() -> absl::Status {
-                       NERF_ASSIGN_OR_RETURN(const JobSpec spec, FromProto(*request));
+                       NERF_ASSIGN_OR_RETURN(JobSpec spec, FromProto(*request));
+                       const CallOrigin origin = services_.origins->Of(context);
+                       spec.origin = {origin.traceparent, origin.request_id};
                        NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec));
                        *response = JobConverter(services_).ToProto(job);
                        return absl::OkStatus();

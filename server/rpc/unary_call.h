@@ -46,7 +46,7 @@ grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::strin
         } else {
           status = body();
         }
-        LogChange(method, principal, request, status);
+        LogChange(method, principal, services.origins->Of(context), request, status);
         reactor->Finish(ToGrpcStatus(status));
       });
   if (!posted) reactor->Finish(ToGrpcStatus(TooManyCalls()));

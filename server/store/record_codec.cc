@@ -310,6 +310,8 @@ std::string EncodeJobBody(const Job& job) {
     PutRenderWork(writer, job.render_work);
   }
   writer.Put("request_id", job.request_id);
+  writer.Put("origin.traceparent", job.origin.traceparent);
+  writer.Put("origin.request_id", job.origin.request_id);
   if (job.priority != 0) writer.Put("priority", std::to_string(job.priority));
   writer.PutMap("labels", job.labels);
   writer.Put("retry_of", job.retry_of);
@@ -360,6 +362,7 @@ absl::Status DecodeJobBody(std::string_view body, Job* job) {
     GetRenderWork(reader, *job, &job->render_work);
   }
   job->request_id = reader.Get("request_id");
+  job->origin = {reader.Get("origin.traceparent"), reader.Get("origin.request_id")};
   job->priority = reader.GetNumber<int>("priority");
   job->labels = reader.GetMap("labels");
   job->retry_of = reader.Get("retry_of");

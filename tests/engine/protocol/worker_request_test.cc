@@ -35,6 +35,8 @@ TEST(WorkerRequestTest, TrainSurvivesARoundTrip) {
   train.init = "/i";
   train.checkpoint_interval_seconds = 0.5;
   train.preview_interval_seconds = 3;
+  train.request_id = "r-1";
+  train.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   const Train read = RoundTrip(train);
   EXPECT_EQ(read.job, "j@2");
   EXPECT_EQ(read.dataset, "/d");
@@ -51,6 +53,8 @@ TEST(WorkerRequestTest, TrainSurvivesARoundTrip) {
   EXPECT_EQ(read.resume, "");
   EXPECT_EQ(read.checkpoint_interval_seconds, 0.5);
   EXPECT_EQ(read.preview_interval_seconds, 3);
+  EXPECT_EQ(read.request_id, train.request_id);
+  EXPECT_EQ(read.traceparent, train.traceparent);
 }
 
 TEST(WorkerRequestTest, UnsetConfigStaysUnset) {

@@ -1,0 +1,150 @@
+#include "server/rpc/connection_table.h"
+
+#include <arpa/inet.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/logging.h"
+
+namespace nerf {
+namespace {
+
+// Headers of frames, calls and TLS are received, too, and belong to no message.
+constexpr uint64_t kFreeBytes = 64 << 10;
+constexpr uint64_t kFreeShare = 32;  // of what was received: 1/32
+
+std::optional<uint64_t> CookieOf(int socket) {
+  uint64_t cookie = 0;
+  socklen_t size = sizeof(cookie);
+  if (getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &size) != 0) return std::nullopt;
+  return cookie;
+}
+
+std::array<uint8_t, 16> Mapped(const in_addr& v4) {
+  std::array<uint8_t, 16> bytes{};
+  bytes[10] = bytes[11] = 0xff;
+  std::memcpy(&bytes[12], &v4, sizeof(v4));
+  return bytes;
+}
+
+std::optional<ConnectionTable::Peer> PeerOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return std::nullopt;
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return ConnectionTable::Peer(Mapped(v4.sin_addr), ntohs(v4.sin_port));
+  }
+  if (address.ss_family != AF_INET6) return std::nullopt;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  ConnectionTable::Peer peer;
+  std::memcpy(peer.first.data(), &v6.sin6_addr, peer.first.size());
+  peer.second = ntohs(v6.sin6_port);
+  return peer;
+}
+
+// %5B becomes [.
+std::string PercentDecoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    int byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(&text[i + 1], &text[i + 1] + 2, byte, 16).ptr == &text[i + 1] + 2) {
+      decoded += static_cast<char>(byte);
+      i += 2;
+    } else {
+      decoded += text[i];
+    }
+  }
+  return decoded;
+}
+
+}  // namespace
+
+std::optional<ConnectionTable::Peer> ConnectionTable::ParsePeer(std::string_view text) {
+  const bool is_v6 = text.starts_with("ipv6:");
+  if (!is_v6 && !text.starts_with("ipv4:")) return std::nullopt;
+  std::string address = PercentDecoded(text.substr(5));
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  Peer peer;
+  const char* const end = address.data() + address.size();
+  if (std::from_chars(address.data() + colon + 1, end, peer.second).ptr != end) return std::nullopt;
+  address.resize(colon);
+  if (!is_v6) {
+    in_addr v4{};
+    if (inet_pton(AF_INET, address.c_str(), &v4) != 1) return std::nullopt;
+    peer.first = Mapped(v4);
+    return peer;
+  }
+  if (address.starts_with('[') && address.ends_with(']')) {
+    address = address.substr(1, address.size() - 2);
+  }
+  address = address.substr(0, address.find('%'));  // without the zone of a link-local address
+  if (inet_pton(AF_INET6, address.c_str(), peer.first.data()) != 1) return std::nullopt;
+  return peer;
+}
+
+void ConnectionTable::Add(int socket) {
+  const std::optional<Peer> peer = PeerOf(socket);
+  const std::optional<uint64_t> cookie = CookieOf(socket);
+  if (!peer.has_value() || !cookie.has_value()) return;
+  MutexLock lock(mu_);
+  connections_[*peer] = {socket, *cookie, 0};
+}
+
+void ConnectionTable::Received(const Peer& peer, uint64_t byte_size) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found != connections_.end()) found->second.received += byte_size;
+}
+
+std::optional<uint64_t> ConnectionTable::HeldBy(const Connection& connection) {
+  if (CookieOf(connection.socket) != connection.cookie) return std::nullopt;
+  tcp_info tcp{};
+  socklen_t size = sizeof(tcp);
+  if (getsockopt(connection.socket, IPPROTO_TCP, TCP_INFO, &tcp, &size) != 0) return std::nullopt;
+  const uint64_t all = tcp.tcpi_bytes_received;
+  const uint64_t known = connection.received + kFreeBytes + all / kFreeShare;
+  return all > known ? all - known : 0;
+}
+
+int ConnectionTable::Shed() {
+  MutexLock lock(mu_);
+  uint64_t total = 0;
+  std::vector<std::pair<uint64_t, Peer>> holders;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const std::optional<uint64_t> held = HeldBy(it->second);
+    if (!held.has_value()) {
+      it = connections_.erase(it);
+      continue;
+    }
+    total += *held;
+    if (*held > 0) holders.emplace_back(*held, it->first);
+    ++it;
+  }
+  if (total <= max_held_bytes_) return 0;
+  std::sort(holders.rbegin(), holders.rend());
+  int n_closed = 0;
+  for (const auto& [held, peer] : holders) {
+    if (total <= max_held_bytes_ / 2) break;
+    // gRPC sees the end, frees what it holds and closes the socket.
+    const auto found = connections_.find(peer);
+    shutdown(found->second.socket, SHUT_RDWR);
+    connections_.erase(found);
+    total -= held;
+    ++n_closed;
+  }
+  LogWarning("closed connections that are full of unfinished messages", {{"count", n_closed}});
+  return n_closed;
+}
+
+}  // namespace nerf

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "common/mutex.h"
+
+namespace nerf {
+
+// The TCP connections of a server, and how many bytes of unfinished messages each holds in memory:
+// what its socket has received, less the messages that reached handlers. When all hold too much,
+// those that hold the most are closed. gRPC reads a message to its end before it asks who sends it,
+// and its ResourceQuota closes the connections of others first. Thread-safe.
+class ConnectionTable {
+ public:
+  explicit ConnectionTable(uint64_t max_held_bytes) : max_held_bytes_(max_held_bytes) {}
+
+  // Address, IPv4 mapped to IPv6, and port of a client.
+  using Peer = std::pair<std::array<uint8_t, 16>, uint16_t>;
+  // Reads what grpc::ServerContext::peer returns: ipv4:127.0.0.1:4711 or ipv6:%5B::1%5D:4711.
+  // nullopt for other kinds.
+  static std::optional<Peer> ParsePeer(std::string_view text);
+
+  // A socket was accepted. gRPC closes it; other kinds than TCP are ignored.
+  void Add(int socket);
+  // A message of this size has reached its handler.
+  void Received(const Peer& peer, uint64_t byte_size);
+  // Closes connections until the others hold at most half of the maximum, if they hold more than
+  // that. Call a few times a second. Returns how many were closed.
+  int Shed();
+
+ private:
+  struct Connection {
+    int socket = -1;
+    uint64_t cookie = 0;    // of the socket: tells it from a later one with its number
+    uint64_t received = 0;  // bytes of messages that reached handlers
+  };
+  // Bytes of unfinished messages; nullopt if the connection is gone.
+  static std::optional<uint64_t> HeldBy(const Connection& connection);
+
+  const uint64_t max_held_bytes_;
+  Mutex mu_;
+  std::map<Peer, Connection> connections_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace nerf

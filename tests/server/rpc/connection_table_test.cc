@@ -1,0 +1,120 @@
+#include "server/rpc/connection_table.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace nerf {
+namespace {
+
+constexpr size_t kMib = size_t{1} << 20;
+
+// Both ends of a connection over loopback.
+class Pair {
+ public:
+  Pair() {
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener, 1), 0);
+    EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    client = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), size), 0);
+    server = accept(listener, nullptr, nullptr);
+    close(listener);
+  }
+  ~Pair() {
+    close(client);
+    close(server);
+  }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+
+  // Sends bytes, which the server's end takes.
+  void Send(size_t n) const {
+    const std::string chunk(64 << 10, 'x');
+    std::string buffer(chunk.size(), 0);
+    for (size_t sent = 0; sent < n; sent += chunk.size()) {
+      ASSERT_EQ(send(client, chunk.data(), chunk.size(), 0), static_cast<ssize_t>(chunk.size()));
+      ASSERT_EQ(recv(server, buffer.data(), buffer.size(), MSG_WAITALL),
+                static_cast<ssize_t>(chunk.size()));
+    }
+  }
+  ConnectionTable::Peer peer() const {
+    sockaddr_in address{};
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(getsockname(client, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    return *ConnectionTable::ParsePeer(absl::StrCat("ipv4:127.0.0.1:", ntohs(address.sin_port)));
+  }
+  // Whether the table has closed it.
+  bool ended() const {
+    char byte = 0;
+    return recv(client, &byte, 1, MSG_DONTWAIT) == 0;
+  }
+
+  int client = -1, server = -1;
+};
+
+TEST(ConnectionTableTest, ConnectionThatHoldsTheMostIsClosed) {
+  ConnectionTable table(2 * kMib);
+  const Pair full, busy, small;
+  for (const Pair* pair : {&full, &busy, &small}) table.Add(pair->server);
+  full.Send(4 * kMib);
+  busy.Send(8 * kMib);
+  table.Received(busy.peer(), 8 * kMib);
+  small.Send(kMib / 2);
+  EXPECT_EQ(table.Shed(), 1);
+  EXPECT_TRUE(full.ended());
+  EXPECT_FALSE(busy.ended()) << "its messages were complete";
+  EXPECT_FALSE(small.ended());
+}
+
+TEST(ConnectionTableTest, NothingIsClosedBelowTheMaximum) {
+  ConnectionTable table(8 * kMib);
+  const Pair pair;
+  table.Add(pair.server);
+  pair.Send(4 * kMib);
+  EXPECT_EQ(table.Shed(), 0);
+  EXPECT_FALSE(pair.ended());
+}
+
+TEST(ConnectionTableTest, LaterSocketWithTheSameNumberIsNotClosed) {
+  ConnectionTable table(kMib);
+  int number = -1;
+  {
+    const Pair gone;
+    table.Add(gone.server);
+    number = gone.server;
+  }
+  Pair later;
+  ASSERT_EQ(dup2(later.server, number), number);
+  later.Send(4 * kMib);
+  EXPECT_EQ(table.Shed(), 0);
+  EXPECT_FALSE(later.ended());
+  if (number != later.server) close(number);
+}
+
+TEST(ConnectionTableTest, PeersAreReadAsGrpcNamesThem) {
+  EXPECT_TRUE(ConnectionTable::ParsePeer("ipv4:127.0.0.1:4711").has_value());
+  EXPECT_EQ(ConnectionTable::ParsePeer("ipv6:%5B::1%5D:4711"),
+            ConnectionTable::ParsePeer("ipv6:[::1]:4711"));
+  EXPECT_EQ(ConnectionTable::ParsePeer("ipv6:%5Bfe80::1%25eth0%5D:4711"),
+            ConnectionTable::ParsePeer("ipv6:[fe80::1]:4711"));
+  for (const std::string_view other : {"", "unix:/run/nerfd.sock", "inproc", "ipv4:127.0.0.1",
+                                       "ipv4:x:1", "ipv6:[::1]:99999", "ipv4:127.0.0.1:1x"}) {
+    EXPECT_FALSE(ConnectionTable::ParsePeer(other).has_value()) << other;
+  }
+}
+
+}  // namespace
+}  // namespace nerf
