@@ -44,6 +44,9 @@ class WebClient {
     }
   }
 
+  // No more bytes are sent; those of the server can still be read.
+  void CloseWrites() { shutdown(fd_.get(), SHUT_WR); }
+
   // Bytes that have arrived and were not read.
   int Unread() const {
     int n = 0;

@@ -1,0 +1,251 @@
+// What strangers send to the gateway, changed at random: frames, headers, JSON and whole requests.
+// Seconds in ctest, always the same inputs; NERF_FUZZ_SECONDS=600 tries others for ten minutes each
+// (tests/testing/mutator.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "nerf/v1/render_service.pb.h"
+#include "nerf/v1/scene_service.pb.h"
+#include "nerf/v1/training_service.pb.h"
+#include "server/web/blob_path.h"
+#include "server/web/envelope.h"
+#include "server/web/json_codec.h"
+#include "server/web/origin.h"
+#include "server/web/request_guard.h"
+#include "server/web/rpc_format.h"
+#include "server/web/web_server.h"
+#include "tests/server/rpc/rpc_test_server.h"
+#include "tests/server/web/web_client.h"
+#include "tests/testing/mutator.h"
+
+namespace nerf {
+namespace {
+
+constexpr const char* kContentTypes[] = {
+    "application/json",          "application/proto",
+    "application/connect+json",  "application/connect+proto",
+    "application/grpc-web",      "application/grpc-web+json",
+    "application/grpc-web-text", "application/grpc-web-text+proto"};
+
+void Report(const char* what, uint64_t n) { std::cout << what << ": " << n << " inputs\n"; }
+
+TEST(WebFuzzTest, FramesAreWholeOrRefused) {
+  const std::string frame = Envelope(0, "a message");
+  const std::vector<std::string> seeds = {frame,
+                                          Envelope(0, ""),
+                                          Envelope(0, std::string(300, 'x')),
+                                          Envelope(0x80, "grpc-status:0"),
+                                          absl::Base64Escape(frame),
+                                          absl::Base64Escape(frame) + absl::Base64Escape("more")};
+  const std::vector<std::string> words = {std::string(5, '\0'),
+                                          "\xff\xff\xff\xff",
+                                          std::string("\0\0\0\1", 4),
+                                          "\x80",
+                                          "\x01",
+                                          "=",
+                                          "==",
+                                          frame};
+  Report("frames", Fuzz(seeds, words, 20'000, [](const std::string& input) {
+           const auto payload = SoleEnvelope(input);
+           if (payload.ok()) {
+             EXPECT_EQ(Envelope(0, *payload), input);
+           }
+           const auto bytes = DecodeBase64Pieces(input);
+           if (bytes.ok()) {
+             EXPECT_EQ(input.size() % 4, 0u);
+             EXPECT_LE(bytes->size(), input.size() / 4 * 3);
+           }
+           for (const char* type : kContentTypes) {
+             const RpcFormat format = *ParseRpcContentType(type);
+             const auto message = UnwrapRequest(format, input);
+             if (message.ok()) {
+               EXPECT_LE(message->size(), input.size());
+             }
+           }
+         }));
+}
+
+TEST(WebFuzzTest, HeadersAreReadOrRefused) {
+  const std::vector<std::string> seeds = {
+      "application/json; charset=utf-8",
+      "application/grpc-web-text+proto",
+      "600S",
+      "86400000",
+      "bytes=0-99",
+      "bytes=-5",
+      "bytes=7-",
+      "https://nerf.example.com:8443",
+      "http://[::1]:8080",
+      "127.0.0.1:8080",
+      "/blobs/" + std::string(64, 'a') + "/19131",
+      "/projects/lab/uploads/0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f/blobs/" + std::string(64, '0') +
+          "/5"};
+  const std::vector<std::string> words = {"18446744073709551615",
+                                          "18446744073709551616",
+                                          "-1",
+                                          "0",
+                                          "99999999",
+                                          "H",
+                                          "n",
+                                          ",",
+                                          ";",
+                                          ":",
+                                          "/",
+                                          "..",
+                                          "//",
+                                          "[",
+                                          "]",
+                                          "%2e",
+                                          "\r\n",
+                                          std::string(1, '\0'),
+                                          "localhost",
+                                          "null",
+                                          "*",
+                                          std::string(2000, 'a')};
+  const RequestGuard guard({*ParseOrigin("https://nerf.example.com")});
+  Report("headers", Fuzz(seeds, words, 20'000, [&](const std::string& input) {
+           HttpRequestHead head;
+           head.method = "POST";
+           head.path = input;
+           for (const char* name : {"host", "origin", "sec-fetch-site", "connect-timeout-ms",
+                                    "grpc-timeout", "connect-protocol-version", "grpc-encoding"}) {
+             head.headers.emplace_back(name, input);
+           }
+           for (const char* type : kContentTypes) {
+             const RpcFormat format = *ParseRpcContentType(type);
+             const auto timeout = ReadRpcTimeout(format, head);
+             if (timeout.ok()) {
+               EXPECT_GE(*timeout, absl::ZeroDuration());
+             }
+             CheckRpcHeaders(format, head).IgnoreError();
+           }
+           ParseRpcContentType(input);
+           const RequestGuard::Verdict verdict = guard.Check(head);
+           if (!verdict.cors_origin.empty()) {
+             EXPECT_EQ(verdict.cors_origin, "https://nerf.example.com");
+           }
+           guard.Preflight(head, verdict);
+           if (const auto origin = ParseOrigin(input); origin.ok()) {
+             EXPECT_EQ(*ParseOrigin(origin->ToString()), *origin);
+           }
+           ParseHost("http", input).IgnoreError();
+           if (const auto blob = ParseBlobPath(input); blob.has_value()) {
+             EXPECT_EQ("/" + blob->resource_name, input);
+             EXPECT_EQ(blob->sha256.size(), 64u);
+           }
+           ByteRange range;
+           if (ParseRange(input, 1000, &range) == RangeKind::kPart) {
+             EXPECT_LT(range.begin, range.end);
+             EXPECT_LE(range.end, 1000u);
+           }
+         }));
+}
+
+TEST(WebFuzzTest, JsonIsTranslatedThereAndBackOrRefused) {
+  const std::vector<std::string> seeds = {
+      R"({"name":"projects/default/trainingJobs/j-1"})",
+      R"({"trainingJob":{"scene":"s","config":{"samples":4e7,"background":"WHITE","settings":{"a":"b"}}}})",
+      R"({"scene":{"files":[{"path":"a/b.png","blob":{"sha256":"00","sizeBytes":12.5}}]}})",
+      R"({"model":"m","camera":{"width":4,"flX":3.5,"transformMatrix":[1,0,0,0]},"channels":["RGB","DEPTH"]})"};
+  const std::vector<std::string> words = {"\"",
+                                          "{",
+                                          "}",
+                                          "[",
+                                          "]",
+                                          ":",
+                                          ",",
+                                          "null",
+                                          "1e999",
+                                          "-0",
+                                          "\\u0000",
+                                          "\\ud800",
+                                          "NaN",
+                                          "\"Infinity\"",
+                                          "18446744073709551616",
+                                          std::string(500, '['),
+                                          "\xff\xfe",
+                                          "\"config\":"};
+  const google::protobuf::Descriptor* const types[] = {
+      v1::GetTrainingJobRequest::descriptor(), v1::CreateTrainingJobRequest::descriptor(),
+      v1::CreateSceneRequest::descriptor(), v1::RenderImageRequest::descriptor()};
+  Report("JSON", Fuzz(seeds, words, 4'000, [&](const std::string& input) {
+           for (const auto* type : types) {
+             const auto binary = JsonToBinary(*type, input);
+             BinaryToJson(*type, input).status().IgnoreError();
+             if (!binary.ok()) continue;
+             const auto json = BinaryToJson(*type, *binary);
+             ASSERT_TRUE(json.ok()) << json.status();
+             const auto again = JsonToBinary(*type, *json);
+             ASSERT_TRUE(again.ok()) << again.status();
+             EXPECT_EQ(*BinaryToJson(*type, *again), *json);
+           }
+         }));
+}
+
+// Each request on a connection of its own, which the client closes for writing: whatever the
+// gateway made of it, it must answer or close, and serve the next one.
+TEST(WebFuzzTest, EveryConnectionEndsAndTheNextIsServed) {
+  RpcTestServer services;
+  WebServerOptions options;
+  options.host = "127.0.0.1";
+  const auto web = *WebServer::Start(options, services.channel, &services.clock);
+  const std::string call = HttpRequest("POST", "/nerf.v1.TrainingService/ListTrainingJobs",
+                                       "Content-Type: application/json\r\n", "{}");
+  const std::vector<std::string> seeds = {
+      HttpRequest("GET", "/"),
+      call,
+      call + call,
+      HttpRequest("POST", "/nerf.v1.TrainingService/WatchTrainingJobs",
+                  "Content-Type: application/grpc-web+proto\r\n", Envelope(0, "")),
+      HttpRequest("GET", "/blobs/" + std::string(64, 'a') + "/5", "Range: bytes=0-3\r\n"),
+      HttpRequest(
+          "PATCH",
+          "/uploads/0b5e4a2e-3c1d-4f6a-9b7e-1a2b3c4d5e6f/blobs/" + std::string(64, 'a') + "/5",
+          "Tus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\n"
+          "Content-Type: application/offset+octet-stream\r\n",
+          "hello"),
+      "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+      HttpRequest("OPTIONS", "/nerf.v1.TrainingService/ListTrainingJobs",
+                  "Origin: https://a.example\r\nAccess-Control-Request-Method: POST\r\n")};
+  const std::vector<std::string> words = {"\r\n",
+                                          "\n",
+                                          "\r\n\r\n",
+                                          "HTTP/1.0",
+                                          "HTTP/2.0",
+                                          "Content-Length: 5\r\n",
+                                          "Content-Length: -1\r\n",
+                                          "Content-Length: 99999999999999999999\r\n",
+                                          "Transfer-Encoding: chunked\r\n",
+                                          "Expect: 100-continue\r\n",
+                                          "Connection: close\r\n",
+                                          "Upgrade: h2c\r\n",
+                                          "ffffffffffffffff\r\n",
+                                          "0\r\n\r\n",
+                                          " ",
+                                          ":",
+                                          std::string(1, '\0'),
+                                          std::string(20'000, 'a'),
+                                          "\xff"};
+  uint64_t n_since_check = 0;
+  Report("requests", Fuzz(seeds, words, 300, [&](const std::string& input) {
+           WebClient client(web->port());
+           client.Send(input);
+           client.CloseWrites();
+           ASSERT_TRUE(client.HasEnded())
+               << "neither answered nor closed: " << absl::CHexEscape(input);
+           if (++n_since_check % 50 != 0) return;
+           EXPECT_EQ(WebClient(web->port()).Ask(HttpRequest("GET", "/")).status, 200);
+         }));
+  EXPECT_EQ(WebClient(web->port()).Ask(HttpRequest("GET", "/")).status, 200);
+}
+
+}  // namespace
+}  // namespace nerf
