@@ -127,7 +127,8 @@ def compare(path, folder, fps):
             continue
         seconds = float(photo["name"].rsplit(" at ", 1)[1].split()[0])
         source.append(centers[file])
-        target.append(given[min(len(given) - 1, round(seconds * fps))])
+        # The frame that is shown at that time, which pose.json rounds to 0.01 s.
+        target.append(given[min(len(given) - 1, int((seconds + 0.005) * fps))])
     mean = [sum(p[i] for p in given) / len(given) for i in range(3)]
     radius = max(math.dist(p, mean) for p in given)
     errors = sorted(math.dist(p, q) / radius for p, q in zip(aligned(source, target), target))
