@@ -393,6 +393,16 @@ void QueueState::RememberRequest(const RequestRecord& request) {
   const std::pair key(request.project, request.request_id);
   requests[key] = request;
   request_order.emplace(request.create_time, key);
+  // About 650 bytes each. The store has them until they are old, so a restart reads all again.
+  constexpr size_t kMaxRequests = 200'000;
+  while (request_order.size() > kMaxRequests) {
+    const auto oldest = request_order.begin();
+    const auto found = requests.find(oldest->second);
+    if (found != requests.end() && found->second.create_time == oldest->first) {
+      requests.erase(found);
+    }
+    request_order.erase(oldest);
+  }
 }
 
 RequestRecord QueueState::RecordOfDeletedJob(const Job& job, absl::Time now) {
