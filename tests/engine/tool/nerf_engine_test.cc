@@ -137,7 +137,8 @@ TEST_F(NerfEngineTest, TraceHasThePhasesOfTheStepsAndChangesNoByte) {
   ASSERT_EQ(traced.code, 0) << traced.err;
   EXPECT_EQ(Bytes("traced/checkpoint.safetensors"), Bytes("plain/checkpoint.safetensors"));
   std::map<std::string, int> counts;
-  for (const Json& event : Json::parse(Bytes("trace.json"))["traceEvents"]) {
+  const Json trace = Json::parse(Bytes("trace.json"));
+  for (const Json& event : trace["traceEvents"]) {
     ++counts[event["name"]];
     EXPECT_GE(event["ts"], 0.0);
     EXPECT_GE(event["dur"], 0.0);
