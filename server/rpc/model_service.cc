@@ -47,6 +47,11 @@ grpc::ServerUnaryReactor* ModelService::PromoteCheckpoint(
   return AnswerUnary(services_, "nerf.v1.ModelService/PromoteCheckpoint", context, *request,
                      [=, this]() -> absl::Status {
                        NERF_ASSIGN_OR_RETURN(const ModelSpec spec, FromProto(*request));
+                       // Shares of a model that had this id, and that retention deleted.
+                       const ResourceKey key{spec.project, spec.id};
+                       if (!spec.id.empty() && !services_.models.Get(key).ok()) {
+                         services_.tokens.DeleteShares(ModelName(key)).IgnoreError();
+                       }
                        NERF_ASSIGN_OR_RETURN(const ModelRecord model,
                                              services_.models.Promote(spec));
                        *response = ToProto(model);

@@ -38,6 +38,12 @@ added=$((($(size nerfd-server) - $(size nerfd-base)) / 1000000))
 echo "server image: digest $(inspect nerfd-server '{{.FromImageDigest}}'), adds $added MB"
 [ "$added" -le 100 ] || fail "the server adds $added MB, more than 100"
 
+for program in "server nerfd" "server nerfctl" "worker nerf-worker" "worker nerf-engine"; do
+  set -- $program
+  "${pod[@]}" run --rm --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 --network host --entrypoint "$2" \
+    "localhost/nerfd-$1" --version >/dev/null || fail "$2 does not start in its image"
+done
+
 token=$work/worker.token
 head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$token"
 chmod 644 "$token"
