@@ -35,8 +35,8 @@ grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::strin
       method.starts_with("nerf.v1.WorkerService/") ? 0 : 1 + request.ByteSizeLong();
   const bool posted = services.executor.TryPost(
       LaneOf(method), byte_size,
-      [reactor, context, method, &request, principal = *std::move(principal),
-       body = std::move(body)]() mutable {
+      [reactor, context, method, &request, origins = services.origins,
+       principal = *std::move(principal), body = std::move(body)]() mutable {
         if (context->IsCancelled()) {
           return reactor->Finish(grpc::Status(grpc::CANCELLED, "the caller is gone"));
         }
@@ -46,7 +46,7 @@ grpc::ServerUnaryReactor* AnswerUnary(const ServiceContext& services, std::strin
         } else {
           status = body();
         }
-        LogChange(method, principal, services.origins->Of(context), request, status);
+        LogChange(method, principal, origins->Of(context), request, status);
         reactor->Finish(ToGrpcStatus(status));
       });
   if (!posted) reactor->Finish(ToGrpcStatus(TooManyCalls()));

@@ -93,6 +93,7 @@ class Http2Connection:
         self.window, self.initial = 65535, 65535
         self.left, self.windows = {}, {}  # of unfinished messages
         self.calls, self.next_stream, self.n_sent = collections.deque(), 1, 0
+        self.running = {}  # of call()
         for _ in range(n_streams):
             self.begin_message()
 
@@ -100,14 +101,14 @@ class Http2Connection:
     def frame(kind, flags, stream, payload):
         return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
-    def begin_call(self):
+    def begin_call(self, path=None):
         stream = self.next_stream
         self.next_stream += 2
 
         def literal(name, value):
             return b"".join([b"\x00", bytes([len(name)]), name, bytes([len(value)]), value])
         headers = b"".join(literal(name, value.encode()) for name, value in [
-            (b":method", "POST"), (b":scheme", "http"), (b":path", self.path), (b":authority", self.authority),
+            (b":method", "POST"), (b":scheme", "http"), (b":path", path or self.path), (b":authority", self.authority),
             (b"te", "trailers"), (b"content-type", "application/grpc"), (b"authorization", f"Bearer {self.token}")])
         self.out += self.frame(1, 4, stream, headers)
         return stream
@@ -120,6 +121,12 @@ class Http2Connection:
         self.calls.append(stream)
         if len(self.calls) > n_open:
             self.out += self.frame(3, 0, self.calls.popleft(), struct.pack(">I", 8))
+
+    def call(self, path, request, done):
+        """Begins a call; `done` runs at its end."""
+        stream = self.begin_call(path)
+        self.out += self.frame(0, 1, stream, b"\x00" + struct.pack(">I", len(request)) + request)
+        self.running[stream] = done
 
     def begin_message(self):
         stream = self.begin_call()
@@ -141,8 +148,10 @@ class Http2Connection:
                 self.window += grown
             elif stream in self.windows:
                 self.windows[stream] += grown
-        elif kind == 3:
+        if kind == 3:
             self.left.pop(stream, None)
+        if (kind == 3 or (kind == 1 and flags & 1)) and stream in self.running:
+            self.running.pop(stream)()
 
     def fill(self):
         for stream, left in list(self.left.items()):
@@ -236,33 +245,30 @@ def attack_cancel(arguments):
 
 def attack_requests(arguments):
     """Creates and deletes scenes, each with a request id of its own."""
-    channel = grpc.insecure_channel(arguments.address, [("grpc.use_local_subchannel_pool", 1)])
-    scenes = scene_service_pb2_grpc.SceneServiceStub(channel)
-    metadata = [("authorization", f"Bearer {arguments.token}")]
-    template = scene_service_pb2.Scene.FromString(bytes.fromhex(arguments.scene))
-    deadline, n, errors = time.monotonic() + arguments.seconds, 0, {}
-    slots = threading.Semaphore(64)
+    service = "/nerf.v1.SceneService"
+    scene = scene_service_pb2.Scene.FromString(bytes.fromhex(arguments.scene))
+    connection = Http2Connection(arguments.address, service, arguments.token)
+    deadline, n = time.monotonic() + arguments.seconds, 0
 
-    def created(call):
-        try:
-            scenes.DeleteScene.future(scene_service_pb2.DeleteSceneRequest(name=call.result().name),
-                                      timeout=CALL_SECONDS, metadata=metadata).add_done_callback(deleted)
-        except grpc.RpcError as error:
-            errors[error.code().name] = errors.get(error.code().name, 0) + 1
-            slots.release()
-
-    def deleted(_):
-        slots.release()
+    def delete(name):
+        request = scene_service_pb2.DeleteSceneRequest(name=name)
+        connection.call(f"{service}/DeleteScene", request.SerializeToString(), lambda: None)
 
     while time.monotonic() < deadline and n < arguments.count:
-        slots.acquire()
-        scenes.CreateScene.future(
-            scene_service_pb2.CreateSceneRequest(scene=template, request_id=str(uuid.uuid4())),
-            timeout=CALL_SECONDS, metadata=metadata).add_done_callback(created)
+        if not connection.step():
+            print("the server has closed a connection")
+            break
+        if len(connection.running) >= 90:
+            time.sleep(0.001)
+            continue
+        identity = f"h-{os.getpid()}-{n}"
+        request = scene_service_pb2.CreateSceneRequest(scene=scene, scene_id=identity, request_id=str(uuid.uuid4()))
+        connection.call(f"{service}/CreateScene", request.SerializeToString(),
+                        lambda name=f"projects/default/scenes/{identity}": delete(name))
         n += 1
-    for _ in range(64):
-        slots.acquire()
-    print(f"{n} request ids {errors or ''}")
+    while connection.running and time.monotonic() < deadline + CALL_SECONDS and connection.step():
+        time.sleep(0.001)
+    print(f"{n} request ids")
 
 
 class Bench:
