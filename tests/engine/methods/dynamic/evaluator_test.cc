@@ -118,6 +118,48 @@ TEST(WarpEvaluatorTest, PointsAreMovedAsByTheReference) {
   }
 }
 
+// Of a sum of the moved points' coordinates, along a random direction of each layer's weights.
+TEST(WarpEvaluatorTest, GradientIsThatOfTheReference) {
+  const std::vector<float> weights = RandomFloats(kWarpWeights, -0.1f, 0.1f, 2);
+  constexpr int kRows = 40;
+  const float times[] = {0.2f, 0.9f};
+  std::vector<float> features(kTimeWidth * 2);
+  for (int r = 0; r < 2; ++r) TimeFeatures(times[r], features.data() + kTimeWidth * r);
+  const std::vector<Vec3> unit = RandomPoints(kRows, 0.35f, 0.65f, 3);
+  const std::vector<Vec3> pulls = RandomPoints(kRows, -1, 1, 4);
+  std::vector<int> ray_of;
+  for (int i = 0; i < kRows; ++i) ray_of.push_back(i / 20);
+  std::vector<Vec3> warped(kRows);
+  std::vector<float> transposed(kWarpWeights), gradient(kWarpWeights);
+  TransposeWarp(weights.data(), transposed.data());
+  const WarpNetwork network{weights.data(), transposed.data()};
+  WarpEvaluator evaluator;
+  evaluator.Reserve(kRows, 0);
+  evaluator.Forward(network, 0, kRows, unit.data(), ray_of.data(), features.data(), warped.data());
+  evaluator.Backward(network, kRows, ray_of.data(), features.data(), pulls.data(), gradient.data());
+  for (const WarpLayer& layer : kWarpLayers) {
+    const int end = layer.offset + layer.n_in * layer.n_out;
+    double squared = 0;
+    for (int w = layer.offset; w < end; ++w)
+      squared += static_cast<double>(gradient[w]) * gradient[w];
+    const double norm = std::sqrt(squared);
+    ASSERT_GT(norm, 0.1) << layer.tensor_name;
+    constexpr double kStep = 1e-2;  // along the gradient; the reference rounds its result to floats
+    const auto sum_at = [&](double sign) {
+      std::vector<float> moved = weights;
+      for (int w = layer.offset; w < end; ++w)
+        moved[w] += static_cast<float>(sign * kStep * gradient[w] / norm);
+      double sum = 0;
+      for (int i = 0; i < kRows; ++i)
+        sum += Dot(ReferenceWarp(moved.data(), unit[i], times[ray_of[i]]), pulls[i]);
+      return sum;
+    };
+    const double slope = (sum_at(1) - sum_at(-1)) / (2 * kStep);
+    // Layers in bf16 keep 8 bits of what they multiply.
+    EXPECT_NEAR(slope, norm, 0.03 * norm) << layer.tensor_name;
+  }
+}
+
 TEST(WarpEvaluatorTest, WithoutWeightsNothingMoves) {
   const std::vector<float> weights(kWarpWeights);
   float features[kTimeWidth];
