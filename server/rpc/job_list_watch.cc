@@ -1,7 +1,5 @@
 #include "server/rpc/job_list_watch.h"
 
-#include <grpc/grpc.h>
-
 #include <utility>
 
 #include "common/rpc/status_conversion.h"
@@ -15,7 +13,6 @@ namespace nerf {
 namespace {
 
 constexpr char kMethod[] = "nerf.v1.TrainingService/WatchTrainingJobs";
-constexpr char kStalled[] = "the reader has taken nothing for a while; resume with the last token";
 constexpr size_t kMaxWaits = 100;
 
 absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest& request) {
@@ -31,6 +28,11 @@ absl::StatusOr<JobListRequest> ToListRequest(const v1::WatchTrainingJobsRequest&
 }
 
 }  // namespace
+
+JobListWatch::JobListWatch(const ServiceContext& services, grpc::CallbackServerContext* context)
+    : services_(services),
+      guard_(&services.executor, context, services.times.stall_limit,
+             [&services] { services.metrics.WatcherEvicted(); }) {}
 
 JobListWatch* JobListWatch::Begin(const ServiceContext& services,
                                   grpc::CallbackServerContext* context,
@@ -74,7 +76,7 @@ void JobListWatch::Open(const v1::WatchTrainingJobsRequest& request) {
 void JobListWatch::ArmBookmark() {
   auto on_due = [weak = weak_from_this()] {
     const auto watch = weak.lock();
-    if (watch == nullptr || watch->EndIfStalled()) return;
+    if (watch == nullptr) return;
     const absl::Status allowed = watch->services_.authorizer.CheckAgain(watch->token_);
     if (!allowed.ok()) return watch->End(allowed);
     {
@@ -90,31 +92,6 @@ void JobListWatch::ArmBookmark() {
   MutexLock lock(mu_);
   timer_ = timer;
   if (ended_) services_.executor.Drop(timer);
-}
-
-bool JobListWatch::EndIfStalled() {
-  {
-    MutexLock lock(mu_);
-    if (ended_) return true;
-    const uint64_t outstanding = writing_ ? n_writes_ : 0;
-    const bool stalled = outstanding != 0 && outstanding == late_write_;
-    late_write_ = outstanding;
-    if (!stalled) return false;
-    ended_ = true;
-    end_status_ = absl::UnavailableError(kStalled);
-    evicting_ = true;
-  }
-  // A status would wait behind the message that is not taken, so the call is cancelled with it.
-  grpc_call_cancel_with_status(context_.c_call(), GRPC_STATUS_UNAVAILABLE, kStalled, nullptr);
-  services_.metrics.WatcherEvicted();
-  bool finish = false;
-  {
-    MutexLock lock(mu_);
-    evicting_ = false;
-    finish = !writing_;
-  }
-  if (finish) Finish(ToGrpcStatus(absl::UnavailableError(kStalled)));
-  return true;
 }
 
 void JobListWatch::Pump() {
@@ -133,8 +110,8 @@ void JobListWatch::Pump() {
       return;
     }
     writing_ = true;
-    ++n_writes_;
   }
+  guard_.Begin();
   StartWrite(&response_);
 }
 
@@ -171,11 +148,11 @@ void JobListWatch::AddNewWaits() {
 }
 
 void JobListWatch::OnWriteDone(bool ok) {
+  guard_.End();
   std::optional<absl::Status> end;
   {
     MutexLock lock(mu_);
     writing_ = false;
-    if (evicting_) return;
     if (ended_) {
       end = end_status_;
     } else if (!ok) {

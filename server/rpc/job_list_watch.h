@@ -3,7 +3,6 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "server/rpc/executor.h"
 #include "server/rpc/live_calls.h"
 #include "server/rpc/service_context.h"
+#include "server/rpc/stall_guard.h"
 
 namespace nerf {
 
@@ -33,15 +33,11 @@ class JobListWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobs
   void OnDone() override;
 
  private:
-  JobListWatch(const ServiceContext& services, grpc::CallbackServerContext* context)
-      : services_(services), context_(*context) {}
+  JobListWatch(const ServiceContext& services, grpc::CallbackServerContext* context);
   void Open(const v1::WatchTrainingJobsRequest& request);
   // Sends the next batch unless a write is outstanding.
   void Pump();
   void ArmBookmark();
-  // Ends the watch with UNAVAILABLE if its reader has taken nothing since the last bookmark was
-  // due. It can resume with the last token that it reads. Returns whether the watch has ended.
-  bool EndIfStalled();
   void Fill(const JobListBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Adds queued jobs whose wait is another than the one that was sent: it can change without a
   // change of the job.
@@ -53,8 +49,9 @@ class JobListWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobs
   };
 
   const ServiceContext& services_;
-  grpc::CallbackServerContext& context_;  // valid until Finish is called
-  std::string token_;                     // of the caller; const after Begin
+  std::string token_;  // of the caller; const after Begin
+  // A watch that is not read ends. It can resume with the last token that its reader has.
+  StallGuard guard_;
   Mutex mu_;
   std::shared_ptr<JobListWatch> self_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<JobListWatcher> watcher_ ABSL_GUARDED_BY(mu_);
@@ -63,11 +60,6 @@ class JobListWatch final : public grpc::ServerWriteReactor<v1::WatchTrainingJobs
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status end_status_ ABSL_GUARDED_BY(mu_);
   bool bookmark_due_ ABSL_GUARDED_BY(mu_) = false;
-  uint64_t n_writes_ ABSL_GUARDED_BY(mu_) = 0;
-  // The write that was outstanding when the last bookmark was due; 0 for none.
-  uint64_t late_write_ ABSL_GUARDED_BY(mu_) = 0;
-  // While it is true, OnWriteDone leaves Finish to EndIfStalled.
-  bool evicting_ ABSL_GUARDED_BY(mu_) = false;
   Executor::Timer timer_ ABSL_GUARDED_BY(mu_);  // of the next bookmark
   // Queued jobs among the rows that were sent, at most kMaxWaits.
   std::map<ResourceKey, SentWait> waits_ ABSL_GUARDED_BY(mu_);
