@@ -113,7 +113,11 @@ TEST_F(ServiceGangsTest, BytesAreThoseOfOneWorkerThoughEachProcessIsKilled) {
 
   for (const size_t rank : {1, 0}) {
     const int attempt = Attempt();
-    kill(EngineOf(NameOfRank(rank)), SIGKILL);
+    const std::string worker = NameOfRank(rank);
+    ASSERT_NE(worker, "");
+    const pid_t engine = EngineOf(worker);
+    ASSERT_GT(engine, 0);
+    kill(engine, SIGKILL);
     ExpectGoesOn(attempt);
     ASSERT_TRUE(WaitForNewCheckpoint());
   }
