@@ -111,6 +111,7 @@ bool IsOutput(const std::string& path) {
   return kOutputs.count(path) != 0 || path.rfind("training_job.checkpoints", 0) == 0 ||
          path.rfind("training_job.effective_config", 0) == 0 ||
          path.rfind("training_job.progress", 0) == 0 ||
+         path.rfind("training_job.members", 0) == 0 || path == "training_job.queue_message" ||
          path.rfind("training_job.problems", 0) == 0 || path.rfind("training_job.wait", 0) == 0 ||
          path.rfind("training_job.error", 0) == 0;
 }
