@@ -43,6 +43,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     const int code = code_.load();
     metrics_.Handled(code, seconds);
     origins_.Drop(call_);
+    if (peer_.has_value()) connections_.Ended(*peer_);
     Log(code == grpc::OK || code == grpc::CANCELLED ? LogLevel::kDebug : LogLevel::kInfo, "call",
         {{"request_id", request_id_},
          {"trace_id", trace_id_},
@@ -93,12 +94,13 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     const TraceContext span = NewSpan(parent, random_);
     trace_id_ = span.trace_id;
     origins_.Set(call_, {span.ToString(), request_id_});
+    peer_ = ConnectionTable::ParsePeer(call_->peer());
+    if (peer_.has_value()) connections_.Began(*peer_);
   }
 
   // Other methods than ours have messages that are no protos.
   void CountBytes(const void* message) {
     if (!method_.starts_with("/nerf.v1.") && !method_.starts_with("/google.bytestream.")) return;
-    if (!peer_.has_value()) peer_ = ConnectionTable::ParsePeer(call_->peer());
     if (!peer_.has_value()) return;
     const auto* proto = static_cast<const google::protobuf::MessageLite*>(message);
     connections_.Received(*peer_, proto->ByteSizeLong());
@@ -110,7 +112,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   const grpc::ServerContextBase* const call_;
   CallOrigins& origins_;
   ConnectionTable& connections_;
-  std::optional<ConnectionTable::Peer> peer_;
+  std::optional<ConnectionTable::Peer> peer_;  // of a call by TCP
   const std::string request_id_;
   std::string trace_id_;  // set before the handler runs
   const std::chrono::steady_clock::time_point start_;

@@ -98,7 +98,24 @@ void ConnectionTable::Add(int socket) {
   const std::optional<uint64_t> cookie = CookieOf(socket);
   if (!peer.has_value() || !cookie.has_value()) return;
   MutexLock lock(mu_);
-  connections_[*peer] = {socket, *cookie, 0};
+  connections_[*peer] = {socket, *cookie, 0, 0};
+}
+
+void ConnectionTable::Began(const Peer& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found == connections_.end() || ++found->second.n_calls <= kMaxCalls) return;
+  if (CookieOf(found->second.socket) == found->second.cookie) {
+    shutdown(found->second.socket, SHUT_RDWR);
+    LogWarning("closed a connection that cancels calls too fast");
+  }
+  connections_.erase(found);
+}
+
+void ConnectionTable::Ended(const Peer& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found != connections_.end() && found->second.n_calls > 0) --found->second.n_calls;
 }
 
 void ConnectionTable::Received(const Peer& peer, uint64_t byte_size) {

@@ -27,6 +27,12 @@ class ConnectionTable {
 
   // A socket was accepted. gRPC closes it; other kinds than TCP are ignored.
   void Add(int socket);
+  // A call has reached its handler, has ended. A connection with more than kMaxCalls between the
+  // two is closed: it cancels calls to have more than HTTP/2 lets it have at a time.
+  void Began(const Peer& peer);
+  void Ended(const Peer& peer);
+  static constexpr int kMaxCalls = 300;  // three times what may be open
+
   // A message of this size has reached its handler.
   void Received(const Peer& peer, uint64_t byte_size);
   // Closes connections until the others hold at most half of the maximum, if they hold more than
@@ -38,6 +44,7 @@ class ConnectionTable {
     int socket = -1;
     uint64_t cookie = 0;    // of the socket: tells it from a later one with its number
     uint64_t received = 0;  // bytes of messages that reached handlers
+    int n_calls = 0;
   };
   // Bytes of unfinished messages; nullopt if the connection is gone.
   static std::optional<uint64_t> HeldBy(const Connection& connection);

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
 
 import grpc
@@ -413,9 +414,66 @@ def test_requests(arguments, bench):
     bench.check_memory()
 
 
+def metric(bench, name):
+    with urllib.request.urlopen(f"http://{bench.service.metrics}/metrics", timeout=CALL_SECONDS) as page:
+        lines = [line for line in page.read().decode().splitlines() if line.startswith(name)]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+def test_watchers(arguments, bench):
+    """100 watchers that never read, and one that does."""
+    begin_mib = memory_mib(bench.service.server.pid)[0]
+    seen = []
+    live = bench.connection.jobs.WatchTrainingJob(training.WatchTrainingJobRequest(name=bench.job),
+                                                  metadata=bench.connection.metadata)
+    reader = threading.Thread(target=lambda: collect(live, seen), daemon=True)
+    reader.start()
+    request = training.WatchTrainingJobRequest(name=bench.job).SerializeToString()
+    stalled = [Http2Connection(bench.service.address, "", bench.token) for _ in range(100)]
+    for connection in stalled:
+        connection.call("/nerf.v1.TrainingService/WatchTrainingJob", request, lambda: None)
+        connection.step()
+    bench.prober.start()
+    last = ""
+    for i in range(200):  # more than the 64 KiB that such a client takes
+        last = f"{i}-" + 100 * "x"
+        job = workload.JOB(name=bench.job, display_name=last,
+                           labels={f"label-{k}": 60 * "y" for k in range(16)})
+        bench.connection.call("UpdateTrainingJob", training.UpdateTrainingJobRequest(
+            training_job=job, update_mask={"paths": ["display_name", "labels"]}))
+    bench.check_memory()
+    each = (memory_mib(bench.service.server.pid)[1] - begin_mib) / len(stalled)
+    bench.words.append(f"{each:.2f} MiB for each that does not read")
+    bench.require(each <= 8, f"a stalled watcher costs {each:.1f} MiB")
+    begin = time.monotonic()
+    while metric(bench, "nerfd_watchers_evicted_total") < len(stalled) and time.monotonic() < begin + 120:
+        time.sleep(0.2)
+    seconds = time.monotonic() - begin
+    bench.words.append(f"all gone after {seconds:.0f} s")
+    bench.require(metric(bench, "nerfd_watchers_evicted_total") == len(stalled), "not all are gone")
+    if arguments.strict:
+        bench.require(seconds <= 30, f"they were gone after {seconds:.0f} s")
+    while (not seen or seen[-1].training_job.display_name != last) and time.monotonic() < begin + 120:
+        time.sleep(0.05)
+    live.cancel()
+    sequences = [event.sequence for event in seen if event.kind != workload.EVENT.BOOKMARK]
+    bench.require(sequences == list(range(int(sequences[0]), int(sequences[0]) + len(sequences))),
+                  "the watcher that reads missed events")
+    bench.words.append(f"{len(sequences)} events to the one that reads")
+    bench.check_others()
+
+
+def collect(watch, seen):
+    try:
+        for event in watch:
+            seen.append(event)
+    except grpc.RpcError:
+        pass  # cancelled at the end
+
+
 WORKERS = {"cancel": 1}  # of the scenarios that need one
 SCENARIOS = {"descriptors": test_descriptors, "messages": test_messages, "cancel": test_cancel,
-             "requests": test_requests}
+             "requests": test_requests, "watchers": test_watchers}
 ROLES = {"messages": attack_messages, "cancel": attack_cancel, "requests": attack_requests}
 
 

@@ -79,6 +79,21 @@ TEST(ConnectionTableTest, ConnectionThatHoldsTheMostIsClosed) {
   EXPECT_FALSE(small.ended());
 }
 
+TEST(ConnectionTableTest, ConnectionWithTooManyCallsIsClosed) {
+  ConnectionTable table(kMib);
+  const Pair many, few;
+  table.Add(many.server);
+  table.Add(few.server);
+  for (int i = 0; i <= ConnectionTable::kMaxCalls; ++i) {
+    EXPECT_FALSE(many.ended());
+    table.Began(many.peer());
+    table.Began(few.peer());
+    table.Ended(few.peer());
+  }
+  EXPECT_TRUE(many.ended());
+  EXPECT_FALSE(few.ended());
+}
+
 TEST(ConnectionTableTest, NothingIsClosedBelowTheMaximum) {
   ConnectionTable table(8 * kMib);
   const Pair pair;
