@@ -149,7 +149,7 @@ TEST_F(NerfEngineTest, TraceHasThePhasesOfTheStepsAndChangesNoByte) {
 }
 
 TEST_F(NerfEngineTest, AblationTrainsTheBaselineAndEachValue) {
-  std::string train = Train("o", 4);
+  std::string train = Train("o", 20);  // the average that is evaluated changes at step 16
   train.replace(0, std::string("train").size(), "ablate");
   const Outcome ablated = Run(train + " --vary learning_rate=0.01,nonsense --seeds 2 --json");
   EXPECT_EQ(ablated.code, 3) << "one variant fails";
