@@ -244,6 +244,23 @@ TEST_F(ServiceTest, RenderMayTakeTenMinutesOrAsLongAsTimeoutSays) {
   EXPECT_NEAR(limit_with({"--timeout", "1m"}), 1, 0.5);
 }
 
+TEST_F(ServiceTest, CameraPathOfAnotherProgramNeedsItsDataSet) {
+  const TempDir dir;
+  dir.Write("path.json", R"({"render_width": 32, "render_height": 16, "camera_path": [
+      {"camera_to_world": [1,0,0,0.5, 0,0,-1,-4, 0,1,0,0.25, 0,0,0,1], "fov": 50}]})");
+  const std::vector<std::string> render = {"render",          "--model", "m",        "--camera",
+                                           dir / "path.json", "--out",   dir / "out"};
+  const CommandResult unplaced = Run(render);
+  EXPECT_EQ(unplaced.exit_code, kBadData);
+  EXPECT_THAT(unplaced.err, HasSubstr("--dataset DIR"));
+  std::vector<std::string> placed = render;
+  placed.insert(placed.end(), {"--dataset", SourceDir() + "/examples/mic"});
+  EXPECT_EQ(Run(placed).exit_code, kOk);
+  ASSERT_EQ(state_.render.size(), 1u);
+  EXPECT_EQ(state_.render[0].camera().width(), 32u);
+  EXPECT_FLOAT_EQ(state_.render[0].camera().transform_matrix(7), -4) << "Blender's own frame";
+}
+
 TEST_F(ServiceTest, RenderOfADataSetsFolderSeesItsTestViewsBesideTheirPhotographs) {
   const TempDir dir;
   ImageU8 view{.width = 200, .height = 200, .n_channels = 3, .pixels = {}};
