@@ -335,6 +335,7 @@ TEST_F(GangLeasesTest, NothingFillsInOnceAGangIsOverdue) {
   EXPECT_FALSE(Ask("worker-b").has_value());
   Create("tiny", 1, 1, 1);
   harness_.clock.Advance(absl::Seconds(70));
+  ASSERT_THAT(leases().Renew(busy->lease, WorkPhase::kRunning), IsOk());
   EXPECT_FALSE(Ask("worker-b").has_value());
   ASSERT_THAT(leases().Finish(busy->lease, {}), IsOk());
   EXPECT_EQ(Ask("worker-a")->lease.job.id, "big");
