@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
@@ -13,11 +14,12 @@
 namespace nerf {
 namespace {
 
-#ifdef NERF_SANITIZED
-constexpr int kSchedules = 500;
-#else
-constexpr int kSchedules = 10'000;
-#endif
+// NERF_GANG_SCHEDULES=10000 runs more of them.
+int NumberOfSchedules() {
+  constexpr int kSchedules = 1000;  // take two seconds
+  const char* const wanted = getenv("NERF_GANG_SCHEDULES");
+  return wanted != nullptr ? atoi(wanted) : kSchedules;
+}
 
 // One schedule: workers that run what they are granted for the time that the job takes, and break
 // now and then.
@@ -54,7 +56,9 @@ class Schedule {
     const absl::Duration bound = total_ + absl::Seconds(300) * n_breaks + absl::Seconds(400);
     while (n_ended_ < plans_.size()) {
       Submit();
-      for (int round = 0; round < 2; ++round) AskAll();
+      // Until nobody is granted anything: members get their grants by their next call.
+      while (AskAll() && !testing::Test::HasFailure()) {
+      }
       CheckLeases();
       if (testing::Test::HasFailure()) return;
       ASSERT_LT(harness_.clock.Now() - begin, bound) << "a job waits too long";
@@ -111,21 +115,24 @@ class Schedule {
     }
   }
 
-  void AskAll() {
+  // Returns whether anybody was granted something.
+  bool AskAll() {
     std::vector<std::string> order;
     for (const auto& [id, worker] : workers_) {
       if (!held_.contains(id)) order.push_back(id);
     }
     std::shuffle(order.begin(), order.end(), random_);
+    const size_t n_held = held_.size();
     for (const std::string& id : order) {
       const auto grant = harness_.leases->Acquire(workers_[id]);
-      ASSERT_THAT(grant, IsOk());
-      if (!grant->has_value()) continue;
+      EXPECT_THAT(grant, IsOk());
+      if (!grant.ok() || !grant->has_value()) continue;
       const LeaseRef& lease = (*grant)->lease;
       held_[id] = lease;
       JobPlan& plan = plans_.at(lease.job.id);
       if (lease.part == 0) plan.ends = harness_.clock.Now() + plan.takes;
     }
+    return held_.size() > n_held;
   }
 
   // Every lease is that of a whole gang, and no worker is in two.
@@ -196,7 +203,8 @@ class Schedule {
 };
 
 TEST(GangSchedulesTest, RandomSchedulesEndWithoutPartsOfGangsDeadlocksOrEndlessWaits) {
-  for (int seed = 0; seed < kSchedules; ++seed) {
+  const int n_schedules = NumberOfSchedules();
+  for (int seed = 0; seed < n_schedules; ++seed) {
     SCOPED_TRACE(seed);
     Schedule(static_cast<uint64_t>(seed)).Run();
     if (HasFailure()) return;
