@@ -66,6 +66,8 @@ class Stream {
 
 class LiveViewTest : public testing::Test {
  protected:
+  explicit LiveViewTest(bool over_socket = false) : server_(over_socket) {}
+
   // A model, and a job in training on a worker that shows live views.
   void SetUp() override {
     stub_ = v1::ViewService::NewStub(server_.channel);
@@ -311,9 +313,11 @@ TEST_F(LiveViewTest, ReaderThatLeavesEndsTheViewAndItsFrame) {
 
 TEST_F(LiveViewTest, ReaderThatReadsNothingIsBrokenOff) {
   Stream stream(*stub_, OfModel());
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (OpenViews() != 1 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
+  ASSERT_EQ(OpenViews(), 1);
   // Frames are rendered as long as they can be written.
-  absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (absl::Now() < deadline && !(OpenViews() == 0)) {
+  while (OpenViews() != 0 && absl::Now() < deadline) {
     const auto task =
         worker_->WaitFor([](const auto& m) { return m.has_request(); }, absl::Milliseconds(200));
     if (task.has_value() && !task->request().cancel()) Render(*worker_, task->request(), 10);
@@ -354,11 +358,17 @@ TEST_F(LiveViewTest, WrongRequestsAreRefusedWithEveryField) {
               StatusIs(StatusCode::kNotFound));
 }
 
-TEST_F(LiveViewTest, ShutdownEndsTheStreamWithDraining) {
-  auto stream = std::make_unique<Stream>(*stub_, OfModel());
-  stream->Name();
+// The in-process transport closes before the last message arrives.
+class LiveViewOverSocketTest : public LiveViewTest {
+ protected:
+  LiveViewOverSocketTest() : LiveViewTest(/*over_socket=*/true) {}
+};
+
+TEST_F(LiveViewOverSocketTest, ShutdownEndsTheStreamWithDraining) {
+  Stream stream(*stub_, OfModel());
+  stream.Name();
   server_.rpc->Shutdown(absl::Seconds(20));
-  EXPECT_THAT(stream->End(), FailsWith(StatusCode::kUnavailable, reason::kDraining));
+  EXPECT_THAT(stream.End(), FailsWith(StatusCode::kUnavailable, reason::kDraining));
   worker_.reset();
 }
 
