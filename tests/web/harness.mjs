@@ -14,7 +14,7 @@ assert.ok(source && binaries, "NERF_SOURCE and NERF_BINARIES name the sources an
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // Polls `condition` until it holds; fails with `what` otherwise.
-export async function waitFor(what, condition, timeoutMs = 60_000) {
+export async function waitFor(what, condition, timeoutMs = 120_000) {
   const end = Date.now() + timeoutMs;
   for (;;) {
     const value = await condition();

@@ -70,6 +70,7 @@ async function run() {
   await line.start();
   browser = await launchBrowser();
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: "light" });
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
@@ -123,7 +124,7 @@ async function run() {
     const before = line.nSent;
     line.cutAfter(1_200_000);
     await press(page, "button", "Start training");
-    await page.getByRole("heading", { name: "microphone" }).waitFor({ timeout: 60_000 });
+    await page.getByRole("heading", { name: "microphone" }).waitFor({ timeout: 180_000 });
     assert.equal(line.nCuts, 1);
     const nAgain = line.nSent - before - sizeOf(folder);
     console.log(`    sent beyond the files' own bytes: ${(nAgain / 1024).toFixed(0)} KiB`);
@@ -184,12 +185,12 @@ async function run() {
     await page.getByText("nerfd does not answer.").waitFor();
     await checkAccessibility(page, "banner");
     await nerfd.start();
-    await page.getByText("nerfd does not answer.").waitFor({ state: "detached", timeout: 30_000 });
+    await page.getByText("nerfd does not answer.").waitFor({ state: "detached", timeout: 90_000 });
     assert.equal(nLoads, loads);
   });
 
   await step("the job succeeds", async () => {
-    await page.getByText("succeeded", { exact: true }).waitFor({ timeout: 300_000 });
+    await page.getByText("succeeded", { exact: true }).waitFor({ timeout: 600_000 });
     assert.ok((await reading("PSNR", "test view")) > 15);
     // Another browser profile sees the whole curve and all previews, too: nerfd keeps them.
     const id = page.url().split("/").at(-1);
@@ -208,14 +209,14 @@ async function run() {
 
   await step("test views are listed, the worst first, and compared by keyboard", async () => {
     const region = page.getByRole("region", { name: "Test views" });
-    await region.waitFor({ timeout: 60_000 });
+    await region.waitFor({ timeout: 180_000 });
     const buttons = region.locator("ol button");
     const decibels = (await buttons.allTextContents()).map((text) => Number(/(-?[\d.]+) dB/.exec(text)?.[1]));
     assert.ok(decibels.length > 0 && decibels.every((each) => Number.isFinite(each)), `scores: ${decibels}`);
     assert.deepEqual(decibels, [...decibels].sort((a, b) => a - b));
     await press(page, "button", (await buttons.first().textContent()).replace(/\s+/g, " ").trim());
     const canvas = region.locator("canvas.shown");
-    await canvas.waitFor({ timeout: 60_000 });
+    await canvas.waitFor({ timeout: 180_000 });
     assert.ok((await colorsOf(canvas)) > 20, "the comparison is blank");
     await look(page, "test-views");
     await tabTo(page, "slider", "Photograph or render");
@@ -241,7 +242,7 @@ async function run() {
   await step("promoted by keyboard, the model is looked at and turned", async () => {
     await press(page, "button", "Promote to model");
     const canvas = page.locator(".box canvas.shown");
-    await canvas.waitFor({ timeout: 60_000 });
+    await canvas.waitFor({ timeout: 180_000 });
     const readout = page.locator(".viewer .bar .figures");
     await waitFor("the finest view", async () => Number((await readout.textContent()).split(" ")[0]) > 300, 120_000);
     assert.ok((await colorsOf(canvas)) > 20, "the view is blank");
@@ -306,18 +307,19 @@ async function run() {
 
   await step("a link shows this model alone, to another profile, until it is revoked or expires", async () => {
     await press(page, "button", "Make a link");
-    const link = await page.getByLabel("The link").inputValue({ timeout: 30_000 });
+    const link = await page.getByLabel("The link").inputValue({ timeout: 90_000 });
     assert.match(link, /#share=[0-9a-f]{64}$/);
     await look(page, "share");
     const name = `projects/default/models/${page.url().split("/").at(-1)}`;
     const stranger = await browser.newContext({ viewport: { width: 1280, height: 900 } });
     try {
+      stranger.setDefaultTimeout(120_000);
       const shared = await stranger.newPage();
       shared.on("pageerror", (error) => errors.push(String(error)));
       await shared.goto(link);
-      await shared.getByRole("heading", { name: "microphone" }).waitFor({ timeout: 60_000 });
+      await shared.getByRole("heading", { name: "microphone" }).waitFor({ timeout: 180_000 });
       const canvas = shared.locator(".box canvas.picture.shown");
-      await canvas.waitFor({ timeout: 60_000 });
+      await canvas.waitFor({ timeout: 180_000 });
       assert.ok((await colorsOf(canvas)) > 20, "the shared view is blank");
       const before = await pixelsOf(canvas);
       await tabTo(shared, "application", viewerHelp);
@@ -384,7 +386,7 @@ async function run() {
     await page.getByRole("link", { name: "microphone" }).waitFor();
     await look(page, "models");
     await page.goto(`${line.url}#/workers`);
-    await page.getByText("idle").waitFor({ timeout: 30_000 });
+    await page.getByText("idle").waitFor({ timeout: 90_000 });
     await look(page, "workers");
     await page.setViewportSize({ width: 390, height: 800 });
     await look(page, "workers-narrow");
