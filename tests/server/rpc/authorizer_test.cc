@@ -107,7 +107,8 @@ bool IsOutput(const std::string& path) {
   static const std::set<std::string> kOutputs = {
       "scene.name",         "training_job.name",     "training_job.worker",
       "token.name",         "training_job.retry_of", "render_job.name",
-      "render_job.workers", "token.secret"};
+      "render_job.workers", "token.secret",          "share.name",
+      "share.secret"};
   return kOutputs.count(path) != 0 || path.rfind("training_job.checkpoints", 0) == 0 ||
          path.rfind("training_job.effective_config", 0) == 0 ||
          path.rfind("training_job.progress", 0) == 0 ||
