@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "common/logging.h"
@@ -77,7 +78,8 @@ std::optional<ConnectionTable::Peer> ConnectionTable::ParsePeer(std::string_view
   if (colon == std::string::npos) return std::nullopt;
   Peer peer;
   const char* const end = address.data() + address.size();
-  if (std::from_chars(address.data() + colon + 1, end, peer.second).ptr != end) return std::nullopt;
+  const auto [last, error] = std::from_chars(address.data() + colon + 1, end, peer.second);
+  if (last != end || error != std::errc()) return std::nullopt;
   address.resize(colon);
   if (!is_v6) {
     in_addr v4{};
@@ -134,6 +136,11 @@ std::optional<uint64_t> ConnectionTable::HeldBy(const Connection& connection) {
   return all > known ? all - known : 0;
 }
 
+bool ConnectionTable::fills() {
+  MutexLock lock(mu_);
+  return fills_;
+}
+
 int ConnectionTable::Shed() {
   MutexLock lock(mu_);
   uint64_t total = 0;
@@ -148,6 +155,7 @@ int ConnectionTable::Shed() {
     if (*held > 0) holders.emplace_back(*held, it->first);
     ++it;
   }
+  fills_ = total > max_held_bytes_ / 4;
   if (total <= max_held_bytes_) return 0;
   std::sort(holders.rbegin(), holders.rend());
   int n_closed = 0;

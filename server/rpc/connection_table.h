@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "common/mutex.h"
 
 namespace nerf {
@@ -38,6 +39,9 @@ class ConnectionTable {
   // Closes connections until the others hold at most half of the maximum, if they hold more than
   // that. Call a few times a second. Returns how many were closed.
   int Shed();
+  // Whether they held so much at the last Shed that the next one should follow in kSoon.
+  bool fills();
+  static constexpr absl::Duration kSoon = absl::Milliseconds(50);
 
  private:
   struct Connection {
@@ -51,6 +55,7 @@ class ConnectionTable {
 
   const uint64_t max_held_bytes_;
   Mutex mu_;
+  bool fills_ ABSL_GUARDED_BY(mu_) = false;
   std::map<Peer, Connection> connections_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -8,6 +8,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -169,6 +170,16 @@ struct RpcServer::State {
     return absl::OkStatus();
   }
 
+  // Looks again soon while connections fill.
+  void Shed() {
+    connections.Shed();
+    if (!connections.fills() || sheds_soon.exchange(true)) return;
+    executor->PostAfter(ConnectionTable::kSoon, [this] {
+      sheds_soon = false;
+      Shed();
+    });
+  }
+
   absl::Status Listen(const RpcServerOptions& options, const std::string& listen,
                       std::shared_ptr<grpc::ServerCredentials> credentials,
                       grpc::ServerBuilder& builder) {
@@ -184,6 +195,7 @@ struct RpcServer::State {
 
   // Order matters: members that calls use outlive the executor that runs the calls.
   ConnectionTable connections;
+  std::atomic<bool> sheds_soon{false};
   const Authorizer authorizer;
   RpcMetrics rpc_metrics;
   RandomSource& random;
@@ -249,7 +261,7 @@ void RpcServer::SetServing(bool serving) {
 }
 
 void RpcServer::Tick() {
-  state_->connections.Shed();
+  state_->Shed();
   state_->workers.Tick();
 }
 

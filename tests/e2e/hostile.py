@@ -149,6 +149,8 @@ class Http2Connection:
                 self.window += grown
             elif stream in self.windows:
                 self.windows[stream] += grown
+        if kind == 0 and payload:
+            self.out += self.frame(8, 0, 0, struct.pack(">I", len(payload)))
         if kind == 3:
             self.left.pop(stream, None)
         if (kind == 3 or (kind == 1 and flags & 1)) and stream in self.running:
