@@ -78,7 +78,7 @@ class Service:
             self.metrics, "--web-listen", "none", "--no-local-worker", "--lease-ttl", "3s", "--checkpoint-interval",
             "1s"])
         deadline = time.monotonic() + 30
-        while not ports.exists() and time.monotonic() < deadline:
+        while not ports.exists() and self.server.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def start_worker(self, i):
