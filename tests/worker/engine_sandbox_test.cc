@@ -43,12 +43,13 @@ class EngineSandboxTest : public testing::Test {
   }
 
   // The attempts that had success.
-  std::set<std::string> Attack(bool sandboxed) {
+  std::set<std::string> Attack(bool sandboxed, bool in_gang = false) {
     EngineProcessOptions options{HOSTILE_ENGINE,
                                  {dir_ / "cache/jobs/1", dir_ / "cache/worker_key", cached_}};
     options.sandbox.enabled = sandboxed;
     options.sandbox.write_paths = {dir_ / "cache/jobs"};
     EngineProcessLauncher launcher(options);
+    EXPECT_EQ(launcher.AllowRanks(in_gang), in_gang && sandboxed);
     Mutex mu;
     CondVar readable;
     bool is_readable = false;
@@ -95,11 +96,20 @@ TEST_F(EngineSandboxTest, HostileEngineGetsItsOwnFilesAndNothingElse) {
   EXPECT_EQ(content, "cached");
 }
 
+TEST_F(EngineSandboxTest, EngineOfAGangMayOpenTcpBesides) {
+  if (LandlockVersion() < 3) GTEST_SKIP() << "this kernel has no Landlock of version 3";
+  std::set<std::string> successes = Attack(/*sandboxed=*/true, /*in_gang=*/true);
+  if (LandlockVersion() < 6) successes.erase("signal-worker");
+  EXPECT_THAT(successes, UnorderedElementsAre("read-scene", "write-output", "make-folder",
+                                              "read-libraries", "tcp", "end"));
+}
+
 // Proves that the attempts are real ones.
 TEST_F(EngineSandboxTest, WithoutTheSandboxTheSameAttemptsSucceed) {
-  EXPECT_THAT(Attack(/*sandboxed=*/false),
-              IsSupersetOf({"secret", "passwd", "cache", "tcp", "shell", "symlink", "chmod-cached",
-                            "environment", "signal-worker", "environment-of-worker"}));
+  EXPECT_THAT(
+      Attack(/*sandboxed=*/false),
+      IsSupersetOf({"secret", "passwd", "cache", "tcp", "udp", "shell", "symlink", "chmod-cached",
+                    "environment", "signal-worker", "environment-of-worker"}));
   fs::remove("/tmp/hostile-engine");
   fs::remove("/tmp/hostile-out");
 }

@@ -57,8 +57,8 @@ bool CanRun(const char* program) {
          WEXITSTATUS(status) != 99;
 }
 
-bool CanOpenSocket(int domain) {
-  const int fd = socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+bool CanOpenSocket(int domain, int type = SOCK_STREAM) {
+  const int fd = socket(domain, type | SOCK_CLOEXEC, 0);
   if (fd >= 0) close(fd);
   return fd >= 0;
 }
@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
       getenv("NERF_WORKER_SECRET") != nullptr || getenv("HOSTILE_SECRET") != nullptr);
 
   Say("tcp", CanOpenSocket(AF_INET) || CanOpenSocket(AF_INET6));
+  Say("udp", CanOpenSocket(AF_INET, SOCK_DGRAM) || CanOpenSocket(AF_INET6, SOCK_DGRAM));
   Say("unix-socket", CanOpenSocket(AF_UNIX));
   Say("netlink", CanOpenSocket(AF_NETLINK));
   Say("shell", CanRun("/bin/sh") || CanRun("/usr/bin/true"));
