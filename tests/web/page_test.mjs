@@ -278,7 +278,9 @@ async function run() {
     }
     const perSecond = ((await framesOf()) - before) / ((Date.now() - begun) / 1_000);
     console.log(`    ${perSecond.toFixed(1)} frames/s while turning: ${rate}`);
-    for (const key of ["w", "]", "f", "ArrowLeft", "c"]) {
+    for (const key of ["w", "]", "f", "ArrowLeft", "r", "-", "c"]) {
+      // From far away the cameras around the scene are in sight.
+      if (key === "c") for (let i = 0; i < 11; ++i) await page.keyboard.press("-");
       const picture = await pixelsOf(key === "c" ? page.locator("canvas.frusta") : canvas);
       await page.keyboard.down(key);
       await sleep(100);
