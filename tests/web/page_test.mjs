@@ -201,7 +201,7 @@ async function run() {
     assert.ok(kept.points.length > 3 && gap < 4, "points are missing");
     await page.reload();
     await waitFor("the chart after a reload", async () => (await reading("Loss", "loss")) > 0);
-    await waitFor("all previews after a reload", async () => kept.previews.length < 2 || Number(await page.getByLabel("Preview by step").getAttribute("max")) === kept.previews.length - 1);
+    await waitFor("all previews after a reload", async () => kept.previews.length < 2 || Number(await page.getByLabel("Preview by step").getAttribute("max")) >= kept.previews.length - 1);
     await press(page, "button", "Time");
     await page.getByLabel("Logarithmic loss").check();
     await look(page, "succeeded");
