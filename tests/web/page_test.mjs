@@ -17,6 +17,15 @@ let browser;
 // 0 findings of axe-core in what is shown now.
 async function checkAccessibility(page, what) {
   await page.evaluate(axe);
+  // Colors that are still on their way from light to dark would be judged.
+  await page.evaluate(() =>
+    Promise.allSettled(
+      document
+        .getAnimations()
+        .filter((animation) => animation.effect.getComputedTiming().endTime !== Infinity)
+        .map((animation) => animation.finished),
+    ),
+  );
   const { violations } = await page.evaluate(() => window.axe.run());
   assert.deepEqual(
     violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`),
