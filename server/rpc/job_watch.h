@@ -1,20 +1,13 @@
 #pragma once
 
-#include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
-
 #include <memory>
 #include <optional>
-#include <string>
 
-#include "common/mutex.h"
 #include "nerf/v1/render_job_service.pb.h"
 #include "nerf/v1/training_service.pb.h"
 #include "server/queue/job.h"
 #include "server/queue/watcher.h"
-#include "server/rpc/live_calls.h"
-#include "server/rpc/service_context.h"
-#include "server/rpc/stall_guard.h"
+#include "server/rpc/watch_call.h"
 
 namespace nerf {
 
@@ -28,44 +21,28 @@ struct RenderWatch {
   using Response = v1::WatchRenderJobResponse;
 };
 
-// A watch of a job. Pulls an event from its watcher when the last write is done, so a slow
-// reader keeps at most one message waiting. Owns itself until gRPC is done with it.
+// A watch of a job: its events. Ends with the last one.
 template <typename Watch>
-class JobWatch final : public grpc::ServerWriteReactor<typename Watch::Response>,
-                       public LiveCall,
-                       public std::enable_shared_from_this<JobWatch<Watch>> {
+class JobWatch final : public WatchCall<typename Watch::Response> {
  public:
   static JobWatch* Begin(const ServiceContext& services, grpc::CallbackServerContext* context,
                          const typename Watch::Request& request);
 
-  void End(const absl::Status& status) override;
-  void OnWriteDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
-
  private:
-  JobWatch(const ServiceContext& services, grpc::CallbackServerContext* context);
-  void Open(const typename Watch::Request& request);
-  // Sends the next event unless a write is outstanding.
-  void Pump();
-  void ArmBookmark();
+  using Call = WatchCall<typename Watch::Response>;
+  using Next = typename Call::Next;
+  using Call::Call;
+  using Call::mu_;
+  using Call::services_;
+
+  absl::Status Open(const typename Watch::Request& request);
+  Next Fill(bool* bookmark_due, typename Watch::Response* response) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // If the job is still queued: fills the response with the last sent job and its current wait.
   // Otherwise the event of its change follows.
-  void TellWait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TellWait(typename Watch::Response* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const ServiceContext& services_;
-  std::string token_;  // of the caller; const after Begin
-  // A watch that is not read ends. It can resume with the last token that its reader has.
-  StallGuard guard_;
-  Mutex mu_;
-  std::shared_ptr<JobWatch> self_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Watcher> watcher_ ABSL_GUARDED_BY(mu_);
-  typename Watch::Response response_;  // owned by gRPC while a write is outstanding
-  bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Status end_status_ ABSL_GUARDED_BY(mu_);
-  Executor::Timer timer_ ABSL_GUARDED_BY(mu_);  // of the next bookmark
-  bool bookmark_due_ ABSL_GUARDED_BY(mu_) = false;
   bool sent_since_bookmark_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<Job> waiting_ ABSL_GUARDED_BY(mu_);  // the job as last sent, while it is queued
   double last_sequence_ ABSL_GUARDED_BY(mu_) = 0;
