@@ -6,27 +6,17 @@
 set -euo pipefail
 source=$1
 binaries=$2
-python=/usr/bin/python3  # the one that Debian's packages are for
-if ! "$python" -c 'import google.protobuf, grpc, numpy' 2>/dev/null; then
-  echo "SKIPPED: no python3-grpcio, python3-protobuf or python3-numpy"
-  exit 77
-fi
-if ! plugin=$(command -v grpc_python_plugin) || ! command -v protoc >/dev/null; then
-  echo "SKIPPED: no protoc or no grpc_python_plugin"
-  exit 77
-fi
-
 . "$source/tests/e2e/start_nerfd.sh"
+. "$source/tests/e2e/python_stubs.sh"
+if ! "$python" -c 'import numpy' 2>/dev/null; then
+  echo "SKIPPED: no python3-numpy"
+  exit 77
+fi
 
-mkdir "$scratch/stubs" "$scratch/server" "$scratch/views"
-protoc -I"$source/proto" -I"$source/third_party/googleapis" --plugin=protoc-gen-grpc="$plugin" \
-  --python_out="$scratch/stubs" --grpc_out="$scratch/stubs" \
-  "$source"/third_party/googleapis/google/*/*.proto "$source"/proto/nerf/v1/*.proto
-
+mkdir "$scratch/server" "$scratch/views"
 start_nerfd "$binaries"
 address=$(served_address grpc)
 
-export PYTHONPATH="$scratch/stubs" PYTHONDONTWRITEBYTECODE=1
 "$python" "$source/examples/python/train_and_render.py" "$source/examples/mic" --server "$address" --samples 1e6 \
   --out "$scratch/views" | tee "$scratch/output"
 grep -q '^SUCCEEDED 100%' "$scratch/output"

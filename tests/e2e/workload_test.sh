@@ -5,22 +5,9 @@
 # lacks gRPC or protoc its plugin.
 set -euo pipefail
 source=$1 binaries=$2 engine=$3 seconds=${4:-20}
-python=/usr/bin/python3  # the one that Debian's packages are for
-if ! "$python" -c 'import google.protobuf, grpc' 2>/dev/null; then
-  echo "SKIPPED: no python3-grpcio or python3-protobuf"
-  exit 77
-fi
-if ! plugin=$(command -v grpc_python_plugin) || ! command -v protoc >/dev/null; then
-  echo "SKIPPED: no protoc or no grpc_python_plugin"
-  exit 77
-fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-mkdir "$scratch/stubs"
-protoc -I"$source/proto" -I"$source/third_party/googleapis" --plugin=protoc-gen-grpc="$plugin" \
-  --python_out="$scratch/stubs" --grpc_out="$scratch/stubs" \
-  "$source"/third_party/googleapis/google/*/*.proto "$source"/proto/nerf/v1/*.proto
-export PYTHONPATH="$scratch/stubs" PYTHONDONTWRITEBYTECODE=1
+. "$source/tests/e2e/python_stubs.sh"
 
 run() { # FOLDER FLAGS...
   mkdir "$scratch/$1"

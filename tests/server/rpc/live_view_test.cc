@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -173,10 +174,14 @@ class LiveViewTest : public testing::Test {
     }
     return -1;
   }
+  // Looks again and again, for at most a minute.
+  static bool WaitUntil(const std::function<bool()>& condition) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (!condition() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
+    return condition();
+  }
   bool WaitUntilNoneIsOpen() {
-    const absl::Time deadline = absl::Now() + absl::Seconds(30);
-    while (OpenViews() > 0 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
-    return OpenViews() == 0;
+    return WaitUntil([&] { return OpenViews() == 0; });
   }
 
   RpcTestServer server_;
@@ -275,10 +280,7 @@ TEST_F(LiveViewTest, RunningJobIsShownByItsWorkerAndAgainAsItLearns) {
 
 TEST_F(LiveViewTest, ViewGoesOnWithAnotherWorkerWhenItsOwnIsLost) {
   auto idle = Connect("w-2");
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
-  while (server_.workers->List().size() < 2 && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(5));
-  }
+  ASSERT_TRUE(WaitUntil([&] { return server_.workers->List().size() == 2; }));
   Stream stream(*stub_, OfModel());
   stream.Name();
   Render(*idle, NextTask(*idle), 10);
@@ -313,10 +315,9 @@ TEST_F(LiveViewTest, ReaderThatLeavesEndsTheViewAndItsFrame) {
 
 TEST_F(LiveViewTest, ReaderThatReadsNothingIsBrokenOff) {
   Stream stream(*stub_, OfModel());
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (OpenViews() != 1 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
-  ASSERT_EQ(OpenViews(), 1);
+  ASSERT_TRUE(WaitUntil([&] { return OpenViews() == 1; }));
   // Frames are rendered as long as they can be written.
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
   while (OpenViews() != 0 && absl::Now() < deadline) {
     const auto task =
         worker_->WaitFor([](const auto& m) { return m.has_request(); }, absl::Milliseconds(200));
