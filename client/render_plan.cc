@@ -4,6 +4,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 
 #include "absl/strings/str_split.h"
@@ -130,6 +131,61 @@ absl::Status SetPath(const RenderFlags& flags, RenderPlan* plan) {
   return absl::OkStatus();
 }
 
+// Refuses two of `options` in one command.
+void ExcludeEachOther(std::initializer_list<CLI::Option*> options) {
+  for (CLI::Option* one : options) {
+    for (CLI::Option* other : options) {
+      if (one != other) one->excludes(other);
+    }
+  }
+}
+
+// What is rendered: a model, a checkpoint or a job.
+void AddSourceFlags(CLI::App& render, RenderFlags* flags) {
+  CLI::Option* source =
+      render.add_option("model", flags->source, "Model to render, or a checkpoint JOB/STEP");
+  CLI::Option* model =
+      render.add_option("--model", flags->model, "Render this model")->type_name("MODEL");
+  CLI::Option* checkpoint =
+      render.add_option("--checkpoint", flags->checkpoint, "Render this checkpoint")
+          ->type_name("JOB/STEP");
+  CLI::Option* job =
+      render.add_option("--job", flags->job, "Render a job as it is now")->type_name("JOB");
+  ExcludeEachOther({source, model, checkpoint, job});
+}
+
+// What is seen: cameras of a file, an orbit or a path.
+void AddViewFlags(CLI::App& render, RenderFlags* flags) {
+  CLI::Option* camera = render
+                            .add_option("--camera", flags->camera,
+                                        "All frames of a transforms.json-like file, a camera "
+                                        "path of\nnerfstudio or instant-ngp, or the test views "
+                                        "of a data\nset's folder")
+                            ->type_name("FILE");
+  render
+      .add_option("--dataset", flags->dataset,
+                  "Folder of the data set that a camera path of nerfstudio or\ninstant-ngp is for")
+      ->type_name("DIR")
+      ->needs(camera);
+  CLI::Option* orbit = render.add_option("--orbit", flags->orbit, "N views around the scene")
+                           ->type_name("N")
+                           ->check(CLI::Range(1, kMaxOrbitViews));
+  CLI::Option* path =
+      render
+          .add_option(
+              "--path", flags->path,
+              "auto, orbit, spiral, flyby or cameras (near the training views);\nauto takes "
+              "what suits the training views")
+          ->type_name("NAME")
+          ->capture_default_str();
+  ExcludeEachOther({camera, orbit, path});
+  render
+      .add_option("--frames", flags->frames,
+                  "Views along the path (default: 8; of a video 5 seconds)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxOrbitViews));
+}
+
 }  // namespace
 
 bool RenderPlan::Has(v1::RenderChannel channel) const {
@@ -227,54 +283,8 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
 }
 
 void AddRenderFlags(CLI::App& render, RenderFlags* flags) {
-  CLI::Option* source =
-      render.add_option("model", flags->source, "Model to render, or a checkpoint JOB/STEP");
-  CLI::Option* model =
-      render.add_option("--model", flags->model, "Render this model")->type_name("MODEL");
-  CLI::Option* checkpoint =
-      render.add_option("--checkpoint", flags->checkpoint, "Render this checkpoint")
-          ->type_name("JOB/STEP");
-  CLI::Option* job =
-      render.add_option("--job", flags->job, "Render a job as it is now")->type_name("JOB");
-  CLI::Option* sources[] = {source, model, checkpoint, job};
-  for (CLI::Option* one : sources) {
-    for (CLI::Option* other : sources) {
-      if (one != other) one->excludes(other);
-    }
-  }
-  CLI::Option* camera = render
-                            .add_option("--camera", flags->camera,
-                                        "All frames of a transforms.json-like file, a camera "
-                                        "path of\nnerfstudio or instant-ngp, or the test views "
-                                        "of a data\nset's folder")
-                            ->type_name("FILE");
-  render
-      .add_option("--dataset", flags->dataset,
-                  "Folder of the data set that a camera path of nerfstudio or\ninstant-ngp is for")
-      ->type_name("DIR")
-      ->needs(camera);
-  CLI::Option* orbit = render.add_option("--orbit", flags->orbit, "N views around the scene")
-                           ->type_name("N")
-                           ->check(CLI::Range(1, kMaxOrbitViews));
-  CLI::Option* path =
-      render
-          .add_option(
-              "--path", flags->path,
-              "auto, orbit, spiral, flyby or cameras (near the training views);\nauto takes "
-              "what suits the training views")
-          ->type_name("NAME")
-          ->capture_default_str();
-  CLI::Option* views[] = {camera, orbit, path};
-  for (CLI::Option* one : views) {
-    for (CLI::Option* other : views) {
-      if (one != other) one->excludes(other);
-    }
-  }
-  render
-      .add_option("--frames", flags->frames,
-                  "Views along the path (default: 8; of a video 5 seconds)")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxOrbitViews));
+  AddSourceFlags(render, flags);
+  AddViewFlags(render, flags);
   render
       .add_option("--video", flags->video,
                   "Also make an .mp4, .mov or .mkv of the views, with ffmpeg;\nwithout --out the "

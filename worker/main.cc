@@ -52,7 +52,8 @@ struct Flags {
   std::string log_format = "text";
   int threads = 0;
   std::string gang_interface;
-  absl::Duration exit_when_idle;  // 0: never
+  std::string exit_when_idle = "0";  // 0: never
+  bool asks_alive = false;
 };
 
 std::string HostName() {
@@ -142,7 +143,42 @@ absl::StatusOr<ChannelOptions> Connection(Flags* flags) {
   return options;
 }
 
-int Run(Flags flags) {
+// How to start the engine, which may read `open_dir` and write the folders of jobs and requests.
+EngineProcessOptions EngineOptions(const Flags& flags, const std::string& open_dir) {
+  EngineProcessOptions options{flags.engine, {"serve", "--device", flags.device}};
+  if (flags.threads > 0) {
+    options.arguments.insert(options.arguments.end(), {"--threads", std::to_string(flags.threads)});
+  }
+  if (flags.log_format != "text") {
+    options.arguments.insert(options.arguments.begin(), {"--log-format", flags.log_format});
+  }
+  options.sandbox.enabled = !flags.no_sandbox;
+  options.sandbox.read_paths = {open_dir};
+  options.sandbox.write_paths = {flags.cache_dir + "/jobs", flags.cache_dir + "/requests"};
+  return options;
+}
+
+// What the worker reports to the server about itself.
+AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
+                            const std::string& session_id) {
+  AgentOptions options;
+  options.worker_id = worker_id;
+  options.session_id = session_id;
+  options.device = flags.device;
+  options.version = NERF_VERSION;
+  options.host = HostName();
+  options.cache_dir = flags.cache_dir;
+  options.features = {"render", "views"};
+  if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
+  if (flags.device == "cpu" && HasGangLibrary(flags.engine)) options.features.push_back("ranks");
+  if (!flags.gang_interface.empty()) options.features.push_back("ranks-network");
+  options.job.gang_interface = flags.gang_interface;
+  return options;
+}
+
+// Works until a signal, an idle time of `exit_when_idle` (0: never) or an error. Returns the exit
+// code.
+int Run(Flags flags, absl::Duration exit_when_idle) {
   // Static: the signal thread outlives this function.
   static SignalWatcher* const signals = new SignalWatcher;
   static Mailbox* const mailbox = new Mailbox;
@@ -159,25 +195,16 @@ int Run(Flags flags) {
   if (error) return Fail({absl::StatusCode::kInternal, blobs_dir + ": " + error.message(), ""});
   signals->Start(*mailbox);
 
-  EngineProcessOptions engine_options{flags.engine, {"serve", "--device", flags.device}};
-  if (flags.threads > 0) {
-    engine_options.arguments.insert(engine_options.arguments.end(),
-                                    {"--threads", std::to_string(flags.threads)});
-  }
-  if (flags.log_format != "text") {
-    engine_options.arguments.insert(engine_options.arguments.begin(),
-                                    {"--log-format", flags.log_format});
-  }
-  engine_options.sandbox.enabled = !flags.no_sandbox;
   // Of the cache the engine sees the files in use alone, always by the same path: it keeps models
   // loaded by path.
   const std::string open_dir = flags.cache_dir + "/open";
-  engine_options.sandbox.read_paths = {open_dir};
-  engine_options.sandbox.write_paths = {flags.cache_dir + "/jobs", flags.cache_dir + "/requests"};
-  for (const std::string& folder :
-       {open_dir, flags.cache_dir + "/jobs", flags.cache_dir + "/requests"}) {
-    fs::create_directories(folder, error);
-    if (error) return Fail({absl::StatusCode::kInternal, folder + ": " + error.message(), ""});
+  const EngineProcessOptions engine_options = EngineOptions(flags, open_dir);
+  const EngineSandboxOptions& sandbox = engine_options.sandbox;
+  for (const auto& folders : {sandbox.read_paths, sandbox.write_paths}) {
+    for (const std::string& folder : folders) {
+      fs::create_directories(folder, error);
+      if (error) return Fail({absl::StatusCode::kInternal, folder + ": " + error.message(), ""});
+    }
   }
   EngineProcessLauncher engines(engine_options);
   const auto channel = MakeChannel(*connection);
@@ -186,18 +213,8 @@ int Run(Flags flags) {
   BlobCache cache(blobs_dir, kMaxCacheBytes, blobs, open_dir);
   ThreadTaskRunner tasks(*mailbox);
 
-  AgentOptions options;
-  options.worker_id = lock->worker_id();
-  options.session_id = NewUuid4(random);
-  options.device = flags.device;
-  options.version = NERF_VERSION;
-  options.host = HostName();
-  options.cache_dir = flags.cache_dir;
-  options.features = {"render", "views"};
-  if (CanMakeMovies(flags.cache_dir)) options.features.push_back("ffmpeg");
-  if (flags.device == "cpu" && HasGangLibrary(flags.engine)) options.features.push_back("ranks");
-  if (!flags.gang_interface.empty()) options.features.push_back("ranks-network");
-  options.job.gang_interface = flags.gang_interface;
+  const AgentOptions options =
+      DescribeWorker(flags, lock->worker_id(), /*session_id=*/NewUuid4(random));
   LogInfo("worker starts", {{"worker", options.worker_id},
                             {"server", flags.server},
                             {"device", flags.device},
@@ -213,7 +230,7 @@ int Run(Flags flags) {
                           .server = server,
                           .engines = engines});
     Liveness liveness(flags.cache_dir, &clock);
-    IdleLimit idle_limit(flags.exit_when_idle, &clock);
+    IdleLimit idle_limit(exit_when_idle, &clock);
     result = RunAgent(agent, *mailbox, [&] {
       liveness.Beat(Liveness::BootTime());
       return signals->requested() || idle_limit.Reached(agent.idle());
@@ -224,61 +241,63 @@ int Run(Flags flags) {
   return kOk;
 }
 
+void AddFlags(CLI::App& app, Flags* flags) {
+  app.add_option("--server", flags->server, "Address of the server, host:port or unix:PATH")
+      ->envname("NERF_WORKER_SERVER");
+  app.add_option("--device", flags->device, "cpu or cuda:N")
+      ->envname("NERF_WORKER_DEVICE")
+      ->check([](const std::string& value) {
+        return IsDevice(value) ? std::string() : "must be cpu or cuda:N";
+      })
+      ->capture_default_str();
+  app.add_option("--cache-dir", flags->cache_dir, "Folder for downloaded files and the worker's id")
+      ->envname("NERF_WORKER_CACHE_DIR")
+      ->capture_default_str();
+  app.add_option("--token-file", flags->token_file, "File with the server's worker token")
+      ->envname("NERF_WORKER_TOKEN_FILE");
+  app.add_option("--ca", flags->tls.ca, "Use TLS, and trust this CA: a file in PEM, or system")
+      ->envname("NERF_WORKER_CA");
+  app.add_option("--tls-cert", flags->tls.cert, "Certificate to show to the server")
+      ->envname("NERF_WORKER_TLS_CERT");
+  app.add_option("--tls-key", flags->tls.key, "Key of that certificate")
+      ->envname("NERF_WORKER_TLS_KEY");
+  app.add_flag("--insecure", flags->insecure, "Send the token without TLS to another machine, too")
+      ->envname("NERF_WORKER_INSECURE");
+  app.add_option("--engine", flags->engine, "The nerf-engine program")
+      ->envname("NERF_WORKER_ENGINE")
+      ->capture_default_str();
+  app.add_flag("--no-engine-sandbox", flags->no_sandbox,
+               "Let the engine reach files and network as this program does")
+      ->envname("NERF_WORKER_NO_ENGINE_SANDBOX");
+  app.add_option("--threads", flags->threads, "Threads of the engine; 0: one for each core")
+      ->envname("NERF_WORKER_THREADS")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--gang-interface", flags->gang_interface,
+                 "Also train jobs together with workers of other hosts, over this network "
+                 "interface; what they send is not encrypted")
+      ->envname("NERF_WORKER_GANG_INTERFACE");
+  app.add_option("--exit-when-idle", flags->exit_when_idle,
+                 "End after this time without a job or a request, as in 60s; 0: never")
+      ->envname("NERF_WORKER_EXIT_WHEN_IDLE")
+      ->capture_default_str();
+  app.add_flag("--alive", flags->asks_alive,
+               "Start nothing: say whether the worker of --cache-dir is alive, for probes");
+  app.add_option("--log-level", flags->log_level, "debug, info, warning, error or off")
+      ->envname("NERF_WORKER_LOG_LEVEL")
+      ->capture_default_str();
+  app.add_option("--log-format", flags->log_format, "text, or json: one object per line")
+      ->envname("NERF_WORKER_LOG_FORMAT")
+      ->capture_default_str();
+}
+
 int Main(int argc, char** argv) {
   Flags flags;
   flags.cache_dir = DefaultCacheDir();
   flags.engine = ProgramBesideThis("nerf-engine");
   CLI::App app("Trains and renders for a nerfd server.", "nerf-worker");
   app.set_version_flag("--version", NERF_VERSION);
-  app.add_option("--server", flags.server, "Address of the server, host:port or unix:PATH")
-      ->envname("NERF_WORKER_SERVER");
-  app.add_option("--device", flags.device, "cpu or cuda:N")
-      ->envname("NERF_WORKER_DEVICE")
-      ->check([](const std::string& value) {
-        return IsDevice(value) ? std::string() : "must be cpu or cuda:N";
-      })
-      ->capture_default_str();
-  app.add_option("--cache-dir", flags.cache_dir, "Folder for downloaded files and the worker's id")
-      ->envname("NERF_WORKER_CACHE_DIR")
-      ->capture_default_str();
-  app.add_option("--token-file", flags.token_file, "File with the server's worker token")
-      ->envname("NERF_WORKER_TOKEN_FILE");
-  app.add_option("--ca", flags.tls.ca, "Use TLS, and trust this CA: a file in PEM, or system")
-      ->envname("NERF_WORKER_CA");
-  app.add_option("--tls-cert", flags.tls.cert, "Certificate to show to the server")
-      ->envname("NERF_WORKER_TLS_CERT");
-  app.add_option("--tls-key", flags.tls.key, "Key of that certificate")
-      ->envname("NERF_WORKER_TLS_KEY");
-  app.add_flag("--insecure", flags.insecure, "Send the token without TLS to another machine, too")
-      ->envname("NERF_WORKER_INSECURE");
-  app.add_option("--engine", flags.engine, "The nerf-engine program")
-      ->envname("NERF_WORKER_ENGINE")
-      ->capture_default_str();
-  app.add_flag("--no-engine-sandbox", flags.no_sandbox,
-               "Let the engine reach files and network as this program does")
-      ->envname("NERF_WORKER_NO_ENGINE_SANDBOX");
-  app.add_option("--threads", flags.threads, "Threads of the engine; 0: one for each core")
-      ->envname("NERF_WORKER_THREADS")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app.add_option("--gang-interface", flags.gang_interface,
-                 "Also train jobs together with workers of other hosts, over this network "
-                 "interface; what they send is not encrypted")
-      ->envname("NERF_WORKER_GANG_INTERFACE");
-  std::string exit_when_idle = "0";
-  app.add_option("--exit-when-idle", exit_when_idle,
-                 "End after this time without a job or a request, as in 60s; 0: never")
-      ->envname("NERF_WORKER_EXIT_WHEN_IDLE")
-      ->capture_default_str();
-  bool asks_alive = false;
-  app.add_flag("--alive", asks_alive,
-               "Start nothing: say whether the worker of --cache-dir is alive, for probes");
-  app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off")
-      ->envname("NERF_WORKER_LOG_LEVEL")
-      ->capture_default_str();
-  app.add_option("--log-format", flags.log_format, "text, or json: one object per line")
-      ->envname("NERF_WORKER_LOG_FORMAT")
-      ->capture_default_str();
+  AddFlags(app, &flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -292,13 +311,14 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "--log-format: %s\n", std::string(status.message()).c_str());
     return kUsage;
   }
-  if (!absl::ParseDuration(exit_when_idle, &flags.exit_when_idle) ||
-      flags.exit_when_idle < absl::ZeroDuration()) {
+  absl::Duration exit_when_idle;
+  if (!absl::ParseDuration(flags.exit_when_idle, &exit_when_idle) ||
+      exit_when_idle < absl::ZeroDuration()) {
     std::fprintf(stderr, "--exit-when-idle: '%s' is not a duration such as 60s\n",
-                 exit_when_idle.c_str());
+                 flags.exit_when_idle.c_str());
     return kUsage;
   }
-  if (asks_alive) {
+  if (flags.asks_alive) {
     const absl::Status alive = Liveness::Check(flags.cache_dir, Liveness::BootTime());
     return alive.ok() ? kOk : Fail(ToCallResult(alive));
   }
@@ -308,7 +328,7 @@ int Main(int argc, char** argv) {
   }
   std::error_code error;
   flags.cache_dir = fs::absolute(flags.cache_dir, error).lexically_normal().string();
-  return Run(flags);
+  return Run(flags, exit_when_idle);
 }
 
 }  // namespace

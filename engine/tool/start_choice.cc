@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/counted.h"
+#include "common/status_macros.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/tensor_file.h"
@@ -87,13 +88,11 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
 }
 
 absl::StatusOr<Candidate> Examine(const std::string& path, const StartWanted& wanted) {
-  const absl::StatusOr<TensorFile> file = ReadTensorFileHeader(path);
-  if (!file.ok()) return file.status();
-  absl::StatusOr<StoredTrainState> stored = LoadTrainState(*file, path);
-  if (!stored.ok()) return stored.status();
-  if (absl::Status fits = Fits(*file, stored->state, wanted); !fits.ok())
+  NERF_ASSIGN_OR_RETURN(const TensorFile file, ReadTensorFileHeader(path));
+  NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, path));
+  if (absl::Status fits = Fits(file, stored.state, wanted); !fits.ok())
     return absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(fits.message())));
-  Candidate candidate{path, std::move(stored->state)};
+  Candidate candidate{path, std::move(stored.state)};
   candidate.same_capture = SameCapture(candidate.state, wanted);
   candidate.same_flavor = candidate.state.geometry.flavor == wanted.geometry.flavor;
   return candidate;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/status_macros.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -70,8 +71,7 @@ absl::Status CheckScopeFits(StartScope scope, const std::vector<TensorShape>& wa
     if (!IsInScope(scope, tensor.name)) continue;
     const auto held = start.tensors.find(tensor.name);
     if (held == start.tensors.end()) return Missing(tensor.name);
-    if (absl::Status fits = CheckShape(tensor.name, held->second, tensor.shape); !fits.ok())
-      return fits;
+    NERF_RETURN_IF_ERROR(CheckShape(tensor.name, held->second, tensor.shape));
     ++n_found;
   }
   if (scope == StartScope::kOccupancy) {
@@ -79,8 +79,7 @@ absl::Status CheckScopeFits(StartScope scope, const std::vector<TensorShape>& wa
     const auto held = start.tensors.find(bits), here = fresh.tensors.find(bits);
     if (here != fresh.tensors.end()) {
       if (held == start.tensors.end()) return Missing(kBits);
-      if (absl::Status fits = CheckShape(kBits, held->second, here->second.shape); !fits.ok())
-        return fits;
+      NERF_RETURN_IF_ERROR(CheckShape(kBits, held->second, here->second.shape));
       ++n_found;
     }
   }

@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 
 namespace nerf {
 namespace {
@@ -162,10 +163,9 @@ struct ConnectionAcceptor::State {
   }
 
   absl::Status ListenAtHost(const std::string& listen) {
-    absl::StatusOr<std::vector<Address>> addresses = Resolve(listen);
-    if (!addresses.ok()) return addresses.status();
+    NERF_ASSIGN_OR_RETURN(std::vector<Address> addresses, Resolve(listen));
     int error = 0;
-    for (Address& address : *addresses) {
+    for (Address& address : addresses) {
       if (port != 0) SetPort(address, port);
       const int fd = ListenOn(address);
       if (fd < 0) {
@@ -243,10 +243,9 @@ absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(
     const ConnectionAcceptorOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
-  const absl::Status status = options.listen.starts_with(kUnixPrefix)
-                                  ? state->ListenAtPath(options.listen)
-                                  : state->ListenAtHost(options.listen);
-  if (!status.ok()) return status;
+  NERF_RETURN_IF_ERROR(options.listen.starts_with(kUnixPrefix)
+                           ? state->ListenAtPath(options.listen)
+                           : state->ListenAtHost(options.listen));
   state->wake = eventfd(0, EFD_CLOEXEC);
   if (state->wake < 0) return ListenError(options.listen, errno);
   return std::unique_ptr<ConnectionAcceptor>(new ConnectionAcceptor(std::move(state)));
