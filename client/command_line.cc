@@ -13,9 +13,8 @@
 #include "client/global_flags.h"
 #include "client/session.h"
 #include "client/text_format.h"
-#include "common/edit_distance.h"
 #include "common/exit_code.h"
-#include "fmt/format.h"
+#include "common/usage_error.h"
 
 namespace nerf {
 namespace {
@@ -42,37 +41,16 @@ bool Mentions(const std::vector<std::string>& args, const CLI::Option& option) {
   return false;
 }
 
-// The flag or command that the parser did not know; "" if something else is wrong.
-std::string UnknownWord(const CLI::App& app, const CLI::ParseError& error) {
-  const auto rest = app.remaining(/*recurse=*/true);
-  const auto flag = std::find_if(rest.begin(), rest.end(),
-                                 [](const std::string& word) { return word[0] == '-'; });
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
-      flag != rest.end()) {
-    return flag->substr(0, std::min<size_t>(flag->find('='), 64));
-  }
-  // For an unknown command the parser's error is "a subcommand is required".
-  const bool needs_command = error.get_name() == "RequiredError" &&
-                             std::string_view(error.what()).find("subcommand") != std::string::npos;
-  return needs_command && !rest.empty() ? rest[0].substr(0, 64) : "";
-}
-
 // Prints the parser's error, the nearest known word, and the command for help.
-int PrintParseError(CLI::App& app, const std::vector<std::string>& args,
-                    const CLI::ParseError& error, std::ostream& err) {
-  std::string message = error.what();
-  while (!message.empty() && message.back() == '\n') message.pop_back();
-  if (const std::string wrong = UnknownWord(app, error); !wrong.empty()) {
-    message = fmt::format("no such {}: '{}'{}", wrong[0] == '-' ? "flag" : "command", wrong,
-                          DidYouMean(wrong, WordsAfter(ChosenPath(app, args))));
-  }
+int PrintParseError(const CLI::App& app, const CLI::ParseError& error, std::ostream& err) {
   std::string command;
   for (const CLI::App* parsed = &app; parsed != nullptr;) {
     command += (command.empty() ? "" : " ") + parsed->get_name();
     const auto deeper = parsed->get_subcommands();
     parsed = deeper.empty() ? nullptr : deeper.back();
   }
-  err << "nerfctl: " << PlainText(message) << "\n  run `" << command << " --help` for usage\n";
+  err << "nerfctl: " << PlainText(UsageErrorText(app, error)) << "\n  run `" << command
+      << " --help` for usage\n";
   return kUsage;
 }
 
@@ -143,7 +121,7 @@ int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
     *io.out << version.what() << '\n';
     return kOk;
   } catch (const CLI::ParseError& error) {
-    return PrintParseError(app, args, error, *io.err);
+    return PrintParseError(app, error, *io.err);
   }
 
   const absl::StatusOr<GlobalFlags> flags = ResolveGlobalFlags(raw, io);

@@ -38,17 +38,6 @@ std::vector<CLI::App*> Subcommands(CLI::App& app) {
       [](const CLI::App* candidate) { return !candidate->get_group().empty(); });
 }
 
-std::vector<std::string> WordsAfter(const std::vector<CLI::App*>& path) {
-  std::vector<std::string> words;
-  for (const CLI::App* command : Subcommands(*path.back())) words.push_back(command->get_name());
-  for (const CLI::App* app : path) {
-    for (const CLI::Option* option : app->get_options()) {
-      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
-    }
-  }
-  return words;
-}
-
 std::string HelpText(const std::vector<CLI::App*>& path) {
   std::string name;
   for (const CLI::App* app : path) name += (name.empty() ? "" : " ") + app->get_name();

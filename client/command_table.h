@@ -25,9 +25,6 @@ bool TakesValue(const CLI::Option& option);
 // The subcommands in the order of their definition, without hidden ones.
 std::vector<CLI::App*> Subcommands(CLI::App& app);
 
-// The commands and flags that may follow `path`.
-std::vector<std::string> WordsAfter(const std::vector<CLI::App*>& path);
-
 // The help text of the last app of the path.
 std::string HelpText(const std::vector<CLI::App*>& path);
 

@@ -3,6 +3,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <ostream>
@@ -13,6 +14,7 @@
 
 #include "client/access.h"
 #include "client/command_table.h"
+#include "client/context_file.h"
 #include "client/resource_ids.h"
 #include "client/session.h"
 #include "common/exit_code.h"
@@ -32,13 +34,16 @@ std::vector<std::string> MethodNames() {
   return names;
 }
 
-// The values of flags that take one of a few fixed words.
+// The values of flags and arguments that take one of a few fixed words.
 const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
   static const auto* const kWords = new std::map<std::string, std::vector<std::string>>{
       {"output", {"table", "json", "jsonl", "name"}},
       {"progress", {"auto", "bar", "plain", "json", "none"}},
       {"background", {"auto", "white", "black", "random"}},
       {"method", MethodNames()},
+      {"path", {"auto", "orbit", "spiral", "flyby", "cameras"}},
+      {"role", {"viewer", "editor", "worker", "admin"}},
+      {"shell", {"bash", "zsh", "fish"}},
       {"channels", {"rgb", "depth", "opacity"}},
       {"format", {"png", "jpeg"}}};
   return *kWords;
@@ -81,6 +86,15 @@ void AddIds(ResourceKind kind, const IdLister& list_ids, Completion* completion)
   for (std::string& id : list_ids(kind)) completion->candidates.push_back({std::move(id), ""});
 }
 
+// The names that --context and the commands about contexts take.
+void AddContexts(Completion* completion) {
+  const absl::StatusOr<Contexts> contexts = ReadContexts(ContextPath());
+  if (!contexts.ok()) return;
+  for (const auto& [name, context] : contexts->by_name) {
+    completion->candidates.push_back({name, context.server});
+  }
+}
+
 // The values of a flag or argument.
 Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
   Completion completion;
@@ -105,6 +119,8 @@ Completion ValuesOf(const CLI::Option& option, const IdLister& list_ids) {
   if (name == "job" || name == "checkpoint" || type == "JOB") {
     AddIds(ResourceKind::kJob, list_ids, &completion);
   }
+  if (name == "worker") AddIds(ResourceKind::kWorker, list_ids, &completion);
+  if (name == "context" || (positional && name == "name")) AddContexts(&completion);
   if (name == "render_job") AddIds(ResourceKind::kRenderJob, list_ids, &completion);
   if (type == "FILE") completion.paths = Completion::Paths::kFiles;
   if (type == "DIR" || name == "dir" || name == "target") {
@@ -140,6 +156,15 @@ Completion CommandsOrArguments(const Position& position, const IdLister& list_id
     const auto most = static_cast<size_t>(option->get_items_expected_max());
     n_seen += most;
     if (position.n_arguments < n_seen) return ValuesOf(*option, list_ids);
+  }
+  return completion;
+}
+
+// The commands that the words after `help` lead to.
+Completion CommandsToExplain(CLI::App& root, const std::vector<std::string>& words) {
+  Completion completion;
+  for (const CLI::App* command : Subcommands(*ChosenPath(root, words).back())) {
+    completion.candidates.push_back({command->get_name(), command->get_description()});
   }
   return completion;
 }
@@ -182,6 +207,9 @@ Completion CompleteWords(CLI::App& root, const std::vector<std::string>& words,
     completion.paths = Completion::Paths::kNone;  // the shell would look for a file "--out=..."
   } else if (last.starts_with("-")) {
     completion = FlagsOf(position.path);
+  } else if (position.path.back()->get_name() == "help") {
+    const auto help = std::find(words.begin(), words.end(), "help");
+    completion = CommandsToExplain(root, {help + 1, words.end() - 1});
   } else {
     completion = CommandsOrArguments(position, list_ids);
   }

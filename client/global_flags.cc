@@ -28,14 +28,12 @@ bool IsSetInEnvironment(const char* name) {
 template <typename Value>
 absl::StatusOr<Value> ParseWord(std::string_view flag, const std::string& word,
                                 const std::vector<std::pair<std::string, Value>>& words) {
-  std::vector<std::string> known;
+  std::vector<std::string_view> known;
   for (const auto& [name, value] : words) {
     if (name == word) return value;
     known.push_back(name);
   }
-  return absl::InvalidArgumentError(fmt::format("{}: '{}' is not one of {}{}", flag,
-                                                word.substr(0, 64), fmt::join(known, ", "),
-                                                DidYouMean(word.substr(0, 64), known)));
+  return absl::InvalidArgumentError(fmt::format("{}: {}", flag, NotOneOf(word, known)));
 }
 
 ProgressMode AutomaticProgress(const GlobalFlags& flags, const Io& io) {

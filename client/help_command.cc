@@ -35,10 +35,8 @@ int Help(Session& session, CLI::App& app, const std::vector<std::string>& words)
 int PrintCompletionScript(Session& session, const std::string& shell) {
   const std::string script = CompletionScript(shell);
   if (script.empty()) {
-    const std::vector<std::string> shells = {"bash", "zsh", "fish"};
-    return session.FailUsage(absl::InvalidArgumentError(
-        fmt::format("completion: '{}' is not one of bash, zsh, fish{}", shell.substr(0, 64),
-                    DidYouMean(shell.substr(0, 64), shells))));
+    constexpr std::string_view kShells[] = {"bash", "zsh", "fish"};
+    return session.FailUsage(absl::InvalidArgumentError("completion: " + NotOneOf(shell, kShells)));
   }
   *session.io().out << script;
   return kOk;

@@ -113,11 +113,8 @@ void SetBackground(const JobFlags& flags, v1::TrainingConfig* config, Violations
   if (flags.background.empty()) return;
   const auto background = ParseBackgroundWord(flags.background);
   if (!background.has_value()) {
-    const std::vector<std::string> known = {"auto", "white", "black", "random"};
-    violations->Add("--background", Quoted(flags.background) +
-                                        " is not one of auto, white, black, random" +
-                                        DidYouMean(flags.background.substr(0, 64), known));
-    return;
+    constexpr std::string_view kKnown[] = {"auto", "white", "black", "random"};
+    return violations->Add("--background", NotOneOf(flags.background, kKnown));
   }
   config->set_background(*background);
 }

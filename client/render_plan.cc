@@ -33,10 +33,8 @@ absl::StatusOr<std::vector<RenderChannelName>> ParseChannels(const std::string& 
     const auto known = std::find_if(std::begin(kChannels), std::end(kChannels),
                                     [&](const auto& channel) { return channel.name == name; });
     if (known == std::end(kChannels)) {
-      const std::vector<std::string> names = {"rgb", "depth", "opacity"};
-      return absl::InvalidArgumentError(
-          fmt::format("--channels: '{}' is not one of rgb, depth, opacity{}", name.substr(0, 64),
-                      DidYouMean(name.substr(0, 64), names)));
+      constexpr std::string_view kNames[] = {"rgb", "depth", "opacity"};
+      return absl::InvalidArgumentError("--channels: " + NotOneOf(name, kNames));
     }
     for (const RenderChannelName& channel : channels) {
       if (channel.value == known->value) {
@@ -98,10 +96,8 @@ absl::Status SetSource(const RenderFlags& flags, const std::string& project,
 absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
   const bool jpeg = flags.format == "jpeg" || flags.format == "jpg";
   if (!jpeg && flags.format != "png") {
-    const std::vector<std::string> formats = {"png", "jpeg"};
-    return absl::InvalidArgumentError(fmt::format("--format: '{}' is not one of png, jpeg{}",
-                                                  flags.format.substr(0, 64),
-                                                  DidYouMean(flags.format.substr(0, 64), formats)));
+    constexpr std::string_view kFormats[] = {"png", "jpeg"};
+    return absl::InvalidArgumentError("--format: " + NotOneOf(flags.format, kFormats));
   }
   if (jpeg && plan->Has(v1::DEPTH)) {
     return absl::InvalidArgumentError("--format: depth has 16 bits and needs png, not jpeg");
@@ -114,10 +110,8 @@ absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
 absl::Status SetPath(const RenderFlags& flags, RenderPlan* plan) {
   const v1::PathKind path = ParsePathKindWord(flags.path);
   if (path == v1::PATH_KIND_UNSPECIFIED) {
-    const std::vector<std::string> names = {"auto", "orbit", "spiral", "flyby", "cameras"};
-    return absl::InvalidArgumentError(
-        fmt::format("--path: '{}' is not one of auto, orbit, spiral, flyby, cameras{}",
-                    flags.path.substr(0, 64), DidYouMean(flags.path.substr(0, 64), names)));
+    constexpr std::string_view kNames[] = {"auto", "orbit", "spiral", "flyby", "cameras"};
+    return absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kNames));
   }
   plan->n_views = flags.orbit > 0 ? flags.orbit : flags.frames;
   if (plan->n_views == 0) {

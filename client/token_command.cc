@@ -20,6 +20,7 @@
 #include "client/text_table.h"
 #include "client/time_flag.h"
 #include "common/exit_code.h"
+#include "common/usage_error.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 
 namespace nerf {
@@ -106,7 +107,7 @@ void AddTokenCommands(CLI::App& app, Command* selected) {
   auto wanted = std::make_shared<NewToken>();
   CLI::App* create = token->add_subcommand("create", "Make a token for the project and print it");
   create->add_option("--role", wanted->role, "viewer, editor, worker or admin")
-      ->check(CLI::IsMember({"viewer", "editor", "worker", "admin"}))
+      ->check(OneOf({"viewer", "editor", "worker", "admin"}))
       ->capture_default_str();
   create->add_option("--ttl", wanted->ttl, "Time until it expires; default: never")
       ->type_name("TIME");

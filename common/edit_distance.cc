@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
 namespace nerf {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -35,6 +38,14 @@ std::string NearestWord(std::string_view word, std::span<const std::string> cand
 std::string DidYouMean(std::string_view word, std::span<const std::string> candidates) {
   const std::string nearest = NearestWord(word, candidates);
   return nearest.empty() ? "" : "; did you mean " + nearest + "?";
+}
+
+std::string NotOneOf(std::string_view word, std::span<const std::string_view> known) {
+  constexpr size_t kMaxShown = 64;
+  word = word.substr(0, kMaxShown);
+  const std::vector<std::string> candidates(known.begin(), known.end());
+  return fmt::format("'{}' is not one of {}{}", word, fmt::join(known, ", "),
+                     DidYouMean(word, candidates));
 }
 
 }  // namespace nerf

@@ -17,4 +17,7 @@ std::string NearestWord(std::string_view word, std::span<const std::string> cand
 // "; did you mean train?", or "" if no candidate is near.
 std::string DidYouMean(std::string_view word, std::span<const std::string> candidates);
 
+// "'npg' is not one of ngp, mlp; did you mean ngp?", the word cut to 64 bytes.
+std::string NotOneOf(std::string_view word, std::span<const std::string_view> known);
+
 }  // namespace nerf

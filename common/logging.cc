@@ -13,6 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/edit_distance.h"
 #include "common/error_reason.h"
 #include "common/log_options.h"
 #include "common/mutex.h"
@@ -202,8 +203,8 @@ std::string LineOf(std::string_view message, const std::vector<LogField>& fields
 
 absl::Status SetLogFormat(std::string_view format) {
   if (format != "text" && format != "json") {
-    return InvalidFieldsError(
-        {{"log format", fmt::format("must be text or json, not {}", format)}});
+    constexpr std::string_view kFormats[] = {"text", "json"};
+    return InvalidFieldsError({{"--log-format", NotOneOf(format, kFormats)}});
   }
   IsJson() = format == "json";
   Logger() = MakeLogger(Logger()->name(), Logger()->level());
@@ -231,8 +232,8 @@ absl::Status InitLogging(std::string_view program, std::string_view level) {
   } else if (level == "off") {
     spdlog_level = spdlog::level::off;
   } else {
-    return InvalidFieldsError(
-        {{"log level", fmt::format("must be debug, info, warning, error or off, not {}", level)}});
+    constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
+    return InvalidFieldsError({{"--log-level", NotOneOf(level, kLevels)}});
   }
   Logger() = MakeLogger(std::string(program), spdlog_level);
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/edit_distance.h"
 #include "common/exit_code.h"
 #include "common/ids.h"
 #include "common/last_resort.h"
@@ -22,6 +23,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/tls.h"
 #include "common/status_macros.h"
+#include "common/usage_error.h"
 #include "worker/agent.h"
 #include "worker/blob_cache.h"
 #include "worker/engine_process.h"
@@ -83,6 +85,11 @@ int Fail(const CallResult& result) {
                  "name a copy with --token-file\n");
   }
   return ExitCodeFor(result.code);
+}
+
+int FailUsage(const std::string& why) {
+  std::fprintf(stderr, "nerf-worker: %s\n  run `nerf-worker --help` for usage\n", why.c_str());
+  return kUsage;
 }
 
 // Waits for SIGTERM and SIGINT on its own thread: the first begins a shutdown, the second ends the
@@ -247,7 +254,9 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--device", flags->device, "cpu or cuda:N")
       ->envname("NERF_WORKER_DEVICE")
       ->check([](const std::string& value) {
-        return IsDevice(value) ? std::string() : "must be cpu or cuda:N";
+        if (IsDevice(value)) return std::string();
+        const std::vector<std::string> known = {"cpu", "cuda:0"};
+        return "'" + value + "' is neither cpu nor cuda:N" + DidYouMean(value, known);
       })
       ->capture_default_str();
   app.add_option("--cache-dir", flags->cache_dir, "Folder for downloaded files and the worker's id")
@@ -301,30 +310,27 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kOk : kUsage;
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
+    return FailUsage(UsageErrorText(app, e));
   }
   if (absl::Status status = InitLogging("nerf-worker", flags.log_level); !status.ok()) {
-    std::fprintf(stderr, "--log-level: %s\n", std::string(status.message()).c_str());
-    return kUsage;
+    return FailUsage(std::string(status.message()));
   }
   if (absl::Status status = SetLogFormat(flags.log_format); !status.ok()) {
-    std::fprintf(stderr, "--log-format: %s\n", std::string(status.message()).c_str());
-    return kUsage;
+    return FailUsage(std::string(status.message()));
   }
   absl::Duration exit_when_idle;
   if (!absl::ParseDuration(flags.exit_when_idle, &exit_when_idle) ||
       exit_when_idle < absl::ZeroDuration()) {
-    std::fprintf(stderr, "--exit-when-idle: '%s' is not a duration such as 60s\n",
-                 flags.exit_when_idle.c_str());
-    return kUsage;
+    return FailUsage("--exit-when-idle: '" + flags.exit_when_idle +
+                     "' is not a duration such as 60s");
   }
   if (flags.asks_alive) {
     const absl::Status alive = Liveness::Check(flags.cache_dir, Liveness::BootTime());
     return alive.ok() ? kOk : Fail(ToCallResult(alive));
   }
   if (flags.server.empty()) {
-    std::fprintf(stderr, "nerf-worker: --server is required, as in --server 127.0.0.1:50051\n");
-    return kUsage;
+    return FailUsage("--server is required, as in --server 127.0.0.1:50051");
   }
   std::error_code error;
   flags.cache_dir = fs::absolute(flags.cache_dir, error).lexically_normal().string();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "common/edit_distance.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -14,8 +15,7 @@ absl::StatusOr<Enum> ParseName(std::string_view field, std::string_view name,
   for (size_t i = 0; i < n; ++i) {
     if (names[i] == name) return static_cast<Enum>(i);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: '{}' is not one of {}", field, name.substr(0, 64), fmt::join(names, ", ")));
+  return absl::InvalidArgumentError(fmt::format("{}: {}", field, NotOneOf(name, names)));
 }
 
 constexpr std::array<std::string_view, 3> kBudgetNames = {"steps", "samples", "seconds"};

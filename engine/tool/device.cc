@@ -1,8 +1,11 @@
 #include "engine/tool/device.h"
 
 #include <charconv>
+#include <string>
 #include <system_error>
+#include <vector>
 
+#include "common/edit_distance.h"
 #include "common/error_reason.h"
 #include "common/status_macros.h"
 #include "engine/kernels/cuda/device.h"
@@ -32,7 +35,9 @@ absl::Status CheckDevice(std::string_view device) {
   const std::optional<int> index = CudaIndex(device);
   const std::string name(device.substr(0, 32));
   if (!index.has_value()) {
-    return absl::InvalidArgumentError(fmt::format("device: '{}' is neither cpu nor cuda:N", name));
+    const std::vector<std::string> known = {"cpu", "cuda:0"};
+    return absl::InvalidArgumentError(
+        fmt::format("device: '{}' is neither cpu nor cuda:N{}", name, DidYouMean(name, known)));
   }
   if (!kernels::cuda::IsBuilt()) {
     return NotBuiltError(fmt::format("device {}: this build has no CUDA; use --device cpu", name));

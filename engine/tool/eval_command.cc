@@ -7,6 +7,7 @@
 
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "common/usage_error.h"
 #include "engine/config/view_limits.h"
 #include "engine/protocol/json.h"
 #include "engine/scene/camera_file.h"
@@ -189,11 +190,13 @@ void AddEvalCommand(CLI::App* app, CommandBody* chosen) {
   CLI::App* command = app->add_subcommand("eval", "Compare a model's views with pictures");
   command->add_option("MODEL", flags->model, "model or checkpoint file")->required();
   command->add_option("DIR", flags->dataset, "data set")->required();
-  command->add_option("--split", flags->split, "which views")
-      ->check(CLI::IsMember({"test", "train"}))
+  command->add_option("--split", flags->split, "which views: test or train")
+      ->check(OneOf({"test", "train"}))
       ->capture_default_str();
-  command->add_option("--background", flags->background, "default: the one stored in the model")
-      ->check(CLI::IsMember({"white", "black"}));
+  command
+      ->add_option("--background", flags->background,
+                   "white or black; default: the one stored in the model")
+      ->check(OneOf({"white", "black"}));
   auto* test_every = command
                          ->add_option("--test-every", flags->test_every,
                                       "default: the one the model was trained with")

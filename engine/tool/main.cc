@@ -1,48 +1,22 @@
-#include <algorithm>
 #include <cstdio>
 #include <string>
-#include <vector>
 
 #include "CLI/CLI.hpp"
-#include "common/edit_distance.h"
 #include "common/exit_code.h"
 #include "common/last_resort.h"
 #include "common/log_options.h"
 #include "common/logging.h"
+#include "common/usage_error.h"
 #include "engine/tool/command.h"
 #include "engine/tool/machine.h"
 #include "fmt/format.h"
 
 namespace {
 
-// Names of all commands and flags, for suggestions.
-std::vector<std::string> WordsOf(const CLI::App& app) {
-  const auto chosen = app.get_subcommands();
-  const auto all = [](const CLI::App*) { return true; };
-  std::vector<std::string> words;
-  for (const CLI::App* command : app.get_subcommands(all)) words.push_back(command->get_name());
-  const CLI::App& flags = chosen.empty() ? app : *chosen.back();
-  for (const CLI::Option* option : flags.get_options()) {
-    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
-  }
-  return words;
-}
-
 // Prints the error of the command line, and similar names.
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
-  std::string words = error.what();
-  const auto rest = app.remaining(/*recurse=*/true);
-  const bool no_command = app.get_subcommands().empty() && error.get_name() == "RequiredError";
-  const bool no_flag = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  for (const std::string& word : rest) {
-    // An unknown command makes CLI11 report "a subcommand is required".
-    if (!no_command && !(no_flag && word[0] == '-')) continue;
-    const std::string wrong = word.substr(0, std::min<size_t>(word.find('='), 64));
-    words = fmt::format("no such {}: '{}'{}", wrong[0] == '-' ? "flag" : "command", wrong,
-                        nerf::DidYouMean(wrong, WordsOf(app)));
-    break;
-  }
-  fmt::print(stderr, "{}\nRun with --help for more information.\n", words);
+  fmt::print(stderr, "{}\nRun with --help for more information.\n",
+             nerf::UsageErrorText(app, error));
   return nerf::kUsage;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/counted.h"
+#include "common/edit_distance.h"
 #include "common/first_names.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
@@ -367,9 +368,8 @@ absl::Status CheckFlags(const RenderFlags& flags, const ViewChannels& channels) 
   }
   if (!flags.video.empty()) NERF_RETURN_IF_ERROR(CheckVideoPath(flags.video));
   if (!ParsePathKind(flags.path).has_value()) {
-    return absl::InvalidArgumentError(
-        fmt::format("--path: '{}' is not one of auto, orbit, spiral, flyby, cameras",
-                    flags.path.substr(0, 32)));
+    constexpr std::string_view kPaths[] = {"auto", "orbit", "spiral", "flyby", "cameras"};
+    return absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kPaths));
   }
   return absl::OkStatus();
 }

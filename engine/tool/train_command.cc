@@ -9,6 +9,7 @@
 
 #include "common/atomic_file.h"
 #include "common/counted.h"
+#include "common/edit_distance.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
@@ -422,6 +423,25 @@ std::vector<CLI::Option*> AddConfigOptions(CLI::App* command, TrainFlags* flags)
   return {method, seed, background, test_every, set, init, max_side, downscale};
 }
 
+// An option that takes one of a few words.
+template <typename Value>
+void AddWordOption(CLI::App* command, const char* flag,
+                   const std::vector<std::pair<std::string_view, Value>>& words, const char* help,
+                   Value* value) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, meaning] : words) names.push_back(name);
+  command
+      ->add_option_function<std::string>(
+          flag,
+          [=](const std::string& word) {
+            const auto found = std::find(names.begin(), names.end(), word);
+            if (found == names.end()) throw CLI::ValidationError(flag, NotOneOf(word, names));
+            *value = words[static_cast<size_t>(found - names.begin())].second;
+          },
+          help)
+      ->type_name(fmt::format("{}", fmt::join(names, "|")));
+}
+
 // Several processes that train one model together (docs/ranks.md).
 void AddRankOptions(CLI::App* command, RankFlags* flags) {
   constexpr int kMaxRanks = 32;  // as many as gradient lanes
@@ -436,25 +456,20 @@ void AddRankOptions(CLI::App* command, RankFlags* flags) {
   command->add_option("--interface", flags->interface,
                       "network interface of the ranks' traffic, which is not encrypted (default: "
                       "loopback)");
-  const std::map<std::string, bool> feeds = {{"rank", false}, {"central", true}};
-  command
-      ->add_option("--feed", flags->central_feed,
-                   "rank: each rank draws its own rays; central: rank 0 draws and sends them")
-      ->transform(CLI::CheckedTransformer(feeds).description(""))
-      ->type_name("rank|central");
+  AddWordOption<bool>(command, "--feed", {{"rank", false}, {"central", true}},
+                      "rank: each rank draws its own rays; central: rank 0 draws and sends them",
+                      &flags->central_feed);
 }
 
 // Where the decoded pictures are while a field is trained.
 void AddPictureOptions(CLI::App* command, TrainFlags* flags) {
-  const std::map<std::string, PicturePlace> places = {{"memory", PicturePlace::kMemory},
-                                                      {"file", PicturePlace::kFile},
-                                                      {"auto", PicturePlace::kAuto}};
-  command
-      ->add_option("--pictures", flags->pictures,
-                   "decoded pictures are kept in memory, in a file, or (auto) in a file if memory "
-                   "is too small")
-      ->transform(CLI::CheckedTransformer(places).description(""))
-      ->type_name("memory|file|auto");
+  AddWordOption<PicturePlace>(
+      command, "--pictures",
+      {{"memory", PicturePlace::kMemory},
+       {"file", PicturePlace::kFile},
+       {"auto", PicturePlace::kAuto}},
+      "decoded pictures are kept in memory, in a file, or (auto) in a file if memory is too small",
+      &flags->pictures);
   command->add_option("--picture-file", flags->picture_file,
                       "that file, kept for later trainings (default: in the output folder, removed "
                       "at the end)");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/edit_distance.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -15,8 +16,8 @@ absl::StatusOr<ViewChannels> ParseChannels(const std::vector<std::string>& words
                     : word == "opacity" ? &channels.opacity
                                         : nullptr;
     if (channel == nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("channels: '{}' is not one of rgb, depth, opacity", word.substr(0, 32)));
+      constexpr std::string_view kChannels[] = {"rgb", "depth", "opacity"};
+      return absl::InvalidArgumentError("channels: " + NotOneOf(word, kChannels));
     }
     *channel = true;
   }

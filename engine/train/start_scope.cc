@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/edit_distance.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -42,8 +43,7 @@ std::string_view StartScopeName(StartScope scope) { return kNames[static_cast<in
 absl::StatusOr<StartScope> ParseStartScope(std::string_view name) {
   const auto* const found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found != std::end(kNames)) return static_cast<StartScope>(found - std::begin(kNames));
-  return absl::InvalidArgumentError(
-      fmt::format("'{}' is not one of {}", name.substr(0, 64), fmt::join(kNames, ", ")));
+  return absl::InvalidArgumentError(NotOneOf(name, kNames));
 }
 
 bool IsInScope(StartScope scope, std::string_view tensor) {

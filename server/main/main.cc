@@ -25,6 +25,7 @@
 #include "common/places.h"
 #include "common/rpc/channel.h"
 #include "common/status_macros.h"
+#include "common/usage_error.h"
 #include "server/access/access_control.h"
 #include "server/access/blob_owners.h"
 #include "server/access/jwt_keys.h"
@@ -75,7 +76,8 @@ int Fail(const absl::Status& status) {
 }
 
 int FailUsage(const absl::Status& status) {
-  std::fprintf(stderr, "nerfd: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "nerfd: %s\n  run `nerfd --help` for usage\n",
+               std::string(status.message()).c_str());
   return kUsage;
 }
 
@@ -543,7 +545,8 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kOk : kUsage;
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
+    return FailUsage(absl::InvalidArgumentError(UsageErrorText(app, e)));
   }
   if (flags.web_listen == "none") flags.web_listen.clear();
   if (auto s = InitLogging("nerfd", flags.log_level); !s.ok()) return FailUsage(s);

@@ -100,6 +100,7 @@ const Case kHostileCases[] = {
     {{"model", "promote", "j-1", "--display-name", "\xff"}, kUsage, "--display-name"},
     {{"model", "download", "m", "--out", "/nonexistent/m"}, kUsage, "no folder /nonexistent"},
     {{"train", "x", "--method", "gaussians"}, kUsage, "--method"},
+    {{"train", "x", "--method", "npg"}, kUsage, "; did you mean ngp?"},
     {{"train", "/nonexistent"}, kNotFound, "no such folder"},
     {{"train", "x", "--samples", "1.5"}, kUsage, "--samples: 1.5 is not a budget"},
     {{"scene", "create", "/nonexistent"}, kNotFound, "no such folder"},

@@ -59,6 +59,20 @@ TEST(CompletionTest, ValuesOfFlagsAreOffered) {
               ElementsAre("--output=json", "--output=jsonl", ":"));
   EXPECT_THAT(Complete({"train", "x", "--background", "wh"}), ElementsAre("white", ":"));
   EXPECT_THAT(Complete({"train", "x", "--set", "learning"}), ElementsAre("learning_rate=", ":"));
+  EXPECT_THAT(Complete({"render", "mic", "--path", ""}),
+              ElementsAre("auto", "orbit", "spiral", "flyby", "cameras", ":"));
+  EXPECT_THAT(Complete({"render-job", "create", "--path=s"}), ElementsAre("--path=spiral", ":"));
+  EXPECT_THAT(Complete({"train", "x", "--method", "ngp-t"}), ElementsAre("ngp-tiles", ":"));
+  EXPECT_THAT(Complete({"--progress", "p"}), ElementsAre("plain", ":"));
+  EXPECT_THAT(Complete({"token", "create", "--role", ""}),
+              ElementsAre("viewer", "editor", "worker", "admin", ":"));
+  EXPECT_THAT(Complete({"completion", ""}), ElementsAre("bash", "zsh", "fish", ":"));
+}
+
+TEST(CompletionTest, HelpTakesCommands) {
+  EXPECT_THAT(Complete({"help", "ren"}), ElementsAre("render", "render-job", ":"));
+  EXPECT_THAT(Complete({"help", "job", "w"}), ElementsAre("watch", ":"));
+  EXPECT_THAT(Complete({"help", "render", ""}), ElementsAre(":"));
 }
 
 TEST(CompletionTest, FoldersAndFilesAreLeftToTheShell) {

@@ -29,5 +29,13 @@ TEST(NearestWordTest, MisspeltWordIsFoundAndAStrangeOneIsNot) {
   EXPECT_EQ(DidYouMean("banana", words), "");
 }
 
+TEST(NotOneOfTest, ListsTheKnownWordsAndTheNearest) {
+  constexpr std::string_view kKnown[] = {"ngp", "mlp"};
+  EXPECT_EQ(NotOneOf("npg", kKnown), "'npg' is not one of ngp, mlp; did you mean ngp?");
+  EXPECT_EQ(NotOneOf("gaussians", kKnown), "'gaussians' is not one of ngp, mlp");
+  EXPECT_EQ(NotOneOf(std::string(100, 'x'), kKnown),
+            "'" + std::string(64, 'x') + "' is not one of ngp, mlp");
+}
+
 }  // namespace
 }  // namespace nerf

@@ -204,7 +204,9 @@ TEST_F(NerfdTest, BadFlagsAreUsageErrorsThatNameTheFlag) {
       {{"--lease-ttl", "-5s"}, "--lease-ttl"},
       {{"--checkpoint-interval", "0"}, "--checkpoint-interval"},
       {{"--log-level", "loud"}, "loud"},
-      {{"--frobnicate"}, "frobnicate"},
+      {{"--log-level", "wraning"}, "did you mean warning?"},
+      {{"--frobnicate"}, "no such flag: '--frobnicate'\n"},
+      {{"--lisen", "127.0.0.1:0"}, "no such flag: '--lisen'; did you mean --listen?"},
   };
   for (const auto& [flags, word] : cases) {
     std::string errors;

@@ -24,13 +24,6 @@ std::vector<const MethodDescription*>& Registry() {
   return registry;
 }
 
-std::string MethodNames() {
-  std::string names;
-  for (const MethodDescription* method : Registry())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", method->name());
-  return names;
-}
-
 const Setting* FindSetting(const MethodDescription& method, std::string_view key) {
   for (const Setting& setting : method.settings()) {
     if (setting.key == key) return &setting;
@@ -39,8 +32,9 @@ const Setting* FindSetting(const MethodDescription& method, std::string_view key
 }
 
 absl::Status UnknownMethod(std::string_view name) {
-  return absl::InvalidArgumentError(
-      fmt::format("method: '{}' is not one of {}", name.substr(0, 64), MethodNames()));
+  std::vector<std::string_view> names;
+  for (const MethodDescription* method : Registry()) names.push_back(method->name());
+  return absl::InvalidArgumentError(fmt::format("method: {}", NotOneOf(name, names)));
 }
 
 absl::Status UnknownSetting(const MethodDescription& method, std::string_view key) {

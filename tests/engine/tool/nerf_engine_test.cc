@@ -355,6 +355,15 @@ TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
   EXPECT_EQ(flag.code, 2);
   EXPECT_THAT(flag.err, ::testing::HasSubstr("did you mean --background?\n"));
   EXPECT_THAT(Run("--frobnicate").err, ::testing::HasSubstr("no such flag: '--frobnicate'\n"));
+  const std::pair<const char*, const char*> values[] = {
+      {" --method npg", "did you mean ngp?"},  {" --background wite", "did you mean white?"},
+      {" --feed rnak", "did you mean rank?"},  {" --pictures flie", "did you mean file?"},
+      {" --device cpuu", "did you mean cpu?"}, {" --feed x", "'x' is not one of rank, central\n"}};
+  for (const auto& [value, words] : values) {
+    const Outcome refused = Run(Train("o", 5) + value);
+    EXPECT_EQ(refused.code, 2) << value;
+    EXPECT_THAT(refused.err, ::testing::HasSubstr(words));
+  }
   EXPECT_THAT(Run("").err, ::testing::HasSubstr("A subcommand is required"));
 }
 

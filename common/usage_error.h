@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
+
+namespace nerf {
+
+// What is wrong with a command line that CLI11 refused, without a newline at the end. For a flag or
+// command that does not exist, the nearest one that does: "no such flag: '--lisen'; did you mean
+// --listen?".
+std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error);
+
+// For CLI11's Option::check: the error of a value that is none of the words (NotOneOf), else "".
+std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words);
+
+}  // namespace nerf
