@@ -213,6 +213,15 @@ void PrintEnd(Session& session, const v1::TrainingJob& job) {
   }
 }
 
+void SayIfLow(const Session& session, const v1::TrainingJob& job) {
+  const TrainedQuality quality = {.psnr = job.final_psnr(),
+                                  .psnr_train = job.progress().psnr_train(),
+                                  .samples = job.progress().samples(),
+                                  .n_train_views = 0,  // the job does not say
+                                  .check_command = "nerfctl scene check " + ShortName(job.scene())};
+  for (const std::string& line : LowPsnrAdvice(quality)) session.Say(line);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::TrainingJob> WatchJob(Session& session, const std::string& name,
@@ -232,7 +241,7 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   }
   PrintEnd(session, *job);
   if (job->state() == v1::TrainingJob::SUCCEEDED) {
-    if (job->has_final_psnr() && job->final_psnr() < kLowPsnr) session.Say(kLowPsnrAdvice);
+    if (job->has_final_psnr()) SayIfLow(session, *job);
     session.SayNext(fmt::format(
         "nerfctl render --job {0} --out views   (nerfctl model promote {0} keeps it)", id));
     return kOk;

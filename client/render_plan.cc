@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "client/names.h"
 #include "common/edit_distance.h"
+#include "common/nearest_path.h"
 #include "common/rpc/path_kind.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
@@ -240,8 +241,10 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   // Frames without a size, such as Blender's, take the size of the flags.
   NERF_ASSIGN_OR_RETURN(
       ViewList list,
-      ReadViewList(flags.camera, {static_cast<int>(flags.width), static_cast<int>(flags.height)},
-                   flags.dataset));
+      WithNearestPath(ReadViewList(flags.camera,
+                                   {static_cast<int>(flags.width), static_cast<int>(flags.height)},
+                                   flags.dataset),
+                      flags.camera));
   if (list.in_frame_of.has_value()) {
     return absl::InvalidArgumentError(
         flags.camera +

@@ -62,4 +62,17 @@ std::vector<std::string> ListShortIds(Session& session, ResourceKind kind) {
   return {};
 }
 
+std::optional<v1::TrainingJob> JobNamedLike(Session& session, std::string_view model_name) {
+  constexpr std::string_view kModels = "/models/";
+  v1::GetTrainingJobRequest request;
+  *request.mutable_name() = model_name;
+  const size_t at = model_name.find(kModels);
+  if (at == std::string_view::npos) return std::nullopt;
+  request.mutable_name()->replace(at, kModels.size(), "/trainingJobs/");
+  const auto stub = session.Stub<v1::TrainingService>();
+  auto job = session.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, request, kMaxWait);
+  if (!job.ok()) return std::nullopt;
+  return *std::move(job);
+}
+
 }  // namespace nerf

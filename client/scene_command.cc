@@ -80,7 +80,10 @@ int CheckFolder(Session& session, const std::string& dir, std::optional<int> tes
   } else if (!PrintJson(session.printer(), ValidationOf(description))) {
     out << CheckReportText(description);
   }
-  if (!description.ok()) return kBadData;
+  if (!description.ok()) {
+    SuggestPosing(session, dir);
+    return kBadData;
+  }
   session.SayNext("nerfctl train " + ShellWord(PlainText(dir)));
   return kOk;
 }

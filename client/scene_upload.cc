@@ -15,9 +15,12 @@
 #include "common/counted.h"
 #include "common/error_reason.h"
 #include "common/mutex.h"
+#include "common/nearest_path.h"
 #include "common/rpc/blob_client.h"
+#include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "engine/scene/check_report.h"
+#include "engine/scene/unposed_photographs.h"
 #include "fmt/format.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 
@@ -162,7 +165,13 @@ absl::Status RequireFolder(const std::string& dir) {
   if (std::filesystem::exists(dir, ignored)) {
     return absl::InvalidArgumentError(dir + ": is a file; name the folder of the data set");
   }
-  return absl::NotFoundError(dir + ": there is no such folder");
+  return NoSuchFolder(dir);
+}
+
+void SuggestPosing(const Session& session, const std::string& dir) {
+  if (!IsUnposed(dir)) return;
+  session.SayNext(PlainText(fmt::format(
+      "nerfctl train {}   (finds where the photographs were taken, then trains)", ShellWord(dir))));
 }
 
 SceneOptions LocalSceneOptions(std::optional<int> test_every) {
@@ -184,6 +193,7 @@ absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::st
       session.SayError(rest.substr(0, end));
       rest.remove_prefix(std::min(end, rest.size() - 1) + 1);
     }
+    SuggestPosing(session, dir);
     return WithReason(
         absl::InvalidArgumentError(fmt::format("{}: {} in the data set; nothing was sent", dir,
                                                Counted(description.problems.size(), "problem"))),

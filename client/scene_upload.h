@@ -39,6 +39,9 @@ SceneOptions LocalSceneOptions(std::optional<int> test_every);
 // OK if `dir` is a folder. Errors: InvalidArgument for a file, NotFound.
 absl::Status RequireFolder(const std::string& dir);
 
+// Suggests the command that finds the poses of a folder that IsUnposed; otherwise does nothing.
+void SuggestPosing(const Session& session, const std::string& dir);
+
 // Reads the data set and prints a summary. Errors: those of RequireFolder; InvalidArgument
 // DATASET_INVALID after printing all problems. Nothing was sent then.
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,

@@ -168,7 +168,7 @@ void Session::SayWhatExists(const ErrorReason& why) {
   if (why.reason == reason::kAlreadyExists) {
     SayError(
         fmt::format("  `{}` lists the ids in use; without --id the server makes one", command));
-  } else if (why.reason == reason::kResourceNotFound) {
+  } else if (why.reason == reason::kResourceNotFound && !SayIfJob(resource->second)) {
     std::string nearest;
     if (const auto kind = KindOf(resource->second); kind.has_value()) {
       nearest = NearestWord(ShortName(resource->second), ListShortIds(*this, *kind));
@@ -177,6 +177,24 @@ void Session::SayWhatExists(const ErrorReason& why) {
                              : fmt::format("  did you mean {}? `{}` lists what there is",
                                            PlainText(nearest), command));
   }
+}
+
+bool Session::SayIfJob(const std::string& model) {
+  const std::optional<v1::TrainingJob> job = JobNamedLike(*this, model);
+  if (!job.has_value()) return false;
+  const std::string id = PlainText(ShortName(job->name()));
+  if (job->checkpoints().empty()) {
+    SayError(
+        fmt::format("  {0} is a job without a checkpoint yet; `nerfctl job watch {0}` follows "
+                    "it",
+                    id));
+  } else {
+    SayError(
+        fmt::format("  {0} is a job: name its newest checkpoint, {1}, or make a model of it "
+                    "first, with `nerfctl model promote {0} --id {0}`",
+                    id, PlainText(ShortName(job->checkpoints().rbegin()->name()))));
+  }
+  return true;
 }
 
 void Session::ShowError(const absl::Status& status) const {

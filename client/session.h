@@ -99,6 +99,9 @@ class Session {
   // For a resource that does not exist, or an id that is taken: names the command that lists the
   // resources, and the id that is most like it.
   void SayWhatExists(const ErrorReason& why);
+  // Where a model was looked for and the id is a job's: names the job's newest checkpoint. Returns
+  // whether it did.
+  bool SayIfJob(const std::string& model);
 
   const GlobalFlags flags_;
   const Io io_;

@@ -7,7 +7,8 @@
 
 namespace nerf {
 
-// Letters to insert, delete or replace to turn one word into the other.
+// Letters to insert, delete, replace or exchange with their neighbor to turn one word into the
+// other, none of them twice (optimal string alignment).
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // The candidate that `word` most likely misspells: the nearest by EditDistance, the first one if

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "common/atomic_file.h"
 #include "common/mutex.h"
+#include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/pose/photo_measures.h"
 #include "engine/scene/image_io.h"
@@ -143,7 +144,7 @@ absl::StatusOr<PhotoSources> ListPhotoSources(const std::string& path) {
     return sources;
   }
   if (!fs::is_directory(path, error)) {
-    return absl::NotFoundError(absl::StrCat(path, ": there is no such folder"));
+    return NoSuchFolder(path);
   }
   ListFolder(path, &sources);
   if (sources.pictures.empty() && fs::is_directory(fs::path(path) / "images", error)) {

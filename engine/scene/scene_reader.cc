@@ -143,8 +143,7 @@ std::optional<ListedViews> ListViews(const SceneFolder& folder,
   if (HasLlff(folder)) return ReadLlff(folder, problems);
   AddProblem(problems, "", "",
              "contains neither transforms_train.json, transforms.json, a COLMAP model in sparse/0, "
-             "sparse or colmap/sparse/0, nor poses_bounds.npy. Of photographs alone: nerf-engine "
-             "pose FOLDER --out FOLDER-posed finds where they were taken");
+             "sparse or colmap/sparse/0, nor poses_bounds.npy: there are no camera poses");
   return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <system_error>
 
+#include "common/nearest_path.h"
 #include "engine/scene/check_report.h"
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/command.h"
@@ -24,7 +25,7 @@ int RunCheck(const CheckFlags& flags) {
   const absl::Status status = Guarded([&]() -> absl::Status {
     std::error_code ignored;
     if (!std::filesystem::exists(flags.dataset, ignored)) {
-      return absl::NotFoundError(fmt::format("{}: there is no such folder", flags.dataset));
+      return NoSuchFolder(flags.dataset);
     }
     SceneOptions options;
     options.follow_links = true;
@@ -38,6 +39,7 @@ int RunCheck(const CheckFlags& flags) {
     } else {
       fmt::print("{}", CheckReportText(description));
     }
+    if (!ok) SuggestPosing(flags.dataset);
     return absl::OkStatus();
   });
   if (!status.ok()) return ReportError(status, flags.json);

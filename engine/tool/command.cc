@@ -3,13 +3,22 @@
 #include <cstdio>
 
 #include "common/control_groups.h"
+#include "common/shell_word.h"
 #include "engine/protocol/json.h"
+#include "engine/scene/unposed_photographs.h"
 #include "engine/tool/protocol_convert.h"
 #include "fmt/format.h"
 
 namespace nerf {
 
 int ThreadsFor(int flag) { return flag > 0 ? flag : UsableCores(); }
+
+void SuggestPosing(const std::string& folder) {
+  if (!IsUnposed(folder)) return;
+  fmt::print(stderr,
+             "next: nerf-engine pose {} --out {}   (finds where the photographs were taken)\n",
+             ShellWord(folder), ShellWord(PosedFolder(folder)));
+}
 
 int ReportError(const absl::Status& status, bool json, bool usage) {
   fmt::print(stderr, "error: {}\n", std::string(status.message()));

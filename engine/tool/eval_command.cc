@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/counted.h"
+#include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
 #include "engine/config/view_limits.h"
@@ -110,7 +111,8 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
-  NERF_ASSIGN_OR_RETURN(LoadedModel model, LoadModelFile(flags.model, device.get()));
+  NERF_ASSIGN_OR_RETURN(LoadedModel model,
+                        WithNearestPath(LoadModelFile(flags.model, device.get()), flags.model));
   SceneOptions scene_options;
   scene_options.follow_links = true;
   const int test_every = flags.has_test_every ? flags.test_every : model.state.config.test_every;

@@ -109,7 +109,8 @@ int RunPose(const PoseFlags& flags) {
   const double share = report.n_usable == 0 ? 0
                                             : static_cast<double>(report.n_usable_posed) /
                                                   static_cast<double>(report.n_usable);
-  const std::string out = ShellWord(flags.out);
+  const std::string next = fmt::format("nerf-engine train {} --out {}", ShellWord(flags.out),
+                                       ShellWord(flags.out + "-model"));
   if (report.n_posed == 0) {
     fmt::print(stderr, "error: no photograph could be posed; {}/pose.txt says why\n", flags.out);
     return kBadData;
@@ -117,14 +118,12 @@ int RunPose(const PoseFlags& flags) {
   if (share < flags.options.min_posed_share) {
     fmt::print(stderr,
                "error: {} of {} are posed, fewer than {:.0f}% (--min-posed); the posed ones are in "
-               "{} and can be trained: nerf-engine train {} --out MODEL\n",
+               "{} and can be trained: {}\n",
                report.n_usable_posed, Counted(report.n_usable, "usable photograph"),
-               flags.options.min_posed_share * 100, flags.out, out);
+               flags.options.min_posed_share * 100, flags.out, next);
     return kBadData;
   }
-  fmt::print(stderr,
-             "{}/pose.png shows the cameras from above. Next: nerf-engine train {} --out MODEL\n",
-             flags.out, out);
+  fmt::print(stderr, "{}/pose.png shows the cameras from above\nnext: {}\n", flags.out, next);
   return kOk;
 }
 

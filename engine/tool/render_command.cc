@@ -10,6 +10,7 @@
 #include "common/counted.h"
 #include "common/edit_distance.h"
 #include "common/first_names.h"
+#include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/path/camera_path.h"
@@ -93,7 +94,8 @@ class RenderRun {
     ThreadPool pool(ThreadsFor(flags_.threads));
     NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device,
                           NewRenderDevice(flags_.device, &pool));
-    NERF_ASSIGN_OR_RETURN(LoadedModel model, LoadModelFile(flags_.model, device.get()));
+    NERF_ASSIGN_OR_RETURN(LoadedModel model,
+                          WithNearestPath(LoadModelFile(flags_.model, device.get()), flags_.model));
     capture_ = CaptureCamerasOf(model.state);
     NERF_ASSIGN_OR_RETURN(wanted_, ViewsOf(model));
     for (const WantedView& view : wanted_.views) {
@@ -124,8 +126,10 @@ class RenderRun {
     WantedViews wanted;
     const int width = flags_.width, height = flags_.height;
     if (!flags_.camera.empty()) {
-      NERF_ASSIGN_OR_RETURN(ViewList list,
-                            ReadViewList(flags_.camera, {width, height}, flags_.dataset));
+      NERF_ASSIGN_OR_RETURN(
+          ViewList list,
+          WithNearestPath(ReadViewList(flags_.camera, {width, height}, flags_.dataset),
+                          flags_.camera));
       const SceneGeometry& geometry = model.state.geometry;
       if (list.in_frame_of.has_value() && !IsTrainingFrame(*list.in_frame_of, geometry.flavor)) {
         return absl::InvalidArgumentError(

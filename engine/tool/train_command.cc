@@ -116,7 +116,9 @@ std::string OpeningLine(const TrainingSession& session, int n_threads, int n_ran
   return text;
 }
 
-void PrintSummary(const TrainSummary& summary, const TrainingSession& session) {
+// `psnr_train`: of the last training rays, in dB; 0 if it is not known.
+void PrintSummary(const TrainSummary& summary, const TrainingSession& session,
+                  const std::string& dataset, double psnr_train) {
   const TrainState& begin = session.state;
   const auto millions = [](double n) { return n / 1e6; };
   // A resumed checkpoint holds no time, so time and rate are those of this run.
@@ -136,7 +138,12 @@ void PrintSummary(const TrainSummary& summary, const TrainingSession& session) {
                BackgroundName(begin.evaluation_background),
                Counted(session.scene.test.size(), "test view"),
                reduced.empty() ? "" : " of " + reduced);
-    if (*summary.psnr < kLowPsnr) fmt::print(stderr, "{}\n", kLowPsnrAdvice);
+    const TrainedQuality quality = {.psnr = *summary.psnr,
+                                    .psnr_train = psnr_train,
+                                    .samples = summary.samples,
+                                    .n_train_views = session.scene.train.size(),
+                                    .check_command = "nerf-engine check " + ShellWord(dataset)};
+    for (const std::string& line : LowPsnrAdvice(quality)) fmt::print(stderr, "{}\n", line);
   }
 }
 
@@ -250,13 +257,8 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
     NERF_ASSIGN_OR_RETURN(request.init, FindStart(flags, config));
   }
   if (ranks != nullptr) request.group = ranks->group();
-  std::vector<SceneProblem> problems;
+  std::vector<SceneProblem> problems;  // the first of them are in the status
   auto session = OpenTrainingSession(request, &pool, &problems, signals->token());
-  if (!session.ok()) {
-    for (const SceneProblem& problem : problems) {
-      fmt::print(stderr, "error  {}\n", ToString(problem));
-    }
-  }
   if (ranks != nullptr) {
     NERF_RETURN_IF_ERROR(ranks->Agree(session.status(), session.ok() ? session->get() : nullptr));
   }
@@ -296,7 +298,9 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
     std::filesystem::remove(s.pictures->path(), ignored);
   }
   if (!flags.json) {
-    PrintSummary(result.summary, s);
+    PrintSummary(result.summary, s, flags.dataset, console.psnr_train());
+    fmt::print(stderr, "next: nerf-engine render {} --out {}\n", ShellWord(console.model()),
+               ShellWord(flags.out + "/views"));
     return absl::OkStatus();
   }
   result.summary.checkpoint = console.checkpoint();
@@ -353,6 +357,7 @@ int RunTrain(const TrainFlags& flags) {
   const absl::Status status = Guarded([&] { return Train(flags, *config, &signals); });
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
+  if (absl::IsInvalidArgument(status)) SuggestPosing(flags.dataset);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

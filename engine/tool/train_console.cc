@@ -27,6 +27,7 @@ TrainConsole::TrainConsole(std::string out, ProgressStyle style, const DeviceMon
       model_(out_ + "/model.safetensors") {}
 
 void TrainConsole::OnProgress(const TrainProgress& progress) {
+  psnr_train_ = progress.psnr_train;
   if (style_ == ProgressStyle::kJson) {
     TrainProgress with_device = progress;
     if (monitor_ != nullptr) monitor_->Read(&with_device);

@@ -34,6 +34,7 @@ class TrainConsole final : public TrainingRunObserver {
 
   const std::string& checkpoint() const { return checkpoint_; }
   const std::string& model() const { return model_; }
+  double psnr_train() const { return psnr_train_; }  // of the last report, in dB; 0 before it
 
  private:
   void PrintJson(const JsonObject& line) const;
@@ -44,6 +45,7 @@ class TrainConsole final : public TrainingRunObserver {
   const Clock* const clock_;
   const std::string checkpoint_, model_;
   const Trainer* trainer_ = nullptr;
+  double psnr_train_ = 0;
   std::optional<uint32_t> written_step_;     // of checkpoint and model
   std::optional<double> last_line_seconds_;  // training time of the last line
   std::optional<ViewProgress> evaluation_;

@@ -11,6 +11,7 @@
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/nearest_path.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
@@ -204,7 +205,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   const std::string& dataset = request.dataset;
   std::error_code ignored;
   if (!std::filesystem::is_directory(dataset, ignored)) {
-    return absl::NotFoundError(fmt::format("{}: there is no such folder", dataset));
+    return NoSuchFolder(dataset);
   }
   SceneOptions options;
   // Unset if it is the default: the reader warns about a test_every that has no effect.

@@ -25,6 +25,7 @@
 namespace nerf {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -188,7 +189,53 @@ TEST_F(ServiceTest, PhotographsThatCannotBePosedEndWithTheEnginesCode) {
   // A check alone takes no minutes.
   const CommandResult check = Run({"train", dir / "photos", "--validate-only"});
   EXPECT_EQ(check.exit_code, kBadData);
-  EXPECT_THAT(check.err, HasSubstr("nerf-engine pose"));
+  EXPECT_THAT(check.err, HasSubstr("there are no camera poses"));
+  EXPECT_THAT(Suggested(check), ElementsAre("train", dir / "photos"));
+  EXPECT_THAT(Suggested(Run({"scene", "check", dir / "photos"})),
+              ElementsAre("train", dir / "photos"));
+}
+
+TEST_F(ServiceTest, MisspelledFolderIsSuggested) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "photos");
+  const CommandResult result = Run({"train", dir / "phtos"});
+  EXPECT_EQ(result.exit_code, kNotFound);
+  EXPECT_THAT(result.err, HasSubstr("no such folder; did you mean " + (dir / "photos") + "?"));
+}
+
+TEST_F(ServiceTest, JobNamedAsAModelNamesItsCheckpoint) {
+  const TempDir dir;
+  WriteScene(dir.path());
+  v1::TrainingJob& job = state_.jobs.emplace_back();
+  job.set_name("projects/default/trainingJobs/j-7");
+  const auto train = [&] {
+    state_.errors["CreateTrainingJob"] = {
+        WithReason(absl::NotFoundError("projects/default/models/j-7 not found"),
+                   reason::kResourceNotFound, {{"resource", "projects/default/models/j-7"}})};
+    return Run({"train", dir.path(), "--init", "j-7"});
+  };
+  EXPECT_THAT(train().err, HasSubstr("  j-7 is a job without a checkpoint yet; "
+                                     "`nerfctl job watch j-7` follows it\n"));
+  for (const char* step : {"600", "1200"}) {
+    job.add_checkpoints()->set_name(job.name() + "/checkpoints/" + step);
+  }
+  const CommandResult result = train();
+  EXPECT_EQ(result.exit_code, kNotFound);
+  EXPECT_THAT(result.err, HasSubstr("  j-7 is a job: name its newest checkpoint, j-7/1200, or make "
+                                    "a model of it first, with `nerfctl model promote j-7 --id "
+                                    "j-7`\n"));
+}
+
+TEST_F(ServiceTest, LowPsnrComesWithLikelyReasons) {
+  W done = Message(W::STATE_CHANGED, 2, J::SUCCEEDED, 100);
+  v1::TrainingJob& job = *done.mutable_training_job();
+  job.set_scene("projects/default/scenes/s-1");
+  job.set_final_psnr(19.25);
+  job.mutable_progress()->set_samples(2e6);
+  state_.watch_scripts = {{{done}, absl::OkStatus()}};
+  EXPECT_THAT(Run({"job", "watch", "j-fake"}).err,
+              AllOf(HasSubstr("a test PSNR of 19.2 dB is low"), HasSubstr("little training (2.0 M"),
+                    HasSubstr("`nerfctl scene check s-1`")));
 }
 
 // Runs what is suggested as typed.

@@ -7,11 +7,14 @@
 namespace nerf {
 namespace {
 
-TEST(EditDistanceTest, CountsLettersToInsertDeleteAndReplace) {
+TEST(EditDistanceTest, CountsLettersToInsertDeleteReplaceAndExchange) {
   EXPECT_EQ(EditDistance("", ""), 0u);
   EXPECT_EQ(EditDistance("", "abc"), 3u);
   EXPECT_EQ(EditDistance("train", "train"), 0u);
-  EXPECT_EQ(EditDistance("trian", "train"), 2u);
+  EXPECT_EQ(EditDistance("trian", "train"), 1u);
+  EXPECT_EQ(EditDistance("mci", "mic"), 1u);
+  EXPECT_EQ(EditDistance("npg", "ngp"), 1u);
+  EXPECT_EQ(EditDistance("ca", "abc"), 3u);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
   EXPECT_EQ(EditDistance("sitting", "kitten"), 3u);
 }
@@ -21,6 +24,7 @@ TEST(NearestWordTest, MisspeltWordIsFoundAndAStrangeOneIsNot) {
   EXPECT_EQ(NearestWord("trian", words), "train");
   EXPECT_EQ(NearestWord("jobs", words), "job");
   EXPECT_EQ(NearestWord("redner", words), "render");
+  EXPECT_EQ(NearestWord("jbo", words), "job");
   EXPECT_EQ(NearestWord("--step", words), "--steps");
   EXPECT_EQ(NearestWord("banana", words), "");
   EXPECT_EQ(NearestWord("x", words), "");

@@ -367,6 +367,52 @@ TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
   EXPECT_THAT(Run("").err, ::testing::HasSubstr("A subcommand is required"));
 }
 
+TEST_F(NerfEngineTest, MisspelledFoldersNameTheNearest) {
+  const std::string wrong = dir_ / "bal";
+  for (const std::string command : {"train " + wrong + " --out " + (dir_ / "o"), "check " + wrong,
+                                    "pose " + wrong + " --out " + (dir_ / "o")}) {
+    const Outcome refused = Run(command);
+    EXPECT_EQ(refused.code, 5) << command;
+    EXPECT_THAT(refused.err, ::testing::HasSubstr("did you mean " + dataset_ + "?")) << command;
+  }
+  std::ofstream(dir_ / "model.safetensors") << "no model";
+  for (const std::string command : {"inspect ", "render --out x "}) {
+    const Outcome refused = Run(command + (dir_ / "modle.safetensors"));
+    EXPECT_EQ(refused.code, 5) << command;
+    EXPECT_THAT(refused.err, ::testing::HasSubstr("/model.safetensors?")) << command;
+  }
+}
+
+TEST_F(NerfEngineTest, PhotographsWithoutPosesAreRefusedOnceAndPosingIsSuggested) {
+  const std::string photos = dir_ / "photos";
+  std::filesystem::create_directory(photos);
+  std::ofstream(photos + "/1.jpg") << "a photograph";
+  const std::string next =
+      "next: nerf-engine pose " + photos + " --out " + photos + "-posed   (finds ";
+  const Outcome trained = Run("train " + photos + " --out " + (dir_ / "o"));
+  EXPECT_EQ(trained.code, 9);
+  EXPECT_THAT(trained.err, ::testing::HasSubstr(next));
+  const size_t first = trained.err.find("there are no camera poses");
+  ASSERT_NE(first, std::string::npos) << trained.err;
+  EXPECT_EQ(trained.err.find("there are no camera poses", first + 1), std::string::npos);
+  const Outcome checked = Run("check " + photos);
+  EXPECT_EQ(checked.code, 9);
+  EXPECT_THAT(checked.err, ::testing::HasSubstr(next));
+}
+
+TEST_F(NerfEngineTest, TrainingEndsWithTheNextCommandAndReasonsOfALowPsnr) {
+  const Outcome trained = Run(Train("'few steps'", 2));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, ::testing::HasSubstr("dB is low; its likely reasons:\n"
+                                                "  - little training (0.0 M samples)"));
+  const size_t at = trained.err.find("next: nerf-engine ");
+  ASSERT_NE(at, std::string::npos) << trained.err;
+  std::string command = trained.err.substr(at + std::string("next: nerf-engine ").size());
+  command.resize(command.find('\n'));
+  const Outcome rendered = Run(command + " --frames 1 --width 8");
+  EXPECT_EQ(rendered.code, 0) << command << rendered.err;
+}
+
 TEST_F(NerfEngineTest, BudgetsMayHaveAUnit) {
   const std::string train = "train " + dataset_ + " --out " + (dir_ / "unit") +
                             " --json --set log2_hashmap_size=12 --set initial_rays=64 --steps ";

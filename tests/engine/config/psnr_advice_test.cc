@@ -1,0 +1,43 @@
+#include "engine/config/psnr_advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+
+namespace nerf {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::string AdviceOn(const TrainedQuality& trained) {
+  return absl::StrJoin(LowPsnrAdvice(trained), "\n");
+}
+
+TEST(LowPsnrAdviceTest, GoodTrainingsGetNone) {
+  EXPECT_THAT(LowPsnrAdvice({.psnr = 22, .samples = 1e6}), IsEmpty());
+  EXPECT_THAT(LowPsnrAdvice({.psnr = 35, .psnr_train = 45}), IsEmpty());
+}
+
+TEST(LowPsnrAdviceTest, LittleTrainingIsNamedFirst) {
+  const std::string advice =
+      AdviceOn({.psnr = 19.02, .psnr_train = 19.5, .samples = 3.14e6, .check_command = "check x"});
+  EXPECT_THAT(advice, HasSubstr("a test PSNR of 19.0 dB is low; its likely reasons:\n"
+                                "  - little training (3.1 M samples): --samples 60M\n"));
+  EXPECT_THAT(advice, AllOf(HasSubstr("the warnings of `check x`"), HasSubstr("things that moved"),
+                            Not(HasSubstr("far better")), Not(HasSubstr("few photographs"))));
+}
+
+TEST(LowPsnrAdviceTest, FewPhotographsAndBetterTrainingViewsAreNamed) {
+  const TrainedQuality trained = {
+      .psnr = 16, .psnr_train = 28.25, .samples = 60e6, .n_train_views = 7, .check_command = "c"};
+  EXPECT_THAT(AdviceOn(trained), AllOf(HasSubstr("few photographs (7 to train on)"),
+                                       HasSubstr("training views are far better (28.2 dB)"),
+                                       Not(HasSubstr("little training"))));
+}
+
+}  // namespace
+}  // namespace nerf
