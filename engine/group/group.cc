@@ -3,11 +3,13 @@
 #include <chrono>
 
 #include "engine/base/check.h"
+#include "engine/base/trace.h"
 #include "fmt/format.h"
 
 namespace nerf {
 
 void Group::Transfer(std::span<const Outgoing> out, std::span<const Incoming> in) {
+  const TraceSpan span("transfer");
   const auto begin = std::chrono::steady_clock::now();
   DoTransfer(out, in);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
@@ -17,6 +19,8 @@ void Group::Transfer(std::span<const Outgoing> out, std::span<const Incoming> in
   for (const Incoming& block : in)
     traffic_.bytes_received += static_cast<int64_t>(block.block->bytes().size());
 }
+
+void Group::AwaitUnused(const ByteBlock&) {}
 
 void AllToAll(Group* group, std::span<const Bytes> to, std::vector<ByteBlock>* from) {
   const int n_ranks = group->n_ranks();

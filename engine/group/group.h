@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -38,21 +39,30 @@ Bytes BytesOf(std::span<T> values) {
 // Bytes to send or received ones. Keeps its memory for the next block.
 class ByteBlock {
  public:
-  // The first bytes stay; the rest is not initialized.
+  ByteBlock() = default;
+  // In memory of its own kind, which lives as long as the block.
+  explicit ByteBlock(std::shared_ptr<BufferAllocator> memory) : memory_(std::move(memory)) {}
+
+  // The first bytes of the block's own memory stay; the rest is not initialized.
   std::byte* Resize(size_t size) {
     if (size > storage_.size()) {
-      Buffer<std::byte> grown(std::max(size, 2 * storage_.size()));
-      if (size_ > 0) std::memcpy(grown.data(), storage_.data(), size_);
+      Buffer<std::byte> grown(std::max(size, 2 * storage_.size()),
+                              memory_ != nullptr ? memory_.get() : HostAllocator());
+      if (!bytes_.empty() && bytes_.data() == storage_.data())
+        std::memcpy(grown.data(), bytes_.data(), bytes_.size());
       storage_ = std::move(grown);
     }
-    size_ = size;
+    bytes_ = {storage_.data(), size};
     return storage_.data();
   }
-  Bytes bytes() const { return {storage_.data(), size_}; }
+  // Shows bytes that lie elsewhere, until the next Resize or Show.
+  void Show(Bytes bytes) { bytes_ = bytes; }
+  Bytes bytes() const { return bytes_; }
 
  private:
+  std::shared_ptr<BufferAllocator> memory_;  // outlives storage_; null: the host's
   Buffer<std::byte> storage_;
-  size_t size_ = 0;
+  Bytes bytes_;
 };
 
 struct Outgoing {
@@ -60,6 +70,7 @@ struct Outgoing {
   Bytes bytes;
 };
 
+// The block's bytes are valid until the group's next Transfer or AwaitUnused.
 struct Incoming {
   int from = 0;
   ByteBlock* block = nullptr;
@@ -84,6 +95,13 @@ class Group {
   // Sends and receives at the same time, at most one block to and from each other rank; blocks may
   // be of any size and empty. Returns when all of it is done. Throws GroupError.
   void Transfer(std::span<const Outgoing> out, std::span<const Incoming> in);
+
+  // An empty block for bytes that are sent often: where ranks share memory it lies there, and
+  // Transfer does not copy it.
+  virtual ByteBlock NewBlock() { return ByteBlock(); }
+  // To be called before a block of NewBlock that was sent is written again: waits until no rank
+  // reads it any more. Throws GroupError.
+  virtual void AwaitUnused(const ByteBlock& block);
 
   // Ends the group on every rank: transfers in progress and later ones throw GroupError, here with
   // this reason. Thread-safe; only the first call counts.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/base/half_float.h"
+#include "engine/base/trace.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -49,7 +50,11 @@ void ScatterLines(const std::byte* from, const std::vector<uint64_t>& bits, std:
 
 class BlockWriter {
  public:
-  explicit BlockWriter(ByteBlock* block) : block_(block) { block_->Resize(0); }
+  // block: of group->NewBlock().
+  BlockWriter(Group* group, ByteBlock* block) : block_(block) {
+    group->AwaitUnused(*block);
+    block_->Resize(0);
+  }
   template <typename T>
   void Write(const T* values, size_t n) {
     std::byte* const to = Reserve(n * sizeof(T));
@@ -114,11 +119,15 @@ NgpRankExchange::NgpRankExchange(Group* group, const kernels::HashGridShape& sha
   for (int level = 0; level < shape.n_levels; ++level) {
     if (Owns(rank_, level)) levels_.push_back(level);
   }
+  if (alone()) return;
+  for (ByteBlock& block : out_) block = group_->NewBlock();
+  lines_ = group_->NewBlock();
 }
 
 void NgpRankExchange::ExchangeLanes(int n_active, std::span<LaneOutput> lanes,
                                     NgpParameters* parameters) {
   if (alone()) return;
+  const TraceSpan span("exchange lanes");
   SumLanes(this->lanes(), kGradientLanes, kNgpWeights, parameters->weight_gradients(0));
   std::vector<Bytes> to(n_ranks_);
   for (int rank = 0; rank < n_ranks_; ++rank) {
@@ -135,7 +144,7 @@ void NgpRankExchange::ExchangeLanes(int n_active, std::span<LaneOutput> lanes,
 
 void NgpRankExchange::WriteLanes(int to, int n_active, std::span<const LaneOutput> lanes,
                                  NgpParameters* parameters) {
-  BlockWriter writer(&out_[to]);
+  BlockWriter writer(group_, &out_[to]);
   const size_t tile_floats = kTile * shape_.n_features;
   for (int l = ranges_[rank_].begin; l < ranges_[rank_].end; ++l) {
     const LaneOutput& lane = lanes[l];
@@ -190,10 +199,11 @@ void NgpRankExchange::ReadLanes(int from, int n_active, std::span<LaneOutput> la
 void NgpRankExchange::ExchangeLines(int n_active, std::span<const std::vector<uint32_t>> changed,
                                     NgpParameters* parameters) {
   if (alone()) return;
+  const TraceSpan span("exchange lines");
   const size_t line_bytes = parameters->ReadLineBytes();
   const size_t n_lines = shape_.level_size() / kernels::kLineFloats;
   std::vector<uint64_t> bits((n_lines + 63) / 64);
-  BlockWriter writer(&lines_);
+  BlockWriter writer(group_, &lines_);
   for (size_t i = 0; i < levels_.size() && levels_[i] < n_active; ++i) {
     std::fill(bits.begin(), bits.end(), uint64_t{0});
     for (const uint32_t line : changed[i]) bits[line / 64] |= uint64_t{1} << line % 64;

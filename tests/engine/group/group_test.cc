@@ -1,7 +1,5 @@
 #include "engine/group/group.h"
 
-#include <sys/socket.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,36 +9,31 @@
 
 #include "engine/group/open_gloo.h"
 #include "engine/group/rendezvous.h"
+#include "engine/group/shared_memory_group.h"
 #include "engine/group/thread_group.h"
 #include "gtest/gtest.h"
+#include "tests/engine/group/star.h"
 
 namespace nerf {
 namespace {
 
-// The star of sockets that rank 0 makes for its children, as one rendezvous per rank.
-std::vector<Rendezvous> Star(int n_ranks) {
-  std::vector<UniqueFd> of_host;
-  std::vector<Rendezvous> star;
-  for (int rank = 1; rank < n_ranks; ++rank) {
-    int fds[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-    of_host.emplace_back(fds[0]);
-    std::vector<UniqueFd> own;
-    own.emplace_back(fds[1]);
-    star.emplace_back(rank, n_ranks, std::move(own), absl::Seconds(10));
-  }
-  star.emplace(star.begin(), 0, n_ranks, std::move(of_host), absl::Seconds(10));
-  return star;
-}
-
 using Body = std::function<void(Group*)>;
+
+// A group of the kind that the test's parameter names, for the rank of the rendezvous.
+absl::StatusOr<std::unique_ptr<Group>> OpenGroup(const std::string& kind, Rendezvous* rendezvous,
+                                                 absl::Duration time_limit) {
+  if (kind == "gloo") return OpenGlooGroup(rendezvous, {.interface = "", .time_limit = time_limit});
+  // Ranks that sleep at once, and ranks that stay awake.
+  const absl::Duration spin = kind == "asleep" ? absl::ZeroDuration() : absl::Milliseconds(2);
+  return OpenSharedMemoryGroup(rendezvous, {.time_limit = time_limit, .spin = spin});
+}
 
 class GroupTest : public testing::TestWithParam<std::string> {
  protected:
   // Runs body(group) for each rank on a thread of its own. A rank's group is destroyed when its
   // body returns. Returns what each rank threw, empty for nothing.
   static std::vector<std::string> RunRanks(int n_ranks, const Body& body,
-                                           absl::Duration time_limit = absl::Seconds(10)) {
+                                           absl::Duration time_limit = absl::Seconds(60)) {
     std::vector<std::unique_ptr<Group>> groups(n_ranks);
     std::vector<Rendezvous> star;
     if (GetParam() == "threads") {
@@ -55,8 +48,9 @@ class GroupTest : public testing::TestWithParam<std::string> {
         std::unique_ptr<Group> group = std::move(groups[rank]);
         if (group == nullptr) {
           absl::StatusOr<std::unique_ptr<Group>> opened =
-              OpenGlooGroup(&star[rank], {.interface = "", .time_limit = time_limit});
+              OpenGroup(GetParam(), &star[rank], time_limit);
           ASSERT_TRUE(opened.ok()) << opened.status();
+          ASSERT_NE(*opened, nullptr);
           group = *std::move(opened);
         }
         try {
@@ -107,6 +101,43 @@ TEST_P(GroupTest, AllToAllTakesBlocksOfAnySize) {
     });
     EXPECT_EQ(errors, NoErrors(n_ranks));
   }
+}
+
+TEST_P(GroupTest, BlocksOfTheGroupAreWrittenAgainOnceTheyAreRead) {
+  const auto errors = RunRanks(3, [](Group* group) {
+    ByteBlock mine = group->NewBlock();
+    std::vector<ByteBlock> from;
+    for (int round = 0; round < 50; ++round) {
+      const auto text = [round](int rank) {
+        return std::string(1 + 1000 * round, static_cast<char>(round + 50 * rank));
+      };
+      group->AwaitUnused(mine);
+      mine.Resize(0);
+      for (const char c : text(group->rank())) {
+        const size_t size = mine.bytes().size();
+        mine.Resize(size + 1)[size] = static_cast<std::byte>(c);
+      }
+      AllGather(group, mine.bytes(), &from);
+      for (int rank = 0; rank < 3; ++rank) {
+        if (rank != group->rank()) {
+          EXPECT_EQ(TextOf(from[rank]), text(rank));
+        }
+      }
+    }
+  });
+  EXPECT_EQ(errors, NoErrors(3));
+}
+
+TEST_P(GroupTest, ARankMaySendMuchBeforeAnotherOneReads) {
+  const auto errors = RunRanks(3, [](Group* group) {
+    for (int round = 0; round < 100; ++round) {
+      std::vector<int> values(round * 100, round);
+      if (group->rank() != 0) values.assign(values.size(), -1);
+      Broadcast(group, 0, std::as_writable_bytes(std::span(values)));
+      EXPECT_EQ(values, std::vector<int>(round * 100, round));
+    }
+  });
+  EXPECT_EQ(errors, NoErrors(3));
 }
 
 TEST_P(GroupTest, GatherBroadcastAndReduce) {
@@ -172,6 +203,7 @@ TEST_P(GroupTest, AbortEndsEveryRankAndSaysWhy) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, GroupTest, testing::Values("threads"));
+INSTANTIATE_TEST_SUITE_P(SharedMemory, GroupTest, testing::Values("asleep", "awake"));
 
 class GlooGroupTest : public GroupTest {};
 
