@@ -26,6 +26,8 @@ struct Io {
   const Interrupt* interrupt = nullptr;
   // First pause before a call is retried; grows up to 25 times that.
   absl::Duration first_retry_delay = absl::Milliseconds(200);
+  // After this long a render says what it waits for, and looks for changes as often.
+  absl::Duration notice_delay = absl::Seconds(2);
 };
 
 }  // namespace nerf

@@ -13,6 +13,7 @@
 #include "client/commands.h"
 #include "client/progress_display.h"
 #include "client/render_plan.h"
+#include "client/render_wait.h"
 #include "client/resource_printers.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -35,11 +36,14 @@ constexpr int kMaxAttempts = 4;
 
 // Renders one view, up to kMaxAttempts times.
 absl::StatusOr<v1::RenderImageResponse> RenderView(Session& session, v1::RenderService::Stub& stub,
-                                                   const v1::RenderImageRequest& request) {
+                                                   const v1::RenderImageRequest& request,
+                                                   RenderWait* wait) {
   absl::Duration delay = session.io().first_retry_delay;
+  const auto call = [&] {
+    return session.Call(stub, &v1::RenderService::Stub::RenderImage, request, session.WorkLimit());
+  };
   for (int attempt = 1;; ++attempt) {
-    absl::StatusOr<v1::RenderImageResponse> response =
-        session.Call(stub, &v1::RenderService::Stub::RenderImage, request, session.WorkLimit());
+    absl::StatusOr<v1::RenderImageResponse> response = wait->During(request, call);
     if (!absl::IsUnavailable(response.status()) || attempt == kMaxAttempts) return response;
     if (!session.Sleep(delay)) return response;
     delay *= 2;
@@ -102,13 +106,14 @@ absl::Status RenderViews(Session& session, const RenderPlan& plan, ViewFolder* f
   std::vector<std::string> unseen;
   const auto stub = session.Stub<v1::RenderService>();
   ProgressDisplay display(session.io(), session.flags().progress);
+  RenderWait wait(session, display);
   // The first view may take long.
   if (session.flags().progress == ProgressMode::kBar) {
     display.Update(
         {.label = fmt::format("render  0/{} views", plan.n_views), .details = "", .json = ""});
   }
   for (size_t i = 0; i < plan.n_views; ++i) {
-    auto response = RenderView(session, *stub, plan.RequestOf(i));
+    auto response = RenderView(session, *stub, plan.RequestOf(i), &wait);
     absl::Status status = response.ok() ? FetchBlobs(session, &*response) : response.status();
     if (status.ok()) status = folder->WriteView(i, plan, *response);
     if (!status.ok()) {

@@ -19,6 +19,7 @@ namespace {
 
 // Counts the call. Returns the method's next scripted error, or OK.
 grpc::Status NextError(FakeState* state, const std::string& method) {
+  if (state->on_call) state->on_call(method);
   MutexLock lock(state->mu);
   ++state->calls[method];
   std::vector<absl::Status>& errors = state->errors[method];

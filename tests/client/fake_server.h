@@ -61,6 +61,7 @@ struct FakeState {
   // Runs after the first half of a blob was sent. The second half then waits until the client
   // cancels.
   std::function<void()> on_read;
+  std::function<void(const std::string& method)> on_call;  // runs before a call is answered
   std::string rendered_rgb;  // color views; empty: a text with the number of the call
   v1::RenderImageResponse render_response;  // of each view, but for its images and their size
   bool render_in_blobs = false;             // images come as blobs

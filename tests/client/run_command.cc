@@ -33,6 +33,7 @@ CommandResult RunCommand(const std::vector<std::string>& args, const RunOptions&
   io.random = &random;
   io.interrupt = options.interrupt != nullptr ? options.interrupt : &own_interrupt;
   io.first_retry_delay = absl::Milliseconds(1);
+  io.notice_delay = options.notice_delay;
   CommandResult result;
   result.exit_code = RunNerfctl(args, io);
   result.out = out.str();

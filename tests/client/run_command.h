@@ -19,6 +19,7 @@ struct RunOptions {
   const Clock* clock = nullptr;  // unset: the real one
   Interrupt* interrupt = nullptr;
   bool terminal = false;
+  absl::Duration notice_delay = absl::InfiniteDuration();  // as in Io
 };
 
 // Runs a command line in this process; retries do not wait.

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "common/child_process.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/file_io.h"
+#include "common/mutex.h"
 #include "common/sha256.h"
 #include "engine/scene/image_io.h"
 #include "tests/client/service_fixture.h"
@@ -23,6 +26,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST_F(ServiceTest, PromoteTakesTheNewestCheckpointOfAJob) {
   const CommandResult result = Run({"model", "promote", "j-1", "--id", "mic"});
@@ -227,6 +231,78 @@ TEST_F(ServiceTest, RenderWhoseWorkerIsLostEveryTimeIsTriedFourTimes) {
   EXPECT_EQ(Run({"render", "--model", "m", "--orbit", "1", "--out", dir.path()}).exit_code,
             kUnreachable);
   EXPECT_EQ(state_.render.size(), 4u);
+}
+
+class RenderWaitTest : public ServiceTest {
+ protected:
+  // Holds views back until `method` was called n times. `at_call` gets the number of the call, from
+  // 1.
+  void HoldUntilCalled(const std::string& method, int n, const std::function<void(int)>& at_call) {
+    state_.on_call = [=, this](const std::string& called) {
+      MutexLock lock(mutex_);
+      if (called == method) {
+        at_call(++n_calls_);
+        changed_.NotifyAll();
+      } else if (called == "RenderImage") {
+        while (n_calls_ < n) changed_.Wait(mutex_);
+      }
+    };
+  }
+  void SetWorker(v1::Worker::State state, const std::string& job) {
+    MutexLock lock(state_.mu);
+    state_.workers.resize(1);
+    state_.workers[0].set_name("workers/w-1");
+    state_.workers[0].set_state(state);
+    state_.workers[0].set_training_job(job);
+  }
+  CommandResult Render(std::vector<std::string> more) {
+    std::vector<std::string> args = {"render", "--orbit", "1", "--out", dir_.path()};
+    args.insert(args.end(), more.begin(), more.end());
+    return Run(args, {.notice_delay = absl::Milliseconds(1)});
+  }
+
+  const TempDir dir_;
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int n_calls_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+TEST_F(RenderWaitTest, SaysWhatItWaitsForAndWhenThatChanges) {
+  HoldUntilCalled("ListWorkers", 4, [this](int n) {
+    SetWorker(n < 3 ? v1::Worker::BUSY : v1::Worker::IDLE,
+              n < 3 ? "projects/default/trainingJobs/j-1" : "");
+  });
+  const CommandResult result = Render({"mic"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, StartsWith("waiting for worker w-1 (j-1), which is busy; views are "
+                                     "rendered between its steps\n"
+                                     "waiting for worker w-1, which has no job: it loads the model "
+                                     "or renders\n"));
+  EXPECT_EQ(result.out, "1 view, 1 file in " + dir_.path() + "\n");
+}
+
+TEST_F(RenderWaitTest, ProgressInJsonStaysJson) {
+  HoldUntilCalled("ListWorkers", 2, [this](int) { SetWorker(v1::Worker::BUSY, ""); });
+  const CommandResult result = Render({"mic", "--progress", "json"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  std::istringstream lines(result.err);
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_THAT(line, StartsWith(R"({"event":"note","message":"waiting for worker w-1,)"));
+  for (; std::getline(lines, line);) EXPECT_THAT(line, StartsWith("{")) << line;
+}
+
+TEST_F(RenderWaitTest, JobThatIsRenderedNamesItsWorker) {
+  v1::TrainingJob& job = state_.jobs.emplace_back();
+  job.set_name(kJob);
+  job.set_state(J::RUNNING);
+  job.set_worker("workers/w-2");
+  HoldUntilCalled("GetTrainingJob", 2, [](int) {});
+  const CommandResult result = Render({"--job", "j-fake"});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, StartsWith("waiting for worker w-2, which trains j-fake; "));
 }
 
 TEST_F(ServiceTest, RenderMayTakeTenMinutesOrAsLongAsTimeoutSays) {

@@ -1,0 +1,94 @@
+#include "client/render_wait.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <string_view>
+#include <vector>
+
+#include "client/names.h"
+#include "client/progress_display.h"
+#include "client/session.h"
+#include "common/first_names.h"
+#include "fmt/format.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
+#include "nerf/v1/training_service.grpc.pb.h"
+
+namespace nerf {
+namespace {
+
+// Of a question about the state of the server, which must not delay the view.
+constexpr absl::Duration kMaxQuestion = absl::Seconds(2);
+constexpr std::string_view kBetweenSteps = "views are rendered between its steps";
+
+std::string ReasonOfJob(const v1::TrainingJob& job) {
+  const std::string id = ShortName(job.name()), worker = ShortName(job.worker());
+  if (job.state() == v1::TrainingJob::PREPARING) {
+    return fmt::format("waiting for worker {}, which prepares the training of {}", worker, id);
+  }
+  if (job.state() != v1::TrainingJob::RUNNING) return "";
+  if (job.progress().evaluation_views() > 0) {
+    return fmt::format("waiting for worker {}, which evaluates the test views of {}", worker, id);
+  }
+  return fmt::format("waiting for worker {}, which trains {}; {}", worker, id, kBetweenSteps);
+}
+
+// Any worker may render; the server asks an idle one first.
+std::string ReasonOfWorkers(const std::vector<v1::Worker>& workers) {
+  std::vector<std::string> busy;
+  for (const v1::Worker& worker : workers) {
+    const std::string id = ShortName(worker.name());
+    if (worker.state() == v1::Worker::IDLE) {
+      return fmt::format("waiting for worker {}, which has no job: it loads the model or renders",
+                         id);
+    }
+    if (worker.state() != v1::Worker::BUSY) continue;
+    const std::string job = ShortName(worker.training_job());
+    busy.push_back(job.empty() ? id : fmt::format("{} ({})", id, job));
+  }
+  if (busy.empty()) return "waiting for a worker";
+  if (busy.size() == 1)
+    return fmt::format("waiting for worker {}, which is busy; {}", busy[0], kBetweenSteps);
+  return fmt::format("waiting for one of {} workers, which are all busy: {}", busy.size(),
+                     FirstNames(busy));
+}
+
+}  // namespace
+
+std::string RenderWait::Reason(const v1::RenderImageRequest& request) {
+  if (!request.training_job().empty()) {
+    v1::GetTrainingJobRequest of_job;
+    of_job.set_name(request.training_job());
+    const auto stub = session_.Stub<v1::TrainingService>();
+    const auto job =
+        session_.Call(*stub, &v1::TrainingService::Stub::GetTrainingJob, of_job, kMaxQuestion);
+    if (!job.ok()) return "";
+    if (std::string reason = ReasonOfJob(*job); !reason.empty()) return reason;
+  }
+  const auto stub = session_.Stub<v1::AdminService>();
+  const auto page = session_.Call(*stub, &v1::AdminService::Stub::ListWorkers,
+                                  v1::ListWorkersRequest(), kMaxQuestion);
+  // The tokens of some projects may not list workers.
+  if (absl::IsPermissionDenied(page.status())) return "waiting for a worker";
+  if (!page.ok()) return "";
+  return ReasonOfWorkers({page->workers().begin(), page->workers().end()});
+}
+
+absl::StatusOr<v1::RenderImageResponse> RenderWait::During(
+    const v1::RenderImageRequest& request,
+    const std::function<absl::StatusOr<v1::RenderImageResponse>()>& render) {
+  if (session_.flags().progress == ProgressMode::kNone) return render();
+  auto response = std::async(std::launch::async, render);
+  // Capped: the clock overflows on infinite durations.
+  const auto delay =
+      absl::ToChronoMilliseconds(std::min(session_.io().notice_delay, absl::Hours(24)));
+  while (response.wait_for(delay) != std::future_status::ready) {
+    const std::string reason = Reason(request);
+    if (reason.empty() || reason == said_) continue;
+    display_.Say(reason);
+    said_ = reason;
+  }
+  return response.get();
+}
+
+}  // namespace nerf
