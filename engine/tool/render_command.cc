@@ -420,9 +420,10 @@ void AddRenderCommand(CLI::App* app, CommandBody* chosen) {
                       "folder of the data set that a camera path of nerfstudio or instant-ngp is "
                       "for");
   command
-      ->add_option("--frames", flags->frames,
-                   fmt::format("views along a path (default: {}; of a video {} seconds)",
-                               kDefaultViews, kDefaultVideoSeconds))
+      ->add_option(
+          "--frames", flags->frames,
+          fmt::format("views along a path (default: {}; of a video {} seconds, {} at 30 fps)",
+                      kDefaultViews, kDefaultVideoSeconds, kDefaultVideoSeconds * 30))
       ->check(CLI::Range(1, kMaxOrbitViews));
   command->add_option("--video", flags->video,
                       "also make an .mp4, .mov or .mkv of the views, with ffmpeg; without --out "
