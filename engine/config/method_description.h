@@ -22,6 +22,12 @@ struct TrainedAs {
 // What a data set has, as far as settings depend on it.
 struct SceneFacts {
   bool has_alpha = false;  // transparency, so that nothing is behind what is cut out
+  // Pixels of a training picture, after reduction, that lie along a side of the level-0 box at the
+  // distance of its center: the median over the pictures. 0: not known.
+  double pixels_along_box = 0;
+  double n_pixels = 0;       // of all training pictures, after reduction
+  double n_samples = 0;      // that the budget pays for
+  float step = 0, cone = 0;  // the scene's own
 };
 
 // What server and client know of a training method. The engine's part is Method
@@ -53,6 +59,14 @@ class MethodDescription {
   virtual absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const = 0;
   // Changes settings that make no sense for a training that starts from trained weights.
   virtual void AdaptToStart(TrainConfig* config) const {}
+  // Gives the settings that are "auto", or negative where that means the scene's own, the values of
+  // the training that begins. A function of its arguments alone.
+  virtual void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const {}
+  // Gives the settings that are "auto" the values of the training whose weights this one starts
+  // from. Requires: CheckStart compares them.
+  virtual void TakeFromStart(const TrainConfig& start, TrainConfig* config) const {}
+  // The same of what shapes show, for who knows the tensors of the start alone.
+  virtual void TakeFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) const {}
   // Whether the settings mean something with this scene, for a new training. Errors:
   // InvalidArgument naming the setting that does not.
   virtual absl::Status CheckScene(const SceneFacts& scene, const TrainConfig& config) const {

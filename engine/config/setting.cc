@@ -17,6 +17,8 @@ namespace {
 
 using C = TrainConfig;
 
+constexpr std::string_view kAutoText = "auto";
+
 constexpr Setting Nonzero(Setting setting) {
   setting.may_be_zero = false;
   return setting;
@@ -78,7 +80,9 @@ constexpr std::array kSharedSettings = {
     SettingOf<&C::initial_rays>("initial_rays", 16, 65536, "rays of the first step"),
     SettingOf<&C::initial_step_scale>(
         "initial_step_scale", 1, 64,
-        "factor of the marching step at first; falls to 1 at half of the budget"),
+        "factor of the marching step at first; falls to 1 at half of the budget; auto: 3, or more "
+        "where `step` was chosen shorter")
+        .OrAuto(),
     SettingOf<&C::learning_rate>("learning_rate", 1e-7, 1, "Adam: peak learning rate"),
     SettingOf<&C::loss>("loss", 0, 0, "huber or mse"),
     SettingOf<&C::loss_scale>("loss_scale", 1, 65536,
@@ -97,7 +101,7 @@ constexpr std::array kSharedSettings = {
     Nonzero(SettingOf<&C::step>(
         "step", -1, 1e6,
         "marching step, in training units as near; negative: the scene's own, 1/512 of "
-        "the level-0 box's diagonal")),
+        "the level-0 box's diagonal, or less by the pixels' footprint")),
     SettingOf<&C::target_samples>(
         "target_samples", 256, 4194304,
         "trained samples of a step at first; the number of rays is adjusted to it"),
@@ -131,6 +135,10 @@ absl::Status ParseSetting(const Setting& setting, std::string_view value, TrainC
     if (set.ok()) return set;
     return absl::InvalidArgumentError(fmt::format("settings.{}: '{}' is not {}", setting.key,
                                                   value.substr(0, 64), std::string(set.message())));
+  }
+  if (setting.may_be_auto && value == kAutoText) {
+    setting.set(kAutoSetting, config);
+    return absl::OkStatus();
   }
   if (setting.kind == SettingKind::kLoss) {
     NERF_ASSIGN_OR_RETURN(const Loss loss, ParseLoss(value));
@@ -167,6 +175,7 @@ absl::Status ParseSetting(const Setting& setting, std::string_view value, TrainC
 std::string SettingText(const Setting& setting, const TrainConfig& config) {
   if (setting.kind == SettingKind::kText) return setting.get_text(config);
   const double value = setting.get(config);
+  if (setting.may_be_auto && value == kAutoSetting) return std::string(kAutoText);
   if (setting.kind == SettingKind::kLoss)
     return std::string(LossName(static_cast<Loss>(static_cast<int>(value))));
   // The shortest text that reads back to the same float.

@@ -29,12 +29,19 @@ struct Setting {
   std::string_view text;               // one line for help
   DeviceSet devices = kOnEveryDevice;  // that honor it
   bool may_be_zero = true;             // false: 0 is refused although it is in the range
+  bool may_be_auto = false;  // "auto", kept as kAutoSetting: chosen when a training begins
   double (*get)(const TrainConfig& config) = nullptr;
   void (*set)(double value, TrainConfig* config) = nullptr;
   // Of kText, instead of the two. Errors of set_text: InvalidArgument that says what is allowed.
   std::string (*get_text)(const TrainConfig& config) = nullptr;
   absl::Status (*set_text)(std::string_view value, TrainConfig* config) = nullptr;
 
+  // The same setting, which may also be "auto".
+  constexpr Setting OrAuto() const {
+    Setting setting = *this;
+    setting.may_be_auto = true;
+    return setting;
+  }
   // The same setting, honored by some devices alone.
   Setting On(DeviceSet on) const {
     Setting setting = *this;

@@ -8,6 +8,9 @@
 
 namespace nerf {
 
+// Factor of the marching step at first, where initial_step_scale is "auto".
+inline constexpr float kInitialStepScale = 3;
+
 // Assumed samples per ray while all cells are occupied, as in the first steps.
 inline constexpr int kFirstRaySamples = 400;
 

@@ -11,6 +11,9 @@
 
 namespace nerf {
 
+// What stands for "auto" in settings that may be so: the program chooses.
+inline constexpr int kAutoSetting = -1;
+
 enum class BudgetKind { kSteps, kSamples, kSeconds };
 
 // How long to train. Every schedule is a function of the fraction that is spent.
@@ -41,9 +44,9 @@ struct TrainConfig {
   float far = -1;       // negative: rays end where they leave the boxes
   Placement placement;  // of the data set
   int alpha_is_mask = 0;
-  float initial_step_scale = 3;
-  int target_samples = 8192;  // at first
-  float batch_growth = 4;     // of target_samples, over the budget
+  float initial_step_scale = kAutoSetting;  // see StepScale (engine/train/schedule.h)
+  int target_samples = 8192;                // at first
+  float batch_growth = 4;                   // of target_samples, over the budget
   int initial_rays = 256;
   int max_rays = 65536;
   float min_transmittance = 3e-2f;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "engine/config/setting.h"
 #include "engine/config/view_limits.h"
@@ -14,8 +15,9 @@ constexpr double kPixelsPerSample = 3;
 // Usual rates, for budgets in seconds.
 constexpr double kCpuSamplesPerSecond = 1e6, kCudaSamplesPerSecond = 2e7;
 
-// Samples that the budget pays for, roughly.
-double SamplesOf(const TrainConfig& config, std::string_view device) {
+}  // namespace
+
+double SamplesOfBudget(const TrainConfig& config, std::string_view device) {
   switch (config.budget.kind) {
     case BudgetKind::kSamples:
       return config.budget.amount;
@@ -28,7 +30,20 @@ double SamplesOf(const TrainConfig& config, std::string_view device) {
          (DeviceSetOf(device) == kOnCpu ? kCpuSamplesPerSecond : kCudaSamplesPerSecond);
 }
 
-}  // namespace
+double PixelsAlongBox(const SceneDescription& description) {
+  const Aabb& box = description.geometry.box;
+  const float side = box.Size().x;
+  std::vector<double> pixels;
+  for (const ViewDescription& view : description.train) {
+    const Vec3 from = view.camera.camera_to_world.Column(3);
+    const float distance = std::max(Norm(from - box.Center()), side / 2);
+    pixels.push_back(static_cast<double>(view.camera.fl_x) * side / distance);
+  }
+  if (pixels.empty()) return 0;
+  const auto middle = pixels.begin() + static_cast<std::ptrdiff_t>(pixels.size() / 2);
+  std::nth_element(pixels.begin(), middle, pixels.end());
+  return *middle;
+}
 
 int MaxSideOf(const TrainConfig& config, const SceneDescription& description,
               std::string_view device) {
@@ -43,7 +58,7 @@ int MaxSideOf(const TrainConfig& config, const SceneDescription& description,
   }
   const auto n_views = static_cast<double>(std::max<size_t>(description.train.size(), 1));
   const double limit =
-      std::max(kMaxDefaultViewPixels, kPixelsPerSample * SamplesOf(config, device) / n_views);
+      std::max(kMaxDefaultViewPixels, kPixelsPerSample * SamplesOfBudget(config, device) / n_views);
   if (largest <= limit) return 0;
   return std::max(1, static_cast<int>(side * std::sqrt(limit / largest)));
 }

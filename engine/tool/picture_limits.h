@@ -9,6 +9,14 @@
 
 namespace nerf {
 
+// Samples that the budget pays for: where it is in seconds, at a usual rate of the device's kind,
+// whatever this machine's is.
+double SamplesOfBudget(const TrainConfig& config, std::string_view device);
+
+// The median over the views of the pixels that lie along a side of the level-0 box at the distance
+// of its center; cameras inside of the box see it from half a side. 0 without views.
+double PixelsAlongBox(const SceneDescription& description);
+
 // The longer side that training pictures are reduced to, in pixels; 0: as they are. That of the
 // config, or if it is negative: such that the budget has at least a third of a sample for each
 // pixel, but never below kMaxDefaultViewPixels for a picture.

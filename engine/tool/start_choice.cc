@@ -75,16 +75,17 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
     }
     return absl::OkStatus();
   }
+  TrainConfig config = wanted.config;
+  if (wanted.scope != StartScope::kMlp)
+    MethodDescriptionOf(config).TakeFromStart(state.config, &config);
   // Of the layers there is no need to know more than their shapes.
   const TensorFile no_state;
-  if (absl::Status fits =
-          CheckScopeFits(wanted.scope, FieldTensorShapes(wanted.config), file, no_state);
+  if (absl::Status fits = CheckScopeFits(wanted.scope, FieldTensorShapes(config), file, no_state);
       !fits.ok() || wanted.scope == StartScope::kMlp) {
     return fits;
   }
-  return MethodDescriptionOf(wanted.config)
-      .CheckStart({state.config, state.geometry.n_levels},
-                  {wanted.config, wanted.geometry.n_levels});
+  return MethodDescriptionOf(config).CheckStart({state.config, state.geometry.n_levels},
+                                                {config, wanted.geometry.n_levels});
 }
 
 absl::StatusOr<Candidate> Examine(const std::string& path, const StartWanted& wanted) {

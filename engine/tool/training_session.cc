@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -176,6 +177,12 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
   if (absl::Status status = ValidateConfig(start.config); !status.ok()) {
     return WithReason(status, reason::kFieldInvalid);
   }
+  const bool takes_field = request.scope == StartScope::kAll || request.scope == StartScope::kField;
+  if (!request.init.empty() && takes_field) {
+    // A file that is no model is refused below, for its tensors.
+    if (const auto stored = LoadTrainState(*start.file, path); stored.ok())
+      MethodDescriptionOf(start.config).TakeFromStart(stored->state.config, &start.config);
+  }
   if (!request.init.empty() && request.scope == StartScope::kAll) {
     NERF_RETURN_IF_ERROR(CheckInit(start.config, *start.file, path));
   }
@@ -198,7 +205,19 @@ absl::StatusOr<bool> PicturesGoToFile(const TrainRequest& request, const TrainCo
   return true;
 }
 
-// Sets config->max_side to what it stands for, session->reductions, pictures and scene.
+// The settings of `chosen` that differ from those of `asked`: "step 0.005, cone 0.004".
+std::string ChangedSettings(const TrainConfig& asked, const TrainConfig& chosen) {
+  const std::map<std::string, std::string> before = ConfigSettings(asked);
+  std::string text;
+  for (const auto& [key, value] : ConfigSettings(chosen)) {
+    if (before.at(key) != value)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, value);
+  }
+  return text;
+}
+
+// Sets config->max_side and what ChooseSettings chooses for a new training,
+// session->chosen, reductions, pictures and scene.
 absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
                                std::vector<SceneProblem>* problems, const std::stop_token& stop,
                                TrainConfig* config, TrainingSession* session) {
@@ -225,6 +244,20 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   config->max_side = options.max_side = MaxSideOf(*config, description, request.device);
   options.max_test_pixels = kMaxDefaultViewPixels;
   session->reductions = ReduceViews(options, &description);
+  if (request.resume.empty()) {
+    const TrainConfig asked = *config;
+    double n_pixels = 0;
+    for (const ViewDescription& view : description.train)
+      n_pixels += static_cast<double>(view.camera.width) * view.camera.height;
+    MethodDescriptionOf(asked).ChooseSettings({.has_alpha = description.has_alpha,
+                                               .pixels_along_box = PixelsAlongBox(description),
+                                               .n_pixels = n_pixels,
+                                               .n_samples = SamplesOfBudget(asked, request.device),
+                                               .step = description.geometry.step,
+                                               .cone = description.geometry.cone},
+                                              config);
+    session->chosen = ChangedSettings(asked, *config);
+  }
   const std::optional<uint64_t> available = AvailableMemoryBytes();
   NERF_ASSIGN_OR_RETURN(const bool to_file, PicturesGoToFile(request, *config, description,
                                                              pool->n_threads(), available));

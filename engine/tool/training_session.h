@@ -45,6 +45,7 @@ struct TrainingSession {
   Scene scene;
   TrainState state;
   std::unique_ptr<TrainingStep> step;
+  std::string chosen;     // settings that the user left to the program; empty: none
   Reductions reductions;  // of pictures, from the sizes of their files
   // Has the pixels of scene.train, whose images then have none; null: these have them.
   std::unique_ptr<PictureFile> pictures;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/config/step_size.h"
+
 namespace nerf {
 namespace {
 
@@ -44,7 +46,9 @@ float LearningRate(const TrainConfig& config, uint32_t step, double fraction) {
 
 float StepScale(const TrainConfig& config, double fraction) {
   const double left = std::max(0.0, 1 - fraction / kLongStepsEnd);
-  return static_cast<float>(1 + (config.initial_step_scale - 1) * left);
+  const float initial =
+      config.initial_step_scale == kAutoSetting ? kInitialStepScale : config.initial_step_scale;
+  return static_cast<float>(1 + (initial - 1) * left);
 }
 
 int TargetSamples(const TrainConfig& config, double fraction) {

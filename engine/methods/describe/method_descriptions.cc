@@ -133,7 +133,9 @@ std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config) {
 }
 
 absl::Status CheckInitFits(const TrainConfig& config, const std::vector<TensorShape>& held) {
-  for (const TensorShape& wanted : FieldTensorShapes(config)) {
+  TrainConfig chosen = config;
+  MethodDescriptionOf(config).TakeFromTensors(held, &chosen);
+  for (const TensorShape& wanted : FieldTensorShapes(chosen)) {
     const auto found = std::find_if(held.begin(), held.end(),
                                     [&](const TensorShape& t) { return t.name == wanted.name; });
     if (found == held.end()) {

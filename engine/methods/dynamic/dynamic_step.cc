@@ -39,9 +39,9 @@ Aabb OuterBox(const SceneGeometry& geometry) {
 }
 
 kernels::HashGridShape ShapeOf(const TrainConfig& config, const SceneGeometry& geometry) {
-  return NgpHashGridShape({.log2_hashmap_size = Ngp(config).log2_hashmap_size,
+  return NgpHashGridShape({.log2_hashmap_size = Log2HashmapSize(config),
                            .n_features_per_level = Ngp(config).n_features_per_level,
-                           .finest_resolution = Ngp(config).finest_resolution,
+                           .finest_resolution = FinestResolution(config),
                            .n_occupancy_levels = geometry.n_levels});
 }
 

@@ -26,7 +26,7 @@ template <typename T>
 size_t StepBytes(const TrainConfig& config, const SceneGeometry& geometry,
                  const CudaStepShape& shape, size_t n_backward_blocks) {
   MeasuringAllocator measure;
-  const size_t table_size = size_t{kEncodingWidth} << Ngp(config).log2_hashmap_size;
+  const size_t table_size = size_t{kEncodingWidth} << Log2HashmapSize(config);
   const size_t cells = static_cast<size_t>(geometry.n_levels) * config.grid_resolution *
                        config.grid_resolution * config.grid_resolution;
   for (int copy = 0; copy < 2; ++copy) CudaState(table_size, cells / 64, &measure);

@@ -171,9 +171,9 @@ void ProposalModel::RenderGroup(const RayTile& tile, int n_rays, const Ray* rays
 NgpNetwork ProposalSceneNetwork(const TrainConfig& config, const SceneGeometry& geometry) {
   const NgpSettings& settings = Ngp(config);
   const bool contracted = settings.contraction != Contraction::kNone;
-  return {.shape = NgpHashGridShape({.log2_hashmap_size = settings.log2_hashmap_size,
+  return {.shape = NgpHashGridShape({.log2_hashmap_size = Log2HashmapSize(config),
                                      .n_features_per_level = settings.n_features_per_level,
-                                     .finest_resolution = settings.finest_resolution,
+                                     .finest_resolution = FinestResolution(config),
                                      .n_occupancy_levels = contracted ? 2 : geometry.n_levels}),
           .box = geometry.box.Scaled(static_cast<float>(1 << (geometry.n_levels - 1))),
           .density_shift = std::log(geometry.box.Size().x / settings.initial_density),

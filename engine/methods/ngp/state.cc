@@ -26,9 +26,9 @@ float DensityShiftOf(const TrainConfig& config, const SceneGeometry& geometry) {
 
 kernels::HashGridShape EncodingShape(const TrainConfig& config, const SceneGeometry& geometry) {
   const bool contracted = Ngp(config).contraction != Contraction::kNone;
-  return NgpHashGridShape({.log2_hashmap_size = Ngp(config).log2_hashmap_size,
+  return NgpHashGridShape({.log2_hashmap_size = Log2HashmapSize(config),
                            .n_features_per_level = Ngp(config).n_features_per_level,
-                           .finest_resolution = Ngp(config).finest_resolution,
+                           .finest_resolution = FinestResolution(config),
                            .n_occupancy_levels = contracted ? 2 : geometry.n_levels});
 }
 

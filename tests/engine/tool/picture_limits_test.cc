@@ -50,6 +50,28 @@ TEST(MaxSideTest, ConfigDecidesWhereItSays) {
   EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), "cpu"), 700);
 }
 
+TEST(PixelsAlongBoxTest, AreTheMedianOverTheViews) {
+  SceneDescription description = Pictures(3, 800, 800);
+  description.geometry.box = {{-1.5f, -1.5f, -1.5f}, {1.5f, 1.5f, 1.5f}};
+  const float distances[] = {4, 100, 2};
+  for (int i = 0; i < 3; ++i) {
+    Camera& camera = description.train[i].camera;
+    camera.fl_x = 1000;
+    camera.camera_to_world.m[2][3] = distances[i];
+  }
+  EXPECT_NEAR(PixelsAlongBox(description), 750, 1e-3) << "1000 * 3 / 4";
+  for (ViewDescription& view : description.train) view.camera.camera_to_world.m[2][3] = 0;
+  EXPECT_NEAR(PixelsAlongBox(description), 2000, 1e-3) << "from within, at half a side";
+  EXPECT_EQ(PixelsAlongBox(SceneDescription()), 0);
+}
+
+TEST(SamplesOfBudgetTest, SecondsCountAtAUsualRate) {
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSamples, 5e6), "cpu"), 5e6);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSteps, 10), "cpu"), 81920);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), "cpu"), 30e6);
+  EXPECT_EQ(SamplesOfBudget(Budget(BudgetKind::kSeconds, 30), "cuda:0"), 600e6);
+}
+
 TEST(ReductionTextTest, SaysBothSizes) {
   EXPECT_EQ(ReductionText({{3000, 4000}, {1152, 1536}}), "3000x4000 pixels reduced to 1152x1536");
   EXPECT_EQ(ReductionText({}), "");

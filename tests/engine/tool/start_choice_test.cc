@@ -23,6 +23,7 @@ class StartChoiceTest : public ::testing::Test {
  protected:
   StartChoiceTest() {
     Ngp(config_).log2_hashmap_size = 12;
+    Ngp(config_).finest_resolution = 1024;
     geometry_.flavor = SceneFlavor::kBlender;
   }
 
@@ -90,6 +91,18 @@ TEST_F(StartChoiceTest, WhatDoesNotFitIsLeftOut) {
   EXPECT_EQ(Choose(StartScope::kMlp)->path, dir_ / "a.safetensors") << "its layers fit";
   WriteModel("c.safetensors", State(1'000, 9, SceneFlavor::kBlender));
   EXPECT_EQ(Choose()->path, dir_ / "c.safetensors");
+}
+
+TEST_F(StartChoiceTest, WhatIsLeftToTheProgramFitsAnyStart) {
+  TrainState larger = State(9'000'000, 5, SceneFlavor::kBlender);
+  Ngp(larger.config).log2_hashmap_size = 13;
+  Ngp(larger.config).finest_resolution = 2048;
+  WriteModel("a.safetensors", larger);
+  EXPECT_FALSE(Choose().ok());
+  Ngp(config_).log2_hashmap_size = kAutoSetting;
+  EXPECT_FALSE(Choose().ok());
+  Ngp(config_).finest_resolution = kAutoSetting;
+  EXPECT_EQ(Choose()->path, dir_ / "a.safetensors");
 }
 
 TEST_F(StartChoiceTest, FolderWithoutModelsIsNotFound) {

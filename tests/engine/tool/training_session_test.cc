@@ -1,6 +1,7 @@
 #include "engine/tool/training_session.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -139,8 +140,40 @@ TEST_F(TrainingSessionTest, ResumeTakesConfigAndStateFromTheCheckpoint) {
   TrainConfig expected = SmallConfig();
   expected.max_side = (*session)->state.config.max_side;  // chosen by the budget
   EXPECT_GE(expected.max_side, 0);
+  expected.initial_step_scale = 3;  // of small pictures, like the next
+  Ngp(expected).finest_resolution = 1024;
   EXPECT_EQ((*session)->state.config, expected);
   EXPECT_EQ((*session)->state.step, 4u);
+}
+
+TEST_F(TrainingSessionTest, WhatTheUserLeavesOpenIsChosenStoredAndKept) {
+  TrainConfig open = SmallConfig();
+  Ngp(open).log2_hashmap_size = kAutoSetting;
+  open.step = -1;
+  const auto session = Open({dataset_, open, "", ""});
+  ASSERT_THAT(session, IsOk());
+  EXPECT_THAT((*session)->chosen, testing::HasSubstr("log2_hashmap_size 17"));
+  const TrainConfig& chosen = (*session)->state.config;
+  EXPECT_EQ(Ngp(chosen).log2_hashmap_size, 17);
+  EXPECT_EQ(Ngp(chosen).finest_resolution, 1024);
+  EXPECT_EQ(chosen.initial_step_scale, 3);
+  EXPECT_EQ(chosen.step, -1) << "the scene's own";
+  const auto named = Open({dataset_, chosen, "", ""});
+  ASSERT_THAT(named, IsOk());
+  EXPECT_EQ((*named)->chosen, "");
+  EXPECT_EQ((*named)->state.config, chosen);
+}
+
+TEST_F(TrainingSessionTest, AStartDecidesWhatIsLeftOpen) {
+  TrainConfig other = SmallConfig();
+  Ngp(other).finest_resolution = 512;
+  TrainFiles({dataset_, other, "", ""});
+  TrainConfig open = SmallConfig();
+  Ngp(open).log2_hashmap_size = kAutoSetting;
+  const auto session = Open({dataset_, open, "", model_});
+  ASSERT_THAT(session, IsOk());
+  EXPECT_EQ(Ngp((*session)->state.config).finest_resolution, 512);
+  EXPECT_EQ(Ngp((*session)->state.config).log2_hashmap_size, 12);
 }
 
 TEST_F(TrainingSessionTest, ResumeRefusesModelsOtherScenesAndDamage) {
@@ -235,7 +268,9 @@ TEST_F(TrainingSessionTest, InitOfOtherLevelsIsRefusedThoughItsShapesFit) {
     change(&stored->state);
     StoreTrainState(stored->state, stored->kind, &*file);
     EXPECT_THAT(WriteTensorFile(*file, dir_ / "changed"), IsOk());
-    return Open({dataset_, SmallConfig(), "", dir_ / "changed"}).status();
+    TrainConfig named = SmallConfig();
+    Ngp(named).finest_resolution = 1024;
+    return Open({dataset_, named, "", dir_ / "changed"}).status();
   };
   const absl::Status finer =
       changed([](TrainState* state) { Ngp(state->config).finest_resolution *= 2; });

@@ -104,7 +104,7 @@ TEST(RayStepTest, SchedulesFollowTheFractionOfTheBudget) {
     ASSERT_EQ(batch.distortion, DistortionWeight(f.config, fraction));
     ASSERT_EQ(batch.target_samples, TargetSamples(f.config, fraction));
   }
-  EXPECT_EQ(f.step.batches.front().step_scale, f.config.initial_step_scale);
+  EXPECT_EQ(f.step.batches.front().step_scale, StepScale(f.config, 0));
   EXPECT_EQ(f.step.batches.back().step_scale, 1);
   EXPECT_EQ(f.Run(7, 0.5f).learning_rate, LearningRate(f.config, 7, 0.07) * 0.5f);
 }

@@ -41,6 +41,7 @@ TEST(ScheduleTest, RateFallsOnALineFrom70PercentOfTheBudgetToOnePercent) {
 
 TEST(ScheduleTest, StepsAreLongAtFirstAndTheScenesOwnFromHalfOfTheBudgetOn) {
   TrainConfig config = Config();
+  EXPECT_FLOAT_EQ(StepScale(config, 0), 3) << "auto";
   config.initial_step_scale = 3;
   EXPECT_FLOAT_EQ(StepScale(config, 0), 3);
   EXPECT_FLOAT_EQ(StepScale(config, 0.25), 2);

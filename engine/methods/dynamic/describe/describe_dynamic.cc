@@ -81,6 +81,8 @@ class DynamicDescription final : public MethodDescription {
     TrainConfig config;
     config.method = name();
     Ngp(config).coarse_share = 0.3f;
+    Ngp(config).log2_hashmap_size = Log2HashmapSize(config);
+    Ngp(config).finest_resolution = FinestResolution(config);
     return config;
   }
   std::vector<TensorShape> FieldTensors(const TrainConfig& config) const override {

@@ -1,4 +1,5 @@
 #include "engine/config/method_description.h"
+#include "engine/methods/ngp/describe/ngp_choice.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_scene.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
@@ -26,6 +27,15 @@ class NgpDescription final : public MethodDescription {
   }
   uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
     return NgpStateBytes(config, n_levels);
+  }
+  void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
+    ChooseNgpSettings(scene, config);
+  }
+  void TakeFromStart(const TrainConfig& start, TrainConfig* config) const override {
+    TakeNgpFromStart(start, config);
+  }
+  void TakeFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) const override {
+    TakeNgpFromTensors(held, config);
   }
   absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
     return CheckNgpStart(start, wanted);

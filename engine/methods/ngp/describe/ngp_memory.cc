@@ -15,7 +15,7 @@ constexpr size_t kThreadBytes = size_t{16} << 20;
 constexpr size_t kSavedBytesPerParameter = 4 * sizeof(float);
 
 size_t TableFloats(const TrainConfig& config) {
-  return size_t{kEncodingWidth} << Ngp(config).log2_hashmap_size;
+  return size_t{kEncodingWidth} << Log2HashmapSize(config);
 }
 
 size_t GridCells(const TrainConfig& config, int n_levels) {
@@ -45,7 +45,7 @@ uint64_t NgpCpuStepBytes(const TrainConfig& config, int n_occupancy_levels, int 
       static_cast<size_t>(config.max_rays) *
       (kNgpSamplesAhead * (2 * sizeof(float) + sizeof(uint32_t)) + kNgpMarchRayBytes);
   const size_t level_gradients =
-      (size_t(Ngp(config).n_features_per_level) << Ngp(config).log2_hashmap_size) * sizeof(float);
+      (size_t(Ngp(config).n_features_per_level) << Log2HashmapSize(config)) * sizeof(float);
   const size_t threads = static_cast<size_t>(n_threads) * (kThreadBytes + level_gradients);
   const size_t proposal =
       Ngp(config).sampler == Sampler::kProposals ? NgpParameterBytes(NgpProposalConfig(config)) : 0;

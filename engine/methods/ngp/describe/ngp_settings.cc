@@ -22,12 +22,17 @@ std::vector<Setting> FieldSettings() {
   std::vector<Setting> settings = {
       SettingOf<&S::finest_resolution>(
           "finest_resolution", 32, 16384,
-          "hash encoding: cells of the finest level along the level-0 box"),
+          "hash encoding: cells of the finest level along the level-0 box; auto: by the pixels' "
+          "footprint there")
+          .OrAuto(),
       SettingOf<&S::initial_density>(
           "initial_density", 1e-3, 1e3,
           "optical depth of an untrained field along a side of the level-0 box"),
-      SettingOf<&S::log2_hashmap_size>("log2_hashmap_size", 12, 22,
-                                       "hash encoding: log2 of the entries of a level"),
+      SettingOf<&S::log2_hashmap_size>(
+          "log2_hashmap_size", 12, 22,
+          "hash encoding: log2 of the entries of a level; auto: by the pixels' footprint and the "
+          "budget")
+          .OrAuto(),
       SettingOf<&S::mlp_l2>("mlp_l2", 0, 1, "L2 penalty on the MLPs' weights"),
       SettingOf<&S::mlp_rate>("mlp_rate", 1e-4, 100,
                               "Adam: learning rate of the MLPs over that of the hash table"),
@@ -189,8 +194,8 @@ TrainConfig NgpProposalConfig(TrainConfig config) {
   constexpr int kLog2Entries = 15, kFinestResolution = 256;
   NgpSettings& settings = Ngp(config);
   settings.sampler = Sampler::kGrid;
-  settings.log2_hashmap_size = std::min(settings.log2_hashmap_size, kLog2Entries);
-  settings.finest_resolution = std::min(settings.finest_resolution, kFinestResolution);
+  settings.log2_hashmap_size = std::min(Log2HashmapSize(config), kLog2Entries);
+  settings.finest_resolution = std::min(FinestResolution(config), kFinestResolution);
   settings.n_features_per_level = 4;
   ++config.seed;
   return config;

@@ -20,12 +20,12 @@ enum class Spacing { kAuto, kUniform, kDisparity };
 
 // The settings that the ngp field has beside those of TrainConfig.
 struct NgpSettings {
-  int log2_hashmap_size = 17;
-  int n_features_per_level = 4;  // 4 on 8 levels or 2 on 16
-  int finest_resolution = 1024;  // cells along the level-0 box
-  float coarse_share = 0;        // share of the budget until all levels take part
-  float initial_density = 1;     // optical depth of an untrained field along the level-0 box
-  float mlp_rate = 0.2f;         // learning rate of the MLPs, as a factor of the table's
+  int log2_hashmap_size = kAutoSetting;  // see Log2HashmapSize
+  int n_features_per_level = 4;          // 4 on 8 levels or 2 on 16
+  int finest_resolution = kAutoSetting;  // cells along the level-0 box; see FinestResolution
+  float coarse_share = 0;                // share of the budget until all levels take part
+  float initial_density = 1;  // optical depth of an untrained field along the level-0 box
+  float mlp_rate = 0.2f;      // learning rate of the MLPs, as a factor of the table's
   float mlp_l2 = 1e-6f;
   int half_table = 1;
   Contraction contraction = Contraction::kNone;  // of space beyond the level-0 box
@@ -53,6 +53,18 @@ inline const NgpSettings& Ngp(const TrainConfig& config) {
 }
 inline NgpSettings& Ngp(TrainConfig& config) {
   return config.method_settings.Mutable<NgpSettings>();
+}
+
+// The two settings; where they are "auto", as for small pictures (ngp_choice.h).
+inline int Log2HashmapSize(const TrainConfig& config) {
+  constexpr int kOfSmallPictures = 17;
+  const int chosen = Ngp(config).log2_hashmap_size;
+  return chosen == kAutoSetting ? kOfSmallPictures : chosen;
+}
+inline int FinestResolution(const TrainConfig& config) {
+  constexpr int kOfSmallPictures = 1024;
+  const int chosen = Ngp(config).finest_resolution;
+  return chosen == kAutoSetting ? kOfSmallPictures : chosen;
 }
 
 // The config of the proposal network, which is an ngp field with a smaller encoding.

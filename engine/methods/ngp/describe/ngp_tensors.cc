@@ -9,7 +9,7 @@
 namespace nerf {
 
 std::vector<TensorShape> NgpFieldTensors(const TrainConfig& config) {
-  const uint32_t entries = uint32_t{1} << Ngp(config).log2_hashmap_size;
+  const uint32_t entries = uint32_t{1} << Log2HashmapSize(config);
   const auto features = static_cast<uint32_t>(Ngp(config).n_features_per_level);
   std::vector<TensorShape> tensors = {
       {kHashTableName, "F16", {kEncodingWidth / features, entries, features}}};
@@ -38,8 +38,9 @@ absl::Status CheckNgpStart(const TrainedAs& start, const TrainedAs& wanted) {
     return absl::InvalidArgumentError(
         fmt::format("trained with {} {}, the config wants {}", setting, there, here));
   };
-  if (held.finest_resolution != asked.finest_resolution)
-    return differs("finest_resolution", held.finest_resolution, asked.finest_resolution);
+  const int finest = FinestResolution(start.config);
+  if (finest != FinestResolution(wanted.config))
+    return differs("finest_resolution", finest, FinestResolution(wanted.config));
   if (held.initial_density != asked.initial_density)
     return differs("initial_density", held.initial_density, asked.initial_density);
   if (held.contraction != asked.contraction) {

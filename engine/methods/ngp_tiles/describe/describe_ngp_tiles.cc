@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine/config/method_description.h"
+#include "engine/methods/ngp/describe/ngp_choice.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"
@@ -78,6 +79,15 @@ class NgpTilesDescription final : public MethodDescription {
   }
   uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
     return Ngp(config).tiles * NgpStateBytes(config, n_levels);
+  }
+  void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
+    ChooseNgpSettings(scene, config);
+  }
+  void TakeFromStart(const TrainConfig& start, TrainConfig* config) const override {
+    TakeNgpFromStart(start, config);
+  }
+  void TakeFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) const override {
+    TakeNgpFromTensors(held, config);
   }
   absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
     if (start.config.method != name()) {

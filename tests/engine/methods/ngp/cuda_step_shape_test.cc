@@ -75,7 +75,7 @@ TEST(CudaStepShapeTest, MemoryGrowsWithSamplesAndWithDeterminism) {
   EXPECT_LT(bytes, CudaStepBytes(config, geometry, shape.WithSamples(1 << 20), 10));
   // Masters, two moments and average in fp32 and those to go back to; gradients, and a copy in half
   // precision.
-  const size_t table = size_t{32} << Ngp(config).log2_hashmap_size;
+  const size_t table = size_t{32} << Log2HashmapSize(config);
   EXPECT_GT(bytes, table * (9 * 4 + 2));
   config.cuda_deterministic = 1;
   EXPECT_EQ(CudaStepBytes(config, geometry, shape, 10), bytes + table * 4);

@@ -1,0 +1,78 @@
+#include "engine/methods/ngp/describe/ngp_choice.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/ngp_layers.h"
+#include "engine/config/step_size.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+
+namespace nerf {
+namespace {
+
+// Found on pictures of 100 to 200 pixels with tables, levels and steps in proportion
+// (docs/measurements.md, "Large pictures").
+constexpr double kPixelsOfTable = 300;  // along the box, that the default table suits
+constexpr double kPixelsOfStep = 413;   // and the default step, of 1.4 pixels there
+constexpr int kMaxDoublings = 2;        // of the latter; more were not measured
+constexpr double kLongBudget = 6;       // samples for each pixel of the training pictures
+constexpr int kMostLog2Entries = 19;    // 1.2 GB with moments and averages
+
+// How many times `pixels` doubles up to pixels_along_box, times per_doubling; at least 0.
+int Doublings(const SceneFacts& scene, double pixels, int per_doubling) {
+  if (!(scene.pixels_along_box > pixels)) return 0;
+  const double doublings = per_doubling * std::log2(scene.pixels_along_box / pixels);
+  return static_cast<int>(std::round(std::min(doublings, 64.0)));
+}
+
+// Whether samples suffice for steps half as long as the pictures' size alone asks for.
+bool IsLong(const SceneFacts& scene) {
+  return scene.pixels_along_box > kPixelsOfTable && scene.n_pixels > 0 &&
+         scene.n_samples >= kLongBudget * scene.n_pixels;
+}
+
+}  // namespace
+
+void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
+  const int doublings = std::min(Doublings(scene, kPixelsOfStep, 1), kMaxDoublings);
+  NgpSettings& settings = Ngp(*config);
+  if (settings.finest_resolution == kAutoSetting)
+    settings.finest_resolution = FinestResolution(*config) << std::max(0, doublings - 1);
+  if (settings.log2_hashmap_size == kAutoSetting) {
+    settings.log2_hashmap_size =
+        std::min(Log2HashmapSize(*config) + Doublings(scene, kPixelsOfTable, 2), kMostLog2Entries);
+  }
+  const auto finer = static_cast<float>(1 << (doublings + (IsLong(scene) ? 1 : 0)));
+  const bool is_finer = finer > 1 && scene.step > 0;
+  if (config->initial_step_scale == kAutoSetting)
+    config->initial_step_scale = kInitialStepScale * (is_finer && config->step < 0 ? finer : 1);
+  if (is_finer && config->step < 0) config->step = scene.step / finer;
+  if (is_finer && config->cone < 0 && scene.cone > 0) config->cone = scene.cone / finer;
+}
+
+void TakeNgpFromStart(const TrainConfig& start, TrainConfig* config) {
+  if (!start.method_settings.Holds<NgpSettings>()) return;
+  NgpSettings& settings = Ngp(*config);
+  if (settings.log2_hashmap_size == kAutoSetting)
+    settings.log2_hashmap_size = Log2HashmapSize(start);
+  if (settings.finest_resolution == kAutoSetting)
+    settings.finest_resolution = FinestResolution(start);
+}
+
+void TakeNgpFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) {
+  if (Ngp(std::as_const(*config)).log2_hashmap_size != kAutoSetting) return;
+  const auto table = std::find_if(held.begin(), held.end(), [](const TensorShape& tensor) {
+    return std::string_view(tensor.name).ends_with(kHashTableName);
+  });
+  if (table == held.end() || table->shape.size() != 3 || !std::has_single_bit(table->shape[1]))
+    return;
+  const int log2_entries = std::countr_zero(table->shape[1]);
+  constexpr int kLeast = 12, kMost = 22;  // of the setting
+  if (log2_entries >= kLeast && log2_entries <= kMost)
+    Ngp(*config).log2_hashmap_size = log2_entries;
+}
+
+}  // namespace nerf

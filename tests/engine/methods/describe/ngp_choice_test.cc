@@ -1,0 +1,124 @@
+#include "engine/methods/ngp/describe/ngp_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/methods/describe/method_descriptions.h"
+#include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/describe/ngp_tensors.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nerf {
+namespace {
+
+// 100 pictures of NeRF-Synthetic with this many pixels a side.
+SceneFacts Synthetic(double side, double n_samples) {
+  return {.pixels_along_box = side * 413 / 400,
+          .n_pixels = 100 * side * side,
+          .n_samples = n_samples,
+          .step = 0.01f,
+          .cone = 0};
+}
+
+TrainConfig Chosen(const SceneFacts& scene, TrainConfig config = {}) {
+  ChooseNgpSettings(scene, &config);
+  return config;
+}
+
+TEST(ChooseNgpSettingsTest, SmallPicturesAndShortBudgetsKeepTheDefaults) {
+  for (const SceneFacts& scene :
+       {Synthetic(100, 1e9), Synthetic(200, 1e9), Synthetic(280, 10e6), SceneFacts()}) {
+    const TrainConfig config = Chosen(scene);
+    EXPECT_EQ(Ngp(config).log2_hashmap_size, 17);
+    EXPECT_EQ(Ngp(config).finest_resolution, 1024);
+    EXPECT_LT(config.step, 0);
+    EXPECT_LT(config.cone, 0);
+    EXPECT_EQ(config.initial_step_scale, 3);
+  }
+}
+
+TEST(ChooseNgpSettingsTest, LargerPicturesHaveLargerTablesAndShorterSteps) {
+  const TrainConfig full = Chosen(Synthetic(800, 40e6));
+  EXPECT_EQ(Ngp(full).log2_hashmap_size, 19);
+  EXPECT_EQ(Ngp(full).finest_resolution, 1024);
+  EXPECT_FLOAT_EQ(full.step, 0.005f);
+  EXPECT_EQ(full.initial_step_scale, 6) << "the first steps are as long as ever";
+  const TrainConfig twice = Chosen(Synthetic(1600, 40e6));
+  EXPECT_EQ(Ngp(twice).log2_hashmap_size, 19);
+  EXPECT_EQ(Ngp(twice).finest_resolution, 2048);
+  EXPECT_FLOAT_EQ(twice.step, 0.0025f);
+  EXPECT_EQ(Chosen(Synthetic(100'000, 40e6)), twice) << "no more doublings";
+}
+
+TEST(ChooseNgpSettingsTest, LongBudgetsHaveShorterSteps) {
+  EXPECT_FLOAT_EQ(Chosen(Synthetic(400, 95e6)).step, -1);
+  EXPECT_EQ(Ngp(Chosen(Synthetic(400, 95e6))).log2_hashmap_size, 18);
+  const TrainConfig config = Chosen(Synthetic(400, 96e6));
+  EXPECT_EQ(Ngp(config).log2_hashmap_size, 18);
+  EXPECT_EQ(Ngp(config).finest_resolution, 1024);
+  EXPECT_FLOAT_EQ(config.step, 0.005f);
+  EXPECT_EQ(config.initial_step_scale, 6);
+}
+
+TEST(ChooseNgpSettingsTest, ConesFollowWhereTheSceneHasOne) {
+  SceneFacts scene = Synthetic(800, 40e6);
+  scene.cone = 1.0f / 128;
+  EXPECT_FLOAT_EQ(Chosen(scene).cone, 1.0f / 256);
+}
+
+TEST(ChooseNgpSettingsTest, WhatTheUserNamesStays) {
+  TrainConfig named;
+  for (const auto& [key, value] : {std::pair{"log2_hashmap_size", "17"},
+                                   {"finest_resolution", "1024"},
+                                   {"initial_step_scale", "3"},
+                                   {"step", "0.01"},
+                                   {"cone", "0"}}) {
+    ASSERT_THAT(SetConfigField(key, value, &named), IsOk());
+  }
+  EXPECT_EQ(Chosen(Synthetic(1600, 1e12), named), named);
+}
+
+TEST(ChooseNgpSettingsTest, AutoIsReadAndWritten) {
+  TrainConfig config;
+  for (const char* key : {"log2_hashmap_size", "finest_resolution", "initial_step_scale"}) {
+    EXPECT_EQ(ConfigSettings(config).at(key), "auto");
+    ASSERT_THAT(SetConfigField(key, "16", &config).ok() || SetConfigField(key, "64", &config).ok(),
+                true);
+    ASSERT_THAT(SetConfigField(key, "auto", &config), IsOk());
+    EXPECT_THAT(SetConfigField(key, "-1", &config),
+                StatusIs(absl::StatusCode::kInvalidArgument, key));
+  }
+  EXPECT_EQ(config, TrainConfig());
+  EXPECT_THAT(SetConfigField("grid_resolution", "auto", &config),
+              StatusIs(absl::StatusCode::kInvalidArgument, "grid_resolution"));
+}
+
+TEST(TakeNgpFromStartTest, OnlyWhatIsOpenIsTaken) {
+  TrainConfig start, config;
+  Ngp(start).log2_hashmap_size = 19;
+  Ngp(start).finest_resolution = 2048;
+  TakeNgpFromStart(start, &config);
+  EXPECT_EQ(Ngp(config).log2_hashmap_size, 19);
+  EXPECT_EQ(Ngp(config).finest_resolution, 2048);
+  TakeNgpFromStart(TrainConfig(), &config);
+  EXPECT_EQ(Ngp(config).log2_hashmap_size, 19);
+}
+
+TEST(TakeNgpFromTensorsTest, AServerFitsTheTableOfTheStart) {
+  TrainConfig start;
+  Ngp(start).log2_hashmap_size = 19;
+  EXPECT_THAT(CheckInitFits(TrainConfig(), FieldTensorShapes(start)), IsOk());
+  TrainConfig named;
+  Ngp(named).log2_hashmap_size = 17;
+  EXPECT_THAT(CheckInitFits(named, FieldTensorShapes(start)),
+              StatusIs(absl::StatusCode::kInvalidArgument, "field.hash_table"));
+  std::vector<TensorShape> odd = FieldTensorShapes(start);
+  for (const std::vector<uint32_t>& shape :
+       {std::vector<uint32_t>{8, 3, 4}, {8, 0, 4}, {8, 1u << 30, 4}, {8}}) {
+    odd[0].shape = shape;
+    EXPECT_THAT(CheckInitFits(TrainConfig(), odd),
+                StatusIs(absl::StatusCode::kInvalidArgument, "field.hash_table"));
+  }
+}
+
+}  // namespace
+}  // namespace nerf
