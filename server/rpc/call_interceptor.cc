@@ -24,15 +24,17 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
   CallInterceptor(RpcMethodMetrics* metrics, std::string method, RandomSource* random,
                   const grpc::ServerContextBase* call, CallOrigins* origins,
-                  ConnectionTable* connections)
+                  ConnectionTable* connections, CallGuard* guard)
       : metrics_(*metrics),
         method_(std::move(method)),
         random_(*random),
         call_(call),
         origins_(*origins),
         connections_(*connections),
+        guard_(*guard),
         request_id_(NewShortId("r", *random)),
         start_(std::chrono::steady_clock::now()) {
+    guard_.Began();
     metrics_.Started();
   }
 
@@ -44,6 +46,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     metrics_.Handled(code, seconds);
     origins_.Drop(call_);
     if (peer_.has_value()) connections_.Ended(*peer_);
+    guard_.Ended();
     Log(code == grpc::OK || code == grpc::CANCELLED ? LogLevel::kDebug : LogLevel::kInfo, "call",
         {{"request_id", request_id_},
          {"trace_id", trace_id_},
@@ -112,6 +115,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   const grpc::ServerContextBase* const call_;
   CallOrigins& origins_;
   ConnectionTable& connections_;
+  CallGuard& guard_;
   std::optional<ConnectionTable::Peer> peer_;  // of a call by TCP
   const std::string request_id_;
   std::string trace_id_;  // set before the handler runs
@@ -125,7 +129,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
 grpc::experimental::Interceptor* CallInterceptorFactory::CreateServerInterceptor(
     grpc::experimental::ServerRpcInfo* info) {
   return new CallInterceptor(metrics_.Find(info->method()), info->method(), &random_,
-                             info->server_context(), &origins_, &connections_);
+                             info->server_context(), &origins_, &connections_, &guard_);
 }
 
 }  // namespace nerf

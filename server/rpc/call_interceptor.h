@@ -4,6 +4,7 @@
 
 #include "common/ids.h"
 #include "server/metrics/rpc_metrics.h"
+#include "server/rpc/call_guard.h"
 #include "server/rpc/call_origins.h"
 #include "server/rpc/connection_table.h"
 
@@ -17,8 +18,12 @@ class CallInterceptorFactory final : public grpc::experimental::ServerIntercepto
  public:
   // All outlive the server.
   CallInterceptorFactory(const RpcMetrics* metrics, RandomSource* random, CallOrigins* origins,
-                         ConnectionTable* connections)
-      : metrics_(*metrics), random_(*random), origins_(*origins), connections_(*connections) {}
+                         ConnectionTable* connections, CallGuard* guard)
+      : metrics_(*metrics),
+        random_(*random),
+        origins_(*origins),
+        connections_(*connections),
+        guard_(*guard) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override;
@@ -28,6 +33,7 @@ class CallInterceptorFactory final : public grpc::experimental::ServerIntercepto
   RandomSource& random_;
   CallOrigins& origins_;
   ConnectionTable& connections_;
+  CallGuard& guard_;
 };
 
 }  // namespace nerf

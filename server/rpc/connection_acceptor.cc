@@ -26,7 +26,9 @@ namespace nerf {
 namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
-constexpr int kRetryMs = 50;  // after accept failed for lack of descriptors or memory
+constexpr int kRetryMs = 50;      // after accept failed for lack of descriptors or memory
+constexpr int kLookMs = 5;        // while there is a crowd
+constexpr int kMaxCrowdMs = 500;  // then connections are accepted all the same
 constexpr absl::Duration kLogInterval = absl::Seconds(10);
 
 absl::Status ListenError(const std::string& address, std::string_view what) {
@@ -189,9 +191,19 @@ struct ConnectionAcceptor::State {
     while (true) {
       poll(polled.data(), waits ? 1 : polled.size(), waits ? kRetryMs : -1);
       if ((polled[0].revents & POLLIN) != 0) return;
+      if (!AwaitRoom(polled[0])) return;
       waits = false;
       for (const int fd : listeners) waits = !AcceptAll(fd) || waits;
     }
+  }
+
+  // Waits while there is a crowd, but not for long. False at the end.
+  bool AwaitRoom(pollfd wake) const {
+    for (int ms = 0; options.is_crowded && options.is_crowded() && ms < kMaxCrowdMs;
+         ms += kLookMs) {
+      if (poll(&wake, 1, kLookMs) > 0) return false;
+    }
+    return true;
   }
 
   // False if it has to be tried again after a pause.

@@ -13,6 +13,8 @@ struct ConnectionAcceptorOptions {
   // Connections that would get a descriptor of this number or a higher one are closed at once, so
   // that descriptors for files are left.
   int max_descriptor = 4096;
+  // While it returns true, connections are accepted slowly, and wait in the kernel. May be empty.
+  std::function<bool()> is_crowded = {};
 };
 
 // Listens on an address and hands every accepted connection to gRPC. gRPC 1.51 stops to listen for

@@ -13,14 +13,19 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "common/logging.h"
 
 namespace nerf {
 namespace {
 
-// Headers of frames, calls and TLS are received, too, and belong to no message.
 constexpr uint64_t kFreeBytes = 64 << 10;
-constexpr uint64_t kFreeShare = 32;  // of what was received: 1/32
+constexpr uint64_t kMessageShare = 32;   // 1/32 of a message: headers of its frames, of TLS
+constexpr uint64_t kBytesPerCall = 512;  // headers, which HTTP/2 compresses
+constexpr uint64_t kAckedShare = 8;      // 1/8 of what was sent: window updates
+constexpr int64_t kBytesPerSecond = 4;   // pings; one of 17 bytes may come every 10 s
+
+constexpr char kFlooding[] = "closed a connection that cancels calls too fast";
 
 std::optional<uint64_t> CookieOf(int socket) {
   uint64_t cookie = 0;
@@ -100,18 +105,18 @@ void ConnectionTable::Add(int socket) {
   const std::optional<uint64_t> cookie = CookieOf(socket);
   if (!peer.has_value() || !cookie.has_value()) return;
   MutexLock lock(mu_);
-  connections_[*peer] = {socket, *cookie, 0, 0};
+  connections_[*peer] = {socket, *cookie, 0, 0, absl::Now(), 0};
 }
 
 void ConnectionTable::Began(const Peer& peer) {
   MutexLock lock(mu_);
   const auto found = connections_.find(peer);
-  if (found == connections_.end() || ++found->second.n_calls <= kMaxCalls) return;
-  if (CookieOf(found->second.socket) == found->second.cookie) {
-    shutdown(found->second.socket, SHUT_RDWR);
-    LogWarning("closed a connection that cancels calls too fast");
-  }
+  if (found == connections_.end()) return;
+  found->second.excused += kBytesPerCall;
+  if (++found->second.n_calls <= kMaxCalls) return;
+  Close(found->second);
   connections_.erase(found);
+  LogWarning(kFlooding);
 }
 
 void ConnectionTable::Ended(const Peer& peer) {
@@ -120,20 +125,46 @@ void ConnectionTable::Ended(const Peer& peer) {
   if (found != connections_.end() && found->second.n_calls > 0) --found->second.n_calls;
 }
 
+void ConnectionTable::CloseFlooding(const Peer& peer) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found == connections_.end()) return;
+  Close(found->second);
+  connections_.erase(found);
+  LogWarning(kFlooding);
+}
+
 void ConnectionTable::Received(const Peer& peer, uint64_t byte_size) {
   MutexLock lock(mu_);
   const auto found = connections_.find(peer);
-  if (found != connections_.end()) found->second.received += byte_size;
+  if (found != connections_.end()) found->second.excused += byte_size + byte_size / kMessageShare;
 }
 
-std::optional<uint64_t> ConnectionTable::HeldBy(const Connection& connection) {
+// gRPC sees the end, frees what it holds and closes the socket. What the socket has received and
+// gRPC has not read yet is dropped: gRPC would read it first.
+void ConnectionTable::Close(const Connection& connection) {
+  if (CookieOf(connection.socket) != connection.cookie) return;
+  shutdown(connection.socket, SHUT_RDWR);
+  constexpr size_t kAll = size_t{1} << 30;
+  while (recv(connection.socket, nullptr, kAll, MSG_DONTWAIT | MSG_TRUNC) > 0) {
+  }
+}
+
+std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, absl::Time now) {
   if (CookieOf(connection.socket) != connection.cookie) return std::nullopt;
   tcp_info tcp{};
   socklen_t size = sizeof(tcp);
   if (getsockopt(connection.socket, IPPROTO_TCP, TCP_INFO, &tcp, &size) != 0) return std::nullopt;
-  const uint64_t all = tcp.tcpi_bytes_received;
-  const uint64_t known = connection.received + kFreeBytes + all / kFreeShare;
-  return all > known ? all - known : 0;
+  connection.excused += (tcp.tcpi_bytes_acked - connection.acked) / kAckedShare;
+  connection.acked = tcp.tcpi_bytes_acked;
+  const int64_t seconds = absl::ToInt64Seconds(now - connection.shed_time);
+  if (seconds > 0) {
+    connection.excused += static_cast<uint64_t>(seconds * kBytesPerSecond);
+    connection.shed_time = now;
+  }
+  connection.excused = std::min<uint64_t>(connection.excused, tcp.tcpi_bytes_received);
+  const uint64_t held = tcp.tcpi_bytes_received - connection.excused;
+  return held > kFreeBytes ? held - kFreeBytes : 0;
 }
 
 bool ConnectionTable::fills() {
@@ -142,11 +173,12 @@ bool ConnectionTable::fills() {
 }
 
 int ConnectionTable::Shed() {
+  const absl::Time now = absl::Now();
   MutexLock lock(mu_);
   uint64_t total = 0;
   std::vector<std::pair<uint64_t, Peer>> holders;
   for (auto it = connections_.begin(); it != connections_.end();) {
-    const std::optional<uint64_t> held = HeldBy(it->second);
+    const std::optional<uint64_t> held = HeldBy(it->second, now);
     if (!held.has_value()) {
       it = connections_.erase(it);
       continue;
@@ -161,9 +193,8 @@ int ConnectionTable::Shed() {
   int n_closed = 0;
   for (const auto& [held, peer] : holders) {
     if (total <= max_held_bytes_ / 2) break;
-    // gRPC sees the end, frees what it holds and closes the socket.
     const auto found = connections_.find(peer);
-    shutdown(found->second.socket, SHUT_RDWR);
+    Close(found->second);
     connections_.erase(found);
     total -= held;
     ++n_closed;

@@ -16,6 +16,10 @@ namespace nerf {
 // what its socket has received, less the messages that reached handlers. When all hold too much,
 // those that hold the most are closed. gRPC reads a message to its end before it asks who sends it,
 // and its ResourceQuota closes the connections of others first. Thread-safe.
+//
+// A socket also receives what belongs to no message: headers, acknowledgements of what it was sent,
+// pings. Shares of the calls, of the sent bytes and of the time are excused for them; an excuse
+// that a connection does not need at a Shed lapses.
 class ConnectionTable {
  public:
   explicit ConnectionTable(uint64_t max_held_bytes) : max_held_bytes_(max_held_bytes) {}
@@ -33,6 +37,8 @@ class ConnectionTable {
   void Began(const Peer& peer);
   void Ended(const Peer& peer);
   static constexpr int kMaxCalls = 300;  // three times what may be open
+  // Closes a connection that has more than kMaxCalls, also of those that wait for a handler.
+  void CloseFlooding(const Peer& peer);
 
   // A message of this size has reached its handler.
   void Received(const Peer& peer, uint64_t byte_size);
@@ -46,12 +52,15 @@ class ConnectionTable {
  private:
   struct Connection {
     int socket = -1;
-    uint64_t cookie = 0;    // of the socket: tells it from a later one with its number
-    uint64_t received = 0;  // bytes of messages that reached handlers
+    uint64_t cookie = 0;   // of the socket: tells it from a later one with its number
+    uint64_t excused = 0;  // received bytes of messages that handlers have, or of no message
+    uint64_t acked = 0;    // sent bytes that the client had at the last Shed
+    absl::Time shed_time;  // of the last Shed
     int n_calls = 0;
   };
   // Bytes of unfinished messages; nullopt if the connection is gone.
-  static std::optional<uint64_t> HeldBy(const Connection& connection);
+  static std::optional<uint64_t> HeldBy(Connection& connection, absl::Time now);
+  static void Close(const Connection& connection);
 
   const uint64_t max_held_bytes_;
   Mutex mu_;

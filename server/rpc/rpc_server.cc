@@ -21,6 +21,7 @@
 #include "server/rpc/admin_service.h"
 #include "server/rpc/blob_service.h"
 #include "server/rpc/byte_stream_service.h"
+#include "server/rpc/call_guard.h"
 #include "server/rpc/call_interceptor.h"
 #include "server/rpc/call_origins.h"
 #include "server/rpc/connection_acceptor.h"
@@ -46,6 +47,9 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kHandshakeTimeoutMs = 10'000;
 // A connection without calls is closed; clients connect again by themselves.
 constexpr int kMaxConnectionIdleMs = 5 * 60 * 1000;
+
+// What gRPC reads of a connection before it looks at others: calls of a flood, parts of messages.
+constexpr int kMaxReadBytes = 64 << 10;
 
 constexpr const char* kServices[] = {"nerf.v1.SceneService",         "nerf.v1.BlobService",
                                      "google.bytestream.ByteStream", "nerf.v1.TrainingService",
@@ -95,6 +99,7 @@ void PrepareGrpc() {
 struct RpcServer::State {
   State(const RpcServerOptions& options, const Dependencies& d)
       : connections(options.max_held_bytes),
+        call_guard(&connections),
         authorizer(d.access),
         rpc_metrics(*d.metrics->registry()),
         random(*d.random),
@@ -133,6 +138,8 @@ struct RpcServer::State {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+    builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadBytes);
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
     // The last resort: beyond it gRPC closes idle connections and ends streams, whoever's they are.
     builder.SetResourceQuota(
         grpc::ResourceQuota("nerfd").Resize(static_cast<size_t>(options.max_buffer_bytes)));
@@ -153,8 +160,9 @@ struct RpcServer::State {
       builder.RegisterService(service);
     }
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
-    factories.push_back(
-        std::make_unique<CallInterceptorFactory>(&rpc_metrics, &random, &origins, &connections));
+    factories.push_back(std::make_unique<CallInterceptorFactory>(&rpc_metrics, &random, &origins,
+                                                                 &connections, &call_guard));
+    builder.SetContextAllocator(call_guard.MakeCounter());
     builder.experimental().SetInterceptorCreators(std::move(factories));
     server = builder.BuildAndStart();
     if (server == nullptr) return absl::InternalError("gRPC did not start");
@@ -185,7 +193,9 @@ struct RpcServer::State {
                       grpc::ServerBuilder& builder) {
     NERF_ASSIGN_OR_RETURN(
         auto acceptor,
-        ConnectionAcceptor::Listen({.listen = listen, .max_descriptor = options.max_descriptor}));
+        ConnectionAcceptor::Listen({.listen = listen,
+                                    .max_descriptor = options.max_descriptor,
+                                    .is_crowded = [this] { return call_guard.is_crowded(); }}));
     auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         std::move(credentials));
@@ -195,6 +205,7 @@ struct RpcServer::State {
 
   // Order matters: members that calls use outlive the executor that runs the calls.
   ConnectionTable connections;
+  CallGuard call_guard;
   std::atomic<bool> sheds_soon{false};
   const Authorizer authorizer;
   RpcMetrics rpc_metrics;

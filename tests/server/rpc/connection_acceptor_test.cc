@@ -102,6 +102,16 @@ TEST(ConnectionAcceptorTest, LackOfDescriptorsPassesAndConnectionsAreAcceptedAga
   EXPECT_TRUE(taken.Await(2));
 }
 
+TEST(ConnectionAcceptorTest, CrowdDoesNotKeepConnectionsOutForGood) {
+  Taken taken;
+  const auto acceptor =
+      ConnectionAcceptor::Listen({.listen = "127.0.0.1:0", .is_crowded = [] { return true; }});
+  ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+  (*acceptor)->Start(taken.Taker());
+  const Socket patient = Connect((*acceptor)->port());
+  EXPECT_TRUE(taken.Await(1));
+}
+
 TEST(ConnectionAcceptorTest, ConnectionsBeyondTheMaximumAreClosedAndLaterOnesAreTaken) {
   Taken taken;
   // The client's socket of a connection and the server's take two numbers.

@@ -94,6 +94,47 @@ TEST(ConnectionTableTest, ConnectionWithTooManyCallsIsClosed) {
   EXPECT_FALSE(few.ended());
 }
 
+TEST(ConnectionTableTest, HeadersOfManyCallsAreNoUnfinishedMessages) {
+  ConnectionTable table(kMib);
+  const Pair pair;
+  table.Add(pair.server);
+  for (int i = 0; i < 64; ++i) {
+    pair.Send(64 << 10);  // 128 calls
+    for (int call = 0; call < 128; ++call) {
+      table.Began(pair.peer());
+      table.Ended(pair.peer());
+    }
+    EXPECT_EQ(table.Shed(), 0);
+  }
+  EXPECT_FALSE(pair.ended());
+}
+
+TEST(ConnectionTableTest, CallsOfThePastExcuseNoUnfinishedMessages) {
+  ConnectionTable table(kMib);
+  const Pair pair;
+  table.Add(pair.server);
+  for (int call = 0; call < 10'000; ++call) {
+    table.Began(pair.peer());
+    table.Ended(pair.peer());
+  }
+  EXPECT_EQ(table.Shed(), 0);
+  pair.Send(2 * kMib);
+  EXPECT_EQ(table.Shed(), 1);
+}
+
+TEST(ConnectionTableTest, FloodingConnectionLosesWhatItHasSent) {
+  ConnectionTable table(kMib);
+  const Pair pair;
+  table.Add(pair.server);
+  const std::string unread(64 << 10, 'x');
+  ASSERT_EQ(send(pair.client, unread.data(), unread.size(), 0),
+            static_cast<ssize_t>(unread.size()));
+  table.CloseFlooding(pair.peer());
+  std::string left(unread.size(), 0);
+  EXPECT_LE(recv(pair.server, left.data(), left.size(), MSG_DONTWAIT), 0);
+  table.CloseFlooding(pair.peer());  // is gone
+}
+
 TEST(ConnectionTableTest, NothingIsClosedBelowTheMaximum) {
   ConnectionTable table(8 * kMib);
   const Pair pair;
