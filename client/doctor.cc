@@ -21,6 +21,7 @@
 #include "client/text_format.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/process_arguments.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
@@ -135,9 +136,7 @@ absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& command
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return ErrnoToStatus(errno, "pipe");
   UniqueFd read_end(fds[0]), write_end(fds[1]);
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = ArgvOf(command);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);

@@ -20,4 +20,13 @@ std::vector<std::string> ArgumentsOf(pid_t pid) {
   return arguments;
 }
 
+std::vector<char*> ArgvOf(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
+  // Both functions leave the strings as they are.
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  return argv;
+}
+
 }  // namespace nerf

@@ -26,10 +26,8 @@ constexpr absl::Duration kLook = absl::Milliseconds(10);
 
 // Starts this program. Its standard output is our standard error: ours is for what rank 0 says. In
 // a process group of its own it gets no Ctrl-C.
-absl::StatusOr<pid_t> Spawn(std::vector<std::string> arguments, int socket) {
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
+absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& arguments, int socket) {
+  const std::vector<char*> argv = ArgvOf(arguments);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

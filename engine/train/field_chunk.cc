@@ -41,7 +41,7 @@ void FieldChunk::Run(const FieldChunkInput& input, int begin, int end, int lane,
                      FieldChunkSums* sums) {
   const RayBatch& batch = *input.batch;
   const int n_rays = end - begin;
-  rays_.assign(n_rays, RayState());
+  rays_.assign(n_rays, CompositedRay());
   marches_.resize(n_rays);
   n_rows_ = 0;
   for (int r = 0; r < n_rays; ++r) {
@@ -110,7 +110,7 @@ int FieldChunk::DropHidden(const TrainConfig& config, int begin, int end, ChunkF
   const float limit = config.min_transmittance;
   int kept = begin;
   for (int row = begin; row < end; ++row) {
-    RayState& ray = rays_[ray_of_[row]];
+    CompositedRay& ray = rays_[ray_of_[row]];
     if (!kernels::IsVisible(ray.transmittance, alphas_[row], limit, config.alpha_threshold))
       continue;
     if (kept != row) {
@@ -133,14 +133,14 @@ void FieldChunk::CompositeAndLoss(const FieldChunkInput& input, int begin, Field
   const RayBatch& batch = *input.batch;
   const float length = batch.step_scale * kernels::kDistortionPerStep;
   for (int row = 0; row < n_rows_; ++row) {
-    RayState& ray = rays_[ray_of_[row]];
+    CompositedRay& ray = rays_[ray_of_[row]];
     ray.color = ray.color + colors_[row] * weights_[row];
     ray.distortion.Add(weights_[row], normalized_t_[row], length);
   }
   const kernels::LossShape loss_shape = LossShapeOf(*input.config);
   const float scale = input.config->loss_scale / (3.0f * batch.n_rays);
   for (size_t r = 0; r < rays_.size(); ++r) {
-    RayState& ray = rays_[r];
+    CompositedRay& ray = rays_[r];
     const Vec3 color = ray.color + batch.backgrounds[begin + r] * ray.transmittance;
     const float weight = batch.weights.empty() ? 1.0f : batch.weights[begin + r];
     for (int channel = 0; channel < 3; ++channel) {
@@ -159,9 +159,9 @@ void FieldChunk::CompositeAndLoss(const FieldChunkInput& input, int begin, Field
 void FieldChunk::CompositeBackward(const FieldChunkInput& input) {
   const float scale = DistortionScale(input);
   const float length = input.batch->step_scale * kernels::kDistortionPerStep;
-  for (RayState& ray : rays_) ray.transmittance = 1;
+  for (CompositedRay& ray : rays_) ray.transmittance = 1;
   for (int row = 0; row < n_rows_; ++row) {
-    RayState& ray = rays_[ray_of_[row]];
+    CompositedRay& ray = rays_[ray_of_[row]];
     const float weight = weights_[row], normalized_t = normalized_t_[row];
     const float grad_weight = Dot(ray.grad_color, colors_[row]) +
                               scale * kernels::DistortionGradient(ray.distortion, ray.before,

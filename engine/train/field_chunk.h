@@ -6,9 +6,9 @@
 #include "engine/base/buffer.h"
 #include "engine/config/train_config.h"
 #include "engine/field/ray_wave.h"
-#include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/train/chunk_field.h"
+#include "engine/train/composited_ray.h"
 #include "engine/train/ray_batch.h"
 
 namespace nerf {
@@ -46,15 +46,6 @@ class FieldChunk {
            FieldChunkSums* sums);
 
  private:
-  struct RayState {
-    float transmittance = 1;
-    bool done = false;
-    Vec3 color;                              // composited so far, without the background
-    Vec3 grad_color;                         // of the loss
-    float behind = 0;                        // see CompositeBackwardStep
-    kernels::Distortion distortion, before;  // of the whole ray, and of what was walked again
-  };
-
   void Reserve(int n_rows, ChunkField* field);
   bool CollectActiveRays();
   void MarchRound(const FieldChunkInput& input, ChunkField* field, FieldChunkSums* sums);
@@ -62,7 +53,7 @@ class FieldChunk {
   void CompositeAndLoss(const FieldChunkInput& input, int begin, FieldChunkSums* sums);
   void CompositeBackward(const FieldChunkInput& input);
 
-  std::vector<RayState> rays_;
+  std::vector<CompositedRay> rays_;
   std::vector<kernels::MarchRay> marches_;  // of the same rays
   RayWave wave_;
   int n_rows_ = 0;    // samples kept so far

@@ -19,10 +19,12 @@ struct Training {
 
 }  // namespace
 
-Bench StepBench(std::string name, const Method& method, const Scene& scene, int n_before) {
-  const auto prepare = [&method, &scene, n_before](ThreadPool* pool) -> std::function<BenchWork()> {
+Bench StepBench(std::string name, const Method& method, const TrainConfig& config,
+                const Scene& scene, int n_before) {
+  const auto prepare = [&method, config, &scene,
+                        n_before](ThreadPool* pool) -> std::function<BenchWork()> {
     auto training = std::make_shared<Training>();
-    training->config = method.description().Defaults();
+    training->config = config;
     training->config.warmup_steps = 0;
     training->config.initial_step_scale = 1;
     auto step = method.NewStep({training->config, scene.geometry, scene, std::nullopt, pool});
@@ -39,6 +41,10 @@ Bench StepBench(std::string name, const Method& method, const Scene& scene, int 
     return run;
   };
   return {std::move(name), "trained samples", prepare};
+}
+
+Bench StepBench(std::string name, const Method& method, const Scene& scene, int n_before) {
+  return StepBench(std::move(name), method, method.description().Defaults(), scene, n_before);
 }
 
 }  // namespace nerf

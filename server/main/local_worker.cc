@@ -61,13 +61,11 @@ void LocalWorker::StopSupervising() {
 }
 
 pid_t LocalWorker::Start() {
-  std::vector<std::string> arguments = {options_.program,    "--server",         options_.server,
-                                        "--cache-dir",       options_.cache_dir, "--token-file",
-                                        options_.token_file, "--log-level",      options_.log_level,
-                                        "--log-format",      options_.log_format};
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
+  const std::vector<std::string> arguments = {
+      options_.program,   "--server",     options_.server,     "--cache-dir",
+      options_.cache_dir, "--token-file", options_.token_file, "--log-level",
+      options_.log_level, "--log-format", options_.log_format};
+  const std::vector<char*> argv = ArgvOf(arguments);
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -8,6 +8,7 @@
 
 #include "engine/base/bfloat16.h"
 #include "engine/kernels/dense_layer.h"
+#include "engine/methods/ngp/layer_backward.h"
 
 namespace nerf {
 namespace {
@@ -67,24 +68,14 @@ void AddRow(const float* __restrict row, float factor, float* __restrict sums) {
 // Gradients of a layer's weights and of its inputs, which come from a ReLU and are overwritten.
 void BackwardLayer(const WarpNetwork& network, const WarpLayer& layer, int n,
                    const float* grad_outputs, float* inputs, float* gradients) {
-  kernels::cpu::DenseBackwardWeights({.n_rows = n,
-                                      .n_in = layer.n_in,
-                                      .n_out = layer.n_out,
-                                      .inputs = inputs,
-                                      .input_stride = layer.n_in,
-                                      .grad_outputs = grad_outputs,
-                                      .grad_output_stride = layer.n_out,
-                                      .grad_weights = gradients + layer.offset});
-  kernels::cpu::DenseBackwardInput({.n_rows = n,
-                                    .n_in = layer.n_in,
-                                    .n_out = layer.n_out,
-                                    .grad_outputs = grad_outputs,
-                                    .grad_output_stride = layer.n_out,
-                                    .weights = network.transposed + layer.offset,
-                                    .gate = inputs,
-                                    .gate_stride = layer.n_in,
-                                    .grad_inputs = inputs,
-                                    .grad_input_stride = layer.n_in});
+  LayerBackward({.n_rows = n,
+                 .n_in = layer.n_in,
+                 .n_out = layer.n_out,
+                 .grad_outputs = grad_outputs,
+                 .transposed_weights = network.transposed + layer.offset,
+                 .inputs_are_relu = true,
+                 .inputs = inputs,
+                 .grad_weights = gradients + layer.offset});
 }
 
 void ForwardLayer(const WarpNetwork& network, const WarpLayer& layer, int n_in, int n,

@@ -4,10 +4,12 @@
 
 #include "engine/base/bench.h"
 #include "engine/scene/scene.h"
+#include "engine/train/method.h"
 
 namespace nerf {
 
 // Method::Benches of ngp: a whole training step, and the parts of one that are not ops.
-std::vector<Bench> NgpBenches(const Scene& scene);
+// Both outlive the benches.
+std::vector<Bench> NgpBenches(const Method& ngp, const Scene& scene);
 
 }  // namespace nerf

@@ -13,6 +13,7 @@
 #include "engine/kernels/hash_position_gradient.h"
 #include "engine/kernels/spherical_harmonics.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
+#include "engine/methods/ngp/layer_backward.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {
@@ -437,25 +438,15 @@ void NgpChunk::BackwardLayer(const ChunkInput& input, NgpLayerIndex index, int n
                              const float* grad_outputs, bool inputs_are_relu, float* inputs,
                              LaneOutput* output) {
   const NgpLayer& layer = kNgpLayers[index];
-  kernels::cpu::DenseBackwardWeights({.n_rows = n,
-                                      .n_in = layer.n_in,
-                                      .n_out = layer.n_out,
-                                      .inputs = inputs,
-                                      .input_stride = layer.n_in,
-                                      .grad_outputs = grad_outputs,
-                                      .grad_output_stride = layer.n_out,
-                                      .grad_weights = output->weight_gradients + layer.offset});
-  kernels::cpu::DenseBackwardInput({.n_rows = n,
-                                    .n_in = layer.n_in,
-                                    .n_out = layer.n_out,
-                                    .grad_outputs = grad_outputs,
-                                    .grad_output_stride = layer.n_out,
-                                    .weights = input.transposed_weights + layer.offset,
-                                    .weight_pairs = TransposedPairs(input, layer.offset),
-                                    .gate = inputs_are_relu ? inputs : nullptr,
-                                    .gate_stride = layer.n_in,
-                                    .grad_inputs = inputs,
-                                    .grad_input_stride = layer.n_in});
+  LayerBackward({.n_rows = n,
+                 .n_in = layer.n_in,
+                 .n_out = layer.n_out,
+                 .grad_outputs = grad_outputs,
+                 .transposed_weights = input.transposed_weights + layer.offset,
+                 .transposed_pairs = TransposedPairs(input, layer.offset),
+                 .inputs_are_relu = inputs_are_relu,
+                 .inputs = inputs,
+                 .grad_weights = output->weight_gradients + layer.offset});
 }
 
 // Adds a sample's gradient by position to its ray, of which it is origin + t direction. The color's

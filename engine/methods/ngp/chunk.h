@@ -5,11 +5,11 @@
 #include "engine/base/buffer.h"
 #include "engine/config/train_config.h"
 #include "engine/field/ray_wave.h"
-#include "engine/kernels/distortion.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/view_poses.h"
+#include "engine/train/composited_ray.h"
 #include "engine/train/ray_batch.h"
 
 namespace nerf {
@@ -97,14 +97,8 @@ class NgpChunk {
            LaneOutput* output);
 
  private:
-  struct RayState {
-    float transmittance = 1;
-    bool done = false;
-    Vec3 color;                              // composited so far, without the background
-    Vec3 grad_color;                         // of the loss, by `color`
-    float behind = 0;                        // see CompositeBackwardStep
-    float near_depth = 0;                    // sum of weights by how near to batch.depths they lie
-    kernels::Distortion distortion, before;  // of the whole ray, and of what was walked again
+  struct RayState : CompositedRay {
+    float near_depth = 0;  // sum of weights by how near to batch.depths they lie
   };
 
   void Reserve(int n_rows);

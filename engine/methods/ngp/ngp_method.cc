@@ -96,7 +96,7 @@ class NgpMethodImpl final : public Method {
   std::unique_ptr<RenderDevice> NewCudaRenderDevice(int index) const override {
     return NewNgpCudaRenderDevice(index);
   }
-  std::vector<Bench> Benches(const Scene& scene) const override { return NgpBenches(scene); }
+  std::vector<Bench> Benches(const Scene& scene) const override { return NgpBenches(*this, scene); }
 };
 
 }  // namespace

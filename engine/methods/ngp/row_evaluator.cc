@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "engine/kernels/activation.h"
-#include "engine/kernels/dense_layer.h"
 #include "engine/kernels/hash_position_gradient.h"
+#include "engine/methods/ngp/layer_backward.h"
 
 namespace nerf {
 namespace {
@@ -48,6 +48,7 @@ void NgpRowEvaluator::Reserve(int n_rows, int n_kept) {
   if (n_rows <= capacity_) return;
   const size_t rows = capacity_ = std::max(n_rows, 2 * capacity_);
   const size_t kept = n_kept;
+  // NgpChunk::Reserve has buffers of the same widths, and keeps other rows of them.
   Grow(&unit_, kept, rows);
   Grow(&sigmas_, kept, rows);
   Grow(&encodings_, kept * kEncodingWidth, rows * kEncodingWidth);
@@ -112,26 +113,15 @@ void NgpRowEvaluator::BackwardLayer(const NgpTrainedNetwork& trained, NgpLayerIn
                                     float* gradients) {
   const NgpLayer& layer = kNgpLayers[index];
   const uint32_t* const pairs = trained.transposed_pairs;
-  kernels::cpu::DenseBackwardWeights({.n_rows = n,
-                                      .n_in = layer.n_in,
-                                      .n_out = layer.n_out,
-                                      .inputs = inputs,
-                                      .input_stride = layer.n_in,
-                                      .grad_outputs = grad_outputs,
-                                      .grad_output_stride = layer.n_out,
-                                      .grad_weights = gradients + layer.offset});
-  kernels::cpu::DenseBackwardInput(
-      {.n_rows = n,
-       .n_in = layer.n_in,
-       .n_out = layer.n_out,
-       .grad_outputs = grad_outputs,
-       .grad_output_stride = layer.n_out,
-       .weights = trained.transposed_weights + layer.offset,
-       .weight_pairs = pairs != nullptr ? pairs + layer.offset / 2 : nullptr,
-       .gate = inputs_are_relu ? inputs : nullptr,
-       .gate_stride = layer.n_in,
-       .grad_inputs = inputs,
-       .grad_input_stride = layer.n_in});
+  LayerBackward({.n_rows = n,
+                 .n_in = layer.n_in,
+                 .n_out = layer.n_out,
+                 .grad_outputs = grad_outputs,
+                 .transposed_weights = trained.transposed_weights + layer.offset,
+                 .transposed_pairs = pairs != nullptr ? pairs + layer.offset / 2 : nullptr,
+                 .inputs_are_relu = inputs_are_relu,
+                 .inputs = inputs,
+                 .grad_weights = gradients + layer.offset});
 }
 
 // Backward pass of the color MLP's first layer: color_hidden0_ holds the gradient of its outputs.
