@@ -10,10 +10,8 @@ bit of one file, cuts it or removes it, and starts nerfd:
 
 Run as workload.py is by workload_test.sh, with the same stubs.
 """
-import argparse
 import collections
 import hashlib
-import pathlib
 import random
 import shutil
 import sys
@@ -172,11 +170,7 @@ def picture_of(content):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd and nerf-worker")
-    parser.add_argument("--engine", type=pathlib.Path, required=True, help="the tests' fake_engine")
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
-    parser.add_argument("--seed", type=int, default=1)
+    parser = workload.service_flags()
     parser.add_argument("--places", type=int, default=200)
     arguments = parser.parse_args()
     dice = random.Random(arguments.seed)

@@ -11,7 +11,7 @@
 #include "engine/tool/training_session.h"
 #include "engine/train/evaluation.h"
 #include "tests/engine/tool/ball_dataset.h"
-#include "tests/testing/fake_clock.h"
+#include "tests/engine/tool/trained_files.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/testing/tiny_training.h"
@@ -40,51 +40,33 @@ class FusedMethodsTest : public ::testing::TestWithParam<MethodCase> {
     config.budget = {BudgetKind::kSteps, static_cast<double>(GetParam().steps)};
     return config;
   }
-  // Trains to the end, or to stop_after, and writes both files.
-  void TrainFiles(const TrainRequest& request, ThreadPool* pool,
-                  std::optional<uint32_t> stop_after = {}) {
-    std::vector<SceneProblem> problems;
-    auto session = OpenTrainingSession(request, pool, &problems, {});
-    ASSERT_THAT(session, IsOk());
-    TrainerObserver observer;
-    TrainerOptions options;
-    options.stop_after = stop_after;
-    Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), pool, &clock_,
-                    options, &observer);
-    ASSERT_THAT(trainer.Run({}), IsOk());
-    ASSERT_THAT(WriteTrainingFiles(trainer, checkpoint_, model_), IsOk());
+  void Train(const TrainRequest& request, ThreadPool* pool,
+             std::optional<uint32_t> stop_after = {}) {
+    TrainFiles(request, pool, checkpoint_, model_, stop_after);
   }
   std::string Checkpoint() { return SerializeTensorFile(*ReadTensorFile(checkpoint_)); }
-  ViewPicture Rendered(const std::string& path) {
-    const auto model = LoadModelFile(path, device_.get());
-    EXPECT_THAT(model, IsOk());
-    ViewPicture picture;
-    EXPECT_TRUE(
-        model->renderer->Render(model->state.reference_camera, RenderOptions(), {}, &picture));
-    return picture;
-  }
+  ViewPicture Rendered(const std::string& path) { return RenderFile(path, device_.get()); }
 
   TempDir dir_;
   const std::string dataset_ = dir_ / "ball";
   const std::string checkpoint_ = dir_ / "c.safetensors", model_ = dir_ / "m.safetensors";
   ThreadPool pool_{1}, two_threads_{2};
   const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
-  FakeClock clock_;
 };
 
 TEST_P(FusedMethodsTest, BytesDependNeitherOnThreadsNorOnAStop) {
-  TrainFiles({dataset_, Config(), "", ""}, &pool_);
+  Train({dataset_, Config(), "", ""}, &pool_);
   const std::string whole = Checkpoint();
-  TrainFiles({dataset_, Config(), "", ""}, &two_threads_);
+  Train({dataset_, Config(), "", ""}, &two_threads_);
   EXPECT_EQ(Checkpoint(), whole) << "two threads";
   const auto middle = static_cast<uint32_t>(GetParam().steps / 2 + 1);
-  TrainFiles({dataset_, Config(), "", ""}, &two_threads_, middle);
-  TrainFiles({dataset_, Config(), checkpoint_, ""}, &pool_);
+  Train({dataset_, Config(), "", ""}, &two_threads_, middle);
+  Train({dataset_, Config(), checkpoint_, ""}, &pool_);
   EXPECT_EQ(Checkpoint(), whole) << "stopped and resumed";
 }
 
 TEST_P(FusedMethodsTest, LearnsAndItsFilesRenderAlike) {
-  TrainFiles({dataset_, Config(), "", ""}, &pool_);
+  Train({dataset_, Config(), "", ""}, &pool_);
   EXPECT_EQ(Rendered(model_).rgba.pixels, Rendered(checkpoint_).rgba.pixels);
   const auto model = LoadModelFile(model_, device_.get());
   ASSERT_THAT(model, IsOk());
@@ -96,7 +78,7 @@ TEST_P(FusedMethodsTest, LearnsAndItsFilesRenderAlike) {
       EvaluateViews(model->renderer.get(), scene->test, options, &pool_, clock_, {});
   ASSERT_THAT(result, IsOk());
   EXPECT_GT(result->psnr, GetParam().psnr);
-  TrainFiles({dataset_, Config(), "", model_}, &pool_);  // starts from its own model
+  Train({dataset_, Config(), "", model_}, &pool_);  // starts from its own model
 }
 
 // The gradient that the optimizer gets, against differences of the step's loss. From zero, first

@@ -7,8 +7,8 @@
 #include "engine/tool/training_methods.h"
 #include "engine/tool/training_session.h"
 #include "tests/engine/tool/ball_dataset.h"
+#include "tests/engine/tool/trained_files.h"
 #include "tests/testing/constant_color/constant_color_method.h"
-#include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -30,40 +30,21 @@ class MethodSeamTest : public ::testing::Test {
     return config;
   }
 
-  // Trains to the end, or to stop_after, and writes both files.
-  void TrainFiles(const TrainRequest& request, std::optional<uint32_t> stop_after = {}) {
-    std::vector<SceneProblem> problems;
-    auto session = OpenTrainingSession(request, &pool_, &problems, {});
-    ASSERT_THAT(session, IsOk());
-    TrainerObserver observer;
-    TrainerOptions options;
-    options.stop_after = stop_after;
-    Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), &pool_, &clock_,
-                    options, &observer);
-    ASSERT_THAT(trainer.Run({}), IsOk());
-    ASSERT_THAT(WriteTrainingFiles(trainer, checkpoint_, model_), IsOk());
+  void Train(const TrainRequest& request, std::optional<uint32_t> stop_after = {}) {
+    TrainFiles(request, &pool_, checkpoint_, model_, stop_after);
   }
-
-  ViewPicture Rendered(const std::string& path) {
-    const auto model = LoadModelFile(path, device_.get());
-    EXPECT_THAT(model, IsOk());
-    ViewPicture picture;
-    EXPECT_TRUE(
-        model->renderer->Render(model->state.reference_camera, RenderOptions(), {}, &picture));
-    return picture;
-  }
+  ViewPicture Rendered(const std::string& path) { return RenderFile(path, device_.get()); }
 
   TempDir dir_;
   const std::string dataset_ = dir_ / "ball";
   const std::string checkpoint_ = dir_ / "c.safetensors", model_ = dir_ / "m.safetensors";
   ThreadPool pool_{1};
   const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
-  FakeClock clock_;
 };
 
 TEST_F(MethodSeamTest, AMethodOfTheTestsTrainsSavesLoadsAndRenders) {
   ASSERT_TRUE(kAdded);
-  TrainFiles({dataset_, Config(), "", ""});
+  Train({dataset_, Config(), "", ""});
   const ViewPicture from_model = Rendered(model_), from_checkpoint = Rendered(checkpoint_);
   EXPECT_EQ(from_model.rgba.pixels, from_checkpoint.rgba.pixels);
   // One color everywhere, which moved from its start at gray.
@@ -75,12 +56,12 @@ TEST_F(MethodSeamTest, AMethodOfTheTestsTrainsSavesLoadsAndRenders) {
 }
 
 TEST_F(MethodSeamTest, ItResumesToTheSameBytesAndStartsFromItsModel) {
-  TrainFiles({dataset_, Config(), "", ""});
+  Train({dataset_, Config(), "", ""});
   const std::string whole = SerializeTensorFile(*ReadTensorFile(checkpoint_));
-  TrainFiles({dataset_, Config(), "", ""}, 20);
-  TrainFiles({dataset_, Config(), checkpoint_, ""});
+  Train({dataset_, Config(), "", ""}, 20);
+  Train({dataset_, Config(), checkpoint_, ""});
   EXPECT_EQ(SerializeTensorFile(*ReadTensorFile(checkpoint_)), whole);
-  TrainFiles({dataset_, Config(), "", model_});
+  Train({dataset_, Config(), "", model_});
 }
 
 TEST_F(MethodSeamTest, ItIsListedAndRefusesWhatItDoesNotHonorByName) {

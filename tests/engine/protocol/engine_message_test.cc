@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include "engine/protocol/line_splitter.h"
+#include "tests/engine/protocol/wrong_lines.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf::protocol {
@@ -146,16 +147,7 @@ TEST(EngineMessageTest, UnknownCodeBecomesUnknown) {
 }
 
 TEST(EngineMessageTest, WrongLinesAreRefusedWithTheirKey) {
-  const struct {
-    std::string line, words;
-  } kCases[] = {
-      {"", "JSON"},
-      {"[]", "JSON"},
-      {"{\"type\":", "JSON"},
-      {"\xff\xfe", "JSON"},
-      {std::string(100'000, '['), "JSON"},
-      {R"({"job":"j"})", "type"},
-      {R"({"type":3})", "type"},
+  const std::vector<WrongLine> cases = WrongLines({
       {R"({"type":"progress","step":1})", "progress.job"},
       {R"({"type":"progress","job":"j"})", "progress.step"},
       {R"({"type":"progress","job":"j","step":-1})", "progress.step"},
@@ -180,8 +172,8 @@ TEST(EngineMessageTest, WrongLinesAreRefusedWithTheirKey) {
       {R"({"type":"rendered","id":"r","files":{"rgb":1},"width":1,"height":1})", "files"},
       {R"({"type":"rendered","id":"r","files":{},"width":1})", "height"},
       {R"({"type":"checked","id":"r","ok":"yes"})", "ok"},
-  };
-  for (const auto& wrong : kCases) {
+  });
+  for (const WrongLine& wrong : cases) {
     EXPECT_THAT(ParseEngineMessage(wrong.line), StatusIs(StatusCode::kInvalidArgument, wrong.words))
         << wrong.line.substr(0, 200);
   }

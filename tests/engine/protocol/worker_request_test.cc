@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/engine/protocol/wrong_lines.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf::protocol {
@@ -125,15 +126,7 @@ TEST(WorkerRequestTest, TextThatIsNotUtf8DoesNotBreakTheLine) {
 TEST(WorkerRequestTest, WrongLinesAreRefusedWithTheirKey) {
   const std::string train = R"({"type":"train","job":"j","dataset":"d","out":"o",)";
   const std::string render = R"({"type":"render","id":"r","job":"j","out":"o",)";
-  const struct {
-    std::string line, words;
-  } kCases[] = {
-      {"", "JSON"},
-      {"[]", "object"},
-      {"\xff\xfe", "JSON"},
-      {std::string(100'000, '['), "nests"},
-      {R"({"job":"j"})", "type"},
-      {R"({"type":3})", "type"},
+  const std::vector<WrongLine> cases = WrongLines({
       {R"({"type":"fly"})", "fly"},
       {R"({"type":"train","dataset":"d","out":"o"})", "job: is missing"},
       {R"({"type":"train","job":"","dataset":"d","out":"o"})", "job"},
@@ -164,8 +157,8 @@ TEST(WorkerRequestTest, WrongLinesAreRefusedWithTheirKey) {
       {render + R"("orbit":{"count":1},"format":"gif"})", "format"},
       {R"({"type":"check","id":5,"dataset":"d"})", "id"},
       {R"({"type":"cancel"})", "id"},
-  };
-  for (const auto& wrong : kCases) {
+  });
+  for (const WrongLine& wrong : cases) {
     EXPECT_THAT(ParseWorkerRequest(wrong.line).request,
                 StatusIs(StatusCode::kInvalidArgument, wrong.words))
         << wrong.line.substr(0, 200);

@@ -20,7 +20,7 @@
 #include "engine/tool/training_methods.h"
 #include "engine/train/memory_estimate.h"
 #include "tests/engine/tool/ball_dataset.h"
-#include "tests/testing/fake_clock.h"
+#include "tests/engine/tool/trained_files.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 
@@ -49,23 +49,13 @@ class TrainingSessionTest : public ::testing::Test {
     return OpenTrainingSession(request, &pool_, &problems_, stop_.get_token());
   }
 
-  // Trains and writes c.safetensors and m.safetensors.
-  void TrainFiles(const TrainRequest& request) {
-    auto session = Open(request);
-    ASSERT_THAT(session, IsOk());
-    TrainerObserver observer;
-    Trainer trainer(&(*session)->scene, (*session)->state, (*session)->step.get(), &pool_, &clock_,
-                    {}, &observer);
-    ASSERT_THAT(trainer.Run({}), IsOk());
-    ASSERT_THAT(WriteTrainingFiles(trainer, checkpoint_, model_), IsOk());
-  }
+  void Train(const TrainRequest& request) { TrainFiles(request, &pool_, checkpoint_, model_); }
 
   TempDir dir_;
   const std::string dataset_ = dir_ / "ball";
   const std::string checkpoint_ = dir_ / "c.safetensors", model_ = dir_ / "m.safetensors";
   ThreadPool pool_{1};
   const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
-  FakeClock clock_;
   std::stop_source stop_;
   std::vector<SceneProblem> problems_;
 };
@@ -132,7 +122,7 @@ TEST_F(TrainingSessionTest, WhatCannotFitInMemoryIsRefusedWithNumbers) {
 }
 
 TEST_F(TrainingSessionTest, ResumeTakesConfigAndStateFromTheCheckpoint) {
-  TrainFiles({dataset_, SmallConfig(), "", ""});
+  Train({dataset_, SmallConfig(), "", ""});
   TrainConfig ignored;
   ignored.seed = 99;
   const auto session = Open({dataset_, ignored, checkpoint_, ""});
@@ -177,7 +167,7 @@ TEST_F(TrainingSessionTest, AStartDecidesWhatIsLeftOpen) {
 }
 
 TEST_F(TrainingSessionTest, ResumeRefusesModelsOtherScenesAndDamage) {
-  TrainFiles({dataset_, SmallConfig(), "", ""});
+  Train({dataset_, SmallConfig(), "", ""});
   EXPECT_THAT(Open({dataset_, {}, model_, ""}),
               StatusIs(StatusCode::kInvalidArgument, "cannot be continued"));
   WriteBallDataset(dir_ / "other", 7, 2);
@@ -193,7 +183,7 @@ TEST_F(TrainingSessionTest, ResumeRefusesModelsOtherScenesAndDamage) {
 }
 
 TEST_F(TrainingSessionTest, InitStartsFromWeightsAndRefusesOtherShapes) {
-  TrainFiles({dataset_, SmallConfig(), "", ""});
+  Train({dataset_, SmallConfig(), "", ""});
   for (const std::string& file : {model_, checkpoint_}) {
     const auto session = Open({dataset_, SmallConfig(), "", file});
     ASSERT_THAT(session, IsOk());
@@ -220,7 +210,7 @@ TEST_F(TrainingSessionTest, StepsThatAreNoMarchAreRefused) {
 
 // The resolution differs from the config's; the tensors are valid.
 TEST_F(TrainingSessionTest, GridOfAnotherResolutionThanTheConfigsIsRefused) {
-  TrainFiles({dataset_, SmallConfig(), "", ""});
+  Train({dataset_, SmallConfig(), "", ""});
   for (const uint32_t resolution : {40u, 64u}) {
     auto file = ReadTensorFile(model_);
     ASSERT_THAT(file, IsOk());
@@ -234,7 +224,7 @@ TEST_F(TrainingSessionTest, GridOfAnotherResolutionThanTheConfigsIsRefused) {
 }
 
 TEST_F(TrainingSessionTest, InitRefusesEveryTensorThatDoesNotFitAndNamesIt) {
-  TrainFiles({dataset_, SmallConfig(), "", ""});
+  Train({dataset_, SmallConfig(), "", ""});
   const auto spoiled = [&](const char* name, const std::function<void(Tensor*)>& spoil) {
     auto file = ReadTensorFile(model_);
     EXPECT_THAT(file, IsOk());
@@ -258,7 +248,7 @@ TEST_F(TrainingSessionTest, InitRefusesEveryTensorThatDoesNotFitAndNamesIt) {
 
 // The tensors have the same shapes, but their values mean something else.
 TEST_F(TrainingSessionTest, InitOfOtherLevelsIsRefusedThoughItsShapesFit) {
-  TrainFiles({dataset_, SmallConfig(), "", ""});
+  Train({dataset_, SmallConfig(), "", ""});
   ASSERT_THAT(Open({dataset_, SmallConfig(), "", model_}), IsOk());
   const auto changed = [&](const std::function<void(TrainState*)>& change) {
     auto file = ReadTensorFile(model_);
@@ -294,7 +284,7 @@ TEST_F(TrainingSessionTest, AutogradWithoutItsLibrarySaysSo) {
 }
 
 TEST_F(TrainingSessionTest, ModelCacheForgetsTheLeastRecentlyUsedAndSeesReplacedFiles) {
-  TrainFiles({dataset_, SmallConfig(), "", ""});
+  Train({dataset_, SmallConfig(), "", ""});
   std::filesystem::copy_file(model_, dir_ / "a");
   std::filesystem::copy_file(model_, dir_ / "b");
   const auto size = LoadModelFile(model_, device_.get())->byte_size;
@@ -313,7 +303,7 @@ TEST_F(TrainingSessionTest, ModelCacheForgetsTheLeastRecentlyUsedAndSeesReplaced
   EXPECT_EQ(*cache.Get(model_), *first);
   EXPECT_NE(*cache.Get(dir_ / "a"), *a) << "was read again";
 
-  TrainFiles({dataset_, SmallConfig(6), "", ""});  // replaces the model
+  Train({dataset_, SmallConfig(6), "", ""});  // replaces the model
   const auto replaced = cache.Get(model_);
   ASSERT_THAT(replaced, IsOk());
   EXPECT_EQ((*replaced)->state.step, 6u);

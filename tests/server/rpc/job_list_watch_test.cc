@@ -9,6 +9,7 @@
 #include "common/error_reason.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
+#include "tests/server/rpc/test_stream.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -17,35 +18,20 @@ namespace {
 using absl::StatusCode;
 using v1::WatchTrainingJobsResponse;
 
-class ListWatch {
+class ListWatch : public TestStream<WatchTrainingJobsResponse> {
  public:
-  ListWatch(v1::TrainingService::Stub& stub, const v1::WatchTrainingJobsRequest& request) {
-    PrepareCall(absl::Seconds(60), "", &context_);
-    reader_ = stub.WatchTrainingJobs(&context_, request);
-  }
-  ~ListWatch() {
-    context_.TryCancel();
-    if (!finished_) reader_->Finish();
-  }
-  bool Read(WatchTrainingJobsResponse* message) { return reader_->Read(message); }
+  ListWatch(v1::TrainingService::Stub& stub, const v1::WatchTrainingJobsRequest& request)
+      : TestStream([&](auto* context) { return stub.WatchTrainingJobs(context, request); }) {}
+
   // The next message with a job or a removal.
   WatchTrainingJobsResponse Next() {
     WatchTrainingJobsResponse message;
-    while (reader_->Read(&message)) {
+    while (Read(&message)) {
       if (message.training_jobs_size() > 0 || message.removed_size() > 0) return message;
     }
     ADD_FAILURE() << "the stream has ended";
     return {};
   }
-  absl::Status Finish() {
-    finished_ = true;
-    return FromGrpcStatus(reader_->Finish());
-  }
-
- private:
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReader<WatchTrainingJobsResponse>> reader_;
-  bool finished_ = false;
 };
 
 class JobListWatchTest : public testing::Test {

@@ -10,6 +10,7 @@
 #include "common/error_reason.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
+#include "tests/server/rpc/test_stream.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -18,43 +19,31 @@ namespace {
 using absl::StatusCode;
 using v1::WatchTrainingJobResponse;
 
-class Watch {
+class Watch : public TestStream<WatchTrainingJobResponse> {
  public:
-  Watch(v1::TrainingService::Stub& stub, const std::string& job, const std::string& token = "") {
-    v1::WatchTrainingJobRequest request;
-    request.set_name(job);
-    request.set_resume_token(token);
-    PrepareCall(absl::Seconds(30), "", &context_);
-    reader_ = stub.WatchTrainingJob(&context_, request);
-  }
-  ~Watch() {
-    context_.TryCancel();
-    if (!finished_) reader_->Finish();
-  }
+  Watch(v1::TrainingService::Stub& stub, const std::string& job, const std::string& token = "")
+      : TestStream([&](auto* context) {
+          v1::WatchTrainingJobRequest request;
+          request.set_name(job);
+          request.set_resume_token(token);
+          return stub.WatchTrainingJob(context, request);
+        }) {}
+
   // The next message that is no bookmark; KIND_UNSPECIFIED at the end.
   WatchTrainingJobResponse Next() {
     WatchTrainingJobResponse message;
-    while (reader_->Read(&message)) {
+    while (Read(&message)) {
       if (message.kind() != WatchTrainingJobResponse::BOOKMARK) return message;
     }
     return {};
   }
   WatchTrainingJobResponse NextBookmark() {
     WatchTrainingJobResponse message;
-    while (reader_->Read(&message)) {
+    while (Read(&message)) {
       if (message.kind() == WatchTrainingJobResponse::BOOKMARK) return message;
     }
     return {};
   }
-  absl::Status Finish() {
-    finished_ = true;
-    return FromGrpcStatus(reader_->Finish());
-  }
-
- private:
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReader<WatchTrainingJobResponse>> reader_;
-  bool finished_ = false;
 };
 
 class JobWatchTest : public testing::Test {

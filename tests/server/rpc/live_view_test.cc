@@ -11,8 +11,10 @@
 
 #include "common/error_reason.h"
 #include "nerf/v1/view_service.grpc.pb.h"
+#include "tests/server/rpc/checkpoint_request.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
+#include "tests/server/rpc/test_stream.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -31,20 +33,14 @@ v1::View ViewAt(uint32_t index, uint32_t side = 400) {
 }
 
 // A client's end of StreamViews.
-class Stream {
+class Stream : public TestStream<v1::StreamViewsResponse> {
  public:
-  Stream(v1::ViewService::Stub& stub, const v1::StreamViewsRequest& request) {
-    PrepareCall(absl::Seconds(60), "", &context_);
-    reader_ = stub.StreamViews(&context_, request);
-  }
-  ~Stream() {
-    context_.TryCancel();
-    if (!finished_) reader_->Finish();
-  }
+  Stream(v1::ViewService::Stub& stub, const v1::StreamViewsRequest& request)
+      : TestStream([&](auto* context) { return stub.StreamViews(context, request); }) {}
 
   v1::StreamViewsResponse Next() {
     v1::StreamViewsResponse response;
-    EXPECT_TRUE(reader_->Read(&response)) << "the stream has ended";
+    EXPECT_TRUE(Read(&response)) << "the stream has ended";
     return response;
   }
   // The name in the first message.
@@ -52,17 +48,10 @@ class Stream {
   v1::ViewFrame Frame() { return Next().frame(); }
   absl::Status End() {
     v1::StreamViewsResponse ignored;
-    while (reader_->Read(&ignored)) {
+    while (Read(&ignored)) {
     }
-    finished_ = true;
-    return FromGrpcStatus(reader_->Finish());
+    return Finish();
   }
-  void Cancel() { context_.TryCancel(); }
-
- private:
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReader<v1::StreamViewsResponse>> reader_;
-  bool finished_ = false;
 };
 
 class LiveViewTest : public testing::Test {
@@ -75,12 +64,8 @@ class LiveViewTest : public testing::Test {
     job_ = server_.CreateJob(server_.CreateScene("lego")).name();
     worker_ = Connect("w-1");
     grant_ = *worker_->WaitForOrder(v1::DesiredJob::TRAIN);
-    v1::CommitCheckpointRequest commit;
-    commit.set_training_job(job_);
-    commit.set_lease_epoch(grant_.lease_epoch());
-    commit.set_step(10);
-    *commit.mutable_checkpoint_blob() = server_.Put("checkpoint");
-    *commit.mutable_model_blob() = model_blob_ = server_.Put("model");
+    const v1::CommitCheckpointRequest commit = CheckpointRequest(server_, grant_, 10);
+    model_blob_ = commit.model_blob();
     ASSERT_THAT(worker_->Commit(commit), IsOk());
     worker_->SendReport(FakeWorker::Report(grant_, v1::JobReport::RUNNING, 10));
     ASSERT_TRUE(worker_->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));

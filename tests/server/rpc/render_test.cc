@@ -12,6 +12,7 @@
 
 #include "common/error_reason.h"
 #include "common/sha256.h"
+#include "tests/server/rpc/checkpoint_request.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
@@ -28,12 +29,8 @@ class RenderTest : public testing::Test {
     job_ = server_.CreateJob(server_.CreateScene("lego")).name();
     worker_ = std::make_unique<FakeWorker>(server_.channel, RpcTestServer::kToken, "w-1");
     grant_ = *worker_->TakeJob();
-    v1::CommitCheckpointRequest commit;
-    commit.set_training_job(job_);
-    commit.set_lease_epoch(grant_.lease_epoch());
-    commit.set_step(10);
-    *commit.mutable_checkpoint_blob() = server_.Put("checkpoint");
-    *commit.mutable_model_blob() = model_blob_ = server_.Put("model");
+    const v1::CommitCheckpointRequest commit = CheckpointRequest(server_, grant_, 10);
+    model_blob_ = commit.model_blob();
     ASSERT_THAT(worker_->Commit(commit), IsOk());
     worker_->SendReport(FakeWorker::Report(grant_, v1::JobReport::RUNNING, 10));
     ASSERT_TRUE(worker_->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));

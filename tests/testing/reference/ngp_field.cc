@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/testing/reference/dense_layer.h"
 #include "tests/testing/reference/hash_encoding.h"
 #include "tests/testing/reference/spherical_harmonics.h"
 
 namespace nerf::reference {
-namespace {
 
-Matrix LayerWeights(const NgpNetwork& network, int i) {
+Matrix NgpLayerWeights(const NgpNetwork& network, int i) {
   const NgpLayer& layer = kNgpLayers[i];
   Matrix weights(layer.n_in, layer.n_out_used);
   for (int in = 0; in < layer.n_in; ++in) {
@@ -19,8 +17,6 @@ Matrix LayerWeights(const NgpNetwork& network, int i) {
   }
   return weights;
 }
-
-}  // namespace
 
 FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction) {
   const kernels::HashGridShape& shape = network.shape;
@@ -34,16 +30,16 @@ FieldSample NgpFieldAt(const NgpNetwork& network, Vec3 unit, Vec3 direction) {
         encoding.at(0, n_features * level + f) += corner.weight * entry[f];
     }
   }
-  const Matrix hidden = DenseForward(encoding, LayerWeights(network, 0), true);
-  const Matrix geometry = DenseForward(hidden, LayerWeights(network, 1), false);
+  const Matrix hidden = DenseForward(encoding, NgpLayerWeights(network, 0), true);
+  const Matrix geometry = DenseForward(hidden, NgpLayerWeights(network, 1), false);
   Matrix inputs(1, kColorInputWidth);
   const auto harmonics = SphericalHarmonics4(direction.x, direction.y, direction.z);
   std::copy(harmonics.begin(), harmonics.end(), inputs.values.begin());
   std::copy(geometry.values.begin(), geometry.values.end(),
             inputs.values.begin() + kDirectionWidth);
-  const Matrix hidden0 = DenseForward(inputs, LayerWeights(network, 2), true);
-  const Matrix hidden1 = DenseForward(hidden0, LayerWeights(network, 3), true);
-  const Matrix color = DenseForward(hidden1, LayerWeights(network, 4), false);
+  const Matrix hidden0 = DenseForward(inputs, NgpLayerWeights(network, 2), true);
+  const Matrix hidden1 = DenseForward(hidden0, NgpLayerWeights(network, 3), true);
+  const Matrix color = DenseForward(hidden1, NgpLayerWeights(network, 4), false);
   FieldSample sample{std::exp(std::min(geometry.at(0, 0) - network.density_shift, 15.0)), {}};
   for (int c = 0; c < 3; ++c) sample.color[c] = 1 / (1 + std::exp(-color.at(0, c)));
   return sample;

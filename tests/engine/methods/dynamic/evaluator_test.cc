@@ -13,22 +13,14 @@
 #include "tests/testing/random_floats.h"
 #include "tests/testing/reference/dense_layer.h"
 #include "tests/testing/reference/hash_encoding.h"
+#include "tests/testing/reference/ngp_field.h"
 #include "tests/testing/reference/spherical_harmonics.h"
 
 namespace nerf {
 namespace {
 
 using reference::Matrix;
-
-Matrix LayerWeights(const NgpNetwork& network, int i) {
-  const NgpLayer& layer = kNgpLayers[i];
-  Matrix weights(layer.n_in, layer.n_out_used);
-  for (int in = 0; in < layer.n_in; ++in) {
-    for (int out = 0; out < layer.n_out_used; ++out)
-      weights.at(in, out) = network.weights[layer.offset + in * layer.n_out + out];
-  }
-  return weights;
-}
+using reference::NgpLayerWeights;
 
 // Where a point is encoded, in double precision, written down plainly.
 Vec3 ReferenceWarp(const float* weights, Vec3 unit, double time) {
@@ -79,17 +71,17 @@ Sample Reference(const DynamicNetwork& network, Vec3 unit, Vec3 direction, doubl
         encoding.at(0, shape.n_features * level + f) += corner.weight * entry[f];
     }
   }
-  const Matrix hidden = DenseForward(encoding, LayerWeights(network.ngp.network, 0), true);
-  const Matrix geometry = DenseForward(hidden, LayerWeights(network.ngp.network, 1), false);
+  const Matrix hidden = DenseForward(encoding, NgpLayerWeights(network.ngp.network, 0), true);
+  const Matrix geometry = DenseForward(hidden, NgpLayerWeights(network.ngp.network, 1), false);
   Matrix inputs(1, kColorInputWidth);
   const auto harmonics = reference::SphericalHarmonics4(direction.x, direction.y, direction.z);
   std::copy(harmonics.begin(), harmonics.end(), inputs.values.begin());
   std::copy(geometry.values.begin(), geometry.values.end(),
             inputs.values.begin() + kDirectionWidth);
   const Matrix color =
-      DenseForward(DenseForward(DenseForward(inputs, LayerWeights(network.ngp.network, 2), true),
-                                LayerWeights(network.ngp.network, 3), true),
-                   LayerWeights(network.ngp.network, 4), false);
+      DenseForward(DenseForward(DenseForward(inputs, NgpLayerWeights(network.ngp.network, 2), true),
+                                NgpLayerWeights(network.ngp.network, 3), true),
+                   NgpLayerWeights(network.ngp.network, 4), false);
   Sample sample{std::exp(geometry.at(0, 0) - network.ngp.network.density_shift), {}};
   for (int c = 0; c < 3; ++c) sample.color[c] = 1 / (1 + std::exp(-color.at(0, c)));
   return sample;

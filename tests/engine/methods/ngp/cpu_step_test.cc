@@ -10,6 +10,7 @@
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/render/renderer.h"
 #include "gtest/gtest.h"
+#include "tests/testing/same_steps.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 #include "tests/testing/training_loss.h"
@@ -278,13 +279,8 @@ TEST_P(NgpBytesTest, LoadingASavedStateContinuesBitForBit) {
   const auto resumed = NewNgpCpuStep(Config(), TinyGeometry(), &pool, TinyViews());
   ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
   // Past the update of the grid before step 8 and of the moving average after step 16.
-  for (uint32_t i = 6; i < 18; ++i) {
-    const RayBatch batch = OfViews(TinyBatch(40, i));
-    const StepResult a = whole->RunRays(batch), b = resumed->RunRays(batch);
-    EXPECT_EQ(a.loss, b.loss);
-    EXPECT_EQ(a.n_trained, b.n_trained);
-  }
-  EXPECT_TRUE(SameContents(Saved(*resumed), Saved(*whole)));
+  ExpectSameSteps(whole.get(), resumed.get(), 6, 18,
+                  [](uint32_t i) { return OfViews(TinyBatch(40, i)); });
 }
 
 TEST(NgpCpuStepTest, LossFallsOnABatchThatIsRepeated) {

@@ -8,6 +8,7 @@
 #include "engine/render/renderer.h"
 #include "engine/train/pixel_sampler.h"
 #include "tests/testing/cuda_test.h"
+#include "tests/testing/same_steps.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 #ifdef NERF_CUDA_EMULATION
@@ -215,12 +216,7 @@ TEST_P(NgpCudaStepTest, LoadingASavedStateContinuesBitForBit) {
   for (uint32_t i = 0; i < 6; ++i) whole->RunRays(TinyBatch(6, i));
   const auto resumed = NewNgpCudaStep(config, TinyGeometry());
   ASSERT_THAT(resumed->Load(Saved(*whole)), IsOk());
-  for (uint32_t i = 6; i < 10; ++i) {
-    const StepResult a = whole->RunRays(TinyBatch(6, i)), b = resumed->RunRays(TinyBatch(6, i));
-    EXPECT_EQ(a.loss, b.loss);
-    EXPECT_EQ(a.n_trained, b.n_trained);
-  }
-  EXPECT_TRUE(SameContents(Saved(*resumed), Saved(*whole)));
+  ExpectSameSteps(whole.get(), resumed.get(), 6, 10, [](uint32_t i) { return TinyBatch(6, i); });
 }
 
 TEST_P(NgpCudaStepTest, AStepThatFindsMoreSamplesThanThereIsRoomForIsRunAgainWithRoom) {
