@@ -1,11 +1,11 @@
 // Whether nerfd answers. One for the whole page: the banner shows it, and streams wait for it.
 class Connection {
   isLost = $state(false);
-  private waiting: (() => void)[] = [];
+  private waiting = new Set<() => void>();
 
   answered() {
     this.isLost = false;
-    for (const resume of this.waiting.splice(0)) resume();
+    for (const resume of this.waiting) resume();
   }
 
   lost() {
@@ -15,11 +15,13 @@ class Connection {
   // Resolves at the next answer, or after `ms`.
   async answerWithin(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.waiting.push(() => {
+      const resume = () => {
         clearTimeout(timer);
+        this.waiting.delete(resume);
         resolve();
-      });
+      };
+      const timer = setTimeout(resume, ms);
+      this.waiting.add(resume);
     });
   }
 }

@@ -4,6 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { ViewSchema, type View, type ViewFrame } from "../gen/nerf/v1/view_service_pb";
 import { isUnreachable, quick, reasonOf, views } from "./api";
 import { connection } from "./connection.svelte";
+import { firstPauseMs, longestPauseMs, readStream } from "./stream";
 import { untilVisible } from "./visible";
 
 export type LiveSource = { case: "model" | "trainingJob"; value: string };
@@ -16,8 +17,6 @@ export interface LiveListener {
 }
 
 const updateMs = 20; // between updates
-const firstPauseMs = 250;
-const longestPauseMs = 5_000;
 
 export class LiveView {
   private readonly end = new AbortController();
@@ -71,16 +70,9 @@ export class LiveView {
     while (!signal.aborted) {
       await untilVisible(signal);
       if (signal.aborted) return;
-      const stream = new AbortController();
-      const stop = () => stream.abort();
-      const stopIfHidden = () => document.visibilityState === "hidden" && stream.abort();
-      signal.addEventListener("abort", stop);
-      document.addEventListener("visibilitychange", stopIfHidden);
       try {
         this.begin();
-        for await (const { message } of views.streamViews({ source: this.source, view: this.shown }, { signal: stream.signal })) {
-          if (signal.aborted) return;
-          connection.answered();
+        await readStream(signal, (streamSignal) => views.streamViews({ source: this.source, view: this.shown }, { signal: streamSignal }), ({ message }) => {
           pauseMs = firstPauseMs;
           if (message.case === "scene") {
             this.name = message.value.name;
@@ -88,22 +80,17 @@ export class LiveView {
           } else if (message.case === "frame") {
             this.listener.onFrame(message.value, this.latencyOf(message.value.sequence));
           }
-        }
+        });
       } catch (error) {
-        if (signal.aborted) return;
-        if (!stream.signal.aborted) {
-          if (isUnreachable(error)) connection.lost();
-          else if (!isPassing(error)) {
-            this.end.abort();
-            return this.listener.onUnable(error);
-          }
-          await connection.answerWithin(pauseMs);
-          pauseMs = Math.min(2 * pauseMs, longestPauseMs);
+        if (isUnreachable(error)) connection.lost();
+        else if (!isPassing(error)) {
+          this.end.abort();
+          return this.listener.onUnable(error);
         }
+        await connection.answerWithin(pauseMs);
+        pauseMs = Math.min(2 * pauseMs, longestPauseMs);
       } finally {
         this.name = "";
-        signal.removeEventListener("abort", stop);
-        document.removeEventListener("visibilitychange", stopIfHidden);
       }
     }
   }

@@ -3,6 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { WatchTrainingJobResponse_Kind as Kind, type TrainingJob } from "../gen/nerf/v1/training_service_pb";
 import { isUnreachable, training } from "./api";
 import { connection } from "./connection.svelte";
+import { firstPauseMs, longestPauseMs, readStream } from "./stream";
 import { untilVisible } from "./visible";
 
 export interface Watcher {
@@ -11,9 +12,6 @@ export interface Watcher {
   // No further event comes: the job is final, gone, or cannot be watched.
   onEnd(error?: unknown): void;
 }
-
-const firstPauseMs = 250;
-const longestPauseMs = 5_000;
 
 export function watchJob(name: string, watcher: Watcher): () => void {
   return follow(
@@ -70,23 +68,14 @@ async function run<Event extends { resumeToken: string }>(
   while (!signal.aborted) {
     await untilVisible(signal);
     if (signal.aborted) return;
-    const stream = new AbortController();
-    const stop = () => stream.abort();
-    const stopIfHidden = () => document.visibilityState === "hidden" && stream.abort();
-    signal.addEventListener("abort", stop);
-    document.addEventListener("visibilitychange", stopIfHidden);
     try {
-      for await (const event of open(resumeToken, stream.signal)) {
-        if (signal.aborted) return;
+      const isOver = await readStream(signal, (streamSignal) => open(resumeToken, streamSignal), (event) => {
         resumeToken = event.resumeToken;
         pauseMs = firstPauseMs;
-        connection.answered();
         onEvent(event);
-      }
-      return onEnd();
+      });
+      if (isOver) return onEnd();
     } catch (error) {
-      if (signal.aborted) return;
-      if (stream.signal.aborted) continue;
       if (error instanceof ConnectError && error.code === Code.DataLoss) {
         resumeToken = "";
       } else if (isUnreachable(error)) {
@@ -96,9 +85,6 @@ async function run<Event extends { resumeToken: string }>(
       }
       await connection.answerWithin(pauseMs);
       pauseMs = Math.min(2 * pauseMs, longestPauseMs);
-    } finally {
-      signal.removeEventListener("abort", stop);
-      document.removeEventListener("visibilitychange", stopIfHidden);
     }
   }
 }
