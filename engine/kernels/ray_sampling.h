@@ -27,6 +27,7 @@ struct PictureSet {
   int n_pictures = 0;
   const Picture* pictures = nullptr;
   const uint64_t* first_pixels = nullptr;
+  uint64_t pixels_each = 0;  // of every picture; 0 where they differ or that is not known
   BackgroundKind background = BackgroundKind::kBlack;
   float near = 0;  // becomes t_near, where rays are made
   uint64_t seed = 0;
@@ -46,11 +47,13 @@ struct SampledPixel {
   uint64_t offset = 0;
 };
 
-// The pixel of ray `index` of a step: uniform over all pixels of all pictures, a pure function of
-// the arguments.
-NERF_HD inline SampledPixel PixelOfRay(const PictureSet& set, uint32_t step, uint32_t index) {
-  const auto place = RandomWords(set.seed, RandomUse::kRayPixel, step, index);
-  const uint64_t pixel = UniformIndex64(place[0], place[1], set.first_pixels[set.n_pictures]);
+// The pixel that two random words choose, uniform over all pixels of all pictures.
+NERF_HD inline SampledPixel PixelAt(const PictureSet& set, uint32_t high_word, uint32_t low_word) {
+  const uint64_t pixel = UniformIndex64(high_word, low_word, set.first_pixels[set.n_pictures]);
+  if (set.pixels_each != 0) {
+    const uint64_t picture = pixel / set.pixels_each;
+    return {static_cast<int>(picture), pixel - picture * set.pixels_each};
+  }
   // The last picture that begins at or before the pixel.
   int low = 0, high = set.n_pictures;
   while (high - low > 1) {
@@ -58,6 +61,12 @@ NERF_HD inline SampledPixel PixelOfRay(const PictureSet& set, uint32_t step, uin
     (set.first_pixels[middle] <= pixel ? low : high) = middle;
   }
   return {low, pixel - set.first_pixels[low]};
+}
+
+// The pixel of ray `index` of a step, a pure function of the arguments.
+NERF_HD inline SampledPixel PixelOfRay(const PictureSet& set, uint32_t step, uint32_t index) {
+  const auto place = RandomWords(set.seed, RandomUse::kRayPixel, step, index);
+  return PixelAt(set, place[0], place[1]);
 }
 
 // The pixel's bytes.
@@ -85,15 +94,11 @@ struct PixelTarget {
   float weight = 1;  // of the pixel in the loss: its mask
 };
 
-// The target of ray `index` of a step, which goes through `pixel`.
-NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, uint32_t index,
-                                         const SampledPixel& pixel) {
+// The target of a ray through `pixel` on a background.
+NERF_HD inline PixelTarget TargetOn(const PictureSet& set, Vec3 background,
+                                    const SampledPixel& pixel) {
   PixelTarget sampled;
-  if (set.background == BackgroundKind::kWhite) sampled.background = {1, 1, 1};
-  if (set.background == BackgroundKind::kRandom) {
-    const auto words = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
-    sampled.background = {UniformFloat(words[1]), UniformFloat(words[2]), UniformFloat(words[3])};
-  }
+  sampled.background = background;
   const Picture& picture = set.pictures[pixel.picture];
   const uint8_t* const bytes = BytesOf(set, pixel);
   const bool gray = picture.n_channels < 3;
@@ -108,6 +113,18 @@ NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, u
   }
   sampled.target = color * alpha + sampled.background * (1 - alpha);
   return sampled;
+}
+
+// The target of ray `index` of a step, which goes through `pixel`.
+NERF_HD inline PixelTarget TargetOfPixel(const PictureSet& set, uint32_t step, uint32_t index,
+                                         const SampledPixel& pixel) {
+  Vec3 background;
+  if (set.background == BackgroundKind::kWhite) background = {1, 1, 1};
+  if (set.background == BackgroundKind::kRandom) {
+    const auto words = RandomWords(set.seed, RandomUse::kRayJitter, step, index);
+    background = {UniformFloat(words[1]), UniformFloat(words[2]), UniformFloat(words[3])};
+  }
+  return TargetOn(set, background, pixel);
 }
 
 // Ray `index` of a step.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/kernels/random_words.h"
 #include "engine/scene/camera.h"
 
 namespace nerf {
@@ -18,6 +19,17 @@ void SetSize(int n_pixels, PixelBatch* batch) {
   batch->pixels.resize(n);
   batch->targets.resize(n);
   batch->backgrounds.resize(n);
+}
+
+// The pixels of a view, where all have as many; else 0.
+uint64_t PixelsOfEach(std::span<const View> views) {
+  uint64_t each = 0;
+  for (const View& view : views) {
+    const uint64_t n = static_cast<uint64_t>(view.image.width) * view.image.height;
+    if (each != 0 && n != each) return 0;
+    each = n;
+  }
+  return each;
 }
 
 }  // namespace
@@ -50,6 +62,7 @@ PixelSampler::PixelSampler(std::span<const View> views, Background background, u
   set_ = {.n_pictures = static_cast<int>(pictures_.size()),
           .pictures = pictures_.data(),
           .first_pixels = first_pixels_.data(),
+          .pixels_each = PixelsOfEach(views),
           .background = BackgroundKindOf(background),
           .seed = seed,
           .alpha_is_mask = alpha_is_mask};
@@ -89,29 +102,46 @@ void PixelSampler::DrawOnPool(IndexRange range, ThreadPool* pool, PixelBatch* ba
 }
 
 void PixelSampler::Draw(int begin, int end, PixelBatch* batch) const {
-  kernels::SampledPixel drawn[std::max(kPixelsAhead, kPagesAhead)];
+  constexpr int kMost = std::max(kPixelsAhead, kPagesAhead);
+  kernels::SampledPixel drawn[kMost];
+  uint32_t words[4][kMost];
   const int n_ahead = file_ == nullptr ? kPixelsAhead : kPagesAhead;
+  kernels::cpu::RandomWordsParams random{
+      .seed = set_.seed, .step = batch->step, .words = {words[0], words[1], words[2], words[3]}};
+  const bool is_random = set_.background == kernels::BackgroundKind::kRandom;
+  const float fixed = set_.background == kernels::BackgroundKind::kWhite ? 1.0f : 0.0f;
   for (int first = begin; first < end; first += n_ahead) {
     const int last = std::min(end, first + n_ahead);
-    for (int i = first; i < last; ++i) {
-      drawn[i - first] = kernels::PixelOfRay(set_, batch->step, static_cast<uint32_t>(i));
-      const uint8_t* const bytes = kernels::BytesOf(set_, drawn[i - first]);
+    random.first = static_cast<uint32_t>(first);
+    random.n = last - first;
+    random.use = RandomUse::kRayPixel;
+    kernels::cpu::FillRandomWords(random);
+    for (int i = 0; i < random.n; ++i) {
+      drawn[i] = kernels::PixelAt(set_, words[0][i], words[1][i]);
+      const uint8_t* const bytes = kernels::BytesOf(set_, drawn[i]);
       if (file_ == nullptr) {
         __builtin_prefetch(bytes);
       } else {
         file_->WillNeed(bytes);
       }
     }
-    for (int i = first; i < last; ++i) {
-      const kernels::SampledPixel& pixel = drawn[i - first];
-      const auto width = static_cast<uint64_t>(pictures_[pixel.picture].width);
-      const kernels::PixelTarget target =
-          kernels::TargetOfPixel(set_, batch->step, static_cast<uint32_t>(i), pixel);
-      batch->pixels[i] = {pixel.picture, static_cast<int32_t>(pixel.offset % width),
-                          static_cast<int32_t>(pixel.offset / width)};
-      batch->targets[i] = target.target;
-      batch->backgrounds[i] = target.background;
-      if (set_.alpha_is_mask) batch->weights[i] = target.weight;
+    random.use = RandomUse::kRayJitter;
+    if (is_random) kernels::cpu::FillRandomWords(random);
+    for (int i = 0; i < random.n; ++i) {
+      const kernels::SampledPixel& pixel = drawn[i];
+      Vec3 background{fixed, fixed, fixed};
+      if (is_random) {
+        background = {UniformFloat(words[1][i]), UniformFloat(words[2][i]),
+                      UniformFloat(words[3][i])};
+      }
+      const kernels::PixelTarget target = kernels::TargetOn(set_, background, pixel);
+      const auto offset = static_cast<uint32_t>(pixel.offset);  // pictures have less than 2^32
+      const auto width = static_cast<uint32_t>(pictures_[pixel.picture].width);
+      batch->pixels[first + i] = {pixel.picture, static_cast<int32_t>(offset % width),
+                                  static_cast<int32_t>(offset / width)};
+      batch->targets[first + i] = target.target;
+      batch->backgrounds[first + i] = target.background;
+      if (set_.alpha_is_mask) batch->weights[first + i] = target.weight;
     }
   }
 }

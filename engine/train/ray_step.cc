@@ -5,6 +5,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/trace.h"
+#include "engine/kernels/random_words.h"
 #include "engine/kernels/ray_sampling.h"
 #include "engine/train/schedule.h"
 
@@ -62,11 +63,19 @@ void RayStep::MakeRays(const PixelBatch& batch, std::vector<Ray>* rays,
   const int n_own = own.end - own.begin;
   pool_->ParallelFor((n_own + kRaysPerTask - 1) / kRaysPerTask, [&](int64_t task, int) {
     const int begin = own.begin + static_cast<int>(task) * kRaysPerTask;
-    for (int i = begin; i < std::min(own.end, begin + kRaysPerTask); ++i) {
+    const int end = std::min(own.end, begin + kRaysPerTask);
+    uint32_t words[4][kRaysPerTask];
+    kernels::cpu::FillRandomWords({.seed = config_.seed,
+                                   .use = RandomUse::kRayJitter,
+                                   .step = batch.step,
+                                   .first = static_cast<uint32_t>(begin),
+                                   .n = end - begin,
+                                   .words = {words[0], words[1], words[2], words[3]}});
+    for (int i = begin; i < end; ++i) {
       const Pixel& pixel = batch.pixels[i];
       (*rays)[i] = kernels::PixelRay(cameras_[pixel.view], pixel.x, pixel.y, near_);
       (*rays)[i].t_far = far_;
-      (*jitters)[i] = kernels::RayJitter(config_.seed, batch.step, static_cast<uint32_t>(i));
+      (*jitters)[i] = UniformFloat(words[0][i - begin]);  // that of kernels::RayJitter
     }
   });
 }

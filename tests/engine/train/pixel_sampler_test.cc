@@ -44,6 +44,41 @@ TEST(PixelSamplerTest, TargetIsThePicturesAtThePixel) {
   }
 }
 
+// Pixels, targets and backgrounds are those of the functions of one ray, which CUDA devices use.
+TEST(PixelSamplerTest, DrawsWhatTheFunctionsOfOneRayDraw) {
+  for (const int width_of_last : {4, 5}) {  // all of a size, or not
+    const std::vector<View> views = {MakeView(0, 4, 3, 100), MakeView(1, 4, 3, 200),
+                                     MakeView(2, width_of_last, 3)};
+    std::vector<kernels::Picture> pictures;
+    std::vector<uint64_t> first_pixels = {0};
+    for (const View& view : views) {
+      pictures.push_back(PictureOf(view));
+      first_pixels.push_back(first_pixels.back() +
+                             static_cast<uint64_t>(view.image.width) * view.image.height);
+    }
+    for (const Background background :
+         {Background::kRandom, Background::kWhite, Background::kBlack}) {
+      const kernels::PictureSet set = {.n_pictures = 3,
+                                       .pictures = pictures.data(),
+                                       .first_pixels = first_pixels.data(),
+                                       .background = BackgroundKindOf(background),
+                                       .seed = 9};
+      const PixelSampler sampler(views, background, 9);
+      PixelBatch batch;
+      sampler.Fill(5, 300, nullptr, &batch);
+      for (uint32_t i = 0; i < 300; ++i) {
+        const kernels::SampledPixel pixel = kernels::PixelOfRay(set, 5, i);
+        const kernels::PixelTarget target = kernels::TargetOfPixel(set, 5, i, pixel);
+        const auto width = static_cast<uint64_t>(pictures[pixel.picture].width);
+        ASSERT_EQ(batch.pixels[i], (Pixel{pixel.picture, static_cast<int>(pixel.offset % width),
+                                          static_cast<int>(pixel.offset / width)}));
+        ASSERT_EQ(batch.targets[i], target.target);
+        ASSERT_EQ(batch.backgrounds[i], target.background);
+      }
+    }
+  }
+}
+
 TEST(PixelSamplerTest, EveryPixelOfEveryViewIsDrawnEquallyOften) {
   // 12 + 8 pixels: views of different sizes do not bias pixels.
   const std::vector<View> views = {MakeView(0, 4, 3), MakeView(1, 4, 2)};
