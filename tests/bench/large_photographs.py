@@ -37,6 +37,9 @@ def scale_pictures(dataset, out, megapixels):
     width, height = (2 * round(scene[key] * factor / 2) for key in ("w", "h"))
     if (out / "transforms.json").exists():
         return width, height
+    # Files may list pictures that were left out of the data set.
+    scene["frames"] = [frame for frame in scene["frames"]
+                       if (dataset / frame["file_path"]).exists()]
     for frame in scene["frames"]:
         picture = out / frame["file_path"]
         picture.parent.mkdir(parents=True, exist_ok=True)
