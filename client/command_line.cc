@@ -14,7 +14,9 @@
 #include "client/session.h"
 #include "client/text_format.h"
 #include "common/exit_code.h"
+#include "common/shell_word.h"
 #include "common/usage_error.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {
@@ -52,6 +54,19 @@ int PrintParseError(const CLI::App& app, const CLI::ParseError& error, std::ostr
   err << "nerfctl: " << PlainText(UsageErrorText(app, error)) << "\n  run `" << command
       << " --help` for usage\n";
   return kUsage;
+}
+
+// GlobalFlags::typed.
+std::vector<std::string> TypedFlags(CLI::App& app, const std::vector<std::string>& args) {
+  std::vector<std::string> typed;
+  for (const char* name : {"--server", "--context", "--token-file", "--ca", "--tls-cert",
+                           "--tls-key", "--insecure", "--project"}) {
+    const CLI::Option* option = app.get_option(name);
+    if (option->count() == 0 || !Mentions(args, *option)) continue;
+    typed.push_back(
+        TakesValue(*option) ? fmt::format("{} {}", name, ShellWord(option->results()[0])) : name);
+  }
+  return typed;
 }
 
 void AddCommands(CLI::App& app, Command* command, RawGlobalFlags* raw) {
@@ -124,11 +139,12 @@ int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
     return PrintParseError(app, error, *io.err);
   }
 
-  const absl::StatusOr<GlobalFlags> flags = ResolveGlobalFlags(raw, io);
+  absl::StatusOr<GlobalFlags> flags = ResolveGlobalFlags(raw, io);
   if (!flags.ok()) {
     *io.err << "nerfctl: " << PlainText(std::string(flags.status().message())) << '\n';
     return kUsage;
   }
+  flags->typed = TypedFlags(app, args);
   Session session(*flags, io);
   const int exit_code = command(session);
   io.out->flush();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -31,7 +32,10 @@ struct GlobalFlags {
   ProgressMode progress = ProgressMode::kPlain;
   bool quiet = false;
   bool no_hints = false;  // suggest no next commands
-  bool color = false;     // on standard output
+  // The flags about server and project of the command line, as in "--server x:1", for the commands
+  // that are suggested. Those of the environment go on to hold by themselves.
+  std::vector<std::string> typed;
+  bool color = false;  // on standard output
   // Limit of the whole command; infinite without --timeout. Each call has a limit of its own, too.
   absl::Duration timeout = absl::InfiniteDuration();
 };

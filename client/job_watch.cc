@@ -214,11 +214,12 @@ void PrintEnd(Session& session, const v1::TrainingJob& job) {
 }
 
 void SayIfLow(const Session& session, const v1::TrainingJob& job) {
-  const TrainedQuality quality = {.psnr = job.final_psnr(),
-                                  .psnr_train = job.progress().psnr_train(),
-                                  .samples = job.progress().samples(),
-                                  .n_train_views = 0,  // the job does not say
-                                  .check_command = "nerfctl scene check " + ShortName(job.scene())};
+  const TrainedQuality quality = {
+      .psnr = job.final_psnr(),
+      .psnr_train = job.progress().psnr_train(),
+      .samples = job.progress().samples(),
+      .n_train_views = 0,  // the job does not say
+      .check_command = session.Runnable("nerfctl scene check " + ShortName(job.scene()))};
   for (const std::string& line : LowPsnrAdvice(quality)) session.Say(line);
 }
 
@@ -234,7 +235,8 @@ int WatchJobToTheEnd(Session& session, const std::string& name, const WatchOptio
   const std::string id = ShortName(name);
   if (!job.ok()) {
     if (session.io().interrupt->requested()) {
-      session.SayError(fmt::format("job {0} keeps running; nerfctl job cancel {0} stops it", id));
+      session.SayError(session.Runnable(
+          fmt::format("job {0} keeps running; `nerfctl job cancel {0}` stops it", id)));
       return session.io().interrupt->exit_code();
     }
     return session.Fail(job.status());

@@ -155,15 +155,35 @@ void Session::SayError(std::string_view line) const {
   *io_.err << (json_progress() ? LineJson("note", line) : std::string(line)) << '\n';
 }
 
+std::string Session::Runnable(std::string_view text) const {
+  constexpr std::string_view kProgram = "nerfctl ";
+  std::string result;
+  for (size_t i = 0; i < text.size();) {
+    const bool is_command = text.substr(i).starts_with(kProgram) &&
+                            (i == 0 || text[i - 1] == '(' || text[i - 1] == '`');
+    if (!is_command) {
+      result += text[i++];
+      continue;
+    }
+    result += kProgram;
+    i += kProgram.size();
+    const bool has_project = text.substr(i).starts_with("--project ");
+    for (const std::string& flag : flags_.typed) {
+      if (!has_project || !flag.starts_with("--project ")) result += flag + " ";
+    }
+  }
+  return result;
+}
+
 void Session::SayNext(std::string_view command) const {
   if (flags_.output != OutputFormat::kTable || flags_.no_hints) return;
-  Say(fmt::format("next: {}", command));
+  Say("next: " + Runnable(command));
 }
 
 void Session::SayWhatExists(const ErrorReason& why) {
   const auto resource = why.metadata.find("resource");
   if (resource == why.metadata.end()) return;
-  const std::string command = PlainText(ListingCommand(resource->second));
+  const std::string command = Runnable(PlainText(ListingCommand(resource->second)));
   if (command.empty()) return;
   if (why.reason == reason::kAlreadyExists) {
     SayError(
@@ -184,15 +204,13 @@ bool Session::SayIfJob(const std::string& model) {
   if (!job.has_value()) return false;
   const std::string id = PlainText(ShortName(job->name()));
   if (job->checkpoints().empty()) {
-    SayError(
-        fmt::format("  {0} is a job without a checkpoint yet; `nerfctl job watch {0}` follows "
-                    "it",
-                    id));
+    SayError(Runnable(fmt::format(
+        "  {0} is a job without a checkpoint yet; `nerfctl job watch {0}` follows it", id)));
   } else {
-    SayError(
-        fmt::format("  {0} is a job: name its newest checkpoint, {1}, or make a model of it "
-                    "first, with `nerfctl model promote {0} --id {0}`",
-                    id, PlainText(ShortName(job->checkpoints().rbegin()->name()))));
+    SayError(Runnable(fmt::format(
+        "  {0} is a job: name its newest checkpoint, {1}, or make a model of it first, with "
+        "`nerfctl model promote {0} --id {0}`",
+        id, PlainText(ShortName(job->checkpoints().rbegin()->name())))));
   }
   return true;
 }

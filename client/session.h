@@ -85,6 +85,9 @@ class Session {
   void Say(std::string_view line) const;
   // An error line on standard error, also with --quiet; a JSON object with --progress json.
   void SayError(std::string_view line) const;
+  // The text with the typed flags about server and project in the commands of nerfctl in it, which
+  // begin the text or follow "(" or "`".
+  std::string Runnable(std::string_view text) const;
   // Suggests the next command, in tables only.
   void SayNext(std::string_view command) const;
 

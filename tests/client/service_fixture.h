@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/rpc/blob_client.h"
 #include "common/sha256.h"
@@ -44,9 +45,13 @@ using J = v1::TrainingJob;
 // Commands against a scripted server on a loopback port.
 class ServiceTest : public testing::Test {
  protected:
+  // Suggested commands repeat --server, which is taken out of the result.
   CommandResult Run(std::vector<std::string> args, RunOptions options = {}) {
     args.insert(args.begin(), {"--server", server_.address()});
-    return RunCommand(args, options);
+    CommandResult result = RunCommand(args, options);
+    absl::StrReplaceAll({{fmt::format("nerfctl --server {} ", server_.address()), "nerfctl "}},
+                        &result.err);
+    return result;
   }
   // Scripts a watch of a job that succeeds.
   void ScriptSuccess() {

@@ -203,6 +203,23 @@ TEST_F(ServiceTest, MisspelledFolderIsSuggested) {
   EXPECT_THAT(result.err, HasSubstr("no such folder; did you mean " + (dir / "photos") + "?"));
 }
 
+TEST_F(ServiceTest, SuggestedCommandsRepeatTheFlagsOfTheServer) {
+  ScriptSuccess();
+  const CommandResult watched =
+      RunCommand({"job", "watch", "j-fake", "--server=" + server_.address(), "--project", "lab"});
+  EXPECT_THAT(watched.err,
+              HasSubstr(fmt::format("next: nerfctl --server {0} --project lab render --job j-fake "
+                                    "--out views   (nerfctl --server {0} --project lab model "
+                                    "promote j-fake keeps it)\n",
+                                    server_.address())));
+  state_.errors["GetScene"] = {WithReason(absl::NotFoundError("none"), reason::kResourceNotFound,
+                                          {{"resource", "projects/lab/scenes/s-1"}})};
+  const CommandResult shown =
+      RunCommand({"--server", server_.address(), "--project", "lab", "scene", "show", "s-1"});
+  EXPECT_THAT(shown.err, HasSubstr(fmt::format("`nerfctl --server {} --project lab scene ls`",
+                                               server_.address())));
+}
+
 TEST_F(ServiceTest, JobNamedAsAModelNamesItsCheckpoint) {
   const TempDir dir;
   WriteScene(dir.path());
@@ -448,7 +465,9 @@ TEST(SilentServerTest, HostWithoutAnAddressIsSaidInPlainWords) {
 TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
   const auto lines_of = [&](absl::Status status, const std::string& resource,
                             std::string_view reason) {
-    state_.errors["GetTrainingJob"] = {WithReason(status, reason, {{"resource", resource}})};
+    // The second one: there is no job of the model's name either.
+    state_.errors["GetTrainingJob"] = {WithReason(status, reason, {{"resource", resource}}),
+                                       absl::NotFoundError("x")};
     const std::string err = Run({"job", "show", "j-1"}).err;
     return err.substr(err.find('\n') + 1);
   };

@@ -206,7 +206,7 @@ TEST_F(ServiceTest, FirstCtrlCDetachesWithAHint) {
   const CommandResult result = Run({"job", "watch", "j-fake"}, {.interrupt = &interrupt});
   EXPECT_EQ(result.exit_code, kInterrupted);
   EXPECT_THAT(result.err,
-              HasSubstr("job j-fake keeps running; nerfctl job cancel j-fake stops it\n"));
+              HasSubstr("job j-fake keeps running; `nerfctl job cancel j-fake` stops it\n"));
   EXPECT_EQ(state_.calls.count("CancelTrainingJob"), 0u);
 }
 
