@@ -12,7 +12,7 @@ struct TrainedQuality {
   double psnr_train = 0;  // dB, of the last training rays
   double samples = 0;     // trained
   size_t n_train_views = 0;
-  std::string check_command;  // that lists the warnings about the data set
+  std::string check_command = {};  // that lists the warnings about the data set
 };
 
 // The likely reasons of a low PSNR, for people, one a line, under a line that says so. Empty for a
