@@ -12,6 +12,7 @@
 #include "engine/train/evaluation.h"
 #include "tests/engine/tool/ball_dataset.h"
 #include "tests/engine/tool/trained_files.h"
+#include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/testing/tiny_training.h"
@@ -52,6 +53,7 @@ class FusedMethodsTest : public ::testing::TestWithParam<MethodCase> {
   const std::string checkpoint_ = dir_ / "c.safetensors", model_ = dir_ / "m.safetensors";
   ThreadPool pool_{1}, two_threads_{2};
   const std::unique_ptr<RenderDevice> device_ = NewCpuRenderDevice(&pool_);
+  FakeClock clock_;
 };
 
 TEST_P(FusedMethodsTest, BytesDependNeitherOnThreadsNorOnAStop) {
