@@ -37,8 +37,8 @@ struct JobRunOptions {
   absl::Duration checkpoint_interval = absl::Seconds(30);
   absl::Duration preview_interval = absl::Seconds(10);
   // Of a gang: network interface of its traffic where the workers are on several hosts, and how
-  // long a rank that lost another waits before it says so. The worker of the lost rank may know
-  // better what happened.
+  // long a rank that lost another waits before it reports this, so that the lost rank's worker can
+  // report the cause first.
   std::string gang_interface;
   absl::Duration gang_grace = absl::Seconds(2);
   // A file whose digest differs is fetched at most this often.

@@ -129,12 +129,16 @@ void JobUpkeep::Meter() {
 
 void JobUpkeep::StoreMeters() {
   StoreWrite write;
+  std::set<std::string> later;
   for (const std::string& project : changed_meters_) {
-    // What is being changed would be overwritten. The next round stores it.
-    if (state_.IsClaimed({ClaimKey::Kind::kProject, {project, ""}})) continue;
-    write.projects.push_back(state_.projects.at(project));
+    // A change that is being stored would be overwritten.
+    if (state_.IsClaimed({ClaimKey::Kind::kProject, {project, ""}})) {
+      later.insert(project);
+    } else {
+      write.projects.push_back(state_.projects.at(project));
+    }
   }
-  changed_meters_.clear();
+  changed_meters_ = std::move(later);
   if (write.projects.empty()) return;
   state_.Submit(std::move(write), [](const absl::Status&) {});
 }

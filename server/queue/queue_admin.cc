@@ -128,7 +128,7 @@ absl::StatusOr<ProjectView> QueueAdmin::UpdateProject(
   write.projects.push_back(changed);
   Claim claim(state_, {key});
   NERF_RETURN_IF_ERROR(state_.Commit(std::move(write)));
-  // The meter may have run meanwhile.
+  // The settings alone: the meter may have counted during the commit.
   ProjectRecord& record = state_.projects[project];
   record.project = project;
   record.quota = changed.quota;
@@ -159,7 +159,7 @@ absl::StatusOr<WorkerRecord> QueueAdmin::SetDrained(const std::string& worker, b
   workers_.SetDrained(worker, drained);
   state_.Wake(worker);
   const std::optional<WorkerRecord> after = workers_.Find(worker);
-  // One that was only known as drained is not known any more.
+  // A worker that was listed only because it was drained is not found any more.
   return after.has_value() ? *after : before.value_or(WorkerRecord());
 }
 

@@ -1,5 +1,6 @@
 #include "server/rpc/convert_project.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -17,6 +18,7 @@ namespace nerf {
 namespace {
 
 constexpr double kMaxCount = 9007199254740992.0;  // 2^53: above it doubles skip whole numbers
+constexpr int kMaxPaths = 32;                     // of an update mask; there are 11 different ones
 constexpr int64_t kMaxAgeSeconds = int64_t{100} * 365 * 24 * 3600;
 
 using Change = std::function<void(ProjectRecord&)>;
@@ -128,9 +130,12 @@ absl::StatusOr<ProjectUpdate> FromProto(const v1::UpdateProjectRequest& request)
   ProjectUpdate update;
   check.Require(!request.project().name().empty(), "project.name", "must be projects/{project}");
   update.project = TakeOr(ParseProjectName("project.name", request.project().name()), check);
-  check.Require(request.update_mask().paths_size() > 0, "update_mask", "must name a field");
+  const auto& paths = request.update_mask().paths();
+  check.Require(!paths.empty() && paths.size() <= kMaxPaths, "update_mask",
+                "must name 1 to 32 fields");
   std::vector<Change> changes;
-  for (const std::string& path : request.update_mask().paths()) {
+  for (int i = 0; i < std::min(paths.size(), kMaxPaths); ++i) {
+    const std::string& path = paths[i];
     bool known = false;
     for (const auto& [field, make] : ChangesTo(request.project())) {
       // `quota` stands for all of its fields.

@@ -1,5 +1,6 @@
 #include "server/rpc/job_list_watch.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -47,8 +48,10 @@ absl::Status JobListWatch::Open(const v1::WatchTrainingJobsRequest& request) {
 
 JobListWatch::Next JobListWatch::Fill(bool* bookmark_due, v1::WatchTrainingJobsResponse* response) {
   if (watcher_ == nullptr) return Next::kNothing;
-  if (const std::optional<JobListBatch> batch = watcher_->TryNext(); batch.has_value()) {
-    AddRows(*batch, response);
+  std::optional<JobListBatch> batch = std::exchange(rest_, std::nullopt);
+  if (!batch.has_value()) batch = watcher_->TryNext();
+  if (batch.has_value()) {
+    AddRows(*std::move(batch), response);
     return Next::kWrite;
   }
   if (!std::exchange(*bookmark_due, false)) return Next::kNothing;
@@ -59,25 +62,37 @@ JobListWatch::Next JobListWatch::Fill(bool* bookmark_due, v1::WatchTrainingJobsR
   return Next::kWrite;
 }
 
-void JobListWatch::AddRows(const JobListBatch& batch, v1::WatchTrainingJobsResponse* response) {
+void JobListWatch::AddRows(JobListBatch batch, v1::WatchTrainingJobsResponse* response) {
   if (batch.reset) waits_.clear();
   response->Clear();
   response->set_reset(batch.reset);
-  response->set_resume_token(batch.token);
-  response->set_is_current(batch.is_current);
   for (const ResourceKey& key : batch.removed) {
     response->add_removed(JobName(key));
     waits_.erase(key);
   }
   JobConverter converter(services_);
-  for (const Job& job : batch.jobs) {
-    v1::TrainingJob& row = *response->add_training_jobs();
-    row = converter.ToProto(job);
+  size_t n_rows = 0;
+  for (size_t byte_size = response->ByteSizeLong(); n_rows < batch.jobs.size(); ++n_rows) {
+    const Job& job = batch.jobs[n_rows];
+    v1::TrainingJob row = converter.ToProto(job);
+    byte_size += row.ByteSizeLong();
+    if (n_rows > 0 && byte_size > kMaxListBytes) break;
     waits_.erase(job.key);
     if (job.state == JobState::kQueued && waits_.size() < kMaxWaits) {
       waits_[job.key] = {job, row.wait().message()};
     }
+    *response->add_training_jobs() = std::move(row);
   }
+  if (n_rows == batch.jobs.size()) {
+    token_ = batch.token;
+    response->set_is_current(batch.is_current);
+  } else {
+    batch.reset = false;
+    batch.removed.clear();
+    batch.jobs.erase(batch.jobs.begin(), batch.jobs.begin() + static_cast<std::ptrdiff_t>(n_rows));
+    rest_ = std::move(batch);
+  }
+  response->set_resume_token(token_);
 }
 
 void JobListWatch::AddNewWaits(v1::WatchTrainingJobsResponse* response) {

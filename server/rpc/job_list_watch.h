@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "nerf/v1/training_service.pb.h"
@@ -10,7 +11,7 @@
 
 namespace nerf {
 
-// A WatchTrainingJobs call: batches of rows.
+// A WatchTrainingJobs call: batches of rows, each in as many messages as its size needs.
 class JobListWatch final : public WatchCall<v1::WatchTrainingJobsResponse> {
  public:
   static JobListWatch* Begin(const ServiceContext& services, grpc::CallbackServerContext* context,
@@ -26,13 +27,16 @@ class JobListWatch final : public WatchCall<v1::WatchTrainingJobsResponse> {
   absl::Status Open(const v1::WatchTrainingJobsRequest& request);
   Next Fill(bool* bookmark_due, v1::WatchTrainingJobsResponse* response) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AddRows(const JobListBatch& batch, v1::WatchTrainingJobsResponse* response)
+  // Adds rows up to kMaxListBytes; the others stay in rest_.
+  void AddRows(JobListBatch batch, v1::WatchTrainingJobsResponse* response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Adds queued jobs whose wait is another than the one that was sent: it can change without a
-  // change of the job.
+  // Adds queued jobs whose reason to wait differs from the one that was sent: it can change while
+  // the job does not.
   void AddNewWaits(v1::WatchTrainingJobsResponse* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   std::unique_ptr<JobListWatcher> watcher_ ABSL_GUARDED_BY(mu_);
+  std::optional<JobListBatch> rest_ ABSL_GUARDED_BY(mu_);  // of a batch that was sent in part
+  std::string token_ ABSL_GUARDED_BY(mu_);                 // of the last batch that was sent whole
   // Queued jobs among the rows that were sent, at most kMaxWaits.
   std::map<ResourceKey, SentWait> waits_ ABSL_GUARDED_BY(mu_);
 };

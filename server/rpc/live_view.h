@@ -50,7 +50,7 @@ class LiveView final : public grpc::ServerWriteReactor<v1::StreamViewsResponse>,
     v1::View view;
     double sequence = 0;
     SteadyTime begin;
-    SteadyTime asked;                // when its update came; begin for a further frame of it
+    SteadyTime asked;                // when its update came; of a further frame of it: `begin`
     std::string weights;             // what is rendered
     std::optional<uint64_t> number;  // of the broker, once it has one
     bool is_interrupted = false;
@@ -99,7 +99,7 @@ class LiveView final : public grpc::ServerWriteReactor<v1::StreamViewsResponse>,
   int n_failures_ ABSL_GUARDED_BY(mu_) = 0;   // since the last frame
   bool pauses_ ABSL_GUARDED_BY(mu_) = false;  // after a failure
   std::string shown_weights_ ABSL_GUARDED_BY(mu_);
-  SteadyTime renew_due_ ABSL_GUARDED_BY(mu_);  // not to show new weights before
+  SteadyTime renew_due_ ABSL_GUARDED_BY(mu_);  // new weights are not shown earlier
 
   v1::StreamViewsResponse response_;  // owned by gRPC while is_writing_
   std::optional<v1::StreamViewsResponse> waiting_ ABSL_GUARDED_BY(mu_);  // to be written next

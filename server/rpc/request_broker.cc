@@ -96,8 +96,8 @@ std::optional<std::string> RequestBroker::PickWorker(const std::optional<std::st
     return attached_.contains(*wanted) ? wanted : std::nullopt;
   }
   std::optional<std::string> best;
-  // An unhealthy worker only without another; then one that follows in a gang, one in training;
-  // then by the answers owed.
+  // Preferred, in this order: healthy, not a follower in a gang, not in training, fewest open
+  // requests.
   std::tuple<bool, bool, bool, size_t> best_load;
   for (const WorkerRecord& worker : workers_.List()) {
     const auto found = attached_.find(worker.description.id);

@@ -17,9 +17,10 @@ struct TileCut {
   bool operator==(const TileCut&) const = default;
 };
 
-// Space, cut in two again and again: 2^n tiles, boxes of which the outer ones have no end. Training
-// frame. Cuts are a binary tree in the order of a heap: the halves of cut i, below and above its
-// position, are cut by 2 i + 1 and 2 i + 2; the last ones are the tiles, in order.
+// Space cut in halves n times: 2^n tiles, which are boxes; the outer ones are unbounded. In the
+// training frame. Cuts form a binary tree, stored as a heap: cut i divides space into two halves,
+// which cuts 2 i + 1 (below its position) and 2 i + 2 (above) divide again. The halves of the last
+// cuts are the tiles, in order.
 class TileCuts {
  public:
   // Requires: 2^n - 1 cuts.
@@ -35,8 +36,8 @@ class TileCuts {
   static constexpr float kEndless = 1e30f;
   const std::vector<Aabb>& boxes() const { return boxes_; }
 
-  // How much each tile counts at a point, [n_tiles]; they add up to 1. A cut's two sides pass into
-  // each other on a line over `margin` on both sides of it. margin 0: one tile counts.
+  // Weights [n_tiles] of the tiles at a point; their sum is 1. Across a cut they change linearly
+  // between `margin` below it and `margin` above it. margin 0: one tile has weight 1.
   void Weights(Vec3 point, float margin, float* weights) const;
 
   bool operator==(const TileCuts& other) const { return cuts_ == other.cuts_; }

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
@@ -117,6 +119,34 @@ TEST_F(QuotaTest, RendersInProgressAreLimitedPerProject) {
   EXPECT_THAT(admin_.BeginRender("other"), IsOk());
   ticket->reset();
   EXPECT_THAT(admin_.BeginRender("default"), IsOk());
+}
+
+TEST_F(QuotaTest, MetersOfAProjectThatIsBeingChangedAreStoredLater) {
+  const LeaseRef lease = harness_.Running("one");
+  std::optional<Claim> change;
+  {
+    QueueLock lock(*harness_.state);
+    change.emplace(*harness_.state,
+                   std::vector<ClaimKey>{{ClaimKey::Kind::kProject, {"default", ""}}});
+  }
+  for (int i = 0; i < 30; ++i) {
+    harness_.clock.Advance(absl::Seconds(1));
+    EXPECT_THAT(harness_.leases->Renew(lease, WorkPhase::kRunning), IsOk());
+    upkeep_.Tick();
+  }
+  // No other lease brings the project's meter up again.
+  EXPECT_THAT(harness_.leases->Release(lease), IsOk());
+  harness_.clock.Advance(absl::Minutes(1));
+  upkeep_.Tick();
+  {
+    QueueLock lock(*harness_.state);
+    change.reset();
+  }
+  harness_.clock.Advance(absl::Minutes(1));
+  upkeep_.Tick();
+  harness_.Restart();
+  QueueAdmin after(harness_.state.get(), &workers_);
+  EXPECT_NEAR(after.GetProject("default").usage.device_seconds, 30, 1);
 }
 
 TEST_F(QuotaTest, SettingsAndMetersSurviveARestart) {

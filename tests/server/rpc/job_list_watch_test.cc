@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,46 @@ TEST_F(JobListWatchTest, TokenContinuesAndDeletedJobsAreRemoved) {
   EXPECT_FALSE(next.reset());
   EXPECT_EQ(next.training_jobs_size(), 0);
   EXPECT_THAT(next.removed(), testing::ElementsAre(cancel.name()));
+}
+
+// Each has problems of 1.5 MB; a message may have 4 MiB.
+TEST_F(JobListWatchTest, RowsThatDoNotFitOneMessageComeInSeveral) {
+  const std::vector<std::string> ids = {"one", "two", "three"};
+  for (const std::string& id : ids) server_.CreateJob(scene_, id);
+  FakeWorker worker(server_.channel, RpcTestServer::kToken, "w-1");
+  worker.Hello();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto grant = worker.WaitForOrder(v1::DesiredJob::TRAIN);
+    ASSERT_TRUE(grant.has_value());
+    v1::JobReport failure = FakeWorker::Report(*grant, v1::JobReport::FAILED);
+    *failure.mutable_error() =
+        ToRpcStatus(WithReason(absl::InvalidArgumentError("problems"), reason::kDatasetInvalid));
+    for (int n = 0; n < 500; ++n) {
+      v1::SceneProblem* problem = failure.add_problems();
+      problem->set_file(std::string(1000, 'f'));
+      problem->set_field(std::string(1000, 'k'));
+      problem->set_message(std::string(1000, 'm'));
+    }
+    worker.SendReport(failure);
+    ASSERT_TRUE(worker.WaitForAcknowledgement(grant->training_job()));
+    worker.Idle();
+  }
+  const auto watch = Watch();
+  std::set<std::string> names;
+  int n_messages = 0;
+  WatchTrainingJobsResponse message;
+  do {
+    ASSERT_TRUE(watch->Read(&message)) << watch->Finish();
+    EXPECT_EQ(message.reset(), n_messages == 0);
+    EXPECT_EQ(message.resume_token().empty(), !message.is_current());
+    for (const v1::TrainingJob& job : message.training_jobs()) {
+      EXPECT_EQ(job.problems_size(), 500);
+      EXPECT_TRUE(names.insert(job.name()).second);
+    }
+    ++n_messages;
+  } while (!message.is_current());
+  EXPECT_EQ(names.size(), ids.size());
+  EXPECT_GT(n_messages, 1);
 }
 
 TEST_F(JobListWatchTest, QuietStreamIsKeptAliveWithAToken) {

@@ -57,6 +57,10 @@ TEST_F(ProjectsTest, UpdateChangesTheNamedFieldsAlone) {
 
 TEST_F(ProjectsTest, BadSettingsAreRefusedByField) {
   v1::Project project;
+  v1::UpdateProjectRequest repeated = Update("quota");
+  for (int i = 0; i < 32; ++i) repeated.mutable_update_mask()->add_paths("quota");
+  EXPECT_THAT(Call(&Admin::UpdateProject, repeated, &project),
+              FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   EXPECT_THAT(Call(&Admin::UpdateProject, Update("quota.max_cats"), &project),
               FailsWith(StatusCode::kInvalidArgument, reason::kFieldInvalid));
   EXPECT_THAT(Call(&Admin::UpdateProject, v1::UpdateProjectRequest(), &project),
