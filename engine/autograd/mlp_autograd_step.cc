@@ -8,9 +8,8 @@
 
 #include "common/status_macros.h"
 #include "engine/autograd/composite_op.h"
+#include "engine/autograd/ray_march.h"
 #include "engine/autograd/ray_tensors.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/composite.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
@@ -20,8 +19,6 @@
 
 namespace nerf {
 namespace {
-
-constexpr float kNoLight = 1e-30f;
 
 // As MlpEncode, for points [n, 3].
 torch::Tensor Encoded(const torch::Tensor& points, int n_octaves, int width) {
@@ -41,22 +38,6 @@ struct Leaf {
   torch::Tensor operator()(const torch::Tensor& inputs) const {
     return torch::addmm(biases, inputs, weights);
   }
-};
-
-// The samples that are visible, sorted by ray.
-struct Samples {
-  std::vector<int64_t> ray_offsets{0};
-  std::vector<Vec3> positions, directions;
-  std::vector<float> deltas;
-  int64_t n_marched = 0;
-};
-
-struct RayState {
-  kernels::MarchRay march;
-  float transmittance = 1;
-  bool done = false;
-  std::vector<Vec3> positions;
-  std::vector<float> deltas;
 };
 
 class MlpAutogradStep final : public RayStep {
@@ -117,9 +98,6 @@ class MlpAutogradStep final : public RayStep {
   torch::Tensor Density(const std::vector<Leaf>& leaves, const torch::Tensor& trunk) const;
   torch::Tensor Color(const std::vector<Leaf>& leaves, const torch::Tensor& trunk,
                       const torch::Tensor& directions) const;
-  Samples March(const RayBatch& batch, const std::vector<Leaf>& leaves);
-  void MarchWave(const RayBatch& batch, const std::vector<Leaf>& leaves,
-                 std::vector<RayState>* rays, Samples* samples);
   bool Update(const RayBatch& batch, const std::vector<Leaf>& leaves);
 
   const TrainConfig config_;
@@ -136,14 +114,10 @@ class MlpAutogradStep final : public RayStep {
 
 std::vector<Leaf> MlpAutogradStep::Leaves() const {
   const float* const parameters = parameters_.Network(0, placement_).parameters;
-  const auto leaf = [](const float* values, torch::IntArrayRef shape) {
-    return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32)
-        .requires_grad_(true);
-  };
   std::vector<Leaf> leaves;
   for (const MlpLayer& layer : layout_.layers) {
-    leaves.push_back({leaf(parameters + layer.weights, {layer.n_in, layer.n_out}),
-                      leaf(parameters + layer.biases, {layer.n_out})});
+    leaves.push_back({AsLeaf(parameters + layer.weights, {layer.n_in, layer.n_out}),
+                      AsLeaf(parameters + layer.biases, {layer.n_out})});
   }
   return leaves;
 }
@@ -191,9 +165,13 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
         batch.step, pool_);
   }
   const std::vector<Leaf> leaves = Leaves();
-  const Samples samples = March(batch, leaves);
-  const torch::Tensor ray_offsets = torch::from_blob(
-      const_cast<int64_t*>(samples.ray_offsets.data()), {batch.n_rays + 1}, torch::kInt64);
+  const PackedSamples samples = MarchBatch(
+      batch, config_, {geometry_.step, geometry_.cone},
+      [&](const std::vector<Vec3>& positions) {
+        return Density(leaves, Trunk(leaves, AsTensor(positions)));
+      },
+      &occupancy_);
+  const torch::Tensor ray_offsets = samples.RayOffsets();
   const torch::Tensor trunk = Trunk(leaves, AsTensor(samples.positions));
   const torch::Tensor colors = Color(leaves, trunk, AsTensor(samples.directions));
   const autograd::Composited composited =
@@ -214,77 +192,6 @@ StepResult MlpAutogradStep::RunBatch(const RayBatch& batch) {
   if (result.n_trained > 0) (loss * config_.loss_scale).backward();
   if (!Update(batch, leaves)) result.loss = std::numeric_limits<double>::quiet_NaN();
   return result;
-}
-
-Samples MlpAutogradStep::March(const RayBatch& batch, const std::vector<Leaf>& leaves) {
-  const torch::NoGradGuard no_grad;
-  const kernels::MarchGrid grid = MarchGridOf(occupancy_.grid());
-  const kernels::MarchSteps steps =
-      kernels::MarchSteps{geometry_.step, geometry_.cone}.Scaled(batch.step_scale);
-  std::vector<RayState> rays(batch.n_rays);
-  for (int r = 0; r < batch.n_rays; ++r)
-    rays[r].march = kernels::StartMarch(grid, steps, batch.rays[r], batch.jitters[r]);
-  Samples samples;
-  for (int marched = 0; marched < kernels::kMaxSamplesPerRay; marched += kWaveSamples) {
-    const int64_t before = samples.n_marched;
-    MarchWave(batch, leaves, &rays, &samples);
-    if (samples.n_marched == before) break;
-  }
-  for (int r = 0; r < batch.n_rays; ++r) {
-    const RayState& ray = rays[r];
-    samples.positions.insert(samples.positions.end(), ray.positions.begin(), ray.positions.end());
-    samples.deltas.insert(samples.deltas.end(), ray.deltas.begin(), ray.deltas.end());
-    samples.directions.insert(samples.directions.end(), ray.deltas.size(), batch.rays[r].direction);
-    samples.ray_offsets.push_back(static_cast<int64_t>(samples.deltas.size()));
-  }
-  return samples;
-}
-
-// Marches the next samples of each ray, evaluates their densities, and keeps those that are
-// visible.
-void MlpAutogradStep::MarchWave(const RayBatch& batch, const std::vector<Leaf>& leaves,
-                                std::vector<RayState>* rays, Samples* samples) {
-  const kernels::MarchGrid grid = MarchGridOf(occupancy_.grid());
-  const kernels::MarchSteps steps =
-      kernels::MarchSteps{geometry_.step, geometry_.cone}.Scaled(batch.step_scale);
-  std::vector<Vec3> positions;
-  std::vector<float> deltas;
-  std::vector<uint32_t> cells;
-  std::vector<RayState*> ray_of;
-  for (RayState& ray : *rays) {
-    if (ray.done) continue;
-    float t_middles[kWaveSamples], lengths[kWaveSamples];
-    uint32_t found_cells[kWaveSamples];
-    const int found = kernels::MarchSamples(grid, steps, kWaveSamples, &ray.march, t_middles,
-                                            lengths, found_cells);
-    ray.done = found < kWaveSamples;
-    for (int i = 0; i < found; ++i)
-      positions.push_back(ray.march.origin + ray.march.direction * t_middles[i]);
-    deltas.insert(deltas.end(), lengths, lengths + found);
-    cells.insert(cells.end(), found_cells, found_cells + found);
-    ray_of.insert(ray_of.end(), found, &ray);
-  }
-  if (deltas.empty()) return;
-  const torch::Tensor sigmas = Density(leaves, Trunk(leaves, AsTensor(positions))).contiguous();
-  const float* const sigma = sigmas.data_ptr<float>();
-  for (size_t i = 0; i < deltas.size(); ++i) {
-    RayState& ray = *ray_of[i];
-    const float alpha = kernels::AlphaFromDensity(sigma[i], deltas[i]);
-    if (!kernels::IsVisible(ray.transmittance, alpha, config_.min_transmittance,
-                            config_.alpha_threshold)) {
-      continue;
-    }
-    const float effective_alpha =
-        kernels::EffectiveAlpha(alpha, ray.transmittance, config_.min_transmittance);
-    kernels::CompositeForwardStep(effective_alpha, &ray.transmittance);
-    if (ray.transmittance < config_.min_transmittance) ray.done = true;
-    ray.positions.push_back(positions[i]);
-    // Long enough to stop all light, and for a gradient of the density that vanishes.
-    ray.deltas.push_back(effective_alpha > alpha ? kOpaqueDepth / std::max(sigma[i], kNoLight)
-                                                 : deltas[i]);
-  }
-  occupancy_.Observe(cells, {sigma, deltas.size()});
-  samples->n_marched += static_cast<int64_t>(deltas.size());
 }
 
 // Hands LibTorch's gradients to the optimizer of the fused step.

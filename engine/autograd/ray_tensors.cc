@@ -12,6 +12,10 @@ torch::Tensor AsTensor(const std::vector<float>& values) {
                           torch::kFloat32);
 }
 
+torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape) {
+  return torch::from_blob(const_cast<float*>(values), shape, torch::kFloat32).requires_grad_(true);
+}
+
 torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals) {
   const torch::Tensor square = 0.5 * residuals * residuals;
   if (config.loss == Loss::kMse) return square;

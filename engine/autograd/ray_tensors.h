@@ -14,12 +14,12 @@ namespace nerf {
 
 // What the steps through LibTorch share.
 
-inline constexpr int kWaveSamples = 8;     // samples per ray between checks of its transmittance
-inline constexpr float kOpaqueDepth = 60;  // optical depth of a sample whose effective alpha is 1
-
 // [n, 3] and [n], over the vector's memory.
 torch::Tensor AsTensor(const std::vector<Vec3>& points);
 torch::Tensor AsTensor(const std::vector<float>& values);
+
+// Parameters that gradients are taken of, over their memory.
+torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape);
 
 // Elementwise loss of residuals. Huber 1964.
 torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals);

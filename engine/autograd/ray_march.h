@@ -1,0 +1,39 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "engine/base/vec3.h"
+#include "engine/config/train_config.h"
+#include "engine/kernels/ray_marching.h"
+#include "engine/train/occupancy_updater.h"
+#include "engine/train/ray_batch.h"
+
+namespace nerf {
+
+// The samples of a batch that are visible (kernels::IsVisible), sorted by ray. Positions and deltas
+// are in scene units.
+struct PackedSamples {
+  std::vector<int64_t> ray_offsets;  // [n_rays + 1]
+  std::vector<Vec3> positions, directions;
+  std::vector<float> deltas;
+  std::vector<float> normalized_ts;  // kernels::DistortionCoordinate
+  int64_t n_marched = 0;             // samples looked at
+
+  // [n_rays + 1], over the vector's memory.
+  torch::Tensor RayOffsets() const;
+};
+
+// Densities [n] at points in scene units.
+using DensityAt = std::function<torch::Tensor(const std::vector<Vec3>& positions)>;
+
+// Marches the rays of a batch through the occupancy grid, a few samples of each at a time, until
+// each has left the grid or let no more light through. The grid observes all densities.
+PackedSamples MarchBatch(const RayBatch& batch, const TrainConfig& config,
+                         const kernels::MarchSteps& steps, const DensityAt& density,
+                         OccupancyUpdater* occupancy);
+
+}  // namespace nerf
