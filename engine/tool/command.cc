@@ -5,6 +5,7 @@
 #include "common/control_groups.h"
 #include "common/shell_word.h"
 #include "engine/protocol/json.h"
+#include "engine/scene/scene_reader.h"
 #include "engine/scene/unposed_photographs.h"
 #include "engine/tool/protocol_convert.h"
 #include "fmt/format.h"
@@ -15,9 +16,16 @@ int ThreadsFor(int flag) { return flag > 0 ? flag : UsableCores(); }
 
 void SuggestPosing(const std::string& folder) {
   if (!IsUnposed(folder)) return;
+  std::fflush(stdout);  // the report comes first
+  const std::string posed = PosedFolder(folder);
+  if (HasSceneFiles(posed)) {
+    fmt::print(stderr, "next: nerf-engine train {} --out {}   (their poses were found before)\n",
+               ShellWord(posed), ShellWord(posed + "-model"));
+    return;
+  }
   fmt::print(stderr,
              "next: nerf-engine pose {} --out {}   (finds where the photographs were taken)\n",
-             ShellWord(folder), ShellWord(PosedFolder(folder)));
+             ShellWord(folder), ShellWord(posed));
 }
 
 int ReportError(const absl::Status& status, bool json, bool usage) {

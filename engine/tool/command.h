@@ -25,7 +25,8 @@ void AddAblateCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);
 
-// For a folder that IsUnposed: names the command that finds its poses, on stderr.
+// For a folder that IsUnposed: names the command that finds its poses, or that trains with those
+// that were found before, on stderr.
 void SuggestPosing(const std::string& folder);
 
 // Number of threads for a --threads of `flag`; 0 means one for each usable core.

@@ -44,7 +44,7 @@ def scale_pictures(dataset, out, megapixels):
         picture = out / frame["file_path"]
         picture.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", dataset / frame["file_path"], "-vf",
-                        FILTER.format(width, height), "-q:v", "3", picture], check=True)
+                        FILTER.format(width, height), "-q:v", "2", picture], check=True)
     ratio = width / scene["w"]
     for holder in [scene, *scene["frames"]]:
         for key in SCALED_KEYS:
@@ -171,7 +171,7 @@ def main():
         folder = pathlib.Path(temporary)
         photos = (arguments.work or folder).resolve() / "photos"
         width, height = scale_pictures(arguments.dataset, photos, arguments.megapixels)
-        sizes = [path.stat().st_size for path in photos.rglob("*") if path.suffix != ".json"]
+        sizes = [path.stat().st_size for path in photos.rglob("*.jpg")]
         print(f"{len(sizes)} pictures of {width}x{height}, {sum(sizes) / 1e6:.0f} MB", flush=True)
         bin_folder = arguments.bin.resolve()
         environment = dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}")
