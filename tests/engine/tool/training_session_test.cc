@@ -157,7 +157,7 @@ TEST_F(TrainingSessionTest, WhatTheUserLeavesOpenIsChosenStoredAndKept) {
 TEST_F(TrainingSessionTest, AStartDecidesWhatIsLeftOpen) {
   TrainConfig other = SmallConfig();
   Ngp(other).finest_resolution = 512;
-  TrainFiles({dataset_, other, "", ""});
+  Train({dataset_, other, "", ""});
   TrainConfig open = SmallConfig();
   Ngp(open).log2_hashmap_size = kAutoSetting;
   const auto session = Open({dataset_, open, "", model_});
