@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/atomic_file.h"
 #include "common/file_io.h"
 #include "common/status_macros.h"
 #include "engine/scene/image_io.h"
@@ -43,31 +42,18 @@ ImageU8 DepthImage(const ViewPicture& view, const std::vector<float>& depths, fl
   return image;
 }
 
-// Without a sync: nobody asks for a live frame after a power cut.
-absl::Status WriteLiveImage(const ImageU8& image, int quality, const std::string& path) {
-  NERF_ASSIGN_OR_RETURN(const std::string bytes, EncodeJpeg(image, quality));
+// Without a sync: a picture that the worker has not read is rendered again after a power cut.
+absl::Status WriteUnsynced(const std::string& path, const absl::StatusOr<std::string>& bytes) {
+  NERF_RETURN_IF_ERROR(bytes.status());
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.ok()) return ErrnoToStatus(errno, "create " + path);
-  return WriteFully(fd.get(), bytes, 0, path);
+  return WriteFully(fd.get(), *bytes, 0, path);
 }
 
-absl::StatusOr<RenderedFiles> WriteLiveFrame(const ViewPicture& view,
-                                             const protocol::Render& request,
-                                             const ViewChannels& channels, float scale) {
-  RenderedFiles written;
-  const auto write = [&](const std::string& channel, const ImageU8& image) {
-    const std::string path = request.out + "/" + FileStem(request.id) + "_" + channel + ".jpg";
-    written.files[channel] = path;
-    return WriteLiveImage(image, request.jpeg_quality, path);
-  };
-  if (channels.rgb) NERF_RETURN_IF_ERROR(write("rgb", ColorsOf(view)));
-  if (channels.depth) {
-    const std::vector<float> depths = OwnDepths(view, scale);
-    written.far = FarOf(LargestOf(depths));
-    NERF_RETURN_IF_ERROR(write("depth", DepthImage(view, depths, written.far)));
-  }
-  if (channels.opacity) NERF_RETURN_IF_ERROR(write("opacity", OpacityImage(view)));
-  return written;
+absl::StatusOr<std::string> EncodeDepth(const ViewPicture& view, const std::vector<float>& depths,
+                                        float far, const protocol::Render& request) {
+  if (request.live) return EncodeJpeg(DepthImage(view, depths, far), request.jpeg_quality);
+  return EncodePng16(view.rgba.width, view.rgba.height, DepthToGray(depths, far));
 }
 
 }  // namespace
@@ -76,29 +62,31 @@ absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
                                                  const protocol::Render& request,
                                                  const ViewChannels& channels, float scale) {
   NERF_RETURN_IF_ERROR(CreateFolder(request.out));
-  if (request.live) return WriteLiveFrame(view, request, channels, scale);
-  const std::string prefix = request.out + "/" + FileStem(request.id);
   RenderedFiles written;
+  const auto write = [&](const std::string& channel, bool jpeg,
+                         const absl::StatusOr<std::string>& bytes) {
+    const std::string path =
+        request.out + "/" + FileStem(request.id) + "_" + channel + (jpeg ? ".jpg" : ".png");
+    written.files[channel] = path;
+    return WriteUnsynced(path, bytes);
+  };
   if (channels.rgb) {
+    const bool jpeg = request.live || request.jpeg;
     const ImageU8 image = ColorsOf(view);
-    NERF_ASSIGN_OR_RETURN(std::string bytes, request.jpeg ? EncodeJpeg(image, request.jpeg_quality)
-                                                          : EncodePng(image));
-    const std::string path = prefix + "_rgb." + (request.jpeg ? "jpg" : "png");
-    NERF_RETURN_IF_ERROR(WriteFileAtomically(path, bytes));
-    written.files["rgb"] = path;
+    NERF_RETURN_IF_ERROR(
+        write("rgb", jpeg, jpeg ? EncodeJpeg(image, request.jpeg_quality) : EncodePng(image)));
   }
   if (channels.depth) {
     const std::vector<float> depths = OwnDepths(view, scale);
     written.far = FarOf(LargestOf(depths));
-    const std::string path = prefix + "_depth.png";
     NERF_RETURN_IF_ERROR(
-        WritePng16(path, view.rgba.width, view.rgba.height, DepthToGray(depths, written.far)));
-    written.files["depth"] = path;
+        write("depth", request.live, EncodeDepth(view, depths, written.far, request)));
   }
   if (channels.opacity) {
-    const std::string path = prefix + "_opacity.png";
-    NERF_RETURN_IF_ERROR(WritePng(path, OpacityImage(view)));
-    written.files["opacity"] = path;
+    const ImageU8 image = OpacityImage(view);
+    NERF_RETURN_IF_ERROR(
+        write("opacity", request.live,
+              request.live ? EncodeJpeg(image, request.jpeg_quality) : EncodePng(image)));
   }
   return written;
 }

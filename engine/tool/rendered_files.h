@@ -17,8 +17,9 @@ struct RenderedFiles {
 };
 
 // Writes `channels` of a view into request.out, which is created, as files named after request.id.
-// Each file appears whole or not at all; those of a live frame are JPEGs, are not synced to the
-// disk and have depth in 8 bits. scale: training units per unit of the data set.
+// Nothing is synced to the disk. A live frame's files are JPEGs and have depth in 8 bits. After an
+// error some files may be there, one of them cut off. scale: training units per unit of the data
+// set.
 absl::StatusOr<RenderedFiles> WriteRenderedFiles(const ViewPicture& view,
                                                  const protocol::Render& request,
                                                  const ViewChannels& channels, float scale);

@@ -58,6 +58,7 @@ struct ServeLoop::RunningRender {
   PictureSize reduced_from;
   std::vector<CaptureCamera> capture;  // training views, if they are known
   std::unique_ptr<PictureRender> picture;
+  ViewPicture view;  // once it is finished
 };
 
 ServeLoop::ServeLoop(ServeOptions options, RenderDevice* render_device, ThreadPool* pool,
@@ -109,6 +110,7 @@ absl::Status ServeLoop::Run() {
   }
   render_.reset();
   suspended_.reset();
+  writer_.Wait();
   if (!broken_.ok()) socket_.Shutdown();  // ends the reader
   {
     MutexLock lock(mu_);
@@ -142,6 +144,7 @@ bool ServeLoop::IsOfBrokenDevice(const absl::Status& status) {
 
 void ServeLoop::Send(const protocol::EngineMessage& message) {
   // The worker has gone. Shutdown ends the reader, which ends the rest.
+  MutexLock lock(send_mu_);
   if (!socket_.Write(protocol::ToLine(message))) socket_.Shutdown();
 }
 
@@ -301,7 +304,6 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
 
 void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
   RunningRender& render = *render_;
-  protocol::Rendered rendered;
   bool paused = false;
   const absl::Status status = Guarded([&]() -> absl::Status {
     // Not in HandleRequest, so that loading a model counts as the render's time.
@@ -313,36 +315,51 @@ void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
       paused = true;
       return absl::OkStatus();
     }
-    NERF_ASSIGN_OR_RETURN(rendered, FinishRender(&render));
+    render.view = render.picture->TakePicture();
     return absl::OkStatus();
   });
   if (paused) return;
-  const std::string id = render.request.id;
-  render_.reset();
-  if (status.ok()) {
-    EndRequest(id, rendered);
-  } else {
-    EndRequest(id, status);
-  }
+  std::unique_ptr<RunningRender> ended = std::move(render_);
+  if (!status.ok()) return EndRequest(ended->request.id, status);
+  FinishRender(std::move(ended));
 }
 
-absl::StatusOr<protocol::Rendered> ServeLoop::FinishRender(RunningRender* render) {
-  const ViewPicture view = render->picture->TakePicture();
+void ServeLoop::FinishRender(std::unique_ptr<RunningRender> render) {
+  // A device's memory is released on the thread that uses it.
+  render->picture.reset();
+  render->job_weights.reset();
+  render->model.reset();
+  const bool live = render->request.live;
+  const auto answer = [this, render = std::shared_ptr<const RunningRender>(std::move(render))] {
+    protocol::Rendered rendered;
+    const absl::Status status = Guarded([&]() -> absl::Status {
+      NERF_ASSIGN_OR_RETURN(rendered, WriteRendered(*render));
+      return absl::OkStatus();
+    });
+    if (status.ok()) return EndRequest(render->request.id, rendered);
+    EndRequest(render->request.id, status);
+  };
+  if (live) return answer();
+  writer_.Run(answer);
+}
+
+absl::StatusOr<protocol::Rendered> ServeLoop::WriteRendered(const RunningRender& render) {
+  const ViewPicture& view = render.view;
   NERF_ASSIGN_OR_RETURN(RenderedFiles written,
-                        WriteRenderedFiles(view, render->request, render->channels, render->scale));
+                        WriteRenderedFiles(view, render.request, render.channels, render.scale));
   protocol::Rendered rendered;
-  rendered.id = render->request.id;
+  rendered.id = render.request.id;
   rendered.files = std::move(written.files);
   rendered.width = static_cast<uint32_t>(view.rgba.width);
   rendered.height = static_cast<uint32_t>(view.rgba.height);
   rendered.far = written.far;
-  rendered.step = render->step;
-  rendered.seconds = absl::ToDoubleSeconds(clock_->Now() - render->begin);
-  rendered.path = render->path;
-  rendered.full_width = static_cast<uint32_t>(render->reduced_from.width);
-  rendered.full_height = static_cast<uint32_t>(render->reduced_from.height);
-  if (!render->capture.empty()) {
-    rendered.seen_twice = ShareSeenTwice(view, render->camera, render->capture);
+  rendered.step = render.step;
+  rendered.seconds = absl::ToDoubleSeconds(clock_->Now() - render.begin);
+  rendered.path = render.path;
+  rendered.full_width = static_cast<uint32_t>(render.reduced_from.width);
+  rendered.full_height = static_cast<uint32_t>(render.reduced_from.height);
+  if (!render.capture.empty()) {
+    rendered.seen_twice = ShareSeenTwice(view, render.camera, render.capture);
   }
   return rendered;
 }

@@ -18,6 +18,7 @@
 #include "engine/tool/model_cache.h"
 #include "engine/tool/rank_session.h"
 #include "engine/tool/request_queue.h"
+#include "engine/tool/task_thread.h"
 
 namespace nerf {
 
@@ -34,7 +35,8 @@ struct ServeOptions {
 // The engine's side of the message protocol (docs/engine.md). One thread reads requests into a
 // queue; the caller's thread handles them. It trains one job at a time. Renders and checks are
 // handled when no job runs or between two of its steps; a long render alternates with the steps
-// (TimeShare). Wrong messages are answered with an error and change nothing.
+// (TimeShare). What answers a request may come after the answer to a later one. Wrong messages are
+// answered with an error and change nothing.
 class ServeLoop {
  public:
   // What is pointed to outlives the loop. render_device belongs to options.device.
@@ -52,7 +54,7 @@ class ServeLoop {
   struct RunningRender;
 
   void ReadUntilEnd();
-  void Send(const protocol::EngineMessage& message);
+  void Send(const protocol::EngineMessage& message);  // thread-safe
   // Whether the error is GPU_FAILED. Sets broken_, which ends Run; no message is sent.
   bool IsOfBrokenDevice(const absl::Status& status);
 
@@ -88,7 +90,10 @@ class ServeLoop {
   // The camera of render->request; also sets what `rendered` says about it.
   absl::StatusOr<Camera> CameraOfRequest(const TrainState& state, SceneRenderer* renderer,
                                          RunningRender* render);
-  absl::StatusOr<protocol::Rendered> FinishRender(RunningRender* render);
+  // Answers a finished render. Files other than a live frame's are written by writer_, while the
+  // next render begins.
+  void FinishRender(std::unique_ptr<RunningRender> render);
+  absl::StatusOr<protocol::Rendered> WriteRendered(const RunningRender& render);
   // Ends the running render or check and sends `answer` or its error.
   void EndRequest(const std::string& id, const absl::StatusOr<protocol::EngineMessage>& answer);
   // Tells the worker once a second that a render or check is running.
@@ -105,9 +110,11 @@ class ServeLoop {
   std::unique_ptr<RunningRender> render_;     // later ones wait in requests_
   absl::Status broken_;                       // GPU_FAILED once the device failed
   SteadyTime reported_working_;
+  Mutex send_mu_;  // held while a message is written
   Mutex mu_;
   CondVar done_changed_;
   bool done_ ABSL_GUARDED_BY(mu_) = false;  // Run is about to return
+  TaskThread writer_{"picture_writer"};     // last member: it uses those above
 };
 
 }  // namespace nerf
