@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "client/commands.h"
@@ -28,7 +30,7 @@ namespace {
 
 using JobStub = v1::RenderJobService::Stub;
 
-constexpr absl::Duration kPollInterval = absl::Milliseconds(500);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(250);
 
 std::string StateOf(const v1::RenderJob& job) {
   const std::string& name = v1::RenderJob::State_Name(job.state());
@@ -78,8 +80,62 @@ void PrintRenderJob(const Printer& printer, const v1::RenderJob& job) {
   fields.Print(printer.out);
 }
 
-// Follows the job to its end. Errors: those of the calls; that of a job that failed.
-absl::StatusOr<v1::RenderJob> AwaitEnd(Session& session, const std::string& name) {
+// The pictures and the movie of a job, as files.
+class JobFiles {
+ public:
+  // Into the folder `out`; the movie of a job without pictures as the file `out` if it ends so.
+  // `out` empty: nothing is fetched.
+  JobFiles(Session& session, std::string out)
+      : session_(session), blobs_(session.Blobs()), out_(std::move(out)) {}
+
+  // Fetches the pictures that are new since the last call.
+  absl::Status FetchPictures(const v1::RenderJob& job) {
+    if (out_.empty() || !job.images()) return absl::OkStatus();
+    NERF_RETURN_IF_ERROR(MakeFolder());
+    for (const v1::RenderedFrame& frame : job.frames()) {
+      for (int i = 0; i < frame.images_size(); ++i) {
+        const std::string channel =
+            i < job.channels_size() ? v1::RenderChannel_Name(job.channels(i)) : "RGB";
+        const std::string path = fmt::format("{}/frame_{:05}_{}.png", out_, frame.index(), channel);
+        if (pictures_.contains(path)) continue;
+        NERF_RETURN_IF_ERROR(blobs_.DownloadToFile(frame.images(i), path, session_.stop()));
+        pictures_.insert(path);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Fetches what is missing of a job that has succeeded, and prints all paths.
+  absl::Status Finish(const v1::RenderJob& job) {
+    NERF_RETURN_IF_ERROR(FetchPictures(job));
+    if (job.has_movie_blob()) {
+      const bool is_file = !job.images() && out_.ends_with(".mp4");
+      if (!is_file) NERF_RETURN_IF_ERROR(MakeFolder());
+      const std::string path = is_file ? out_ : out_ + "/movie.mp4";
+      NERF_RETURN_IF_ERROR(blobs_.DownloadToFile(job.movie_blob(), path, session_.stop()));
+      session_.printer().out << path << '\n';
+    }
+    for (const std::string& path : pictures_) session_.printer().out << path << '\n';
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status MakeFolder() const {
+    std::error_code error;
+    std::filesystem::create_directories(out_, error);
+    if (error) return absl::InternalError(fmt::format("{}: {}", out_, error.message()));
+    return absl::OkStatus();
+  }
+
+  Session& session_;
+  BlobClient blobs_;
+  const std::string out_;
+  std::set<std::string> pictures_;  // paths of those that are here
+};
+
+// Follows the job to its end and fetches its pictures meanwhile. Errors: those of the calls; that
+// of a job that failed.
+absl::StatusOr<v1::RenderJob> AwaitEnd(Session& session, const std::string& name, JobFiles* files) {
   ProgressDisplay display(session.io(), session.flags().progress);
   while (true) {
     const auto job = CallByName<v1::RenderJobService>(session, name, &JobStub::GetRenderJob);
@@ -99,6 +155,11 @@ absl::StatusOr<v1::RenderJob> AwaitEnd(Session& session, const std::string& name
       display.Finish();
       return *job;
     }
+    const absl::Status fetched = job.ok() ? files->FetchPictures(*job) : absl::OkStatus();
+    if (!fetched.ok() && !absl::IsUnavailable(fetched)) {
+      display.Clear();
+      return fetched;
+    }
     if (!session.Sleep(kPollInterval)) {
       display.Clear();
       return session.TimeIsOver("before the render job ended");
@@ -106,33 +167,9 @@ absl::StatusOr<v1::RenderJob> AwaitEnd(Session& session, const std::string& name
   }
 }
 
-// Writes the movie as `out`, or into the folder `out`, and the frames into the folder.
-absl::Status Download(Session& session, const v1::RenderJob& job, const std::string& out) {
-  BlobClient blobs = session.Blobs();
-  const bool is_folder = job.frames_size() > 0 || !out.ends_with(".mp4");
-  if (is_folder) {
-    std::error_code error;
-    std::filesystem::create_directories(out, error);
-    if (error) return absl::InternalError(fmt::format("{}: {}", out, error.message()));
-  }
-  if (job.has_movie_blob()) {
-    const std::string path = is_folder ? out + "/movie.mp4" : out;
-    NERF_RETURN_IF_ERROR(blobs.DownloadToFile(job.movie_blob(), path, session.stop()));
-    session.printer().out << path << '\n';
-  }
-  for (const v1::RenderedFrame& frame : job.frames()) {
-    for (int i = 0; i < frame.images_size(); ++i) {
-      const std::string channel =
-          i < job.channels_size() ? v1::RenderChannel_Name(job.channels(i)) : "RGB";
-      const std::string path = fmt::format("{}/frame_{:05}_{}.png", out, frame.index(), channel);
-      NERF_RETURN_IF_ERROR(blobs.DownloadToFile(frame.images(i), path, session.stop()));
-      session.printer().out << path << '\n';
-    }
-  }
-  return absl::OkStatus();
-}
-
-int EndOf(Session& session, const absl::StatusOr<v1::RenderJob>& job, const std::string& out) {
+int FollowRenderJob(Session& session, const std::string& name, const std::string& out) {
+  JobFiles files(session, out);
+  const auto job = AwaitEnd(session, name, &files);
   if (!job.ok()) return session.Fail(job.status());
   if (job->state() != v1::RenderJob::SUCCEEDED) {
     session.SayError(fmt::format("{} is {}{}", ShortName(job->name()), StateOf(*job),
@@ -143,7 +180,7 @@ int EndOf(Session& session, const absl::StatusOr<v1::RenderJob>& job, const std:
     PrintRenderJob(session.printer(), *job);
     return kOk;
   }
-  const absl::Status written = Download(session, *job, out);
+  const absl::Status written = files.Finish(*job);
   return written.ok() ? kOk : session.Fail(written);
 }
 
@@ -154,7 +191,7 @@ int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
   const auto stub = session.Stub<v1::RenderJobService>();
   const auto job = session.Call(*stub, &JobStub::CreateRenderJob, *request);
   if (!job.ok()) return session.Fail(job.status());
-  if (wait || !out.empty()) return EndOf(session, AwaitEnd(session, job->name()), out);
+  if (wait || !out.empty()) return FollowRenderJob(session, job->name(), out);
   PrintRenderJob(session.printer(), *job);
   session.SayNext(
       fmt::format("nerfctl render-job fetch {} --out movie.mp4", ShortName(job->name())));
@@ -164,7 +201,7 @@ int CreateRenderJob(Session& session, const RenderJobFlags& flags, bool wait,
 int FetchRenderJob(Session& session, const std::string& text, const std::string& out) {
   const auto name = ExpandName(ResourceKind::kRenderJob, text, session.flags().project);
   if (!name.ok()) return session.FailUsage(name.status());
-  return EndOf(session, AwaitEnd(session, *name), out);
+  return FollowRenderJob(session, *name, out);
 }
 
 int ShowRenderJob(Session& session, const std::string& text) {
@@ -201,7 +238,7 @@ void AddRenderJobCommands(CLI::App& app, Command* selected) {
   auto out = std::make_shared<std::string>();
   AddRenderJobFlags(*create, flags.get());
   create->add_flag("--wait", *wait, "Follow the job to its end");
-  create->add_option("--out", *out, "Wait, then write the movie (.mp4), or all into this folder");
+  create->add_option("--out", *out, "Wait, and write the movie (.mp4), or all into this folder");
   create->footer(
       "Examples:\n"
       "  nerfctl render-job create mic --frames 120 --out movie.mp4\n"

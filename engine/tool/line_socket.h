@@ -8,7 +8,8 @@
 
 namespace nerf {
 
-// Lines over a connected stream socket. One thread reads; one at a time writes. Borrows the descriptor.
+// Lines over a connected stream socket. One thread reads; one at a time writes. Borrows the
+// descriptor.
 class LineSocket {
  public:
   explicit LineSocket(int fd) : fd_(fd) {}
