@@ -50,14 +50,19 @@ absl::StatusOr<RankCosts> MeasureSteps(const TrainingSession& session, int n_ran
   return step->CostsOf(n_ranks).Since(before);
 }
 
+// Of sending a block to all ranks and reading theirs, which with shared memory is the larger part.
 double SecondsOf(Group* group, size_t n_bytes, const Clock& clock) {
-  const std::vector<std::byte> mine(n_bytes);
+  const std::vector<std::byte> mine(n_bytes, std::byte{1});
+  std::vector<std::byte> read(n_bytes);
   std::vector<ByteBlock> from;
   std::vector<double> seconds;
   for (int i = 0; i < kLinkRounds; ++i) {
     const SteadyTime begin = clock.Now();
     AllGather(group, mine, &from);
+    for (const ByteBlock& block : from)
+      std::copy_n(block.bytes().begin(), std::min(n_bytes, block.bytes().size()), read.begin());
     seconds.push_back(absl::ToDoubleSeconds(clock.Now() - begin));
+    if (read != mine) throw GroupError("the link does not bring what was sent");
   }
   std::sort(seconds.begin(), seconds.end());
   return seconds[seconds.size() / 2];

@@ -10,6 +10,7 @@
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "engine/group/open_gloo.h"
+#include "engine/group/shared_memory_group.h"
 #include "engine/kernels/simd_path.h"
 #include "engine/tool/training_methods.h"
 #include "engine/train/checkpoint.h"
@@ -137,6 +138,10 @@ absl::StatusOr<std::unique_ptr<RankSession>> RankSession::Open(const RankFlags& 
 absl::StatusOr<std::unique_ptr<RankSession>> RankSession::Join(
     std::unique_ptr<Rendezvous> rendezvous, const std::string& interface) {
   std::unique_ptr<RankSession> session(new RankSession(nullptr, std::move(rendezvous)));
+  if (interface.empty()) {
+    NERF_ASSIGN_OR_RETURN(session->group_, OpenSharedMemoryGroup(session->rendezvous_.get()));
+    if (session->group_ != nullptr) return session;
+  }
   GlooOptions options;
   options.interface = interface;
   NERF_ASSIGN_OR_RETURN(session->group_, OpenGlooGroup(session->rendezvous_.get(), options));

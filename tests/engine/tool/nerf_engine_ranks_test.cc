@@ -124,6 +124,10 @@ TEST_F(NerfEngineRanksTest, AnyNumberOfRanksWritesTheSameFiles) {
     Run(Train(out, 60, n_ranks));
     EXPECT_TRUE(SameFiles(out, "one")) << n_ranks;
   }
+#ifdef NERF_HAS_GLOO
+  Run(Train("gloo", 60, 2) + " --interface lo");
+  EXPECT_TRUE(SameFiles("gloo", "one"));
+#endif
 }
 
 TEST_F(NerfEngineRanksTest, HoweverRanksAreFedTheyWriteTheSameFiles) {

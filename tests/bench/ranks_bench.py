@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""What several ranks of one training bring (docs/ranks.md).
+
+    tests/bench/ranks_bench.py rates SCENE [--samples 8e6] [--turns 3] [--priority N]
+    tests/bench/ranks_bench.py same SCENE [--steps 2000]
+    tests/bench/ranks_bench.py kills SCENE [--runs 20] [--steps 300]
+    tests/bench/ranks_bench.py links SCENE [--samples 1e6] [--gigabits 10 1 0.1]   (as root)
+
+rates   one rank, two ranks over shared memory and over Gloo, and one process of two threads, by turns:
+        trained samples a second, and what the ranks forecast. Needs two idle cores, or --priority,
+        which runs all at that real-time priority (as root).
+same    1 to 4 ranks, and two that are stopped and go on as one and as four: SHA-256 of the files.
+kills   two to four ranks of which a random one is killed at a random time, then goes on from the last
+        checkpoint until the end: SHA-256 of the files, which must be those of one rank.
+links   two ranks in network namespaces, over a link shaped to each rate: forecast and measured.
+"""
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ONE_THREAD = ["--threads", "1"]
+NO_EVALUATION = ["--no-eval", "--checkpoint-interval", "100000"]
+
+
+class Engine:
+    """Runs nerf-engine and reads its events."""
+
+    def __init__(self, arguments):
+        self.prefix = ["chrt", "-r", str(arguments.priority)] if arguments.priority else []
+        self.program = arguments.engine
+        self.scene = str(arguments.scene)
+
+    def command(self, flags):
+        return self.prefix + [self.program, "train", self.scene, "--json", *map(str, flags)]
+
+    def train(self, out, flags):
+        """The events of a training that must succeed."""
+        result = subprocess.run(self.command(["--out", out, *flags]), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+        if result.returncode != 0:
+            sys.exit(f"{' '.join(map(str, flags))}: exit code {result.returncode}\n{result.stderr}")
+        return events_of(result.stdout)
+
+
+def events_of(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def last(events, name, **fields):
+    for event in reversed(events):
+        if event["event"] == name and all(event.get(key) == value for key, value in fields.items()):
+            return event
+    return None
+
+
+def digest(folder):
+    """SHA-256 of the checkpoint and the model together."""
+    whole = hashlib.sha256()
+    for name in ("checkpoint.safetensors", "model.safetensors"):
+        whole.update((pathlib.Path(folder) / name).read_bytes())
+    return whole.hexdigest()
+
+
+def rates(engine, arguments, folder):
+    ways = {
+        "one rank": ONE_THREAD,
+        "two ranks": [*ONE_THREAD, "--ranks", "2"],
+        "two ranks, Gloo": [*ONE_THREAD, "--ranks", "2", "--interface", "lo"],
+        "two threads": ["--threads", "2"],
+    }
+    found = {way: [] for way in ways}
+    for _ in range(arguments.turns):
+        for way, flags in ways.items():
+            events = engine.train(folder / "run", [*flags, *NO_EVALUATION, "--samples",
+                                                   f"{arguments.samples:.0f}"])
+            found[way].append(events)
+    alone = statistics.median(rate_of(events) for events in found["one rank"])
+    print(f"{'':18} {'M samples/s':>28} {'median':>7} {'times one':>9}  forecast; bytes a sample, forecast; exchanges, forecast")
+    for way, runs in found.items():
+        each = [rate_of(events) for events in runs]
+        line = (f"{way:18} {' '.join(f'{rate / 1e6:.3f}' for rate in each):>28} "
+                f"{statistics.median(each) / 1e6:7.3f} {statistics.median(each) / alone:9.2f}")
+        print(line + comparison(runs[-1]))
+
+
+def rate_of(events):
+    return last(events, "done")["samples_per_second"]
+
+
+def comparison(events):
+    """Forecast and truth of the ranks' rate, bytes and time in exchanges."""
+    forecast = last(events, "ranks", forecast=True)
+    measured = last(events, "ranks", forecast=False)
+    if forecast is None or measured is None:
+        return ""
+    return (f"  {forecast['samples_per_second'] / 1e6:.3f} "
+            f"({forecast['samples_per_second'] / forecast['alone_samples_per_second']:.2f} times); "
+            f"{measured['bytes_per_sample']:.0f}, {forecast['bytes_per_sample']:.0f}; "
+            f"{measured['exchange_fraction']:.0%}, {forecast['exchange_fraction']:.0%}")
+
+
+def same(engine, arguments, folder):
+    steps = ["--steps", arguments.steps, *ONE_THREAD, *NO_EVALUATION]
+    found = {}
+    for n_ranks in range(1, 5):
+        out = folder / f"ranks{n_ranks}"
+        engine.train(out, [*steps, "--ranks", n_ranks])
+        found[f"{n_ranks} ranks"] = digest(out)
+    out = folder / "gloo"
+    engine.train(out, [*steps, "--ranks", 2, "--interface", "lo"])
+    found["2 ranks, Gloo"] = digest(out)
+    for n_ranks in (1, 4):
+        out = folder / f"resumed{n_ranks}"
+        engine.train(out, [*steps, "--ranks", 2, "--stop-after", arguments.steps // 2])
+        engine.train(out, [*ONE_THREAD, *NO_EVALUATION, "--ranks", n_ranks, "--resume",
+                           out / "checkpoint.safetensors"])
+        found[f"2 ranks, then {n_ranks}"] = digest(out)
+    report(found)
+
+
+def report(found):
+    for name, sha in found.items():
+        print(f"{sha[:16]}  {name}")
+    print("all the same" if len(set(found.values())) == 1 else "DIFFERENT")
+    if len(set(found.values())) != 1:
+        sys.exit(1)
+
+
+def kills(engine, arguments, folder):
+    steps = ["--steps", arguments.steps, *ONE_THREAD, "--no-eval"]
+    begin = time.monotonic()
+    engine.train(folder / "whole", steps)
+    seconds = time.monotonic() - begin
+    found = {"one rank, not killed": digest(folder / "whole")}
+    generator = random.Random(arguments.seed)
+    for run in range(arguments.runs):
+        n_ranks = generator.randint(2, 4)
+        out = folder / f"run{run}"
+        flags = [*steps, "--ranks", n_ranks, "--checkpoint-interval", "0.2"]
+        killed = kill_one(engine, out, flags, generator, seconds)
+        again = [*ONE_THREAD, "--no-eval", "--ranks", generator.randint(1, 4)]
+        checkpoint = out / "checkpoint.safetensors"
+        done = (out / "model.safetensors").exists() and killed is None
+        if not done and checkpoint.exists():
+            engine.train(out, [*again, "--resume", checkpoint])
+        elif not done:
+            engine.train(out, [*again, "--steps", arguments.steps])
+        found[f"{n_ranks} ranks, {killed or 'ended before it was killed'}"
+              f"{'' if done else f', then {again[-1]}'} (run {run})"] = digest(out)
+        shutil.rmtree(out)
+    report(found)
+
+
+def kill_one(engine, out, flags, generator, seconds):
+    """Kills a random rank at a random time. Says which; None if the training had ended."""
+    process = subprocess.Popen(engine.command(["--out", out, *flags]), stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)
+    try:
+        process.wait(timeout=generator.uniform(0.1, 2) * seconds)
+    except subprocess.TimeoutExpired:
+        pass
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    ranks = [process.pid]
+    with contextlib.suppress(OSError):
+        ranks += [int(pid) for pid in children.read_text().split()]
+    rank = generator.randrange(len(ranks))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(ranks[rank], signal.SIGKILL)
+    begin = time.monotonic()
+    process.communicate()
+    if process.returncode == 0:
+        return None
+    return f"rank {rank} killed, the others ended after {time.monotonic() - begin:.2f} s"
+
+
+def run(command):
+    subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def namespaces():
+    """Two network namespaces with a link between them; yields their names and that of the link."""
+    names = [f"nerf-ranks-{os.getpid()}-{i}" for i in range(2)]
+    links = [f"nr{os.getpid() % 100000}{end}" for end in "ab"]
+    try:
+        for name in names:
+            run(f"ip netns add {name}")
+        run(f"ip link add {links[0]} type veth peer name {links[1]}")
+        for i in range(2):
+            run(f"ip link set {links[i]} netns {names[i]} name link")
+            run(f"ip -n {names[i]} addr add 10.231.0.{i + 1}/24 dev link")
+            run(f"ip -n {names[i]} link set link up")
+            run(f"ip -n {names[i]} link set lo up")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
+
+
+def links(engine, arguments, folder):
+    budget = [*ONE_THREAD, *NO_EVALUATION, "--samples", f"{arguments.samples:.0f}"]
+    alone = rate_of(engine.train(folder / "alone", budget))
+    print(f"one rank: {alone / 1e6:.3f} M samples/s")
+    print("Gb/s  times one rank: measured, forecast; forecast / measured; exchanges; link measured")
+    with namespaces() as names:
+        for gigabits in arguments.gigabits:
+            for name in names:
+                run(f"tc -n {name} qdisc replace dev link root tbf rate {gigabits * 1000:.0f}mbit "
+                    f"burst {max(16, int(gigabits * 1000))}kb latency 50ms")
+            meet = [*budget, "--ranks", 2, "--rendezvous", f"10.231.0.1:{arguments.port}",
+                    "--interface", "link"]
+            second = subprocess.Popen(["ip", "netns", "exec", names[1], *engine.command(
+                [*meet, "--rank", 1])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            first = subprocess.run(["ip", "netns", "exec", names[0], *engine.command(
+                [*meet, "--rank", 0, "--out", folder / "linked"])], stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True)
+            second.wait()
+            if first.returncode != 0:
+                sys.exit(f"{gigabits} Gb/s: exit code {first.returncode}\n{first.stderr}")
+            events = events_of(first.stdout)
+            forecast = last(events, "ranks", forecast=True)
+            measured = rate_of(events)
+            print(f"{gigabits:4}  {measured / alone:.2f}, "
+                  f"{forecast['samples_per_second'] / forecast['alone_samples_per_second']:.2f}; "
+                  f"{forecast['samples_per_second'] / measured:.2f};{comparison(events)}; "
+                  f"{forecast['link_bytes_per_second'] * 8e-9:.2f} Gb/s, "
+                  f"{forecast['link_latency_seconds'] * 1e6:.0f} us", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["rates", "same", "kills", "links"])
+    parser.add_argument("scene", type=pathlib.Path)
+    parser.add_argument("--engine", default="build/release/bin/nerf-engine")
+    parser.add_argument("--priority", type=int, default=0, help="real-time priority, 1 to 99")
+    parser.add_argument("--samples", type=float, default=8e6)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--gigabits", type=float, nargs="+", default=[10, 1, 0.1])
+    parser.add_argument("--port", type=int, default=24123)
+    arguments = parser.parse_args()
+    if arguments.steps is None:
+        arguments.steps = 300 if arguments.what == "kills" else 2000
+    with tempfile.TemporaryDirectory() as folder:
+        {"rates": rates, "same": same, "kills": kills, "links": links}[arguments.what](
+            Engine(arguments), arguments, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    main()
