@@ -152,9 +152,9 @@ TEST_F(DoctorTest, JsonListsEveryFinding) {
 TEST(RunForOutputTest, SlowProgramIsEnded) {
   int exit_code = 0;
   const absl::Time start = absl::Now();
-  EXPECT_THAT(RunForOutput({"/bin/sleep", "20"}, absl::Milliseconds(100), &exit_code),
+  EXPECT_THAT(RunForOutput({"/bin/sleep", "600"}, absl::Milliseconds(100), &exit_code),
               StatusIs(absl::StatusCode::kDeadlineExceeded, "did not end"));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(2));
   EXPECT_THAT(RunForOutput({"/nonexistent"}, absl::Seconds(1), &exit_code),
               StatusIs(absl::StatusCode::kNotFound));
 }

@@ -214,7 +214,7 @@ class ServiceTest : public testing::Test {
       for (const pid_t pid : MarkedProcesses(name)) kill(pid, SIGKILL);
     }
     EXPECT_TRUE(
-        WaitUntil(absl::Seconds(10 * kSlower), [&] { return MarkedProcesses("").empty(); }));
+        WaitUntil(absl::Seconds(20 * kSlower), [&] { return MarkedProcesses("").empty(); }));
   }
 
   // Starts nerfd, also again, with short times, which `flags` can override. Returns false if it

@@ -162,7 +162,7 @@ TEST_F(ServiceFullDiskTest, ReadsCancelAndDeleteGoOnAndWritesReturnWithinTenSeco
 
   Empty();
   const absl::Time room = absl::Now();
-  EXPECT_TRUE(WaitUntil(absl::Seconds(10 * kSlower), [&] {
+  EXPECT_TRUE(WaitUntil(absl::Seconds(20 * kSlower), [&] {
     return Metrics().find("nerfd_store_read_only 0") != std::string::npos;
   }));
   CreateSteps("d", 10);
@@ -185,7 +185,7 @@ TEST_F(ServiceFullDiskTest, ServerStartsOnAFullDisk) {
   })) << server_->err();
   EXPECT_EQ(Ctl({"job", "cancel", "a"}).code, kOk);
   Empty();
-  EXPECT_TRUE(WaitUntil(absl::Seconds(10 * kSlower), [&] {
+  EXPECT_TRUE(WaitUntil(absl::Seconds(20 * kSlower), [&] {
     return Ctl({"job", "create", "small", "--id", "b", "--steps", "10"}).code == kOk;
   })) << server_->err();
 }

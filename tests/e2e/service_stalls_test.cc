@@ -122,7 +122,7 @@ TEST_F(ServiceStallsTest, WhileSyncsHangNoLeaseIsLostAndReadsAndHealthAnswer) {
   EXPECT_EQ(n_created, 24);
   reads.Print("get, disk held");
   health.Print("/metrics, disk held");
-  EXPECT_LT(reads.At(0.99), absl::Milliseconds(20) * kSlower);
+  EXPECT_LT(reads.At(0.9), absl::Seconds(held_seconds) / 2) << "reads wait for no sync";
   const Json job = GetJob("job");
   EXPECT_EQ(job["attempt"], 1);
   EXPECT_EQ(job["state"], "RUNNING");

@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <cstdio>
 #include <cstdlib>
@@ -302,20 +303,30 @@ TEST_F(MetricsTest, OtherPathsShowNothing) {
   EXPECT_THAT(HttpGet(listener_->port(), "/../../../etc/passwd"), Not(HasSubstr("root:")));
 }
 
-TEST_F(MetricsTest, IdleConnectionsDelayNoScrape) {
+// Opens five connections that send nothing, and scrapes beside them.
+absl::Duration ScrapeTimeBesideIdleConnections(int port) {
   std::vector<UniqueFd> idle;
   for (int i = 0; i < 5; ++i) {
     idle.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(listener_->port()));
-    ASSERT_EQ(connect(idle.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    EXPECT_EQ(connect(idle.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
               0);
   }
   const absl::Time begin = absl::Now();
-  EXPECT_NE(Scrape(), "");
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(1.5)) << "shorter than their time-out";
+  EXPECT_NE(HttpGet(port, "/metrics"), "");
+  return absl::Now() - begin;
+}
+
+// They time out after 2 s. On a loaded machine a single scrape may take as long all the same.
+TEST_F(MetricsTest, IdleConnectionsDelayNoScrape) {
+  absl::Duration shortest = absl::InfiniteDuration();
+  for (int i = 0; i < 20 && shortest >= absl::Seconds(1.5); ++i) {
+    shortest = std::min(shortest, ScrapeTimeBesideIdleConnections(listener_->port()));
+  }
+  EXPECT_LT(shortest, absl::Seconds(1.5));
 }
 
 TEST_F(MetricsTest, PortInUseIsAnErrorThatNamesTheAddress) {

@@ -243,8 +243,8 @@ TEST(JobWatchShutdownTest, ShutdownEndsWatchesAndWorkerStreamsWithDraining) {
   FakeWorker worker(server.channel, RpcTestServer::kToken, "w-1");
   ASSERT_TRUE(worker.TakeJob().has_value());
   const absl::Time start = absl::Now();
-  server.rpc->Shutdown(absl::Seconds(10));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5)) << "nothing was left to wait for";
+  server.rpc->Shutdown(absl::Minutes(5));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1)) << "nothing was left to wait for";
   while (watch.Next().kind() != WatchTrainingJobResponse::KIND_UNSPECIFIED) {
   }
   EXPECT_THAT(watch.Finish(), FailsWith(StatusCode::kUnavailable, reason::kDraining));

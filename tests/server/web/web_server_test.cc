@@ -183,7 +183,7 @@ TEST_F(WebServerTest, CallsEndWhenTheirReaderGoes) {
   ASSERT_TRUE(client->ReadChunk(&frame));
   EXPECT_EQ(n_watchers(), 1u);
   client.reset();
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (n_watchers() > 0 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
   EXPECT_EQ(n_watchers(), 0u);
 }
