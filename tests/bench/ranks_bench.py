@@ -163,13 +163,12 @@ def kills(engine, arguments, folder):
 
 
 def kill_one(engine, out, flags, generator, seconds):
-    """Kills a random rank at a random time. Says which; None if the training had ended."""
+    """Kills a random rank at a random time of the training; None if it had ended by then."""
     process = subprocess.Popen(engine.command(["--out", out, *flags]), stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True)
-    try:
-        process.wait(timeout=generator.uniform(0.1, 2) * seconds)
-    except subprocess.TimeoutExpired:
-        pass
+    process.stdout.readline()  # the forecast, before the first step
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=generator.uniform(0, 1) * seconds)
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
     ranks = [process.pid]
     with contextlib.suppress(OSError):
@@ -178,10 +177,12 @@ def kill_one(engine, out, flags, generator, seconds):
     with contextlib.suppress(ProcessLookupError):
         os.kill(ranks[rank], signal.SIGKILL)
     begin = time.monotonic()
-    process.communicate()
+    output, _ = process.communicate()
     if process.returncode == 0:
         return None
-    return f"rank {rank} killed, the others ended after {time.monotonic() - begin:.2f} s"
+    checkpoint = last(events_of(output), "checkpoint")
+    return (f"rank {rank} killed, the others ended after {time.monotonic() - begin:.2f} s, "
+            f"checkpoint of step {checkpoint['step'] if checkpoint else 'none'}")
 
 
 def run(command):
@@ -198,10 +199,10 @@ def namespaces():
             run(f"ip netns add {name}")
         run(f"ip link add {links[0]} type veth peer name {links[1]}")
         for i in range(2):
-            run(f"ip link set {links[i]} netns {names[i]} name link")
-            run(f"ip -n {names[i]} addr add 10.231.0.{i + 1}/24 dev link")
-            run(f"ip -n {names[i]} link set link up")
-            run(f"ip -n {names[i]} link set lo up")
+            run(f"ip link set {links[i]} netns {names[i]} name wire")
+            run(f"ip -n {names[i]} addr add 10.231.0.{i + 1}/24 dev wire")
+            run(f"ip -n {names[i]} link set dev wire up")
+            run(f"ip -n {names[i]} link set dev lo up")
         yield names
     finally:
         for name in names:
@@ -216,10 +217,10 @@ def links(engine, arguments, folder):
     with namespaces() as names:
         for gigabits in arguments.gigabits:
             for name in names:
-                run(f"tc -n {name} qdisc replace dev link root tbf rate {gigabits * 1000:.0f}mbit "
+                run(f"tc -n {name} qdisc replace dev wire root tbf rate {gigabits * 1000:.0f}mbit "
                     f"burst {max(16, int(gigabits * 1000))}kb latency 50ms")
             meet = [*budget, "--ranks", 2, "--rendezvous", f"10.231.0.1:{arguments.port}",
-                    "--interface", "link"]
+                    "--interface", "wire"]
             second = subprocess.Popen(["ip", "netns", "exec", names[1], *engine.command(
                 [*meet, "--rank", 1])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             first = subprocess.run(["ip", "netns", "exec", names[0], *engine.command(
