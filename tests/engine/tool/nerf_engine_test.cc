@@ -369,8 +369,8 @@ TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
 
 TEST_F(NerfEngineTest, MisspelledFoldersNameTheNearest) {
   const std::string wrong = dir_ / "bal";
-  for (const std::string command : {"train " + wrong + " --out " + (dir_ / "o"), "check " + wrong,
-                                    "pose " + wrong + " --out " + (dir_ / "o")}) {
+  for (const std::string& command : {"train " + wrong + " --out " + (dir_ / "o"), "check " + wrong,
+                                     "pose " + wrong + " --out " + (dir_ / "o")}) {
     const Outcome refused = Run(command);
     EXPECT_EQ(refused.code, 5) << command;
     EXPECT_THAT(refused.err, ::testing::HasSubstr("did you mean " + dataset_ + "?")) << command;
