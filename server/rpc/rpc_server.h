@@ -44,7 +44,7 @@ struct RpcServerOptions {
   // Half-received messages of all connections; those that hold the most are closed beyond it.
   uint64_t max_held_bytes = uint64_t{64} << 20;
   // Buffers of all connections in gRPC, also of what was not sent yet.
-  int64_t max_buffer_bytes = int64_t{512} << 20;
+  int64_t max_buffer_bytes = int64_t{384} << 20;
 };
 
 // The gRPC server of nerfd: all services, health and reflection. Thread-safe.

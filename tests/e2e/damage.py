@@ -8,7 +8,7 @@ bit of one file, cuts it or removes it, and starts nerfd:
   picture of a scene  reading it is DATA_LOSS or NOT_FOUND; FindMissingBlobs names it; an upload replaces it
   last checkpoint     the job goes on from the one before
 
-Run as workload.py is by workload_test.sh, with the same stubs.
+faults_test.sh runs it.
 """
 import collections
 import hashlib
@@ -26,6 +26,7 @@ from nerf.v1 import training_service_pb2 as training
 import workload
 
 JOB = training.TrainingJob
+workload.CALL_SECONDS = 60  # on a loaded machine
 START_SECONDS = 60  # on a loaded machine
 SCRUB_SECONDS = 1
 

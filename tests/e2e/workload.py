@@ -9,7 +9,9 @@ model:
   - one request id makes one job, however often it is sent
   - a watch misses no event and repeats none; sequence numbers of a job never go back
   - a job succeeds at most once, with a checkpoint at its last step; a cancelled one does not succeed
+  - the store has the events of every job without a gap, and one success of each job that succeeded
 
+Clients create no job while --open-jobs of them have not ended, so that all end soon after the last kill.
 --bug NAME breaks one of these on purpose; the checker has to find it.
 """
 import argparse
@@ -77,7 +79,7 @@ class Service:
             self.binaries / "nerfd", "--data-dir", self.data, "--listen", self.address, "--metrics-listen",
             self.metrics, "--web-listen", "none", "--no-local-worker", "--lease-ttl", "3s", "--checkpoint-interval",
             "1s"])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120  # on a loaded machine
         while not ports.exists() and self.server.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
 
@@ -98,11 +100,14 @@ class Service:
                 continue
 
     def kill_one(self, dice):
+        """Kills a process. Returns its kind."""
         victim = dice.choice(["server", "worker", "engine"])
-        if victim == "engine":
-            for pid in list(self.engines())[:1]:
-                os.kill(pid, signal.SIGKILL)
+        engines = list(self.engines()) if victim == "engine" else []
+        if engines:
+            os.kill(dice.choice(engines), signal.SIGKILL)
             return victim
+        if victim == "engine":
+            victim = "worker"  # whose engine has not started
         if victim == "worker":
             i = dice.randrange(len(self.workers))
             self.workers[i].kill()
@@ -147,6 +152,8 @@ class History:
         self.requests = {}  # request id -> name of the job that it made
         self.sent = {}  # request id -> (method, request), unless it was refused
         self.jobs = {}  # name -> (last sequence, final state or None)
+        self.names = []  # of all jobs, in the order of their replies
+        self.unended = set()  # names of those without a final state, as far as clients know
         self.cancelled = set()  # names whose cancel was acknowledged
         self.calls = collections.Counter()
 
@@ -157,7 +164,7 @@ class History:
     def acknowledged(self, request_id, name):
         with self.lock:
             earlier = self.requests.setdefault(request_id, name)
-            self.jobs.setdefault(name, (0, None))
+            self.know(name)
         if earlier != name:
             self.violation(f"request id {request_id} made {earlier} and {name}")
 
@@ -176,20 +183,36 @@ class History:
         if job.state == JOB.SUCCEEDED and (not job.checkpoints or job.checkpoints[-1].step != STEPS):
             self.violation(f"{job.name} succeeded without the checkpoint of its last step")
         with self.lock:
-            sequence, final = self.jobs.get(job.name, (0, None))
-            self.jobs[job.name] = (max(sequence, job.last_event_sequence),
-                                   job.state if job.state in FINAL else final)
+            self.know(job.name)
+            sequence, final = self.jobs[job.name]
+            if job.state in FINAL:
+                final = job.state
+                self.unended.discard(job.name)
+            self.jobs[job.name] = (max(sequence, job.last_event_sequence), final)
+
+    def know(self, name):
+        """With the lock."""
+        if name not in self.jobs:
+            self.jobs[name] = (0, None)
+            self.names.append(name)
+            self.unended.add(name)
 
     def some_job(self, dice):
+        """A job that has not ended, or a late one."""
         with self.lock:
-            names = list(self.jobs)
-        return dice.choice(names[-40:]) if names else None
+            names = self.unended if self.unended and dice.random() < 0.7 else self.names[-40:]
+            return dice.choice(sorted(names)) if names else None
+
+    def n_unended(self):
+        with self.lock:
+            return len(self.unended)
 
 
 class Client(threading.Thread):
-    def __init__(self, service, history, scene, seed, stop, pause):
+    def __init__(self, service, history, scene, seed, stop, pause, open_jobs):
         super().__init__(daemon=True)
         self.service, self.history, self.scene, self.stop, self.pause = service, history, scene, stop, pause
+        self.open_jobs = open_jobs
         self.dice = random.Random(seed)
         self.connection = Connection(service)
 
@@ -240,15 +263,16 @@ class Client(threading.Thread):
 
     def step(self):
         dice = self.dice.random()
-        if dice < 0.15:
+        has_room = self.history.n_unended() < self.open_jobs
+        if dice < 0.15 and has_room:
             self.create()
-        elif dice < 0.18:
+        elif 0.15 <= dice < 0.165:
             self.change("CancelTrainingJob", training.CancelTrainingJobRequest)
-        elif dice < 0.21:
+        elif 0.165 <= dice < 0.195:
             self.change("PauseTrainingJob", training.PauseTrainingJobRequest)
-        elif dice < 0.26:
+        elif 0.195 <= dice < 0.26:
             self.change("ResumeTrainingJob", training.ResumeTrainingJobRequest)
-        elif dice < 0.28:
+        elif 0.26 <= dice < 0.28 and has_room:
             self.retry()
         else:
             self.read()
@@ -429,6 +453,33 @@ def check_end(connection, history, jobs):
             history.violation(f"{job.name} succeeded after its cancel was acknowledged")
 
 
+def check_store(service, history, jobs):
+    """The events of every job, as the store has them once the server has ended."""
+    store = sqlite3.connect(service.data / "queue.db")
+    events = {}
+    rows = store.execute("SELECT job, sequence, kind, body FROM job_events ORDER BY sequence")
+    for job, sequence, kind, body in rows:
+        events.setdefault(job, []).append((sequence, kind == "STATE_CHANGED" and b"SUCCEEDED" in body))
+    store.close()
+    for job in jobs:
+        seen = events.get(job.name.rsplit("/", 1)[1], [])
+        first = seen[0][0] if seen else 1
+        if [sequence for sequence, _ in seen] != list(range(first, first + len(seen))):
+            history.violation(f"{job.name} has a gap in its events")
+        n = sum(succeeded for _, succeeded in seen)
+        if n != (job.state == JOB.SUCCEEDED):
+            history.violation(f"{job.name} is {JOB.State.Name(job.state)} and succeeded {n} times")
+
+
+def succeed_twice(service):
+    """A seeded bug: the success of a job is stored again."""
+    store = sqlite3.connect(service.data / "queue.db")
+    store.execute("""INSERT INTO job_events SELECT project, job, sequence + 1, kind, body FROM job_events
+                     WHERE kind = 'STATE_CHANGED' AND instr(body, CAST('SUCCEEDED' AS BLOB)) > 0 LIMIT 1""")
+    store.commit()
+    store.close()
+
+
 def run(arguments, folder):
     dice = random.Random(arguments.seed)
     service = Service(arguments.binaries, arguments.engine, folder, n_workers=2)
@@ -436,7 +487,8 @@ def run(arguments, folder):
     try:
         connection = Connection(service)
         scene = patiently(lambda: make_scene(connection, small_scene(folder / "scene")))
-        clients = [Client(service, history, scene, arguments.seed * 1000 + i, stop, arguments.pause)
+        clients = [Client(service, history, scene, arguments.seed * 1000 + i, stop, arguments.pause,
+                          arguments.open_jobs)
                    for i in range(arguments.clients)]
         watchers = [Watcher(service, history, arguments.seed * 2000 + i, stop,
                             arguments.bug == "skip-event" and i == 0) for i in range(arguments.watchers)]
@@ -454,13 +506,21 @@ def run(arguments, folder):
         stop.set()
         for thread in [*clients, *watchers]:
             thread.join(2 * CALL_SECONDS)
-        jobs = settle(connection, history, seconds=120)
+        begin_settling = time.monotonic()
+        jobs = settle(connection, history, arguments.settle_seconds)
+        settled = time.monotonic() - begin_settling
         check_end(connection, history, jobs)
+        jobs = settle(connection, history, arguments.settle_seconds)  # also what check_end has made
+        service.end()
+        if arguments.bug == "succeed-twice":
+            succeed_twice(service)
+        check_store(service, history, jobs)
         states = collections.Counter(JOB.State.Name(job.state) for job in jobs)
-        print(f"seed {arguments.seed}: {dict(kills)} killed in {elapsed:.0f} s, {sum(history.calls.values())} calls "
-              f"({sum(history.calls.values()) / elapsed:.0f}/s) {dict(history.calls)}, "
-              f"{sum(watcher.n_events for watcher in watchers)} events, {len(jobs)} jobs {dict(states)}, "
-              f"{len(history.violations)} violations")
+        n_calls = sum(history.calls.values())
+        print(f"seed {arguments.seed}: {sum(kills.values())} kills {dict(kills)} in {elapsed:.0f} s, "
+              f"{n_calls} calls ({n_calls / elapsed:.0f}/s) {dict(history.calls)}, "
+              f"{sum(watcher.n_events for watcher in watchers)} events, {len(jobs)} jobs {dict(states)} "
+              f"after {settled:.0f} s more, {len(history.violations)} violations")
         for violation in history.violations[:20]:
             print("  " + violation)
         return len(history.violations)
@@ -486,7 +546,9 @@ def main():
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--watchers", type=int, default=4)
     parser.add_argument("--pause", type=float, default=0.05, help="between the calls of a client, in seconds")
-    parser.add_argument("--bug", choices=["lose-job", "forget-requests", "skip-event"])
+    parser.add_argument("--open-jobs", type=int, default=40, help="jobs that have not ended, at most")
+    parser.add_argument("--settle-seconds", type=float, default=300, help="for them to end after the last kill")
+    parser.add_argument("--bug", choices=["lose-job", "forget-requests", "skip-event", "succeed-twice"])
     arguments = parser.parse_args()
     n_violations = run(arguments, arguments.folder)
     sys.exit(0 if (n_violations > 0) == (arguments.bug is not None) else 1)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Clients under random kills of nerfd, agents and engines, and a checker of what they saw (workload.py). Then the
 # checker itself: with each seeded bug it has to find violations.
-# Arguments: source folder, folder of the binaries, the tests' engine, seconds. Exits 77, a visible skip, where Python
-# lacks gRPC or protoc its plugin.
+# Arguments: source folder, folder of the binaries, the tests' engine, seconds, kills at most. Exits 77, a visible
+# skip, where Python lacks gRPC or protoc its plugin.
 set -euo pipefail
-source=$1 binaries=$2 engine=$3 seconds=${4:-20}
+source=$1 binaries=$2 engine=$3 seconds=${4:-20} kills=${5:-100000}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 . "$source/tests/e2e/python_stubs.sh"
@@ -13,7 +13,7 @@ run() { # FOLDER FLAGS...
   mkdir "$scratch/$1"
   "$python" "$source/tests/e2e/workload.py" --binaries "$binaries" --engine "$engine" --folder "$scratch/$1" "${@:2}"
 }
-run kills --seconds "$seconds" --seed "${SEED:-1}"
-for bug in lose-job forget-requests skip-event; do
+run kills --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}"
+for bug in lose-job forget-requests skip-event succeed-twice; do
   run "$bug" --bug "$bug" --seconds 5 --kills 3 --seed 2
 done

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""How long nerfd takes to its first answer with many jobs in its store.
+
+Fills a data folder through the API: ended jobs (created, then cancelled), then queued ones. Then kills nerfd, starts it
+--starts times and prints each time to the first answer, the CPU time used until then, and the memory.
+tests/e2e/faults_test.sh runs it.
+"""
+import argparse
+import os
+import pathlib
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+import workload  # noqa: E402
+from nerf.v1 import training_service_pb2 as training  # noqa: E402
+
+JOB = training.TrainingJob
+IN_FLIGHT = 64
+CALL_SECONDS = 120
+
+
+def call_all(connection, method, requests):
+    """Sends the requests, some at a time. Returns the replies."""
+    replies, running = [], []
+    stub = getattr(connection.jobs, method)
+    for request in requests:
+        running.append(stub.future(request, timeout=CALL_SECONDS, metadata=connection.metadata))
+        if len(running) >= IN_FLIGHT:
+            replies.append(running.pop(0).result())
+    return replies + [call.result() for call in running]
+
+
+def create(connection, scene, count):
+    config = training.TrainingConfig(steps=1000)
+    return call_all(connection, "CreateTrainingJob", (
+        training.CreateTrainingJobRequest(training_job=JOB(scene=scene, config=config, labels={"set": "many"}),
+                                          request_id=str(uuid.uuid4())) for _ in range(count)))
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def measure_start(service, name):
+    begin = time.monotonic()
+    service.start_server()
+    connection = workload.Connection(service)
+    workload.patiently(lambda: connection.call("GetTrainingJob", training.GetTrainingJobRequest(name=name)))
+    seconds = time.monotonic() - begin
+    print(f"ready after {seconds:.2f} s, {cpu_seconds(service.server.pid):.2f} s of CPU, "
+          f"{resident_mib(service.server.pid):.0f} MiB", flush=True)
+    return seconds
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
+    parser.add_argument("--queued", type=int, default=10000)
+    parser.add_argument("--ended", type=int, default=10000)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--max-seconds", type=float, help="fail if the fastest start takes longer")
+    arguments = parser.parse_args()
+    service = workload.Service(arguments.binaries, None, arguments.folder, n_workers=0)
+    try:
+        connection = workload.Connection(service)
+        scene = workload.patiently(
+            lambda: workload.make_scene(connection, workload.small_scene(arguments.folder / "scene")))
+        begin = time.monotonic()
+        ended = create(connection, scene, arguments.ended)
+        call_all(connection, "CancelTrainingJob", [training.CancelTrainingJobRequest(name=job.name) for job in ended])
+        queued = create(connection, scene, arguments.queued)
+        seconds = time.monotonic() - begin
+        n_calls = 2 * arguments.ended + arguments.queued
+        print(f"{arguments.ended} ended and {arguments.queued} queued jobs, made by {n_calls} calls in {seconds:.0f} s")
+        name = (queued or ended)[-1].name
+        times = []
+        for _ in range(arguments.starts):
+            service.stop_server()
+            times.append(measure_start(service, name))
+    finally:
+        service.end()
+    sys.exit(1 if arguments.max_seconds is not None and min(times) > arguments.max_seconds else 0)
+
+
+if __name__ == "__main__":
+    main()

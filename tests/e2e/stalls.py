@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Processes that are stopped beyond the lease, and a network that is cut. The tests' engine trains.
+
+  server     nerfd is stopped for longer than a lease: no lease expires, no job is placed anew
+  agent      the agents of all jobs are stopped until other workers have the jobs: each of their late writes is fenced
+             and counted, and the job stays with its new worker
+  partition  the bytes between a worker and nerfd stand still for 1 s and longer: the job goes on where it was
+
+faults_test.sh runs it.
+"""
+import argparse
+import collections
+import pathlib
+import re
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import urllib.request
+import uuid
+
+from nerf.v1 import training_service_pb2 as training
+
+import workload
+
+JOB = training.TrainingJob
+workload.CALL_SECONDS = 60  # on a loaded machine
+LEASE_SECONDS = 3  # of workload.Service
+WAIT_SECONDS = 120  # on a loaded machine
+
+
+class Service(workload.Service):
+    """nerfd and workers whose engine writes a checkpoint each second."""
+
+    def __init__(self, arguments, folder, n_workers, via=None):
+        super().__init__(arguments.binaries, arguments.engine, folder, 0)
+        self.via = via
+        (folder / "engine").write_text(
+            f'#!/bin/sh\nexec {arguments.engine} --step-ms=10 --checkpoint-every=100 "$@"\n')
+        self.workers = [None] * n_workers
+        for i in range(n_workers):
+            self.start_worker(i)
+        self.connection = workload.Connection(self)
+        self.scene = workload.patiently(
+            lambda: workload.make_scene(self.connection, workload.small_scene(folder / "scene")))
+
+    def spawn(self, name, arguments):
+        if name.startswith("worker") and self.via is not None:
+            arguments = [self.via(self.address) if part == self.address else part for part in arguments]
+        return super().spawn(name, arguments)
+
+    def metric(self, name):
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=30) as page:
+            text = page.read().decode()
+        return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
+
+    def create_jobs(self, count):
+        job = JOB(scene=self.scene, config=training.TrainingConfig(steps=10**6))
+        return [workload.patiently(lambda: self.connection.call("CreateTrainingJob", training.CreateTrainingJobRequest(
+            training_job=job, request_id=str(uuid.uuid4())))).name for _ in range(count)]
+
+    def get(self, name):
+        return workload.patiently(lambda: self.connection.call(
+            "GetTrainingJob", training.GetTrainingJobRequest(name=name)))
+
+    def wait(self, name, what, condition, seconds=WAIT_SECONDS):
+        deadline = time.monotonic() + seconds
+        while True:
+            job = self.get(name)
+            if condition(job):
+                return job
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{name}: no {what} within {seconds} s, but {JOB.State.Name(job.state)} at "
+                                     f"attempt {job.attempt} of {job.worker}")
+            time.sleep(0.05)
+
+    def wait_for_steps(self, name, after=0, seconds=WAIT_SECONDS):
+        return self.wait(name, f"step after {after}",
+                         lambda job: job.state == JOB.RUNNING and job.progress.step > after, seconds)
+
+    def agent_of(self, job):
+        """The process of the worker that has a job."""
+        for i, process in enumerate(self.workers):
+            path = self.folder / f"cache-{i}" / "worker_id"
+            if path.exists() and path.read_text().strip() == job.worker.rsplit("/", 1)[-1]:
+                return process
+        raise AssertionError(f"no process of {job.worker}")
+
+
+def stop_server(arguments, folder):
+    service = Service(arguments, folder, n_workers=2)
+    try:
+        names = service.create_jobs(2)
+        begin = [service.wait_for_steps(name) for name in names]
+        for _ in range(arguments.rounds):
+            service.server.send_signal(signal.SIGSTOP)
+            time.sleep(1.3 * LEASE_SECONDS)
+            service.server.send_signal(signal.SIGCONT)
+            for name in names:
+                service.wait_for_steps(name, after=service.get(name).progress.step)
+        for name, job in zip(names, begin):
+            now = service.get(name)
+            assert (now.attempt, now.worker) == (job.attempt, job.worker), f"{name} was placed anew"
+        expired = service.metric("nerfd_lease_expirations_total")
+        assert expired == 0, f"{expired:g} leases expired"
+        return f"{arguments.rounds} rounds, 0 leases expired, 0 jobs placed anew"
+    finally:
+        service.end()
+
+
+def stop_agents(arguments, folder):
+    """Half of the workers have the jobs; the others get them."""
+    n_jobs = min(arguments.jobs, arguments.rounds)
+    service = Service(arguments, folder, n_workers=2 * n_jobs)
+    try:
+        names = service.create_jobs(n_jobs)
+        n_rounds, n_fenced = 0, 0
+        while n_rounds < arguments.rounds:
+            jobs = {name: service.wait_for_steps(name, after=service.get(name).progress.step) for name in names}
+            before = service.metric("nerfd_lease_fenced_writes_total")
+            agents = [service.agent_of(job) for job in jobs.values()]
+            for agent in agents:
+                agent.send_signal(signal.SIGSTOP)
+            placed = {name: service.wait(name, "new worker", lambda now, job=job: now.state == JOB.RUNNING and
+                                         now.attempt > job.attempt and now.worker != job.worker)
+                      for name, job in jobs.items()}
+            for agent in agents:
+                agent.send_signal(signal.SIGCONT)
+            deadline = time.monotonic() + WAIT_SECONDS
+            while (fenced := service.metric("nerfd_lease_fenced_writes_total") - before) < n_jobs:
+                assert time.monotonic() < deadline, f"{fenced:g} of {n_jobs} late writes were fenced"
+                time.sleep(0.1)
+            for name, job in placed.items():
+                now = service.wait_for_steps(name, after=job.progress.step)
+                assert (now.attempt, now.worker) == (job.attempt, job.worker), f"{name} left its new worker"
+            n_rounds += n_jobs
+            n_fenced += int(fenced)
+        return f"{n_rounds} agents stopped, {n_fenced} late writes fenced, no job left its new worker"
+    finally:
+        for worker in service.workers:
+            worker.send_signal(signal.SIGCONT)
+        service.end()
+
+
+class Relay(threading.Thread):
+    """Carries bytes between a worker and nerfd, or holds them."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.held, self.target, self.pairs = False, None, {}
+
+    def via(self, target):
+        self.target = target
+        return f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def run(self):
+        while True:
+            if self.held:
+                time.sleep(0.02)
+                continue
+            for ready in select.select([self.listener, *self.pairs], [], [], 0.05)[0]:
+                if ready is self.listener:
+                    self.connect(ready.accept()[0])
+                elif ready in self.pairs:
+                    self.carry(ready)
+
+    def connect(self, near):
+        host, port = self.target.rsplit(":", 1)
+        try:
+            far = socket.create_connection((host, int(port)))
+        except OSError:
+            near.close()
+            return
+        self.pairs[near], self.pairs[far] = far, near
+
+    def carry(self, source):
+        sink = self.pairs[source]
+        try:
+            content = source.recv(1 << 16)
+            if content:
+                sink.sendall(content)
+                return
+        except OSError:
+            pass
+        for end in (source, sink):
+            del self.pairs[end]
+            end.close()
+
+
+def cut_network(arguments, folder):
+    relay = Relay()
+    relay.start()
+    service = Service(arguments, folder, n_workers=1, via=relay.via)
+    try:
+        [name] = service.create_jobs(1)
+        begin = service.wait_for_steps(name)
+        for seconds in arguments.partitions:
+            before = service.get(name).progress.step
+            relay.held = True
+            time.sleep(seconds)
+            relay.held = False
+            # It trained on meanwhile: 100 steps a second at most, half of that on a loaded machine.
+            job = service.wait_for_steps(name, after=before + int(seconds * arguments.steps_per_second))
+            assert (job.attempt, job.worker) == (begin.attempt, begin.worker), \
+                f"after {seconds:g} s it is at attempt {job.attempt}"
+        lengths = ", ".join(f"{seconds:g}" for seconds in arguments.partitions)
+        return f"cut for {lengths} s, same attempt, no step lost"
+    finally:
+        service.end()
+
+
+SCENARIOS = {"server": stop_server, "agent": stop_agents, "partition": cut_network}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd and nerf-worker")
+    parser.add_argument("--engine", type=pathlib.Path, required=True, help="the tests' fake_engine")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
+    parser.add_argument("--rounds", type=int, default=2, help="of server and agent")
+    parser.add_argument("--jobs", type=int, default=4, help="whose agents are stopped together")
+    parser.add_argument("--partitions", type=float, nargs="*", default=[1, 5], help="in seconds")
+    parser.add_argument("--steps-per-second", type=float, default=10, help="that the engine makes at least")
+    parser.add_argument("--only", choices=SCENARIOS)
+    arguments = parser.parse_args()
+    outcomes = collections.Counter()
+    for name in [arguments.only] if arguments.only else SCENARIOS:
+        folder = arguments.folder / name
+        folder.mkdir()
+        begin = time.monotonic()
+        try:
+            words = SCENARIOS[name](arguments, folder)
+        except AssertionError as error:
+            outcomes["failed"] += 1
+            words = f"FAILED {error}"
+        print(f"{name}: {words}, {time.monotonic() - begin:.0f} s", flush=True)
+    sys.exit(1 if outcomes["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()
