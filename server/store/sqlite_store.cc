@@ -496,7 +496,7 @@ absl::Status SqliteStore::CommitOneWithReserve(const StoreWrite& write) {
     read_only_ = read_only_ || IsFull(status);
     return status;
   }
-  // A write that has used the freed reserve says nothing about those that may not.
+  // A write that may use the reserve can succeed while others still fail.
   if (!has_reserve_ && write.MayUseReserve()) return status;
   // Not after every commit: without room for a reserve, trying takes time.
   if (read_only_ || write.age.has_value()) TakeReserve();
@@ -528,7 +528,7 @@ void SqliteStore::WriteCommits() {
   if (!written.ok()) LogWarning("commits are not counted", {{"error", written.ToString()}});
 }
 
-// Tokens of watches that have seen what is lost must not fit.
+// A new epoch, so that watch tokens from before the loss are refused.
 absl::Status SqliteStore::DrawEpoch(RandomSource& random) {
   store_epoch_ = NewUuid4(random);
   return Ran(statements_->set_meta.Bind("store_epoch").Bind(store_epoch_).Run());

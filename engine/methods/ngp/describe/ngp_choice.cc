@@ -14,7 +14,7 @@ namespace nerf {
 namespace {
 
 // Found on pictures of 100 to 200 pixels with tables, levels and steps in proportion
-// (docs/measurements.md, "Large pictures").
+// (docs/large-pictures.md).
 constexpr double kPixelsOfTable = 300;  // along the box, that the default table suits
 constexpr double kPixelsOfStep = 413;   // and the default step, of 1.4 pixels there
 constexpr int kMaxDoublings = 2;        // of the latter; more were not measured
