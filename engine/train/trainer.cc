@@ -71,7 +71,7 @@ absl::StatusOr<TrainOutcome> Trainer::Lead(const std::stop_token& stop) {
       outcome = TrainOutcome::kStoppedAfter;
       break;
     }
-    TellRanks(options_.group, {RankWord::Kind::kStep});
+    SayStep();
     const StepResult result = RunStep();
     NERF_RETURN_IF_ERROR(Watch(result));
     NERF_RETURN_IF_ERROR(NotifyObserver(stop));
@@ -92,6 +92,13 @@ absl::StatusOr<TrainOutcome> Trainer::Follow() {
     NERF_RETURN_IF_ERROR(Watch(RunStep()));
     NERF_RETURN_IF_ERROR(observer_->BetweenSteps());
   }
+}
+
+void Trainer::SayStep() {
+  if (options_.group == nullptr) return;
+  const SteadyTime begin = clock_->Now();
+  TellRanks(options_.group, {RankWord::Kind::kStep});
+  telling_seconds_ += absl::ToDoubleSeconds(clock_->Now() - begin);
 }
 
 // For rank 0 between two steps, while the others wait for its word.
@@ -130,9 +137,13 @@ StepResult Trainer::RunStep() {
   batch_.fraction = Fraction();
   batch_.rate_factor = watchdog_.state().rate_factor;
   const StepResult result = step_->Run(batch_);
-  double seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
+  const SteadyTime end = clock_->Now();
+  double seconds = std::exchange(telling_seconds_, 0) + absl::ToDoubleSeconds(end - begin);
   // Budgets and schedules may follow the time, which must be the same everywhere.
-  if (options_.group != nullptr) BroadcastValue(options_.group, 0, &seconds);
+  if (options_.group != nullptr) {
+    BroadcastValue(options_.group, 0, &seconds);
+    telling_seconds_ = absl::ToDoubleSeconds(clock_->Now() - end);
+  }
 
   ++state_.step;
   state_.n_trained += result.n_trained;

@@ -119,6 +119,7 @@ class Trainer {
   bool Follows() const { return options_.group != nullptr && options_.group->rank() > 0; }
   absl::StatusOr<TrainOutcome> Lead(const std::stop_token& stop);
   absl::StatusOr<TrainOutcome> Follow();
+  void SayStep();
   void CollectState();
   double Fraction() const;
   // The pixels of a batch that are drawn here.
@@ -145,6 +146,7 @@ class Trainer {
   Interval interval_;
   double first_fraction_ = 0, first_seconds_ = 0;  // at the start of this run
   double stall_seconds_ = 0;                       // of this run
+  double telling_seconds_ = 0;  // told to ranks since the last step, part of the next one's time
   SteadyTime last_progress_, next_preview_, last_checkpoint_;
 };
 

@@ -232,8 +232,8 @@ def links(engine, arguments, folder):
             events = events_of(first.stdout)
             forecast = last(events, "ranks", forecast=True)
             measured = rate_of(events)
-            print(f"{gigabits:4}  {measured / alone:.2f}, "
-                  f"{forecast['samples_per_second'] / forecast['alone_samples_per_second']:.2f}; "
+            print(f"{gigabits:4}  {measured / alone:.3f}, "
+                  f"{forecast['samples_per_second'] / forecast['alone_samples_per_second']:.3f}; "
                   f"{forecast['samples_per_second'] / measured:.2f};{comparison(events)}; "
                   f"{forecast['link_bytes_per_second'] * 8e-9:.2f} Gb/s, "
                   f"{forecast['link_latency_seconds'] * 1e6:.0f} us", flush=True)
