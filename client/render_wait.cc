@@ -9,7 +9,6 @@
 #include "client/names.h"
 #include "client/progress_display.h"
 #include "client/session.h"
-#include "common/first_names.h"
 #include "fmt/format.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/training_service.grpc.pb.h"
@@ -44,13 +43,11 @@ std::string ReasonOfWorkers(const std::vector<v1::Worker>& workers) {
     }
     if (worker.state() != v1::Worker::BUSY) continue;
     const std::string job = ShortName(worker.training_job());
-    busy.push_back(job.empty() ? id : fmt::format("{} ({})", id, job));
+    busy.push_back(job.empty() ? id : fmt::format("{}, which trains {}", id, job));
   }
   if (busy.empty()) return "waiting for a worker";
-  if (busy.size() == 1)
-    return fmt::format("waiting for worker {}, which is busy; {}", busy[0], kBetweenSteps);
-  return fmt::format("waiting for one of {} workers, which are all busy: {}", busy.size(),
-                     FirstNames(busy));
+  if (busy.size() == 1) return fmt::format("waiting for worker {}; {}", busy[0], kBetweenSteps);
+  return fmt::format("waiting for one of {} busy workers; {}", busy.size(), kBetweenSteps);
 }
 
 }  // namespace

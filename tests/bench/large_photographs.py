@@ -167,6 +167,7 @@ def main():
     parser.add_argument("--max-seconds", type=float, default=120)
     parser.add_argument("--max-gib", type=float, default=1.5)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # nerfd is stopped
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         photos = (arguments.work or folder).resolve() / "photos"

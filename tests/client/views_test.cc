@@ -276,7 +276,7 @@ TEST_F(RenderWaitTest, SaysWhatItWaitsForAndWhenThatChanges) {
   });
   const CommandResult result = Render({"mic"});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
-  EXPECT_THAT(result.err, StartsWith("waiting for worker w-1 (j-1), which is busy; views are "
+  EXPECT_THAT(result.err, StartsWith("waiting for worker w-1, which trains j-1; views are "
                                      "rendered between its steps\n"
                                      "waiting for worker w-1, which has no job: it loads the model "
                                      "or renders\n"));
@@ -290,7 +290,7 @@ TEST_F(RenderWaitTest, ProgressInJsonStaysJson) {
   std::istringstream lines(result.err);
   std::string line;
   ASSERT_TRUE(std::getline(lines, line));
-  EXPECT_THAT(line, StartsWith(R"({"event":"note","message":"waiting for worker w-1,)"));
+  EXPECT_THAT(line, StartsWith(R"({"event":"note","message":"waiting for worker w-1;)"));
   for (; std::getline(lines, line);) EXPECT_THAT(line, StartsWith("{")) << line;
 }
 
