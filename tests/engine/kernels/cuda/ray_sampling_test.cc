@@ -36,7 +36,12 @@ TEST_P(CudaRaySamplingTest, RaysAreThoseOfTheHostForAllSizes) {
   const std::vector<Picture> host_pictures = host.At(host.pixels.data());
   for (BackgroundKind background :
        {BackgroundKind::kBlack, BackgroundKind::kWhite, BackgroundKind::kRandom}) {
-    PictureSet set{2, pictures.data(), first_pixels.data(), background, 0.25f, 9};
+    PictureSet set{.n_pictures = 2,
+                   .pictures = pictures.data(),
+                   .first_pixels = first_pixels.data(),
+                   .background = background,
+                   .near = 0.25f,
+                   .seed = 9};
     PictureSet host_set = set;
     host_set.pictures = host_pictures.data();
     host_set.first_pixels = host.first_pixels.data();
