@@ -226,6 +226,7 @@ void HttpConnection::ReadBody(BodyCallback callback) {
 
 void HttpConnection::ReadBodyPart(BodyCallback callback) {
   body_buffer_.resize(kPartBytes);
+  buffer_.reserve(kPartBytes);  // Beast asks the socket for what is free here, 512 bytes at first
   auto& body = parser_->get().body();
   body.data = body_buffer_.data();
   body.size = body_buffer_.size();

@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""What the gateway for browsers costs: a large blob up and down, and unary calls beside gRPC's.
+
+    tests/bench/gateway.py [--bin build/release/bin] [--mib 1024] [--seconds 8] [--rate 500]
+
+Starts a nerfd of its own, sends --mib MiB by one PATCH and reads them back by one GET: rate, nerfd's processor time per
+GiB, and how far its memory grows. Then calls AdminService.GetAccess --rate times a second over the gateway (JSON) and over
+gRPC, in turns. Needs python3-grpcio.
+"""
+import argparse
+import hashlib
+import http.client
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+
+try:
+    import grpc
+except ImportError:
+    sys.exit("gateway.py needs Python's grpc: apt-get install python3-grpcio, and run it with /usr/bin/python3")
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PIECE = 1 << 20
+
+
+class Server:
+    def __init__(self, binaries, folder):
+        data = folder / "server"
+        with open(folder / "nerfd.log", "wb") as log:
+            self.process = subprocess.Popen([
+                binaries / "nerfd", "--data-dir", data, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+                "--web-listen", "127.0.0.1:0", "--no-local-worker"], stdout=log, stderr=log)
+        deadline = time.monotonic() + 60
+        while not (data / "nerfd.ports").exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                sys.exit("nerfd does not start:\n" + (folder / "nerfd.log").read_text())
+            time.sleep(0.05)
+        ports = json.loads((data / "nerfd.ports").read_text())
+        self.grpc, self.web = ports["grpc"], ports["web"]
+        self.token = (data / "admin.token").read_text().strip()
+
+    def memory_mib(self):
+        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 1024
+        return 0
+
+    def processor_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+class Watched:
+    """A transfer: its rate, the processor time and the memory of the server."""
+
+    def __init__(self, server, name, size):
+        self.server, self.name, self.size = server, name, size
+        self.peak, self.over = 0, threading.Event()
+
+    def watch(self):
+        while not self.over.wait(0.01):
+            self.peak = max(self.peak, self.server.memory_mib())
+
+    def __enter__(self):
+        self.before, self.processor = self.server.memory_mib(), self.server.processor_seconds()
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+        self.begin = time.monotonic()
+
+    def __exit__(self, *_):
+        seconds = time.monotonic() - self.begin
+        self.over.set()
+        self.thread.join()
+        processor = (self.server.processor_seconds() - self.processor) * (1 << 30) / self.size
+        print(f"{self.name}: {self.size / seconds / 1e6:.0f} MB/s, {processor:.2f} s of nerfd's processor time per GiB, "
+              f"{max(0, self.peak - self.before):.0f} MiB more memory", flush=True)
+
+
+def connect(server, head):
+    host, port = server.web.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)))
+    connection.sendall((head + f"Host: {server.web}\r\nAuthorization: Bearer {server.token}\r\n\r\n").encode())
+    return connection
+
+
+def transfer(server, mib):
+    piece, size, digest = os.urandom(PIECE), mib * PIECE, hashlib.sha256()
+    for _ in range(mib):
+        digest.update(piece)
+    blob = f"blobs/{digest.hexdigest()}/{size}"
+    with Watched(server, "up", size), connect(
+            server, f"PATCH /uploads/{uuid.uuid4()}/{blob} HTTP/1.1\r\nTus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\n"
+            f"Content-Type: application/offset+octet-stream\r\nContent-Length: {size}\r\n") as connection:
+        for _ in range(mib):
+            connection.sendall(piece)
+        answer = connection.recv(4096).decode()
+    if " 204 " not in answer.split("\r\n")[0]:
+        sys.exit(f"the upload was answered with {answer}")
+    buffer, n_received = bytearray(PIECE), 0
+    with Watched(server, "down", size), connect(server, f"GET /{blob} HTTP/1.1\r\nConnection: close\r\n") as connection:
+        while n := connection.recv_into(buffer):
+            n_received += n
+    if n_received < size:
+        sys.exit(f"{n_received} bytes came of {size}")
+
+
+def pace(call, seconds, rate):
+    """Sorted seconds of each call; they begin at an even rate."""
+    taken, begin = [], time.perf_counter()
+    for i in range(int(seconds * rate)):
+        due = begin + i / rate - time.perf_counter()
+        if due > 0:
+            time.sleep(due)
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    return sorted(taken)
+
+
+def compare_calls(server, seconds, rate):
+    connection = http.client.HTTPConnection(server.web)
+    headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    metadata = (("authorization", f"Bearer {server.token}"),)
+    get_access = grpc.insecure_channel(server.grpc).unary_unary(
+        "/nerf.v1.AdminService/GetAccess", request_serializer=bytes, response_deserializer=bytes)
+
+    def over_gateway():
+        connection.request("POST", "/nerf.v1.AdminService/GetAccess", body=b"{}", headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 200:
+            sys.exit(f"GetAccess was answered with {answer.status}")
+
+    for turn in range(2):
+        for name, call in (("gateway", over_gateway), ("gRPC", lambda: get_access(b"", metadata=metadata, timeout=20))):
+            call()
+            processor = server.processor_seconds()
+            taken = pace(call, seconds, rate)
+            processor = (server.processor_seconds() - processor) / len(taken)
+            print(f"{name}, turn {turn + 1}: p50 {taken[len(taken) // 2] * 1e3:.2f} ms, p99 "
+                  f"{taken[len(taken) * 99 // 100] * 1e3:.2f} ms, {processor * 1e3:.2f} ms of nerfd's processor time per call",
+                  flush=True)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin")
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--rate", type=float, default=500)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(arguments.bin.resolve(), pathlib.Path(folder))
+        try:
+            print(f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores")
+            transfer(server, arguments.mib)
+            compare_calls(server, arguments.seconds, arguments.rate)
+            print(f"load {os.getloadavg()[0]:.1f}")
+        finally:
+            server.process.terminate()
+            server.process.wait()
+
+
+if __name__ == "__main__":
+    main()
