@@ -1,8 +1,10 @@
 #include "server/rpc/connection_table.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -163,8 +165,12 @@ std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, absl::Ti
     connection.shed_time = now;
   }
   connection.excused = std::min<uint64_t>(connection.excused, tcp.tcpi_bytes_received);
+  // The kernel has what gRPC has not read, and bounds it.
+  int unread = 0;
+  if (ioctl(connection.socket, SIOCINQ, &unread) != 0) unread = 0;
   const uint64_t held = tcp.tcpi_bytes_received - connection.excused;
-  return held > kFreeBytes ? held - kFreeBytes : 0;
+  const uint64_t free = kFreeBytes + static_cast<uint64_t>(std::max(unread, 0));
+  return held > free ? held - free : 0;
 }
 
 bool ConnectionTable::fills() {

@@ -13,7 +13,7 @@
 namespace nerf {
 
 // The TCP connections of a server, and how many bytes of unfinished messages each holds in memory:
-// what its socket has received, less the messages that reached handlers. When all hold too much,
+// what was read from its socket, less the messages that reached handlers. When all hold too much,
 // those that hold the most are closed. gRPC reads a message to its end before it asks who sends it,
 // and its ResourceQuota closes the connections of others first. Thread-safe.
 //

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Processes that are stopped beyond the lease, and a network that is cut. The tests' engine trains.
+"""Processes that are stopped beyond the lease, a network that is cut, uploads. The tests' engine trains.
 
   server     nerfd is stopped for longer than a lease: no lease expires, no job is placed anew
   agent      the agents of all jobs are stopped until other workers have the jobs: each of their late writes is fenced
              and counted, and the job stays with its new worker
+  uploads    large uploads are resumed and end at once, so that nerfd reads all of them again: no lease expires
   partition  the bytes between a worker and nerfd stand still for 1 s and longer: the job goes on where it was
 
 faults_test.sh runs it.
 """
 import argparse
 import collections
+import contextlib
+import hashlib
 import pathlib
 import re
 import select
@@ -21,6 +24,7 @@ import time
 import urllib.request
 import uuid
 
+from google.bytestream import bytestream_pb2, bytestream_pb2_grpc
 from nerf.v1 import training_service_pb2 as training
 
 import workload
@@ -212,7 +216,76 @@ def cut_network(arguments, folder):
         service.end()
 
 
-SCENARIOS = {"server": stop_server, "agent": stop_agents, "partition": cut_network}
+class Upload(threading.Thread):
+    """A file of zeros behind a name of its own, in two parts. All threads send the second one together."""
+
+    CHUNK = bytes(1 << 20)
+
+    def __init__(self, service, mib, together):
+        super().__init__(daemon=True)
+        self.connection, self.mib, self.together = workload.Connection(service), mib, together
+        self.start_of_file, self.error = uuid.uuid4().bytes, None
+        digest = hashlib.sha256(self.start_of_file)
+        for _ in range(mib):
+            digest.update(self.CHUNK)
+        self.size = mib * len(self.CHUNK) + len(self.start_of_file)
+        self.resource = f"uploads/{uuid.uuid4()}/blobs/{digest.hexdigest()}/{self.size}"
+
+    def write(self, parts):
+        stub = bytestream_pb2_grpc.ByteStreamStub(self.connection.channel)
+        return stub.Write(parts, timeout=3600, metadata=self.connection.metadata).committed_size
+
+    def requests(self, offset, parts, finish):
+        for part in parts:
+            yield bytestream_pb2.WriteRequest(resource_name=self.resource, write_offset=offset, data=part)
+            offset += len(part)
+        if finish:
+            yield bytestream_pb2.WriteRequest(resource_name=self.resource, write_offset=offset, finish_write=True)
+
+    def run(self):
+        try:
+            first = [self.start_of_file] + (self.mib - 1) * [self.CHUNK]
+            offset = self.write(self.requests(0, first, finish=False))
+            self.together.wait()
+            left = bytes(self.size - offset)
+            parts = [left[i:i + len(self.CHUNK)] for i in range(0, len(left), len(self.CHUNK))]
+            committed = self.write(self.requests(offset, parts, finish=True))
+            assert committed == self.size, f"{committed} of {self.size} bytes"
+        except Exception as error:  # shown by the main thread
+            self.error = error
+            self.together.abort()
+
+
+def resume_uploads(arguments, folder):
+    service = Service(arguments, folder, n_workers=1)
+    try:
+        [name] = service.create_jobs(1)
+        begin = service.wait_for_steps(name)
+        together = threading.Barrier(arguments.uploads + 1)
+        uploads = [Upload(service, arguments.upload_mib, together) for _ in range(arguments.uploads)]
+        for upload in uploads:
+            upload.start()
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait()
+        times = []
+        while any(upload.is_alive() for upload in uploads):
+            sent = time.monotonic()
+            service.get(name)
+            times.append(time.monotonic() - sent)
+            time.sleep(0.01)
+        errors = [upload.error for upload in uploads if upload.error is not None]
+        assert not errors, f"{len(errors)} uploads failed: {errors[0]}"
+        job = service.wait_for_steps(name, after=service.get(name).progress.step)
+        expired = service.metric("nerfd_lease_expirations_total")
+        assert (job.attempt, expired) == (begin.attempt, 0), f"{expired:g} leases expired"
+        times = sorted(times) or [0]
+        return (f"{len(uploads)} uploads of {arguments.upload_mib} MiB, 0 leases expired, {len(times)} Gets, p50 "
+                f"{times[len(times) // 2] * 1e3:.1f} ms, p99 {times[int(len(times) * 0.99)] * 1e3:.1f} ms")
+    finally:
+        service.end()
+
+
+SCENARIOS = {"server": stop_server, "agent": stop_agents, "uploads": resume_uploads, "partition": cut_network}
 
 
 def main():
@@ -222,6 +295,8 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
     parser.add_argument("--rounds", type=int, default=2, help="of server and agent")
     parser.add_argument("--jobs", type=int, default=4, help="whose agents are stopped together")
+    parser.add_argument("--uploads", type=int, default=8)
+    parser.add_argument("--upload-mib", type=int, default=16)
     parser.add_argument("--partitions", type=float, nargs="*", default=[1, 5], help="in seconds")
     parser.add_argument("--steps-per-second", type=float, default=10, help="that the engine makes at least")
     parser.add_argument("--only", choices=SCENARIOS)

@@ -94,6 +94,15 @@ TEST(ConnectionTableTest, ConnectionWithTooManyCallsIsClosed) {
   EXPECT_FALSE(few.ended());
 }
 
+TEST(ConnectionTableTest, BytesThatTheServerHasNotReadAreNotHeld) {
+  ConnectionTable table(64 << 10);
+  const Pair pair;
+  table.Add(pair.server);
+  const std::string unread(160 << 10, 'x');
+  ASSERT_GT(send(pair.client, unread.data(), unread.size(), MSG_DONTWAIT), 0);
+  EXPECT_EQ(table.Shed(), 0);
+}
+
 TEST(ConnectionTableTest, HeadersOfManyCallsAreNoUnfinishedMessages) {
   ConnectionTable table(kMib);
   const Pair pair;

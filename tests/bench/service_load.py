@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Latencies of nerfd with a long queue, many scenes and many watchers. Needs idle cores.
+
+  create  durable creates at a fixed rate beside --queued jobs and --scenes scenes of --files files; lists of 1000 jobs
+  watch   --watchers jobs, each with a watcher, whose names change --rate times a second in all: from the call that
+          changes a name to the event at the watcher, which misses none and sees them in order
+
+tests/e2e/faults_test.sh runs it. --strict compares the figures with what they should be.
+"""
+import argparse
+import asyncio
+import pathlib
+import subprocess
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+import grpc  # noqa: E402
+import workload  # noqa: E402
+from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc  # noqa: E402
+from nerf.v1 import training_service_pb2 as training  # noqa: E402
+from nerf.v1 import training_service_pb2_grpc  # noqa: E402
+from time_to_ready import call_all, resident_mib  # noqa: E402
+
+JOB = training.TrainingJob
+STREAMS = 100  # of a connection
+MAX_CREATE_P99, MAX_LIST, MAX_MIB, MAX_DELAY_P99 = 0.02, 0.05, 500, 0.05
+
+
+def quantile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(share * len(values)))]
+
+
+def job_request(scene):
+    return training.CreateTrainingJobRequest(training_job=JOB(scene=scene, config=training.TrainingConfig(steps=1000)),
+                                             request_id=str(uuid.uuid4()))
+
+
+def make_scenes(connection, scene, count, n_files):
+    stub = scene_service_pb2_grpc.SceneServiceStub(connection.channel)
+    request = scene_service_pb2.GetSceneRequest(name=scene)
+    blob = stub.GetScene(request, timeout=60, metadata=connection.metadata).files[0].blob
+    files = [scene_service_pb2.SceneFile(path=f"train/r_{i}.png", blob=blob) for i in range(n_files)]
+    for _ in range(count):
+        stub.CreateScene(scene_service_pb2.CreateSceneRequest(scene=scene_service_pb2.Scene(files=files),
+                                                              request_id=str(uuid.uuid4())),
+                         timeout=60, metadata=connection.metadata)
+
+
+def measure_create(arguments, service, connection, scene):
+    make_scenes(connection, scene, arguments.scenes, arguments.files)
+    n_timed = int(arguments.rate_of_creates * arguments.seconds)
+    call_all(connection, "CreateTrainingJob", (job_request(scene) for _ in range(arguments.queued - n_timed)))
+    seconds, calls = [], []
+    begin = time.monotonic()
+    for i in range(n_timed):
+        due = begin + i / arguments.rate_of_creates
+        time.sleep(max(0, due - time.monotonic()))
+        call = connection.jobs.CreateTrainingJob.future(job_request(scene), timeout=60, metadata=connection.metadata)
+        call.add_done_callback(lambda _, sent=time.monotonic(): seconds.append(time.monotonic() - sent))
+        calls.append(call)
+    for call in calls:
+        call.result()
+    took = time.monotonic() - begin
+    lists = []
+    for _ in range(10):
+        sent = time.monotonic()
+        connection.call("ListTrainingJobs", training.ListTrainingJobsRequest(page_size=1000))
+        lists.append(time.monotonic() - sent)
+    mib = resident_mib(service.server.pid)
+    print(f"create: {n_timed} at {n_timed / took:.0f} a second, p50 {quantile(seconds, 0.5) * 1e3:.1f} ms, "
+          f"p99 {quantile(seconds, 0.99) * 1e3:.1f} ms; 1000 jobs listed in {quantile(lists, 0.5) * 1e3:.0f} ms; "
+          f"{mib:.0f} MiB", flush=True)
+    return quantile(seconds, 0.99) <= MAX_CREATE_P99 and quantile(lists, 0.5) <= MAX_LIST and mib <= MAX_MIB
+
+
+def measure_watch(arguments, service, connection, scene):
+    names = [job.name for job in call_all(connection, "CreateTrainingJob",
+                                          (job_request(scene) for _ in range(arguments.watchers)))]
+    delays, n_wrong = asyncio.run(watch_all(arguments, service, connection.metadata, names))
+    n_updates = int(arguments.rate * arguments.seconds)
+    print(f"watch: {len(names)} watchers, {len(delays)} of {n_updates} events, "
+          f"delay p50 {quantile(delays, 0.5) * 1e3:.1f} ms, p99 {quantile(delays, 0.99) * 1e3:.1f} ms, "
+          f"{n_wrong} out of order or lost", flush=True)
+    return (len(delays), n_wrong) == (n_updates, 0), quantile(delays, 0.99) <= MAX_DELAY_P99
+
+
+def channels_to(address, count):
+    return [grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(count)]
+
+
+async def watch_all(arguments, service, metadata, names):
+    """Follows every job while another process changes their names. Returns the delays and the count of wrong events."""
+    delays, n_wrong, n_ready = [], 0, 0
+    last_update = f"-{int(arguments.rate * arguments.seconds) - 1}"
+    ready, done = asyncio.Event(), asyncio.Event()
+    n_updates = int(arguments.rate * arguments.seconds)
+
+    async def follow(stub, name):
+        nonlocal n_wrong, n_ready
+        last = None
+        async for event in stub.WatchTrainingJob(training.WatchTrainingJobRequest(name=name), metadata=metadata):
+            now = time.monotonic()
+            if last is None:
+                n_ready += 1
+                if n_ready == len(names):
+                    ready.set()
+            elif event.kind == training.WatchTrainingJobResponse.UPDATED:
+                n_wrong += event.sequence != last + 1
+                delays.append(now - float(event.training_job.display_name.split("-")[0]))
+                if len(delays) == n_updates or event.training_job.display_name.endswith(last_update):
+                    done.set()
+            last = event.sequence
+
+    channels = channels_to(service.address, -(-len(names) // STREAMS))
+    stubs = [training_service_pb2_grpc.TrainingServiceStub(channel) for channel in channels]
+    tasks = [asyncio.create_task(follow(stubs[i // STREAMS], name)) for i, name in enumerate(names)]
+    await ready.wait()
+    updater = subprocess.Popen([sys.executable, __file__, "--updates", service.address, metadata[0][1], str(n_updates),
+                                str(arguments.rate), *names])
+    while updater.poll() is None:
+        await asyncio.sleep(0.05)
+    try:
+        await asyncio.wait_for(done.wait(), 30)
+        await asyncio.sleep(0.5)
+    except asyncio.TimeoutError:
+        pass
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for channel in channels:
+        await channel.close()
+    return delays or [float("inf")], n_wrong
+
+
+async def update_all(address, token, count, rate, names):
+    """Changes the names of the jobs in turn, to the time of the call and its number."""
+    stubs = [training_service_pb2_grpc.TrainingServiceStub(channel) for channel in channels_to(address, 8)]
+    begin, calls = time.monotonic(), []
+    for i in range(count):
+        await asyncio.sleep(max(0, begin + i / rate - time.monotonic()))
+        request = training.UpdateTrainingJobRequest(
+            training_job=JOB(name=names[i % len(names)], display_name=f"{time.monotonic():.6f}-{i}"),
+            update_mask={"paths": ["display_name"]})
+        calls.append(asyncio.ensure_future(stubs[i % len(stubs)].UpdateTrainingJob(
+            request, timeout=60, metadata=[("authorization", token)])))
+    await asyncio.gather(*calls)
+
+
+def main():
+    if sys.argv[1:2] == ["--updates"]:
+        address, token, count, rate, *names = sys.argv[2:]
+        asyncio.run(update_all(address, token, int(count), float(rate), names))
+        return
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
+    parser.add_argument("--queued", type=int, default=10000)
+    parser.add_argument("--scenes", type=int, default=1000)
+    parser.add_argument("--files", type=int, default=200)
+    parser.add_argument("--watchers", type=int, default=1000)
+    parser.add_argument("--rate", type=float, default=1000, help="of changes, a second")
+    parser.add_argument("--rate-of-creates", type=float, default=200, help="a second")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
+    parser.add_argument("--strict", action="store_true")
+    arguments = parser.parse_args()
+    workload.CALL_SECONDS = 60
+    ok = []
+    for name, measure in [("create", measure_create), ("watch", measure_watch)]:
+        folder = arguments.folder / name
+        folder.mkdir()
+        service = workload.Service(arguments.binaries, None, folder, n_workers=0)
+        try:
+            connection = workload.Connection(service)
+            scene = workload.patiently(
+                lambda: workload.make_scene(connection, workload.small_scene(folder / "scene")))
+            ok.append(measure(arguments, service, connection, scene))
+        finally:
+            service.end()
+    (is_complete, is_fast) = ok[1]
+    sys.exit(0 if is_complete and (not arguments.strict or (ok[0] and is_fast)) else 1)
+
+
+if __name__ == "__main__":
+    main()
