@@ -18,8 +18,10 @@ namespace {
 constexpr double kPixelsOfTable = 300;  // along the box, that the default table suits
 constexpr double kPixelsOfStep = 413;   // and the default step, of 1.4 pixels there
 constexpr int kMaxDoublings = 2;        // of the latter; more were not measured
-constexpr double kLongBudget = 6;       // samples for each pixel of the training pictures
-constexpr int kMostLog2Entries = 19;    // 1.2 GB with moments and averages
+// Samples for each pixel of the training pictures from which on a larger table earns what it costs
+// in time, and shorter steps what they cost in rays.
+constexpr double kBudgetForTable = 3, kBudgetForSteps = 6;
+constexpr int kMostLog2Entries = 19;  // 1.2 GB with moments and averages
 
 // How many times `pixels` doubles up to pixels_along_box, times per_doubling; at least 0.
 int Doublings(const SceneFacts& scene, double pixels, int per_doubling) {
@@ -28,10 +30,14 @@ int Doublings(const SceneFacts& scene, double pixels, int per_doubling) {
   return static_cast<int>(std::round(std::min(doublings, 64.0)));
 }
 
-// Whether samples suffice for steps half as long as the pictures' size alone asks for.
-bool IsLong(const SceneFacts& scene) {
-  return scene.pixels_along_box > kPixelsOfTable && scene.n_pixels > 0 &&
-         scene.n_samples >= kLongBudget * scene.n_pixels;
+bool HasSamplesForEachPixel(const SceneFacts& scene, double samples) {
+  return scene.n_pixels > 0 && scene.n_samples >= samples * scene.n_pixels;
+}
+
+int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
+  int larger = Doublings(scene, kPixelsOfTable, 2);
+  if (!HasSamplesForEachPixel(scene, kBudgetForTable)) larger = std::max(0, larger - 1);
+  return std::min(of_small_pictures + larger, kMostLog2Entries);
 }
 
 }  // namespace
@@ -41,11 +47,11 @@ void ChooseNgpSettings(const SceneFacts& scene, TrainConfig* config) {
   NgpSettings& settings = Ngp(*config);
   if (settings.finest_resolution == kAutoSetting)
     settings.finest_resolution = FinestResolution(*config) << std::max(0, doublings - 1);
-  if (settings.log2_hashmap_size == kAutoSetting) {
-    settings.log2_hashmap_size =
-        std::min(Log2HashmapSize(*config) + Doublings(scene, kPixelsOfTable, 2), kMostLog2Entries);
-  }
-  const auto finer = static_cast<float>(1 << (doublings + (IsLong(scene) ? 1 : 0)));
+  if (settings.log2_hashmap_size == kAutoSetting)
+    settings.log2_hashmap_size = Log2EntriesFor(scene, Log2HashmapSize(*config));
+  const bool is_long =
+      scene.pixels_along_box > kPixelsOfTable && HasSamplesForEachPixel(scene, kBudgetForSteps);
+  const auto finer = static_cast<float>(1 << (doublings + (is_long ? 1 : 0)));
   const bool is_finer = finer > 1 && scene.step > 0;
   if (config->initial_step_scale == kAutoSetting)
     config->initial_step_scale = kInitialStepScale * (is_finer && config->step < 0 ? finer : 1);

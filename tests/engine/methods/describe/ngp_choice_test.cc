@@ -26,7 +26,7 @@ TrainConfig Chosen(const SceneFacts& scene, TrainConfig config = {}) {
 
 TEST(ChooseNgpSettingsTest, SmallPicturesAndShortBudgetsKeepTheDefaults) {
   for (const SceneFacts& scene :
-       {Synthetic(100, 1e9), Synthetic(200, 1e9), Synthetic(280, 10e6), SceneFacts()}) {
+       {Synthetic(100, 1e9), Synthetic(200, 1e9), Synthetic(400, 40e6), SceneFacts()}) {
     const TrainConfig config = Chosen(scene);
     EXPECT_EQ(Ngp(config).log2_hashmap_size, 17);
     EXPECT_EQ(Ngp(config).finest_resolution, 1024);
@@ -38,7 +38,9 @@ TEST(ChooseNgpSettingsTest, SmallPicturesAndShortBudgetsKeepTheDefaults) {
 
 TEST(ChooseNgpSettingsTest, LargerPicturesHaveLargerTablesAndShorterSteps) {
   const TrainConfig full = Chosen(Synthetic(800, 40e6));
-  EXPECT_EQ(Ngp(full).log2_hashmap_size, 19);
+  EXPECT_EQ(Ngp(full).log2_hashmap_size, 18) << "19 would take too much of this budget";
+  EXPECT_EQ(Ngp(Chosen(Synthetic(800, 191e6))).log2_hashmap_size, 18);
+  EXPECT_EQ(Ngp(Chosen(Synthetic(800, 192e6))).log2_hashmap_size, 19);
   EXPECT_EQ(Ngp(full).finest_resolution, 1024);
   EXPECT_FLOAT_EQ(full.step, 0.005f);
   EXPECT_EQ(full.initial_step_scale, 6) << "the first steps are as long as ever";
