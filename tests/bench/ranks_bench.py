@@ -4,7 +4,7 @@
     tests/bench/ranks_bench.py rates SCENE [--samples 8e6] [--turns 3] [--priority N]
     tests/bench/ranks_bench.py same SCENE [--steps 2000]
     tests/bench/ranks_bench.py kills SCENE [--runs 20] [--steps 300]
-    tests/bench/ranks_bench.py links SCENE [--samples 1e6] [--gigabits 10 1 0.1]   (as root)
+    tests/bench/ranks_bench.py links SCENE [--samples 2.5e6] [--steps 150] [--gigabits 10 1 0.1]   (as root)
 
 rates   one rank, two ranks over shared memory and over Gloo, and one process of two threads, by turns:
         trained samples a second, and what the ranks forecast. Needs two idle cores, or --priority,
@@ -12,7 +12,8 @@ rates   one rank, two ranks over shared memory and over Gloo, and one process of
 same    1 to 4 ranks, and two that are stopped and go on as one and as four: SHA-256 of the files.
 kills   two to four ranks of which a random one is killed at a random time, then goes on from the last
         checkpoint until the end: SHA-256 of the files, which must be those of one rank.
-links   two ranks in network namespaces, over a link shaped to each rate: forecast and measured.
+links   two ranks in network namespaces that go on from step --steps, over a link shaped to each
+        rate: forecast and measured.
 """
 import argparse
 import contextlib
@@ -144,11 +145,14 @@ def kills(engine, arguments, folder):
     seconds = time.monotonic() - begin
     found = {"one rank, not killed": digest(folder / "whole")}
     generator = random.Random(arguments.seed)
-    for run in range(arguments.runs):
+    n_killed = 0
+    while n_killed < arguments.runs:
+        run = len(found)
         n_ranks = generator.randint(2, 4)
         out = folder / f"run{run}"
         flags = [*steps, "--ranks", n_ranks, "--checkpoint-interval", "0.2"]
         killed = kill_one(engine, out, flags, generator, seconds)
+        n_killed += killed is not None
         again = [*ONE_THREAD, "--no-eval", "--ranks", generator.randint(1, 4)]
         checkpoint = out / "checkpoint.safetensors"
         done = (out / "model.safetensors").exists() and killed is None
@@ -210,16 +214,19 @@ def namespaces():
 
 
 def links(engine, arguments, folder):
-    budget = [*ONE_THREAD, *NO_EVALUATION, "--samples", f"{arguments.samples:.0f}"]
-    alone = rate_of(engine.train(folder / "alone", budget))
+    # The first steps of a field differ from later ones, so all go on from the same checkpoint.
+    engine.train(folder / "start", [*ONE_THREAD, *NO_EVALUATION, "--samples",
+                                    f"{arguments.samples:.0f}", "--stop-after", arguments.steps])
+    resume = [*ONE_THREAD, *NO_EVALUATION, "--resume", folder / "start/checkpoint.safetensors"]
+    alone = rate_of(engine.train(folder / "alone", resume))
     print(f"one rank: {alone / 1e6:.3f} M samples/s")
     print("Gb/s  times one rank: measured, forecast; forecast / measured; exchanges; link measured")
     with namespaces() as names:
         for gigabits in arguments.gigabits:
             for name in names:
                 run(f"tc -n {name} qdisc replace dev wire root tbf rate {gigabits * 1000:.0f}mbit "
-                    f"burst {max(16, int(gigabits * 1000))}kb latency 50ms")
-            meet = [*budget, "--ranks", 2, "--rendezvous", f"10.231.0.1:{arguments.port}",
+                    f"burst {max(16, int(gigabits * 125))}kb latency 50ms")
+            meet = [*resume, "--ranks", 2, "--rendezvous", f"10.231.0.1:{arguments.port}",
                     "--interface", "wire"]
             second = subprocess.Popen(["ip", "netns", "exec", names[1], *engine.command(
                 [*meet, "--rank", 1])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -245,7 +252,7 @@ def main():
     parser.add_argument("scene", type=pathlib.Path)
     parser.add_argument("--engine", default="build/release/bin/nerf-engine")
     parser.add_argument("--priority", type=int, default=0, help="real-time priority, 1 to 99")
-    parser.add_argument("--samples", type=float, default=8e6)
+    parser.add_argument("--samples", type=float)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--runs", type=int, default=20)
@@ -254,7 +261,9 @@ def main():
     parser.add_argument("--port", type=int, default=24123)
     arguments = parser.parse_args()
     if arguments.steps is None:
-        arguments.steps = 300 if arguments.what == "kills" else 2000
+        arguments.steps = {"kills": 300, "links": 150}.get(arguments.what, 2000)
+    if arguments.samples is None:
+        arguments.samples = 2.5e6 if arguments.what == "links" else 8e6
     with tempfile.TemporaryDirectory() as folder:
         {"rates": rates, "same": same, "kills": kills, "links": links}[arguments.what](
             Engine(arguments), arguments, pathlib.Path(folder))
