@@ -2,7 +2,7 @@
 import { create } from "@bufbuild/protobuf";
 import { CameraSchema, type Camera } from "../gen/nerf/v1/common_pb";
 import type { Scene } from "../gen/nerf/v1/scene_service_pb";
-import { fetchBlob } from "./api";
+import { fetchBlob, scenes } from "./api";
 
 type Vec3 = readonly [number, number, number];
 
@@ -69,13 +69,19 @@ function nearestPoint(positions: Vec3[], directions: Vec3[]): Vec3 | null {
   ];
 }
 
-export function viewOf(transforms: Transforms, pictureAspect: number): SceneView | null {
+// Lens of the pictures: focal length in widths, and width / height.
+interface Lens {
+  focal: number;
+  aspect: number;
+}
+
+// The view of cameras with these poses, row by row; null without any.
+function viewOfPoses(poses: number[][][], { focal, aspect }: Lens): SceneView | null {
   const positions: Vec3[] = [];
   const directions: Vec3[] = [];
   const cameras: SceneCamera[] = [];
   let up: Vec3 = [0, 0, 0];
-  for (const { transform_matrix: m } of transforms.frames ?? []) {
-    if (!Array.isArray(m) || m.length < 3 || m.some((row) => !Array.isArray(row) || row.length !== 4)) continue;
+  for (const m of poses) {
     const column = (i: number): Vec3 => [m[0]![i]!, m[1]![i]!, m[2]![i]!];
     positions.push(column(3));
     directions.push(unit(scale(column(2), -1)));
@@ -89,17 +95,39 @@ export function viewOf(transforms: Transforms, pictureAspect: number): SceneView
   const offsets = positions.map((position) => sub(position, center));
   const distance = median(offsets.map(norm));
   const elevation = Math.asin(Math.max(-1, Math.min(1, median(offsets.map((offset) => dot(offset, up))) / distance)));
+  return { center, up, distance, elevation, aspect, focal, cameras };
+}
+
+export function viewOf(transforms: Transforms, pictureAspect: number): SceneView | null {
+  const poses = (transforms.frames ?? [])
+    .map(({ transform_matrix }) => transform_matrix)
+    .filter((m): m is number[][] => Array.isArray(m) && m.length >= 3 && m.every((row) => Array.isArray(row) && row.length === 4));
   const number = (key: string) => (typeof transforms[key] === "number" ? (transforms[key] as number) : undefined);
   const [w, h, flX, angleX] = [number("w"), number("h"), number("fl_x"), number("camera_angle_x")];
   const focal = angleX !== undefined ? 0.5 / Math.tan(0.5 * angleX) : flX !== undefined && w !== undefined ? flX / w : 1.1;
-  return { center, up, distance, elevation, aspect: w !== undefined && h !== undefined && h > 0 ? w / h : pictureAspect, focal, cameras };
+  return viewOfPoses(poses, { focal, aspect: w !== undefined && h !== undefined && h > 0 ? w / h : pictureAspect });
 }
 
-// The view that a scene's camera file gives; null for COLMAP's models and where the file is gone.
+// The view of the cameras that a worker reads, of COLMAP's models and others. The lens is the first camera's.
+async function describedView(scene: Scene, signal: AbortSignal): Promise<SceneView | null> {
+  const cameras: Camera[] = [];
+  for (let pageToken = ""; ; ) {
+    const page = await scenes.describeScene({ name: scene.name, testEvery: 0, pageSize: 1000, pageToken }, { timeoutMs: 120_000, signal });
+    cameras.push(...page.views.map(({ camera }) => camera).filter((camera) => camera !== undefined));
+    pageToken = page.nextPageToken;
+    if (!pageToken) break;
+  }
+  const [first] = cameras;
+  if (!first) return null;
+  const poses = cameras.map(({ transformMatrix: m }) => [m.slice(0, 4), m.slice(4, 8), m.slice(8, 12)]);
+  return viewOfPoses(poses, { focal: first.flX / first.width, aspect: first.width / first.height });
+}
+
+// The view of a scene's cameras; null where they cannot be read.
 export async function sceneView(scene: Scene, signal: AbortSignal): Promise<SceneView | null> {
   const file = ["transforms_train.json", "transforms.json"].map((path) => scene.files.find((each) => each.path === path)).find((each) => each?.blob);
-  if (!file?.blob) return null;
   try {
+    if (!file?.blob) return await describedView(scene, signal);
     return viewOf(JSON.parse(await (await fetchBlob(file.blob, "transforms.json", signal)).text()) as Transforms, 1);
   } catch {
     return null;
