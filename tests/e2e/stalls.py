@@ -4,6 +4,8 @@
   server     nerfd is stopped for longer than a lease: no lease expires, no job is placed anew
   agent      the agents of all jobs are stopped until other workers have the jobs: each of their late writes is fenced
              and counted, and the job stays with its new worker
+  restarts   nerfd ends by SIGTERM and starts again while nerfctl runs in loops: each one succeeds. nerfctl
+             tries for 1.3 s, so nerfd has to start within that: for idle cores
   uploads    large uploads are resumed and end at once, so that nerfd reads all of them again: no lease expires
   partition  the bytes between a worker and nerfd stand still for 1 s and longer: the job goes on where it was
 
@@ -13,11 +15,13 @@ import argparse
 import collections
 import contextlib
 import hashlib
+import os
 import pathlib
 import re
 import select
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -216,6 +220,51 @@ def cut_network(arguments, folder):
         service.end()
 
 
+class Commands(threading.Thread):
+    """Runs nerfctl again and again."""
+
+    def __init__(self, service, stop):
+        super().__init__(daemon=True)
+        self.command = [service.binaries / "nerfctl", "--server", service.address, "job", "ls"]
+        token = (service.data / "admin.token").read_text().strip()
+        self.environment = {**os.environ, "NERFCTL_TOKEN": token}
+        self.stop, self.n, self.failures = stop, 0, []
+
+    def run(self):
+        while not self.stop.is_set():
+            ended = subprocess.run(self.command, env=self.environment, capture_output=True, text=True, check=False)
+            self.n += 1
+            if ended.returncode != 0:
+                self.failures.append(f"{ended.returncode}: {ended.stderr.strip()[-300:]}")
+
+
+def restart_server(arguments, folder):
+    service = Service(arguments, folder, n_workers=1)
+    stop = threading.Event()
+    try:
+        [name] = service.create_jobs(1)
+        begin = service.wait_for_steps(name)
+        loops = [Commands(service, stop) for _ in range(4)]
+        for loop in loops:
+            loop.start()
+        for _ in range(arguments.restarts):
+            service.server.terminate()
+            assert service.server.wait(WAIT_SECONDS) == 0, "nerfd failed to end"
+            service.start_server()
+            job = service.wait_for_steps(name, after=service.get(name).progress.step)
+            assert (job.attempt, job.worker) == (begin.attempt, begin.worker), f"{name} was placed anew"
+        stop.set()
+        for loop in loops:
+            loop.join()
+        failures = [failure for loop in loops for failure in loop.failures]
+        assert not failures, f"{len(failures)} commands failed: {failures[0]}"
+        n = sum(loop.n for loop in loops)
+        return f"{arguments.restarts} restarts, {n} commands, none failed, 0 jobs placed anew"
+    finally:
+        stop.set()
+        service.end()
+
+
 class Upload(threading.Thread):
     """A file of zeros behind a name of its own, in two parts. All threads send the second one together."""
 
@@ -285,7 +334,8 @@ def resume_uploads(arguments, folder):
         service.end()
 
 
-SCENARIOS = {"server": stop_server, "agent": stop_agents, "uploads": resume_uploads, "partition": cut_network}
+SCENARIOS = {"server": stop_server, "agent": stop_agents, "restarts": restart_server, "uploads": resume_uploads,
+             "partition": cut_network}
 
 
 def main():
@@ -295,14 +345,16 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
     parser.add_argument("--rounds", type=int, default=2, help="of server and agent")
     parser.add_argument("--jobs", type=int, default=4, help="whose agents are stopped together")
+    parser.add_argument("--restarts", type=int, default=2)
     parser.add_argument("--uploads", type=int, default=8)
     parser.add_argument("--upload-mib", type=int, default=16)
     parser.add_argument("--partitions", type=float, nargs="*", default=[1, 5], help="in seconds")
     parser.add_argument("--steps-per-second", type=float, default=10, help="that the engine makes at least")
-    parser.add_argument("--only", choices=SCENARIOS)
+    parser.add_argument("--only", choices=SCENARIOS, nargs="+",
+                        default=[name for name in SCENARIOS if name != "restarts"])
     arguments = parser.parse_args()
     outcomes = collections.Counter()
-    for name in [arguments.only] if arguments.only else SCENARIOS:
+    for name in arguments.only:
         folder = arguments.folder / name
         folder.mkdir()
         begin = time.monotonic()
