@@ -144,6 +144,7 @@ void PrintSummary(const TrainSummary& summary, const TrainingSession& session,
                                     .samples = summary.samples,
                                     .n_train_views = session.scene.train.size(),
                                     .check_command = "nerf-engine check " + ShellWord(dataset)};
+    std::fflush(stdout);  // the figure comes first
     for (const std::string& line : LowPsnrAdvice(quality)) fmt::print(stderr, "{}\n", line);
   }
 }
@@ -300,6 +301,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   }
   if (!flags.json) {
     PrintSummary(result.summary, s, flags.dataset, console.psnr_train());
+    std::fflush(stdout);
     fmt::print(stderr, "next: nerf-engine render {} --out {}\n", ShellWord(console.model()),
                ShellWord(flags.out + "/views"));
     return absl::OkStatus();
