@@ -35,9 +35,9 @@ bool HasSamplesForEachPixel(const SceneFacts& scene, double samples) {
 }
 
 int Log2EntriesFor(const SceneFacts& scene, int of_small_pictures) {
-  int larger = Doublings(scene, kPixelsOfTable, 2);
+  int larger = std::min(Doublings(scene, kPixelsOfTable, 2), kMostLog2Entries - of_small_pictures);
   if (!HasSamplesForEachPixel(scene, kBudgetForTable)) larger = std::max(0, larger - 1);
-  return std::min(of_small_pictures + larger, kMostLog2Entries);
+  return of_small_pictures + larger;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(ChooseNgpSettingsTest, LargerPicturesHaveLargerTablesAndShorterSteps) {
   EXPECT_FLOAT_EQ(full.step, 0.005f);
   EXPECT_EQ(full.initial_step_scale, 6) << "the first steps are as long as ever";
   const TrainConfig twice = Chosen(Synthetic(1600, 40e6));
-  EXPECT_EQ(Ngp(twice).log2_hashmap_size, 19);
+  EXPECT_EQ(Ngp(twice).log2_hashmap_size, 18);
   EXPECT_EQ(Ngp(twice).finest_resolution, 2048);
   EXPECT_FLOAT_EQ(twice.step, 0.0025f);
   EXPECT_EQ(Chosen(Synthetic(100'000, 40e6)), twice) << "no more doublings";
