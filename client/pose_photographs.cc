@@ -1,8 +1,6 @@
 #include "client/pose_photographs.h"
 
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 
 #include "client/session.h"
 #include "client/text_format.h"
@@ -17,8 +15,7 @@ namespace nerf {
 
 PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
                             const std::string& engine) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored) || !IsUnposed(folder)) return {kOk, folder};
+  if (!IsUnposed(folder)) return {kOk, folder};
   const std::string posed = PosedFolder(folder);
   if (HasSceneFiles(posed)) {
     session.Say(PlainText(

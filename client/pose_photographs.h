@@ -11,8 +11,8 @@ struct PoseOutcome {
   std::string folder;  // of the data set
 };
 
-// The data set to train for a folder that the user named. If it holds photographs or films and no
-// poses, the program `engine` (nerf-engine) finds them and writes FOLDER-posed, which takes
+// The data set to train for a folder or film that the user named. If it has photographs or films
+// and no poses, the program `engine` (nerf-engine) finds them and writes FOLDER-posed, which takes
 // minutes; a data set that is there already is used. Any other folder is returned as it is.
 PoseOutcome FolderWithPoses(Session& session, const std::string& folder, const std::string& engine);
 

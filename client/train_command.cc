@@ -137,7 +137,7 @@ void AddTrainCommand(CLI::App& app, Command* selected) {
   auto dir = std::make_shared<std::string>();
   train->add_option("dir", *dir,
                     "Folder with transforms.json, a COLMAP model, LLFF's poses or\nphotographs "
-                    "alone, whose poses are then found with COLMAP");
+                    "alone, or a film; their poses are then found with COLMAP");
   AddJobFlags(*train, flags.get());
   train
       ->add_option("--engine", flags->engine,

@@ -14,13 +14,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::array<std::string_view, 3> kPhotoEndings = {".jpg", ".jpeg", ".png"};
+constexpr std::array<std::string_view, 5> kFilmEndings = {".mp4", ".mov", ".m4v", ".avi", ".mkv"};
+
+template <size_t n>
+bool HasEnding(const fs::path& path, const std::array<std::string_view, n>& endings) {
+  const std::string ending = absl::AsciiStrToLower(path.extension().string());
+  return std::find(endings.begin(), endings.end(), ending) != endings.end();
+}
+
 bool HoldsPhotographs(const fs::path& folder) {
-  constexpr std::array<std::string_view, 8> kEndings = {".jpg", ".jpeg", ".png", ".mp4",
-                                                        ".mov", ".m4v",  ".avi", ".mkv"};
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string ending = absl::AsciiStrToLower(it->path().extension().string());
-    if (std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end()) return true;
+    if (HasEnding(it->path(), kPhotoEndings) || HasEnding(it->path(), kFilmEndings)) return true;
   }
   return false;
 }
@@ -31,8 +37,14 @@ bool HasPhotographs(const std::string& folder) {
   return HoldsPhotographs(folder) || HoldsPhotographs(fs::path(folder) / "images");
 }
 
+bool IsFilm(const std::string& path) {
+  std::error_code ignored;
+  return HasEnding(path, kFilmEndings) && fs::is_regular_file(path, ignored);
+}
+
 std::string PosedFolder(const std::string& folder) {
   std::error_code error;
+  if (IsFilm(folder)) return fs::path(folder).replace_extension().string() + "-posed";
   std::string path = folder;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const fs::path canonical = fs::canonical(path, error);
@@ -42,7 +54,7 @@ std::string PosedFolder(const std::string& folder) {
 }
 
 bool IsUnposed(const std::string& folder) {
-  return HasPhotographs(folder) && !HasSceneFiles(folder);
+  return IsFilm(folder) || (HasPhotographs(folder) && !HasSceneFiles(folder));
 }
 
 }  // namespace nerf

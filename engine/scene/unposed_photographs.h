@@ -7,10 +7,13 @@ namespace nerf {
 // Whether the folder, or its images/, holds photographs or films by their names.
 bool HasPhotographs(const std::string& folder);
 
-// "photos-posed" for "photos" and "photos/"; the absolute path for "." and "..".
+// Whether it is a file with the ending of a film.
+bool IsFilm(const std::string& path);
+
+// "photos-posed" for "photos", "photos/" and "photos.mp4"; the absolute path for "." and "..".
 std::string PosedFolder(const std::string& folder);
 
-// Whether the folder holds photographs or films, but no list of camera poses.
+// Whether it is a film, or a folder with photographs or films but no list of camera poses.
 bool IsUnposed(const std::string& folder);
 
 }  // namespace nerf

@@ -224,7 +224,8 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
   const std::string& dataset = request.dataset;
   std::error_code ignored;
   if (!std::filesystem::is_directory(dataset, ignored)) {
-    return NoSuchFolder(dataset);
+    if (!std::filesystem::exists(dataset, ignored)) return NoSuchFolder(dataset);
+    return absl::InvalidArgumentError(dataset + ": is a file; name the folder of the data set");
   }
   SceneOptions options;
   // Unset if it is the default: the reader warns about a test_every that has no effect.

@@ -176,6 +176,18 @@ TEST_F(ServiceTest, PhotographsWithoutPosesArePosedFirst) {
   EXPECT_THAT(again.err, HasSubstr("photos has no poses; using " + (dir / "photos-posed")));
 }
 
+TEST_F(ServiceTest, FilmIsPosedFirst) {
+  const TempDir dir, scene;
+  WriteScene(scene.path());
+  std::ofstream(dir / "clip.MP4") << "a film";
+  const std::string engine = FakeEngine(dir, "cp -r " + scene.path() + " \"$4\"\n");
+  ScriptSuccess();
+  const CommandResult result = Run({"train", dir / "clip.MP4", "--engine", engine});
+  ASSERT_EQ(result.exit_code, kOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("clip.MP4 --out " + (dir / "clip-posed")));
+  EXPECT_EQ(state_.create_job.back().training_job().display_name(), "clip.MP4");
+}
+
 TEST_F(ServiceTest, PhotographsThatCannotBePosedEndWithTheEnginesCode) {
   const TempDir dir;
   std::filesystem::create_directory(dir / "photos");
