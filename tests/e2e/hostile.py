@@ -79,6 +79,18 @@ class Prober(threading.Thread):
         self.join(2 * CALL_SECONDS)
 
 
+def send_some(connected, out):
+    """Sends what the socket takes of `out` without waiting. False once the connection is gone."""
+    try:
+        if out:
+            del out[:connected.send(out)]
+    except BlockingIOError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
 class Http2Connection:
     """Enough of HTTP/2 for calls that no library would make."""
 
@@ -192,14 +204,7 @@ class Http2Connection:
             self.handle(kind, flags, stream & 0x7FFFFFFF, bytes(self.received[9:9 + n]))
             del self.received[:9 + n]
         self.fill()
-        try:
-            if self.out:
-                del self.out[:self.socket.send(self.out)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            return False
-        return True
+        return send_some(self.socket, self.out)
 
 
 class FloodConnection:
@@ -240,13 +245,7 @@ class FloodConnection:
             return False
         if len(self.out) < 1 << 15:
             self.add_block()
-        try:
-            del self.out[:self.socket.send(self.out)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            return False
-        return True
+        return send_some(self.socket, self.out)
 
 
 def attack_flood(arguments):

@@ -11,7 +11,7 @@
 
 #include "common/error_reason.h"
 #include "nerf/v1/view_service.grpc.pb.h"
-#include "tests/server/rpc/checkpoint_request.h"
+#include "tests/server/rpc/checkpoints.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/server/rpc/test_stream.h"
@@ -69,14 +69,7 @@ class LiveViewTest : public testing::Test {
     ASSERT_THAT(worker_->Commit(commit), IsOk());
     worker_->SendReport(FakeWorker::Report(grant_, v1::JobReport::RUNNING, 10));
     ASSERT_TRUE(worker_->WaitForOrder(v1::DesiredJob::ACTION_UNSPECIFIED));
-    v1::PromoteCheckpointRequest promote;
-    promote.set_name(job_ + "/checkpoints/-");
-    promote.set_model_id("lego");
-    v1::Model model;
-    ASSERT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::PromoteCheckpoint,
-                                    promote, &model),
-                IsOk());
-    model_ = model.name();
+    model_ = PromoteNewest(server_, job_, "lego").name();
   }
 
   std::unique_ptr<FakeWorker> Connect(const std::string& id, bool shows_views = true) {

@@ -12,7 +12,7 @@
 
 #include "common/error_reason.h"
 #include "common/sha256.h"
-#include "tests/server/rpc/checkpoint_request.h"
+#include "tests/server/rpc/checkpoints.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"
@@ -106,13 +106,7 @@ TEST_F(RenderTest, RunningJobIsRenderedByItsWorkerAndPiecesArePutTogether) {
 }
 
 TEST_F(RenderTest, CheckpointAndModelAreRenderedFromTheirFile) {
-  v1::PromoteCheckpointRequest promote;
-  promote.set_name(job_ + "/checkpoints/-");
-  promote.set_model_id("lego");
-  v1::Model model;
-  ASSERT_THAT(RpcTestServer::Call(*server_.model_stub, &v1::ModelService::Stub::PromoteCheckpoint,
-                                  promote, &model),
-              IsOk());
+  const v1::Model model = PromoteNewest(server_, job_, "lego");
   for (int i = 0; i < 2; ++i) {
     v1::RenderImageRequest request = View();
     if (i == 0) request.set_checkpoint(job_ + "/checkpoints/10");

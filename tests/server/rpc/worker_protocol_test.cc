@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/error_reason.h"
-#include "tests/server/rpc/checkpoint_request.h"
+#include "tests/server/rpc/checkpoints.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"

@@ -1,5 +1,4 @@
-#include "engine/config/method_description.h"
-#include "engine/methods/ngp/describe/ngp_choice.h"
+#include "engine/methods/ngp/describe/ngp_field_description.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_scene.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
@@ -9,7 +8,7 @@
 namespace nerf {
 namespace {
 
-class NgpDescription final : public MethodDescription {
+class NgpDescription final : public NgpFieldDescription {
  public:
   std::string_view name() const override { return "ngp"; }
   std::string_view summary() const override {
@@ -19,26 +18,8 @@ class NgpDescription final : public MethodDescription {
   DeviceSet rendering_devices() const override { return kOnEveryDevice; }
   std::span<const Setting> settings() const override { return NgpSettingTable(); }
   TrainConfig Defaults() const override { return {}; }
-  std::vector<TensorShape> FieldTensors(const TrainConfig& config) const override {
-    return NgpFieldTensors(config);
-  }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
     return NgpCpuStepBytes(config, n_levels, n_threads);
-  }
-  uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
-    return NgpStateBytes(config, n_levels);
-  }
-  void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
-    ChooseNgpSettings(scene, config);
-  }
-  void TakeFromStart(const TrainConfig& start, TrainConfig* config) const override {
-    TakeNgpFromStart(start, config);
-  }
-  void TakeFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) const override {
-    TakeNgpFromTensors(held, config);
-  }
-  absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
-    return CheckNgpStart(start, wanted);
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig& config) const override {

@@ -1,6 +1,5 @@
-#include "engine/config/method_description.h"
 #include "engine/config/step_size.h"
-#include "engine/methods/ngp/describe/ngp_choice.h"
+#include "engine/methods/ngp/describe/ngp_field_description.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"
@@ -12,7 +11,7 @@ namespace {
 // sixteen levels.
 constexpr uint64_t kAutogradSampleBytes = uint64_t{16} << 10;
 
-class NgpAutogradDescription final : public MethodDescription {
+class NgpAutogradDescription final : public NgpFieldDescription {
  public:
   std::string_view name() const override { return "ngp-autograd"; }
   std::string_view summary() const override {
@@ -26,27 +25,9 @@ class NgpAutogradDescription final : public MethodDescription {
     config.method = name();
     return config;
   }
-  std::vector<TensorShape> FieldTensors(const TrainConfig& config) const override {
-    return NgpFieldTensors(config);
-  }
   uint64_t StepBytes(const TrainConfig& config, int n_levels, int n_threads) const override {
     return NgpCpuStepBytes(WithoutHalfTable(config), n_levels, n_threads) +
            MaxStepSamples(config) * kAutogradSampleBytes;
-  }
-  uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
-    return NgpStateBytes(config, n_levels);
-  }
-  void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
-    ChooseNgpSettings(scene, config);
-  }
-  void TakeFromStart(const TrainConfig& start, TrainConfig* config) const override {
-    TakeNgpFromStart(start, config);
-  }
-  void TakeFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) const override {
-    TakeNgpFromTensors(held, config);
-  }
-  absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
-    return CheckNgpStart(start, wanted);
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
 };

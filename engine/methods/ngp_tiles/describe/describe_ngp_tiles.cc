@@ -2,8 +2,7 @@
 #include <iterator>
 #include <vector>
 
-#include "engine/config/method_description.h"
-#include "engine/methods/ngp/describe/ngp_choice.h"
+#include "engine/methods/ngp/describe/ngp_field_description.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"
@@ -45,7 +44,7 @@ std::vector<Setting> Settings() {
   return settings;
 }
 
-class NgpTilesDescription final : public MethodDescription {
+class NgpTilesDescription final : public NgpFieldDescription {
  public:
   std::string_view name() const override { return "ngp-tiles"; }
   std::string_view summary() const override {
@@ -79,15 +78,6 @@ class NgpTilesDescription final : public MethodDescription {
   }
   uint64_t StateBytes(const TrainConfig& config, int n_levels) const override {
     return Ngp(config).tiles * NgpStateBytes(config, n_levels);
-  }
-  void ChooseSettings(const SceneFacts& scene, TrainConfig* config) const override {
-    ChooseNgpSettings(scene, config);
-  }
-  void TakeFromStart(const TrainConfig& start, TrainConfig* config) const override {
-    TakeNgpFromStart(start, config);
-  }
-  void TakeFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) const override {
-    TakeNgpFromTensors(held, config);
   }
   absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {
     if (start.config.method != name()) {

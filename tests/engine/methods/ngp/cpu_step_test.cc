@@ -10,8 +10,8 @@
 #include "engine/methods/ngp/view_poses.h"
 #include "engine/render/renderer.h"
 #include "gtest/gtest.h"
-#include "tests/testing/same_steps.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/step_expectations.h"
 #include "tests/testing/tiny_training.h"
 #include "tests/testing/training_loss.h"
 
@@ -263,13 +263,7 @@ TEST_P(NgpBytesTest, SameBytesForAnyNumberOfThreads) {
 TEST(NgpCpuStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
   ThreadPool pool(2);
   const auto step = NewNgpCpuStep(TinyConfig(), TinyGeometry(), &pool);
-  const TensorFile state = LivelyState(*step);
-  for (const std::string& name : FieldTensorNames()) {
-    ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
-    EXPECT_TRUE(std::isnan(step->RunRays(TinyBatch(40)).loss)) << name;
-  }
-  ASSERT_THAT(step->Load(state), IsOk());
-  EXPECT_TRUE(std::isfinite(step->RunRays(TinyBatch(40)).loss));
+  ExpectNansToShow(step.get(), TinyBatch(40));
 }
 
 TEST_P(NgpBytesTest, LoadingASavedStateContinuesBitForBit) {

@@ -8,8 +8,8 @@
 #include "engine/render/renderer.h"
 #include "engine/train/pixel_sampler.h"
 #include "tests/testing/cuda_test.h"
-#include "tests/testing/same_steps.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/step_expectations.h"
 #include "tests/testing/tiny_training.h"
 #ifdef NERF_CUDA_EMULATION
 #include "tests/testing/cuda_emulation/emulated_device.h"
@@ -199,13 +199,7 @@ TEST_P(NgpCudaStepTest, DeterministicStepsGiveTheSameBytes) {
 TEST_P(NgpCudaStepTest, ANanInAnyTensorShowsInTheLossOfTheStep) {
   for (const TrainConfig& config : {TinyConfig(), Fp32Config()}) {
     const auto step = NewNgpCudaStep(config, TinyGeometry());
-    const TensorFile state = LivelyState(*step);
-    for (const std::string& name : FieldTensorNames()) {
-      ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
-      EXPECT_TRUE(std::isnan(step->RunRays(TinyBatch(8)).loss)) << name;
-    }
-    ASSERT_THAT(step->Load(state), IsOk());
-    EXPECT_TRUE(std::isfinite(step->RunRays(TinyBatch(8)).loss));
+    ExpectNansToShow(step.get(), TinyBatch(8));
   }
 }
 

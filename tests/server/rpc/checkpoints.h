@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <string>
 
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "tests/server/rpc/rpc_test_server.h"
+#include "tests/testing/status_matchers.h"
 
 namespace nerf {
 
@@ -19,6 +22,19 @@ inline v1::CommitCheckpointRequest CheckpointRequest(RpcTestServer& server,
   *request.mutable_model_blob() = server.Put("model " + std::to_string(step));
   request.set_psnr(20 + step / 100.0);
   return request;
+}
+
+// Makes a model of the job's newest checkpoint.
+inline v1::Model PromoteNewest(RpcTestServer& server, const std::string& job,
+                               const std::string& model_id) {
+  v1::PromoteCheckpointRequest promote;
+  promote.set_name(job + "/checkpoints/-");
+  promote.set_model_id(model_id);
+  v1::Model model;
+  EXPECT_THAT(RpcTestServer::Call(*server.model_stub, &v1::ModelService::Stub::PromoteCheckpoint,
+                                  promote, &model),
+              IsOk());
+  return model;
 }
 
 }  // namespace nerf

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"
 
 namespace nerf {
@@ -18,6 +22,18 @@ inline void ExpectSameSteps(RayStep* a, RayStep* b, uint32_t first, uint32_t end
     EXPECT_EQ(of_a.n_trained, of_b.n_trained);
   }
   EXPECT_TRUE(SameContents(Saved(*a), Saved(*b)));
+}
+
+// Expects that NaN in any tensor of the field shows in the loss of the next step, and that a good
+// state heals it.
+inline void ExpectNansToShow(RayStep* step, const RayBatch& batch) {
+  const TensorFile state = LivelyState(*step);
+  for (const std::string& name : FieldTensorNames()) {
+    ASSERT_THAT(step->Load(WithNan(state, name)), IsOk());
+    EXPECT_TRUE(std::isnan(step->RunRays(batch).loss)) << name;
+  }
+  ASSERT_THAT(step->Load(state), IsOk());
+  EXPECT_TRUE(std::isfinite(step->RunRays(batch).loss));
 }
 
 }  // namespace nerf
