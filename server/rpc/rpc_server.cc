@@ -50,9 +50,6 @@ constexpr int kMaxConnectionIdleMs = 5 * 60 * 1000;
 
 // What gRPC reads of a connection before it looks at others: calls of a flood, parts of messages.
 constexpr int kMaxReadBytes = 64 << 10;
-// What a stream may send ahead of the message that its handler waits for. gRPC would let a fast one
-// send 16 MiB, and a few uploads would hold as much memory as all connections may.
-constexpr int kLookaheadBytes = 512 << 10;
 
 constexpr const char* kServices[] = {"nerf.v1.SceneService",         "nerf.v1.BlobService",
                                      "google.bytestream.ByteStream", "nerf.v1.TrainingService",
@@ -142,8 +139,6 @@ struct RpcServer::State {
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
     builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadBytes);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
     builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
     // The last resort: beyond it gRPC closes idle connections and ends streams, whoever's they are.
     builder.SetResourceQuota(
