@@ -35,7 +35,6 @@ import workload
 
 JOB = training.TrainingJob
 workload.CALL_SECONDS = 60  # on a loaded machine
-LEASE_SECONDS = 3  # of workload.Service
 WAIT_SECONDS = 120  # on a loaded machine
 
 
@@ -43,8 +42,8 @@ class Service(workload.Service):
     """nerfd and workers whose engine writes a checkpoint each second."""
 
     def __init__(self, arguments, folder, n_workers, via=None):
+        self.via, self.lease_seconds = via, arguments.lease_seconds
         super().__init__(arguments.binaries, arguments.engine, folder, 0)
-        self.via = via
         (folder / "engine").write_text(
             f'#!/bin/sh\nexec {arguments.engine} --step-ms=10 --checkpoint-every=100 "$@"\n')
         self.workers = [None] * n_workers
@@ -55,6 +54,8 @@ class Service(workload.Service):
             lambda: workload.make_scene(self.connection, workload.small_scene(folder / "scene")))
 
     def spawn(self, name, arguments):
+        if name == "nerfd":
+            arguments = [*arguments, "--lease-ttl", f"{self.lease_seconds:g}s"]
         if name.startswith("worker") and self.via is not None:
             arguments = [self.via(self.address) if part == self.address else part for part in arguments]
         return super().spawn(name, arguments)
@@ -104,7 +105,7 @@ def stop_server(arguments, folder):
         begin = [service.wait_for_steps(name) for name in names]
         for _ in range(arguments.rounds):
             service.server.send_signal(signal.SIGSTOP)
-            time.sleep(1.3 * LEASE_SECONDS)
+            time.sleep(1.3 * arguments.lease_seconds)
             service.server.send_signal(signal.SIGCONT)
             for name in names:
                 service.wait_for_steps(name, after=service.get(name).progress.step)
@@ -344,6 +345,7 @@ def main():
     parser.add_argument("--engine", type=pathlib.Path, required=True, help="the tests' fake_engine")
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
     parser.add_argument("--rounds", type=int, default=2, help="of server and agent")
+    parser.add_argument("--lease-seconds", type=float, default=3, help="more where agents may get no CPU for so long")
     parser.add_argument("--jobs", type=int, default=4, help="whose agents are stopped together")
     parser.add_argument("--restarts", type=int, default=2)
     parser.add_argument("--uploads", type=int, default=8)
