@@ -42,7 +42,7 @@ struct RpcServerOptions {
   // Connections that would get a descriptor of this number or a higher one are refused.
   int max_descriptor = 4096;
   // Half-received messages of all connections; those that hold the most are closed beyond it.
-  uint64_t max_held_bytes = uint64_t{256} << 20;
+  uint64_t max_held_bytes = uint64_t{160} << 20;
   // Buffers of all connections in gRPC, also of what was not sent yet.
   int64_t max_buffer_bytes = int64_t{384} << 20;
 };
