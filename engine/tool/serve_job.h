@@ -44,6 +44,7 @@ class ServeLoop::Job final : public TrainingRunObserver {
   void OnBegin(const TrainingSession& session, Trainer* trainer) override;
   void OnProgress(const TrainProgress& progress) override;
   absl::Status OnPreview(const TrainPreview& preview) override;
+  void DuringPreview() override { Heartbeat(); }
   absl::Status OnCheckpointDue() override;
   void OnWarning(const std::string& text) override;
   absl::Status BetweenSteps() override;

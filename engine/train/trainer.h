@@ -22,7 +22,7 @@
 
 namespace nerf {
 
-// One test view, always the same.
+// One test view, always the same, reduced to at most a quarter of a megapixel.
 struct TrainPreview {
   uint32_t step = 0;
   double psnr = 0;  // dB, on the evaluation background
@@ -37,6 +37,8 @@ class TrainerObserver {
   virtual void OnProgress(const TrainProgress&) {}
   // An error ends the training and is returned by Run.
   virtual absl::Status OnPreview(const TrainPreview&) { return absl::OkStatus(); }
+  // Now and then while a preview is rendered.
+  virtual void DuringPreview() {}
   // The checkpoint interval has passed: Trainer::Checkpoint() may be called.
   virtual absl::Status OnCheckpointDue() { return absl::OkStatus(); }
   // Something the user should know: a recovery, for example.

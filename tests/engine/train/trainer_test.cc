@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/error_reason.h"
+#include "engine/scene/image_resize.h"
 #include "engine/tool/synthetic_scene.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_training_step.h"
@@ -20,7 +21,7 @@ class RecordingObserver final : public TrainerObserver {
   std::vector<TrainProgress> progress;
   std::vector<TrainPreview> previews;
   std::vector<std::string> warnings;
-  int n_checkpoints = 0, n_between = 0;
+  int n_checkpoints = 0, n_between = 0, n_during_preview = 0;
   std::function<absl::Status()> between = [] { return absl::OkStatus(); };
   std::function<void()> during_output = [] {};
 
@@ -30,6 +31,7 @@ class RecordingObserver final : public TrainerObserver {
     during_output();
     return absl::OkStatus();
   }
+  void DuringPreview() override { ++n_during_preview; }
   absl::Status OnCheckpointDue() override {
     ++n_checkpoints;
     during_output();
@@ -250,6 +252,20 @@ TEST(TrainerTest, PreviewIsAlwaysTheMiddleTestView) {
   EXPECT_EQ(f.observer.previews[0].image.pixels, std::vector<uint8_t>(16 * 16 * 3, 255));
   EXPECT_GT(f.observer.previews[0].psnr, 1);
   EXPECT_EQ(f.observer.previews[0].psnr, f.observer.previews[1].psnr);
+}
+
+TEST(TrainerTest, PreviewsOfLargeViewsAreReduced) {
+  Fixture f;
+  View& view = f.scene.test[f.scene.test.size() / 2];
+  const double psnr = f.trainer->Preview({})->psnr;
+  view.camera = Resized(view.camera, 1024, 1024);
+  view.image = AreaResized(view.image, 1024, 1024);
+  const std::optional<TrainPreview> preview = f.trainer->Preview({});
+  ASSERT_TRUE(preview.has_value());
+  EXPECT_EQ(preview->image.width, 512);
+  EXPECT_EQ(preview->image.height, 512);
+  EXPECT_NEAR(preview->psnr, psnr, 1e-6);  // each pixel of the small picture is a block in both
+  EXPECT_GT(f.observer.n_during_preview, 0);
 }
 
 TEST(TrainerTest, PreviewsThatTakeLongComeLessOften) {
