@@ -39,7 +39,9 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   nerf_cxx_options(-Wthread-safety)
 endif()
 if(NERF_SANITIZE)
-  nerf_cxx_options(-fsanitize=${NERF_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # The check of vptrs opens a pipe for each type, and reports where a test has used up descriptors.
+  nerf_cxx_options(-fsanitize=${NERF_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer
+                   -fno-sanitize-recover=all)
   target_link_options(nerf_options INTERFACE -fsanitize=${NERF_SANITIZE})
   # Sanitizers miss an index beyond a vector's size but inside its memory, and NERF_DCHECKs are off
   # in these builds unless enabled here.

@@ -14,7 +14,7 @@ bool JobLease::Has(std::string_view worker) const {
 }
 
 std::string_view JobLease::holder() const {
-  return members.empty() ? std::string_view() : std::string_view(members.front());
+  return members.empty() ? "" : std::string_view(members.front());
 }
 
 absl::Status Transition(Job& job, JobState to, absl::Time now, QueueReason reason) {

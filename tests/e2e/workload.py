@@ -316,8 +316,9 @@ class Watcher(threading.Thread):
             try:
                 for event in self.connection.jobs.WatchTrainingJob(request, timeout=CALL_SECONDS, wait_for_ready=True,
                                                                    metadata=self.connection.metadata):
-                    if self.skip_event and event.kind == EVENT.STATE_CHANGED and last is not None:
-                        self.skip_event = False
+                    if self.skip_event and event.kind == EVENT.STATE_CHANGED and last is not None and \
+                            event.training_job.state not in FINAL:  # so that another one follows
+                        self.skip_event, token = False, event.resume_token
                         continue
                     last = self.check(name, event, last)
                     token = event.resume_token
@@ -496,7 +497,8 @@ def run(arguments, folder):
             thread.start()
         kills = collections.Counter()
         begin = time.monotonic()
-        while time.monotonic() < begin + arguments.seconds and sum(kills.values()) < arguments.kills:
+        while time.monotonic() < begin + arguments.seconds and \
+                (sum(kills.values()) < arguments.kills or watchers[0].skip_event):
             time.sleep(dice.uniform(0.2, 1.2) if arguments.kills < 10**6 else arguments.seconds)
             kills[service.kill_one(dice)] += 1
         elapsed = time.monotonic() - begin

@@ -15,5 +15,5 @@ run() { # FOLDER FLAGS...
 }
 run kills --seconds "$seconds" --kills "$kills" --seed "${SEED:-1}"
 for bug in lose-job forget-requests skip-event succeed-twice; do
-  run "$bug" --bug "$bug" --seconds 5 --kills 3 --seed 2
+  run "$bug" --bug "$bug" --seconds 30 --kills 3 --seed 2
 done

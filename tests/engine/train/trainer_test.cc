@@ -256,6 +256,7 @@ TEST(TrainerTest, PreviewIsAlwaysTheMiddleTestView) {
 
 TEST(TrainerTest, PreviewsOfLargeViewsAreReduced) {
   Fixture f;
+  ASSERT_THAT(f.Run(), IsOk());
   View& view = f.scene.test[f.scene.test.size() / 2];
   const double psnr = f.trainer->Preview({})->psnr;
   view.camera = Resized(view.camera, 1024, 1024);
