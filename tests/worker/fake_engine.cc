@@ -173,7 +173,7 @@ void Answer(const Json& message, Job* job) {
 // One training step with its messages. May end the process, or set `hanging`.
 void Step(Job* job) {
   if (knobs.contains("hostile")) BeHostile(*job);
-  ++job->step;
+  if (job->step < job->steps) ++job->step;  // else it was resumed from its last step
   if (job->step == Knob("crash-at", -1)) {
     signal(SIGSEGV, SIG_DFL);  // sanitizers would turn it into an exit code
     raise(SIGSEGV);
