@@ -5,6 +5,7 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <ostream>
 #include <set>
@@ -18,6 +19,7 @@
 #include "client/resource_ids.h"
 #include "client/session.h"
 #include "common/exit_code.h"
+#include "common/rpc/path_kind.h"
 #include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/describe/settings_help.h"
 #include "fmt/format.h"
@@ -41,7 +43,7 @@ const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
       {"progress", {"auto", "bar", "plain", "json", "none"}},
       {"background", {"auto", "white", "black", "random"}},
       {"method", MethodNames()},
-      {"path", {"auto", "orbit", "spiral", "flyby", "cameras"}},
+      {"path", {std::begin(kPathKindWords), std::end(kPathKindWords)}},
       {"role", {"viewer", "editor", "worker", "admin"}},
       {"shell", {"bash", "zsh", "fish"}},
       {"channels", {"rgb", "depth", "opacity"}},

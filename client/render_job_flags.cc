@@ -8,7 +8,9 @@
 
 #include "absl/strings/str_split.h"
 #include "client/names.h"
+#include "common/edit_distance.h"
 #include "common/file_io.h"
+#include "common/rpc/path_kind.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 
@@ -19,15 +21,9 @@ constexpr size_t kMaxKeyframeFileBytes = size_t{16} << 20;
 constexpr double kDefaultFov = 50;
 
 absl::StatusOr<v1::PathKind> ParsePath(const std::string& word) {
-  for (const auto& [name, kind] : {std::pair("auto", v1::PATH_AUTO),
-                                   {"orbit", v1::PATH_ORBIT},
-                                   {"spiral", v1::PATH_SPIRAL},
-                                   {"flyby", v1::PATH_FLYBY},
-                                   {"cameras", v1::PATH_CAMERAS}}) {
-    if (word == name) return kind;
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("--path: '{}' is none of auto, orbit, spiral, flyby and cameras", word));
+  const v1::PathKind kind = ParsePathKindWord(word);
+  if (kind != v1::PATH_KIND_UNSPECIFIED) return kind;
+  return absl::InvalidArgumentError("--path: " + NotOneOf(word, kPathKindWords));
 }
 
 absl::Status AddChannels(const std::string& words, v1::RenderJob* job) {

@@ -111,8 +111,7 @@ absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
 absl::Status SetPath(const RenderFlags& flags, RenderPlan* plan) {
   const v1::PathKind path = ParsePathKindWord(flags.path);
   if (path == v1::PATH_KIND_UNSPECIFIED) {
-    constexpr std::string_view kNames[] = {"auto", "orbit", "spiral", "flyby", "cameras"};
-    return absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kNames));
+    return absl::InvalidArgumentError("--path: " + NotOneOf(flags.path, kPathKindWords));
   }
   plan->n_views = flags.orbit > 0 ? flags.orbit : flags.frames;
   if (plan->n_views == 0) {

@@ -6,8 +6,10 @@
 
 namespace nerf {
 
-// "auto", "orbit", "spiral", "flyby" or "cameras", as engine/path names them. An unset kind is an
-// orbit; one of a newer version is "".
+// As engine/path names them.
+inline constexpr std::string_view kPathKindWords[] = {"auto", "orbit", "spiral", "flyby",
+                                                      "cameras"};
+// One of these. An unset kind is an orbit; one of a newer version is "".
 std::string_view PathKindWord(v1::PathKind kind);
 // Its inverse; PATH_KIND_UNSPECIFIED for other words.
 v1::PathKind ParsePathKindWord(std::string_view word);

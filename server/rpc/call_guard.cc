@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/rpc/stream_census.h"
 
@@ -36,8 +35,8 @@ class CallGuard::Counter final : public grpc::ContextAllocator {
   CallGuard& guard_;
 };
 
-CallGuard::CallGuard(ConnectionTable* connections)
-    : connections_(*connections), thread_([this] { Run(); }) {}
+CallGuard::CallGuard(ConnectionTable* connections, const Clock* clock)
+    : connections_(*connections), clock_(*clock), thread_([this] { Run(); }) {}
 
 CallGuard::~CallGuard() {
   {
@@ -69,11 +68,11 @@ bool CallGuard::AwaitLook() {
 
 void CallGuard::Run() {
   while (AwaitLook()) {
-    const absl::Time begin = absl::Now();
+    const SteadyTime begin = clock_.Now();
     for (const StreamCount& count : CountStreams()) {
       if (count.n_streams > ConnectionTable::kMaxCalls) connections_.CloseFlooding(count.peer);
     }
-    const absl::Duration pause = std::max(kMinPause, kPauseShare * (absl::Now() - begin));
+    const absl::Duration pause = std::max(kMinPause, kPauseShare * (clock_.Now() - begin));
     {
       MutexLock lock(mu_);
       if (!stopping_) changed_.WaitFor(mu_, pause);

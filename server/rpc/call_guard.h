@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/clock.h"
 #include "common/mutex.h"
 #include "server/rpc/connection_table.h"
 
@@ -18,8 +19,8 @@ namespace nerf {
 // gRPC reads them, and looks for their senders on a thread of its own. Thread-safe.
 class CallGuard {
  public:
-  // `connections` outlives it.
-  explicit CallGuard(ConnectionTable* connections);
+  // Both outlive it.
+  CallGuard(ConnectionTable* connections, const Clock* clock);
   ~CallGuard();
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;
@@ -43,6 +44,7 @@ class CallGuard {
   bool AwaitLook();
 
   ConnectionTable& connections_;
+  const Clock& clock_;
   // Calls that gRPC has read, less those that handlers have. Below 0 for a moment while calls end,
   // and by the synchronous calls of gRPC's own services, which no allocator counts.
   std::atomic<int64_t> n_waiting_{0};

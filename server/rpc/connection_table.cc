@@ -15,7 +15,6 @@
 #include <system_error>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "common/logging.h"
 
 namespace nerf {
@@ -107,7 +106,7 @@ void ConnectionTable::Add(int socket) {
   const std::optional<uint64_t> cookie = CookieOf(socket);
   if (!peer.has_value() || !cookie.has_value()) return;
   MutexLock lock(mu_);
-  connections_[*peer] = {socket, *cookie, 0, 0, absl::Now(), 0};
+  connections_[*peer] = {socket, *cookie, 0, 0, clock_.Now(), 0};
 }
 
 void ConnectionTable::Began(const Peer& peer) {
@@ -152,7 +151,7 @@ void ConnectionTable::Close(const Connection& connection) {
   }
 }
 
-std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, absl::Time now) {
+std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, SteadyTime now) {
   if (CookieOf(connection.socket) != connection.cookie) return std::nullopt;
   tcp_info tcp{};
   socklen_t size = sizeof(tcp);
@@ -179,7 +178,7 @@ bool ConnectionTable::fills() {
 }
 
 int ConnectionTable::Shed() {
-  const absl::Time now = absl::Now();
+  const SteadyTime now = clock_.Now();
   MutexLock lock(mu_);
   uint64_t total = 0;
   std::vector<std::pair<uint64_t, Peer>> holders;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/clock.h"
 #include "common/mutex.h"
 
 namespace nerf {
@@ -22,7 +23,9 @@ namespace nerf {
 // that a connection does not need at a Shed lapses.
 class ConnectionTable {
  public:
-  explicit ConnectionTable(uint64_t max_held_bytes) : max_held_bytes_(max_held_bytes) {}
+  // clock outlives it.
+  ConnectionTable(uint64_t max_held_bytes, const Clock* clock)
+      : max_held_bytes_(max_held_bytes), clock_(*clock) {}
 
   // Address, IPv4 mapped to IPv6, and port of a client.
   using Peer = std::pair<std::array<uint8_t, 16>, uint16_t>;
@@ -55,14 +58,15 @@ class ConnectionTable {
     uint64_t cookie = 0;   // of the socket: tells it from a later one with its number
     uint64_t excused = 0;  // received bytes of messages that handlers have, or of no message
     uint64_t acked = 0;    // sent bytes that the client had at the last Shed
-    absl::Time shed_time;  // of the last Shed
+    SteadyTime shed_time;  // of the last Shed
     int n_calls = 0;
   };
   // Bytes of unfinished messages; nullopt if the connection is gone.
-  static std::optional<uint64_t> HeldBy(Connection& connection, absl::Time now);
+  static std::optional<uint64_t> HeldBy(Connection& connection, SteadyTime now);
   static void Close(const Connection& connection);
 
   const uint64_t max_held_bytes_;
+  const Clock& clock_;
   Mutex mu_;
   bool fills_ ABSL_GUARDED_BY(mu_) = false;
   std::map<Peer, Connection> connections_ ABSL_GUARDED_BY(mu_);

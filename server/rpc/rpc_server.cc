@@ -98,8 +98,8 @@ void PrepareGrpc() {
 
 struct RpcServer::State {
   State(const RpcServerOptions& options, const Dependencies& d)
-      : connections(options.max_held_bytes),
-        call_guard(&connections),
+      : connections(options.max_held_bytes, d.clock),
+        call_guard(&connections, d.clock),
         authorizer(d.access),
         rpc_metrics(*d.metrics->registry()),
         random(*d.random),

@@ -10,51 +10,38 @@ gRPC, in turns. Needs python3-grpcio.
 import argparse
 import hashlib
 import http.client
-import json
 import os
 import pathlib
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import uuid
 
+from nerfd_process import cpu_seconds, resident_mib, start_nerfd
+
 try:
     import grpc
 except ImportError:
     sys.exit("gateway.py needs Python's grpc: apt-get install python3-grpcio, and run it with /usr/bin/python3")
 
-TICKS = os.sysconf("SC_CLK_TCK")
 PIECE = 1 << 20
 
 
 class Server:
     def __init__(self, binaries, folder):
         data = folder / "server"
-        with open(folder / "nerfd.log", "wb") as log:
-            self.process = subprocess.Popen([
-                binaries / "nerfd", "--data-dir", data, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-                "--web-listen", "127.0.0.1:0", "--no-local-worker"], stdout=log, stderr=log)
-        deadline = time.monotonic() + 60
-        while not (data / "nerfd.ports").exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                sys.exit("nerfd does not start:\n" + (folder / "nerfd.log").read_text())
-            time.sleep(0.05)
-        ports = json.loads((data / "nerfd.ports").read_text())
+        self.process, ports = start_nerfd(binaries, data, "--listen", "127.0.0.1:0", "--web-listen", "127.0.0.1:0",
+                                          "--no-local-worker")
         self.grpc, self.web = ports["grpc"], ports["web"]
         self.token = (data / "admin.token").read_text().strip()
 
     def memory_mib(self):
-        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) / 1024
-        return 0
+        return resident_mib(self.process.pid)
 
     def processor_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds(self.process.pid)
 
 
 class Watched:

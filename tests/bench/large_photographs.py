@@ -24,6 +24,8 @@ import tempfile
 import threading
 import time
 
+from nerfd_process import start_nerfd
+
 INTERVAL = 0.1  # seconds between two looks at the memory
 # Phones' sensors are noisy: without noise the JPEGs would be small and fast to decode.
 FILTER = "scale={}:{}:flags=lanczos,noise=alls=8:allf=t"
@@ -127,19 +129,6 @@ def run_command(command, environment, folder):
     return seconds, done.returncode, commands_in(done.stdout)
 
 
-def start_nerfd(bin_folder, data, environment):
-    log = open(data.parent / "nerfd.log", "w")
-    nerfd = subprocess.Popen([bin_folder / "nerfd", "--data-dir", data, "--listen", "127.0.0.1:0",
-                              "--metrics-listen", "127.0.0.1:0", "--web-listen", "none"],
-                             stdout=log, stderr=log, env=environment)
-    ports = data / "nerfd.ports"
-    while not ports.exists():
-        if nerfd.poll() is not None:
-            sys.exit(f"nerfd ended: {read(log.name)}")
-        time.sleep(0.05)
-    return nerfd, json.loads(ports.read_text())["grpc"]
-
-
 def walk(train, environment, folder):
     """Runs `train` and all that is printed from there on: seconds to the first views, successes."""
     queue, seen, to_views, all_ok, has_views = [train], set(), 0, True, False
@@ -176,8 +165,9 @@ def main():
         print(f"{len(sizes)} pictures of {width}x{height}, {sum(sizes) / 1e6:.0f} MB", flush=True)
         bin_folder = arguments.bin.resolve()
         environment = dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}")
-        nerfd, address = start_nerfd(bin_folder, folder / "data", environment)
-        environment["NERFCTL_SERVER"] = address
+        nerfd, ports = start_nerfd(bin_folder, folder / "data", "--listen", "127.0.0.1:0",
+                                   "--web-listen", "none", environment=environment)
+        environment["NERFCTL_SERVER"] = ports["grpc"]
         watcher = Watcher()
         watcher.start()
         try:

@@ -29,7 +29,8 @@ import sys
 import tempfile
 import time
 
-TICKS = os.sysconf("SC_CLK_TCK")
+from nerfd_process import cpu_seconds, start_nerfd, stat_of
+
 PATIENCE = 300  # seconds until something counts as stuck
 
 
@@ -43,12 +44,6 @@ def wait_until(condition, what, interval=0.005):
         if time.monotonic() > deadline:
             raise Stuck(what)
         time.sleep(interval)
-
-
-def stat_of(pid):
-    """Parent, and seconds of user and system time."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def children_of(pid):
@@ -66,25 +61,17 @@ class Service:
         self.server, self.workers, self.address = None, {}, "127.0.0.1:0"
         self.start_server()
 
-    def spawn(self, name, arguments):
-        with open(self.folder / f"{name}.log", "ab") as log:
-            return subprocess.Popen(arguments, stdout=log, stderr=log)
-
     def start_server(self):
-        ports = self.data / "nerfd.ports"  # the last file that it writes
-        ports.unlink(missing_ok=True)
-        self.server = self.spawn("nerfd", [
-            self.binaries / "nerfd", "--data-dir", self.data, "--listen", self.address, "--metrics-listen", "127.0.0.1:0",
-            "--web-listen", "127.0.0.1:0", "--no-local-worker"])
-        wait_until(lambda: ports.exists() or self.server.poll() is not None, "nerfd starts")
-        served = json.loads(ports.read_text())
+        self.server, served = start_nerfd(self.binaries, self.data, "--listen", self.address, "--web-listen",
+                                          "127.0.0.1:0", "--no-local-worker")
         self.address, self.web = served["grpc"], served["web"]
         self.token = (self.data / "admin.token").read_text().strip()
 
     def start_worker(self, name, threads=0):
-        self.workers[name] = self.spawn(name, [
-            self.binaries / "nerf-worker", "--server", self.address, "--token-file", self.data / "worker.token",
-            "--cache-dir", self.folder / name, "--threads", str(threads)])
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.workers[name] = subprocess.Popen([
+                self.binaries / "nerf-worker", "--server", self.address, "--token-file", self.data / "worker.token",
+                "--cache-dir", self.folder / name, "--threads", str(threads)], stdout=log, stderr=log)
 
     def set_workers(self, threads):
         """Ends all workers and starts one for each element of `threads`."""
@@ -126,7 +113,7 @@ class Service:
         pids = [self.server.pid]
         for worker in self.workers.values():
             pids += [worker.pid, *children_of(worker.pid)]
-        return sum(stat_of(pid)[1] for pid in pids)
+        return sum(cpu_seconds(pid) for pid in pids)
 
     def end(self):
         for process in [*self.workers.values(), self.server]:

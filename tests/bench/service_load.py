@@ -7,7 +7,6 @@
 
 tests/e2e/faults_test.sh runs it. --strict compares the figures with what they should be.
 """
-import argparse
 import asyncio
 import pathlib
 import subprocess
@@ -21,7 +20,8 @@ import workload  # noqa: E402
 from nerf.v1 import scene_service_pb2, scene_service_pb2_grpc  # noqa: E402
 from nerf.v1 import training_service_pb2 as training  # noqa: E402
 from nerf.v1 import training_service_pb2_grpc  # noqa: E402
-from time_to_ready import call_all, resident_mib  # noqa: E402
+from nerfd_process import resident_mib  # noqa: E402
+from time_to_ready import call_all  # noqa: E402
 
 JOB = training.TrainingJob
 STREAMS = 100  # of a connection
@@ -154,9 +154,7 @@ def main():
         address, token, count, rate, *names = sys.argv[2:]
         asyncio.run(update_all(address, token, int(count), float(rate), names))
         return
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd")
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
+    parser = workload.service_flags(with_engine=False)
     parser.add_argument("--queued", type=int, default=10000)
     parser.add_argument("--scenes", type=int, default=1000)
     parser.add_argument("--files", type=int, default=200)

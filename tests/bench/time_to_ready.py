@@ -5,8 +5,6 @@ Fills a data folder through the API: ended jobs (created, then cancelled), then 
 --starts times and prints each time to the first answer, the CPU time used until then, and the memory.
 tests/e2e/faults_test.sh runs it.
 """
-import argparse
-import os
 import pathlib
 import sys
 import time
@@ -15,6 +13,7 @@ import uuid
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 import workload  # noqa: E402
 from nerf.v1 import training_service_pb2 as training  # noqa: E402
+from nerfd_process import cpu_seconds, resident_mib  # noqa: E402
 
 JOB = training.TrainingJob
 IN_FLIGHT = 64
@@ -39,16 +38,6 @@ def create(connection, scene, count):
                                           request_id=str(uuid.uuid4())) for _ in range(count)))
 
 
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident_mib(pid):
-    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
-
-
 def measure_start(service, name):
     begin = time.monotonic()
     service.start_server()
@@ -61,9 +50,7 @@ def measure_start(service, name):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd")
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
+    parser = workload.service_flags(with_engine=False)
     parser.add_argument("--queued", type=int, default=10000)
     parser.add_argument("--ended", type=int, default=10000)
     parser.add_argument("--starts", type=int, default=5)

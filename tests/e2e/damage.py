@@ -172,6 +172,7 @@ def picture_of(content):
 
 def main():
     parser = workload.service_flags()
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--places", type=int, default=200)
     arguments = parser.parse_args()
     dice = random.Random(arguments.seed)

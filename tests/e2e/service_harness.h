@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"
+#include "tests/testing/wait_until.h"
 
 namespace nerf {
 
@@ -36,16 +37,6 @@ using Json = nlohmann::json;
 inline std::string ReadWholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// Waits until `condition` holds. Returns false after `timeout`.
-inline bool WaitUntil(absl::Duration timeout, const std::function<bool()>& condition) {
-  const absl::Time deadline = absl::Now() + timeout;
-  while (!condition()) {
-    if (absl::Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-  return true;
 }
 
 // A running copy of a built binary with its output in files. Killed by the destructor.

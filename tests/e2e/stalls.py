@@ -11,12 +11,10 @@
 
 faults_test.sh runs it.
 """
-import argparse
 import collections
 import contextlib
 import hashlib
 import os
-import pathlib
 import re
 import select
 import signal
@@ -340,10 +338,7 @@ SCENARIOS = {"server": stop_server, "agent": stop_agents, "restarts": restart_se
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd and nerf-worker")
-    parser.add_argument("--engine", type=pathlib.Path, required=True, help="the tests' fake_engine")
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
+    parser = workload.service_flags()
     parser.add_argument("--rounds", type=int, default=2, help="of server and agent")
     parser.add_argument("--lease-seconds", type=float, default=3, help="more where agents may get no CPU for so long")
     parser.add_argument("--jobs", type=int, default=4, help="whose agents are stopped together")

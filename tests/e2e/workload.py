@@ -531,18 +531,19 @@ def run(arguments, folder):
         service.end()
 
 
-def service_flags():
+def service_flags(with_engine=True):
     """A parser with the flags of every program that runs nerfd on a folder of its own."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--binaries", type=pathlib.Path, required=True, help="folder of nerfd and nerf-worker")
-    parser.add_argument("--engine", type=pathlib.Path, required=True, help="the tests' fake_engine")
+    if with_engine:
+        parser.add_argument("--engine", type=pathlib.Path, required=True, help="the tests' fake_engine")
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="an empty folder for data and logs")
-    parser.add_argument("--seed", type=int, default=1)
     return parser
 
 
 def main():
     parser = service_flags()
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--kills", type=int, default=10**5)
     parser.add_argument("--clients", type=int, default=8)

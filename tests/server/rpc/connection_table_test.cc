@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "tests/testing/fake_clock.h"
 
 namespace nerf {
 namespace {
@@ -66,7 +67,8 @@ class Pair {
 };
 
 TEST(ConnectionTableTest, ConnectionThatHoldsTheMostIsClosed) {
-  ConnectionTable table(2 * kMib);
+  const FakeClock clock;
+  ConnectionTable table(2 * kMib, &clock);
   const Pair full, busy, small;
   for (const Pair* pair : {&full, &busy, &small}) table.Add(pair->server);
   full.Send(4 * kMib);
@@ -80,7 +82,8 @@ TEST(ConnectionTableTest, ConnectionThatHoldsTheMostIsClosed) {
 }
 
 TEST(ConnectionTableTest, ConnectionWithTooManyCallsIsClosed) {
-  ConnectionTable table(kMib);
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
   const Pair many, few;
   table.Add(many.server);
   table.Add(few.server);
@@ -95,7 +98,8 @@ TEST(ConnectionTableTest, ConnectionWithTooManyCallsIsClosed) {
 }
 
 TEST(ConnectionTableTest, BytesThatTheServerHasNotReadAreNotHeld) {
-  ConnectionTable table(64 << 10);
+  const FakeClock clock;
+  ConnectionTable table(64 << 10, &clock);
   const Pair pair;
   table.Add(pair.server);
   const std::string unread(160 << 10, 'x');
@@ -104,7 +108,8 @@ TEST(ConnectionTableTest, BytesThatTheServerHasNotReadAreNotHeld) {
 }
 
 TEST(ConnectionTableTest, HeadersOfManyCallsAreNoUnfinishedMessages) {
-  ConnectionTable table(kMib);
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
   const Pair pair;
   table.Add(pair.server);
   for (int i = 0; i < 64; ++i) {
@@ -118,8 +123,21 @@ TEST(ConnectionTableTest, HeadersOfManyCallsAreNoUnfinishedMessages) {
   EXPECT_FALSE(pair.ended());
 }
 
+TEST(ConnectionTableTest, PingsOfALongTimeAreNoUnfinishedMessages) {
+  FakeClock clock;
+  ConnectionTable table(kMib, &clock);
+  const Pair pair;
+  table.Add(pair.server);
+  pair.Send(2 * kMib);
+  clock.Advance(absl::Hours(100));
+  EXPECT_EQ(table.Shed(), 0);
+  pair.Send(2 * kMib);
+  EXPECT_EQ(table.Shed(), 1);
+}
+
 TEST(ConnectionTableTest, CallsOfThePastExcuseNoUnfinishedMessages) {
-  ConnectionTable table(kMib);
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
   const Pair pair;
   table.Add(pair.server);
   for (int call = 0; call < 10'000; ++call) {
@@ -132,7 +150,8 @@ TEST(ConnectionTableTest, CallsOfThePastExcuseNoUnfinishedMessages) {
 }
 
 TEST(ConnectionTableTest, FloodingConnectionLosesWhatItHasSent) {
-  ConnectionTable table(kMib);
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
   const Pair pair;
   table.Add(pair.server);
   const std::string unread(64 << 10, 'x');
@@ -145,7 +164,8 @@ TEST(ConnectionTableTest, FloodingConnectionLosesWhatItHasSent) {
 }
 
 TEST(ConnectionTableTest, NothingIsClosedBelowTheMaximum) {
-  ConnectionTable table(8 * kMib);
+  const FakeClock clock;
+  ConnectionTable table(8 * kMib, &clock);
   const Pair pair;
   table.Add(pair.server);
   pair.Send(4 * kMib);
@@ -154,7 +174,8 @@ TEST(ConnectionTableTest, NothingIsClosedBelowTheMaximum) {
 }
 
 TEST(ConnectionTableTest, LaterSocketWithTheSameNumberIsNotClosed) {
-  ConnectionTable table(kMib);
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
   int number = -1;
   {
     const Pair gone;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/server/rpc/test_stream.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_until.h"
 
 namespace nerf {
 namespace {
@@ -152,14 +152,8 @@ class LiveViewTest : public testing::Test {
     }
     return -1;
   }
-  // Looks again and again, for at most a minute.
-  static bool WaitUntil(const std::function<bool()>& condition) {
-    const absl::Time deadline = absl::Now() + absl::Minutes(1);
-    while (!condition() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
-    return condition();
-  }
   bool WaitUntilNoneIsOpen() {
-    return WaitUntil([&] { return OpenViews() == 0; });
+    return WaitUntil(absl::Minutes(1), [&] { return OpenViews() == 0; });
   }
 
   RpcTestServer server_;
@@ -258,7 +252,7 @@ TEST_F(LiveViewTest, RunningJobIsShownByItsWorkerAndAgainAsItLearns) {
 
 TEST_F(LiveViewTest, ViewGoesOnWithAnotherWorkerWhenItsOwnIsLost) {
   auto idle = Connect("w-2");
-  ASSERT_TRUE(WaitUntil([&] { return server_.workers->List().size() == 2; }));
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return server_.workers->List().size() == 2; }));
   Stream stream(*stub_, OfModel());
   stream.Name();
   Render(*idle, NextTask(*idle), 10);
@@ -293,7 +287,7 @@ TEST_F(LiveViewTest, ReaderThatLeavesEndsTheViewAndItsFrame) {
 
 TEST_F(LiveViewTest, ReaderThatReadsNothingIsBrokenOff) {
   Stream stream(*stub_, OfModel());
-  ASSERT_TRUE(WaitUntil([&] { return OpenViews() == 1; }));
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return OpenViews() == 1; }));
   // Frames are rendered as long as they can be written.
   const absl::Time deadline = absl::Now() + absl::Minutes(1);
   while (OpenViews() != 0 && absl::Now() < deadline) {

@@ -16,6 +16,7 @@
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/server/web/web_client.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_until.h"
 
 namespace nerf {
 namespace {
@@ -183,9 +184,7 @@ TEST_F(WebServerTest, CallsEndWhenTheirReaderGoes) {
   ASSERT_TRUE(client->ReadChunk(&frame));
   EXPECT_EQ(n_watchers(), 1u);
   client.reset();
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
-  while (n_watchers() > 0 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
-  EXPECT_EQ(n_watchers(), 0u);
+  EXPECT_TRUE(WaitUntil(absl::Seconds(20), [&] { return n_watchers() == 0; }));
 }
 
 TEST_F(WebServerTest, EveryServiceOfTheApiIsServedButThatOfWorkers) {

@@ -76,8 +76,7 @@ void TakeNgpFromTensors(const std::vector<TensorShape>& held, TrainConfig* confi
   if (table == held.end() || table->shape.size() != 3 || !std::has_single_bit(table->shape[1]))
     return;
   const int log2_entries = std::countr_zero(table->shape[1]);
-  constexpr int kLeast = 12, kMost = 22;  // of the setting
-  if (log2_entries >= kLeast && log2_entries <= kMost)
+  if (log2_entries >= kMinLog2Entries && log2_entries <= kMaxLog2Entries)
     Ngp(*config).log2_hashmap_size = log2_entries;
 }
 

@@ -29,7 +29,7 @@ std::vector<Setting> FieldSettings() {
           "initial_density", 1e-3, 1e3,
           "optical depth of an untrained field along a side of the level-0 box"),
       SettingOf<&S::log2_hashmap_size>(
-          "log2_hashmap_size", 12, 22,
+          "log2_hashmap_size", kMinLog2Entries, kMaxLog2Entries,
           "hash encoding: log2 of the entries of a level; auto: by the pixels' footprint and the "
           "budget")
           .OrAuto(),

@@ -55,6 +55,9 @@ inline NgpSettings& Ngp(TrainConfig& config) {
   return config.method_settings.Mutable<NgpSettings>();
 }
 
+// The range of log2_hashmap_size.
+inline constexpr int kMinLog2Entries = 12, kMaxLog2Entries = 22;
+
 // The two settings; where they are "auto", as for small pictures (ngp_choice.h).
 inline int Log2HashmapSize(const TrainConfig& config) {
   constexpr int kOfSmallPictures = 17;
