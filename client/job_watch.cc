@@ -8,12 +8,14 @@
 #include "client/names.h"
 #include "client/progress_display.h"
 #include "client/resource_printers.h"
+#include "client/server_wait.h"
 #include "client/session.h"
 #include "client/text_format.h"
 #include "common/error_reason.h"
 #include "common/exit_code.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "common/status_macros.h"
 #include "engine/config/psnr_advice.h"
 #include "fmt/format.h"
 #include "nerf/v1/training_service.grpc.pb.h"
@@ -107,6 +109,8 @@ class JobWatcher {
         return TimeIsOver();
       }
       if (!may_retry) {
+        if (wait_.MayTryAgain(status)) continue;
+        if (session_.io().interrupt->requested()) return absl::CancelledError("interrupted");
         return status.ok() ? absl::UnavailableError(
                                  "the server ended the watch before its first "
                                  "message")
@@ -142,8 +146,8 @@ class JobWatcher {
     request.set_name(name_);
     request.set_resume_token(token_);
     grpc::ClientContext context;
-    if (!session_.token().ok()) return session_.token().status();
-    PrepareCall(session_.TimeLeft(), *session_.token(), &context);
+    NERF_ASSIGN_OR_RETURN(const std::string token, session_.token());
+    PrepareCall(session_.TimeLeft(), token, &context);
     const std::stop_callback cancel(session_.stop(), [&context] { context.TryCancel(); });
     const auto reader = stub_->WatchTrainingJob(&context, request);
     v1::WatchTrainingJobResponse message;
@@ -188,6 +192,7 @@ class JobWatcher {
   const std::string name_;
   const WatchOptions options_;
   const std::unique_ptr<v1::TrainingService::Stub> stub_;
+  ServerWait wait_{session_};  // for the first message
   ProgressDisplay display_;
   PreviewFollower preview_{session_, options_.preview};
   std::string token_;

@@ -114,9 +114,12 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
   std::vector<v1::BlobRef> blobs;
   for (const auto& [digest, file] : by_digest) blobs.push_back(file->blob());
 
+  std::vector<v1::BlobRef> missing;
+  NERF_RETURN_IF_ERROR(session.RideOut([&]() -> absl::Status {
+    NERF_ASSIGN_OR_RETURN(missing, session.Blobs().FindMissing(blobs, session.stop()));
+    return absl::OkStatus();
+  }));
   BlobClient client = session.Blobs();
-  NERF_ASSIGN_OR_RETURN(const std::vector<v1::BlobRef> missing,
-                        client.FindMissing(blobs, session.stop()));
   UploadCounts counts{.files = blobs.size(), .files_sent = missing.size()};
   for (const v1::BlobRef& blob : missing) counts.bytes_sent += blob.size_bytes();
   if (missing.empty()) return counts;

@@ -11,6 +11,7 @@
 #include "client/interrupt.h"
 #include "client/names.h"
 #include "client/resource_ids.h"
+#include "client/server_wait.h"
 #include "client/text_format.h"
 #include "common/edit_distance.h"
 #include "common/exit_code.h"
@@ -22,6 +23,9 @@
 
 namespace nerf {
 namespace {
+
+// The most time between attempts to connect.
+constexpr absl::Duration kMaxReconnectPause = absl::Seconds(1);
 
 // True for a field that comes from a file, not from a flag.
 bool IsOfFile(const FieldViolation& violation) {
@@ -72,18 +76,19 @@ const std::shared_ptr<grpc::Channel>& Session::channel() {
   if (channel_ != nullptr) return channel_;
   ChannelOptions options;
   options.address = ConnectTarget(flags_);
+  options.max_reconnect_backoff = kMaxReconnectPause;
   if (UsesTls(flags_.tls)) {
     auto credentials = ClientTls(flags_.tls);
     tls_status_ = credentials.status();
     if (credentials.ok()) options.credentials = *std::move(credentials);
   }
-  token();
   channel_ = MakeChannel(options);
   return channel_;
 }
 
-const absl::StatusOr<std::string>& Session::token() {
-  if (!token_.has_value()) token_ = ResolveToken(flags_);
+absl::StatusOr<std::string> Session::token() {
+  MutexLock lock(mutex_);
+  if (!token_.has_value() || (token_->ok() && (*token_)->empty())) token_ = ResolveToken(flags_);
   return *token_;
 }
 
@@ -103,12 +108,41 @@ absl::Duration Session::WorkLimit() const {
 
 absl::Status Session::CallWith(absl::Duration limit,
                                const std::function<grpc::Status(grpc::ClientContext*)>& call) {
+  if (limit < kCallTimeout) return CallOnce(limit, call);
+  return RideOut([&] { return CallOnce(limit, call); });
+}
+
+absl::Status Session::RideOut(const std::function<absl::Status()>& call) {
+  ServerWait wait(*this);
+  while (true) {
+    const absl::Status status = call();
+    if (status.ok()) {
+      NoteAnswer();
+      return status;
+    }
+    const bool again = wait.MayTryAgain(status);
+    if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
+    if (!again) return status;
+    ++n_repeats_;
+  }
+}
+
+void Session::SayAway(const absl::Status& status) {
+  if (said_away_.exchange(true)) return;
+  const absl::Status words =
+      GetReason(status).has_value() ? status : InPlainWords(status, flags_.server);
+  Say(fmt::format("waiting for the server: {}",
+                  PlainText({words.message().data(), words.message().size()})));
+}
+
+absl::Status Session::CallOnce(absl::Duration limit,
+                               const std::function<grpc::Status(grpc::ClientContext*)>& call) {
   if (io_.interrupt->requested()) return absl::CancelledError("interrupted");
   NERF_RETURN_IF_ERROR(tls_status_);
-  NERF_RETURN_IF_ERROR(token().status());
+  NERF_ASSIGN_OR_RETURN(const std::string shown, token());
   const absl::Duration allowed = TimeLeft(limit);
   grpc::ClientContext context;
-  PrepareCall(allowed, *token(), &context);
+  PrepareCall(allowed, shown, &context);
   absl::Status status;
   {
     const std::stop_callback cancel(stop(), [&context] { context.TryCancel(); });
@@ -129,7 +163,7 @@ absl::Status Session::CallWith(absl::Duration limit,
 BlobClient Session::Blobs(std::string_view resource) {
   BlobClientOptions options;
   options.time_left = [this] { return TimeLeft(); };
-  if (token().ok()) options.token = *token();
+  options.token = token().value_or("");
   options.project = flags_.project;
   constexpr std::string_view kPrefix = "projects/";
   if (resource.starts_with(kPrefix)) {

@@ -4,6 +4,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/status.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "client/io.h"
 #include "client/printer.h"
 #include "common/error_reason.h"
+#include "common/mutex.h"
 #include "common/rpc/blob_client.h"
 #include "common/status_macros.h"
 
@@ -43,15 +45,16 @@ class Session {
 
   // Connects on first use. Requires: CheckServerAddress(flags().server).ok().
   const std::shared_ptr<grpc::Channel>& channel();
-  // What every call shows; empty without one. Resolved on first use.
-  const absl::StatusOr<std::string>& token();
+  // What every call shows; empty without one. Resolved on first use, and again while it is empty.
+  absl::StatusOr<std::string> token();
   template <typename Service>
   std::unique_ptr<typename Service::Stub> Stub() {
     return Service::NewStub(channel());
   }
 
   // One unary call within `limit` and --timeout; Ctrl-C ends it early. `method` is a member of the
-  // generated stub. Errors: those of the server; Cancelled after Ctrl-C; DeadlineExceeded.
+  // generated stub. Repeated while the server is away (ServerWait), unless `limit` is below
+  // kCallTimeout. Errors: those of the server; Cancelled after Ctrl-C; DeadlineExceeded.
   template <typename StubType, typename Request, typename Response>
   absl::StatusOr<Response> Call(StubType& stub,
                                 grpc::Status (StubType::*method)(grpc::ClientContext*,
@@ -65,6 +68,16 @@ class Session {
   }
   absl::Status CallWith(absl::Duration limit,
                         const std::function<grpc::Status(grpc::ClientContext*)>& call);
+
+  // Runs `call` again while the server is away.
+  absl::Status RideOut(const std::function<absl::Status()>& call);
+  // Calls that RideOut repeated so far.
+  int n_repeats() const { return n_repeats_; }
+  // Whether the server has answered a call of this command.
+  bool has_answer() const { return has_answer_; }
+  void NoteAnswer() { has_answer_ = true; }
+  // Says once that the command waits for a server, which failed a call with `status`.
+  void SayAway(const absl::Status& status);
 
   // The limit of a call that a worker answers (a render, a check): kWorkTimeout, unless --timeout
   // was given, which then is the only limit.
@@ -97,6 +110,9 @@ class Session {
   int FailUsage(const absl::Status& status) const;
 
  private:
+  // One try of CallWith.
+  absl::Status CallOnce(absl::Duration limit,
+                        const std::function<grpc::Status(grpc::ClientContext*)>& call);
   bool json_progress() const { return flags_.progress == ProgressMode::kJson; }
   void ShowError(const absl::Status& status) const;
   // For a resource that does not exist, or an id that is taken: names the command that lists the
@@ -110,8 +126,12 @@ class Session {
   const Io io_;
   const SteadyTime start_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::optional<absl::StatusOr<std::string>> token_;
   absl::Status tls_status_;  // of channel_
+  std::atomic<bool> has_answer_ = false;
+  std::atomic<bool> said_away_ = false;
+  std::atomic<int> n_repeats_ = 0;
+  Mutex mutex_;
+  std::optional<absl::StatusOr<std::string>> token_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A server that shuts down ends calls with CANCELLED. For a caller that did not cancel, this means

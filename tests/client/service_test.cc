@@ -465,6 +465,37 @@ TEST(SilentServerTest, ServerThatIsNotThereIsSaidInPlainWords) {
   }
 }
 
+TEST_F(ServiceTest, CallsAreRepeatedWhileTheServerIsAway) {
+  const std::vector<absl::Status> away(8, absl::UnavailableError("not there"));
+  RunOptions options;
+  options.contact_patience = absl::Minutes(5);
+  options.notice_delay = absl::ZeroDuration();
+  state_.errors["ListTrainingJobs"] = away;
+  const CommandResult listed = Run({"job", "ls"}, options);
+  EXPECT_EQ(listed.exit_code, kOk) << listed.err;
+  EXPECT_EQ(state_.calls["ListTrainingJobs"], 9);
+  EXPECT_EQ(listed.err, "waiting for the server: not there\n");
+
+  options = {};  // the first job's deletion is the server's answer
+  options.restart_patience = absl::Minutes(5);
+  state_.on_call = [&](const std::string& method) {
+    if (method == "DeleteTrainingJob" && state_.calls[method] == 1) state_.errors[method] = away;
+  };
+  const CommandResult removed = Run({"job", "rm", "j-1", "j-2"}, options);
+  EXPECT_EQ(removed.exit_code, kOk) << removed.err;
+}
+
+TEST_F(ServiceTest, DeletionWhoseAnswerWasLostIsNoError) {
+  RunOptions options;
+  options.contact_patience = absl::Minutes(5);
+  std::vector<absl::Status>& errors = state_.errors["DeleteTrainingJob"];
+  errors.assign(8, absl::UnavailableError("not there"));
+  errors.push_back(absl::NotFoundError("no such job"));
+  EXPECT_EQ(Run({"job", "rm", "j-1"}, options).exit_code, kOk);
+  errors.assign(1, absl::NotFoundError("no such job"));
+  EXPECT_EQ(Run({"job", "rm", "j-1"}, options).exit_code, kNotFound);
+}
+
 TEST(SilentServerTest, HostWithoutAnAddressIsSaidInPlainWords) {
   const CommandResult result = RunCommand({"--server", "nobody.invalid:50051", "job", "ls"});
   EXPECT_EQ(result.exit_code, kUnreachable);

@@ -4,8 +4,7 @@
   server     nerfd is stopped for longer than a lease: no lease expires, no job is placed anew
   agent      the agents of all jobs are stopped until other workers have the jobs: each of their late writes is fenced
              and counted, and the job stays with its new worker
-  restarts   nerfd ends by SIGTERM and starts again while nerfctl runs in loops: each one succeeds. nerfctl
-             tries for 1.3 s, so nerfd has to start within that: for idle cores
+  restarts   nerfd ends by SIGTERM and starts again while nerfctl runs in loops: each one succeeds
   uploads    large uploads are resumed and end at once, so that nerfd reads all of them again: no lease expires
   partition  the bytes between a worker and nerfd stand still for 1 s and longer: the job goes on where it was
 
