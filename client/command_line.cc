@@ -43,19 +43,6 @@ bool Mentions(const std::vector<std::string>& args, const CLI::Option& option) {
   return false;
 }
 
-// Prints the parser's error, the nearest known word, and the command for help.
-int PrintParseError(const CLI::App& app, const CLI::ParseError& error, std::ostream& err) {
-  std::string command;
-  for (const CLI::App* parsed = &app; parsed != nullptr;) {
-    command += (command.empty() ? "" : " ") + parsed->get_name();
-    const auto deeper = parsed->get_subcommands();
-    parsed = deeper.empty() ? nullptr : deeper.back();
-  }
-  err << "nerfctl: " << PlainText(UsageErrorText(app, error)) << "\n  run `" << command
-      << " --help` for usage\n";
-  return kUsage;
-}
-
 // GlobalFlags::typed.
 std::vector<std::string> TypedFlags(CLI::App& app, const std::vector<std::string>& args) {
   std::vector<std::string> typed;
@@ -136,7 +123,9 @@ int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
     *io.out << version.what() << '\n';
     return kOk;
   } catch (const CLI::ParseError& error) {
-    return PrintParseError(app, error, *io.err);
+    *io.err << fmt::format("nerfctl: {}\n  run `{} --help` for usage\n",
+                           PlainLines(UsageErrorText(app, error)), ChosenCommand(app));
+    return kUsage;
   }
 
   absl::StatusOr<GlobalFlags> flags = ResolveGlobalFlags(raw, io);

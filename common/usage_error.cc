@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,35 +13,68 @@
 namespace nerf {
 namespace {
 
-// The flag or command that the parser did not know; "" if something else is wrong.
-std::string UnknownWord(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
-  const auto flag = std::find_if(rest.begin(), rest.end(),
-                                 [](const std::string& word) { return word.starts_with('-'); });
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
-      flag != rest.end()) {
-    return flag->substr(0, std::min<size_t>(flag->find('='), 64));
-  }
-  // For an unknown command the parser's error is "a subcommand is required".
-  const bool needs_command = error.get_name() == "RequiredError" &&
-                             std::string_view(error.what()).find("subcommand") != std::string::npos;
-  return needs_command && !rest.empty() ? rest[0].substr(0, 64) : "";
-}
+constexpr size_t kMaxShown = 64;  // bytes of a word of the command line
 
-// The commands and flags that could have followed what was parsed.
-std::vector<std::string> KnownWords(const CLI::App& app) {
+// Names that other programs have for a command or flag. The first one that exists here counts.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"get", "show"},
+    {"get", "ls"},
+    {"describe", "show"},
+    {"info", "show"},
+    {"info", "inspect"},
+    {"status", "show"},
+    {"list", "ls"},
+    {"delete", "rm"},
+    {"remove", "rm"},
+    {"stop", "cancel"},
+    {"kill", "cancel"},
+    {"abort", "cancel"},
+    {"new", "create"},
+    {"add", "create"},
+    {"submit", "create"},
+    {"follow", "watch"},
+    {"logs", "watch"},
+    {"attach", "watch"},
+    {"evaluate", "eval"},
+    {"validate", "check"},
+    {"colmap", "pose"},
+    {"--output", "--out"},
+    {"--output-dir", "--out"},
+    {"--out-dir", "--out"},
+    {"--epochs", "--steps"},
+    {"--iterations", "--steps"},
+    {"--iters", "--steps"},
+    {"--time", "--seconds"},
+    {"--duration", "--seconds"},
+    {"--gpu", "--device"},
+    {"--views", "--frames"},
+};
+
+// Flags for a size of one's own choice, where width and height are two flags.
+constexpr std::string_view kSizeFlags[] = {"--size", "--resolution"};
+
+// The app and the commands that were chosen, the innermost last.
+std::vector<const CLI::App*> ChosenApps(const CLI::App& app) {
   std::vector<const CLI::App*> path = {&app};
   for (auto deeper = app.get_subcommands(); !deeper.empty();
        deeper = deeper.back()->get_subcommands()) {
     path.push_back(deeper.back());
   }
+  return path;
+}
+
+// Commands of the empty group are hidden.
+std::vector<const CLI::App*> ShownCommands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
+// The commands and flags that could have followed what was parsed.
+std::vector<std::string> KnownWords(const CLI::App& app) {
+  std::vector<const CLI::App*> path = ChosenApps(app);
   const CLI::App& last = *path.back();
   if (!last.get_fallthrough()) path = {&last};
   std::vector<std::string> words;
-  // Commands of the empty group are hidden.
-  const auto is_shown = [](const CLI::App* command) { return !command->get_group().empty(); };
-  for (const CLI::App* command : last.get_subcommands(is_shown))
-    words.push_back(command->get_name());
+  for (const CLI::App* command : ShownCommands(last)) words.push_back(command->get_name());
   for (const CLI::App* parsed : path) {
     for (const CLI::Option* option : parsed->get_options()) {
       for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
@@ -49,16 +83,84 @@ std::vector<std::string> KnownWords(const CLI::App& app) {
   return words;
 }
 
+// "; did you mean show?", or "" where nothing is like the word.
+std::string Suggestion(const std::string& wrong, const std::vector<std::string>& known) {
+  const auto exists = [&](std::string_view word) {
+    return std::find(known.begin(), known.end(), word) != known.end();
+  };
+  const bool is_size =
+      std::find(std::begin(kSizeFlags), std::end(kSizeFlags), wrong) != std::end(kSizeFlags);
+  if (is_size && exists("--width") && exists("--height"))
+    return "; did you mean --width and --height?";
+  for (const auto& [other, name] : kOtherNames) {
+    if (other == wrong && exists(name)) return fmt::format("; did you mean {}?", name);
+  }
+  return DidYouMean(wrong, known);
+}
+
+std::string NoSuch(const CLI::App& app, const std::string& word) {
+  const std::string wrong = word.substr(0, std::min(word.find('='), kMaxShown));
+  return fmt::format("no such {}: '{}'{}", wrong.starts_with('-') ? "flag" : "command", wrong,
+                     Suggestion(wrong, KnownWords(app)));
+}
+
+std::string CommandList(const CLI::App& app) {
+  const std::vector<const CLI::App*> commands = ShownCommands(app);
+  size_t width = 0;
+  for (const CLI::App* command : commands) width = std::max(width, command->get_name().size());
+  std::string text = "a command is missing; there are";
+  for (const CLI::App* command : commands) {
+    const std::string& help = command->get_description();
+    text +=
+        fmt::format("\n  {:<{}}  {}", command->get_name(), width, help.substr(0, help.find('\n')));
+  }
+  return text;
+}
+
+// A word beyond those that the command takes.
+std::string SuperfluousWord(const CLI::App& app, const std::string& word) {
+  const std::string shown = word.substr(0, kMaxShown);
+  const CLI::App& last = *ChosenApps(app).back();
+  const std::vector<const CLI::Option*> options = last.get_options();
+  const bool takes_words = std::any_of(options.begin(), options.end(),
+                                       [](const auto* option) { return option->get_positional(); });
+  const std::string command = ChosenCommand(app);
+  if (takes_words) return fmt::format("'{}' is one word too many for {}", shown, command);
+  return fmt::format("{} takes flags alone: leave out '{}'", command, shown);
+}
+
 }  // namespace
 
+std::string ChosenCommand(const CLI::App& app) {
+  std::string command;
+  for (const CLI::App* chosen : ChosenApps(app)) {
+    command += (command.empty() ? "" : " ") + chosen->get_name();
+  }
+  return command;
+}
+
 std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error) {
-  if (const std::string wrong = UnknownWord(app, error); !wrong.empty()) {
-    return fmt::format("no such {}: '{}'{}", wrong.starts_with('-') ? "flag" : "command", wrong,
-                       DidYouMean(wrong, KnownWords(app)));
+  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+  const auto flag = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
+    return word.size() > 1 && word.starts_with('-');
+  });
+  const bool needs_command = error.get_name() == "RequiredError" &&
+                             std::string_view(error.what()).find("subcommand") != std::string::npos;
+  if (needs_command && !rest.empty()) return NoSuch(app, rest[0]);
+  if (needs_command) return CommandList(*ChosenApps(app).back());
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !rest.empty()) {
+    return flag != rest.end() ? NoSuch(app, *flag) : SuperfluousWord(app, rest[0]);
   }
   std::string text = error.what();
   while (text.ends_with('\n')) text.pop_back();
+  // The parser ends at its first error; a flag that does not exist is another.
+  if (flag != rest.end()) text += "\n" + NoSuch(app, *flag);
   return text;
+}
+
+std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error) {
+  return fmt::format("{}: {}\n  run `{} --help` for usage\n", app.get_name(),
+                     UsageErrorText(app, error), ChosenCommand(app));
 }
 
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words) {

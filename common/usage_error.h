@@ -12,9 +12,17 @@ class ParseError;
 namespace nerf {
 
 // What is wrong with a command line that CLI11 refused, without a newline at the end. For a flag or
-// command that does not exist, the nearest one that does: "no such flag: '--lisen'; did you mean
-// --listen?".
+// command that does not exist, the nearest one that does, or what it is called here: "no such flag:
+// '--lisen'; did you mean --listen?". Where a command is missing, the list of them.
 std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error);
+
+// The command that was chosen, with the program: "nerfctl job show".
+std::string ChosenCommand(const CLI::App& app);
+
+// All that a program prints for such an error, with a newline at the end:
+//   PROGRAM: UsageErrorText
+//     run `PROGRAM COMMAND --help` for usage
+std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error);
 
 // For CLI11's Option::check: the error of a value that is none of the words (NotOneOf), else "".
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words);

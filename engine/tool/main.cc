@@ -13,13 +13,6 @@
 
 namespace {
 
-// Prints the error of the command line, and similar names.
-int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
-  fmt::print(stderr, "{}\nRun with --help for more information.\n",
-             nerf::UsageErrorText(app, error));
-  return nerf::kUsage;
-}
-
 int Run(int argc, char** argv) {
   CLI::App app{"Trains, evaluates and renders neural radiance fields.", "nerf-engine"};
   app.set_version_flag("--version", "nerf-engine " NERF_VERSION);
@@ -46,7 +39,10 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     // CLI11 also throws for --help and --version, with exit code 0.
-    if (e.get_exit_code() != 0) return ReportUsage(app, e);
+    if (e.get_exit_code() != 0) {
+      fmt::print(stderr, "{}", nerf::UsageErrorLines(app, e));
+      return nerf::kUsage;
+    }
     app.exit(e);
     return nerf::kOk;
   }

@@ -38,14 +38,14 @@ constexpr char kUuidVersion1[] = "6f1c2a34-8a1b-1c5d-9e0f-123456789abc";
 
 // Command lines that are refused.
 const Case kHostileCases[] = {
-    {{}, kUsage, "A subcommand is required"},
+    {{}, kUsage, "a command is missing"},
     {{"frobnicate"}, kUsage, "no such command: 'frobnicate'"},
     {{"trian", "x", "--steps", "5"}, kUsage, "no such command: 'trian'; did you mean train?"},
     {{"job", "lst"}, kUsage, "no such command: 'lst'; did you mean ls?"},
     {{"train", "x", "--stpes", "5"}, kUsage, "no such flag: '--stpes'; did you mean --steps?"},
     {{"train", "x", "--stpes=5"}, kUsage, "; did you mean --steps?"},
     {{"job", "ls", "--sever", "x:1"}, kUsage, "; did you mean --server?"},
-    {{"scene"}, kUsage, "A subcommand is required"},
+    {{"scene"}, kUsage, "a command is missing"},
     {{"scene", "frobnicate"}, kUsage, "`nerfctl scene --help`"},
     {{"job", "ls", "--frob"}, kUsage, "--frob"},
     {{"job", "ls", "extra"}, kUsage, "extra"},

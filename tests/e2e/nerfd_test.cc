@@ -206,6 +206,7 @@ TEST_F(NerfdTest, BadFlagsAreUsageErrorsThatNameTheFlag) {
       {{"--log-level", "loud"}, "loud"},
       {{"--log-level", "wraning"}, "did you mean warning?"},
       {{"--frobnicate"}, "no such flag: '--frobnicate'\n"},
+      {{"serve"}, "nerfd takes flags alone: leave out 'serve'\n"},
       {{"--lisen", "127.0.0.1:0"}, "no such flag: '--lisen'; did you mean --listen?"},
   };
   for (const auto& [flags, word] : cases) {

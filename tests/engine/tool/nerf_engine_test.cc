@@ -364,7 +364,7 @@ TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
     EXPECT_EQ(refused.code, 2) << value;
     EXPECT_THAT(refused.err, ::testing::HasSubstr(words));
   }
-  EXPECT_THAT(Run("").err, ::testing::HasSubstr("A subcommand is required"));
+  EXPECT_THAT(Run("").err, ::testing::HasSubstr("a command is missing"));
 }
 
 TEST_F(NerfEngineTest, MisspelledFoldersNameTheNearest) {
