@@ -1,6 +1,9 @@
 #include "client/server_wait.h"
 
+#include <grpcpp/channel.h>
+
 #include <algorithm>
+#include <chrono>
 
 #include "client/error_printer.h"
 #include "client/session.h"
@@ -47,7 +50,11 @@ bool ServerWait::MayTryAgain(const absl::Status& status) {
   if (away >= io.notice_delay && IsAway(status)) session_.SayAway(status);
   const absl::Duration pause = pause_;
   pause_ = std::min(pause * kPauseGrowth, io.first_retry_delay * kMaxPauseFactor);
-  return session_.Sleep(pause);
+  if (!session_.Sleep(pause)) return false;
+  // While nobody waits for a connection, gRPC looks at an attempt's outcome once in 5 s.
+  const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(pause);
+  session_.channel()->WaitForConnected(deadline);
+  return true;
 }
 
 }  // namespace nerf
