@@ -5,11 +5,14 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <ostream>
+#include <string_view>
 
 #include "client/command_table.h"
 #include "client/commands.h"
 #include "client/completion.h"
+#include "client/error_printer.h"
 #include "client/global_flags.h"
 #include "client/session.h"
 #include "client/text_format.h"
@@ -41,6 +44,29 @@ bool Mentions(const std::vector<std::string>& args, const CLI::Option& option) {
     }
   }
   return false;
+}
+
+// Prints the parser's error, the nearest known word, and the command for help.
+int PrintParseError(const CLI::App& app, const CLI::ParseError& error, bool json,
+                    std::ostream& err) {
+  if (json) {
+    err << ErrorJson(absl::InvalidArgumentError(UsageErrorText(app, error))) << '\n';
+    return kUsage;
+  }
+  err << "nerfctl: " << PlainLines(UsageErrorText(app, error)) << "\n  run `" << ChosenCommand(app)
+      << " --help` for usage\n";
+  return kUsage;
+}
+
+// Whether the command line or the environment asks for --progress json, for errors that come before
+// the flags are read.
+bool AsksForJsonProgress(const std::vector<std::string>& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--progress=json") return true;
+    if (args[i] == "--progress") return i + 1 < args.size() && args[i + 1] == "json";
+  }
+  const char* variable = std::getenv("NERFCTL_PROGRESS");
+  return variable != nullptr && std::string_view(variable) == "json";
 }
 
 // GlobalFlags::typed.
@@ -123,14 +149,16 @@ int RunNerfctl(const std::vector<std::string>& args, const Io& io) {
     *io.out << version.what() << '\n';
     return kOk;
   } catch (const CLI::ParseError& error) {
-    *io.err << fmt::format("nerfctl: {}\n  run `{} --help` for usage\n",
-                           PlainLines(UsageErrorText(app, error)), ChosenCommand(app));
-    return kUsage;
+    return PrintParseError(app, error, AsksForJsonProgress(args), *io.err);
   }
 
   absl::StatusOr<GlobalFlags> flags = ResolveGlobalFlags(raw, io);
   if (!flags.ok()) {
-    *io.err << "nerfctl: " << PlainText(std::string(flags.status().message())) << '\n';
+    if (AsksForJsonProgress(args)) {
+      *io.err << ErrorJson(flags.status()) << '\n';
+    } else {
+      *io.err << "nerfctl: " << PlainText(std::string(flags.status().message())) << '\n';
+    }
     return kUsage;
   }
   flags->typed = TypedFlags(app, args);

@@ -112,7 +112,7 @@ std::string CommandList(const CLI::App& app) {
   for (const CLI::App* command : commands) {
     const std::string& help = command->get_description();
     text +=
-        fmt::format("\n  {:<{}}  {}", command->get_name(), width, help.substr(0, help.find('\n')));
+        fmt::format("\n{:<{}}  {}", command->get_name(), width, help.substr(0, help.find('\n')));
   }
   return text;
 }
@@ -159,8 +159,13 @@ std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error) {
-  return fmt::format("{}: {}\n  run `{} --help` for usage\n", app.get_name(),
-                     UsageErrorText(app, error), ChosenCommand(app));
+  std::string text;
+  for (const char c : UsageErrorText(app, error)) {
+    text += c;
+    if (c == '\n') text += "  ";
+  }
+  return fmt::format("{}: {}\n  run `{} --help` for usage\n", app.get_name(), text,
+                     ChosenCommand(app));
 }
 
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words) {

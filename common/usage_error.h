@@ -20,7 +20,7 @@ std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error);
 std::string ChosenCommand(const CLI::App& app);
 
 // All that a program prints for such an error, with a newline at the end:
-//   PROGRAM: UsageErrorText
+//   PROGRAM: UsageErrorText, whose other lines are indented
 //     run `PROGRAM COMMAND --help` for usage
 std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error);
 

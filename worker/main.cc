@@ -311,7 +311,8 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
-    return FailUsage(UsageErrorText(app, e));
+    std::fprintf(stderr, "%s", UsageErrorLines(app, e).c_str());
+    return kUsage;
   }
   if (absl::Status status = InitLogging("nerf-worker", flags.log_level); !status.ok()) {
     return FailUsage(std::string(status.message()));

@@ -546,7 +546,8 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
-    return FailUsage(absl::InvalidArgumentError(UsageErrorText(app, e)));
+    std::fprintf(stderr, "%s", UsageErrorLines(app, e).c_str());
+    return kUsage;
   }
   if (flags.web_listen == "none") flags.web_listen.clear();
   if (auto s = InitLogging("nerfd", flags.log_level); !s.ok()) return FailUsage(s);

@@ -44,7 +44,7 @@ TEST(UsageErrorTest, CommandsAndTheFlagsThatMayFollowThem) {
     EXPECT_EQ(TextFor(app, {"x", "--log-levle", "train"}),
               falls_through ? "no such flag: '--log-levle'; did you mean --log-level?"
                             : "no such flag: '--log-levle'");
-    EXPECT_EQ(TextFor(app, {}), "a command is missing; there are\n  train  Train a field");
+    EXPECT_EQ(TextFor(app, {}), "a command is missing; there are\ntrain  Train a field");
   }
 }
 
@@ -84,10 +84,12 @@ TEST(UsageErrorTest, MissingValueDoesNotHideAFlagThatDoesNotExist) {
   EXPECT_EQ(TextFor(app, {"4", "--thread", "pose"}),
             "--out is required\nno such flag: '--thread'; did you mean --threads?");
   try {
-    app.parse("pose");
+    app.parse("pose --thread 4");
   } catch (const CLI::ParseError& error) {
     EXPECT_EQ(UsageErrorLines(app, error),
-              "nerf-engine: --out is required\n  run `nerf-engine pose --help` for usage\n");
+              "nerf-engine: --out is required\n"
+              "  no such flag: '--thread'; did you mean --threads?\n"
+              "  run `nerf-engine pose --help` for usage\n");
   }
 }
 

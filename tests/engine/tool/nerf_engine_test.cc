@@ -364,7 +364,8 @@ TEST_F(NerfEngineTest, MisspeltCommandsAndFlagsNameTheNearest) {
     EXPECT_EQ(refused.code, 2) << value;
     EXPECT_THAT(refused.err, ::testing::HasSubstr(words));
   }
-  EXPECT_THAT(Run("").err, ::testing::HasSubstr("a command is missing"));
+  EXPECT_THAT(Run("").err,
+              ::testing::HasSubstr("nerf-engine: a command is missing; there are\n  train "));
 }
 
 TEST_F(NerfEngineTest, MisspelledFoldersNameTheNearest) {
