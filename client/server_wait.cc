@@ -52,8 +52,8 @@ bool ServerWait::MayTryAgain(const absl::Status& status) {
   pause_ = std::min(pause * kPauseGrowth, io.first_retry_delay * kMaxPauseFactor);
   if (!session_.Sleep(pause)) return false;
   // While nobody waits for a connection, gRPC looks at an attempt's outcome once in 5 s.
-  const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(pause);
-  session_.channel()->WaitForConnected(deadline);
+  const auto most = absl::ToChronoMilliseconds(session_.TimeLeft(pause));
+  session_.channel()->WaitForConnected(std::chrono::system_clock::now() + most);
   return true;
 }
 

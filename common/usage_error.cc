@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "common/edit_distance.h"
 #include "fmt/format.h"
 
@@ -159,12 +160,8 @@ std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error) {
-  std::string text;
-  for (const char c : UsageErrorText(app, error)) {
-    text += c;
-    if (c == '\n') text += "  ";
-  }
-  return fmt::format("{}: {}\n  run `{} --help` for usage\n", app.get_name(), text,
+  return fmt::format("{}: {}\n  run `{} --help` for usage\n", app.get_name(),
+                     absl::StrReplaceAll(UsageErrorText(app, error), {{"\n", "\n  "}}),
                      ChosenCommand(app));
 }
 

@@ -36,6 +36,8 @@ std::vector<std::string> Render(std::vector<std::string> more) {
 
 constexpr char kUuidVersion1[] = "6f1c2a34-8a1b-1c5d-9e0f-123456789abc";
 
+constexpr char kJsonError[] = R"({"event":"error","code":"INVALID_ARGUMENT","message":)";
+
 // Command lines that are refused.
 const Case kHostileCases[] = {
     {{}, kUsage, "a command is missing; there are\n  train "},
@@ -48,6 +50,8 @@ const Case kHostileCases[] = {
     {{"scene"}, kUsage, "a command is missing; there are\n  create "},
     {{"job", "get", "j-1"}, kUsage, "no such command: 'get'; did you mean show?"},
     {{"render", "mic", "--size", "200"}, kUsage, "; did you mean --width and --height?"},
+    {{"--progress", "json", "job", "get"}, kUsage, kJsonError},
+    {{"job", "ls", "--progress=json", "--server", "localhost"}, kUsage, kJsonError},
     {{"scene", "frobnicate"}, kUsage, "`nerfctl scene --help`"},
     {{"job", "ls", "--frob"}, kUsage, "--frob"},
     {{"job", "ls", "extra"}, kUsage, "extra"},

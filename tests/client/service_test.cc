@@ -465,6 +465,15 @@ TEST(SilentServerTest, ServerThatIsNotThereIsSaidInPlainWords) {
   }
 }
 
+TEST(SilentServerTest, HostWithoutAnAddressIsSaidInPlainWords) {
+  const CommandResult result = RunCommand({"--server", "nobody.invalid:50051", "job", "ls"});
+  EXPECT_EQ(result.exit_code, kUnreachable);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("nerfctl: cannot reach nobody.invalid:50051: its host name cannot be resolved "
+                "(UNAVAILABLE)\n"));
+}
+
 TEST_F(ServiceTest, CallsAreRepeatedWhileTheServerIsAway) {
   const std::vector<absl::Status> away(8, absl::UnavailableError("not there"));
   RunOptions options;
@@ -475,6 +484,13 @@ TEST_F(ServiceTest, CallsAreRepeatedWhileTheServerIsAway) {
   EXPECT_EQ(listed.exit_code, kOk) << listed.err;
   EXPECT_EQ(state_.calls["ListTrainingJobs"], 9);
   EXPECT_EQ(listed.err, "waiting for the server: not there\n");
+
+  // A server that has just started: its token is found later.
+  const absl::Status no_token =
+      WithReason(absl::UnauthenticatedError("no token"), reason::kTokenMissing);
+  state_.errors["ListTrainingJobs"] = away;
+  state_.errors["ListTrainingJobs"].push_back(no_token);
+  EXPECT_EQ(Run({"job", "ls"}, options).exit_code, kOk);
 
   options = {};  // the first job's deletion is the server's answer
   options.restart_patience = absl::Minutes(5);
@@ -494,15 +510,6 @@ TEST_F(ServiceTest, DeletionWhoseAnswerWasLostIsNoError) {
   EXPECT_EQ(Run({"job", "rm", "j-1"}, options).exit_code, kOk);
   errors.assign(1, absl::NotFoundError("no such job"));
   EXPECT_EQ(Run({"job", "rm", "j-1"}, options).exit_code, kNotFound);
-}
-
-TEST(SilentServerTest, HostWithoutAnAddressIsSaidInPlainWords) {
-  const CommandResult result = RunCommand({"--server", "nobody.invalid:50051", "job", "ls"});
-  EXPECT_EQ(result.exit_code, kUnreachable);
-  EXPECT_THAT(
-      result.err,
-      HasSubstr("nerfctl: cannot reach nobody.invalid:50051: its host name cannot be resolved "
-                "(UNAVAILABLE)\n"));
 }
 
 TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {

@@ -85,6 +85,7 @@ TEST(UsageErrorTest, MissingValueDoesNotHideAFlagThatDoesNotExist) {
             "--out is required\nno such flag: '--thread'; did you mean --threads?");
   try {
     app.parse("pose --thread 4");
+    ADD_FAILURE() << "accepted";
   } catch (const CLI::ParseError& error) {
     EXPECT_EQ(UsageErrorLines(app, error),
               "nerf-engine: --out is required\n"
