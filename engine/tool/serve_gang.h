@@ -9,13 +9,13 @@
 
 namespace nerf {
 
-// An Unavailable error of a training by several engines as kRankLost, with the rank that does not
-// answer (-1: not known). Other errors as they are.
+// Adds reason kRankLost and the rank that does not answer (-1: unknown) to an Unavailable error of
+// a training by several engines. Returns other errors unchanged.
 absl::Status WithLostRank(const absl::Status& status, int lost_rank);
-// The rank of such an error; nullopt where it is not known.
+// The lost rank that a kRankLost error names; nullopt if it is unknown.
 std::optional<uint32_t> LostRank(const absl::Status& status);
 
-// Writes the forecast of the ranks, and what came true, to the log.
+// Reports that log the forecast of the ranks at the start, and at the end what was measured.
 RankReports LogRanks(const std::string& job);
 
 }  // namespace nerf

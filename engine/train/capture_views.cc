@@ -17,8 +17,8 @@ constexpr char kFiles[] = "capture.files", kLenses[] = "capture.lenses", kViews[
 constexpr size_t kLensNumbers = 15, kViewNumbers = 13;
 constexpr int kMaxImageSide = 16384;
 constexpr float kMaxLens = static_cast<float>(LensModel::kEquirectangular);
-constexpr float kMaxLength = 1e9f;      // of anything in a scene
-constexpr float kMaxAxisError = 1e-2f;  // of a rotation's axes from length 1 and right angles
+constexpr float kMaxNumber = 1e9f;      // lens and pose numbers, absolute
+constexpr float kMaxAxisError = 1e-2f;  // |dot product of two axes - expected| of a rotation
 
 // A camera without its pose.
 Camera LensAlone(const Camera& camera) {
@@ -51,14 +51,16 @@ absl::StatusOr<std::vector<float>> NumbersOf(const std::map<std::string, std::st
     if (!numbers.empty() && *at++ != ' ') return Wrong(key, "numbers are separated by one space");
     float number = 0;
     const auto result = std::from_chars(at, end, number);
-    if (result.ec != std::errc() || !(std::abs(number) <= kMaxLength)) {
-      return Wrong(key, "holds what is no number of a sane size");
+    if (result.ec != std::errc() || !(std::abs(number) <= kMaxNumber)) {
+      return Wrong(key, fmt::format("must hold numbers of at most {:g}", kMaxNumber));
     }
     at = result.ptr;
     numbers.push_back(number);
     if (numbers.size() > kMaxCaptureViews * each) return Wrong(key, "has too many numbers");
   }
-  if (numbers.size() % each != 0) return Wrong(key, fmt::format("is no list of {} each", each));
+  if (numbers.size() % each != 0) {
+    return Wrong(key, fmt::format("must have {} numbers for each entry", each));
+  }
   return numbers;
 }
 

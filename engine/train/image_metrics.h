@@ -6,8 +6,8 @@
 
 namespace nerf {
 
-// That of a rendered RGB image and a photograph on `background`. With alpha_is_mask (Scene) only
-// pixels whose mask is at least half white count; NaN if there is none.
+// The PSNR of a rendered RGB image against a photograph composited on `background`. With
+// alpha_is_mask (Scene) only pixels whose mask is at least half white count; NaN if there are none.
 double PsnrAgainst(const ImageU8& photograph, Vec3 background, bool alpha_is_mask,
                    const ImageU8& rendered);
 

@@ -28,7 +28,7 @@ struct RequestRecord {
   std::string request_id;
   std::string resource_id;
   std::string fingerprint;  // SHA-256 of the request's body
-  absl::Time create_time;   // by the age of the store (StoredState::age)
+  absl::Time create_time;   // in the store's time (StoredState::age)
 };
 
 // A changed job. The store replaces the job's row (checkpoints included).
@@ -53,21 +53,21 @@ struct StoreWrite {
   std::vector<RequestRecord> new_requests;  // replaces one with the same id
   std::optional<absl::Time> forget_requests_before;
   std::optional<absl::Time> age;  // StoredState::age from now on
-  // Forget requests of a project from before.
+  // Projects, each with a time: forget its requests from before that.
   std::vector<std::pair<std::string, absl::Time>> forget_requests_of;
   std::vector<ProjectRecord> projects;                        // replace those of their names
   std::vector<std::pair<std::string, bool>> drained_workers;  // by id: drained from now on, or not
 
-  // Whether it is small and gives room or ends something, so that it may use the space that is kept
-  // for a full disk.
+  // True if it deletes or changes states and makes nothing new. Such a write may use the space
+  // reserved for a full disk.
   bool MayUseReserve() const;
 };
 
 // The contents of a store, loaded at start-up.
 struct StoredState {
   std::string store_epoch;  // random, drawn when the store was made; part of every watch token
-  // The store's own time, by which requests age: it runs only while a server does, so no jump of
-  // the wall clock ages one. Unset in stores from before it.
+  // The store's own clock, for the age of requests. It runs only while a server does, so jumps of
+  // the wall clock do not age them. Unset in stores of older versions.
   std::optional<absl::Time> age;
   std::vector<Job> jobs;
   std::vector<std::pair<ResourceKey, JobEvent>> events;  // per job by sequence

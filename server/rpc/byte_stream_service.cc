@@ -25,12 +25,13 @@ using google::bytestream::ReadResponse;
 using google::bytestream::WriteRequest;
 using google::bytestream::WriteResponse;
 
-// Open uploads of clients, and downloads: each holds a message or a chunk in memory.
+// Limit of open uploads, and of open downloads, of clients. Each holds a message or a chunk in
+// memory.
 constexpr int kMaxOpenCalls = 256;
 
 constexpr std::string_view kWriteMethod = "google.bytestream.ByteStream/Write";
 
-// Workers read and write for every project; whose a blob is, their reports say.
+// Workers read and write blobs of every project. Their reports say which project a blob belongs to.
 bool IsWorker(const Principal& principal) {
   return std::any_of(principal.grants.begin(), principal.grants.end(),
                      [](const Grant& grant) { return grant.role == Role::kWorker; });
@@ -72,7 +73,7 @@ class ReadCall final : public grpc::ServerWriteReactor<ReadResponse> {
     NERF_ASSIGN_OR_RETURN(const NamedBlob named, ParseBlobName(request_.resource_name()));
     blob_ = named.blob;
     if (!is_worker_ && !services_.blob_owners.Owns(named.project_or_default(), blob_.sha256)) {
-      // The words of the store for one that is not there.
+      // The store's message for a missing blob, so that callers cannot tell the two apart.
       return WithReason(absl::NotFoundError(BlobName(blob_) + " not found"),
                         reason::kResourceNotFound);
     }
@@ -188,14 +189,14 @@ class WriteCall final : public grpc::ServerReadReactor<WriteRequest> {
     return true;
   }
 
-  // What the project has already costs nothing.
+  // A blob that the project has already counts once.
   absl::Status CheckQuota() {
     if (services_.admin == nullptr || services_.blobs.Has(name_->blob)) return absl::OkStatus();
     return services_.admin->CheckUpload(name_->project, name_->blob.byte_size);
   }
 
-  // Only who has the bytes gets the blob, whatever other projects have uploaded. Such an upload
-  // begins anew after a cut.
+  // Another project has uploaded this blob. The caller must send all of its bytes, which are only
+  // compared: knowing the digest is not enough to get the blob. Such an upload cannot resume.
   absl::StatusOr<bool> TakeToCompare() {
     if (static_cast<uint64_t>(request_.write_offset()) != n_compared_) {
       return InvalidFieldsError({{"write_offset", "must be the committed size"}});

@@ -11,12 +11,12 @@
 
 namespace nerf {
 
-// A certificate and its key, made here: P-256, valid for a day.
+// A P-256 certificate and its key.
 class TestCertificate {
  public:
-  // A CA that has signed itself.
+  // A CA that has signed itself, valid for an hour.
   explicit TestCertificate(const std::string& name) : TestCertificate(name, nullptr, 3600) {}
-  // One for `name`, a host's, signed by `issuer`. `seconds` until it expires.
+  // For the host `name`, signed by `issuer`; expires in `seconds`.
   TestCertificate(const std::string& name, const TestCertificate* issuer, long seconds = 86400)
       : key_(EVP_EC_gen("P-256")), certificate_(X509_new()) {
     static int serial = 0;

@@ -10,13 +10,15 @@
 
 namespace nerf {
 
-// Voxels in files (docs/files.md): field.bricks [B, B, B] (z, y, x), 1 where a brick is stored, B =
-// bricks along a side of the finest grid, of which the first voxels.resolution / 4 along each axis
-// count; field.voxels [bricks * 64, 28] in their order; metadata voxels.resolution.
+// Voxels in files (docs/methods.md):
+//   field.bricks [B, B, B] (z, y, x): 1 where a brick is stored. B is the number of bricks along a
+//     side of the finest grid; only the first voxels.resolution / 4 along each axis are used.
+//   field.voxels [n_bricks * 64, 28]: the stored bricks in the order of field.bricks.
+//   metadata voxels.resolution.
 
-// Writes the map and the voxels as `dtype`.
+// Writes field.bricks, and the voxels as `dtype`.
 void StoreVoxels(const TrainConfig& config, const VoxelGrid& grid, DType dtype, TensorFile* file);
-// Values beside the voxels under another name, such as moments.
+// Writes further values of the voxels, such as Adam's moments, under `name`.
 void StoreVoxelValues(const VoxelGrid& grid, const Buffer<float>& values, const std::string& name,
                       DType dtype, TensorFile* file);
 

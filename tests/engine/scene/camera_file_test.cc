@@ -59,7 +59,7 @@ TEST(CameraFileTest, FramesMayStateATimeFromZeroToOne) {
   }
 }
 
-TEST(CameraFileTest, BlenderFileWithoutSizeTakesTheOneAskedFor) {
+TEST(CameraFileTest, BlenderFileWithoutSizeTakesTheRequestedOne) {
   const std::string json = R"({"camera_angle_x":1.5707963267948966,"frames":[)" + Frame(1) + "]}";
   const auto cameras = ParseCameras(json, "transforms_test.json", {80, 60});
   ASSERT_TRUE(cameras.ok()) << cameras.status();
@@ -72,7 +72,7 @@ TEST(CameraFileTest, BlenderFileWithoutSizeTakesTheOneAskedFor) {
   EXPECT_EQ(camera.cy, 30);
 }
 
-TEST(CameraFileTest, SizeAskedForIsNeededWholeAndYieldsToTheFiles) {
+TEST(CameraFileTest, RequestedSizeNeedsBothSidesAndTheFilesSizeWins) {
   const std::string bare = R"({"camera_angle_x":1,"frames":[)" + Frame(1) + "]}";
   for (const PictureSize size : {PictureSize{}, {80, 0}, {0, 60}}) {
     EXPECT_THAT(std::string(ParseCameras(bare, "c", size).status().message()),
@@ -126,9 +126,9 @@ TEST(CameraFileTest, TrainingFrameAndBackIsIdentity) {
   }
 }
 
-// What a file of the same cameras says; nerfstudio's frame is moved, turned and scaled for
-// training.
-TEST(CameraFileTest, FolderStandsForTheCamerasOfItsTestViewsInItsOwnFrame) {
+// A folder gives the same cameras as its file, although nerfstudio's frame is moved, turned and
+// scaled for training.
+TEST(CameraFileTest, FolderGivesTheCamerasOfItsTestViewsInItsOwnFrame) {
   const TempFolder folder;
   std::string frames;
   for (int i = 0; i < 9; ++i) {
