@@ -36,7 +36,7 @@ std::string ListingCommand(std::string_view name);
 // The kind of a full name; nullopt for checkpoints and unknown collections.
 std::optional<ResourceKind> KindOf(std::string_view name);
 
-// `text` with the full names of the project's resources as people type them: "j-7f3k2c81",
+// Replaces full names of the project's resources in `text` by short ones: "j-7f3k2c81",
 // "j-7f3k2c81/1200".
 std::string WithShortNames(std::string_view text, std::string_view project);
 

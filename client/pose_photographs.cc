@@ -31,7 +31,7 @@ PoseOutcome FolderWithPoses(Session& session, const std::string& folder,
   const auto end = RunChildProcess(
       spec,
       [&](std::string_view line) {
-        // The program's own next step is what comes anyway.
+        // The next step that it suggests is what nerfctl does anyway.
         if (!line.starts_with("next: ")) session.Say(PlainText(std::string(line)));
       },
       nullptr, session.stop());

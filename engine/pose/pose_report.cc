@@ -16,14 +16,14 @@ namespace {
 
 using Vector = std::array<double, 3>;
 
-constexpr uint64_t kFewFeatures = 100;  // of a photograph that shows bare walls or sky
-constexpr uint64_t kFewPoints = 60;     // on which a pose hangs loosely
+constexpr uint64_t kFewFeatures = 100;  // fewer: the photograph shows bare walls or sky
+constexpr uint64_t kFewPoints = 60;     // fewer: the pose is uncertain
 constexpr double kLowParallax = 2.5;    // degrees; depths are uncertain below it
 constexpr double kHighError = 2;        // pixels
-constexpr double kWideGap = 40;         // degrees of a ring of cameras without one
+constexpr double kWideGap = 40;         // degrees between neighbors on a ring of cameras
 constexpr size_t kMaxListed = 12;       // suggestions
 
-// A photograph's pairs: with which, and how many points agree.
+// Of each photograph: those that it was matched with, and the number of points that agree.
 using Neighbors = std::map<std::string, std::map<std::string, uint64_t>>;
 
 Neighbors NeighborsIn(const ColmapDatabase& matches) {
@@ -77,8 +77,7 @@ class Explainer {
     const uint64_t n_features = features == matches_.n_features.end() ? 0 : features->second;
     if (n_features < kFewFeatures) {
       return say("no texture", absl::StrCat("only ", n_features,
-                                            " points that could be found again: bare walls, sky "
-                                            "or darkness"));
+                                            " points to match: bare walls, sky or darkness"));
     }
     const bool is_other_lens = common_lens_ >= 0 && photo.lens != common_lens_;
     const std::string lens =
@@ -190,7 +189,7 @@ void AddGaps(const PoseReport& report, const PosedModel& model, std::vector<std:
                                      angles[i].second, next.second, step));
     }
   }
-  // One opening of a half ring is how it was meant.
+  // Half a ring or less was meant as it is: its opening is no gap.
   if (covered < 200) return;
   again->insert(again->end(), gaps.begin(), gaps.end());
 }
@@ -221,14 +220,14 @@ void AddSuggestions(const PosedModel& model, PoseReport* report) {
   for (const PhotoOutcome& photo : report->photos) {
     if (photo.posed && photo.n_points < kFewPoints) {
       report->again.push_back(
-          absl::StrCat("around ", photo.name, ": its pose hangs on ", photo.n_points, " points"));
+          absl::StrCat("around ", photo.name, ": its pose has only ", photo.n_points, " points"));
     }
   }
   AddGaps(*report, model, &report->again);
   if (report->n_posed > 1 && report->parallax_degrees < kLowParallax) {
     report->again.push_back(absl::StrFormat(
-        "all of it, moving further: points are seen under %.1f degrees (median); turning on the "
-        "spot shows no depth",
+        "everything, moving more between photographs: rays to a point meet at %.1f degrees "
+        "(median), too few to tell depth",
         report->parallax_degrees));
   }
   if (report->again.size() > kMaxListed) {

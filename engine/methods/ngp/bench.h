@@ -9,7 +9,7 @@
 namespace nerf {
 
 // Method::Benches of ngp: a whole training step, and the parts of one that are not ops.
-// Both outlive the benches.
+// `ngp` and `scene` outlive the benches.
 std::vector<Bench> NgpBenches(const Method& ngp, const Scene& scene);
 
 }  // namespace nerf
