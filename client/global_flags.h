@@ -32,15 +32,15 @@ struct GlobalFlags {
   ProgressMode progress = ProgressMode::kPlain;
   bool quiet = false;
   bool no_hints = false;  // suggest no next commands
-  // The flags about server and project of the command line, as in "--server x:1", for the commands
-  // that are suggested. Those of the environment go on to hold by themselves.
+  // The flags that choose server and project, as typed ("--server x:1"): suggested commands repeat
+  // them. What the environment sets need not be repeated.
   std::vector<std::string> typed;
   bool color = false;  // on standard output
   // Limit of the whole command; infinite without --timeout. Each call has a limit of its own, too.
   absl::Duration timeout = absl::InfiniteDuration();
 };
 
-// The same as typed.
+// The global flags as typed, before ResolveGlobalFlags.
 struct RawGlobalFlags {
   GlobalFlags flags;
   std::string output = "table";
@@ -48,7 +48,7 @@ struct RawGlobalFlags {
   std::string timeout;
   bool json = false;
   bool no_color = false;
-  // Whether the context may replace them.
+  // A context replaces them unless they were given.
   const CLI::Option* server_option = nullptr;
   const CLI::Option* project_option = nullptr;
 };

@@ -29,7 +29,7 @@ std::string DrawKey(RandomSource& random) {
   return absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-// The line in a file of the folder; drawn and written where there is none.
+// Reads the line in `path`. If the file is missing, draws one and writes it.
 absl::StatusOr<std::string> ReadOrDraw(const std::string& path, uint32_t mode, const char* missing,
                                        bool (*is_valid)(std::string_view),
                                        const std::function<std::string()>& draw) {

@@ -6,12 +6,12 @@
 
 namespace nerf {
 
-// As engine/path names them.
+// The words of engine/path for the kinds of paths.
 inline constexpr std::string_view kPathKindWords[] = {"auto", "orbit", "spiral", "flyby",
                                                       "cameras"};
-// One of these. An unset kind is an orbit; one of a newer version is "".
+// The word of `kind`: "orbit" if it is unspecified, "" if it is of a newer version.
 std::string_view PathKindWord(v1::PathKind kind);
-// Its inverse; PATH_KIND_UNSPECIFIED for other words.
+// The kind of a word; PATH_KIND_UNSPECIFIED for other words.
 v1::PathKind ParsePathKindWord(std::string_view word);
 
 }  // namespace nerf

@@ -118,7 +118,8 @@ absl::StatusOr<SceneFolder> SceneFolder::Open(const std::string& dir, bool follo
 absl::StatusOr<std::string> SceneFolder::FindFile(std::string_view name) const {
   if (name.empty()) return absl::InvalidArgumentError("the name is empty");
   if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a name of ", name.size(), " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a name of ", name.size(), " bytes; at most ", kMaxNameBytes, " are allowed"));
   }
   if (name.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError("the name holds a zero byte");

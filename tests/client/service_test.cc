@@ -146,7 +146,7 @@ TEST_F(ServiceTest, TrainUploadsCreatesAndWatches) {
                                     "(nerfctl model promote j-fake keeps it)\n"));
 }
 
-// A program in the place of nerf-engine: copies a data set to where the posed one belongs.
+// A shell script to run in place of nerf-engine. Returns its path.
 std::string FakeEngine(const TempDir& dir, const std::string& body) {
   const std::string path = dir / "engine.sh";
   std::ofstream(path) << "#!/bin/sh\n" << body;
@@ -283,7 +283,7 @@ TEST_F(ServiceTest, SuggestedCommandsRun) {
   std::filesystem::current_path(before);
 }
 
-TEST_F(ServiceTest, NextCommandsAreNotNamedToWhomDoesNotWantThem) {
+TEST_F(ServiceTest, NoHintsLeavesOutSuggestedCommands) {
   ScriptSuccess();
   EXPECT_THAT(Run({"job", "watch", "j-fake", "--no-hints"}).err, Not(HasSubstr("next: ")));
   const ScopedEnvironment no_hints("NERFCTL_NO_HINTS", "true");
@@ -392,7 +392,7 @@ TEST_F(ServiceTest, TrainReportsTheBackgroundThatIsAskedFor) {
   EXPECT_THAT(Run({"train", mic, "--detach"}).err, HasSubstr("background random for training"));
 }
 
-TEST_F(ServiceTest, VariableThatAFlagExcludesIsOverruledByTheFlag) {
+TEST_F(ServiceTest, FlagOverridesAVariableThatItExcludes) {
   const ScopedEnvironment steps("NERFCTL_STEPS", "5");
   EXPECT_EQ(Run({"job", "create", "mic", "--seconds", "3"}).exit_code, kOk);
   EXPECT_EQ(state_.create_job[0].training_job().config().seconds(), 3);
@@ -515,7 +515,7 @@ TEST_F(ServiceTest, DeletionWhoseAnswerWasLostIsNoError) {
 TEST_F(ServiceTest, NameThatIsNotThereOrTakenLeadsToTheListing) {
   const auto lines_of = [&](absl::Status status, const std::string& resource,
                             std::string_view reason) {
-    // The second one: there is no job of the model's name either.
+    // The second error answers the question whether a job has the model's name.
     state_.errors["GetTrainingJob"] = {WithReason(status, reason, {{"resource", resource}}),
                                        absl::NotFoundError("x")};
     const std::string err = Run({"job", "show", "j-1"}).err;

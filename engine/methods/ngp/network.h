@@ -49,11 +49,8 @@ void ToUnitCube(const Aabb& box, int n, const Vec3* positions, Vec3* unit);
 // [n]. `unit` may be `positions`.
 void ToEncodedCube(const NgpNetwork& network, int n, const Vec3* positions, Vec3* unit);
 
-// Gradient by a position of the training frame from that by where it is encoded. It leaves out that
-// density_scales change along with the position.
-Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit);
-
-// Gradient by a position of the training frame from that by where it is encoded.
+// The gradient by a position of the training frame, from the gradient by its encoded position
+// `unit`.
 Vec3 PositionGradient(const NgpNetwork& network, Vec3 unit, Vec3 grad_unit);
 
 // Where the network encodes what lies infinitely far away in a direction: on the border of the unit

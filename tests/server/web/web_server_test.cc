@@ -503,7 +503,7 @@ TEST_F(WebServerTest, FramesThatAreTornEndTheCallAlone) {
   }
 }
 
-TEST_F(WebServerTest, ChunkedBodiesAreAsGoodAsLongAsTheyAreSmall) {
+TEST_F(WebServerTest, SmallChunkedBodiesAreAccepted) {
   const std::string head =
       "POST /nerf.v1.TrainingService/ListTrainingJobs HTTP/1.1\r\n"
       "Host: localhost\r\nTransfer-Encoding: chunked\r\n" +
