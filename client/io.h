@@ -26,11 +26,11 @@ struct Io {
   const Interrupt* interrupt = nullptr;
   // First pause before a call is retried; grows up to 25 times that.
   absl::Duration first_retry_delay = absl::Milliseconds(200);
-  // After this long a command says what it waits for: a render, which looks for changes as often,
-  // or a call to a server that is away.
+  // A command that has waited this long says what for: a render, which then checks again at this
+  // interval, or a server that is away.
   absl::Duration notice_delay = absl::Seconds(2);
-  // How long a call is repeated to a server that is away: one that has not answered this command
-  // yet, and one that has, which probably restarts.
+  // How long calls to a server that is away are repeated: before its first answer to this command,
+  // and after it, since it probably restarts.
   absl::Duration contact_patience = absl::Seconds(4);
   absl::Duration restart_patience = absl::Seconds(30);
 };

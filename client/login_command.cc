@@ -26,7 +26,7 @@
 namespace nerf {
 namespace {
 
-// Shows nothing of what is typed while it lives.
+// Turns off the terminal's echo while it exists.
 class HiddenTyping {
  public:
   HiddenTyping() {
@@ -65,7 +65,7 @@ std::string Absolute(const std::string& path) {
 int Login(Session& session, std::string name) {
   GlobalFlags flags = session.flags();
   if (name.empty()) name = flags.server;
-  // Of all that could give a token only what this command was told.
+  // Uses a token that was given to this command alone, not one from the environment or a context.
   absl::StatusOr<std::string> token = flags.token_file.empty()
                                           ? CheckToken("the token", AskForToken(session))
                                           : ReadTokenFile(flags.token_file);

@@ -23,7 +23,7 @@ struct PreviewFlags {
 
 void AddPreviewFlags(CLI::App& app, PreviewFlags* flags);
 
-// Whether the flags can work here; `file_flag` names the one of the file in messages. Errors:
+// Whether the flags can work here; messages call the flag of the file `file_flag`. Errors:
 // InvalidArgument with --show when standard error is no terminal, and for a file that is a folder.
 absl::Status CheckPreviewFlags(const Session& session, const PreviewFlags& flags,
                                std::string_view file_flag = "--preview");

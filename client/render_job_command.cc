@@ -83,8 +83,8 @@ void PrintRenderJob(const Printer& printer, const v1::RenderJob& job) {
 // The pictures and the movie of a job, as files.
 class JobFiles {
  public:
-  // Into the folder `out`; the movie of a job without pictures as the file `out` if it ends so.
-  // `out` empty: nothing is fetched.
+  // Fetches into the folder `out`. The movie of a job without pictures becomes the file `out` if
+  // that has its ending. If `out` is empty, nothing is fetched.
   JobFiles(Session& session, std::string out)
       : session_(session), blobs_(session.Blobs()), out_(std::move(out)) {}
 

@@ -107,7 +107,7 @@ absl::Status SetFormat(const RenderFlags& flags, RenderPlan* plan) {
   return absl::OkStatus();
 }
 
-// The path, and how many views it has, where --camera does not say.
+// Sets the path and its number of views, unless --camera is given.
 absl::Status SetPath(const RenderFlags& flags, RenderPlan* plan) {
   const v1::PathKind path = ParsePathKindWord(flags.path);
   if (path == v1::PATH_KIND_UNSPECIFIED) {

@@ -16,7 +16,7 @@
 namespace nerf {
 namespace {
 
-// Of a question about the state of the server, which must not delay the view.
+// Limit of a question about the server's state, which must not delay the view.
 constexpr absl::Duration kMaxQuestion = absl::Seconds(2);
 constexpr std::string_view kBetweenSteps = "views are rendered between its steps";
 

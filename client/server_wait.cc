@@ -32,7 +32,7 @@ bool IsTokenMissing(const absl::Status& status) {
 }  // namespace
 
 bool ServerWait::MayTryAgain(const absl::Status& status) {
-  // A server of this user says only at the end of its start where its token is.
+  // A server of this user tells where its token is only once it has started.
   const bool may_find_token =
       IsTokenMissing(status) && (n_tries_ > 0 || !session_.token().value_or("").empty());
   if (!IsAway(status) && !may_find_token) {

@@ -45,7 +45,8 @@ class Session {
 
   // Connects on first use. Requires: CheckServerAddress(flags().server).ok().
   const std::shared_ptr<grpc::Channel>& channel();
-  // What every call shows; empty without one. Resolved on first use, and again while it is empty.
+  // The token that every call carries; empty if there is none. Looked up on first use, and again
+  // while it is empty.
   absl::StatusOr<std::string> token();
   template <typename Service>
   std::unique_ptr<typename Service::Stub> Stub() {
@@ -83,8 +84,8 @@ class Session {
   // was given, which then is the only limit.
   absl::Duration WorkLimit() const;
 
-  // Moves blobs within --timeout.
-  // The blobs of the project of a resource's name; without one, of --project.
+  // Moves blobs within --timeout: those of the project in the name `resource`, or of --project if
+  // it is empty.
   BlobClient Blobs(std::string_view resource = "");
 
   // The remaining part of --timeout, at most `limit`.
@@ -98,8 +99,8 @@ class Session {
   void Say(std::string_view line) const;
   // An error line on standard error, also with --quiet; a JSON object with --progress json.
   void SayError(std::string_view line) const;
-  // The text with the typed flags about server and project in the commands of nerfctl in it, which
-  // begin the text or follow "(" or "`".
+  // Adds the typed flags about server and project to the nerfctl commands in `text`: those at its
+  // beginning or after "(" or "`".
   std::string Runnable(std::string_view text) const;
   // Suggests the next command, in tables only.
   void SayNext(std::string_view command) const;
@@ -118,8 +119,7 @@ class Session {
   // For a resource that does not exist, or an id that is taken: names the command that lists the
   // resources, and the id that is most like it.
   void SayWhatExists(const ErrorReason& why);
-  // Where a model was looked for and the id is a job's: names the job's newest checkpoint. Returns
-  // whether it did.
+  // If no model has the id but a job does: names the job's newest checkpoint and returns true.
   bool SayIfJob(const std::string& model);
 
   const GlobalFlags flags_;

@@ -22,7 +22,7 @@ class ViewFolder {
   // Makes the folder if it is missing. Errors: InvalidArgument that names --out.
   static absl::StatusOr<ViewFolder> Open(const std::string& path);
 
-  // Makes a video of the color views from here on. Its views are the frames.
+  // Makes a video whose frames are the color views that are written from here on.
   void AddVideo(VideoWriter video);
 
   // Writes the images of view `index`. Depth maps are written by Finish, because all share one

@@ -31,7 +31,7 @@ absl::StatusOr<AtomicFile> AtomicFile::Create(std::string path, uint32_t mode) {
   std::string temporary_path = path + ".tmp-XXXXXX";
   UniqueFd fd(mkostemp(temporary_path.data(), O_CLOEXEC));
   if (!fd.ok()) return ErrnoToStatus(errno, "create " + path);
-  // Where modes may not be changed, as in an engine's sandbox, it stays its owner's (0600).
+  // In an engine's sandbox modes cannot be changed: the file keeps 0600.
   if (fchmod(fd.get(), mode) != 0 && errno != EPERM) {
     const int error = errno;
     unlink(temporary_path.c_str());

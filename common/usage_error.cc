@@ -51,7 +51,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"--views", "--frames"},
 };
 
-// Flags for a size of one's own choice, where width and height are two flags.
+// Flags that other programs have for a size. Here width and height are two flags.
 constexpr std::string_view kSizeFlags[] = {"--size", "--resolution"};
 
 // The app and the commands that were chosen, the innermost last.

@@ -116,8 +116,8 @@ class Agent {
   void TickJobs();
   void TickShutdown();
   LeasedRun* RunOfKey(const std::string& key);
-  // Whether the engine is one for the job, alone or in a gang; where not, it is replaced once it
-  // has nothing to do.
+  // Whether the engine was started for such a job, alone or in a gang. If not, it is replaced once
+  // it is idle.
   bool EngineFits(bool in_gang);
   // The run that the order is about.
   std::shared_ptr<LeasedRun> NewRun(const v1::DesiredJob& desired);

@@ -35,7 +35,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where libraries, their data and what they ask the kernel lie. No /usr/bin: nothing to run.
+// Folders of libraries, of their data, and of kernel files that they read. Not /usr/bin: an engine
+// has nothing to run.
 constexpr std::array kSystemPaths = {
     "/usr/lib",   "/usr/lib64", "/usr/local/lib",   "/usr/local/cuda",    "/usr/share/zoneinfo",
     "/lib",       "/lib64",     "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime",
@@ -85,7 +86,7 @@ constexpr std::array kForbiddenCalls = {
 constexpr std::array kRankCalls = {SCMP_SYS(socket), SCMP_SYS(connect), SCMP_SYS(bind),
                                    SCMP_SYS(listen), SCMP_SYS(accept),  SCMP_SYS(accept4)};
 
-// Leaves TCP, and what lists the network interfaces.
+// Forbids all sockets but those of TCP and those that list the network interfaces.
 int ForbidOtherSockets(scmp_filter_ctx context) {
   constexpr scmp_datum_t kMaxDomain = 63, kTypeMask = 0xf;
   const auto forbid = [&](auto... conditions) {
@@ -173,7 +174,7 @@ LandlockPaths PathsOf(const EngineSandboxOptions& options, const std::string& pr
 bool DropCapabilities() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   const __user_cap_data_struct none[2] = {};
-  // Those that root would get back at exec.
+  // Capabilities that root would get back at exec.
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; ++capability) {
     // Without CAP_SETPCAP it fails, and then there is nothing to get back.
     prctl(PR_CAPBSET_DROP, capability);

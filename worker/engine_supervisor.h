@@ -54,8 +54,8 @@ class EngineSupervisor {
   void Send(const protocol::WorkerRequest& request);
   // on_exit follows. Does nothing without a process.
   void Kill(EngineExit::Kind kind);
-  // Makes the engine one that may, or may not, connect to those of other workers, and replaces it
-  // where that differs; on_exit does not follow. Requires: it has nothing to do.
+  // Sets whether the engine may connect to engines of other workers. A running one for which this
+  // changes is replaced, without a call of on_exit. Requires: it has nothing to do.
   void AllowRanks(bool allowed);
 
  private:

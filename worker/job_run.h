@@ -189,8 +189,8 @@ class JobRun final : public LeasedRun, public std::enable_shared_from_this<JobRu
   bool killing_ = false;
   v1::JobReport report_;
   std::optional<v1::RankText> rank_text_;
-  // Of a rank other than 0 that is to hand the job back: it waits until rank 0 has written the
-  // checkpoint of all, at most until then.
+  // Set for a rank other than 0 that is to hand the job back: the time until which it waits for
+  // rank 0 to write the checkpoint.
   std::optional<SteadyTime> leave_by_;
   std::optional<SteadyTime> broken_until_;  // in kCommitting: then it says that its gang is broken
   std::deque<v1::Progress> recent_;         // oldest first

@@ -77,8 +77,8 @@ class LeasedRun {
   // The engine's name of the job while it trains.
   virtual std::optional<std::string> training_key() const { return std::nullopt; }
 
-  // Of a training by several workers. Whether it is one; what this rank tells the others (null:
-  // nothing), until they have told theirs.
+  // For a training by several workers: whether this is one, and the text that this rank sends to
+  // the others (null: none) until it has theirs.
   virtual bool in_gang() const { return false; }
   virtual const v1::RankText* rank_text() const { return nullptr; }
   virtual void OnRankTexts(const v1::RankTexts& /*texts*/) {}

@@ -123,9 +123,9 @@ class SignalWatcher {
   std::atomic<bool> requested_ = false;
 };
 
-// How to reach the server. Finds the token, and where it serves TLS the socket, of a nerfd of this
-// user on this machine. Errors: InvalidArgument when a token would travel unencrypted; those of
-// ClientTls and ReadTokenFile.
+// How to reach the server. For a nerfd of this user on this machine it finds the token and, if
+// nerfd serves TLS, its socket. Errors: InvalidArgument when a token would travel unencrypted;
+// those of ClientTls and ReadTokenFile.
 absl::StatusOr<ChannelOptions> Connection(Flags* flags) {
   ChannelOptions options;
   options.address = flags->server;
@@ -202,8 +202,8 @@ int Run(Flags flags, absl::Duration exit_when_idle) {
   if (error) return Fail({absl::StatusCode::kInternal, blobs_dir + ": " + error.message(), ""});
   signals->Start(*mailbox);
 
-  // Of the cache the engine sees the files in use alone, always by the same path: it keeps models
-  // loaded by path.
+  // The engine sees only the cached files that are in use. Their paths do not change, since the
+  // engine keeps models loaded by path.
   const std::string open_dir = flags.cache_dir + "/open";
   const EngineProcessOptions engine_options = EngineOptions(flags, open_dir);
   const EngineSandboxOptions& sandbox = engine_options.sandbox;

@@ -52,14 +52,14 @@ class PartRun : public LeasedRun, public std::enable_shared_from_this<PartRun> {
   // Runs `work` in the background, then `done` with its result unless the run is gone or final.
   void InBackground(Lane lane, std::function<CallResult()> work,
                     std::function<void(const CallResult&)> done);
-  // A call has failed: the pause before it is tried again. Otherwise the run ends with this:
-  // abandoned, handed back or failed.
+  // After a failed call: returns the pause before the next try, or ends the run (abandoned, handed
+  // back or failed) and returns nullopt.
   std::optional<absl::Duration> PauseAfter(const CallResult& failure);
   void Finish(v1::JobReport::Phase phase);
   void Fail(const absl::Status& error);
   // The request of a commit, without frames.
   v1::CommitFramesRequest NewCommit() const;
-  // The engine is to forget what it was asked for.
+  // Cancels what the engine was asked for.
   virtual void StopEngine() {}
 
   const PartRunOptions options_;

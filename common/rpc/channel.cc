@@ -70,7 +70,8 @@ void PrepareCall(absl::Duration timeout, const std::string& token, grpc::ClientC
     context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
   }
   if (!token.empty()) context->AddMetadata("authorization", "Bearer " + token);
-  // Of the program that started this one, as OpenTelemetry passes it to command line tools.
+  // The trace of the program that started this one, as OpenTelemetry passes it to command line
+  // tools.
   const char* const parent = std::getenv("TRACEPARENT");
   if (parent != nullptr && ParseTraceparent(parent).has_value()) {
     context->AddMetadata("traceparent", parent);

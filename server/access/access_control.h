@@ -37,8 +37,8 @@ class AccessControl {
 };
 
 // The one decision about access: whether `principal` may call a method of `policy` (nullptr: a
-// method without one) on `resources`. Without resources, as long as the request has named none, it
-// is whether it may call the method on any. Errors: PermissionDenied ACCESS_DENIED.
+// method without one) on `resources`. Without resources, before the request has named any: whether
+// it may call the method at all. Errors: PermissionDenied ACCESS_DENIED.
 absl::Status Authorize(const Principal& principal, const MethodPolicy* policy,
                        std::span<const ResourceRef> resources);
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <jansson.h>
 
-extern "C" {  // they do not say so themselves
+extern "C" {  // its headers lack this
 #include <jose/b64.h>
 #include <jose/jws.h>
 }

@@ -131,7 +131,7 @@ constexpr std::array kPolicies = {
                  Scope::kProject,
                  false,
                  {{"project", EmptyField::kEveryProject}}},
-    // Which project a token is of, the handler knows.
+    // Only the handler knows which project a token belongs to.
     MethodPolicy{"nerf.v1.AdminService/DeleteToken", kAdmins, Scope::kProject, true},
 
     MethodPolicy{"nerf.v1.WorkerService/Synchronize", kWorkers, Scope::kServer},

@@ -356,7 +356,8 @@ void NoteAddress(const std::string& address, const DataDir& data) {
   }
 }
 
-// With the token, which opens the page, only for a person: output that goes elsewhere is kept.
+// Prints the link only on a terminal: it holds a token, and output that goes elsewhere may be
+// stored.
 void PrintPageLink(const std::string& address, const DataDir& data) {
   const absl::StatusOr<std::string> token = ReadTokenFile(data.File("admin.token"));
   if (isatty(STDOUT_FILENO) != 0 && token.ok()) {

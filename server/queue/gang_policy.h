@@ -13,7 +13,7 @@
 
 namespace nerf {
 
-// What a worker announces that trains together with others: of its own host, of any host.
+// Features of workers that can train together with others: on the same host, on any host.
 inline constexpr std::string_view kRanksFeature = "ranks";
 inline constexpr std::string_view kRanksNetworkFeature = "ranks-network";
 

@@ -48,7 +48,7 @@ struct GangState {
   }
 };
 
-// A gang that waits for workers, as one that asks for a job meets it in the queue.
+// A gang that waits for workers, as seen by a worker that asks for a job.
 struct WaitingGang {
   uint32_t n_wanted = 0;
   std::vector<absl::Duration> others_free_in;  // of its workers other than the asker

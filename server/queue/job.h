@@ -147,7 +147,7 @@ struct JobLease {
 // Why its workers are to commit a checkpoint and hand a job back, without a client's request.
 enum class StopCause { kNone, kPreempted, kDrained, kQuota, kDeadline };
 
-// The call that made a job, for logs and traces. Empty in jobs of before these were kept.
+// The call that made a job, for logs and traces. Empty in jobs of older versions.
 struct JobOrigin {
   std::string traceparent;  // W3C trace context: the server's span of the call
   std::string request_id;   // the server's, of the call ("r-7f3k2c81")
@@ -191,7 +191,7 @@ struct Job {
   absl::Time create_time = absl::InfinitePast();
   absl::Time start_time = absl::InfinitePast();  // first RUNNING; InfinitePast before
   absl::Time end_time = absl::InfinitePast();    // final; InfinitePast before
-  absl::Time end_age = absl::InfinitePast();     // final; by the age of the store
+  absl::Time end_age = absl::InfinitePast();     // final; in the store's time (StoredState::age)
   // Deadlines by the wall clock: of its first placement, and of its end.
   absl::Time start_by = absl::InfiniteFuture();
   absl::Time end_by = absl::InfiniteFuture();

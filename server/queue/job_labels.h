@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-// Words of a client about a job, by key.
+// What a client notes about a job, by key.
 using JobLabels = std::map<std::string, std::string>;
 
 inline constexpr int kMinPriority = -100;

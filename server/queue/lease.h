@@ -8,7 +8,7 @@
 
 namespace nerf {
 
-// The subject of a lease: one part of a job. Every job has one part today (PartsOf in job_kind.h).
+// What a lease is about: one part of a job (PartsOf in job_kind.h).
 struct LeaseKey {
   ResourceKey job;
   uint32_t part = 0;

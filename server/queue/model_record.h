@@ -22,7 +22,7 @@ struct ModelRecord {
   std::optional<double> preview_psnr;
   std::vector<TensorRecord> tensors;
   absl::Time create_time = absl::InfinitePast();
-  absl::Time create_age = absl::InfinitePast();  // by the age of the store
+  absl::Time create_age = absl::InfinitePast();  // in the store's time (StoredState::age)
 
   bool operator==(const ModelRecord&) const = default;
 };

@@ -31,7 +31,7 @@ struct ProjectView {
   ProjectUsage usage;
 };
 
-// A render in progress, which ends with it.
+// Counts a render as in progress while it exists.
 class RenderTicket {
  public:
   struct Counts {

@@ -113,7 +113,7 @@ absl::Status QueueState::Restore(StoredState stored) {
     if (!IsFinal(entry.job.state)) {
       NERF_ASSIGN_OR_RETURN(entry.curve, store.LoadCurve(key));
     }
-    // It ended before ends had an age.
+    // A job that an older version ended has no end age.
     if (IsFinal(entry.job.state) && entry.job.end_age == absl::InfinitePast()) {
       entry.job.end_age = age_at_open_;
     }

@@ -43,7 +43,7 @@ struct QueueOptions {
 struct ClaimKey {
   enum class Kind { kJob, kScene, kModel, kRequest, kProject, kWorker };
   Kind kind = Kind::kJob;
-  // For kRequest: project and request id; for kProject and kWorker one of both.
+  // For kRequest: project and request id; for kProject and kWorker only one of the two is set.
   ResourceKey key;
 
   auto operator<=>(const ClaimKey&) const = default;

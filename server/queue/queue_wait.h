@@ -33,9 +33,9 @@ inline constexpr std::string_view kWaitNoRoom = "NO_ROOM";
 inline constexpr std::string_view kWaitQuota = "QUOTA";
 
 // Why `job` waits, given the workers as they are now. `aside` is the rest of its pause if no worker
-// had room for it, otherwise zero. `count_ahead` returns the number of queued jobs of its method
-// that were created before it; it is called only when all workers are busy. nullopt if the job is
-// not queued, or if a worker is free for it or has just taken it.
+// had room for it, otherwise zero. `count_ahead` returns the number of queued jobs that start
+// before it (JobQueue::QueuedAhead); it is called only when all workers are busy. nullopt if the
+// job is not queued, or if a worker is free for it or has just taken it.
 std::optional<QueueWait> ExplainWait(const Job& job, std::span<const WorkerRecord> workers,
                                      absl::Duration aside,
                                      const std::function<size_t()>& count_ahead);

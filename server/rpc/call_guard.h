@@ -13,10 +13,10 @@
 
 namespace nerf {
 
-// Closes connections that flood a server with calls: who cancels each call as soon as it is made
-// may make any number of them. gRPC 1.51 reads such calls faster than it hands them to handlers,
-// keeps 10 KiB for each, and may run no handler at all meanwhile. So the guard counts calls where
-// gRPC reads them, and looks for their senders on a thread of its own. Thread-safe.
+// Closes connections that flood a server with calls: a client that cancels each call as soon as it
+// is made may make any number of them. gRPC 1.51 reads such calls faster than it hands them to
+// handlers, keeps 10 KiB for each, and may run no handler at all meanwhile. So the guard counts
+// calls where gRPC reads them, and looks for their senders on a thread of its own. Thread-safe.
 class CallGuard {
  public:
   // Both outlive it.

@@ -98,7 +98,7 @@ int ListenOn(const Address& address) {
   const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   const int on = 1;
-  // Of a connection of an earlier server; a second listener still fails.
+  // Connections of an earlier server may still have the address; a second listener still fails.
   if (family != AF_UNIX) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0 &&
@@ -157,7 +157,7 @@ struct ConnectionAcceptor::State {
       fd = ListenOn(address);
     }
     if (fd < 0) {
-      path.clear();  // another's
+      path.clear();  // the socket file is another server's: keep it
       return ListenError(listen, errno);
     }
     listeners.push_back(fd);

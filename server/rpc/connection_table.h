@@ -19,8 +19,8 @@ namespace nerf {
 // and its ResourceQuota closes the connections of others first. Thread-safe.
 //
 // A socket also receives what belongs to no message: headers, acknowledgements of what it was sent,
-// pings. Shares of the calls, of the sent bytes and of the time are excused for them; an excuse
-// that a connection does not need at a Shed lapses.
+// pings. They are estimated from the number of calls, the sent bytes and the time, and excused.
+// What a connection has not needed of this at a Shed lapses.
 class ConnectionTable {
  public:
   // clock outlives it.
@@ -36,7 +36,7 @@ class ConnectionTable {
   // A socket was accepted. gRPC closes it; other kinds than TCP are ignored.
   void Add(int socket);
   // A call has reached its handler, has ended. A connection with more than kMaxCalls between the
-  // two is closed: it cancels calls to have more than HTTP/2 lets it have at a time.
+  // two is closed: it has cancelled calls to get around HTTP/2's limit of calls at a time.
   void Began(const Peer& peer);
   void Ended(const Peer& peer);
   static constexpr int kMaxCalls = 300;  // three times what may be open

@@ -50,7 +50,7 @@ class LiveView final : public grpc::ServerWriteReactor<v1::StreamViewsResponse>,
     v1::View view;
     double sequence = 0;
     SteadyTime begin;
-    SteadyTime asked;                // when its update came; of a further frame of it: `begin`
+    SteadyTime asked;                // arrival of the update; for its later frames `begin`
     std::string weights;             // what is rendered
     std::optional<uint64_t> number;  // of the broker, once it has one
     bool is_interrupted = false;

@@ -16,11 +16,10 @@ struct FramePlan {
 };
 
 // Decides which frames of a live view are rendered, in which size and when. While the camera moves,
-// a frame has as many pixels as the worker renders in 1 / target_fps: its side is
-// share = sqrt(pixels per second / target_fps / pixels of the full size). Once the camera has
-// rested, passes of 1/4, 1/2 and 1/1 of the side follow; those that a frame of the moving camera
-// has outdone, and those that the full size is fast enough to do without, are left out. Not
-// thread-safe.
+// a frame has as many pixels as the worker renders in 1 / target_fps: its side is share =
+// sqrt(pixels per second / target_fps / pixels of the full size). Once the camera has rested,
+// passes of 1/4, 1/2 and 1/1 of the side follow; passes no finer than what is shown already are
+// left out, and all but the last where the full size is fast enough. Not thread-safe.
 class ViewPacer {
  public:
   static constexpr absl::Duration kIdle = absl::Milliseconds(150);

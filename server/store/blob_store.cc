@@ -535,7 +535,7 @@ absl::StatusOr<size_t> BlobStore::Collect(const std::set<std::string>& reachable
     DropUpload(path);
     ++n_deleted;
   }
-  // Of a damaged blob that nothing names any more there is nothing to replace.
+  // A damaged blob that nothing names any more needs no replacement.
   for (fs::directory_iterator it(root_ + "/damaged", error), end; !error && it != end;
        it.increment(error)) {
     if (!reachable.contains(it->path().filename().string())) unlink(it->path().c_str());

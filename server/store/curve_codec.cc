@@ -15,7 +15,7 @@
 namespace nerf {
 namespace {
 
-// In place of a first step, which it is not as a double.
+// Stands where the first point's step would: as a double it is no step.
 constexpr std::string_view kScoresMagic = "nerfcrv2";
 constexpr size_t kNumbers = 7;
 constexpr size_t kPointBytes = kNumbers * sizeof(double);
