@@ -24,7 +24,8 @@ torch::Tensor AsLeaf(const float* values, torch::IntArrayRef shape);
 // Elementwise loss of residuals. Huber 1964.
 torch::Tensor LossOf(const TrainConfig& config, const torch::Tensor& residuals);
 
-// Runs it; lack of memory is std::bad_alloc. LibTorch has no exception type for this on the CPU.
+// Runs the function and throws std::bad_alloc for lack of memory. LibTorch has no exception type
+// for this on the CPU.
 template <typename Function>
 auto WithBadAlloc(Function function) {
   try {

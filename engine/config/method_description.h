@@ -65,7 +65,7 @@ class MethodDescription {
   // Gives the settings that are "auto" the values of the training whose weights this one starts
   // from. Requires: CheckStart compares them.
   virtual void TakeFromStart(const TrainConfig& start, TrainConfig* config) const {}
-  // The same of what shapes show, for who knows the tensors of the start alone.
+  // The same for settings that follow from shapes, for callers that know only the start's tensors.
   virtual void TakeFromTensors(const std::vector<TensorShape>& held, TrainConfig* config) const {}
   // Whether the settings mean something with this scene, for a new training. Errors:
   // InvalidArgument naming the setting that does not.

@@ -25,7 +25,8 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  // Names the memory of Create among all of all machines.
+  // A text by which other processes of this machine open the memory of Create; no other memory of
+  // any machine has it.
   std::string Address() const;
   // Of memory of Create: from now on it cannot be opened.
   void Close() { file_.Reset(); }

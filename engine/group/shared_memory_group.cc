@@ -47,7 +47,7 @@ struct Message {
 struct alignas(64) Box {
   std::atomic<uint64_t> n_sent = 0;
   std::array<Message, kUnread> messages;  // number n (from 0) at n % kUnread
-  // Of the other's messages those that this rank does not read any more.
+  // Number of the other's messages that this rank does not read any more.
   alignas(64) std::atomic<uint64_t> n_released = 0;
 };
 
@@ -79,7 +79,8 @@ class Arena final : public BufferAllocator {
     end_ += rounded;
     return bytes;
   }
-  // Others may still read it. What blocks leave behind when they grow is less than what they have.
+  // Nothing is freed, since others may still read it. What a block leaves behind as it grows is
+  // less than what it holds in the end.
   void Free(void*, size_t) override {}
   DeviceKind device() const override { return DeviceKind::kCpu; }
   SharedMemory& memory() { return memory_; }
@@ -181,7 +182,7 @@ class SharedMemoryGroup final : public Group {
     return bytes >= memory.data() && bytes < memory.data() + memory.size();
   }
 
-  // Of a block that goes to that rank.
+  // The copy of a block that goes to rank `to`.
   Bytes Copy(int to, Bytes bytes) {
     Peer& peer = peers_[to];
     ByteBlock& bounce = peer.bounces[peer.next_bounce];

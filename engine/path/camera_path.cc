@@ -92,7 +92,7 @@ CameraPath Orbit(const PathScene& scene, Vec3 center, int n) {
     float radius = 0, height = 0, weights = 0;
     for (const Place& place : places) {
       const float off = std::remainder(angle - place.angle, 2 * kPi) / kOrbitBlend;
-      // The last term is what all cameras count alike, for sides where there is none.
+      // The last term counts all cameras alike, for directions without a camera.
       const float weight = std::exp(-0.5f * off * off) + 1e-3f;
       radius += weight * place.radius;
       height += weight * place.height;

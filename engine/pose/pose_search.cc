@@ -30,8 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Features of a photograph, and its side in pixels while they are looked for. Few in a small one
-// are the coarse ones, which suffice to find out which photographs overlap.
+// Features of a photograph, and its side in pixels while they are looked for. A few features of a
+// small picture are the coarse ones, which suffice to find out which photographs overlap.
 constexpr int kFewFeatures = 512, kFewFeaturesSide = 1000;
 constexpr int kFeatures = 3000, kFeaturesSide = 2000;
 constexpr int kManyFeatures = 10'000, kManyFeaturesSide = 3200;

@@ -30,7 +30,7 @@ Ray CameraRay(const Camera& camera, float x, float y);
 // The parameters that those rays depend on, without the picture's size.
 LensCamera LensOf(const Camera& camera);
 
-// Whether every corner of the picture has a direction that its lens maps there again.
+// Whether every corner of the picture has a direction that the lens maps back to that corner.
 bool CanUndistort(const Camera& camera);
 
 // Distorts normalized image coordinates (u, v) (y downwards, unit focal length) with the OpenCV

@@ -180,7 +180,8 @@ class PathReader {
     }
   }
 
-  // Of x, y, z, w and a position, y down and z forward, to OpenGL's axes.
+  // The pose of quaternion (x, y, z, w) and position, given with y down and z forward, in OpenGL's
+  // axes.
   static Pose FromQuaternion(const std::vector<double>& q, const std::vector<double>& t) {
     const double norm = q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3];
     const double s = norm > 0 ? 2 / norm : 0;

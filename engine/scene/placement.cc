@@ -17,7 +17,7 @@ constexpr float kStepsPerDiagonal = 512;
 constexpr float kCone = 1.0f / 128;
 
 // Half side of the level-0 box over the median distance of its points from their center: half of
-// what the photographs show lies within 1 of 1.5, so most of it lies in the box.
+// what the photographs show lies within two thirds of it, so most of it lies in the box.
 constexpr double kHalfSidePerPointDistance = 1.5;
 constexpr size_t kMinPoints = 30;  // fewer say nothing
 // Half side of the level-0 box over the cameras' median distance from what they look at. In the

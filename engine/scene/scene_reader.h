@@ -87,8 +87,8 @@ bool HasSceneFiles(const std::string& dir);
 
 // Detects the format of the data set in `dir` (transforms_{train,val,test}.json, transforms.json, a
 // COLMAP model or poses_bounds.npy), reads everything but the pixels, and lists every problem.
-// Never fails: a missing folder is a problem too. After a stop the description is incomplete, which
-// it does not tell.
+// Never fails: a missing folder is a problem too. After a stop the description is incomplete and
+// does not say so.
 SceneDescription DescribeScene(const std::string& dir, const SceneOptions& options = {});
 
 // Reads and decodes a data set. Errors: NotFound if there is no folder `dir`; InvalidArgument if

@@ -20,7 +20,7 @@ struct ListedCamera {
 
 struct ViewList {
   std::vector<ListedCamera> views;
-  // If set, the cameras are in the frame of this program, which nobody named a data set for.
+  // If set, the cameras are in this program's frame, because no data set was named for them.
   // Otherwise in the data set's own frame.
   std::optional<PathTool> in_frame_of;
   // The cameras are keyframes of a path, which lasts `seconds` (0: not stated) and may be closed.

@@ -30,7 +30,7 @@ struct AblationVariant {
 };
 
 // The baseline, which changes nothing, then one variant for each value of each switch or, with
-// `cross`, for each choice of one value a switch (the baseline's is left to it).
+// `cross`, for each combination of switches that are set to one of their values or left alone.
 std::vector<AblationVariant> AblationVariants(const std::vector<AblationSwitch>& switches,
                                               bool cross);
 

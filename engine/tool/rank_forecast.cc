@@ -18,7 +18,7 @@ constexpr int kMostSteps = 200;
 constexpr double kSecondsOfSteps = 0.7;
 constexpr int kLinkRounds = 15;
 constexpr size_t kLinkBlock = 1 << 20;
-// Of a step: what rank 0 says, lanes, lines of the table, and the step's time.
+// Transfers of a step: what rank 0 says, lanes, lines of the table, and the step's time.
 constexpr int kTransfersPerStep = 4;
 
 // Costs of some steps of this process alone, with a copy of the session's state.
@@ -50,7 +50,8 @@ absl::StatusOr<RankCosts> MeasureSteps(const TrainingSession& session, int n_ran
   return step->CostsOf(n_ranks).Since(before);
 }
 
-// Of sending a block to all ranks and reading theirs, which with shared memory is the larger part.
+// The time to send a block to all ranks and to read theirs; with shared memory reading is the
+// larger part.
 double SecondsOf(Group* group, size_t n_bytes, const Clock& clock) {
   const std::vector<std::byte> mine(n_bytes, std::byte{1});
   std::vector<std::byte> read(n_bytes);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr absl::Duration kMeetingTime = absl::Minutes(10);  // also for reading a large data set
 constexpr absl::Duration kPatience = absl::Seconds(1);      // until a lost rank was reaped
-constexpr char kFailed[] = "error ";  // begins what a rank says that cannot train
+constexpr char kFailed[] = "error ";  // a rank that cannot train says this and why
 
 void Add(std::span<const uint8_t> bytes, Sha256* digest) {
   digest->Update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

@@ -19,10 +19,10 @@ struct RankFlags {
   std::optional<int> rank;    // unset: rank 0, which starts the others on this machine
   std::string rendezvous;     // HOST:PORT at which ranks of several machines meet; else empty
   std::string interface;      // of the ranks' traffic; empty: loopback
-  bool central_feed = false;  // TrainerOptions, as the next one
+  bool central_feed = false;  // see TrainerOptions
   std::optional<int> batches_ahead;  // unset: as BatchesAhead says
 
-  // Reads from a file are waited for by a thread of their own unless the user says otherwise.
+  // With pictures in a file a thread of its own draws ahead, unless the user sets this.
   int BatchesAhead(bool pictures_in_file) const {
     return batches_ahead.value_or(pictures_in_file ? 4 : 0);
   }

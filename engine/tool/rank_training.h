@@ -10,16 +10,17 @@
 
 namespace nerf {
 
-// The part of a rank other than 0: it does as rank 0 says and writes nothing. Errors: Unavailable
-// for all that rank 0 knows, too; its own.
+// Runs a rank other than 0: it does as rank 0 says and writes nothing. Errors: Unavailable for
+// errors that rank 0 reports, too; others are this rank's own.
 absl::Status FollowRank0(const RankFlags& flags, TrainRequest request, int n_threads);
 
-// RunTraining, of rank 0 of `ranks` or, where that is null, alone. A forecast of the ranks is told
-// to on_forecast before, and with what came true to on_end. Errors: a lost rank is Unavailable.
+// What LeadTraining reports: a forecast before the training, and at its end what was measured.
 struct RankReports {
   std::function<void(const RankFigures& forecast)> on_forecast;
   std::function<void(const RankFigures& measured, const RankFigures& forecast)> on_end;
 };
+
+// RunTraining as rank 0 of `ranks`; alone if that is null. Errors: Unavailable for a lost rank.
 absl::StatusOr<TrainingRunResult> LeadTraining(RankSession* ranks, TrainingSession* session,
                                                const TrainingRunOptions& options, ThreadPool* pool,
                                                const Clock* clock, TrainingRunObserver* observer,

@@ -82,7 +82,7 @@ class ServeLoop {
   absl::Status FollowRanks(Job* job, RankSession* ranks, TrainingSession* session);
   // Suspends the running render if a live frame waits, and resumes it when none does.
   void ChooseRender();
-  // Whether a live frame waits for the running render, which is none.
+  // Whether a live frame waits while a render that is not live runs.
   bool IsOutranked();
   // Renders until `pause` returns true, or to the end and then answers. Requires: render_.
   void ContinueRender(Job* job, const std::function<bool()>& pause);

@@ -78,7 +78,7 @@ absl::Status Fits(const TensorFile& file, const TrainState& state, const StartWa
   TrainConfig config = wanted.config;
   if (wanted.scope != StartScope::kMlp)
     MethodDescriptionOf(config).TakeFromStart(state.config, &config);
-  // Of the layers there is no need to know more than their shapes.
+  // For the layers alone only shapes matter, so this needs no state.
   const TensorFile no_state;
   if (absl::Status fits = CheckScopeFits(wanted.scope, FieldTensorShapes(config), file, no_state);
       !fits.ok() || wanted.scope == StartScope::kMlp) {

@@ -293,7 +293,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   TrainingRunResult& result = *run;
   if (result.outcome == TrainOutcome::kStopped)
     return WithCommand(absl::CancelledError("interrupted"), flags, console);
-  // A training that goes on would take it.
+  // A training that was stopped keeps the file, to use it when it goes on.
   if (result.outcome == TrainOutcome::kFinished && s.pictures != nullptr &&
       flags.picture_file.empty()) {
     std::error_code ignored;
@@ -321,7 +321,7 @@ std::string FolderOf(const std::string& file) {
   return folder.empty() ? "." : folder;
 }
 
-// Of a rank other than 0. One that rank 0 has started says only what rank 0 cannot know.
+// Runs a rank other than 0. One that rank 0 has started prints only what rank 0 cannot know.
 int RunFollow(const TrainFlags& flags, const TrainConfig& config) {
   const absl::Status status = Guarded(
       [&] { return FollowRank0(flags.ranks, RequestOf(flags, config), ThreadsOfRank(flags)); });

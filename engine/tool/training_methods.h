@@ -20,7 +20,7 @@ namespace nerf {
 // Methods that are installed and train on `device`. Requires: CheckDevice(device) is OK.
 std::vector<std::string> TrainingMethods(std::string_view device);
 
-// MethodDescription::CheckRanks, FEATURE_NOT_BUILT.
+// MethodDescription::CheckRanks of the config's method, with reason FEATURE_NOT_BUILT.
 absl::Status CheckRanksShare(const TrainConfig& config);
 
 // The step of config.method on `device`. Errors: as CheckDevice, CheckDeviceHonors (FIELD_INVALID),

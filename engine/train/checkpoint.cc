@@ -21,7 +21,7 @@ constexpr char kSettingPrefix[] = "setting.";
 constexpr std::string_view kLensNames[] = {"pinhole", "opencv", "fisheye", "equirectangular"};
 constexpr int kMaxGridLevels = 8;  // the outermost box is then 128 times the level-0 one
 constexpr int kMaxImageSide = 16384;
-constexpr float kMaxLength = 1e9f;  // of anything in a scene
+constexpr float kMaxLength = 1e9f;  // largest coordinate or length in a scene
 constexpr double kMaxCount = 1e18;
 // The default is 512. A render takes every step of a ray through occupied cells, so shorter ones
 // take too long.

@@ -22,8 +22,7 @@ absl::Status NotBuilt(const std::string& message) {
   return WithReason(absl::UnimplementedError(message), reason::kFeatureNotBuilt);
 }
 
-// The best of the encoders that the program has: one that is not there would show at the last
-// frame.
+// The best of the encoders that the program has. A missing one would only fail at the last frame.
 absl::StatusOr<std::string> EncoderOf(const std::string& program) {
   ChildProcessSpec spec;
   spec.arguments = {program, "-hide_banner", "-nostdin", "-encoders"};

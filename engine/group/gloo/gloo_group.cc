@@ -23,7 +23,7 @@ namespace {
 using UnboundBuffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
 // Each block is a first message of its size and its first bytes and, where it is larger, a second
-// one with the rest: how large a message is must be known where it is received.
+// one with the rest, since the receiver must know the size of a message beforehand.
 constexpr size_t kHeadBytes = 4096;
 constexpr uint64_t kHeadSlot = 0, kRestSlot = 1;
 

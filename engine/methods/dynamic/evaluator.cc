@@ -9,7 +9,7 @@ void DynamicEvaluator::Reserve(int n_rows, int n_kept) {
   capacity_ = std::max(n_rows, 2 * capacity_);
   warp_.Reserve(capacity_, n_kept);
   rows_.Reserve(capacity_, n_kept);
-  // They are used within one call.
+  // Scratch of one call, so nothing is kept.
   warped_ = Buffer<Vec3>(capacity_);
   grad_warped_ = Buffer<Vec3>(capacity_);
 }

@@ -64,7 +64,7 @@ struct NetworkSamples {
     }
   }
 
-  // Takes the loss of the composited rays [first, first + n_rays) of the batch and leaves the
+  // Computes the loss of the composited rays [first, first + n_rays) of the batch and its
   // gradients. Returns the sum over rays of the squared error, mean over channels.
   double LossAndGradients(const TrainConfig& config, const RayBatch& batch, const int* rays,
                           double* loss_sum) {

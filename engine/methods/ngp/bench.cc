@@ -12,7 +12,7 @@ namespace {
 // Past the first hundreds of steps the occupancy grid has found the ball.
 constexpr int kStepsBefore = 200;
 
-// One that probes as those of most steps do, where every block of the grid holds something.
+// An update that probes like those of most steps, on a grid whose blocks all hold something.
 std::function<BenchWork()> PrepareOccupancyUpdate(const Scene& scene, ThreadPool* pool) {
   constexpr uint32_t kStep = 1024;
   auto state = std::make_shared<NgpState>(TrainConfig(), scene.geometry);

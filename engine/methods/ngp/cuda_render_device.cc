@@ -23,8 +23,8 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-// Between two looks at how many rays are left, and at the request to stop. Even, so that each round
-// begins with the same list of rays.
+// Waves between two checks of how many rays are left and of the request to stop. Even, so that each
+// round begins with the same list of rays.
 constexpr int kRoundWaves = 8;
 static_assert(kRoundWaves % 2 == 0);
 
@@ -266,7 +266,8 @@ template <typename T>
 void CudaSceneRenderer<T>::RunWave(const cuda::ViewParams<T>& view, int wave) {
   CudaViewArrays<T>& arrays = workspace_->arrays();
   const uint32_t capacity = view.sample_capacity;
-  // Of samples, and of rays that are alive after the wave: one side or the other of the samples.
+  // The counts of samples and of rays alive after the wave. The latter is stored before or behind
+  // the former (ViewCounts).
   uint32_t* const cleared = wave % 2 == 0 ? &view.counts->samples : &view.counts->alive_even;
   cuda::Fill(cleared, 0, 2 * sizeof(uint32_t), stream_);
   cuda::MarchView(view, wave, stream_);

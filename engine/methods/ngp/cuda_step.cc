@@ -130,7 +130,7 @@ NgpCudaStep<T>::NgpCudaStep(const TrainConfig& config, const SceneGeometry& geom
 template <typename T>
 StepResult NgpCudaStep<T>::RunRays(const RayBatch& batch) {
   NERF_CHECK(batch.weights.empty());  // the kernel of the loss has no weights of rays
-  // As much as at the start, too: a step before may have lost its arrays for want of memory.
+  // At least as large as at the start: if memory ran out, the last step has no arrays any more.
   Reshape(shape_.WithRays(static_cast<uint32_t>(batch.n_rays))
               .WithSamples(InitialCudaStepShape(config_).sample_capacity));
   if (state_->occupancy.IsDue(batch.step)) UpdateGrid(batch.step);

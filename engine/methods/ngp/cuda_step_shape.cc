@@ -15,10 +15,11 @@ namespace nerf {
 namespace {
 
 constexpr uint32_t kMinRays = 1024;
-// As many have their room from the start, which is 230 bytes each: growing costs more than they do.
+// Up to this many rays get their 230 bytes each from the start, since growing costs more.
 constexpr int kPreallocatedRays = 1 << 17;
 constexpr uint32_t kMinSamples = 1 << 12;
-// Trained samples are as many as the target; more are marched, and one step differs from the next.
+// About the target is trained, but more samples are marched, and their number varies from step to
+// step.
 constexpr uint32_t kSamplesPerTarget = 4;
 constexpr uint64_t kMaxSamples = uint64_t{1} << 30;
 

@@ -8,10 +8,10 @@
 
 namespace nerf {
 
-// Appends a ray to every eighth pixel's one, from a view to a point of the scene that it shows,
-// with the depth to learn and no color. Points are drawn at random, a function of (seed, step,
-// index). The batch gets weights and views where it has none. Requires: points, and views that hold
-// their cameras.
+// Appends one ray for each eight pixels of the batch, from a view to a point of the scene that it
+// shows, with the depth to learn and no color. Points are drawn at random, a function of (seed,
+// step, index). The batch gets weights and views where it has none. Requires: points, and views
+// that hold their cameras.
 void AppendDepthRays(std::span<const SeenPoint> points, std::span<const Vec3> camera_positions,
                      float near, uint64_t seed, RayBatch* batch);
 

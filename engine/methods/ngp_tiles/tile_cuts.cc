@@ -75,7 +75,7 @@ TileCuts TileCuts::AtMedians(int n_tiles, const Aabb& box, std::vector<Vec3> poi
 }
 
 void TileCuts::Weights(Vec3 point, float margin, float* weights) const {
-  // Of the nodes of one depth, from the root on; in place from the last one.
+  // Depth after depth, from the root on; in place, from the last node of a depth to the first.
   weights[0] = 1;
   size_t first = 0;
   for (size_t n = 1; first < cuts_.size(); first += n, n *= 2) {

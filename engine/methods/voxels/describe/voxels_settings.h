@@ -26,7 +26,7 @@ inline VoxelsSettings& Voxels(TrainConfig& config) {
   return config.method_settings.Mutable<VoxelsSettings>();
 }
 
-// Bricks of 4x4x4 voxels that a training holds at most: all of the first grid, or one of 12 of the
+// Bricks of 4x4x4 voxels that a training holds at most: all of the first grid, or one in 12 of the
 // finest.
 uint64_t VoxelsMostBricks(const TrainConfig& config);
 
