@@ -6,13 +6,15 @@
 METRICS_FILE is what /metrics answered. Fails where
 - the server exposes a metric that docs/metrics.md lacks, or with another type;
 - docs/metrics.md names a metric that neither the server exposes nor its sources name;
-- a rule or a panel reads a metric or a recorded series that is nowhere.
+- a rule or a panel reads a metric or a recorded series that is nowhere;
+- gpu_series.txt, which stands in for GPU workers, differs from docs/metrics.md.
 """
 import pathlib
 import re
 import subprocess
 import sys
 
+ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", re.M)
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
 
 
@@ -20,8 +22,8 @@ def main():
     source = pathlib.Path(sys.argv[1])
     exposed = dict(re.findall(r"^# TYPE (\S+) (\S+)", pathlib.Path(sys.argv[2]).read_text(), re.M))
     exposed = {name: kind for name, kind in exposed.items() if not name.startswith("exposer_")}
-    documented = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", (source / "docs/metrics.md").read_text(),
-                                 re.M))
+    rows = ROW.findall((source / "docs/metrics.md").read_text())
+    documented = {name: kind for name, kind, _ in rows}
     in_sources = set()
     for file in (source / "server").rglob("*.cc"):
         in_sources.update(re.findall(r'"((?:nerfd|grpc_server|process)_\w+)"', file.read_text()))
@@ -43,6 +45,13 @@ def main():
             wrong.append(f"monitoring: nothing is called {name}")
     for name in sorted(set(re.findall(r"\bnerfd:\w+:\w+", rules + panels)) - recorded):
         wrong.append(f"monitoring: nothing records {name}")
+    stand_in = (source / "tests/deploy/gpu_series.txt").read_text()
+    shown = {(name, tuple(re.findall(r'(\w+)="', labels)))
+             for name, labels in re.findall(r"^(\w+)\{(.*)\}", stand_in, re.M)}
+    said = {(name, tuple(re.findall(r"`(\w+)`", labels))) for name, _, labels in rows
+            if name.startswith("nerfd_gpu_")}
+    for name, labels in sorted(shown ^ said):
+        wrong.append(f"gpu_series.txt and docs/metrics.md differ in {name}{{{', '.join(labels)}}}")
     print("\n".join(wrong) if wrong else f"{len(documented)} metrics agree")
     return 1 if wrong else 0
 
