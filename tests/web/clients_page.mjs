@@ -22,6 +22,15 @@ const seen = (error) => {
   return { code: Code[found.code], message: found.rawMessage, reason: found.findDetails(info)[0]?.reason };
 };
 
+// The reason in the details of grpc-web's errors, which it gives as metadata.
+function reasonIn(metadata) {
+  const details = metadata?.["grpc-status-details-bin"];
+  if (!details) return undefined;
+  const status = fromBinary(registry.getMessage("google.rpc.Status"), Uint8Array.from(atob(details), (c) => c.charCodeAt(0)));
+  const any = status.details.find(({ typeUrl }) => typeUrl.endsWith("/google.rpc.ErrorInfo"));
+  return any && fromBinary(registry.getMessage("google.rpc.ErrorInfo"), any.value).reason;
+}
+
 window.clients = {
   // The clients know nothing of tokens, so what they send with gets one.
   load(descriptors, token) {
@@ -102,12 +111,13 @@ window.clients = {
     );
     return new Promise((resolve) => {
       client.rpcCall(`${baseUrl}/nerf.v1.${method}`, request, {}, descriptor, (error, reply) => {
-        resolve(error ? { code: error.code, message: error.message } : { name: reply.name });
+        resolve(error ? { code: error.code, reason: reasonIn(error.metadata) } : { name: reply.name });
       });
     });
   },
 
-  grpcWebStream(baseUrl, job) {
+  // Leaves the stream after its first message, or waits for its end.
+  grpcWebStream(baseUrl, job, leaves, metadata = {}) {
     const client = new GrpcWebClientBase({ format: "text" });
     const descriptor = new MethodDescriptor(
       "/nerf.v1.TrainingService/WatchTrainingJob",
@@ -118,8 +128,9 @@ window.clients = {
       (bytes) => fromBinary(message("WatchTrainingJobResponse"), bytes),
     );
     return new Promise((resolve) => {
-      const stream = client.serverStreaming(`${baseUrl}/nerf.v1.TrainingService/WatchTrainingJob`, { name: job }, {}, descriptor);
+      const stream = client.serverStreaming(`${baseUrl}/nerf.v1.TrainingService/WatchTrainingJob`, { name: job }, metadata, descriptor);
       stream.on("data", (event) => {
+        if (!leaves) return;
         stream.cancel();
         resolve({ kind: event.kind });
       });

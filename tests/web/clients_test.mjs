@@ -1,8 +1,8 @@
 // Other people's clients in Chromium against the built nerfd: connect-web, grpc-web and tus-js-client; pages of other origins.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
-import { readFileSync, readdirSync } from "node:fs";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { join } from "node:path";
 import { build } from "vite";
@@ -45,19 +45,8 @@ const refused = await otherOrigin();
 const nerfd = new Nerfd(["--no-local-worker", "--web-origin", allowed.origin]);
 let browser;
 
-async function put(text) {
-  const digest = sha256(text);
-  const response = await fetch(`${nerfd.url}uploads/${randomUUID()}/blobs/${digest}/${text.length}`, {
-    method: "PATCH",
-    headers: { ...nerfd.bearer, "Tus-Resumable": "1.0.0", "Upload-Offset": "0", "Content-Type": "application/offset+octet-stream" },
-    body: text,
-  });
-  assert.equal(response.status, 204);
-  return { sha256: digest, sizeBytes: text.length };
-}
-
 async function createJob() {
-  const blob = await put("{}");
+  const blob = await nerfd.put("{}");
   const scene = await nerfd.call("SceneService/CreateScene", { scene: { files: [{ path: "transforms.json", blob }] } });
   return (await nerfd.call("TrainingService/CreateTrainingJob", { trainingJob: { scene: scene.name, config: { steps: 10 } } })).name;
 }
@@ -80,6 +69,7 @@ async function run() {
   const page = await openPage(nerfd.url, script, set);
   const ask = (on, name, ...rest) => on.evaluate(([method, values]) => window.clients[method](...values), [name, rest]);
   const job = await createJob();
+  const getJob = ["TrainingService/GetTrainingJob", "GetTrainingJobRequest", "TrainingJob"];
 
   for (const kind of kinds) {
     await step(`connect-web, ${kind}: unary, error, deadline, cancel, stream`, async () => {
@@ -93,20 +83,22 @@ async function run() {
     });
   }
 
-  await step("streams that were left are gone on the server", async () => {
-    await waitFor("no watcher", async () => /^nerfd_watchers(?:{[^}]*})? 0/m.test(await (await fetch(`http://${nerfd.ports.metrics}/metrics`)).text()));
-  });
+  const nWatchers = async () => Number(/^nerfd_watchers(?:{[^}]*})? (\d+)/m.exec(await (await fetch(`http://${nerfd.ports.metrics}/metrics`)).text())?.[1]);
+  const allGone = () => waitFor("no watcher", async () => (await nWatchers()) === 0);
+  await step("streams that were left are gone on the server", allGone);
 
   for (const format of ["text", "binary"]) {
-    await step(`grpc-web's runtime, ${format}`, async () => {
-      const method = "TrainingService/GetTrainingJob";
-      const types = ["GetTrainingJobRequest", "TrainingJob"];
-      assert.deepEqual(await ask(page, "grpcWeb", format, base, method, ...types, { name: job }), { name: job });
-      assert.equal((await ask(page, "grpcWeb", format, base, method, ...types, { name: "none" })).code, 3);
+    await step(`grpc-web's runtime, ${format}: unary, error with details`, async () => {
+      assert.deepEqual(await ask(page, "grpcWeb", format, base, ...getJob, { name: job }), { name: job });
+      const none = { name: "projects/default/trainingJobs/none" };
+      assert.deepEqual(await ask(page, "grpcWeb", format, base, ...getJob, none), { code: 5, reason: "RESOURCE_NOT_FOUND" });
     });
   }
-  await step("grpc-web's runtime, stream", async () => {
-    assert.deepEqual(await ask(page, "grpcWebStream", base, job), { kind: 1 });
+  await step("grpc-web's runtime: stream, cancel, deadline", async () => {
+    assert.deepEqual(await ask(page, "grpcWebStream", base, job, true), { kind: 1 });
+    await allGone();
+    assert.equal((await ask(page, "grpcWebStream", base, job, false, { deadline: String(Date.now() + 500) })).code, 4);
+    await allGone();
   });
 
   await step("tus-js-client sends in parts and goes on after a cut", async () => {
@@ -132,6 +124,8 @@ async function run() {
       assert.deepEqual(await ask(other, "unary", kind, base, job), { name: job, state: 1 });
       assert.equal((await ask(other, "error", kind, base)).reason, "RESOURCE_NOT_FOUND");
     }
+    for (const format of ["text", "binary"]) assert.deepEqual(await ask(other, "grpcWeb", format, base, ...getJob, { name: job }), { name: job });
+    assert.deepEqual(await ask(other, "grpcWebStream", base, job, true), { kind: 1 });
     const text = "from elsewhere";
     assert.equal(await ask(other, "upload", `${base}/uploads/${randomUUID()}/blobs/${sha256(text)}/${text.length}`, text, 5), "done");
     assert.equal((await ask(other, "download", `${base}/blobs/${sha256(text)}/${text.length}`, {})).text, text);
@@ -142,6 +136,8 @@ async function run() {
     for (const kind of kinds) {
       await assert.rejects(ask(other, "unary", kind, base, job));
     }
+    assert.equal((await ask(other, "grpcWeb", "text", base, ...getJob, { name: job })).name, undefined);
+    assert.match(await ask(other, "upload", `${base}/uploads/${randomUUID()}/blobs/${sha256("x")}/1`, "x", 5), /^error/);
     await assert.rejects(ask(other, "download", `${base}/blobs/${sha256("{}")}/2`, {}));
     // Without CORS a request may still be sent, and must not be obeyed.
     const before = (await nerfd.call("TrainingService/ListTrainingJobs")).trainingJobs.map(({ state }) => state);
@@ -168,12 +164,38 @@ async function run() {
     assert.equal(await other.frames()[1]?.evaluate(() => document.querySelector("#app")?.childElementCount ?? 0).catch(() => 0), 0);
   });
 
-  await step("curl calls in JSON", async () => {
-    const bearer = ["-H", `Authorization: ${nerfd.bearer.Authorization}`];
-    const output = execFileSync("curl", ["-sS", ...bearer, "-H", "Content-Type: application/json", "-d", JSON.stringify({ name: job }), `${base}/nerf.v1.TrainingService/GetTrainingJob`]);
-    assert.equal(JSON.parse(output).name, job);
-    const deadline = execFileSync("curl", ["-sS", ...bearer, "-H", "Content-Type: application/json", "-H", "Connect-Timeout-Ms: 0", "-d", "{}", `${base}/nerf.v1.TrainingService/ListTrainingJobs`]);
-    assert.equal(JSON.parse(deadline).code, "deadline_exceeded");
+  const curl = (type, method, body, ...flags) => {
+    const headers = [`Authorization: ${nerfd.bearer.Authorization}`, `Content-Type: application/${type}`];
+    return ["-sS", ...headers.flatMap((header) => ["-H", header]), ...flags, "--data-binary", body, `${base}/nerf.v1.${method}`];
+  };
+  const curlJson = (...rest) => JSON.parse(execFileSync("curl", curl("json", ...rest)));
+  await step("curl calls in JSON: unary, error with details, deadline", async () => {
+    assert.equal(curlJson("TrainingService/GetTrainingJob", JSON.stringify({ name: job })).name, job);
+    const error = curlJson("TrainingService/GetTrainingJob", JSON.stringify({ name: "projects/default/trainingJobs/none" }));
+    assert.equal(error.code, "not_found");
+    assert.equal(error.details[0].type, "google.rpc.ErrorInfo");
+    assert.ok(Buffer.from(error.details[0].value, "base64").includes("RESOURCE_NOT_FOUND"));
+    assert.equal(curlJson("TrainingService/ListTrainingJobs", "{}", "-H", "Connect-Timeout-Ms: 0").code, "deadline_exceeded");
+  });
+
+  await step("curl reads a stream and leaves it", async () => {
+    const request = Buffer.from(JSON.stringify({ name: job }));
+    const file = join(nerfd.folder, "envelope");
+    writeFileSync(file, Buffer.concat([Buffer.from([0, 0, 0, 0, request.length]), request]));
+    const reader = spawn("curl", curl("connect+json", "TrainingService/WatchTrainingJob", `@${file}`, "-N"));
+    const first = await new Promise((resolve) => reader.stdout.once("data", resolve));
+    assert.equal(first[0], 0);
+    assert.equal(JSON.parse(first.subarray(5, 5 + first.readUInt32BE(1))).kind, "SNAPSHOT");
+    await waitFor("a watcher", async () => (await nWatchers()) === 1);
+    reader.kill();
+    await allGone();
+  });
+
+  await step("curl with an origin: let in where it is allowed, refused elsewhere", async () => {
+    const answer = (origin) => execFileSync("curl", ["-i", ...curl("json", "TrainingService/ListTrainingJobs", "{}", "-H", `Origin: ${origin}`)]).toString();
+    assert.match(answer(allowed.origin), new RegExp(`^HTTP/1.1 200[^]*\nAccess-Control-Allow-Origin: ${allowed.origin}\r`, "i"));
+    assert.match(answer(refused.origin), /^HTTP\/1.1 403/);
+    assert.doesNotMatch(answer(refused.origin), /Access-Control/i);
   });
 }
 

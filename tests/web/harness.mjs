@@ -1,6 +1,7 @@
 // The built nerfd with its worker on a folder of its own, Debian's Chromium, and a line between them that can be cut.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { createHash, randomUUID } from "node:crypto";
 import { createWriteStream, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
@@ -72,6 +73,18 @@ export class Nerfd {
     const body = await response.json();
     assert.ok(response.ok, `${method}: ${JSON.stringify(body)}`);
     return body;
+  }
+
+  // Uploads a blob; gives its reference.
+  async put(text) {
+    const sha256 = createHash("sha256").update(text).digest("hex");
+    const response = await fetch(`${this.url}uploads/${randomUUID()}/blobs/${sha256}/${text.length}`, {
+      method: "PATCH",
+      headers: { ...this.bearer, "Tus-Resumable": "1.0.0", "Upload-Offset": "0", "Content-Type": "application/offset+octet-stream" },
+      body: text,
+    });
+    assert.equal(response.status, 204);
+    return { sha256, sizeBytes: text.length };
   }
 }
 
