@@ -71,7 +71,7 @@ void PrintRenderJob(const Printer& printer, const v1::RenderJob& job) {
   fields.Add("display name", job.display_name());
   fields.Add("state", StateOf(job));
   fields.Add("waits for", job.wait().message());
-  fields.Add("of", job.has_model() ? job.model() : job.checkpoint());
+  fields.Add("source", job.has_model() ? job.model() : job.checkpoint());
   fields.Add("frames", FramesOf(job));
   fields.Add("size", fmt::format("{}x{}", job.width(), job.height()));
   for (const std::string& worker : job.workers()) fields.Add("worker", ShortName(worker));

@@ -248,8 +248,8 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   if (list.in_frame_of.has_value()) {
     return absl::InvalidArgumentError(
         flags.camera +
-        ": is a camera path in the frame of another program, which follows from the "
-        "data set: name its folder with --dataset DIR");
+        ": is a camera path in the frame of another program; name the folder of "
+        "the data set that it was made for with --dataset DIR");
   }
   ExpandKeyframes(static_cast<int>(flags.frames), flags.fps, &list);
   plan->warnings = std::move(list.warnings);

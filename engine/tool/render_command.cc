@@ -134,8 +134,8 @@ class RenderRun {
       if (list.in_frame_of.has_value() && !IsTrainingFrame(*list.in_frame_of, geometry.flavor)) {
         return absl::InvalidArgumentError(
             flags_.camera +
-            ": is a camera path in the frame of another program, which follows "
-            "from the data set: name its folder with --dataset DIR");
+            ": is a camera path in the frame of another program; name the "
+            "folder of the data set that it was made for with --dataset DIR");
       }
       ExpandKeyframes(flags_.frames, flags_.fps, &list);
       for (const std::string& warning : list.warnings) fmt::print(stderr, "warning: {}\n", warning);

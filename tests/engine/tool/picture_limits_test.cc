@@ -42,7 +42,7 @@ TEST(MaxSideTest, SecondsOnAGpuPayForMore) {
   EXPECT_EQ(MaxSideOf(config, pictures, "cuda:0"), 0) << "as they are";
 }
 
-TEST(MaxSideTest, ConfigDecidesWhereItSays) {
+TEST(MaxSideTest, MaxSideOfTheConfigIsTaken) {
   TrainConfig config = Budget(BudgetKind::kSteps, 1);
   config.max_side = 0;
   EXPECT_EQ(MaxSideOf(config, Pictures(500, 4096, 4096), "cpu"), 0);

@@ -124,7 +124,7 @@ TEST_F(LocalWorkerTest, NothingStartsWhileSomebodyHoldsTheFolder) {
   worker.Stop(absl::Seconds(10));
 }
 
-TEST_F(LocalWorkerTest, MissingProgramKeepsNobodyFromStopping) {
+TEST_F(LocalWorkerTest, StopReturnsAlthoughTheProgramIsMissing) {
   LocalWorkerOptions options = Options();
   options.program = dir_ / "nothing-here";
   LocalWorker worker(options);
