@@ -257,7 +257,7 @@ TEST(CommandLineTest, EnvironmentGivesFlagsAndTheCommandLineComesFirst) {
   EXPECT_EQ(RunCommand({"version", "-o", "table"}).out, "nerfctl " NERF_VERSION "\n");
 }
 
-TEST(CommandLineTest, VariableThatAFlagExcludesIsOverruledByTheFlag) {
+TEST(CommandLineTest, FlagOverridesAVariableThatItExcludes) {
   const ScopedEnvironment output("NERFCTL_JSON", "true");
   EXPECT_EQ(RunCommand({"version", "-o", "table"}).out, "nerfctl " NERF_VERSION "\n");
 }

@@ -65,7 +65,7 @@ struct FakeState {
   std::string rendered_rgb;  // color views; empty: a text with the number of the call
   v1::RenderImageResponse render_response;  // of each view, but for its images and their size
   bool render_in_blobs = false;             // images come as blobs
-  bool keep_blobs = false;                  // renders do not store theirs
+  bool keep_blobs = false;                  // renders add none to `blobs`
   std::vector<WatchScript> watch_scripts;   // one per stream
   v1::ValidateSceneResponse validation;
   size_t page_size_limit = 1000;
