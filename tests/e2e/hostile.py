@@ -354,7 +354,7 @@ class Bench:
         folder.mkdir()
         self.arguments, self.name, self.problems, self.words = arguments, name, [], []
         if name == "descriptors":
-            # nerfd keeps as many descriptors for other things as it would with this as its hard limit.
+            # What nerfd would choose by itself if the limit of 1,024 descriptors were there at its start.
             os.environ["NERFD_MAX_CONNECTIONS"] = "624"
         self.service = workload.Service(arguments.binaries, arguments.engine, folder, WORKERS.get(name, 0))
         os.environ.pop("NERFD_MAX_CONNECTIONS", None)

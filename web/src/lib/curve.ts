@@ -66,7 +66,7 @@ export class Curve {
   }
 
   // Points are in the order of steps; a step that is there gains what it lacks. A job that goes on from an earlier checkpoint
-  // tells its steps again: the newer word counts.
+  // repeats steps: the newer values count.
   private insert(point: Point) {
     let i = this.points.length;
     while (i > 0 && this.points[i - 1]!.step > point.step) --i;

@@ -20,6 +20,6 @@ export const toneOf = (state: State): Tone => (table[state] ?? ["", "plain"])[1]
 export const isFinal = (job: TrainingJob) => [State.SUCCEEDED, State.FAILED, State.CANCELLED].includes(job.state);
 export const isTraining = (job: TrainingJob) => job.state === State.RUNNING;
 export const isEvaluating = (job: TrainingJob) => job.state === State.RUNNING && (job.progress?.evaluationViews ?? 0) > 0;
-// The best that is known of how good it is.
+// The PSNR of the most trustworthy kind that is known: final, of the preview, of the last checkpoint.
 export const psnrOf = (job: TrainingJob) => job.finalPsnr ?? job.progress?.psnrPreview ?? job.checkpoints.at(-1)?.psnr;
 export const titleOf = (resource: { name: string; displayName: string }) => resource.displayName || resource.name.slice(resource.name.lastIndexOf("/") + 1);

@@ -16,7 +16,7 @@ export async function untilVisible(signal: AbortSignal): Promise<void> {
   }
 }
 
-// Calls `work` now and then every `ms`, one at a time, while the tab is visible. Returns what ends it.
+// Calls `work` now and then every `ms`, one at a time, while the tab is visible. Returns a function that ends it.
 export function poll(ms: number, work: () => Promise<void>): () => void {
   const end = new AbortController();
   void (async () => {

@@ -46,7 +46,7 @@ export function watchJobs(maxJobs: number, watcher: ListWatcher): () => void {
   );
 }
 
-// Reads a stream to its end, again and again after its last token while it is cut.
+// Reads a stream to its end. While it is cut, opens it again after its last token.
 function follow<Event extends { resumeToken: string }>(
   open: (resumeToken: string, signal: AbortSignal) => AsyncIterable<Event>,
   onEvent: (event: Event) => void,
