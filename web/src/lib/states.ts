@@ -22,4 +22,6 @@ export const isTraining = (job: TrainingJob) => job.state === State.RUNNING;
 export const isEvaluating = (job: TrainingJob) => job.state === State.RUNNING && (job.progress?.evaluationViews ?? 0) > 0;
 // The PSNR of the most trustworthy kind that is known: final, of the preview, of the last checkpoint.
 export const psnrOf = (job: TrainingJob) => job.finalPsnr ?? job.progress?.psnrPreview ?? job.checkpoints.at(-1)?.psnr;
+// Why it failed, in one line; empty if it did not.
+export const problemOf = (job: TrainingJob) => job.error?.message ?? "";
 export const titleOf = (resource: { name: string; displayName: string }) => resource.displayName || resource.name.slice(resource.name.lastIndexOf("/") + 1);
