@@ -82,6 +82,18 @@ struct GroupTraffic {
   int64_t bytes_received = 0;
   int64_t n_transfers = 0;
   double seconds = 0;  // in Transfer
+
+  GroupTraffic Since(const GroupTraffic& before) const {
+    return {bytes_sent - before.bytes_sent, bytes_received - before.bytes_received,
+            n_transfers - before.n_transfers, seconds - before.seconds};
+  }
+  GroupTraffic& operator+=(const GroupTraffic& other) {
+    bytes_sent += other.bytes_sent;
+    bytes_received += other.bytes_received;
+    n_transfers += other.n_transfers;
+    seconds += other.seconds;
+    return *this;
+  }
 };
 
 // The processes (ranks) that train one model together, seen from one of them. Every rank makes the

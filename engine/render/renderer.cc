@@ -35,47 +35,58 @@ struct RenderJob {
   const Camera& camera;
   const RenderOptions& options;
   int stride;  // between two pixels of the pass; those of earlier passes are left out
-  RenderedView* view;
 };
+
+int TilesAcross(int pixels, int stride) {
+  const int side = kTileSide * stride;
+  return (pixels + side - 1) / side;
+}
+
+int TilesOfPass(const Camera& camera, int stride) {
+  return TilesAcross(camera.width, stride) * TilesAcross(camera.height, stride);
+}
 
 // Every stride-th pixel of every stride-th row of a tile of kTileSide x kTileSide such pixels, but
 // those of earlier passes. Returns how many.
-int StartTile(const RenderJob& job, int tile_x, int tile_y, TileWorkspace* w) {
-  const int stride = job.stride, side = kTileSide * stride;
-  const int x0 = tile_x * side, x1 = std::min(x0 + side, job.camera.width);
-  const int y0 = tile_y * side, y1 = std::min(y0 + side, job.camera.height);
-  const bool is_first_pass = stride == job.options.first_stride;
-  int n_rays = 0;
+int PixelsOfTile(const Camera& camera, const RenderOptions& options, int stride, int tile,
+                 int* pixels) {
+  const int side = kTileSide * stride, tiles_x = TilesAcross(camera.width, stride);
+  const int x0 = tile % tiles_x * side, x1 = std::min(x0 + side, camera.width);
+  const int y0 = tile / tiles_x * side, y1 = std::min(y0 + side, camera.height);
+  const bool is_first_pass = stride == options.first_stride;
+  int n = 0;
   for (int y = y0; y < y1; y += stride) {
     for (int x = x0; x < x1; x += stride) {
       if (!is_first_pass && x % (2 * stride) == 0 && y % (2 * stride) == 0) continue;
-      w->rays[n_rays] = CameraRay(job.camera, x + 0.5f, y + 0.5f);
-      w->rays[n_rays].t_near = job.near;
-      w->pixels[n_rays] = y * job.camera.width + x;
-      ++n_rays;
+      pixels[n++] = y * camera.width + x;
     }
   }
-  return n_rays;
+  return n;
 }
 
-// Returns false when it was stopped on the way.
-bool RenderTile(const RenderJob& job, int tile_x, int tile_y, const std::stop_token& stop,
-                TileWorkspace* w) {
-  const auto n_rays = static_cast<size_t>(StartTile(job, tile_x, tile_y, w));
-  const RayTile tile{.rays = {w->rays, n_rays},
+// Into w->rendered and w->pixels. Returns the number of rays, or -1 when it was stopped on the way.
+int RenderTile(const RenderJob& job, int tile, const std::stop_token& stop, TileWorkspace* w) {
+  const int n_rays = PixelsOfTile(job.camera, job.options, job.stride, tile, w->pixels);
+  for (int r = 0; r < n_rays; ++r) {
+    const int x = w->pixels[r] % job.camera.width, y = w->pixels[r] / job.camera.width;
+    w->rays[r] = CameraRay(job.camera, x + 0.5f, y + 0.5f);
+    w->rays[r].t_near = job.near;
+  }
+  const RayTile rays{.rays = {w->rays, static_cast<size_t>(n_rays)},
                      .background = job.options.background,
                      .min_transmittance = job.options.min_transmittance,
                      .time = job.camera.time,
                      .axis = job.camera.camera_to_world.Column(2) * -1.0f};
-  if (!job.model.RenderRays(tile, stop, w->model.get(), w->rendered)) return false;
-  for (size_t r = 0; r < n_rays; ++r) {
-    const RenderedRay& ray = w->rendered[r];
-    const int pixel = w->pixels[r];
-    job.view->colors[pixel] = ray.color;
-    job.view->opacities[pixel] = ray.opacity;
-    job.view->depths[pixel] = ray.depth;
+  return job.model.RenderRays(rays, stop, w->model.get(), w->rendered) ? n_rays : -1;
+}
+
+void PlaceRays(const int* pixels, std::span<const RenderedRay> rays, RenderedView* view) {
+  for (size_t r = 0; r < rays.size(); ++r) {
+    const int pixel = pixels[r];
+    view->colors[pixel] = rays[r].color;
+    view->opacities[pixel] = rays[r].opacity;
+    view->depths[pixel] = rays[r].depth;
   }
-  return true;
 }
 
 // Copies the pixels of a grid of `stride` to those below and to the right of them.
@@ -91,6 +102,33 @@ void Spread(int width, int stride, std::vector<T>* values) {
 
 }  // namespace
 
+struct TileRenderer::Scratch : TileWorkspace {
+  using TileWorkspace::TileWorkspace;
+};
+
+TileRenderer::TileRenderer(const TrainedModel& model, float near) : model_(model), near_(near) {}
+TileRenderer::~TileRenderer() = default;
+
+std::vector<RenderedRay> TileRenderer::Render(const Camera& camera, const RenderOptions& options,
+                                              const TileRange& tiles, ThreadPool* pool) {
+  NERF_CHECK(0 <= tiles.begin && tiles.end <= TilesOfPass(camera, tiles.stride) && tiles.step > 0);
+  const RenderJob job{model_, near_, camera, options, tiles.stride};
+  scratch_.resize(pool->n_threads());
+  const int64_t n_tiles =
+      std::max<int64_t>(0, (int64_t{tiles.end} - tiles.begin + tiles.step - 1) / tiles.step);
+  std::vector<std::vector<RenderedRay>> of_tiles(n_tiles);
+  pool->ParallelFor(n_tiles, [&](int64_t i, int thread) {
+    std::unique_ptr<Scratch>& scratch = scratch_[thread];
+    if (!scratch) scratch = std::make_unique<Scratch>(model_);
+    const int tile = tiles.begin + static_cast<int>(i) * tiles.step;
+    const int n_rays = RenderTile(job, tile, std::stop_token(), scratch.get());
+    of_tiles[i].assign(scratch->rendered, scratch->rendered + n_rays);
+  });
+  std::vector<RenderedRay> rays;
+  for (const auto& tile : of_tiles) rays.insert(rays.end(), tile.begin(), tile.end());
+  return rays;
+}
+
 struct ViewRender::Work {
   const TrainedModel& model;
   const float near;
@@ -98,15 +136,20 @@ struct ViewRender::Work {
   const RenderOptions options;
   RenderedView view = {};
   int stride;                   // of the pass at work; 0 behind the last
-  int tiles_x = 0;              // of the pass
   std::vector<int> tiles = {};  // of the pass, those left
   std::vector<std::unique_ptr<TileWorkspace>> workspaces = {};  // of threads
 
   void BeginPass() {
-    const int side = kTileSide * stride;
-    tiles_x = (camera.width + side - 1) / side;
-    tiles.resize(static_cast<size_t>(tiles_x) * ((camera.height + side - 1) / side));
+    tiles.resize(TilesOfPass(camera, stride));
     std::iota(tiles.begin(), tiles.end(), 0);
+  }
+
+  // Returns true where the pass has no more tiles: then the next one begins.
+  bool EndPass() {
+    if (!tiles.empty()) return false;
+    stride /= 2;
+    if (stride > 0) BeginPass();
+    return true;
   }
 };
 
@@ -134,7 +177,7 @@ bool ViewRender::Advance(ThreadPool* pool, const std::function<bool()>& pause,
                          const std::stop_token& stop) {
   Work& work = *work_;
   NERF_CHECK(!finished());
-  const RenderJob job{work.model, work.near, work.camera, work.options, work.stride, &work.view};
+  const RenderJob job{work.model, work.near, work.camera, work.options, work.stride};
   work.workspaces.resize(pool->n_threads());
   std::atomic<bool> paused = false;
   const auto render = [&](int64_t i, int thread) {
@@ -142,7 +185,11 @@ bool ViewRender::Advance(ThreadPool* pool, const std::function<bool()>& pause,
     std::unique_ptr<TileWorkspace>& workspace = work.workspaces[thread];
     if (!workspace) workspace = std::make_unique<TileWorkspace>(work.model);
     int& tile = work.tiles[i];
-    if (RenderTile(job, tile % work.tiles_x, tile / work.tiles_x, stop, workspace.get())) tile = -1;
+    const int n_rays = RenderTile(job, tile, stop, workspace.get());
+    if (n_rays >= 0) {
+      PlaceRays(workspace->pixels, {workspace->rendered, static_cast<size_t>(n_rays)}, &work.view);
+      tile = -1;
+    }
     if (thread == 0 && pause && pause()) paused = true;
   };
   while (!work.tiles.empty()) {
@@ -152,9 +199,31 @@ bool ViewRender::Advance(ThreadPool* pool, const std::function<bool()>& pause,
     const auto end = work.tiles.begin() + static_cast<ptrdiff_t>(n);
     work.tiles.erase(std::remove(work.tiles.begin(), end, -1), end);
   }
-  work.stride /= 2;
-  if (!finished()) work.BeginPass();
-  return true;
+  return work.EndPass();
+}
+
+TileRange ViewRender::NextTiles(int n) const {
+  NERF_CHECK(!finished());
+  const int begin = work_->tiles.front(), end = work_->tiles.back() + 1;
+  return {.stride = work_->stride, .begin = begin, .end = std::min(end, begin + n)};
+}
+
+bool ViewRender::Place(const TileRange& tiles, std::span<const RenderedRay> rays) {
+  int pixels[kTileRays];
+  for (int tile = tiles.begin; tile < tiles.end; tile += tiles.step) {
+    const auto n = static_cast<size_t>(
+        PixelsOfTile(work_->camera, work_->options, tiles.stride, tile, pixels));
+    if (n > rays.size()) return false;
+    PlaceRays(pixels, rays.first(n), &work_->view);
+    rays = rays.subspan(n);
+  }
+  return rays.empty();
+}
+
+bool ViewRender::EndTiles(const TileRange& tiles) {
+  std::vector<int>& left = work_->tiles;
+  left.erase(left.begin(), std::lower_bound(left.begin(), left.end(), tiles.end));
+  return work_->EndPass();
 }
 
 bool ViewRender::finished() const { return work_->stride == 0; }

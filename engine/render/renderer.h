@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -30,6 +32,30 @@ struct RenderOptions {
   int first_stride = 1;
 };
 
+// Some tiles of one pass of a view: begin, begin + step, ... below end. The tiles of a pass are
+// numbered row by row.
+struct TileRange {
+  int32_t stride = 1;  // of the pass
+  int32_t begin = 0, end = 0, step = 1;
+};
+
+// Renders tiles of views for processes that share them. Borrows the model. Used from one thread.
+class TileRenderer {
+ public:
+  TileRenderer(const TrainedModel& model, float near);  // near as ViewRender's
+  ~TileRenderer();
+
+  // The rays of the tiles, in their order. Bytes do not depend on the pool's size.
+  std::vector<RenderedRay> Render(const Camera& camera, const RenderOptions& options,
+                                  const TileRange& tiles, ThreadPool* pool);
+
+ private:
+  struct Scratch;
+  const TrainedModel& model_;
+  const float near_;
+  std::vector<std::unique_ptr<Scratch>> scratch_;  // of threads
+};
+
 // A view that is rendered in parts, pass by pass and in each pass tile by tile, so that its caller
 // can do other things in between. Bytes depend neither on the pool's size nor on where the work
 // paused. Used from one thread.
@@ -47,6 +73,16 @@ class ViewRender {
   bool Advance(ThreadPool* pool, const std::function<bool()>& pause, const std::stop_token& stop);
   // Every pixel is rendered.
   bool finished() const;
+
+  // In place of Advance, for processes that share the view. The next tiles of the pass, at most n.
+  // Requires: !finished(), Advance was not called.
+  TileRange NextTiles(int n) const;
+  // Takes the rays that TileRenderer::Render returned for some of NextTiles. Returns false if they
+  // are not as many as the tiles have.
+  bool Place(const TileRange& tiles, std::span<const RenderedRay> rays);
+  // All of these NextTiles were placed. Returns true when a pass is finished.
+  bool EndTiles(const TileRange& tiles);
+
   // The view; until it is finished, each pixel shows the nearest one above and to the left of it
   // that a finished pass has rendered. Requires: a pass is finished; called once when all are.
   RenderedView TakeView();

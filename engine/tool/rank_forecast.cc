@@ -116,16 +116,14 @@ absl::StatusOr<RankFigures> ForecastRanks(Group* group, const TrainingSession& s
   return figures;
 }
 
-RankFigures MeasuredRanks(const Group& group, const GroupTraffic& before, double n_trained,
+RankFigures MeasuredRanks(int n_ranks, const GroupTraffic& traffic, double n_trained,
                           double seconds) {
   RankFigures figures;
-  figures.n_ranks = group.n_ranks();
+  figures.n_ranks = n_ranks;
   if (n_trained <= 0 || seconds <= 0) return figures;
-  const GroupTraffic& now = group.traffic();
   figures.samples_per_second = n_trained / seconds;
-  figures.bytes_per_sample =
-      static_cast<double>(now.bytes_received - before.bytes_received) / n_trained;
-  figures.exchange_fraction = (now.seconds - before.seconds) / seconds;
+  figures.bytes_per_sample = static_cast<double>(traffic.bytes_received) / n_trained;
+  figures.exchange_fraction = traffic.seconds / seconds;
   return figures;
 }
 

@@ -28,8 +28,8 @@ struct RankFigures {
 absl::StatusOr<RankFigures> ForecastRanks(Group* group, const TrainingSession& session,
                                           ThreadPool* pool, const Clock& clock);
 
-// What came true, from the group's traffic since `before`.
-RankFigures MeasuredRanks(const Group& group, const GroupTraffic& before, double n_trained,
+// What came true, from the traffic of the steps.
+RankFigures MeasuredRanks(int n_ranks, const GroupTraffic& traffic, double n_trained,
                           double seconds);
 
 // "forecast for 2 ranks: 0.52 M samples/s, 1.7 times one rank's 0.31; ..." in one line.

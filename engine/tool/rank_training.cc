@@ -45,12 +45,12 @@ absl::StatusOr<TrainingRunResult> LeadTraining(RankSession* ranks, TrainingSessi
     Group* const group = ranks->group();
     NERF_ASSIGN_OR_RETURN(const RankFigures forecast, ForecastRanks(group, *session, pool, *clock));
     reports.on_forecast(forecast);
-    const GroupTraffic before = group->traffic();
     const TrainState begin = session->state;
     NERF_ASSIGN_OR_RETURN(TrainingRunResult result,
                           RunTraining(session, options, pool, clock, observer, stop));
     const TrainSummary& end = result.summary;
-    reports.on_end(MeasuredRanks(*group, before, end.samples - static_cast<double>(begin.n_trained),
+    reports.on_end(MeasuredRanks(group->n_ranks(), result.step_traffic,
+                                 end.samples - static_cast<double>(begin.n_trained),
                                  end.seconds - begin.seconds),
                    forecast);
     return result;

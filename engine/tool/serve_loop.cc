@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <exception>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "common/log_options.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "engine/group/group.h"
 #include "engine/protocol/engine_message.h"
 #include "engine/protocol/scene_views.h"
 #include "engine/tool/exception_border.h"
@@ -305,7 +307,8 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
 void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
   RunningRender& render = *render_;
   bool paused = false;
-  const absl::Status status = Guarded([&]() -> absl::Status {
+  std::exception_ptr lost_rank;
+  const auto advance = [&]() -> absl::Status {
     // Not in HandleRequest, so that loading a model counts as the render's time.
     if (render.picture == nullptr) {
       NERF_RETURN_IF_ERROR(BeginRender(job, &render));
@@ -317,7 +320,17 @@ void ServeLoop::ContinueRender(Job* job, const std::function<bool()>& pause) {
     }
     render.view = render.picture->TakePicture();
     return absl::OkStatus();
+  };
+  const absl::Status status = Guarded([&] {
+    try {
+      return advance();
+    } catch (const GroupError&) {
+      lost_rank = std::current_exception();
+      return absl::OkStatus();
+    }
   });
+  // It ends the training. The render goes on after that, on this rank alone.
+  if (lost_rank) std::rethrow_exception(lost_rank);
   if (paused) return;
   std::unique_ptr<RunningRender> ended = std::move(render_);
   if (!status.ok()) return EndRequest(ended->request.id, status);

@@ -95,9 +95,13 @@ absl::StatusOr<TrainingRunResult> RunTraining(TrainingSession* session,
     TrainingRunObserver* observer;
     ~AtEnd() { observer->OnEnd(); }
   } at_end{observer};
-  return TrainAndEvaluate(*session, &trainer,
-                          options.evaluate && session->state.config.evaluate != 0, pool, *clock,
-                          observer, stop);
+  NERF_ASSIGN_OR_RETURN(
+      TrainingRunResult result,
+      TrainAndEvaluate(*session, &trainer, options.evaluate && session->state.config.evaluate != 0,
+                       pool, *clock, observer, stop));
+  result.step_traffic = trainer.step_traffic();
+  trainer.EndRanks();
+  return result;
 }
 
 }  // namespace nerf

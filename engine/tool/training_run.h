@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
+#include "engine/group/group.h"
 #include "engine/protocol/progress.h"
 #include "engine/tool/training_session.h"
 #include "engine/train/evaluation.h"
@@ -38,6 +39,7 @@ struct TrainingRunResult {
   TrainOutcome outcome = TrainOutcome::kFinished;  // kStopped also for a stop in the evaluation
   TrainSummary summary;                            // psnr is unset after a stop; no file names
   std::vector<ImageScore> test_views;              // of the evaluation, without SSIM
+  GroupTraffic step_traffic;                       // between ranks, of the steps
 };
 
 // Trains the session to its end, writes its files and evaluates the test views. What is pointed to

@@ -18,7 +18,7 @@ void TellRanks(Group* group, const RankWord& word) {
 
 RankWord HearRank0(Group* group) {
   RankWord word;
-  while (word.kind == RankWord::Kind::kWait) BroadcastValue(group, 0, &word);
+  BroadcastValue(group, 0, &word);
   return word;
 }
 
@@ -32,18 +32,54 @@ void FeedRanks(Group* group, PixelBatch* batch) {
   if (!batch->weights.empty()) share(&batch->weights);
 }
 
-RankPause::RankPause(Group* group) : group_(group), thread_("rank-pause", [this] { Run(); }) {}
+RankPause::RankPause(Group* group)
+    : group_(group), thread_(std::make_unique<BackgroundThread>("rank-pause", [this] { Run(); })) {}
 
-RankPause::~RankPause() {
+RankPause::~RankPause() { Close(); }
+
+void RankPause::Begin() {
   const MutexLock lock(mu_);
-  ending_ = true;
+  pausing_ = !closed_;
   changed_.NotifyAll();
+}
+
+void RankPause::End() {
+  const MutexLock lock(mu_);
+  pausing_ = false;
+}
+
+void RankPause::Close() {
+  {
+    const MutexLock lock(mu_);
+    pausing_ = false;
+    closed_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.reset();
+}
+
+uint32_t RankPause::LoadViews() {
+  const MutexLock lock(mu_);
+  if (!pausing_) return 0;
+  TellRanks(group_, {RankWord::Kind::kLoadViews});
+  return ++n_views_;
+}
+
+bool RankPause::Use(uint32_t views, const std::function<void(Group*)>& transfers) {
+  const MutexLock lock(mu_);
+  if (!pausing_ || views != n_views_) return false;
+  transfers(group_);
+  return true;
 }
 
 void RankPause::Run() {
   const MutexLock lock(mu_);
-  while (!ending_) {
-    if (changed_.WaitFor(mu_, kWordInterval)) continue;
+  while (!closed_) {
+    if (!pausing_) {
+      changed_.Wait(mu_);
+      continue;
+    }
+    if (changed_.WaitFor(mu_, kWordInterval) || !pausing_ || closed_) continue;
     try {
       TellRanks(group_, {RankWord::Kind::kWait});
     } catch (const GroupError&) {

@@ -8,6 +8,7 @@
 #include "engine/base/trace.h"
 #include "engine/scene/image_resize.h"
 #include "engine/train/image_metrics.h"
+#include "engine/train/rank_views.h"
 #include "engine/train/rank_words.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -40,6 +41,11 @@ Trainer::Trainer(const Scene* scene, TrainState state, TrainingStep* step, Threa
                state_.config.seed, scene->alpha_is_mask, options.pictures),
       watchdog_(static_cast<uint32_t>(state_.config.warmup_steps)) {
   watchdog_.Restore(state_.watchdog);
+  if (options_.group != nullptr && !Follows()) pause_ = std::make_shared<RankPause>(options_.group);
+}
+
+Trainer::~Trainer() {
+  if (pause_ != nullptr) pause_->Close();
 }
 
 double Trainer::Fraction() const {
@@ -64,35 +70,56 @@ absl::StatusOr<TrainOutcome> Trainer::Run(std::stop_token stop) {
 }
 
 absl::StatusOr<TrainOutcome> Trainer::Lead(const std::stop_token& stop) {
-  TrainOutcome outcome = TrainOutcome::kFinished;
+  NERF_ASSIGN_OR_RETURN(outcome_, RunSteps(stop));
+  CollectState();
+  if (pause_ != nullptr) pause_->Begin();
+  return outcome_;
+}
+
+absl::StatusOr<TrainOutcome> Trainer::RunSteps(const std::stop_token& stop) {
   while (Fraction() < 1) {
-    if (stop.stop_requested()) {
-      outcome = TrainOutcome::kStopped;
-      break;
-    }
-    if (options_.stop_after.has_value() && state_.step >= *options_.stop_after) {
-      outcome = TrainOutcome::kStoppedAfter;
-      break;
-    }
+    if (stop.stop_requested()) return TrainOutcome::kStopped;
+    if (options_.stop_after.has_value() && state_.step >= *options_.stop_after)
+      return TrainOutcome::kStoppedAfter;
+    const GroupTraffic before =
+        options_.group != nullptr ? options_.group->traffic() : GroupTraffic();
     SayStep();
     const StepResult result = RunStep();
+    if (options_.group != nullptr) step_traffic_ += options_.group->traffic().Since(before);
     NERF_RETURN_IF_ERROR(Watch(result));
     NERF_RETURN_IF_ERROR(NotifyObserver(stop));
   }
-  CollectState();
-  TellRanks(options_.group, {RankWord::Kind::kEnd, static_cast<int32_t>(outcome)});
-  return outcome;
+  return TrainOutcome::kFinished;
+}
+
+void Trainer::EndRanks() {
+  if (pause_ == nullptr) return;
+  pause_->Close();
+  TellRanks(options_.group, {RankWord::Kind::kEnd, static_cast<int32_t>(outcome_)});
 }
 
 absl::StatusOr<TrainOutcome> Trainer::Follow() {
+  RankViews views(options_.group, state_.geometry.near, pool_);
   while (true) {
     const RankWord word = HearRank0(options_.group);
-    if (word.kind == RankWord::Kind::kEnd) return static_cast<TrainOutcome>(word.outcome);
-    if (word.kind == RankWord::Kind::kCollect) {
-      step_->CollectState();
-      continue;
+    switch (word.kind) {
+      case RankWord::Kind::kWait:
+        break;
+      case RankWord::Kind::kStep:
+        NERF_RETURN_IF_ERROR(Watch(RunStep()));
+        break;
+      case RankWord::Kind::kCollect:
+        step_->CollectState();
+        break;
+      case RankWord::Kind::kLoadViews:
+        views.Load(step_->Snapshot());
+        break;
+      case RankWord::Kind::kView:
+        views.Render();
+        break;
+      case RankWord::Kind::kEnd:
+        return static_cast<TrainOutcome>(word.outcome);
     }
-    NERF_RETURN_IF_ERROR(Watch(RunStep()));
     NERF_RETURN_IF_ERROR(observer_->BetweenSteps());
   }
 }
@@ -234,12 +261,11 @@ absl::Status Trainer::NotifyObserver(std::stop_token stop) {
       return observer_->BetweenSteps();
     }
     CollectState();
-    const RankPause pause(options_.group);
+    const PauseScope pause(pause_.get());
     return observer_->BetweenSteps();
   }
   CollectState();
-  std::optional<RankPause> pause;
-  if (options_.group != nullptr) pause.emplace(options_.group);
+  const PauseScope pause(pause_.get());
   if (preview_due) {
     const TraceSpan span("preview");
     const std::optional<TrainPreview> preview = Preview(stop);
@@ -277,6 +303,8 @@ double Trainer::StallFraction() const {
 }
 
 std::unique_ptr<SceneRenderer> Trainer::NewRenderer() const {
+  if (pause_ != nullptr)
+    return NewRankRenderer(pause_, step_->Snapshot(), state_.geometry.near, pool_);
   RenderDevice* const device =
       options_.render_device != nullptr ? options_.render_device : cpu_.get();
   return device->Load(step_->Snapshot(), state_.geometry, RenderPrecisionOf(state_.config));

@@ -17,6 +17,7 @@
 #include "engine/scene/scene.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/pixel_sampler.h"
+#include "engine/train/rank_words.h"
 #include "engine/train/sampler_ring.h"
 #include "engine/train/training_step.h"
 
@@ -43,7 +44,8 @@ class TrainerObserver {
   virtual absl::Status OnCheckpointDue() { return absl::OkStatus(); }
   // Something the user should know: a recovery, for example.
   virtual void OnWarning(const std::string&) {}
-  // After each step. Other work of the same thread pool belongs here.
+  // After each step and, on ranks other than 0, after each word of rank 0. Other work of the same
+  // thread pool belongs here.
   virtual absl::Status BetweenSteps() { return absl::OkStatus(); }
   // Whether BetweenSteps will take long or read the weights, so that other ranks must know first.
   virtual bool HasWork() { return false; }
@@ -86,10 +88,16 @@ class Trainer {
   // trainer. scene->train is not empty.
   Trainer(const Scene* scene, TrainState state, TrainingStep* step, ThreadPool* pool,
           const Clock* clock, TrainerOptions options, TrainerObserver* observer);
+  ~Trainer();
 
   // Errors: Aborted TRAINING_DIVERGED or GRID_EMPTY when the watchdog gives up; those of the
-  // observer. Throws GroupError when a rank is lost. Called once.
+  // observer. Throws GroupError when a rank is lost, as Preview, NewRenderer and its renders do.
+  // Called once. On rank 0 of a group the others help with views until EndRanks, for which theirs
+  // waits.
   absl::StatusOr<TrainOutcome> Run(std::stop_token stop);
+
+  // On rank 0, after Run: lets the other ranks end. Throws GroupError.
+  void EndRanks();
 
   // The current state, between two steps.
   const TrainState& state() const { return state_; }
@@ -101,6 +109,9 @@ class Trainer {
 
   // Share of this run's training time in which steps waited for their batch, from 0 to 1.
   double StallFraction() const;
+
+  // Of this run's steps.
+  const GroupTraffic& step_traffic() const { return step_traffic_; }
 
   // Reports progress now: the steps since the last report or, if there were none, the current
   // state.
@@ -121,6 +132,7 @@ class Trainer {
   bool Follows() const { return options_.group != nullptr && options_.group->rank() > 0; }
   absl::StatusOr<TrainOutcome> Lead(const std::stop_token& stop);
   absl::StatusOr<TrainOutcome> Follow();
+  absl::StatusOr<TrainOutcome> RunSteps(const std::stop_token& stop);
   void SayStep();
   void CollectState();
   double Fraction() const;
@@ -142,6 +154,9 @@ class Trainer {
 
   PixelSampler sampler_;
   std::unique_ptr<SamplerRing> ring_;  // while batches are drawn ahead
+  std::shared_ptr<RankPause> pause_;   // of rank 0 of a group
+  TrainOutcome outcome_ = TrainOutcome::kFinished;
+  GroupTraffic step_traffic_;
   Watchdog watchdog_;
   PixelBatch batch_;
   int next_pixels_ = 0;  // of the next batch

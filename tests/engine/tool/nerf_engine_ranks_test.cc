@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/file_io.h"
@@ -141,6 +142,23 @@ TEST_F(NerfEngineRanksTest, HoweverRanksAreFedTheyWriteTheSameFiles) {
     EXPECT_TRUE(SameFiles(out, "one")) << feed;
     EXPECT_FALSE(std::filesystem::exists((dir_ / out) + "/pictures.raw"));
   }
+}
+
+TEST_F(NerfEngineRanksTest, AllRanksEvaluateAsOneDoes) {
+  std::vector<std::string> scores;
+  for (const char* ranks : {"--ranks 1", "--ranks 3", "--ranks 2 --interface lo"}) {
+#ifndef NERF_HAS_GLOO
+    if (std::string_view(ranks).ends_with("lo")) continue;
+#endif
+    EngineProcess process(
+        fmt::format("train {} --out {} --steps 60 --threads 1 --json --set log2_hashmap_size=12 {}",
+                    dataset_, dir_ / "evaluated", ranks));
+    EXPECT_EQ(process.Wait(), 0) << process.said();
+    const size_t at = process.said().rfind("\"psnr\"");
+    ASSERT_NE(at, std::string::npos) << process.said();
+    scores.push_back(process.said().substr(at, process.said().find_first_of(",}", at) - at));
+  }
+  for (const std::string& score : scores) EXPECT_EQ(score, scores[0]);
 }
 
 TEST_F(NerfEngineRanksTest, AnotherNumberOfRanksGoesOn) {

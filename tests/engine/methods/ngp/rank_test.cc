@@ -181,6 +181,8 @@ struct RankRun {
   std::string checkpoint;
   TrainOutcome outcome = TrainOutcome::kFinished;
   double seconds = 0;
+  std::vector<ImageU8> views;    // of rank 0: previews and, after the training, a test view
+  int64_t n_view_transfers = 0;  // of that view
 };
 
 // How ranks get their pixels.
@@ -214,12 +216,18 @@ std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& r
     // Previews of rank 0 come every few steps.
     struct Ticking final : TrainerObserver {
       FakeClock* clock = nullptr;
+      std::vector<ImageU8>* views = nullptr;
+      absl::Status OnPreview(const TrainPreview& preview) override {
+        views->push_back(preview.image);
+        return absl::OkStatus();
+      }
       absl::Status BetweenSteps() override {
         clock->Advance(absl::Milliseconds(10));
         return absl::OkStatus();
       }
     } observer;
     observer.clock = &fake_clock;
+    observer.views = &runs[rank].views;
     TrainerOptions options;
     options.group = group;
     options.stop_after = stop_after;
@@ -231,7 +239,19 @@ std::vector<RankRun> TrainScene(int n_ranks, Budget budget, const std::string& r
                     &observer);
     const absl::StatusOr<TrainOutcome> outcome = trainer.Run({});
     ASSERT_THAT(outcome, IsOk());
-    runs[rank] = {SerializeTensorFile(trainer.Checkpoint()), *outcome, trainer.state().seconds};
+    runs[rank].outcome = *outcome;
+    runs[rank].checkpoint = SerializeTensorFile(trainer.Checkpoint());
+    runs[rank].seconds = trainer.state().seconds;
+    if (rank > 0) return;
+    ViewPicture picture;
+    RenderOptions in_passes;
+    in_passes.first_stride = 4;
+    const auto renderer = trainer.NewRenderer();
+    const GroupTraffic before = group != nullptr ? group->traffic() : GroupTraffic();
+    ASSERT_TRUE(renderer->Render(Resized(scene.test[0].camera, 100, 75), in_passes, {}, &picture));
+    runs[rank].views.push_back(picture.rgba);
+    if (group != nullptr) runs[rank].n_view_transfers = group->traffic().Since(before).n_transfers;
+    trainer.EndRanks();
   });
   return runs;
 }
@@ -242,6 +262,53 @@ TEST(NgpRankTest, TrainersDrawOnlyTheirRaysAndWriteTheSameCheckpoint) {
   for (int n_ranks = 2; n_ranks <= 4; ++n_ranks) {
     for (const RankRun& run : TrainScene(n_ranks, budget)) EXPECT_TRUE(run.checkpoint == alone);
   }
+}
+
+TEST(NgpRankTest, AllRanksRenderTheViewsOfOne) {
+  const Budget budget{BudgetKind::kSteps, 40};
+  const std::vector<ImageU8> alone = TrainScene(1, budget)[0].views;
+  ASSERT_GT(alone.size(), 2u);
+  for (int n_ranks = 2; n_ranks <= 4; ++n_ranks) {
+    const RankRun run = TrainScene(n_ranks, budget)[0];
+    ASSERT_EQ(run.views.size(), alone.size());
+    for (size_t i = 0; i < alone.size(); ++i)
+      EXPECT_TRUE(run.views[i].pixels == alone[i].pixels) << n_ranks << " ranks, view " << i;
+    EXPECT_EQ(run.n_view_transfers, 3 * 3) << "a word, what to render and the rays of each pass";
+  }
+}
+
+TEST(NgpRankTest, ARankThatIsLostInAViewEndsTheTraining) {
+  const Scene scene = SyntheticBallScene(3, 1, 24);
+  RunRanks(2, [&](int rank, Group* group) {
+    TrainState state;
+    state.config = TinyConfig();
+    state.config.budget = {BudgetKind::kSteps, 5};
+    state.geometry = scene.geometry;
+    ThreadPool pool(1);
+    auto step = NewNgpCpuStep(state.config, state.geometry, &pool, scene.train, group);
+    // Leaves when it was told to load the weights of a view: after 5 steps and "collect".
+    struct Leaving final : TrainerObserver {
+      Group* group = nullptr;
+      int n_words = 0;
+      absl::Status BetweenSteps() override {
+        if (group->rank() > 0 && ++n_words == 7) group->Abort("has left");
+        return absl::OkStatus();
+      }
+    } observer;
+    observer.group = group;
+    TrainerOptions options;
+    options.group = group;
+    options.preview_interval = absl::InfiniteDuration();
+    const FakeClock clock;
+    Trainer trainer(&scene, state, step.get(), &pool, &clock, options, &observer);
+    if (rank > 0) {
+      EXPECT_THROW(trainer.Run({}).status().IgnoreError(), GroupError);
+      return;
+    }
+    ASSERT_THAT(trainer.Run({}), IsOk());
+    EXPECT_THROW(trainer.Preview({}), GroupError);
+    EXPECT_THROW(trainer.EndRanks(), GroupError);
+  });
 }
 
 TEST(NgpRankTest, HoweverRanksAreFedTheyWriteTheSameCheckpoint) {
