@@ -12,7 +12,7 @@
 namespace nerf {
 namespace {
 
-// Of each rank between two looks at pauses and stops: 30 ms of a core where a ray takes 2 us.
+// Tiles of a rank between two checks for pauses and stops: 30 ms of a core at 2 us per ray.
 constexpr int kTilesAtOnce = 64;
 
 // What rank 0 says after kView: tiles that all ranks render now.
