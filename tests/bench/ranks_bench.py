@@ -5,6 +5,7 @@
     tests/bench/ranks_bench.py same SCENE [--steps 2000]
     tests/bench/ranks_bench.py kills SCENE [--runs 20] [--steps 300]
     tests/bench/ranks_bench.py links SCENE [--samples 2.5e6] [--steps 150] [--gigabits 10 1 0.1]   (as root)
+    tests/bench/ranks_bench.py feeds SCENE [--samples 1.5e6] [--turns 3] [--limit MEGABYTES]
 
 rates   one rank, two ranks over shared memory and over Gloo, and one process of two threads, by turns:
         trained samples a second, and what the ranks forecast. Needs two idle cores, or --priority,
@@ -14,6 +15,10 @@ kills   two to four ranks of which a random one is killed at a random time, then
         checkpoint until the end: SHA-256 of the files, which must be those of one rank.
 links   two ranks in network namespaces that go on from step --steps, over a link shaped to each
         rate: forecast and measured.
+feeds   one rank and two, fed by rank and centrally, each batch drawn when it is needed and ahead,
+        pictures in memory and in a file, which may use --limit MEGABYTES (of a control group, as
+        root): share of rank 0's time in which steps waited for their batch, rate, gain of drawing
+        ahead, and its bound (S + C) / max(S, C) for S seconds of drawing and C of training.
 """
 import argparse
 import contextlib
@@ -45,10 +50,10 @@ class Engine:
     def command(self, flags):
         return self.prefix + [self.program, "train", self.scene, "--json", *map(str, flags)]
 
-    def train(self, out, flags):
+    def train(self, out, flags, prefix=()):
         """The events of a training that must succeed."""
-        result = subprocess.run(self.command(["--out", out, *flags]), stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        result = subprocess.run([*prefix, *self.command(["--out", out, *flags])],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if result.returncode != 0:
             sys.exit(f"{' '.join(map(str, flags))}: exit code {result.returncode}\n{result.stderr}")
         return events_of(result.stdout)
@@ -189,6 +194,49 @@ def kill_one(engine, out, flags, generator, seconds):
             f"checkpoint of step {checkpoint['step'] if checkpoint else 'none'}")
 
 
+def feeds(engine, arguments, folder):
+    print(f"{'pictures':9} {'ranks, feed':18} {'stall':>6} {'ahead':>6} {'M samples/s':>12} {'ahead':>6} "
+          f"{'gain':>5} {'bound':>5}")
+    flags = [*ONE_THREAD, *NO_EVALUATION, "--samples", f"{arguments.samples:.0f}"]
+    for pictures in ("memory", "file"):
+        place = ["--pictures", pictures]
+        if pictures == "file":
+            place += ["--picture-file", folder / "pictures.raw"]
+            engine.train(folder / "run", [*flags, *place])  # makes the file
+        limit = arguments.limit if pictures == "file" else None
+        for way, feed in {"1": [], "2, by rank": ["--ranks", 2],
+                          "2, central": ["--ranks", 2, "--feed", "central"]}.items():
+            found = {0: [], 2: []}
+            with memory_limit(limit) as prefix:
+                for _ in range(arguments.turns):
+                    for ahead, runs in found.items():
+                        runs.append(last(engine.train(folder / "run", [
+                            *flags, *place, *feed, "--batches-ahead", ahead], prefix), "done"))
+            stalls = [statistics.median(run["stall_fraction"] for run in found[ahead]) for ahead in found]
+            speeds = [statistics.median(run["samples_per_second"] for run in found[ahead]) for ahead in found]
+            bound = 1 / max(stalls[0], 1 - stalls[0])
+            print(f"{pictures:9} {way:18} {stalls[0]:6.1%} {stalls[1]:6.1%} {speeds[0] / 1e6:12.3f} "
+                  f"{speeds[1] / 1e6:6.3f} {speeds[1] / speeds[0]:5.2f} {bound:5.2f}", flush=True)
+
+
+@contextlib.contextmanager
+def memory_limit(megabytes):
+    """Yields what goes before a command so that it may use as much memory, files' pages included."""
+    if megabytes is None:
+        yield []
+        return
+    first_version = pathlib.Path("/sys/fs/cgroup/memory")
+    root = first_version if first_version.is_dir() else pathlib.Path("/sys/fs/cgroup")
+    group = root / f"nerf-feeds-{os.getpid()}"
+    group.mkdir()
+    try:
+        file = "memory.limit_in_bytes" if root == first_version else "memory.max"
+        (group / file).write_text(f"{megabytes * 1000000:.0f}")
+        yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
+    finally:
+        group.rmdir()
+
+
 def run(command):
     subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
 
@@ -248,7 +296,7 @@ def links(engine, arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["rates", "same", "kills", "links"])
+    parser.add_argument("what", choices=["rates", "same", "kills", "links", "feeds"])
     parser.add_argument("scene", type=pathlib.Path)
     parser.add_argument("--engine", default="build/release/bin/nerf-engine")
     parser.add_argument("--priority", type=int, default=0, help="real-time priority, 1 to 99")
@@ -259,13 +307,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--gigabits", type=float, nargs="+", default=[10, 1, 0.1])
     parser.add_argument("--port", type=int, default=24123)
+    parser.add_argument("--limit", type=float, help="megabytes of memory with pictures in a file")
     arguments = parser.parse_args()
     if arguments.steps is None:
         arguments.steps = {"kills": 300, "links": 150}.get(arguments.what, 2000)
     if arguments.samples is None:
-        arguments.samples = 2.5e6 if arguments.what == "links" else 8e6
+        arguments.samples = {"links": 2.5e6, "feeds": 1.5e6}.get(arguments.what, 8e6)
     with tempfile.TemporaryDirectory() as folder:
-        {"rates": rates, "same": same, "kills": kills, "links": links}[arguments.what](
+        {"rates": rates, "same": same, "kills": kills, "links": links, "feeds": feeds}[arguments.what](
             Engine(arguments), arguments, pathlib.Path(folder))
 
 
