@@ -48,10 +48,7 @@ struct NewShare {
 
 // The page's address; empty where it is not known.
 std::string PageOf(const Session& session, std::string page) {
-  if (page.empty()) {
-    const std::string local = FindLocalPage(session.flags().server);
-    return local.empty() ? "" : fmt::format("http://{}/", local);
-  }
+  if (page.empty()) return FindLocalPage(session.flags().server);
   if (page.find('#') != std::string::npos) page.erase(page.find('#'));
   if (!page.ends_with('/')) page += '/';
   return page;

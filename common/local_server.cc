@@ -103,7 +103,7 @@ absl::StatusOr<std::string> FindLocalServer(std::string_view address) {
 
 std::string FindLocalPage(std::string_view address) {
   const absl::StatusOr<std::string> data_dir = FindLocalServer(address);
-  return data_dir.ok() ? ServedAddress(*data_dir, "web") : "";
+  return data_dir.ok() ? ServedAddress(*data_dir, "page") : "";
 }
 
 }  // namespace nerf

@@ -22,7 +22,8 @@ void ForgetLocalServer(std::string_view address);
 // name the same address in its nerfd.ports. NotFound otherwise.
 absl::StatusOr<std::string> FindLocalServer(std::string_view address);
 
-// Where that nerfd serves its page, HOST:PORT; empty if it serves none or is not found.
+// The URL of that nerfd's page, http://HOST:PORT/ or https; empty if it serves none or is not
+// found.
 std::string FindLocalPage(std::string_view address);
 
 // True for addresses that only this machine serves: 127.0.0.0/8, [::1], localhost, unix:PATH.

@@ -77,9 +77,10 @@ absl::Status DataDir::WriteAddresses(const ServedAddresses& addresses) {
   return WriteFileAtomically(
       File("nerfd.ports"),
       fmt::format(
-          "{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\",\"web\":\"{}\",\"health\":\"{}\"}}\n",
+          "{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\",\"web\":\"{}\",\"health\":\"{}\","
+          "\"page\":\"{}\"}}\n",
           getpid(), JsonEscaped(addresses.grpc), addresses.metrics, addresses.web,
-          JsonEscaped(addresses.health)));
+          JsonEscaped(addresses.health), addresses.page));
 }
 
 void DataDir::RemoveAddresses() { unlink(File("nerfd.ports").c_str()); }

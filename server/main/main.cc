@@ -283,6 +283,7 @@ absl::Status ServeWeb(const ServerFlags& flags, Server* server) {
   WebServerOptions options;
   options.host = address.host;
   options.port = address.port;
+  options.tls = flags.tls;
   for (const std::string& origin : flags.web_origins) {
     options.allowed_origins.push_back(*ParseOrigin(origin));
   }
@@ -358,12 +359,12 @@ void NoteAddress(const std::string& address, const DataDir& data) {
 
 // Prints the link only on a terminal: it holds a token, and output that goes elsewhere may be
 // stored.
-void PrintPageLink(const std::string& address, const DataDir& data) {
+void PrintPageLink(const std::string& page, const DataDir& data) {
   const absl::StatusOr<std::string> token = ReadTokenFile(data.File("admin.token"));
   if (isatty(STDOUT_FILENO) != 0 && token.ok()) {
-    std::printf("nerfd: page on http://%s/#token=%s\n", address.c_str(), token->c_str());
+    std::printf("nerfd: page on %s#token=%s\n", page.c_str(), token->c_str());
   } else {
-    std::printf("nerfd: page on http://%s/\n", address.c_str());
+    std::printf("nerfd: page on %s\n", page.c_str());
   }
 }
 
@@ -389,7 +390,9 @@ int Run(const ServerFlags& flags, EndSignals& signals) {
     ListenAddress web_address = *ParseListenAddress("--web-listen", flags.web_listen);
     web_address.port = server.web->port();
     served.web = web_address.ToString();
-    PrintPageLink(ConnectAddress(web_address), *data);
+    served.page =
+        fmt::format("{}://{}/", UsesTls(flags.tls) ? "https" : "http", ConnectAddress(web_address));
+    PrintPageLink(served.page, *data);
   }
   if (server.health != nullptr) {
     ListenAddress health_address = *ParseListenAddress("--health-listen", flags.health_listen);
@@ -485,7 +488,7 @@ void AddFlags(CLI::App& app, ServerFlags* flags) {
       ->envname("NERFD_DATA_DIR")
       ->capture_default_str();
   app.add_option("--tls-cert", flags->tls.cert,
-                 "Serve gRPC by TLS with this certificate and its chain, in PEM")
+                 "Serve gRPC and the page by TLS with this certificate and its chain, in PEM")
       ->envname("NERFD_TLS_CERT");
   app.add_option("--tls-key", flags->tls.key, "Key of that certificate, in PEM")
       ->envname("NERFD_TLS_KEY");

@@ -18,8 +18,8 @@ absl::Status CheckListen(std::string_view flag, const std::string& text, bool in
   if (insecure || IsLoopback(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "{}: {} can be reached from other machines, and connections are not encrypted. Listen on "
-      "127.0.0.1, name --tls-cert and --tls-key for --listen, or pass --insecure if a proxy or the "
-      "network protects it",
+      "127.0.0.1, name --tls-cert and --tls-key, or pass --insecure if a proxy or the network "
+      "protects it",
       flag, text));
 }
 
@@ -86,8 +86,10 @@ std::string ConnectAddress(const ListenAddress& address) {
 }
 
 absl::Status CheckFlags(const ServerFlags& flags) {
-  NERF_RETURN_IF_ERROR(CheckListen("--listen", flags.listen, flags.insecure || UsesTls(flags.tls)));
-  NERF_RETURN_IF_ERROR(CheckListen("--metrics-listen", flags.metrics_listen, flags.insecure));
+  const bool is_protected = flags.insecure || UsesTls(flags.tls);
+  NERF_RETURN_IF_ERROR(CheckListen("--listen", flags.listen, is_protected));
+  // Plain also beside TLS, because Prometheus reads it: figures, no data and no tokens.
+  NERF_RETURN_IF_ERROR(CheckListen("--metrics-listen", flags.metrics_listen, is_protected));
   // The health service reveals only whether nerfd is up, so it may listen on any address without
   // --insecure.
   if (!flags.health_listen.empty()) {
@@ -97,7 +99,7 @@ absl::Status CheckFlags(const ServerFlags& flags) {
     return absl::InvalidArgumentError("--metrics-listen: must be HOST:PORT");
   }
   if (!flags.web_listen.empty()) {
-    NERF_RETURN_IF_ERROR(CheckListen("--web-listen", flags.web_listen, flags.insecure));
+    NERF_RETURN_IF_ERROR(CheckListen("--web-listen", flags.web_listen, is_protected));
     if (flags.web_listen.starts_with(kUnixPrefix)) {
       return absl::InvalidArgumentError("--web-listen: must be HOST:PORT, or empty for none");
     }

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
-#include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
 #include <string_view>
 #include <utility>
@@ -23,8 +21,12 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
 constexpr size_t kPartBytes = size_t{64} << 10;
+constexpr size_t kHeaderPartBytes = size_t{4} << 10;  // idle connections hold little memory
 constexpr int kHttp11 = 11;
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr char kNotTls[] =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 39\r\n"
+    "Connection: close\r\n\r\nThis port speaks HTTPS: use https://.\r\n";
 
 // All paths of this server consist of these characters, without percent-encoding.
 bool IsPlainTarget(std::string_view target) {
@@ -61,19 +63,12 @@ HttpResponse Bad(const char* message) {
   return ErrorResponse(400, absl::InvalidArgumentError(message));
 }
 
-// True for errors of the parser, which get an error response. After errors of the connection no
-// response can be sent.
-bool IsMalformed(const boost::system::error_code& error) {
-  return error.category() == make_error_code(http::error::bad_method).category() &&
-         error != http::error::end_of_stream && error != http::error::partial_message;
-}
-
 bool NeverHasBody(int status) { return status == 204 || status == 304; }
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, HttpConnectionShared* shared)
-    : socket_(std::move(socket)),
+HttpConnection::HttpConnection(WebStream stream, HttpConnectionShared* shared)
+    : stream_(std::move(stream)),
       shared_(*shared),
       buffer_(shared->limits->max_header_bytes + kPartBytes) {}
 
@@ -81,26 +76,40 @@ HttpConnection::~HttpConnection() { ReleaseReserved(); }
 
 void HttpConnection::Start() {
   ErrorCode ignored;
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  AwaitRequest(shared_.limits->header_timeout);
+  stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  if (!stream_.is_tls()) return AwaitRequest(shared_.limits->header_timeout);
+  Enter(Phase::kHandshake, shared_.limits->handshake_timeout);
+  idle_number_ = ++shared_.n_idle_times;
+  stream_.Handshake([self = shared_from_this()](const ErrorCode& error, size_t) {
+    if (self->phase_ == Phase::kHandshake) self->OnHandshake(error);
+  });
+}
+
+void HttpConnection::OnHandshake(const ErrorCode& error) {
+  if (!error) return AwaitRequest(shared_.limits->header_timeout);
+  if (!WebStream::IsPlainHttp(error)) return Close();
+  ErrorCode ignored;
+  stream_.socket().non_blocking(true, ignored);
+  stream_.socket().write_some(asio::buffer(kNotTls, sizeof(kNotTls) - 1), ignored);
+  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  Enter(Phase::kLingering, shared_.limits->linger_timeout);
+  Discard();
 }
 
 void HttpConnection::Close() {
   if (phase_ == Phase::kClosed) return;
   Enter(Phase::kClosed, absl::InfiniteDuration());
   handler_.reset();
+  body_callback_ = nullptr;
   ReleaseReserved();
   ErrorCode ignored;
-  socket_.close(ignored);
+  stream_.socket().close(ignored);
   shared_.on_closed(this);
 }
 
 void HttpConnection::CheckDeadline(SteadyTime now) {
   if (now < deadline_) return;
   if (phase_ != Phase::kHeader && phase_ != Phase::kBody) return Close();
-  ++read_number_;
-  ErrorCode ignored;
-  socket_.cancel(ignored);
   Refuse(ErrorResponse(408, absl::DeadlineExceededError("the request took too long to arrive")));
 }
 
@@ -112,16 +121,43 @@ void HttpConnection::Enter(Phase phase, absl::Duration timeout) {
 void HttpConnection::AwaitRequest(absl::Duration timeout) {
   Enter(Phase::kIdle, timeout);
   idle_number_ = ++shared_.n_idle_times;
-  if (buffer_.size() > 0) return ReadHeader();
-  socket_.async_wait(asio::ip::tcp::socket::wait_read,
-                     [self = shared_from_this()](const ErrorCode& error) {
-                       if (self->phase_ != Phase::kIdle) return;
-                       if (error) return self->Close();
-                       self->ReadHeader();
-                     });
+  if (buffer_.size() > 0) return BeginRequest();
+  ReadMore();
 }
 
-void HttpConnection::ReadHeader() {
+void HttpConnection::ReadMore() {
+  if (is_reading_) return;
+  const size_t n_free = buffer_.max_size() - buffer_.size();
+  if (n_free == 0) {
+    return phase_ == Phase::kBody ? Refuse(Bad("the body's chunks are malformed")) : Close();
+  }
+  is_reading_ = true;
+  // Not into buffer_ itself: what is parsed meanwhile moves it.
+  read_buffer_.resize(std::min(n_free, phase_ == Phase::kBody ? kPartBytes : kHeaderPartBytes));
+  stream_.Read(asio::buffer(read_buffer_),
+               [self = shared_from_this()](const ErrorCode& error, size_t n_bytes) {
+                 self->is_reading_ = false;
+                 self->OnRead(error, n_bytes);
+               });
+}
+
+void HttpConnection::OnRead(const ErrorCode& error, size_t n_bytes) {
+  if (phase_ == Phase::kClosed) return;
+  if (phase_ == Phase::kLingering) return EndWrites();
+  const bool is_answering = phase_ == Phase::kHandling || phase_ == Phase::kWriting;
+  // A response before the body's end closes the connection, and the rest is not needed.
+  if (is_answering && !parser_->is_done()) return;
+  if (error) return Close();
+  buffer_.commit(asio::buffer_copy(buffer_.prepare(n_bytes), asio::buffer(read_buffer_)));
+  if (phase_ == Phase::kIdle) return BeginRequest();
+  if (phase_ == Phase::kHeader) return ParseHeader();
+  if (phase_ == Phase::kBody) return ParseBody();
+  // Bytes of the next request. Keep up to the size of a header for later; more is abuse.
+  if (buffer_.size() > shared_.limits->max_header_bytes) return Close();
+  ReadMore();
+}
+
+void HttpConnection::BeginRequest() {
   Enter(Phase::kHeader, shared_.limits->header_timeout);
   head_ = {};
   common_headers_ = {};
@@ -129,30 +165,31 @@ void HttpConnection::ReadHeader() {
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(shared_.limits->max_header_bytes));
   parser_->body_limit(boost::none);  // the handlers know what they take
-  http::async_read_header(
-      socket_, buffer_, *parser_,
-      [self = shared_from_this(), number = ++read_number_](const ErrorCode& error, size_t) {
-        if (self->phase_ == Phase::kHeader && self->read_number_ == number) self->OnHeader(error);
-      });
+  ParseHeader();
+}
+
+void HttpConnection::ParseHeader() {
+  ErrorCode error;
+  buffer_.consume(parser_->put(buffer_.data(), error));
+  if (error == http::error::need_more) return ReadMore();
+  OnHeader(error);
 }
 
 void HttpConnection::OnHeader(const ErrorCode& error) {
-  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+  if (error == http::error::header_limit) {
     return Refuse(ErrorResponse(431, absl::ResourceExhaustedError("the headers are too long")));
   }
   if (error == http::error::bad_version) {
     return Refuse(ErrorResponse(505, absl::UnimplementedError("this server speaks HTTP/1.1")));
   }
-  if (error) {
-    return IsMalformed(error) ? Refuse(Bad("the request is not HTTP/1.1")) : Close();
-  }
+  if (error) return Refuse(Bad("the request is not HTTP/1.1"));
   if (std::optional<HttpResponse> refusal = TakeHead(); refusal.has_value()) {
     return Refuse(*std::move(refusal));
   }
   Enter(Phase::kHandling, absl::InfiniteDuration());
   keep_alive_ = parser_->get().keep_alive();
   handler_ = shared_.router->Route(this, &common_headers_);
-  if (parser_->is_done()) Watch();
+  if (parser_->is_done()) ReadMore();  // notices if the peer disconnects
   handler_->Start();
 }
 
@@ -205,71 +242,47 @@ void HttpConnection::ReleaseReserved() {
 }
 
 void HttpConnection::ReadBody(BodyCallback callback) {
+  body_callback_ = std::move(callback);
   if (parser_->is_done()) {
-    asio::post(socket_.get_executor(), [self = shared_from_this(), number = ++read_number_,
-                                        callback = std::move(callback)] {
-      if (self->phase_ != Phase::kHandling || self->read_number_ != number) return;
-      callback({}, true);
-    });
+    asio::post(stream_.socket().get_executor(),
+               [self = shared_from_this(), number = ++body_number_] {
+                 if (self->phase_ != Phase::kHandling || self->body_number_ != number) return;
+                 std::exchange(self->body_callback_, nullptr)({}, true);
+               });
     return;
   }
-  Enter(Phase::kBody, shared_.limits->transfer_timeout);
-  if (!std::exchange(owes_continue_, false)) return ReadBodyPart(std::move(callback));
-  asio::async_write(socket_, asio::buffer(kContinue, sizeof(kContinue) - 1),
-                    [self = shared_from_this(), number = ++read_number_,
-                     callback = std::move(callback)](const ErrorCode& error, size_t) mutable {
-                      if (self->phase_ != Phase::kBody || self->read_number_ != number) return;
-                      if (error) return self->Close();
-                      self->ReadBodyPart(std::move(callback));
-                    });
+  if (!std::exchange(owes_continue_, false)) return AwaitBody();
+  WriteAll(std::string(kContinue), [this] { AwaitBody(); });
 }
 
-void HttpConnection::ReadBodyPart(BodyCallback callback) {
+void HttpConnection::AwaitBody() {
+  Enter(Phase::kBody, shared_.limits->transfer_timeout);
   body_buffer_.resize(kPartBytes);
-  buffer_.reserve(kPartBytes);  // Beast asks the socket for what is free here, 512 bytes at first
   auto& body = parser_->get().body();
   body.data = body_buffer_.data();
   body.size = body_buffer_.size();
   body.more = true;
-  http::async_read(socket_, buffer_, *parser_,
-                   [self = shared_from_this(), number = ++read_number_,
-                    callback = std::move(callback)](const ErrorCode& error, size_t) {
-                     if (self->phase_ != Phase::kBody || self->read_number_ != number) return;
-                     self->OnBody(error, callback);
-                   });
+  parser_->eager(true);
+  if (buffer_.size() == 0) return ReadMore();
+  asio::post(stream_.socket().get_executor(), [self = shared_from_this(), number = ++body_number_] {
+    if (self->phase_ == Phase::kBody && self->body_number_ == number) self->ParseBody();
+  });
 }
 
-void HttpConnection::OnBody(const ErrorCode& error, const BodyCallback& callback) {
-  if (error && error != http::error::need_buffer) {
-    return IsMalformed(error) ? Refuse(Bad("the body's chunks are malformed")) : Close();
-  }
-  Enter(Phase::kHandling, absl::InfiniteDuration());
-  const size_t n_bytes = body_buffer_.size() - parser_->get().body().size;
-  const bool is_last = parser_->is_done();
-  if (is_last) Watch();
-  callback({body_buffer_.data(), n_bytes}, is_last);
-}
-
-void HttpConnection::Watch() {
-  if (std::exchange(is_watching_, true)) return;
-  socket_.async_wait(asio::ip::tcp::socket::wait_read,
-                     [self = shared_from_this(), number = ++watch_number_](const ErrorCode&) {
-                       if (self->is_watching_ && self->watch_number_ == number) self->OnWatched();
-                     });
-}
-
-void HttpConnection::OnWatched() {
-  is_watching_ = false;
-  if (phase_ == Phase::kClosed) return;
+// Passes a part on once it is full or the body's last.
+void HttpConnection::ParseBody() {
   ErrorCode error;
-  const size_t n_bytes = socket_.available(error);
-  if (error || n_bytes == 0) return Close();
-  // Bytes of the next request. Keep up to the size of a header for later; more is abuse.
-  if (buffer_.size() + n_bytes > shared_.limits->max_header_bytes) return Close();
-  const size_t n_read = socket_.read_some(buffer_.prepare(n_bytes), error);
-  if (error) return Close();
-  buffer_.commit(n_read);
-  Watch();
+  buffer_.consume(parser_->put(buffer_.data(), error));
+  const bool is_full = error == http::error::need_buffer || parser_->get().body().size == 0;
+  if (error && error != http::error::need_buffer && error != http::error::need_more) {
+    return Refuse(Bad("the body's chunks are malformed"));
+  }
+  const bool is_last = parser_->is_done();
+  if (!is_last && !is_full) return ReadMore();
+  Enter(Phase::kHandling, absl::InfiniteDuration());
+  if (is_last) ReadMore();  // notices if the peer disconnects
+  const size_t n_bytes = body_buffer_.size() - parser_->get().body().size;
+  std::exchange(body_callback_, nullptr)({body_buffer_.data(), n_bytes}, is_last);
 }
 
 void HttpConnection::Refuse(HttpResponse response) {
@@ -310,7 +323,8 @@ void HttpConnection::Respond(HttpResponse response) {
 void HttpConnection::BeginStream(HttpResponse response, std::optional<uint64_t> body_length) {
   if (phase_ == Phase::kClosed) return;
   has_responded_ = true;
-  ++read_number_;  // abandons a read of the body
+  ++body_number_;  // gives up a read of the body
+  body_callback_ = nullptr;
   // The unread rest of a body would be parsed as the next request.
   if (!parser_.has_value() || !parser_->is_done()) keep_alive_ = false;
   is_chunked_ = !body_length.has_value();
@@ -335,7 +349,7 @@ void HttpConnection::EndStream() {
 }
 
 void HttpConnection::Abort() {
-  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Close(); });
+  asio::post(stream_.socket().get_executor(), [self = shared_from_this()] { self->Close(); });
 }
 
 void HttpConnection::WriteAll(std::string bytes, std::function<void()> on_written) {
@@ -349,26 +363,22 @@ void HttpConnection::WriteAll(std::string bytes, std::function<void()> on_writte
 void HttpConnection::WritePiece() {
   Enter(Phase::kWriting, shared_.limits->transfer_timeout);
   const size_t n_bytes = std::min(kPartBytes, outgoing_.size() - n_written_);
-  asio::async_write(socket_, asio::buffer(outgoing_.data() + n_written_, n_bytes),
-                    [self = shared_from_this()](const ErrorCode& error, size_t n_sent) {
-                      if (self->phase_ == Phase::kClosed) return;
-                      if (error) return self->Close();
-                      self->n_written_ += n_sent;
-                      if (self->n_written_ < self->outgoing_.size()) return self->WritePiece();
-                      self->outgoing_.clear();
-                      self->Enter(Phase::kHandling, absl::InfiniteDuration());
-                      const auto on_written = std::exchange(self->on_written_, {});
-                      on_written();
-                    });
+  stream_.Write(asio::buffer(outgoing_.data() + n_written_, n_bytes),
+                [self = shared_from_this()](const ErrorCode& error, size_t n_sent) {
+                  if (self->phase_ == Phase::kClosed) return;
+                  if (error) return self->Close();
+                  self->n_written_ += n_sent;
+                  if (self->n_written_ < self->outgoing_.size()) return self->WritePiece();
+                  self->outgoing_.clear();
+                  self->Enter(Phase::kHandling, absl::InfiniteDuration());
+                  const auto on_written = std::exchange(self->on_written_, {});
+                  on_written();
+                });
 }
 
 void HttpConnection::FinishExchange() {
   handler_.reset();
   ReleaseReserved();
-  if (std::exchange(is_watching_, false)) {
-    ErrorCode ignored;
-    socket_.cancel(ignored);
-  }
   if (!keep_alive_) return Linger();
   AwaitRequest(shared_.limits->idle_timeout);
 }
@@ -376,18 +386,26 @@ void HttpConnection::FinishExchange() {
 // Closing while the peer still sends would reset the connection, and the peer could lose the
 // response.
 void HttpConnection::Linger() {
-  if (phase_ != Phase::kLingering) {
-    ErrorCode ignored;
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    Enter(Phase::kLingering, shared_.limits->linger_timeout);
-    body_buffer_.resize(kPartBytes);
-  }
-  socket_.async_read_some(asio::buffer(body_buffer_),
-                          [self = shared_from_this()](const ErrorCode& error, size_t) {
-                            if (self->phase_ != Phase::kLingering) return;
-                            if (error) return self->Close();
-                            self->Linger();
-                          });
+  Enter(Phase::kLingering, shared_.limits->linger_timeout);
+  if (!is_reading_) return EndWrites();
+  ErrorCode ignored;
+  stream_.socket().cancel(ignored);  // OnRead goes on
+}
+
+void HttpConnection::EndWrites() {
+  stream_.EndWrites([self = shared_from_this()](const ErrorCode&, size_t) {
+    if (self->phase_ == Phase::kLingering) self->Discard();
+  });
+}
+
+void HttpConnection::Discard() {
+  read_buffer_.resize(kPartBytes);
+  stream_.Discard(asio::buffer(read_buffer_),
+                  [self = shared_from_this()](const ErrorCode& error, size_t) {
+                    if (self->phase_ != Phase::kLingering) return;
+                    if (error) return self->Close();
+                    self->Discard();
+                  });
 }
 
 }  // namespace nerf

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -15,6 +14,7 @@
 #include "server/web/http_exchange.h"
 #include "server/web/web_limits.h"
 #include "server/web/web_router.h"
+#include "server/web/web_stream.h"
 
 namespace nerf {
 
@@ -32,20 +32,21 @@ struct HttpConnectionShared {
 
 // One HTTP connection. It serves one request at a time: reads the header, has the router make a
 // handler, and is that handler's HttpExchange until the response is written. Meanwhile it notices
-// if the peer disconnects. Not thread-safe. Pending operations keep it alive with a shared_ptr.
+// if the peer disconnects. One read at a time serves all phases: what a read brings belongs to the
+// phase in which it arrives. Not thread-safe. Pending operations keep it alive with a shared_ptr.
 class HttpConnection final : public HttpExchange,
                              public std::enable_shared_from_this<HttpConnection> {
  public:
   // `shared` outlives it.
-  HttpConnection(boost::asio::ip::tcp::socket socket, HttpConnectionShared* shared);
+  HttpConnection(WebStream stream, HttpConnectionShared* shared);
   ~HttpConnection() override;
 
   void Start();
   void Close();
   // Ends the request or the connection if the current phase has taken longer than its limit.
   void CheckDeadline(SteadyTime now);
-  // True between two requests, when closing the connection loses nothing.
-  bool is_idle() const { return phase_ == Phase::kIdle; }
+  // True before and between requests, when closing the connection loses nothing.
+  bool is_idle() const { return phase_ == Phase::kIdle || phase_ == Phase::kHandshake; }
   // The order in which connections became idle: the smallest number has been idle longest.
   uint64_t idle_number() const { return idle_number_; }
 
@@ -60,34 +61,41 @@ class HttpConnection final : public HttpExchange,
   void Abort() override;
 
  private:
-  //   kIdle -> kHeader -> kHandling <-> kBody, kWriting -> kIdle, or kLingering -> kClosed
-  enum class Phase { kIdle, kHeader, kHandling, kBody, kWriting, kLingering, kClosed };
+  //   kHandshake (TLS) -> kIdle -> kHeader -> kHandling <-> kBody, kWriting -> kIdle, or
+  //   kLingering -> kClosed
+  enum class Phase { kHandshake, kIdle, kHeader, kHandling, kBody, kWriting, kLingering, kClosed };
   using Parser = boost::beast::http::request_parser<boost::beast::http::buffer_body>;
   using ErrorCode = boost::system::error_code;
 
   void Enter(Phase phase, absl::Duration timeout);
+  void OnHandshake(const ErrorCode& error);
   void AwaitRequest(absl::Duration timeout);
-  void ReadHeader();
+  // Reads some bytes behind those of buffer_, unless a read is pending.
+  void ReadMore();
+  void OnRead(const ErrorCode& error, size_t n_bytes);
+  void BeginRequest();
+  void ParseHeader();
   void OnHeader(const ErrorCode& error);
   // Copies the parsed header into head_. Returns an error response if the request is refused before
   // routing.
   std::optional<HttpResponse> TakeHead();
-  void ReadBodyPart(BodyCallback callback);
-  void OnBody(const ErrorCode& error, const BodyCallback& callback);
-  // Notices a disconnect while no bytes of the peer are expected.
-  void Watch();
-  void OnWatched();
+  void AwaitBody();
+  void ParseBody();
   void Refuse(HttpResponse response);
   std::string HeadText(const HttpResponse& response, std::optional<uint64_t> body_length) const;
   void WriteAll(std::string bytes, std::function<void()> on_written);
   void WritePiece();
   void FinishExchange();
   void Linger();
+  void EndWrites();
+  void Discard();
   void ReleaseReserved();
 
-  boost::asio::ip::tcp::socket socket_;
+  WebStream stream_;
   HttpConnectionShared& shared_;
-  boost::beast::flat_buffer buffer_;
+  boost::beast::flat_buffer buffer_;  // read and not yet parsed
+  std::vector<char> read_buffer_;     // of the pending read
+  bool is_reading_ = false;
   Phase phase_ = Phase::kIdle;
   SteadyTime deadline_;
   uint64_t idle_number_ = 0;
@@ -103,11 +111,10 @@ class HttpConnection final : public HttpExchange,
   bool has_responded_ = false;
   bool is_chunked_ = false;
   bool keep_alive_ = false;
-  bool is_watching_ = false;
-  // Number of the last read of header or body. Callbacks of earlier reads, which were given up, do
+  // The pending ReadBody, and its number: callbacks of earlier ones, which were given up, do
   // nothing.
-  uint64_t read_number_ = 0;
-  uint64_t watch_number_ = 0;  // the same for Watch
+  BodyCallback body_callback_;
+  uint64_t body_number_ = 0;
 
   // The pending write.
   std::string outgoing_;

@@ -21,8 +21,8 @@ constexpr char kPreflightSeconds[] = "7200";
 
 }  // namespace
 
-RequestGuard::RequestGuard(std::vector<Origin> allowed_origins)
-    : allowed_origins_(std::move(allowed_origins)) {}
+RequestGuard::RequestGuard(std::vector<Origin> allowed_origins, bool is_tls)
+    : allowed_origins_(std::move(allowed_origins)), is_tls_(is_tls) {}
 
 bool RequestGuard::IsAllowed(const Origin& origin) const {
   return std::find(allowed_origins_.begin(), allowed_origins_.end(), origin) !=
@@ -53,8 +53,10 @@ RequestGuard::Verdict RequestGuard::Check(const HttpRequestHead& head) const {
   if (n_origins == 1) {
     const absl::StatusOr<Origin> origin = ParseOrigin(head.Header("origin"));
     if (!origin.ok()) return refuse("requests from this Origin are not allowed");
-    // Behind a TLS proxy the page's scheme is https although the request arrives by http.
-    const absl::StatusOr<Origin> own = ParseHost(origin->scheme, head.Header("host"));
+    // Behind a TLS proxy the page's scheme is https although the request arrives by http. A page
+    // that came by http is never that of a server with TLS: somebody on the way may have made it.
+    const absl::StatusOr<Origin> own =
+        ParseHost(is_tls_ ? "https" : origin->scheme, head.Header("host"));
     is_same_origin = own.ok() && *own == *origin;
     if (!is_same_origin) {
       if (!IsAllowed(*origin)) return refuse("requests from this Origin are not allowed");

@@ -18,7 +18,8 @@ namespace nerf {
 // Const after construction.
 class RequestGuard {
  public:
-  explicit RequestGuard(std::vector<Origin> allowed_origins);
+  // is_tls: the server's own pages come by https alone.
+  explicit RequestGuard(std::vector<Origin> allowed_origins, bool is_tls = false);
 
   struct Verdict {
     std::string refusal;      // why the request is refused; empty when it is not
@@ -36,6 +37,7 @@ class RequestGuard {
  private:
   bool IsAllowed(const Origin& origin) const;
   const std::vector<Origin> allowed_origins_;
+  const bool is_tls_;
 };
 
 }  // namespace nerf

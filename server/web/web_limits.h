@@ -13,6 +13,8 @@ struct WebLimits {
   size_t max_header_bytes = size_t{16} << 10;    // first line and headers
   size_t max_message_bytes = size_t{4} << 20;    // of a call's request, as gRPC's own
   size_t max_buffered_bytes = size_t{64} << 20;  // requests of all connections in memory
+  // For the handshake of TLS.
+  absl::Duration handshake_timeout = absl::Seconds(10);
   // Between requests. The first request of a connection has header_timeout instead.
   absl::Duration idle_timeout = absl::Seconds(75);
   // From a header's first byte to its last.

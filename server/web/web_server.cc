@@ -7,7 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -17,6 +17,7 @@
 #include "common/status_macros.h"
 #include "server/web/http_connection.h"
 #include "server/web/request_guard.h"
+#include "server/web/tls_context.h"
 #include "server/web/upstream_call.h"
 #include "server/web/web_router.h"
 
@@ -30,6 +31,7 @@ using ErrorCode = boost::system::error_code;
 constexpr char kFull[] =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
     "Connection: close\r\n\r\n";
+constexpr absl::Duration kTlsReloadInterval = absl::Seconds(1);
 
 }  // namespace
 
@@ -39,7 +41,7 @@ class WebServer::Impl {
   Impl(const WebServerOptions& options, std::shared_ptr<grpc::Channel> channel, const Clock* clock)
       : options_(options),
         clock_(*clock),
-        guard_(options.allowed_origins),
+        guard_(options.allowed_origins, UsesTls(options.tls)),
         upstream_(std::move(channel),
                   [this](std::function<void()> work) { asio::post(io_, std::move(work)); }),
         router_(&guard_, &options_.limits, &upstream_),
@@ -52,6 +54,10 @@ class WebServer::Impl {
         sweep_timer_(io_) {}
 
   absl::Status Listen() {
+    if (UsesTls(options_.tls)) {
+      NERF_ASSIGN_OR_RETURN(TlsContext tls, TlsContext::Open(options_.tls));
+      tls_.emplace(std::move(tls));
+    }
     ErrorCode error;
     const auto address = asio::ip::make_address(options_.host, error);
     if (!error) {
@@ -110,10 +116,11 @@ class WebServer::Impl {
     if (connections_.size() >= options_.limits.max_connections && !CloseLongestIdle()) {
       ErrorCode ignored;
       socket.non_blocking(true, ignored);
-      socket.write_some(asio::buffer(kFull, sizeof(kFull) - 1), ignored);
+      if (!tls_) socket.write_some(asio::buffer(kFull, sizeof(kFull) - 1), ignored);
       return;
     }
-    const auto connection = std::make_shared<HttpConnection>(std::move(socket), &shared_);
+    const auto connection = std::make_shared<HttpConnection>(
+        WebStream(std::move(socket), tls_ ? &tls_->current() : nullptr), &shared_);
     connections_.insert(connection);
     connection->Start();
   }
@@ -151,6 +158,10 @@ class WebServer::Impl {
       }
     }
     if (!is_stopping_ && std::exchange(is_accept_due_, false)) Accept();
+    if (tls_ && now >= tls_reload_) {
+      tls_->Reload();
+      tls_reload_ = now + kTlsReloadInterval;
+    }
     const absl::Duration pause =
         is_stopping_ ? absl::Milliseconds(2) : options_.limits.sweep_interval;
     sweep_timer_.expires_after(absl::ToChronoNanoseconds(pause));
@@ -168,6 +179,8 @@ class WebServer::Impl {
   tcp::acceptor acceptor_;
   asio::steady_timer sweep_timer_;
   std::set<std::shared_ptr<HttpConnection>> connections_;
+  std::optional<TlsContext> tls_;
+  SteadyTime tls_reload_;  // when its files are read again
   bool is_accept_due_ = false;
   bool is_stopping_ = false;
   SteadyTime stop_deadline_;  // for requests that are unfinished at Shutdown

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/rpc/tls.h"
 #include "server/web/origin.h"
 #include "server/web/web_limits.h"
 
@@ -21,16 +22,17 @@ struct WebServerOptions {
   int port = 0;      // 0 takes a free one
   // Origins of other sites whose pages may call (CORS). Their hosts are also accepted in Host.
   std::vector<Origin> allowed_origins;
+  TlsFiles tls;  // with files, HTTPS; without, HTTP
   WebLimits limits;
 };
 
-// The gateway: an HTTP/1.1 server for browsers that serves the page and forwards calls over a
-// channel. It knows only the services' descriptors; the services check authorization and count
-// metrics. Runs on one thread of its own. Thread-safe.
+// The gateway: an HTTP/1.1 server, plain or by TLS, for browsers that serves the page and forwards
+// calls over a channel. It knows only the services' descriptors; the services check authorization
+// and count metrics. Runs on one thread of its own. Thread-safe.
 class WebServer {
  public:
   // The clock and the server behind the channel outlive it. FailedPrecondition if it cannot listen
-  // on the address.
+  // on the address, InvalidArgument if the files of TLS cannot be used.
   static absl::StatusOr<std::unique_ptr<WebServer>> Start(const WebServerOptions& options,
                                                           std::shared_ptr<grpc::Channel> channel,
                                                           const Clock* clock);

@@ -42,8 +42,8 @@ TEST_F(LocalServerTest, PageIsFoundWhereOneIsServed) {
   ASSERT_THAT(NoteLocalServer("127.0.0.1:50051", data_), IsOk());
   EXPECT_EQ(FindLocalPage("127.0.0.1:50051"), "");
   std::ofstream(data_ + "/nerfd.ports")
-      << R"({"pid":1,"grpc":"127.0.0.1:50051","web":"127.0.0.1:8080"})";
-  EXPECT_EQ(FindLocalPage("127.0.0.1:50051"), "127.0.0.1:8080");
+      << R"({"pid":1,"grpc":"127.0.0.1:50051","page":"https://127.0.0.1:8080/"})";
+  EXPECT_EQ(FindLocalPage("127.0.0.1:50051"), "https://127.0.0.1:8080/");
   EXPECT_EQ(FindLocalPage("127.0.0.1:50052"), "");
 }
 

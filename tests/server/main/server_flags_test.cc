@@ -51,6 +51,10 @@ TEST(ServerFlagsTest, BeyondLoopbackNeedsInsecureForMetricsToo) {
   flags.listen = flags.metrics_listen = "127.0.0.1:0";
   flags.web_listen = "0.0.0.0:8080";
   EXPECT_THAT(CheckFlags(flags), StatusIs(absl::StatusCode::kInvalidArgument, "--web-listen"));
+  flags.tls = {"tls.pem", "tls.key", ""};
+  flags.listen = flags.metrics_listen = "0.0.0.0:0";
+  EXPECT_THAT(CheckFlags(flags), IsOk()) << "TLS is for gRPC and the page";
+  flags.tls = {};
   flags.insecure = true;
   EXPECT_THAT(CheckFlags(flags), IsOk());
   flags.lease_ttl = absl::ZeroDuration();

@@ -7,42 +7,22 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "tests/server/rpc/rpc_test_server.h"
-#include "tests/testing/certificates.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tls_folder.h"
 
 namespace nerf {
 namespace {
 
-namespace fs = std::filesystem;
 using absl::StatusCode;
 
 class TlsTest : public testing::Test {
  protected:
-  TlsTest() {
-    ca_.Write(dir_ / "ca.pem", "");
-    other_ca_.Write(dir_ / "other-ca.pem", "");
-    fs::create_directories(dir_ / "one");
-    WriteServer("one");
-    fs::create_directory_symlink(dir_ / "one", dir_ / "live");
-    TestCertificate("client", &ca_).Write(dir_ / "client.pem", dir_ / "client.key");
-    TestCertificate("client", &other_ca_).Write(dir_ / "stranger.pem", dir_ / "stranger.key");
-  }
-
-  void WriteServer(const std::string& folder, const std::string& name = "localhost") {
-    fs::create_directories(dir_ / folder);
-    TestCertificate(name, &ca_).Write(dir_ / (folder + "/tls.pem"), dir_ / (folder + "/tls.key"));
-  }
-  TlsFiles Live(bool asks_clients = false) {
-    return {dir_ / "live/tls.pem", dir_ / "live/tls.key", asks_clients ? dir_ / "ca.pem" : ""};
-  }
-
   // A call over a connection of its own.
   absl::Status Call(const RpcTestServer& server, const TlsFiles& files,
                     const std::string& host = "localhost") {
@@ -55,38 +35,41 @@ class TlsTest : public testing::Test {
                                &access, RpcTestServer::kAdminToken);
   }
 
-  const TestCertificate ca_{"test CA"}, other_ca_{"other CA"};
-  TempDir dir_;
+  TlsFolder files_;
 };
 
 TEST_F(TlsTest, OnlyClientsThatTrustTheServerGetThrough) {
-  const RpcTestServer server(true, *ServerTls(Live()));
-  EXPECT_THAT(Call(server, {"", "", dir_ / "ca.pem"}), IsOk());
-  EXPECT_THAT(Call(server, {"", "", dir_ / "ca.pem"}, "127.0.0.1"), IsOk());
-  EXPECT_THAT(Call(server, {"", "", dir_ / "other-ca.pem"}), StatusIs(StatusCode::kUnavailable));
+  const RpcTestServer server(true, *ServerTls(files_.Live()));
+  EXPECT_THAT(Call(server, {"", "", files_.Path("ca.pem")}), IsOk());
+  EXPECT_THAT(Call(server, {"", "", files_.Path("ca.pem")}, "127.0.0.1"), IsOk());
+  EXPECT_THAT(Call(server, {"", "", files_.Path("other-ca.pem")}),
+              StatusIs(StatusCode::kUnavailable));
   EXPECT_THAT(Call(server, {}), StatusIs(StatusCode::kUnavailable)) << "plaintext";
 }
 
 TEST_F(TlsTest, CertificateOfAnotherHostIsRefused) {
-  WriteServer("elsewhere", "nerf.example.com");
+  files_.Make("elsewhere", "nerf.example.com");
   const RpcTestServer server(
-      true, *ServerTls({dir_ / "elsewhere/tls.pem", dir_ / "elsewhere/tls.key", ""}));
-  EXPECT_THAT(Call(server, {"", "", dir_ / "ca.pem"}), StatusIs(StatusCode::kUnavailable));
+      true, *ServerTls({files_.Path("elsewhere/tls.pem"), files_.Path("elsewhere/tls.key"), ""}));
+  EXPECT_THAT(Call(server, {"", "", files_.Path("ca.pem")}), StatusIs(StatusCode::kUnavailable));
 }
 
 TEST_F(TlsTest, WithAClientCaEveryClientShowsACertificate) {
-  const RpcTestServer server(true, *ServerTls(Live(/*asks_clients=*/true)));
-  EXPECT_THAT(Call(server, {dir_ / "client.pem", dir_ / "client.key", dir_ / "ca.pem"}), IsOk());
-  EXPECT_THAT(Call(server, {"", "", dir_ / "ca.pem"}), StatusIs(StatusCode::kUnavailable));
-  EXPECT_THAT(Call(server, {dir_ / "stranger.pem", dir_ / "stranger.key", dir_ / "ca.pem"}),
+  const RpcTestServer server(true, *ServerTls(files_.Live(/*asks_clients=*/true)));
+  EXPECT_THAT(
+      Call(server, {files_.Path("client.pem"), files_.Path("client.key"), files_.Path("ca.pem")}),
+      IsOk());
+  EXPECT_THAT(Call(server, {"", "", files_.Path("ca.pem")}), StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(Call(server, {files_.Path("stranger.pem"), files_.Path("stranger.key"),
+                            files_.Path("ca.pem")}),
               StatusIs(StatusCode::kUnavailable));
 }
 
 // Clients with open connections and clients that come anew, while the certificate is replaced by
 // turning a link to another folder.
 TEST_F(TlsTest, CertificatesAreSwappedUnderLoadWithoutAFailedCall) {
-  const RpcTestServer server(true, *ServerTls(Live()));
-  const TlsFiles client = {"", "", dir_ / "ca.pem"};
+  const RpcTestServer server(true, *ServerTls(files_.Live()));
+  const TlsFiles client = {"", "", files_.Path("ca.pem")};
   ChannelOptions options;
   options.address = "localhost:" + std::to_string(server.rpc->port());
   options.credentials = *ClientTls(client);
@@ -111,9 +94,7 @@ TEST_F(TlsTest, CertificatesAreSwappedUnderLoadWithoutAFailedCall) {
   }
   // The machine's clock: gRPC looks at the files once a second.
   for (const char* folder : {"two", "three"}) {
-    WriteServer(folder);
-    fs::create_directory_symlink(dir_ / folder, dir_ / "next");
-    fs::rename(dir_ / "next", dir_ / "live");
+    files_.Serve(folder);
     absl::SleepFor(absl::Milliseconds(2500));
   }
   ends = true;
@@ -121,11 +102,8 @@ TEST_F(TlsTest, CertificatesAreSwappedUnderLoadWithoutAFailedCall) {
   EXPECT_GT(n_calls, 100);
   EXPECT_EQ(n_failed, 0) << "of " << n_calls;
   // What is served now is the third: of a CA whose other certificates would not be trusted.
-  fs::create_directories(dir_ / "four");
-  TestCertificate("localhost", &other_ca_).Write(dir_ / "four/tls.pem", dir_ / "four/tls.key");
-  fs::create_directory_symlink(dir_ / "four", dir_ / "next");
-  fs::rename(dir_ / "next", dir_ / "live");
-  const TlsFiles other = {"", "", dir_ / "other-ca.pem"};
+  files_.Serve("four", /*of_other_ca=*/true);
+  const TlsFiles other = {"", "", files_.Path("other-ca.pem")};
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (!Call(server, other).ok() && absl::Now() < deadline)
     absl::SleepFor(absl::Milliseconds(100));
@@ -134,34 +112,34 @@ TEST_F(TlsTest, CertificatesAreSwappedUnderLoadWithoutAFailedCall) {
 }
 
 TEST_F(TlsTest, BadFilesAreNamedAtTheStart) {
-  const std::string pem = dir_ / "one/tls.pem", key = dir_ / "one/tls.key";
-  std::ofstream(dir_ / "empty");
-  std::ofstream(dir_ / "garbage")
+  const std::string pem = files_.Path("one/tls.pem"), key = files_.Path("one/tls.key");
+  std::ofstream(files_.Path("empty"));
+  std::ofstream(files_.Path("garbage"))
       << "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-  std::ofstream(dir_ / "long") << std::string(2 << 20, 'A');
+  std::ofstream(files_.Path("long")) << std::string(2 << 20, 'A');
   const std::string locked =
       "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHs\n-----END ENCRYPTED PRIVATE KEY-----\n";
-  std::ofstream(dir_ / "locked") << locked;
+  std::ofstream(files_.Path("locked")) << locked;
   const std::pair<TlsFiles, const char*> cases[] = {
-      {{dir_ / "none", key, ""}, "--tls-cert"},
-      {{dir_ / "empty", key, ""}, "--tls-cert"},
-      {{dir_ / "garbage", key, ""}, "--tls-cert"},
-      {{dir_ / "long", key, ""}, "--tls-cert"},
-      {{dir_.path(), key, ""}, "--tls-cert"},
-      {{pem, dir_ / "none", ""}, "--tls-key"},
-      {{pem, dir_ / "empty", ""}, "--tls-key"},
-      {{pem, dir_ / "locked", ""}, "--tls-key"},
+      {{files_.Path("none"), key, ""}, "--tls-cert"},
+      {{files_.Path("empty"), key, ""}, "--tls-cert"},
+      {{files_.Path("garbage"), key, ""}, "--tls-cert"},
+      {{files_.Path("long"), key, ""}, "--tls-cert"},
+      {{files_.Path(""), key, ""}, "--tls-cert"},
+      {{pem, files_.Path("none"), ""}, "--tls-key"},
+      {{pem, files_.Path("empty"), ""}, "--tls-key"},
+      {{pem, files_.Path("locked"), ""}, "--tls-key"},
       {{pem, pem, ""}, "--tls-key"},
-      {{pem, dir_ / "client.key", ""}, "is not the key of"},
+      {{pem, files_.Path("client.key"), ""}, "is not the key of"},
       {{pem, "", ""}, "go together"},
-      {{pem, key, dir_ / "none"}, "--client-ca"},
-      {{pem, key, dir_ / "garbage"}, "--client-ca"},
-      {{"", "", dir_ / "ca.pem"}, "--client-ca needs --tls-cert"},
+      {{pem, key, files_.Path("none")}, "--client-ca"},
+      {{pem, key, files_.Path("garbage")}, "--client-ca"},
+      {{"", "", files_.Path("ca.pem")}, "--client-ca needs --tls-cert"},
   };
   for (const auto& [files, words] : cases) {
     EXPECT_THAT(ServerTls(files).status(), StatusIs(StatusCode::kInvalidArgument, words));
   }
-  EXPECT_THAT(ClientTls({"", "", dir_ / "empty"}).status(),
+  EXPECT_THAT(ClientTls({"", "", files_.Path("empty")}).status(),
               StatusIs(StatusCode::kInvalidArgument, "--ca"));
   EXPECT_THAT(ClientTls({pem, key, ""}).status(), StatusIs(StatusCode::kInvalidArgument, "--ca"));
 }

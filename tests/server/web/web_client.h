@@ -35,10 +35,12 @@ class WebClient {
     connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
   }
 
+  virtual ~WebClient() = default;
+
   void Send(const std::string& bytes) {
     size_t n_sent = 0;
     while (n_sent < bytes.size()) {
-      const ssize_t n = send(fd_.get(), bytes.data() + n_sent, bytes.size() - n_sent, MSG_NOSIGNAL);
+      const ssize_t n = SendSome(bytes.data() + n_sent, bytes.size() - n_sent);
       if (n <= 0) return;
       n_sent += static_cast<size_t>(n);
     }
@@ -130,15 +132,26 @@ class WebClient {
     return !timed_out_;
   }
 
+ protected:
+  int fd() const { return fd_.get(); }
+  virtual ssize_t SendSome(const char* bytes, size_t n_bytes) {
+    return send(fd_.get(), bytes, n_bytes, MSG_NOSIGNAL);
+  }
+  virtual ssize_t ReceiveSome(char* bytes, size_t n_bytes) {
+    return recv(fd_.get(), bytes, n_bytes, 0);
+  }
+  // True if ReceiveSome has bytes that poll does not see.
+  virtual bool HasPending() const { return false; }
+
  private:
   bool Receive() {
     pollfd waiting{fd_.get(), POLLIN, 0};
-    if (poll(&waiting, 1, kTimeoutMs) <= 0) {
+    if (!HasPending() && poll(&waiting, 1, kTimeoutMs) <= 0) {
       timed_out_ = true;
       return false;
     }
     char bytes[65536];
-    const ssize_t n = recv(fd_.get(), bytes, sizeof(bytes), 0);
+    const ssize_t n = ReceiveSome(bytes, sizeof(bytes));
     if (n <= 0) return false;
     buffer_.append(bytes, static_cast<size_t>(n));
     return true;
