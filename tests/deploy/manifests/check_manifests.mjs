@@ -20,7 +20,7 @@ const packages = {
   "gateway.networking.k8s.io": "@kubernetes-models/gateway-api/gateway.networking.k8s.io",
 };
 // Made by the operator, not by the manifests.
-const externalSecrets = new Set(["nerfd-worker-token", "nerfd-tls"]);
+const externalSecrets = new Set(["nerfd-worker-token", "nerfd-tls", "nerfd-ingress-tls"]);
 
 function moduleOf(object) {
   const [group, version] =
@@ -144,6 +144,23 @@ function securityProblems({object, pod}) {
   return problems;
 }
 
+// Connections between pods are encrypted, only the server has its key, and no flag is given twice.
+function encryptionProblems(pod, container) {
+  const problems = [];
+  const flags = (container.args ?? []).map((a) => a.split("=")[0]);
+  const twice = flags.filter((flag, i) => flags.indexOf(flag) !== i);
+  if (twice.length > 0) problems.push(`${twice} is given twice`);
+  if (flags.includes("--insecure")) problems.push("--insecure: connections must be encrypted");
+  const isServer = flags.includes("--listen");
+  for (const flag of isServer ? ["--tls-cert", "--tls-key"] : ["--ca"]) {
+    if (!flags.includes(flag)) problems.push(`needs ${flag}`);
+  }
+  const tls = (pod.volumes ?? []).filter((v) => v.secret?.secretName === "nerfd-tls");
+  const isKeyless = ({secret}) => secret.items?.length > 0 && secret.items.every((i) => i.key === "ca.crt");
+  if (!isServer && !tls.every(isKeyless)) problems.push("gets the server's key");
+  return problems;
+}
+
 function referenceProblems(objects) {
   const problems = [];
   const byKind = (kind) => objects.filter((o) => o.kind === kind);
@@ -187,11 +204,12 @@ function referenceProblems(objects) {
             s.spec.ports.some((p) => String(p.port) === server[2]))) {
           say(`${argument} names no port of a Service`);
         }
-        const file = /-file=(\/.+)\/[^/]+$/.exec(argument);
-        if (file && !(container.volumeMounts ?? []).some((m) => m.mountPath === file[1])) {
+        const path = /^--[a-z-]+=(\/.+)$/.exec(argument)?.[1];
+        if (path && !(container.volumeMounts ?? []).some((m) => `${path}/`.startsWith(`${m.mountPath}/`))) {
           say(`${argument} lies in no mounted volume`);
         }
       }
+      encryptionProblems(pod, container).forEach(say);
     }
     if (object.kind === "StatefulSet" && object.spec.replicas !== 1) say("one writer: replicas must be 1");
     if (object.kind === "StatefulSet" && !has("Service", object.spec.serviceName)) {
@@ -230,7 +248,18 @@ function referenceProblems(objects) {
       }
     }
   }
+  const encrypted = byKind("BackendTLSPolicy").flatMap((p) => p.spec.targetRefs.map((t) => t.name));
+  for (const route of [...byKind("HTTPRoute"), ...byKind("GRPCRoute")]) {
+    for (const ref of route.spec.rules.flatMap((r) => r.backendRefs)) {
+      if (!encrypted.includes(ref.name)) problems.push(`${nameOf(route)}: no BackendTLSPolicy for ${ref.name}`);
+    }
+  }
   for (const ingress of byKind("Ingress")) {
+    const annotation = (name) =>
+        ingress.metadata.annotations?.[`nginx.ingress.kubernetes.io/${name}`];
+    if (!/^(HTTPS|GRPCS)$/.test(annotation("backend-protocol")) || annotation("proxy-ssl-verify") !== "on") {
+      problems.push(`${nameOf(ingress)}: must speak TLS to nerfd and verify its certificate`);
+    }
     for (const path of ingress.spec.rules.flatMap((r) => r.http.paths)) {
       const {name, port} = path.backend.service;
       if (!byKind("Service").some((s) => s.metadata.name === name &&
@@ -301,6 +330,15 @@ const mistakes = {
   "worker of another server": (o) => { container(o, "Deployment").args[0] = "--server=nerf:50051"; },
   "token outside of its mount": (o) => {
     container(o, "Deployment").args[1] = "--token-file=/secret/token"; },
+  "plain connection of a worker": (o) => { container(o, "Deployment").args[2] = "--insecure"; },
+  "plain server": (o) => { const c = container(o, "StatefulSet");
+    c.args = c.args.filter((a) => !a.startsWith("--tls-")); },
+  "the server's key in a worker": (o) => {
+    delete find(o, "Deployment").spec.template.spec.volumes.at(-1).secret.items; },
+  "certificate outside of its mount": (o) => {
+    const c = container(o, "StatefulSet");
+    c.args[c.args.findIndex((a) => a.startsWith("--tls-cert"))] = "--tls-cert=/tls/tls.crt"; },
+  "a flag twice": (o) => { container(o, "Deployment").args[3] = "--device=cpu"; },
   "root user": (o) => { find(o, "Deployment").spec.template.spec.securityContext.runAsUser = 0; },
   "privileged": (o) => { container(o, "Deployment").securityContext.privileged = true; },
   "kept capability": (o) => {
