@@ -147,7 +147,9 @@ function securityProblems({object, pod}) {
 // Connections between pods are encrypted, only the server has its key, and no flag is given twice.
 function encryptionProblems(pod, container) {
   const problems = [];
-  const flags = (container.args ?? []).map((a) => a.split("=")[0]);
+  // docker/Dockerfile starts workers with --cache-dir, and they take it once.
+  const given = container.name === "worker" ? ["--cache-dir"] : [];
+  const flags = [...given, ...(container.args ?? []).map((a) => a.split("=")[0])];
   const twice = flags.filter((flag, i) => flags.indexOf(flag) !== i);
   if (twice.length > 0) problems.push(`${twice} is given twice`);
   if (flags.includes("--insecure")) problems.push("--insecure: connections must be encrypted");
@@ -338,7 +340,9 @@ const mistakes = {
   "certificate outside of its mount": (o) => {
     const c = container(o, "StatefulSet");
     c.args[c.args.findIndex((a) => a.startsWith("--tls-cert"))] = "--tls-cert=/tls/tls.crt"; },
-  "a flag twice": (o) => { container(o, "Deployment").args[3] = "--device=cpu"; },
+  "a flag of the image's entry point": (o) => {
+    container(o, "Deployment").args.push("--cache-dir=/cache"); },
+  "a flag twice": (o) => { container(o, "Deployment").args.push("--device=cpu"); },
   "root user": (o) => { find(o, "Deployment").spec.template.spec.securityContext.runAsUser = 0; },
   "privileged": (o) => { container(o, "Deployment").securityContext.privileged = true; },
   "kept capability": (o) => {
