@@ -69,14 +69,17 @@ check_thread_safety() {
   [ "$code" = 0 ] || [ "$code" = 77 ]
 }
 
-# Builds the images offline and runs them. Exit 77 is a visible skip.
+# Builds the images offline, runs them and the laptop overlay. Exit 77 is a visible skip.
 check_images() {
   cmake --preset release >build/configure-release.log 2>&1 ||
     { cat build/configure-release.log >&2; return 1; }
   cmake --build --preset release -j "$jobs" --target nerfd nerf-worker nerf-engine nerfctl
-  local code=0
-  tests/deploy/images_test.sh "$PWD" build/release/bin "$PWD/build/images" || code=$?
-  [ "$code" = 0 ] || [ "$code" = 77 ]
+  local code test
+  for test in images laptop; do
+    code=0
+    "tests/deploy/${test}_test.sh" "$PWD" build/release/bin "$PWD/build/images" || code=$?
+    [ "$code" = 0 ] || [ "$code" = 77 ] || return 1
+  done
 }
 
 mkdir -p build

@@ -4,34 +4,13 @@
 # scripts/test.sh --deploy. Needs root, buildah, podman, runc and mmdebstrap (exit 77 without).
 set -euo pipefail
 source_dir=$1 bin_dir=$2 work=$3
-for tool in buildah podman runc mmdebstrap; do
-  command -v "$tool" >/dev/null || { echo "SKIPPED: no $tool"; exit 77; }
-done
-[ "$(id -u)" = 0 ] || { echo "SKIPPED: not root"; exit 77; }
-export STORAGE_DRIVER=vfs
-mkdir -p "$work/bin"
-# Storage of our own, so that nobody's images are touched.
-storage=(--root "$work/storage" --runroot "$work/run")
-pod=(podman "${storage[@]}" --runtime runc --cgroup-manager cgroupfs)
-fail() { echo "FAIL: $*"; exit 1; }
+. "$source_dir/tests/deploy/offline_images.sh"
 
-[ -s "$work/base.tar" ] || mmdebstrap --variant=minbase bookworm "$work/base.tar"
-cp "$bin_dir"/{nerfd,nerfctl,nerf-worker,nerf-engine} "$work/bin"
-container=$(buildah "${storage[@]}" from scratch)
-buildah "${storage[@]}" add -q "$container" "$work/base.tar" / >/dev/null
-buildah "${storage[@]}" commit -q --rm --timestamp 0 "$container" nerfd-base >/dev/null
-
-build() { # TARGET TAG
-  buildah "${storage[@]}" build --no-cache --isolation chroot --timestamp 0 --pull=never \
-    --build-arg BASE=localhost/nerfd-base --build-context "binaries=$work/bin" \
-    -f "$source_dir/docker/Dockerfile" --target "$1" -t "$2" "$source_dir" >"$work/$2.log" 2>&1 ||
-    { tail -20 "$work/$2.log"; return 1; }
-}
 inspect() { buildah "${storage[@]}" inspect --format "$2" "$1"; }
 size() { "${pod[@]}" image inspect --format '{{.Size}}' "localhost/$1"; }
-build server nerfd-server
-build server nerfd-server-again
-build worker nerfd-worker
+build server nerfd-server --no-cache
+build server nerfd-server-again --no-cache
+build worker nerfd-worker --no-cache
 [ "$(inspect nerfd-server '{{.FromImageDigest}}')" = "$(inspect nerfd-server-again '{{.FromImageDigest}}')" ] ||
   fail "two builds from one base have two digests"
 added=$((($(size nerfd-server) - $(size nerfd-base)) / 1000000))
