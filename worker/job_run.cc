@@ -392,7 +392,8 @@ void JobRun::On(const protocol::Failed& failed) {
   if (failed.error.reason == reason::kStoreReadOnly) {
     return FinishWithoutRoom(failed.error.message);
   }
-  for (const protocol::Problem& problem : failed.problems) {
+  for (protocol::Problem problem : failed.problems) {
+    problem.message = WithoutFolder(problem.message, folder_);
     *report_.add_problems() = ToProto(problem);
   }
   FinishFailed(ToStatus(failed.error));
@@ -529,7 +530,9 @@ void JobRun::Finish(v1::JobReport::Phase phase) {
 }
 
 void JobRun::FinishFailed(const absl::Status& error) {
-  *report_.mutable_error() = ToRpcStatus(error);
+  CallResult told = ToCallResult(error);
+  told.message = WithoutFolder(told.message, folder_);
+  *report_.mutable_error() = ToRpcStatus(ToStatus(told));
   const auto reason = GetReason(error);
   LogWarning("job failed", {{"job", name()},
                             {"reason", reason.has_value() ? reason->reason : ""},

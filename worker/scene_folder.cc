@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/str_replace.h"
 #include "common/file_io.h"
 #include "common/status_macros.h"
 #include "worker/call_result.h"
@@ -82,6 +83,13 @@ absl::Status LayOutScene(const SceneManifest& files, const std::string& folder, 
     if (!linked.ok()) return Prefixed(file.path(), linked);
   }
   return absl::OkStatus();
+}
+
+std::string WithoutFolder(const std::string& text, const std::string& folder) {
+  return absl::StrReplaceAll(text, {{folder + "/scene/", ""},
+                                    {folder + "/scene: ", ""},
+                                    {folder + "/scene", "the scene"},
+                                    {folder + "/", ""}});
 }
 
 absl::StatusOr<std::string> CheckInsideFolder(const std::string& folder, const std::string& path) {

@@ -33,6 +33,10 @@ absl::Status MakeFolders(const std::string& folder);
 // if it exists; ResourceExhausted WORKER_EXHAUSTED without room; Internal.
 absl::Status LinkFile(const std::string& source, const std::string& target);
 
+// `text` of an engine that works in `folder` with that folder's name and its scene's left out: the
+// paths of this machine mean nothing to whoever sent the scene.
+std::string WithoutFolder(const std::string& text, const std::string& folder);
+
 // The canonical form of `path` if it is a regular file, no link, inside `folder`. Paths from the
 // engine are not trusted, because it reads untrusted files. Errors: PermissionDenied.
 absl::StatusOr<std::string> CheckInsideFolder(const std::string& folder, const std::string& path);

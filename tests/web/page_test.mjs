@@ -432,7 +432,9 @@ async function run() {
     await page.goto(`${line.url}#/jobs`);
     const row = page.getByRole("row").filter({ hasText: "broken" });
     await row.getByRole("cell", { name: "failed", exact: true }).waitFor();
-    assert.match(await row.textContent(), /transforms\.json.*frames/);
+    const reason = await row.textContent();
+    assert.match(reason, /transforms\.json.*frames/);
+    assert.ok(!reason.includes(nerfd.folder), `it names a folder of the worker: ${reason}`);
     await look(page, "jobs-failed");
     await page.goto(`${line.url}#/jobs/${job.name.split("/").at(-1)}`);
     const alert = page.getByRole("alert");

@@ -488,6 +488,21 @@ TEST_F(AgentTest, FailureOfTheEngineCarriesReasonAndProblems) {
   EXPECT_EQ(server_.last_report()->problems(0).file(), "a.png");
 }
 
+TEST_F(AgentTest, FailureDoesNotNameFoldersOfTheWorker) {
+  Start();
+  Send(Grant(server_, 1));
+  const std::string scene = engines_.Got("train")["dataset"];
+  Say({{"type", "failed"},
+       {"job", Key()},
+       {"code", "INVALID_ARGUMENT"},
+       {"reason", "DATASET_INVALID"},
+       {"message", scene + ": a.png: broken"},
+       {"problems", {{{"file", "a.png"}, {"message", "cannot read " + scene + "/a.png"}}}}});
+  EXPECT_EQ(server_.last_report()->error().message(), "a.png: broken");
+  ASSERT_EQ(server_.last_report()->problems_size(), 1);
+  EXPECT_EQ(server_.last_report()->problems(0).message(), "cannot read a.png");
+}
+
 TEST_F(AgentTest, ResumeFileIsFetchedAndHandedToTheEngine) {
   Start();
   v1::SynchronizeResponse grant = Grant(server_, 2);

@@ -71,6 +71,15 @@ TEST_F(LayOutTest, MissingBlobNamesItsFile) {
   EXPECT_THAT(LayOut(), StatusIs(absl::StatusCode::kNotFound, "train/r_0.png"));
 }
 
+TEST(SceneFolderTest, FoldersOfTheWorkerAreLeftOut) {
+  const std::string folder = "/cache/jobs/1";
+  EXPECT_EQ(WithoutFolder("/cache/jobs/1/scene: a.png: bad", folder), "a.png: bad");
+  EXPECT_EQ(WithoutFolder("open /cache/jobs/1/scene/a.png, /cache/jobs/1/out/x", folder),
+            "open a.png, out/x");
+  EXPECT_EQ(WithoutFolder("nothing in /cache/jobs/1/scene", folder), "nothing in the scene");
+  EXPECT_EQ(WithoutFolder("no room", folder), "no room");
+}
+
 TEST(SceneFolderTest, OnlyRegularFilesInsideTheFolderAreBelieved) {
   TempDir dir;
   fs::create_directories(dir / "out/sub");
