@@ -18,6 +18,7 @@
 #include "common/child_process.h"
 #include "common/error_reason.h"
 #include "common/file_io.h"
+#include "common/made_folder.h"
 #include "common/status_macros.h"
 #include "engine/pose/colmap_tool.h"
 #include "engine/pose/film.h"
@@ -100,19 +101,22 @@ constexpr Effort kEfforts[] = {
     {kManyFeatures, kManyFeaturesSide, 0, true, true, true},
 };
 
+// Of an effort and the refinement at the end.
+int StagesOf(const Effort& effort) { return effort.new_features ? 4 : 3; }
+constexpr int kPrepareStages = 3;  // photographs, coarse features, their matches
+constexpr char kBlocks[] = "blocks of pairs";
+
 class PoseSearch {
  public:
   PoseSearch(const ColmapTool& tool, const WorkFolder& work, const PoseOptions& options)
-      : tool_(tool), work_(work), options_(options) {}
+      : tool_(tool), work_(work), options_(options), stages_(options.on_progress) {}
 
   absl::StatusOr<std::vector<Photo>> Prepare(const PhotoSources& sources) {
     std::vector<PhotoSources::Picture> pictures = sources.pictures;
-    const auto progress_of = [this](const char* doing) {
-      return [this, doing](size_t done, size_t of) {
-        Report({doing, static_cast<int>(done), static_cast<int>(of)});
-      };
-    };
-    for (size_t i = 0; i < sources.films.size(); ++i) {
+    const size_t n_films = sources.films.size();
+    stages_.Expect((n_films > 0 ? 1 : 0) + kPrepareStages + StagesOf(kEfforts[0]));
+    if (n_films > 0) stages_.Begin("reading films", "frames");
+    for (size_t i = 0; i < n_films; ++i) {
       const std::string frames = work_ / absl::StrCat("film_", i);
       NERF_RETURN_IF_ERROR(MakeFolder(frames));
       FilmOptions film;
@@ -121,14 +125,16 @@ class PoseSearch {
       film.n_frames = options_.film_frames;
       film.pool = options_.pool;
       film.stop = options_.stop;
-      film.on_progress = progress_of("reading the film");
+      film.on_progress = [&, i](size_t done, size_t of) { Advance(i * of + done, n_films * of); };
       NERF_ASSIGN_OR_RETURN(const auto taken, FramesOfFilm(sources.films[i], frames, film));
       pictures.insert(pictures.end(), taken.begin(), taken.end());
     }
     NERF_RETURN_IF_ERROR(MakeFolder(images()));
-    PrepareOptions prepare{options_.pool, options_.stop, progress_of("reading photographs")};
+    stages_.Begin("reading photographs", "photographs");
+    PrepareOptions prepare{options_.pool, options_.stop,
+                           [this](size_t done, size_t of) { Advance(done, of); }};
     NERF_ASSIGN_OR_RETURN(photos_, PreparePhotos(pictures, images(), prepare));
-    for (size_t i = 0; i < sources.films.size(); ++i) {
+    for (size_t i = 0; i < n_films; ++i) {
       std::error_code ignored;
       fs::remove_all(work_ / absl::StrCat("film_", i), ignored);
     }
@@ -143,6 +149,7 @@ class PoseSearch {
     for (size_t i = 0; i < std::size(kEfforts); ++i) {
       std::vector<std::vector<std::string>> groups;
       NERF_RETURN_IF_ERROR(Try(i, &groups, matches));
+      has_tried_ = true;
       const size_t n_posed = groups.empty() ? 0 : groups[0].size();
       if (n_posed > best_posed_) {
         best_posed_ = n_posed;
@@ -160,12 +167,11 @@ class PoseSearch {
   std::string images() const { return work_ / "images"; }
   int threads() const { return options_.pool->n_threads(); }
 
-  void Report(const PoseProgress& progress) {
-    last_ = progress;
-    if (options_.on_progress) options_.on_progress(progress);
+  void Advance(size_t done, size_t of) {
+    stages_.Advance(static_cast<int>(done), static_cast<int>(of));
   }
 
-  // Runs one process of COLMAP. `before` is added to what it has done.
+  // Runs one process of COLMAP. `before` is added to what it has done; of 0: as it says.
   absl::StatusOr<ChildProcessEnd> Run(ColmapStage stage, const std::vector<std::string>& command,
                                       int before, int of) {
     ChildProcessSpec spec;
@@ -175,14 +181,13 @@ class PoseSearch {
     spec.time_limit = options_.time_limit;
     spec.max_memory_bytes = options_.max_memory_bytes;
     spec.max_file_bytes = kMaxFileBytes;
-    Report({std::string(StageName(stage)), before, of});
     const auto on_line = [&](std::string_view line) {
       const std::optional<ColmapProgress> progress = ParseProgress(stage, line);
       if (!progress.has_value()) return;
-      Report({std::string(StageName(stage)), before + progress->done, of > 0 ? of : progress->of});
+      stages_.Advance(before + progress->done, of > 0 ? of : progress->of);
     };
     return RunChildProcess(
-        spec, on_line, [this] { Report(last_); }, options_.stop);
+        spec, on_line, [this] { stages_.Repeat(); }, options_.stop);
   }
 
   absl::Status RunOrFail(ColmapStage stage, const std::vector<std::string>& command, int before = 0,
@@ -234,7 +239,9 @@ class PoseSearch {
 
   absl::Status FindOverlaps() {
     const std::string database = work_ / "few.db";
+    stages_.Begin("extracting coarse features", "photographs", static_cast<int>(CountUsed()));
     NERF_RETURN_IF_ERROR(Extract(database, kFewFeatures, kFewFeaturesSide, false));
+    stages_.Begin("matching coarse features of all pairs", kBlocks);
     NERF_RETURN_IF_ERROR(
         RunOrFail(ColmapStage::kMatch, MatchCommand(tool_, database, "", threads())));
     NERF_ASSIGN_OR_RETURN(few_, ReadColmapDatabase(database));
@@ -245,6 +252,9 @@ class PoseSearch {
     std::string pairs;
     const size_t n = few_.n_features.size();
     const bool all = effort.all_pairs && n * (n - 1) / 2 <= kMaxAllPairs;
+    stages_.Begin(absl::StrCat("matching features of ", all ? "all" : "overlapping", " pairs",
+                               effort.new_features ? "" : SoFar()),
+                  kBlocks);
     if (!all) {
       std::string lines;
       for (const ColmapPair& pair : StrongestPairs(few_.pairs, effort.pairs_per_photo)) {
@@ -262,7 +272,10 @@ class PoseSearch {
   absl::Status Try(size_t number, std::vector<std::vector<std::string>>* groups,
                    ColmapDatabase* matches) {
     const Effort& effort = kEfforts[number];
+    stages_.Expect(StagesOf(effort));
     if (effort.new_features) {
+      stages_.Begin(absl::StrCat("extracting ", number > 0 ? "more " : "", "features", SoFar()),
+                    "photographs", static_cast<int>(CountUsed()));
       database_ = work_ / absl::StrCat("features_", number, ".db");
       NERF_RETURN_IF_ERROR(Extract(database_, effort.features, effort.side, true));
     }
@@ -273,6 +286,7 @@ class PoseSearch {
     const std::string models = work_ / absl::StrCat("models_", number);
     NERF_RETURN_IF_ERROR(MakeFolder(models));
     MapOptions map{database_, images(), models, threads(), effort.relaxed};
+    stages_.Begin("placing cameras", "photographs", static_cast<int>(CountUsed()));
     NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, Run(ColmapStage::kMap, MapCommand(tool_, map),
                                                          0, static_cast<int>(CountUsed())));
     if (!FoundNoModel(end)) {
@@ -287,6 +301,12 @@ class PoseSearch {
       groups->push_back(std::move(names));
     }
     return absl::OkStatus();
+  }
+
+  // Why there is another effort; empty in the first one.
+  std::string SoFar() const {
+    if (!has_tried_) return "";
+    return absl::StrCat(" (", best_posed_, " of ", CountUsed(), " posed so far)");
   }
 
   size_t CountUsed() const {
@@ -307,6 +327,8 @@ class PoseSearch {
 
   // The principal point is part of the last adjustment alone: earlier it would take up errors.
   absl::Status Refine() {
+    stages_.Expect(1);
+    stages_.Begin("refining cameras", "iterations");
     const std::string refined = work_ / "sparse/0";
     NERF_RETURN_IF_ERROR(MakeFolder(refined));
     NERF_RETURN_IF_ERROR(
@@ -352,8 +374,9 @@ class PoseSearch {
   ColmapDatabase few_;
   std::string database_, best_of_try_, best_folder_;
   size_t best_posed_ = 0;
+  bool has_tried_ = false;
   double best_share_ = 0;
-  PoseProgress last_;
+  PoseStages stages_;
 };
 
 absl::Status CheckOut(const std::string& out) {
@@ -402,6 +425,8 @@ absl::StatusOr<PoseReport> SearchPoses(const std::string& source, const std::str
   NERF_ASSIGN_OR_RETURN(const PhotoSources sources, ListPhotoSources(source));
   NERF_RETURN_IF_ERROR(CheckOut(out));
   NERF_ASSIGN_OR_RETURN(const ColmapTool tool, FindColmap(options.colmap));
+  const fs::path parent = fs::absolute(out).lexically_normal().parent_path();
+  NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(parent.string()));
   NERF_ASSIGN_OR_RETURN(WorkFolder work, WorkFolder::Create(out));
   PoseSearch search(tool, work, options);
   NERF_ASSIGN_OR_RETURN(const std::vector<Photo> photos, search.Prepare(sources));

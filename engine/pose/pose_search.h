@@ -9,15 +9,10 @@
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "engine/base/parallel_for.h"
+#include "engine/pose/pose_progress.h"
 #include "engine/pose/pose_report.h"
 
 namespace nerf {
-
-// The current stage, for people; reported at least once a second.
-struct PoseProgress {
-  std::string doing;     // "matching features"
-  int done = 0, of = 0;  // of 0: not known
-};
 
 struct PoseOptions {
   std::string colmap = "colmap", ffmpeg = "ffmpeg", ffprobe = "ffprobe";  // paths or names
@@ -28,7 +23,8 @@ struct PoseOptions {
   absl::Duration time_limit = absl::Hours(12);  // of each process
   const Clock* clock = nullptr;
   std::stop_token stop;
-  std::function<void(const PoseProgress&)> on_progress;  // on the caller's thread
+  // At least once a second, on the caller's thread.
+  std::function<void(const PoseProgress&)> on_progress;
 };
 
 // Finds where photographs were taken. `source` is a folder of photographs and films, or one film;

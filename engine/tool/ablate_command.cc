@@ -7,6 +7,7 @@
 
 #include "common/child_process.h"
 #include "common/counted.h"
+#include "common/made_folder.h"
 #include "common/status_macros.h"
 #include "engine/protocol/json.h"
 #include "engine/protocol/key_reader.h"
@@ -103,7 +104,7 @@ absl::Status Ablate(const AblateFlags& flags, const std::stop_token& stop) {
     NERF_ASSIGN_OR_RETURN(AblationSwitch parsed, ParseAblationSwitch(text));
     switches.push_back(std::move(parsed));
   }
-  NERF_RETURN_IF_ERROR(CreateFolder(flags.out));
+  NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(flags.out));
   int n_failed = 0;
   double baseline = kUnknownFigure;
   if (!flags.json) fmt::print("{}\n", AblationHead());

@@ -39,7 +39,7 @@ class PoseProgressPrinter {
 
   void Show(const PoseProgress& progress) {
     const SteadyTime now = clock_->Now();
-    const bool is_new = progress.doing != last_.doing;
+    const bool is_new = progress.stage != last_.stage;
     const bool has_moved = progress.done != last_.done;
     const bool is_terminal = style_ == ProgressStyle::kTerminal;
     const absl::Duration wait = is_terminal ? absl::Seconds(0.5)
@@ -52,6 +52,8 @@ class PoseProgressPrinter {
     if (style_ == ProgressStyle::kJson) {
       JsonObject line;
       line["event"] = "posing";
+      line["stage"] = progress.stage;
+      line["stages"] = progress.n_stages;
       line["doing"] = progress.doing;
       line["done"] = progress.done;
       if (progress.of > 0) line["of"] = progress.of;
@@ -60,10 +62,7 @@ class PoseProgressPrinter {
       std::fflush(stdout);
       return;
     }
-    const std::string of = progress.of > 0 ? fmt::format(" of {}", progress.of) : "";
-    const std::string done =
-        progress.done > 0 || progress.of > 0 ? fmt::format(": {}{}", progress.done, of) : "";
-    fmt::print(stderr, "{}{}{} ({:.0f} s){}", is_terminal ? "\r" : "", progress.doing, done,
+    fmt::print(stderr, "{}{} ({:.0f} s){}", is_terminal ? "\r" : "", PoseProgressText(progress),
                seconds, is_terminal ? "\x1b[K" : "\n");
     std::fflush(stderr);
   }

@@ -10,6 +10,7 @@
 #include "common/atomic_file.h"
 #include "common/counted.h"
 #include "common/edit_distance.h"
+#include "common/made_folder.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
@@ -248,7 +249,7 @@ absl::Status WriteTrace(const TraceRecording& trace, const std::string& path,
 absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWatcher* signals) {
   const RealClock clock;
   ThreadPool pool(ThreadsOfRank(flags));
-  NERF_RETURN_IF_ERROR(CreateFolder(flags.out));
+  NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(flags.out));
   std::unique_ptr<RankSession> ranks;  // null: this process alone
   if (flags.ranks.n_ranks > 1) {
     NERF_ASSIGN_OR_RETURN(ranks, RankSession::Open(flags.ranks));

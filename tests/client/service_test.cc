@@ -159,15 +159,15 @@ TEST_F(ServiceTest, PhotographsWithoutPosesArePosedFirst) {
   WriteScene(scene.path());
   std::filesystem::create_directory(dir / "photos");
   std::ofstream(dir / "photos/1.jpg") << "a photograph";
-  const std::string engine =
-      FakeEngine(dir, "echo \"matching features: 1 of 2\"\ncp -r " + scene.path() + " \"$4\"\n");
+  const std::string engine = FakeEngine(
+      dir, "echo \"5/7 matching features: 1 of 2\"\ncp -r " + scene.path() + " \"$4\"\n");
   ScriptSuccess();
   const CommandResult result = Run({"train", dir / "photos", "--engine", engine});
   ASSERT_EQ(result.exit_code, kOk) << result.err;
   EXPECT_THAT(result.err, HasSubstr("photos has no poses. Finding them takes minutes: nerf-engine "
                                     "pose " +
                                     (dir / "photos") + " --out " + (dir / "photos-posed")));
-  EXPECT_THAT(result.err, HasSubstr("matching features: 1 of 2"));
+  EXPECT_THAT(result.err, HasSubstr("5/7 matching features: 1 of 2"));
   EXPECT_EQ(state_.create_job.back().training_job().display_name(), "photos");
   // The second training finds them.
   ScriptSuccess();

@@ -25,6 +25,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -35,7 +36,12 @@ class PoseSearchTest : public ::testing::Test {
     options_.colmap = SourceDir() + "/tests/testing/fake_colmap.py";
     options_.pool = &pool_;
     options_.clock = &clock_;
-    options_.on_progress = [this](const PoseProgress& p) { seen_[p.doing] = p; };
+    options_.on_progress = [this](const PoseProgress& p) {
+      seen_[p.doing] = p;
+      if (stages_.empty() || stages_.back() != PoseProgressTitle(p)) {
+        stages_.push_back(PoseProgressTitle(p));
+      }
+    };
     Set("FAKE_COLMAP_LOG", dir_ / "log");
   }
   ~PoseSearchTest() override {
@@ -83,6 +89,7 @@ class PoseSearchTest : public ::testing::Test {
   FakeClock clock_;
   PoseOptions options_;
   std::map<std::string, PoseProgress> seen_;
+  std::vector<std::string> stages_;  // "1/7 reading photographs"
   std::set<std::string> set_;
 };
 
@@ -99,13 +106,12 @@ TEST_F(PoseSearchTest, PosedPhotographsBecomeADataSet) {
   EXPECT_THAT(DecodeImage(dir_ / "out/pose.png"), IsOk());
   EXPECT_EQ(seen_["extracting features"].of, 10);
   EXPECT_EQ(seen_["placing cameras"].done, 10);
-  EXPECT_THAT(LeftBehind(), ::testing::ElementsAre("out"));
+  EXPECT_THAT(LeftBehind(), ElementsAre("out"));
   std::set<std::string> kept;
   for (const auto& entry : std::filesystem::directory_iterator(dir_ / "out")) {
     kept.insert(entry.path().filename());
   }
-  EXPECT_THAT(kept,
-              ::testing::ElementsAre("images", "pose.json", "pose.png", "pose.txt", "sparse"));
+  EXPECT_THAT(kept, ElementsAre("images", "pose.json", "pose.png", "pose.txt", "sparse"));
 }
 
 TEST_F(PoseSearchTest, FewFeaturesFindThePairsThatAllFeaturesMatch) {
@@ -115,6 +121,28 @@ TEST_F(PoseSearchTest, FewFeaturesFindThePairsThatAllFeaturesMatch) {
   EXPECT_THAT(extractions[0], HasSubstr("\"--SiftExtraction.max_num_features\", \"512\""));
   EXPECT_EQ(Lines("exhaustive_matcher").size(), 1u);
   EXPECT_EQ(Lines("matches_importer").size(), 1u);
+}
+
+TEST_F(PoseSearchTest, StagesAreNumbered) {
+  ASSERT_THAT(Search(), IsOk());
+  EXPECT_THAT(stages_,
+              ElementsAre("1/7 reading photographs", "2/7 extracting coarse features",
+                          "3/7 matching coarse features of all pairs", "4/7 extracting features",
+                          "5/7 matching features of overlapping pairs", "6/7 placing cameras",
+                          "7/7 refining cameras"));
+}
+
+// Two efforts fail to pose enough of the photographs; the numbers go on.
+TEST_F(PoseSearchTest, HarderEffortsAddStagesAndSayWhy) {
+  Set("FAKE_COLMAP_APART", "p3.jpg,p4.jpg,p5.jpg");
+  ASSERT_THAT(Search(), IsOk());
+  stages_.erase(stages_.begin(), stages_.begin() + 5);
+  EXPECT_THAT(stages_, ElementsAre("6/7 placing cameras",
+                                   "7/9 matching features of all pairs (7 of 10 posed so far)",
+                                   "8/9 placing cameras",
+                                   "9/12 extracting more features (7 of 10 posed so far)",
+                                   "10/12 matching features of all pairs", "11/12 placing cameras",
+                                   "12/12 refining cameras"));
 }
 
 TEST_F(PoseSearchTest, NewerVersionIsCalledByItsFlags) {
@@ -252,6 +280,16 @@ TEST_F(PoseSearchTest, FailuresOfEachCommandLeaveNothingBehind) {
   }
 }
 
+TEST_F(PoseSearchTest, FoldersAboveTheOutputAreMadeAndLeaveWithAFailure) {
+  const auto search = [this] { return SearchPoses(dir_ / "in", dir_ / "new/deep/out", options_); };
+  Set("FAKE_COLMAP_FAIL", "mapper:abort");
+  EXPECT_THAT(search(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+  Set("FAKE_COLMAP_FAIL", "");
+  EXPECT_THAT(search(), IsOk());
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "new/deep/out/pose.txt"));
+}
+
 TEST_F(PoseSearchTest, CommandThatHangsEndsAtTheLimit) {
   Set("FAKE_COLMAP_FAIL", "mapper:hang");
   options_.time_limit = absl::Seconds(2);
@@ -264,7 +302,7 @@ TEST_F(PoseSearchTest, StopEndsTheCommandAndLeavesNothing) {
   std::stop_source source;
   options_.stop = source.get_token();
   options_.on_progress = [&](const PoseProgress& progress) {
-    if (progress.doing == "matching features") source.request_stop();
+    if (progress.doing == "matching coarse features of all pairs") source.request_stop();
   };
   EXPECT_THAT(Search(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_THAT(LeftBehind(), IsEmpty());
