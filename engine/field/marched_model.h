@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,7 @@ class MarchedModel final : public TrainedModel {
   bool RenderRays(const RayTile& tile, const std::stop_token& stop, Workspace* workspace,
                   RenderedRay* rendered) const override;
   Aabb OccupiedBox() const override { return grid_.OccupiedBox(); }
+  std::optional<double> OccupiedShare() const override { return grid_.OccupiedFraction(); }
   uint64_t byte_size() const override;
   std::string_view method() const override { return method_; }
   bool NeedsCpu() const override { return limits_.needs_cpu; }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string_view>
@@ -49,6 +50,8 @@ class TrainedModel {
 
   // The part of the level-0 box that holds something; the whole box where nothing is known of it.
   virtual Aabb OccupiedBox() const = 0;
+  // Share of the space that rays cannot skip, 0 to 1; nullopt where the method skips none.
+  virtual std::optional<double> OccupiedShare() const { return std::nullopt; }
   // Memory that the model takes on the host.
   virtual uint64_t byte_size() const = 0;
   // Whether the renderers of devices lack something that the model has, so that the CPU renders it.

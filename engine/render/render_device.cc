@@ -32,6 +32,7 @@ class CpuSceneRenderer final : public SceneRenderer {
     return std::make_unique<CpuPictureRender>(ViewRender(*model_, near_, camera, options), pool_);
   }
   Aabb OccupiedBox() const override { return model_->OccupiedBox(); }
+  std::optional<double> OccupiedShare() const override { return model_->OccupiedShare(); }
 
  private:
   const std::unique_ptr<const TrainedModel> model_;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -43,6 +44,8 @@ class SceneRenderer {
                                                const RenderOptions& options) = 0;
   // TrainedModel::OccupiedBox of the model.
   virtual Aabb OccupiedBox() const = 0;
+  // TrainedModel::OccupiedShare of the model.
+  virtual std::optional<double> OccupiedShare() const { return std::nullopt; }
 
   // Renders a whole picture. Returns false when `stop` was requested before the end; `picture` is
   // then as it was.

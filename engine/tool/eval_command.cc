@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "common/counted.h"
-#include "common/nearest_path.h"
+#include "common/made_folder.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
 #include "engine/config/view_limits.h"
@@ -17,6 +17,7 @@
 #include "engine/scene/scene_reader.h"
 #include "engine/tool/command.h"
 #include "engine/tool/device.h"
+#include "engine/tool/evaluation_forecast.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/loaded_model.h"
 #include "engine/tool/signal_watcher.h"
@@ -112,7 +113,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   ThreadPool pool(ThreadsFor(flags.threads));
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
   NERF_ASSIGN_OR_RETURN(LoadedModel model,
-                        WithNearestPath(LoadModelFile(flags.model, device.get()), flags.model));
+                        WithModelHint(LoadModelFile(flags.model, device.get()), flags.model));
   SceneOptions scene_options;
   scene_options.follow_links = true;
   const int test_every = flags.has_test_every ? flags.test_every : model.state.config.test_every;
@@ -144,8 +145,10 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   if (flags.background == "white") options.background = Background::kWhite;
   if (flags.background == "black") options.background = Background::kBlack;
   options.min_transmittance = model.state.config.min_transmittance;
+  std::optional<MadeFolder> folder;
   if (!flags.images.empty()) {
-    NERF_RETURN_IF_ERROR(CreateFolder(flags.images));
+    NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(flags.images));
+    folder.emplace(std::move(made));
   }
   if (!flags.json) SayReduction(flags, scene_options, views);
   if (flags.align) {
@@ -155,9 +158,14 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
                             AlignedCamera(model.renderer.get(), view, distance, options, stop));
     }
   }
+  NERF_ASSIGN_OR_RETURN(const EvaluationForecast forecast,
+                        ForecastOf(model.renderer.get(), views, options, clock, stop));
+  const std::string slowness = SlownessText(forecast);
+  if (!flags.json && !slowness.empty()) fmt::print(stderr, "{}\n", slowness);
   std::optional<ViewProgress> progress;
   const ProgressStyle style = ConsoleStyle(flags.json);
-  progress.emplace("evaluating", &clock, style, views.size(), ConsoleStream(style));
+  progress.emplace("evaluating", &clock, style, views.size(), ConsoleStream(style),
+                   forecast.expected);
   options.on_image = [&](const View& view, const ImageU8& image) -> absl::Status {
     progress->Add();
     if (flags.images.empty()) return absl::OkStatus();

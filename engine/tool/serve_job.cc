@@ -127,7 +127,7 @@ absl::Status ServeLoop::Job::OnEvaluatedViews(size_t n_done, size_t n_views) {
   const SteadyTime now = loop_->clock_->Now();
   if (n_done == 0) {
     evaluation_began_ = now;
-    last_progress_->eta_seconds = 0;  // not known yet
+    last_progress_->eta_seconds = absl::ToDoubleSeconds(expected_evaluation_);
     SendProgress();
   } else {
     // What is left of the evaluation.

@@ -50,6 +50,9 @@ class ServeLoop::Job final : public TrainingRunObserver {
   absl::Status BetweenSteps() override;
   bool HasWork() override;
   absl::Status OnStopped() override;
+  void OnEvaluationForecast(const EvaluationForecast& forecast) override {
+    expected_evaluation_ = forecast.expected;
+  }
   absl::Status OnEvaluatedViews(size_t n_done, size_t n_views) override;
   void OnEnd() override;
 
@@ -79,6 +82,7 @@ class ServeLoop::Job final : public TrainingRunObserver {
   std::string checkpoint_, model_;
   std::optional<uint32_t> checkpoint_step_;  // of the last checkpoint message
   std::optional<uint32_t> preview_step_;     // of the last preview message
+  absl::Duration expected_evaluation_;
   SteadyTime evaluation_began_;
 };
 

@@ -83,9 +83,16 @@ absl::Status TrainConsole::OnCheckpointDue() {
   return absl::OkStatus();
 }
 
+void TrainConsole::OnEvaluationForecast(const EvaluationForecast& forecast) {
+  expected_evaluation_ = forecast.expected;
+  const std::string slowness = SlownessText(forecast);
+  if (style_ != ProgressStyle::kJson && !slowness.empty()) PrintNote(slowness);
+}
+
 absl::Status TrainConsole::OnEvaluatedViews(size_t n_done, size_t n_views) {
   if (n_done == 0) {
-    evaluation_.emplace("evaluating", clock_, style_, n_views, ConsoleStream(style_));
+    evaluation_.emplace("evaluating", clock_, style_, n_views, ConsoleStream(style_),
+                        expected_evaluation_);
   } else {
     evaluation_->Add();
   }

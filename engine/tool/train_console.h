@@ -26,6 +26,7 @@ class TrainConsole final : public TrainingRunObserver {
   absl::Status OnCheckpointDue() override;
   void OnWarning(const std::string& text) override { PrintNote("warning: " + text); }
   absl::Status OnStopped() override { return OnCheckpointDue(); }
+  void OnEvaluationForecast(const EvaluationForecast& forecast) override;
   absl::Status OnEvaluatedViews(size_t n_done, size_t n_views) override;
   void OnEnd() override;
 
@@ -48,6 +49,7 @@ class TrainConsole final : public TrainingRunObserver {
   double psnr_train_ = 0;
   std::optional<uint32_t> written_step_;     // of checkpoint and model
   std::optional<double> last_line_seconds_;  // training time of the last line
+  absl::Duration expected_evaluation_;
   std::optional<ViewProgress> evaluation_;
 };
 

@@ -41,12 +41,16 @@ absl::StatusOr<EvaluationResult> EvaluateTestViews(const Scene& scene, const Tra
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = trainer.state().config.min_transmittance;
   options.with_ssim = false;
+  const std::unique_ptr<SceneRenderer> renderer = trainer.NewRenderer();
+  NERF_ASSIGN_OR_RETURN(const EvaluationForecast forecast,
+                        ForecastOf(renderer.get(), scene.test, options, clock, stop));
+  observer->OnEvaluationForecast(forecast);
   size_t n_done = 0;
   NERF_RETURN_IF_ERROR(observer->OnEvaluatedViews(n_done, scene.test.size()));
   options.on_image = [&](const View&, const ImageU8&) {
     return observer->OnEvaluatedViews(++n_done, scene.test.size());
   };
-  return EvaluateViews(trainer.NewRenderer().get(), scene.test, options, pool, clock, stop);
+  return EvaluateViews(renderer.get(), scene.test, options, pool, clock, stop);
 }
 
 absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& session, Trainer* trainer,

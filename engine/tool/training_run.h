@@ -8,6 +8,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/group/group.h"
 #include "engine/protocol/progress.h"
+#include "engine/tool/evaluation_forecast.h"
 #include "engine/tool/training_session.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/trainer.h"
@@ -24,7 +25,9 @@ class TrainingRunObserver : public TrainerObserver {
   absl::Status OnCheckpointDue() override = 0;
   // A stop ended training or evaluation.
   virtual absl::Status OnStopped() = 0;
-  // During the evaluation at the end: first with n_done 0, then after each view.
+  // Before the evaluation at the end.
+  virtual void OnEvaluationForecast(const EvaluationForecast& forecast) = 0;
+  // During the evaluation: first with n_done 0, then after each view.
   virtual absl::Status OnEvaluatedViews(size_t n_done, size_t n_views) = 0;
   // The last call, however the run ended.
   virtual void OnEnd() = 0;

@@ -19,12 +19,13 @@ std::string ClockText(double seconds) {
 }
 
 ViewProgress::ViewProgress(std::string_view what, const Clock* clock, ProgressStyle style,
-                           size_t n_views, std::FILE* out)
+                           size_t n_views, std::FILE* out, absl::Duration expected)
     : what_(what),
       clock_(clock),
       style_(style),
       n_views_(n_views),
       out_(out),
+      expected_(expected),
       begin_(clock->Now()) {
   Print();
 }
@@ -35,23 +36,25 @@ ViewProgress::~ViewProgress() {
 
 void ViewProgress::Add() {
   ++n_done_;
-  const bool is_long = n_done_ == 1 && style_ == ProgressStyle::kLog && Left() > kLogInterval;
-  if (is_long || clock_->Now() >= next_) Print();
+  const bool is_news = n_done_ == 1 && style_ == ProgressStyle::kLog && Left() > kLogInterval &&
+                       expected_ == absl::InfiniteDuration();
+  if (is_news || clock_->Now() >= next_) Print();
 }
 
 void ViewProgress::Print() {
   next_ = clock_->Now() + (style_ == ProgressStyle::kLog ? kLogInterval : kInterval);
+  const bool is_known = Left() < absl::InfiniteDuration();
   if (style_ == ProgressStyle::kJson) {
     JsonObject line;
     line["event"] = what_;
     line["view"] = n_done_;
     line["views"] = n_views_;
-    if (n_done_ > 0) line["seconds_left"] = JsonNumber(absl::ToDoubleSeconds(Left()));
+    if (is_known) line["seconds_left"] = JsonNumber(absl::ToDoubleSeconds(Left()));
     fmt::print(out_, "{}", JsonLine(line));
   } else {
     const bool terminal = style_ == ProgressStyle::kTerminal;
     const std::string left =
-        n_done_ > 0 ? fmt::format(", about {} left", ClockText(absl::ToDoubleSeconds(Left()))) : "";
+        is_known ? fmt::format(", about {} left", ClockText(absl::ToDoubleSeconds(Left()))) : "";
     fmt::print(out_, "{}{}: {} of {} views{}{}", terminal ? "\r" : "", what_, n_done_, n_views_,
                left, terminal ? "\x1b[K" : "\n");
   }
@@ -59,7 +62,7 @@ void ViewProgress::Print() {
 }
 
 absl::Duration ViewProgress::Left() const {
-  if (n_done_ == 0) return absl::InfiniteDuration();
+  if (n_done_ == 0) return expected_;
   return (clock_->Now() - begin_) / static_cast<double>(n_done_) *
          static_cast<double>(n_views_ - n_done_);
 }

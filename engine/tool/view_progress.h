@@ -16,15 +16,15 @@ enum class ProgressStyle { kJson, kTerminal, kLog };
 std::string ClockText(double seconds);
 
 // Prints how many views are done and how long the others will take: at the start, then at most once
-// a second; in a log after the first view if there is much to come, then once in five seconds.
-// `what` is the verb, "evaluating". As JSON: {"event":"evaluating","view":3,"views":25,
-// "seconds_left":2.2} when 3 views are done. The destructor clears the terminal's line. Used from
-// one thread.
+// a second; in a log once in five seconds. `what` is the verb, "evaluating". As JSON:
+// {"event":"evaluating","view":3,"views":25,"seconds_left":2.2} when 3 views are done. The
+// destructor clears the terminal's line. Used from one thread.
 class ViewProgress {
  public:
-  // clock and out outlive it.
+  // expected: how long all views will take; infinite if that is not known, which is then said after
+  // the first view. clock and out outlive it.
   ViewProgress(std::string_view what, const Clock* clock, ProgressStyle style, size_t n_views,
-               std::FILE* out);
+               std::FILE* out, absl::Duration expected = absl::InfiniteDuration());
   ~ViewProgress();
   ViewProgress(const ViewProgress&) = delete;
   ViewProgress& operator=(const ViewProgress&) = delete;
@@ -34,7 +34,7 @@ class ViewProgress {
 
  private:
   void Print();
-  // Unknown, and infinite, before the first view is done.
+  // Infinite while it is not known.
   absl::Duration Left() const;
 
   const std::string what_;
@@ -42,6 +42,7 @@ class ViewProgress {
   const ProgressStyle style_;
   const size_t n_views_;
   std::FILE* const out_;
+  const absl::Duration expected_;
   const SteadyTime begin_;
   size_t n_done_ = 0;
   SteadyTime next_;

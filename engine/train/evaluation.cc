@@ -7,12 +7,17 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
+#include "engine/scene/image_resize.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/image_metrics.h"
 
 namespace nerf {
 
 namespace {
+
+// Of the pictures that ForecastEvaluation renders.
+constexpr size_t kForecastViews = 3;
+constexpr int64_t kForecastPixels = 4096;
 
 // A picture of one pixel, whose ray goes from `position` to `target`.
 Camera PixelTowards(Vec3 position, Vec3 target) {
@@ -53,6 +58,31 @@ absl::StatusOr<double> MedianDepthError(SceneRenderer* renderer, std::span<const
   const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
   std::nth_element(errors.begin(), middle, errors.end());
   return *middle;
+}
+
+absl::StatusOr<absl::Duration> ForecastEvaluation(SceneRenderer* renderer,
+                                                  std::span<const View> views,
+                                                  const EvaluationOptions& options,
+                                                  const Clock& clock, std::stop_token stop) {
+  NERF_CHECK(!views.empty());
+  RenderOptions render_options;
+  render_options.min_transmittance = options.min_transmittance;
+  const size_t n_rendered = std::min(views.size(), kForecastViews);
+  double n_pixels = 0;
+  const SteadyTime begin = clock.Now();
+  for (size_t i = 0; i < n_rendered; ++i) {
+    const Camera& camera = views[i * views.size() / n_rendered].camera;
+    const ReducedSize size = FitPixels(camera.width, camera.height, kForecastPixels);
+    ViewPicture picture;
+    if (!renderer->Render(Resized(camera, size.width, size.height), render_options, stop, &picture))
+      return absl::CancelledError("evaluation was interrupted");
+    n_pixels += static_cast<double>(size.width) * size.height;
+  }
+  const absl::Duration spent = clock.Now() - begin;
+  double n_wanted = 0;
+  for (const View& view : views)
+    n_wanted += static_cast<double>(view.camera.width) * view.camera.height;
+  return spent * (n_wanted / n_pixels);
 }
 
 absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::span<const View> views,

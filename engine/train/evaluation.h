@@ -44,6 +44,13 @@ absl::StatusOr<double> MedianDepthError(SceneRenderer* renderer, std::span<const
                                         std::span<const SeenPoint> points,
                                         const EvaluationOptions& options, std::stop_token stop);
 
+// How long EvaluateViews is going to render, measured on small pictures of a few of the views.
+// Requires views. Errors: Cancelled when `stop` was requested before the end.
+absl::StatusOr<absl::Duration> ForecastEvaluation(SceneRenderer* renderer,
+                                                  std::span<const View> views,
+                                                  const EvaluationOptions& options,
+                                                  const Clock& clock, std::stop_token stop);
+
 // Renders each view and compares it, rounded to 8 bits, with the view's picture composited on the
 // same background. Requires views. Errors: Cancelled when `stop` was requested before the end;
 // those of on_image.

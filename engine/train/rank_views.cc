@@ -104,6 +104,7 @@ class RankRenderer final : public SceneRenderer {
                                                ViewRound{camera, options, {}}, pool_);
   }
   Aabb OccupiedBox() const override { return model_->OccupiedBox(); }
+  std::optional<double> OccupiedShare() const override { return model_->OccupiedShare(); }
 
  private:
   const std::shared_ptr<RankPause> pause_;

@@ -50,9 +50,13 @@ struct OpenFile {
 absl::StatusOr<OpenFile> OpenRegular(const std::string& path) {
   // O_NONBLOCK: opening a named pipe must not block before fstat identifies it.
   OpenFile file{UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), 0, path};
+  if (!file.fd.ok() && errno == ENOENT)
+    return absl::NotFoundError(path + ": there is no such file");
   if (!file.fd.ok()) return ErrnoToStatus(errno, "open " + path);
   struct stat stat_result = {};
   if (fstat(file.fd.get(), &stat_result) != 0) return ErrnoToStatus(errno, "stat " + path);
+  if (S_ISDIR(stat_result.st_mode))
+    return absl::InvalidArgumentError(path + ": is a folder; a file is needed");
   if (!S_ISREG(stat_result.st_mode))
     return absl::InvalidArgumentError(path + ": is not a regular file");
   file.size = static_cast<uint64_t>(stat_result.st_size);

@@ -110,6 +110,7 @@ class CudaSceneRenderer final : public SceneRenderer {
                     kernels::Stream stream, Workspace<T>* workspace);
   std::unique_ptr<PictureRender> Begin(const Camera& camera, const RenderOptions& options) override;
   Aabb OccupiedBox() const override { return grid_.OccupiedBox(); }
+  std::optional<double> OccupiedShare() const override { return grid_.OccupiedFraction(); }
 
  private:
   class Picture;

@@ -10,11 +10,12 @@ namespace nerf {
 namespace {
 
 // Returns what is printed for ten views.
-std::string PrintedFor(ProgressStyle style, absl::Duration each = absl::Milliseconds(400)) {
+std::string PrintedFor(ProgressStyle style, absl::Duration each = absl::Milliseconds(400),
+                       absl::Duration expected = absl::InfiniteDuration()) {
   FakeClock clock;
   std::FILE* out = std::tmpfile();
   {
-    ViewProgress progress("evaluating", &clock, style, 10, out);
+    ViewProgress progress("evaluating", &clock, style, 10, out, expected);
     for (int i = 0; i < 10; ++i) {
       clock.Advance(each);
       progress.Add();
@@ -47,6 +48,15 @@ TEST(ViewProgressTest, LogGetsALineInFiveSeconds) {
   EXPECT_EQ(PrintedFor(ProgressStyle::kLog, absl::Seconds(2)).substr(0, 69),
             "evaluating: 0 of 10 views\nevaluating: 1 of 10 views, about 0:18 left\n")
       << "how long it will take is said after the first view";
+}
+
+TEST(ViewProgressTest, ForecastIsSaidBeforeTheFirstView) {
+  EXPECT_EQ(PrintedFor(ProgressStyle::kLog, absl::Seconds(1), absl::Seconds(80)),
+            "evaluating: 0 of 10 views, about 1:20 left\n"
+            "evaluating: 5 of 10 views, about 0:05 left\n"
+            "evaluating: 10 of 10 views, about 0:00 left\n");
+  EXPECT_EQ(PrintedFor(ProgressStyle::kJson, absl::Seconds(0.01), absl::Seconds(80)),
+            "{\"event\":\"evaluating\",\"view\":0,\"views\":10,\"seconds_left\":80.0}\n");
 }
 
 }  // namespace

@@ -50,6 +50,58 @@ class Fog {
   const std::unique_ptr<SceneRenderer> renderer_;
 };
 
+// Takes a microsecond for a pixel.
+class SlowRenderer final : public SceneRenderer {
+ public:
+  explicit SlowRenderer(FakeClock* clock) : clock_(clock) {}
+  std::unique_ptr<PictureRender> Begin(const Camera& camera, const RenderOptions&) override {
+    n_pixels_ += camera.width * camera.height;
+    return std::make_unique<Picture>(camera, clock_);
+  }
+  Aabb OccupiedBox() const override { return {}; }
+  int n_pixels() const { return n_pixels_; }
+
+ private:
+  class Picture final : public PictureRender {
+   public:
+    Picture(const Camera& camera, FakeClock* clock) : camera_(camera), clock_(clock) {}
+    bool Advance(const std::function<bool()>&, const std::stop_token& stop) override {
+      clock_->Advance(absl::Microseconds(camera_.width * camera_.height));
+      return finished_ = !stop.stop_requested();
+    }
+    bool finished() const override { return finished_; }
+    ViewPicture TakePicture() override { return {}; }
+
+   private:
+    const Camera camera_;
+    FakeClock* const clock_;
+    bool finished_ = false;
+  };
+  FakeClock* const clock_;
+  int n_pixels_ = 0;
+};
+
+TEST(EvaluationTest, ForecastIsThatOfAllPixelsAndCostsFew) {
+  FakeClock clock;
+  SlowRenderer renderer(&clock);
+  std::vector<View> views(10, FacingView(200, {0, 0, 0, 255}));
+  views.push_back(FacingView(16, {0, 0, 0, 255}));
+  const auto forecast = ForecastEvaluation(&renderer, views, {}, clock, {});
+  ASSERT_THAT(forecast, IsOk());
+  EXPECT_NEAR(absl::ToDoubleSeconds(*forecast), (10 * 200 * 200 + 16 * 16) / 1e6, 1e-6);
+  EXPECT_LE(renderer.n_pixels(), 3 * 4096);
+}
+
+TEST(EvaluationTest, StoppedForecastIsCancelled) {
+  FakeClock clock;
+  SlowRenderer renderer(&clock);
+  std::stop_source source;
+  source.request_stop();
+  const std::vector<View> views = {FacingView(4, {0, 0, 0, 255})};
+  EXPECT_THAT(ForecastEvaluation(&renderer, views, {}, clock, source.get_token()),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
 TEST(EvaluationTest, OpaqueFogOfTheRightColorIsPerfect) {
   const std::vector<View> views = {FacingView(12, {51, 102, 204, 255})};
   ThreadPool pool(1);

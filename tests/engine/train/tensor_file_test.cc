@@ -151,7 +151,7 @@ TEST(TensorFileTest, MissingFileIsNotFoundAndFolderAndPipeAreRefused) {
   TempDir dir;
   EXPECT_THAT(ReadTensorFile(dir / "none"), StatusIs(StatusCode::kNotFound, "none"));
   EXPECT_THAT(ReadTensorFile(dir.path()),
-              StatusIs(StatusCode::kInvalidArgument, "not a regular file"));
+              StatusIs(StatusCode::kInvalidArgument, "is a folder; a file is needed"));
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(ReadTensorFile(dir / "pipe"),
               StatusIs(StatusCode::kInvalidArgument, "not a regular file"));
