@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 
@@ -17,6 +18,8 @@ constexpr float kSpiralSpread = 0.45f;  // of the distance to the focus: cameras
 constexpr float kSpiralRadius = 0.8f;   // of the cameras' own spread
 constexpr int kSpiralTurns = 2;
 constexpr float kOrbitBlend = kPi / 6;   // over which cameras beside an orbit's point count
+constexpr float kFittedView = 0.96f;     // of a view's half: what an object may fill
+constexpr float kMaxRetreat = 1.6f;      // of an orbit's distance, to show an object
 constexpr float kSmoothing = 1.0f / 14;  // of a path's length, over which neighbors are averaged
 constexpr size_t kMaxTour = 400;         // cameras that are put in order: of more, every few
 constexpr float kSequential = 1.6f;  // of the shortest tour: the order of names is kept up to it
@@ -75,6 +78,61 @@ float SpreadOf(const std::vector<CaptureCamera>& cameras, Vec3 mean) {
   return std::sqrt(sum);
 }
 
+// By how much a camera at the pose has to move away from `target`, which it looks at, to show the
+// points: a factor for its distance, 1 if it shows them. Infinite for a lens that sees to one side.
+float DistanceToShow(const std::vector<Vec3>& points, const CaptureCamera& lens, const Mat34& pose,
+                     Vec3 target) {
+  const float distance = Norm(target - pose.Column(3));
+  const float edges[2][2] = {{lens.right, -lens.left}, {lens.top, -lens.bottom}};
+  float farthest = 1;
+  for (const Vec3& point : points) {
+    const Vec3 offset = point - target;
+    const float behind = -Dot(offset, pose.Column(2));  // the target, seen from the camera
+    for (int axis = 0; axis < 2; ++axis) {
+      const float across = Dot(offset, pose.Column(axis));
+      const float edge = kFittedView * edges[axis][across < 0 ? 1 : 0];
+      const float needed =
+          edge > 0 ? std::abs(across) / edge - behind : std::numeric_limits<float>::infinity();
+      farthest = std::max(farthest, needed / distance);
+    }
+  }
+  return farthest;
+}
+
+Vec3 MiddleOf(const std::vector<Vec3>& points) {
+  Vec3 low = points.front(), high = points.front();
+  for (const Vec3& point : points) {
+    for (int axis = 0; axis < 3; ++axis) {
+      low[axis] = std::min(low[axis], point[axis]);
+      high[axis] = std::max(high[axis], point[axis]);
+    }
+  }
+  return (low + high) * 0.5f;
+}
+
+// Makes an orbit around `center` show the whole object, if it does not and may: its cameras look at
+// the object's middle and move away from it, all by the same factor.
+void ShowObject(const PathScene& scene, Vec3 center, std::vector<Mat34>* poses) {
+  if (scene.object.empty() || scene.cameras.empty()) return;
+  const CaptureCamera& lens = scene.cameras.front();
+  const auto needed = [&](const std::vector<Mat34>& cameras, Vec3 target) {
+    float factor = 1;
+    for (const Mat34& pose : cameras)
+      factor = std::max(factor, DistanceToShow(scene.object, lens, pose, target));
+    return factor;
+  };
+  if (needed(*poses, center) <= 1) return;
+  const Vec3 middle = MiddleOf(scene.object);
+  std::vector<Mat34> turned;
+  for (const Mat34& pose : *poses) turned.push_back(LookAt(pose.Column(3), middle, scene.up));
+  const float factor = needed(turned, middle);
+  if (!(factor <= kMaxRetreat)) return;
+  for (size_t i = 0; i < turned.size(); ++i) {
+    const Vec3 position = middle + (turned[i].Column(3) - middle) * factor;
+    (*poses)[i] = LookAt(position, middle, scene.up);
+  }
+}
+
 CameraPath Orbit(const PathScene& scene, Vec3 center, int n) {
   const auto [first, second] = Across(scene.up);
   struct Place {
@@ -106,6 +164,7 @@ CameraPath Orbit(const PathScene& scene, Vec3 center, int n) {
     const Vec3 around = first * std::cos(angle) + second * std::sin(angle);
     path.poses.push_back(LookAt(center + around * radius + scene.up * height, center, scene.up));
   }
+  ShowObject(scene, center, &path.poses);
   return path;
 }
 

@@ -29,6 +29,9 @@ struct PathScene {
   std::vector<CaptureCamera> cameras;
   Vec3 up{0, 0, 1};      // length 1
   Vec3 center{0, 0, 0};  // of the scene; used where the lines of sight have no focus
+  // Points of an object that stands alone; empty where the photographs show a scene without
+  // borders. An orbit stands far enough off to show them with the lens of cameras.front().
+  std::vector<Vec3> object;
 };
 
 struct CameraPath {

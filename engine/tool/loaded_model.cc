@@ -1,7 +1,10 @@
 #include "engine/tool/loaded_model.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/methods/registry.h"
 #include "engine/train/checkpoint.h"
@@ -9,6 +12,24 @@
 #include "fmt/format.h"
 
 namespace nerf {
+
+absl::Status WithModelHint(const absl::Status& status, const std::string& path,
+                           const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  std::string hint;
+  if (fs::is_directory(path, ignored)) {
+    const fs::path inside = fs::path(path) / file;
+    if (fs::exists(inside, ignored)) hint = fmt::format("; did you mean {}?", inside.string());
+  } else if (!absl::IsNotFound(status)) {
+    return status;
+  } else if (!NearestPath(path).empty()) {
+    return WithNearestPath(status, path);
+  }
+  if (hint.empty()) hint = "; `nerf-engine train DIR --out RUN` writes RUN/" + file;
+  return absl::Status(status.code(), std::string(status.message()) + hint);
+}
+
 absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice* device) {
   NERF_ASSIGN_OR_RETURN(TensorFile file, ReadTensorFile(path));
   NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, path));
@@ -22,7 +43,7 @@ absl::StatusOr<LoadedModel> LoadModelFile(const std::string& path, RenderDevice*
   }
   const uint64_t byte_size = (*model)->byte_size();
   auto renderer = device->Load(*std::move(model), state.geometry, RenderPrecisionOf(state.config));
-  return LoadedModel{std::move(state), stored.kind, std::move(renderer), byte_size};
+  return LoadedModel{std::move(state), stored.kind, std::move(renderer), byte_size, std::nullopt};
 }
 
 }  // namespace nerf

@@ -10,6 +10,7 @@
 #include "common/counted.h"
 #include "common/edit_distance.h"
 #include "common/first_names.h"
+#include "common/made_folder.h"
 #include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
@@ -95,7 +96,7 @@ class RenderRun {
     NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device,
                           NewRenderDevice(flags_.device, &pool));
     NERF_ASSIGN_OR_RETURN(LoadedModel model,
-                          WithNearestPath(LoadModelFile(flags_.model, device.get()), flags_.model));
+                          WithModelHint(LoadModelFile(flags_.model, device.get()), flags_.model));
     capture_ = CaptureCamerasOf(model.state);
     NERF_ASSIGN_OR_RETURN(wanted_, ViewsOf(model));
     for (const WantedView& view : wanted_.views) {
@@ -107,7 +108,7 @@ class RenderRun {
                             VideoWriter::Open(flags_.ffmpeg, flags_.video, flags_.fps));
       video_ = std::make_unique<VideoWriter>(std::move(video));
     }
-    NERF_RETURN_IF_ERROR(CreateFolder(out()));
+    NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(out()));
     SayWhat();
     SayFar();
     NERF_RETURN_IF_ERROR(RenderAll(model, pool.n_threads()));
@@ -162,7 +163,7 @@ class RenderRun {
     const PathKind kind =
         flags_.orbit > 0 ? PathKind::kOrbit : ParsePathKind(flags_.path).value_or(PathKind::kAuto);
     NERF_ASSIGN_OR_RETURN(const ViewPath path,
-                          CamerasOfPath(model.state, PathSceneOf(model.state, model.renderer.get()),
+                          CamerasOfPath(model.state, PathSceneOf(model),
                                         {kind, n, width, height, !flags_.full_size}));
     for (size_t i = 0; i < path.cameras.size(); ++i) {
       wanted.views.push_back({path.cameras[i], fmt::format("{:04}", i), ""});

@@ -266,8 +266,11 @@ absl::StatusOr<Camera> ServeLoop::CameraOfRequest(const TrainState& state, Scene
   }
   const std::optional<PathKind> kind = ParsePathKind(request.path);
   if (!kind.has_value()) return absl::InvalidArgumentError("orbit.path: is not a known path");
+  // Of weights in training the object is left out: the views of one path would differ by it.
+  const PathScene scene =
+      render->model != nullptr ? PathSceneOf(*render->model) : PathSceneOf(state, renderer);
   NERF_ASSIGN_OR_RETURN(const ViewPath path,
-                        CamerasOfPath(state, PathSceneOf(state, renderer),
+                        CamerasOfPath(state, scene,
                                       {*kind, request.orbit_count, request.width, request.height,
                                        !request.full_size}));
   render->path = std::string(PathKindName(path.kind));

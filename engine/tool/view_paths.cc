@@ -3,21 +3,25 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <span>
 
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
+#include "engine/scene/image_resize.h"
 #include "engine/tool/view_request.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
-constexpr size_t kMaxGroundViews = 8;  // that are rendered to find the ground
+constexpr size_t kMaxSmallViews = 8;  // that are rendered to find the ground or an object
 constexpr int kGroundWidth = 16, kGroundHeight = 12;
-constexpr uint8_t kOpaque = 128;  // of an opacity of 255
-constexpr int kSampledSide = 48;  // points of a view along each side that are looked for
+constexpr int kObjectSide = 96;            // pixels of the longer side
+constexpr double kMaxOpaqueBorder = 0.05;  // of a view's border, where an object stands alone
+constexpr uint8_t kOpaque = 128;           // of an opacity of 255
+constexpr int kSampledSide = 48;           // points of a view along each side that are looked for
 
 // Where a ray of the camera meets the plane at distance 1 in front of it: across and up. Rays that
 // do not meet it there are cut to a wide angle.
@@ -70,28 +74,87 @@ std::optional<Vec3> FileUp(const SceneGeometry& geometry) {
   return up * (1 / length);
 }
 
-// Points that some of the training views show, from small renders of them.
-std::vector<Vec3> SurfacePoints(const TrainState& state, SceneRenderer* renderer) {
-  std::vector<Vec3> points;
+// A training view, rendered small.
+struct SmallView {
+  Camera camera;
+  ViewPicture picture;
+
+  bool IsOpaque(int x, int y) const {
+    return picture.rgba.Pixel(x, y)[3] >= kOpaque &&
+           picture.depths[static_cast<size_t>(y) * camera.width + x] > 0;
+  }
+  Vec3 PointAt(int x, int y) const {
+    const Ray ray = CameraRay(camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
+    return ray.origin + ray.direction * picture.depths[static_cast<size_t>(y) * camera.width + x];
+  }
+};
+
+// Renders some of the training views, spread over all of them, at a size that `size` gives for
+// theirs, until `take` returns false.
+void ForSmallViews(const TrainState& state, SceneRenderer* renderer,
+                   const std::function<ReducedSize(const Camera&)>& size,
+                   const std::function<bool(const SmallView&)>& take) {
   RenderOptions options;
   options.background = BackgroundColor(state.evaluation_background);
   options.min_transmittance = state.config.min_transmittance;
-  const size_t n = std::min(state.capture.size(), kMaxGroundViews);
+  const size_t n = std::min(state.capture.size(), kMaxSmallViews);
   for (size_t i = 0; i < n; ++i) {
-    const Camera camera =
-        Resized(state.capture[i * state.capture.size() / n].camera, kGroundWidth, kGroundHeight);
-    ViewPicture view;
-    if (!renderer->Render(camera, options, {}, &view)) return points;
-    for (int y = 0; y < kGroundHeight; ++y) {
-      for (int x = 0; x < kGroundWidth; ++x) {
-        const float depth = view.depths[static_cast<size_t>(y) * kGroundWidth + x];
-        if (view.rgba.Pixel(x, y)[3] < kOpaque || !(depth > 0)) continue;
-        const Ray ray =
-            CameraRay(camera, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f);
-        points.push_back(ray.origin + ray.direction * depth);
-      }
-    }
+    const Camera& camera = state.capture[i * state.capture.size() / n].camera;
+    const ReducedSize reduced = size(camera);
+    SmallView view{Resized(camera, reduced.width, reduced.height), {}};
+    if (!renderer->Render(view.camera, options, {}, &view.picture) || !take(view)) return;
   }
+}
+
+// Points that some of the training views show.
+std::vector<Vec3> SurfacePoints(const TrainState& state, SceneRenderer* renderer) {
+  std::vector<Vec3> points;
+  ForSmallViews(
+      state, renderer,
+      [](const Camera&) {
+        return ReducedSize{kGroundWidth, kGroundHeight};
+      },
+      [&](const SmallView& view) {
+        for (int y = 0; y < kGroundHeight; ++y) {
+          for (int x = 0; x < kGroundWidth; ++x) {
+            if (view.IsOpaque(x, y)) points.push_back(view.PointAt(x, y));
+          }
+        }
+        return true;
+      });
+  return points;
+}
+
+// Share of the pixels along the edges that are opaque.
+double OpaqueBorder(const SmallView& view) {
+  const int width = view.camera.width, height = view.camera.height;
+  int n_opaque = 0;
+  for (int x = 0; x < width; ++x) n_opaque += view.IsOpaque(x, 0) + view.IsOpaque(x, height - 1);
+  for (int y = 0; y < height; ++y) n_opaque += view.IsOpaque(0, y) + view.IsOpaque(width - 1, y);
+  return n_opaque / (2.0 * (width + height));
+}
+
+// What training views show of an object that stands alone; empty where there is none. Pixels
+// without opaque neighbors are left out: they are a haze that training left in empty space.
+std::vector<Vec3> ObjectPoints(const TrainState& state, SceneRenderer* renderer) {
+  std::vector<Vec3> points;
+  ForSmallViews(
+      state, renderer,
+      [](const Camera& camera) { return FitSide(camera.width, camera.height, kObjectSide); },
+      [&](const SmallView& view) {
+        if (OpaqueBorder(view) > kMaxOpaqueBorder) {
+          points.clear();
+          return false;
+        }
+        for (int y = 1; y + 1 < view.camera.height; ++y) {
+          for (int x = 1; x + 1 < view.camera.width; ++x) {
+            int n_opaque = 0;
+            for (int i = 0; i < 9; ++i) n_opaque += view.IsOpaque(x + i % 3 - 1, y + i / 3 - 1);
+            if (view.IsOpaque(x, y) && n_opaque > 2) points.push_back(view.PointAt(x, y));
+          }
+        }
+        return true;
+      });
   return points;
 }
 
@@ -128,6 +191,14 @@ PathScene PathSceneOf(const TrainState& state, SceneRenderer* renderer) {
   if (!file_up.has_value()) ground = PlaneNormalOf(SurfacePoints(state, renderer));
   scene.up = UpOf(scene.cameras, file_up, ground);
   return scene;
+}
+
+const PathScene& PathSceneOf(const LoadedModel& model) {
+  if (!model.path_scene.has_value()) {
+    model.path_scene = PathSceneOf(model.state, model.renderer.get());
+    model.path_scene->object = ObjectPoints(model.state, model.renderer.get());
+  }
+  return *model.path_scene;
 }
 
 absl::StatusOr<ViewPath> CamerasOfPath(const TrainState& state, const PathScene& scene,

@@ -7,6 +7,7 @@
 #include "engine/render/render_device.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/camera_file.h"
+#include "engine/tool/loaded_model.h"
 #include "engine/train/checkpoint.h"
 
 namespace nerf {
@@ -19,6 +20,9 @@ std::vector<CaptureCamera> CaptureCamerasOf(const TrainState& state);
 // views are rendered to find the ground. For files without stored cameras: one camera at the stored
 // distance and height.
 PathScene PathSceneOf(const TrainState& state, SceneRenderer* renderer);
+// The same with the object, where it stands alone: where training views, rendered small, have
+// little at their borders. The first call for a model renders them. Not thread-safe.
+const PathScene& PathSceneOf(const LoadedModel& model);
 
 // Views along a path, in the training frame.
 struct ViewPath {

@@ -67,6 +67,49 @@ TEST(MakePathTest, OrbitFollowsCamerasThatStandFurtherOffOnOneSide) {
   EXPECT_GT(farthest, 7.5);
 }
 
+// The corners of a box.
+std::vector<Vec3> Box(Vec3 low, Vec3 high) {
+  std::vector<Vec3> corners;
+  for (int i = 0; i < 8; ++i) {
+    corners.push_back({i & 1 ? low.x : high.x, i & 2 ? low.y : high.y, i & 4 ? low.z : high.z});
+  }
+  return corners;
+}
+
+bool ShowsAll(const std::vector<Vec3>& points, const Mat34& pose) {
+  CaptureCamera camera;  // the lens of the tests' captures
+  camera.camera_to_world = pose;
+  return std::all_of(points.begin(), points.end(), [&](Vec3 p) { return Sees(camera, p); });
+}
+
+TEST(MakePathTest, OrbitMovesAwayFromAnObjectThatItWouldCut) {
+  PathScene scene = SceneOf(Ring(30, 0, 1));
+  scene.object = Box({-1, -1, -2.5f}, {1, 1, 1});
+  for (const Mat34& pose : MakePath(scene, PathKind::kOrbit, 12).poses)
+    EXPECT_TRUE(ShowsAll(scene.object, pose));
+  PathScene unaware = scene;
+  unaware.object.clear();
+  const std::vector<Mat34> cut = MakePath(unaware, PathKind::kOrbit, 12).poses;
+  EXPECT_FALSE(ShowsAll(scene.object, cut[0]));
+}
+
+TEST(MakePathTest, OrbitOfAnObjectThatFitsIsThatOfTheCameras) {
+  PathScene scene = SceneOf(Ring(30, 0, 1));
+  const std::vector<Mat34> poses = MakePath(scene, PathKind::kOrbit, 12).poses;
+  scene.object = Box({-1, -1, -1}, {1, 1, 1});
+  EXPECT_EQ(MakePath(scene, PathKind::kOrbit, 12).poses, poses);
+}
+
+TEST(MakePathTest, OrbitDoesNotLeaveItsCamerasForAnObjectTooLarge) {
+  PathScene scene = SceneOf(Ring(30, 0, 1));
+  const std::vector<Mat34> poses = MakePath(scene, PathKind::kOrbit, 12).poses;
+  scene.object = Box({-5, -5, -5}, {5, 5, 5});
+  EXPECT_EQ(MakePath(scene, PathKind::kOrbit, 12).poses, poses);
+  scene.object = {{0, 0, -3}, {0, 0, 3}};
+  scene.cameras.front().bottom = 0;  // a lens that sees upwards only
+  EXPECT_EQ(MakePath(scene, PathKind::kOrbit, 12).poses, poses);
+}
+
 TEST(MakePathTest, HalfARingIsFollowedAndNotLeft) {
   const PathScene scene = SceneOf(Ring(30, 0, 0.5));
   const CameraPath path = MakePath(scene, PathKind::kAuto, 20);

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "engine/config/view_limits.h"
 #include "engine/tool/synthetic_scene.h"
@@ -26,19 +28,20 @@ TrainState BallState() {
   return state;
 }
 
-// A model of the plane through the origin across `normal`.
-class PlaneRenderer final : public SceneRenderer {
+// A model of something opaque. `depth` is how far along a ray it is; 0: the ray misses it.
+class SolidRenderer : public SceneRenderer {
  public:
-  explicit PlaneRenderer(Vec3 normal = {0, 0, 1}) : normal_(normal) {}
+  using Depth = std::function<float(const Ray&)>;
+  explicit SolidRenderer(Depth depth) : depth_(std::move(depth)) {}
   std::unique_ptr<PictureRender> Begin(const Camera& camera, const RenderOptions&) override {
-    return std::make_unique<Picture>(camera, normal_);
+    return std::make_unique<Picture>(camera, depth_);
   }
   Aabb OccupiedBox() const override { return {{-1, -1, -1}, {1, 1, 1}}; }
 
  private:
   class Picture final : public PictureRender {
    public:
-    Picture(const Camera& camera, Vec3 normal) : camera_(camera), normal_(normal) {}
+    Picture(const Camera& camera, const Depth& depth) : camera_(camera), depth_(depth) {}
     bool Advance(const std::function<bool()>&, const std::stop_token&) override {
       return finished_ = true;
     }
@@ -46,11 +49,10 @@ class PlaneRenderer final : public SceneRenderer {
     ViewPicture TakePicture() override {
       ViewPicture view;
       view.rgba = {camera_.width, camera_.height, 4, {}};
-      view.rgba.pixels.assign(size_t(camera_.width) * camera_.height * 4, 255);
       for (int y = 0; y < camera_.height; ++y) {
         for (int x = 0; x < camera_.width; ++x) {
-          const Ray ray = CameraRay(camera_, x + 0.5f, y + 0.5f);
-          view.depths.push_back(-Dot(ray.origin, normal_) / Dot(ray.direction, normal_));
+          view.depths.push_back(depth_(CameraRay(camera_, x + 0.5f, y + 0.5f)));
+          view.rgba.pixels.insert(view.rgba.pixels.end(), 4, view.depths.back() > 0 ? 255 : 0);
         }
       }
       return view;
@@ -58,11 +60,29 @@ class PlaneRenderer final : public SceneRenderer {
 
    private:
     const Camera camera_;
-    const Vec3 normal_;
+    const Depth& depth_;
     bool finished_ = false;
   };
-  const Vec3 normal_;
+  const Depth depth_;
 };
+
+// The plane through the origin across `normal`.
+class PlaneRenderer final : public SolidRenderer {
+ public:
+  explicit PlaneRenderer(Vec3 normal = {0, 0, 1})
+      : SolidRenderer([normal](const Ray& ray) {
+          return -Dot(ray.origin, normal) / Dot(ray.direction, normal);
+        }) {}
+};
+
+SolidRenderer::Depth BallAt(Vec3 center, float radius) {
+  return [=](const Ray& ray) {
+    const Vec3 offset = ray.origin - center;
+    const float along = -Dot(offset, ray.direction);
+    const float inside = radius * radius - (Dot(offset, offset) - along * along);
+    return inside > 0 ? along - std::sqrt(inside) : 0;
+  };
+}
 
 PathRequest Asked(PathKind kind, int count) { return {kind, count, 0, 0, true}; }
 
@@ -77,6 +97,51 @@ TEST(ViewPathTest, RingOfPhotographsBecomesAnOrbit) {
     EXPECT_NEAR(Norm(camera.camera_to_world.Column(3)), 3, 0.05);
     EXPECT_NEAR(camera.camera_to_world.m[2][3], 1.2, 0.05);
   }
+}
+
+// The cameras look at the origin; a ball below it reaches to the edge of their pictures.
+TEST(ViewPathTest, OrbitShowsAnObjectThatItWouldCut) {
+  LoadedModel model;
+  model.state = BallState();
+  SolidRenderer* const ball = new SolidRenderer(BallAt({0, 0, -0.75f}, 0.5f));
+  model.renderer.reset(ball);
+  const auto n_cut = [&](const PathScene& scene) {
+    const auto path = CamerasOfPath(model.state, scene, Asked(PathKind::kOrbit, 5));
+    int n = 0;
+    for (const Camera& camera : path->cameras) {
+      ViewPicture view;
+      ball->Render(camera, {}, {}, &view);
+      for (int x = 0; x < camera.width; ++x) {
+        const int rows[] = {0, camera.height - 1};
+        for (const int y : rows) n += view.rgba.Pixel(x, y)[3] > 0;
+      }
+    }
+    return n;
+  };
+  const PathScene& scene = PathSceneOf(model);
+  EXPECT_GT(scene.object.size(), 100u);
+  for (const Vec3& point : scene.object) EXPECT_NEAR(Norm(point - Vec3{0, 0, -0.75f}), 0.5f, 1e-3);
+  EXPECT_GT(n_cut(PathSceneOf(model.state, ball)), 0);
+  EXPECT_EQ(n_cut(scene), 0);
+  EXPECT_EQ(&PathSceneOf(model), &scene) << "found once";
+}
+
+TEST(ViewPathTest, SceneThatReachesTheBordersIsNoObject) {
+  LoadedModel model;
+  model.state = BallState();
+  model.renderer = std::make_unique<PlaneRenderer>();
+  EXPECT_TRUE(PathSceneOf(model).object.empty());
+}
+
+// Pixels without neighbors are haze.
+TEST(ViewPathTest, SpecksAreNoObject) {
+  LoadedModel model;
+  model.state = BallState();
+  int n = 0;
+  model.renderer =
+      std::make_unique<SolidRenderer>([&n](const Ray&) { return ++n % 1009 == 500 ? 2.0f : 0.0f; });
+  EXPECT_TRUE(PathSceneOf(model).object.empty());
+  EXPECT_GT(n, 1009);
 }
 
 TEST(ViewPathTest, FilesWithoutCamerasHaveAnOrbit) {
