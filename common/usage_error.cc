@@ -159,10 +159,11 @@ std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error) {
   return text;
 }
 
-std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error) {
-  return fmt::format("{}: {}\n  run `{} --help` for usage\n", app.get_name(),
-                     absl::StrReplaceAll(UsageErrorText(app, error), {{"\n", "\n  "}}),
-                     ChosenCommand(app));
+std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error,
+                            const std::string& prefix) {
+  return fmt::format(
+      "{}: {}\n  run `{} --help` for usage\n", prefix.empty() ? app.get_name() : prefix,
+      absl::StrReplaceAll(UsageErrorText(app, error), {{"\n", "\n  "}}), ChosenCommand(app));
 }
 
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words) {

@@ -22,7 +22,9 @@ std::string ChosenCommand(const CLI::App& app);
 // All that a program prints for such an error, with a newline at the end:
 //   PROGRAM: UsageErrorText, whose other lines are indented
 //     run `PROGRAM COMMAND --help` for usage
-std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error);
+// `prefix` replaces PROGRAM in the first line unless it is empty.
+std::string UsageErrorLines(const CLI::App& app, const CLI::ParseError& error,
+                            const std::string& prefix = "");
 
 // For CLI11's Option::check: the error of a value that is none of the words (NotOneOf), else "".
 std::function<std::string(const std::string&)> OneOf(std::vector<std::string> words);

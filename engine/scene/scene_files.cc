@@ -8,10 +8,13 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/nearest_path.h"
 #include "common/status_macros.h"
 
 namespace nerf {
@@ -103,14 +106,29 @@ std::string Printable(std::string_view text) {
   return printable;
 }
 
+namespace {
+
+// What to name in place of a file of views: the folder that it lies in.
+std::string FolderOfList(const std::string& file) {
+  const std::filesystem::path path(file);
+  const std::string name = path.filename().string();
+  if (!absl::StartsWith(name, "transforms") && name != "poses_bounds.npy") return "";
+  const std::string folder = path.parent_path().string();
+  return absl::StrCat("; did you mean ", folder.empty() ? "." : folder, "?");
+}
+
+}  // namespace
+
 absl::StatusOr<SceneFolder> SceneFolder::Open(const std::string& dir, bool follow_links) {
   std::optional<std::string> root = Canonical(dir);
   struct stat stat_result;
   if (!root || stat(root->c_str(), &stat_result) != 0) {
-    return absl::NotFoundError(absl::StrCat("no folder ", dir));
+    return NoSuchFolder(dir);
   }
-  if (!S_ISDIR(stat_result.st_mode))
-    return absl::NotFoundError(absl::StrCat(dir, " is not a folder"));
+  if (!S_ISDIR(stat_result.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dir, ": is a file; name the folder of the data set", FolderOfList(dir)));
+  }
   if (*root == "/") root->clear();
   return SceneFolder(*std::move(root), follow_links);
 }

@@ -28,8 +28,9 @@ std::string Printable(std::string_view text);
 // A data set's folder: resolves the names that its files list and refuses those outside of it.
 class SceneFolder {
  public:
-  // NotFound if `dir` is not a folder. With follow_links, files may lie outside of the folder where
-  // a symbolic link in it leads to them: for folders that the user chose on this machine.
+  // NotFound if there is no `dir`; InvalidArgument if it is a file. With follow_links, files may
+  // lie outside of the folder where a symbolic link in it leads to them: for folders that the user
+  // chose on this machine.
   static absl::StatusOr<SceneFolder> Open(const std::string& dir, bool follow_links = false);
 
   // The name of an existing regular file, relative to the folder, without "." and "..". Backslashes

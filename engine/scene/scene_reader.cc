@@ -33,6 +33,7 @@ constexpr int kDefaultTestEvery = 8;
 struct Described {
   SceneDescription description;
   std::optional<SceneFolder> folder;
+  absl::Status folder_error;  // why there is none
 };
 
 // Whether there are several views, all from the same position.
@@ -255,6 +256,7 @@ Described Describe(const std::string& dir, const SceneOptions& options, ThreadPo
   std::vector<SceneProblem>* const problems = &description.problems;
   const absl::StatusOr<SceneFolder> folder = SceneFolder::Open(dir, options.follow_links);
   if (!folder.ok()) {
+    result.folder_error = folder.status();
     AddProblem(problems, "", "", std::string(folder.status().message()));
     return result;
   }
@@ -435,7 +437,7 @@ absl::StatusOr<Scene> LoadScene(const std::string& dir, const SceneOptions& opti
   };
   if (!described.folder) {
     if (problems != nullptr) *problems = description.problems;
-    return absl::NotFoundError(SummaryOf(description.problems));
+    return described.folder_error;
   }
   const absl::Status stopped = absl::CancelledError("reading the data set was stopped");
   if (options.stop.stop_requested()) return stopped;

@@ -2,12 +2,12 @@
 #include <memory>
 
 #include "common/counted.h"
-#include "common/nearest_path.h"
 #include "common/status_macros.h"
 #include "engine/protocol/engine_message.h"
 #include "engine/protocol/json.h"
 #include "engine/tool/command.h"
 #include "engine/tool/exception_border.h"
+#include "engine/tool/loaded_model.h"
 #include "engine/tool/protocol_convert.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/tensor_file.h"
@@ -53,7 +53,7 @@ void PrintTable(const std::string& path, const TensorFile& file, const StoredTra
 }
 
 absl::Status Inspect(const InspectFlags& flags) {
-  NERF_ASSIGN_OR_RETURN(TensorFile file, WithNearestPath(ReadTensorFile(flags.file), flags.file));
+  NERF_ASSIGN_OR_RETURN(TensorFile file, WithModelHint(ReadTensorFile(flags.file), flags.file));
   NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(file, flags.file));
   if (!flags.json) {
     PrintTable(flags.file, file, stored);

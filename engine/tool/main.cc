@@ -40,7 +40,8 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     // CLI11 also throws for --help and --version, with exit code 0.
     if (e.get_exit_code() != 0) {
-      fmt::print(stderr, "{}", nerf::UsageErrorLines(app, e));
+      // Errors that are found later begin with the same word (ReportError).
+      fmt::print(stderr, "{}", nerf::UsageErrorLines(app, e, "error"));
       return nerf::kUsage;
     }
     app.exit(e);

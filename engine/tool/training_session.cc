@@ -12,11 +12,12 @@
 
 #include "common/error_reason.h"
 #include "common/file_io.h"
-#include "common/nearest_path.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "engine/config/view_limits.h"
 #include "engine/methods/describe/method_descriptions.h"
+#include "engine/scene/scene_files.h"
+#include "engine/tool/loaded_model.h"
 #include "engine/tool/picture_limits.h"
 #include "engine/tool/training_methods.h"
 #include "engine/train/memory_estimate.h"
@@ -162,8 +163,12 @@ absl::StatusOr<StartingPoint> ReadStartingPoint(const TrainRequest& request) {
   }
   const std::string& path = request.resume.empty() ? request.init : request.resume;
   if (!path.empty()) {
-    NERF_ASSIGN_OR_RETURN(TensorFile file, ReadTensorFile(path));
-    start.file = std::move(file);
+    absl::StatusOr<TensorFile> file = ReadTensorFile(path);
+    if (!file.ok()) {
+      return WithModelHint(file.status(), path,
+                           request.resume.empty() ? "model.safetensors" : "checkpoint.safetensors");
+    }
+    start.file = *std::move(file);
   }
   if (!request.resume.empty()) {
     NERF_ASSIGN_OR_RETURN(StoredTrainState stored, LoadTrainState(*start.file, path));
@@ -222,11 +227,7 @@ absl::Status LoadSceneThatFits(const TrainRequest& request, ThreadPool* pool,
                                std::vector<SceneProblem>* problems, const std::stop_token& stop,
                                TrainConfig* config, TrainingSession* session) {
   const std::string& dataset = request.dataset;
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(dataset, ignored)) {
-    if (!std::filesystem::exists(dataset, ignored)) return NoSuchFolder(dataset);
-    return absl::InvalidArgumentError(dataset + ": is a file; name the folder of the data set");
-  }
+  NERF_RETURN_IF_ERROR(SceneFolder::Open(dataset, request.follow_links).status());
   SceneOptions options;
   // Unset if it is the default: the reader warns about a test_every that has no effect.
   if (config->test_every != TrainConfig().test_every) options.test_every = config->test_every;

@@ -431,7 +431,8 @@ TEST(SceneReaderTest, BrokenDataSetGivesEveryProblemAndNoScene) {
 
 TEST(SceneReaderTest, MissingFolderIsNotFound) {
   EXPECT_EQ(LoadScene("/nonexistent/folder").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(SummaryOf(DescribeScene("/nonexistent/folder").problems), HasSubstr("no folder"));
+  EXPECT_THAT(SummaryOf(DescribeScene("/nonexistent/folder").problems),
+              HasSubstr("there is no such folder"));
 }
 
 TEST(SceneReaderTest, FolderWithoutDataSetSaysWhatItLooksFor) {
