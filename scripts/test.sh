@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs every test that a machine without a GPU can run.
 #   scripts/test.sh              release build, all tests
-#   scripts/test.sh --deploy     what takes minutes more: images in containers
+#   scripts/test.sh --deploy     what takes minutes more: images in containers, nerfd with programs
+#                                of the commit before
 #   scripts/test.sh --sanitize   all tests under ASan and UBSan, those labeled tsan under TSan
 # Tests on real captures run if NERF_TEST_DATA names their folder; else they are skipped visibly.
 set -euo pipefail
@@ -69,15 +70,18 @@ check_thread_safety() {
   [ "$code" = 0 ] || [ "$code" = 77 ]
 }
 
-# Builds the images offline, runs them and the laptop overlay. Exit 77 is a visible skip.
-check_images() {
+# What takes minutes more: the images, built offline and run, the laptop overlay with them, and nerfd
+# with the programs of the commit before. Exit 77 is a visible skip.
+check_deploy() {
   cmake --preset release >build/configure-release.log 2>&1 ||
     { cat build/configure-release.log >&2; return 1; }
   cmake --build --preset release -j "$jobs" --target nerfd nerf-worker nerf-engine nerfctl
-  local code test
-  for test in images laptop; do
+  local code test folder
+  for test in images laptop previous_commit; do
     code=0
-    "tests/deploy/${test}_test.sh" "$PWD" build/release/bin "$PWD/build/images" || code=$?
+    folder=$PWD/build/images
+    [ "$test" != previous_commit ] || folder=$PWD/build/previous_commit
+    "tests/deploy/${test}_test.sh" "$PWD" build/release/bin "$folder" || code=$?
     [ "$code" = 0 ] || [ "$code" = 77 ] || return 1
   done
 }
@@ -90,7 +94,7 @@ case "$mode" in
     check_thread_safety
     ;;
   deploy)
-    check_images
+    check_deploy
     ;;
   sanitize)
     run_sanitized tsan

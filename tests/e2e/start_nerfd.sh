@@ -11,9 +11,11 @@ end() {
 }
 trap end EXIT
 
-start_nerfd() { # BIN_DIR
-  "$1/nerfd" --data-dir "$scratch/server" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
-    --web-listen 127.0.0.1:0 2>"$scratch/nerfd.log" &
+start_nerfd() { # BIN_DIR [FLAG...]
+  local binaries=$1
+  shift
+  "$binaries/nerfd" --data-dir "$scratch/server" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
+    --web-listen 127.0.0.1:0 "$@" 2>"$scratch/nerfd.log" &
   nerfd=$!
   for _ in $(seq 200); do
     [ -e "$scratch/server/nerfd.ports" ] && break
