@@ -17,13 +17,6 @@ float DistortionScale(const FieldChunkInput& input) {
 
 }  // namespace
 
-void FieldChunkSums::Clear() {
-  cells.clear();
-  sigmas.clear();
-  loss = squared_error = 0;
-  n_marched = n_trained = 0;
-}
-
 void FieldChunk::Reserve(int n_rows, ChunkField* field) {
   if (n_rows <= capacity_) return;
   capacity_ = std::max(n_rows, 2 * capacity_);
@@ -38,7 +31,7 @@ void FieldChunk::Reserve(int n_rows, ChunkField* field) {
 }
 
 void FieldChunk::Run(const FieldChunkInput& input, int begin, int end, int lane, ChunkField* field,
-                     FieldChunkSums* sums) {
+                     ChunkSums* sums) {
   const RayBatch& batch = *input.batch;
   const int n_rays = end - begin;
   rays_.assign(n_rays, CompositedRay());
@@ -73,7 +66,7 @@ bool FieldChunk::CollectActiveRays() {
 
 // Adds a row with its density for each of the next samples of the active rays, and drops those that
 // are hidden.
-void FieldChunk::MarchRound(const FieldChunkInput& input, ChunkField* field, FieldChunkSums* sums) {
+void FieldChunk::MarchRound(const FieldChunkInput& input, ChunkField* field, ChunkSums* sums) {
   const int n_active = static_cast<int>(wave_.active.size());
   wave_.March(input.grid, input.steps, input.round_samples, marches_.data());
   Reserve(n_rows_ + input.round_samples * n_active, field);
@@ -129,7 +122,7 @@ int FieldChunk::DropHidden(const TrainConfig& config, int begin, int end, ChunkF
   return kept;
 }
 
-void FieldChunk::CompositeAndLoss(const FieldChunkInput& input, int begin, FieldChunkSums* sums) {
+void FieldChunk::CompositeAndLoss(const FieldChunkInput& input, int begin, ChunkSums* sums) {
   const RayBatch& batch = *input.batch;
   const float length = batch.step_scale * kernels::kDistortionPerStep;
   for (int row = 0; row < n_rows_; ++row) {

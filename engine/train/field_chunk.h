@@ -8,6 +8,7 @@
 #include "engine/field/ray_wave.h"
 #include "engine/kernels/ray_marching.h"
 #include "engine/train/chunk_field.h"
+#include "engine/train/chunk_sums.h"
 #include "engine/train/composited_ray.h"
 #include "engine/train/ray_batch.h"
 
@@ -23,18 +24,6 @@ struct FieldChunkInput {
   const RayBatch* batch = nullptr;
 };
 
-// What the chunks of one gradient lane leave behind, beside gradients. Sums in chunk order.
-struct FieldChunkSums {
-  std::vector<uint32_t> cells;  // of the occupancy grid, of every sample looked at
-  std::vector<float> sigmas;    // and its density
-  double loss = 0;
-  double squared_error = 0;
-  int64_t n_marched = 0;
-  int64_t n_trained = 0;
-
-  void Clear();
-};
-
 // Forward and backward pass of a few rays through a field on an occupancy grid: march a few samples
 // of each ray, take their densities, drop what lies behind the transmittance limit, repeat until
 // all rays are through; then colors, composite, loss and the gradients. One for each thread.
@@ -43,14 +32,14 @@ class FieldChunk {
  public:
   // Rays [begin, end) of the batch; gradients go to `lane` of the field.
   void Run(const FieldChunkInput& input, int begin, int end, int lane, ChunkField* field,
-           FieldChunkSums* sums);
+           ChunkSums* sums);
 
  private:
   void Reserve(int n_rows, ChunkField* field);
   bool CollectActiveRays();
-  void MarchRound(const FieldChunkInput& input, ChunkField* field, FieldChunkSums* sums);
+  void MarchRound(const FieldChunkInput& input, ChunkField* field, ChunkSums* sums);
   int DropHidden(const TrainConfig& config, int begin, int end, ChunkField* field);
-  void CompositeAndLoss(const FieldChunkInput& input, int begin, FieldChunkSums* sums);
+  void CompositeAndLoss(const FieldChunkInput& input, int begin, ChunkSums* sums);
   void CompositeBackward(const FieldChunkInput& input);
 
   std::vector<CompositedRay> rays_;

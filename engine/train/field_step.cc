@@ -48,7 +48,7 @@ StepResult FieldStep::RunRays(const RayBatch& batch) {
   const TraceSpan span("parameters");
   StepResult result;
   result.n_rays = batch.n_rays;
-  for (const FieldChunkSums& sums : sums_) {
+  for (const ChunkSums& sums : sums_) {
     result.loss += sums.loss / batch.n_rays;
     result.squared_error += sums.squared_error / batch.n_rays;
     result.n_marched += sums.n_marched;
@@ -78,7 +78,7 @@ void FieldStep::RunChunks(const RayBatch& batch) {
       static_cast<uint32_t>((kMinRoundRows + rays_per_chunk - 1) / rays_per_chunk);
   input.round_samples = std::max(kMinRoundSamples, static_cast<int>(std::bit_ceil(rows_a_ray)));
   pool_->ParallelFor(options_.n_lanes, [&](int64_t lane, int thread) {
-    FieldChunkSums& sums = sums_[lane];
+    ChunkSums& sums = sums_[lane];
     sums.Clear();
     for (int chunk = static_cast<int>(lane); chunk < n_chunks; chunk += options_.n_lanes) {
       const int begin = chunk * rays_per_chunk;

@@ -63,7 +63,7 @@ class FieldStep : public RayStep {
   bool grid_changed_ = true;                         // since they were found
   std::vector<std::unique_ptr<ChunkField>> fields_;  // one a thread
   std::vector<FieldChunk> chunks_;                   // one a thread
-  std::vector<FieldChunkSums> sums_;                 // one a lane
+  std::vector<ChunkSums> sums_;                      // one a lane
   uint32_t n_updates_ = 0;
 };
 

@@ -90,11 +90,8 @@ void LaneOutput::Scatter(const kernels::HashGridShape& shape, int level,
 }
 
 void LaneOutput::Clear() {
+  ChunkSums::Clear();
   positions.clear();
-  cells.clear();
-  sigmas.clear();
-  loss = squared_error = 0;
-  n_marched = n_trained = 0;
 }
 
 NgpChunk::NgpChunk() : color_inputs_(size_t{kColorInputWidth} * kBackwardRows) { Reserve(1024); }

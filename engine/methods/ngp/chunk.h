@@ -9,6 +9,7 @@
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp/view_poses.h"
+#include "engine/train/chunk_sums.h"
 #include "engine/train/composited_ray.h"
 #include "engine/train/ray_batch.h"
 
@@ -31,17 +32,11 @@ inline constexpr int kRaysInFlight = 512;  // that march together, in whole chun
 // hash table the position of each trained sample (unit cube) with the gradient of its encoding, in
 // tiles [n / 16, rounded up][levels][16][F] (kernels/hash_encoding.h). Sums are in double, in chunk
 // order.
-struct LaneOutput {
+struct LaneOutput : ChunkSums {
   float* weight_gradients = nullptr;  // [kNgpWeights], added to
   std::vector<Vec3> positions;
   // Behind the last sample lies what is left of earlier steps.
   Buffer<float> grad_encodings;
-  std::vector<uint32_t> cells;  // of the occupancy grid, of every sample looked at
-  std::vector<float> sigmas;    // and its density
-  double loss = 0;
-  double squared_error = 0;
-  int64_t n_marched = 0;
-  int64_t n_trained = 0;
 
   // n samples more; gradients are [n][kEncodingWidth], of F = n_features a level.
   void Append(int n, const Vec3* unit, int n_features, const float* gradients);
