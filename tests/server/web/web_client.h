@@ -27,7 +27,13 @@ class WebClient {
  public:
   static constexpr int kTimeoutMs = 20'000;
 
-  explicit WebClient(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // `receive_buffer` above 0: the kernel holds about so many bytes that were not read, and not more
+  // as more arrive.
+  explicit WebClient(int port, int receive_buffer = 0)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (receive_buffer > 0) {
+      setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
+    }
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -566,7 +566,7 @@ TEST_F(WebServerTest, IdleConnectionsEndInTime) {
 TEST_F(WebServerTest, ReadersThatStopReadingAreCutOff) {
   const std::string content(60'000'000, 'r');  // Linux buffers up to 36 MiB of a connection
   services_.Put(content);
-  WebClient client(web_->port());
+  WebClient client(web_->port(), 64 << 10);
   client.Send(HttpRequest("GET", absl::StrCat("/blobs/", Sha256Hex(content), "/", content.size())));
   EXPECT_EQ(client.ReadHead().status, 200);
   // The client stops reading. Once the kernel's buffers are full, no write completes: nothing more
