@@ -6,6 +6,7 @@
 
 #include "common/edit_distance.h"
 #include "common/status_macros.h"
+#include "engine/config/start_shape.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -28,12 +29,11 @@ absl::Status Missing(std::string_view tensor) {
   return absl::InvalidArgumentError(fmt::format("tensor {} is missing", tensor));
 }
 
-absl::Status CheckShape(std::string_view name, const Tensor& held,
-                        const std::vector<uint32_t>& wanted) {
-  if (held.shape == wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("tensor {} is [{}], the config wants [{}]", name,
-                                                fmt::join(held.shape, ", "),
-                                                fmt::join(wanted, ", ")));
+absl::Status CheckShape(const Tensor& held, const TensorShape& wanted) {
+  if (ShapeFitsStart(held.shape, wanted)) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("tensor {} is [{}], the config wants [{}]",
+                                                wanted.name, fmt::join(held.shape, ", "),
+                                                fmt::join(wanted.shape, ", ")));
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ absl::Status CheckScopeFits(StartScope scope, const std::vector<TensorShape>& wa
     if (!IsInScope(scope, tensor.name)) continue;
     const auto held = start.tensors.find(tensor.name);
     if (held == start.tensors.end()) return Missing(tensor.name);
-    NERF_RETURN_IF_ERROR(CheckShape(tensor.name, held->second, tensor.shape));
+    NERF_RETURN_IF_ERROR(CheckShape(held->second, tensor));
     ++n_found;
   }
   if (scope == StartScope::kOccupancy) {
@@ -79,7 +79,7 @@ absl::Status CheckScopeFits(StartScope scope, const std::vector<TensorShape>& wa
     const auto held = start.tensors.find(bits), here = fresh.tensors.find(bits);
     if (here != fresh.tensors.end()) {
       if (held == start.tensors.end()) return Missing(kBits);
-      NERF_RETURN_IF_ERROR(CheckShape(kBits, held->second, here->second.shape));
+      NERF_RETURN_IF_ERROR(CheckShape(held->second, {bits, "", here->second.shape}));
       ++n_found;
     }
   }

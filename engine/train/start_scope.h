@@ -29,8 +29,8 @@ bool IsInScope(StartScope scope, std::string_view tensor);
 
 // Checks that `start` has those of the tensors of `wanted` that are in the scope, and for
 // kOccupancy that its grid is like that of `fresh`, the state of a new training. Errors:
-// InvalidArgument naming the first tensor that is missing or of another shape, or that nothing is
-// in the scope.
+// InvalidArgument naming the first tensor that is missing or of a shape that does not fit, or that
+// nothing is in the scope.
 absl::Status CheckScopeFits(StartScope scope, const std::vector<TensorShape>& wanted,
                             const TensorFile& start, const TensorFile& fresh);
 

@@ -5,6 +5,7 @@
 #include "common/edit_distance.h"
 #include "common/status_macros.h"
 #include "engine/base/check.h"
+#include "engine/config/start_shape.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -141,7 +142,7 @@ absl::Status CheckInitFits(const TrainConfig& config, const std::vector<TensorSh
     if (found == held.end()) {
       return absl::InvalidArgumentError(fmt::format("init: tensor {} is missing", wanted.name));
     }
-    if (found->shape != wanted.shape) {
+    if (!ShapeFitsStart(found->shape, wanted)) {
       return absl::InvalidArgumentError(
           fmt::format("init: tensor {} is [{}], the config wants [{}]", wanted.name,
                       fmt::join(found->shape, ", "), fmt::join(wanted.shape, ", ")));

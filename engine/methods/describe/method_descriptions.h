@@ -47,8 +47,8 @@ absl::Status CheckDeviceHonors(const TrainConfig& config, std::string_view devic
 std::vector<TensorShape> FieldTensorShapes(const TrainConfig& config);
 
 // Checks that a file with tensors `held` can initialize a job with `config`: every tensor of
-// FieldTensorShapes is there with that shape, in F16 or F32. Errors: InvalidArgument that names the
-// first tensor that does not fit, with both shapes.
+// FieldTensorShapes is there with a shape that fits, in F16 or F32. Errors: InvalidArgument that
+// names the first tensor that does not fit, with both shapes.
 absl::Status CheckInitFits(const TrainConfig& config, const std::vector<TensorShape>& held);
 
 }  // namespace nerf

@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
+#include "engine/methods/ngp/table_growth.h"
 #include "engine/train/dense_parameters.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
@@ -321,8 +322,9 @@ void NgpParameters::SaveModel(TensorFile* file) const {
 
 absl::Status NgpParameters::Initialize(const TensorFile& file) {
   Buffer<float> table, weights;
-  NERF_RETURN_IF_ERROR(ReadField(file, shape_, PlainName, &table, &weights));
-  table_ = std::move(table);
+  const kernels::HashGridShape held = ShapeOfStart(file, shape_);
+  NERF_RETURN_IF_ERROR(ReadField(file, held, PlainName, &table, &weights));
+  table_ = GrownTable(held, shape_, table);
   weights_ = std::move(weights);
   RestartMoments();
   return absl::OkStatus();

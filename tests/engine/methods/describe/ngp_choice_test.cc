@@ -107,6 +107,19 @@ TEST(TakeNgpFromStartTest, OnlyWhatIsOpenIsTaken) {
   EXPECT_EQ(Ngp(config).log2_hashmap_size, 19);
 }
 
+TEST(CheckInitFitsTest, ASmallerTableGrowsAndALargerOneDoesNotFit) {
+  TrainConfig small, large, odd;
+  Ngp(small).log2_hashmap_size = 17;
+  Ngp(large).log2_hashmap_size = 19;
+  Ngp(odd).log2_hashmap_size = 17;
+  Ngp(odd).n_features_per_level = 2;
+  EXPECT_THAT(CheckInitFits(large, FieldTensorShapes(small)), IsOk());
+  EXPECT_THAT(CheckInitFits(small, FieldTensorShapes(large)),
+              StatusIs(absl::StatusCode::kInvalidArgument, "field.hash_table"));
+  EXPECT_THAT(CheckInitFits(large, FieldTensorShapes(odd)),
+              StatusIs(absl::StatusCode::kInvalidArgument, "field.hash_table"));
+}
+
 TEST(TakeNgpFromTensorsTest, AServerFitsTheTableOfTheStart) {
   TrainConfig start;
   Ngp(start).log2_hashmap_size = 19;
