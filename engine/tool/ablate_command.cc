@@ -5,24 +5,21 @@
 #include <memory>
 #include <utility>
 
-#include "common/child_process.h"
 #include "common/counted.h"
 #include "common/made_folder.h"
 #include "common/status_macros.h"
 #include "engine/protocol/json.h"
-#include "engine/protocol/key_reader.h"
 #include "engine/protocol/progress.h"
 #include "engine/tool/ablation.h"
 #include "engine/tool/command.h"
 #include "engine/tool/exception_border.h"
 #include "engine/tool/signal_watcher.h"
+#include "engine/tool/train_process.h"
 #include "engine/tool/training_session.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
-
-constexpr char kThisProgram[] = "/proc/self/exe";
 
 struct AblateFlags {
   std::string dataset, out;
@@ -42,43 +39,14 @@ double ChildCpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Trains one variant in a process of its own, whose memory is that of this training alone. Errors:
-// Aborted with what the process said; Cancelled after a stop.
 absl::StatusOr<TrainSummary> TrainVariant(const AblateFlags& flags, const AblationVariant& variant,
                                           int seed, const std::stop_token& stop) {
-  ChildProcessSpec spec;
-  spec.arguments = {kThisProgram,
-                    "--log-level",
-                    "warning",
-                    "train",
-                    flags.dataset,
-                    "--out",
-                    (std::filesystem::path(flags.out) / "run").string()};
-  spec.arguments.insert(spec.arguments.end(), flags.train.begin(), flags.train.end());
-  spec.arguments.insert(spec.arguments.end(), variant.arguments.begin(), variant.arguments.end());
-  spec.arguments.insert(spec.arguments.end(), {"--seed", std::to_string(seed), "--json"});
-  spec.environment = variant.environment;
-  std::optional<TrainSummary> summary;
-  std::string last_words;
-  const auto on_line = [&](std::string_view line) {
-    const absl::StatusOr<nlohmann::json> object = ParseJsonObject(line);
-    if (!object.ok()) {
-      last_words = line;
-      return;
-    }
-    KeyReader reader(*object);
-    const std::string event = reader.Text("event", Need::kOptional);
-    if (event == "done") summary = ReadSummary(&reader);
-    if (event == "failed") last_words = reader.Text("message", Need::kOptional);
-  };
-  NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, RunChildProcess(
-                                                       spec, on_line, [] {}, stop));
-  if (end.kind == ChildProcessEnd::Kind::kStopped) return absl::CancelledError("interrupted");
-  if (!end.ok() || !summary.has_value()) {
-    return absl::AbortedError(last_words.empty() ? std::string("the process was killed")
-                                                 : last_words);
-  }
-  return *summary;
+  std::vector<std::string> arguments = {flags.dataset, "--out",
+                                        (std::filesystem::path(flags.out) / "run").string()};
+  arguments.insert(arguments.end(), flags.train.begin(), flags.train.end());
+  arguments.insert(arguments.end(), variant.arguments.begin(), variant.arguments.end());
+  arguments.insert(arguments.end(), {"--seed", std::to_string(seed)});
+  return TrainInProcess(arguments, variant.environment, stop);
 }
 
 absl::StatusOr<AblationRow> RunVariant(const AblateFlags& flags, const AblationVariant& variant,

@@ -22,6 +22,7 @@ void AddCheckCommand(CLI::App* app, CommandBody* chosen);
 void AddPoseCommand(CLI::App* app, CommandBody* chosen);
 void AddBenchCommand(CLI::App* app, CommandBody* chosen);
 void AddAblateCommand(CLI::App* app, CommandBody* chosen);
+void AddMetaCommand(CLI::App* app, CommandBody* chosen);
 void AddDoctorCommand(CLI::App* app, CommandBody* chosen);
 void AddServeCommand(CLI::App* app, CommandBody* chosen);
 

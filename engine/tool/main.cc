@@ -33,6 +33,7 @@ int Run(int argc, char** argv) {
   nerf::AddPoseCommand(&app, &chosen);
   nerf::AddBenchCommand(&app, &chosen);
   nerf::AddAblateCommand(&app, &chosen);
+  nerf::AddMetaCommand(&app, &chosen);
   nerf::AddDoctorCommand(&app, &chosen);
   nerf::AddServeCommand(&app, &chosen);
   try {

@@ -178,6 +178,41 @@ TEST_F(NerfEngineTest, AblationWithoutABaselineEndsAtOnce) {
   EXPECT_EQ(Run("ablate " + dataset_ + " --out " + (dir_ / "o")).code, 2);
 }
 
+TEST_F(NerfEngineTest, MetaLearnsAStartOverAFolderOfScenes) {
+  const std::string scenes = dir_ / "scenes";
+  WriteBallDataset(scenes + "/a");
+  WriteBallDataset(scenes + "/b", 4, 0);
+  std::filesystem::create_directories(scenes + "/no_scene");
+  const std::string settings =
+      " --threads 1 --set log2_hashmap_size=12 --set grid_resolution=32 --set target_samples=512"
+      " --set initial_rays=64 --set step=0.05";
+  const auto meta = [&](const std::string& out, const std::string& flags) {
+    return Run("meta " + scenes + " --out " + (dir_ / out) + " --inner-steps 5 " + flags +
+               settings);
+  };
+  const Outcome learned = meta("m", "--outer-steps 3 --json");
+  ASSERT_EQ(learned.code, 0) << learned.err << learned.out;
+  EXPECT_EQ(learned.Last()["event"], "done");
+  const std::string model = dir_ / "m/model.safetensors";
+  EXPECT_EQ(learned.Last()["model"], model);
+  const std::string made_from = Run("inspect --json " + model).Last()["metadata"]["made_from"];
+  EXPECT_EQ(made_from,
+            "reptile over 2 scenes (a, b), 3 outer steps of 5 inner steps, rate 0.5, seed 1");
+  ASSERT_EQ(meta("again", "--outer-steps 3").code, 0);
+  EXPECT_EQ(Bytes("again/model.safetensors"), Bytes("m/model.safetensors"));
+  ASSERT_EQ(meta("other", "--outer-steps 3 --seed 2").code, 0);
+  EXPECT_NE(Bytes("other/model.safetensors"), Bytes("m/model.safetensors"));
+  const Outcome started = Run(Train("started", 4) + " --init " + model);
+  EXPECT_EQ(started.code, 0) << started.err;
+  EXPECT_EQ(Run("render " + model + " --orbit 1 --width 16 --out " + (dir_ / "v")).code, 0);
+
+  EXPECT_EQ(Run("meta " + (dir_ / "none") + " --out " + (dir_ / "o")).code, 5);
+  EXPECT_EQ(Run("meta " + scenes + "/no_scene --out " + (dir_ / "o")).code, 9);
+  EXPECT_EQ(meta("o", "--outer-steps 1 --set nonsense=1").code, 3) << "what the training said";
+  EXPECT_EQ(meta("o", "--outer-steps 0").code, 2);
+  EXPECT_EQ(meta("o", "--rate 2").code, 2);
+}
+
 TEST_F(NerfEngineTest, HelpOfSettingsIsThatOfTheClientAndNeedsNoFolder) {
   const Outcome engine = Run("train --help-settings");
   ASSERT_EQ(engine.code, 0) << engine.err;
