@@ -1,11 +1,13 @@
 // Copies a data set in Blender's layout and spoils its training pictures, for measuring what
-// exposures and masks repair: a gain and tint per picture, or patches of color with masks that
-// cover them. Equal arguments give equal files.
+// exposures, masks and learned poses repair: a gain and tint per picture, patches of color with
+// masks that cover them, or cameras that are off. Equal arguments give equal files.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <numbers>
 
 #include "CLI/CLI.hpp"
 #include "engine/base/philox.h"
@@ -20,6 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kSeed = 7;
 constexpr float kMinGain = 0.6f, kMaxGain = 1.5f, kMaxTint = 0.15f;
+constexpr double kTurn = 1 * std::numbers::pi / 180;  // of a camera, about an axis at random
+constexpr double kShift = 0.02;  // of a camera's distance from the origin, in a direction at random
 constexpr float kPatchShare = 0.3f;                         // of the pictures
 constexpr float kMinPatch = 0.15f, kPatchVariation = 0.2f;  // of a picture's sides
 
@@ -63,6 +67,35 @@ void ApplyPatch(uint32_t picture, ImageU8* image, ImageU8* mask) {
   }
 }
 
+// Even over the sphere.
+std::array<double, 3> RandomDirection(uint32_t picture, int index) {
+  const double z = 2.0 * Random(picture, index) - 1, ring = std::sqrt(1 - z * z);
+  const double angle = 2 * std::numbers::pi * Random(picture, index + 1);
+  return {ring * std::cos(angle), ring * std::sin(angle), z};
+}
+
+// Turns the camera about its own position and shifts it.
+void ApplyPoseError(uint32_t picture, nlohmann::json* frame) {
+  nlohmann::json& matrix = (*frame)["transform_matrix"];
+  const auto axis = RandomDirection(picture, 12), shift = RandomDirection(picture, 14);
+  double distance = 0;
+  for (int row = 0; row < 3; ++row) distance += std::pow(matrix[row][3].get<double>(), 2);
+  distance = std::sqrt(distance);
+  for (int column = 0; column < 3; ++column) {  // Rodrigues' formula on each axis of the camera
+    std::array<double, 3> v;
+    for (int row = 0; row < 3; ++row) v[row] = matrix[row][column].get<double>();
+    const double along = axis[0] * v[0] + axis[1] * v[1] + axis[2] * v[2];
+    for (int row = 0; row < 3; ++row) {
+      const int next = (row + 1) % 3, last = (row + 2) % 3;
+      const double cross = axis[next] * v[last] - axis[last] * v[next];
+      matrix[row][column] = v[row] * std::cos(kTurn) + cross * std::sin(kTurn) +
+                            axis[row] * along * (1 - std::cos(kTurn));
+    }
+  }
+  for (int row = 0; row < 3; ++row)
+    matrix[row][3] = matrix[row][3].get<double>() + kShift * distance * shift[row];
+}
+
 // White where the picture is transparent, without alpha.
 ImageU8 OnWhite(const ImageU8& image) {
   if (image.n_channels != 4) return image;
@@ -84,7 +117,7 @@ bool SpoilPicture(const Arguments& arguments, uint32_t picture, const std::strin
                   bool is_train, nlohmann::json* frame) {
   absl::StatusOr<ImageU8> image = DecodeImage(arguments.from + "/" + file);
   if (!image.ok()) return false;
-  const bool patches = arguments.kind != "gains";
+  const bool patches = arguments.kind == "patches" || arguments.kind == "flat";
   if (patches) image = OnWhite(*image);
   ImageU8 mask{image->width, image->height, 1, {}};
   mask.pixels.assign(static_cast<size_t>(mask.width) * mask.height, 255);
@@ -92,6 +125,7 @@ bool SpoilPicture(const Arguments& arguments, uint32_t picture, const std::strin
   if (is_train && arguments.kind == "patches" && Random(picture, 7) < kPatchShare)
     ApplyPatch(picture, &*image, &mask);
   fs::create_directories(fs::path(arguments.to + "/" + file).parent_path());
+  if (is_train && arguments.kind == "poses") ApplyPoseError(picture, frame);
   if (patches && is_train && arguments.masks) {
     const std::string mask_file = "masks_of/" + file;
     fs::create_directories(fs::path(arguments.to + "/" + mask_file).parent_path());
@@ -131,8 +165,8 @@ int main(int argc, char** argv) {
   app.add_option("TO", arguments.to, "folder")->required();
   app.add_option("--kind", arguments.kind,
                  "gains: 0.6 to 1.5 and tints; patches: on three pictures in ten, on white; flat: "
-                 "on white, not spoilt")
-      ->check(CLI::IsMember({"gains", "patches", "flat"}));
+                 "on white, not spoilt; poses: off by 1 degree and 2%")
+      ->check(CLI::IsMember({"gains", "patches", "flat", "poses"}));
   app.add_flag("!--no-masks", arguments.masks, "write no masks");
   CLI11_PARSE(app, argc, argv);
   if (nerf::Spoil(arguments)) return 0;
