@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -61,6 +62,15 @@ absl::Status WriteNamedImage(const std::string& folder, const View& view, const 
   return WritePng(folder + "/" + name + ".png", image);
 }
 
+// Views without a PSNR, of which every pixel is masked, come last.
+void SortWorstFirst(std::vector<ImageScore>* images) {
+  const auto rank = [](const ImageScore& image) {
+    return std::isnan(image.psnr) ? std::numeric_limits<double>::infinity() : image.psnr;
+  };
+  std::stable_sort(images->begin(), images->end(),
+                   [&](const ImageScore& a, const ImageScore& b) { return rank(a) < rank(b); });
+}
+
 // depth_error: median at COLMAP's points that training held out; NaN without points.
 void PrintResult(const EvaluationResult& result, double depth_error, Background background,
                  const std::string& split, bool json) {
@@ -70,14 +80,17 @@ void PrintResult(const EvaluationResult& result, double depth_error, Background 
     }
     if (!std::isnan(depth_error))
       fmt::print("depth error {:.2f}% (median at the points held out)\n", 100 * depth_error);
-    fmt::print("SSIM {:.4f}\nPSNR {:.2f} dB ({} background, {})\n", result.ssim, result.psnr,
-               BackgroundName(background), Counted(result.images.size(), split + " view"));
+    fmt::print("SSIM {:.4f}\nPSNR after color alignment {:.2f} dB\n", result.ssim,
+               result.psnr_color_aligned);
+    fmt::print("PSNR {:.2f} dB ({} background, {})\n", result.psnr, BackgroundName(background),
+               Counted(result.images.size(), split + " view"));
     return;
   }
   JsonObject line;
   line["event"] = "done";
   line["psnr"] = JsonNumber(result.psnr);
   line["ssim"] = JsonNumber(result.ssim);
+  line["psnr_color_aligned"] = JsonNumber(result.psnr_color_aligned);
   line["images"] = result.images.size();
   line["background"] = BackgroundName(background);
   line["depth_error"] = JsonNumber(depth_error);
@@ -88,6 +101,7 @@ void PrintResult(const EvaluationResult& result, double depth_error, Background 
     entry["file"] = image.file;
     entry["psnr"] = JsonNumber(image.psnr);
     entry["ssim"] = JsonNumber(image.ssim);
+    entry["psnr_color_aligned"] = JsonNumber(image.psnr_color_aligned);
     per_image.push_back(std::move(entry));
   }
   line["per_image"] = std::move(per_image);
@@ -145,6 +159,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   if (flags.background == "white") options.background = Background::kWhite;
   if (flags.background == "black") options.background = Background::kBlack;
   options.min_transmittance = model.state.config.min_transmittance;
+  options.with_color_alignment = true;
   std::optional<MadeFolder> folder;
   if (!flags.images.empty()) {
     NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(flags.images));
@@ -178,6 +193,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   NERF_ASSIGN_OR_RETURN(
       const double depth_error,
       MedianDepthError(model.renderer.get(), scene.train, scene.held_out_points, options, stop));
+  SortWorstFirst(&result->images);
   PrintResult(*result, depth_error, options.background, flags.split, flags.json);
   return absl::OkStatus();
 }

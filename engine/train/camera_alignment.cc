@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/image_metrics.h"
+#include "engine/train/least_squares.h"
 
 namespace nerf {
 namespace {
@@ -46,33 +47,6 @@ Camera Moved(const Camera& camera, const Motion& motion) {
   return moved;
 }
 
-// Solves a x = b by Cholesky's method; false where a is not positive definite.
-bool Solve(double a[kFreedoms][kFreedoms], const double b[kFreedoms], Motion* x) {
-  double y[kFreedoms];
-  for (int i = 0; i < kFreedoms; ++i) {
-    for (int j = 0; j <= i; ++j) {
-      for (int k = 0; k < j; ++k) a[i][j] -= a[i][k] * a[j][k];
-      if (i != j) {
-        a[i][j] /= a[j][j];
-        continue;
-      }
-      if (!(a[i][i] > 0)) return false;
-      a[i][i] = std::sqrt(a[i][i]);
-    }
-  }
-  for (int i = 0; i < kFreedoms; ++i) {
-    y[i] = b[i];
-    for (int k = 0; k < i; ++k) y[i] -= a[i][k] * y[k];
-    y[i] /= a[i][i];
-  }
-  for (int i = kFreedoms - 1; i >= 0; --i) {
-    (*x)[i] = y[i];
-    for (int k = i + 1; k < kFreedoms; ++k) (*x)[i] -= a[k][i] * (*x)[k];
-    (*x)[i] /= a[i][i];
-  }
-  return true;
-}
-
 // The Gauss-Newton step from a picture and those of probes, each moved by `probes[i]` along freedom
 // i. Pixels that `photograph` masks do not count.
 bool StepOf(const ImageU8& photograph, const ImageU8& picture,
@@ -89,7 +63,7 @@ bool StepOf(const ImageU8& photograph, const ImageU8& picture,
     }
   }
   for (int j = 0; j < kFreedoms; ++j) a[j][j] *= 1 + kDamping;
-  return Solve(a, b, step);
+  return SolvePositiveDefinite(a, b, step->data());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/scene/image_resize.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/color_alignment.h"
 #include "engine/train/image_metrics.h"
 
 namespace nerf {
@@ -106,13 +107,18 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
     rendering += clock.Now() - begin;
     const ImageU8 image = ColorsOf(picture);
     ImageScore score{view.file, PsnrAgainst(view.image, background, options.alpha_is_mask, image),
-                     std::numeric_limits<double>::quiet_NaN()};
+                     std::nan(""), std::nan("")};
+    if (options.with_color_alignment) {
+      score.psnr_color_aligned =
+          ColorAlignedPsnr(view.image, background, options.alpha_is_mask, image);
+    }
     if (options.with_ssim && !options.alpha_is_mask)
       score.ssim = Ssim(image, CompositedOn(view.image, background), pool);
     if (options.with_ssim && options.alpha_is_mask)
       score.ssim = Ssim(WithMaskedPixels(image, view.image), WithoutAlpha(view.image), pool);
     if (!std::isnan(score.psnr)) {
       result.psnr += score.psnr;
+      result.psnr_color_aligned += score.psnr_color_aligned;
       ++n_with_psnr;
     }
     if (!std::isnan(score.ssim)) {
@@ -126,6 +132,8 @@ absl::StatusOr<EvaluationResult> EvaluateViews(SceneRenderer* renderer, std::spa
   }
   const auto n = static_cast<double>(views.size());
   result.psnr = n_with_psnr > 0 ? result.psnr / n_with_psnr : std::nan("");
+  result.psnr_color_aligned =
+      n_with_psnr > 0 ? result.psnr_color_aligned / n_with_psnr : std::nan("");
   result.ssim = n_with_ssim > 0 ? ssim_sum / n_with_ssim : std::numeric_limits<double>::quiet_NaN();
   result.seconds_per_image = absl::ToDoubleSeconds(rendering) / n;
   return result;

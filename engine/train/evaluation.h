@@ -19,13 +19,15 @@ struct ImageScore {
   std::string file;  // of the view
   double psnr = 0;   // dB
   double ssim = 0;   // NaN where the image is smaller than the window, or it was not asked for
+  double psnr_color_aligned = 0;  // color_alignment.h; NaN where it was not asked for
 };
 
 struct EvaluationResult {
   std::vector<ImageScore> images;
-  double psnr = 0;               // mean over images
-  double ssim = 0;               // mean over the images that have one; NaN where none has
-  double seconds_per_image = 0;  // of rendering
+  double psnr = 0;                // mean over images
+  double ssim = 0;                // mean over the images that have one; NaN where none has
+  double psnr_color_aligned = 0;  // mean; NaN where it was not asked for
+  double seconds_per_image = 0;   // of rendering
 };
 
 struct EvaluationOptions {
@@ -33,6 +35,7 @@ struct EvaluationOptions {
   float min_transmittance = TrainConfig().min_transmittance;
   bool alpha_is_mask = false;  // Scene::alpha_is_mask: masked pixels do not count
   bool with_ssim = true;
+  bool with_color_alignment = false;
   // Called with each rendered view, 8 bits, on the background.
   std::function<absl::Status(const View&, const ImageU8&)> on_image;
 };

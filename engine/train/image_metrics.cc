@@ -74,6 +74,11 @@ double SsimRowSum(const ImageU8& a, const ImageU8& b, int row,
 
 }  // namespace
 
+bool PixelCounts(const ImageU8& photograph, bool alpha_is_mask, size_t pixel) {
+  return !alpha_is_mask || photograph.n_channels != 4 ||
+         photograph.pixels[4 * pixel + 3] >= kCountingMask;
+}
+
 ImageU8 WithoutAlpha(const ImageU8& photograph) {
   ImageU8 colors{photograph.width, photograph.height, 3, {}};
   const size_t n = static_cast<size_t>(photograph.width) * photograph.height;
@@ -91,7 +96,7 @@ ImageU8 WithMaskedPixels(const ImageU8& image, const ImageU8& photograph) {
   if (photograph.n_channels != 4) return masked;
   const size_t n = static_cast<size_t>(photograph.width) * photograph.height;
   for (size_t i = 0; i < n; ++i) {
-    if (photograph.pixels[4 * i + 3] >= kCountingMask) continue;
+    if (PixelCounts(photograph, true, i)) continue;
     for (int channel = 0; channel < 3; ++channel)
       masked.pixels[3 * i + channel] = photograph.pixels[4 * i + channel];
   }
@@ -106,7 +111,7 @@ double PsnrAgainst(const ImageU8& photograph, Vec3 background, bool alpha_is_mas
   size_t n_counting = 0;
   const size_t n = static_cast<size_t>(photograph.width) * photograph.height;
   for (size_t i = 0; i < n; ++i) {
-    if (photograph.pixels[4 * i + 3] < kCountingMask) continue;
+    if (!PixelCounts(photograph, true, i)) continue;
     ++n_counting;
     for (int channel = 0; channel < 3; ++channel) {
       const double difference =

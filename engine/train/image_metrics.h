@@ -1,13 +1,19 @@
 #pragma once
 
+#include <cstddef>
+
 #include "engine/base/parallel_for.h"
 #include "engine/scene/image.h"
 #include "engine/scene/image_compare.h"  // IWYU pragma: export
 
 namespace nerf {
 
-// The PSNR of a rendered RGB image against a photograph composited on `background`. With
-// alpha_is_mask (Scene) only pixels whose mask is at least half white count; NaN if there are none.
+// Whether a pixel of a photograph is compared: with alpha_is_mask (Scene), if its mask is at least
+// half white.
+bool PixelCounts(const ImageU8& photograph, bool alpha_is_mask, size_t pixel);
+
+// The PSNR of a rendered RGB image against a photograph composited on `background`, over the pixels
+// that count; NaN if there are none.
 double PsnrAgainst(const ImageU8& photograph, Vec3 background, bool alpha_is_mask,
                    const ImageU8& rendered);
 

@@ -256,6 +256,8 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   EXPECT_EQ(score["images"], 2);
   EXPECT_EQ(score["per_image"].size(), 2u);
   EXPECT_TRUE(score["ssim"].is_number());
+  EXPECT_GE(score["psnr_color_aligned"], score["psnr"]);
+  EXPECT_LE(score["per_image"][0]["psnr"], score["per_image"][1]["psnr"]) << "the worst first";
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_ / "images"), {}), 2);
 
   const Outcome rendered =
