@@ -57,7 +57,7 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
   return capabilities;
 }
 
-absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& description) {
+absl::Status CheckDescription(const WorkerDescription& description) {
   constexpr size_t kMaxTextLength = 256, kMaxMethods = 32;
   RequestCheck check;
   check.RequireId("hello.worker_id", description.id);
@@ -76,7 +76,11 @@ absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& descripti
   check.Require(description.features.size() <= kMaxMethods, "hello.features",
                 "must be at most 32 names");
   for (const std::string& feature : description.features) require_text("hello.features", feature);
-  NERF_RETURN_IF_ERROR(check.Result());
+  return check.Result();
+}
+
+absl::StatusOr<uint64_t> WorkerTable::Connect(const WorkerDescription& description) {
+  NERF_RETURN_IF_ERROR(CheckDescription(description));
   MutexLock lock(mu_);
   ForgetGone();
   Entry& entry = workers_[description.id];

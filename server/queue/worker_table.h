@@ -48,6 +48,9 @@ struct WorkerRecord {
   absl::Time last_seen = absl::InfinitePast();
 };
 
+// What Connect refuses of a description. Errors: InvalidArgument FIELD_INVALID.
+absl::Status CheckDescription(const WorkerDescription& description);
+
 // The workers that have connected since this server started, for lists and for routing renders. It
 // does not decide about leases; the lease epoch does. A draining worker is forgotten when its
 // stream ends, a silent one after kForgetAfter. Thread-safe. The clock outlives it.

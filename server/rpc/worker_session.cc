@@ -92,13 +92,22 @@ void WorkerSession::ForgetGauges() {
   }
 }
 
+absl::Status WorkerSession::CheckFirst(const v1::SynchronizeRequest& message) {
+  if (!message.has_hello()) {
+    return InvalidFieldsError({{"hello", "must come with the first message of a stream"}});
+  }
+  if (message.has_job()) {
+    NERF_RETURN_IF_ERROR(ParseLease("job", message.job()).status());
+    if (IsEnd(message.job().phase())) NERF_RETURN_IF_ERROR(ParseEnd(message.job()).status());
+  }
+  return CheckDescription(FromProto(message.hello()));
+}
+
 absl::Status WorkerSession::Open(const v1::SynchronizeRequest& message,
                                  std::function<void()> on_work) {
   MutexLock lock(mu_);
   if (closed_) return absl::OkStatus();
-  if (!message.has_hello()) {
-    return InvalidFieldsError({{"hello", "must come with the first message of a stream"}});
-  }
+  NERF_RETURN_IF_ERROR(CheckFirst(message));
   description_ = FromProto(message.hello());
   std::vector<LeaseRef> held;
   if (message.has_job()) {

@@ -44,6 +44,8 @@ class WorkerSession {
         slot_(services.times.lease_ttl) {}
   ~WorkerSession();
 
+  // What Open refuses of a first message. Errors: InvalidArgument FIELD_INVALID.
+  static absl::Status CheckFirst(const v1::SynchronizeRequest& message);
   // Reads the hello of a stream's first message; then call HandleMessage with the same message.
   // `on_work` runs, on any thread, when HandleWork should be called. Errors end the stream:
   // InvalidArgument FIELD_INVALID.

@@ -106,11 +106,12 @@ void WorkerStream::OnReadDone(bool ok) {
 }
 
 absl::Status WorkerStream::CheckKey() {
-  const std::string& worker = request_.hello().worker_id();
-  if (!IsResourceId(worker)) return absl::OkStatus();  // the session refuses the hello
-  return services_.worker_keys.CheckOrBind(worker, key_, [this](std::function<void()> task) {
-    services_.executor.Post(Lane::kCommit, std::move(task));
-  });
+  // First, so that a key is bound by good messages alone.
+  NERF_RETURN_IF_ERROR(WorkerSession::CheckFirst(request_));
+  return services_.worker_keys.CheckOrBind(
+      request_.hello().worker_id(), key_, [this](std::function<void()> task) {
+        services_.executor.Post(Lane::kCommit, std::move(task));
+      });
 }
 
 absl::Status WorkerStream::Open() {
