@@ -29,6 +29,7 @@ constexpr std::string_view kUnixPrefix = "unix:";
 constexpr int kRetryMs = 50;      // after accept failed for lack of descriptors or memory
 constexpr int kLookMs = 5;        // while there is a crowd
 constexpr int kMaxCrowdMs = 500;  // then connections are accepted all the same
+constexpr int kFullPauseMs = 50;
 constexpr absl::Duration kLogInterval = absl::Seconds(10);
 
 absl::Status ListenError(const std::string& address, std::string_view what) {
@@ -193,7 +194,7 @@ struct ConnectionAcceptor::State {
       if ((polled[0].revents & POLLIN) != 0) return;
       if (!AwaitRoom(polled[0])) return;
       waits = false;
-      for (const int fd : listeners) waits = !AcceptAll(fd) || waits;
+      for (const int fd : listeners) waits = !AcceptAll(fd, polled[0]) || waits;
     }
   }
 
@@ -207,8 +208,9 @@ struct ConnectionAcceptor::State {
   }
 
   // False if it has to be tried again after a pause.
-  bool AcceptAll(int listener) {
+  bool AcceptAll(int listener, pollfd wake) {
     while (true) {
+      if (options.is_full && options.is_full() && poll(&wake, 1, kFullPauseMs) > 0) return true;
       const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) {
         const int error = errno;

@@ -15,6 +15,8 @@ struct ConnectionAcceptorOptions {
   int max_descriptor = 4096;
   // While it returns true, connections are accepted slowly, and wait in the kernel. May be empty.
   std::function<bool()> is_crowded = {};
+  // While it returns true, connections are accepted one by one, kFullPauseMs apart. May be empty.
+  std::function<bool()> is_full = {};
 };
 
 // Listens on an address and hands every accepted connection to gRPC. gRPC 1.51 stops to listen for

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "common/logging.h"
@@ -106,7 +107,7 @@ void ConnectionTable::Add(int socket) {
   const std::optional<uint64_t> cookie = CookieOf(socket);
   if (!peer.has_value() || !cookie.has_value()) return;
   MutexLock lock(mu_);
-  connections_[*peer] = {socket, *cookie, 0, 0, clock_.Now(), 0};
+  connections_[*peer] = {socket, *cookie, 0, 0, clock_.Now(), 0, 0};
 }
 
 void ConnectionTable::Began(const Peer& peer) {
@@ -133,6 +134,12 @@ void ConnectionTable::CloseFlooding(const Peer& peer) {
   Close(found->second);
   connections_.erase(found);
   LogWarning(kFlooding);
+}
+
+void ConnectionTable::HasStreams(const Peer& peer, int64_t n_streams) {
+  MutexLock lock(mu_);
+  const auto found = connections_.find(peer);
+  if (found != connections_.end()) found->second.n_streams = n_streams;
 }
 
 void ConnectionTable::Received(const Peer& peer, uint64_t byte_size) {
@@ -167,14 +174,29 @@ std::optional<uint64_t> ConnectionTable::HeldBy(Connection& connection, SteadyTi
   // The kernel has what gRPC has not read, and bounds it.
   int unread = 0;
   if (ioctl(connection.socket, SIOCINQ, &unread) != 0) unread = 0;
+  const int64_t n_waiting = std::exchange(connection.n_streams, 0) - connection.n_calls;
+  const uint64_t of_streams =
+      n_waiting > 0 ? static_cast<uint64_t>(n_waiting) * kBytesPerStream : 0;
   const uint64_t held = tcp.tcpi_bytes_received - connection.excused;
   const uint64_t free = kFreeBytes + static_cast<uint64_t>(std::max(unread, 0));
-  return held > free ? held - free : 0;
+  return of_streams + (held > free ? held - free : 0);
 }
 
 bool ConnectionTable::fills() {
   MutexLock lock(mu_);
   return fills_;
+}
+
+uint64_t ConnectionTable::HeldByClosing() {
+  std::erase_if(closing_, [](const Closing& one) { return CookieOf(one.socket) != one.cookie; });
+  uint64_t held = 0;
+  for (const Closing& one : closing_) held += one.held;
+  return held;
+}
+
+bool ConnectionTable::is_full() {
+  MutexLock lock(mu_);
+  return held_ + HeldByClosing() > max_held_bytes_ / 2;
 }
 
 int ConnectionTable::Shed() {
@@ -193,17 +215,21 @@ int ConnectionTable::Shed() {
     ++it;
   }
   fills_ = total > max_held_bytes_ / 4;
-  if (total <= max_held_bytes_) return 0;
+  held_ = total;
+  if (total + HeldByClosing() <= max_held_bytes_) return 0;
   std::sort(holders.rbegin(), holders.rend());
   int n_closed = 0;
   for (const auto& [held, peer] : holders) {
     if (total <= max_held_bytes_ / 2) break;
     const auto found = connections_.find(peer);
     Close(found->second);
+    closing_.push_back({found->second.socket, found->second.cookie, held});
     connections_.erase(found);
     total -= held;
     ++n_closed;
   }
+  held_ = total;
+  if (n_closed == 0) return 0;
   LogWarning("closed connections that are full of unfinished messages", {{"count", n_closed}});
   return n_closed;
 }

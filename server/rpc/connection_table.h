@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/clock.h"
@@ -43,6 +44,11 @@ class ConnectionTable {
   // Closes a connection that has more than kMaxCalls, also of those that wait for a handler.
   void CloseFlooding(const Peer& peer);
 
+  // A connection has so many streams open. Those without a handler count with the memory that gRPC
+  // takes for them, until the next Shed.
+  void HasStreams(const Peer& peer, int64_t n_streams);
+  static constexpr uint64_t kBytesPerStream = 12 << 10;
+
   // A message of this size has reached its handler.
   void Received(const Peer& peer, uint64_t byte_size);
   // Closes connections until the others hold at most half of the maximum, if they hold more than
@@ -51,6 +57,10 @@ class ConnectionTable {
   // Whether they held so much at the last Shed that the next one should follow in kSoon.
   bool fills();
   static constexpr absl::Duration kSoon = absl::Milliseconds(50);
+  // Whether connections hold more than half of the maximum, those included that were closed and
+  // that gRPC has not freed yet. New ones should then come slowly: who fills connections comes back
+  // as soon as they are closed.
+  bool is_full();
 
  private:
   struct Connection {
@@ -60,7 +70,16 @@ class ConnectionTable {
     uint64_t acked = 0;    // sent bytes that the client had at the last Shed
     SteadyTime shed_time;  // of the last Shed
     int n_calls = 0;
+    int64_t n_streams = 0;  // as HasStreams said
   };
+  // A connection that was closed, until gRPC has closed its socket.
+  struct Closing {
+    int socket = -1;
+    uint64_t cookie = 0;
+    uint64_t held = 0;
+  };
+  // Bytes of those that gRPC has not freed yet.
+  uint64_t HeldByClosing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Bytes of unfinished messages; nullopt if the connection is gone.
   static std::optional<uint64_t> HeldBy(Connection& connection, SteadyTime now);
   static void Close(const Connection& connection);
@@ -69,6 +88,8 @@ class ConnectionTable {
   const Clock& clock_;
   Mutex mu_;
   bool fills_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t held_ ABSL_GUARDED_BY(mu_) = 0;  // by open connections after the last Shed
+  std::vector<Closing> closing_ ABSL_GUARDED_BY(mu_);
   std::map<Peer, Connection> connections_ ABSL_GUARDED_BY(mu_);
 };
 

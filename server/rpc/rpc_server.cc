@@ -30,6 +30,7 @@
 #include "server/rpc/render_job_service.h"
 #include "server/rpc/render_service.h"
 #include "server/rpc/scene_service.h"
+#include "server/rpc/stream_census.h"
 #include "server/rpc/training_service.h"
 #include "server/rpc/view_service.h"
 #include "server/rpc/worker_service.h"
@@ -180,6 +181,11 @@ struct RpcServer::State {
 
   // Looks again soon while connections fill.
   void Shed() {
+    if (connections.fills()) {
+      for (const StreamCount& count : CountStreams()) {
+        connections.HasStreams(count.peer, count.n_streams);
+      }
+    }
     connections.Shed();
     if (!connections.fills() || sheds_soon.exchange(true)) return;
     executor->PostAfter(ConnectionTable::kSoon, [this] {
@@ -195,7 +201,8 @@ struct RpcServer::State {
         auto acceptor,
         ConnectionAcceptor::Listen({.listen = listen,
                                     .max_descriptor = options.max_descriptor,
-                                    .is_crowded = [this] { return call_guard.is_crowded(); }}));
+                                    .is_crowded = [this] { return call_guard.is_crowded(); },
+                                    .is_full = [this] { return connections.is_full(); }}));
     auto to_grpc = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         std::move(credentials));

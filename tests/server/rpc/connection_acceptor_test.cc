@@ -65,6 +65,10 @@ class Taken {
     }
     return true;
   }
+  size_t count() {
+    MutexLock lock(mu_);
+    return sockets_.size();
+  }
   void CloseAll() {
     MutexLock lock(mu_);
     sockets_.clear();
@@ -110,6 +114,20 @@ TEST(ConnectionAcceptorTest, CrowdDoesNotKeepConnectionsOutForGood) {
   (*acceptor)->Start(taken.Taker());
   const Socket patient = Connect((*acceptor)->port());
   EXPECT_TRUE(taken.Await(1));
+}
+
+TEST(ConnectionAcceptorTest, FullServerTakesConnectionsOneByOneAndStopsAtOnce) {
+  Taken taken;
+  const auto acceptor =
+      ConnectionAcceptor::Listen({.listen = "127.0.0.1:0", .is_full = [] { return true; }});
+  ASSERT_TRUE(acceptor.ok()) << acceptor.status();
+  (*acceptor)->Start(taken.Taker());
+  std::vector<Socket> clients;
+  for (int i = 0; i < 3; ++i) clients.push_back(Connect((*acceptor)->port()));
+  EXPECT_TRUE(taken.Await(3));
+  for (int i = 0; i < 100; ++i) clients.push_back(Connect((*acceptor)->port()));
+  (*acceptor)->Stop();
+  EXPECT_LT(taken.count(), clients.size()) << "the last ones were still waiting";
 }
 
 TEST(ConnectionAcceptorTest, ConnectionsBeyondTheMaximumAreClosedAndLaterOnesAreTaken) {

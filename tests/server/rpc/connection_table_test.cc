@@ -81,6 +81,38 @@ TEST(ConnectionTableTest, ConnectionThatHoldsTheMostIsClosed) {
   EXPECT_FALSE(small.ended());
 }
 
+TEST(ConnectionTableTest, IsFullUntilWhatWasClosedIsFreed) {
+  const FakeClock clock;
+  ConnectionTable table(2 * kMib, &clock);
+  const Pair small;
+  {
+    const Pair full;
+    table.Add(full.server);
+    EXPECT_FALSE(table.is_full());
+    full.Send(4 * kMib);
+    EXPECT_EQ(table.Shed(), 1);
+    EXPECT_TRUE(table.is_full()) << "gRPC has not closed the socket";
+    table.Add(small.server);
+    small.Send(kMib / 2);
+    EXPECT_EQ(table.Shed(), 0) << "an open one may hold half of the maximum";
+  }
+  EXPECT_FALSE(table.is_full());
+}
+
+TEST(ConnectionTableTest, StreamsWithoutHandlersTakeMemoryToo) {
+  const FakeClock clock;
+  ConnectionTable table(kMib, &clock);
+  const Pair waiting, served;
+  for (const Pair* pair : {&waiting, &served}) {
+    table.Add(pair->server);
+    table.HasStreams(pair->peer(), 100);
+  }
+  for (int i = 0; i < 100; ++i) table.Began(served.peer());
+  EXPECT_EQ(table.Shed(), 1);
+  EXPECT_TRUE(waiting.ended());
+  EXPECT_FALSE(served.ended());
+}
+
 TEST(ConnectionTableTest, ConnectionWithTooManyCallsIsClosed) {
   const FakeClock clock;
   ConnectionTable table(kMib, &clock);
